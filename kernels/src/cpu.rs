@@ -1,0 +1,61 @@
+//! The CPU kernel families, and the one key type over all their code.
+//!
+//! A family is a file (or a folder) with three things: *code keys* (what shapes the instructions and nothing else),
+//! an *emitter* `fn(&FamilyCode, &mut Asm) -> Result<()>`, and a *driver* that splits a problem into calls of the
+//! emitted code, or hands it to the reference where the level is [`Isa::Portable`].
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{KernelError, Result};
+use crate::isa::Isa;
+use crate::jit::{Asm, Code};
+
+/// Everything that determines the bytes of one emitted kernel. Shapes are not in it: they are run-time arguments.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum CodeKey {}
+
+impl CodeKey {
+    /// The level whose instructions the code uses.
+    #[must_use]
+    pub fn isa(&self) -> Isa {
+        match *self {}
+    }
+
+    /// The family, as it appears in verbose lines and symbol names.
+    #[must_use]
+    pub fn family(&self) -> &'static str {
+        match *self {}
+    }
+
+    /// Assembles the kernel: the bytes alone, the same for equal keys.
+    pub fn assemble(&self) -> Result<Vec<u8>> {
+        let mut asm = Asm::new(self.isa())?;
+        match *self {}
+        #[allow(unreachable_code, reason = "no family yet")]
+        asm.finish(self.family())
+    }
+
+    /// Assembles the kernel and seals it into executable memory.
+    pub fn emit(&self) -> Result<Code> {
+        Code::seal(self.isa(), self.family(), &self.assemble()?)
+    }
+}
+
+/// Where a driver gets its code: a cache in production, [`EmitEach`] in tests.
+pub trait CodeSource {
+    /// The code of that key, emitted now or before.
+    fn code(&self, key: &CodeKey) -> Result<Arc<Code>>;
+}
+
+/// A [`CodeSource`] that keeps nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EmitEach;
+
+impl CodeSource for EmitEach {
+    fn code(&self, key: &CodeKey) -> Result<Arc<Code>, KernelError> {
+        key.emit().map(Arc::new)
+    }
+}

@@ -1,0 +1,46 @@
+//! The one error type of the kernels crate.
+
+use crate::isa::Isa;
+
+/// Why a kernel could not be made or run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KernelError {
+    /// The parameters are outside what the family supports; the text names the parameter and its value.
+    #[error("{family}: {reason}")]
+    Unsupported {
+        /// The kernel family.
+        family: &'static str,
+        /// Which parameter, and why.
+        reason: String,
+    },
+    /// A buffer passed to a kernel is smaller than its shape says.
+    #[error("{family}: {operand} holds {have} elements, {need} are needed")]
+    Bounds {
+        /// The kernel family.
+        family: &'static str,
+        /// Which operand.
+        operand: &'static str,
+        /// Elements present.
+        have: usize,
+        /// Elements needed.
+        need: usize,
+    },
+    /// Code of this level cannot run on this machine.
+    #[error("code for {0} cannot run on this machine")]
+    IsaMissing(Isa),
+    /// The assembler refused a kernel: a broken invariant of an emitter, reported instead of a panic.
+    #[error("assembling {family}: {reason}")]
+    Assembly {
+        /// The kernel family.
+        family: &'static str,
+        /// What the assembler said.
+        reason: String,
+    },
+    /// No executable memory could be had.
+    #[error("no executable memory: {0}")]
+    CodeMemory(#[from] std::io::Error),
+}
+
+/// Result of a kernel operation.
+pub type Result<T, E = KernelError> = std::result::Result<T, E>;

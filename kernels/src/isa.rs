@@ -1,0 +1,96 @@
+//! The instruction-set levels that Kiln emits code for, and what this machine has of them.
+//!
+//! A level is a closed set of CPU features, not a list of flags: a kernel is emitted for one level and a
+//! [`Code`](crate::jit::Code) that exists proves that its level may run here. Nothing in this file knows an operator
+//! or an environment variable; a cap from outside arrives as a value.
+
+use serde::{Deserialize, Serialize};
+
+/// An instruction-set level, in rising order of capability.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Isa {
+    /// Plain Rust references, no emitted code.
+    Portable,
+    /// AVX2, FMA and F16C: 16 registers of 8 `f32`.
+    Avx2,
+    /// AVX-512 F, BW, DQ and VL: 32 registers of 16 `f32`, 7 usable mask registers.
+    Avx512,
+}
+
+impl Isa {
+    /// Every level, lowest first.
+    pub const ALL: [Isa; 3] = [Isa::Portable, Isa::Avx2, Isa::Avx512];
+
+    /// The highest level that this processor and its operating system offer.
+    #[must_use]
+    pub fn detect() -> Isa {
+        #[cfg(target_arch = "x86_64")]
+        {
+            if std::is_x86_feature_detected!("avx512f")
+                && std::is_x86_feature_detected!("avx512bw")
+                && std::is_x86_feature_detected!("avx512dq")
+                && std::is_x86_feature_detected!("avx512vl")
+                && Isa::has_avx2()
+            {
+                return Isa::Avx512;
+            }
+            if Isa::has_avx2() {
+                return Isa::Avx2;
+            }
+        }
+        Isa::Portable
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn has_avx2() -> bool {
+        std::is_x86_feature_detected!("avx2")
+            && std::is_x86_feature_detected!("fma")
+            && std::is_x86_feature_detected!("f16c")
+    }
+
+    /// `f32` lanes of one vector register; 8 for [`Isa::Portable`], which lays out weights as AVX2 does.
+    #[must_use]
+    pub const fn lanes(self) -> usize {
+        match self {
+            Isa::Portable | Isa::Avx2 => 8,
+            Isa::Avx512 => 16,
+        }
+    }
+
+    /// Vector registers that an emitter may name.
+    #[must_use]
+    pub const fn registers(self) -> u8 {
+        match self {
+            Isa::Portable | Isa::Avx2 => 16,
+            Isa::Avx512 => 32,
+        }
+    }
+
+    /// Whether kernels of this level are emitted machine code.
+    #[must_use]
+    pub const fn is_jit(self) -> bool {
+        !matches!(self, Isa::Portable)
+    }
+
+    /// The name used by `KILN_MAX_ISA`, verbose lines and records.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Isa::Portable => "portable",
+            Isa::Avx2 => "avx2",
+            Isa::Avx512 => "avx512",
+        }
+    }
+
+    /// The level of that name, if there is one.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Isa> {
+        Isa::ALL.into_iter().find(|isa| isa.name().eq_ignore_ascii_case(name))
+    }
+}
+
+impl std::fmt::Display for Isa {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}

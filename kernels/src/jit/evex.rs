@@ -1,0 +1,1 @@
+//! EVEX encoder.

@@ -1,0 +1,22 @@
+//! The kernels of Kiln: instruction-set levels, a small JIT, and one family of kernels per kind of work.
+//!
+//! Floors, each importing only from those above it in this list:
+//!
+//! 1. [`isa`], [`error`], [`parallel`]: what a machine has, what can go wrong, how work is forked.
+//! 2. [`jit`]: assembling, sealing and calling machine code. Knows no operator.
+//! 3. [`cpu`] and [`reference`](mod@reference): the families. Each has parameters, an emitter and a plain Rust reference that is both
+//!    the oracle of its tests and the fallback where no code may be emitted.
+//!
+//! Nothing here knows graphs, caches, files, ONNX or environment variables.
+
+pub mod cpu;
+pub mod error;
+pub mod isa;
+pub mod jit;
+pub mod parallel;
+pub mod reference;
+
+pub use cpu::{CodeKey, CodeSource, EmitEach};
+pub use error::{KernelError, Result};
+pub use isa::Isa;
+pub use parallel::{Parallel, Serial};

@@ -1,0 +1,1 @@
+//! Plain Rust references, one a kernel family: the oracle of the tests and the fallback without JIT.
