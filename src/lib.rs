@@ -1,1 +1,19 @@
 //! Kiln: a runtime that never compiles, tunes or picks the same kernel twice.
+//!
+//! The floors, lowest first; a module imports only from floors below it:
+//!
+//! - [`threads`], [`tensor`], [`cache`]: memory, fork-join, and the generic executor cache.
+//! - [`record`]: what builders chose, kept from process to process.
+//! - [`exec`]: one kernel family a file: key, builder, executor.
+//! - [`graph`]: descriptions, passes, and the trait of a running node.
+//! - [`ops`]: what ONNX means by each operator.
+
+#![deny(unsafe_code)]
+
+pub mod cache;
+pub mod exec;
+pub mod graph;
+pub mod ops;
+pub mod record;
+pub mod tensor;
+pub mod threads;

@@ -4,6 +4,8 @@
 //! an *emitter* `fn(&FamilyCode, &mut Asm) -> Result<()>`, and a *driver* that splits a problem into calls of the
 //! emitted code, or hands it to the reference where the level is [`Isa::Portable`].
 
+pub mod chain;
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};

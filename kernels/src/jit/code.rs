@@ -12,11 +12,19 @@ pub struct Code {
 #[allow(unused_variables, clippy::todo, missing_docs, reason = "signatures first")]
 impl Code {
     /// Copies `bytes` into executable memory. Fails where `isa` is neither present nor emulated.
-    pub fn seal(isa: Isa, family: &'static str, bytes: &[u8]) -> Result<Code> { todo!() }
-    pub fn isa(&self) -> Isa { self.isa }
-    pub fn bytes(&self) -> &[u8] { todo!() }
+    pub fn seal(isa: Isa, family: &'static str, bytes: &[u8]) -> Result<Code> {
+        todo!()
+    }
+    pub fn isa(&self) -> Isa {
+        self.isa
+    }
+    pub fn bytes(&self) -> &[u8] {
+        todo!()
+    }
     /// Bytes of executable memory that it occupies: what a cache charges for it.
-    pub fn size(&self) -> usize { todo!() }
+    pub fn size(&self) -> usize {
+        todo!()
+    }
 
     /// Calls the kernel with a pointer to its argument struct.
     ///
@@ -24,5 +32,7 @@ impl Code {
     ///
     /// `args` is the struct that this kernel's emitter was written for, and every pointer in it is valid for what
     /// the kernel reads and writes through it.
-    pub unsafe fn call<A>(&self, args: &A) { todo!() }
+    pub unsafe fn call<A>(&self, args: &A) {
+        todo!()
+    }
 }

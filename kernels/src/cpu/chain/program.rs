@@ -1,0 +1,189 @@
+//! The description of an element-wise chain: what is computed for every element, and nothing of shapes.
+//!
+//! A [`Program`] is in single-assignment form: value numbers `0..inputs` are the operands, number `inputs + i` is the
+//! result of step `i`, and the result of the last step is the chain's. Scalars known when the program was made are
+//! steps of their own ([`Step::Const`]), so that equal chains with equal scalars are equal programs. Floats are held
+//! by their bits, which makes programs hashable and NaN equal to itself.
+
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+/// An `f32` by its bits, so that it can be compared and hashed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Bits(pub u32);
+
+impl Bits {
+    /// The value.
+    #[must_use]
+    pub fn get(self) -> f32 {
+        f32::from_bits(self.0)
+    }
+}
+
+impl From<f32> for Bits {
+    fn from(value: f32) -> Bits {
+        Bits(value.to_bits())
+    }
+}
+
+impl std::fmt::Debug for Bits {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.get().fmt(f)
+    }
+}
+
+/// A function of one element. Also the activation that a matmul or convolution applies before it stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the field's names; parameters are ONNX's attributes")]
+#[non_exhaustive]
+pub enum UnaryOp {
+    Abs,
+    Neg,
+    Reciprocal,
+    Sqrt,
+    Exp,
+    Log,
+    Erf,
+    Tanh,
+    Sigmoid,
+    Relu,
+    /// max(lo, min(hi, x))
+    Clip {
+        lo: Bits,
+        hi: Bits,
+    },
+    LeakyRelu {
+        alpha: Bits,
+    },
+    Elu {
+        alpha: Bits,
+    },
+    Selu {
+        alpha: Bits,
+        gamma: Bits,
+    },
+    Celu {
+        alpha: Bits,
+    },
+    ThresholdedRelu {
+        alpha: Bits,
+    },
+    HardSigmoid {
+        alpha: Bits,
+        beta: Bits,
+    },
+    /// x * max(0, min(1, x / 6 + 0.5))
+    HardSwish,
+    Softplus,
+    Softsign,
+    Mish,
+    /// x * sigmoid(x)
+    Silu,
+    /// 0.5 x (1 + erf(x / sqrt 2))
+    Gelu,
+    /// 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
+    GeluTanh,
+    Floor,
+    Ceil,
+    /// To nearest, halves to even.
+    Round,
+    /// -1, 0 or 1; NaN stays.
+    Sign,
+    Sin,
+    Cos,
+    /// 1 where the element is zero, else 0: logical not on booleans held as 0 and 1.
+    Not,
+    IsNan,
+}
+
+/// A function of two elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the field's names")]
+#[non_exhaustive]
+pub enum BinaryOp {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    /// NaN where either is NaN.
+    Max,
+    Min,
+    Pow,
+    /// x where x >= 0, else slope * x.
+    PRelu,
+    /// 1 where it holds, else 0.
+    Equal,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    And,
+    Or,
+    Xor,
+}
+
+/// One step; numbers name values (see the [module](self)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Step {
+    Const(Bits),
+    Unary(UnaryOp, u8),
+    Binary(BinaryOp, u8, u8),
+    /// condition != 0 ? on : off
+    Select {
+        condition: u8,
+        on: u8,
+        off: u8,
+    },
+}
+
+impl Step {
+    /// The values that the step reads.
+    pub fn reads(&self) -> impl Iterator<Item = u8> {
+        let list: SmallVec<[u8; 3]> = match *self {
+            Step::Const(_) => SmallVec::new(),
+            Step::Unary(_, a) => SmallVec::from_slice(&[a]),
+            Step::Binary(_, a, b) => SmallVec::from_slice(&[a, b]),
+            Step::Select { condition, on, off } => SmallVec::from_slice(&[condition, on, off]),
+        };
+        list.into_iter()
+    }
+}
+
+/// How an operand's or the result's elements lie in memory; computing is always in `f32`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Storage {
+    /// 4-byte float.
+    F32,
+    /// 1-byte boolean, read as 0.0 or 1.0 and written as 0 or 1.
+    Bool,
+}
+
+/// A chain: operands, steps, result.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Program {
+    /// Storage of each operand; its length is the number of operands.
+    pub inputs: SmallVec<[Storage; 4]>,
+    /// The steps, each reading earlier values only.
+    pub steps: Vec<Step>,
+    /// Storage of the result.
+    pub output: Storage,
+}
+
+/// Most operands of one chain: each needs a pointer register in the emitted loop.
+pub const MAX_INPUTS: usize = 6;
+
+/// Most steps of one chain; longer ones are split by whoever makes programs.
+pub const MAX_STEPS: usize = 48;
+
+impl Program {
+    /// Whether every number names an earlier value, and the limits hold: what an emitter relies on.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        let inputs = self.inputs.len();
+        inputs <= MAX_INPUTS
+            && !self.steps.is_empty()
+            && self.steps.len() <= MAX_STEPS
+            && self.steps.iter().enumerate().all(|(i, step)| step.reads().all(|v| usize::from(v) < inputs + i))
+    }
+}

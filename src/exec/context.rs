@@ -1,0 +1,67 @@
+//! All that a builder sees besides its key: the level, the threads, the cache (for code) and the records.
+
+use std::sync::Arc;
+
+use kiln_kernels::jit::Code;
+use kiln_kernels::{CodeKey, CodeSource, Isa, KernelError};
+
+use super::family::{Family, build_executor};
+use crate::cache::{Built, Cache, CacheError, Key, Outcome};
+use crate::record::Store;
+
+/// Why an executor could not be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The kernel's parameters were refused, or its code could not be made.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// The cache could not serve the request: a builder that asks for its own key, or one that panicked.
+    #[error("executor cache: {0}")]
+    Cache(String),
+}
+
+/// The context of every build. One a session, or shared by several.
+#[derive(Clone)]
+pub struct BuildCx {
+    /// The instruction-set level that code is emitted for.
+    pub isa: Isa,
+    /// Threads that executors split work for.
+    pub threads: usize,
+    /// Executors and code, under one bound.
+    pub cache: Arc<Cache>,
+    /// Choices, kept from process to process.
+    pub records: Arc<Store>,
+}
+
+impl BuildCx {
+    /// The executor of that key, from the cache or built by [`build_executor`].
+    pub fn executor<K: Family>(&self, key: &K) -> Result<(Arc<K::Value>, Outcome), BuildError> {
+        self.cache.get_or_create(key, self, build_executor::<K>).map_err(flatten)
+    }
+}
+
+impl Key for CodeKey {
+    type Value = Code;
+    const FAMILY: &'static str = "code";
+}
+
+impl CodeSource for BuildCx {
+    fn code(&self, key: &CodeKey) -> Result<Arc<Code>, KernelError> {
+        fn emit(key: &CodeKey, _: &BuildCx) -> Result<Built<Code>, KernelError> {
+            let code = key.emit()?;
+            Ok(Built { bytes: code.size(), value: code, from_record: false })
+        }
+        self.cache.get_or_create(key, self, emit).map(|(code, _)| code).map_err(|error| match error {
+            CacheError::Build(error) => error,
+            other => KernelError::Assembly { family: key.family(), reason: other.to_string() },
+        })
+    }
+}
+
+fn flatten(error: CacheError<BuildError>) -> BuildError {
+    match error {
+        CacheError::Build(error) => error,
+        other => BuildError::Cache(other.to_string()),
+    }
+}

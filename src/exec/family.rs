@@ -1,0 +1,39 @@
+//! What a kernel family is to the cache: a key that says how to choose, validate and build its executor.
+
+use kiln_kernels::Result as KernelResult;
+
+use super::context::{BuildCx, BuildError};
+use crate::cache::Built;
+use crate::record::{Evidence, Recorded};
+
+/// A key of an executor. The key's fields define the executor completely; the record keeps only the [`Recorded::Choice`].
+pub trait Family: Recorded {
+    /// The cost model's pick: cheap, measures nothing, waits for nothing.
+    fn choose(&self, cx: &BuildCx) -> Self::Choice;
+
+    /// Whether a choice from a record (an untrusted file) is one that [`Family::build`] can take for this key.
+    fn accepts(&self, choice: &Self::Choice, cx: &BuildCx) -> bool;
+
+    /// Builds the executor of this key with that choice. Code comes from the context, which keeps it apart from executors.
+    fn build(&self, choice: &Self::Choice, cx: &BuildCx) -> KernelResult<Self::Value>;
+
+    /// Bytes that the executor holds on its own (code, which is shared, is charged to itself).
+    fn weigh(value: &Self::Value) -> usize {
+        std::mem::size_of_val(value)
+    }
+}
+
+/// The one builder of all families: a record if there is a valid one, else the cost model; then build, then record.
+pub(super) fn build_executor<K: Family>(key: &K, cx: &BuildCx) -> Result<Built<K::Value>, BuildError> {
+    if let Some(choice) = cx.records.lookup(key) {
+        if key.accepts(&choice, cx) {
+            let value = key.build(&choice, cx)?;
+            return Ok(Built { bytes: K::weigh(&value), value, from_record: true });
+        }
+        cx.records.reject(key);
+    }
+    let choice = key.choose(cx);
+    let value = key.build(&choice, cx)?;
+    cx.records.insert(key, &choice, Evidence::model());
+    Ok(Built { bytes: K::weigh(&value), value, from_record: false })
+}

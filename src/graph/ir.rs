@@ -1,0 +1,232 @@
+//! The graph description that passes rewrite: nodes, values, constants. Holds no executor and runs nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use crate::tensor::{DType, Tensor};
+
+/// A value (an edge) of a graph, by its place in [`Graph::values`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ValueId(pub u32);
+
+impl ValueId {
+    /// Its place in [`Graph::values`].
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// One declared dimension.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Dim {
+    /// Known when the model was written.
+    Fixed(usize),
+    /// Named: equal names are equal sizes.
+    Named(String),
+    /// Unknown.
+    Any,
+}
+
+/// What the model declares about a value.
+#[derive(Clone, Debug, Default)]
+pub struct ValueInfo {
+    /// Its name in the model, unique; made up for values that passes add.
+    pub name: String,
+    /// Declared element type, where there is one.
+    pub dtype: Option<DType>,
+    /// Declared dimensions, where there are any.
+    pub dims: Option<Vec<Dim>>,
+}
+
+/// An attribute of a node.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Attr {
+    Int(i64),
+    Float(f32),
+    Str(String),
+    Ints(Vec<i64>),
+    Floats(Vec<f32>),
+    Strs(Vec<String>),
+    Tensor(Tensor),
+    Graph(Arc<Graph>),
+    /// The steps of a fused element-wise chain.
+    Chain(Arc<kiln_kernels::cpu::chain::Program>),
+}
+
+/// Attributes by name, in a stable order.
+pub type Attrs = BTreeMap<String, Attr>;
+
+/// One node: an operator applied to values.
+#[derive(Clone, Debug, Default)]
+pub struct NodeDesc {
+    /// Its name in the model, or made from its operator and first output where the model gives none.
+    pub name: String,
+    /// Operator domain: "" is ONNX's own, "kiln" that of fused operators.
+    pub domain: String,
+    /// Operator name.
+    pub op: String,
+    /// Operator-set version of the domain that the model was written for.
+    pub version: i64,
+    /// Attributes.
+    pub attrs: Attrs,
+    /// Inputs; `None` where an optional one is left out.
+    pub inputs: Vec<Option<ValueId>>,
+    /// Outputs; `None` where an optional one is not wanted.
+    pub outputs: Vec<Option<ValueId>>,
+}
+
+impl NodeDesc {
+    /// Whether it is operator `op` of ONNX's own domain.
+    #[must_use]
+    pub fn is(&self, op: &str) -> bool {
+        self.domain.is_empty() && self.op == op
+    }
+
+    /// Whether it is the fused operator `op`.
+    #[must_use]
+    pub fn is_fused(&self, op: &str) -> bool {
+        self.domain == "kiln" && self.op == op
+    }
+
+    /// Input number `index`, if the node has it.
+    #[must_use]
+    pub fn input(&self, index: usize) -> Option<ValueId> {
+        self.inputs.get(index).copied().flatten()
+    }
+
+    /// Output number `index`, if it is wanted.
+    #[must_use]
+    pub fn output(&self, index: usize) -> Option<ValueId> {
+        self.outputs.get(index).copied().flatten()
+    }
+
+    /// An integer attribute, or `default` where it is absent or of another kind.
+    #[must_use]
+    pub fn int(&self, name: &str, default: i64) -> i64 {
+        match self.attrs.get(name) {
+            Some(Attr::Int(value)) => *value,
+            _ => default,
+        }
+    }
+
+    /// A float attribute, or `default`.
+    #[must_use]
+    pub fn float(&self, name: &str, default: f32) -> f32 {
+        match self.attrs.get(name) {
+            Some(Attr::Float(value)) => *value,
+            _ => default,
+        }
+    }
+
+    /// A string attribute, or `default`.
+    #[must_use]
+    pub fn string<'a>(&'a self, name: &str, default: &'a str) -> &'a str {
+        match self.attrs.get(name) {
+            Some(Attr::Str(value)) => value,
+            _ => default,
+        }
+    }
+
+    /// A list of integers, if present.
+    #[must_use]
+    pub fn ints(&self, name: &str) -> Option<&[i64]> {
+        match self.attrs.get(name) {
+            Some(Attr::Ints(values)) => Some(values),
+            _ => None,
+        }
+    }
+
+    /// A list of floats, if present.
+    #[must_use]
+    pub fn floats(&self, name: &str) -> Option<&[f32]> {
+        match self.attrs.get(name) {
+            Some(Attr::Floats(values)) => Some(values),
+            _ => None,
+        }
+    }
+}
+
+/// A graph: nodes in an order in which every value is made before it is used.
+#[derive(Clone, Debug, Default)]
+pub struct Graph {
+    /// Name in the model.
+    pub name: String,
+    /// Nodes in topological order.
+    pub nodes: Vec<NodeDesc>,
+    /// Every value, by [`ValueId`].
+    pub values: Vec<ValueInfo>,
+    /// Values given by the caller, in the model's order.
+    pub inputs: Vec<ValueId>,
+    /// Values returned to the caller, in the model's order.
+    pub outputs: Vec<ValueId>,
+    /// Values known at load.
+    pub constants: HashMap<ValueId, Tensor>,
+}
+
+impl Graph {
+    /// Adds a value.
+    pub fn add_value(&mut self, info: ValueInfo) -> ValueId {
+        let id = ValueId(u32::try_from(self.values.len()).unwrap_or(u32::MAX));
+        self.values.push(info);
+        id
+    }
+
+    /// Adds a value named after `stem` that no other value is named.
+    pub fn fresh(&mut self, stem: &str) -> ValueId {
+        let name = format!("{stem}#{}", self.values.len());
+        self.add_value(ValueInfo { name, ..ValueInfo::default() })
+    }
+
+    /// Adds a constant.
+    pub fn add_constant(&mut self, stem: &str, tensor: Tensor) -> ValueId {
+        let id = self.fresh(stem);
+        self.values[id.index()].dtype = Some(tensor.dtype());
+        self.constants.insert(id, tensor);
+        id
+    }
+
+    /// The constant behind a value, if it is one.
+    #[must_use]
+    pub fn constant(&self, value: ValueId) -> Option<&Tensor> {
+        self.constants.get(&value)
+    }
+
+    /// The constant behind input `index` of a node, if it is one.
+    #[must_use]
+    pub fn constant_input(&self, node: &NodeDesc, index: usize) -> Option<&Tensor> {
+        node.input(index).and_then(|value| self.constant(value))
+    }
+
+    /// What the model says about a value.
+    #[must_use]
+    pub fn value(&self, value: ValueId) -> &ValueInfo {
+        &self.values[value.index()]
+    }
+
+    /// How often each value is read, by nodes and as an output of the graph.
+    #[must_use]
+    pub fn use_counts(&self) -> Vec<u32> {
+        let mut counts = vec![0; self.values.len()];
+        let used = self.nodes.iter().flat_map(|node| node.inputs.iter().flatten()).chain(&self.outputs);
+        for value in used {
+            counts[value.index()] += 1;
+        }
+        counts
+    }
+
+    /// The node that makes each value, by its place in [`Graph::nodes`].
+    #[must_use]
+    pub fn producers(&self) -> Vec<Option<usize>> {
+        let mut producers = vec![None; self.values.len()];
+        for (index, node) in self.nodes.iter().enumerate() {
+            for value in node.outputs.iter().flatten() {
+                producers[value.index()] = Some(index);
+            }
+        }
+        producers
+    }
+}

@@ -1,0 +1,226 @@
+//! The running form of a node, after the executor-cache checklist.
+//!
+//! For every request the graph walks its nodes. Where a node's input types and shapes (and the contents of its
+//! [`Node::value_inputs`]) are those of the last request, nothing is asked: the outputs' specs and the prepared
+//! executor stand. Otherwise [`Node::infer`] computes the outputs' specs and [`Node::prepare_params`] fills in a key
+//! and asks the cache. Then [`Node::execute`] runs.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::sync::Arc;
+
+use kiln_kernels::{Isa, KernelError, Parallel};
+use smallvec::SmallVec;
+
+use crate::cache::Outcome;
+use crate::exec::{BuildCx, BuildError, Family};
+use crate::tensor::{BufferPool, Tensor, TensorError, TensorSpec};
+
+/// Why a node could not be prepared or run. The graph adds the node's name.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NodeError {
+    /// Inputs whose shapes, types or values the operator does not allow.
+    #[error("{0}")]
+    Input(String),
+    /// Something the operator allows and Kiln does not do.
+    #[error("not supported: {0}")]
+    Unsupported(String),
+    /// A tensor was not what it had to be.
+    #[error(transparent)]
+    Tensor(#[from] TensorError),
+    /// A kernel refused.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// An executor could not be built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+}
+
+/// Specs of a node's outputs.
+pub type Specs = SmallVec<[TensorSpec; 1]>;
+
+/// What [`Node::prepare_params`] leaves for [`Node::execute`]: executors, or nothing for nodes that compute nothing.
+#[derive(Clone, Default)]
+pub struct Prepared(Option<Arc<dyn Any + Send + Sync>>);
+
+impl Prepared {
+    /// Nothing to keep.
+    pub const NONE: Prepared = Prepared(None);
+
+    /// Keeps an executor, or a struct of several.
+    pub fn new<T: Any + Send + Sync>(value: Arc<T>) -> Prepared {
+        Prepared(Some(value))
+    }
+
+    /// What was kept.
+    ///
+    /// # Errors
+    ///
+    /// Only where `execute` asks for another type than `prepare_params` kept: a broken invariant of the node.
+    pub fn get<T: Any + Send + Sync>(&self) -> Result<&T, NodeError> {
+        self.0
+            .as_deref()
+            .and_then(|any| any.downcast_ref())
+            .ok_or_else(|| NodeError::Input("the node was run before it was prepared".to_owned()))
+    }
+}
+
+/// What a node may use while it prepares: the caches, through the one door that counts outcomes.
+pub struct PrepareCx<'a> {
+    build: &'a BuildCx,
+    outcome: Cell<Option<Outcome>>,
+}
+
+impl<'a> PrepareCx<'a> {
+    /// A context that has not been asked yet.
+    #[must_use]
+    pub fn new(build: &'a BuildCx) -> PrepareCx<'a> {
+        PrepareCx { build, outcome: Cell::new(None) }
+    }
+
+    /// The executor of that key: from the cache, from a record, or built.
+    pub fn executor<K: Family>(&self, key: &K) -> Result<Arc<K::Value>, NodeError> {
+        let (executor, outcome) = self.build.executor(key)?;
+        // A node that asks several times reports its most expensive answer.
+        self.outcome.set(self.outcome.get().max(Some(outcome)));
+        Ok(executor)
+    }
+
+    /// The instruction-set level in force, a part of every key.
+    #[must_use]
+    pub fn isa(&self) -> Isa {
+        self.build.isa
+    }
+
+    /// Threads that executors may use, a part of every key that splits work.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        self.build.threads
+    }
+
+    /// What the cache answered, if it was asked.
+    #[must_use]
+    pub fn outcome(&self) -> Option<Outcome> {
+        self.outcome.get()
+    }
+}
+
+/// What a node may use while it runs.
+pub struct RunCx<'a> {
+    /// Threads.
+    pub parallel: &'a dyn Parallel,
+    /// Memory of outputs and scratch.
+    pub buffers: &'a Arc<BufferPool>,
+}
+
+impl RunCx<'_> {
+    /// Scratch of `count` elements that hold whatever was in them.
+    pub fn scratch<T: crate::tensor::Element>(&self, count: usize) -> Result<Tensor, NodeError> {
+        Ok(Tensor::from_pool(self.buffers, TensorSpec::new(T::DTYPE, [count]))?)
+    }
+}
+
+/// The inputs and outputs of one execution.
+///
+/// An input that no later node reads is handed over, so that its memory may become the output's
+/// ([`Io::reuse_or_alloc`]).
+pub struct Io<'a> {
+    inputs: SmallVec<[Option<Tensor>; 4]>,
+    specs: &'a [TensorSpec],
+    outputs: SmallVec<[Tensor; 1]>,
+    buffers: &'a Arc<BufferPool>,
+}
+
+impl<'a> Io<'a> {
+    /// An execution over `inputs` whose outputs shall have `specs`.
+    pub fn new(inputs: SmallVec<[Option<Tensor>; 4]>, specs: &'a [TensorSpec], buffers: &'a Arc<BufferPool>) -> Io<'a> {
+        Io { inputs, specs, outputs: SmallVec::new(), buffers }
+    }
+
+    /// Input number `index`; an error where it is absent.
+    pub fn input(&self, index: usize) -> Result<&Tensor, NodeError> {
+        self.optional(index).ok_or_else(|| NodeError::Input(format!("input {index} is missing")))
+    }
+
+    /// Input number `index`, if present.
+    #[must_use]
+    pub fn optional(&self, index: usize) -> Option<&Tensor> {
+        self.inputs.get(index).and_then(Option::as_ref)
+    }
+
+    /// Takes input number `index` out, to pass it on or to write over it.
+    pub fn take(&mut self, index: usize) -> Result<Tensor, NodeError> {
+        self.inputs
+            .get_mut(index)
+            .and_then(Option::take)
+            .ok_or_else(|| NodeError::Input(format!("input {index} is missing")))
+    }
+
+    /// What output number `index` shall be.
+    #[must_use]
+    pub fn spec(&self, index: usize) -> &TensorSpec {
+        &self.specs[index]
+    }
+
+    /// All output specs.
+    #[must_use]
+    pub fn specs(&self) -> &'a [TensorSpec] {
+        self.specs
+    }
+
+    /// Memory for output number `index`, holding whatever was in it.
+    pub fn alloc(&self, index: usize) -> Result<Tensor, NodeError> {
+        Ok(Tensor::from_pool(self.buffers, self.specs[index].clone())?)
+    }
+
+    /// Whether input `input` is of output `output`'s type and shape and nobody else holds its memory.
+    pub fn can_reuse(&mut self, input: usize, output: usize) -> bool {
+        match self.inputs.get_mut(input) {
+            Some(Some(tensor)) => tensor.spec() == &self.specs[output] && tensor.is_unique(),
+            _ => false,
+        }
+    }
+
+    /// The next output.
+    pub fn push(&mut self, tensor: Tensor) {
+        debug_assert_eq!(tensor.spec(), &self.specs[self.outputs.len()], "a node makes what it inferred");
+        self.outputs.push(tensor);
+    }
+
+    /// The outputs, in order.
+    #[must_use]
+    pub fn into_outputs(self) -> SmallVec<[Tensor; 1]> {
+        self.outputs
+    }
+}
+
+/// An operator with its attributes and constants, ready to run at any shape.
+pub trait Node: Send + Sync {
+    /// The kernel family, or the operator's name where it computes nothing; for verbose lines and profiles.
+    fn family(&self) -> &'static str;
+
+    /// Inputs whose contents, not only shapes, decide the outputs' specs or the key, by bit: bit 1 is input 1.
+    /// Only small tensors (shapes, axes, pads) should be named.
+    fn value_inputs(&self) -> u64 {
+        0
+    }
+
+    /// Types and shapes of the outputs. Every input that cannot be used is refused here, before any key is made.
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError>;
+
+    /// The checklist's step: fill in the key from shapes and attributes and ask the cache. Called only when shapes
+    /// (or contents of value inputs) have changed. Nodes that need no executor keep the default.
+    fn prepare_params(
+        &self,
+        cx: &PrepareCx<'_>,
+        inputs: &[Option<&Tensor>],
+        outputs: &[TensorSpec],
+    ) -> Result<Prepared, NodeError> {
+        let _ = (cx, inputs, outputs);
+        Ok(Prepared::NONE)
+    }
+
+    /// Computes the outputs: one [`Io::push`] for each.
+    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError>;
+}

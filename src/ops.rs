@@ -1,0 +1,75 @@
+//! Operators: what ONNX means by each, one file a group. Attributes, defaults by version, shape inference,
+//! `prepare_params()`. Protobuf is not known here, and no instruction is emitted.
+//!
+//! Each group lists its operators in a table `OPERATORS`; [`lookup`] searches them all.
+
+use crate::exec::BuildCx;
+use crate::graph::{Graph, Node, NodeDesc};
+
+/// Why a node of a model cannot be made into a running one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpError {
+    /// No such operator here.
+    #[error("operator {0} is not supported")]
+    Unknown(String),
+    /// The operator is known, this use of it is not supported.
+    #[error("{op}: {reason}")]
+    Unsupported {
+        /// The operator.
+        op: String,
+        /// Which attribute or form, and its value.
+        reason: String,
+    },
+    /// The node breaks the operator's own rules.
+    #[error("{op}: {reason}")]
+    Invalid {
+        /// The operator.
+        op: String,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+impl OpError {
+    /// An [`OpError::Unsupported`] about that node.
+    pub fn unsupported(node: &NodeDesc, reason: impl Into<String>) -> OpError {
+        OpError::Unsupported { op: node.op.clone(), reason: reason.into() }
+    }
+
+    /// An [`OpError::Invalid`] about that node.
+    pub fn invalid(node: &NodeDesc, reason: impl Into<String>) -> OpError {
+        OpError::Invalid { op: node.op.clone(), reason: reason.into() }
+    }
+}
+
+/// What an operator sees when it is made: its node, the graph's constants, and the build context (to pack weights).
+pub struct LoadCx<'a> {
+    /// The node.
+    pub node: &'a NodeDesc,
+    /// The graph that it stands in.
+    pub graph: &'a Graph,
+    /// Level, threads, cache, records.
+    pub build: &'a BuildCx,
+}
+
+/// Makes a running node.
+pub type MakeNode = fn(&LoadCx<'_>) -> Result<Box<dyn Node>, OpError>;
+
+/// One row of a group's table: domain, operator, maker.
+pub type Operator = (&'static str, &'static str, MakeNode);
+
+const GROUPS: &[&[Operator]] = &[];
+
+/// The maker of that operator.
+#[must_use]
+pub fn lookup(domain: &str, op: &str) -> Option<MakeNode> {
+    // ai.onnx is the written-out name of ONNX's default domain.
+    let domain = if domain == "ai.onnx" { "" } else { domain };
+    GROUPS.iter().copied().flatten().find(|(d, o, _)| *d == domain && *o == op).map(|&(_, _, make)| make)
+}
+
+/// Every operator, for `kiln ops` and the documents.
+pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
+    GROUPS.iter().copied().flatten().map(|&(domain, op, _)| (domain, op))
+}

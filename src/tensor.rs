@@ -1,0 +1,289 @@
+//! Tensors: typed, shaped, shared bytes. Knows no operator and no file format.
+//!
+//! A [`Tensor`] is cheap to clone: its bytes are shared and given back to the pool that they came from when the last
+//! holder lets go. Writing asks for sole ownership ([`Tensor::as_mut_slice`] copies where it has to).
+//!
+//! [`dtype`] lists the element types, [`buffer`] owns memory.
+
+pub mod buffer;
+pub mod dtype;
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+pub use buffer::{Buffer, BufferPool};
+pub use dtype::{DType, Element};
+
+/// Dimensions, outermost first. Empty for a scalar.
+pub type Shape = SmallVec<[usize; 6]>;
+
+/// What went wrong with a tensor.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TensorError {
+    /// The element type is not the one asked for.
+    #[error("expected elements of type {expected}, found {found}")]
+    Type {
+        /// Asked for.
+        expected: DType,
+        /// Present.
+        found: DType,
+    },
+    /// The number of elements does not fit the shape.
+    #[error("shape {shape:?} needs {need} elements, found {found}")]
+    Count {
+        /// The shape.
+        shape: Shape,
+        /// Its elements.
+        need: usize,
+        /// Elements present.
+        found: usize,
+    },
+    /// The shape's bytes cannot be counted in `isize`.
+    #[error("shape {0:?} is too large")]
+    TooLarge(Shape),
+}
+
+/// Type and shape of a tensor, without its bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TensorSpec {
+    /// Element type.
+    pub dtype: DType,
+    /// Dimensions.
+    pub shape: Shape,
+}
+
+impl TensorSpec {
+    /// A spec of that type and shape.
+    pub fn new(dtype: DType, shape: impl IntoIterator<Item = usize>) -> TensorSpec {
+        TensorSpec { dtype, shape: shape.into_iter().collect() }
+    }
+
+    /// Number of elements; an error where it or its bytes overflow.
+    pub fn elements(&self) -> Result<usize, TensorError> {
+        element_count(&self.shape, self.dtype.size().max(1))
+    }
+}
+
+/// Product of `shape`, refused where the product times `size` exceeds `isize::MAX`.
+pub fn element_count(shape: &[usize], size: usize) -> Result<usize, TensorError> {
+    let too_large = || TensorError::TooLarge(shape.iter().copied().collect());
+    // A zero anywhere makes the product zero, but the other factors must not overflow on the way.
+    if shape.contains(&0) {
+        return Ok(0);
+    }
+    let count = shape.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim)).ok_or_else(too_large)?;
+    match count.checked_mul(size) {
+        Some(bytes) if bytes <= isize::MAX as usize => Ok(count),
+        _ => Err(too_large()),
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Data {
+    Bytes(Arc<Buffer>),
+    Strings(Arc<Vec<String>>),
+}
+
+/// A dense, row-major tensor.
+#[derive(Clone, Debug)]
+pub struct Tensor {
+    spec: TensorSpec,
+    data: Data,
+}
+
+impl Tensor {
+    /// A tensor over elements that are already in order.
+    pub fn from_vec<T: Element>(shape: impl IntoIterator<Item = usize>, values: Vec<T>) -> Result<Tensor, TensorError> {
+        Tensor::from_slice(shape, &values)
+    }
+
+    /// A tensor that copies its elements from a slice.
+    pub fn from_slice<T: Element>(shape: impl IntoIterator<Item = usize>, values: &[T]) -> Result<Tensor, TensorError> {
+        let spec = TensorSpec::new(T::DTYPE, shape);
+        let need = spec.elements()?;
+        if need != values.len() {
+            return Err(TensorError::Count { shape: spec.shape, need, found: values.len() });
+        }
+        let mut buffer = Buffer::zeroed(std::mem::size_of_val(values));
+        buffer.bytes_mut()[..std::mem::size_of_val(values)].copy_from_slice(bytemuck::cast_slice(values));
+        Ok(Tensor { spec, data: Data::Bytes(Arc::new(buffer)) })
+    }
+
+    /// A tensor of raw little-endian bytes, copied.
+    pub fn from_bytes(spec: TensorSpec, bytes: &[u8]) -> Result<Tensor, TensorError> {
+        let need = spec.elements()?;
+        let size = spec.dtype.size();
+        if size == 0 || need * size != bytes.len() {
+            return Err(TensorError::Count { need, found: bytes.len() / size.max(1), shape: spec.shape });
+        }
+        let mut buffer = Buffer::zeroed(bytes.len());
+        buffer.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
+        Ok(Tensor { spec, data: Data::Bytes(Arc::new(buffer)) })
+    }
+
+    /// A tensor of strings.
+    pub fn from_strings(shape: impl IntoIterator<Item = usize>, values: Vec<String>) -> Result<Tensor, TensorError> {
+        let spec = TensorSpec::new(DType::String, shape);
+        let need = spec.elements()?;
+        if need != values.len() {
+            return Err(TensorError::Count { shape: spec.shape, need, found: values.len() });
+        }
+        Ok(Tensor { spec, data: Data::Strings(Arc::new(values)) })
+    }
+
+    /// A tensor of rank 0.
+    pub fn scalar<T: Element>(value: T) -> Tensor {
+        let mut buffer = Buffer::zeroed(std::mem::size_of::<T>());
+        buffer.bytes_mut()[..std::mem::size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&value));
+        Tensor { spec: TensorSpec::new(T::DTYPE, []), data: Data::Bytes(Arc::new(buffer)) }
+    }
+
+    /// A tensor of zeros (`false`, empty strings).
+    pub fn zeros(spec: TensorSpec) -> Result<Tensor, TensorError> {
+        let count = spec.elements()?;
+        let data = if spec.dtype == DType::String {
+            Data::Strings(Arc::new(vec![String::new(); count]))
+        } else {
+            Data::Bytes(Arc::new(Buffer::zeroed(count * spec.dtype.size())))
+        };
+        Ok(Tensor { spec, data })
+    }
+
+    /// A tensor whose bytes come from `pool` and hold whatever was in them: for outputs that are written whole.
+    pub fn from_pool(pool: &Arc<BufferPool>, spec: TensorSpec) -> Result<Tensor, TensorError> {
+        if spec.dtype == DType::String {
+            return Tensor::zeros(spec);
+        }
+        let bytes = spec.elements()? * spec.dtype.size();
+        Ok(Tensor { spec, data: Data::Bytes(Arc::new(BufferPool::take(pool, bytes))) })
+    }
+
+    /// Element type.
+    #[must_use]
+    pub fn dtype(&self) -> DType {
+        self.spec.dtype
+    }
+
+    /// Dimensions, outermost first.
+    #[must_use]
+    pub fn shape(&self) -> &[usize] {
+        &self.spec.shape
+    }
+
+    /// Type and shape.
+    #[must_use]
+    pub fn spec(&self) -> &TensorSpec {
+        &self.spec
+    }
+
+    /// Number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.spec.shape.iter().product()
+    }
+
+    /// Whether a dimension is zero.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The elements, if they are of type `T`.
+    pub fn as_slice<T: Element>(&self) -> Result<&[T], TensorError> {
+        self.expect(T::DTYPE)?;
+        Ok(bytemuck::cast_slice(self.bytes()))
+    }
+
+    /// The elements to be written, copied first where somebody else holds them too.
+    pub fn as_mut_slice<T: Element>(&mut self) -> Result<&mut [T], TensorError> {
+        self.expect(T::DTYPE)?;
+        Ok(bytemuck::cast_slice_mut(self.bytes_mut()))
+    }
+
+    /// The elements as strings.
+    pub fn as_strings(&self) -> Result<&[String], TensorError> {
+        match &self.data {
+            Data::Strings(values) => Ok(values),
+            Data::Bytes(_) => Err(TensorError::Type { expected: DType::String, found: self.dtype() }),
+        }
+    }
+
+    /// The raw bytes; empty for strings.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        match &self.data {
+            Data::Bytes(buffer) => &buffer.bytes()[..self.len() * self.spec.dtype.size()],
+            Data::Strings(_) => &[],
+        }
+    }
+
+    /// The raw bytes to be written, copied first where they are shared; empty for strings.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        let length = self.len() * self.spec.dtype.size();
+        match &mut self.data {
+            Data::Bytes(shared) => {
+                if Arc::get_mut(shared).is_none() {
+                    let mut own = Buffer::zeroed(length);
+                    own.bytes_mut()[..length].copy_from_slice(&shared.bytes()[..length]);
+                    *shared = Arc::new(own);
+                }
+                // Just made unique, so `make_mut`'s copy never runs here.
+                &mut Arc::get_mut(shared).map_or(&mut [][..], |buffer| buffer.bytes_mut())[..length]
+            }
+            Data::Strings(_) => &mut [],
+        }
+    }
+
+    /// Whether nobody else shares the bytes, so that writing copies nothing.
+    pub fn is_unique(&mut self) -> bool {
+        match &mut self.data {
+            Data::Bytes(buffer) => Arc::get_mut(buffer).is_some(),
+            Data::Strings(values) => Arc::get_mut(values).is_some(),
+        }
+    }
+
+    /// Whether both are views of the same bytes.
+    #[must_use]
+    pub fn shares_bytes(&self, other: &Tensor) -> bool {
+        match (&self.data, &other.data) {
+            (Data::Bytes(a), Data::Bytes(b)) => Arc::ptr_eq(a, b),
+            (Data::Strings(a), Data::Strings(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+
+    /// The same elements under another shape, nothing copied.
+    pub fn reshaped(&self, shape: impl IntoIterator<Item = usize>) -> Result<Tensor, TensorError> {
+        let spec = TensorSpec::new(self.dtype(), shape);
+        let need = spec.elements()?;
+        if need != self.len() {
+            return Err(TensorError::Count { shape: spec.shape, need, found: self.len() });
+        }
+        Ok(Tensor { spec, data: self.data.clone() })
+    }
+
+    /// Integer elements (int32 or int64) widened to `i64`: shapes, axes, indices.
+    pub fn to_i64_vec(&self) -> Result<Vec<i64>, TensorError> {
+        match self.dtype() {
+            DType::I32 => Ok(self.as_slice::<i32>()?.iter().map(|&v| i64::from(v)).collect()),
+            _ => Ok(self.as_slice::<i64>()?.to_vec()),
+        }
+    }
+
+    /// Whether type, shape and every byte agree (NaN equals itself).
+    #[must_use]
+    pub fn same(&self, other: &Tensor) -> bool {
+        self.spec == other.spec
+            && (self.shares_bytes(other)
+                || match (&self.data, &other.data) {
+                    (Data::Strings(a), Data::Strings(b)) => a == b,
+                    _ => self.bytes() == other.bytes(),
+                })
+    }
+
+    fn expect(&self, expected: DType) -> Result<(), TensorError> {
+        if self.dtype() == expected { Ok(()) } else { Err(TensorError::Type { expected, found: self.dtype() }) }
+    }
+}
