@@ -7,4 +7,13 @@ pub mod context;
 pub mod family;
 
 pub use context::{BuildCx, BuildError};
-pub use family::Family;
+pub use family::{Family, FamilyEntry};
+
+/// Every family, in the order in which executors are rebuilt from records.
+pub const FAMILIES: &[FamilyEntry] = &[];
+
+/// Rebuilds every executor that the records know for this level and thread count; returns how many.
+#[must_use]
+pub fn warm(cx: &BuildCx) -> usize {
+    FAMILIES.iter().map(|family| (family.warm)(cx)).sum()
+}

@@ -3,11 +3,14 @@
 //! - [`ir`] is the description: nodes with an operator name and attributes, values, constants. Passes rewrite it.
 //! - [`node`] is the running form: the trait that every operator implements, with the executor-cache checklist's
 //!   `prepare_params()`.
+//! - [`run`] runs it.
 //!
 //! Operator names follow the ONNX vocabulary because it is the field's; protobuf and opset arithmetic are not known here.
 
 pub mod ir;
 pub mod node;
+pub mod run;
 
 pub use ir::{Attr, Attrs, Graph, NodeDesc, ValueId};
 pub use node::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
+pub use run::{Executable, Observer, Resources, RunError, RunState, StepEvent};

@@ -27,6 +27,9 @@ impl Store {
     pub fn insert<K: Recorded>(&self, key: &K, choice: &K::Choice, evidence: Evidence) {
         todo!()
     }
+    pub fn keys<K: Recorded>(&self) -> Vec<K> {
+        todo!()
+    }
     pub fn reject<K: Recorded>(&self, key: &K) {
         todo!()
     }

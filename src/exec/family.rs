@@ -17,6 +17,9 @@ pub trait Family: Recorded {
     /// Builds the executor of this key with that choice. Code comes from the context, which keeps it apart from executors.
     fn build(&self, choice: &Self::Choice, cx: &BuildCx) -> KernelResult<Self::Value>;
 
+    /// Whether the key is of this level and thread count: others in a shared record file are left for their own process.
+    fn fits(&self, cx: &BuildCx) -> bool;
+
     /// Bytes that the executor holds on its own (code, which is shared, is charged to itself).
     fn weigh(value: &Self::Value) -> usize {
         std::mem::size_of_val(value)
@@ -36,4 +39,26 @@ pub(super) fn build_executor<K: Family>(key: &K, cx: &BuildCx) -> Result<Built<K
     let value = key.build(&choice, cx)?;
     cx.records.insert(key, &choice, Evidence::model());
     Ok(Built { bytes: K::weigh(&value), value, from_record: false })
+}
+
+/// A family in the table of all families.
+pub struct FamilyEntry {
+    /// Its name in records and verbose lines.
+    pub name: &'static str,
+    /// Rebuilds every executor that the records know and that fits; returns how many.
+    pub warm: fn(&BuildCx) -> usize,
+}
+
+impl FamilyEntry {
+    /// The entry of a key type.
+    #[must_use]
+    pub const fn of<K: Family>() -> FamilyEntry {
+        FamilyEntry { name: K::FAMILY, warm: warm::<K> }
+    }
+}
+
+fn warm<K: Family>(cx: &BuildCx) -> usize {
+    let keys = cx.records.keys::<K>();
+    // A key that no longer builds costs nothing now: the node that needs it reports why.
+    keys.iter().filter(|key| key.fits(cx)).filter(|key| cx.executor(*key).is_ok()).count()
 }
