@@ -1,0 +1,112 @@
+//! Entering and leaving a kernel, labels and jumps, alignment, and the stack slots of spilled vectors.
+//!
+//! Integer arithmetic stands in `integer.rs`.
+
+use dynasmrt::{DynasmApi, DynasmLabelApi};
+
+use super::encode::RSP;
+use super::{Asm, Cond, Gpr, Label, Mem};
+
+/// The recommended NOP of each length, 1 to 9 bytes: one instruction decodes faster than a row of `90`.
+const NOPS: [&[u8]; 9] = [
+    &[0x90],
+    &[0x66, 0x90],
+    &[0x0F, 0x1F, 0x00],
+    &[0x0F, 0x1F, 0x40, 0x00],
+    &[0x0F, 0x1F, 0x44, 0x00, 0x00],
+    &[0x66, 0x0F, 0x1F, 0x44, 0x00, 0x00],
+    &[0x0F, 0x1F, 0x80, 0x00, 0x00, 0x00, 0x00],
+    &[0x0F, 0x1F, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
+    &[0x66, 0x0F, 0x1F, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
+];
+
+impl Asm {
+    /// Saves the registers that belong to the caller: rbx, rbp, r12-r15.
+    pub fn prologue(&mut self) {
+        x64!(self; push rbx; push rbp; push r12; push r13; push r14; push r15);
+    }
+
+    /// Restores what [`Asm::prologue`] saved and returns. The upper halves are cleared, because SSE code in the
+    /// caller would otherwise pay for merging into them.
+    pub fn epilogue(&mut self) {
+        if self.slots != 0 {
+            self.refuse("an epilogue while spill slots are reserved");
+        }
+        x64!(self; pop r15; pop r14; pop r13; pop r12; pop rbp; pop rbx; vzeroupper; ret);
+    }
+
+    /// A new jump target, to be placed by [`Asm::bind`].
+    pub fn label(&mut self) -> Label {
+        Label(self.ops.new_dynamic_label())
+    }
+
+    /// Places a label here. Placing one twice is an error of [`Asm::finish`].
+    pub fn bind(&mut self, label: Label) {
+        self.ops.dynamic_label(label.0);
+    }
+
+    /// Pads with multi-byte NOPs to a multiple of `bytes` (a power of two up to 64).
+    pub fn align(&mut self, bytes: usize) {
+        if !bytes.is_power_of_two() || bytes > 64 {
+            self.refuse("an alignment that is no power of two up to 64");
+            return;
+        }
+        let mut missing = self.len().next_multiple_of(bytes) - self.len();
+        while missing > 0 {
+            let length = missing.min(NOPS.len());
+            self.ops.extend(NOPS[length - 1]);
+            missing -= length;
+        }
+    }
+
+    /// Continues at the label.
+    pub fn jump(&mut self, label: Label) {
+        let target = label.0;
+        x64!(self; jmp =>target);
+    }
+
+    /// Continues at the label where the condition holds.
+    pub fn jump_if(&mut self, cond: Cond, label: Label) {
+        let target = label.0;
+        match cond {
+            Cond::Equal => x64!(self; je =>target),
+            Cond::NotEqual => x64!(self; jne =>target),
+            Cond::Less => x64!(self; jl =>target),
+            Cond::LessEqual => x64!(self; jle =>target),
+            Cond::Greater => x64!(self; jg =>target),
+            Cond::GreaterEqual => x64!(self; jge =>target),
+        }
+    }
+
+    /// `prefetcht0`
+    pub fn prefetch(&mut self, mem: Mem) {
+        x64_mem!(self, mem, imm 0, [prefetcht0 BYTE] []);
+    }
+
+    /// Reserves `slots` vector-sized, vector-aligned places on the stack until [`Asm::unspill`]; rbp holds the old rsp
+    /// meanwhile, so it is not the emitter's.
+    pub fn spill(&mut self, slots: u8) {
+        if self.slots != 0 || slots == 0 {
+            self.refuse("spill slots of none, or while others are reserved");
+        }
+        self.slots = slots;
+        let (bytes, align) = (i32::from(slots) * self.vector_bytes(), -self.vector_bytes());
+        x64!(self; mov rbp, rsp; sub rsp, DWORD bytes; and rsp, DWORD align);
+    }
+
+    /// The address of a spill slot; one that was not reserved cannot be encoded.
+    #[must_use]
+    pub fn slot(&self, index: u8) -> Mem {
+        let base = if index < self.slots { Gpr(RSP) } else { Gpr(u8::MAX) };
+        Mem::at(base, i32::from(index) * self.vector_bytes())
+    }
+
+    /// Releases the slots of [`Asm::spill`].
+    pub fn unspill(&mut self) {
+        if self.slots == 0 {
+            self.refuse("releasing spill slots that were not reserved");
+        }
+        self.slots = 0;
+        x64!(self; mov rsp, rbp);
+    }
+}

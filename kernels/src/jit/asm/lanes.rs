@@ -1,0 +1,108 @@
+//! Across lanes: reductions whose result stands in every lane, and the permutations of a transposition.
+
+use dynasmrt::DynasmApi;
+
+use super::{Asm, Vreg};
+use crate::jit::evex::{self, Operands};
+
+/// Defines `name(dst, a, b)` over three registers.
+macro_rules! permutations {
+    ($($(#[$doc:meta])* $name:ident = $vex:ident, $evex:ident;)*) => {
+        impl Asm {
+            $($(#[$doc])*
+            pub fn $name(&mut self, dst: Vreg, a: Vreg, b: Vreg) {
+                self.check_vectors(dst.0 | a.0 | b.0);
+                if self.wide() {
+                    self.evex(&evex::$evex, Operands::of(dst.0, a.0), b.into());
+                } else {
+                    x64!(self; $vex Ry(dst.0), Ry(a.0), Ry(b.0));
+                }
+            })*
+        }
+    };
+}
+
+permutations! {
+    /// In each 128-bit group: a0 b0 a1 b1.
+    vunpack_lo_32 = vunpcklps, VUNPCKLPS;
+    /// In each 128-bit group: a2 b2 a3 b3.
+    vunpack_hi_32 = vunpckhps, VUNPCKHPS;
+    /// In each 128-bit group: a0 a1 b0 b1.
+    vunpack_lo_64 = vunpcklpd, VUNPCKLPD;
+    /// In each 128-bit group: a2 a3 b2 b3.
+    vunpack_hi_64 = vunpckhpd, VUNPCKHPD;
+}
+
+/// Selectors of four elements, two bits each: the two halves swapped, and the two of each half swapped.
+const SWAP_HALVES: u8 = 0b01_00_11_10;
+const SWAP_PAIRS: u8 = 0b10_11_00_01;
+
+/// One step of a reduction: `dst = dst op other`.
+type Fold = fn(&mut Asm, Vreg, Vreg, Vreg);
+
+impl Asm {
+    /// The sum of all lanes, in every lane of dst; `scratch` is destroyed.
+    pub fn vreduce_add(&mut self, dst: Vreg, src: Vreg, scratch: Vreg) {
+        self.reduce(dst, src, scratch, |asm, dst, a, b| asm.vadd(dst, a, b));
+    }
+
+    /// The product of all lanes, in every lane of dst; `scratch` is destroyed.
+    pub fn vreduce_mul(&mut self, dst: Vreg, src: Vreg, scratch: Vreg) {
+        self.reduce(dst, src, scratch, |asm, dst, a, b| asm.vmul(dst, a, b));
+    }
+
+    /// The largest lane, in every lane of dst; `scratch` is destroyed. Where NaN or zeros of both signs take part, which of
+    /// them remains is not promised, but it is the same in every lane.
+    pub fn vreduce_max(&mut self, dst: Vreg, src: Vreg, scratch: Vreg) {
+        self.reduce(dst, src, scratch, |asm, dst, a, b| asm.vmax(dst, a, b));
+        self.vbroadcast_lane0(dst, dst);
+    }
+
+    /// The smallest lane, as [`Asm::vreduce_max`].
+    pub fn vreduce_min(&mut self, dst: Vreg, src: Vreg, scratch: Vreg) {
+        self.reduce(dst, src, scratch, |asm, dst, a, b| asm.vmin(dst, a, b));
+        self.vbroadcast_lane0(dst, dst);
+    }
+
+    /// Swaps ever smaller halves and folds. Each lane then folds the same pairs, so sums agree in every lane: `a + b`
+    /// and `b + a` are the same number.
+    fn reduce(&mut self, dst: Vreg, src: Vreg, scratch: Vreg, fold: Fold) {
+        if scratch == dst || scratch == src {
+            self.refuse("a scratch register of a reduction that is in use");
+        }
+        if self.wide() {
+            self.vshuffle_128(scratch, src, src, SWAP_HALVES);
+            fold(self, dst, src, scratch);
+            self.vshuffle_128(scratch, dst, dst, SWAP_PAIRS);
+        } else {
+            self.vshuffle_128(scratch, src, src, 1);
+        }
+        fold(self, dst, if self.wide() { dst } else { src }, scratch);
+        for selector in [SWAP_HALVES, SWAP_PAIRS] {
+            self.vpermute_32(scratch, dst, selector);
+            fold(self, dst, dst, scratch);
+        }
+    }
+
+    /// In each 128-bit group: the four elements that `imm` selects, two bits each.
+    pub fn vpermute_32(&mut self, dst: Vreg, src: Vreg, imm: u8) {
+        self.check_vectors(dst.0 | src.0);
+        if self.wide() {
+            self.evex(&evex::VPERMILPS, Operands::of(dst.0, 0).imm(imm), src.into());
+        } else {
+            let imm = imm as i8;
+            x64!(self; vpermilps Ry(dst.0), Ry(src.0), BYTE imm);
+        }
+    }
+
+    /// `vperm2f128` on AVX2, `vshuff32x4` on AVX-512: selects 128-bit groups by `imm`.
+    pub fn vshuffle_128(&mut self, dst: Vreg, a: Vreg, b: Vreg, imm: u8) {
+        self.check_vectors(dst.0 | a.0 | b.0);
+        if self.wide() {
+            self.evex(&evex::VSHUFF32X4, Operands::of(dst.0, a.0).imm(imm), b.into());
+        } else {
+            let imm = imm as i8;
+            x64!(self; vperm2f128 Ry(dst.0), Ry(a.0), Ry(b.0), BYTE imm);
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Moving vectors between registers and memory. Addresses need no alignment unless an operation says so.
+
+use dynasmrt::{DynasmApi, DynasmLabelApi};
+
+use super::{Asm, Mask, Mem, Src, Vreg};
+use crate::jit::evex::{self, Operands};
+
+impl Asm {
+    /// dst = 0 in every lane
+    pub fn vzero(&mut self, dst: Vreg) {
+        self.check_vectors(dst.0);
+        if self.wide() {
+            self.evex(&evex::VPXORD, Operands::of(dst.0, dst.0), dst.into());
+        } else {
+            x64!(self; vxorps Ry(dst.0), Ry(dst.0), Ry(dst.0));
+        }
+    }
+
+    /// dst = src; nothing where they are the same.
+    pub fn vmov(&mut self, dst: Vreg, src: Vreg) {
+        self.check_vectors(dst.0 | src.0);
+        if dst == src {
+            return;
+        }
+        if self.wide() {
+            self.evex(&evex::VMOVUPS_LOAD, Operands::of(dst.0, 0), src.into());
+        } else {
+            x64!(self; vmovaps Ry(dst.0), Ry(src.0));
+        }
+    }
+
+    /// dst = a register, a vector from memory, or a constant in every lane
+    pub fn vload(&mut self, dst: Vreg, src: impl Into<Src>) {
+        self.vload_src(dst, src.into());
+    }
+
+    fn vload_src(&mut self, dst: Vreg, src: Src) {
+        self.check_vectors(dst.0);
+        match src {
+            Src::Reg(reg) => self.vmov(dst, reg),
+            // Zeroing a register costs no load and, on every processor of interest, no execution slot.
+            Src::Const(0) => self.vzero(dst),
+            Src::Const(_) if self.wide() => self.evex(&evex::VBROADCASTSS, Operands::of(dst.0, 0), src),
+            Src::Mem(_) if self.wide() => self.evex(&evex::VMOVUPS_LOAD, Operands::of(dst.0, 0), src),
+            Src::Mem(_) | Src::Const(_) => x64_src!(self, src, imm 0, [vmovups Ry(dst.0),] []),
+        }
+    }
+
+    /// The vector at the address = src
+    pub fn vstore(&mut self, dst: Mem, src: Vreg) {
+        self.check_vectors(src.0);
+        if self.wide() {
+            self.evex(&evex::VMOVUPS_STORE, Operands::of(src.0, 0), dst.into());
+        } else {
+            x64_mem!(self, dst, imm 0, [vmovups] [, Ry(src.0)]);
+        }
+    }
+
+    /// Non-temporal store; the address is aligned to the vector.
+    pub fn vstore_stream(&mut self, dst: Mem, src: Vreg) {
+        self.check_vectors(src.0);
+        if self.wide() {
+            self.evex(&evex::VMOVNTPS, Operands::of(src.0, 0), dst.into());
+        } else {
+            x64_mem!(self, dst, imm 0, [vmovntps] [, Ry(src.0)]);
+        }
+    }
+
+    /// Lanes outside the mask are zero, and their memory is not touched.
+    pub fn vload_masked(&mut self, dst: Vreg, mask: Mask, src: Mem) {
+        self.check_vectors(dst.0);
+        if self.wide() {
+            let k = self.opmask(mask);
+            self.evex(&evex::VMOVUPS_LOAD, Operands::of(dst.0, 0).zeroing(k), src.into());
+        } else {
+            let lanes = self.vector_mask(mask);
+            x64_mem!(self, src, imm 0, [vmaskmovps Ry(dst.0), Ry(lanes),] []);
+        }
+    }
+
+    /// Lanes outside the mask are not written.
+    pub fn vstore_masked(&mut self, dst: Mem, mask: Mask, src: Vreg) {
+        self.check_vectors(src.0);
+        if self.wide() {
+            let k = self.opmask(mask);
+            self.evex(&evex::VMOVUPS_STORE, Operands::of(src.0, 0).merging(k), dst.into());
+        } else {
+            let lanes = self.vector_mask(mask);
+            x64_mem!(self, dst, imm 0, [vmaskmovps] [, Ry(lanes), Ry(src.0)]);
+        }
+    }
+
+    /// One `f32` from memory into every lane.
+    pub fn vbroadcast(&mut self, dst: Vreg, src: Mem) {
+        self.check_vectors(dst.0);
+        if self.wide() {
+            self.evex(&evex::VBROADCASTSS, Operands::of(dst.0, 0), src.into());
+        } else {
+            // dynasm 5.1 encodes `vbroadcastss ymm, m32` with a 128-bit length. The integer twin is encoded
+            // right, and as a load it takes the same port and no bypass.
+            x64_mem!(self, src, imm 0, [vpbroadcastd Ry(dst.0), DWORD] []);
+        }
+    }
+
+    /// Lane 0 into every lane.
+    pub fn vbroadcast_lane0(&mut self, dst: Vreg, src: Vreg) {
+        self.check_vectors(dst.0 | src.0);
+        if self.wide() {
+            self.evex(&evex::VBROADCASTSS, Operands::of(dst.0, 0), src.into());
+        } else {
+            x64!(self; vbroadcastss Ry(dst.0), Rx(src.0));
+        }
+    }
+
+    /// One `f32` into lane 0, zero elsewhere.
+    pub fn vload_one(&mut self, dst: Vreg, src: Mem) {
+        self.check_vectors(dst.0);
+        if self.wide() {
+            self.evex(&evex::VMOVSS_LOAD, Operands::of(dst.0, 0), src.into());
+        } else {
+            x64_mem!(self, src, imm 0, [vmovss Rx(dst.0), DWORD] []);
+        }
+    }
+
+    /// Lane 0 to memory.
+    pub fn vstore_one(&mut self, dst: Mem, src: Vreg) {
+        self.check_vectors(src.0);
+        if self.wide() {
+            self.evex(&evex::VMOVSS_STORE, Operands::of(src.0, 0), dst.into());
+        } else {
+            x64_mem!(self, dst, imm 0, [vmovss DWORD] [, Rx(src.0)]);
+        }
+    }
+
+    /// `lanes()` bytes, zero-extended to 32-bit integers.
+    pub fn vload_u8(&mut self, dst: Vreg, src: Mem) {
+        self.check_vectors(dst.0);
+        if self.wide() {
+            self.evex(&evex::VPMOVZXBD, Operands::of(dst.0, 0), src.into());
+        } else {
+            // dynasm has the register form of the 256-bit extension only.
+            x64_mem!(self, src, imm 0, [vmovq Rx(dst.0), QWORD] []);
+            x64!(self; vpmovzxbd Ry(dst.0), Rx(dst.0));
+        }
+    }
+}
