@@ -48,6 +48,12 @@ impl Isa {
             && std::is_x86_feature_detected!("f16c")
     }
 
+    /// Whether kernels of this level can be called here: the processor has it, or it can be emulated.
+    #[must_use]
+    pub fn usable(self) -> bool {
+        self <= Isa::detect()
+    }
+
     /// `f32` lanes of one vector register; 8 for [`Isa::Portable`], which lays out weights as AVX2 does.
     #[must_use]
     pub const fn lanes(self) -> usize {

@@ -1,11 +1,13 @@
 //! Turning instructions into callable machine code; knows no operator.
 //!
 //! [`asm`] is the one assembler that emitters use, for AVX2 (VEX, through dynasm) and AVX-512 (EVEX, through
-//! [`evex`]) alike. [`code`] seals what it made into executable memory and calls it.
+//! [`evex`]) alike. [`code`] seals what it made into executable memory, which [`arena`] manages, and calls it.
 
+mod arena;
 pub mod asm;
 pub mod code;
 pub mod evex;
 
-pub use asm::{Asm, Cond, Gpr, Label, Mask, Mem, Vreg};
-pub use code::Code;
+pub use arena::CodeMemory;
+pub use asm::{Asm, Cond, Gpr, Label, Mask, Mem, Predicate, Rounding, Src, Vreg};
+pub use code::{Code, code_memory};

@@ -1,29 +1,54 @@
-//! Sealed machine code and how it is called: the only place where emitted bytes become executable.
+//! Sealed machine code and how it is called: the only place where emitted bytes become callable.
+//!
+//! Where executable memory comes from stands in [`arena`](super::arena).
 
-use crate::error::Result;
+use std::sync::Arc;
+
+use super::arena::{Arena, Block, CodeMemory};
+use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 
 /// One sealed kernel. It holds its memory alive, and its existence proves that its level may run here.
 #[derive(Debug)]
 pub struct Code {
     isa: Isa,
+    block: Block,
+    len: usize,
 }
 
-#[allow(unused_variables, clippy::todo, missing_docs, reason = "signatures first")]
 impl Code {
     /// Copies `bytes` into executable memory. Fails where `isa` is neither present nor emulated.
     pub fn seal(isa: Isa, family: &'static str, bytes: &[u8]) -> Result<Code> {
-        todo!()
+        Code::seal_in(Arena::global(), isa, family, bytes)
     }
+
+    pub(super) fn seal_in(arena: &Arc<Arena>, isa: Isa, family: &'static str, bytes: &[u8]) -> Result<Code> {
+        if !isa.is_jit() || !isa.usable() {
+            return Err(KernelError::IsaMissing(isa));
+        }
+        if bytes.is_empty() {
+            return Err(KernelError::Assembly { family, reason: "a kernel without instructions".to_owned() });
+        }
+        Ok(Code { isa, block: arena.place(bytes)?, len: bytes.len() })
+    }
+
+    /// The level of its instructions.
+    #[must_use]
     pub fn isa(&self) -> Isa {
         self.isa
     }
+
+    /// The machine code with its constant table, as it was sealed.
+    #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        todo!()
+        // SAFETY: the block holds at least `len` readable bytes that do not change while it exists.
+        unsafe { std::slice::from_raw_parts(self.block.address().as_ptr(), self.len) }
     }
+
     /// Bytes of executable memory that it occupies: what a cache charges for it.
+    #[must_use]
     pub fn size(&self) -> usize {
-        todo!()
+        self.block.size()
     }
 
     /// Calls the kernel with a pointer to its argument struct.
@@ -32,7 +57,32 @@ impl Code {
     ///
     /// `args` is the struct that this kernel's emitter was written for, and every pointer in it is valid for what
     /// the kernel reads and writes through it.
+    #[inline]
     pub unsafe fn call<A>(&self, args: &A) {
-        todo!()
+        let args = std::ptr::from_ref(args).cast::<u8>();
+        // SAFETY: the caller vouches for the arguments.
+        unsafe { self.enter(args) }
     }
+
+    /// Jumps into the code.
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    unsafe fn enter(&self, args: *const u8) {
+        // SAFETY: the block starts with a function of this ABI: only `Asm` makes the bytes, and sealing checked that
+        // this processor has its instructions.
+        unsafe {
+            let function: extern "sysv64" fn(*const u8) = std::mem::transmute(self.block.address());
+            function(args);
+        }
+    }
+
+    /// Other architectures have no level that is present, so nothing is sealed for them to enter.
+    #[cfg(not(target_arch = "x86_64"))]
+    unsafe fn enter(&self, _args: *const u8) {}
+}
+
+/// Executable memory in use by this process.
+#[must_use]
+pub fn code_memory() -> CodeMemory {
+    Arena::global().usage()
 }

@@ -1,0 +1,218 @@
+//! One chunk of executable memory: its mappings and its free ranges. All system calls on code memory stand here.
+
+use std::ffi::c_void;
+use std::io;
+use std::ptr::{NonNull, null_mut};
+use std::sync::LazyLock;
+
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mmap_anonymous, mprotect, munmap};
+use rustix::thread::{MembarrierCommand, membarrier};
+
+/// Kernels start on cache lines.
+const LINE: usize = 64;
+/// The smallest page of x86-64, the unit of protection.
+const PAGE: usize = 4096;
+/// `int3`: what a stray jump into freed memory meets.
+const TRAP: u8 = 0xCC;
+
+/// Ways of getting executable memory that may be tried, in this order.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::jit) struct Schemes {
+    /// A memory file mapped twice.
+    pub(in crate::jit) dual: bool,
+    /// Anonymous pages flipped from writable to executable.
+    pub(in crate::jit) flip: bool,
+}
+
+impl Schemes {
+    /// Both.
+    pub(in crate::jit) const ALL: Schemes = Schemes { dual: true, flip: true };
+}
+
+/// Part of the address space, unmapped on drop.
+#[derive(Debug)]
+struct Mapping {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+impl Mapping {
+    fn new(start: *mut c_void, len: usize) -> io::Result<Mapping> {
+        let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mapped at address zero"))?;
+        Ok(Mapping { start, len })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range was mapped by this value, and every block in it is gone before its chunk is dropped.
+        // A failure leaves the range mapped, which harms nobody.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}
+
+/// A range of bytes that nobody occupies.
+#[derive(Clone, Copy, Debug)]
+struct Free {
+    offset: usize,
+    len: usize,
+}
+
+/// One chunk.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    exec: Mapping,
+    /// The alias that is written; none where pages are flipped.
+    write: Option<Mapping>,
+    /// By offset, neighbours merged.
+    free: Vec<Free>,
+    used: usize,
+    /// Bytes from here on have never held code.
+    fresh: usize,
+}
+
+// SAFETY: the mappings are owned by the chunk and only reached through it.
+unsafe impl Send for Chunk {}
+
+impl Chunk {
+    /// Maps a chunk of at least `bytes` by the first scheme that works.
+    pub(super) fn map(schemes: Schemes, bytes: usize) -> io::Result<Chunk> {
+        let len = bytes
+            .checked_next_multiple_of(PAGE)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::OutOfMemory, "a kernel larger than the address space"))?;
+        let mut refused = io::Error::new(io::ErrorKind::Unsupported, "no scheme is allowed");
+        if schemes.dual {
+            match Chunk::map_dual(len) {
+                Ok(chunk) => return Ok(chunk),
+                Err(error) => refused = error,
+            }
+        }
+        if schemes.flip { Chunk::map_flip(len) } else { Err(refused) }
+    }
+
+    fn map_dual(len: usize) -> io::Result<Chunk> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        // Linux before 6.3 does not know the flag that asks for an executable file, and needs none.
+        let file = memfd_create(c"kiln-code", flags | MemfdFlags::EXEC)
+            .or_else(|_| memfd_create(c"kiln-code", flags))
+            .map_err(io::Error::from)?;
+        ftruncate(&file, len as u64)?;
+        let map = |protection| {
+            // SAFETY: a new mapping at an address of the system's choice touches no memory in use.
+            let start = unsafe { mmap(null_mut(), len, protection, MapFlags::SHARED | MapFlags::POPULATE, &file, 0) }?;
+            Mapping::new(start, len)
+        };
+        let write = map(ProtFlags::READ | ProtFlags::WRITE)?;
+        // From now on nobody can map the file writable or make the executable alias so. Linux before 5.1 lacks this
+        // seal; the aliases are apart there all the same.
+        let _ = fcntl_add_seals(&file, SealFlags::FUTURE_WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL);
+        let exec = map(ProtFlags::READ | ProtFlags::EXEC)?;
+        Ok(Chunk::over(exec, Some(write), len))
+    }
+
+    fn map_flip(len: usize) -> io::Result<Chunk> {
+        // SAFETY: as for the other scheme.
+        let start = unsafe { mmap_anonymous(null_mut(), len, ProtFlags::READ, MapFlags::PRIVATE) }?;
+        let exec = Mapping::new(start, len)?;
+        // Asking now, not at the first kernel, keeps a refusal where the next scheme can be tried.
+        // SAFETY: nothing uses the range yet.
+        unsafe { mprotect(start, PAGE, MprotectFlags::READ | MprotectFlags::EXEC) }?;
+        Ok(Chunk::over(exec, None, len))
+    }
+
+    fn over(exec: Mapping, write: Option<Mapping>, len: usize) -> Chunk {
+        Chunk { exec, write, free: vec![Free { offset: 0, len }], used: 0, fresh: 0 }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.exec.len
+    }
+
+    pub(super) fn used(&self) -> usize {
+        self.used
+    }
+
+    /// Whether nothing will ever be placed here again.
+    pub(super) fn exhausted(&self) -> bool {
+        self.free.is_empty()
+    }
+
+    /// Takes room for `bytes` out of the free ranges: offset and size.
+    pub(super) fn reserve(&mut self, bytes: usize) -> Option<(usize, usize)> {
+        let size = bytes.checked_next_multiple_of(if self.write.is_some() { LINE } else { PAGE })?;
+        let index = self.free.iter().position(|free| free.len >= size)?;
+        let free = &mut self.free[index];
+        let offset = free.offset;
+        free.offset += size;
+        free.len -= size;
+        if free.len == 0 {
+            self.free.remove(index);
+        }
+        self.used += size;
+        Some((offset, size))
+    }
+
+    /// Writes code into a reserved range and returns where it can be executed.
+    pub(super) fn write(&mut self, offset: usize, size: usize, bytes: &[u8]) -> io::Result<NonNull<u8>> {
+        assert!(bytes.len() <= size && offset + size <= self.exec.len, "a kernel stays inside its reserved range");
+        // SAFETY: the offset lies inside the mapping.
+        let exec = unsafe { self.exec.start.add(offset) };
+        match &self.write {
+            Some(write) => {
+                // SAFETY: the range is inside the writable alias and reserved for this kernel, so nobody runs or reads it.
+                unsafe { write.start.add(offset).copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
+            }
+            None => {
+                let start = exec.as_ptr().cast();
+                // SAFETY: the pages are this kernel's alone, so nobody runs them while they are writable.
+                unsafe {
+                    mprotect(start, size, MprotectFlags::READ | MprotectFlags::WRITE)?;
+                    exec.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
+                    mprotect(start, size, MprotectFlags::READ | MprotectFlags::EXEC)?;
+                }
+            }
+        }
+        if offset < self.fresh {
+            synchronise_cores();
+        }
+        self.fresh = self.fresh.max(offset + size);
+        Ok(exec)
+    }
+
+    /// Gives a reserved range back.
+    pub(super) fn release(&mut self, offset: usize, size: usize) {
+        self.used -= size;
+        if let Some(write) = &self.write {
+            // SAFETY: the range is inside the writable alias, and its kernel is gone.
+            unsafe { write.start.add(offset).write_bytes(TRAP, size) };
+        }
+        if !can_synchronise_cores() {
+            // Only an unmapped range is safe to use again. What was never used stays available.
+            return;
+        }
+        let at = self.free.partition_point(|free| free.offset < offset);
+        self.free.insert(at, Free { offset, len: size });
+        if at + 1 < self.free.len() && self.free[at].offset + self.free[at].len == self.free[at + 1].offset {
+            self.free[at].len += self.free.remove(at + 1).len;
+        }
+        if at > 0 && self.free[at - 1].offset + self.free[at - 1].len == self.free[at].offset {
+            self.free[at - 1].len += self.free.remove(at).len;
+        }
+    }
+}
+
+/// Whether this process may ask every core that runs it for a serialising instruction; asked once.
+fn can_synchronise_cores() -> bool {
+    static REGISTERED: LazyLock<bool> =
+        LazyLock::new(|| membarrier(MembarrierCommand::RegisterPrivateExpeditedSyncCore).is_ok());
+    *REGISTERED
+}
+
+/// Makes every core that runs this process forget instructions that it has fetched ahead.
+fn synchronise_cores() {
+    if can_synchronise_cores() {
+        // It cannot fail once registered.
+        let _ = membarrier(MembarrierCommand::PrivateExpeditedSyncCore);
+    }
+}
