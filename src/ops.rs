@@ -3,6 +3,28 @@
 //!
 //! Each group lists its operators in a table `OPERATORS`; [`lookup`] searches them all.
 
+mod arguments;
+mod cast;
+mod constant;
+mod gather;
+mod measure;
+mod movement;
+mod range;
+mod reshape;
+mod slice;
+mod view;
+mod wide;
+
+#[cfg(test)]
+mod trial;
+
+pub(crate) use arguments::{
+    Axes, around, axes_of, axis_of, dimensions, index_of, integers, one, optional, refused, required, strides,
+    type_attribute,
+};
+pub(crate) use movement::{Movement, rearrange};
+pub(crate) use view::{Cut, Run, View};
+
 use crate::exec::BuildCx;
 use crate::graph::{Graph, Node, NodeDesc};
 
@@ -59,7 +81,15 @@ pub type MakeNode = fn(&LoadCx<'_>) -> Result<Box<dyn Node>, OpError>;
 /// One row of a group's table: domain, operator, maker.
 pub type Operator = (&'static str, &'static str, MakeNode);
 
-const GROUPS: &[&[Operator]] = &[];
+const GROUPS: &[&[Operator]] = &[
+    cast::OPERATORS,
+    constant::OPERATORS,
+    gather::OPERATORS,
+    measure::OPERATORS,
+    range::OPERATORS,
+    reshape::OPERATORS,
+    slice::OPERATORS,
+];
 
 /// The maker of that operator.
 #[must_use]

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 pub use buffer::{Buffer, BufferPool};
-pub use dtype::{DType, Element};
+pub use dtype::{BoolByte, DType, Element};
 
 /// Dimensions, outermost first. Empty for a scalar.
 pub type Shape = SmallVec<[usize; 6]>;
@@ -66,16 +66,14 @@ impl TensorSpec {
     }
 }
 
-/// Product of `shape`, refused where the product times `size` exceeds `isize::MAX`.
+/// Product of `shape`, refused where the product times `size` exceeds `isize::MAX`. Zeros count as ones in that, so that
+/// the product of any part of an accepted shape can be computed without a check.
 pub fn element_count(shape: &[usize], size: usize) -> Result<usize, TensorError> {
     let too_large = || TensorError::TooLarge(shape.iter().copied().collect());
-    // A zero anywhere makes the product zero, but the other factors must not overflow on the way.
-    if shape.contains(&0) {
-        return Ok(0);
-    }
-    let count = shape.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim)).ok_or_else(too_large)?;
+    let factors = shape.iter().map(|&dim| dim.max(1));
+    let count = factors.into_iter().try_fold(1usize, usize::checked_mul).ok_or_else(too_large)?;
     match count.checked_mul(size) {
-        Some(bytes) if bytes <= isize::MAX as usize => Ok(count),
+        Some(bytes) if bytes <= isize::MAX as usize => Ok(if shape.contains(&0) { 0 } else { count }),
         _ => Err(too_large()),
     }
 }

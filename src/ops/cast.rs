@@ -1,0 +1,196 @@
+//! Cast and CastLike between numbers, booleans and strings.
+//!
+//! Numbers go through the wide type that holds every value of the source, so each is rounded once. Floats outside of
+//! an integer type saturate and NaN becomes zero, where ONNX leaves the result open; integers wrap.
+
+use super::wide::{CHUNK, Wide, Width, dispatch};
+use super::{LoadCx, OpError, Operator, Run, one, refused, required, type_attribute};
+use crate::graph::node::Specs;
+use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
+use crate::tensor::{DType, Tensor};
+
+/// The operators of this file.
+pub(super) const OPERATORS: &[Operator] = &[("", "Cast", make), ("", "CastLike", |_| Ok(Box::new(Cast { to: None })))];
+
+/// To a type known at load, or to that of input 1.
+struct Cast {
+    to: Option<DType>,
+}
+
+fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    Ok(Box::new(Cast { to: Some(type_attribute(cx.node, "to", None)?) }))
+}
+
+impl Node for Cast {
+    fn family(&self) -> &'static str {
+        if self.to.is_some() { "Cast" } else { "CastLike" }
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let to = match self.to {
+            Some(dtype) => dtype,
+            None => required(inputs, 1)?.dtype(),
+        };
+        one(to, required(inputs, 0)?.shape().iter().copied())
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+        if io.input(0)?.dtype() == io.spec(0).dtype {
+            let input = io.take(0)?;
+            io.push(input);
+            return Ok(());
+        }
+        let output = convert(io.input(0)?, io.alloc(0)?)?;
+        io.push(output);
+        Ok(())
+    }
+}
+
+/// The elements of `from` as the type of `to`, which has the same shape.
+pub(crate) fn convert(from: &Tensor, mut to: Tensor) -> Result<Tensor, NodeError> {
+    match (from.dtype(), to.dtype()) {
+        (DType::String, DType::String) => Ok(from.clone()),
+        (DType::String, _) => {
+            parse(from.as_strings()?, &mut to)?;
+            Ok(to)
+        }
+        (_, DType::String) => Ok(Tensor::from_strings(to.shape().iter().copied(), print(from)?)?),
+        _ => {
+            dispatch!(Width::of(from.dtype())?, convert_through(from, &mut to))?;
+            Ok(to)
+        }
+    }
+}
+
+fn convert_through<W: Wide>(from: &Tensor, to: &mut Tensor) -> Result<(), NodeError> {
+    let dtype = to.dtype();
+    let mut chunk = [W::default(); CHUNK];
+    for (index, bytes) in to.bytes_mut().chunks_mut(CHUNK * dtype.size()).enumerate() {
+        let count = bytes.len() / dtype.size();
+        let run = Run { start: index * CHUNK, count, stride: 1 };
+        W::load(from.dtype(), from.bytes(), run, &mut chunk[..count])?;
+        W::store(&chunk[..count], dtype, bytes)?;
+    }
+    Ok(())
+}
+
+/// Numbers from text: floats in any of the usual forms, integers in decimal.
+fn parse(texts: &[String], to: &mut Tensor) -> Result<(), NodeError> {
+    let dtype = to.dtype();
+    let error = |text: &str| refused(format!("{text:?} is no {dtype}"));
+    let bytes = to.bytes_mut().chunks_exact_mut(dtype.size());
+    for (text, bytes) in texts.iter().map(|text| text.trim()).zip(bytes) {
+        // Integers are parsed as such first: a float would lose the low digits of large ones.
+        match text.parse::<i128>() {
+            Ok(value) if dtype == DType::U64 && value > i128::from(i64::MAX) => {
+                u64::store(&[u64::try_from(value).map_err(|_| error(text))?], dtype, bytes)?;
+            }
+            Ok(value) if !dtype.is_float() => {
+                i64::store(&[i64::try_from(value).map_err(|_| error(text))?], dtype, bytes)?;
+            }
+            _ if dtype == DType::F32 => {
+                f32::store(&[text.parse().map_err(|_| error(text))?], dtype, bytes)?;
+            }
+            _ => f64::store(&[text.parse().map_err(|_| error(text))?], dtype, bytes)?,
+        }
+    }
+    Ok(())
+}
+
+/// Text from numbers: the shortest digits that read back as the same value.
+fn print(from: &Tensor) -> Result<Vec<String>, NodeError> {
+    Ok(match from.dtype() {
+        DType::F32 => from.as_slice::<f32>()?.iter().map(|v| print_float(*v, f64::from(*v))).collect(),
+        DType::F64 => from.as_slice::<f64>()?.iter().map(|v| print_float(*v, *v)).collect(),
+        DType::F16 => from.as_slice::<half::f16>()?.iter().map(|v| print_float(*v, f64::from(*v))).collect(),
+        DType::BF16 => from.as_slice::<half::bf16>()?.iter().map(|v| print_float(*v, f64::from(*v))).collect(),
+        DType::U64 => from.as_slice::<u64>()?.iter().map(u64::to_string).collect(),
+        _ => super::wide::widened::<i64>(from)?.iter().map(i64::to_string).collect(),
+    })
+}
+
+/// numpy's forms: a point in every plain number, an exponent below 1e-4 and from 1e16 on, `NaN` and `INF` as ONNX names them.
+fn print_float(value: impl std::fmt::Display + std::fmt::LowerExp, wide: f64) -> String {
+    match wide {
+        _ if wide.is_nan() => "NaN".to_owned(),
+        f64::INFINITY => "INF".to_owned(),
+        f64::NEG_INFINITY => "-INF".to_owned(),
+        _ if wide != 0.0 && !(1e-4..1e16).contains(&wide.abs()) => {
+            let text = format!("{value:e}");
+            match text.split_once('e') {
+                Some((digits, exponent)) => {
+                    let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |rest| ('-', rest));
+                    format!("{digits}e{sign}{exponent:0>2}")
+                }
+                None => text,
+            }
+        }
+        _ => {
+            let text = value.to_string();
+            if text.contains('.') { text } else { text + ".0" }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use half::{bf16, f16};
+
+    use super::*;
+    use crate::ops::trial::{Trial, bools, onnx_code, strings};
+
+    fn cast(to: DType) -> Trial {
+        Trial::new("Cast").int("to", onnx_code(to))
+    }
+
+    #[test]
+    fn numbers_become_numbers() {
+        cast(DType::I32).input(&[3], &[1.9f32, -1.9, f32::NAN]).gives(&[3], &[1i32, -1, 0]);
+        cast(DType::I64).input(&[1], &[1e30f32]).gives(&[1], &[i64::MAX]);
+        cast(DType::F32).input(&[1], &[i64::MAX]).gives(&[1], &[9.223_372e18_f32]);
+        cast(DType::F64).input(&[1], &[u64::MAX]).gives(&[1], &[1.844_674_407_370_955_2e19_f64]);
+        cast(DType::U8).input(&[2], &[256i64, -1]).gives(&[2], &[0u8, 255]);
+        cast(DType::F16).input(&[2], &[1.0f32, 1e6]).gives(&[2], &[f16::ONE, f16::INFINITY]);
+        cast(DType::F32).input(&[1], &[bf16::from_f32(1.5)]).gives(&[1], &[1.5f32]);
+        cast(DType::Bool).input(&[3], &[0.0f32, -0.5, f32::NAN]).gives(&[3], &bools([false, true, true]));
+        cast(DType::F32).input(&[2], &bools([false, true])).gives(&[2], &[0f32, 1.0]);
+        cast(DType::F16).input::<f32>(&[0], &[]).gives::<f16>(&[0], &[]);
+    }
+
+    #[test]
+    fn long_tensors_are_converted_whole() {
+        let values: Vec<i32> = (0..1000).collect();
+        let expected: Vec<f64> = values.iter().map(|&v| f64::from(v)).collect();
+        cast(DType::F64).input(&[10, 100], &values).gives(&[10, 100], &expected);
+    }
+
+    #[test]
+    fn the_same_type_copies_nothing() {
+        let input = Tensor::from_slice([2], &[1f32, 2.0]).unwrap();
+        assert!(cast(DType::F32).tensor(input.clone()).run().unwrap()[0].shares_bytes(&input));
+    }
+
+    #[test]
+    fn text_is_read_and_written() {
+        let texts = strings(&[4], &["1.5", "-INF", "NaN", "1e2"]);
+        let read = cast(DType::F32).tensor(texts).run().unwrap();
+        let read = read[0].as_slice::<f32>().unwrap();
+        assert!(read[0] == 1.5 && read[1] == f32::NEG_INFINITY && read[2].is_nan() && read[3] == 100.0);
+        cast(DType::I64).tensor(strings(&[1], &["9007199254740993"])).gives(&[1], &[9_007_199_254_740_993i64]);
+        cast(DType::F32).tensor(strings(&[1], &["x"])).is_refused("no float32");
+        let printed = cast(DType::String).input(&[6], &[0.1f32, 2.0, 1e-7, 1.5e20, f32::NAN, f32::NEG_INFINITY]);
+        printed.gives_strings(&[6], &["0.1", "2.0", "1e-07", "1.5e+20", "NaN", "-INF"]);
+        cast(DType::String).input(&[1], &[-3i8]).gives_strings(&[1], &["-3"]);
+    }
+
+    #[test]
+    fn cast_like_takes_the_type_of_its_second_input() {
+        Trial::new("CastLike").input(&[1], &[1.5f32]).input(&[0], &[0i8; 0]).gives(&[1], &[1i8]);
+    }
+
+    #[test]
+    fn types_that_tensors_cannot_hold_are_refused_at_load() {
+        Trial::new("Cast").int("to", 14).input(&[1], &[1f32]).is_refused("element type number 14");
+        Trial::new("Cast").input(&[1], &[1f32]).is_refused("must name");
+    }
+}

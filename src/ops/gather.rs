@@ -1,0 +1,221 @@
+//! Picking elements by index: Gather, GatherElements, GatherND.
+//!
+//! Indices are data, so they are checked on every run, before anything is written. Contiguous parts behind the gathered
+//! axis are copied as wholes: an embedding look-up is one memory copy a token.
+
+use super::{
+    LoadCx, Movement, OpError, Operator, around, axis_of, index_of, one, rearrange, refused, required, strides,
+};
+use crate::graph::node::Specs;
+use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
+use crate::tensor::Tensor;
+
+/// The operators of this file.
+pub(super) const OPERATORS: &[Operator] = &[
+    ("", "Gather", |cx| Ok(Box::new(Gather { axis: cx.node.int("axis", 0) }))),
+    ("", "GatherElements", |cx| Ok(Box::new(GatherElements { axis: cx.node.int("axis", 0) }))),
+    ("", "GatherND", make_nd),
+];
+
+/// Every index as a place along an axis of that size.
+fn places(indices: &Tensor, size: usize) -> Result<Vec<usize>, NodeError> {
+    indices.to_i64_vec()?.into_iter().map(|index| index_of(index, size)).collect()
+}
+
+struct Gather {
+    axis: i64,
+}
+
+impl Node for Gather {
+    fn family(&self) -> &'static str {
+        "Gather"
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let (data, indices) = (required(inputs, 0)?, required(inputs, 1)?);
+        let axis = axis_of(self.axis, data.shape().len())?;
+        let (before, after) = (&data.shape()[..axis], &data.shape()[axis + 1..]);
+        one(data.dtype(), before.iter().chain(indices.shape()).chain(after).copied())
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+        let data = io.input(0)?;
+        let axis = axis_of(self.axis, data.shape().len())?;
+        let (_, size, inner) = around(data.shape(), axis);
+        let movement = Blocks { places: places(io.input(1)?, size)?, size, inner };
+        let output = rearrange(&movement, &[data], io.alloc(0)?)?;
+        io.push(output);
+        Ok(())
+    }
+}
+
+/// Blocks of `inner` elements out of groups of `size` blocks.
+struct Blocks {
+    places: Vec<usize>,
+    size: usize,
+    inner: usize,
+}
+
+impl Movement for Blocks {
+    fn run<T: Clone>(&self, from: &[&[T]], to: &mut [T]) -> Result<(), NodeError> {
+        let groups = from[0].chunks_exact(self.size * self.inner);
+        for (group, to) in groups.zip(to.chunks_exact_mut(self.places.len() * self.inner)) {
+            if self.inner == 1 {
+                to.iter_mut().zip(&self.places).for_each(|(to, &place)| *to = group[place].clone());
+                continue;
+            }
+            for (&place, to) in self.places.iter().zip(to.chunks_exact_mut(self.inner)) {
+                to.clone_from_slice(&group[place * self.inner..][..self.inner]);
+            }
+        }
+        Ok(())
+    }
+}
+
+struct GatherElements {
+    axis: i64,
+}
+
+impl GatherElements {
+    fn axis(&self, data: &[usize], indices: &[usize]) -> Result<usize, NodeError> {
+        let axis = axis_of(self.axis, data.len())?;
+        let fits = |(at, (index, data)): (usize, (&usize, &usize))| at == axis || index <= data;
+        if data.len() != indices.len() || !indices.iter().zip(data).enumerate().all(fits) {
+            return Err(refused(format!("indices of shape {indices:?} do not lie in data of shape {data:?}")));
+        }
+        Ok(axis)
+    }
+}
+
+impl Node for GatherElements {
+    fn family(&self) -> &'static str {
+        "GatherElements"
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let (data, indices) = (required(inputs, 0)?, required(inputs, 1)?);
+        self.axis(data.shape(), indices.shape())?;
+        one(data.dtype(), indices.shape().iter().copied())
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+        let (data, indices) = (io.input(0)?, io.input(1)?);
+        let axis = self.axis(data.shape(), indices.shape())?;
+        let places = element_places(data.shape(), indices, axis)?;
+        let output = rearrange(&Single(places), &[data], io.alloc(0)?)?;
+        io.push(output);
+        Ok(())
+    }
+}
+
+/// For each index, the place in `data` that has the index's own coordinates but for `axis`, where it has the index.
+pub(super) fn element_places(data: &[usize], indices: &Tensor, axis: usize) -> Result<Vec<usize>, NodeError> {
+    let strides = strides(data);
+    let mut coordinates = vec![0; data.len()];
+    let mut places = Vec::with_capacity(indices.len());
+    for index in self::places(indices, data[axis])? {
+        let others = coordinates.iter().zip(&strides).enumerate().filter(|(at, _)| *at != axis);
+        places.push(others.map(|(_, (at, stride))| at * stride).sum::<usize>() + index * strides[axis]);
+        for (at, &dim) in coordinates.iter_mut().zip(indices.shape()).rev() {
+            *at += 1;
+            if *at < dim {
+                break;
+            }
+            *at = 0;
+        }
+    }
+    Ok(places)
+}
+
+/// Single elements from their places.
+struct Single(Vec<usize>);
+
+impl Movement for Single {
+    fn run<T: Clone>(&self, from: &[&[T]], to: &mut [T]) -> Result<(), NodeError> {
+        to.iter_mut().zip(&self.0).for_each(|(to, &place)| *to = from[0][place].clone());
+        Ok(())
+    }
+}
+
+struct GatherNd {
+    batch_axes: usize,
+}
+
+fn make_nd(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    let batch_axes = usize::try_from(cx.node.int("batch_dims", 0))
+        .map_err(|_| OpError::invalid(cx.node, "batch_dims must not be negative"))?;
+    Ok(Box::new(GatherNd { batch_axes }))
+}
+
+impl GatherNd {
+    /// How many axes of the data one tuple of indices names.
+    fn depth(&self, data: &[usize], indices: &[usize]) -> Result<usize, NodeError> {
+        let depth = indices.last().copied().unwrap_or(0);
+        let batch = self.batch_axes;
+        let fits = depth >= 1
+            && batch < indices.len()
+            && depth.checked_add(batch).is_some_and(|axes| axes <= data.len())
+            && data[..batch] == indices[..batch];
+        if fits {
+            return Ok(depth);
+        }
+        Err(refused(format!("indices of shape {indices:?} name no parts of {data:?} behind {batch} batch axes")))
+    }
+}
+
+impl Node for GatherNd {
+    fn family(&self) -> &'static str {
+        "GatherND"
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let (data, indices) = (required(inputs, 0)?, required(inputs, 1)?);
+        let depth = self.depth(data.shape(), indices.shape())?;
+        let tuples = &indices.shape()[..indices.shape().len() - 1];
+        one(data.dtype(), tuples.iter().chain(&data.shape()[self.batch_axes + depth..]).copied())
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+        let (data, indices) = (io.input(0)?, io.input(1)?);
+        let depth = self.depth(data.shape(), indices.shape())?;
+        let (batch, rest) = data.shape().split_at(self.batch_axes);
+        let groups: usize = batch.iter().product();
+        let starts = tuple_places(&rest[..depth], indices)?;
+        let movement = Parts { starts, groups, group: rest.iter().product(), inner: rest[depth..].iter().product() };
+        let output = rearrange(&movement, &[data], io.alloc(0)?)?;
+        io.push(output);
+        Ok(())
+    }
+}
+
+/// For each tuple of indices (the last axis of `indices`), its place among parts of shape `shape`.
+pub(super) fn tuple_places(shape: &[usize], indices: &Tensor) -> Result<Vec<usize>, NodeError> {
+    let strides = strides(shape);
+    let place = |tuple: &[i64]| {
+        let axes = tuple.iter().zip(shape).zip(&strides);
+        axes.map(|((&index, &size), stride)| Ok(index_of(index, size)? * stride)).sum::<Result<usize, NodeError>>()
+    };
+    indices.to_i64_vec()?.chunks_exact(shape.len()).map(place).collect()
+}
+
+/// Parts of `inner` elements, each out of its own group.
+struct Parts {
+    starts: Vec<usize>,
+    groups: usize,
+    group: usize,
+    inner: usize,
+}
+
+impl Movement for Parts {
+    fn run<T: Clone>(&self, from: &[&[T]], to: &mut [T]) -> Result<(), NodeError> {
+        let each = self.starts.len() / self.groups;
+        for (number, (&start, to)) in self.starts.iter().zip(to.chunks_exact_mut(self.inner)).enumerate() {
+            let from = &from[0][number / each * self.group..][start * self.inner..][..self.inner];
+            to.clone_from_slice(from);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

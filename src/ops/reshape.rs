@@ -1,0 +1,203 @@
+//! Operators that keep every element in its place: Identity, Dropout (inference), Reshape, Flatten, Squeeze, Unsqueeze.
+//!
+//! They copy nothing: an output is a view of the input's bytes under another shape. What is computed here is shapes.
+
+use super::{LoadCx, OpError, Operator, axes_of, axis_of, integers, one, optional, refused, required};
+use crate::graph::node::Specs;
+use crate::graph::{Io, Node, NodeDesc, NodeError, Prepared, RunCx};
+use crate::tensor::{BoolByte, DType, Shape, Tensor, TensorSpec};
+
+/// The operators of this file.
+pub(super) const OPERATORS: &[Operator] = &[
+    ("", "Identity", |cx| make(cx, Form::Identity)),
+    ("", "Dropout", |cx| {
+        make(cx, Form::Dropout { mask: cx.node.outputs.len() > 1, mask_is_bool: cx.node.version >= 10 })
+    }),
+    ("", "Reshape", |cx| make(cx, Form::Reshape { keep_zeros: cx.node.int("allowzero", 0) != 0 })),
+    ("", "Flatten", |cx| make(cx, Form::Flatten { axis: cx.node.int("axis", 1) })),
+    ("", "Squeeze", |cx| make(cx, Form::Squeeze { axes: fixed_axes(cx.node) })),
+    ("", "Unsqueeze", |cx| make(cx, Form::Unsqueeze { axes: fixed_axes(cx.node) })),
+];
+
+/// How the output's shape follows from the input's.
+enum Form {
+    Identity,
+    Dropout {
+        mask: bool,
+        mask_is_bool: bool,
+    },
+    Reshape {
+        keep_zeros: bool,
+    },
+    Flatten {
+        axis: i64,
+    },
+    /// Axes of the attribute; without them, those of input 1.
+    Squeeze {
+        axes: Option<Vec<i64>>,
+    },
+    Unsqueeze {
+        axes: Option<Vec<i64>>,
+    },
+}
+
+struct Reshaping(Form);
+
+fn make(_: &LoadCx<'_>, form: Form) -> Result<Box<dyn Node>, OpError> {
+    Ok(Box::new(Reshaping(form)))
+}
+
+/// Before operator set 13 axes were an attribute.
+fn fixed_axes(node: &NodeDesc) -> Option<Vec<i64>> {
+    node.ints("axes").map(<[i64]>::to_vec)
+}
+
+impl Form {
+    fn shape(&self, inputs: &[Option<&Tensor>]) -> Result<Shape, NodeError> {
+        let shape = required(inputs, 0)?.shape();
+        match self {
+            Form::Identity => Ok(Shape::from_slice(shape)),
+            Form::Dropout { .. } => {
+                refuse_training(inputs)?;
+                Ok(Shape::from_slice(shape))
+            }
+            Form::Reshape { keep_zeros } => reshape(shape, &integers(required(inputs, 1)?)?, *keep_zeros),
+            Form::Flatten { axis } => {
+                // One past the last axis is allowed here.
+                let axis = if *axis == shape.len() as i64 { shape.len() } else { axis_of(*axis, shape.len())? };
+                Ok(Shape::from_slice(&[shape[..axis].iter().product(), shape[axis..].iter().product()]))
+            }
+            Form::Squeeze { axes } => squeeze(shape, axes_given(axes, inputs)?.as_deref()),
+            Form::Unsqueeze { axes } => {
+                let axes = axes_given(axes, inputs)?.ok_or_else(|| refused("no axes are given"))?;
+                unsqueeze(shape, &axes)
+            }
+        }
+    }
+}
+
+fn axes_given(fixed: &Option<Vec<i64>>, inputs: &[Option<&Tensor>]) -> Result<Option<Vec<i64>>, NodeError> {
+    match (fixed, optional(inputs, 1)) {
+        (Some(axes), _) => Ok(Some(axes.clone())),
+        (None, Some(input)) => Ok(Some(integers(input)?)),
+        (None, None) => Ok(None),
+    }
+}
+
+/// The target with its 0 (copy the input's dimension) and -1 (whatever is left) resolved.
+fn reshape(shape: &[usize], target: &[i64], keep_zeros: bool) -> Result<Shape, NodeError> {
+    let error = || refused(format!("a tensor of shape {shape:?} cannot become {target:?}"));
+    let mut result = Shape::new();
+    let mut unknown = None;
+    for (axis, &dim) in target.iter().enumerate() {
+        result.push(match dim {
+            -1 if unknown.is_none() => {
+                unknown = Some(axis);
+                1
+            }
+            0 if !keep_zeros => *shape.get(axis).ok_or_else(error)?,
+            _ => usize::try_from(dim).map_err(|_| error())?,
+        });
+    }
+    let known = TensorSpec::new(DType::U8, result.iter().copied()).elements()?;
+    let count: usize = shape.iter().product();
+    match unknown {
+        Some(axis) if known != 0 && count % known == 0 => result[axis] = count / known,
+        None if known == count => {}
+        _ => return Err(error()),
+    }
+    Ok(result)
+}
+
+fn squeeze(shape: &[usize], axes: Option<&[i64]>) -> Result<Shape, NodeError> {
+    let Some(axes) = axes else {
+        return Ok(shape.iter().copied().filter(|&dim| dim != 1).collect());
+    };
+    let axes = axes_of(axes, shape.len())?;
+    if let Some(axis) = axes.iter().find(|&&axis| shape[axis] != 1) {
+        return Err(refused(format!("axis {axis} of shape {shape:?} is not 1")));
+    }
+    Ok(shape.iter().enumerate().filter(|(axis, _)| !axes.contains(axis)).map(|(_, &dim)| dim).collect())
+}
+
+fn unsqueeze(shape: &[usize], axes: &[i64]) -> Result<Shape, NodeError> {
+    let rank = shape.len() + axes.len();
+    let axes = axes_of(axes, rank)?;
+    let mut old = shape.iter().copied();
+    Ok((0..rank).map(|axis| if axes.contains(&axis) { 1 } else { old.next().unwrap_or(1) }).collect())
+}
+
+/// Dropout passes its input on in inference, and in training with a ratio of zero.
+fn refuse_training(inputs: &[Option<&Tensor>]) -> Result<(), NodeError> {
+    let training = match optional(inputs, 2) {
+        Some(flag) => flag.as_slice::<BoolByte>()?.first().is_some_and(|flag| flag.get()),
+        None => false,
+    };
+    let drops = match optional(inputs, 1) {
+        Some(ratio) => ratio.bytes().iter().any(|&byte| byte != 0),
+        None => true,
+    };
+    if training && drops {
+        return Err(NodeError::Unsupported("Dropout in training mode".to_owned()));
+    }
+    Ok(())
+}
+
+impl Node for Reshaping {
+    fn family(&self) -> &'static str {
+        match self.0 {
+            Form::Identity => "Identity",
+            Form::Dropout { .. } => "Dropout",
+            Form::Reshape { .. } => "Reshape",
+            Form::Flatten { .. } => "Flatten",
+            Form::Squeeze { .. } => "Squeeze",
+            Form::Unsqueeze { .. } => "Unsqueeze",
+        }
+    }
+
+    fn value_inputs(&self) -> u64 {
+        match &self.0 {
+            Form::Identity | Form::Flatten { .. } => 0,
+            Form::Squeeze { axes } | Form::Unsqueeze { axes } => u64::from(axes.is_none()) << 1,
+            Form::Reshape { .. } => 1 << 1,
+            Form::Dropout { .. } => 1 << 1 | 1 << 2,
+        }
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let dtype = required(inputs, 0)?.dtype();
+        let shape = self.0.shape(inputs)?;
+        let mut specs = one(dtype, shape.iter().copied())?;
+        if let Form::Dropout { mask: true, mask_is_bool } = self.0 {
+            specs.push(TensorSpec::new(if mask_is_bool { DType::Bool } else { dtype }, shape));
+        }
+        Ok(specs)
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+        let shape = io.spec(0).shape.clone();
+        let input = io.take(0)?;
+        io.push(input.reshaped(shape)?);
+        if let Some(spec) = io.specs().get(1) {
+            // Nothing was dropped.
+            let mut mask = io.alloc(1)?;
+            fill_with_one(spec.dtype, mask.bytes_mut())?;
+            io.push(mask);
+        }
+        Ok(())
+    }
+}
+
+fn fill_with_one(dtype: DType, bytes: &mut [u8]) -> Result<(), NodeError> {
+    match dtype {
+        DType::Bool => bytes.fill(1),
+        DType::F32 => bytemuck::cast_slice_mut(bytes).fill(1f32),
+        DType::F64 => bytemuck::cast_slice_mut(bytes).fill(1f64),
+        DType::F16 => bytemuck::cast_slice_mut(bytes).fill(half::f16::ONE),
+        other => return Err(NodeError::Unsupported(format!("a Dropout mask of type {other}"))),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! A trial of one operator in the unit tests of this floor: a node made from a table row, run once on given inputs.
+//!
+//! [`Trial`] goes the way that a graph goes: make, infer, prepare, execute. It knows no model and no file.
+
+use std::sync::Arc;
+
+use kiln_kernels::{Isa, Serial};
+
+use super::{LoadCx, lookup};
+use crate::exec::BuildCx;
+use crate::graph::node::PrepareCx;
+use crate::graph::{Attr, Graph, Io, NodeDesc, RunCx};
+use crate::tensor::{BufferPool, DType, Element, Tensor};
+
+/// One operator with attributes and inputs.
+pub(crate) struct Trial {
+    node: NodeDesc,
+    inputs: Vec<Option<Tensor>>,
+    make: Option<super::MakeNode>,
+}
+
+impl Trial {
+    /// The newest version of an operator of ONNX's domain, with one output.
+    pub(crate) fn new(op: &str) -> Trial {
+        let node = NodeDesc { op: op.to_owned(), version: 26, ..NodeDesc::default() };
+        Trial { node, inputs: Vec::new(), make: None }.outputs(1)
+    }
+
+    /// Of an older operator set.
+    pub(crate) fn version(mut self, version: i64) -> Trial {
+        self.node.version = version;
+        self
+    }
+
+    /// With that maker instead of the one that the tables name.
+    pub(crate) fn made_by(mut self, make: super::MakeNode) -> Trial {
+        self.make = Some(make);
+        self
+    }
+
+    /// With an attribute.
+    pub(crate) fn attr(mut self, name: &str, value: Attr) -> Trial {
+        self.node.attrs.insert(name.to_owned(), value);
+        self
+    }
+
+    /// With an integer attribute.
+    pub(crate) fn int(self, name: &str, value: i64) -> Trial {
+        self.attr(name, Attr::Int(value))
+    }
+
+    /// With a list of integers as an attribute.
+    pub(crate) fn ints(self, name: &str, values: &[i64]) -> Trial {
+        self.attr(name, Attr::Ints(values.to_vec()))
+    }
+
+    /// With a string attribute.
+    pub(crate) fn text(self, name: &str, value: &str) -> Trial {
+        self.attr(name, Attr::Str(value.to_owned()))
+    }
+
+    /// With a number of outputs.
+    pub(crate) fn outputs(mut self, count: u32) -> Trial {
+        self.node.outputs = (0..count).map(|i| Some(crate::graph::ValueId(1000 + i))).collect();
+        self
+    }
+
+    /// With a tensor as the next input.
+    pub(crate) fn tensor(mut self, tensor: Tensor) -> Trial {
+        self.inputs.push(Some(tensor));
+        self
+    }
+
+    /// With elements as the next input.
+    pub(crate) fn input<T: Element>(self, shape: &[usize], values: &[T]) -> Trial {
+        self.tensor(Tensor::from_slice(shape.iter().copied(), values).expect("a table row is well formed"))
+    }
+
+    /// With the next input left out.
+    pub(crate) fn absent(mut self) -> Trial {
+        self.inputs.push(None);
+        self
+    }
+
+    /// Makes the node and runs it; a refusal of any step as text.
+    pub(crate) fn run(&self) -> Result<Vec<Tensor>, String> {
+        let mut graph = Graph::default();
+        let mut node = self.node.clone();
+        node.inputs = Vec::new();
+        for input in &self.inputs {
+            node.inputs.push(input.as_ref().map(|tensor| graph.add_constant("input", tensor.clone())));
+        }
+        for output in node.outputs.iter_mut().flatten() {
+            *output = graph.fresh("output");
+        }
+        let build = build_cx();
+        let make = self.make.or_else(|| lookup("", &node.op)).ok_or("no such operator")?;
+        let running = make(&LoadCx { node: &node, graph: &graph, build: &build }).map_err(|error| error.to_string())?;
+        let inputs: Vec<Option<&Tensor>> = self.inputs.iter().map(Option::as_ref).collect();
+        let specs = running.infer(&inputs).map_err(|error| error.to_string())?;
+        let prepared = running
+            .prepare_params(&PrepareCx::new(&build), &inputs, &specs)
+            .map_err(|error| format!("prepare: {error}"))?;
+        let buffers = BufferPool::new(1 << 20);
+        let mut io = Io::new(self.inputs.iter().cloned().collect(), &specs, &buffers);
+        let run = RunCx { parallel: &Serial, buffers: &buffers };
+        running.execute(&prepared, &mut io, &run).map_err(|error| format!("execute: {error}"))?;
+        let outputs = io.into_outputs();
+        assert_eq!(outputs.len(), specs.len(), "one output for each spec");
+        Ok(outputs.into_vec())
+    }
+
+    /// Runs and compares the first output.
+    #[track_caller]
+    pub(crate) fn gives<T: Element>(&self, shape: &[usize], values: &[T]) {
+        let outputs = self.run().expect("the row is valid");
+        assert_eq!(outputs[0].shape(), shape, "shape");
+        assert_eq!(outputs[0].as_slice::<T>().expect("type"), values);
+    }
+
+    /// Runs and compares the first output within a relative and absolute tolerance.
+    #[track_caller]
+    pub(crate) fn gives_about(&self, shape: &[usize], values: &[f32]) {
+        let outputs = self.run().expect("the row is valid");
+        assert_eq!(outputs[0].shape(), shape, "shape");
+        for (index, (&found, &expected)) in outputs[0].as_slice::<f32>().expect("type").iter().zip(values).enumerate() {
+            let close = (found - expected).abs() <= 1e-5 + 1e-5 * expected.abs();
+            assert!(
+                close || found == expected || found.is_nan() && expected.is_nan(),
+                "{index}: {found} for {expected}"
+            );
+        }
+    }
+
+    /// Runs and compares the first output, of strings.
+    #[track_caller]
+    pub(crate) fn gives_strings(&self, shape: &[usize], values: &[&str]) {
+        let outputs = self.run().expect("the row is valid");
+        assert_eq!(outputs[0].shape(), shape, "shape");
+        assert_eq!(outputs[0].as_strings().expect("type"), values);
+    }
+
+    /// Expects a refusal whose sentence contains `part`.
+    #[track_caller]
+    pub(crate) fn is_refused(&self, part: &str) {
+        match self.run() {
+            Ok(outputs) => panic!("expected a refusal about {part:?}, found {outputs:?}"),
+            Err(reason) => assert!(reason.contains(part), "expected a refusal about {part:?}, found {reason:?}"),
+        }
+    }
+}
+
+/// Strings as a tensor.
+pub(crate) fn strings(shape: &[usize], values: &[&str]) -> Tensor {
+    let values = values.iter().map(|&value| value.to_owned()).collect();
+    Tensor::from_strings(shape.iter().copied(), values).expect("a table row is well formed")
+}
+
+/// Booleans as they lie in a tensor.
+pub(crate) fn bools<const N: usize>(values: [bool; N]) -> [crate::tensor::BoolByte; N] {
+    values.map(Into::into)
+}
+
+/// ONNX's number of an element type.
+pub(crate) fn onnx_code(dtype: DType) -> i64 {
+    super::arguments::TYPE_CODES.iter().find(|(_, known)| *known == dtype).map_or(0, |&(code, _)| code)
+}
+
+fn build_cx() -> BuildCx {
+    BuildCx {
+        isa: Isa::Portable,
+        threads: 1,
+        cache: Arc::new(crate::cache::Cache {}),
+        records: Arc::new(crate::record::Store {}),
+    }
+}

@@ -1,0 +1,161 @@
+//! Widening and narrowing: any numeric element type computed in one of four.
+//!
+//! Plain operators would otherwise be compiled for thirteen element types each. Instead they compute in `f32`, `f64`,
+//! `i64` or `u64`, in chunks that stay in the first-level cache: [`Wide::load`] widens a run of a tensor, and
+//! [`Wide::store`] narrows a chunk. Nothing is lost by that: narrow floats are rounded once, as IEEE asks for sums,
+//! products, quotients and roots, and integers wrap when they are narrowed exactly as they would have in their own
+//! width. No operator is known here.
+
+use half::{bf16, f16};
+
+use super::view::Run;
+use crate::graph::NodeError;
+use crate::tensor::{BoolByte, DType};
+
+/// Elements of a chunk: 2 KiB of the widest type, so that the few chunks of an operator fit the first-level cache.
+pub(crate) const CHUNK: usize = 256;
+
+/// One of the four types that are computed in.
+pub(crate) trait Wide: Copy + Default + PartialEq + PartialOrd + Send + Sync + 'static {
+    /// Reads a run of elements of type `dtype`; `to` has the run's length.
+    fn load(dtype: DType, bytes: &[u8], run: Run, to: &mut [Self]) -> Result<(), NodeError>;
+
+    /// Writes elements as type `dtype` over `bytes`, which holds exactly as many.
+    fn store(from: &[Self], dtype: DType, bytes: &mut [u8]) -> Result<(), NodeError>;
+}
+
+/// Which of the four types computes elements of a type without losing any of their values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Width {
+    F32,
+    F64,
+    I64,
+    U64,
+}
+
+impl Width {
+    /// Strings are no numbers and are refused.
+    pub(crate) fn of(dtype: DType) -> Result<Width, NodeError> {
+        Ok(match dtype {
+            DType::F32 | DType::F16 | DType::BF16 => Width::F32,
+            DType::F64 => Width::F64,
+            DType::I8 | DType::I16 | DType::I32 | DType::I64 => Width::I64,
+            DType::U8 | DType::U16 | DType::U32 | DType::Bool => Width::I64,
+            DType::U64 => Width::U64,
+            DType::String => return Err(not_a_number()),
+        })
+    }
+}
+
+fn not_a_number() -> NodeError {
+    NodeError::Unsupported("strings where numbers are needed".to_owned())
+}
+
+/// `dispatch!(width, function::<_>(arguments))` calls the function for the type of that width.
+macro_rules! dispatch {
+    ($width:expr, $function:ident ( $($argument:expr),* $(,)? )) => {
+        match $width {
+            $crate::ops::wide::Width::F32 => $function::<f32>($($argument),*),
+            $crate::ops::wide::Width::F64 => $function::<f64>($($argument),*),
+            $crate::ops::wide::Width::I64 => $function::<i64>($($argument),*),
+            $crate::ops::wide::Width::U64 => $function::<u64>($($argument),*),
+        }
+    };
+}
+pub(crate) use dispatch;
+
+macro_rules! wide {
+    ($($wide:ident: $half:expr, $bfloat:expr;)*) => {$(
+        impl Wide for $wide {
+            fn load(dtype: DType, bytes: &[u8], run: Run, to: &mut [Self]) -> Result<(), NodeError> {
+                use bytemuck::cast_slice as cast;
+                match dtype {
+                    DType::F32 => run.map(cast(bytes), to, |v: f32| v as $wide),
+                    DType::F64 => run.map(cast(bytes), to, |v: f64| v as $wide),
+                    DType::F16 => run.map(cast(bytes), to, |v: f16| v.to_f32() as $wide),
+                    DType::BF16 => run.map(cast(bytes), to, |v: bf16| v.to_f32() as $wide),
+                    DType::I8 => run.map(cast(bytes), to, |v: i8| v as $wide),
+                    DType::I16 => run.map(cast(bytes), to, |v: i16| v as $wide),
+                    DType::I32 => run.map(cast(bytes), to, |v: i32| v as $wide),
+                    DType::I64 => run.map(cast(bytes), to, |v: i64| v as $wide),
+                    DType::U8 => run.map(cast(bytes), to, |v: u8| v as $wide),
+                    DType::U16 => run.map(cast(bytes), to, |v: u16| v as $wide),
+                    DType::U32 => run.map(cast(bytes), to, |v: u32| v as $wide),
+                    DType::U64 => run.map(cast(bytes), to, |v: u64| v as $wide),
+                    DType::Bool => run.map(cast(bytes), to, |v: BoolByte| u8::from(v.get()) as $wide),
+                    DType::String => return Err(not_a_number()),
+                }
+                Ok(())
+            }
+
+            fn store(from: &[Self], dtype: DType, bytes: &mut [u8]) -> Result<(), NodeError> {
+                match dtype {
+                    DType::F32 => each(from, bytes, |v| v as f32),
+                    DType::F64 => each(from, bytes, |v| v as f64),
+                    DType::F16 => each(from, bytes, $half),
+                    DType::BF16 => each(from, bytes, $bfloat),
+                    DType::I8 => each(from, bytes, |v| v as i8),
+                    DType::I16 => each(from, bytes, |v| v as i16),
+                    DType::I32 => each(from, bytes, |v| v as i32),
+                    DType::I64 => each(from, bytes, |v| v as i64),
+                    DType::U8 => each(from, bytes, |v| v as u8),
+                    DType::U16 => each(from, bytes, |v| v as u16),
+                    DType::U32 => each(from, bytes, |v| v as u32),
+                    DType::U64 => each(from, bytes, |v| v as u64),
+                    DType::Bool => each(from, bytes, |v| BoolByte::from(v != $wide::default())),
+                    DType::String => return Err(not_a_number()),
+                }
+                Ok(())
+            }
+        }
+    )*};
+}
+
+wide! {
+    f32: f16::from_f32, bf16::from_f32;
+    f64: f16::from_f64, bf16::from_f64;
+    i64: |v| f16::from_f64(v as f64), |v| bf16::from_f64(v as f64);
+    u64: |v| f16::from_f64(v as f64), |v| bf16::from_f64(v as f64);
+}
+
+fn each<W: Copy, T: bytemuck::Pod>(from: &[W], bytes: &mut [u8], convert: impl Fn(W) -> T) {
+    let to: &mut [T] = bytemuck::cast_slice_mut(bytes);
+    to.iter_mut().zip(from).for_each(|(to, &from)| *to = convert(from));
+}
+
+/// A whole tensor widened.
+pub(crate) fn widened<W: Wide>(tensor: &crate::tensor::Tensor) -> Result<Vec<W>, NodeError> {
+    let mut values = vec![W::default(); tensor.len()];
+    W::load(tensor.dtype(), tensor.bytes(), Run { start: 0, count: values.len(), stride: 1 }, &mut values)?;
+    Ok(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::Tensor;
+
+    fn narrowed<W: Wide>(values: &[W], dtype: DType) -> Tensor {
+        let mut tensor = Tensor::zeros(crate::tensor::TensorSpec::new(dtype, [values.len()])).unwrap();
+        W::store(values, dtype, tensor.bytes_mut()).unwrap();
+        tensor
+    }
+
+    #[test]
+    fn every_narrow_value_survives_widening_and_narrowing() {
+        let bytes: Vec<i8> = (i8::MIN..=i8::MAX).collect();
+        let tensor = Tensor::from_slice([256], &bytes).unwrap();
+        assert_eq!(narrowed(&widened::<i64>(&tensor).unwrap(), DType::I8).as_slice::<i8>().unwrap(), bytes);
+        let halves: Vec<f16> = (0..=u16::MAX).map(f16::from_bits).filter(|v| !v.is_nan()).collect();
+        let tensor = Tensor::from_slice([halves.len()], &halves).unwrap();
+        assert!(narrowed(&widened::<f32>(&tensor).unwrap(), DType::F16).same(&tensor));
+        assert!(narrowed(&widened::<f64>(&tensor).unwrap(), DType::F16).same(&tensor));
+    }
+
+    #[test]
+    fn integers_wrap_and_floats_saturate() {
+        assert_eq!(narrowed(&[300i64, -1], DType::U8).as_slice::<u8>().unwrap(), [44, 255]);
+        assert_eq!(narrowed(&[300f32, -1.0, f32::NAN], DType::U8).as_slice::<u8>().unwrap(), [255, 0, 0]);
+        assert_eq!(narrowed(&[0.5f64, 0.0], DType::Bool).bytes(), [1, 0]);
+    }
+}
