@@ -5,6 +5,7 @@
 //! emitted code, or hands it to the reference where the level is [`Isa::Portable`].
 
 pub mod chain;
+pub mod vecmath;
 
 use std::sync::Arc;
 
