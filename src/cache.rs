@@ -66,6 +66,6 @@ mod store;
 
 pub use budget::Limits;
 pub use fields::{F32Bits, Mutate, join_path};
-pub use key::{Answer, Built, CacheError, Key, Outcome};
+pub use key::{Answer, Builder, Built, CacheError, Key, Outcome};
 pub use stats::Stats;
 pub use store::Cache;

@@ -63,6 +63,9 @@ impl fmt::Display for Outcome {
     }
 }
 
+/// How a value is made: a plain function, not a closure, so that it can see its key and its context and nothing else.
+pub type Builder<K, C, E> = fn(&K, &C) -> Result<Built<<K as Key>::Value>, E>;
+
 /// What a look-up gives: the shared value and how it was come by.
 pub type Answer<V, E> = Result<(Arc<V>, Outcome), CacheError<E>>;
 

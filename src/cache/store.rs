@@ -17,7 +17,7 @@ use super::flight::{Circle, Flight, Shared, Waits};
 use super::shard::{Entry, Shard, Victim};
 use super::shim::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use super::stats::{Families, FamilyId, Stats};
-use super::{Answer, Built, CacheError, Key, Outcome};
+use super::{Answer, Builder, Built, CacheError, Key, Outcome};
 
 /// Below this many entries one shard does: order is then exact, and a cache so small is not the hot one.
 const SHARDED_FROM: usize = 256;
@@ -101,7 +101,7 @@ impl<S: BuildHasher> Cache<S> {
         &self,
         key: &K,
         cx: &C,
-        build: fn(&K, &C) -> Result<Built<K::Value>, E>,
+        build: Builder<K, C, E>,
     ) -> Answer<K::Value, E> {
         let query = Query::new(key, &self.hasher);
         match self.hit(&query) {
@@ -199,7 +199,7 @@ impl<S: BuildHasher> Cache<S> {
         key: &K,
         query: &Query<'_, K>,
         cx: &C,
-        build: fn(&K, &C) -> Result<Built<K::Value>, E>,
+        build: Builder<K, C, E>,
     ) -> Answer<K::Value, E> {
         let family = self.families.id::<K>();
         let landing = match self.board(query, query.to_erased(), family) {
