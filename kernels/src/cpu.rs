@@ -5,6 +5,7 @@
 //! emitted code, or hands it to the reference where the level is [`Isa::Portable`].
 
 pub mod chain;
+pub mod transpose;
 pub mod vecmath;
 
 use std::sync::Arc;
@@ -18,26 +19,34 @@ use crate::jit::{Asm, Code};
 /// Everything that determines the bytes of one emitted kernel. Shapes are not in it: they are run-time arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
-pub enum CodeKey {}
+pub enum CodeKey {
+    /// Transposition.
+    Transpose(transpose::TransposeCode),
+}
 
 impl CodeKey {
     /// The level whose instructions the code uses.
     #[must_use]
     pub fn isa(&self) -> Isa {
-        match *self {}
+        match self {
+            CodeKey::Transpose(code) => code.isa,
+        }
     }
 
     /// The family, as it appears in verbose lines and symbol names.
     #[must_use]
     pub fn family(&self) -> &'static str {
-        match *self {}
+        match self {
+            CodeKey::Transpose(_) => "transpose",
+        }
     }
 
     /// Assembles the kernel: the bytes alone, the same for equal keys.
     pub fn assemble(&self) -> Result<Vec<u8>> {
         let mut asm = Asm::new(self.isa())?;
-        match *self {}
-        #[allow(unreachable_code, reason = "no family yet")]
+        match self {
+            CodeKey::Transpose(code) => transpose::emit::emit(code, &mut asm)?,
+        }
         asm.finish(self.family())
     }
 

@@ -1,1 +1,3 @@
 //! Plain Rust references, one a kernel family: the oracle of the tests and the fallback without JIT.
+
+pub mod transpose;
