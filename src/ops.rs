@@ -12,6 +12,7 @@ mod movement;
 mod range;
 mod reshape;
 mod slice;
+mod transpose;
 mod view;
 mod wide;
 
@@ -89,6 +90,7 @@ const GROUPS: &[&[Operator]] = &[
     range::OPERATORS,
     reshape::OPERATORS,
     slice::OPERATORS,
+    transpose::OPERATORS,
 ];
 
 /// The maker of that operator.

@@ -83,6 +83,10 @@ impl Family for TransposeKey {
         }
     }
 
+    fn fits(&self, cx: &BuildCx) -> bool {
+        self.isa == cx.isa && self.threads as usize == cx.threads && self.collapsed().is_valid(usize::from(self.element))
+    }
+
     fn accepts(&self, choice: &TransposeChoice, _: &BuildCx) -> bool {
         (1..=self.threads.max(1)).contains(&choice.tasks)
             && choice.method.fits(&self.collapsed(), usize::from(self.element), self.isa)

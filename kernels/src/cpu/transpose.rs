@@ -96,7 +96,7 @@ pub struct Transpose {
 }
 
 impl Transpose {
-    /// Prepares the permutation `perm` of a tensor of dimensions `shape` and elements of `element` bytes.
+    /// Prepares a permutation of elements of `element` bytes, split into at most `tasks` tasks.
     pub fn new(
         collapsed: Collapsed,
         element: usize,
@@ -107,6 +107,9 @@ impl Transpose {
     ) -> Result<Transpose> {
         if !matches!(element, 1 | 2 | 4 | 8) {
             return Err(unsupported(format!("elements of {element} bytes")));
+        }
+        if !collapsed.is_valid(element) {
+            return Err(unsupported(format!("{collapsed:?} is no permutation of at most {} axes", geometry::MAX_RANK)));
         }
         if !method.fits(&collapsed, element, isa) {
             return Err(unsupported(format!("{method:?} does not fit {collapsed:?}")));

@@ -42,6 +42,20 @@ impl Collapsed {
         Collapsed { shape: order.iter().map(|&run| runs[run].1).collect(), perm }
     }
 
+    /// Whether this is a permutation of at most [`MAX_RANK`] axes whose elements can be counted in bytes: what keys
+    /// that come from a file have to prove before anything is built from them.
+    #[must_use]
+    pub fn is_valid(&self, element: usize) -> bool {
+        let rank = self.shape.len();
+        let mut seen = [false; MAX_RANK];
+        let permutes = |&axis: &usize| axis < rank && !std::mem::replace(&mut seen[axis], true);
+        let bytes = self.shape.iter().try_fold(element, |bytes, &dim| bytes.checked_mul(dim.max(1)));
+        rank <= MAX_RANK
+            && self.perm.len() == rank
+            && self.perm.iter().all(permutes)
+            && bytes.is_some_and(|bytes| bytes <= isize::MAX as usize)
+    }
+
     /// Number of axes.
     #[must_use]
     pub fn rank(&self) -> usize {
