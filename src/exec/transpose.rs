@@ -84,7 +84,9 @@ impl Family for TransposeKey {
     }
 
     fn fits(&self, cx: &BuildCx) -> bool {
-        self.isa == cx.isa && self.threads as usize == cx.threads && self.collapsed().is_valid(usize::from(self.element))
+        self.isa == cx.isa
+            && self.threads as usize == cx.threads
+            && self.collapsed().is_valid(usize::from(self.element))
     }
 
     fn accepts(&self, choice: &TransposeChoice, _: &BuildCx) -> bool {
