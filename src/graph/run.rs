@@ -179,7 +179,8 @@ impl Executable {
                 RunError { node: step.name.clone(), op: step.op.clone(), error }
             })?;
         }
-        let outputs = self.outputs.iter().map(|value| self.value(&state.values, *value).cloned()).collect::<Option<Vec<_>>>();
+        let outputs =
+            self.outputs.iter().map(|value| self.value(&state.values, *value).cloned()).collect::<Option<Vec<_>>>();
         state.values.clear();
         outputs.ok_or_else(|| RunError {
             node: String::new(),
