@@ -51,7 +51,7 @@ impl Isa {
     /// Whether kernels of this level can be called here: the processor has it, or it can be emulated.
     #[must_use]
     pub fn usable(self) -> bool {
-        self <= Isa::detect()
+        cfg!(feature = "emulator") || self <= Isa::detect()
     }
 
     /// `f32` lanes of one vector register; 8 for [`Isa::Portable`], which lays out weights as AVX2 does.

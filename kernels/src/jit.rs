@@ -2,11 +2,18 @@
 //!
 //! [`asm`] is the one assembler that emitters use, for AVX2 (VEX, through dynasm) and AVX-512 (EVEX, through
 //! [`evex`]) alike. [`code`] seals what it made into executable memory, which [`arena`] manages, and calls it.
+//! With the feature `emulator`, `emulator` interprets what this processor lacks, and `verify` checks kernels.
 
 mod arena;
 pub mod asm;
 pub mod code;
+#[cfg(feature = "emulator")]
+mod decode;
+#[cfg(feature = "emulator")]
+mod emulator;
 pub mod evex;
+#[cfg(feature = "emulator")]
+pub mod verify;
 
 pub use arena::CodeMemory;
 pub use asm::{Asm, Cond, Gpr, Label, Mask, Mem, Predicate, Rounding, Src, Vreg};

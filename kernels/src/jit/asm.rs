@@ -23,6 +23,8 @@
 //! [`Asm::finish`], not a panic and not wrong code: the first refusal is kept and later instructions go on into
 //! bytes that nobody will see.
 
+#![allow(clippy::useless_conversion, reason = "dynasm converts every register number, whatever its type")]
+
 #[macro_use]
 mod encode;
 mod arithmetic;

@@ -14,6 +14,12 @@ pub struct Code {
     isa: Isa,
     block: Block,
     len: usize,
+    /// Whether this processor has the level; otherwise the code is interpreted.
+    #[cfg(feature = "emulator")]
+    native: bool,
+    /// The kernel as the emulator wants it, made at the first emulated call.
+    #[cfg(feature = "emulator")]
+    program: std::sync::OnceLock<super::emulator::Program>,
 }
 
 impl Code {
@@ -29,7 +35,15 @@ impl Code {
         if bytes.is_empty() {
             return Err(KernelError::Assembly { family, reason: "a kernel without instructions".to_owned() });
         }
-        Ok(Code { isa, block: arena.place(bytes)?, len: bytes.len() })
+        Ok(Code {
+            isa,
+            block: arena.place(bytes)?,
+            len: bytes.len(),
+            #[cfg(feature = "emulator")]
+            native: isa <= Isa::detect(),
+            #[cfg(feature = "emulator")]
+            program: std::sync::OnceLock::new(),
+        })
     }
 
     /// The level of its instructions.
@@ -59,9 +73,32 @@ impl Code {
     /// the kernel reads and writes through it.
     #[inline]
     pub unsafe fn call<A>(&self, args: &A) {
+        #[cfg(feature = "emulator")]
+        if !self.native {
+            // SAFETY: the caller vouches for the arguments.
+            unsafe { self.emulate(args) };
+            return;
+        }
         let args = std::ptr::from_ref(args).cast::<u8>();
         // SAFETY: the caller vouches for the arguments.
         unsafe { self.enter(args) }
+    }
+
+    /// Calls the kernel in the emulator, whatever this processor has, and returns how many instructions that took.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Code::call`].
+    ///
+    /// # Panics
+    ///
+    /// Where the kernel holds an instruction that [`Asm`](super::Asm) does not emit, or breaks the ABI.
+    #[cfg(feature = "emulator")]
+    pub unsafe fn emulate<A>(&self, args: &A) -> u64 {
+        let address = self.block.address().as_ptr() as u64;
+        let program = self.program.get_or_init(|| super::emulator::Program::new(self.bytes(), address));
+        // SAFETY: the caller vouches for the arguments.
+        unsafe { program.call(std::ptr::from_ref(args).cast::<u8>()) }
     }
 
     /// Jumps into the code.

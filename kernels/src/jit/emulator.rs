@@ -1,0 +1,74 @@
+//! Interprets finished kernels, so that every level is tested on every machine.
+//!
+//! It knows exactly the instructions that [`Asm`](super::Asm) emits; another one is a panic that names it. A kernel is
+//! decoded and lowered to compact operations once, then interpreted on the memory of this process, as the real
+//! code would. Masked-off lanes of a load or store are not touched, so guard pages work here too.
+//!
+//! It is stricter than a processor where that finds mistakes: registers start out as signalling garbage, a jump on flags that
+//! the manual leaves undefined is a panic, and so is a kernel that does not restore what it must.
+//!
+//! [`lower`] turns instructions into operations, [`execute`] runs them, [`machine`] is what they run on.
+
+mod execute;
+mod lanes;
+mod lower;
+mod machine;
+
+use std::cell::RefCell;
+
+use machine::{CALLEE_SAVED, Machine, Memory, RSP};
+
+/// A kernel that is ready to be interpreted.
+#[derive(Debug)]
+pub(super) struct Program {
+    operations: Vec<lower::Operation>,
+}
+
+/// Words of the emulated stack: 255 spill slots of 64 bytes and the saved registers, with room.
+const STACK_WORDS: usize = 4096;
+
+thread_local! {
+    /// The stack of the kernel that this thread interprets; kernels call nothing, so one is enough.
+    static STACK: RefCell<Box<[u64]>> = RefCell::new(vec![0; STACK_WORDS].into_boxed_slice());
+}
+
+impl Program {
+    /// Decodes and lowers a kernel that stands at `address`, to which its constants are relative.
+    ///
+    /// # Panics
+    ///
+    /// Where the kernel holds what the emulator does not know.
+    pub(super) fn new(bytes: &[u8], address: u64) -> Program {
+        let decoded = super::decode::decode(bytes, address).unwrap_or_else(|error| panic!("emulator: {error}"));
+        Program { operations: lower::lower(&decoded.instructions) }
+    }
+
+    /// Calls the kernel and returns how many instructions that took.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Code::call`](super::Code::call).
+    ///
+    /// # Panics
+    ///
+    /// Where the kernel breaks the ABI.
+    pub(super) unsafe fn call(&self, args: *const u8) -> u64 {
+        STACK.with_borrow_mut(|stack| {
+            let mut machine = Machine::new();
+            machine.gpr[7] = args as u64;
+            // As after a call: the stack is aligned to 16 bytes above the return address.
+            let top = (stack.as_mut_ptr_range().end as u64 & !15) - 8;
+            machine.gpr[RSP] = top;
+            let before = machine.gpr;
+            // SAFETY: the caller vouches for what the kernel reaches through its arguments; the stack is ours.
+            let memory = unsafe { Memory::vouched_for() };
+            let executed = execute::run(&self.operations, &mut machine, &memory);
+            assert_eq!(machine.gpr[RSP], top + 8, "the kernel leaves the stack pointer elsewhere");
+            for register in CALLEE_SAVED {
+                assert_eq!(machine.gpr[register], before[register], "the kernel destroys register {register}");
+            }
+            assert!(machine.uppers_are_clear(), "the kernel returns without vzeroupper");
+            executed
+        })
+    }
+}

@@ -1,0 +1,110 @@
+//! Scalar meanings of vector instructions that Rust has no word for, and the shuffles.
+
+use super::machine::Vector;
+
+/// `vmaxps`: the second operand unless the first is greater.
+#[inline(always)]
+pub(super) fn max(a: f32, b: f32) -> f32 {
+    if a > b { a } else { b }
+}
+
+/// `vminps`: the second operand unless the first is less.
+#[inline(always)]
+pub(super) fn min(a: f32, b: f32) -> f32 {
+    if a < b { a } else { b }
+}
+
+/// `vcvtps2dq`: to nearest even, `i32::MIN` for what has no `i32`.
+#[inline(always)]
+pub(super) fn to_i32(x: f32) -> u32 {
+    let rounded = x.round_ties_even();
+    // 2^31 is an f32; every f32 below it down to -2^31 has an i32.
+    if (-2_147_483_648.0..2_147_483_648.0).contains(&rounded) { rounded as i32 as u32 } else { 0x8000_0000 }
+}
+
+/// `vroundps` and `vrndscaleps` with a scale of 1: the two low bits choose.
+pub(super) fn round(x: f32, imm: i64) -> f32 {
+    match imm & 0b1111_0111 {
+        0 => x.round_ties_even(),
+        1 => x.floor(),
+        2 => x.ceil(),
+        3 => x.trunc(),
+        other => panic!("emulator: rounding mode {other}"),
+    }
+}
+
+/// `vscalefps`: x * 2^floor(n), rounded once. An f64 holds every intermediate value, since n beyond 600 decides the
+/// result whatever x is.
+pub(super) fn scale(x: f32, n: f32) -> f32 {
+    let power = if n.is_finite() { n.floor().clamp(-600.0, 600.0) } else { n };
+    (f64::from(x) * f64::from(power).exp2()) as f32
+}
+
+/// `vcmpps`: the predicates that the assembler uses.
+#[inline(always)]
+pub(super) fn compare(a: f32, b: f32, predicate: i64) -> bool {
+    match predicate {
+        0x00 => a == b,
+        0x03 => a.is_nan() || b.is_nan(),
+        0x04 => a != b,
+        0x11 => a < b,
+        0x12 => a <= b,
+        0x1D => a >= b,
+        0x1E => a > b,
+        other => panic!("emulator: predicate {other:#x}"),
+    }
+}
+
+/// `vpslld` and `vpsrld`: nothing is left from 32 bits on.
+#[inline(always)]
+pub(super) fn shift_left(x: u32, bits: i64) -> u32 {
+    if bits & 0xFF < 32 { x << (bits & 31) } else { 0 }
+}
+
+#[inline(always)]
+pub(super) fn shift_right(x: u32, bits: i64) -> u32 {
+    if bits & 0xFF < 32 { x >> (bits & 31) } else { 0 }
+}
+
+/// `vpsrad`: the sign is left from 32 bits on.
+#[inline(always)]
+pub(super) fn shift_right_signed(x: u32, bits: i64) -> u32 {
+    (x as i32 >> (bits & 0xFF).min(31)) as u32
+}
+
+/// Within each group of four lanes, lane i is picked from (a, b) of that group by `pick(i)`: 0-3 of a, 4-7 of b.
+pub(super) fn within_groups(a: &Vector, b: &Vector, pick: impl Fn(usize) -> usize) -> Vector {
+    std::array::from_fn(|lane| {
+        let (group, from) = (lane & !3, pick(lane & 3));
+        if from < 4 { a[group + from] } else { b[group + from - 4] }
+    })
+}
+
+/// `vpermilps`
+pub(super) fn permute(x: &Vector, imm: i64) -> Vector {
+    within_groups(x, x, |lane| imm as usize >> (2 * lane) & 3)
+}
+
+/// `vperm2f128`: each half from (a low, a high, b low, b high), or zero.
+pub(super) fn permute_halves(a: &Vector, b: &Vector, imm: i64) -> Vector {
+    let mut out = [0; 16];
+    for half in 0..2 {
+        let control = imm as usize >> (4 * half) & 15;
+        if control & 8 == 0 {
+            let from = if control & 2 == 0 { a } else { b };
+            out[4 * half..][..4].copy_from_slice(&from[4 * (control & 1)..][..4]);
+        }
+    }
+    out
+}
+
+/// `vshuff32x4`: two groups of a, then two of b.
+pub(super) fn shuffle_groups(a: &Vector, b: &Vector, imm: i64) -> Vector {
+    let mut out = [0; 16];
+    for group in 0..4 {
+        let from = if group < 2 { a } else { b };
+        let control = imm as usize >> (2 * group) & 3;
+        out[4 * group..][..4].copy_from_slice(&from[4 * control..][..4]);
+    }
+    out
+}

@@ -1,0 +1,133 @@
+//! Operations between lanes: reductions and permutations.
+
+use kiln_kernels::Isa;
+use kiln_kernels::jit::{Asm, Vreg};
+
+use super::harness::{INPUT, LEVELS, OUTPUT, Random, Vector, agree, call, kernel, vector};
+
+type Reduce = fn(&mut Asm, Vreg, Vreg, Vreg);
+type Fold = fn(f32, f32) -> f32;
+
+const REDUCTIONS: [(&str, Reduce, Fold); 4] = [
+    ("add", Asm::vreduce_add, |a, b| a + b),
+    ("mul", Asm::vreduce_mul, |a, b| a * b),
+    ("max", Asm::vreduce_max, f32::max),
+    ("min", Asm::vreduce_min, f32::min),
+];
+
+#[test]
+fn reductions_leave_the_result_in_every_lane() {
+    for isa in LEVELS {
+        for (name, reduce, fold) in REDUCTIONS {
+            for [d, s, scratch] in [[0, 1, 2], [3, 3, 4], [isa.registers() - 1, 9, 8]] {
+                let code = kernel(isa, |asm| {
+                    asm.vload(Vreg(s), vector(INPUT, 0));
+                    reduce(asm, Vreg(d), Vreg(s), Vreg(scratch));
+                    asm.vstore(vector(OUTPUT, 0), Vreg(d));
+                });
+                for seed in 0..32u32 {
+                    // Powers of two of both signs, so that sums and products are exact in any order.
+                    let lane = |lane: u32| {
+                        let bits = (seed + 1).wrapping_mul(0x9E37_79B9).rotate_left(lane * 5);
+                        (if bits & 1 == 0 { 1.0f32 } else { -1.0 }) * (1 << (bits >> 1 & 7)) as f32
+                    };
+                    let input: Vector = std::array::from_fn(|at| lane(at as u32).to_bits());
+                    let output = call(&code, &[input], 1, &[]).vectors[0];
+                    let expected = input[..isa.lanes()].iter().copied().map(f32::from_bits).reduce(fold).unwrap();
+                    assert!(
+                        agree(&output[..isa.lanes()], &[expected.to_bits(); 16][..isa.lanes()]),
+                        "{isa} {name} of {input:x?}: {output:x?}, not {expected}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn extremes_of_nan_and_zeros_are_the_same_in_every_lane() {
+    for isa in LEVELS {
+        for (name, reduce, _) in &REDUCTIONS[2..] {
+            let code = kernel(isa, |asm| {
+                asm.vload(Vreg(1), vector(INPUT, 0));
+                reduce(asm, Vreg(0), Vreg(1), Vreg(2));
+                asm.vstore(vector(OUTPUT, 0), Vreg(0));
+            });
+            for at in 0..isa.lanes() {
+                for odd in [f32::NAN, -0.0] {
+                    let mut input = [0u32; 16];
+                    input[at] = odd.to_bits();
+                    let output = call(&code, &[input], 1, &[]).vectors[0];
+                    assert!(output[..isa.lanes()].iter().all(|lane| *lane == output[0]), "{isa} {name} {output:x?}");
+                }
+            }
+        }
+    }
+}
+
+type Permute = fn(&mut Asm, Vreg, Vreg, Vreg);
+
+/// Where each element of a 128-bit group comes from: 0-3 of a, 4-7 of b.
+const UNPACKS: [(Permute, [usize; 4]); 4] = [
+    (Asm::vunpack_lo_32, [0, 4, 1, 5]),
+    (Asm::vunpack_hi_32, [2, 6, 3, 7]),
+    (Asm::vunpack_lo_64, [0, 1, 4, 5]),
+    (Asm::vunpack_hi_64, [2, 3, 6, 7]),
+];
+
+/// Runs a permutation of registers 1 and 2 into `dst`.
+fn permuted(isa: Isa, dst: u8, [a, b]: [Vector; 2], permute: impl Fn(&mut Asm, Vreg, Vreg, Vreg)) -> Vector {
+    let code = kernel(isa, |asm| {
+        asm.vload(Vreg(1), vector(INPUT, 0));
+        asm.vload(Vreg(2), vector(INPUT, 1));
+        permute(asm, Vreg(dst), Vreg(1), Vreg(2));
+        asm.vstore(vector(OUTPUT, 0), Vreg(dst));
+    });
+    call(&code, &[a, b], 1, &[]).vectors[0]
+}
+
+#[test]
+fn unpacking_interleaves_within_groups() {
+    let mut random = Random(11);
+    let (a, b) = (random.vector(), random.vector());
+    for isa in LEVELS {
+        for (unpack, picks) in UNPACKS {
+            for dst in [0, 1, 2, isa.registers() - 1] {
+                let output = permuted(isa, dst, [a, b], unpack);
+                for (lane, got) in output.into_iter().enumerate().take(isa.lanes()) {
+                    let (group, pick) = (lane & !3, picks[lane & 3]);
+                    let expected = if pick < 4 { a[group + pick] } else { b[group + pick - 4] };
+                    assert_eq!(got, expected, "{isa} {picks:?} lane {lane}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn permuting_within_groups_and_between_them_by_every_immediate() {
+    let mut random = Random(12);
+    let (a, b) = (random.vector(), random.vector());
+    for isa in LEVELS {
+        for imm in 0..=255u8 {
+            let select = |at: usize| usize::from(imm) >> (2 * at) & 3;
+            let output = permuted(isa, 5, [a, b], |asm, d, x, _| asm.vpermute_32(d, x, imm));
+            for lane in 0..isa.lanes() {
+                assert_eq!(output[lane], a[(lane & !3) + select(lane & 3)], "{isa} vpermute_32 {imm:#x}");
+            }
+            let output = permuted(isa, 5, [a, b], |asm, d, x, y| asm.vshuffle_128(d, x, y, imm));
+            for lane in 0..isa.lanes() {
+                let (group, within) = (lane / 4, lane % 4);
+                let expected = match isa {
+                    Isa::Avx512 => (if group < 2 { a } else { b })[4 * select(group) + within],
+                    _ => {
+                        let control = usize::from(imm) >> (4 * group) & 15;
+                        let from = if control & 2 == 0 { a } else { b };
+                        if control & 8 != 0 { 0 } else { from[4 * (control & 1) + within] }
+                    }
+                };
+                assert_eq!(output[lane], expected, "{isa} vshuffle_128 {imm:#x}");
+            }
+        }
+    }
+}
