@@ -4,9 +4,12 @@
 //! an *emitter* `fn(&FamilyCode, &mut Asm) -> Result<()>`, and a *driver* that splits a problem into calls of the
 //! emitted code, or hands it to the reference where the level is [`Isa::Portable`].
 
+pub(crate) mod activation;
 pub mod chain;
-pub mod transpose;
-pub mod vecmath;
+pub mod conv;
+#[cfg(test)]
+pub(crate) mod fence;
+pub mod gemm;
 
 use std::sync::Arc;
 
@@ -20,8 +23,10 @@ use crate::jit::{Asm, Code};
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum CodeKey {
-    /// Transposition.
-    Transpose(transpose::TransposeCode),
+    /// A tile of a matrix product or convolution.
+    Tile(gemm::TileCode),
+    /// A stretch of a depthwise convolution's output line.
+    Depthwise(conv::DepthwiseCode),
 }
 
 impl CodeKey {
@@ -29,7 +34,8 @@ impl CodeKey {
     #[must_use]
     pub fn isa(&self) -> Isa {
         match self {
-            CodeKey::Transpose(code) => code.isa,
+            CodeKey::Tile(key) => key.isa,
+            CodeKey::Depthwise(key) => key.isa,
         }
     }
 
@@ -37,7 +43,8 @@ impl CodeKey {
     #[must_use]
     pub fn family(&self) -> &'static str {
         match self {
-            CodeKey::Transpose(_) => "transpose",
+            CodeKey::Tile(_) => gemm::tile::FAMILY,
+            CodeKey::Depthwise(_) => conv::depthwise::FAMILY,
         }
     }
 
@@ -45,7 +52,8 @@ impl CodeKey {
     pub fn assemble(&self) -> Result<Vec<u8>> {
         let mut asm = Asm::new(self.isa())?;
         match self {
-            CodeKey::Transpose(code) => transpose::emit::emit(code, &mut asm)?,
+            CodeKey::Tile(key) => key.emit(&mut asm)?,
+            CodeKey::Depthwise(key) => key.emit(&mut asm)?,
         }
         asm.finish(self.family())
     }

@@ -1,0 +1,48 @@
+//! Fused activations: where a kernel applies one to its results, and the instructions for it.
+//!
+//! A tile's accumulators fill the registers. Activations of a few instructions are applied right there, before the
+//! store. Longer ones would repeat their code for every accumulator and find too few registers for their constants:
+//! they are applied to the stored tile, which is still in the nearest cache, by a loop over vectors.
+
+use super::chain::UnaryOp;
+use crate::error::{KernelError, Result};
+use crate::jit::{Asm, Vreg};
+
+/// Where an activation is applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// To each accumulator before it is stored.
+    Registers,
+    /// To what was stored.
+    Memory,
+}
+
+/// Where `op` is best applied by a kernel with that many free registers.
+pub(crate) fn place(op: UnaryOp, free: usize) -> Place {
+    if op == UnaryOp::Relu && free >= 1 { Place::Registers } else { Place::Memory }
+}
+
+/// Refuses an activation that there is no code for.
+pub(crate) fn check(family: &'static str, op: Option<UnaryOp>) -> Result<()> {
+    match op {
+        None | Some(UnaryOp::Relu) => Ok(()),
+        Some(op) => Err(KernelError::Unsupported { family, reason: format!("{op:?} is not an activation") }),
+    }
+}
+
+/// Applies `op` to a register.
+pub(crate) fn emit(asm: &mut Asm, op: UnaryOp, value: Vreg, temps: &[Vreg]) {
+    if op == UnaryOp::Relu {
+        asm.vzero(temps[0]);
+        // The second operand is the result where one is NaN.
+        asm.vmax(value, temps[0], value);
+    }
+}
+
+/// Applies `op` to a number.
+pub(crate) fn unary(op: UnaryOp, value: f32) -> f32 {
+    match op {
+        UnaryOp::Relu if value < 0.0 => 0.0,
+        _ => value,
+    }
+}

@@ -1,0 +1,28 @@
+//! Convolution and transposed convolution over channels-last tensors of one to three spatial dimensions.
+//!
+//! Every convolution is a product of rows and packed weights on the tiles of [`gemm`](super::gemm): a row is an output
+//! position, the reduction runs over *taps* (positions of the kernel) and over the channels of each. What differs is
+//! where a tap finds a row's channels:
+//!
+//! - [`Strategy::Pointwise`]: a kernel of one position moves over the input row by row. It is a matrix product.
+//! - [`Strategy::Direct`]: a table of pointers into the input, made for a few tiles and used for all their columns.
+//!   A pointer to zeros stands for padding; strides, dilation, merged lines cost nothing.
+//! - [`Strategy::Lines`]: with few channels a whole line of the kernel is one tap, over lines copied with their padding.
+//! - [`Strategy::Depthwise`]: each channel has a filter of its own, so there is no reduction over channels: another
+//!   kernel, vectorised over channels ([`depthwise`]).
+//!
+//! A transposed convolution is one convolution for each *phase*, the output positions of one remainder modulo the
+//! stride: see [`shape`], which also checks sizes. [`weights`] packs, [`dense`] drives the first three strategies.
+
+mod dense;
+pub mod depthwise;
+mod driver;
+mod model;
+pub mod shape;
+mod table;
+pub mod weights;
+
+pub use depthwise::DepthwiseCode;
+pub use driver::{Conv, ConvBlocks, ConvExtras, Strategy};
+pub use shape::ConvShape;
+pub use weights::{WeightLayout, Weights};

@@ -1,0 +1,279 @@
+//! Convolutions that reduce over channels: the strategies that run on the tiles of matrix multiplication.
+//!
+//! The rows of a phase are cut into tiles. A tile's rows of C must lie at one distance, so in a transposed
+//! convolution, whose neighbouring outputs belong to different phases, no tile leaves its line. A task takes some
+//! blocks of tiles and some of the *units* (a panel of a group). For each block it makes the table of row pointers
+//! once and uses it for all its units: groups read the same rows, only further along.
+
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
+use super::driver::{ConvBlocks, ConvExtras, Strategy};
+use super::shape::{ConvShape, Phase};
+use super::table::{Field, Tables};
+use crate::cpu::CodeSource;
+use crate::cpu::chain::UnaryOp;
+use crate::cpu::gemm::rows::{Run, part};
+use crate::cpu::gemm::shared::Shared;
+use crate::cpu::gemm::tile::{LeftRows, RightColumns, Tile, TileArgs, TileCode, most_rows};
+use crate::cpu::gemm::{Panels, Tiles};
+use crate::error::Result;
+use crate::isa::Isa;
+use crate::parallel::Parallel;
+
+/// A convolution on tiles.
+#[derive(Clone, Debug)]
+pub(super) struct Dense {
+    shape: ConvShape,
+    blocks: ConvBlocks,
+    isa: Isa,
+    tile: Tile,
+    phases: Vec<PhasePlan>,
+    /// Elements of one group's packed weights.
+    group_len: usize,
+    /// Elements that a tap reads of each row.
+    tap_len: usize,
+    /// Where lines are copied: their length in positions.
+    line: Option<usize>,
+    /// As many zeros as a tap may read.
+    zeros: Vec<f32>,
+}
+
+/// What is known of a phase before the data.
+#[derive(Clone, Debug)]
+struct PhasePlan {
+    phase: Phase,
+    tables: Tables,
+    /// Rows between which C has no gap of its own: all of them, or a line.
+    segment: usize,
+    segments: usize,
+    tiles: Tiles,
+    panels: Panels,
+    /// Where the phase's weights start in each group.
+    weights: usize,
+}
+
+/// The buffers of one run, as tasks see them.
+struct Buffers<'a> {
+    field: Field,
+    weights: &'a [f32],
+    y: Shared,
+    extras: ConvExtras<'a>,
+}
+
+// SAFETY: tasks read through the field's addresses, and write only what their part of the split owns.
+unsafe impl Sync for Buffers<'_> {}
+
+/// Tiles of one height below each other, and where their table starts.
+struct Placed {
+    run: Run,
+    y: usize,
+    table: usize,
+}
+
+impl Dense {
+    pub(super) fn new(
+        isa: Isa,
+        shape: ConvShape,
+        blocks: ConvBlocks,
+        activation: Option<UnaryOp>,
+        class_panels: &[Panels],
+        source: &dyn CodeSource,
+    ) -> Result<Dense> {
+        let left = if blocks.strategy == Strategy::Pointwise { LeftRows::Strided } else { LeftRows::Table };
+        let vectors = blocks.vectors as u8;
+        let key = TileCode { isa, vectors, left, right: RightColumns::Packed, activation };
+        let tile = Tile::new(key, source)?;
+        let lines = blocks.strategy == Strategy::Lines;
+        let width = lines.then(|| (shape.output[2].max(1) - 1) * shape.strides[2] + shape.kernel[2]);
+        // Lines that no padding lengthens are read where they are.
+        let line = width.filter(|&width| shape.pads[2] > 0 || width > shape.input[2]);
+        let tap_len = if lines { shape.kernel[2] * shape.channels } else { shape.group_channels() };
+        let zeros = vec![0.0; if lines { tap_len } else { shape.channels }];
+        let starts = class_panels.iter().scan(0, |next, panels| {
+            let start = *next;
+            *next += panels.len();
+            Some(start)
+        });
+        let starts: Vec<usize> = starts.collect();
+        let most = most_rows(isa, blocks.vectors);
+        let plan = |mut phase: Phase| {
+            if lines {
+                // The whole line of the kernel is one tap, and padding in width has become part of the line.
+                phase.taps.dedup_by_key(|tap| [tap.at[0], tap.at[1]]);
+                phase.taps.iter_mut().for_each(|tap| tap.at[2] = 0);
+            }
+            let size = [shape.input[0], shape.input[1], line.unwrap_or(shape.input[2])];
+            let rows = phase.rows(shape.batch);
+            let segment = if shape.transposed { phase.count[2] } else { rows };
+            PhasePlan {
+                tables: Tables::new(&phase, size, shape.channels),
+                segment,
+                segments: rows.checked_div(segment).unwrap_or(0),
+                tiles: Tiles::new(segment, most),
+                panels: class_panels[phase.class],
+                weights: starts[phase.class],
+                phase,
+            }
+        };
+        let phases = shape.phases().into_iter().map(plan).collect();
+        let group_len = class_panels.iter().map(Panels::len).sum();
+        Ok(Dense { shape, blocks, isa, tile, phases, group_len, tap_len, line, zeros })
+    }
+
+    /// Elements of scratch that [`Dense::run`] needs.
+    pub(super) fn scratch_len(&self) -> usize {
+        let [depth, height, _] = self.shape.input;
+        self.line.map_or(0, |width| self.shape.batch * depth * height * width * self.shape.channels)
+    }
+
+    /// Bytes held besides code.
+    pub(super) fn bytes(&self) -> usize {
+        let taps = self.phases.iter().map(|plan| plan.phase.taps.len() * 64).sum::<usize>();
+        self.zeros.len() * 4 + self.phases.len() * size_of::<PhasePlan>() + taps
+    }
+
+    /// Convolves. The driver has checked that every buffer is as long as the shape says.
+    pub(super) fn run(
+        &self,
+        x: &[f32],
+        weights: &[f32],
+        y: &mut [f32],
+        extras: ConvExtras<'_>,
+        scratch: &mut [f32],
+        parallel: &dyn Parallel,
+    ) {
+        let mut data = x.as_ptr();
+        if let Some(line) = self.line {
+            self.copy_lines(x, line, scratch, parallel);
+            data = scratch.as_ptr();
+        }
+        let field = Field { data, zeros: self.zeros.as_ptr() };
+        let buffers = Buffers { field, weights, y: Shared::new(y), extras };
+        let (rows, units) = (self.blocks.row_tasks, self.blocks.unit_tasks);
+        parallel.run(self.phases.len() * rows * units, &|task| {
+            let plan = &self.phases[task / (rows * units)];
+            let tiles = part(plan.segments * plan.tiles.count(), rows, task / units % rows);
+            let all = self.shape.groups * plan.panels.count();
+            self.task(&buffers, plan, tiles, part(all, units, task % units));
+        });
+    }
+
+    /// Copies lines with zeros where padding is.
+    fn copy_lines(&self, x: &[f32], line: usize, scratch: &mut [f32], parallel: &dyn Parallel) {
+        // Lines that a task copies at a time, so that tasks are not smaller than handing them out.
+        const STRIP: usize = 16;
+        let channels = self.shape.channels;
+        let (from, to) = (self.shape.input[2] * channels, line * channels);
+        let before = (self.shape.pads[2] * channels).min(to);
+        let kept = from.min(to - before);
+        let lines = self.scratch_len().checked_div(to).unwrap_or(0);
+        let scratch = Shared::new(scratch);
+        parallel.run(lines.div_ceil(STRIP), &|task| {
+            for index in task * STRIP..lines.min((task + 1) * STRIP) {
+                // SAFETY: scratch holds `lines` lines, and each is written by one task.
+                let to = unsafe { std::slice::from_raw_parts_mut(scratch.at(index * to), to) };
+                to[..before].fill(0.0);
+                to[before..before + kept].copy_from_slice(&x[index * from..][..kept]);
+                to[before + kept..].fill(0.0);
+            }
+        });
+    }
+
+    fn task(&self, buffers: &Buffers<'_>, plan: &PhasePlan, tiles: Range<usize>, units: Range<usize>) {
+        if units.is_empty() {
+            return;
+        }
+        let shape = &self.shape;
+        let pointwise = self.blocks.strategy == Strategy::Pointwise;
+        let mut args = TileArgs::empty();
+        args.lda = shape.channels * 4;
+        args.taps = if pointwise { 1 } else { plan.tables.taps() };
+        args.ldc = plan.phase.stride[2] * shape.filters * 4;
+        if let Some(residual) = buffers.extras.residual {
+            args.residual = 1;
+            args.residual_offset = (residual.as_ptr() as isize).wrapping_sub(buffers.y.at(0) as isize);
+        }
+        args.summarise();
+        let mut table = Vec::new();
+        for block in tiles.clone().step_by(self.blocks.row_block) {
+            let block = block..tiles.end.min(block + self.blocks.row_block);
+            table.clear();
+            let placed = self.place(&buffers.field, plan, block, &mut table);
+            for unit in units.clone() {
+                self.aim(&mut args, buffers, plan, unit);
+                let panel = unit % plan.panels.count();
+                let column = unit / plan.panels.count() * shape.group_filters() + panel * plan.panels.width;
+                for Placed { run, y, table: start } in &placed {
+                    args.rows = run.height;
+                    args.tiles.set(run.count);
+                    args.a.set(buffers.field.data.wrapping_add(run.row * shape.channels));
+                    args.a_step = run.height * args.lda;
+                    args.table.set(table[*start..].as_ptr());
+                    args.c.set(buffers.y.at(y + column));
+                    args.c_step = run.height * args.ldc;
+                    // SAFETY: pointers of the table lie inside the input or point at zeros, of which there are as many
+                    // as a row has channels; panels and C's rows are inside buffers that were checked; tasks have
+                    // disjoint rows or columns of C, phases have disjoint rows.
+                    unsafe { self.tile.call(&args) };
+                }
+            }
+        }
+    }
+
+    /// The runs of a block of tiles, with their tables.
+    fn place(
+        &self,
+        field: &Field,
+        plan: &PhasePlan,
+        block: Range<usize>,
+        table: &mut Vec<*const f32>,
+    ) -> SmallVec<[Placed; 8]> {
+        let mut placed = SmallVec::new();
+        let per = plan.tiles.count();
+        let mut next = block.start;
+        while next < block.end {
+            let segment = next / per;
+            let end = block.end.min((segment + 1) * per);
+            for run in plan.tiles.runs(next - segment * per..end - segment * per) {
+                let run = Run { row: segment * plan.segment + run.row, ..run };
+                let start = table.len();
+                if self.blocks.strategy != Strategy::Pointwise {
+                    table.reserve(run.count * run.height * plan.tables.taps());
+                    for tile in 0..run.count {
+                        plan.tables.tile(field, run.row + tile * run.height, run.height, table);
+                    }
+                }
+                placed.push(Placed { run, y: self.output_at(&plan.phase, run.row), table: start });
+            }
+            next = end;
+        }
+        placed
+    }
+
+    /// Where the outputs of a row start.
+    fn output_at(&self, phase: &Phase, row: usize) -> usize {
+        if !self.shape.transposed {
+            return row * self.shape.filters;
+        }
+        let [depth, height, width] = self.shape.output;
+        let (w, rest) = (row % phase.count[2], row / phase.count[2]);
+        let (h, rest) = (rest % phase.count[1], rest / phase.count[1]);
+        let (d, image) = (rest % phase.count[0], rest / phase.count[0]);
+        let at = |dim: usize, index: usize| phase.start[dim] + index * phase.stride[dim];
+        (((image * depth + at(0, d)) * height + at(1, h)) * width + at(2, w)) * self.shape.filters
+    }
+
+    /// Points weights, bias, kept columns and the part of the input's channels at a unit.
+    fn aim(&self, args: &mut TileArgs, buffers: &Buffers<'_>, plan: &PhasePlan, unit: usize) {
+        let (group, panel) = (unit / plan.panels.count(), unit % plan.panels.count());
+        let width = plan.panels.width;
+        args.keep_columns(plan.panels.columns_of(panel), width, self.isa.lanes());
+        args.reduce_over(group * self.shape.group_channels(), self.tap_len);
+        let at = group * self.group_len + plan.weights + panel * plan.panels.panel_len();
+        args.b = buffers.weights.as_ptr().wrapping_add(at);
+        let column = group * self.shape.group_filters() + panel * width;
+        args.bias = buffers.extras.bias.map_or(std::ptr::null(), |bias| bias.as_ptr().wrapping_add(column));
+    }
+}

@@ -1,0 +1,236 @@
+//! Assembles the depthwise kernel: one blob with a variant for every number of positions of a block.
+
+use std::mem::offset_of;
+
+use super::{DepthwiseCode, MOST_POSITIONS, RowArgs};
+use crate::cpu::activation::{self, Place};
+use crate::jit::{Asm, Cond, Gpr, Label, Mask, Mem, Vreg};
+
+/// The argument struct.
+const ARGS: Gpr = Gpr::RDI;
+/// The next tap, and one past the last.
+const TAP: Gpr = Gpr::RAX;
+const TAPS_END: Gpr = Gpr::RCX;
+/// What the tap points at.
+const X: Gpr = Gpr::RDX;
+const WEIGHTS: Gpr = Gpr::RBX;
+/// Byte of the channels.
+const CHANNEL: Gpr = Gpr::RSI;
+/// Once, three, five and seven times the distance of positions: with scales 1, 2 and 4 they reach all eight.
+const STEP1: Gpr = Gpr::R8;
+const STEP3: Gpr = Gpr::R9;
+const STEP5: Gpr = Gpr::R10;
+const STEP7: Gpr = Gpr::R11;
+/// The output, and the distance of its positions.
+const Y: Gpr = Gpr::R12;
+const Y_STEP: Gpr = Gpr::R13;
+/// How far the block is from where taps point, with channels.
+const OFFSET: Gpr = Gpr::R14;
+const WHOLE: Gpr = Gpr::R15;
+const OTHER: Gpr = Gpr::RBP;
+
+macro_rules! arg {
+    ($field:ident) => {
+        Mem::at(ARGS, offset_of!(RowArgs, $field) as i32)
+    };
+}
+
+/// Assembles the kernel of that key.
+pub(super) fn row(asm: &mut Asm, key: &DepthwiseCode) {
+    let variants: Vec<(usize, Label)> = (1..=MOST_POSITIONS).rev().map(|count| (count, asm.label())).collect();
+    let done = asm.label();
+    asm.prologue();
+    asm.load(STEP1, arg!(x_step));
+    asm.lea(STEP3, Mem::indexed(STEP1, STEP1, 2, 0));
+    asm.lea(STEP5, Mem::indexed(STEP1, STEP1, 4, 0));
+    asm.lea(STEP7, Mem::indexed(STEP3, STEP1, 4, 0));
+    asm.load(Y_STEP, arg!(y_step));
+    asm.load(TAP, arg!(positions));
+    for &(count, label) in &variants {
+        asm.cmp_imm(TAP, count as i32);
+        asm.jump_if(Cond::Equal, label);
+    }
+    asm.jump(done);
+    for &(positions, label) in &variants {
+        asm.align(16);
+        asm.bind(label);
+        Variant { asm, key, positions }.emit();
+        asm.jump(done);
+    }
+    asm.bind(done);
+    asm.epilogue();
+}
+
+struct Variant<'a> {
+    asm: &'a mut Asm,
+    key: &'a DepthwiseCode,
+    positions: usize,
+}
+
+impl Variant<'_> {
+    fn emit(&mut self) {
+        let (block, channels, rest, next) = (self.asm.label(), self.asm.label(), self.asm.label(), self.asm.label());
+        let bytes = self.asm.vector_bytes();
+        self.asm.bind(block);
+        self.asm.mov_imm(CHANNEL, 0);
+        self.asm.load(WHOLE, arg!(whole));
+        self.asm.cmp(CHANNEL, WHOLE);
+        self.asm.jump_if(Cond::GreaterEqual, rest);
+        self.asm.bind(channels);
+        self.vector(None);
+        self.asm.add_imm(CHANNEL, bytes);
+        self.asm.cmp(CHANNEL, WHOLE);
+        self.asm.jump_if(Cond::Less, channels);
+        self.asm.bind(rest);
+        self.asm.load(TAP, arg!(rest));
+        self.asm.test(TAP);
+        self.asm.jump_if(Cond::Equal, next);
+        let mask = self.asm.mask(0, Vreg(self.asm.registers() - 1));
+        self.asm.mask_first(mask, TAP, TAPS_END);
+        self.vector(Some(mask));
+        self.asm.bind(next);
+        self.asm.load(TAP, arg!(x_offset));
+        self.asm.add_mem(TAP, arg!(x_block));
+        self.asm.store(arg!(x_offset), TAP);
+        self.asm.load(TAP, arg!(y));
+        self.asm.add_mem(TAP, arg!(y_block));
+        self.asm.store(arg!(y), TAP);
+        self.asm.load(TAP, arg!(blocks));
+        self.asm.sub_imm(TAP, 1);
+        self.asm.store(arg!(blocks), TAP);
+        self.asm.cmp_imm(TAP, 0);
+        self.asm.jump_if(Cond::Greater, block);
+    }
+
+    /// One vector of channels of all positions of the block.
+    fn vector(&mut self, mask: Option<Mask>) {
+        self.start(mask);
+        self.taps(mask);
+        self.finish(mask);
+    }
+
+    fn start(&mut self, mask: Option<Mask>) {
+        let (zero, ready) = (self.asm.label(), self.asm.label());
+        self.asm.load(X, arg!(bias));
+        self.asm.test(X);
+        self.asm.jump_if(Cond::Equal, zero);
+        load(self.asm, Vreg(0), Mem::indexed(X, CHANNEL, 1, 0), mask);
+        for position in 1..self.positions {
+            self.asm.vmov(Vreg(position as u8), Vreg(0));
+        }
+        self.asm.jump(ready);
+        self.asm.bind(zero);
+        for position in 0..self.positions {
+            self.asm.vzero(Vreg(position as u8));
+        }
+        self.asm.bind(ready);
+    }
+
+    fn taps(&mut self, mask: Option<Mask>) {
+        let (next, done) = (self.asm.label(), self.asm.label());
+        let (weight, element) = (Vreg(MOST_POSITIONS as u8), Vreg(MOST_POSITIONS as u8 + 1));
+        self.asm.load(TAP, arg!(taps));
+        self.asm.load(TAPS_END, arg!(taps_end));
+        self.asm.load(OFFSET, arg!(x_offset));
+        self.asm.add(OFFSET, CHANNEL);
+        self.asm.cmp(TAP, TAPS_END);
+        self.asm.jump_if(Cond::Equal, done);
+        self.asm.bind(next);
+        self.asm.load(X, Mem::at(TAP, 0));
+        self.asm.load(WEIGHTS, Mem::at(TAP, 8));
+        self.asm.add(X, OFFSET);
+        load(self.asm, weight, Mem::indexed(WEIGHTS, CHANNEL, 1, 0), mask);
+        for position in 0..self.positions {
+            let at = match position {
+                0 => Mem::at(X, 0),
+                1 | 2 | 4 => Mem::indexed(X, STEP1, position as u8, 0),
+                3 | 6 => Mem::indexed(X, STEP3, position as u8 / 3, 0),
+                5 => Mem::indexed(X, STEP5, 1, 0),
+                _ => Mem::indexed(X, STEP7, 1, 0),
+            };
+            let sum = Vreg(position as u8);
+            if let Some(mask) = mask {
+                self.asm.vload_masked(element, mask, at);
+                self.asm.vfma231(sum, weight, element);
+            } else {
+                self.asm.vfma231(sum, weight, at);
+            }
+        }
+        self.asm.add_imm(TAP, size_of::<super::RowTap>() as i32);
+        self.asm.cmp(TAP, TAPS_END);
+        self.asm.jump_if(Cond::NotEqual, next);
+        self.asm.bind(done);
+    }
+
+    /// Residual, activation and store.
+    fn finish(&mut self, mask: Option<Mask>) {
+        let done = self.asm.label();
+        // The last register is the mask on AVX2.
+        let last = self.asm.registers() - 1;
+        let temps: Vec<Vreg> = (self.positions as u8..last).map(Vreg).collect();
+        let other = Vreg(MOST_POSITIONS as u8);
+        self.asm.load(OTHER, arg!(residual));
+        self.asm.test(OTHER);
+        self.asm.jump_if(Cond::Equal, done);
+        self.asm.load(OTHER, arg!(residual_offset));
+        self.each(|asm, at, value| {
+            let at = Mem::indexed(at.base, OTHER, 1, at.disp);
+            load(asm, other, at, mask);
+            asm.vadd(value, value, other);
+        });
+        self.asm.bind(done);
+        let place = self.key.activation.map(|op| (op, activation::place(op, temps.len())));
+        if let Some((op, Place::Registers)) = place {
+            for position in 0..self.positions {
+                activation::emit(self.asm, op, Vreg(position as u8), &temps);
+            }
+        }
+        self.each(|asm, at, value| store(asm, at, value, mask));
+        if let Some((op, Place::Memory)) = place {
+            self.again(op, mask);
+        }
+    }
+
+    /// Applies the activation to what was just stored, position by position.
+    fn again(&mut self, op: crate::cpu::chain::UnaryOp, mask: Option<Mask>) {
+        let position = self.asm.label();
+        let temps: Vec<Vreg> = (1..self.asm.registers() - 1).map(Vreg).collect();
+        self.asm.load(Y, arg!(y));
+        self.asm.add(Y, CHANNEL);
+        self.asm.mov_imm(TAP, self.positions as i64);
+        self.asm.bind(position);
+        load(self.asm, Vreg(0), Mem::at(Y, 0), mask);
+        activation::emit(self.asm, op, Vreg(0), &temps);
+        store(self.asm, Mem::at(Y, 0), Vreg(0), mask);
+        self.asm.add(Y, Y_STEP);
+        self.asm.sub_imm(TAP, 1);
+        self.asm.cmp_imm(TAP, 0);
+        self.asm.jump_if(Cond::Greater, position);
+    }
+
+    /// Applies `step` to every sum and where it is stored.
+    fn each(&mut self, mut step: impl FnMut(&mut Asm, Mem, Vreg)) {
+        self.asm.load(Y, arg!(y));
+        self.asm.add(Y, CHANNEL);
+        for position in 0..self.positions {
+            step(self.asm, Mem::at(Y, 0), Vreg(position as u8));
+            if position + 1 < self.positions {
+                self.asm.add(Y, Y_STEP);
+            }
+        }
+    }
+}
+
+fn load(asm: &mut Asm, dst: Vreg, at: Mem, mask: Option<Mask>) {
+    match mask {
+        Some(mask) => asm.vload_masked(dst, mask, at),
+        None => asm.vload(dst, at),
+    }
+}
+
+fn store(asm: &mut Asm, at: Mem, value: Vreg, mask: Option<Mask>) {
+    match mask {
+        Some(mask) => asm.vstore_masked(at, mask, value),
+        None => asm.vstore(at, value),
+    }
+}

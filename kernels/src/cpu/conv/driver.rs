@@ -1,0 +1,194 @@
+//! A convolution that is ready to run, whatever its strategy.
+
+use super::dense::Dense;
+use super::depthwise::Depthwise;
+use super::shape::ConvShape;
+use super::weights::{WeightLayout, Weights};
+use crate::cpu::CodeSource;
+use crate::cpu::chain::UnaryOp;
+use crate::cpu::gemm::tile::most_rows;
+use crate::error::{KernelError, Result};
+use crate::isa::Isa;
+use crate::parallel::Parallel;
+
+/// How a convolution is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Strategy {
+    /// As a matrix product over the input as it is.
+    Pointwise,
+    /// Through tables of pointers into the input.
+    Direct,
+    /// Through tables of pointers into lines, a whole line of the kernel at a time.
+    Lines,
+    /// Channel by channel.
+    Depthwise,
+}
+
+/// How the work is done and cut: a builder's choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConvBlocks {
+    /// How it is computed.
+    pub strategy: Strategy,
+    /// Vectors that a tile is wide; 1 for depthwise.
+    pub vectors: usize,
+    /// Tiles of rows that share a table; for depthwise, lines of a task.
+    pub row_block: usize,
+    /// Parts that each phase's rows are split into for threads.
+    pub row_tasks: usize,
+    /// Parts that the columns of all groups are split into.
+    pub unit_tasks: usize,
+}
+
+/// Operands that are there or not.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ConvExtras<'a> {
+    /// Added to every position: one element a filter.
+    pub bias: Option<&'a [f32]>,
+    /// Added to the output, of the output's own shape, before the activation.
+    pub residual: Option<&'a [f32]>,
+}
+
+impl ConvShape {
+    /// The sizes of its weights.
+    #[must_use]
+    pub fn weights(&self) -> Weights {
+        Weights {
+            channels: self.channels,
+            filters: self.filters,
+            groups: self.groups,
+            kernel: self.kernel,
+            transposed: self.transposed.then_some([self.strides, self.dilations]),
+        }
+    }
+}
+
+impl ConvBlocks {
+    /// Whether a driver can take these blocks for that shape, level and layout of weights.
+    #[must_use]
+    pub fn fits(&self, shape: &ConvShape, isa: Isa, layout: WeightLayout) -> bool {
+        // More tasks than this only cost time; larger blocks would make tables without bound.
+        const MOST: usize = 1 << 16;
+        let cut = [self.row_block, self.row_tasks, self.unit_tasks];
+        let dense = match layout {
+            WeightLayout::Panels { vectors } => vectors == self.vectors && most_rows(isa, vectors) > 0,
+            WeightLayout::Rows => false,
+        };
+        let strategy = match self.strategy {
+            Strategy::Pointwise => dense && shape.is_pointwise(),
+            Strategy::Direct => dense,
+            Strategy::Lines => dense && shape.groups == 1 && shape.dilations[2] == 1 && !shape.transposed,
+            Strategy::Depthwise => layout == WeightLayout::Rows && shape.weights().is_depthwise(),
+        };
+        strategy && cut.iter().all(|&count| count > 0 && count <= MOST) && self.row_tasks * self.unit_tasks <= MOST
+    }
+}
+
+/// A convolution that is ready to run.
+#[derive(Clone, Debug)]
+pub struct Conv {
+    shape: ConvShape,
+    blocks: ConvBlocks,
+    packed_len: usize,
+    kernel: Kernel,
+}
+
+#[derive(Clone, Debug)]
+enum Kernel {
+    Dense(Box<Dense>),
+    Depthwise(Box<Depthwise>),
+}
+
+impl Conv {
+    /// Makes a convolution ready: gets its kernels from `source`.
+    ///
+    /// # Errors
+    ///
+    /// For sizes that make no sense, blocks that do not fit, and whatever keeps kernels from being made.
+    pub fn new(
+        isa: Isa,
+        shape: ConvShape,
+        layout: WeightLayout,
+        blocks: ConvBlocks,
+        activation: Option<UnaryOp>,
+        source: &dyn CodeSource,
+    ) -> Result<Conv> {
+        shape.validate()?;
+        if !blocks.fits(&shape, isa, layout) {
+            let reason = format!("{blocks:?} do not fit {shape:?} with weights in {layout:?}");
+            return Err(KernelError::Unsupported { family: "conv", reason });
+        }
+        let packed_len = shape.weights().packed_len(isa, layout);
+        let kernel = match blocks.strategy {
+            Strategy::Depthwise => Kernel::Depthwise(Box::new(Depthwise::new(isa, shape, blocks, activation, source)?)),
+            _ => {
+                let panels = shape.weights().class_panels(blocks.vectors * isa.lanes());
+                Kernel::Dense(Box::new(Dense::new(isa, shape, blocks, activation, &panels, source)?))
+            }
+        };
+        Ok(Conv { shape, blocks, packed_len, kernel })
+    }
+
+    /// The blocks in use.
+    #[must_use]
+    pub fn blocks(&self) -> &ConvBlocks {
+        &self.blocks
+    }
+
+    /// Elements of scratch that [`Conv::run`] needs.
+    #[must_use]
+    pub fn scratch_len(&self) -> usize {
+        match &self.kernel {
+            Kernel::Dense(dense) => dense.scratch_len(),
+            Kernel::Depthwise(_) => 0,
+        }
+    }
+
+    /// Bytes held besides code.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let held = match &self.kernel {
+            Kernel::Dense(dense) => size_of::<Dense>() + dense.bytes(),
+            Kernel::Depthwise(_) => size_of::<Depthwise>(),
+        };
+        size_of::<Conv>() + held
+    }
+
+    /// Convolves `x` with packed weights.
+    ///
+    /// # Errors
+    ///
+    /// Where a buffer is not as long as the shape says.
+    pub fn run(
+        &self,
+        x: &[f32],
+        weights: &[f32],
+        y: &mut [f32],
+        extras: ConvExtras<'_>,
+        scratch: &mut [f32],
+        parallel: &dyn Parallel,
+    ) -> Result<()> {
+        let shape = &self.shape;
+        let bounds = |operand: &'static str, have: usize, need: usize| match have == need {
+            true => Ok(()),
+            false => Err(KernelError::Bounds { family: "conv", operand, have, need }),
+        };
+        bounds("input", x.len(), shape.input_len())?;
+        bounds("weights", weights.len(), self.packed_len)?;
+        bounds("output", y.len(), shape.output_len())?;
+        bounds("bias", extras.bias.map_or(shape.filters, <[f32]>::len), shape.filters)?;
+        bounds("residual", extras.residual.map_or(y.len(), <[f32]>::len), y.len())?;
+        if scratch.len() < self.scratch_len() {
+            let (have, need) = (scratch.len(), self.scratch_len());
+            return Err(KernelError::Bounds { family: "conv", operand: "scratch", have, need });
+        }
+        match &self.kernel {
+            _ if y.is_empty() => (),
+            Kernel::Dense(dense) => dense.run(x, weights, y, extras, scratch, parallel),
+            Kernel::Depthwise(depthwise) => depthwise.run(x, weights, y, extras, parallel),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,291 @@
+//! Every convolution against the plain one, bit by bit on small integers, at every level that can run here.
+
+use super::*;
+use crate::cpu::EmitEach;
+use crate::cpu::fence::{Fenced, Poisoned, Scoped, integers, levels};
+use crate::reference;
+
+/// A two-dimensional convolution: the sizes that most cases vary.
+#[derive(Clone, Copy, Debug)]
+struct Plane {
+    batch: usize,
+    channels: usize,
+    filters: usize,
+    groups: usize,
+    input: (usize, usize),
+    kernel: (usize, usize),
+    stride: usize,
+    dilation: usize,
+    pad: usize,
+    transposed: bool,
+}
+
+const PLANE: Plane = Plane {
+    batch: 1,
+    channels: 5,
+    filters: 9,
+    groups: 1,
+    input: (7, 8),
+    kernel: (3, 3),
+    stride: 1,
+    dilation: 1,
+    pad: 1,
+    transposed: false,
+};
+
+impl Plane {
+    fn shape(self) -> ConvShape {
+        let out = |size: usize, kernel: usize| {
+            let reach = (kernel - 1) * self.dilation + 1;
+            if self.transposed {
+                (size - 1) * self.stride + reach - 2 * self.pad
+            } else {
+                (size + 2 * self.pad - reach) / self.stride + 1
+            }
+        };
+        let (input, kernel) = (self.input, self.kernel);
+        ConvShape {
+            batch: self.batch,
+            channels: self.channels,
+            filters: self.filters,
+            groups: self.groups,
+            input: [1, input.0, input.1],
+            output: [1, out(input.0, kernel.0), out(input.1, kernel.1)],
+            kernel: [1, kernel.0, kernel.1],
+            strides: [1, self.stride, self.stride],
+            dilations: [1, self.dilation, self.dilation],
+            pads: [0, self.pad, self.pad],
+            transposed: self.transposed,
+        }
+    }
+}
+
+/// Runs a shape with some blocks, bias, residual and Relu, and compares.
+fn check(isa: Isa, shape: ConvShape, change: fn(&mut ConvBlocks)) {
+    let layout = shape.weights().layout(isa);
+    let mut blocks = ConvBlocks::pick(isa, &shape, layout, 2);
+    change(&mut blocks);
+    let x = integers(shape.input_len(), 1);
+    let weights = integers(shape.weights().len(), 2);
+    let mut packed = vec![f32::NAN; shape.weights().packed_len(isa, layout)];
+    shape.weights().pack(isa, layout, &weights, &mut packed).unwrap();
+    let (bias, residual) = (integers(shape.filters, 3), integers(shape.output_len(), 4));
+    let plain = reference::conv::conv(&shape, &x, &weights);
+    let (x, packed) = (Poisoned::new(&x), Poisoned::new(&packed));
+    let (bias_data, residual_data) = (Poisoned::new(&bias), Poisoned::new(&residual));
+    for (with_bias, with_residual, relu) in [(false, false, false), (true, false, true), (true, true, true)] {
+        let activation = relu.then_some(UnaryOp::Relu);
+        let conv = Conv::new(isa, shape, layout, blocks, activation, &EmitEach).unwrap();
+        let extras = ConvExtras {
+            bias: with_bias.then(|| bias_data.inside()),
+            residual: with_residual.then(|| residual_data.inside()),
+        };
+        let mut scratch = Fenced::new(conv.scratch_len());
+        let mut y = Fenced::new(shape.output_len());
+        conv.run(x.inside(), packed.inside(), y.inside(), extras, scratch.inside(), &Scoped).unwrap();
+        scratch.open();
+        let mut expected = plain.clone();
+        for (index, value) in expected.iter_mut().enumerate() {
+            *value += if with_bias { bias[index % shape.filters] } else { 0.0 };
+            *value += if with_residual { residual[index] } else { 0.0 };
+            *value = if relu { value.max(0.0) } else { *value };
+        }
+        assert_eq!(y.open(), expected, "{isa} {blocks:?} {shape:?}");
+    }
+}
+
+fn emulated(isa: Isa) -> bool {
+    isa > Isa::detect()
+}
+
+#[test]
+fn kernels_strides_pads_and_dilations() {
+    for isa in levels() {
+        let channels: &[usize] = if emulated(isa) { &[17] } else { &[1, 3, 8, 17, 24] };
+        for &channels in channels {
+            for kernel in [(1, 1), (3, 3), (2, 5), (1, 3)] {
+                for (stride, dilation, pad) in [(1, 1, 0), (1, 1, 1), (2, 1, 1), (3, 1, 0), (1, 2, 2), (2, 3, 3)] {
+                    let input = if dilation == 3 { (9, 15) } else { (7, 11) };
+                    let plane = Plane { channels, kernel, stride, dilation, pad, input, filters: 19, ..PLANE };
+                    check(isa, plane.shape(), |_| ());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn filters_of_all_widths() {
+    for isa in levels() {
+        let filters: &[usize] = if emulated(isa) { &[1, 33, 65] } else { &[1, 7, 8, 9, 16, 17, 23, 24, 25, 40, 65] };
+        for &filters in filters {
+            check(isa, Plane { filters, ..PLANE }.shape(), |_| ());
+            check(isa, Plane { filters, kernel: (1, 1), pad: 0, channels: 20, ..PLANE }.shape(), |_| ());
+        }
+    }
+}
+
+#[test]
+fn images_of_a_batch_do_not_see_each_other() {
+    for isa in levels() {
+        for kernel in [(1, 1), (3, 3), (5, 5)] {
+            let plane = Plane { batch: 3, kernel, pad: kernel.0 / 2, input: (4, 5), ..PLANE };
+            check(isa, plane.shape(), |_| ());
+            check(isa, Plane { channels: 18, ..plane }.shape(), |_| ());
+            check(isa, Plane { channels: 18, filters: 18, groups: 18, ..plane }.shape(), |_| ());
+        }
+    }
+}
+
+#[test]
+fn every_strategy_that_fits_gives_the_same_result() {
+    for isa in levels() {
+        for plane in [PLANE, Plane { kernel: (1, 1), pad: 0, ..PLANE }, Plane { stride: 2, pad: 0, ..PLANE }] {
+            check(isa, plane.shape(), |blocks| blocks.strategy = Strategy::Direct);
+            check(isa, plane.shape(), |blocks| blocks.strategy = Strategy::Lines);
+        }
+        check(isa, Plane { kernel: (1, 1), pad: 0, ..PLANE }.shape(), |b| b.strategy = Strategy::Pointwise);
+    }
+}
+
+#[test]
+fn any_cut_of_the_work_gives_the_same_result() {
+    let cuts: [fn(&mut ConvBlocks); 4] = [
+        |blocks| blocks.row_block = 1,
+        |blocks| (blocks.row_block, blocks.row_tasks) = (2, 5),
+        |blocks| (blocks.row_tasks, blocks.unit_tasks) = (2, 3),
+        |blocks| (blocks.row_tasks, blocks.unit_tasks) = (40, 40),
+    ];
+    for isa in levels() {
+        for change in cuts {
+            check(isa, Plane { filters: 50, ..PLANE }.shape(), change);
+            check(isa, Plane { filters: 50, channels: 4, groups: 2, batch: 2, ..PLANE }.shape(), change);
+            check(isa, Plane { filters: 50, transposed: true, stride: 2, ..PLANE }.shape(), change);
+        }
+    }
+}
+
+#[test]
+fn groups_see_their_own_channels() {
+    for isa in levels() {
+        for (groups, channels, filters) in [(2, 6, 4), (3, 9, 30), (4, 8, 8), (5, 5, 10), (2, 34, 50)] {
+            for transposed in [false, true] {
+                check(isa, Plane { groups, channels, filters, transposed, ..PLANE }.shape(), |_| ());
+            }
+            check(isa, Plane { groups, channels, filters, kernel: (1, 1), pad: 0, ..PLANE }.shape(), |_| ());
+        }
+    }
+}
+
+#[test]
+fn depthwise_of_all_widths_and_borders() {
+    for isa in levels() {
+        let channels: &[usize] = if emulated(isa) { &[15, 33] } else { &[2, 7, 8, 9, 16, 31, 33] };
+        for &channels in channels {
+            for (kernel, stride, dilation, pad) in
+                [(3, 1, 1, 1), (3, 2, 1, 1), (5, 1, 1, 2), (3, 1, 2, 2), (3, 1, 1, 0), (5, 3, 1, 4), (1, 1, 1, 0)]
+            {
+                for width in [5, 9, 20] {
+                    let (filters, groups, kernel) = (channels, channels, (kernel, kernel));
+                    let input = (6, width);
+                    let plane = Plane { channels, filters, groups, kernel, stride, dilation, pad, input, ..PLANE };
+                    check(isa, plane.shape(), |_| ());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn transposed_is_the_adjoint_of_the_plain_one() {
+    for isa in levels() {
+        for kernel in [(2, 2), (3, 3), (4, 4), (1, 3)] {
+            for (stride, dilation, pad) in [(1, 1, 0), (2, 1, 0), (2, 1, 1), (3, 1, 1), (2, 2, 0), (4, 1, 0)] {
+                if pad > 0 && kernel.0 == 1 {
+                    continue;
+                }
+                let plane = Plane { transposed: true, kernel, stride, dilation, pad, ..PLANE };
+                check(isa, plane.shape(), |_| ());
+                let mut longer = Plane { batch: 2, channels: 18, ..plane }.shape();
+                // What ONNX calls output padding: positions at the end that few or no inputs reach.
+                longer.output[2] += stride - 1;
+                check(isa, longer, |_| ());
+            }
+        }
+    }
+}
+
+#[test]
+fn one_and_three_dimensions() {
+    for isa in levels() {
+        for channels in [3, 17] {
+            let mut shape = Plane { channels, input: (1, 20), kernel: (1, 5), pad: 0, ..PLANE }.shape();
+            shape.pads[2] = 2;
+            shape.output[2] = 20;
+            check(isa, shape, |_| ());
+            for transposed in [false, true] {
+                let mut solid = Plane { channels, transposed, ..PLANE }.shape();
+                solid.input[0] = 4;
+                solid.kernel[0] = 2;
+                solid.strides[0] = 2;
+                solid.output[0] = if transposed { 8 } else { 2 };
+                check(isa, solid, |_| ());
+            }
+        }
+    }
+}
+
+#[test]
+fn sizes_that_make_no_sense_are_refused() {
+    let good = PLANE.shape();
+    assert!(good.validate().is_ok());
+    let bad: [fn(&mut ConvShape); 8] = [
+        |shape| shape.groups = 0,
+        |shape| shape.groups = 2,
+        |shape| shape.strides[1] = 0,
+        |shape| shape.dilations[2] = 0,
+        |shape| shape.kernel[0] = 0,
+        |shape| shape.input[1] = usize::MAX,
+        |shape| (shape.kernel[1], shape.dilations[1]) = (1 << 20, 1 << 20),
+        |shape| (shape.batch, shape.channels) = (1 << 40, 1 << 40),
+    ];
+    for change in bad {
+        let mut shape = good;
+        change(&mut shape);
+        assert!(shape.validate().is_err(), "{shape:?}");
+    }
+}
+
+#[test]
+fn short_buffers_and_foreign_blocks_are_refused() {
+    let shape = PLANE.shape();
+    let layout = shape.weights().layout(Isa::Portable);
+    let blocks = ConvBlocks::pick(Isa::Portable, &shape, layout, 1);
+    let conv = Conv::new(Isa::Portable, shape, layout, blocks, None, &EmitEach).unwrap();
+    let run = |short: [usize; 4]| {
+        let less = |len: usize, by: usize| vec![0.0; len - by];
+        let x = less(shape.input_len(), short[0]);
+        let weights = less(shape.weights().packed_len(Isa::Portable, layout), short[1]);
+        let mut y = less(shape.output_len(), short[2]);
+        let mut scratch = less(conv.scratch_len(), short[3]);
+        conv.run(&x, &weights, &mut y, ConvExtras::default(), &mut scratch, &crate::Serial)
+    };
+    assert!(run([0; 4]).is_ok());
+    for operand in 0..4 {
+        let mut short = [0; 4];
+        short[operand] = 1;
+        assert!(run(short).is_err(), "operand {operand}");
+    }
+    let bad: [fn(&mut ConvBlocks); 5] = [
+        |blocks| blocks.strategy = Strategy::Pointwise,
+        |blocks| blocks.strategy = Strategy::Depthwise,
+        |blocks| blocks.vectors = 7,
+        |blocks| blocks.row_block = 0,
+        |blocks| blocks.row_tasks = 1 << 40,
+    ];
+    for change in bad {
+        let mut blocks = blocks;
+        change(&mut blocks);
+        assert!(Conv::new(Isa::Portable, shape, layout, blocks, None, &EmitEach).is_err(), "{blocks:?}");
+    }
+}

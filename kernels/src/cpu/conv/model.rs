@@ -1,0 +1,66 @@
+//! The cost model's pick of [`ConvBlocks`].
+
+use super::driver::{ConvBlocks, Strategy};
+use super::shape::ConvShape;
+use super::weights::WeightLayout;
+use crate::cpu::gemm::model::{WORTH_A_THREAD, second_cache};
+use crate::cpu::gemm::tile::most_rows;
+use crate::isa::Isa;
+
+/// Channels below which a whole line of the kernel is made one tap: the few elements of a single position would not
+/// pay for fetching its pointers.
+const FEW_CHANNELS: usize = 16;
+
+impl ConvBlocks {
+    /// Blocks for that shape, with weights in that layout, on that many threads.
+    #[must_use]
+    pub fn pick(isa: Isa, shape: &ConvShape, layout: WeightLayout, threads: usize) -> ConvBlocks {
+        let threads = threads.min(shape.work() / WORTH_A_THREAD).max(1);
+        match layout {
+            WeightLayout::Rows => depthwise(shape, threads),
+            WeightLayout::Panels { vectors } => dense(isa, shape, vectors, threads),
+        }
+    }
+}
+
+fn depthwise(shape: &ConvShape, threads: usize) -> ConvBlocks {
+    let lines = shape.batch * shape.output[0] * shape.output[1];
+    // A few tasks a thread, so that one that was held up leaves work to the others.
+    let row_tasks = if threads == 1 { 1 } else { (threads * 4).min(lines).max(1) };
+    ConvBlocks { strategy: Strategy::Depthwise, vectors: 1, row_block: 1, row_tasks, unit_tasks: 1 }
+}
+
+fn dense(isa: Isa, shape: &ConvShape, vectors: usize, threads: usize) -> ConvBlocks {
+    let few = shape.channels < FEW_CHANNELS && shape.kernel[2] > 1;
+    let strategy = if shape.is_pointwise() {
+        Strategy::Pointwise
+    } else if few && shape.groups == 1 && shape.dilations[2] == 1 && !shape.transposed {
+        Strategy::Lines
+    } else {
+        Strategy::Direct
+    };
+    let most = most_rows(isa, vectors).max(1);
+    let units = shape.groups * shape.group_filters().div_ceil(vectors * isa.lanes()).max(1);
+    let phases = if shape.transposed { shape.strides.iter().product::<usize>().max(1) } else { 1 };
+    let tiles = (shape.output_len() / shape.filters.max(1) / phases).div_ceil(most).max(1);
+    // Rows of a block are read again for every panel: they should stay in half of the second cache, next to the panel
+    // that streams through. A pointer table costs eight bytes for each tap of a row, and is read as often.
+    let spread: usize = shape.strides.iter().product::<usize>().min(shape.taps());
+    let row_bytes = shape.channels * spread * 4 + shape.taps() * 8;
+    let rows = (second_cache(isa) / 2 / row_bytes.max(1)).clamp(8 * most, 64 * most);
+    let row_block = rows.div_ceil(most).min(tiles);
+    // Rows first: each thread then reads its own part of the input. Columns where there are not enough rows.
+    let (mut row_tasks, mut unit_tasks) = (1, 1);
+    if threads > 1 {
+        let want = threads.div_ceil(phases);
+        let spare = (tiles / row_block / want).clamp(1, 4);
+        row_tasks = (want * spare).min(tiles);
+        // An uneven cut of few tiles leaves threads idle; columns may divide more evenly.
+        let uneven = |parts: usize, of: usize| of.div_ceil(parts) * parts * 100 / of;
+        if row_tasks < want || (uneven(want, tiles) > 112 && uneven(want, units) < uneven(want, tiles)) {
+            (row_tasks, unit_tasks) =
+                if units >= want { (1, want) } else { (row_tasks, want.div_ceil(row_tasks).min(units)) };
+        }
+    }
+    ConvBlocks { strategy, vectors, row_block, row_tasks, unit_tasks }
+}

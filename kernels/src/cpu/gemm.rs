@@ -1,0 +1,28 @@
+//! Matrix multiplication on register tiles: the one micro-kernel that matmul and convolution share.
+//!
+//! A *tile* is a few rows of C, one to four vectors wide. It stays in registers for the whole reduction. The right-hand
+//! matrix comes in *panels* as wide as the tile, so that the kernel reads it front to back; the left-hand rows are
+//! read where they are, either at a stride (matmul) or through a table of row pointers (convolution: see
+//! [`conv`](super::conv)). Sizes, strides and tails are run-time arguments, so a handful of kernels serve every shape.
+//!
+//! - [`tile`]: what shapes a kernel's instructions, its arguments, and calling it. [`emit`] assembles it,
+//!   [`portable`] is the same contract in Rust.
+//! - [`panels`]: how the right-hand matrix is laid out, and packing it.
+//! - [`rows`]: how rows are cut into tiles of nearly equal height.
+//! - [`matmul`]: the driver of (batched) matrix products; [`model`] picks its blocks.
+//!
+//! Nothing here knows convolutions, ONNX or what the numbers mean.
+
+mod emit;
+pub mod matmul;
+pub(crate) mod model;
+pub mod panels;
+mod portable;
+pub mod rows;
+pub(crate) mod shared;
+pub mod tile;
+
+pub use matmul::{BatchDim, Epilogue, Extras, Left, Matmul, MatmulBlocks, MatmulShape, Right};
+pub use panels::{Panels, Source};
+pub use rows::Tiles;
+pub use tile::{TileCode, most_rows, panel_vectors};

@@ -1,0 +1,477 @@
+//! Assembles the tile kernel.
+//!
+//! One blob holds a variant for every number of rows. A variant starts its accumulators from zero, bias or C, runs over
+//! taps and elements, and stores. What follows a tile is common to all variants: activations that take many
+//! instructions are applied to the stored tile, vector by vector out of the nearest cache, and the pointers move to
+//! the next tile.
+//!
+//! The tile of few rows has too few accumulators to keep the multiply-adds busy (latency times throughput is 8), so
+//! it has several sets, one for each step of the unrolled loop in turn, added up at the end.
+
+use std::mem::offset_of;
+
+use super::tile::{LeftRows, MOST_ROWS, RightColumns, TileArgs, TileCode, UNROLL, most_rows};
+use crate::cpu::activation::{self, Place};
+use crate::jit::{Asm, Cond, Gpr, Label, Mem, Vreg};
+
+/// The argument struct.
+const ARGS: Gpr = Gpr::RDI;
+/// Left-hand row pointers during the reduction.
+const ROWS: [Gpr; MOST_ROWS] = [Gpr::RAX, Gpr::RCX, Gpr::RDX, Gpr::RBX, Gpr::RSI, Gpr::R8, Gpr::R9, Gpr::R10];
+/// Right-hand side.
+const B: Gpr = Gpr::R11;
+/// Byte in the left-hand rows.
+const AT: Gpr = Gpr::R12;
+/// Where it ends.
+const END: Gpr = Gpr::R13;
+/// The next tap's row pointers.
+const TABLE: Gpr = Gpr::R14;
+/// Taps left.
+const TAPS: Gpr = Gpr::R15;
+/// Distance of left-hand rows while their pointers are made; of right-hand rows after.
+const STRIDE: Gpr = Gpr::RBP;
+
+// Outside the reduction the row pointers' registers are free.
+const T0: Gpr = Gpr::RAX;
+const T1: Gpr = Gpr::RCX;
+const C: Gpr = Gpr::RDX;
+const LDC: Gpr = Gpr::RBX;
+const OTHER: Gpr = Gpr::RSI;
+const COUNT: Gpr = Gpr::R8;
+
+macro_rules! arg {
+    ($field:ident) => {
+        Mem::at(ARGS, offset_of!(TileArgs, $field) as i32)
+    };
+}
+
+/// Assembles the kernel of that key, whose width [`most_rows`] knows.
+pub(super) fn tile(asm: &mut Asm, key: &TileCode) {
+    let tallest = most_rows(key.isa, usize::from(key.vectors));
+    let memory = key.activation.is_some_and(|op| activation::place(op, spare(asm, key)) == Place::Memory);
+    let labels = Shared { next: asm.label(), unfinished: asm.label() };
+    let again = asm.label();
+    let variants: Vec<(usize, Label)> = (1..=tallest).rev().map(|rows| (rows, asm.label())).collect();
+    let done = asm.label();
+
+    asm.prologue();
+    asm.bind(again);
+    asm.load(T0, arg!(rows));
+    for &(rows, label) in &variants {
+        asm.cmp_imm(T0, rows as i32);
+        asm.jump_if(Cond::Equal, label);
+    }
+    asm.jump(done);
+
+    for &(rows, label) in &variants {
+        asm.align(16);
+        asm.bind(label);
+        Variant::new(asm, key, rows, memory).emit(&labels);
+    }
+
+    asm.bind(labels.next);
+    if memory {
+        finish(asm, key);
+    }
+    asm.bind(labels.unfinished);
+    advance(asm, key);
+    asm.load(T0, arg!(tiles));
+    asm.sub_imm(T0, 1);
+    asm.store(arg!(tiles), T0);
+    asm.cmp_imm(T0, 0);
+    asm.jump_if(Cond::Greater, again);
+    asm.bind(done);
+    asm.epilogue();
+}
+
+/// Registers that the tallest tile leaves free after the reduction.
+fn spare(asm: &Asm, key: &TileCode) -> usize {
+    let vectors = usize::from(key.vectors);
+    usize::from(asm.registers()) - most_rows(key.isa, vectors) * vectors
+}
+
+/// Where variants go on after their stores.
+struct Shared {
+    /// To whatever is left to do to the stored tile.
+    next: Label,
+    /// Past it, because the sum is not finished.
+    unfinished: Label,
+}
+
+/// One number of rows.
+struct Variant<'a> {
+    asm: &'a mut Asm,
+    key: &'a TileCode,
+    rows: usize,
+    vectors: usize,
+    /// Sets of accumulators.
+    sets: usize,
+    /// Whether the activation is applied after the store.
+    memory: bool,
+}
+
+impl<'a> Variant<'a> {
+    fn new(asm: &'a mut Asm, key: &'a TileCode, rows: usize, memory: bool) -> Variant<'a> {
+        let vectors = usize::from(key.vectors);
+        let loads = if rows > 1 { vectors } else { 0 };
+        let fits = |sets: usize| rows * vectors * sets + loads < usize::from(asm.registers());
+        let busy = |sets: usize| rows * vectors * sets >= 8;
+        let sets = [1, 2, 4].into_iter().filter(|&sets| fits(sets)).find(|&sets| busy(sets));
+        let sets = sets.unwrap_or_else(|| if fits(4) { 4 } else { 1 });
+        Variant { asm, key, rows, vectors, sets, memory }
+    }
+
+    fn emit(&mut self, shared: &Shared) {
+        self.start();
+        self.reduce();
+        let store = self.asm.label();
+        self.adjust(store);
+        if let Some(op) = self.key.activation.filter(|_| !self.memory) {
+            let count = self.rows * self.vectors;
+            let temps: Vec<Vreg> = (count as u8..self.asm.registers()).map(Vreg).collect();
+            for value in 0..count {
+                activation::emit(self.asm, op, Vreg(value as u8), &temps);
+            }
+        }
+        self.asm.bind(store);
+        self.each(|asm, at, value, mask| match mask {
+            Some(mask) => asm.vstore_masked(at, mask, value),
+            None => asm.vstore(at, value),
+        });
+        if self.memory {
+            self.asm.load(T0, arg!(unfinished));
+            self.asm.test(T0);
+            self.asm.jump_if(Cond::NotEqual, shared.unfinished);
+        }
+        self.asm.jump(shared.next);
+    }
+
+    fn sum(&self, set: usize, row: usize, vector: usize) -> Vreg {
+        Vreg(((set * self.rows + row) * self.vectors + vector) as u8)
+    }
+
+    /// The first register after the accumulators of `sets` sets.
+    fn free(&self, sets: usize) -> u8 {
+        (sets * self.rows * self.vectors) as u8
+    }
+
+    /// The accumulators' start: C where the sum goes on, else bias, else zero.
+    fn start(&mut self) {
+        let (resume, zero, ready) = (self.asm.label(), self.asm.label(), self.asm.label());
+        self.asm.load(T0, arg!(resume));
+        self.asm.test(T0);
+        self.asm.jump_if(Cond::NotEqual, resume);
+        self.asm.load(C, arg!(bias));
+        self.asm.test(C);
+        self.asm.jump_if(Cond::Equal, zero);
+        self.bias();
+        self.asm.jump(ready);
+        self.asm.bind(resume);
+        self.each(|asm, at, value, mask| match mask {
+            Some(mask) => asm.vload_masked(value, mask, at),
+            None => asm.vload(value, at),
+        });
+        self.asm.jump(ready);
+        self.asm.bind(zero);
+        for row in 0..self.rows {
+            for vector in 0..self.vectors {
+                self.asm.vzero(self.sum(0, row, vector));
+            }
+        }
+        self.asm.bind(ready);
+        for set in 1..self.sets {
+            for row in 0..self.rows {
+                for vector in 0..self.vectors {
+                    self.asm.vzero(self.sum(set, row, vector));
+                }
+            }
+        }
+    }
+
+    /// Loads the bias, whose address is in C's register, into the first row and copies it to the others.
+    fn bias(&mut self) {
+        let (whole, loaded) = (self.asm.label(), self.asm.label());
+        let bytes = self.asm.vector_bytes();
+        self.asm.load(T0, arg!(partial));
+        self.asm.test(T0);
+        self.asm.jump_if(Cond::Equal, whole);
+        for vector in 0..self.vectors {
+            let mask = self.keep(vector);
+            self.asm.vload_masked(self.sum(0, 0, vector), mask, Mem::at(C, vector as i32 * bytes));
+        }
+        self.asm.jump(loaded);
+        self.asm.bind(whole);
+        for vector in 0..self.vectors {
+            self.asm.vload(self.sum(0, 0, vector), Mem::at(C, vector as i32 * bytes));
+        }
+        self.asm.bind(loaded);
+        for row in 1..self.rows {
+            for vector in 0..self.vectors {
+                self.asm.vmov(self.sum(0, row, vector), self.sum(0, 0, vector));
+            }
+        }
+    }
+
+    /// The mask of the matrix's own columns in a vector of the tile. Destroys both scratch registers, and on AVX2 the
+    /// last vector register.
+    fn keep(&mut self, vector: usize) -> crate::jit::Mask {
+        keep_mask(self.asm, |asm| asm.load(T0, arg!(lanes).plus(vector as i32 * 8)))
+    }
+
+    /// Applies `step` to every accumulator and its address in C: whole vectors, or where the tile is partial, masked
+    /// ones.
+    fn each(&mut self, mut step: impl FnMut(&mut Asm, Mem, Vreg, Option<crate::jit::Mask>)) {
+        let (partial, done) = (self.asm.label(), self.asm.label());
+        let bytes = self.asm.vector_bytes();
+        self.asm.load(C, arg!(c));
+        self.asm.load(LDC, arg!(ldc));
+        self.asm.load(T0, arg!(partial));
+        self.asm.test(T0);
+        self.asm.jump_if(Cond::NotEqual, partial);
+        for row in 0..self.rows {
+            for vector in 0..self.vectors {
+                let value = self.sum(0, row, vector);
+                step(self.asm, Mem::at(C, vector as i32 * bytes), value, None);
+            }
+            if row + 1 < self.rows {
+                self.asm.add(C, LDC);
+            }
+        }
+        self.asm.jump(done);
+        self.asm.bind(partial);
+        for vector in 0..self.vectors {
+            let mask = self.keep(vector);
+            if vector > 0 {
+                self.asm.load(C, arg!(c));
+            }
+            for row in 0..self.rows {
+                let value = self.sum(0, row, vector);
+                step(self.asm, Mem::at(C, vector as i32 * bytes), value, Some(mask));
+                if row + 1 < self.rows {
+                    self.asm.add(C, LDC);
+                }
+            }
+        }
+        self.asm.bind(done);
+    }
+
+    /// The reduction, over taps and over the elements of each.
+    fn reduce(&mut self) {
+        self.asm.load(B, arg!(b));
+        match self.key.left {
+            LeftRows::Strided => {
+                self.asm.load(ROWS[0], arg!(a));
+                self.asm.load(STRIDE, arg!(lda));
+                for row in 1..self.rows {
+                    self.asm.lea(ROWS[row], Mem::indexed(ROWS[row - 1], STRIDE, 1, 0));
+                }
+                self.elements();
+            }
+            LeftRows::Table => {
+                let (next, done) = (self.asm.label(), self.asm.label());
+                self.asm.load(TABLE, arg!(table));
+                self.asm.load(TAPS, arg!(taps));
+                self.asm.test(TAPS);
+                self.asm.jump_if(Cond::Equal, done);
+                self.asm.bind(next);
+                for (row, &pointer) in ROWS[..self.rows].iter().enumerate() {
+                    self.asm.load(pointer, Mem::at(TABLE, row as i32 * 8));
+                }
+                self.asm.add_imm(TABLE, self.rows as i32 * 8);
+                self.elements();
+                self.asm.sub_imm(TAPS, 1);
+                self.asm.test(TAPS);
+                self.asm.jump_if(Cond::NotEqual, next);
+                self.asm.bind(done);
+            }
+        }
+        for set in 1..self.sets {
+            for row in 0..self.rows {
+                for vector in 0..self.vectors {
+                    self.asm.vadd(self.sum(0, row, vector), self.sum(0, row, vector), self.sum(set, row, vector));
+                }
+            }
+        }
+    }
+
+    /// One tap's elements, whole groups first.
+    fn elements(&mut self) {
+        let (group, rest, one, done) = (self.asm.label(), self.asm.label(), self.asm.label(), self.asm.label());
+        if self.key.right == RightColumns::Plain {
+            self.asm.load(STRIDE, arg!(ldb));
+        }
+        self.asm.load(AT, arg!(first));
+        self.asm.load(END, arg!(unrolled));
+        self.asm.cmp(AT, END);
+        self.asm.jump_if(Cond::GreaterEqual, rest);
+        // A loop that starts a cache line is decoded and predicted from as few lines as possible.
+        self.asm.align(32);
+        self.asm.bind(group);
+        for step in 0..UNROLL {
+            self.element(step, step % self.sets);
+        }
+        self.forward(UNROLL);
+        self.asm.cmp(AT, END);
+        self.asm.jump_if(Cond::Less, group);
+        self.asm.bind(rest);
+        self.asm.load(END, arg!(end));
+        self.asm.cmp(AT, END);
+        self.asm.jump_if(Cond::GreaterEqual, done);
+        self.asm.bind(one);
+        self.element(0, 0);
+        self.forward(1);
+        self.asm.cmp(AT, END);
+        self.asm.jump_if(Cond::Less, one);
+        self.asm.bind(done);
+    }
+
+    /// Moves on by that many elements. Plain right-hand rows have been stepped over one by one already.
+    fn forward(&mut self, steps: usize) {
+        self.asm.add_imm(AT, steps as i32 * 4);
+        if self.key.right == RightColumns::Packed {
+            self.asm.add_imm(B, steps as i32 * self.vectors as i32 * self.asm.vector_bytes());
+        }
+    }
+
+    /// One element of the reduction: a right-hand row times an element of each left-hand row.
+    fn element(&mut self, step: usize, set: usize) {
+        let bytes = self.asm.vector_bytes();
+        let line = match self.key.right {
+            RightColumns::Packed => step as i32 * self.vectors as i32 * bytes,
+            RightColumns::Plain => 0,
+        };
+        let right = |vector: usize| Mem::at(B, line + vector as i32 * bytes);
+        let left = |row: usize| Mem::indexed(ROWS[row], AT, 1, step as i32 * 4);
+        let free = self.free(self.sets);
+        if self.rows == 1 {
+            // Each right-hand vector is used once, so it need not pass through a register of its own.
+            let element = Vreg(free);
+            self.asm.vbroadcast(element, left(0));
+            for vector in 0..self.vectors {
+                self.asm.vfma231(self.sum(set, 0, vector), element, right(vector));
+            }
+        } else {
+            for vector in 0..self.vectors {
+                self.asm.vload(Vreg(free + vector as u8), right(vector));
+            }
+            let element = Vreg(free + self.vectors as u8);
+            for row in 0..self.rows {
+                self.asm.vbroadcast(element, left(row));
+                for vector in 0..self.vectors {
+                    self.asm.vfma231(self.sum(set, row, vector), element, Vreg(free + vector as u8));
+                }
+            }
+        }
+        if self.key.right == RightColumns::Plain {
+            self.asm.add(B, STRIDE);
+        }
+    }
+
+    /// Factor and residual, where there are any. Sums that go on elsewhere jump to `store`, past the activation.
+    fn adjust(&mut self, store: Label) {
+        let (unscaled, done) = (self.asm.label(), self.asm.label());
+        self.asm.load(T0, arg!(special));
+        self.asm.test(T0);
+        self.asm.jump_if(Cond::Equal, done);
+        self.asm.load(T0, arg!(scaled));
+        self.asm.test(T0);
+        self.asm.jump_if(Cond::Equal, unscaled);
+        let free = Vreg(self.free(1));
+        self.asm.vbroadcast(free, arg!(scale));
+        for value in 0..self.free(1) {
+            self.asm.vmul(Vreg(value), Vreg(value), free);
+        }
+        self.asm.bind(unscaled);
+        self.asm.load(T0, arg!(unfinished));
+        self.asm.test(T0);
+        self.asm.jump_if(Cond::NotEqual, store);
+        self.asm.load(OTHER, arg!(residual));
+        self.asm.test(OTHER);
+        self.asm.jump_if(Cond::Equal, done);
+        self.asm.load(OTHER, arg!(residual_offset));
+        self.each(|asm, at, value, mask| {
+            let other = Mem::indexed(at.base, OTHER, 1, at.disp);
+            match mask {
+                Some(mask) => {
+                    asm.vload_masked(free, mask, other);
+                    asm.vadd(value, value, free);
+                }
+                None => asm.vadd(value, value, other),
+            }
+        });
+        self.asm.bind(done);
+    }
+}
+
+/// The mask of the first lanes, as many as `count` loads into the first scratch register.
+fn keep_mask(asm: &mut Asm, count: impl FnOnce(&mut Asm)) -> crate::jit::Mask {
+    count(asm);
+    let mask = asm.mask(0, Vreg(asm.registers() - 1));
+    asm.mask_first(mask, T0, T1);
+    mask
+}
+
+/// Applies the activation to the stored tile: column of vectors by column of vectors, so that a mask is made once for
+/// each.
+fn finish(asm: &mut Asm, key: &TileCode) {
+    let Some(op) = key.activation else { return };
+    let bytes = asm.vector_bytes();
+    let temps: Vec<Vreg> = (1..asm.registers() - 1).map(Vreg).collect();
+    let lanes = key.isa.lanes() as i32;
+    let (column, whole, partial, row, next) = (asm.label(), asm.label(), asm.label(), asm.label(), asm.label());
+    let end = asm.label();
+    // The reduction's registers that count taps and elements are free: AT is the vector's offset in bytes, END the
+    // address of its number of lanes.
+    asm.mov_imm(AT, 0);
+    asm.lea(END, arg!(lanes));
+    asm.bind(column);
+    asm.load(T0, Mem::at(END, 0));
+    asm.test(T0);
+    asm.jump_if(Cond::Equal, end);
+    asm.load(C, arg!(c));
+    asm.add(C, AT);
+    asm.load(LDC, arg!(ldc));
+    asm.load(COUNT, arg!(rows));
+    asm.cmp_imm(T0, lanes);
+    asm.jump_if(Cond::Less, partial);
+    asm.bind(whole);
+    asm.vload(Vreg(0), Mem::at(C, 0));
+    activation::emit(asm, op, Vreg(0), &temps);
+    asm.vstore(Mem::at(C, 0), Vreg(0));
+    asm.add(C, LDC);
+    asm.sub_imm(COUNT, 1);
+    asm.cmp_imm(COUNT, 0);
+    asm.jump_if(Cond::Greater, whole);
+    asm.jump(next);
+    asm.bind(partial);
+    let mask = keep_mask(asm, |_| ());
+    asm.bind(row);
+    asm.vload_masked(Vreg(0), mask, Mem::at(C, 0));
+    activation::emit(asm, op, Vreg(0), &temps);
+    asm.vstore_masked(Mem::at(C, 0), mask, Vreg(0));
+    asm.add(C, LDC);
+    asm.sub_imm(COUNT, 1);
+    asm.cmp_imm(COUNT, 0);
+    asm.jump_if(Cond::Greater, row);
+    asm.bind(next);
+    asm.add_imm(END, 8);
+    asm.add_imm(AT, bytes);
+    asm.cmp_imm(AT, i32::from(key.vectors) * bytes);
+    asm.jump_if(Cond::Less, column);
+    asm.bind(end);
+}
+
+/// Moves left-hand rows and C to the next tile. The table's register already points at the next tile's part.
+fn advance(asm: &mut Asm, key: &TileCode) {
+    match key.left {
+        LeftRows::Strided => {
+            asm.load(T0, arg!(a));
+            asm.add_mem(T0, arg!(a_step));
+            asm.store(arg!(a), T0);
+        }
+        LeftRows::Table => asm.store(arg!(table), TABLE),
+    }
+    asm.load(T0, arg!(c));
+    asm.add_mem(T0, arg!(c_step));
+    asm.store(arg!(c), T0);
+}

@@ -1,0 +1,573 @@
+//! The driver of matrix products: C = activation(scale * A B + bias + residual), in batches with broadcasting.
+//!
+//! A [`Matmul`] holds everything that can be known before the data: kernels, blocks, how work is split. Running it
+//! touches only the operands and scratch that the caller lends.
+
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
+use super::panels::{Panels, Source};
+use super::rows::{Tiles, part};
+use super::shared::Shared;
+use super::tile::{LeftRows, RightColumns, Tile, TileArgs, TileCode, most_rows};
+use crate::cpu::CodeSource;
+use crate::cpu::chain::UnaryOp;
+use crate::error::{KernelError, Result};
+use crate::isa::Isa;
+use crate::parallel::Parallel;
+
+const FAMILY: &str = "matmul";
+
+/// How the left-hand matrix is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Left {
+    /// Row-major: rows `stride` apart.
+    Rows {
+        /// Distance of rows.
+        stride: usize,
+    },
+    /// Transposed: columns `stride` apart. It is turned into rows before use.
+    Columns {
+        /// Distance of columns.
+        stride: usize,
+    },
+}
+
+/// How the right-hand matrix is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Right {
+    /// In panels of that many vectors.
+    Packed {
+        /// Vectors of a panel.
+        vectors: usize,
+    },
+    /// Row-major: rows `stride` apart.
+    Rows {
+        /// Distance of rows.
+        stride: usize,
+    },
+    /// Transposed: columns `stride` apart.
+    Columns {
+        /// Distance of columns.
+        stride: usize,
+    },
+}
+
+/// One batch dimension. Steps are in elements; 0 repeats the operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BatchDim {
+    /// Matrices.
+    pub size: usize,
+    /// Distance of left-hand matrices.
+    pub left: usize,
+    /// Distance of right-hand matrices.
+    pub right: usize,
+}
+
+/// What is multiplied. C is row-major without gaps, batch by batch.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct MatmulShape {
+    /// Rows of C.
+    pub m: usize,
+    /// Columns of C.
+    pub n: usize,
+    /// Length of the reduction.
+    pub k: usize,
+    /// Batch dimensions, outermost first; none for a single product.
+    pub batch: SmallVec<[BatchDim; 3]>,
+    /// The left-hand side.
+    pub left: Left,
+    /// The right-hand side.
+    pub right: Right,
+}
+
+/// How the work is cut: a builder's choice. Any values that [`MatmulBlocks::fits`] lets pass give the same result up to
+/// the order of additions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MatmulBlocks {
+    /// Vectors that a tile is wide.
+    pub vectors: usize,
+    /// Whether an unpacked right-hand side is packed first.
+    pub pack: bool,
+    /// Tiles of rows that are done before the next panel is begun.
+    pub row_block: usize,
+    /// Panels that all rows see before the next panels are begun.
+    pub panel_block: usize,
+    /// Longest reduction before sums are put down in C.
+    pub k_block: usize,
+    /// Parts that the batch is split into for threads.
+    pub batch_tasks: usize,
+    /// Parts that rows are split into.
+    pub row_tasks: usize,
+    /// Parts that columns are split into.
+    pub panel_tasks: usize,
+}
+
+/// What is done besides multiplying.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Epilogue {
+    /// Factor of the product.
+    pub scale: f32,
+    /// Whether a row is added to every row.
+    pub bias: bool,
+    /// Applied last.
+    pub activation: Option<UnaryOp>,
+}
+
+impl Default for Epilogue {
+    fn default() -> Self {
+        Epilogue { scale: 1.0, bias: false, activation: None }
+    }
+}
+
+/// Operands that are there or not.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Extras<'a> {
+    /// Added to every row: `n` elements.
+    pub bias: Option<&'a [f32]>,
+    /// Added to C, of C's own shape, before the activation.
+    pub residual: Option<&'a [f32]>,
+}
+
+/// A matrix product that is ready to run.
+#[derive(Clone, Debug)]
+pub struct Matmul {
+    shape: MatmulShape,
+    blocks: MatmulBlocks,
+    epilogue: Epilogue,
+    isa: Isa,
+    /// The kernel of panels that are packed, and of those that are not.
+    packed: Option<Tile>,
+    plain: Option<Tile>,
+    tiles: Tiles,
+    panels: Panels,
+    /// The first panel that is packed here.
+    packed_from: usize,
+    /// Whether each task packs what only it needs, right before it does.
+    pack_in_task: bool,
+}
+
+impl MatmulBlocks {
+    /// Whether a driver can take these blocks for that shape and level: a builder's choice may come from a file.
+    #[must_use]
+    pub fn fits(&self, shape: &MatmulShape, isa: Isa) -> bool {
+        // More tasks than this only cost time; more than tiles would be empty.
+        const MOST_TASKS: usize = 1 << 16;
+        let packed = match shape.right {
+            Right::Packed { vectors } => vectors == self.vectors && !self.pack,
+            Right::Columns { .. } => self.pack,
+            Right::Rows { .. } => true,
+        };
+        let positive =
+            [self.row_block, self.panel_block, self.k_block, self.batch_tasks, self.row_tasks, self.panel_tasks];
+        let tasks = self.batch_tasks.checked_mul(self.row_tasks).and_then(|tasks| tasks.checked_mul(self.panel_tasks));
+        packed
+            && most_rows(isa, self.vectors) > 0
+            && !positive.contains(&0)
+            && tasks.is_some_and(|tasks| tasks <= MOST_TASKS)
+    }
+}
+
+impl MatmulShape {
+    /// Products of the batch.
+    #[must_use]
+    pub fn batches(&self) -> usize {
+        self.batch.iter().map(|dim| dim.size).product()
+    }
+
+    /// Right-hand matrices that differ.
+    #[must_use]
+    pub fn right_matrices(&self) -> usize {
+        self.batch.iter().filter(|dim| dim.right > 0).map(|dim| dim.size).product()
+    }
+
+    fn left_matrices(&self) -> usize {
+        self.batch.iter().filter(|dim| dim.left > 0).map(|dim| dim.size).product()
+    }
+
+    /// Where the operands of product `index` are.
+    fn place(&self, mut index: usize) -> Place {
+        let mut place = Place::default();
+        let (mut lefts, mut rights) = (1, 1);
+        for dim in self.batch.iter().rev() {
+            let at = index % dim.size;
+            index /= dim.size;
+            place.left += at * dim.left;
+            place.right += at * dim.right;
+            if dim.left > 0 {
+                place.left_index += at * lefts;
+                lefts *= dim.size;
+            }
+            if dim.right > 0 {
+                place.right_index += at * rights;
+                rights *= dim.size;
+            }
+        }
+        place
+    }
+
+    /// Elements that one matrix of either side spans, if that can be counted.
+    fn spans(&self) -> Option<(usize, usize)> {
+        let span = |outer: usize, stride: usize, inner: usize| -> Option<usize> {
+            if outer == 0 || inner == 0 { Some(0) } else { ((outer - 1).checked_mul(stride)?).checked_add(inner) }
+        };
+        let left = match self.left {
+            Left::Rows { stride } => span(self.m, stride, self.k)?,
+            Left::Columns { stride } => span(self.k, stride, self.m)?,
+        };
+        let right = match self.right {
+            Right::Packed { .. } => 0,
+            Right::Rows { stride } => span(self.k, stride, self.n)?,
+            Right::Columns { stride } => span(self.n, stride, self.k)?,
+        };
+        Some((left, right))
+    }
+}
+
+/// Where the operands of one product are.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    left: usize,
+    right: usize,
+    /// Among the matrices that differ.
+    left_index: usize,
+    right_index: usize,
+}
+
+/// The buffers of one run, as tasks see them.
+struct Buffers<'a> {
+    left: *const f32,
+    right: &'a [f32],
+    packed: Shared,
+    c: Shared,
+    extras: Extras<'a>,
+}
+
+// SAFETY: tasks read through `left`, and write only what their part of the split owns.
+unsafe impl Sync for Buffers<'_> {}
+
+impl Matmul {
+    /// Makes a product ready: gets its kernels from `source`.
+    ///
+    /// # Errors
+    ///
+    /// For blocks that do not fit, sizes that cannot be addressed, and whatever keeps kernels from being made.
+    pub fn new(
+        isa: Isa,
+        shape: MatmulShape,
+        blocks: MatmulBlocks,
+        epilogue: Epilogue,
+        source: &dyn CodeSource,
+    ) -> Result<Matmul> {
+        let refuse = |reason: String| Err(KernelError::Unsupported { family: FAMILY, reason });
+        if !blocks.fits(&shape, isa) {
+            return refuse(format!("{blocks:?} do not fit {shape:?}"));
+        }
+        let width = blocks.vectors * isa.lanes();
+        let panels = Panels { rows: shape.k, columns: shape.n, width };
+        if addressable(&shape, &panels).is_none() {
+            return refuse(format!("{shape:?} is too large"));
+        }
+        if epilogue.scale != 1.0 && epilogue.bias && !blocks.pack {
+            return refuse("a factor besides a bias, where nothing is packed that could take the factor".to_owned());
+        }
+        let packed_from = match shape.right {
+            Right::Packed { .. } => panels.count(),
+            _ if blocks.pack => 0,
+            _ => shape.n / width,
+        };
+        let tile = |right: RightColumns| {
+            let vectors = blocks.vectors as u8;
+            let key = TileCode { isa, vectors, left: LeftRows::Strided, right, activation: epilogue.activation };
+            Tile::new(key, source)
+        };
+        let plain_panels = !matches!(shape.right, Right::Packed { .. }) && packed_from > 0;
+        let plain = if plain_panels { Some(tile(RightColumns::Plain)?) } else { None };
+        let any_packed = !plain_panels || packed_from < panels.count();
+        let packed = if any_packed { Some(tile(RightColumns::Packed)?) } else { None };
+        let pack_in_task = blocks.row_tasks == 1 && shape.right_matrices() == shape.batches();
+        let tiles = Tiles::new(shape.m, most_rows(isa, blocks.vectors));
+        Ok(Matmul { shape, blocks, epilogue, isa, packed, plain, tiles, panels, packed_from, pack_in_task })
+    }
+
+    /// Elements of scratch that [`Matmul::run`] needs.
+    #[must_use]
+    pub fn scratch_len(&self) -> usize {
+        self.left_scratch() + self.shape.right_matrices() * self.packed_len()
+    }
+
+    /// The blocks in use.
+    #[must_use]
+    pub fn blocks(&self) -> &MatmulBlocks {
+        &self.blocks
+    }
+
+    fn left_scratch(&self) -> usize {
+        match self.shape.left {
+            Left::Rows { .. } => 0,
+            Left::Columns { .. } => self.shape.left_matrices() * self.shape.m * self.shape.k,
+        }
+    }
+
+    /// Elements of the panels that are packed here, of one matrix.
+    fn packed_len(&self) -> usize {
+        match self.shape.right {
+            Right::Packed { .. } => 0,
+            _ => (self.panels.count() - self.packed_from) * self.panels.panel_len(),
+        }
+    }
+
+    /// Multiplies.
+    ///
+    /// # Errors
+    ///
+    /// Where an operand is shorter than its shape says, or extras are not those that were announced.
+    pub fn run(
+        &self,
+        left: &[f32],
+        right: &[f32],
+        c: &mut [f32],
+        extras: Extras<'_>,
+        scratch: &mut [f32],
+        parallel: &dyn Parallel,
+    ) -> Result<()> {
+        self.check(left, right, c, extras, scratch)?;
+        if c.is_empty() {
+            return Ok(());
+        }
+        let (rows, packed) = scratch.split_at_mut(self.left_scratch());
+        if let Left::Columns { stride } = self.shape.left {
+            self.turn_left(left, stride, rows, parallel);
+        }
+        let left = if rows.is_empty() { left.as_ptr() } else { rows.as_ptr() };
+        let buffers = Buffers { left, right, packed: Shared::new(packed), c: Shared::new(c), extras };
+        if self.packed_len() > 0 && !self.pack_in_task {
+            let panels = self.panels.count() - self.packed_from;
+            parallel.run(self.shape.right_matrices() * panels, &|task| {
+                let (matrix, panel) = (task / panels, self.packed_from + task % panels);
+                self.pack(&buffers, self.right_start(matrix), matrix, panel);
+            });
+        }
+        let blocks = &self.blocks;
+        parallel.run(blocks.batch_tasks * blocks.row_tasks * blocks.panel_tasks, &|task| {
+            let (rest, panels) = (task / blocks.panel_tasks, task % blocks.panel_tasks);
+            let (batches, rows) = (rest / blocks.row_tasks, rest % blocks.row_tasks);
+            let batches = part(self.shape.batches(), blocks.batch_tasks, batches);
+            let tiles = part(self.tiles.count(), blocks.row_tasks, rows);
+            let panels = part(self.panels.count(), blocks.panel_tasks, panels);
+            for batch in batches {
+                self.product(&buffers, batch, tiles.clone(), panels.clone());
+            }
+        });
+        Ok(())
+    }
+
+    /// Where the right-hand matrix of that number among those that differ starts.
+    fn right_start(&self, mut index: usize) -> usize {
+        let mut start = 0;
+        for dim in self.shape.batch.iter().rev().filter(|dim| dim.right > 0) {
+            start += index % dim.size * dim.right;
+            index /= dim.size;
+        }
+        start
+    }
+
+    /// Packs one panel of one matrix into scratch.
+    fn pack(&self, buffers: &Buffers<'_>, start: usize, matrix: usize, panel: usize) {
+        let data = &buffers.right[start..];
+        let source = match self.shape.right {
+            Right::Rows { stride } => Source::row_major(data, self.shape.k, stride),
+            Right::Columns { stride } => Source::column_major(data, self.shape.k, stride),
+            Right::Packed { .. } => return,
+        };
+        let length = self.panels.panel_len();
+        let at = matrix * self.packed_len() + (panel - self.packed_from) * length;
+        // SAFETY: scratch is `right_matrices * packed_len` long, and a panel is packed by one task only: tasks of
+        // `run` each have a panel of their own, and `product` packs where no other task has the same matrix and panel.
+        let to = unsafe { std::slice::from_raw_parts_mut(buffers.packed.at(at), length) };
+        let scale = if self.scale_when_packed() { self.epilogue.scale } else { 1.0 };
+        self.panels.pack_panel(&source, panel, scale, to);
+    }
+
+    /// Whether packing takes the factor, because a bias, which it does not apply to, comes before it in the kernel.
+    fn scale_when_packed(&self) -> bool {
+        self.blocks.pack && self.epilogue.bias
+    }
+
+    /// Turns transposed left-hand matrices into rows.
+    fn turn_left(&self, left: &[f32], stride: usize, rows: &mut [f32], parallel: &dyn Parallel) {
+        // Rows that a task turns at a time: one cache line of each column.
+        const STRIP: usize = 16;
+        let (m, k) = (self.shape.m, self.shape.k);
+        let strips = m.div_ceil(STRIP);
+        let to = Shared::new(rows);
+        parallel.run(self.shape.left_matrices() * strips, &|task| {
+            let (mut matrix, strip) = (task / strips, task % strips * STRIP);
+            let at = matrix * m * k + strip * k;
+            let mut start = strip;
+            for dim in self.shape.batch.iter().rev().filter(|dim| dim.left > 0) {
+                start += matrix % dim.size * dim.left;
+                matrix /= dim.size;
+            }
+            let height = STRIP.min(m - strip);
+            // SAFETY: strips are disjoint parts of `rows`, which is `left_matrices * m * k` long.
+            let to = unsafe { std::slice::from_raw_parts_mut(to.at(at), height * k) };
+            for column in 0..k {
+                let from = &left[start + column * stride..][..height];
+                for (row, &value) in from.iter().enumerate() {
+                    to[row * k + column] = value;
+                }
+            }
+        });
+    }
+
+    /// A part of one product: some tiles of rows, some panels.
+    fn product(&self, buffers: &Buffers<'_>, batch: usize, tiles: Range<usize>, panels: Range<usize>) {
+        let (shape, blocks) = (&self.shape, &self.blocks);
+        let place = shape.place(batch);
+        let (left, stride) = match shape.left {
+            Left::Rows { stride } => (buffers.left.wrapping_add(place.left), stride),
+            Left::Columns { .. } => (buffers.left.wrapping_add(place.left_index * shape.m * shape.k), shape.k),
+        };
+        let mut args = TileArgs::empty();
+        args.lda = stride * 4;
+        args.ldc = shape.n * 4;
+        args.scale = self.epilogue.scale;
+        let c = buffers.c.at(batch * shape.m * shape.n);
+        if let Some(residual) = buffers.extras.residual {
+            args.residual = 1;
+            // Both were checked to be as long as all of C, so that one distance holds for every element.
+            args.residual_offset = (residual.as_ptr() as isize).wrapping_sub(buffers.c.at(0) as isize);
+        }
+        for block in panels.clone().step_by(blocks.panel_block) {
+            let block = block..panels.end.min(block + blocks.panel_block);
+            if self.pack_in_task && self.packed_len() > 0 {
+                for panel in block.clone().filter(|&panel| panel >= self.packed_from) {
+                    self.pack(buffers, place.right, place.right_index, panel);
+                }
+            }
+            // A reduction over nothing still writes its zeros.
+            for k in (0..shape.k.max(1)).step_by(blocks.k_block) {
+                let count = blocks.k_block.min(shape.k - k);
+                args.reduce_over(k, count);
+                args.resume = usize::from(k > 0);
+                args.unfinished = usize::from(k + count < shape.k);
+                let scaled = self.epilogue.scale != 1.0 && !self.scale_when_packed() && args.unfinished == 0;
+                args.scaled = usize::from(scaled);
+                args.summarise();
+                for rows in tiles.clone().step_by(blocks.row_block) {
+                    let rows = rows..tiles.end.min(rows + blocks.row_block);
+                    for panel in block.clone() {
+                        let Some(tile) = self.aim(&mut args, buffers, &place, panel, k) else { continue };
+                        for run in self.tiles.runs(rows.clone()) {
+                            args.rows = run.height;
+                            args.tiles.set(run.count);
+                            args.a.set(left.wrapping_add(run.row * stride));
+                            args.a_step = run.height * args.lda;
+                            args.c.set(c.wrapping_add(run.row * shape.n + panel * self.panels.width));
+                            args.c_step = run.height * args.ldc;
+                            // SAFETY: `check` made sure that every operand spans what its shape says, `tiles` and
+                            // `panels` stay inside C, and tasks have disjoint parts of it.
+                            unsafe { tile.call(&args) };
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Points the right-hand side, the bias and the kept columns at a panel; the kernel for it.
+    fn aim(&self, args: &mut TileArgs, buffers: &Buffers<'_>, place: &Place, panel: usize, k: usize) -> Option<&Tile> {
+        let width = self.panels.width;
+        args.keep_columns(self.panels.columns_of(panel), width, self.isa.lanes());
+        args.bias = buffers.extras.bias.map_or(std::ptr::null(), |bias| bias.as_ptr().wrapping_add(panel * width));
+        let right = buffers.right.as_ptr().wrapping_add(place.right);
+        match self.shape.right {
+            Right::Packed { .. } => {
+                args.b = right.wrapping_add(panel * self.panels.panel_len() + k * width);
+                self.packed.as_ref()
+            }
+            _ if panel >= self.packed_from => {
+                let at = place.right_index * self.packed_len() + (panel - self.packed_from) * self.panels.panel_len();
+                args.b = buffers.packed.at(at + k * width);
+                self.packed.as_ref()
+            }
+            Right::Rows { stride } | Right::Columns { stride } => {
+                args.ldb = stride * 4;
+                args.b = right.wrapping_add(k * stride + panel * width);
+                self.plain.as_ref()
+            }
+        }
+    }
+
+    fn check(&self, left: &[f32], right: &[f32], c: &[f32], extras: Extras<'_>, scratch: &[f32]) -> Result<()> {
+        let shape = &self.shape;
+        let batches = shape.batches();
+        let total = batches * shape.m * shape.n;
+        let (mut left_need, mut right_need) = (0, 0);
+        if batches > 0 {
+            let (left, right) = shape.spans().unwrap_or((usize::MAX, usize::MAX));
+            let last = shape.place(batches - 1);
+            left_need = last.left + left;
+            right_need = last.right + if self.shape.right_is_packed() { self.panels.len() } else { right };
+        }
+        let bounds = |operand: &'static str, have: usize, need: usize| match have < need {
+            true => Err(KernelError::Bounds { family: FAMILY, operand, have, need }),
+            false => Ok(()),
+        };
+        bounds("left-hand side", left.len(), left_need)?;
+        bounds("right-hand side", right.len(), right_need)?;
+        bounds("scratch", scratch.len(), self.scratch_len())?;
+        if c.len() != total {
+            return Err(KernelError::Bounds { family: FAMILY, operand: "C", have: c.len(), need: total });
+        }
+        bounds("bias", extras.bias.map_or(shape.n, <[f32]>::len), shape.n)?;
+        bounds("residual", extras.residual.map_or(total, <[f32]>::len), total)?;
+        if extras.bias.is_some() && !self.epilogue.bias {
+            let reason = "a bias that was not announced".to_owned();
+            return Err(KernelError::Unsupported { family: FAMILY, reason });
+        }
+        Ok(())
+    }
+}
+
+impl MatmulShape {
+    fn right_is_packed(&self) -> bool {
+        matches!(self.right, Right::Packed { .. })
+    }
+}
+
+/// Whether all that is computed from the shape's sizes can be counted: every product that appears above.
+fn addressable(shape: &MatmulShape, panels: &Panels) -> Option<usize> {
+    const MOST: usize = isize::MAX as usize / 8;
+    let product = |factors: &[usize]| {
+        // A zero must not hide that the other factors overflow on the way.
+        factors.iter().try_fold(1usize, |total, &factor| total.checked_mul(factor.max(1)))
+    };
+    let sizes: SmallVec<[usize; 4]> = shape.batch.iter().map(|dim| dim.size).collect();
+    let batches = product(&sizes)?;
+    let columns = shape.n.checked_next_multiple_of(panels.width)?;
+    let strides = match (shape.left, shape.right) {
+        (
+            Left::Rows { stride: a } | Left::Columns { stride: a },
+            Right::Rows { stride } | Right::Columns { stride },
+        ) => a.max(stride),
+        (Left::Rows { stride } | Left::Columns { stride }, Right::Packed { .. }) => stride,
+    };
+    let mut reach = 0usize;
+    for dim in &shape.batch {
+        reach = reach.checked_add(dim.size.checked_mul(dim.left.max(dim.right))?)?;
+    }
+    let largest = [
+        product(&[batches, shape.m, columns])?,
+        product(&[batches, shape.k, columns])?,
+        product(&[batches, shape.m, shape.k])?,
+        product(&[strides, shape.m.max(shape.k).max(columns)])?.checked_add(reach)?,
+    ];
+    let largest = largest.into_iter().max()?;
+    (largest <= MOST).then_some(largest)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,337 @@
+//! Every product against the plain one, bit by bit on small integers, at every level that can run here.
+
+use smallvec::smallvec;
+
+use super::*;
+use crate::cpu::EmitEach;
+use crate::cpu::fence::{Fenced, Poisoned, Scoped, integers, levels};
+use crate::parallel::Serial;
+use crate::reference::gemm::matmul;
+
+/// One product: sizes, how operands lie, what is done besides.
+#[derive(Clone, Debug)]
+struct Case {
+    isa: Isa,
+    m: usize,
+    n: usize,
+    k: usize,
+    /// Elements between the end of a row and the next, filled with NaN.
+    slack: usize,
+    left_transposed: bool,
+    right: char,
+    scale: f32,
+    bias: bool,
+    residual: bool,
+    activation: Option<UnaryOp>,
+    blocks: Option<fn(&mut MatmulBlocks)>,
+}
+
+impl Case {
+    fn new(isa: Isa, m: usize, n: usize, k: usize) -> Case {
+        Case {
+            isa,
+            m,
+            n,
+            k,
+            slack: 3,
+            left_transposed: false,
+            right: 'p',
+            scale: 1.0,
+            bias: false,
+            residual: false,
+            activation: None,
+            blocks: None,
+        }
+    }
+
+    fn check(&self) {
+        let Case { isa, m, n, k, slack, .. } = *self;
+        let (a, b) = (integers(m * k, 1), integers(k * n, 2));
+        let left =
+            if self.left_transposed { Left::Columns { stride: m + slack } } else { Left::Rows { stride: k + slack } };
+        let left_data = match left {
+            Left::Rows { stride } => lay_out(m, k, stride, |row, column| a[row * k + column]),
+            Left::Columns { stride } => lay_out(k, m, stride, |column, row| a[row * k + column]),
+        };
+        let (right, right_data) = match self.right {
+            'p' => {
+                let vectors = crate::cpu::gemm::panel_vectors(isa, n);
+                let panels = Panels { rows: k, columns: n, width: vectors * isa.lanes() };
+                let mut packed = vec![0.0; panels.len()];
+                panels.pack(&Source::row_major(&b, k, n), 1.0, &mut packed).unwrap();
+                (Right::Packed { vectors }, packed)
+            }
+            't' => (Right::Columns { stride: k + slack }, lay_out(n, k, k + slack, |column, row| b[row * n + column])),
+            _ => (Right::Rows { stride: n + slack }, lay_out(k, n, n + slack, |row, column| b[row * n + column])),
+        };
+        let shape = MatmulShape { m, n, k, batch: smallvec![], left, right };
+        let epilogue = Epilogue { scale: self.scale, bias: self.bias, activation: self.activation };
+        let mut blocks = MatmulBlocks::pick(isa, &shape, &epilogue, 1);
+        if let Some(change) = self.blocks {
+            change(&mut blocks);
+        }
+        let product = Matmul::new(isa, shape, blocks, epilogue, &EmitEach).unwrap();
+        let (bias, residual) = (integers(n, 3), integers(m * n, 4));
+        let (bias_data, residual_data) = (Poisoned::new(&bias), Poisoned::new(&residual));
+        let extras = Extras {
+            bias: self.bias.then(|| bias_data.inside()),
+            residual: self.residual.then(|| residual_data.inside()),
+        };
+        let (left_data, right_data) = (Poisoned::new(&left_data), Poisoned::new(&right_data));
+        let mut scratch = Fenced::new(product.scratch_len());
+        let mut c = Fenced::new(m * n);
+        product.run(left_data.inside(), right_data.inside(), c.inside(), extras, scratch.inside(), &Scoped).unwrap();
+        scratch.open();
+        let found = c.open();
+        let mut expected = matmul(m, n, k, &a, &b);
+        for (index, value) in expected.iter_mut().enumerate() {
+            *value *= self.scale;
+            *value += if self.bias { bias[index % n] } else { 0.0 };
+            *value += if self.residual { residual[index] } else { 0.0 };
+            if self.activation == Some(UnaryOp::Relu) {
+                *value = value.max(0.0);
+            }
+        }
+        assert_eq!(found, expected, "{self:?}");
+    }
+}
+
+/// A matrix with NaN between its rows.
+fn lay_out(rows: usize, columns: usize, stride: usize, value: impl Fn(usize, usize) -> f32) -> Vec<f32> {
+    let mut data = vec![f32::NAN; if rows == 0 || columns == 0 { 0 } else { (rows - 1) * stride + columns }];
+    for row in 0..rows {
+        for column in 0..columns {
+            data[row * stride + column] = value(row, column);
+        }
+    }
+    data
+}
+
+/// Sizes around vector, tile and panel widths and the kernel's unrolling; fewer where every instruction is interpreted.
+fn sizes(isa: Isa) -> (&'static [usize], &'static [usize], &'static [usize]) {
+    if isa <= Isa::detect() {
+        (
+            &[1, 2, 3, 4, 5, 6, 7, 11, 13, 31],
+            &[1, 7, 8, 9, 15, 16, 17, 24, 25, 47, 64, 100],
+            &[1, 2, 3, 4, 5, 8, 17, 67],
+        )
+    } else {
+        (&[1, 3, 6, 9], &[1, 15, 17, 33, 48, 65], &[1, 4, 9])
+    }
+}
+
+#[test]
+fn packed_products_of_all_sizes_are_exact() {
+    for isa in levels() {
+        let (m, n, k) = sizes(isa);
+        for &m in m {
+            for &n in n {
+                for &k in k {
+                    Case::new(isa, m, n, k).check();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn operands_may_lie_in_any_way() {
+    for isa in levels() {
+        let (m, n, _) = sizes(isa);
+        for &m in m {
+            for &n in n {
+                for (left_transposed, right) in [(false, 'r'), (false, 't'), (true, 'p'), (true, 'r')] {
+                    for pack in [false, true] {
+                        let blocks: fn(&mut MatmulBlocks) = match (right, pack) {
+                            ('r', true) => |blocks| blocks.pack = true,
+                            ('r', false) => |blocks| blocks.pack = false,
+                            _ => |_| (),
+                        };
+                        Case { left_transposed, right, blocks: Some(blocks), ..Case::new(isa, m, n, 9) }.check();
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn factor_bias_residual_and_activation_come_in_that_order() {
+    for isa in levels() {
+        for (m, n) in [(1, 5), (7, 40), (6, 16), (13, 67)] {
+            for bits in 0..16 {
+                let on = |bit: u32| bits >> bit & 1 == 1;
+                let activation = on(0).then_some(UnaryOp::Relu);
+                let (bias, residual, scale) = (on(1), on(2), if on(3) { 0.5 } else { 1.0 });
+                for right in ['r', 't'] {
+                    Case { activation, bias, residual, scale, right, ..Case::new(isa, m, n, 6) }.check();
+                }
+                if scale == 1.0 || !bias {
+                    Case { activation, bias, residual, scale, ..Case::new(isa, m, n, 6) }.check();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn any_cut_of_the_work_gives_the_same_product() {
+    let cuts: [fn(&mut MatmulBlocks); 6] = [
+        |blocks| blocks.k_block = 5,
+        |blocks| (blocks.row_block, blocks.panel_block) = (1, 1),
+        |blocks| (blocks.row_block, blocks.panel_block, blocks.k_block) = (2, 3, 7),
+        |blocks| (blocks.row_tasks, blocks.panel_tasks) = (3, 2),
+        |blocks| (blocks.row_tasks, blocks.panel_tasks, blocks.k_block) = (100, 100, 4),
+        |blocks| (blocks.batch_tasks, blocks.row_tasks) = (3, 2),
+    ];
+    for isa in levels() {
+        for blocks in cuts.map(Some) {
+            for right in ['p', 'r', 't'] {
+                let case = Case { blocks, right, ..Case::new(isa, 23, 75, 19) };
+                case.check();
+                Case { bias: true, residual: true, activation: Some(UnaryOp::Relu), ..case.clone() }.check();
+                Case { scale: 0.25, residual: true, ..case }.check();
+            }
+        }
+    }
+}
+
+#[test]
+fn empty_sizes_are_products_too() {
+    for isa in levels() {
+        for right in ['p', 'r', 't'] {
+            for (m, n, k) in [(0, 4, 4), (4, 0, 4), (4, 5, 0), (1, 1, 0)] {
+                Case { right, bias: true, ..Case::new(isa, m, n, k) }.check();
+            }
+        }
+    }
+}
+
+#[test]
+fn batches_broadcast_either_side() {
+    let (m, n, k) = (5, 19, 7);
+    for isa in levels() {
+        for (sizes, left_repeats, right_repeats) in [
+            (vec![3], vec![false], vec![false]),
+            (vec![3], vec![false], vec![true]),
+            (vec![2, 3], vec![true, false], vec![false, true]),
+            (vec![2, 3], vec![false, false], vec![false, true]),
+            (vec![2, 1, 2], vec![true, true, false], vec![false, false, false]),
+        ] {
+            let strides = |repeats: &[bool], matrix: usize| {
+                let mut next = matrix;
+                let mut strides: Vec<usize> = vec![0; sizes.len()];
+                for dim in (0..sizes.len()).rev() {
+                    if !repeats[dim] && sizes[dim] > 1 {
+                        strides[dim] = next;
+                        next *= sizes[dim];
+                    }
+                }
+                (strides, next)
+            };
+            let (left_steps, left_len) = strides(&left_repeats, m * k);
+            let (right_steps, right_len) = strides(&right_repeats, k * n);
+            let (a, b) = (integers(left_len, 5), integers(right_len, 6));
+            let dims = (0..sizes.len()).map(|dim| BatchDim {
+                size: sizes[dim],
+                left: left_steps[dim],
+                right: right_steps[dim],
+            });
+            for (left, right) in [
+                (Left::Rows { stride: k }, Right::Rows { stride: n }),
+                (Left::Columns { stride: m }, Right::Columns { stride: k }),
+            ] {
+                let shape = MatmulShape { m, n, k, batch: dims.clone().collect(), left, right };
+                for (pack, row_tasks) in [(false, 1), (true, 1), (true, 2)] {
+                    let mut blocks = MatmulBlocks::pick(isa, &shape, &Epilogue::default(), 3);
+                    blocks.pack |= pack;
+                    blocks.row_tasks = row_tasks;
+                    let product = Matmul::new(isa, shape.clone(), blocks, Epilogue::default(), &EmitEach).unwrap();
+                    let mut c = Fenced::new(shape.batches() * m * n);
+                    let mut scratch = Fenced::new(product.scratch_len());
+                    product.run(&a, &b, c.inside(), Extras::default(), scratch.inside(), &Scoped).unwrap();
+                    scratch.open();
+                    let c = c.open();
+                    for batch in 0..shape.batches() {
+                        let place = shape.place(batch);
+                        let turn = |from: &[f32], rows: usize, columns: usize| -> Vec<f32> {
+                            (0..rows * columns).map(|i| from[i % columns * rows + i / columns]).collect()
+                        };
+                        let (mut x, mut y) = (a[place.left..][..m * k].to_vec(), b[place.right..][..k * n].to_vec());
+                        if matches!(left, Left::Columns { .. }) {
+                            (x, y) = (turn(&x, m, k), turn(&y, k, n));
+                        }
+                        assert_eq!(c[batch * m * n..][..m * n], matmul(m, n, k, &x, &y), "{isa} {shape:?} {batch}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn short_buffers_and_foreign_blocks_are_refused() {
+    let (left, right) = (Left::Rows { stride: 4 }, Right::Rows { stride: 5 });
+    let shape = MatmulShape { m: 3, n: 5, k: 4, batch: smallvec![], left, right };
+    let epilogue = Epilogue::default();
+    let product = Matmul::picked(Isa::Portable, shape.clone(), epilogue, 1, &EmitEach).unwrap();
+    let mut scratch = vec![0.0; product.scratch_len()];
+    let mut run = |a: usize, b: usize, c: usize, bias: Option<usize>| {
+        let bias = bias.map(|len| vec![0.0; len]);
+        let extras = Extras { bias: bias.as_deref(), residual: None };
+        product.run(&vec![0.0; a], &vec![0.0; b], &mut vec![0.0; c], extras, &mut scratch, &Serial)
+    };
+    assert!(run(12, 20, 15, None).is_ok());
+    for (a, b, c, bias) in [(11, 20, 15, None), (12, 19, 15, None), (12, 20, 14, None), (12, 20, 15, Some(5))] {
+        assert!(run(a, b, c, bias).is_err(), "{a} {b} {c} {bias:?}");
+    }
+    let good = MatmulBlocks::pick(Isa::Portable, &shape, &epilogue, 1);
+    let bad: [fn(&mut MatmulBlocks); 5] = [
+        |blocks| blocks.vectors = 9,
+        |blocks| blocks.row_block = 0,
+        |blocks| blocks.k_block = 0,
+        |blocks| blocks.panel_tasks = usize::MAX,
+        |blocks| (blocks.row_tasks, blocks.panel_tasks) = (1 << 60, 1 << 60),
+    ];
+    for change in bad {
+        let mut blocks = good;
+        change(&mut blocks);
+        assert!(!blocks.fits(&shape, Isa::Portable), "{blocks:?}");
+        assert!(Matmul::new(Isa::Portable, shape.clone(), blocks, epilogue, &EmitEach).is_err());
+    }
+    let huge = MatmulShape { m: usize::MAX / 2, n: 3, ..shape };
+    assert!(Matmul::new(Isa::Portable, huge, good, epilogue, &EmitEach).is_err());
+}
+
+#[test]
+fn a_thousand_shapes_are_served_by_at_most_eight_blobs() {
+    use std::cell::RefCell;
+    use std::collections::HashSet;
+
+    use crate::cpu::{CodeKey, CodeSource};
+
+    /// Notes the keys that are asked for; nothing is called, so nothing need be sealed twice.
+    struct Count(RefCell<HashSet<CodeKey>>);
+    impl CodeSource for Count {
+        fn code(&self, key: &CodeKey) -> Result<std::sync::Arc<crate::jit::Code>> {
+            self.0.borrow_mut().insert(key.clone());
+            EmitEach.code(key)
+        }
+    }
+    for isa in levels().into_iter().filter(|isa| isa.is_jit()) {
+        let count = Count(RefCell::default());
+        for index in 0..1000 {
+            let size = |salt: usize, most: usize| (index * 7919 + salt * 104_729) % most + 1;
+            let (m, n, k) = (size(1, 700), size(2, 3000), size(3, 3000));
+            let right = match index % 3 {
+                0 => Right::Packed { vectors: crate::cpu::gemm::panel_vectors(isa, n) },
+                1 => Right::Rows { stride: n },
+                _ => Right::Columns { stride: k },
+            };
+            let shape = MatmulShape { m, n, k, batch: smallvec![], left: Left::Rows { stride: k }, right };
+            Matmul::picked(isa, shape, Epilogue::default(), 1 + index % 4, &count).unwrap();
+        }
+        let keys = count.0.into_inner();
+        assert!(keys.len() <= 8, "{isa}: {keys:?}");
+    }
+}

@@ -1,0 +1,119 @@
+//! The cost model's pick of [`MatmulBlocks`]: a few rules, each with its reason, that measure nothing.
+//!
+//! A tile of `r` rows and `c` columns multiplies `r * c` pairs for `r + c` loaded elements. Its left-hand rows are read
+//! once for each panel, its panel once for each tile. A panel that lies in the second cache feeds the kernel at full
+//! speed, so panels are what has to stay near, and rows may come from further away: they are a fraction of the traffic.
+
+use super::matmul::{Epilogue, Matmul, MatmulBlocks, MatmulShape, Right};
+use super::tile::{most_rows, panel_vectors};
+use crate::isa::Isa;
+
+/// Bytes of the second cache that one thread may count on.
+pub(crate) const fn second_cache(isa: Isa) -> usize {
+    match isa {
+        // Processors with AVX-512 have 1 MiB and more a core.
+        Isa::Avx512 => 1 << 20,
+        // The smallest that processors with AVX2 have beside a large third cache.
+        Isa::Portable | Isa::Avx2 => 512 << 10,
+    }
+}
+
+/// Multiply-adds below which another thread costs more than it saves: a microsecond of one core's work, which is
+/// what waking one takes at best.
+pub(crate) const WORTH_A_THREAD: usize = 1 << 16;
+
+/// Multiply-adds of a task above which it may be halved, so that a thread that was held up leaves work to the others.
+const LARGE_TASK: usize = 8 << 20;
+
+impl MatmulBlocks {
+    /// Blocks for that shape on that many threads.
+    #[must_use]
+    pub fn pick(isa: Isa, shape: &MatmulShape, epilogue: &Epilogue, threads: usize) -> MatmulBlocks {
+        let vectors = match shape.right {
+            Right::Packed { vectors } => vectors,
+            _ => panel_vectors(isa, shape.n),
+        };
+        let width = vectors * isa.lanes();
+        let pack = match shape.right {
+            Right::Packed { .. } => false,
+            Right::Columns { .. } => true,
+            Right::Rows { stride } => {
+                // Packing an element costs about a quarter of a cycle, using it once in a tile a sixteenth. Rows
+                // whose distance is a multiple of a page all fall into the same few places of the first cache.
+                let collides = (stride * 4).is_multiple_of(4096) && shape.k > 8;
+                let worth = if collides { 2 * most_rows(isa, vectors) } else { 96 };
+                shape.m > worth || (epilogue.scale != 1.0 && epilogue.bias)
+            }
+        };
+        let cache = second_cache(isa);
+        let k_block = equal_parts(shape.k, (cache / 2 / (width * 4)).max(256));
+        let panel = k_block * width * 4;
+        let rows = most_rows(isa, vectors) * k_block * 4;
+        let (batch_tasks, row_tasks, panel_tasks) = split(isa, shape, vectors, threads);
+        MatmulBlocks {
+            vectors,
+            pack,
+            row_block: (cache / 2 / rows.max(1)).max(4),
+            panel_block: (cache / 4 / panel.max(1)).max(1),
+            k_block,
+            batch_tasks,
+            row_tasks,
+            panel_tasks,
+        }
+    }
+}
+
+/// The length of the parts of `total`, nearly equal and at most `most` long each; at least 1.
+fn equal_parts(total: usize, most: usize) -> usize {
+    total.div_ceil(total.div_ceil(most).max(1)).max(1)
+}
+
+/// How batch, rows and panels are split over threads.
+fn split(isa: Isa, shape: &MatmulShape, vectors: usize, threads: usize) -> (usize, usize, usize) {
+    let batches = shape.batches();
+    let work = [batches, shape.m, shape.n, shape.k].into_iter().fold(1usize, usize::saturating_mul);
+    let threads = threads.min(work / WORTH_A_THREAD).max(1);
+    if threads == 1 {
+        return (1, 1, 1);
+    }
+    let tasks = threads * (work / LARGE_TASK / threads).clamp(1, 4);
+    if batches >= threads {
+        // Whole products need no shared packing and no look at each other's rows.
+        return (tasks.min(batches), 1, 1);
+    }
+    let tiles = shape.m.div_ceil(most_rows(isa, vectors)).max(1);
+    let panels = shape.n.div_ceil(vectors * isa.lanes()).max(1);
+    let parts = tasks.div_ceil(batches.max(1));
+    // Splitting columns reads the left-hand side once for each part, splitting rows the right-hand side.
+    let cost = |rows: usize, columns: usize| {
+        let busiest = tiles.div_ceil(rows) * panels.div_ceil(columns) * rows * columns;
+        let read = shape.m * columns + shape.n * rows;
+        (busiest as f64 / (tiles * panels) as f64) * (1.0 + 0.1 * read as f64 / (shape.m + shape.n) as f64)
+    };
+    let candidates = (1..=parts).map(|rows| (rows.min(tiles), parts.div_ceil(rows).min(panels)));
+    let best = candidates.min_by(|&(r, c), &(s, d)| {
+        // Fewer parts than threads leave some idle, whatever else speaks for them.
+        let idle = |parts: usize| (threads.div_ceil(batches.max(1))).saturating_sub(parts);
+        idle(r * c).cmp(&idle(s * d)).then(cost(r, c).total_cmp(&cost(s, d)))
+    });
+    let (rows, columns) = best.unwrap_or((1, 1));
+    (batches.max(1), rows, columns)
+}
+
+impl Matmul {
+    /// A product ready to run with the cost model's blocks.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Matmul::new`].
+    pub fn picked(
+        isa: Isa,
+        shape: MatmulShape,
+        epilogue: Epilogue,
+        threads: usize,
+        source: &dyn crate::cpu::CodeSource,
+    ) -> crate::error::Result<Matmul> {
+        let blocks = MatmulBlocks::pick(isa, &shape, &epilogue, threads);
+        Matmul::new(isa, shape, blocks, epilogue, source)
+    }
+}

@@ -1,0 +1,209 @@
+//! The packed layout of a right-hand matrix, and packing.
+//!
+//! A matrix of `rows` by `columns` becomes panels of `width` columns. In a panel the rows follow each other without
+//! gaps, so that a tile kernel reads the panel front to back. The last panel is filled up with zeros. The layout
+//! depends on nothing but the matrix and the panel width: no change of the left-hand side's shape repacks it.
+
+use crate::error::{KernelError, Result};
+
+/// The panels of a matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Panels {
+    /// Rows: the length of the reduction.
+    pub rows: usize,
+    /// Columns of the matrix.
+    pub columns: usize,
+    /// Columns of a panel.
+    pub width: usize,
+}
+
+/// Where the elements of an unpacked matrix are. Its rows are numbered over `outer` and, within each, over `inner`:
+/// row `o * inner + i`, column `j` is at `outer[o] + i * inner_stride + j * column_stride`.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// The elements.
+    pub data: &'a [f32],
+    /// Where each group of rows starts.
+    pub outer: &'a [usize],
+    /// Rows of a group.
+    pub inner: usize,
+    /// Distance of rows in a group.
+    pub inner_stride: usize,
+    /// Distance of columns.
+    pub column_stride: usize,
+}
+
+impl<'a> Source<'a> {
+    /// A row-major matrix whose rows are `stride` apart.
+    #[must_use]
+    pub fn row_major(data: &'a [f32], rows: usize, stride: usize) -> Source<'a> {
+        Source { data, outer: &[0], inner: rows, inner_stride: stride, column_stride: 1 }
+    }
+
+    /// A matrix stored by columns that are `stride` apart: a transposed row-major one.
+    #[must_use]
+    pub fn column_major(data: &'a [f32], rows: usize, stride: usize) -> Source<'a> {
+        Source { data, outer: &[0], inner: rows, inner_stride: 1, column_stride: stride }
+    }
+
+    /// Elements that must be present for `columns` columns.
+    fn need(&self, columns: usize) -> usize {
+        match (self.outer.iter().max(), self.inner.checked_sub(1), columns.checked_sub(1)) {
+            (Some(outer), Some(row), Some(column)) => outer + row * self.inner_stride + column * self.column_stride + 1,
+            _ => 0,
+        }
+    }
+}
+
+impl Panels {
+    /// Number of panels.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.columns.div_ceil(self.width.max(1))
+    }
+
+    /// Elements of one panel.
+    #[must_use]
+    pub fn panel_len(&self) -> usize {
+        self.rows * self.width
+    }
+
+    /// Elements of all panels.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.count() * self.panel_len()
+    }
+
+    /// Whether there is nothing to pack.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Columns of panel `index` that are the matrix's own.
+    #[must_use]
+    pub fn columns_of(&self, index: usize) -> usize {
+        self.width.min(self.columns.saturating_sub(index * self.width))
+    }
+
+    /// Packs the whole matrix, each element times `scale`.
+    ///
+    /// # Errors
+    ///
+    /// Where `source` does not hold all elements, or `out` is not [`Panels::len`] long.
+    pub fn pack(&self, source: &Source<'_>, scale: f32, out: &mut [f32]) -> Result<()> {
+        self.check(source)?;
+        if out.len() != self.len() {
+            let (have, need) = (out.len(), self.len());
+            return Err(KernelError::Bounds { family: "pack", operand: "panels", have, need });
+        }
+        if !self.is_empty() {
+            for (index, panel) in out.chunks_exact_mut(self.panel_len()).enumerate() {
+                self.pack_panel(source, index, scale, panel);
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a source that is too short or has another number of rows.
+    pub(crate) fn check(&self, source: &Source<'_>) -> Result<()> {
+        let (have, need) = (source.data.len(), source.need(self.columns));
+        if have < need {
+            return Err(KernelError::Bounds { family: "pack", operand: "matrix", have, need });
+        }
+        let rows = source.outer.len() * source.inner;
+        if rows != self.rows {
+            return Err(KernelError::Bounds { family: "pack", operand: "rows", have: rows, need: self.rows });
+        }
+        Ok(())
+    }
+
+    /// Packs panel `index` of a source that [`Panels::check`] let pass.
+    pub(crate) fn pack_panel(&self, source: &Source<'_>, index: usize, scale: f32, panel: &mut [f32]) {
+        let columns = self.columns_of(index);
+        let first = index * self.width * source.column_stride;
+        for (group, &outer) in panel.chunks_exact_mut((source.inner * self.width).max(1)).zip(source.outer) {
+            let start = outer + first;
+            if source.column_stride == 1 {
+                for (row, to) in group.chunks_exact_mut(self.width).enumerate() {
+                    let from = &source.data[start + row * source.inner_stride..][..columns];
+                    to[..columns].copy_from_slice(from);
+                    to[columns..].fill(0.0);
+                }
+            } else {
+                self.gather(source, start, columns, group);
+            }
+            if scale != 1.0 {
+                group.iter_mut().for_each(|value| *value *= scale);
+            }
+        }
+    }
+
+    /// Packs rows whose columns are apart. Sixteen rows at a time: where rows are neighbours in memory, one cache line
+    /// of each column then serves sixteen of them before it is left.
+    fn gather(&self, source: &Source<'_>, start: usize, columns: usize, group: &mut [f32]) {
+        const STRIP: usize = 16;
+        for (strip, to) in group.chunks_mut(STRIP * self.width).enumerate() {
+            let start = start + strip * STRIP * source.inner_stride;
+            let rows = to.len() / self.width;
+            for column in 0..self.width {
+                if column < columns {
+                    let from = &source.data[start + column * source.column_stride..];
+                    for row in 0..rows {
+                        to[row * self.width + column] = from[row * source.inner_stride];
+                    }
+                } else {
+                    for row in 0..rows {
+                        to[row * self.width + column] = 0.0;
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_element_lands_in_its_panel_and_the_rest_is_zero() {
+        for (rows, columns, width) in [(3, 16, 16), (5, 17, 16), (40, 7, 16), (33, 50, 24), (1, 1, 8)] {
+            let data: Vec<f32> = (0..rows * columns).map(|i| i as f32 + 1.0).collect();
+            let panels = Panels { rows, columns, width };
+            let mut by_rows = vec![f32::NAN; panels.len()];
+            panels.pack(&Source::row_major(&data, rows, columns), 1.0, &mut by_rows).unwrap();
+            let mut by_columns = vec![f32::NAN; panels.len()];
+            let transposed: Vec<f32> = (0..rows * columns).map(|i| data[i % rows * columns + i / rows]).collect();
+            panels.pack(&Source::column_major(&transposed, rows, rows), 2.0, &mut by_columns).unwrap();
+            for (index, &value) in by_rows.iter().enumerate() {
+                let (panel, row, column) = (index / (rows * width), index / width % rows, index % width);
+                let column = panel * width + column;
+                let expected = if column < columns { data[row * columns + column] } else { 0.0 };
+                assert_eq!(value, expected, "{rows}x{columns} by {width}: row {row}, column {column}");
+                assert_eq!(by_columns[index], 2.0 * expected);
+            }
+        }
+    }
+
+    #[test]
+    fn rows_of_several_groups_follow_each_other() {
+        let data: Vec<f32> = (0..24).map(|i| i as f32).collect();
+        // Two columns 12 apart, three rows 4 apart, of groups that start at 2 and at 1.
+        let source = Source { data: &data, outer: &[2, 1], inner: 3, inner_stride: 4, column_stride: 12 };
+        let panels = Panels { rows: 6, columns: 2, width: 2 };
+        let mut out = vec![0.0; panels.len()];
+        panels.pack(&source, 1.0, &mut out).unwrap();
+        assert_eq!(out, [2., 14., 6., 18., 10., 22., 1., 13., 5., 17., 9., 21.]);
+    }
+
+    #[test]
+    fn short_buffers_are_refused() {
+        let panels = Panels { rows: 4, columns: 5, width: 8 };
+        let data = [0.0; 19];
+        let mut out = vec![0.0; panels.len()];
+        assert!(panels.pack(&Source::row_major(&data, 4, 5), 1.0, &mut out).is_err());
+        assert!(panels.pack(&Source::row_major(&[0.0; 20], 4, 5), 1.0, &mut out[1..]).is_err());
+        assert!(panels.pack(&Source::row_major(&[0.0; 20], 3, 5), 1.0, &mut out).is_err());
+    }
+}

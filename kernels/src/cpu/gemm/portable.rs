@@ -1,0 +1,93 @@
+//! The tile kernel in Rust, for machines where no code may be emitted: the contract of [`TileArgs`], loop by loop.
+
+use super::tile::{LeftRows, MOST_ROWS, RightColumns, TileArgs, TileCode};
+use crate::cpu::activation::unary;
+
+/// Computes the tiles that `args` describes.
+///
+/// # Safety
+///
+/// That of [`Tile::call`](super::tile::Tile::call).
+pub(super) unsafe fn tile(key: &TileCode, args: &TileArgs) {
+    // SAFETY: the caller's contract; the width is a constant so that the inner loops become vector code.
+    unsafe {
+        match key.width() {
+            8 => tiles::<8>(key, args),
+            16 => tiles::<16>(key, args),
+            _ => tiles::<24>(key, args),
+        }
+    }
+}
+
+unsafe fn tiles<const WIDTH: usize>(key: &TileCode, args: &TileArgs) {
+    let columns: usize = args.lanes.iter().sum::<usize>().min(WIDTH);
+    for _ in 0..args.tiles.get() {
+        // SAFETY: the caller's contract, tile after tile.
+        unsafe { one::<WIDTH>(key, args, columns) };
+        args.a.set(args.a.get().wrapping_byte_add(args.a_step));
+        args.table.set(args.table.get().wrapping_add(args.taps * args.rows));
+        args.c.set(args.c.get().wrapping_byte_add(args.c_step));
+    }
+}
+
+unsafe fn one<const WIDTH: usize>(key: &TileCode, args: &TileArgs, columns: usize) {
+    let mut sums = [[0.0f32; WIDTH]; MOST_ROWS];
+    let rows = args.rows.min(MOST_ROWS);
+    for (row, sums) in sums[..rows].iter_mut().enumerate() {
+        let c = args.c.get().wrapping_byte_add(row * args.ldc);
+        for (column, sum) in sums[..columns].iter_mut().enumerate() {
+            // SAFETY: C and bias are readable over their own columns.
+            *sum = unsafe {
+                match (args.resume != 0, args.bias.is_null()) {
+                    (true, _) => *c.add(column),
+                    (false, false) => *args.bias.add(column),
+                    (false, true) => 0.0,
+                }
+            };
+        }
+    }
+    let mut b = args.b;
+    for tap in 0..args.taps {
+        let mut left = [std::ptr::null::<f32>(); MOST_ROWS];
+        for (row, left) in left[..rows].iter_mut().enumerate() {
+            *left = match key.left {
+                LeftRows::Strided => args.a.get().wrapping_byte_add(row * args.lda),
+                // SAFETY: the table holds a pointer for each tap and row.
+                LeftRows::Table => unsafe { *args.table.get().add(tap * args.rows + row) },
+            };
+        }
+        for at in (args.first..args.end).step_by(4) {
+            // SAFETY: a right-hand row has `WIDTH` readable elements.
+            let right = unsafe { &*b.cast::<[f32; WIDTH]>() };
+            for (left, sums) in left[..rows].iter().zip(&mut sums) {
+                // SAFETY: left-hand rows are readable over the reduction.
+                let a = unsafe { *left.byte_add(at) };
+                for (sum, b) in sums.iter_mut().zip(right) {
+                    *sum += a * b;
+                }
+            }
+            b = match key.right {
+                RightColumns::Packed => b.wrapping_add(WIDTH),
+                RightColumns::Plain => b.wrapping_byte_add(args.ldb),
+            };
+        }
+    }
+    for (row, sums) in sums[..rows].iter().enumerate() {
+        let c = args.c.get().wrapping_byte_add(row * args.ldc);
+        for (column, &sum) in sums[..columns].iter().enumerate() {
+            let mut value = if args.scaled != 0 { sum * args.scale } else { sum };
+            let to = c.wrapping_add(column);
+            if args.unfinished == 0 {
+                if args.residual != 0 {
+                    // SAFETY: the residual is readable over C's own columns.
+                    value += unsafe { *to.cast_const().wrapping_byte_offset(args.residual_offset) };
+                }
+                if let Some(op) = key.activation {
+                    value = unary(op, value);
+                }
+            }
+            // SAFETY: C is writable over its own columns.
+            unsafe { to.write(value) };
+        }
+    }
+}

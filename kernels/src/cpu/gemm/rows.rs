@@ -1,0 +1,96 @@
+//! Cutting rows into tiles. Seven rows become tiles of four and three, not of six and one: a tile of one row costs
+//! nearly as much as one of three, because it waits for the same columns.
+
+use std::ops::Range;
+
+/// `total` rows in as few tiles as possible of at most `most` rows, whose heights differ by one at most: taller first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tiles {
+    total: usize,
+    count: usize,
+}
+
+/// Consecutive tiles of one height.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The first row.
+    pub row: usize,
+    /// Rows of each tile.
+    pub height: usize,
+    /// Tiles.
+    pub count: usize,
+}
+
+impl Tiles {
+    /// The cut of `total` rows into tiles of at most `most` rows.
+    #[must_use]
+    pub fn new(total: usize, most: usize) -> Tiles {
+        Tiles { total, count: total.div_ceil(most.max(1)) }
+    }
+
+    /// Tiles.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The first row of a tile; of the one past the last, the number of rows.
+    #[must_use]
+    pub fn start(&self, tile: usize) -> usize {
+        let count = self.count.max(1);
+        tile * (self.total / count) + tile.min(self.total % count)
+    }
+
+    /// The tiles of a range as one or two runs of equal height.
+    pub fn runs(&self, tiles: Range<usize>) -> impl Iterator<Item = Run> {
+        let count = self.count.max(1);
+        let (low, taller) = (self.total / count, self.total % count);
+        let split = taller.clamp(tiles.start, tiles.end);
+        let this = *self;
+        [(tiles.start..split, low + 1), (split..tiles.end, low)]
+            .into_iter()
+            .filter(|(range, _)| !range.is_empty())
+            .map(move |(range, height)| Run { row: this.start(range.start), height, count: range.len() })
+    }
+}
+
+/// Part `index` of `parts` nearly equal consecutive parts of `0..total`.
+pub(crate) fn part(total: usize, parts: usize, index: usize) -> Range<usize> {
+    let tiles = Tiles { total, count: parts.max(1) };
+    tiles.start(index)..tiles.start(index + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_cover_all_rows_in_order_with_heights_that_differ_by_one_at_most() {
+        for most in 1..9 {
+            for total in 0..200 {
+                let tiles = Tiles::new(total, most);
+                assert_eq!(tiles.count(), total.div_ceil(most));
+                let (mut row, mut heights) = (0, vec![]);
+                for run in tiles.runs(0..tiles.count()) {
+                    assert_eq!(run.row, row);
+                    row += run.height * run.count;
+                    heights.push(run.height);
+                }
+                assert_eq!(row, total);
+                assert!(heights.iter().all(|&height| height <= most && height > 0));
+                assert!(heights.len() < 2 || heights[0] == heights[1] + 1);
+            }
+        }
+    }
+
+    #[test]
+    fn runs_of_a_part_are_those_of_the_whole() {
+        let tiles = Tiles::new(47, 6);
+        for start in 0..tiles.count() {
+            for end in start..=tiles.count() {
+                let rows: usize = tiles.runs(start..end).map(|run| run.height * run.count).sum();
+                assert_eq!(rows, tiles.start(end) - tiles.start(start));
+            }
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! The tile kernel as the rest sees it: what shapes its instructions, its arguments, and how it is called.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cpu::activation;
+use crate::cpu::chain::UnaryOp;
+use crate::cpu::{CodeKey, CodeSource};
+use crate::error::{KernelError, Result};
+use crate::isa::Isa;
+use crate::jit::Code;
+
+/// Most vectors that a tile is wide.
+pub const MOST_VECTORS: usize = 4;
+
+/// Most rows of a tile at any level: each row needs a pointer register.
+pub const MOST_ROWS: usize = 8;
+
+/// How a tile finds its left-hand rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum LeftRows {
+    /// At a fixed distance from each other.
+    Strided,
+    /// Through a table of pointers, one for each tap and row of the tile.
+    Table,
+}
+
+/// How a tile finds its right-hand columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum RightColumns {
+    /// In packed panels.
+    Packed,
+    /// In a row-major matrix. Tiles are full then: the driver packs a last, narrower panel.
+    Plain,
+}
+
+/// What shapes the instructions of a tile kernel: one blob serves all sizes, strides, tails and numbers of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct TileCode {
+    /// Level.
+    pub isa: Isa,
+    /// Vectors that a tile is wide, 1 to [`MOST_VECTORS`].
+    pub vectors: u8,
+    /// Where left-hand rows are.
+    pub left: LeftRows,
+    /// Where right-hand columns are.
+    pub right: RightColumns,
+    /// Applied before the last store.
+    pub activation: Option<UnaryOp>,
+}
+
+impl TileCode {
+    /// Columns of a tile.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        usize::from(self.vectors) * self.isa.lanes()
+    }
+
+    /// Assembles the kernel.
+    pub(crate) fn emit(&self, asm: &mut crate::jit::Asm) -> Result<()> {
+        if most_rows(self.isa, usize::from(self.vectors)) == 0 {
+            let reason = format!("a tile of {} vectors does not fit the registers of {}", self.vectors, self.isa);
+            return Err(KernelError::Unsupported { family: FAMILY, reason });
+        }
+        activation::check(FAMILY, self.activation)?;
+        super::emit::tile(asm, self);
+        Ok(())
+    }
+}
+
+/// The name of the tile kernels' code.
+pub(crate) const FAMILY: &str = "tile";
+
+/// Most rows of a tile that is `vectors` wide; 0 where no such tile is emitted.
+///
+/// Rows times vectors accumulators, a register for each vector of the right-hand side and one for the broadcast
+/// element of the left-hand side must fit. From 8 accumulators on the latency of the multiply-add (4 cycles, two a
+/// cycle) is hidden.
+#[must_use]
+pub const fn most_rows(isa: Isa, vectors: usize) -> usize {
+    match (isa, vectors) {
+        (Isa::Portable | Isa::Avx2, 1) => 8,
+        (Isa::Portable | Isa::Avx2, 2) => 6,
+        (Isa::Portable | Isa::Avx2, 3) => 4,
+        (Isa::Avx512, 1..=3) => 8,
+        (Isa::Avx512, 4) => 6,
+        _ => 0,
+    }
+}
+
+/// The panel width, in vectors, for a right-hand matrix of that many columns: the one that wastes least of its last
+/// panel, and among equals the one whose tile computes most for what it loads.
+#[must_use]
+pub fn panel_vectors(isa: Isa, columns: usize) -> usize {
+    // Share of the peak that the tallest tile of each width reaches with everything in the nearest caches, in percent:
+    // a narrow tile loads about as often as it multiplies.
+    let efficiency: &[(usize, usize)] = match isa {
+        Isa::Avx512 => &[(4, 98), (3, 97), (2, 96), (1, 85)],
+        Isa::Portable | Isa::Avx2 => &[(2, 98), (3, 97), (1, 85)],
+    };
+    let vectors = columns.div_ceil(isa.lanes()).max(1);
+    let cost = |&(width, percent): &(usize, usize)| vectors.div_ceil(width) * width * 100_000 / percent;
+    efficiency.iter().min_by_key(|candidate| cost(candidate)).map_or(1, |&(width, _)| width)
+}
+
+/// The arguments of one call: `tiles` tiles of `rows` rows below each other, over the same columns.
+///
+/// What moves from tile to tile is a cell, because the kernel itself advances it. Distances are in bytes.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct TileArgs {
+    /// Rows of each tile, 1 to [`most_rows`].
+    pub(crate) rows: usize,
+    /// Tiles still to do.
+    pub(crate) tiles: Cell<usize>,
+    /// The first left-hand row, if they are [`LeftRows::Strided`].
+    pub(crate) a: Cell<*const f32>,
+    /// Distance of left-hand rows.
+    pub(crate) lda: usize,
+    /// Distance of the left-hand rows of one tile and the next.
+    pub(crate) a_step: usize,
+    /// Pointers `[tile][tap][row]`, if left-hand rows come through a [`LeftRows::Table`].
+    pub(crate) table: Cell<*const *const f32>,
+    /// Taps of the table: the reduction runs over each tap's rows in turn. 1 for strided rows.
+    pub(crate) taps: usize,
+    /// In each row, the byte at which the reduction starts.
+    pub(crate) first: usize,
+    /// The byte at which its last whole group of [`UNROLL`] ends.
+    pub(crate) unrolled: usize,
+    /// The byte at which it ends.
+    pub(crate) end: usize,
+    /// The first of the right-hand columns.
+    pub(crate) b: *const f32,
+    /// Distance of right-hand rows, if they are [`RightColumns::Plain`].
+    pub(crate) ldb: usize,
+    /// The first row of C.
+    pub(crate) c: Cell<*mut f32>,
+    /// Distance of rows of C.
+    pub(crate) ldc: usize,
+    /// Distance of the rows of C of one tile and the next.
+    pub(crate) c_step: usize,
+    /// Added to every row, or null.
+    pub(crate) bias: *const f32,
+    /// Not 0 where the sum goes on from what is in C (and bias was added before).
+    pub(crate) resume: usize,
+    /// Not 0 where any of the next four asks for something.
+    pub(crate) special: usize,
+    /// Not 0 where the sum is multiplied by `scale` before anything but `bias` (which the driver adds otherwise).
+    pub(crate) scaled: usize,
+    /// The factor.
+    pub(crate) scale: f32,
+    /// Not 0 where the sum goes on in another call: neither residual nor activation.
+    pub(crate) unfinished: usize,
+    /// Not 0 where a tensor is added before the activation.
+    pub(crate) residual: usize,
+    /// Distance from an element of C to that tensor's.
+    pub(crate) residual_offset: isize,
+    /// Not 0 where the last columns of the tile are not the matrix's own.
+    pub(crate) partial: usize,
+    /// The matrix's own columns in each vector of the tile.
+    pub(crate) lanes: [usize; MOST_VECTORS],
+}
+
+/// Elements of the reduction that the kernel's loop does at a time.
+pub(crate) const UNROLL: usize = 4;
+
+impl TileArgs {
+    /// Arguments with nothing in them: no tiles, no bias, no residual.
+    pub(crate) fn empty() -> TileArgs {
+        TileArgs {
+            rows: 0,
+            tiles: Cell::new(0),
+            a: Cell::new(std::ptr::null()),
+            lda: 0,
+            a_step: 0,
+            table: Cell::new(std::ptr::null()),
+            taps: 1,
+            first: 0,
+            unrolled: 0,
+            end: 0,
+            b: std::ptr::null(),
+            ldb: 0,
+            c: Cell::new(std::ptr::null_mut()),
+            ldc: 0,
+            c_step: 0,
+            bias: std::ptr::null(),
+            resume: 0,
+            special: 0,
+            scaled: 0,
+            scale: 1.0,
+            unfinished: 0,
+            residual: 0,
+            residual_offset: 0,
+            partial: 0,
+            lanes: [0; MOST_VECTORS],
+        }
+    }
+
+    /// Sets the part of each row that the reduction runs over, in elements.
+    pub(crate) fn reduce_over(&mut self, first: usize, count: usize) {
+        self.first = first * 4;
+        self.unrolled = (first + count / UNROLL * UNROLL) * 4;
+        self.end = (first + count) * 4;
+    }
+
+    /// Sets how many of the tile's `width` columns are the matrix's own.
+    pub(crate) fn keep_columns(&mut self, columns: usize, width: usize, lanes: usize) {
+        self.partial = usize::from(columns < width);
+        for (vector, count) in self.lanes.iter_mut().enumerate() {
+            *count = columns.saturating_sub(vector * lanes).min(lanes);
+        }
+    }
+
+    /// Sets `special` from what it stands for.
+    pub(crate) fn summarise(&mut self) {
+        self.special = self.scaled | self.unfinished | self.residual;
+    }
+}
+
+/// A tile kernel that can be called.
+#[derive(Clone, Debug)]
+pub(crate) enum Tile {
+    /// Machine code.
+    Emitted(Arc<Code>),
+    /// Where nothing may be emitted.
+    Portable(TileCode),
+}
+
+impl Tile {
+    /// The kernel of that key: emitted, or the Rust one at [`Isa::Portable`].
+    pub(crate) fn new(key: TileCode, source: &dyn CodeSource) -> Result<Tile> {
+        if key.isa.is_jit() { source.code(&CodeKey::Tile(key)).map(Tile::Emitted) } else { Ok(Tile::Portable(key)) }
+    }
+
+    /// Computes the tiles that `args` describes.
+    ///
+    /// # Safety
+    ///
+    /// Every row of the left-hand side is readable over the reduction, the columns of the right-hand side are readable
+    /// (whole panels where packed), C's own columns are writable and nobody else's, bias and residual are readable
+    /// over C's own columns, and `rows` is at most [`most_rows`] of the key.
+    pub(crate) unsafe fn call(&self, args: &TileArgs) {
+        match self {
+            // SAFETY: the caller vouches for the pointers; the struct is the one that the emitter reads.
+            Tile::Emitted(code) => unsafe { code.call(args) },
+            // SAFETY: the same contract.
+            Tile::Portable(key) => unsafe { super::portable::tile(key, args) },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn panels_are_as_wide_as_wastes_least() {
+        for (isa, columns, vectors) in [
+            (Isa::Avx2, 1, 1),
+            (Isa::Avx2, 8, 1),
+            (Isa::Avx2, 9, 2),
+            (Isa::Avx2, 24, 3),
+            (Isa::Avx2, 64, 2),
+            (Isa::Avx2, 96, 2),
+            (Isa::Avx2, 1000, 2),
+            (Isa::Avx512, 16, 1),
+            (Isa::Avx512, 64, 4),
+            (Isa::Avx512, 96, 3),
+            (Isa::Avx512, 160, 2),
+            (Isa::Avx512, 3072, 4),
+        ] {
+            assert_eq!(panel_vectors(isa, columns), vectors, "{isa}: {columns} columns");
+        }
+    }
+
+    #[test]
+    fn every_emitted_tile_fits_the_registers() {
+        for isa in Isa::ALL {
+            for vectors in 1..=MOST_VECTORS {
+                let rows = most_rows(isa, vectors);
+                assert!(rows <= MOST_ROWS && (rows == 0 || rows * vectors + vectors < usize::from(isa.registers())));
+            }
+        }
+    }
+}
