@@ -1,48 +1,71 @@
-//! Placeholder of signatures; replaced whole by the cache's own landing.
+//! The executor cache: what a key completely determines is built once, kept while it is used, and shared.
+//!
+//! It is generic. A caller brings a [`Key`] (plain data that completely defines a value), a builder (a `fn` pointer, so
+//! that it can see its key and its context and nothing else) and asks [`Cache::get_or_create`]. One object holds any
+//! number of key types under one bound in entries and in bytes. Nothing here knows what the values are, what a graph
+//! is, or that files exist.
+//!
+//! What it promises:
+//!
+//! - **One build per missing key.** Others who ask meanwhile wait and share the result ([`Outcome::Waited`]).
+//! - **No lock is held while building or dropping.** A builder may ask the cache for other keys; the `Drop` of an
+//!   evicted value may too. Asking for a key that is being built further up (on this thread, or through a circle of
+//!   waiting threads) is [`CacheError::Reentrant`], not a hang.
+//! - **Failure leaves nothing behind.** A builder's error goes to its caller, its panic unwinds through it; the slot is
+//!   free again, waiters try for themselves.
+//! - **The bound holds.** Least recently used goes first, over all key types together; a value larger than the byte
+//!   bound is handed out and not stored; zero entries turn storing off. Evicting never frees what is in use.
+//! - **Equality decides.** A hash only finds the bucket; a hasher that always returns zero changes speed alone.
+//!
+//! ```
+//! use kiln::cache::{Built, Cache, Key, Limits, Outcome};
+//!
+//! kiln::key! {
+//!     /// Everything that determines a table of powers.
+//!     pub struct PowersKey {
+//!         /// The base.
+//!         pub base: u64,
+//!         /// How many powers.
+//!         pub count: u32,
+//!     }
+//! }
+//!
+//! impl Key for PowersKey {
+//!     type Value = Vec<u64>;
+//!     const FAMILY: &'static str = "powers";
+//! }
+//!
+//! fn build(key: &PowersKey, _context: &()) -> Result<Built<Vec<u64>>, std::num::TryFromIntError> {
+//!     let count = usize::try_from(key.count)?;
+//!     let powers: Vec<u64> = (0..key.count).map(|power| key.base.wrapping_pow(power)).collect();
+//!     Ok(Built { value: powers, bytes: count * 8, from_record: false })
+//! }
+//!
+//! let cache = Cache::new(Limits { entries: 1024, bytes: 1 << 20 });
+//! let key = PowersKey { base: 3, count: 5 };
+//! let (powers, outcome) = cache.get_or_create(&key, &(), build)?;
+//! assert_eq!((powers[4], outcome), (81, Outcome::Miss));
+//! let (_, outcome) = cache.get_or_create(&key, &(), build)?;
+//! assert_eq!(outcome, Outcome::Hit);
+//! # Ok::<(), kiln::cache::CacheError<std::num::TryFromIntError>>(())
+//! ```
+//!
+//! Read on in this order: `key` (what callers bring), `fields` (how a key states its fields, so that tests can change
+//! each), `erased` (many key types in one table), `shard` (the policy, single-threaded), `flight` (one builder per
+//! key), `budget` (the bound), `store` (how they are put together), `stats`.
 
-use std::fmt::Debug;
-use std::hash::Hash;
-use std::sync::Arc;
+mod budget;
+mod erased;
+mod fields;
+mod flight;
+mod key;
+mod shard;
+mod shim;
+mod stats;
+mod store;
 
-#[allow(missing_docs, reason = "signatures")]
-pub trait Key: Hash + Eq + Clone + Debug + Send + Sync + 'static {
-    type Value: Send + Sync + 'static;
-    const FAMILY: &'static str;
-}
-#[allow(missing_docs, reason = "signatures")]
-#[derive(Debug)]
-pub struct Built<V> {
-    pub value: V,
-    pub bytes: usize,
-    pub from_record: bool,
-}
-#[allow(missing_docs, reason = "signatures")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Outcome {
-    Hit,
-    Waited,
-    RecordHit,
-    Miss,
-}
-#[allow(missing_docs, reason = "signatures")]
-#[derive(Debug, thiserror::Error)]
-pub enum CacheError<E> {
-    #[error(transparent)]
-    Build(E),
-    #[error("reentrant")]
-    Reentrant,
-}
-#[allow(missing_docs, reason = "signatures")]
-#[derive(Debug)]
-pub struct Cache {}
-#[allow(missing_docs, clippy::todo, unused_variables, reason = "signatures")]
-impl Cache {
-    pub fn get_or_create<K: Key, C: ?Sized, E>(
-        &self,
-        key: &K,
-        cx: &C,
-        build: fn(&K, &C) -> Result<Built<K::Value>, E>,
-    ) -> Result<(Arc<K::Value>, Outcome), CacheError<E>> {
-        todo!()
-    }
-}
+pub use budget::Limits;
+pub use fields::{F32Bits, Mutate, join_path};
+pub use key::{Answer, Builder, Built, CacheError, Key, Outcome};
+pub use stats::Stats;
+pub use store::Cache;

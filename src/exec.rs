@@ -5,12 +5,13 @@
 
 pub mod context;
 pub mod family;
+pub mod transpose;
 
 pub use context::{BuildCx, BuildError};
 pub use family::{Family, FamilyEntry};
 
 /// Every family, in the order in which executors are rebuilt from records.
-pub const FAMILIES: &[FamilyEntry] = &[];
+pub const FAMILIES: &[FamilyEntry] = &[FamilyEntry::of::<transpose::TransposeKey>()];
 
 /// Rebuilds every executor that the records know for this level and thread count; returns how many.
 #[must_use]

@@ -1,16 +1,19 @@
 //! Graphs: what a model says, independent of the format that it came in, and how its nodes run.
 //!
 //! - [`ir`] is the description: nodes with an operator name and attributes, values, constants. Passes rewrite it.
+//! - [`build`] writes small graphs by hand.
 //! - [`node`] is the running form: the trait that every operator implements, with the executor-cache checklist's
 //!   `prepare_params()`.
 //! - [`run`] runs it.
 //!
 //! Operator names follow the ONNX vocabulary because it is the field's; protobuf and opset arithmetic are not known here.
 
+pub mod build;
 pub mod ir;
 pub mod node;
 pub mod run;
 
+pub use build::GraphBuilder;
 pub use ir::{Attr, Attrs, Graph, NodeDesc, ValueId};
 pub use node::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 pub use run::{Executable, Observer, Resources, RunError, RunState, StepEvent};

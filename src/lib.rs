@@ -7,12 +7,14 @@
 //! - [`exec`]: one kernel family a file: key, builder, executor.
 //! - [`graph`]: descriptions, passes, and the trait of a running node.
 //! - [`ops`]: what ONNX means by each operator.
+//! - [`onnx`]: model files.
 
 #![deny(unsafe_code)]
 
 pub mod cache;
 pub mod exec;
 pub mod graph;
+pub mod onnx;
 pub mod ops;
 pub mod record;
 pub mod tensor;

@@ -6,12 +6,15 @@
 mod arguments;
 mod cast;
 mod constant;
+pub mod convert;
 mod gather;
+pub mod generic;
 mod measure;
 mod movement;
 mod range;
 mod reshape;
 mod slice;
+mod transpose;
 mod view;
 mod wide;
 
@@ -19,8 +22,8 @@ mod wide;
 mod trial;
 
 pub(crate) use arguments::{
-    Axes, around, axes_of, axis_of, dimensions, index_of, integers, one, optional, refused, required, strides,
-    type_attribute,
+    Axes, around, axes_of, axis_of, broadcast, dimensions, index_of, integers, one, optional, refused, required,
+    strides, type_attribute,
 };
 pub(crate) use movement::{Movement, rearrange};
 pub(crate) use view::{Cut, Run, View};
@@ -89,6 +92,7 @@ const GROUPS: &[&[Operator]] = &[
     range::OPERATORS,
     reshape::OPERATORS,
     slice::OPERATORS,
+    transpose::OPERATORS,
 ];
 
 /// The maker of that operator.

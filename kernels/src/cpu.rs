@@ -6,6 +6,8 @@
 
 pub(crate) mod activation;
 pub mod chain;
+pub mod transpose;
+pub mod vecmath;
 pub mod conv;
 #[cfg(test)]
 pub(crate) mod fence;
@@ -23,6 +25,8 @@ use crate::jit::{Asm, Code};
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum CodeKey {
+    /// Transposition.
+    Transpose(transpose::TransposeCode),
     /// A tile of a matrix product or convolution.
     Tile(gemm::TileCode),
     /// A stretch of a depthwise convolution's output line.
@@ -34,6 +38,7 @@ impl CodeKey {
     #[must_use]
     pub fn isa(&self) -> Isa {
         match self {
+            CodeKey::Transpose(code) => code.isa,
             CodeKey::Tile(key) => key.isa,
             CodeKey::Depthwise(key) => key.isa,
         }
@@ -43,6 +48,7 @@ impl CodeKey {
     #[must_use]
     pub fn family(&self) -> &'static str {
         match self {
+            CodeKey::Transpose(_) => "transpose",
             CodeKey::Tile(_) => gemm::tile::FAMILY,
             CodeKey::Depthwise(_) => conv::depthwise::FAMILY,
         }
@@ -52,6 +58,7 @@ impl CodeKey {
     pub fn assemble(&self) -> Result<Vec<u8>> {
         let mut asm = Asm::new(self.isa())?;
         match self {
+            CodeKey::Transpose(code) => transpose::emit::emit(code, &mut asm)?,
             CodeKey::Tile(key) => key.emit(&mut asm)?,
             CodeKey::Depthwise(key) => key.emit(&mut asm)?,
         }

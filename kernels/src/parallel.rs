@@ -24,3 +24,79 @@ impl Parallel for Serial {
         }
     }
 }
+
+/// Calls `task(index, chunk)` for the consecutive pieces of `data`, each `length` elements long but the last.
+///
+/// This is how safe code writes one buffer from several threads: no piece is seen by two tasks.
+pub fn for_each_chunk<T: Send>(
+    parallel: &dyn Parallel,
+    data: &mut [T],
+    length: usize,
+    task: &(dyn Fn(usize, &mut [T]) + Sync),
+) {
+    let length = length.max(1);
+    let total = data.len();
+    let base = Shared(data.as_mut_ptr());
+    parallel.run(total.div_ceil(length), &|index| {
+        let start = index * length;
+        let count = length.min(total - start);
+        // SAFETY: `run` calls each index once, indices own disjoint ranges, and every range lies inside `data`, which
+        // is borrowed until `run` has returned.
+        let chunk = unsafe { std::slice::from_raw_parts_mut(base.at(start), count) };
+        task(index, chunk);
+    });
+}
+
+/// The start of a buffer that tasks write in disjoint places.
+struct Shared<T>(*mut T);
+
+// SAFETY: it is only dereferenced through `for_each_chunk`, which hands out disjoint ranges of `Send` elements.
+unsafe impl<T: Send> Sync for Shared<T> {}
+
+impl<T> Shared<T> {
+    /// The address of an element.
+    fn at(&self, index: usize) -> *mut T {
+        self.0.wrapping_add(index)
+    }
+}
+
+/// Part `index` of `parts` nearly equal consecutive parts of `0..total`.
+#[must_use]
+pub fn part(total: usize, parts: usize, index: usize) -> std::ops::Range<usize> {
+    let parts = parts.max(1);
+    let (each, longer) = (total / parts, total % parts);
+    let start = |index: usize| index * each + index.min(longer);
+    start(index)..start(index + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_cover_the_data_once_in_order() {
+        for (total, length) in [(0, 4), (1, 4), (4, 4), (5, 4), (1000, 7), (3, 0)] {
+            let mut data = vec![0usize; total];
+            for_each_chunk(&Serial, &mut data, length, &|index, chunk| {
+                for (place, value) in chunk.iter_mut().enumerate() {
+                    *value += index * length.max(1) + place + 1;
+                }
+            });
+            assert!(data.iter().enumerate().all(|(place, &value)| value == place + 1), "{total} by {length}");
+        }
+    }
+
+    #[test]
+    fn parts_are_consecutive_and_differ_by_one_at_most() {
+        for (total, parts) in [(0, 3), (1, 3), (10, 3), (12, 4), (7, 1)] {
+            let mut next = 0;
+            for index in 0..parts {
+                let range = part(total, parts, index);
+                assert_eq!(range.start, next);
+                assert!(range.len().abs_diff(total / parts) <= 1);
+                next = range.end;
+            }
+            assert_eq!(next, total);
+        }
+    }
+}

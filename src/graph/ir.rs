@@ -30,6 +30,18 @@ pub enum Dim {
     Any,
 }
 
+impl From<usize> for Dim {
+    fn from(size: usize) -> Dim {
+        Dim::Fixed(size)
+    }
+}
+
+impl From<&str> for Dim {
+    fn from(name: &str) -> Dim {
+        Dim::Named(name.to_owned())
+    }
+}
+
 /// What the model declares about a value.
 #[derive(Clone, Debug, Default)]
 pub struct ValueInfo {
@@ -52,10 +64,33 @@ pub enum Attr {
     Floats(Vec<f32>),
     Strs(Vec<String>),
     Tensor(Tensor),
+    /// A body of `If`, `Loop` or `Scan`. It reads nothing but its own inputs: values of the graphs around it are handed
+    /// in as the last inputs of the node and, in the same order, as the last inputs of each of the node's bodies. How
+    /// many there are stands in the node's attribute [`CAPTURES`].
     Graph(Arc<Graph>),
     /// The steps of a fused element-wise chain.
     Chain(Arc<kiln_kernels::cpu::chain::Program>),
 }
+
+macro_rules! attr_from {
+    ($($from:ty => $kind:ident),* $(,)?) => {
+        $(impl From<$from> for Attr { fn from(value: $from) -> Attr { Attr::$kind(value.into()) } })*
+    };
+}
+
+attr_from! {
+    i64 => Int, f32 => Float, &str => Str, String => Str, Tensor => Tensor, Graph => Graph,
+    Vec<i64> => Ints, &[i64] => Ints, Vec<f32> => Floats, &[f32] => Floats, Vec<String> => Strs,
+}
+
+impl<const N: usize> From<[i64; N]> for Attr {
+    fn from(values: [i64; N]) -> Attr {
+        Attr::Ints(values.to_vec())
+    }
+}
+
+/// The attribute ([`Attr::Int`]) of a node with bodies that counts the values handed into them (see [`Attr::Graph`]).
+pub const CAPTURES: &str = "captures";
 
 /// Attributes by name, in a stable order.
 pub type Attrs = BTreeMap<String, Attr>;
@@ -184,9 +219,16 @@ impl Graph {
     /// Adds a constant.
     pub fn add_constant(&mut self, stem: &str, tensor: Tensor) -> ValueId {
         let id = self.fresh(stem);
-        self.values[id.index()].dtype = Some(tensor.dtype());
-        self.constants.insert(id, tensor);
+        self.set_constant(id, tensor);
         id
+    }
+
+    /// Makes an existing value a constant.
+    pub fn set_constant(&mut self, id: ValueId, tensor: Tensor) {
+        let value = &mut self.values[id.index()];
+        value.dtype = Some(tensor.dtype());
+        value.dims = Some(tensor.shape().iter().copied().map(Dim::Fixed).collect());
+        self.constants.insert(id, tensor);
     }
 
     /// The constant behind a value, if it is one.

@@ -149,6 +149,12 @@ impl<'a> Io<'a> {
         self.inputs.get(index).and_then(Option::as_ref)
     }
 
+    /// All inputs, as [`Node::infer`] sees them.
+    #[must_use]
+    pub fn inputs(&self) -> SmallVec<[Option<&Tensor>; 4]> {
+        self.inputs.iter().map(Option::as_ref).collect()
+    }
+
     /// Takes input number `index` out, to pass it on or to write over it.
     pub fn take(&mut self, index: usize) -> Result<Tensor, NodeError> {
         self.inputs

@@ -192,6 +192,11 @@ impl Cursor<'_> {
         Some(Run { start, count, stride: self.inner.stride })
     }
 
+    /// Elements until the run in progress ends; none at the end of all.
+    pub(crate) fn row_left(&self) -> usize {
+        if self.left == 0 { 0 } else { self.inner.count - self.within }
+    }
+
     fn advance(&mut self) {
         for (step, index) in self.outer.iter().zip(&mut self.index).rev() {
             *index += 1;

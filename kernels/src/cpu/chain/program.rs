@@ -91,6 +91,15 @@ pub enum UnaryOp {
     Sign,
     Sin,
     Cos,
+    Tan,
+    Asin,
+    Acos,
+    Atan,
+    Sinh,
+    Cosh,
+    Asinh,
+    Acosh,
+    Atanh,
     /// 1 where the element is zero, else 0: logical not on booleans held as 0 and 1.
     Not,
     IsNan,
@@ -109,6 +118,8 @@ pub enum BinaryOp {
     Max,
     Min,
     Pow,
+    /// The remainder of C's `fmod`, with the sign of the first.
+    Fmod,
     /// x where x >= 0, else slope * x.
     PRelu,
     /// 1 where it holds, else 0.

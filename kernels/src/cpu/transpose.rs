@@ -1,0 +1,165 @@
+//! Transposition of any rank, for elements of 1, 2, 4 and 8 bytes.
+//!
+//! [`geometry`] reduces a permutation to what has to move, [`emit`] has the instructions for 4-byte elements, and
+//! [`Transpose`] is the driver: it splits the work between threads and walks it in blocks that stay in the first-level
+//! cache. Which way a permutation goes is a [`Method`]. The oracle is [`reference::transpose`](crate::reference::transpose).
+
+pub mod emit;
+pub mod geometry;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+pub use emit::{Form, TransposeArgs, TransposeCode};
+pub use geometry::{Axis, Collapsed, Planes};
+
+use crate::cpu::{CodeKey, CodeSource};
+use crate::error::{KernelError, Result};
+use crate::isa::Isa;
+use crate::jit::Code;
+use crate::parallel::Parallel;
+
+/// How a permutation is carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Method {
+    /// Nothing moves: one copy.
+    Copy,
+    /// The last axis stays: contiguous runs of bytes.
+    Runs,
+    /// Square tiles turned in vector registers.
+    Tiles,
+    /// One side is 2 to 4 elements wide and dense: whole vectors that overlap.
+    Narrow,
+    /// Square blocks, element by element in plain Rust.
+    Blocks,
+}
+
+impl Method {
+    /// The fastest way that fits.
+    #[must_use]
+    pub fn pick(collapsed: &Collapsed, element: usize, isa: Isa) -> Method {
+        [Method::Copy, Method::Runs, Method::Narrow, Method::Tiles]
+            .into_iter()
+            .find(|method| method.fits(collapsed, element, isa))
+            .unwrap_or(Method::Blocks)
+    }
+
+    /// Whether the permutation can be carried out this way.
+    #[must_use]
+    pub fn fits(self, collapsed: &Collapsed, element: usize, isa: Isa) -> bool {
+        let still = collapsed.rank() <= 1;
+        let stays = still || collapsed.perm.last() == Some(&(collapsed.rank() - 1));
+        let planes = || Planes::new(collapsed).filter(|_| isa.is_jit() && element == 4);
+        match self {
+            Method::Copy => still,
+            Method::Runs => stays && !still,
+            Method::Tiles => planes().is_some_and(|planes| tile_isa(isa, &planes).is_some()),
+            Method::Narrow => planes().is_some_and(|planes| narrow(isa, &planes).is_some()),
+            Method::Blocks => !stays,
+        }
+    }
+}
+
+/// The level whose square tile fits a plane: a plane too small for the wide tile takes the narrow one.
+fn tile_isa(isa: Isa, planes: &Planes) -> Option<Isa> {
+    let smaller = planes.rows.extent.min(planes.columns.extent);
+    [isa, Isa::Avx2].into_iter().find(|isa| isa.lanes() <= smaller)
+}
+
+/// The narrow form that fits a plane whose other side is at least one vector long.
+fn narrow(isa: Isa, planes: &Planes) -> Option<Form> {
+    let (rows, columns) = (planes.rows, planes.columns);
+    let narrow = |extent: usize| u8::try_from(extent).ok().filter(|extent| (2..=4).contains(extent));
+    match (narrow(rows.extent), narrow(columns.extent)) {
+        (Some(width), None) if columns.output == rows.extent && columns.extent >= isa.lanes() => {
+            Some(Form::Interleave(width))
+        }
+        (None, Some(width)) if rows.input == columns.extent && rows.extent >= isa.lanes() => {
+            Some(Form::Deinterleave(width))
+        }
+        _ => None,
+    }
+}
+
+/// A transposition ready to run.
+#[derive(Debug)]
+pub struct Transpose {
+    collapsed: Collapsed,
+    element: usize,
+    method: Method,
+    tasks: usize,
+    code: Option<(Form, Arc<Code>)>,
+}
+
+impl Transpose {
+    /// Prepares a permutation of elements of `element` bytes, split into at most `tasks` tasks.
+    pub fn new(
+        collapsed: Collapsed,
+        element: usize,
+        isa: Isa,
+        method: Method,
+        tasks: usize,
+        source: &dyn CodeSource,
+    ) -> Result<Transpose> {
+        if !matches!(element, 1 | 2 | 4 | 8) {
+            return Err(unsupported(format!("elements of {element} bytes")));
+        }
+        if !collapsed.is_valid(element) {
+            return Err(unsupported(format!("{collapsed:?} is no permutation of at most {} axes", geometry::MAX_RANK)));
+        }
+        if !method.fits(&collapsed, element, isa) {
+            return Err(unsupported(format!("{method:?} does not fit {collapsed:?}")));
+        }
+        let form = Planes::new(&collapsed).and_then(|planes| match method {
+            Method::Tiles => tile_isa(isa, &planes).map(|isa| (Form::Tile, isa)),
+            Method::Narrow => narrow(isa, &planes).map(|form| (form, isa)),
+            Method::Copy | Method::Runs | Method::Blocks => None,
+        });
+        let code = match form {
+            Some((form, isa)) => Some((form, source.code(&CodeKey::Transpose(TransposeCode { isa, form }))?)),
+            None => None,
+        };
+        Ok(Transpose { collapsed, element, method, tasks: tasks.max(1), code })
+    }
+
+    /// The way that was taken.
+    #[must_use]
+    pub fn method(&self) -> Method {
+        self.method
+    }
+
+    /// Carries it out on raw bytes.
+    pub fn run(&self, input: &[u8], output: &mut [u8], parallel: &dyn Parallel) -> Result<()> {
+        let need = self.collapsed.elements() * self.element;
+        let have = [("input", input.len()), ("output", output.len())];
+        if let Some(&(operand, have)) = have.iter().find(|&&(_, have)| have < need) {
+            let (have, need) = (have / self.element, need / self.element);
+            return Err(KernelError::Bounds { family: "transpose", operand, have, need });
+        }
+        if need == 0 {
+            return Ok(());
+        }
+        let (input, output) = (&input[..need], &mut output[..need]);
+        match (self.method, &self.code) {
+            (Method::Copy, _) => walk::copy(input, output, self.tasks, parallel),
+            (Method::Runs, _) => {
+                let axes = geometry::axes(&self.collapsed);
+                walk::runs(&axes, self.element, input, output, self.tasks, parallel);
+            }
+            (_, code) => {
+                if let Some(planes) = Planes::new(&self.collapsed) {
+                    walk::planes(&planes, code.as_ref(), self.element, input, output, self.tasks, parallel);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn unsupported(reason: String) -> KernelError {
+    KernelError::Unsupported { family: "transpose", reason }
+}

@@ -1,0 +1,268 @@
+//! Instructions that turn tiles of 4-byte elements. Knows strides and counts as arguments, never a shape.
+//!
+//! A tile is square, as many rows as a vector has lanes (`L`). Its rows are loaded whole, interleaved within 128-bit
+//! groups in two rounds (pairs, then pairs of pairs), and the groups are then exchanged between registers. No step
+//! needs a mask: the driver lets the last tile overlap the one before it.
+//!
+//! Images with two to four channels have planes too narrow for a square tile, and two forms of their own. They move
+//! whole vectors of which only the first few lanes count: what lies beyond is written over by the next row, or ignored.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{KernelError, Result};
+use crate::isa::Isa;
+use crate::jit::{Asm, Cond, Gpr, Mem, Vreg};
+
+/// What one piece of transposition code does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Form {
+    /// Square tiles, in a loop within a loop.
+    Tile,
+    /// That many rows (2 to 4) become the columns of a dense matrix that wide.
+    Interleave(u8),
+    /// A dense matrix that wide (2 to 4) becomes that many rows.
+    Deinterleave(u8),
+}
+
+/// All that shapes the code of a transposition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct TransposeCode {
+    /// Instruction-set level.
+    pub isa: Isa,
+    /// What it does.
+    pub form: Form,
+}
+
+/// Arguments of every form; strides and steps are in bytes.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct TransposeArgs {
+    /// First element of the first tile.
+    pub src: *const u8,
+    /// Where it goes.
+    pub dst: *mut u8,
+    /// From one row of the input to the next.
+    pub src_stride: usize,
+    /// From one row of the output to the next.
+    pub dst_stride: usize,
+    /// Tiles of the inner loop, at least 1.
+    pub inner: usize,
+    /// Input step of the inner loop (square tiles only; the narrow forms know theirs).
+    pub inner_src: usize,
+    /// Output step of the inner loop.
+    pub inner_dst: usize,
+    /// Rounds of the outer loop, at least 1 (square tiles only, as are its steps).
+    pub outer: usize,
+    /// Input step of the outer loop, less what the inner loop has walked.
+    pub outer_src: isize,
+    /// Output step of the outer loop, less what the inner loop has walked.
+    pub outer_dst: isize,
+}
+
+const ARGS: Gpr = Gpr::RDI;
+const SRC: Gpr = Gpr::RSI;
+const DST: Gpr = Gpr::RDX;
+const SRC_STRIDE: Gpr = Gpr::R8;
+const SRC_STRIDE3: Gpr = Gpr::R9;
+const DST_STRIDE: Gpr = Gpr::R10;
+const DST_STRIDE3: Gpr = Gpr::R11;
+const INNER: Gpr = Gpr::RCX;
+const OUTER: Gpr = Gpr::RBX;
+const WALK: Gpr = Gpr::RAX;
+
+/// The place of an argument.
+macro_rules! arg {
+    ($field:ident) => {
+        Mem::at(ARGS, std::mem::offset_of!(TransposeArgs, $field) as i32)
+    };
+}
+
+/// Emits the code of that key.
+pub fn emit(code: &TransposeCode, asm: &mut Asm) -> Result<()> {
+    asm.prologue();
+    asm.load(SRC, arg!(src));
+    asm.load(DST, arg!(dst));
+    asm.load(SRC_STRIDE, arg!(src_stride));
+    asm.load(DST_STRIDE, arg!(dst_stride));
+    asm.lea(SRC_STRIDE3, Mem::indexed(SRC_STRIDE, SRC_STRIDE, 2, 0));
+    asm.lea(DST_STRIDE3, Mem::indexed(DST_STRIDE, DST_STRIDE, 2, 0));
+    match code.form {
+        Form::Tile => tiles(asm),
+        Form::Interleave(rows @ 2..=4) => interleave(asm, rows),
+        Form::Deinterleave(columns @ 2..=4) => deinterleave(asm, columns),
+        Form::Interleave(width) | Form::Deinterleave(width) => {
+            let reason = format!("no narrow form is {width} wide");
+            return Err(KernelError::Unsupported { family: "transpose", reason });
+        }
+    }
+    asm.epilogue();
+    Ok(())
+}
+
+/// Row `row` of a matrix whose rows `row & !3` starts at `base`.
+fn row_of_four(base: Gpr, stride: Gpr, stride3: Gpr, row: u8) -> Mem {
+    match row % 4 {
+        0 => Mem::at(base, 0),
+        1 => Mem::indexed(base, stride, 1, 0),
+        2 => Mem::indexed(base, stride, 2, 0),
+        _ => Mem::indexed(base, stride3, 1, 0),
+    }
+}
+
+fn tiles(asm: &mut Asm) {
+    let lanes = asm.lanes() as u8;
+    let (outer, inner) = (asm.label(), asm.label());
+    asm.load(OUTER, arg!(outer));
+    asm.bind(outer);
+    asm.load(INNER, arg!(inner));
+    asm.align(16);
+    asm.bind(inner);
+    asm.mov(WALK, SRC);
+    for row in 0..lanes {
+        asm.vload(Vreg(row), row_of_four(WALK, SRC_STRIDE, SRC_STRIDE3, row));
+        if row % 4 == 3 && row + 1 < lanes {
+            asm.lea(WALK, Mem::indexed(WALK, SRC_STRIDE, 4, 0));
+        }
+    }
+    let turned = turn(asm);
+    asm.mov(WALK, DST);
+    for row in 0..lanes {
+        asm.vstore(row_of_four(WALK, DST_STRIDE, DST_STRIDE3, row), Vreg(turned + row));
+        if row % 4 == 3 && row + 1 < lanes {
+            asm.lea(WALK, Mem::indexed(WALK, DST_STRIDE, 4, 0));
+        }
+    }
+    asm.add_mem(SRC, arg!(inner_src));
+    asm.add_mem(DST, arg!(inner_dst));
+    asm.sub_imm(INNER, 1);
+    asm.test(INNER);
+    asm.jump_if(Cond::NotEqual, inner);
+    asm.add_mem(SRC, arg!(outer_src));
+    asm.add_mem(DST, arg!(outer_dst));
+    asm.sub_imm(OUTER, 1);
+    asm.test(OUTER);
+    asm.jump_if(Cond::NotEqual, outer);
+}
+
+/// Turns the square tile in the first `lanes` registers; returns the first register of the turned one.
+fn turn(asm: &mut Asm) -> u8 {
+    let lanes = asm.lanes() as u8;
+    for pair in (0..lanes).step_by(2) {
+        asm.vunpack_lo_32(Vreg(lanes + pair), Vreg(pair), Vreg(pair + 1));
+        asm.vunpack_hi_32(Vreg(lanes + pair + 1), Vreg(pair), Vreg(pair + 1));
+    }
+    // Register 4g + k now gets column 4l + k of rows 4g..4g+3 in its 128-bit group l.
+    for group in (0..lanes).step_by(4) {
+        let pairs = lanes + group;
+        asm.vunpack_lo_64(Vreg(group), Vreg(pairs), Vreg(pairs + 2));
+        asm.vunpack_hi_64(Vreg(group + 1), Vreg(pairs), Vreg(pairs + 2));
+        asm.vunpack_lo_64(Vreg(group + 2), Vreg(pairs + 1), Vreg(pairs + 3));
+        asm.vunpack_hi_64(Vreg(group + 3), Vreg(pairs + 1), Vreg(pairs + 3));
+    }
+    if lanes == 8 {
+        for k in 0..4 {
+            asm.vshuffle_128(Vreg(8 + k), Vreg(k), Vreg(4 + k), 0x20);
+            asm.vshuffle_128(Vreg(12 + k), Vreg(k), Vreg(4 + k), 0x31);
+        }
+        return 8;
+    }
+    // A 4x4 transposition of 128-bit groups: even groups by 0x88, odd ones by 0xdd, twice.
+    let (even0, odd0, even1, odd1) = (Vreg(16), Vreg(17), Vreg(18), Vreg(19));
+    for k in 0..4 {
+        asm.vshuffle_128(even0, Vreg(k), Vreg(4 + k), 0x88);
+        asm.vshuffle_128(odd0, Vreg(k), Vreg(4 + k), 0xdd);
+        asm.vshuffle_128(even1, Vreg(8 + k), Vreg(12 + k), 0x88);
+        asm.vshuffle_128(odd1, Vreg(8 + k), Vreg(12 + k), 0xdd);
+        asm.vshuffle_128(Vreg(k), even0, even1, 0x88);
+        asm.vshuffle_128(Vreg(8 + k), even0, even1, 0xdd);
+        asm.vshuffle_128(Vreg(4 + k), odd0, odd1, 0x88);
+        asm.vshuffle_128(Vreg(12 + k), odd0, odd1, 0xdd);
+    }
+    0
+}
+
+fn interleave(asm: &mut Asm, rows: u8) {
+    let lanes = asm.lanes() as i32;
+    let next = narrow_loop(asm);
+    for row in 0..rows {
+        asm.vload(Vreg(row), row_of_four(SRC, SRC_STRIDE, SRC_STRIDE3, row));
+    }
+    // Rows that are not there are given as row 0: their lanes are written over.
+    let row = |row: u8| if row < rows { Vreg(row) } else { Vreg(0) };
+    asm.vunpack_lo_32(Vreg(4), row(0), row(1));
+    asm.vunpack_hi_32(Vreg(5), row(0), row(1));
+    asm.vunpack_lo_32(Vreg(6), row(2), row(3));
+    asm.vunpack_hi_32(Vreg(7), row(2), row(3));
+    asm.vunpack_lo_64(Vreg(8), Vreg(4), Vreg(6));
+    asm.vunpack_hi_64(Vreg(9), Vreg(4), Vreg(6));
+    asm.vunpack_lo_64(Vreg(10), Vreg(5), Vreg(7));
+    asm.vunpack_hi_64(Vreg(11), Vreg(5), Vreg(7));
+    let width = i32::from(rows) * 4;
+    for column in 0..lanes {
+        let (group, k) = ((column / 4) as u8, (column % 4) as u8);
+        let mut from = Vreg(8 + k);
+        if group > 0 {
+            // Brings group `group` to the front. AVX2 selects a half twice, AVX-512 a quarter.
+            let selector = if lanes == 8 { 0x11 } else { group };
+            asm.vshuffle_128(Vreg(12 + k), from, from, selector);
+            from = Vreg(12 + k);
+        }
+        asm.vstore(Mem::at(DST, column * width), from);
+    }
+    asm.add_imm(SRC, lanes * 4);
+    asm.add_imm(DST, lanes * width);
+    end_narrow_loop(asm, next);
+}
+
+fn deinterleave(asm: &mut Asm, columns: u8) {
+    let lanes = asm.lanes() as u8;
+    let next = narrow_loop(asm);
+    let width = i32::from(columns) * 4;
+    for row in 0..lanes {
+        asm.vload(Vreg(row), Mem::at(SRC, i32::from(row) * width));
+    }
+    // Of the free registers after the rows, four hold pairs of rows for a moment.
+    let pairs = lanes;
+    for group in (0..lanes).step_by(4) {
+        asm.vunpack_lo_32(Vreg(pairs), Vreg(group), Vreg(group + 1));
+        asm.vunpack_lo_32(Vreg(pairs + 1), Vreg(group + 2), Vreg(group + 3));
+        if columns > 2 {
+            asm.vunpack_hi_32(Vreg(pairs + 2), Vreg(group), Vreg(group + 1));
+            asm.vunpack_hi_32(Vreg(pairs + 3), Vreg(group + 2), Vreg(group + 3));
+            asm.vunpack_lo_64(Vreg(group + 2), Vreg(pairs + 2), Vreg(pairs + 3));
+            if columns > 3 {
+                asm.vunpack_hi_64(Vreg(group + 3), Vreg(pairs + 2), Vreg(pairs + 3));
+            }
+        }
+        asm.vunpack_lo_64(Vreg(group), Vreg(pairs), Vreg(pairs + 1));
+        asm.vunpack_hi_64(Vreg(group + 1), Vreg(pairs), Vreg(pairs + 1));
+    }
+    for k in 0..columns {
+        let out = Vreg(pairs + 4 + k % 4);
+        if lanes == 8 {
+            asm.vshuffle_128(out, Vreg(k), Vreg(4 + k), 0x20);
+        } else {
+            asm.vshuffle_128(Vreg(pairs), Vreg(k), Vreg(4 + k), 0x00);
+            asm.vshuffle_128(Vreg(pairs + 1), Vreg(8 + k), Vreg(12 + k), 0x00);
+            asm.vshuffle_128(out, Vreg(pairs), Vreg(pairs + 1), 0x88);
+        }
+        asm.vstore(row_of_four(DST, DST_STRIDE, DST_STRIDE3, k), out);
+    }
+    asm.add_imm(SRC, i32::from(lanes) * width);
+    asm.add_imm(DST, i32::from(lanes) * 4);
+    end_narrow_loop(asm, next);
+}
+
+fn narrow_loop(asm: &mut Asm) -> crate::jit::Label {
+    let next = asm.label();
+    asm.load(INNER, arg!(inner));
+    asm.align(16);
+    asm.bind(next);
+    next
+}
+
+fn end_narrow_loop(asm: &mut Asm, next: crate::jit::Label) {
+    asm.sub_imm(INNER, 1);
+    asm.test(INNER);
+    asm.jump_if(Cond::NotEqual, next);
+}

@@ -1,0 +1,253 @@
+//! How a transposition walks memory: which task moves what, in blocks that stay in the first-level cache.
+
+use std::sync::Arc;
+
+use super::emit::{Form, TransposeArgs};
+use super::geometry::{Axis, Planes, offsets};
+use crate::jit::Code;
+use crate::parallel::{Parallel, for_each_chunk, part};
+
+/// One copy in as many pieces as there are tasks.
+pub(super) fn copy(input: &[u8], output: &mut [u8], tasks: usize, parallel: &dyn Parallel) {
+    // Whole cache lines, so that no two tasks write the same one.
+    let length = input.len().div_ceil(tasks).next_multiple_of(64);
+    for_each_chunk(parallel, output, length, &|index, chunk| {
+        let start = index * length;
+        chunk.copy_from_slice(&input[start..start + chunk.len()]);
+    });
+}
+
+/// Runs of bytes that stay contiguous. The last of `axes` is the run.
+pub(super) fn runs(
+    axes: &[Axis],
+    element: usize,
+    input: &[u8],
+    output: &mut [u8],
+    tasks: usize,
+    parallel: &dyn Parallel,
+) {
+    let [outer @ .., step, run] = axes else { return copy(input, output, tasks, parallel) };
+    let run = run.extent * element;
+    let rows = (output.len() / run).div_ceil(tasks);
+    for_each_chunk(parallel, output, rows * run, &|index, chunk| {
+        let mut row = index * rows;
+        let mut rest = chunk;
+        while !rest.is_empty() {
+            let place = row % step.extent;
+            let count = (step.extent - place).min(rest.len() / run);
+            let (group, after) = rest.split_at_mut(count * run);
+            let start = (offsets(outer, row / step.extent).0 + place * step.input) * element;
+            copy_runs(&input[start..], step.input * element, group, run);
+            row += count;
+            rest = after;
+        }
+    });
+}
+
+/// Copies runs that lie `stride` bytes apart. A length known when compiling turns a call into a few moves.
+fn copy_runs(input: &[u8], stride: usize, output: &mut [u8], run: usize) {
+    match run {
+        4 => copy_fixed::<4>(input, stride, output),
+        8 => copy_fixed::<8>(input, stride, output),
+        12 => copy_fixed::<12>(input, stride, output),
+        16 => copy_fixed::<16>(input, stride, output),
+        32 => copy_fixed::<32>(input, stride, output),
+        64 => copy_fixed::<64>(input, stride, output),
+        128 => copy_fixed::<128>(input, stride, output),
+        256 => copy_fixed::<256>(input, stride, output),
+        _ => {
+            for (row, out) in output.chunks_exact_mut(run).enumerate() {
+                out.copy_from_slice(&input[row * stride..row * stride + run]);
+            }
+        }
+    }
+}
+
+fn copy_fixed<const RUN: usize>(input: &[u8], stride: usize, output: &mut [u8]) {
+    for (row, out) in output.chunks_exact_mut(RUN).enumerate() {
+        out.copy_from_slice(&input[row * stride..row * stride + RUN]);
+    }
+}
+
+/// A part of one plane: half-open ranges of rows and columns, and where the plane starts.
+#[derive(Clone, Copy)]
+struct Region {
+    rows: (usize, usize),
+    columns: (usize, usize),
+    input: usize,
+    output: usize,
+}
+
+/// Elements of a side of a block: two blocks of 64 x 64 floats fill a first-level cache of 32 KiB.
+const BLOCK: usize = 64;
+
+/// The least that a task takes of a plane's longer side, so that its edges do not outweigh it.
+const GRANULE: usize = 32;
+
+/// Raw ends of the two buffers, which every task addresses on its own.
+struct Ends {
+    input: *const u8,
+    output: *mut u8,
+}
+
+// SAFETY: the tasks of `planes` read anywhere and write disjoint elements, as its regions do not overlap.
+unsafe impl Sync for Ends {}
+
+/// Planes to be turned, by code or, without any, element by element.
+pub(super) fn planes(
+    planes: &Planes,
+    code: Option<&(Form, Arc<Code>)>,
+    element: usize,
+    input: &[u8],
+    output: &mut [u8],
+    tasks: usize,
+    parallel: &dyn Parallel,
+) {
+    let by_rows = planes.rows.extent > planes.columns.extent;
+    let long = if by_rows { planes.rows.extent } else { planes.columns.extent };
+    let granules = (long / GRANULE).max(1);
+    let count = planes.count();
+    let parts = tasks.div_ceil(count).min(granules);
+    let tasks = tasks.min(count * parts);
+    let ends = &Ends { input: input.as_ptr(), output: output.as_mut_ptr() };
+    parallel.run(tasks, &|task| {
+        for unit in part(count * parts, tasks, task) {
+            let (input, output) = offsets(&planes.outer, unit / parts);
+            let range = part(granules, parts, unit % parts);
+            let end = if range.end == granules { long } else { range.end * GRANULE };
+            let mut region =
+                Region { rows: (0, planes.rows.extent), columns: (0, planes.columns.extent), input, output };
+            *(if by_rows { &mut region.rows } else { &mut region.columns }) = (range.start * GRANULE, end);
+            // SAFETY: the regions of all units partition the planes, whose elements lie inside both buffers.
+            unsafe {
+                match code {
+                    Some((Form::Tile, code)) => tiles(planes, code, &region, ends),
+                    Some((form, code)) => narrow(planes, *form, code, &region, ends),
+                    None => blocks(planes, element, &region, ends),
+                }
+            }
+        }
+    });
+}
+
+/// Where tiles of one side go: groups of consecutive tiles up to a block long, and one that overlaps the last where
+/// the side is no multiple of a tile. Yields the first element and the number of tiles.
+fn segments((start, end): (usize, usize), tile: usize) -> impl Iterator<Item = (usize, usize)> {
+    let tiles = (end - start) / tile;
+    let group = BLOCK / tile;
+    let whole = (0..tiles).step_by(group).map(move |first| (start + first * tile, group.min(tiles - first)));
+    whole.chain(((end - start) % tile != 0).then(|| (end - tile, 1)))
+}
+
+/// # Safety
+///
+/// The region lies inside the planes, both its sides are at least a tile long, and no other task writes it.
+unsafe fn tiles(planes: &Planes, code: &Code, region: &Region, ends: &Ends) {
+    let tile = code.isa().lanes();
+    let (rows, columns) = (planes.rows, planes.columns);
+    // The side whose partner lies further apart comes first: it uses up (or fills) whole cache lines at once.
+    let along_columns = rows.input >= columns.output;
+    for (row, row_tiles) in segments(region.rows, tile) {
+        for (column, column_tiles) in segments(region.columns, tile) {
+            let src = region.input + row * rows.input + column;
+            let dst = region.output + column * columns.output + row;
+            let by_column = (tile * 4, tile * columns.output * 4, column_tiles);
+            let by_row = (tile * rows.input * 4, tile * 4, row_tiles);
+            let (inner, outer) = if along_columns { (by_column, by_row) } else { (by_row, by_column) };
+            let args = TransposeArgs {
+                src: ends.input.wrapping_add(src * 4),
+                dst: ends.output.wrapping_add(dst * 4),
+                src_stride: rows.input * 4,
+                dst_stride: columns.output * 4,
+                inner: inner.2,
+                inner_src: inner.0,
+                inner_dst: inner.1,
+                outer: outer.2,
+                outer_src: outer.0.wrapping_sub(inner.0 * inner.2) as isize,
+                outer_dst: outer.1.wrapping_sub(inner.1 * inner.2) as isize,
+            };
+            // SAFETY: every tile lies inside the region, so both sides are valid; the code takes `TransposeArgs`.
+            unsafe { code.call(&args) };
+        }
+    }
+}
+
+/// # Safety
+///
+/// The region spans the narrow side of its plane, lies inside it, and no other task writes it.
+unsafe fn narrow(planes: &Planes, form: Form, code: &Code, region: &Region, ends: &Ends) {
+    let lanes = code.isa().lanes();
+    let (rows, columns) = (planes.rows, planes.columns);
+    let interleave = matches!(form, Form::Interleave(_));
+    let width = if interleave { rows.extent } else { columns.extent };
+    let (start, end) = if interleave { region.columns } else { region.rows };
+    // Each narrow row moves as a whole vector: those whose vector would pass the end of the region are left over.
+    let reach = lanes - 1 + lanes.div_ceil(width);
+    let vectors = if end - start < reach { 0 } else { (end - start - reach) / lanes + 1 };
+    if vectors > 0 {
+        let (src, dst) = if interleave {
+            (region.input + start, region.output + start * width)
+        } else {
+            (region.input + start * width, region.output + start)
+        };
+        let args = TransposeArgs {
+            src: ends.input.wrapping_add(src * 4),
+            dst: ends.output.wrapping_add(dst * 4),
+            src_stride: rows.input * 4,
+            dst_stride: columns.output * 4,
+            inner: vectors,
+            inner_src: 0,
+            inner_dst: 0,
+            outer: 1,
+            outer_src: 0,
+            outer_dst: 0,
+        };
+        // SAFETY: `reach` keeps the last vector of the last tile inside the region on its dense side, and its other
+        // side moves only what counts; the code takes `TransposeArgs`.
+        unsafe { code.call(&args) };
+    }
+    let mut left = *region;
+    *(if interleave { &mut left.columns } else { &mut left.rows }) = (start + vectors * lanes, end);
+    // SAFETY: what is left is a part of the region.
+    unsafe { blocks(planes, 4, &left, ends) }
+}
+
+/// # Safety
+///
+/// The region lies inside the planes, and no other task writes it.
+unsafe fn blocks(planes: &Planes, element: usize, region: &Region, ends: &Ends) {
+    // SAFETY: passed on; plain bytes of these sizes have these types, and offsets keep the buffers' alignment.
+    unsafe {
+        match element {
+            1 => blocks_of::<u8>(planes, region, ends),
+            2 => blocks_of::<[u8; 2]>(planes, region, ends),
+            4 => blocks_of::<[u8; 4]>(planes, region, ends),
+            _ => blocks_of::<[u8; 8]>(planes, region, ends),
+        }
+    }
+}
+
+/// # Safety
+///
+/// As [`blocks`], with elements of type `T`.
+unsafe fn blocks_of<T: Copy>(planes: &Planes, region: &Region, ends: &Ends) {
+    /// A block of this many rows and columns of bytes to words touches few enough lines to keep them all.
+    const SIDE: usize = 16;
+    let (rows, columns) = (planes.rows, planes.columns);
+    let input = ends.input.cast::<T>().wrapping_add(region.input);
+    let output = ends.output.cast::<T>().wrapping_add(region.output);
+    for row_block in (region.rows.0..region.rows.1).step_by(SIDE) {
+        for column_block in (region.columns.0..region.columns.1).step_by(SIDE) {
+            for column in column_block..region.columns.1.min(column_block + SIDE) {
+                for row in row_block..region.rows.1.min(row_block + SIDE) {
+                    // SAFETY: row and column are inside the plane, so both offsets are inside the buffers. `T` is an
+                    // array of bytes, so any address is aligned.
+                    unsafe {
+                        let value = input.wrapping_add(row * rows.input + column).read();
+                        output.wrapping_add(column * columns.output + row).write(value);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Functions of one or two vectors of `f32`, emitted into whatever kernel needs them: chains, activations of matmul and
+//! convolution, softmax.
+//!
+//! Every function works in place on one register and asks its caller for temporaries ([`temps`]); constants come from
+//! the assembler's table, so no register is held between calls. On AVX-512 the mask register [`MASK`] is destroyed; on
+//! AVX2 masks live in the temporaries.
+//!
+//! Bounds that the tests hold over all of `f32` (an ulp is that of the exact result):
+//!
+//! | function | bound |
+//! |---|---|
+//! | exp | 1 ulp down to denormals |
+//! | log | 2 ulp |
+//! | tanh, sigmoid, expm1 of Elu | 4 ulp |
+//! | SiLU, Mish, tanh-GELU | 4 ulp plus 1e-36 absolute (the sigmoid is denormal there) |
+//! | erf | 6e-7 absolute |
+//! | GELU | 1e-6 absolute, 3 ulp above 5 |
+//!
+//! NaN stays NaN, and infinities give what the formulas of [`UnaryOp`] give. Polynomials and rationals are minimax fits
+//! of this project: Lawson's iteratively reweighted least squares on a grid of 3000 points, coefficients rounded to
+//! `f32` one after the other with the rest refitted; the error stated beside each is that of the rounded fit in exact
+//! arithmetic.
+//!
+//! This file knows operations and registers, never loops or memory. Next: [`exp`], [`log`] and [`erf`] for the
+//! transcendental ones; `cpu/chain/emit.rs` for a caller.
+
+pub mod binary;
+mod erf;
+mod exp;
+mod log;
+
+use super::chain::UnaryOp;
+use crate::jit::asm::{Predicate, Rounding, Src};
+use crate::jit::{Asm, Mask, Vreg};
+
+pub use binary::{binary_temps, emit_binary, emit_select, emits_binary};
+pub use exp::{EXP_NONPOSITIVE_TEMPS, emit_exp_nonpositive};
+
+/// The mask number ([`Asm::mask`]) that emitted functions destroy on AVX-512: the last, k7.
+pub const MASK: u8 = 6;
+
+/// The sign bit of an `f32`.
+pub(crate) const SIGN: Src = Src::Const(0x8000_0000);
+/// All bits of an `f32` but the sign.
+pub(crate) const MAGNITUDE: Src = Src::Const(0x7fff_ffff);
+
+/// Whether [`emit_unary`] has code for that function; programs with others are interpreted.
+#[must_use]
+pub fn emits(op: UnaryOp) -> bool {
+    match op {
+        // exp(x / alpha) grows without bound for a negative alpha, which the emitted form does not follow.
+        UnaryOp::Celu { alpha } => alpha.get() > 0.0,
+        UnaryOp::Sin
+        | UnaryOp::Cos
+        | UnaryOp::Tan
+        | UnaryOp::Asin
+        | UnaryOp::Acos
+        | UnaryOp::Atan
+        | UnaryOp::Sinh
+        | UnaryOp::Cosh
+        | UnaryOp::Asinh
+        | UnaryOp::Acosh
+        | UnaryOp::Atanh => false,
+        _ => true,
+    }
+}
+
+/// Temporary registers that [`emit_unary`] destroys for that function.
+#[must_use]
+pub fn temps(op: UnaryOp) -> usize {
+    match op {
+        UnaryOp::Abs | UnaryOp::Neg | UnaryOp::Sqrt | UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Round => 0,
+        UnaryOp::Reciprocal
+        | UnaryOp::Relu
+        | UnaryOp::Clip { .. }
+        | UnaryOp::LeakyRelu { .. }
+        | UnaryOp::HardSigmoid { .. }
+        | UnaryOp::Softsign
+        | UnaryOp::Not
+        | UnaryOp::IsNan => 1,
+        UnaryOp::Erf | UnaryOp::ThresholdedRelu { .. } | UnaryOp::HardSwish | UnaryOp::Sign => 2,
+        UnaryOp::Exp
+        | UnaryOp::Tanh
+        | UnaryOp::Sigmoid
+        | UnaryOp::Elu { .. }
+        | UnaryOp::Selu { .. }
+        | UnaryOp::Celu { .. }
+        | UnaryOp::Gelu => 3,
+        UnaryOp::Log | UnaryOp::Softplus | UnaryOp::Mish | UnaryOp::Silu | UnaryOp::GeluTanh => 4,
+        // Never emitted.
+        UnaryOp::Sin
+        | UnaryOp::Cos
+        | UnaryOp::Tan
+        | UnaryOp::Asin
+        | UnaryOp::Acos
+        | UnaryOp::Atan
+        | UnaryOp::Sinh
+        | UnaryOp::Cosh
+        | UnaryOp::Asinh
+        | UnaryOp::Acosh
+        | UnaryOp::Atanh => 0,
+    }
+}
+
+/// Emits `value = op(value)`. `temps` holds at least [`temps`]`(op)` registers other than `value`; they are destroyed,
+/// as is mask number [`MASK`] on AVX-512. Nothing is emitted for a function without code ([`emits`]): callers refuse
+/// those before.
+pub fn emit_unary(asm: &mut Asm, op: UnaryOp, value: Vreg, temps: &[Vreg]) {
+    debug_assert!(emits(op) && temps.len() >= self::temps(op) && !temps.contains(&value), "{op:?} {temps:?}");
+    let v = value;
+    match op {
+        UnaryOp::Abs => asm.vand(v, v, MAGNITUDE),
+        UnaryOp::Neg => asm.vxor(v, v, SIGN),
+        UnaryOp::Sqrt => asm.vsqrt(v, v),
+        UnaryOp::Floor => asm.vround(v, v, Rounding::Down),
+        UnaryOp::Ceil => asm.vround(v, v, Rounding::Up),
+        UnaryOp::Round => asm.vround(v, v, Rounding::NearestEven),
+        UnaryOp::Reciprocal => {
+            asm.vload(temps[0], 1.0);
+            asm.vdiv(v, temps[0], v);
+        }
+        UnaryOp::Relu => {
+            // The second operand is what NaN gives, so the value comes second.
+            asm.vzero(temps[0]);
+            asm.vmax(v, temps[0], v);
+        }
+        UnaryOp::Clip { lo, hi } => clamp(asm, v, temps[0], lo.get(), hi.get()),
+        UnaryOp::LeakyRelu { alpha } => {
+            asm.vmul(temps[0], v, alpha.get());
+            // Up to a slope of one the larger of x and alpha x is right on both sides of zero, above it the smaller.
+            if alpha.get() <= 1.0 {
+                asm.vmax(v, temps[0], v);
+            } else {
+                asm.vmin(v, temps[0], v);
+            }
+        }
+        UnaryOp::HardSigmoid { alpha, beta } => {
+            asm.vmul(v, v, alpha.get());
+            asm.vadd(v, v, beta.get());
+            clamp(asm, v, temps[0], 0.0, 1.0);
+        }
+        UnaryOp::HardSwish => {
+            asm.vmul(temps[0], v, 1.0 / 6.0);
+            asm.vadd(temps[0], temps[0], 0.5);
+            clamp(asm, temps[0], temps[1], 0.0, 1.0);
+            asm.vmul(v, v, temps[0]);
+        }
+        UnaryOp::Softsign => {
+            asm.vand(temps[0], v, MAGNITUDE);
+            asm.vadd(temps[0], temps[0], 1.0);
+            asm.vdiv(v, v, temps[0]);
+        }
+        UnaryOp::ThresholdedRelu { alpha } => {
+            let mask = mask(asm, temps[0]);
+            asm.compare(mask, Predicate::Greater, v, alpha.get());
+            asm.vzero(temps[1]);
+            asm.select(v, mask, v, temps[1]);
+        }
+        UnaryOp::Sign => sign(asm, v, temps),
+        UnaryOp::Not => flag(asm, v, temps[0], Predicate::Equal, 0.0.into()),
+        UnaryOp::IsNan => flag(asm, v, temps[0], Predicate::Unordered, v.into()),
+        UnaryOp::Exp => exp::exp(asm, v, temps),
+        UnaryOp::Sigmoid => exp::sigmoid(asm, v, temps),
+        UnaryOp::Silu => exp::silu(asm, v, temps),
+        UnaryOp::GeluTanh => exp::gelu_tanh(asm, v, temps),
+        UnaryOp::Mish => exp::mish(asm, v, temps),
+        UnaryOp::Tanh => exp::tanh(asm, v, temps),
+        UnaryOp::Elu { alpha } => exp::elu(asm, v, temps, 1.0, alpha.get(), 1.0),
+        UnaryOp::Selu { alpha, gamma } => exp::elu(asm, v, temps, 1.0, alpha.get(), gamma.get()),
+        UnaryOp::Celu { alpha } => exp::elu(asm, v, temps, 1.0 / alpha.get(), alpha.get(), 1.0),
+        UnaryOp::Log => log::log(asm, v, temps),
+        UnaryOp::Softplus => log::softplus(asm, v, temps),
+        UnaryOp::Erf => erf::erf(asm, v, temps),
+        UnaryOp::Gelu => erf::gelu(asm, v, temps),
+        UnaryOp::Sin
+        | UnaryOp::Cos
+        | UnaryOp::Tan
+        | UnaryOp::Asin
+        | UnaryOp::Acos
+        | UnaryOp::Atan
+        | UnaryOp::Sinh
+        | UnaryOp::Cosh
+        | UnaryOp::Asinh
+        | UnaryOp::Acosh
+        | UnaryOp::Atanh => {}
+    }
+}
+
+/// The mask that these functions use: [`MASK`], or `vector` on AVX2.
+fn mask(asm: &Asm, vector: Vreg) -> Mask {
+    asm.mask(MASK, vector)
+}
+
+/// v = max(lo, min(hi, v)); NaN stays, because x86 gives the second operand for it.
+fn clamp(asm: &mut Asm, v: Vreg, temp: Vreg, lo: f32, hi: f32) {
+    asm.vload(temp, hi);
+    asm.vmin(v, temp, v);
+    asm.vload(temp, lo);
+    asm.vmax(v, temp, v);
+}
+
+/// v = 1 where the comparison holds, else 0.
+fn flag(asm: &mut Asm, v: Vreg, temp: Vreg, predicate: Predicate, with: Src) {
+    let mask = mask(asm, temp);
+    asm.compare(mask, predicate, v, with);
+    asm.mask_to_f32(v, mask);
+}
+
+fn sign(asm: &mut Asm, v: Vreg, temps: &[Vreg]) {
+    let mask = mask(asm, temps[0]);
+    let one = temps[1];
+    asm.vand(one, v, SIGN);
+    asm.vor(one, one, 1.0);
+    asm.compare(mask, Predicate::Equal, v, 0.0);
+    asm.select(one, mask, v, one);
+    asm.compare(mask, Predicate::Unordered, v, v);
+    asm.select(v, mask, v, one);
+}
+
+/// Horner's rule: p = c[0] + x (c[1] + x (c[2] + ...)).
+fn horner(asm: &mut Asm, p: Vreg, x: Vreg, coefficients: &[f32]) {
+    let mut rest = coefficients.iter().rev();
+    if let Some(&highest) = rest.next() {
+        asm.vload(p, highest);
+    }
+    for &c in rest {
+        asm.vfma213(p, x, c);
+    }
+}

@@ -1,0 +1,90 @@
+//! Single flight: one builder per missing key, and those who wait for it.
+//!
+//! A [`Flight`] is the promise of one thread to build one key. Others who want the key wait for it to land. Two things
+//! could make them wait for ever, and both are found before waiting: the flight is this thread's own (a builder that
+//! asks for its own key), or its owner waits, directly or through further threads, for a flight of this thread's. The
+//! second needs a look at who waits for whom: every thread waits for at most one flight and every flight has one
+//! owner, so the graph is a set of chains and a look is a walk along one chain. The edge that would close a circle is
+//! always the last one drawn, and edges are drawn under one lock, so no circle is missed.
+//!
+//! Nothing here knows keys, tables or bounds.
+
+use std::any::Any;
+
+use hashbrown::HashMap;
+
+use super::shim::{Arc, Condvar, Mutex, ThreadId, current, lock, wait};
+
+/// A value with its type erased.
+pub(super) type Shared = Arc<dyn Any + Send + Sync>;
+
+enum State {
+    Building,
+    Ready(Shared),
+    Failed,
+}
+
+/// One key being built by one thread.
+pub(super) struct Flight {
+    owner: ThreadId,
+    state: Mutex<State>,
+    landed: Condvar,
+}
+
+impl Flight {
+    /// A flight of the calling thread.
+    pub(super) fn new() -> Arc<Flight> {
+        Arc::new(Flight { owner: current().id(), state: Mutex::new(State::Building), landed: Condvar::new() })
+    }
+
+    /// Tells those who wait: a value, or that they must try for themselves.
+    pub(super) fn land(&self, value: Option<Shared>) {
+        *lock(&self.state) = value.map_or(State::Failed, State::Ready);
+        self.landed.notify_all();
+    }
+
+    fn is_building(&self) -> bool {
+        matches!(*lock(&self.state), State::Building)
+    }
+
+    /// The value, or `None` if the build failed.
+    fn join(&self) -> Option<Shared> {
+        let mut state = lock(&self.state);
+        loop {
+            match &*state {
+                State::Building => state = wait(&self.landed, state),
+                State::Ready(value) => return Some(Arc::clone(value)),
+                State::Failed => return None,
+            }
+        }
+    }
+}
+
+/// Waiting would never end.
+pub(super) struct Circle;
+
+/// Who waits for what.
+#[derive(Default)]
+pub(super) struct Waits(Mutex<HashMap<ThreadId, Arc<Flight>>>);
+
+impl Waits {
+    /// Waits for a flight: its value, `None` if it failed, or [`Circle`] if this thread would wait for itself.
+    pub(super) fn join(&self, flight: &Arc<Flight>) -> Result<Option<Shared>, Circle> {
+        let me = current().id();
+        {
+            let mut edges = lock(&self.0);
+            let mut next = Some(flight);
+            while let Some(ahead) = next {
+                if ahead.owner == me && ahead.is_building() {
+                    return Err(Circle);
+                }
+                // A flight that has landed holds nobody up; its waiters only have not woken yet.
+                next = edges.get(&ahead.owner).filter(|further| ahead.is_building() && further.is_building());
+            }
+            edges.insert(me, Arc::clone(flight));
+        }
+        let joined = flight.join();
+        lock(&self.0).remove(&me);
+        Ok(joined)
+    }
+}

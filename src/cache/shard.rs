@@ -1,0 +1,126 @@
+//! One shard: the entries whose hashes fall into it, in order of use, and the keys being built.
+//!
+//! This is the policy, single-threaded; locks are put around it by `store`. It never calls a builder and never drops a
+//! value: what leaves is returned, so that the caller can let go of it after the lock.
+//!
+//! Within a shard the order is exact (the `lru` crate's list). Between shards it is kept by *stamps*: an entry carries
+//! the number of insertions that the cache had seen when the entry was last used. A shard's stamps rise along its list,
+//! so the oldest entry of all is at the tail of some shard. The stamp changes with insertions and not with every hit,
+//! because a counter that every hit increments would be the one cache line that all threads fight over; entries that
+//! were used between the same two insertions count as equally old.
+
+use hashbrown::HashMap;
+use lru::LruCache;
+
+use super::erased::{Erased, GivenHash, Probe};
+use super::flight::{Flight, Shared};
+use super::shim::{Arc, AtomicU64, Ordering};
+use super::stats::{FamilyId, Stats};
+
+/// A stored value.
+pub(super) struct Entry {
+    pub(super) value: Shared,
+    pub(super) bytes: usize,
+    pub(super) stamp: u64,
+    pub(super) family: FamilyId,
+}
+
+/// An entry that has left, to be dropped when no lock is held.
+pub(super) type Victim = (Erased, Entry);
+
+/// The entries, the flights and the counters of one shard.
+pub(super) struct Shard {
+    entries: LruCache<Erased, Entry, GivenHash>,
+    flights: HashMap<Erased, Arc<Flight>, GivenHash>,
+    counts: Vec<Stats>,
+}
+
+impl Shard {
+    pub(super) fn new() -> Shard {
+        // Unbounded, because the bound is one over all shards; see `budget`.
+        let entries = LruCache::unbounded_with_hasher(GivenHash::default());
+        Shard { entries, flights: HashMap::default(), counts: Vec::new() }
+    }
+
+    /// The value of a key, which becomes the most recently used.
+    #[inline]
+    pub(super) fn hit(&mut self, probe: &dyn Probe, clock: &AtomicU64) -> Option<Shared> {
+        let entry = self.entries.get_mut(probe)?;
+        // The clock is read under the shard's lock, so that stamps never fall from one use to the next.
+        entry.stamp = clock.load(Ordering::Relaxed);
+        let counts = &mut self.counts[entry.family];
+        counts.lookups += 1;
+        counts.hits += 1;
+        Some(Arc::clone(&entry.value))
+    }
+
+    /// The counters of a family.
+    pub(super) fn count(&mut self, family: FamilyId) -> &mut Stats {
+        if family >= self.counts.len() {
+            self.counts.resize(family + 1, Stats::default());
+        }
+        &mut self.counts[family]
+    }
+
+    /// The flight of a key that is being built.
+    pub(super) fn flight(&self, probe: &dyn Probe) -> Option<Arc<Flight>> {
+        self.flights.get(probe).cloned()
+    }
+
+    /// Notes that a key is being built.
+    pub(super) fn take_off(&mut self, key: Erased, flight: Arc<Flight>) {
+        self.flights.insert(key, flight);
+    }
+
+    /// Forgets a flight and gives its key back.
+    pub(super) fn end_flight(&mut self, probe: &dyn Probe) -> Option<Erased> {
+        self.flights.remove_entry(probe).map(|(key, _)| key)
+    }
+
+    /// Stores an entry; what it replaced, if anything, is returned.
+    pub(super) fn store(&mut self, key: Erased, entry: Entry) -> Option<Victim> {
+        let (family, bytes) = (entry.family, entry.bytes as u64);
+        let replaced = self.entries.push(key, entry);
+        let counts = self.count(family);
+        counts.entries += 1;
+        counts.bytes += bytes;
+        if let Some((_, old)) = &replaced {
+            self.uncount(old.family, old.bytes);
+        }
+        replaced
+    }
+
+    /// The stamp of the least recently used entry.
+    pub(super) fn oldest(&self) -> Option<u64> {
+        self.entries.peek_lru().map(|(_, entry)| entry.stamp)
+    }
+
+    /// Takes the least recently used entry out.
+    pub(super) fn evict(&mut self) -> Option<Victim> {
+        let victim = self.remove_oldest()?;
+        self.count(victim.1.family).evictions += 1;
+        Some(victim)
+    }
+
+    /// Takes everything out, without calling it eviction.
+    pub(super) fn drain(&mut self) -> Vec<Victim> {
+        std::iter::from_fn(|| self.remove_oldest()).collect()
+    }
+
+    /// The counters, by family number.
+    pub(super) fn counts(&self) -> &[Stats] {
+        &self.counts
+    }
+
+    fn remove_oldest(&mut self) -> Option<Victim> {
+        let victim = self.entries.pop_lru()?;
+        self.uncount(victim.1.family, victim.1.bytes);
+        Some(victim)
+    }
+
+    fn uncount(&mut self, family: FamilyId, bytes: usize) {
+        let counts = self.count(family);
+        counts.entries -= 1;
+        counts.bytes -= bytes as u64;
+    }
+}

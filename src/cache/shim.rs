@@ -1,0 +1,19 @@
+//! Which threads, locks and atomics the cache uses: the one place to put a model checker's in their stead.
+//!
+//! Locks here outlive panics. No foreign code runs under them but a key's `Eq`, and that only reads, so what a lock
+//! guards is whole even when a thread died holding it; poisoning would turn one caller's panic into everyone's.
+
+pub(super) use std::sync::atomic::{AtomicU64, Ordering};
+pub(super) use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+pub(super) use std::thread::{ThreadId, current};
+
+/// Locks, whatever happened to those who held the lock before.
+#[inline]
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits, whatever happened to those who held the lock meanwhile.
+pub(super) fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+    condvar.wait(guard).unwrap_or_else(PoisonError::into_inner)
+}

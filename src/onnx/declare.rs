@@ -1,0 +1,103 @@
+//! Element types and the declarations of values: ONNX's codes on one side, [`DType`] and [`Dim`] on the other.
+
+use super::proto::tensor_proto::DataType;
+use super::proto::{TypeProto, ValueInfoProto, tensor_shape_proto, type_proto};
+use crate::graph::ir::{Dim, ValueInfo};
+use crate::tensor::DType;
+
+/// The element type of a code, or how to call it in a refusal.
+pub(super) fn dtype_of(code: i32) -> Result<DType, String> {
+    let known = DataType::try_from(code).map_err(|_| format!("number {code}"))?;
+    Ok(match known {
+        DataType::Float => DType::F32,
+        DataType::Double => DType::F64,
+        DataType::Float16 => DType::F16,
+        DataType::Bfloat16 => DType::BF16,
+        DataType::Int8 => DType::I8,
+        DataType::Int16 => DType::I16,
+        DataType::Int32 => DType::I32,
+        DataType::Int64 => DType::I64,
+        DataType::Uint8 => DType::U8,
+        DataType::Uint16 => DType::U16,
+        DataType::Uint32 => DType::U32,
+        DataType::Uint64 => DType::U64,
+        DataType::Bool => DType::Bool,
+        DataType::String => DType::String,
+        other => return Err(other.as_str_name().to_lowercase()),
+    })
+}
+
+/// The code of an element type.
+pub(super) fn dtype_code(dtype: DType) -> i32 {
+    let code = match dtype {
+        DType::F32 => DataType::Float,
+        DType::F64 => DataType::Double,
+        DType::F16 => DataType::Float16,
+        DType::BF16 => DataType::Bfloat16,
+        DType::I8 => DataType::Int8,
+        DType::I16 => DataType::Int16,
+        DType::I32 => DataType::Int32,
+        DType::I64 => DataType::Int64,
+        DType::U8 => DataType::Uint8,
+        DType::U16 => DataType::Uint16,
+        DType::U32 => DataType::Uint32,
+        DType::U64 => DataType::Uint64,
+        DType::Bool => DataType::Bool,
+        DType::String => DataType::String,
+    };
+    code as i32
+}
+
+/// The declared element type: none where there is no declaration, an error where it is not one of a tensor that can be
+/// computed with here.
+pub(super) fn declared_dtype(info: &ValueInfoProto) -> Result<Option<DType>, String> {
+    match info.r#type.as_ref().and_then(|declared| declared.value.as_ref()) {
+        None => Ok(None),
+        Some(type_proto::Value::TensorType(tensor)) => match tensor.elem_type() {
+            0 => Ok(None),
+            code => dtype_of(code).map(Some).map_err(|name| format!("element type {name}")),
+        },
+        Some(type_proto::Value::SequenceType(_)) => Err("a sequence".to_owned()),
+        Some(type_proto::Value::MapType(_)) => Err("a map".to_owned()),
+        Some(type_proto::Value::OptionalType(_)) => Err("an optional value".to_owned()),
+        Some(type_proto::Value::SparseTensorType(_)) => Err("a sparse tensor".to_owned()),
+        Some(_) => Err("a value that is no tensor".to_owned()),
+    }
+}
+
+/// The declared dimensions, where the rank is declared. A size that cannot be one (-1 is a common way of saying
+/// "unknown") is an unknown size.
+pub(super) fn declared_dims(info: &ValueInfoProto) -> Option<Vec<Dim>> {
+    let Some(type_proto::Value::TensorType(tensor)) = info.r#type.as_ref()?.value.as_ref() else { return None };
+    let dims = tensor.shape.as_ref()?.dim.iter().map(|dim| match &dim.value {
+        Some(tensor_shape_proto::dimension::Value::DimValue(size)) => {
+            usize::try_from(*size).map_or(Dim::Any, Dim::Fixed)
+        }
+        Some(tensor_shape_proto::dimension::Value::DimParam(name)) if !name.is_empty() => Dim::Named(name.clone()),
+        _ => Dim::Any,
+    });
+    Some(dims.collect())
+}
+
+/// The declaration of a value, to be written.
+pub(super) fn declaration(info: &ValueInfo) -> ValueInfoProto {
+    let shape = info.dims.as_ref().map(|dims| super::proto::TensorShapeProto {
+        dim: dims
+            .iter()
+            .map(|dim| tensor_shape_proto::Dimension {
+                value: match dim {
+                    Dim::Fixed(size) => Some(tensor_shape_proto::dimension::Value::DimValue(*size as i64)),
+                    Dim::Named(name) => Some(tensor_shape_proto::dimension::Value::DimParam(name.clone())),
+                    Dim::Any => None,
+                },
+                ..Default::default()
+            })
+            .collect(),
+    });
+    let tensor = type_proto::Tensor { elem_type: info.dtype.map(dtype_code), shape };
+    ValueInfoProto {
+        name: Some(info.name.clone()),
+        r#type: Some(TypeProto { value: Some(type_proto::Value::TensorType(tensor)), ..Default::default() }),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,132 @@
+//! Tensors in files beside the model, read only from below the model's folder.
+//!
+//! A model is untrusted, and a path in it is a wish to read a file of the user's. So the path is walked by hand: each
+//! component is opened relative to the folder before it and without following links, and nothing is decided by name
+//! that is used later, which leaves no moment in which a link could be slipped in. What is found at the end must be a
+//! regular file with a single name (a hard link may be somebody else's file) and must have the bytes asked for, before
+//! memory is taken for them.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
+
+use super::ExternalProblem;
+use super::error::shown;
+
+/// A file may be read this many times over by all tensors together. Tied weights are stored once and read twice or so;
+/// more is a small model that makes much memory of one file.
+const READS_PER_FILE: u64 = 8;
+
+/// What a tensor says about the place of its data.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Reference {
+    location: String,
+    offset: u64,
+    /// Bytes; where the model does not say, as many as the tensor needs.
+    pub(super) length: u64,
+}
+
+impl Reference {
+    /// Reads the entries of a tensor of `need` bytes. Entries that are not known are no concern of ours.
+    pub(super) fn from_entries<'a>(
+        entries: impl Iterator<Item = (&'a str, &'a str)>,
+        need: u64,
+    ) -> Result<Reference, ExternalProblem> {
+        let mut reference = Reference { location: String::new(), offset: 0, length: need };
+        let number = |key, value: &str| value.parse().map_err(|_| ExternalProblem::Number { key, value: shown(value) });
+        for (key, value) in entries {
+            match key {
+                "location" => value.clone_into(&mut reference.location),
+                "offset" => reference.offset = number("offset", value)?,
+                "length" => reference.length = number("length", value)?,
+                _ => {}
+            }
+        }
+        Ok(reference)
+    }
+}
+
+/// The files beside a model.
+#[derive(Debug, Default)]
+pub(super) struct External {
+    folder: Option<PathBuf>,
+    /// The file that was read last, because tensors come in the order of their file.
+    last: Option<(String, File)>,
+    /// Bytes read so far, by location.
+    read: HashMap<String, u64>,
+}
+
+impl External {
+    /// Files below `folder`; without a folder there are none.
+    pub(super) fn in_folder(folder: Option<&Path>) -> External {
+        External { folder: folder.map(Path::to_owned), ..External::default() }
+    }
+
+    /// Finds the bytes of a reference, and that they are there.
+    pub(super) fn open<'a>(&'a mut self, reference: &'a Reference) -> Result<Region<'a>, ExternalProblem> {
+        let folder = self.folder.as_deref().ok_or(ExternalProblem::NoFolder)?;
+        let Reference { location, offset, length } = reference;
+        if self.last.as_ref().is_none_or(|(last, _)| last != location) {
+            self.last = Some((location.clone(), open_below(folder, location)?));
+        }
+        let Some((_, file)) = &self.last else { return Err(ExternalProblem::NoFolder) };
+        let io = |source| ExternalProblem::Io { location: shown(location), source };
+        let info = file.metadata().map_err(io)?;
+        if !info.is_file() {
+            return Err(ExternalProblem::NotAFile(shown(location)));
+        }
+        if info.nlink() != 1 {
+            return Err(ExternalProblem::HardLink(shown(location)));
+        }
+        let size = info.len();
+        if offset.checked_add(*length).is_none_or(|end| end > size) {
+            let location = shown(location);
+            return Err(ExternalProblem::Range { location, offset: *offset, length: *length, size });
+        }
+        let read = self.read.entry(location.clone()).or_default();
+        *read = read.saturating_add(*length);
+        if *read > size.saturating_mul(READS_PER_FILE) {
+            return Err(ExternalProblem::Repeated(shown(location)));
+        }
+        Ok(Region { file, location, offset: *offset })
+    }
+}
+
+/// Bytes of a file that are known to be there.
+pub(super) struct Region<'a> {
+    file: &'a File,
+    location: &'a str,
+    offset: u64,
+}
+
+impl Region<'_> {
+    /// Reads as many bytes as `out` has room for.
+    pub(super) fn read(&self, out: &mut [u8]) -> Result<(), ExternalProblem> {
+        let io = |source| ExternalProblem::Io { location: shown(self.location), source };
+        self.file.read_exact_at(out, self.offset).map_err(io)
+    }
+}
+
+/// Opens `location` below `folder`, following no link below it, and waiting for nothing (a pipe would).
+fn open_below(folder: &Path, location: &str) -> Result<File, ExternalProblem> {
+    let io = |errno: rustix::io::Errno| ExternalProblem::Io { location: shown(location), source: errno.into() };
+    let refused = || ExternalProblem::Location(shown(location));
+    if location.starts_with('/') || location.contains('\0') {
+        return Err(refused());
+    }
+    let mut parts: Vec<&str> = location.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    if parts.contains(&"..") {
+        return Err(refused());
+    }
+    let name = parts.pop().ok_or_else(refused)?;
+    let folder_flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+    let mut below = openat(CWD, folder, folder_flags, Mode::empty()).map_err(io)?;
+    for part in parts {
+        below = openat(&below, part, folder_flags | OFlags::NOFOLLOW, Mode::empty()).map_err(io)?;
+    }
+    let file_flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    Ok(File::from(openat(&below, name, file_flags, Mode::empty()).map_err(io)?))
+}

@@ -1,0 +1,165 @@
+//! The one gate for tensors: initialisers, attributes, constants of bodies and test data all come through
+//! [`import_tensor`], which believes neither the dimensions nor the lengths that a file states.
+
+use bytes::Bytes;
+
+use super::external::Reference;
+use super::proto::tensor_proto::{DataLocation, DataType};
+use super::proto::{StringStringEntryProto, TensorProto};
+use super::{External, Limits, ModelError, TensorProblem, dtype_code, dtype_of};
+use crate::tensor::{DType, Element, Shape, Tensor, TensorError, TensorSpec, dtype::BoolByte};
+
+/// A tensor with exactly the elements that its shape needs. Memory is taken only after the file was found to have them.
+pub(super) fn import_tensor(
+    proto: &TensorProto,
+    limits: &Limits,
+    external: &mut External,
+    place: &dyn Fn() -> String,
+) -> Result<Tensor, ModelError> {
+    limits.check("the number of dimensions", proto.dims.len() as u64, limits.rank as u64, place)?;
+    read(proto, external).map_err(|problem| ModelError::Tensor { place: place(), problem })
+}
+
+fn read(proto: &TensorProto, external: &mut External) -> Result<Tensor, TensorProblem> {
+    if proto.segment.is_some() {
+        return Err(TensorProblem::Segment);
+    }
+    let dtype = dtype_of(proto.data_type()).map_err(TensorProblem::Type)?;
+    let spec = TensorSpec { dtype, shape: shape_of(&proto.dims)? };
+    let count = spec.elements().map_err(|_| TensorProblem::Dims(proto.dims.clone()))?;
+    let outside = proto.data_location() == DataLocation::External || !proto.external_data.is_empty();
+    match (outside, typed_fields(proto), &proto.raw_data) {
+        (true, 0, None) => read_external(spec, count, &proto.external_data, external),
+        (false, 0, Some(raw)) => read_raw(spec, count, raw),
+        (false, _, None) => read_typed(spec, count, proto),
+        // Some writers leave an empty raw field beside the typed one.
+        (false, _, Some(raw)) if raw.is_empty() => read_typed(spec, count, proto),
+        _ => Err(TensorProblem::Ambiguous),
+    }
+}
+
+fn shape_of(dims: &[i64]) -> Result<Shape, TensorProblem> {
+    dims.iter().map(|&dim| usize::try_from(dim).map_err(|_| TensorProblem::Dims(dims.to_vec()))).collect()
+}
+
+/// How many of the typed fields hold data.
+fn typed_fields(proto: &TensorProto) -> usize {
+    let present = [
+        !proto.float_data.is_empty(),
+        !proto.int32_data.is_empty(),
+        !proto.int64_data.is_empty(),
+        !proto.double_data.is_empty(),
+        !proto.uint64_data.is_empty(),
+        !proto.string_data.is_empty(),
+    ];
+    present.into_iter().filter(|&field| field).count()
+}
+
+fn bytes_of(spec: &TensorSpec, count: usize) -> Result<u64, TensorProblem> {
+    if spec.dtype == DType::String {
+        return Err(TensorProblem::Type("string as raw bytes".to_owned()));
+    }
+    // Cannot overflow: the gate asked for a shape whose bytes fit `isize`.
+    Ok((count * spec.dtype.size()) as u64)
+}
+
+fn read_raw(spec: TensorSpec, count: usize, raw: &Bytes) -> Result<Tensor, TensorProblem> {
+    let (need, found) = (bytes_of(&spec, count)?, raw.len() as u64);
+    Tensor::from_bytes(spec, raw).map_err(|_| TensorProblem::Length { need, found, unit: "bytes" })
+}
+
+fn read_external(
+    spec: TensorSpec,
+    count: usize,
+    entries: &[StringStringEntryProto],
+    external: &mut External,
+) -> Result<Tensor, TensorProblem> {
+    let need = bytes_of(&spec, count)?;
+    let reference = Reference::from_entries(entries.iter().map(|entry| (entry.key(), entry.value())), need)?;
+    if reference.length != need {
+        return Err(TensorProblem::Length { need, found: reference.length, unit: "bytes" });
+    }
+    let region = external.open(&reference)?;
+    let mut tensor = Tensor::zeros(spec).map_err(|_| TensorProblem::Dims(Vec::new()))?;
+    region.read(tensor.bytes_mut())?;
+    Ok(tensor)
+}
+
+fn read_typed(spec: TensorSpec, count: usize, proto: &TensorProto) -> Result<Tensor, TensorProblem> {
+    let ints = &proto.int32_data;
+    let shape = spec.shape;
+    let made = match spec.dtype {
+        DType::F32 => {
+            counted(shape, count, proto.float_data.len(), |shape| Tensor::from_slice(shape, &proto.float_data))
+        }
+        DType::F64 => {
+            counted(shape, count, proto.double_data.len(), |shape| Tensor::from_slice(shape, &proto.double_data))
+        }
+        DType::I64 => {
+            counted(shape, count, proto.int64_data.len(), |shape| Tensor::from_slice(shape, &proto.int64_data))
+        }
+        DType::U64 => {
+            counted(shape, count, proto.uint64_data.len(), |shape| Tensor::from_slice(shape, &proto.uint64_data))
+        }
+        DType::I32 => counted(shape, count, ints.len(), |shape| Tensor::from_slice(shape, ints)),
+        DType::U32 => narrowed(shape, count, &proto.uint64_data, "uint32", |value| u32::try_from(value).ok()),
+        DType::I16 => narrowed(shape, count, ints, "int16", |value| i16::try_from(value).ok()),
+        DType::I8 => narrowed(shape, count, ints, "int8", |value| i8::try_from(value).ok()),
+        DType::U16 => narrowed(shape, count, ints, "uint16", |value| u16::try_from(value).ok()),
+        DType::U8 => narrowed(shape, count, ints, "uint8", |value| u8::try_from(value).ok()),
+        DType::Bool => narrowed(shape, count, ints, "bool", |value| Some(BoolByte::from(value != 0))),
+        // The 16-bit floats lie in the field of 32-bit integers by their bits.
+        DType::F16 => {
+            narrowed(shape, count, ints, "float16", |bits| Some(half::f16::from_bits(u16::try_from(bits).ok()?)))
+        }
+        DType::BF16 => {
+            narrowed(shape, count, ints, "bfloat16", |bits| Some(half::bf16::from_bits(u16::try_from(bits).ok()?)))
+        }
+        DType::String => {
+            let values = proto.string_data.iter().map(|bytes| String::from_utf8(bytes.to_vec()));
+            let values: Vec<String> = values.collect::<Result<_, _>>().map_err(|_| TensorProblem::Text)?;
+            counted(shape, count, values.len(), |shape| Tensor::from_strings(shape, values))
+        }
+    };
+    // A tensor with the data of another type's field arrives here with too few elements of its own.
+    made
+}
+
+fn counted(
+    shape: Shape,
+    need: usize,
+    found: usize,
+    make: impl FnOnce(Shape) -> Result<Tensor, TensorError>,
+) -> Result<Tensor, TensorProblem> {
+    let short = TensorProblem::Length { need: need as u64, found: found as u64, unit: "elements" };
+    if need == found { make(shape).map_err(|_| short) } else { Err(short) }
+}
+
+fn narrowed<Wide: Copy + TryInto<i64>, Narrow: Element>(
+    shape: Shape,
+    need: usize,
+    wide: &[Wide],
+    dtype: &'static str,
+    narrow: impl Fn(Wide) -> Option<Narrow>,
+) -> Result<Tensor, TensorProblem> {
+    let values = wide.iter().map(|&value| {
+        narrow(value).ok_or_else(|| TensorProblem::Element { value: value.try_into().unwrap_or(i64::MAX), dtype })
+    });
+    let values: Vec<Narrow> = values.collect::<Result<_, _>>()?;
+    counted(shape, need, values.len(), |shape| Tensor::from_vec(shape, values))
+}
+
+/// The message of a tensor, its elements as raw bytes where they can be.
+pub(super) fn tensor_proto(name: &str, tensor: &Tensor) -> TensorProto {
+    let strings = tensor.as_strings().unwrap_or_default();
+    let raw = (tensor.dtype() != DType::String).then(|| Bytes::copy_from_slice(tensor.bytes()));
+    debug_assert!(DataType::try_from(dtype_code(tensor.dtype())).is_ok());
+    TensorProto {
+        name: Some(name.to_owned()),
+        data_type: Some(dtype_code(tensor.dtype())),
+        dims: tensor.shape().iter().map(|&dim| dim as i64).collect(),
+        string_data: strings.iter().map(|value| Bytes::copy_from_slice(value.as_bytes())).collect(),
+        raw_data: raw,
+        ..Default::default()
+    }
+}

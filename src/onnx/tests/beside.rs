@@ -1,0 +1,139 @@
+//! Tensors in files beside the model: only whole ones, only from below the model's folder.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use super::super::proto::StringStringEntryProto;
+use super::*;
+
+/// A model with an initialiser of four floats whose bytes are where `entries` say.
+fn model_with(entries: &[(&str, &str)]) -> ModelProto {
+    let mut message = model(vec![node("Add", &["x", "w"], &["y"])]);
+    let external_data = entries
+        .iter()
+        .map(|(key, value)| StringStringEntryProto { key: Some((*key).to_owned()), value: Some((*value).to_owned()) });
+    message.graph.as_mut().unwrap().initializer.push(TensorProto {
+        name: Some("w".to_owned()),
+        data_type: Some(DataType::Float as i32),
+        dims: vec![4],
+        data_location: Some(1),
+        external_data: external_data.collect(),
+        ..Default::default()
+    });
+    message
+}
+
+/// A folder with the model's files in `model/` and a stranger's beside it.
+fn folder() -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("model");
+    fs::create_dir_all(folder.join("below")).unwrap();
+    let bytes: Vec<u8> = (0..8).flat_map(|i| (i as f32).to_le_bytes()).collect();
+    fs::write(folder.join("w.bin"), &bytes).unwrap();
+    fs::write(folder.join("below/w.bin"), &bytes).unwrap();
+    fs::write(root.path().join("secret"), &bytes).unwrap();
+    root
+}
+
+fn load_in(root: &Path, entries: &[(&str, &str)]) -> Result<Graph, ModelError> {
+    let file = root.join("model/model.onnx");
+    fs::write(&file, model_with(entries).encode_to_vec()).unwrap();
+    load(&file, &Limits::default())
+}
+
+fn problem(result: Result<Graph, ModelError>) -> ExternalProblem {
+    match result {
+        Err(ModelError::Tensor { problem: TensorProblem::External(problem), .. }) => problem,
+        other => panic!("expected trouble with external data, got {other:?}"),
+    }
+}
+
+#[test]
+fn the_part_that_the_model_names_is_read() {
+    let root = folder();
+    let cases: [(&[(&str, &str)], f32); 5] = [
+        (&[("location", "w.bin")], 0.0),
+        (&[("location", "w.bin"), ("offset", "16")], 4.0),
+        (&[("location", "below/w.bin"), ("offset", "4"), ("length", "16")], 1.0),
+        (&[("location", "./below//w.bin"), ("checksum", "anything")], 0.0),
+        (&[("length", "16"), ("location", "w.bin"), ("offset", "0")], 0.0),
+    ];
+    for (entries, first) in cases {
+        let graph = load_in(root.path(), entries).unwrap_or_else(|error| panic!("{entries:?}: {error}"));
+        let tensor = graph.constant_input(&graph.nodes[0], 1).unwrap();
+        assert_eq!(tensor.as_slice::<f32>().unwrap(), [first, first + 1.0, first + 2.0, first + 3.0], "{entries:?}");
+    }
+}
+
+#[test]
+fn nothing_outside_the_folder_is_read() {
+    let root = folder();
+    let inside = root.path().join("model");
+    symlink("../secret", inside.join("link")).unwrap();
+    symlink("w.bin", inside.join("link_inside")).unwrap();
+    symlink("..", inside.join("up")).unwrap();
+    fs::hard_link(root.path().join("secret"), inside.join("hard")).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, inside.join("pipe"), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    let absolute = root.path().join("secret").display().to_string();
+    let cases: [(&str, fn(&ExternalProblem) -> bool); 14] = [
+        ("", |p| matches!(p, ExternalProblem::Location(_))),
+        (".", |p| matches!(p, ExternalProblem::Location(_))),
+        ("..", |p| matches!(p, ExternalProblem::Location(_))),
+        ("../secret", |p| matches!(p, ExternalProblem::Location(_))),
+        ("below/../../secret", |p| matches!(p, ExternalProblem::Location(_))),
+        ("w.bin\0", |p| matches!(p, ExternalProblem::Location(_))),
+        (&absolute, |p| matches!(p, ExternalProblem::Location(_))),
+        ("link", |p| matches!(p, ExternalProblem::Io { .. })),
+        ("link_inside", |p| matches!(p, ExternalProblem::Io { .. })),
+        ("up/secret", |p| matches!(p, ExternalProblem::Io { .. })),
+        ("missing", |p| matches!(p, ExternalProblem::Io { .. })),
+        ("hard", |p| matches!(p, ExternalProblem::HardLink(_))),
+        ("below", |p| matches!(p, ExternalProblem::NotAFile(_))),
+        ("pipe", |p| matches!(p, ExternalProblem::NotAFile(_))),
+    ];
+    for (location, expected) in cases {
+        let problem = problem(load_in(root.path(), &[("location", location)]));
+        assert!(expected(&problem), "{location:?}: {problem}");
+    }
+}
+
+#[test]
+fn only_bytes_that_are_there_are_read() {
+    let root = folder();
+    let cases: [(&str, &str, fn(&ExternalProblem) -> bool); 6] = [
+        ("offset", "20", |p| matches!(p, ExternalProblem::Range { size: 32, .. })),
+        ("offset", "18446744073709551615", |p| matches!(p, ExternalProblem::Range { .. })),
+        ("offset", "1152921504606846976", |p| matches!(p, ExternalProblem::Range { .. })),
+        ("offset", "-4", |p| matches!(p, ExternalProblem::Number { key: "offset", .. })),
+        ("length", "sixteen", |p| matches!(p, ExternalProblem::Number { key: "length", .. })),
+        ("length", "99999999999999999999", |p| matches!(p, ExternalProblem::Number { key: "length", .. })),
+    ];
+    for (key, value, expected) in cases {
+        let problem = problem(load_in(root.path(), &[("location", "w.bin"), (key, value)]));
+        assert!(expected(&problem), "{key} {value}: {problem}");
+    }
+    let short = load_in(root.path(), &[("location", "w.bin"), ("length", "12")]);
+    assert!(matches!(
+        short,
+        Err(ModelError::Tensor { problem: TensorProblem::Length { need: 16, found: 12, .. }, .. })
+    ));
+}
+
+#[test]
+fn a_small_file_does_not_make_much_memory() {
+    let root = folder();
+    let mut message = model_with(&[("location", "w.bin")]);
+    let graph = message.graph.as_mut().unwrap();
+    let tensor = graph.initializer[0].clone();
+    graph.initializer.extend((0..100).map(|i| TensorProto { name: Some(format!("w{i}")), ..tensor.clone() }));
+    let folder = root.path().join("model");
+    let result = load_bytes(message.encode_to_vec().into(), Some(&folder), &Limits::default());
+    assert!(matches!(problem(result), ExternalProblem::Repeated(_)));
+}
+
+#[test]
+fn a_model_in_memory_has_no_files() {
+    let result = load_message(&model_with(&[("location", "w.bin")]));
+    assert!(matches!(problem(result), ExternalProblem::NoFolder));
+}

@@ -1,0 +1,129 @@
+//! From a [`Graph`] back to a model file: for the demonstration, for tests, and to seed fuzzing.
+//!
+//! What [`write`] makes, [`load_bytes`](super::load_bytes) reads back as the same graph. Fused operators of domain
+//! "kiln" hold programs that ONNX has no message for; a graph after the passes is refused.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use prost::Message;
+
+use super::declare::declaration;
+use super::proto::attribute_proto::AttributeType as Kind;
+use super::proto::{AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
+use super::{ModelError, shown, tensor_proto};
+use crate::graph::ir::{Attr, CAPTURES, Graph, NodeDesc, ValueId};
+use crate::tensor::Tensor;
+
+/// The IR version that files are written for: the first whose bodies and initialisers are as we write them.
+const IR_VERSION: i64 = 8;
+
+/// The bytes of a model with that graph.
+///
+/// # Errors
+///
+/// [`ModelError::Unsupported`] for what ONNX has no message for, [`ModelError::Malformed`] for nodes of one domain that
+/// were written for different versions of it.
+pub fn write(graph: &Graph) -> Result<Vec<u8>, ModelError> {
+    let mut versions = BTreeMap::new();
+    let proto = graph_proto(graph, 0, &mut versions)?;
+    versions.entry(String::new()).or_insert(super::NEWEST_OPSET);
+    let opset_import = versions
+        .into_iter()
+        .map(|(domain, version)| OperatorSetIdProto { domain: Some(domain), version: Some(version) });
+    let model = ModelProto {
+        ir_version: Some(IR_VERSION),
+        producer_name: Some("kiln".to_owned()),
+        opset_import: opset_import.collect(),
+        graph: Some(proto),
+        ..Default::default()
+    };
+    Ok(model.encode_to_vec())
+}
+
+/// The bytes of one tensor, as test cases keep their inputs and outputs.
+#[must_use]
+pub fn write_tensor(name: &str, tensor: &Tensor) -> Vec<u8> {
+    tensor_proto(name, tensor).encode_to_vec()
+}
+
+type Versions = BTreeMap<String, i64>;
+
+/// A graph whose last `captures` inputs come from the graph around it, by name.
+fn graph_proto(graph: &Graph, captures: usize, versions: &mut Versions) -> Result<GraphProto, ModelError> {
+    let declared = |ids: &[ValueId]| ids.iter().map(|&id| declaration(graph.value(id))).collect();
+    let mut constants: Vec<_> = graph.constants.iter().collect();
+    constants.sort_by_key(|(id, _)| **id);
+    let own_inputs = graph.inputs.len().saturating_sub(captures);
+    Ok(GraphProto {
+        name: Some(graph.name.clone()),
+        node: graph.nodes.iter().map(|node| node_proto(graph, node, versions)).collect::<Result<_, _>>()?,
+        initializer: constants.into_iter().map(|(id, tensor)| tensor_proto(&graph.value(*id).name, tensor)).collect(),
+        input: declared(&graph.inputs[..own_inputs]),
+        output: declared(&graph.outputs),
+        ..Default::default()
+    })
+}
+
+fn node_proto(graph: &Graph, node: &NodeDesc, versions: &mut Versions) -> Result<NodeProto, ModelError> {
+    let place = || format!("node {}", shown(&node.name));
+    if *versions.entry(node.domain.clone()).or_insert(node.version) != node.version {
+        return Err(ModelError::Malformed {
+            place: place(),
+            reason: "its domain has other versions elsewhere".to_owned(),
+        });
+    }
+    let captures = usize::try_from(node.int(CAPTURES, 0)).unwrap_or(0);
+    let name_of = |value: &Option<ValueId>| value.map_or_else(String::new, |id| graph.value(id).name.clone());
+    let own_inputs = &node.inputs[..node.inputs.len().saturating_sub(captures)];
+    let mut attribute = Vec::with_capacity(node.attrs.len());
+    for (name, attr) in node.attrs.iter().filter(|(name, _)| *name != CAPTURES) {
+        let proto = match attr {
+            Attr::Graph(body) => {
+                let captured = &node.inputs[node.inputs.len() - captures..];
+                let body = under_outer_names(body, captured.iter().map(name_of).collect());
+                AttributeProto { g: Some(graph_proto(&body, captures, versions)?), ..kind(Kind::Graph) }
+            }
+            plain => attribute_proto(plain)
+                .ok_or_else(|| ModelError::Unsupported { what: format!("writing attribute {name}"), place: place() })?,
+        };
+        attribute.push(AttributeProto { name: Some(name.clone()), ..proto });
+    }
+    Ok(NodeProto {
+        name: Some(node.name.clone()),
+        domain: Some(node.domain.clone()),
+        op_type: Some(node.op.clone()),
+        input: own_inputs.iter().map(name_of).collect(),
+        output: node.outputs.iter().map(name_of).collect(),
+        attribute,
+        ..Default::default()
+    })
+}
+
+/// The body with its captured inputs named as the graph around it names them: a file has no other link between them.
+fn under_outer_names(body: &Graph, names: Vec<String>) -> Graph {
+    let mut body = body.clone();
+    let first = body.inputs.len().saturating_sub(names.len());
+    for (id, name) in body.inputs[first..].iter().zip(names) {
+        body.values[id.index()].name = name;
+    }
+    body
+}
+
+fn kind(kind: Kind) -> AttributeProto {
+    AttributeProto { r#type: Some(kind as i32), ..Default::default() }
+}
+
+fn attribute_proto(attr: &Attr) -> Option<AttributeProto> {
+    let bytes = |text: &String| Bytes::copy_from_slice(text.as_bytes());
+    Some(match attr {
+        Attr::Int(value) => AttributeProto { i: Some(*value), ..kind(Kind::Int) },
+        Attr::Float(value) => AttributeProto { f: Some(*value), ..kind(Kind::Float) },
+        Attr::Str(value) => AttributeProto { s: Some(bytes(value)), ..kind(Kind::String) },
+        Attr::Ints(values) => AttributeProto { ints: values.clone(), ..kind(Kind::Ints) },
+        Attr::Floats(values) => AttributeProto { floats: values.clone(), ..kind(Kind::Floats) },
+        Attr::Strs(values) => AttributeProto { strings: values.iter().map(bytes).collect(), ..kind(Kind::Strings) },
+        Attr::Tensor(tensor) => AttributeProto { t: Some(tensor_proto("", tensor)), ..kind(Kind::Tensor) },
+        Attr::Graph(_) | Attr::Chain(_) => return None,
+    })
+}

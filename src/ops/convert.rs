@@ -1,0 +1,201 @@
+//! Running an operator that computes in `f32` on other floats: an adapter that converts in and out.
+//!
+//! Emitted kernels compute in `f32`. An operator whose node is made through [`through_f32`] also takes `f16`, `bf16`
+//! and `f64`: where the adapter meets such inputs it hands the node converted ones, and converts what the node makes back
+//! to the inputs' type. Constants are converted once, when the node is made, so that weights are packed as usual. A node
+//! whose inputs are all declared as `f32` (or as no float at all) is returned bare.
+//!
+//! ```text
+//! ("", "MatMul", |cx| through_f32(cx, make_matmul))
+//! ```
+
+use smallvec::SmallVec;
+
+use super::cast::convert;
+use super::{LoadCx, MakeNode, OpError};
+use crate::graph::node::{PrepareCx, Specs};
+use crate::graph::{Graph, Io, Node, NodeDesc, NodeError, Prepared, RunCx};
+use crate::tensor::{DType, Tensor, TensorSpec};
+
+/// Makes a node with `make` that may be given `f16`, `bf16` or `f64` where it computes in `f32`.
+pub fn through_f32(cx: &LoadCx<'_>, make: MakeNode) -> Result<Box<dyn Node>, OpError> {
+    let declared = |index: usize| cx.node.input(index).map(|value| declared_type(cx.graph, value));
+    let types: Vec<Option<DType>> = (0..cx.node.inputs.len()).filter_map(declared).collect();
+    if types.iter().all(|dtype| dtype.is_some_and(|dtype| !converted(dtype))) {
+        return make(cx);
+    }
+    let (graph, node, constants) = converted_surroundings(cx)?;
+    let inner = make(&LoadCx { node: &node, graph: &graph, build: cx.build })?;
+    Ok(Box::new(ThroughF32 { inner, constants }))
+}
+
+fn declared_type(graph: &Graph, value: crate::graph::ValueId) -> Option<DType> {
+    graph.constant(value).map(Tensor::dtype).or(graph.value(value).dtype)
+}
+
+/// Whether the adapter converts elements of that type.
+fn converted(dtype: DType) -> bool {
+    dtype.is_float() && dtype != DType::F32
+}
+
+fn to_f32(tensor: &Tensor) -> Result<Tensor, NodeError> {
+    if !converted(tensor.dtype()) {
+        return Ok(tensor.clone());
+    }
+    let spec = TensorSpec { dtype: DType::F32, shape: tensor.spec().shape.clone() };
+    convert(tensor, Tensor::zeros(spec)?)
+}
+
+type Constants = SmallVec<[Option<Tensor>; 4]>;
+
+/// A graph of this node alone, with its constants converted, and those constants by input.
+fn converted_surroundings(cx: &LoadCx<'_>) -> Result<(Graph, NodeDesc, Constants), OpError> {
+    let (mut graph, mut node, mut constants) = (Graph::default(), cx.node.clone(), Constants::new());
+    for input in &mut node.inputs {
+        let constant = input.and_then(|value| cx.graph.constant(value)).map(to_f32).transpose();
+        let constant = constant.map_err(|error| OpError::invalid(cx.node, error.to_string()))?;
+        if let Some(value) = input {
+            let info = cx.graph.value(*value).clone();
+            *value = graph.add_value(info);
+            let known = &mut graph.values[value.index()];
+            known.dtype = known.dtype.map(|dtype| if converted(dtype) { DType::F32 } else { dtype });
+            if let Some(tensor) = &constant {
+                graph.constants.insert(*value, tensor.clone());
+            }
+        }
+        constants.push(constant);
+    }
+    for output in node.outputs.iter_mut().flatten() {
+        *output = graph.add_value(cx.graph.value(*output).clone());
+    }
+    Ok((graph, node, constants))
+}
+
+struct ThroughF32 {
+    inner: Box<dyn Node>,
+    /// Converted constants by input.
+    constants: Constants,
+}
+
+impl ThroughF32 {
+    /// The type to convert back to: the first input's that is converted. Nothing where none is.
+    fn foreign<'t>(inputs: impl Iterator<Item = Option<&'t Tensor>>) -> Option<DType> {
+        inputs.flatten().map(Tensor::dtype).find(|&dtype| converted(dtype))
+    }
+
+    fn converted(&self, inputs: &[Option<&Tensor>]) -> Result<Constants, NodeError> {
+        let one = |(index, input): (usize, &Option<&Tensor>)| match (self.constants.get(index), input) {
+            (Some(Some(constant)), Some(_)) => Ok(Some(constant.clone())),
+            (_, input) => input.map(to_f32).transpose(),
+        };
+        inputs.iter().enumerate().map(one).collect()
+    }
+}
+
+fn borrowed(tensors: &Constants) -> SmallVec<[Option<&Tensor>; 4]> {
+    tensors.iter().map(Option::as_ref).collect()
+}
+
+fn with_type(specs: &[TensorSpec], from: DType, to: DType) -> Specs {
+    let change = |spec: &TensorSpec| TensorSpec {
+        dtype: if spec.dtype == from { to } else { spec.dtype },
+        shape: spec.shape.clone(),
+    };
+    specs.iter().map(change).collect()
+}
+
+impl Node for ThroughF32 {
+    fn family(&self) -> &'static str {
+        self.inner.family()
+    }
+
+    fn value_inputs(&self) -> u64 {
+        self.inner.value_inputs()
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let Some(foreign) = ThroughF32::foreign(inputs.iter().copied()) else {
+            return self.inner.infer(inputs);
+        };
+        let specs = self.inner.infer(&borrowed(&self.converted(inputs)?))?;
+        Ok(with_type(&specs, DType::F32, foreign))
+    }
+
+    fn prepare_params(
+        &self,
+        cx: &PrepareCx<'_>,
+        inputs: &[Option<&Tensor>],
+        outputs: &[TensorSpec],
+    ) -> Result<Prepared, NodeError> {
+        let Some(foreign) = ThroughF32::foreign(inputs.iter().copied()) else {
+            return self.inner.prepare_params(cx, inputs, outputs);
+        };
+        let tensors = self.converted(inputs)?;
+        self.inner.prepare_params(cx, &borrowed(&tensors), &with_type(outputs, foreign, DType::F32))
+    }
+
+    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        let Some(foreign) = ThroughF32::foreign(io.inputs().iter().copied()) else {
+            return self.inner.execute(prepared, io, cx);
+        };
+        let tensors = self.converted(&io.inputs())?;
+        let specs = with_type(io.specs(), foreign, DType::F32);
+        let mut inner = Io::new(tensors, &specs, cx.buffers);
+        self.inner.execute(prepared, &mut inner, cx)?;
+        for (index, made) in inner.into_outputs().into_iter().enumerate() {
+            let output = if made.spec() == io.spec(index) { made } else { convert(&made, io.alloc(index)?)? };
+            io.push(output);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use half::{bf16, f16};
+
+    use super::*;
+    use crate::ops::trial::Trial;
+
+    /// Doubles `f32` and refuses all else; remembers nothing.
+    struct Double;
+
+    impl Node for Double {
+        fn family(&self) -> &'static str {
+            "Double"
+        }
+
+        fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+            let spec = super::super::required(inputs, 0)?.spec().clone();
+            if spec.dtype != DType::F32 {
+                return Err(NodeError::Unsupported("only float32".to_owned()));
+            }
+            Ok(Specs::from_elem(spec, 1))
+        }
+
+        fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+            let mut output = io.alloc(0)?;
+            let doubled = io.input(0)?.as_slice::<f32>()?.iter().map(|value| value * 2.0);
+            output.as_mut_slice::<f32>()?.iter_mut().zip(doubled).for_each(|(to, value)| *to = value);
+            io.push(output);
+            Ok(())
+        }
+    }
+
+    fn make_double(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+        match cx.graph.constant_input(cx.node, 0).map(Tensor::dtype) {
+            Some(DType::F32) => Ok(Box::new(Double)),
+            other => Err(OpError::unsupported(cx.node, format!("constant of type {other:?}"))),
+        }
+    }
+
+    #[test]
+    fn other_floats_are_converted_in_and_out_and_constants_at_load() {
+        let double = || Trial::new("Double").made_by(|cx| through_f32(cx, make_double));
+        double().input(&[2], &[1f32, 2.0]).gives(&[2], &[2f32, 4.0]);
+        double().input(&[1], &[f16::from_f32(1.5)]).gives(&[1], &[f16::from_f32(3.0)]);
+        double().input(&[1], &[bf16::from_f32(1.5)]).gives(&[1], &[bf16::from_f32(3.0)]);
+        double().input(&[1], &[0.25f64]).gives(&[1], &[0.5f64]);
+        double().input(&[1], &[1i32]).is_refused("I32");
+    }
+}

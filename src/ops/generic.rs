@@ -1,0 +1,196 @@
+//! Every element-wise operator of ONNX on every element type, in plain Rust.
+//!
+//! Operators on `f32` have emitted kernels; this is what runs on all other types, and the oracle for `f32`. An operand
+//! is a [`View`] broadcast to the output's shape; chunks of all operands are widened, computed and narrowed one after
+//! the other ([`super::wide`]), so that there is one loop for an operator and not one for each of its types.
+//!
+//! - `operation` reads operators and attributes, and says which types each takes.
+//! - `arithmetic` is what operators do to numbers, `function` the functions of one float.
+//! - `select` is Where and the work on strings.
+
+mod arithmetic;
+mod function;
+mod operation;
+mod select;
+
+use arithmetic::{Arithmetic, Binary};
+use operation::Operation;
+use select::{Text, Where};
+
+use super::view::Cursor;
+use super::wide::{CHUNK, Width};
+use super::{LoadCx, OpError, View, broadcast, one, rearrange, refused, required};
+use crate::graph::node::Specs;
+use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
+use crate::tensor::{DType, Tensor, TensorError};
+
+/// Makes the node of any element-wise operator, for inputs of any element type that ONNX allows it.
+///
+/// The operators are those of `operation`: unary, binary and variadic arithmetic, comparisons, logic, bits,
+/// activations, Clip, Where, Equal and StringConcat on strings. The types are looked at when the node runs, so one
+/// node serves them all.
+pub fn make_elementwise(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    Ok(Box::new(Elementwise { operation: Operation::of(cx.node)? }))
+}
+
+struct Elementwise {
+    operation: Operation,
+}
+
+impl Elementwise {
+    /// The operands, checked: those that broadcast together, without Where's condition.
+    fn operands<'t>(&self, inputs: &[Option<&'t Tensor>]) -> Result<Vec<&'t Tensor>, NodeError> {
+        let given = |range: std::ops::Range<usize>| range.map(|i| required(inputs, i)).collect::<Result<Vec<_>, _>>();
+        let operands = match self.operation {
+            Operation::Unary(_) | Operation::Clip { .. } => given(0..1)?,
+            Operation::Binary(_) | Operation::Concat => given(0..2)?,
+            Operation::Where => given(1..3)?,
+            Operation::Fold { .. } => given(0..inputs.len().max(1))?,
+        };
+        self.operation.same_type(&operands)?;
+        Ok(operands)
+    }
+
+    fn shape(&self, inputs: &[Option<&Tensor>], operands: &[&Tensor]) -> Result<crate::tensor::Shape, NodeError> {
+        let shapes = operands.iter().map(|operand| operand.shape());
+        let whole = match self.operation {
+            Operation::Where => {
+                let condition = required(inputs, 0)?;
+                if condition.dtype() != DType::Bool {
+                    return Err(TensorError::Type { expected: DType::Bool, found: condition.dtype() }.into());
+                }
+                broadcast(shapes.chain([condition.shape()]))?
+            }
+            _ => broadcast(shapes)?,
+        };
+        // A slope stretches to its input, never the other way.
+        if self.operation == Operation::Binary(Binary::PRelu) && whole[..] != *operands[0].shape() {
+            return Err(refused(format!("a slope of shape {:?} for {:?}", operands[1].shape(), operands[0].shape())));
+        }
+        Ok(whole)
+    }
+
+    /// The bounds of a Clip.
+    fn bounds<W: Arithmetic>(&self, io: &Io<'_>) -> Result<[Option<W>; 2], NodeError> {
+        let Operation::Clip { low, high } = self.operation else {
+            return Ok([None, None]);
+        };
+        let bound = |fixed: Option<f64>, index| match (fixed, io.optional(index)) {
+            (Some(value), _) => Ok(Some(super::wide::widened::<W>(&Tensor::scalar(value))?[0])),
+            (None, Some(input)) if input.len() == 1 && input.dtype() == io.spec(0).dtype => {
+                Ok(Some(super::wide::widened::<W>(input)?[0]))
+            }
+            (None, Some(input)) => {
+                Err(refused(format!("a bound of type {} and shape {:?}", input.dtype(), input.shape())))
+            }
+            (None, None) => Ok(None),
+        };
+        Ok([bound(low, 1)?, bound(high, 2)?])
+    }
+
+    fn compute<W: Arithmetic>(&self, operands: &[&Tensor], io: &Io<'_>) -> Result<Tensor, NodeError> {
+        let mut output = io.alloc(0)?;
+        let (dtype, shape) = (output.dtype(), output.shape().to_vec());
+        let views = operands.iter().map(|operand| View::broadcast(operand.shape(), &shape));
+        let views = views.collect::<Result<Vec<_>, _>>()?;
+        let mut readers: Vec<Reader<'_>> =
+            views.iter().zip(operands).map(|(view, tensor)| Reader { tensor, cursor: view.cursor() }).collect();
+        let Some((first, others)) = readers.split_first_mut() else {
+            return Err(refused("an operator without operands"));
+        };
+        let [low, high] = self.bounds::<W>(io)?;
+        let (mut left, mut right) = ([W::default(); CHUNK], [W::default(); CHUNK]);
+        for bytes in output.bytes_mut().chunks_mut(CHUNK * dtype.size()) {
+            let count = bytes.len() / dtype.size();
+            let (left, right) = (&mut left[..count], &mut right[..count]);
+            first.read(left)?;
+            match self.operation {
+                Operation::Unary(function) => W::unary(function, left)?,
+                Operation::Binary(function) => {
+                    others[0].read(right)?;
+                    W::binary(function, left, right)?;
+                }
+                Operation::Fold { step, mean } => {
+                    for other in &mut *others {
+                        other.read(right)?;
+                        W::binary(step, left, right)?;
+                    }
+                    if mean {
+                        left.iter_mut().for_each(|value| *value = value.divided(operands.len()));
+                    }
+                }
+                Operation::Clip { .. } => clip(left, low, high),
+                Operation::Where | Operation::Concat => {}
+            }
+            W::store(left, dtype, bytes)?;
+        }
+        Ok(output)
+    }
+
+    fn output(&self, io: &Io<'_>) -> Result<Tensor, NodeError> {
+        let inputs = io.inputs();
+        let operands = self.operands(&inputs)?;
+        let text = operands[0].dtype() == DType::String;
+        match self.operation {
+            Operation::Where => {
+                let sources = [operands[0].shape(), operands[1].shape()];
+                let movement = Where { condition: io.input(0)?, shape: &io.spec(0).shape, sources };
+                rearrange(&movement, &operands, io.alloc(0)?)
+            }
+            Operation::Concat => Text::Concat.run(operands[0], operands[1], io.alloc(0)?),
+            Operation::Binary(Binary::Equal) if text => Text::Equal.run(operands[0], operands[1], io.alloc(0)?),
+            operation => match operation.width(&operands)? {
+                Width::F32 | Width::F64 => self.compute::<f64>(&operands, io),
+                Width::I64 => self.compute::<i64>(&operands, io),
+                Width::U64 => self.compute::<u64>(&operands, io),
+            },
+        }
+    }
+}
+
+/// Bounds as `min(max(x, low), high)`; NaN stays.
+fn clip<W: Arithmetic>(values: &mut [W], low: Option<W>, high: Option<W>) {
+    if let Some(low) = low {
+        values.iter_mut().filter(|value| **value < low).for_each(|value| *value = low);
+    }
+    if let Some(high) = high {
+        values.iter_mut().filter(|value| **value > high).for_each(|value| *value = high);
+    }
+}
+
+/// Widens an operand in the output's order.
+struct Reader<'t> {
+    tensor: &'t Tensor,
+    cursor: Cursor<'t>,
+}
+
+impl Reader<'_> {
+    fn read<W: Arithmetic>(&mut self, to: &mut [W]) -> Result<(), NodeError> {
+        let mut filled = 0;
+        while let Some(run) = self.cursor.next(to.len() - filled) {
+            W::load(self.tensor.dtype(), self.tensor.bytes(), run, &mut to[filled..filled + run.count])?;
+            filled += run.count;
+        }
+        Ok(())
+    }
+}
+
+impl Node for Elementwise {
+    fn family(&self) -> &'static str {
+        "generic"
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let operands = self.operands(inputs)?;
+        one(self.operation.result(operands[0].dtype())?, self.shape(inputs, &operands)?)
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+        let output = self.output(io)?;
+        io.push(output);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

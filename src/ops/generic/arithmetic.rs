@@ -1,0 +1,220 @@
+//! Arithmetic on chunks of the three wide types: what each element-wise operator does to numbers of any type.
+//!
+//! Integers wrap and never trap: a division by zero gives zero. Nothing is known here of shapes.
+
+use super::function::Function;
+use crate::graph::NodeError;
+use crate::ops::wide::Wide;
+
+/// A function of one element.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Unary {
+    Abs,
+    Neg,
+    Sign,
+    Relu,
+    Not,
+    BitwiseNot,
+    /// One of floats only.
+    Float(Function),
+}
+
+/// A function of two elements; comparisons and logic give 0 or 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Binary {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Pow,
+    /// With the sign of the divisor, as in Python.
+    Mod,
+    /// With the sign of the dividend, as in C.
+    Fmod,
+    Max,
+    Min,
+    PRelu,
+    Equal,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    And,
+    Or,
+    Xor,
+    BitwiseAnd,
+    BitwiseOr,
+    BitwiseXor,
+    ShiftLeft,
+    ShiftRight,
+}
+
+/// What can be computed in a wide type. Operators that a type does not have are refused.
+pub(super) trait Arithmetic: Wide {
+    /// Replaces each value by the function's result.
+    fn unary(function: Unary, values: &mut [Self]) -> Result<(), NodeError>;
+
+    /// Replaces each left value by the function's result.
+    fn binary(function: Binary, left: &mut [Self], right: &[Self]) -> Result<(), NodeError>;
+
+    /// The quotient by a count, of a mean.
+    fn divided(self, count: usize) -> Self;
+}
+
+fn refused<T>(function: impl std::fmt::Debug, of: &str) -> Result<T, NodeError> {
+    Err(NodeError::Unsupported(format!("{function:?} of {of}")))
+}
+
+fn each<W: Copy>(values: &mut [W], function: impl Fn(W) -> W) {
+    values.iter_mut().for_each(|value| *value = function(*value));
+}
+
+fn pairs<W: Copy>(left: &mut [W], right: &[W], function: impl Fn(W, W) -> W) {
+    left.iter_mut().zip(right).for_each(|(left, &right)| *left = function(*left, right));
+}
+
+/// Comparisons and logic, the same for every type.
+fn predicate<W: Wide>(function: Binary, one: W, left: &mut [W], right: &[W]) -> bool {
+    let zero = W::default();
+    let mut test = |holds: fn(W, W, W) -> bool| pairs(left, right, |a, b| if holds(a, b, zero) { one } else { zero });
+    match function {
+        Binary::Equal => test(|a, b, _| a == b),
+        Binary::Less => test(|a, b, _| a < b),
+        Binary::LessOrEqual => test(|a, b, _| a <= b),
+        Binary::Greater => test(|a, b, _| a > b),
+        Binary::GreaterOrEqual => test(|a, b, _| a >= b),
+        Binary::And => test(|a, b, zero| a != zero && b != zero),
+        Binary::Or => test(|a, b, zero| a != zero || b != zero),
+        Binary::Xor => test(|a, b, zero| (a != zero) != (b != zero)),
+        _ => return false,
+    }
+    true
+}
+
+impl Arithmetic for f64 {
+    fn unary(function: Unary, values: &mut [f64]) -> Result<(), NodeError> {
+        match function {
+            Unary::Abs => each(values, f64::abs),
+            Unary::Neg => each(values, |x| -x),
+            // `signum` of a zero is one.
+            Unary::Sign => each(values, |x| if x == 0.0 || x.is_nan() { x } else { x.signum() }),
+            Unary::Relu => each(values, |x| if x < 0.0 { 0.0 } else { x }),
+            Unary::Not => each(values, |x| f64::from(u8::from(x == 0.0))),
+            Unary::BitwiseNot => return refused(function, "floats"),
+            Unary::Float(function) => function.apply(values),
+        }
+        Ok(())
+    }
+
+    fn binary(function: Binary, left: &mut [f64], right: &[f64]) -> Result<(), NodeError> {
+        // NaN wins on either side.
+        let pick = |a: f64, b: f64, first: bool| if a.is_nan() || first && !b.is_nan() { a } else { b };
+        match function {
+            Binary::Add => pairs(left, right, |a, b| a + b),
+            Binary::Sub => pairs(left, right, |a, b| a - b),
+            Binary::Mul => pairs(left, right, |a, b| a * b),
+            Binary::Div => pairs(left, right, |a, b| a / b),
+            Binary::Pow => pairs(left, right, f64::powf),
+            Binary::Mod => pairs(left, right, |a, b| {
+                let rest = a % b;
+                if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest }
+            }),
+            Binary::Fmod => pairs(left, right, |a, b| a % b),
+            Binary::Max => pairs(left, right, |a, b| pick(a, b, a > b)),
+            Binary::Min => pairs(left, right, |a, b| pick(a, b, a < b)),
+            Binary::PRelu => pairs(left, right, |x, slope| if x < 0.0 { slope * x } else { x }),
+            _ if predicate(function, 1.0, left, right) => {}
+            _ => return refused(function, "floats"),
+        }
+        Ok(())
+    }
+
+    fn divided(self, count: usize) -> f64 {
+        self / count as f64
+    }
+}
+
+macro_rules! integers {
+    ($($wide:ident)*) => {$(
+        impl Arithmetic for $wide {
+            fn unary(function: Unary, values: &mut [$wide]) -> Result<(), NodeError> {
+                const ZERO: $wide = 0;
+                match function {
+                    Unary::Abs => each(values, |x| if below(x, ZERO) { x.wrapping_neg() } else { x }),
+                    Unary::Neg => each(values, $wide::wrapping_neg),
+                    Unary::Sign => each(values, |x| {
+                        $wide::from(x != 0).wrapping_sub($wide::from(below(x, ZERO))).wrapping_sub($wide::from(below(x, ZERO)))
+                    }),
+                    Unary::Relu => each(values, |x| x.max(0)),
+                    Unary::Not => each(values, |x| $wide::from(x == 0)),
+                    Unary::BitwiseNot => each(values, |x| !x),
+                    Unary::Float(function) => return refused(function, "integers"),
+                }
+                Ok(())
+            }
+
+            fn binary(function: Binary, left: &mut [$wide], right: &[$wide]) -> Result<(), NodeError> {
+                const ZERO: $wide = 0;
+                match function {
+                    Binary::Add => pairs(left, right, $wide::wrapping_add),
+                    Binary::Sub => pairs(left, right, $wide::wrapping_sub),
+                    Binary::Mul => pairs(left, right, $wide::wrapping_mul),
+                    Binary::Div => pairs(left, right, |a, b| if b == 0 { 0 } else { a.wrapping_div(b) }),
+                    Binary::Pow => pairs(left, right, |a, b| match a {
+                        _ if !below(b, ZERO) => power(a as u64, b as u64) as $wide,
+                        // A whole number's negative power is whole for 1 and -1 only.
+                        1 => 1,
+                        _ if a == ZERO.wrapping_sub(1) => if b & 1 == 0 { 1 } else { a },
+                        _ => 0,
+                    }),
+                    Binary::Mod => pairs(left, right, |a, b| {
+                        let rest = if b == 0 { 0 } else { a.wrapping_rem(b) };
+                        if rest != 0 && below(rest, ZERO) != below(b, ZERO) { rest.wrapping_add(b) } else { rest }
+                    }),
+                    Binary::Fmod => pairs(left, right, |a, b| if b == 0 { 0 } else { a.wrapping_rem(b) }),
+                    Binary::Max => pairs(left, right, $wide::max),
+                    Binary::Min => pairs(left, right, $wide::min),
+                    Binary::PRelu => {
+                        pairs(left, right, |x, slope| if below(x, ZERO) { slope.wrapping_mul(x) } else { x });
+                    }
+                    Binary::BitwiseAnd => pairs(left, right, |a, b| a & b),
+                    Binary::BitwiseOr => pairs(left, right, |a, b| a | b),
+                    Binary::BitwiseXor => pairs(left, right, |a, b| a ^ b),
+                    Binary::ShiftLeft => pairs(left, right, |a, b| if b as u64 > 63 { 0 } else { a << b }),
+                    Binary::ShiftRight => pairs(left, right, |a, b| match b as u64 {
+                        count @ 0..=63 => a >> count,
+                        // Only the sign is left.
+                        _ => ZERO.wrapping_sub($wide::from(below(a, ZERO))),
+                    }),
+                    _ if predicate(function, 1, left, right) => {}
+                    _ => return refused(function, "integers"),
+                }
+                Ok(())
+            }
+
+            fn divided(self, count: usize) -> $wide {
+                if count == 0 { 0 } else { self / count as $wide }
+            }
+        }
+    )*};
+}
+
+integers!(i64 u64);
+
+/// A comparison that is idle for unsigned numbers, and may be written for them here only.
+fn below<W: PartialOrd>(value: W, zero: W) -> bool {
+    value < zero
+}
+
+/// Whole powers by squaring; what does not fit wraps, and wraps to the same bits with and without a sign.
+fn power(mut base: u64, mut exponent: u64) -> u64 {
+    let mut result = 1u64;
+    while exponent != 0 {
+        if exponent & 1 == 1 {
+            result = result.wrapping_mul(base);
+        }
+        base = base.wrapping_mul(base);
+        exponent >>= 1;
+    }
+    result
+}

@@ -1,0 +1,167 @@
+//! Transpose, DepthToSpace and SpaceToDepth: all are a permutation of the axes of some view of the input.
+//!
+//! Elements of any type move as plain bytes through [`exec::transpose`](crate::exec::transpose); strings one by one.
+
+use kiln_kernels::cpu::transpose::Transpose as Executor;
+use kiln_kernels::reference;
+use smallvec::SmallVec;
+
+use super::{LoadCx, OpError, Operator, required};
+use crate::exec::transpose::TransposeKey;
+use crate::graph::node::Specs;
+use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
+use crate::tensor::{DType, Shape, Tensor, TensorSpec};
+
+/// This group's operators.
+pub(super) const OPERATORS: &[Operator] =
+    &[("", "Transpose", make_transpose), ("", "DepthToSpace", make_depth), ("", "SpaceToDepth", make_depth)];
+
+/// Where a block of a picture has its place among the channels.
+#[derive(Clone, Copy, PartialEq)]
+enum Order {
+    /// Depth, column, row: the place in the block is the slower part of the channel's number.
+    BlockFirst,
+    /// Column, row, depth: it is the faster part.
+    ChannelFirst,
+}
+
+enum Permute {
+    /// As the model gives it; absent means all axes in reverse.
+    Axes(Option<SmallVec<[usize; 8]>>),
+    DepthToSpace(usize, Order),
+    SpaceToDepth(usize, Order),
+}
+
+/// A permutation of a view.
+struct Move {
+    view: Shape,
+    perm: SmallVec<[usize; 8]>,
+    output: Shape,
+}
+
+fn make_transpose(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    let Some(axes) = cx.node.ints("perm") else { return Ok(Box::new(Permute::Axes(None))) };
+    let rank = axes.len();
+    let mut perm = SmallVec::new();
+    for &axis in axes {
+        let axis = usize::try_from(if axis < 0 { axis.saturating_add(rank as i64) } else { axis });
+        match axis {
+            Ok(axis) if axis < rank && !perm.contains(&axis) => perm.push(axis),
+            _ => return Err(OpError::invalid(cx.node, format!("perm {axes:?} is not a permutation"))),
+        }
+    }
+    Ok(Box::new(Permute::Axes(Some(perm))))
+}
+
+fn make_depth(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    let block = cx.node.int("blocksize", 0);
+    let block = match usize::try_from(block) {
+        // The square of a block is a factor of the channels, so it has to be countable.
+        Ok(block) if (1..=1 << 16).contains(&block) => block,
+        _ => return Err(OpError::invalid(cx.node, format!("blocksize {block}"))),
+    };
+    let order = match cx.node.string("mode", "DCR") {
+        "DCR" => Order::BlockFirst,
+        "CRD" => Order::ChannelFirst,
+        other => return Err(OpError::invalid(cx.node, format!("mode '{other}'"))),
+    };
+    Ok(Box::new(match cx.node.op.as_str() {
+        "DepthToSpace" => Permute::DepthToSpace(block, order),
+        _ => Permute::SpaceToDepth(block, order),
+    }))
+}
+
+impl Permute {
+    fn of(&self, input: &Tensor) -> Result<Move, NodeError> {
+        let shape = input.shape();
+        let picture = || match *shape {
+            [n, c, h, w] => Ok((n, c, h, w)),
+            _ => Err(NodeError::Input(format!("shape {shape:?} is not that of pictures [N, C, H, W]"))),
+        };
+        match *self {
+            Permute::Axes(ref perm) => {
+                let perm: SmallVec<[usize; 8]> = match perm {
+                    None => (0..shape.len()).rev().collect(),
+                    Some(perm) if perm.len() == shape.len() => perm.clone(),
+                    Some(perm) => {
+                        return Err(NodeError::Input(format!("perm {perm:?} does not fit the shape {shape:?}")));
+                    }
+                };
+                let output = perm.iter().map(|&axis| shape[axis]).collect();
+                Ok(Move { view: shape.into(), perm, output })
+            }
+            Permute::DepthToSpace(block, order) => {
+                let (n, c, h, w) = picture()?;
+                let inner = c / (block * block);
+                let output = [Some(n), Some(inner), h.checked_mul(block), w.checked_mul(block)];
+                let output = output.into_iter().collect::<Option<Shape>>();
+                let output = output.filter(|_| c % (block * block) == 0).ok_or_else(|| {
+                    NodeError::Input(format!("shape {shape:?} has no whole blocks of {block} x {block} channels"))
+                })?;
+                let (view, perm) = match order {
+                    Order::BlockFirst => ([n, block, block, inner, h, w], [0, 3, 4, 1, 5, 2]),
+                    Order::ChannelFirst => ([n, inner, block, block, h, w], [0, 1, 4, 2, 5, 3]),
+                };
+                Ok(Move { view: view.into_iter().collect(), perm: perm.into_iter().collect(), output })
+            }
+            Permute::SpaceToDepth(block, order) => {
+                let (n, c, h, w) = picture()?;
+                let (rows, columns) = (h / block, w / block);
+                let depth = c.checked_mul(block * block).filter(|_| h % block == 0 && w % block == 0);
+                let depth = depth.ok_or_else(|| {
+                    NodeError::Input(format!("shape {shape:?} is not made of blocks of {block} x {block}"))
+                })?;
+                let perm = match order {
+                    Order::BlockFirst => [0, 3, 5, 1, 2, 4],
+                    Order::ChannelFirst => [0, 1, 3, 5, 2, 4],
+                };
+                Ok(Move {
+                    view: [n, c, rows, block, columns, block].into_iter().collect(),
+                    perm: perm.into_iter().collect(),
+                    output: [n, depth, rows, columns].into_iter().collect(),
+                })
+            }
+        }
+    }
+}
+
+impl Node for Permute {
+    fn family(&self) -> &'static str {
+        "transpose"
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let input = required(inputs, 0)?;
+        Ok(Specs::from_elem(TensorSpec { dtype: input.dtype(), shape: self.of(input)?.output }, 1))
+    }
+
+    fn prepare_params(
+        &self,
+        cx: &PrepareCx<'_>,
+        inputs: &[Option<&Tensor>],
+        _: &[TensorSpec],
+    ) -> Result<Prepared, NodeError> {
+        let input = required(inputs, 0)?;
+        if input.dtype() == DType::String {
+            return Ok(Prepared::NONE);
+        }
+        let Move { view, perm, .. } = self.of(input)?;
+        let key = TransposeKey::new(&view, &perm, input.dtype().size(), cx.isa(), cx.threads());
+        Ok(Prepared::new(cx.executor(&key)?))
+    }
+
+    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        let input = io.input(0)?;
+        if input.dtype() == DType::String {
+            let Move { view, perm, output } = self.of(input)?;
+            let mut moved = vec![String::new(); input.len()];
+            reference::transpose::transpose(input.as_strings()?, &view, &perm, &mut moved);
+            io.push(Tensor::from_strings(output, moved)?);
+            return Ok(());
+        }
+        let mut output = io.alloc(0)?;
+        prepared.get::<Executor>()?.run(input.bytes(), output.bytes_mut(), cx.parallel)?;
+        io.push(output);
+        Ok(())
+    }
+}

@@ -1,0 +1,10 @@
+//! What the cache promises, stated as tests.
+//!
+//! `behaviour` is the suite that holds for every hasher, `model` compares with a reference cache under random
+//! operations, `threads` is about builders and waiters in parallel, `laws` shows that a rotten key is found, and
+//! `foreign` is a graph executor of somebody else's that uses the cache and the records alone.
+
+mod behaviour;
+mod fixture;
+mod model;
+mod threads;
