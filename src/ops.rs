@@ -5,6 +5,7 @@
 
 mod arguments;
 mod cast;
+mod combine;
 mod constant;
 pub mod convert;
 mod gather;
@@ -22,8 +23,8 @@ mod wide;
 mod trial;
 
 pub(crate) use arguments::{
-    Axes, around, axes_of, axis_of, broadcast, dimensions, index_of, integers, one, optional, refused, required,
-    strides, type_attribute,
+    Axes, around, axes_of, axis_of, broadcast, counted, dimensions, index_of, integers, one, optional, refused,
+    required, strides, type_attribute,
 };
 pub(crate) use movement::{Movement, rearrange};
 pub(crate) use view::{Cut, Run, View};
@@ -86,6 +87,7 @@ pub type Operator = (&'static str, &'static str, MakeNode);
 
 const GROUPS: &[&[Operator]] = &[
     cast::OPERATORS,
+    combine::OPERATORS,
     constant::OPERATORS,
     gather::OPERATORS,
     measure::OPERATORS,

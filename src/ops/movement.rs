@@ -8,8 +8,9 @@ use crate::tensor::Tensor;
 
 /// A rearrangement of the elements of some tensors of one type into another tensor.
 pub(crate) trait Movement {
-    /// Writes `to`, whose length is that of the output, from the sources.
-    fn run<T: Clone>(&self, from: &[&[T]], to: &mut [T]) -> Result<(), NodeError>;
+    /// Writes `to`, whose length is that of the output, from the sources. A movement of much data may split `to`
+    /// between threads.
+    fn run<T: Clone + Send + Sync>(&self, from: &[&[T]], to: &mut [T]) -> Result<(), NodeError>;
 }
 
 /// Runs a movement from `from` into `to` and returns that; nothing is run where `to` has no elements. All must be of
@@ -39,7 +40,11 @@ pub(crate) fn rearrange(movement: &impl Movement, from: &[&Tensor], mut to: Tens
     }
 }
 
-fn run_as<T: bytemuck::Pod>(movement: &impl Movement, from: &[&Tensor], to: &mut Tensor) -> Result<(), NodeError> {
+fn run_as<T: bytemuck::Pod + Send + Sync>(
+    movement: &impl Movement,
+    from: &[&Tensor],
+    to: &mut Tensor,
+) -> Result<(), NodeError> {
     let sources: Vec<&[T]> = from.iter().map(|tensor| bytemuck::cast_slice(tensor.bytes())).collect();
     movement.run(&sources, bytemuck::cast_slice_mut(to.bytes_mut()))
 }

@@ -117,6 +117,24 @@ impl View {
         Cursor { outer, inner, index: SmallVec::from_elem(0, outer.len()), row: self.start, within: 0, left: self.len }
     }
 
+    /// Reads from element `first` of the view's order on.
+    pub(crate) fn cursor_at(&self, first: usize) -> Cursor<'_> {
+        let mut cursor = self.cursor();
+        let first = first.min(self.len);
+        cursor.left -= first;
+        if cursor.left == 0 {
+            return cursor;
+        }
+        cursor.within = first % cursor.inner.count;
+        let mut rows = first / cursor.inner.count;
+        for (step, index) in cursor.outer.iter().zip(&mut cursor.index).rev() {
+            *index = rows % step.count;
+            rows /= step.count;
+            cursor.row = cursor.row.wrapping_add_signed(step.stride * *index as isize);
+        }
+        cursor
+    }
+
     /// Copies what the view reads, in its order.
     pub(crate) fn copy<T: Clone>(&self, from: &[T], to: &mut [T]) {
         let mut cursor = self.cursor();
@@ -238,6 +256,20 @@ mod tests {
             assert_eq!(read(&turned, piece), [0, 3, 1, 4, 2, 5]);
             assert_eq!(read(&inner, piece), [0, 2, 1, 3, 4, 6, 5, 7]);
             assert_eq!(read(&scalar, piece), [0, 0, 0, 0]);
+        }
+    }
+
+    #[test]
+    fn a_cursor_starts_anywhere() {
+        let view = View::permuted(&[2, 3, 4], &[2, 0, 1]);
+        let all = read(&view, usize::MAX);
+        for first in 0..=all.len() + 1 {
+            let mut cursor = view.cursor_at(first);
+            let mut rest = Vec::new();
+            while let Some(run) = cursor.next(usize::MAX) {
+                rest.extend((0..run.count).map(|i| run.at(i)));
+            }
+            assert_eq!(rest, all[first.min(all.len())..], "from {first}");
         }
     }
 

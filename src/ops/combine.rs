@@ -1,0 +1,235 @@
+//! Concat and Split: parts of one axis, side by side in one tensor.
+//!
+//! Elements of any type are moved by copies as long as the memory allows, split between threads where there are many.
+//! [`pad`] and [`repeat`] are the other operators that write an output larger than what they read.
+
+mod pad;
+mod repeat;
+#[cfg(test)]
+mod tests;
+
+use kiln_kernels::Parallel;
+use kiln_kernels::parallel::for_each_chunk;
+
+use super::{
+    LoadCx, Movement, OpError, Operator, around, axis_of, dimensions, integers, one, optional, rearrange, refused,
+    required,
+};
+use crate::graph::node::Specs;
+use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
+use crate::tensor::{Shape, Tensor, TensorSpec};
+
+/// This group's operators.
+pub(super) const OPERATORS: &[Operator] = &[
+    ("", "Concat", make_concat),
+    ("", "Split", make_split),
+    ("", "Pad", pad::make),
+    ("", "Tile", repeat::make_tile),
+    ("", "Expand", repeat::make_expand),
+];
+
+/// Elements that a task writes when `parallel` shares out `total` elements of `width` bytes: everything, unless each
+/// thread gets a quarter of a MiB, some 20 us of copying, which a wake-up is worth.
+fn share(total: usize, width: usize, parallel: &dyn Parallel) -> usize {
+    const TASK_BYTES: usize = 1 << 18;
+    let tasks = (total.saturating_mul(width) / TASK_BYTES).clamp(1, parallel.threads());
+    // Whole cache lines of the narrowest element, so that no two tasks write one.
+    total.div_ceil(tasks).next_multiple_of(64)
+}
+
+struct Concat {
+    axis: i64,
+}
+
+fn make_concat(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    if cx.node.inputs.is_empty() {
+        return Err(OpError::invalid(cx.node, "no inputs"));
+    }
+    // Version 1 had a default; later ones demand the attribute.
+    Ok(Box::new(Concat { axis: cx.node.int("axis", 1) }))
+}
+
+impl Node for Concat {
+    fn family(&self) -> &'static str {
+        "concat"
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let first = required(inputs, 0)?;
+        let axis = axis_of(self.axis, first.shape().len())?;
+        let mut shape = Shape::from_slice(first.shape());
+        for index in 1..inputs.len() {
+            let next = required(inputs, index)?;
+            let fits = next.dtype() == first.dtype()
+                && next.shape().len() == shape.len()
+                && (0..shape.len()).all(|other| other == axis || next.shape()[other] == shape[other]);
+            if !fits {
+                let (have, want) = (next.spec(), first.spec());
+                return Err(refused(format!("input {index}, {have:?}, does not join {want:?} along axis {axis}")));
+            }
+            shape[axis] = shape[axis].checked_add(next.shape()[axis]).ok_or_else(|| refused("the sum overflows"))?;
+        }
+        one(first.dtype(), shape)
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        let axis = axis_of(self.axis, io.spec(0).shape.len())?;
+        let mut parts = Vec::new();
+        while let Some(part) = io.optional(parts.len()) {
+            parts.push(part);
+        }
+        let runs = parts.iter().map(|part| around(part.shape(), axis)).map(|(_, count, inner)| count * inner).collect();
+        let joined = Joined { runs, width: io.spec(0).dtype.size(), parallel: cx.parallel };
+        let output = rearrange(&joined, &parts, io.alloc(0)?)?;
+        io.push(output);
+        Ok(())
+    }
+}
+
+/// Rows made of one run from each source.
+struct Joined<'a> {
+    /// Elements of each source's run.
+    runs: Vec<usize>,
+    width: usize,
+    parallel: &'a dyn Parallel,
+}
+
+impl Movement for Joined<'_> {
+    fn run<T: Clone + Send + Sync>(&self, from: &[&[T]], to: &mut [T]) -> Result<(), NodeError> {
+        let length: usize = self.runs.iter().sum();
+        let share = share(to.len(), self.width, self.parallel);
+        for_each_chunk(self.parallel, to, share, &|index, chunk| {
+            let first = index * share;
+            let (mut row, mut within, mut part) = (first / length, first % length, 0);
+            while within >= self.runs[part] {
+                within -= self.runs[part];
+                part += 1;
+            }
+            let mut rest = chunk;
+            while !rest.is_empty() {
+                let run = self.runs[part];
+                let (now, later) = rest.split_at_mut((run - within).min(rest.len()));
+                let start = row * run + within;
+                now.clone_from_slice(&from[part][start..start + now.len()]);
+                (rest, within, part) = (later, 0, part + 1);
+                if part == self.runs.len() {
+                    (row, part) = (row + 1, 0);
+                }
+            }
+        });
+        Ok(())
+    }
+}
+
+struct Split {
+    axis: i64,
+    /// Number of outputs.
+    count: usize,
+    /// Sizes as an attribute, before version 13.
+    sizes: Option<Vec<i64>>,
+    /// Whether the last part may be smaller, since version 18.
+    uneven: bool,
+}
+
+fn make_split(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    let node = cx.node;
+    let count = node.outputs.len();
+    if count == 0 {
+        return Err(OpError::invalid(node, "no outputs"));
+    }
+    let asked = node.int("num_outputs", count as i64);
+    if asked != count as i64 {
+        return Err(OpError::invalid(node, format!("num_outputs is {asked}, the node has {count} outputs")));
+    }
+    let sizes = node.ints("split").map(<[i64]>::to_vec);
+    Ok(Box::new(Split { axis: node.int("axis", 0), count, sizes, uneven: node.version >= 18 }))
+}
+
+impl Split {
+    /// Sizes of the outputs along the axis, whose size is `dim`.
+    fn sizes(&self, dim: usize, inputs: &[Option<&Tensor>]) -> Result<Shape, NodeError> {
+        let given = match (&self.sizes, optional(inputs, 1)) {
+            (Some(sizes), _) => Some(dimensions(sizes)?),
+            (None, Some(tensor)) => Some(dimensions(&integers(tensor)?)?),
+            (None, None) => None,
+        };
+        if let Some(sizes) = given {
+            let sum = sizes.iter().try_fold(0usize, |sum, &size| sum.checked_add(size));
+            return match sum {
+                Some(sum) if sum == dim && sizes.len() == self.count => Ok(sizes),
+                _ => Err(refused(format!("{sizes:?} does not split {dim} into {} parts", self.count))),
+            };
+        }
+        if dim % self.count != 0 && !self.uneven {
+            return Err(refused(format!("{dim} does not split into {} equal parts", self.count)));
+        }
+        let each = dim.div_ceil(self.count);
+        let start = |index: usize| each.saturating_mul(index).min(dim);
+        Ok((0..self.count).map(|index| start(index + 1) - start(index)).collect())
+    }
+}
+
+impl Node for Split {
+    fn family(&self) -> &'static str {
+        "split"
+    }
+
+    fn value_inputs(&self) -> u64 {
+        1 << 1
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let input = required(inputs, 0)?;
+        let axis = axis_of(self.axis, input.shape().len())?;
+        let sizes = self.sizes(input.shape()[axis], inputs)?;
+        let spec = |&size: &usize| {
+            let mut shape = Shape::from_slice(input.shape());
+            shape[axis] = size;
+            TensorSpec { dtype: input.dtype(), shape }
+        };
+        Ok(sizes.iter().map(spec).collect())
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        let axis = axis_of(self.axis, io.spec(0).shape.len())?;
+        let mut start = 0;
+        for index in 0..io.specs().len() {
+            let input = io.input(0)?;
+            let (_, dim, inner) = around(input.shape(), axis);
+            let run = io.spec(index).shape[axis] * inner;
+            let width = input.dtype().size();
+            let part = Part { start, run, stride: dim * inner, width, parallel: cx.parallel };
+            let output = rearrange(&part, &[input], io.alloc(index)?)?;
+            io.push(output);
+            start += run;
+        }
+        Ok(())
+    }
+}
+
+/// One run out of every row of the source.
+struct Part<'a> {
+    start: usize,
+    run: usize,
+    stride: usize,
+    width: usize,
+    parallel: &'a dyn Parallel,
+}
+
+impl Movement for Part<'_> {
+    fn run<T: Clone + Send + Sync>(&self, from: &[&[T]], to: &mut [T]) -> Result<(), NodeError> {
+        let share = share(to.len(), self.width, self.parallel);
+        for_each_chunk(self.parallel, to, share, &|index, chunk| {
+            let first = index * share;
+            let (mut row, mut within) = (first / self.run, first % self.run);
+            let mut rest = chunk;
+            while !rest.is_empty() {
+                let (now, later) = rest.split_at_mut((self.run - within).min(rest.len()));
+                let start = row * self.stride + self.start + within;
+                now.clone_from_slice(&from[0][start..start + now.len()]);
+                (rest, row, within) = (later, row + 1, 0);
+            }
+        });
+        Ok(())
+    }
+}

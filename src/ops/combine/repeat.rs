@@ -1,0 +1,110 @@
+//! Tile and Expand: the same elements again and again, read through a [`View`] that does not move along some axes.
+
+use kiln_kernels::Parallel;
+use kiln_kernels::parallel::for_each_chunk;
+
+use super::share;
+use crate::graph::node::Specs;
+use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
+use crate::ops::{LoadCx, Movement, OpError, View, dimensions, integers, one, rearrange, refused, required};
+use crate::tensor::{Shape, Tensor};
+
+/// Which of the two.
+enum Repeat {
+    Tile,
+    Expand,
+}
+
+pub(super) fn make_tile(_: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    Ok(Box::new(Repeat::Tile))
+}
+
+pub(super) fn make_expand(_: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    Ok(Box::new(Repeat::Expand))
+}
+
+impl Repeat {
+    fn shape(&self, inputs: &[Option<&Tensor>]) -> Result<Shape, NodeError> {
+        let shape = required(inputs, 0)?.shape();
+        let given = dimensions(&integers(required(inputs, 1)?)?)?;
+        match self {
+            Repeat::Tile => {
+                if given.len() != shape.len() {
+                    return Err(refused(format!("repeats {given:?} do not fit the shape {shape:?}")));
+                }
+                let product = |(&dim, &times): (&usize, &usize)| dim.checked_mul(times);
+                let shape = shape.iter().zip(&given).map(product).collect::<Option<Shape>>();
+                shape.ok_or_else(|| refused(format!("repeats {given:?} overflow")))
+            }
+            // Both ways: a one in the asked shape keeps the input's dimension.
+            Repeat::Expand => crate::ops::broadcast([shape, given.as_slice()]),
+        }
+    }
+
+    fn view(&self, from: &[usize], to: &[usize]) -> Result<View, NodeError> {
+        match self {
+            Repeat::Expand => View::broadcast(from, to),
+            // Each axis becomes two: how often, and what.
+            Repeat::Tile => {
+                let single: Shape = from.iter().flat_map(|&dim| [1, dim]).collect();
+                let times = from.iter().zip(to).flat_map(|(&dim, &all)| [all / dim.max(1), dim]);
+                View::broadcast(&single, &times.collect::<Shape>())
+            }
+        }
+    }
+}
+
+impl Node for Repeat {
+    fn family(&self) -> &'static str {
+        match self {
+            Repeat::Tile => "tile",
+            Repeat::Expand => "expand",
+        }
+    }
+
+    fn value_inputs(&self) -> u64 {
+        1 << 1
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        one(required(inputs, 0)?.dtype(), self.shape(inputs)?)
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        let to = io.spec(0).shape.clone();
+        if io.input(0)?.len() == to.iter().product::<usize>() {
+            // Nothing is repeated: the same bytes, perhaps under a longer shape.
+            let output = io.take(0)?.reshaped(to)?;
+            io.push(output);
+            return Ok(());
+        }
+        let input = io.input(0)?;
+        let view = self.view(input.shape(), &to)?;
+        let repeated = Repeated { view, width: input.dtype().size(), parallel: cx.parallel };
+        let output = rearrange(&repeated, &[input], io.alloc(0)?)?;
+        io.push(output);
+        Ok(())
+    }
+}
+
+struct Repeated<'a> {
+    view: View,
+    width: usize,
+    parallel: &'a dyn Parallel,
+}
+
+impl Movement for Repeated<'_> {
+    fn run<T: Clone + Send + Sync>(&self, from: &[&[T]], to: &mut [T]) -> Result<(), NodeError> {
+        let share = share(to.len(), self.width, self.parallel);
+        for_each_chunk(self.parallel, to, share, &|index, chunk| {
+            let mut cursor = self.view.cursor_at(index * share);
+            let mut rest = chunk;
+            while let Some(run) = cursor.next(rest.len()) {
+                let (now, later) = rest.split_at_mut(run.count);
+                run.read(from[0], now);
+                rest = later;
+            }
+        });
+        Ok(())
+    }
+}
