@@ -204,33 +204,24 @@ impl Asm {
 
     /// Appends an EVEX instruction whose last operand is `src`.
     fn evex(&mut self, form: &evex::Form, operands: evex::Operands, src: Src) {
-        match src {
+        let rm = match src {
             Src::Reg(reg) => {
                 self.check_vectors(reg.0);
-                self.append(evex::encode(form, &operands, evex::Rm::Reg(reg.0)));
+                evex::Rm::Reg(reg.0)
             }
             Src::Mem(mem) => {
                 self.check_address(mem);
-                self.append(evex::encode(form, &operands, evex::Rm::Mem(mem)));
+                evex::Rm::Mem(mem)
             }
-            Src::Const(bits) => {
-                let label = self.constant(Constant::Splat(bits));
-                self.append(evex::encode(form, &operands, evex::Rm::Constant));
-                // The processor counts a rip-relative displacement from the end of the instruction, and an
-                // immediate may stand between the two.
-                let back = 4 + u8::from(operands.imm.is_some());
-                self.ops.dynamic_relocation(
-                    label,
-                    0,
-                    back,
-                    0,
-                    X64Relocation::from_size(RelocationKind::Relative, RelocationSize::DWord),
-                );
-            }
+            Src::Const(_) => evex::Rm::Constant,
+        };
+        evex::encode(&mut self.ops, form, operands, rm);
+        if let Src::Const(bits) = src {
+            let label = self.constant(Constant::Splat(bits));
+            let relative = X64Relocation::from_size(RelocationKind::Relative, RelocationSize::DWord);
+            // The processor counts a rip-relative displacement from the end of the instruction, and an immediate may
+            // stand between the two.
+            self.ops.dynamic_relocation(label, 0, 4 + u8::from(operands.imm.is_some()), 0, relative);
         }
-    }
-
-    fn append(&mut self, encoded: evex::Encoded) {
-        self.ops.extend(encoded.as_slice());
     }
 }

@@ -123,3 +123,6 @@ impl Code {
 pub fn code_memory() -> CodeMemory {
     Arena::global().usage()
 }
+
+#[cfg(test)]
+mod tests;

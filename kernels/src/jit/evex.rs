@@ -13,6 +13,8 @@
 //! where R X B R' v V' are stored inverted. A displacement of one byte counts in units of the memory operand's size
 //! ("disp8*N"), so it reaches 8 KiB either way in steps of whole vectors.
 
+use dynasmrt::DynasmApi;
+
 use super::asm::Mem;
 
 /// How the operands of a form are spread over the instruction's fields.
@@ -33,12 +35,8 @@ pub enum Layout {
 pub struct Form {
     /// The mnemonic, with a suffix where one mnemonic has two forms.
     pub name: &'static str,
-    /// Opcode map: 1 is `0F`, 2 is `0F 38`, 3 is `0F 3A`.
-    map: u8,
-    /// Mandatory prefix: 0 none, 1 `66`, 2 `F3`.
-    prefix: u8,
-    /// W, the operand size bit.
-    wide: bool,
+    /// The four bytes before the opcode for operands that are all zero.
+    prefix: u32,
     opcode: u8,
     /// Where the operands go.
     pub layout: Layout,
@@ -46,8 +44,6 @@ pub struct Form {
     pub memory: u8,
     /// Whether a memory operand may be one `f32` for every lane.
     pub broadcast: bool,
-    /// 0b10 for 512 bits, 0 for scalars.
-    length: u8,
 }
 
 /// The registers of an instruction besides its rm operand, and its immediate.
@@ -100,51 +96,38 @@ pub enum Rm {
     Constant,
 }
 
-/// The bytes of one instruction.
-#[derive(Clone, Copy, Debug)]
-pub struct Encoded {
-    bytes: [u8; 16],
-    len: u8,
-}
-
-impl Encoded {
-    /// The bytes.
-    #[must_use]
-    pub fn as_slice(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.len & 15)]
-    }
-
-    fn push(&mut self, byte: u8) {
-        self.bytes[usize::from(self.len & 15)] = byte;
-        self.len += 1;
-    }
-
-    fn push_disp32(&mut self, disp: i32) {
-        for byte in disp.to_le_bytes() {
-            self.push(byte);
-        }
-    }
-}
-
-const MAP_0F: u8 = 1;
-const MAP_0F38: u8 = 2;
-const MAP_0F3A: u8 = 3;
-const NO_PREFIX: u8 = 0;
-const PREFIX_66: u8 = 1;
-const PREFIX_F3: u8 = 2;
-const LENGTH_512: u8 = 0b10;
+const MAP_0F: u32 = 1;
+const MAP_0F38: u32 = 2;
+const MAP_0F3A: u32 = 3;
+const NO_PREFIX: u32 = 0;
+const PREFIX_66: u32 = 1;
+const PREFIX_F3: u32 = 2;
 /// Bytes of a full vector and of one lane.
 const VECTOR: u8 = 64;
 const LANE: u8 = 4;
 
+/// Bits of the prefix by their place, seen as a little-endian word.
+const R: u32 = 1 << 15;
+const X: u32 = 1 << 14;
+const B: u32 = 1 << 13;
+const HIGH_R: u32 = 1 << 12;
+const W: u32 = 1 << 23;
+const V: u32 = 0b1111 << 19;
+const ALWAYS: u32 = 1 << 18;
+const Z: u32 = 1 << 31;
+const LENGTH_512: u32 = 0b10 << 29;
+const BROADCAST: u32 = 1 << 28;
+const HIGH_V: u32 = 1 << 27;
+
 impl Form {
-    const fn new(name: &'static str, map: u8, prefix: u8, opcode: u8, layout: Layout) -> Form {
-        Form { name, map, prefix, wide: false, opcode, layout, memory: VECTOR, broadcast: true, length: LENGTH_512 }
+    const fn new(name: &'static str, map: u32, prefix: u32, opcode: u8, layout: Layout) -> Form {
+        let prefix = 0x62 | map << 8 | prefix << 16 | R | X | B | HIGH_R | V | ALWAYS | LENGTH_512 | HIGH_V;
+        Form { name, prefix, opcode, layout, memory: VECTOR, broadcast: true }
     }
 
     /// W = 1: two lanes are one element.
     const fn pairs(self) -> Form {
-        Form { wide: true, broadcast: false, ..self }
+        Form { prefix: self.prefix | W, broadcast: false, ..self }
     }
 
     /// A memory operand of its own size, never broadcast.
@@ -153,7 +136,7 @@ impl Form {
     }
 
     const fn scalar(self) -> Form {
-        Form { length: 0, ..self.memory(LANE) }
+        Form { prefix: self.prefix & !LENGTH_512, ..self.memory(LANE) }
     }
 }
 
@@ -210,87 +193,89 @@ forms! {
     VSHUFF32X4 = MAP_0F3A PREFIX_66 0x23 Layout::Rvm;
 }
 
-/// Encodes one instruction. Numbers beyond the register file are cut to it; [`Asm`](super::Asm) refuses them before.
-#[must_use]
-pub fn encode(form: &Form, operands: &Operands, rm: Rm) -> Encoded {
+/// Appends one instruction. Numbers beyond the register file are cut to it; [`Asm`](super::Asm) refuses them before.
+#[inline(always)]
+pub fn encode(out: &mut impl DynasmApi, form: &Form, operands: Operands, rm: Rm) {
     let (reg, vvvv) = match form.layout {
-        Layout::Vm(digit) => (digit, operands.vvvv),
-        _ => (operands.reg, operands.vvvv),
+        Layout::Vm(digit) => (u32::from(digit), u32::from(operands.vvvv)),
+        _ => (u32::from(operands.reg), u32::from(operands.vvvv)),
     };
-    let (x, b) = match rm {
-        Rm::Reg(number) => (number >> 4, number >> 3),
-        Rm::Mem(mem) | Rm::Broadcast(mem) => (mem.index.map_or(0, |(index, _)| index.0 >> 3), mem.base.0 >> 3),
-        Rm::Constant => (0, 0),
+    // The register bits are stored inverted, so they are flipped in a prefix that has them all set.
+    let flip = match rm {
+        Rm::Reg(number) => (u32::from(number) & 16) << 10 | (u32::from(number) & 8) << 10,
+        Rm::Mem(mem) | Rm::Broadcast(mem) => {
+            let index = mem.index.map_or(0, |(index, _)| u32::from(index.0));
+            (index & 8) << 11 | (u32::from(mem.base.0) & 8) << 10
+        }
+        Rm::Constant => 0,
     };
+    let flip = flip | (reg & 8) << 12 | (reg & 16) << 8 | (vvvv & 15) << 19 | (vvvv & 16) << 23;
     // A constant is one f32: broadcast where the form would otherwise read a whole vector.
     let broadcast = matches!(rm, Rm::Broadcast(_)) || (matches!(rm, Rm::Constant) && form.broadcast);
-    let inverted = |bits: u8, at: u8| (!bits & 1) << at;
-    let registers = inverted(reg >> 3, 7) | inverted(x, 6) | inverted(b, 5) | inverted(reg >> 4, 4) | form.map;
-    let source = u8::from(form.wide) << 7 | (!vvvv & 15) << 3 | 1 << 2 | form.prefix;
-    let control = u8::from(operands.zeroing) << 7
-        | form.length << 5
-        | u8::from(broadcast) << 4
-        | inverted(vvvv >> 4, 3)
-        | (operands.mask & 7);
-    let mut out = Encoded { bytes: [0; 16], len: 5 };
-    out.bytes[..5].copy_from_slice(&[0x62, registers, source, control, form.opcode]);
+    let mask = (u32::from(operands.mask) & 7) << 24 | if operands.zeroing { Z } else { 0 };
+    out.push_u32(form.prefix ^ flip | mask | if broadcast { BROADCAST } else { 0 });
 
     let unit = if broadcast { LANE } else { form.memory };
+    let reg = (reg as u8 & 7) << 3;
     match rm {
-        Rm::Reg(number) => out.push(0b11 << 6 | (reg & 7) << 3 | (number & 7)),
-        Rm::Mem(mem) | Rm::Broadcast(mem) => push_address(&mut out, reg, mem, i32::from(unit)),
+        Rm::Reg(number) => push_pair(out, form.opcode, 0b11 << 6 | reg | (number & 7)),
+        Rm::Mem(mem) | Rm::Broadcast(mem) => push_address(out, form.opcode, reg, mem, unit),
         Rm::Constant => {
-            out.push((reg & 7) << 3 | 0b101);
-            out.push_disp32(0);
+            push_pair(out, form.opcode, reg | 0b101);
+            out.push_u32(0);
         }
     }
     if let Some(imm) = operands.imm {
         out.push(imm);
     }
-    out
 }
 
 /// `kmovw k, r32`: the one mask instruction in use. It is VEX-encoded, but dynasm knows no mask registers.
-#[must_use]
-pub fn kmovw(k: u8, src: u8) -> Encoded {
+pub fn kmovw(out: &mut impl DynasmApi, k: u8, src: u8) {
     // Behind the register bits stand W 0, an unused vvvv (all ones), 128 bits and no prefix.
-    let mut out = Encoded { bytes: [0; 16], len: 0 };
     if src < 8 {
-        out.push(0xC5);
-        out.push(0xF8);
+        out.push_u16(u16::from_le_bytes([0xC5, 0xF8]));
     } else {
         out.push(0xC4);
-        out.push(0b110 << 5 | MAP_0F);
-        out.push(0x78);
+        out.push_u16(u16::from_le_bytes([0b110 << 5 | MAP_0F as u8, 0x78]));
     }
-    out.push(0x92);
-    out.push(0b11 << 6 | (k & 7) << 3 | (src & 7));
-    out
+    push_pair(out, 0x92, 0b11 << 6 | (k & 7) << 3 | (src & 7));
 }
 
-/// ModRM, SIB and displacement of an address, in the shortest form; a short displacement counts in `unit`s.
-fn push_address(out: &mut Encoded, reg: u8, mem: Mem, unit: i32) {
+/// Two bytes at once.
+#[inline]
+fn push_pair(out: &mut impl DynasmApi, first: u8, second: u8) {
+    out.push_u16(u16::from_le_bytes([first, second]));
+}
+
+/// Opcode, ModRM, SIB and displacement of an address, in the shortest form; a short displacement counts in `unit`s,
+/// which are powers of two.
+#[inline]
+fn push_address(out: &mut impl DynasmApi, opcode: u8, reg: u8, mem: Mem, unit: u8) {
     // 100 in ModRM announces a SIB byte, and in the SIB byte says "no index"; 101 as a base without displacement means
     // rip or nothing, so rbp and r13 always carry one.
     const SIB: u8 = 0b100;
     const NEEDS_DISP: u8 = 0b101;
     let base = mem.base.0 & 7;
-    let short = i8::try_from(mem.disp / unit).ok().filter(|_| mem.disp % unit == 0);
-    let mode = match short {
-        Some(0) if base != NEEDS_DISP => 0b00,
-        Some(_) => 0b01,
-        None => 0b10,
+    let units = mem.disp >> unit.trailing_zeros();
+    let whole = mem.disp & (i32::from(unit) - 1) == 0;
+    let mode = if mem.disp == 0 && base != NEEDS_DISP {
+        0b00
+    } else if whole && i8::try_from(units).is_ok() {
+        0b01
+    } else {
+        0b10
     };
     if mem.index.is_some() || base == SIB {
         let (index, scale) = mem.index.map_or((SIB, 1), |(index, scale)| (index.0 & 7, scale));
-        out.push(mode << 6 | (reg & 7) << 3 | SIB);
+        push_pair(out, opcode, mode << 6 | reg | SIB);
         out.push((scale.trailing_zeros() as u8 & 3) << 6 | index << 3 | base);
     } else {
-        out.push(mode << 6 | (reg & 7) << 3 | base);
+        push_pair(out, opcode, mode << 6 | reg | base);
     }
-    match (mode, short) {
-        (0b01, Some(units)) => out.push(units as u8),
-        (0b10, _) => out.push_disp32(mem.disp),
-        _ => {}
+    match mode {
+        0b00 => {}
+        0b01 => out.push_i8(units as i8),
+        _ => out.push_i32(mem.disp),
     }
 }

@@ -38,7 +38,7 @@ impl Asm {
             // (1 << count) - 1
             let k = self.opmask(mask);
             x64!(self; xor Rd(scratch.0), Rd(scratch.0); bts Rq(scratch.0), Rq(count.0); sub Rd(scratch.0), BYTE 1);
-            self.append(evex::kmovw(k, scratch.0));
+            evex::kmovw(&mut self.ops, k, scratch.0);
         } else {
             // count > lane number
             let lanes = self.vector_mask(mask);
