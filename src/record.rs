@@ -1,39 +1,93 @@
-//! Placeholder of signatures; replaced whole by the records' own landing.
+//! Records: what builders chose, kept from process to process as parameters, never as code.
+//!
+//! A builder that finds a choice for its key in the [`Store`] rebuilds at once instead of choosing (and, later,
+//! measuring) again. What is kept is a *hint from an untrusted source*: a file may be damaged, stale, from another
+//! machine or made by an enemy, and the worst that it may do is cost time. So nothing here fails a caller that only
+//! wants to compute: trouble is counted ([`StoreStats`]), logged, and ends in a miss; and the caller checks every choice
+//! against its key before use, and [`Store::reject`]s what does not pass.
+//!
+//! This floor knows bytes, files and evidence. It knows no executor, no code and no address: a record cannot carry one.
+//!
+//! - `codec` alone knows how values become bytes; `frame` lays records out in a file (docs/records.md, byte by byte);
+//! - `fingerprint` says which machine and which Kiln a file is for; each has one file in the cache folder;
+//! - `folder` touches the file system, and refuses what another user could have put there;
+//! - `entry` and `evidence` are what is kept and which of two records is better; `store` puts all of it together;
+//! - `inspect` reads a folder for tools, `laws` is what the tests demand of every key type.
+
+mod codec;
+mod entry;
+mod evidence;
+mod fingerprint;
+mod folder;
+mod frame;
+mod inspect;
+pub mod laws;
+mod store;
+
+use std::path::PathBuf;
 
 use serde::{Serialize, de::DeserializeOwned};
 
-#[allow(missing_docs, reason = "signatures")]
+pub use codec::{CodecError, decode, encode};
+pub use entry::Record;
+pub use evidence::{Evidence, How};
+pub use fingerprint::Fingerprint;
+pub use inspect::{FileSummary, inspect_file, inspect_folder};
+pub use store::{CacheMode, SaveReport, Store, StoreStats};
+
+/// A cache key whose builder's choices are kept as records.
 pub trait Recorded: crate::cache::Key + Serialize + DeserializeOwned {
+    /// What a choice means. To be raised whenever the same choice would build something else than before, or the
+    /// fields of the key or of the choice change; records of other revisions are misses.
     const REVISION: u32;
+
+    /// What the builder decides beyond the key: plain data, every value of which the builder must be able to refuse.
     type Choice: Serialize + DeserializeOwned + Clone + PartialEq + std::fmt::Debug;
 }
-#[allow(missing_docs, reason = "signatures")]
-#[derive(Debug)]
-pub struct Evidence {}
-#[allow(missing_docs, reason = "signatures")]
-impl Evidence {
-    pub fn model() -> Evidence {
-        Evidence {}
-    }
+
+/// Why records could not be written, or a folder could not be inspected. Looking records up never fails.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// The file system refused.
+    #[error("{}: cannot {what}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A file or folder that another user could have written, or that is not what it should be.
+    #[error("{}: refused: {why}", path.display())]
+    Refused {
+        /// What was refused.
+        path: PathBuf,
+        /// Why, and what would help.
+        why: &'static str,
+    },
+    /// Other processes were saving all the time. What is new stays in memory for the next save.
+    #[error("{}: locked by other processes for {waited_ms} ms", path.display())]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+        /// How long this process tried.
+        waited_ms: u64,
+    },
+    /// The file is not a whole and sound record file.
+    #[error("{}: {why}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: &'static str,
+    },
 }
-#[allow(missing_docs, reason = "signatures")]
-#[derive(Debug)]
-pub struct Store {}
-#[allow(missing_docs, clippy::todo, unused_variables, reason = "signatures")]
-impl Store {
-    pub fn in_memory() -> Store {
-        Store {}
-    }
-    pub fn lookup<K: Recorded>(&self, key: &K) -> Option<K::Choice> {
-        todo!()
-    }
-    pub fn insert<K: Recorded>(&self, key: &K, choice: &K::Choice, evidence: Evidence) {
-        todo!()
-    }
-    pub fn keys<K: Recorded>(&self) -> Vec<K> {
-        todo!()
-    }
-    pub fn reject<K: Recorded>(&self, key: &K) {
-        todo!()
-    }
+
+/// The folder for records when the user names none: `kiln` in the platform's cache folder. `None` where there is no home.
+#[must_use]
+pub fn default_folder() -> Option<PathBuf> {
+    use etcetera::BaseStrategy;
+    etcetera::choose_base_strategy().ok().map(|strategy| strategy.cache_dir().join("kiln"))
 }

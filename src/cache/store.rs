@@ -97,12 +97,7 @@ impl<S: BuildHasher> Cache<S> {
     /// [`CacheError::Build`] with the builder's error, given to the caller whose builder failed;
     /// [`CacheError::Reentrant`] if building the key asks for the key.
     #[inline]
-    pub fn get_or_create<K: Key, C: ?Sized, E>(
-        &self,
-        key: &K,
-        cx: &C,
-        build: Builder<K, C, E>,
-    ) -> Answer<K::Value, E> {
+    pub fn get_or_create<K: Key, C: ?Sized, E>(&self, key: &K, cx: &C, build: Builder<K, C, E>) -> Answer<K::Value, E> {
         let query = Query::new(key, &self.hasher);
         match self.hit(&query) {
             Some(value) => Ok((typed::<K>(value), Outcome::Hit)),

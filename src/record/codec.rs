@@ -1,0 +1,107 @@
+//! How values become bytes: the only file that knows the codec.
+//!
+//! The bytes are those of bincode's first default configuration: little-endian, integers at their full width, lengths
+//! as `u64`, an enum's variant as `u32`. Several crates write the same bytes, so the codec can be replaced without
+//! touching a file that exists. Decoding is bounded by [`LIMIT`] whatever a length inside claims, takes all of its input
+//! or fails, and never panics.
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+/// The codec's number in the header of a file.
+pub(super) const ID: u8 = 1;
+
+/// No value is longer than this: keys and choices are a few hundred bytes, and a reader must not be made to allocate.
+pub(super) const LIMIT: usize = 4096;
+
+/// Why a value has no bytes, or bytes no value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CodecError {
+    /// The value takes more bytes than a record may have.
+    #[error("{0} bytes; a record holds 4096")]
+    TooLong(usize),
+    /// The value cannot be encoded.
+    #[error("cannot be encoded: {0}")]
+    Encode(String),
+    /// The bytes are not those of such a value.
+    #[error("cannot be decoded: {0}")]
+    Decode(String),
+    /// So many bytes were left over.
+    #[error("{0} bytes left over")]
+    Trailing(usize),
+}
+
+fn config() -> impl bincode::config::Config {
+    bincode::config::legacy().with_limit::<LIMIT>()
+}
+
+/// The bytes of a value: the same for equal values, on every machine.
+///
+/// # Errors
+///
+/// [`CodecError::TooLong`] beyond 4096 bytes, [`CodecError::Encode`] for what the codec cannot hold.
+pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, CodecError> {
+    let bytes =
+        bincode::serde::encode_to_vec(value, config()).map_err(|error| CodecError::Encode(error.to_string()))?;
+    if bytes.len() > LIMIT { Err(CodecError::TooLong(bytes.len())) } else { Ok(bytes) }
+}
+
+/// The value of those bytes, all of them.
+///
+/// # Errors
+///
+/// Any bytes are safe to pass; those that [`encode`] does not make are errors.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
+    whole(bytes, bincode::serde::decode_from_slice(bytes, config()))
+}
+
+/// As [`decode`], for values that borrow from the bytes.
+pub(super) fn decode_borrowed<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, CodecError> {
+    whole(bytes, bincode::serde::borrow_decode_from_slice(bytes, config()))
+}
+
+fn whole<T>(bytes: &[u8], decoded: Result<(T, usize), bincode::error::DecodeError>) -> Result<T, CodecError> {
+    let (value, used) = decoded.map_err(|error| CodecError::Decode(error.to_string()))?;
+    if used == bytes.len() { Ok(value) } else { Err(CodecError::Trailing(bytes.len() - used)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bytes_of_each_kind_of_field_are_fixed() {
+        type Everything = (u8, u32, bool, Option<u16>, Vec<u32>, String);
+        let value: Everything = (7, 0x0102_0304, true, Some(9), vec![5], "ab".to_owned());
+        let expected = [
+            &[7][..],
+            &[4, 3, 2, 1],
+            &[1],
+            &[1, 9, 0],
+            &[1, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0],
+            &[2, 0, 0, 0, 0, 0, 0, 0, b'a', b'b'],
+        ]
+        .concat();
+        assert_eq!(encode(&value).unwrap(), expected);
+        assert_eq!(decode::<Everything>(&expected).unwrap(), value);
+    }
+
+    #[test]
+    fn what_is_too_long_left_over_or_cut_off_is_an_error() {
+        assert_eq!(encode(&vec![0_u8; 4096]), Err(CodecError::TooLong(4104)));
+        assert_eq!(decode::<u8>(&[1, 2, 3]), Err(CodecError::Trailing(2)));
+        assert!(matches!(decode::<u32>(&[1, 2]), Err(CodecError::Decode(_))));
+        assert!(matches!(decode::<bool>(&[2]), Err(CodecError::Decode(_))));
+    }
+
+    #[test]
+    fn hostile_lengths_are_refused_without_allocating_for_them() {
+        for length in [1, 4096, 4097, 1 << 31, u64::from(u32::MAX), 1 << 63, u64::MAX] {
+            let mut bytes = length.to_le_bytes().to_vec();
+            assert!(decode::<Vec<u64>>(&bytes).is_err(), "{length} elements of 8 bytes and no bytes");
+            bytes.extend([0; 7]);
+            assert!(decode::<Vec<u64>>(&bytes).is_err(), "{length} elements of 8 bytes and 7 bytes");
+            assert!(decode::<String>(&length.to_le_bytes()).is_err());
+        }
+    }
+}

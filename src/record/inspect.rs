@@ -1,0 +1,62 @@
+//! Record files seen by tools: everything that a folder holds, for whatever machine and build it is.
+//!
+//! Unlike the store this is explicit about trouble, because somebody asked. It reads and never writes.
+
+use std::path::{Path, PathBuf};
+
+use super::fingerprint::hex;
+use super::frame::{self, Header};
+use super::{Record, RecordError, folder};
+
+/// What one record file holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileSummary {
+    /// The file.
+    pub path: PathBuf,
+    /// Its length.
+    pub bytes: u64,
+    /// The version of its layout.
+    pub schema: u16,
+    /// The number of the codec that its records are in.
+    pub codec: u8,
+    /// The digits of the fingerprint of the machine and build that it is for; the file's name starts with them.
+    pub fingerprint: String,
+    /// Damaged parts that were passed over.
+    pub damaged: u64,
+    /// The records, in the file's order.
+    pub records: Vec<Record>,
+}
+
+/// What a record file holds.
+///
+/// # Errors
+///
+/// [`RecordError`] if it cannot be read, is refused, or has no header that this build knows.
+pub fn inspect_file(path: &Path) -> Result<FileSummary, RecordError> {
+    let unreadable = |why| RecordError::Unreadable { path: path.to_owned(), why };
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let bytes = folder::read(parent, path, frame::MOST_BYTES)?.ok_or_else(|| unreadable("there is no such file"))?;
+    let header = Header::read(&bytes).map_err(|rejected| unreadable(rejected.why()))?;
+    let mut records = Vec::new();
+    let frames = frame::read(&bytes, |record| records.push(record));
+    Ok(FileSummary {
+        path: path.to_owned(),
+        bytes: bytes.len() as u64,
+        schema: header.schema,
+        codec: header.codec,
+        fingerprint: hex(&header.fingerprint[..16]),
+        damaged: frames.damaged,
+        records,
+    })
+}
+
+/// What each record file of a folder holds, or why it cannot be told, in order of their names.
+///
+/// # Errors
+///
+/// [`RecordError`] if the folder itself cannot be listed or is refused. A folder that does not exist holds nothing.
+pub fn inspect_folder(path: &Path) -> Result<Vec<Result<FileSummary, RecordError>>, RecordError> {
+    let names = folder::list(path)?;
+    let files = names.iter().filter(|name| name.ends_with(folder::SUFFIX));
+    Ok(files.map(|name| inspect_file(&path.join(name))).collect())
+}
