@@ -1,0 +1,177 @@
+//! The house rules that a compiler does not hold: floors, sizes, headers, names, and where fragile things may be named.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Lines that a file may have. Most have 100 to 250.
+const CAP: usize = 600;
+
+/// Written by a generator; a test of its own compares them with what the generator writes now.
+const GENERATED: &[&str] = &["src/onnx/proto.rs"];
+
+/// Floors of the package, lowest first; a module imports only from floors below its own.
+const FLOORS: &[&[&str]] = &[
+    &["knobs"],
+    &["tensor", "cache", "threads"],
+    &["record"],
+    &["exec"],
+    &["graph"],
+    &["ops"],
+    &["onnx"],
+    &["session"],
+    &["testing"],
+];
+
+/// Floors of the kernels crate.
+const KERNEL_FLOORS: &[&[&str]] = &[&["isa", "error", "parallel"], &["jit"], &["cpu", "reference"]];
+
+/// Crates and calls that stay behind one place, and that place.
+const CONFINED: &[(&str, &[&str])] = &[
+    ("bincode", &["src/record/codec.rs"]),
+    ("rayon::", &["src/threads.rs"]),
+    ("prost", &["src/onnx"]),
+    ("dynasm", &["kernels/src/jit"]),
+    ("std::env::var", &["src/knobs.rs"]),
+    ("iced_x86", &["kernels/src/jit", "kernels/tests"]),
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn rust_files() -> Vec<(String, String)> {
+    let mut files = Vec::new();
+    for folder in
+        ["src", "tests", "benches", "examples", "kernels/src", "kernels/tests", "kernels/benches", "fuzz/fuzz_targets"]
+    {
+        collect(&root().join(folder), &mut files);
+    }
+    assert!(files.len() > 20, "the walk found only {} files", files.len());
+    files
+}
+
+fn collect(folder: &Path, files: &mut Vec<(String, String)>) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    for path in paths {
+        if path.is_dir() {
+            collect(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let name = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+            files.push((name, fs::read_to_string(&path).unwrap()));
+        }
+    }
+}
+
+fn report(rule: &str, problems: &[String]) {
+    assert!(problems.is_empty(), "{rule}:\n  {}", problems.join("\n  "));
+}
+
+#[test]
+fn files_have_a_header_a_size_and_a_noun_for_a_name() {
+    let forbidden = ["utils", "helpers", "common", "misc", "base", "manager", "types", "mod"];
+    let mut problems = Vec::new();
+    for (name, text) in rust_files() {
+        if GENERATED.contains(&name.as_str()) {
+            continue;
+        }
+        if !text.starts_with("//!") {
+            problems.push(format!("{name}: does not start with //!"));
+        }
+        let lines = text.lines().count();
+        if lines > CAP {
+            problems.push(format!("{name}: {lines} lines, the cap is {CAP}"));
+        }
+        let stem = Path::new(&name).file_stem().unwrap().to_str().unwrap();
+        if forbidden.contains(&stem) && !name.ends_with("graph/types.rs") {
+            problems.push(format!("{name}: the name says nothing"));
+        }
+        if let Some((number, line)) = text.lines().enumerate().find(|(_, line)| !line.is_ascii()) {
+            problems.push(format!("{name}:{}: not ASCII: {line}", number + 1));
+        }
+    }
+    report("every file has a //! header, at most 600 lines, a telling name and plain ASCII", &problems);
+}
+
+/// The modules that a file names with `crate::`, with line numbers.
+fn imports(text: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let code = line.split("//").next().unwrap_or_default();
+        for (at, _) in code.match_indices("crate::") {
+            let rest = &code[at + "crate::".len()..];
+            let module: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+            found.push((number + 1, module));
+        }
+    }
+    found
+}
+
+fn floors_look_down(prefix: &str, floors: &[&[&str]]) {
+    let floor_of: BTreeMap<&str, usize> =
+        floors.iter().enumerate().flat_map(|(floor, names)| names.iter().map(move |name| (*name, floor))).collect();
+    let mut problems = Vec::new();
+    for (name, text) in rust_files() {
+        let Some(inside) = name.strip_prefix(prefix) else { continue };
+        let module = inside.split('/').next().unwrap().trim_end_matches(".rs");
+        let Some(&own) = floor_of.get(module) else { continue };
+        for (line, import) in imports(&text) {
+            let Some(&floor) = floor_of.get(import.as_str()) else { continue };
+            if import != module && floor >= own {
+                problems.push(format!("{name}:{line}: {module} may not know {import}"));
+            }
+        }
+    }
+    report("a file imports only from floors below it", &problems);
+}
+
+#[test]
+fn floors_look_down_in_the_package() {
+    floors_look_down("src/", FLOORS);
+}
+
+#[test]
+fn floors_look_down_in_the_kernels_crate() {
+    // A family's driver falls back to its reference and a reference is checked against nothing above: they are one floor.
+    floors_look_down("kernels/src/", &[KERNEL_FLOORS[0], KERNEL_FLOORS[1], KERNEL_FLOORS[2]]);
+    assert!(KERNEL_FLOORS.len() == 3);
+}
+
+#[test]
+fn every_module_stands_on_a_floor() {
+    let text = fs::read_to_string(root().join("src/lib.rs")).unwrap();
+    for line in text.lines().filter_map(|line| line.trim().strip_prefix("pub mod ")) {
+        let module = line.trim_end_matches(';');
+        assert!(FLOORS.iter().any(|names| names.contains(&module)), "{module} has no floor in this test");
+    }
+}
+
+#[test]
+fn fragile_things_are_named_in_one_place() {
+    let mut problems = Vec::new();
+    for (name, text) in rust_files() {
+        if name.starts_with("tests/") || GENERATED.contains(&name.as_str()) {
+            continue;
+        }
+        for (what, places) in CONFINED {
+            let code = text.lines().map(|line| line.split("//").next().unwrap_or_default());
+            if code.clone().any(|line| line.contains(what)) && !places.iter().any(|place| name.starts_with(place)) {
+                problems.push(format!("{name}: {what} belongs to {}", places.join(", ")));
+            }
+        }
+    }
+    report("encoders, codecs, pools and the environment stay behind one place each", &problems);
+}
+
+#[test]
+fn the_word_kernel_does_not_occur_in_the_cache() {
+    let mut problems = Vec::new();
+    for (name, text) in rust_files() {
+        if name.starts_with("src/cache") && (text.contains("kernel") || text.contains("onnx")) {
+            problems.push(name);
+        }
+    }
+    report("the cache is generic", &problems);
+}
