@@ -11,6 +11,7 @@
 pub mod build;
 pub mod ir;
 pub mod node;
+pub mod passes;
 pub mod run;
 
 pub use build::GraphBuilder;

@@ -17,5 +17,6 @@ pub mod graph;
 pub mod onnx;
 pub mod ops;
 pub mod record;
+pub mod session;
 pub mod tensor;
 pub mod threads;

@@ -6,12 +6,12 @@
 
 pub(crate) mod activation;
 pub mod chain;
-pub mod transpose;
-pub mod vecmath;
 pub mod conv;
 #[cfg(test)]
 pub(crate) mod fence;
 pub mod gemm;
+pub mod transpose;
+pub mod vecmath;
 
 use std::sync::Arc;
 

@@ -20,3 +20,7 @@ pub use cpu::{CodeKey, CodeSource, EmitEach};
 pub use error::{KernelError, Result};
 pub use isa::Isa;
 pub use parallel::{Parallel, Serial};
+
+/// Raised whenever emitters or drivers change so much that choices measured before say nothing about them: a part of
+/// the fingerprint of records.
+pub const EMITTER_REVISION: u32 = 1;

@@ -42,6 +42,16 @@ impl From<&str> for Dim {
     }
 }
 
+impl std::fmt::Display for Dim {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Dim::Fixed(size) => write!(f, "{size}"),
+            Dim::Named(name) => f.write_str(name),
+            Dim::Any => f.write_str("?"),
+        }
+    }
+}
+
 /// What the model declares about a value.
 #[derive(Clone, Debug, Default)]
 pub struct ValueInfo {

@@ -1,0 +1,268 @@
+//! A session: one loaded model, ready to run at any shape, from any number of threads.
+//!
+//! Loading reads the model, rewrites its graph ([`crate::graph::passes`]), makes the nodes, and rebuilds every executor
+//! that the records know, so that the first request of a known shape builds nothing. [`compile`] does that.
+//! [`options`] is what a caller may set; [`profile`] and [`verbose`] watch runs.
+
+pub mod compile;
+pub mod options;
+pub mod profile;
+pub mod verbose;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::cache;
+use crate::exec::BuildCx;
+use crate::graph::ir::Dim;
+use crate::graph::{Executable, Graph, Observer, Resources, RunError, RunState, StepEvent};
+use crate::onnx::{self, ModelError};
+use crate::record;
+use crate::tensor::{BufferPool, DType, Tensor};
+use crate::threads::{Threads, ThreadsError};
+
+pub use compile::Description;
+pub use options::SessionOptions;
+pub use profile::{NodeProfile, Profile};
+pub use verbose::Verbose;
+
+/// Why a session could not be made, or a request not be served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// The model file could not be read as a model.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The model uses what Kiln does not do; every such thing at once.
+    #[error("the model is not supported: {}", .0.join("; "))]
+    Unsupported(Vec<String>),
+    /// A node breaks its operator's rules.
+    #[error("node '{node}': {reason}")]
+    InvalidNode {
+        /// The node.
+        node: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// An input of a request is missing, unknown, or of another type or shape than the model declares.
+    #[error("input '{name}': {reason}")]
+    Input {
+        /// The input.
+        name: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A node failed.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// Threads could not be started.
+    #[error(transparent)]
+    Threads(#[from] ThreadsError),
+}
+
+/// An input or output as the model declares it.
+#[derive(Clone, Debug)]
+pub struct Port {
+    /// Its name.
+    pub name: String,
+    /// Element type, where declared.
+    pub dtype: Option<DType>,
+    /// Dimensions, where declared.
+    pub dims: Option<Vec<Dim>>,
+    /// Whether the model has a default for it, so that a request may leave it out.
+    pub has_default: bool,
+}
+
+/// A loaded model.
+pub struct Session {
+    executable: Executable,
+    inputs: Vec<Port>,
+    outputs: Vec<Port>,
+    description: Description,
+    build: BuildCx,
+    threads: Threads,
+    buffers: Arc<BufferPool>,
+    /// States of finished requests, kept because they remember shapes and executors.
+    idle: Mutex<Vec<RunState>>,
+    profile: Option<Mutex<Profile>>,
+    verbose: Verbose,
+    warmed: usize,
+}
+
+impl Session {
+    /// Loads an ONNX file.
+    pub fn load(path: &Path, options: &SessionOptions) -> Result<Session, SessionError> {
+        Session::from_graph(onnx::load(path, &options.limits)?, options)
+    }
+
+    /// Loads an ONNX model from memory; external data is refused.
+    pub fn load_bytes(bytes: Vec<u8>, options: &SessionOptions) -> Result<Session, SessionError> {
+        Session::from_graph(onnx::load_bytes(bytes.into(), None, &options.limits)?, options)
+    }
+
+    /// Makes a session of a graph built in memory.
+    pub fn from_graph(graph: Graph, options: &SessionOptions) -> Result<Session, SessionError> {
+        let threads = Threads::new(options.threads)?;
+        let build = options.build_cx(&threads);
+        let inputs = compile::input_ports(&graph);
+        let outputs = compile::output_ports(&graph);
+        // What every process builds at load (packed weights, constants) comes before what this model's requests built.
+        let (executable, description) = compile::compile(graph, options, &build)?;
+        let warmed = crate::exec::warm(&build);
+        let profile = options.profile.then(|| Mutex::new(Profile::default()));
+        Ok(Session {
+            executable,
+            inputs,
+            outputs,
+            description,
+            build,
+            threads,
+            buffers: BufferPool::new(options.buffer_bytes),
+            idle: Mutex::new(Vec::new()),
+            profile,
+            verbose: options.verbose,
+            warmed,
+        })
+    }
+
+    /// The inputs that a request gives, in the model's order.
+    #[must_use]
+    pub fn inputs(&self) -> &[Port] {
+        &self.inputs
+    }
+
+    /// The outputs that a request gets, in the model's order.
+    #[must_use]
+    pub fn outputs(&self) -> &[Port] {
+        &self.outputs
+    }
+
+    /// Serves one request.
+    pub fn run(&self, inputs: &[(&str, Tensor)]) -> Result<Vec<(String, Tensor)>, SessionError> {
+        let watch = Watch { session: self };
+        let observer: Option<&dyn Observer> =
+            (self.profile.is_some() || self.verbose.any()).then_some(&watch as &dyn Observer);
+        self.run_observed(inputs, observer)
+    }
+
+    /// Serves one request under the caller's observer, for tests and tools that look at every step.
+    pub fn run_observed(
+        &self,
+        inputs: &[(&str, Tensor)],
+        observer: Option<&dyn Observer>,
+    ) -> Result<Vec<(String, Tensor)>, SessionError> {
+        let ordered = self.bind(inputs)?;
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut state = idle.unwrap_or_default();
+        let resources = Resources { build: &self.build, parallel: &self.threads, buffers: &self.buffers, observer };
+        let result = self.executable.run(&ordered, &mut state, &resources);
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(state);
+        Ok(self.outputs.iter().map(|port| port.name.clone()).zip(result?).collect())
+    }
+
+    /// Puts a request's tensors into the model's order and checks them against what the model declares.
+    fn bind(&self, given: &[(&str, Tensor)]) -> Result<Vec<Option<Tensor>>, SessionError> {
+        let mut ordered = vec![None; self.inputs.len()];
+        for (name, tensor) in given {
+            let Some(place) = self.inputs.iter().position(|port| port.name == *name) else {
+                let known: Vec<&str> = self.inputs.iter().map(|port| port.name.as_str()).collect();
+                let reason = format!("the model has no such input; it has {}", known.join(", "));
+                return Err(SessionError::Input { name: (*name).to_owned(), reason });
+            };
+            self.inputs[place].check(tensor)?;
+            ordered[place] = Some(tensor.clone());
+        }
+        for (port, tensor) in self.inputs.iter().zip(&ordered) {
+            if tensor.is_none() && !port.has_default {
+                return Err(SessionError::Input { name: port.name.clone(), reason: "not given".to_owned() });
+            }
+        }
+        Ok(ordered)
+    }
+
+    /// Look-ups, builds and bytes of the executor cache.
+    #[must_use]
+    pub fn cache_stats(&self) -> cache::Stats {
+        self.build.cache.stats()
+    }
+
+    /// The same, by kernel family.
+    #[must_use]
+    pub fn family_stats(&self) -> Vec<(&'static str, cache::Stats)> {
+        self.build.cache.family_stats()
+    }
+
+    /// What the records held, gave and refused.
+    #[must_use]
+    pub fn record_stats(&self) -> record::StoreStats {
+        self.build.records.stats()
+    }
+
+    /// Executors rebuilt from records before the first request.
+    #[must_use]
+    pub fn warmed(&self) -> usize {
+        self.warmed
+    }
+
+    /// Writes new records now. They are also written when the session is dropped.
+    pub fn save_records(&self) -> Result<record::SaveReport, record::RecordError> {
+        self.build.records.save()
+    }
+
+    /// Times by node, if [`SessionOptions::profile`] was set.
+    #[must_use]
+    pub fn profile(&self) -> Option<Profile> {
+        self.profile.as_ref().map(|profile| profile.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    /// The graph after all passes.
+    #[must_use]
+    pub fn describe(&self) -> &Description {
+        &self.description
+    }
+
+    /// The context of this session's builders.
+    #[must_use]
+    pub fn build_cx(&self) -> &BuildCx {
+        &self.build
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Err(error) = self.save_records() {
+            tracing::warn!(%error, "records were not saved; the next process starts cold");
+        }
+    }
+}
+
+impl Port {
+    fn check(&self, tensor: &Tensor) -> Result<(), SessionError> {
+        let refuse = |reason: String| Err(SessionError::Input { name: self.name.clone(), reason });
+        if let Some(dtype) = self.dtype.filter(|dtype| *dtype != tensor.dtype()) {
+            return refuse(format!("expected elements of type {dtype}, got {}", tensor.dtype()));
+        }
+        let Some(dims) = &self.dims else { return Ok(()) };
+        let fits = dims.len() == tensor.shape().len()
+            && dims.iter().zip(tensor.shape()).all(|(dim, size)| !matches!(dim, Dim::Fixed(fixed) if fixed != size));
+        if fits {
+            return Ok(());
+        }
+        let declared: Vec<String> = dims.iter().map(ToString::to_string).collect();
+        refuse(format!("expected shape [{}], got {:?}", declared.join(", "), tensor.shape()))
+    }
+}
+
+/// The session's own observer: profile and verbose lines.
+struct Watch<'a> {
+    session: &'a Session,
+}
+
+impl Observer for Watch<'_> {
+    fn step(&self, event: &StepEvent<'_>) {
+        if let Some(profile) = &self.session.profile {
+            profile.lock().unwrap_or_else(PoisonError::into_inner).add(event);
+        }
+        self.session.verbose.step(event, self.session.build.isa);
+    }
+}

@@ -1,0 +1,140 @@
+//! From a graph as the model says it to one that runs: passes, then nodes; everything unsupported said at once.
+
+use std::sync::Arc;
+
+use kiln_kernels::Serial;
+use kiln_kernels::cpu::chain::{Program, Step};
+use smallvec::SmallVec;
+
+use super::options::SessionOptions;
+use super::{Port, SessionError};
+use crate::exec::BuildCx;
+use crate::graph::ir::{Attr, Graph, NodeDesc};
+use crate::graph::node::{Io, PrepareCx, RunCx};
+use crate::graph::passes::{self, PassReport};
+use crate::graph::{Executable, Node};
+use crate::ops::{self, LoadCx, OpError};
+use crate::tensor::{BufferPool, Tensor};
+
+/// A graph after all passes, for people and tools.
+#[derive(Clone, Debug, Default)]
+pub struct Description {
+    /// The graph; constants are left out.
+    pub graph: Graph,
+    /// What each pass did.
+    pub passes: PassReport,
+}
+
+/// Ports of the inputs that a request gives: constants that the model also lists as inputs have defaults.
+pub(super) fn input_ports(graph: &Graph) -> Vec<Port> {
+    graph.inputs.iter().map(|&value| port(graph, value, graph.constants.contains_key(&value))).collect()
+}
+
+/// Ports of the outputs.
+pub(super) fn output_ports(graph: &Graph) -> Vec<Port> {
+    graph.outputs.iter().map(|&value| port(graph, value, false)).collect()
+}
+
+fn port(graph: &Graph, value: crate::graph::ValueId, has_default: bool) -> Port {
+    let info = graph.value(value);
+    Port { name: info.name.clone(), dtype: info.dtype, dims: info.dims.clone(), has_default }
+}
+
+/// Rewrites the graph and makes its nodes.
+pub(super) fn compile(
+    mut graph: Graph,
+    options: &SessionOptions,
+    build: &BuildCx,
+) -> Result<(Executable, Description), SessionError> {
+    refuse_unknown(&graph)?;
+    let evaluate = |graph: &Graph, node: &NodeDesc, inputs: &[Option<Tensor>]| evaluate(graph, node, inputs, build);
+    let passes = passes::optimise(&mut graph, &options.passes, &evaluate);
+    let mut problems = Vec::new();
+    let mut nodes: Vec<Option<Box<dyn Node>>> = Vec::with_capacity(graph.nodes.len());
+    for node in &graph.nodes {
+        match make(&graph, node, build) {
+            Ok(made) => nodes.push(Some(made)),
+            Err(error @ OpError::Invalid { .. }) => {
+                return Err(SessionError::InvalidNode { node: node.name.clone(), reason: error.to_string() });
+            }
+            Err(error) => {
+                nodes.push(None);
+                problems.push(format!("node '{}': {error}", node.name));
+            }
+        }
+    }
+    if !problems.is_empty() {
+        return Err(SessionError::Unsupported(problems));
+    }
+    let executable = Executable::new(&graph, |index| {
+        let node = nodes[index].take().ok_or_else(|| SessionError::Unsupported(Vec::new()))?;
+        Ok::<_, SessionError>((node, fusions(&graph.nodes[index])))
+    })?;
+    graph.constants.clear();
+    Ok((executable, Description { graph, passes }))
+}
+
+/// Lists every operator that is not known, each once.
+fn refuse_unknown(graph: &Graph) -> Result<(), SessionError> {
+    let mut missing: Vec<String> = graph
+        .nodes
+        .iter()
+        .filter(|node| ops::lookup(&node.domain, &node.op).is_none())
+        .map(|node| {
+            let domain = if node.domain.is_empty() { "ai.onnx" } else { &node.domain };
+            format!("operator {}.{} (version {})", domain, node.op, node.version)
+        })
+        .collect();
+    missing.sort();
+    missing.dedup();
+    if missing.is_empty() { Ok(()) } else { Err(SessionError::Unsupported(missing)) }
+}
+
+fn make(graph: &Graph, node: &NodeDesc, build: &BuildCx) -> Result<Box<dyn Node>, OpError> {
+    let make = ops::lookup(&node.domain, &node.op).ok_or_else(|| OpError::Unknown(node.op.clone()))?;
+    make(&LoadCx { node, graph, build })
+}
+
+/// Runs one node on constants, for constant folding. Whatever goes wrong is left for the node's own time.
+fn evaluate(graph: &Graph, node: &NodeDesc, inputs: &[Option<Tensor>], build: &BuildCx) -> Option<Vec<Tensor>> {
+    let made = make(graph, node, build).ok()?;
+    let borrowed: SmallVec<[Option<&Tensor>; 4]> = inputs.iter().map(Option::as_ref).collect();
+    let specs = made.infer(&borrowed).ok()?;
+    let prepared = made.prepare_params(&PrepareCx::new(build), &borrowed, &specs).ok()?;
+    // Folded constants stay for the life of the session, so they must not hold a pool's oversized buffers.
+    let buffers: Arc<BufferPool> = BufferPool::new(0);
+    let mut io = Io::new(inputs.iter().cloned().collect(), &specs, &buffers);
+    made.execute(&prepared, &mut io, &RunCx { parallel: &Serial, buffers: &buffers }).ok()?;
+    Some(io.into_outputs().into_vec())
+}
+
+/// What was fused into a node, in the words of verbose lines.
+fn fusions(node: &NodeDesc) -> String {
+    let mut parts = Vec::new();
+    if node.input(3).is_some() && matches!(node.op.as_str(), "FusedConv" | "FusedMatMul") {
+        parts.push("residual".to_owned());
+    }
+    for (name, attr) in &node.attrs {
+        if let Attr::Chain(program) = attr {
+            parts.push(format!("{name}={}", brief(program)));
+        }
+    }
+    parts.join("+")
+}
+
+/// The steps' operators, first to last: `Relu`, `Div-Erf-Add-Mul`.
+fn brief(program: &Program) -> String {
+    let step = |step: &Step| match step {
+        Step::Const(_) => None,
+        Step::Unary(op, _) => Some(name(op)),
+        Step::Binary(op, _, _) => Some(name(op)),
+        Step::Select { .. } => Some("Select".to_owned()),
+    };
+    program.steps.iter().filter_map(step).collect::<Vec<_>>().join("-")
+}
+
+/// The variant's name without its parameters.
+fn name(op: &impl std::fmt::Debug) -> String {
+    let text = format!("{op:?}");
+    text.split([' ', '{', '(']).next().unwrap_or_default().to_owned()
+}

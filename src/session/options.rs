@@ -1,0 +1,93 @@
+//! What a caller may set when a session is made.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use kiln_kernels::{EMITTER_REVISION, Isa, Parallel};
+
+use super::verbose::Verbose;
+use crate::cache::{Cache, Limits};
+use crate::exec::BuildCx;
+use crate::graph::passes::PassOptions;
+use crate::onnx;
+use crate::record::{CacheMode, Fingerprint, Store};
+use crate::threads::Threads;
+
+/// Settings of a session. [`SessionOptions::default`] reads no environment variable.
+#[derive(Clone, Debug)]
+pub struct SessionOptions {
+    /// Threads of one request; 0 means all that this process may use.
+    pub threads: usize,
+    /// The highest instruction-set level that may be used; none means whatever the machine has.
+    pub max_isa: Option<Isa>,
+    /// Whether choices are kept, and where.
+    pub cache_mode: CacheMode,
+    /// Folder of record files; none means the platform's cache folder.
+    pub cache_dir: Option<PathBuf>,
+    /// Bound of the executor cache; `entries` 0 turns it off.
+    pub cache_limits: Limits,
+    /// A cache to share with other sessions, instead of one of its own.
+    pub cache: Option<Arc<Cache>>,
+    /// Most free bytes of tensor memory kept between requests.
+    pub buffer_bytes: usize,
+    /// Whether times by node are kept.
+    pub profile: bool,
+    /// Lines about executors and executions.
+    pub verbose: Verbose,
+    /// Graph passes, each of which can be turned off.
+    pub passes: PassOptions,
+    /// Bounds on models, which are untrusted.
+    pub limits: onnx::Limits,
+}
+
+impl Default for SessionOptions {
+    fn default() -> SessionOptions {
+        SessionOptions {
+            threads: 0,
+            max_isa: None,
+            cache_mode: CacheMode::Memory,
+            cache_dir: None,
+            cache_limits: Limits { entries: 8192, bytes: 256 << 20 },
+            cache: None,
+            // Enough for the widest point of the networks that we measure, several requests at once.
+            buffer_bytes: 1 << 30,
+            profile: false,
+            verbose: Verbose::default(),
+            passes: PassOptions::default(),
+            limits: onnx::Limits::default(),
+        }
+    }
+}
+
+impl SessionOptions {
+    /// The level in force: what the machine has, or less.
+    #[must_use]
+    pub fn isa(&self) -> Isa {
+        match self.max_isa {
+            // A level above the machine's is honoured only where it can be emulated, which is in tests.
+            Some(isa) if isa.usable() => isa,
+            Some(isa) => isa.min(Isa::detect()),
+            None => Isa::detect(),
+        }
+    }
+
+    /// The context of this session's builders.
+    pub(super) fn build_cx(&self, threads: &Threads) -> BuildCx {
+        let isa = self.isa();
+        let records = match (self.cache_mode, self.folder()) {
+            (CacheMode::Read | CacheMode::ReadWrite, Some(folder)) => {
+                Store::open(&folder, &Fingerprint::host(isa.name(), EMITTER_REVISION), self.cache_mode)
+            }
+            (CacheMode::Off, _) => Store::off(),
+            _ => Store::in_memory(),
+        };
+        let limits =
+            if self.cache_mode == CacheMode::Off { Limits { entries: 0, bytes: 0 } } else { self.cache_limits };
+        let cache = self.cache.clone().unwrap_or_else(|| Arc::new(Cache::new(limits)));
+        BuildCx { isa, threads: threads.threads(), cache, records: Arc::new(records) }
+    }
+
+    fn folder(&self) -> Option<PathBuf> {
+        self.cache_dir.clone().or_else(crate::record::default_folder)
+    }
+}
