@@ -1,0 +1,110 @@
+//! Tables of convolutions and their fusions' carriers.
+
+use kiln::graph::ir::Attr;
+
+use crate::harness::{Layer, Step};
+use crate::reference::{Array, Window, conv, conv_transpose};
+
+const IMAGES: &[Step<'_>] =
+    &[&[&[1, 3, 9, 11]], &[&[2, 3, 7, 7]], &[&[2, 3, 7, 7]], &[&[1, 3, 16, 10]], &[&[1, 3, 9, 11]], &[&[2, 3, 7, 7]]];
+
+/// A convolution of `channels` to `out` over `steps`, with bias.
+fn table(channels: usize, out: usize, group: usize, window: Window, steps: &[Step<'_>]) {
+    let [kh, kw] = window.kernel;
+    let [ph, pw] = window.pads.map(|pad| pad as i64);
+    Layer::new("Conv", 11)
+        .ints("kernel_shape", &window.kernel.map(|k| k as i64))
+        .ints("strides", &window.strides.map(|s| s as i64))
+        .ints("pads", &[ph, pw, ph, pw])
+        .ints("dilations", &window.dilations.map(|d| d as i64))
+        .int("group", group as i64)
+        .dynamic(&[-1, channels as i64, -1, -1])
+        .weights(&[out, channels / group, kh, kw])
+        .weights(&[out])
+        .check(steps, |x| {
+            vec![conv(&Array::of(&x[0]), &Array::of(&x[1]), Some(&Array::of(&x[2])), window, group).tensor()]
+        });
+}
+
+#[test]
+fn conv_3x3_padded() {
+    table(3, 20, 1, Window::new([3, 3], [1, 1], [1, 1], [1, 1]), IMAGES);
+}
+
+#[test]
+fn conv_7x7_stride_2_of_three_channels() {
+    table(3, 17, 1, Window::new([7, 7], [2, 2], [3, 3], [1, 1]), IMAGES);
+}
+
+#[test]
+fn conv_1x1_is_a_matmul() {
+    let steps: &[Step<'_>] = &[&[&[1, 18, 5, 5]], &[&[1, 18, 5, 5]], &[&[3, 18, 4, 7]], &[&[1, 18, 5, 5]]];
+    table(18, 33, 1, Window::new([1, 1], [1, 1], [0, 0], [1, 1]), steps);
+    table(18, 24, 1, Window::new([1, 1], [2, 2], [0, 0], [1, 1]), steps);
+}
+
+#[test]
+fn conv_dilated_and_strided() {
+    let steps: &[Step<'_>] = &[&[&[1, 4, 13, 9]], &[&[1, 4, 8, 21]], &[&[1, 4, 8, 21]], &[&[1, 4, 13, 9]]];
+    table(4, 9, 1, Window::new([3, 3], [1, 1], [2, 2], [2, 2]), steps);
+    table(4, 9, 1, Window::new([3, 2], [2, 3], [1, 0], [1, 1]), steps);
+}
+
+#[test]
+fn conv_depthwise() {
+    let steps: &[Step<'_>] = &[&[&[1, 21, 9, 12]], &[&[2, 21, 6, 6]], &[&[2, 21, 6, 6]], &[&[1, 21, 9, 12]]];
+    table(21, 21, 21, Window::new([3, 3], [1, 1], [1, 1], [1, 1]), steps);
+    table(21, 21, 21, Window::new([3, 3], [2, 2], [1, 1], [1, 1]), steps);
+    table(21, 42, 21, Window::new([5, 5], [1, 1], [2, 2], [1, 1]), steps);
+}
+
+#[test]
+fn conv_grouped() {
+    let steps: &[Step<'_>] = &[&[&[1, 12, 6, 8]], &[&[1, 12, 10, 5]], &[&[1, 12, 10, 5]], &[&[1, 12, 6, 8]]];
+    table(12, 20, 4, Window::new([3, 3], [1, 1], [1, 1], [1, 1]), steps);
+    table(12, 18, 2, Window::new([1, 1], [1, 1], [0, 0], [1, 1]), steps);
+}
+
+#[test]
+fn conv_of_one_dimension() {
+    let window = Window::new([1, 3], [1, 2], [0, 1], [1, 1]);
+    let steps: &[Step<'_>] = &[&[&[1, 5, 17]], &[&[2, 5, 8]], &[&[2, 5, 8]], &[&[1, 5, 17]]];
+    Layer::new("Conv", 11)
+        .ints("kernel_shape", &[3])
+        .ints("strides", &[2])
+        .ints("pads", &[1, 1])
+        .dynamic(&[-1, 5, -1])
+        .weights(&[7, 5, 3])
+        .check(steps, |x| {
+            let (a, w) = (Array::of(&x[0]), Array::of(&x[1]));
+            let flat = |a: Array| Array { shape: vec![a.shape[0], a.shape[1], 1, a.shape[2]], data: a.data };
+            let y = conv(&flat(a), &flat(w), None, window, 1);
+            vec![Array { shape: vec![y.shape[0], y.shape[1], y.shape[3]], data: y.data }.tensor()]
+        });
+}
+
+#[test]
+fn conv_transposed() {
+    let steps: &[Step<'_>] = &[&[&[1, 6, 5, 4]], &[&[2, 6, 3, 7]], &[&[2, 6, 3, 7]], &[&[1, 6, 5, 4]]];
+    for (window, group) in [
+        (Window::new([2, 2], [2, 2], [0, 0], [1, 1]), 1),
+        (Window::new([3, 3], [2, 2], [1, 1], [1, 1]), 1),
+        (Window::new([3, 4], [1, 3], [0, 1], [2, 1]), 2),
+    ] {
+        let [ph, pw] = window.pads.map(|pad| pad as i64);
+        let out = 10 / group;
+        Layer::new("ConvTranspose", 11)
+            .ints("kernel_shape", &window.kernel.map(|k| k as i64))
+            .ints("strides", &window.strides.map(|s| s as i64))
+            .ints("dilations", &window.dilations.map(|d| d as i64))
+            .ints("pads", &[ph, pw, ph, pw])
+            .attr("group", Attr::Int(group as i64))
+            .dynamic(&[-1, 6, -1, -1])
+            .weights(&[6, out, window.kernel[0], window.kernel[1]])
+            .weights(&[10])
+            .check(steps, |x| {
+                let (a, w, b) = (Array::of(&x[0]), Array::of(&x[1]), Array::of(&x[2]));
+                vec![conv_transpose(&a, &w, Some(&b), window, group).tensor()]
+            });
+    }
+}

@@ -1,0 +1,148 @@
+//! Tables of element-wise operators, with and without broadcasting.
+
+use kiln::graph::ir::Attr;
+use kiln::tensor::dtype::BoolByte;
+use kiln::tensor::{DType, Tensor};
+
+use crate::harness::{Fill, Layer, Step};
+use crate::reference::{Array, broadcast_shape, build, erf, map, sigmoid, zip};
+
+const STEPS: &[Step<'_>] =
+    &[&[&[2, 3, 5]], &[&[4, 1, 5]], &[&[4, 1, 5]], &[&[7, 9, 5]], &[&[2, 3, 5]], &[&[1, 40, 5]], &[&[4, 1, 5]]];
+
+fn unary(op: &str, fill: Fill, f: impl Fn(f64) -> f64) {
+    unary_with(Layer::new(op, 13), fill, f);
+}
+
+fn unary_with(layer: Layer, fill: Fill, f: impl Fn(f64) -> f64) {
+    layer.dynamic_of(&[-1, -1, 5], DType::F32, fill).tolerance(4e-6).check(STEPS, |x| vec![map(&x[0], &f)]);
+}
+
+#[test]
+fn simple_functions() {
+    unary("Relu", Fill::Unit, |x| x.max(0.0));
+    unary("Abs", Fill::Unit, f64::abs);
+    unary("Neg", Fill::Unit, |x| -x);
+    unary("Sqrt", Fill::Positive, f64::sqrt);
+    unary("Reciprocal", Fill::Positive, f64::recip);
+    unary("Floor", Fill::Unit, f64::floor);
+    unary("Ceil", Fill::Unit, f64::ceil);
+}
+
+#[test]
+fn transcendental_functions() {
+    unary("Exp", Fill::Unit, f64::exp);
+    unary("Log", Fill::Positive, f64::ln);
+    unary("Tanh", Fill::Unit, f64::tanh);
+    unary("Sigmoid", Fill::Unit, sigmoid);
+    unary("Erf", Fill::Unit, erf);
+    unary("Softplus", Fill::Unit, |x| x.exp().ln_1p());
+}
+
+#[test]
+fn functions_with_attributes() {
+    let alpha = |op: &str, alpha: f32| Layer::new(op, 13).attr("alpha", Attr::Float(alpha));
+    unary_with(alpha("LeakyRelu", 0.1), Fill::Unit, |x| if x < 0.0 { f64::from(0.1f32) * x } else { x });
+    unary_with(alpha("Elu", 1.5), Fill::Unit, |x| if x < 0.0 { 1.5 * x.exp_m1() } else { x });
+    unary_with(alpha("HardSigmoid", 0.25), Fill::Unit, |x| (0.25 * x + 0.5).clamp(0.0, 1.0));
+    let gelu = |x: f64| 0.5 * x * (1.0 + erf(x / 2f64.sqrt()));
+    unary_with(Layer::new("Gelu", 20), Fill::Unit, gelu);
+}
+
+#[test]
+fn clip_with_bounds_as_inputs() {
+    Layer::new("Clip", 13)
+        .dynamic(&[-1, -1, 5])
+        .constant(Tensor::scalar(-0.25f32))
+        .constant(Tensor::scalar(0.5f32))
+        .check(STEPS, |x| vec![map(&x[0], |v| v.clamp(-0.25, 0.5))]);
+}
+
+/// The same operator against every way in which its operands can broadcast.
+fn binary(op: &str, f: impl Fn(f64, f64) -> f64) {
+    let steps: &[Step<'_>] = &[
+        &[&[2, 3, 20], &[2, 3, 20]],
+        &[&[2, 3, 20], &[1, 1, 20]],
+        &[&[2, 3, 20], &[1, 1, 20]],
+        &[&[4, 1, 1], &[4, 5, 33]],
+        &[&[2, 6, 1], &[2, 1, 9]],
+        &[&[2, 3, 20], &[2, 3, 20]],
+        &[&[4, 1, 1], &[4, 5, 33]],
+    ];
+    Layer::new(op, 14)
+        .dynamic(&[-1, -1, -1])
+        .dynamic_of(&[-1, -1, -1], DType::F32, Fill::Positive)
+        .tolerance(4e-6)
+        .check(steps, |x| vec![zip(&x[0], &x[1], &f)]);
+}
+
+#[test]
+fn arithmetic_with_broadcasting() {
+    binary("Add", |a, b| a + b);
+    binary("Sub", |a, b| a - b);
+    binary("Mul", |a, b| a * b);
+    binary("Div", |a, b| a / b);
+    binary("Max", f64::max);
+    binary("Min", f64::min);
+    binary("PRelu", |x, slope| if x < 0.0 { slope * x } else { x });
+}
+
+#[test]
+fn sums_of_several_operands() {
+    let steps: &[Step<'_>] = &[&[&[2, 9], &[2, 9]], &[&[3, 4], &[3, 4]], &[&[3, 4], &[3, 4]], &[&[2, 9], &[2, 9]]];
+    Layer::new("Sum", 13)
+        .dynamic(&[-1, -1])
+        .dynamic(&[-1, -1])
+        .weights(&[1])
+        .check(steps, |x| vec![zip(&zip(&x[0], &x[1], |a, b| a + b), &x[2], |a, b| a + b)]);
+}
+
+#[test]
+fn powers() {
+    for exponent in [2.0f32, 3.0, 0.5, -1.5] {
+        Layer::new("Pow", 13)
+            .dynamic_of(&[-1, -1, 5], DType::F32, Fill::Positive)
+            .constant(Tensor::scalar(exponent))
+            .tolerance(4e-6)
+            .check(STEPS, |x| vec![map(&x[0], |v| v.powf(f64::from(exponent)))]);
+    }
+}
+
+#[test]
+fn where_selects_by_a_broadcast_condition() {
+    let steps: &[Step<'_>] = &[
+        &[&[1, 1, 5, 5], &[2, 3, 5, 5]],
+        &[&[1, 1, 1, 9], &[1, 3, 1, 9]],
+        &[&[1, 1, 1, 9], &[1, 3, 1, 9]],
+        &[&[1, 1, 5, 5], &[2, 3, 5, 5]],
+    ];
+    Layer::new("Where", 16)
+        .dynamic_of(&[1, 1, -1, -1], DType::Bool, Fill::Unit)
+        .dynamic(&[-1, 3, -1, -1])
+        .constant(Tensor::scalar(-1e9f32))
+        .check(steps, |x| {
+            let condition: Vec<f64> =
+                x[0].as_slice::<BoolByte>().unwrap().iter().map(|b| f64::from(u8::from(b.get()))).collect();
+            let condition = Array { shape: x[0].shape().to_vec(), data: condition };
+            let on = Array::of(&x[1]);
+            let shape = broadcast_shape(&[&condition.shape, &on.shape]);
+            vec![build(&shape, |at| if condition.broadcast(at) != 0.0 { on.broadcast(at) } else { -1e9 }).tensor()]
+        });
+}
+
+#[test]
+fn comparisons_make_booleans() {
+    let steps: &[Step<'_>] = &[&[&[2, 9], &[2, 9]], &[&[3, 40], &[1, 40]], &[&[3, 40], &[1, 40]], &[&[2, 9], &[2, 9]]];
+    let table = |op: &str, f: fn(f64, f64) -> bool| {
+        Layer::new(op, 16).dynamic(&[-1, -1]).dynamic(&[-1, -1]).check(steps, |x| {
+            let (a, b) = (Array::of(&x[0]), Array::of(&x[1]));
+            let shape = broadcast_shape(&[&a.shape, &b.shape]);
+            let y = build(&shape, |at| f64::from(u8::from(f(a.broadcast(at), b.broadcast(at)))));
+            let bytes: Vec<BoolByte> = y.data.iter().map(|&v| (v != 0.0).into()).collect();
+            vec![Tensor::from_vec(shape, bytes).unwrap()]
+        });
+    };
+    table("Less", |a, b| a < b);
+    table("GreaterOrEqual", |a, b| a >= b);
+    table("Equal", |a, b| a == b);
+}

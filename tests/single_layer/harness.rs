@@ -1,0 +1,273 @@
+//! The harness of the single-layer tables: the executor-cache checklist's step 7 as one small machine.
+//!
+//! A [`Layer`] is an operator, a dynamic pattern per input, a list of steps (target shapes, one per dynamic input), and
+//! a reference. [`Layer::check`] runs the steps through one session per instruction-set level and asserts at each step
+//!
+//! - the result is the reference's,
+//! - shapes seen before, but not in the step before, are answered by the cache (every answer a hit, at least one),
+//! - shapes equal to the step before's do not ask the cache at all.
+//!
+//! A table that would not exercise the cache is refused before anything runs ([`Layer::refusal`]).
+
+use std::sync::Mutex;
+
+use kiln::cache::Outcome;
+use kiln::graph::ir::{Attr, Graph, NodeDesc, ValueId, ValueInfo};
+use kiln::graph::{Observer, StepEvent};
+use kiln::session::{Session, SessionOptions};
+use kiln::tensor::{DType, Tensor};
+use kiln_kernels::Isa;
+
+/// Shapes of one step, one per dynamic input.
+pub(crate) type Step<'a> = &'a [&'a [usize]];
+
+enum Input {
+    /// A pattern such as `[-1, 3, -1]`, the element type, and what to fill it with.
+    Dynamic {
+        pattern: Vec<i64>,
+        dtype: DType,
+        fill: Fill,
+    },
+    Constant(Tensor),
+    Absent,
+}
+
+/// Values of a dynamic input.
+#[derive(Clone, Copy)]
+pub(crate) enum Fill {
+    /// Uniform in -1..1.
+    Unit,
+    /// Uniform in 0.1..1.1, for logarithms, roots and divisors.
+    Positive,
+}
+
+/// One table.
+pub(crate) struct Layer {
+    node: NodeDesc,
+    inputs: Vec<Input>,
+    outputs: usize,
+    tolerance: f64,
+}
+
+impl Layer {
+    pub(crate) fn new(op: &str, version: i64) -> Layer {
+        let node = NodeDesc { name: op.to_lowercase(), op: op.to_owned(), version, ..NodeDesc::default() };
+        Layer { node, inputs: Vec::new(), outputs: 1, tolerance: 2e-5 }
+    }
+
+    pub(crate) fn attr(mut self, name: &str, value: Attr) -> Layer {
+        self.node.attrs.insert(name.to_owned(), value);
+        self
+    }
+
+    pub(crate) fn ints(self, name: &str, values: &[i64]) -> Layer {
+        self.attr(name, Attr::Ints(values.to_vec()))
+    }
+
+    pub(crate) fn int(self, name: &str, value: i64) -> Layer {
+        self.attr(name, Attr::Int(value))
+    }
+
+    /// A dynamic `f32` input of that pattern; -1 is a dimension that changes.
+    pub(crate) fn dynamic(self, pattern: &[i64]) -> Layer {
+        self.dynamic_of(pattern, DType::F32, Fill::Unit)
+    }
+
+    pub(crate) fn dynamic_of(mut self, pattern: &[i64], dtype: DType, fill: Fill) -> Layer {
+        self.inputs.push(Input::Dynamic { pattern: pattern.to_vec(), dtype, fill });
+        self
+    }
+
+    pub(crate) fn constant(mut self, tensor: Tensor) -> Layer {
+        self.inputs.push(Input::Constant(tensor));
+        self
+    }
+
+    /// A seeded random `f32` constant.
+    pub(crate) fn weights(self, shape: &[usize]) -> Layer {
+        let seed = 1000 + self.inputs.len() as u64;
+        self.constant(random(shape, DType::F32, Fill::Unit, seed))
+    }
+
+    pub(crate) fn absent(mut self) -> Layer {
+        self.inputs.push(Input::Absent);
+        self
+    }
+
+    pub(crate) fn outputs(mut self, count: usize) -> Layer {
+        self.outputs = count;
+        self
+    }
+
+    /// Largest difference allowed, relative to the largest reference value.
+    pub(crate) fn tolerance(mut self, tolerance: f64) -> Layer {
+        self.tolerance = tolerance;
+        self
+    }
+
+    /// Why the steps would not exercise the cache, if so.
+    pub(crate) fn refusal(&self, steps: &[Step<'_>]) -> Option<String> {
+        let patterns: Vec<&Vec<i64>> = self
+            .inputs
+            .iter()
+            .filter_map(|input| match input {
+                Input::Dynamic { pattern, .. } => Some(pattern),
+                _ => None,
+            })
+            .collect();
+        if !patterns.iter().any(|pattern| pattern.contains(&-1)) {
+            return Some("no input has a dynamic dimension".to_owned());
+        }
+        for step in steps {
+            let fits = |(pattern, shape): (&&Vec<i64>, &&[usize])| {
+                pattern.len() == shape.len() && pattern.iter().zip(*shape).all(|(&p, &s)| p == -1 || p == s as i64)
+            };
+            if step.len() != patterns.len() || !patterns.iter().zip(*step).all(fits) {
+                return Some(format!("step {step:?} does not fit the patterns"));
+            }
+        }
+        if !(1..steps.len()).any(|i| steps[i] == steps[i - 1]) {
+            return Some("no step repeats the one before it".to_owned());
+        }
+        if !(2..steps.len()).any(|i| steps[i] != steps[i - 1] && steps[..i - 1].contains(&steps[i])) {
+            return Some("no step repeats an earlier one that is not the one before it".to_owned());
+        }
+        None
+    }
+
+    /// Runs the table at every level.
+    pub(crate) fn check(&self, steps: &[Step<'_>], reference: impl Fn(&[Tensor]) -> Vec<Tensor>) {
+        if let Some(refusal) = self.refusal(steps) {
+            panic!("{}: this table would not exercise the cache: {refusal}", self.node.op);
+        }
+        for isa in Isa::ALL {
+            assert!(isa.usable(), "{isa} is neither present nor emulated");
+            self.check_at(isa, steps, &reference);
+        }
+    }
+
+    fn check_at(&self, isa: Isa, steps: &[Step<'_>], reference: &dyn Fn(&[Tensor]) -> Vec<Tensor>) {
+        let options = SessionOptions { threads: 2, max_isa: Some(isa), ..SessionOptions::default() };
+        let session = Session::from_graph(self.graph(), &options).unwrap();
+        for (number, step) in steps.iter().enumerate() {
+            let place = format!("{} at {isa}, step {number} {step:?}", self.node.op);
+            let tensors = self.tensors(step, number as u64);
+            let given: Vec<(String, Tensor)> = self
+                .inputs
+                .iter()
+                .zip(&tensors)
+                .enumerate()
+                .filter(|(_, (input, _))| matches!(input, Input::Dynamic { .. }))
+                .map(|(i, (_, tensor))| (format!("x{i}"), tensor.clone()))
+                .collect();
+            let given: Vec<(&str, Tensor)> = given.iter().map(|(name, t)| (name.as_str(), t.clone())).collect();
+            let seen = Outcomes::default();
+            let outputs = session.run_observed(&given, Some(&seen)).unwrap_or_else(|error| panic!("{place}: {error}"));
+            let expected = reference(&tensors);
+            assert_eq!(outputs.len(), expected.len(), "{place}: number of outputs");
+            for ((_, actual), expected) in outputs.iter().zip(&expected) {
+                self.compare(&place, actual, expected);
+            }
+            let seen = seen.0.into_inner().unwrap();
+            let asked: Vec<Outcome> = seen.iter().filter_map(|(_, outcome)| *outcome).collect();
+            if number == 0 {
+                assert!(asked.contains(&Outcome::Miss), "{place}: the first shapes built nothing: {seen:?}");
+            } else if steps[number - 1] == *step {
+                assert!(seen.iter().all(|(prepared, _)| !prepared), "{place}: unchanged shapes were prepared again");
+                assert!(asked.is_empty(), "{place}: unchanged shapes asked the cache");
+            } else if steps[..number].contains(step) {
+                let hits = !asked.is_empty() && asked.iter().all(|outcome| *outcome == Outcome::Hit);
+                assert!(hits, "{place}: a repeat was not a cache hit: {seen:?}");
+            }
+        }
+    }
+
+    fn graph(&self) -> Graph {
+        let mut graph = Graph { name: self.node.op.clone(), ..Graph::default() };
+        let mut node = self.node.clone();
+        for (i, input) in self.inputs.iter().enumerate() {
+            let name = format!("x{i}");
+            let value = match input {
+                Input::Dynamic { dtype, .. } => {
+                    let value = graph.add_value(ValueInfo { name, dtype: Some(*dtype), dims: None });
+                    graph.inputs.push(value);
+                    Some(value)
+                }
+                Input::Constant(tensor) => {
+                    let value = graph.add_value(ValueInfo { name, dtype: Some(tensor.dtype()), dims: None });
+                    graph.constants.insert(value, tensor.clone());
+                    Some(value)
+                }
+                Input::Absent => None,
+            };
+            node.inputs.push(value);
+        }
+        for i in 0..self.outputs {
+            let value: ValueId = graph.add_value(ValueInfo { name: format!("y{i}"), ..ValueInfo::default() });
+            node.outputs.push(Some(value));
+            graph.outputs.push(value);
+        }
+        graph.nodes.push(node);
+        graph
+    }
+
+    /// All inputs of a step; absent ones are empty tensors.
+    fn tensors(&self, step: Step<'_>, seed: u64) -> Vec<Tensor> {
+        let mut shapes = step.iter();
+        let tensors = self.inputs.iter().enumerate().map(|(i, input)| match input {
+            Input::Dynamic { dtype, fill, .. } => random(shapes.next().unwrap(), *dtype, *fill, seed * 64 + i as u64),
+            Input::Constant(tensor) => tensor.clone(),
+            Input::Absent => Tensor::from_vec::<f32>([0], Vec::new()).unwrap(),
+        });
+        tensors.collect()
+    }
+
+    fn compare(&self, place: &str, actual: &Tensor, expected: &Tensor) {
+        assert_eq!(actual.spec(), expected.spec(), "{place}: type and shape");
+        if actual.dtype() != DType::F32 {
+            assert_eq!(actual.bytes(), expected.bytes(), "{place}");
+            return;
+        }
+        let (actual, expected) = (actual.as_slice::<f32>().unwrap(), expected.as_slice::<f32>().unwrap());
+        let scale = expected.iter().fold(1e-30f64, |scale, v| scale.max(f64::from(v.abs())));
+        for (i, (a, e)) in actual.iter().zip(expected).enumerate() {
+            let error = (f64::from(*a) - f64::from(*e)).abs() / scale;
+            assert!(error <= self.tolerance, "{place}: element {i} is {a}, expected {e} (scale {scale})");
+        }
+    }
+}
+
+/// What each step of the graph asked: whether it was prepared, and the cache's answer.
+#[derive(Default)]
+struct Outcomes(Mutex<Vec<(bool, Option<Outcome>)>>);
+
+impl Observer for Outcomes {
+    fn step(&self, event: &StepEvent<'_>) {
+        self.0.lock().unwrap().push((event.prepared, event.outcome));
+    }
+}
+
+/// Seeded values by a splitmix generator.
+pub(crate) fn random(shape: &[usize], dtype: DType, fill: Fill, seed: u64) -> Tensor {
+    let count: usize = shape.iter().product();
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(1);
+    let mut next = move || {
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z ^ (z >> 31)) >> 40
+    };
+    let shape = shape.iter().copied();
+    let unit = |bits: u64| bits as f32 / (1u64 << 24) as f32;
+    match (dtype, fill) {
+        (DType::F32, Fill::Positive) => Tensor::from_vec(shape, (0..count).map(|_| unit(next()) + 0.1).collect()),
+        (DType::F32, _) => Tensor::from_vec(shape, (0..count).map(|_| unit(next()) * 2.0 - 1.0).collect::<Vec<f32>>()),
+        (DType::Bool, _) => {
+            let bytes: Vec<kiln::tensor::dtype::BoolByte> = (0..count).map(|_| (next() % 2 == 1).into()).collect();
+            Tensor::from_vec(shape, bytes)
+        }
+        _ => panic!("no rule to fill {dtype}"),
+    }
+    .unwrap()
+}

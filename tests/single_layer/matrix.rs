@@ -1,0 +1,61 @@
+//! Tables of matrix multiplication.
+
+use crate::harness::{Layer, Step};
+use crate::reference::{Array, broadcast_shape, build, matmul, transpose};
+
+#[test]
+fn matmul_by_packed_weights() {
+    let steps: &[Step<'_>] = &[&[&[2, 3, 29]], &[&[1, 1, 29]], &[&[1, 1, 29]], &[&[1, 50, 29]], &[&[2, 3, 29]]];
+    for n in [1, 8, 19, 70] {
+        Layer::new("MatMul", 13)
+            .dynamic(&[-1, -1, 29])
+            .weights(&[29, n])
+            .check(steps, |x| vec![matmul(&Array::of(&x[0]), &Array::of(&x[1])).tensor()]);
+    }
+}
+
+#[test]
+fn matmul_of_two_dynamic_operands_with_batches() {
+    let steps: &[Step<'_>] = &[
+        &[&[1, 3, 7, 9], &[1, 3, 9, 5]],
+        &[&[2, 3, 1, 9], &[2, 3, 9, 21]],
+        &[&[2, 3, 1, 9], &[2, 3, 9, 21]],
+        &[&[2, 1, 4, 9], &[1, 3, 9, 16]],
+        &[&[1, 3, 7, 9], &[1, 3, 9, 5]],
+    ];
+    Layer::new("MatMul", 13)
+        .dynamic(&[-1, -1, -1, 9])
+        .dynamic(&[-1, -1, 9, -1])
+        .check(steps, |x| vec![matmul(&Array::of(&x[0]), &Array::of(&x[1])).tensor()]);
+}
+
+#[test]
+fn gemm_with_every_transposition_and_bias() {
+    let steps: &[Step<'_>] = &[&[&[4, 12]], &[&[9, 12]], &[&[9, 12]], &[&[4, 12]]];
+    for (trans_b, bias) in [(0, vec![15]), (1, vec![1, 15]), (1, vec![1])] {
+        let weights: &[usize] = if trans_b == 1 { &[15, 12] } else { &[12, 15] };
+        Layer::new("Gemm", 13)
+            .int("transB", trans_b)
+            .attr("alpha", kiln::graph::ir::Attr::Float(0.5))
+            .attr("beta", kiln::graph::ir::Attr::Float(2.0))
+            .dynamic(&[-1, 12])
+            .weights(weights)
+            .weights(&bias)
+            .check(steps, |x| {
+                let (a, w, c) = (Array::of(&x[0]), Array::of(&x[1]), Array::of(&x[2]));
+                let product = matmul(&a, &if trans_b == 1 { transpose(&w, &[1, 0]) } else { w });
+                let shape = broadcast_shape(&[&product.shape, &c.shape]);
+                vec![build(&shape, |at| 0.5 * product.get(at) + 2.0 * c.broadcast(at)).tensor()]
+            });
+    }
+}
+
+#[test]
+fn gemm_of_a_transposed_dynamic_operand() {
+    let steps: &[Step<'_>] = &[&[&[12, 4]], &[&[12, 9]], &[&[12, 9]], &[&[12, 4]]];
+    Layer::new("Gemm", 13)
+        .int("transA", 1)
+        .dynamic(&[12, -1])
+        .weights(&[12, 15])
+        .check(steps, |x| vec![matmul(&transpose(&Array::of(&x[0]), &[1, 0]), &Array::of(&x[1])).tensor()]);
+}

@@ -1,0 +1,135 @@
+//! Tables of operators over rows and channels: reductions, softmax, normalisations.
+
+use kiln::graph::ir::Attr;
+
+use crate::harness::{Fill, Layer, Step};
+use crate::reference::{Array, build, mean, normalise, reduce, softmax};
+
+const STEPS: &[Step<'_>] =
+    &[&[&[2, 3, 37]], &[&[4, 1, 8]], &[&[4, 1, 8]], &[&[1, 9, 130]], &[&[2, 3, 37]], &[&[4, 1, 8]]];
+
+const IMAGES: &[Step<'_>] =
+    &[&[&[1, 6, 5, 7]], &[&[2, 6, 9, 4]], &[&[2, 6, 9, 4]], &[&[1, 6, 12, 12]], &[&[1, 6, 5, 7]]];
+
+#[test]
+fn softmax_over_the_last_and_over_an_inner_axis() {
+    for axis in [-1i64, 1] {
+        Layer::new("Softmax", 13)
+            .int("axis", axis)
+            .dynamic(&[-1, -1, -1])
+            .check(STEPS, |x| vec![softmax(&Array::of(&x[0]), if axis < 0 { 2 } else { 1 }).tensor()]);
+    }
+    Layer::new("LogSoftmax", 13).int("axis", -1).dynamic(&[-1, -1, -1]).check(STEPS, |x| {
+        let y = softmax(&Array::of(&x[0]), 2);
+        vec![build(&y.shape, |at| y.get(at).ln()).tensor()]
+    });
+}
+
+#[test]
+fn reductions_over_rows_columns_and_everything() {
+    type Fold = fn(&[f64]) -> f64;
+    let folds: [(&str, Fold); 6] = [
+        ("ReduceSum", |v| v.iter().sum()),
+        ("ReduceMean", mean),
+        ("ReduceMax", |v| v.iter().copied().fold(f64::NEG_INFINITY, f64::max)),
+        ("ReduceMin", |v| v.iter().copied().fold(f64::INFINITY, f64::min)),
+        ("ReduceL2", |v| v.iter().map(|x| x * x).sum::<f64>().sqrt()),
+        ("ReduceSumSquare", |v| v.iter().map(|x| x * x).sum()),
+    ];
+    for (op, fold) in folds {
+        for axes in [&[2usize][..], &[1], &[0, 2], &[0, 1, 2]] {
+            let listed: Vec<i64> = axes.iter().map(|&axis| axis as i64).collect();
+            let layer = if op == "ReduceSum" {
+                let axes = kiln::tensor::Tensor::from_vec([listed.len()], listed).unwrap();
+                Layer::new(op, 13).dynamic(&[-1, -1, -1]).constant(axes)
+            } else {
+                Layer::new(op, 13).ints("axes", &listed).dynamic(&[-1, -1, -1])
+            };
+            layer.check(STEPS, |x| vec![reduce(&Array::of(&x[0]), axes, fold).tensor()]);
+        }
+    }
+}
+
+#[test]
+fn layer_normalisation() {
+    for width in [5usize, 64, 131] {
+        let shape = |n: usize, s: usize| vec![n, s, width];
+        let (a, b, c) = (shape(2, 3), shape(1, 17), shape(4, 1));
+        let steps: Vec<Vec<&[usize]>> = vec![vec![&a], vec![&b], vec![&b], vec![&c], vec![&a]];
+        let steps: Vec<Step<'_>> = steps.iter().map(Vec::as_slice).collect();
+        Layer::new("LayerNormalization", 17)
+            .int("axis", -1)
+            .attr("epsilon", Attr::Float(1e-5))
+            .dynamic(&[-1, -1, width as i64])
+            .weights(&[width])
+            .weights(&[width])
+            .check(&steps, |x| {
+                let (y, scale, bias) = (normalise(&Array::of(&x[0]), &[2], 1e-5), Array::of(&x[1]), Array::of(&x[2]));
+                vec![build(&y.shape, |at| y.get(at) * scale.broadcast(at) + bias.broadcast(at)).tensor()]
+            });
+    }
+}
+
+#[test]
+fn batch_normalisation() {
+    let positive = crate::harness::random(&[6], kiln::tensor::DType::F32, Fill::Positive, 5);
+    Layer::new("BatchNormalization", 15)
+        .dynamic(&[-1, 6, -1, -1])
+        .weights(&[6])
+        .weights(&[6])
+        .weights(&[6])
+        .constant(positive)
+        .check(IMAGES, |x| {
+            let a: Vec<Array> = x.iter().map(Array::of).collect();
+            vec![
+                build(&a[0].shape, |at| {
+                    let c = at[1];
+                    (a[0].get(at) - a[3].data[c]) / (a[4].data[c] + 1e-5).sqrt() * a[1].data[c] + a[2].data[c]
+                })
+                .tensor(),
+            ]
+        });
+}
+
+#[test]
+fn instance_and_group_normalisation() {
+    Layer::new("InstanceNormalization", 6).dynamic(&[-1, 6, -1, -1]).weights(&[6]).weights(&[6]).check(IMAGES, |x| {
+        let (y, scale, bias) = (normalise(&Array::of(&x[0]), &[2, 3], 1e-5), Array::of(&x[1]), Array::of(&x[2]));
+        vec![build(&y.shape, |at| y.get(at) * scale.data[at[1]] + bias.data[at[1]]).tensor()]
+    });
+    Layer::new("GroupNormalization", 21)
+        .int("num_groups", 3)
+        .dynamic(&[-1, 6, -1, -1])
+        .weights(&[6])
+        .weights(&[6])
+        .check(IMAGES, |x| {
+            let a = Array::of(&x[0]);
+            let grouped = Array { shape: vec![a.shape[0], 3, 2, a.shape[2], a.shape[3]], data: a.data.clone() };
+            let y = Array { shape: a.shape.clone(), data: normalise(&grouped, &[2, 3, 4], 1e-5).data };
+            let (scale, bias) = (Array::of(&x[1]), Array::of(&x[2]));
+            vec![build(&y.shape, |at| y.get(at) * scale.data[at[1]] + bias.data[at[1]]).tensor()]
+        });
+}
+
+#[test]
+fn local_response_normalisation() {
+    let (size, alpha, beta, bias) = (3usize, 0.02f32, 0.75f32, 1.5f32);
+    Layer::new("LRN", 13)
+        .int("size", size as i64)
+        .attr("alpha", Attr::Float(alpha))
+        .attr("beta", Attr::Float(beta))
+        .attr("bias", Attr::Float(bias))
+        .dynamic(&[-1, 6, -1, -1])
+        .check(IMAGES, |x| {
+            let a = Array::of(&x[0]);
+            vec![
+                build(&a.shape, |at| {
+                    let near = at[1].saturating_sub(1)..(at[1] + 2).min(a.shape[1]);
+                    let squares: f64 = near.map(|c| a.get(&[at[0], c, at[2], at[3]]).powi(2)).sum();
+                    let denominator = f64::from(bias) + f64::from(alpha) / size as f64 * squares;
+                    a.get(at) / denominator.powf(f64::from(beta))
+                })
+                .tensor(),
+            ]
+        });
+}

@@ -1,0 +1,107 @@
+//! Tables of pooling, transposition and resizing.
+
+use kiln::graph::ir::Attr;
+use kiln::tensor::Tensor;
+
+use crate::harness::{Layer, Step};
+use crate::reference::{Array, Window, build, mean, pool, reduce, transpose};
+
+const IMAGES: &[Step<'_>] =
+    &[&[&[1, 19, 9, 11]], &[&[2, 19, 7, 7]], &[&[2, 19, 7, 7]], &[&[1, 19, 16, 10]], &[&[1, 19, 9, 11]]];
+
+fn layer(op: &str, window: Window) -> Layer {
+    let [ph, pw] = window.pads.map(|pad| pad as i64);
+    Layer::new(op, 11)
+        .ints("kernel_shape", &window.kernel.map(|k| k as i64))
+        .ints("strides", &window.strides.map(|s| s as i64))
+        .ints("pads", &[ph, pw, ph, pw])
+        .dynamic(&[-1, 19, -1, -1])
+}
+
+#[test]
+fn max_pooling() {
+    let max = |values: &[f64]| values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    for window in [
+        Window::new([3, 3], [2, 2], [1, 1], [1, 1]),
+        Window::new([2, 2], [2, 2], [0, 0], [1, 1]),
+        Window::new([2, 1], [2, 1], [0, 0], [1, 1]),
+    ] {
+        layer("MaxPool", window).check(IMAGES, |x| vec![pool(&Array::of(&x[0]), window, max).tensor()]);
+    }
+}
+
+#[test]
+fn average_pooling_counts_padding_only_when_told() {
+    let window = Window::new([3, 3], [2, 2], [1, 1], [1, 1]);
+    layer("AveragePool", window).check(IMAGES, |x| vec![pool(&Array::of(&x[0]), window, mean).tensor()]);
+    layer("AveragePool", window)
+        .int("count_include_pad", 1)
+        .check(IMAGES, |x| vec![pool(&Array::of(&x[0]), window, |v| v.iter().sum::<f64>() / 9.0).tensor()]);
+}
+
+#[test]
+fn global_pooling() {
+    Layer::new("GlobalAveragePool", 1)
+        .dynamic(&[-1, 19, -1, -1])
+        .check(IMAGES, |x| vec![reduce(&Array::of(&x[0]), &[2, 3], mean).tensor()]);
+    Layer::new("GlobalMaxPool", 1).dynamic(&[-1, 19, -1, -1]).check(IMAGES, |x| {
+        vec![reduce(&Array::of(&x[0]), &[2, 3], |v| v.iter().copied().fold(f64::NEG_INFINITY, f64::max)).tensor()]
+    });
+}
+
+#[test]
+fn transposition_by_several_permutations() {
+    let steps: &[Step<'_>] =
+        &[&[&[1, 5, 3, 8]], &[&[2, 17, 4, 9]], &[&[2, 17, 4, 9]], &[&[1, 40, 1, 33]], &[&[1, 5, 3, 8]]];
+    for perm in [[0usize, 2, 1, 3], [0, 2, 3, 1], [0, 3, 1, 2], [3, 2, 1, 0], [0, 1, 3, 2]] {
+        Layer::new("Transpose", 13)
+            .ints("perm", &perm.map(|axis| axis as i64))
+            .dynamic(&[-1, -1, -1, -1])
+            .check(steps, |x| vec![transpose(&Array::of(&x[0]), &perm).tensor()]);
+    }
+}
+
+/// Linear interpolation of one axis at half-pixel centres, clamped at the borders.
+fn linear(x: &Array, axis: usize, out: usize) -> Array {
+    let size = x.shape[axis];
+    let mut shape = x.shape.clone();
+    shape[axis] = out;
+    build(&shape, |at| {
+        let place = ((at[axis] as f64 + 0.5) * size as f64 / out as f64 - 0.5).clamp(0.0, (size - 1) as f64);
+        let low = place.floor() as usize;
+        let read = |i: usize| {
+            let mut from = at.to_vec();
+            from[axis] = i.min(size - 1);
+            x.get(&from)
+        };
+        read(low) + (read(low + 1) - read(low)) * (place - low as f64)
+    })
+}
+
+#[test]
+fn resizing_by_scales() {
+    let scales = Tensor::from_vec([4], vec![1.0f32, 1.0, 2.0, 2.0]).unwrap();
+    Layer::new("Resize", 13)
+        .attr("mode", Attr::Str("linear".to_owned()))
+        .attr("coordinate_transformation_mode", Attr::Str("half_pixel".to_owned()))
+        .dynamic(&[-1, 19, -1, -1])
+        .absent()
+        .constant(scales.clone())
+        .check(IMAGES, |x| {
+            let a = Array::of(&x[0]);
+            let (h, w) = (a.shape[2] * 2, a.shape[3] * 2);
+            vec![linear(&linear(&a, 2, h), 3, w).tensor()]
+        });
+    Layer::new("Resize", 13)
+        .attr("mode", Attr::Str("nearest".to_owned()))
+        .attr("coordinate_transformation_mode", Attr::Str("asymmetric".to_owned()))
+        .attr("nearest_mode", Attr::Str("floor".to_owned()))
+        .dynamic(&[-1, 19, -1, -1])
+        .absent()
+        .constant(scales)
+        .check(IMAGES, |x| {
+            let a = Array::of(&x[0]);
+            let shape = [a.shape[0], a.shape[1], a.shape[2] * 2, a.shape[3] * 2];
+            vec![build(&shape, |at| a.get(&[at[0], at[1], at[2] / 2, at[3] / 2])).tensor()]
+        });
+}
