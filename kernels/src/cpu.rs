@@ -25,6 +25,8 @@ use crate::jit::{Asm, Code};
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum CodeKey {
+    /// An element-wise chain.
+    Chain(chain::ChainCode),
     /// Transposition.
     Transpose(transpose::TransposeCode),
     /// A tile of a matrix product or convolution.
@@ -38,6 +40,7 @@ impl CodeKey {
     #[must_use]
     pub fn isa(&self) -> Isa {
         match self {
+            CodeKey::Chain(code) => code.isa,
             CodeKey::Transpose(code) => code.isa,
             CodeKey::Tile(key) => key.isa,
             CodeKey::Depthwise(key) => key.isa,
@@ -48,6 +51,7 @@ impl CodeKey {
     #[must_use]
     pub fn family(&self) -> &'static str {
         match self {
+            CodeKey::Chain(_) => "chain",
             CodeKey::Transpose(_) => "transpose",
             CodeKey::Tile(_) => gemm::tile::FAMILY,
             CodeKey::Depthwise(_) => conv::depthwise::FAMILY,
@@ -58,6 +62,7 @@ impl CodeKey {
     pub fn assemble(&self) -> Result<Vec<u8>> {
         let mut asm = Asm::new(self.isa())?;
         match self {
+            CodeKey::Chain(code) => chain::emit::emit(code, &mut asm)?,
             CodeKey::Transpose(code) => transpose::emit::emit(code, &mut asm)?,
             CodeKey::Tile(key) => key.emit(&mut asm)?,
             CodeKey::Depthwise(key) => key.emit(&mut asm)?,

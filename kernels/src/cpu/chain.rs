@@ -1,5 +1,336 @@
-//! Element-wise chains with broadcasting.
+//! Element-wise chains with broadcasting: any number of unary, binary and selecting steps in one pass over memory.
+//!
+//! [`program`] says what is computed for each element, [`geometry`] how operands of different shapes line up. Emitted code
+//! ([`emit`]) runs over rows of `f32`; this file, the driver, cuts the rows into tasks, and turns booleans, which lie in
+//! memory as bytes, into `f32` and back in pieces that stay in the first-level cache. Programs that have no code (a
+//! function without one, too many values alive at once) and levels without JIT are interpreted block by block.
+//!
+//! Whoever makes programs starts at [`build`] and [`simplify`].
 
+mod allocate;
+pub mod build;
+pub mod emit;
+pub mod geometry;
 pub mod program;
+pub mod simplify;
+#[cfg(test)]
+mod tests;
+mod walk;
 
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+pub use build::Builder;
+pub use emit::{ChainCode, Lane, MAX_UNROLL};
+pub use geometry::Geometry;
 pub use program::{BinaryOp, Bits, Program, Step, Storage, UnaryOp};
+
+use super::{CodeKey, CodeSource};
+use crate::error::{KernelError, Result};
+use crate::isa::Isa;
+use crate::jit::Code;
+use crate::parallel::Parallel;
+use crate::reference::chain::{BLOCK, Interpreter};
+use emit::Args;
+use program::MAX_INPUTS;
+use walk::{Piece, Split};
+
+/// Elements of a piece whose booleans are converted: a few operands of it fit the first-level cache together.
+const CONVERTED: usize = 1024;
+
+/// What is left to choose once program, shapes and level are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChainPlan {
+    /// Vectors in flight; 0 interprets.
+    pub unroll: u8,
+    /// Tasks that the rows are cut into.
+    pub tasks: usize,
+}
+
+/// An operand of one run.
+#[derive(Clone, Copy, Debug)]
+pub enum Operand<'a> {
+    /// Floats.
+    F32(&'a [f32]),
+    /// Booleans: any byte but 0 is true.
+    Bool(&'a [u8]),
+    /// The output itself, which holds the operand's elements before it is written. Shape and storage are the output's.
+    Output,
+}
+
+/// The output of one run.
+#[derive(Debug)]
+pub enum Target<'a> {
+    /// Floats.
+    F32(&'a mut [f32]),
+    /// Booleans, written as 0 and 1.
+    Bool(&'a mut [u8]),
+}
+
+/// A chain for one geometry, ready to run.
+#[derive(Debug)]
+pub struct Chain {
+    program: Program,
+    geometry: Geometry,
+    code: Option<Arc<Code>>,
+    split: Split,
+}
+
+/// Pointers of one run, shared by its tasks.
+struct Pointers {
+    inputs: SmallVec<[*const u8; MAX_INPUTS]>,
+    output: *mut u8,
+}
+
+// SAFETY: tasks read inputs, which nobody writes meanwhile, and write disjoint pieces of the output; an input that is the
+// output is read only where the same task writes.
+unsafe impl Sync for Pointers {}
+
+impl Chain {
+    /// How each operand goes along a row of that geometry.
+    #[must_use]
+    pub fn lanes(geometry: &Geometry) -> SmallVec<[Lane; 4]> {
+        let lane = |operand| if geometry.is_vector(operand) { Lane::Vector } else { Lane::Scalar };
+        (0..geometry.operands()).map(lane).collect()
+    }
+
+    /// The most vectors in flight, up to `wanted`, that a plan may ask for; 0 where the program has to be interpreted.
+    #[must_use]
+    pub fn unroll_for(isa: Isa, program: &Program, geometry: &Geometry, wanted: u8) -> u8 {
+        ChainCode::unroll_for(isa, &program.erased(), &Chain::lanes(geometry), wanted).unwrap_or(0)
+    }
+
+    /// A chain with its code.
+    pub fn new(
+        isa: Isa,
+        program: &Program,
+        geometry: &Geometry,
+        plan: ChainPlan,
+        codes: &dyn CodeSource,
+    ) -> Result<Chain> {
+        if !program.is_valid() || geometry.operands() != program.inputs.len() {
+            return Err(refuse("the program and its operands do not fit together"));
+        }
+        let code = match plan.unroll {
+            0 => None,
+            unroll => {
+                let (program, lanes) = (program.erased(), Chain::lanes(geometry));
+                Some(codes.code(&CodeKey::Chain(ChainCode { isa, program, lanes, unroll }))?)
+            }
+        };
+        let split = Split::new(geometry, plan.tasks);
+        Ok(Chain { program: program.clone(), geometry: geometry.clone(), code, split })
+    }
+
+    /// Bytes that the chain holds besides its code.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        size_of::<Chain>() + std::mem::size_of_val(self.program.steps.as_slice())
+    }
+
+    /// Whether emitted code runs.
+    #[must_use]
+    pub fn is_emitted(&self) -> bool {
+        self.code.is_some()
+    }
+
+    /// Computes the output.
+    pub fn run(&self, operands: &[Operand<'_>], target: &mut Target<'_>, parallel: &dyn Parallel) -> Result<()> {
+        let pointers = self.check(operands, target)?;
+        let has_bools = self.program.output == Storage::Bool || self.program.inputs.contains(&Storage::Bool);
+        let task = |task: usize| match &self.code {
+            None => self.interpret(task, &pointers),
+            Some(code) if has_bools => self.converted(task, code, &pointers),
+            Some(code) => self.split.pieces(&self.geometry, task, usize::MAX, |piece| {
+                let inputs: SmallVec<[(*const f32, usize); MAX_INPUTS]> = (0..self.program.inputs.len())
+                    .map(|operand| {
+                        // SAFETY: `check` proved that the operand holds all elements of the geometry.
+                        let from = unsafe { pointers.inputs[operand].cast::<f32>().add(self.start(operand, piece)) };
+                        (from, self.geometry.row_stride(operand))
+                    })
+                    .collect();
+                let inner = self.geometry.inner();
+                // SAFETY: the piece lies within the output, which `check` measured.
+                let output = unsafe { pointers.output.cast::<f32>().add(piece.row * inner + piece.from) };
+                call(code, &inputs, (output, inner), piece);
+            }),
+        };
+        match self.split.tasks() {
+            1 => task(0),
+            tasks => parallel.run(tasks, &task),
+        }
+        Ok(())
+    }
+
+    /// Holds operands and output against the geometry.
+    fn check(&self, operands: &[Operand<'_>], target: &mut Target<'_>) -> Result<Pointers> {
+        let elements = self.geometry.elements();
+        let (output, have, storage) = match target {
+            Target::F32(slice) => (slice.as_mut_ptr().cast::<u8>(), slice.len(), Storage::F32),
+            Target::Bool(slice) => (slice.as_mut_ptr(), slice.len(), Storage::Bool),
+        };
+        if storage != self.program.output || operands.len() != self.program.inputs.len() {
+            return Err(refuse("an operand or the output has another storage than the program says"));
+        }
+        bounds("output", have, elements)?;
+        let mut inputs = SmallVec::new();
+        for (index, operand) in operands.iter().enumerate() {
+            let (pointer, have, found) = match operand {
+                Operand::F32(slice) => (slice.as_ptr().cast::<u8>(), slice.len(), Storage::F32),
+                Operand::Bool(slice) => (slice.as_ptr(), slice.len(), Storage::Bool),
+                Operand::Output => {
+                    // Where the operand steps otherwise than the output, elements would be written before they are read.
+                    if self.geometry.extent(index) != elements {
+                        return Err(refuse("an operand that is broadcast cannot be the output"));
+                    }
+                    (output.cast_const(), have, storage)
+                }
+            };
+            if found != self.program.inputs[index] {
+                return Err(refuse("an operand has another storage than the program says"));
+            }
+            bounds("operand", have, self.geometry.extent(index))?;
+            inputs.push(pointer);
+        }
+        Ok(Pointers { inputs, output })
+    }
+
+    /// Where the operand's elements of the piece start.
+    fn start(&self, operand: usize, piece: Piece) -> usize {
+        let along = if self.geometry.is_vector(operand) { piece.from } else { 0 };
+        self.geometry.offset(operand, piece.row) + along
+    }
+
+    /// One task with booleans, converted piece by piece.
+    fn converted(&self, task: usize, code: &Code, pointers: &Pointers) {
+        let inputs = self.program.inputs.len();
+        let mut scratch = vec![0f32; CONVERTED * (inputs + 1)];
+        let (results, operands) = scratch.split_at_mut(CONVERTED);
+        self.split.pieces(&self.geometry, task, CONVERTED, |piece| {
+            let elements = piece.rows * piece.count;
+            let sources: SmallVec<[(*const f32, usize); MAX_INPUTS]> = operands
+                .chunks_mut(CONVERTED)
+                .enumerate()
+                .map(|(operand, scratch)| match self.program.inputs[operand] {
+                    Storage::F32 => {
+                        // SAFETY: as in `run`.
+                        let from = unsafe { pointers.inputs[operand].cast::<f32>().add(self.start(operand, piece)) };
+                        (from, self.geometry.row_stride(operand))
+                    }
+                    Storage::Bool => {
+                        self.gather(operand, piece, pointers, &mut scratch[..elements]);
+                        // Scalars are spread too, and the kernel reads the first of each row.
+                        (scratch.as_ptr(), piece.count)
+                    }
+                })
+                .collect();
+            let at = piece.row * self.geometry.inner() + piece.from;
+            match self.program.output {
+                Storage::F32 => {
+                    // SAFETY: as in `run`.
+                    let output = unsafe { pointers.output.cast::<f32>().add(at) };
+                    call(code, &sources, (output, self.geometry.inner()), piece);
+                }
+                Storage::Bool => {
+                    call(code, &sources, (results.as_mut_ptr(), piece.count), piece);
+                    self.scatter(piece, pointers, &results[..elements]);
+                }
+            }
+        });
+    }
+
+    /// One task, interpreted.
+    fn interpret(&self, task: usize, pointers: &Pointers) {
+        let mut interpreter = Interpreter::new(&self.program);
+        self.split.pieces(&self.geometry, task, BLOCK, |piece| {
+            let elements = piece.rows * piece.count;
+            for operand in 0..self.program.inputs.len() {
+                self.gather(operand, piece, pointers, &mut interpreter.operand(operand)[..elements]);
+            }
+            self.scatter(piece, pointers, interpreter.run(elements));
+        });
+    }
+
+    /// Reads an operand's elements of a piece, repeated as broadcasting says, row after row.
+    fn gather(&self, operand: usize, piece: Piece, pointers: &Pointers, to: &mut [f32]) {
+        for (index, row) in to.chunks_mut(piece.count).enumerate() {
+            let start = self.start(operand, piece) + index * self.geometry.row_stride(operand);
+            let count = if self.geometry.is_vector(operand) { piece.count } else { 1 };
+            let from = pointers.inputs[operand];
+            match self.program.inputs[operand] {
+                Storage::F32 => {
+                    // SAFETY: as in `run`; where the operand is the output, only this task writes these elements.
+                    let from = unsafe { std::slice::from_raw_parts(from.cast::<f32>().add(start), count) };
+                    spread(from, row, |&value| value);
+                }
+                Storage::Bool => {
+                    // SAFETY: as above.
+                    let from = unsafe { std::slice::from_raw_parts(from.add(start), count) };
+                    spread(from, row, |&byte| f32::from(u8::from(byte != 0)));
+                }
+            }
+        }
+    }
+
+    /// Writes a piece of the output, which lies row after row in `from`.
+    fn scatter(&self, piece: Piece, pointers: &Pointers, from: &[f32]) {
+        let inner = self.geometry.inner();
+        for (index, row) in from.chunks(piece.count).enumerate() {
+            let at = (piece.row + index) * inner + piece.from;
+            match self.program.output {
+                Storage::F32 => {
+                    // SAFETY: the piece lies within the output, and no other task writes to it.
+                    let to =
+                        unsafe { std::slice::from_raw_parts_mut(pointers.output.cast::<f32>().add(at), row.len()) };
+                    to.copy_from_slice(row);
+                }
+                Storage::Bool => {
+                    // SAFETY: as above.
+                    let to = unsafe { std::slice::from_raw_parts_mut(pointers.output.add(at), row.len()) };
+                    for (to, &value) in to.iter_mut().zip(row) {
+                        *to = u8::from(value != 0.0);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Calls the kernel for one piece; inputs and output are where the piece starts, with their steps in elements.
+fn call(code: &Code, inputs: &[(*const f32, usize)], (output, output_step): (*mut f32, usize), piece: Piece) {
+    let mut args = Args {
+        inputs: [std::ptr::null(); MAX_INPUTS],
+        output,
+        rows: piece.rows,
+        inner: piece.count,
+        input_steps: [0; MAX_INPUTS],
+        output_step: output_step * size_of::<f32>(),
+    };
+    for (index, &(pointer, step)) in inputs.iter().enumerate() {
+        args.inputs[index] = pointer;
+        args.input_steps[index] = step * size_of::<f32>();
+    }
+    // SAFETY: the code was emitted for this struct by `Chain::new`; every pointer is valid for the rows and elements of the
+    // piece, as the callers show.
+    unsafe { code.call(&args) };
+}
+
+/// Converts `from` into `to`, or its one element into all of it.
+fn spread<T>(from: &[T], to: &mut [f32], convert: impl Fn(&T) -> f32) {
+    if let [one] = from {
+        to.fill(convert(one));
+    } else {
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = convert(from);
+        }
+    }
+}
+
+fn refuse(reason: &str) -> KernelError {
+    KernelError::Unsupported { family: "chain", reason: reason.to_owned() }
+}
+
+fn bounds(operand: &'static str, have: usize, need: usize) -> Result<()> {
+    if have < need { Err(KernelError::Bounds { family: "chain", operand, have, need }) } else { Ok(()) }
+}

@@ -29,6 +29,9 @@ mod erf;
 mod exp;
 mod log;
 
+#[cfg(test)]
+mod tests;
+
 use super::chain::UnaryOp;
 use crate::jit::asm::{Predicate, Rounding, Src};
 use crate::jit::{Asm, Mask, Vreg};

@@ -159,6 +159,19 @@ impl Step {
         };
         list.into_iter()
     }
+
+    /// The same step reading other values.
+    #[must_use]
+    pub fn renumbered(&self, number: impl Fn(u8) -> u8) -> Step {
+        match *self {
+            Step::Const(bits) => Step::Const(bits),
+            Step::Unary(op, a) => Step::Unary(op, number(a)),
+            Step::Binary(op, a, b) => Step::Binary(op, number(a), number(b)),
+            Step::Select { condition, on, off } => {
+                Step::Select { condition: number(condition), on: number(on), off: number(off) }
+            }
+        }
+    }
 }
 
 /// How an operand's or the result's elements lie in memory; computing is always in `f32`.
@@ -166,7 +179,7 @@ impl Step {
 pub enum Storage {
     /// 4-byte float.
     F32,
-    /// 1-byte boolean, read as 0.0 or 1.0 and written as 0 or 1.
+    /// 1-byte boolean: any byte but 0 is read as 1.0; a result is 0.0 or 1.0, and is written as 0 or 1.
     Bool,
 }
 

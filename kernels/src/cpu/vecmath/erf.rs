@@ -12,7 +12,7 @@ use crate::jit::{Asm, Vreg};
 const ERF_P: [f32; 6] = [0.828_653_45, 0.142_135_75, 0.038_996_726, 0.002_851_874_3, 0.000_208_978_47, 1.459_027_1e-6];
 const ERF_Q: [f32; 6] = [0.734_375, 0.370_755_64, 0.084_710_6, 0.011_167_913, 0.000_870_663_27, 2.748_029_3e-5];
 /// The first argument at which the quotient is 1.
-const ERF_CLAMP: f32 = 3.705_499_9;
+const ERF_CLAMP: f32 = 3.705_5;
 
 /// x P(x^2) / Q(x^2) = erf(x / sqrt 2) / 2; GELU made of it is within 7.5e-7 absolute.
 const GELU_P: [f32; 6] = [0.236_871_97, 0.020_105_405, 0.002_774_936_8, 9.992_776e-5, 3.735_135_6e-6, 1.328_997_8e-8];

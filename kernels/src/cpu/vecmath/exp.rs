@@ -108,7 +108,7 @@ pub(super) fn silu(asm: &mut Asm, v: Vreg, temps: &[Vreg]) {
 /// 0.5 x (1 + tanh(u)) = x * sigmoid(2 u), with 2 u = x (C1 + C3 x^2).
 pub(super) fn gelu_tanh(asm: &mut Asm, v: Vreg, temps: &[Vreg]) {
     /// 2 sqrt(2 / pi)
-    const C1: f32 = 1.595_769_1;
+    const C1: f32 = 1.595_769_2;
     /// 0.044715 C1
     const C3: f32 = 0.071_354_814;
     let x = temps[3];

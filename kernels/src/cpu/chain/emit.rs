@@ -1,0 +1,287 @@
+//! Emitting a chain: two nested loops over rows and their elements, with the program's steps between loads and the store.
+//!
+//! The body is planned once ([`super::allocate`]) and emitted three times: for several vectors at a time while there is
+//! enough of the row left, for one vector, and under a mask for the rest. Row lengths and steps are run-time arguments.
+//! Everything here is `f32`; the driver reads and writes booleans.
+
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+use super::allocate::{Body, Place, Planned, plan};
+use super::program::{MAX_INPUTS, Program, Step};
+use crate::cpu::vecmath::{emit_binary, emit_select, emit_unary};
+use crate::error::{KernelError, Result};
+use crate::isa::Isa;
+use crate::jit::asm::Src;
+use crate::jit::{Asm, Cond, Gpr, Mask, Mem, Vreg};
+
+/// How an operand goes along a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Lane {
+    /// Element by element.
+    Vector,
+    /// One number a row.
+    Scalar,
+}
+
+/// What shapes the instructions of a chain.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ChainCode {
+    /// Level.
+    pub isa: Isa,
+    /// What is computed, over `f32` operands ([`Program::erased`]).
+    pub program: Program,
+    /// How each operand goes along a row.
+    pub lanes: SmallVec<[Lane; 4]>,
+    /// Vectors in flight, 1 to [`MAX_UNROLL`].
+    pub unroll: u8,
+}
+
+/// Most vectors in flight: enough to hide the latency of loads and of short dependent steps.
+pub const MAX_UNROLL: u8 = 4;
+
+/// Arguments of an emitted chain. Steps are in bytes.
+#[derive(Clone, Debug)]
+#[repr(C)]
+pub(super) struct Args {
+    pub(super) inputs: [*const f32; MAX_INPUTS],
+    pub(super) output: *mut f32,
+    pub(super) rows: usize,
+    pub(super) inner: usize,
+    pub(super) input_steps: [usize; MAX_INPUTS],
+    pub(super) output_step: usize,
+}
+
+const INPUTS: [Gpr; MAX_INPUTS] = [Gpr::R8, Gpr::R9, Gpr::R10, Gpr::R11, Gpr::R12, Gpr::R13];
+const OUTPUT: Gpr = Gpr::R14;
+/// Bytes of the row done, bytes of the row, and the last positions at which a block or a vector still fits.
+const DONE: Gpr = Gpr::RAX;
+const ROW: Gpr = Gpr::RCX;
+const BLOCK_LIMIT: Gpr = Gpr::RDX;
+const VECTOR_LIMIT: Gpr = Gpr::RSI;
+const ROWS_LEFT: Gpr = Gpr::RBX;
+const COUNT: Gpr = Gpr::R15;
+const SCRATCH: Gpr = Gpr::RBP;
+
+/// The mask number of the tail; the emitted functions use another ([`crate::cpu::vecmath::MASK`]).
+const TAIL: u8 = 0;
+
+impl ChainCode {
+    /// The most vectors in flight, up to `wanted`, for which the registers of `isa` are enough; `None` where they are not
+    /// even for one, or a step has no code: such programs are interpreted.
+    #[must_use]
+    pub fn unroll_for(isa: Isa, program: &Program, lanes: &[Lane], wanted: u8) -> Option<u8> {
+        if !isa.is_jit() {
+            return None;
+        }
+        let body = plan(program, lanes)?;
+        (1..=wanted.clamp(1, MAX_UNROLL)).rev().find(|&unroll| registers(&body, unroll) <= usize::from(isa.registers()))
+    }
+}
+
+/// Registers of a kernel with `unroll` vectors in flight: the unrolled body, or the tail with its mask and one more
+/// temporary, whichever needs more.
+fn registers(body: &Body, unroll: u8) -> usize {
+    let fixed = body.scalars.len() + body.temps;
+    fixed + (body.slots * usize::from(unroll)).max(body.slots + 2)
+}
+
+/// Emits the chain.
+pub(crate) fn emit(code: &ChainCode, asm: &mut Asm) -> Result<()> {
+    let refuse = |reason: &str| KernelError::Unsupported { family: "chain", reason: reason.to_owned() };
+    if !code.program.is_valid() || code.lanes.len() != code.program.inputs.len() {
+        return Err(refuse("the program and its operands do not fit together"));
+    }
+    if ChainCode::unroll_for(code.isa, &code.program, &code.lanes, code.unroll) != Some(code.unroll) {
+        return Err(refuse("the program needs more registers than there are, or has a step without code"));
+    }
+    let body = plan(&code.program, &code.lanes).ok_or_else(|| refuse("a step without code"))?;
+    Emitter { asm, body: &body, lanes: &code.lanes }.kernel(code.unroll);
+    Ok(())
+}
+
+struct Emitter<'a> {
+    asm: &'a mut Asm,
+    body: &'a Body,
+    lanes: &'a [Lane],
+}
+
+impl Emitter<'_> {
+    fn kernel(mut self, unroll: u8) {
+        let vector = self.asm.vector_bytes();
+        let args = |field: usize| Mem::at(Gpr::RDI, field as i32);
+        let word = size_of::<usize>();
+        let asm = &mut *self.asm;
+        asm.prologue();
+        for (index, &pointer) in INPUTS.iter().enumerate().take(self.lanes.len()) {
+            asm.load(pointer, args(std::mem::offset_of!(Args, inputs) + index * word));
+        }
+        asm.load(OUTPUT, args(std::mem::offset_of!(Args, output)));
+        asm.load(ROWS_LEFT, args(std::mem::offset_of!(Args, rows)));
+        asm.load(ROW, args(std::mem::offset_of!(Args, inner)));
+        asm.shl_imm(ROW, 2);
+        asm.lea(BLOCK_LIMIT, Mem::at(ROW, -vector * i32::from(unroll)));
+        asm.lea(VECTOR_LIMIT, Mem::at(ROW, -vector));
+
+        let (next_row, done) = (asm.label(), asm.label());
+        asm.test(ROWS_LEFT);
+        asm.jump_if(Cond::Equal, done);
+        asm.bind(next_row);
+        for (place, &operand) in self.body.scalars.iter().enumerate() {
+            let register = self.scalar(place);
+            self.asm.vbroadcast(register, Mem::at(INPUTS[operand], 0));
+        }
+        self.asm.mov_imm(DONE, 0);
+        if unroll > 1 {
+            self.vectors(unroll, BLOCK_LIMIT);
+        }
+        self.vectors(1, VECTOR_LIMIT);
+        self.tail();
+
+        let asm = &mut *self.asm;
+        for (index, &pointer) in INPUTS.iter().enumerate().take(self.lanes.len()) {
+            asm.add_mem(pointer, args(std::mem::offset_of!(Args, input_steps) + index * word));
+        }
+        asm.add_mem(OUTPUT, args(std::mem::offset_of!(Args, output_step)));
+        asm.sub_imm(ROWS_LEFT, 1);
+        asm.test(ROWS_LEFT);
+        asm.jump_if(Cond::NotEqual, next_row);
+        asm.bind(done);
+        asm.epilogue();
+    }
+
+    /// A loop over `copies` vectors at a time, while DONE is at most `limit`.
+    fn vectors(&mut self, copies: u8, limit: Gpr) {
+        let (again, left) = (self.asm.label(), self.asm.label());
+        self.asm.cmp(DONE, limit);
+        self.asm.jump_if(Cond::Greater, left);
+        if copies > 1 {
+            // The loop that large operands spend their time in.
+            self.asm.align(32);
+        }
+        self.asm.bind(again);
+        self.steps(copies, None);
+        self.asm.add_imm(DONE, self.asm.vector_bytes() * i32::from(copies));
+        self.asm.cmp(DONE, limit);
+        self.asm.jump_if(Cond::LessEqual, again);
+        self.asm.bind(left);
+    }
+
+    /// What is left of the row, less than a vector.
+    fn tail(&mut self) {
+        let nothing = self.asm.label();
+        self.asm.cmp(DONE, ROW);
+        self.asm.jump_if(Cond::Equal, nothing);
+        self.asm.mov(COUNT, ROW);
+        self.asm.sub(COUNT, DONE);
+        self.asm.shr_imm(COUNT, 2);
+        let mask = self.asm.mask(TAIL, self.extra(0));
+        self.asm.mask_first(mask, COUNT, SCRATCH);
+        self.steps(1, Some(mask));
+        self.asm.bind(nothing);
+    }
+
+    /// All steps for `copies` vectors from DONE on. Each step is emitted for every copy before the next step, so that
+    /// independent instructions stand beside each other.
+    fn steps(&mut self, copies: u8, tail: Option<Mask>) {
+        for planned in &self.body.steps {
+            for copy in 0..copies {
+                self.step(planned, copy, tail);
+            }
+        }
+        for copy in 0..copies {
+            let (result, address) = (self.slot(self.body.result, copy), self.at(OUTPUT, copy));
+            match tail {
+                Some(mask) => self.asm.vstore_masked(address, mask, result),
+                None => self.asm.vstore(address, result),
+            }
+        }
+    }
+
+    fn step(&mut self, planned: &Planned, copy: u8, tail: Option<Mask>) {
+        for &(operand, slot) in &planned.loads {
+            let register = self.slot(slot, copy);
+            self.load(register, operand, copy, tail);
+        }
+        let dst = self.slot(planned.dst, copy);
+        let temps: SmallVec<[Vreg; 8]> = (0..self.body.temps).map(|index| self.temp(index)).collect();
+        match planned.step {
+            Step::Const(bits) => self.asm.vload(dst, Src::Const(bits.0)),
+            Step::Unary(op, _) => {
+                let value = self.source(planned.reads[0], copy, tail);
+                self.asm.vload(dst, value);
+                emit_unary(self.asm, op, dst, &temps);
+            }
+            Step::Binary(op, _, _) => {
+                let a = match self.source(planned.reads[0], copy, tail) {
+                    Src::Reg(register) => register,
+                    other => {
+                        self.asm.vload(dst, other);
+                        dst
+                    }
+                };
+                let b = self.source(planned.reads[1], copy, tail);
+                emit_binary(self.asm, op, dst, a, b, &temps);
+            }
+            Step::Select { .. } => {
+                // Each of the three may be a constant, which then takes a temporary.
+                let registers: SmallVec<[Vreg; 3]> = (0..3)
+                    .map(|index| match self.source(planned.reads[index], copy, tail) {
+                        Src::Reg(register) => register,
+                        other => {
+                            self.asm.vload(temps[index], other);
+                            temps[index]
+                        }
+                    })
+                    .collect();
+                emit_select(self.asm, dst, registers[0], registers[1], registers[2], temps[3]);
+            }
+        }
+    }
+
+    /// Where a step reads a value. An operand in memory cannot be read past its end, so in the tail it is loaded first.
+    fn source(&mut self, place: Place, copy: u8, tail: Option<Mask>) -> Src {
+        match place {
+            Place::Slot(slot) => Src::Reg(self.slot(slot, copy)),
+            Place::Scalar(index) => Src::Reg(self.scalar(index)),
+            Place::Const(bits) => Src::Const(bits),
+            Place::Memory(operand) if tail.is_some() => {
+                let register = self.extra(1);
+                self.load(register, operand, copy, tail);
+                Src::Reg(register)
+            }
+            Place::Memory(operand) => Src::Mem(self.at(INPUTS[operand], copy)),
+        }
+    }
+
+    fn load(&mut self, register: Vreg, operand: usize, copy: u8, tail: Option<Mask>) {
+        let address = self.at(INPUTS[operand], copy);
+        match tail {
+            Some(mask) => self.asm.vload_masked(register, mask, address),
+            None => self.asm.vload(register, address),
+        }
+    }
+
+    fn at(&self, base: Gpr, copy: u8) -> Mem {
+        Mem::indexed(base, DONE, 1, i32::from(copy) * self.asm.vector_bytes())
+    }
+
+    // Registers from the bottom: scalars, temporaries, then the slots of each copy. The tail has one copy, and its mask
+    // and spare temporary after it.
+
+    fn scalar(&self, index: usize) -> Vreg {
+        Vreg(index as u8)
+    }
+
+    fn temp(&self, index: usize) -> Vreg {
+        Vreg((self.body.scalars.len() + index) as u8)
+    }
+
+    fn slot(&self, slot: usize, copy: u8) -> Vreg {
+        Vreg((self.body.scalars.len() + self.body.temps + slot) as u8 + copy * self.body.slots as u8)
+    }
+
+    fn extra(&self, index: usize) -> Vreg {
+        Vreg((self.body.scalars.len() + self.body.temps + self.body.slots + index) as u8)
+    }
+}

@@ -1,0 +1,199 @@
+//! Accuracy of the emitted functions against their `f64` definitions, over the whole range of `f32`.
+
+use super::{emits, temps};
+use crate::EmitEach;
+use crate::cpu::chain::{Chain, ChainPlan, Geometry, Operand, Program, Target, UnaryOp};
+use crate::isa::Isa;
+use crate::parallel::Serial;
+use crate::reference::chain::unary;
+
+/// What is promised of a function.
+#[derive(Clone, Copy, Debug)]
+enum Bound {
+    /// Not a bit different (zeros of either sign are equal).
+    Exact,
+    /// Units in the last place of the exact result.
+    Ulp(f64),
+    /// Absolute error.
+    Absolute(f64),
+    /// Whichever of an absolute error and units in the last place is larger.
+    Either(f64, f64),
+}
+
+impl Bound {
+    fn holds(self, got: f32, want: f32) -> bool {
+        if got.to_bits() == want.to_bits() || got == want || (got.is_nan() && want.is_nan()) {
+            return true;
+        }
+        let error = (f64::from(got) - f64::from(want)).abs();
+        match self {
+            Bound::Exact => false,
+            // The reference is rounded once itself, which is half an ulp.
+            Bound::Ulp(most) => error <= (most + 0.5) * ulp(want),
+            Bound::Absolute(most) => error <= most,
+            Bound::Either(absolute, most) => error <= absolute.max((most + 0.5) * ulp(want)),
+        }
+    }
+}
+
+fn ulp(x: f32) -> f64 {
+    let bits = x.abs().to_bits().clamp(1, f32::MAX.to_bits() - 1);
+    f64::from(f32::from_bits(bits + 1)) - f64::from(f32::from_bits(bits))
+}
+
+fn promises() -> Vec<(UnaryOp, Bound)> {
+    let b = |value: f32| value.into();
+    // Where a sigmoid is denormal, so is its error times x.
+    let gated = Bound::Either(1e-36, 4.0);
+    vec![
+        (UnaryOp::Abs, Bound::Exact),
+        (UnaryOp::Neg, Bound::Exact),
+        (UnaryOp::Reciprocal, Bound::Exact),
+        (UnaryOp::Sqrt, Bound::Exact),
+        (UnaryOp::Relu, Bound::Exact),
+        (UnaryOp::Clip { lo: b(-1.5), hi: b(6.0) }, Bound::Exact),
+        (UnaryOp::LeakyRelu { alpha: b(0.01) }, Bound::Exact),
+        (UnaryOp::LeakyRelu { alpha: b(1.5) }, Bound::Exact),
+        (UnaryOp::LeakyRelu { alpha: b(-0.5) }, Bound::Exact),
+        (UnaryOp::ThresholdedRelu { alpha: b(1.0) }, Bound::Exact),
+        (UnaryOp::HardSigmoid { alpha: b(0.2), beta: b(0.5) }, Bound::Exact),
+        (UnaryOp::HardSwish, Bound::Exact),
+        (UnaryOp::Softsign, Bound::Exact),
+        (UnaryOp::Floor, Bound::Exact),
+        (UnaryOp::Ceil, Bound::Exact),
+        (UnaryOp::Round, Bound::Exact),
+        (UnaryOp::Sign, Bound::Exact),
+        (UnaryOp::Not, Bound::Exact),
+        (UnaryOp::IsNan, Bound::Exact),
+        (UnaryOp::Exp, Bound::Ulp(1.0)),
+        (UnaryOp::Log, Bound::Ulp(2.0)),
+        (UnaryOp::Tanh, Bound::Ulp(4.0)),
+        (UnaryOp::Sigmoid, Bound::Ulp(4.0)),
+        (UnaryOp::Silu, gated),
+        (UnaryOp::Mish, gated),
+        (UnaryOp::Softplus, Bound::Ulp(4.0)),
+        (UnaryOp::Elu { alpha: b(1.0) }, Bound::Ulp(4.0)),
+        (UnaryOp::Selu { alpha: b(1.673_263_2), gamma: b(1.050_701) }, Bound::Ulp(5.0)),
+        (UnaryOp::Celu { alpha: b(0.7) }, Bound::Ulp(5.0)),
+        (UnaryOp::Erf, Bound::Absolute(6e-7)),
+        (UnaryOp::Gelu, Bound::Either(1e-6, 3.0)),
+        (UnaryOp::GeluTanh, Bound::Either(1e-6, 4.0)),
+    ]
+}
+
+/// Runs the function as a chain of its own.
+fn run(isa: Isa, op: UnaryOp, inputs: &[f32]) -> Vec<f32> {
+    let geometry = Geometry::new(&[inputs.len()], &[&[inputs.len()]]).unwrap();
+    let plan = ChainPlan { unroll: 2, tasks: 1 };
+    let chain = Chain::new(isa, &Program::unary(op), &geometry, plan, &EmitEach).unwrap();
+    assert!(chain.is_emitted());
+    let mut output = vec![0.0; inputs.len()];
+    chain.run(&[Operand::F32(inputs)], &mut Target::F32(&mut output), &Serial).unwrap();
+    output
+}
+
+fn hold(isa: Isa, inputs: &[f32]) {
+    for (op, bound) in promises() {
+        for (&x, got) in inputs.iter().zip(run(isa, op, inputs)) {
+            let want = unary(op, x);
+            assert!(bound.holds(got, want), "{isa} {op:?} of {x:e}: {got:e}, not {want:e} ({bound:?})");
+        }
+    }
+}
+
+/// Every `step`-th float, both signs, NaN and infinities included.
+fn sweep(step: u64) -> Vec<f32> {
+    (0..1u64 << 32).step_by(step as usize).map(|bits| f32::from_bits(bits as u32)).collect()
+}
+
+/// Where functions change their form or overflow.
+fn corners() -> Vec<f32> {
+    let around = [
+        0.0,
+        1e-45,
+        1e-40,
+        1.175_494_4e-38,
+        1e-20,
+        1e-7,
+        0.2,
+        0.346_6,
+        0.414_2,
+        0.5,
+        0.708,
+        1.0,
+        1.5,
+        2.5,
+        3.705_5,
+        5.2,
+        6.0,
+        8.5,
+        9.02,
+        17.3,
+        18.0,
+        20.0,
+        40.0,
+        87.3,
+        88.0,
+        88.72,
+        88.73,
+        89.0,
+        92.0,
+        103.2,
+        103.9,
+        104.5,
+        1e5,
+        8_388_607.5,
+        8_388_609.0,
+        1e20,
+        3.402_823_5e38,
+    ];
+    let mut corners = vec![f32::INFINITY, f32::NEG_INFINITY, f32::NAN, -f32::NAN];
+    for x in around {
+        for bits in f32::to_bits(x).saturating_sub(3)..=f32::to_bits(x) + 3 {
+            let near = f32::from_bits(bits);
+            if !near.is_nan() {
+                corners.extend([near, -near]);
+            }
+        }
+    }
+    corners
+}
+
+#[test]
+fn functions_keep_their_bounds_over_the_whole_range_on_avx2() {
+    if Isa::detect() < Isa::Avx2 {
+        return hold(Isa::Avx2, &sweep(2_000_003));
+    }
+    // A prime step, so that all mantissas are met; optimised builds look at every 1009th float.
+    let step = if cfg!(debug_assertions) { 30_011 } else { 1009 };
+    hold(Isa::Avx2, &sweep(step));
+}
+
+#[test]
+fn functions_keep_their_bounds_on_avx512() {
+    hold(Isa::Avx512, &sweep(2_000_003));
+}
+
+#[test]
+fn corners_are_as_exact_as_the_rest() {
+    for isa in [Isa::Avx2, Isa::Avx512] {
+        hold(isa, &corners());
+    }
+}
+
+/// Takes a second or two a function in an optimised build: `cargo test --release -- --ignored every_37th`.
+#[test]
+#[ignore = "slow: every 37th float through every function"]
+fn every_37th_float_keeps_the_bounds() {
+    for chunk in sweep(37).chunks(1 << 20) {
+        hold(Isa::detect(), chunk);
+    }
+}
+
+#[test]
+fn functions_without_code_ask_for_no_registers() {
+    for op in [UnaryOp::Sin, UnaryOp::Atanh, UnaryOp::Celu { alpha: (-1.0).into() }] {
+        assert!(!emits(op), "{op:?}");
+    }
+    assert_eq!(temps(UnaryOp::Sin), 0);
+}
