@@ -2,6 +2,7 @@
 //!
 //! The floors, lowest first; a module imports only from floors below it:
 //!
+//! - [`knobs`]: the environment variables.
 //! - [`threads`], [`tensor`], [`cache`]: memory, fork-join, and the generic executor cache.
 //! - [`record`]: what builders chose, kept from process to process.
 //! - [`exec`]: one kernel family a file: key, builder, executor.
@@ -14,6 +15,7 @@
 pub mod cache;
 pub mod exec;
 pub mod graph;
+pub mod knobs;
 pub mod onnx;
 pub mod ops;
 pub mod record;

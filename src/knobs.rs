@@ -1,0 +1,336 @@
+//! Knobs: the environment variables that Kiln obeys, each declared once with its values, its default and its meaning.
+//!
+//! This is the only file that reads `KILN_*` variables; everything else gets values. A knob is a default for a whole
+//! process: a function's argument or a command's flag always wins over it. docs/knobs.md is compared with the table
+//! below by a test. A value that is not allowed is an error that names the variable, the value and what is allowed,
+//! never a silent default.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use kiln_kernels::Isa;
+
+/// A variable holds what it must not.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{variable}={value}: expected {allowed}")]
+pub struct KnobError {
+    /// The variable.
+    pub variable: &'static str,
+    /// What it holds.
+    pub value: String,
+    /// What it may hold.
+    pub allowed: &'static str,
+}
+
+/// One declared variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Knob {
+    /// Its name.
+    pub variable: &'static str,
+    /// What it may hold.
+    pub allowed: &'static str,
+    /// What holds when it is unset or empty, in the same notation; empty where there is nothing to write.
+    pub default: &'static str,
+    /// What it does.
+    pub about: &'static str,
+}
+
+/// A kind of value that a variable can hold.
+trait Value: Sized {
+    /// What is allowed, for errors and documents.
+    const ALLOWED: &'static str;
+
+    /// The value of a text, the empty text included if there may be no value.
+    fn parse(text: &str) -> Option<Self>;
+}
+
+macro_rules! knobs {
+    ($($(#[doc = $about:literal])+ $field:ident: $kind:ty = $variable:literal, $default:literal;)+) => {
+        /// The values of all variables.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct Knobs {
+            $($(#[doc = $about])+ pub $field: $kind,)+
+        }
+
+        /// Every variable.
+        pub const KNOBS: &[Knob] = &[$(Knob {
+            variable: $variable,
+            allowed: <$kind as Value>::ALLOWED,
+            default: $default,
+            about: concat!($($about),+),
+        }),+];
+
+        impl Knobs {
+            /// The values that `get` gives for the variables' names.
+            ///
+            /// # Errors
+            ///
+            /// [`KnobError`] for the first variable that holds what it must not.
+            pub fn read(get: impl Fn(&'static str) -> Option<OsString>) -> Result<Knobs, KnobError> {
+                Ok(Knobs { $($field: value($variable, $default, get($variable))?,)+ })
+            }
+        }
+    };
+}
+
+// An executor and its key take about a kibibyte, so 16,384 entries are some 16 MiB even where builders charge nothing:
+// the bound that matters is the one in bytes, and the entries only keep tiny values from piling up. It must be generous,
+// because a model of 200 computing nodes that meets 60 shapes makes 12,000 keys, and an LRU that is one entry too small
+// for a cyclic trace hits nothing.
+knobs! {
+    /// The highest instruction-set level that kernels are emitted for; what the processor lacks is never used.
+    max_isa: Isa = "KILN_MAX_ISA", "avx512";
+    /// Threads that a session computes with; by default one for each processor that the process may use.
+    num_threads: Option<NonZeroUsize> = "KILN_NUM_THREADS", "";
+    /// The folder of record files; by default `kiln` in the platform's cache folder.
+    cache_dir: Option<PathBuf> = "KILN_CACHE_DIR", "";
+    /// Executors and code blobs that are kept in memory; 0 keeps none.
+    cache_capacity: usize = "KILN_CACHE_CAPACITY", "16384";
+    /// Memory that they may hold together.
+    cache_bytes: ByteSize = "KILN_CACHE_BYTES", "256MiB";
+    /// On a hit, builds again and compares: slow, for finding keys that do not define their values.
+    cache_check: bool = "KILN_CACHE_CHECK", "0";
+    /// Which lines are printed while running: errors, creations of executors, executions, times of nodes.
+    verbose: Verbose = "KILN_VERBOSE", "none";
+}
+
+fn value<T: Value>(variable: &'static str, default: &str, found: Option<OsString>) -> Result<T, KnobError> {
+    let found = found.filter(|found| !found.is_empty());
+    let error = |value: String| KnobError { variable, value, allowed: T::ALLOWED };
+    let text = match found {
+        None => default.to_owned(),
+        Some(found) => found.into_string().map_err(|found| error(found.to_string_lossy().into_owned()))?,
+    };
+    T::parse(text.trim()).ok_or_else(|| error(text))
+}
+
+impl Knobs {
+    /// The values of the process's environment. A `KILN_*` variable that is not declared here is warned of.
+    ///
+    /// # Errors
+    ///
+    /// [`KnobError`] for the first variable that holds what it must not.
+    pub fn from_env() -> Result<Knobs, KnobError> {
+        for (name, _) in std::env::vars_os() {
+            let name = name.to_string_lossy();
+            if name.starts_with("KILN_") && !KNOBS.iter().any(|knob| knob.variable == name) {
+                tracing::warn!(%name, "no such knob; docs/knobs.md lists them");
+            }
+        }
+        Knobs::read(|variable| std::env::var_os(variable))
+    }
+}
+
+impl Value for Isa {
+    const ALLOWED: &'static str = "portable, avx2 or avx512";
+
+    fn parse(text: &str) -> Option<Isa> {
+        Isa::from_name(text)
+    }
+}
+
+impl Value for Option<NonZeroUsize> {
+    const ALLOWED: &'static str = "a number from 1 to 1024";
+
+    fn parse(text: &str) -> Option<Self> {
+        if text.is_empty() {
+            return Some(None);
+        }
+        text.parse().ok().filter(|threads: &NonZeroUsize| threads.get() <= 1024).map(Some)
+    }
+}
+
+impl Value for Option<PathBuf> {
+    const ALLOWED: &'static str = "a path";
+
+    fn parse(text: &str) -> Option<Self> {
+        Some((!text.is_empty()).then(|| text.into()))
+    }
+}
+
+impl Value for usize {
+    const ALLOWED: &'static str = "a number";
+
+    fn parse(text: &str) -> Option<usize> {
+        text.parse().ok()
+    }
+}
+
+impl Value for bool {
+    const ALLOWED: &'static str = "0 or 1";
+
+    fn parse(text: &str) -> Option<bool> {
+        match text {
+            "0" => Some(false),
+            "1" => Some(true),
+            _ => None,
+        }
+    }
+}
+
+impl Value for ByteSize {
+    const ALLOWED: &'static str = "a number of bytes, KiB, MiB or GiB, as in 256MiB";
+
+    fn parse(text: &str) -> Option<ByteSize> {
+        text.parse().ok()
+    }
+}
+
+impl Value for Verbose {
+    const ALLOWED: &'static str = "none, all, or a list of error, create, exec and profile, as in create,exec";
+
+    fn parse(text: &str) -> Option<Verbose> {
+        text.parse().ok()
+    }
+}
+
+/// A number of bytes, written as `4096`, `64KiB`, `256MiB` or `1GiB`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ByteSize(pub usize);
+
+/// A text that is no number of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected a number of bytes, KiB, MiB or GiB, as in 256MiB")]
+pub struct ByteSizeError;
+
+/// The units, largest first.
+const UNITS: [(&str, usize); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("", 1)];
+
+impl FromStr for ByteSize {
+    type Err = ByteSizeError;
+
+    fn from_str(text: &str) -> Result<ByteSize, ByteSizeError> {
+        let (number, unit) =
+            UNITS.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, unit))).ok_or(ByteSizeError)?;
+        let number: usize = number.trim_end().parse().map_err(|_| ByteSizeError)?;
+        number.checked_mul(*unit).map(ByteSize).ok_or(ByteSizeError)
+    }
+}
+
+impl fmt::Display for ByteSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whole = |(_, unit): &&(&str, usize)| self.0 > 0 && self.0.is_multiple_of(*unit);
+        let (name, unit) = UNITS.iter().find(whole).unwrap_or(&UNITS[3]);
+        write!(f, "{}{name}", self.0 / unit)
+    }
+}
+
+/// Which verbose lines are wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verbose {
+    /// What went wrong and was worked around.
+    pub error: bool,
+    /// Each creation of an executor: hit, miss, record or wait.
+    pub create: bool,
+    /// Each execution of a node.
+    pub exec: bool,
+    /// Times of nodes at the end.
+    pub profile: bool,
+}
+
+/// A text that names no verbose lines.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}: expected none, all, error, create, exec or profile")]
+pub struct VerboseError(String);
+
+impl Verbose {
+    /// No lines.
+    pub const NONE: Verbose = Verbose { error: false, create: false, exec: false, profile: false };
+    /// All lines.
+    pub const ALL: Verbose = Verbose { error: true, create: true, exec: true, profile: true };
+}
+
+impl FromStr for Verbose {
+    type Err = VerboseError;
+
+    fn from_str(text: &str) -> Result<Verbose, VerboseError> {
+        text.split(',').map(str::trim).try_fold(Verbose::NONE, |verbose, word| match word {
+            "none" => Ok(verbose),
+            "all" => Ok(Verbose::ALL),
+            "error" => Ok(Verbose { error: true, ..verbose }),
+            "create" => Ok(Verbose { create: true, ..verbose }),
+            "exec" => Ok(Verbose { exec: true, ..verbose }),
+            "profile" => Ok(Verbose { profile: true, ..verbose }),
+            other => Err(VerboseError(other.to_owned())),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads the knobs of an environment with one variable.
+    fn with(variable: &str, value: &str) -> Result<Knobs, KnobError> {
+        Knobs::read(|asked| (asked == variable).then(|| value.into()))
+    }
+
+    #[test]
+    fn defaults_hold_where_nothing_is_set_or_what_is_set_is_empty() {
+        let defaults = Knobs::read(|_| None).unwrap();
+        assert_eq!(Knobs::read(|_| Some("".into())).unwrap(), defaults);
+        assert_eq!((defaults.max_isa, defaults.num_threads, defaults.cache_dir), (Isa::Avx512, None, None));
+        assert_eq!((defaults.cache_capacity, defaults.cache_bytes), (16384, ByteSize(256 << 20)));
+        assert_eq!((defaults.cache_check, defaults.verbose), (false, Verbose::NONE));
+    }
+
+    #[test]
+    fn each_variable_sets_its_own_knob() {
+        let verbose = Verbose { create: true, profile: true, ..Verbose::NONE };
+        assert_eq!(with("KILN_MAX_ISA", "avx2").unwrap().max_isa, Isa::Avx2);
+        assert_eq!(with("KILN_NUM_THREADS", "3").unwrap().num_threads, NonZeroUsize::new(3));
+        assert_eq!(with("KILN_CACHE_DIR", "/a b/c").unwrap().cache_dir, Some("/a b/c".into()));
+        assert_eq!(with("KILN_CACHE_CAPACITY", "0").unwrap().cache_capacity, 0);
+        assert_eq!(with("KILN_CACHE_BYTES", "1 GiB").unwrap().cache_bytes, ByteSize(1 << 30));
+        assert!(with("KILN_CACHE_CHECK", "1").unwrap().cache_check);
+        assert_eq!(with("KILN_VERBOSE", "create, profile").unwrap().verbose, verbose);
+        assert_eq!(with("KILN_VERBOSE", "all").unwrap().verbose, Verbose::ALL);
+    }
+
+    #[test]
+    fn an_error_names_the_variable_the_value_and_what_is_allowed() {
+        for (variable, value) in [
+            ("KILN_MAX_ISA", "sse9"),
+            ("KILN_NUM_THREADS", "0"),
+            ("KILN_NUM_THREADS", "1025"),
+            ("KILN_NUM_THREADS", "many"),
+            ("KILN_CACHE_CAPACITY", "-1"),
+            ("KILN_CACHE_BYTES", "12 potatoes"),
+            ("KILN_CACHE_BYTES", "99999999999999GiB"),
+            ("KILN_CACHE_CHECK", "yes"),
+            ("KILN_VERBOSE", "create,everything"),
+        ] {
+            let error = with(variable, value).unwrap_err();
+            let knob = KNOBS.iter().find(|knob| knob.variable == variable).unwrap();
+            assert_eq!(error.to_string(), format!("{variable}={value}: expected {}", knob.allowed));
+        }
+    }
+
+    #[test]
+    fn sizes_are_written_as_they_are_read() {
+        for (text, bytes) in [("0", 0), ("1000", 1000), ("4KiB", 4096), ("256MiB", 256 << 20), ("3GiB", 3 << 30)] {
+            assert_eq!(text.parse(), Ok(ByteSize(bytes)));
+            assert_eq!(ByteSize(bytes).to_string(), text);
+        }
+        for text in ["", "MiB", "-1", "1.5GiB", "1gib", "1 2"] {
+            assert_eq!(text.parse::<ByteSize>(), Err(ByteSizeError), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_document_lists_every_knob() {
+        let document = include_str!("../docs/knobs.md");
+        let rows: Vec<&str> = document.lines().filter(|line| line.starts_with("| `KILN_")).collect();
+        let expected: Vec<String> = KNOBS
+            .iter()
+            .map(|knob| {
+                let default = if knob.default.is_empty() { "unset".to_owned() } else { format!("`{}`", knob.default) };
+                format!("| `{}` | {} | {default} | {} |", knob.variable, knob.allowed, knob.about.trim())
+            })
+            .collect();
+        assert_eq!(rows, expected, "the table should be:\n{}", expected.join("\n"));
+    }
+}
