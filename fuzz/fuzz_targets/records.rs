@@ -1,0 +1,24 @@
+//! Any bytes are a file of records: what is damaged is skipped and counted, and nothing else happens.
+
+#![no_main]
+
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use kiln::record::inspect_file;
+use libfuzzer_sys::fuzz_target;
+
+/// One file a process, written anew for every input, in a folder that is ours alone: others are refused unread.
+static FILE: LazyLock<PathBuf> = LazyLock::new(|| {
+    let folder = std::env::temp_dir().join(format!("kiln-fuzz-records-{}", std::process::id()));
+    DirBuilder::new().mode(0o700).recursive(true).create(&folder).expect("a temporary folder can be made");
+    folder.join("records")
+});
+
+fuzz_target!(|bytes: &[u8]| {
+    if std::fs::write(&*FILE, bytes).is_ok() {
+        let _ = inspect_file(&FILE);
+    }
+});
