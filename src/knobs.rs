@@ -91,7 +91,7 @@ knobs! {
     cache_capacity: usize = "KILN_CACHE_CAPACITY", "16384";
     /// Memory that they may hold together.
     cache_bytes: ByteSize = "KILN_CACHE_BYTES", "256MiB";
-    /// On a hit, builds again and compares: slow, for finding keys that do not define their values.
+    /// On a hit of code, emits it again and compares: slow, finds keys that do not define their values.
     cache_check: bool = "KILN_CACHE_CHECK", "0";
     /// Which lines are printed while running: errors, creations of executors, executions, times of nodes.
     verbose: Verbose = "KILN_VERBOSE", "none";

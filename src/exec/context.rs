@@ -32,6 +32,8 @@ pub struct BuildCx {
     pub cache: Arc<Cache>,
     /// Choices, kept from process to process.
     pub records: Arc<Store>,
+    /// Whether a hit of code is emitted again and compared.
+    pub check: bool,
 }
 
 impl BuildCx {
@@ -52,10 +54,15 @@ impl CodeSource for BuildCx {
             let code = key.emit()?;
             Ok(Built { bytes: code.size(), value: code, from_record: false })
         }
-        self.cache.get_or_create(key, self, emit).map(|(code, _)| code).map_err(|error| match error {
+        let (code, outcome) = self.cache.get_or_create(key, self, emit).map_err(|error| match error {
             CacheError::Build(error) => error,
             other => KernelError::Assembly { family: key.family(), reason: other.to_string() },
-        })
+        })?;
+        if self.check && outcome == Outcome::Hit && key.assemble()? != code.bytes() {
+            let reason = format!("the cached code differs from what its key {key:?} builds now");
+            return Err(KernelError::Assembly { family: key.family(), reason });
+        }
+        Ok(code)
     }
 }
 

@@ -172,5 +172,6 @@ fn build_cx() -> BuildCx {
         threads: 1,
         cache: Arc::new(crate::cache::Cache::new(crate::cache::Limits { entries: 64, bytes: 1 << 20 })),
         records: Arc::new(crate::record::Store::in_memory()),
+        check: false,
     }
 }

@@ -9,11 +9,12 @@ use super::verbose::Verbose;
 use crate::cache::{Cache, Limits};
 use crate::exec::BuildCx;
 use crate::graph::passes::PassOptions;
+use crate::knobs::{KnobError, Knobs};
 use crate::onnx;
 use crate::record::{CacheMode, Fingerprint, Store};
 use crate::threads::Threads;
 
-/// Settings of a session. [`SessionOptions::default`] reads no environment variable.
+/// Settings of a session. [`SessionOptions::default`] reads no environment variable; [`SessionOptions::from_env`] does.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
     /// Threads of one request; 0 means all that this process may use.
@@ -26,6 +27,8 @@ pub struct SessionOptions {
     pub cache_dir: Option<PathBuf>,
     /// Bound of the executor cache; `entries` 0 turns it off.
     pub cache_limits: Limits,
+    /// On a hit of code, emits it again and compares: slow, finds keys that do not define their values.
+    pub cache_check: bool,
     /// A cache to share with other sessions, instead of one of its own.
     pub cache: Option<Arc<Cache>>,
     /// Most free bytes of tensor memory kept between requests.
@@ -47,7 +50,9 @@ impl Default for SessionOptions {
             max_isa: None,
             cache_mode: CacheMode::Memory,
             cache_dir: None,
-            cache_limits: Limits { entries: 8192, bytes: 256 << 20 },
+            // The same bounds as the knobs' defaults; src/knobs.rs says why.
+            cache_limits: Limits { entries: 16_384, bytes: 256 << 20 },
+            cache_check: false,
             cache: None,
             // Enough for the widest point of the networks that we measure, several requests at once.
             buffer_bytes: 1 << 30,
@@ -60,6 +65,30 @@ impl Default for SessionOptions {
 }
 
 impl SessionOptions {
+    /// Defaults with the environment's settings on top.
+    ///
+    /// # Errors
+    ///
+    /// [`KnobError`] where a `KILN_*` variable holds what it must not.
+    pub fn from_env() -> Result<SessionOptions, KnobError> {
+        Ok(SessionOptions::from_knobs(&Knobs::from_env()?))
+    }
+
+    /// Defaults with these knobs on top.
+    #[must_use]
+    pub fn from_knobs(knobs: &Knobs) -> SessionOptions {
+        SessionOptions {
+            threads: knobs.num_threads.map_or(0, std::num::NonZero::get),
+            // A knob caps; it never asks for a level that the machine lacks.
+            max_isa: Some(knobs.max_isa.min(Isa::detect())),
+            cache_dir: knobs.cache_dir.clone(),
+            cache_limits: Limits { entries: knobs.cache_capacity, bytes: knobs.cache_bytes.0 },
+            cache_check: knobs.cache_check,
+            verbose: Verbose { create: knobs.verbose.create, exec: knobs.verbose.exec },
+            ..SessionOptions::default()
+        }
+    }
+
     /// The level in force: what the machine has, or less.
     #[must_use]
     pub fn isa(&self) -> Isa {
@@ -84,7 +113,7 @@ impl SessionOptions {
         let limits =
             if self.cache_mode == CacheMode::Off { Limits { entries: 0, bytes: 0 } } else { self.cache_limits };
         let cache = self.cache.clone().unwrap_or_else(|| Arc::new(Cache::new(limits)));
-        BuildCx { isa, threads: threads.threads(), cache, records: Arc::new(records) }
+        BuildCx { isa, threads: threads.threads(), cache, records: Arc::new(records), check: self.cache_check }
     }
 
     fn folder(&self) -> Option<PathBuf> {
