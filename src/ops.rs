@@ -8,12 +8,19 @@ mod cast;
 mod combine;
 mod constant;
 pub mod convert;
+mod cumulative;
+mod diagonal;
 mod gather;
 pub mod generic;
 mod measure;
 mod movement;
+mod onehot;
 mod range;
+mod ranking;
 mod reshape;
+mod reverse;
+mod scatter;
+mod selection;
 mod slice;
 mod transpose;
 mod view;
@@ -23,11 +30,13 @@ mod wide;
 mod trial;
 
 pub(crate) use arguments::{
-    Axes, around, axes_of, axis_of, broadcast, counted, dimensions, index_of, integers, one, optional, refused,
-    required, strides, type_attribute,
+    Axes, around, axes_of, axis_of, broadcast, counted, dimensions, index_of, integer, integers, one, optional,
+    refused, required, strides, type_attribute,
 };
-pub(crate) use movement::{Movement, rearrange};
-pub(crate) use view::{Cut, Run, View};
+pub(crate) use gather::{element_places, tuple_places};
+pub(crate) use movement::{Blocks, Movement, rearrange};
+pub(crate) use ranking::rank;
+pub(crate) use view::{Cut, Run, View, lines};
 
 use crate::exec::BuildCx;
 use crate::graph::{Graph, Node, NodeDesc};
@@ -89,10 +98,17 @@ const GROUPS: &[&[Operator]] = &[
     cast::OPERATORS,
     combine::OPERATORS,
     constant::OPERATORS,
+    cumulative::OPERATORS,
+    diagonal::OPERATORS,
     gather::OPERATORS,
     measure::OPERATORS,
+    onehot::OPERATORS,
     range::OPERATORS,
+    ranking::OPERATORS,
     reshape::OPERATORS,
+    reverse::OPERATORS,
+    scatter::OPERATORS,
+    selection::OPERATORS,
     slice::OPERATORS,
     transpose::OPERATORS,
 ];

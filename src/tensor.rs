@@ -3,10 +3,11 @@
 //! A [`Tensor`] is cheap to clone: its bytes are shared and given back to the pool that they came from when the last
 //! holder lets go. Writing asks for sole ownership ([`Tensor::as_mut_slice`] copies where it has to).
 //!
-//! [`dtype`] lists the element types, [`buffer`] owns memory.
+//! [`dtype`] lists the element types, [`minifloat`] says what the smallest mean, [`buffer`] owns memory.
 
 pub mod buffer;
 pub mod dtype;
+pub mod minifloat;
 
 use std::sync::Arc;
 

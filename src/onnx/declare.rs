@@ -23,6 +23,16 @@ pub(super) fn dtype_of(code: i32) -> Result<DType, String> {
         DataType::Uint64 => DType::U64,
         DataType::Bool => DType::Bool,
         DataType::String => DType::String,
+        DataType::Float8e4m3fn => DType::F8E4M3,
+        DataType::Float8e4m3fnuz => DType::F8E4M3Fnuz,
+        DataType::Float8e5m2 => DType::F8E5M2,
+        DataType::Float8e5m2fnuz => DType::F8E5M2Fnuz,
+        DataType::Float8e8m0 => DType::F8E8M0,
+        DataType::Float4e2m1 => DType::F4E2M1,
+        DataType::Int4 => DType::I4,
+        DataType::Uint4 => DType::U4,
+        DataType::Int2 => DType::I2,
+        DataType::Uint2 => DType::U2,
         other => return Err(other.as_str_name().to_lowercase()),
     })
 }
@@ -44,6 +54,16 @@ pub(super) fn dtype_code(dtype: DType) -> i32 {
         DType::U64 => DataType::Uint64,
         DType::Bool => DataType::Bool,
         DType::String => DataType::String,
+        DType::F8E4M3 => DataType::Float8e4m3fn,
+        DType::F8E4M3Fnuz => DataType::Float8e4m3fnuz,
+        DType::F8E5M2 => DataType::Float8e5m2,
+        DType::F8E5M2Fnuz => DataType::Float8e5m2fnuz,
+        DType::F8E8M0 => DataType::Float8e8m0,
+        DType::F4E2M1 => DataType::Float4e2m1,
+        DType::I4 => DataType::Int4,
+        DType::U4 => DataType::Uint4,
+        DType::I2 => DataType::Int2,
+        DType::U2 => DataType::Uint2,
     };
     code as i32
 }

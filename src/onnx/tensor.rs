@@ -60,12 +60,45 @@ fn bytes_of(spec: &TensorSpec, count: usize) -> Result<u64, TensorProblem> {
         return Err(TensorProblem::Type("string as raw bytes".to_owned()));
     }
     // Cannot overflow: the gate asked for a shape whose bytes fit `isize`.
-    Ok((count * spec.dtype.size()) as u64)
+    Ok(match spec.dtype.packed_bits() {
+        bits @ 1..8 => count.div_ceil(8 / bits) as u64,
+        _ => (count * spec.dtype.size()) as u64,
+    })
+}
+
+/// A tensor of bytes as files have them: elements of less than a byte lie packed, the first in the lowest bits.
+fn from_packed(spec: TensorSpec, count: usize, bytes: &[u8]) -> Result<Tensor, TensorError> {
+    let bits = spec.dtype.packed_bits();
+    if bits >= 8 {
+        return Tensor::from_bytes(spec, bytes);
+    }
+    let (each, signed, unused) = (8 / bits, matches!(spec.dtype, DType::I4 | DType::I2), 8 - bits);
+    let element = |index: usize| {
+        let high = bytes[index / each] >> (index % each * bits) << unused;
+        if signed { ((high as i8) >> unused) as u8 } else { high >> unused }
+    };
+    let count = if bytes.len() == count.div_ceil(each) { count } else { 0 };
+    let elements: Vec<u8> = (0..count).map(element).collect();
+    Tensor::from_bytes(spec, &elements)
+}
+
+/// The bytes that a file has for a tensor.
+fn packed(tensor: &Tensor) -> Vec<u8> {
+    let bits = tensor.dtype().packed_bits();
+    if bits >= 8 {
+        return tensor.bytes().to_vec();
+    }
+    let mask = (1u8 << bits) - 1;
+    let join = |elements: &[u8]| {
+        let shifted = elements.iter().enumerate().map(|(place, element)| (element & mask) << (place * bits));
+        shifted.fold(0, |byte, element| byte | element)
+    };
+    tensor.bytes().chunks(8 / bits).map(join).collect()
 }
 
 fn read_raw(spec: TensorSpec, count: usize, raw: &Bytes) -> Result<Tensor, TensorProblem> {
     let (need, found) = (bytes_of(&spec, count)?, raw.len() as u64);
-    Tensor::from_bytes(spec, raw).map_err(|_| TensorProblem::Length { need, found, unit: "bytes" })
+    from_packed(spec, count, raw).map_err(|_| TensorProblem::Length { need, found, unit: "bytes" })
 }
 
 fn read_external(
@@ -80,6 +113,11 @@ fn read_external(
         return Err(TensorProblem::Length { need, found: reference.length, unit: "bytes" });
     }
     let region = external.open(&reference)?;
+    if spec.dtype.packed_bits() < 8 {
+        let mut bytes = vec![0; need as usize];
+        region.read(&mut bytes)?;
+        return from_packed(spec, count, &bytes).map_err(|_| TensorProblem::Dims(Vec::new()));
+    }
     let mut tensor = Tensor::zeros(spec).map_err(|_| TensorProblem::Dims(Vec::new()))?;
     region.read(tensor.bytes_mut())?;
     Ok(tensor)
@@ -120,6 +158,18 @@ fn read_typed(spec: TensorSpec, count: usize, proto: &TensorProto) -> Result<Ten
             let values: Vec<String> = values.collect::<Result<_, _>>().map_err(|_| TensorProblem::Text)?;
             counted(shape, count, values.len(), |shape| Tensor::from_strings(shape, values))
         }
+        // The smallest types lie there by their bytes, packed where they are less than a byte.
+        small => {
+            let spec = TensorSpec { dtype: small, shape };
+            let (need, found) = (bytes_of(&spec, count)?, ints.len() as u64);
+            let bytes: Result<Vec<u8>, TensorProblem> = ints
+                .iter()
+                .map(|&value| {
+                    u8::try_from(value).map_err(|_| TensorProblem::Element { value: value.into(), dtype: small.name() })
+                })
+                .collect();
+            from_packed(spec, count, &bytes?).map_err(|_| TensorProblem::Length { need, found, unit: "bytes" })
+        }
     };
     // A tensor with the data of another type's field arrives here with too few elements of its own.
     made
@@ -152,7 +202,7 @@ fn narrowed<Wide: Copy + TryInto<i64>, Narrow: Element>(
 /// The message of a tensor, its elements as raw bytes where they can be.
 pub(super) fn tensor_proto(name: &str, tensor: &Tensor) -> TensorProto {
     let strings = tensor.as_strings().unwrap_or_default();
-    let raw = (tensor.dtype() != DType::String).then(|| Bytes::copy_from_slice(tensor.bytes()));
+    let raw = (tensor.dtype() != DType::String).then(|| Bytes::from(packed(tensor)));
     debug_assert!(DataType::try_from(dtype_code(tensor.dtype())).is_ok());
     TensorProto {
         name: Some(name.to_owned()),

@@ -106,6 +106,11 @@ fn tensors_of_every_type_read_back_the_same() {
         Tensor::from_vec([2], vec![BoolByte(0), BoolByte(1)]).unwrap(),
         Tensor::from_strings([2], vec!["a".to_owned(), String::new()]).unwrap(),
         Tensor::zeros(TensorSpec::new(DType::F32, [4, 0, 1 << 40])).unwrap(),
+        Tensor::from_bytes(TensorSpec::new(DType::F8E4M3, [2]), &[0x7f, 0x80]).unwrap(),
+        Tensor::from_bytes(TensorSpec::new(DType::I4, [3]), &[7, 0xf8, 0xff]).unwrap(),
+        Tensor::from_bytes(TensorSpec::new(DType::F4E2M1, [1, 2]), &[15, 1]).unwrap(),
+        Tensor::from_bytes(TensorSpec::new(DType::U2, [5]), &[0, 1, 2, 3, 2]).unwrap(),
+        Tensor::from_bytes(TensorSpec::new(DType::I2, [2]), &[0xfe, 1]).unwrap(),
     ];
     for tensor in tensors {
         let back =

@@ -14,7 +14,7 @@ use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 pub(crate) type Axes = SmallVec<[usize; 6]>;
 
 /// ONNX's numbers of the element types, as attributes such as Cast's `to` name them.
-pub(crate) const TYPE_CODES: [(i64, DType); 14] = [
+pub(crate) const TYPE_CODES: [(i64, DType); 24] = [
     (1, DType::F32),
     (2, DType::U8),
     (3, DType::I8),
@@ -29,6 +29,16 @@ pub(crate) const TYPE_CODES: [(i64, DType); 14] = [
     (12, DType::U32),
     (13, DType::U64),
     (16, DType::BF16),
+    (17, DType::F8E4M3),
+    (18, DType::F8E4M3Fnuz),
+    (19, DType::F8E5M2),
+    (20, DType::F8E5M2Fnuz),
+    (21, DType::U4),
+    (22, DType::I4),
+    (23, DType::F4E2M1),
+    (24, DType::F8E8M0),
+    (25, DType::U2),
+    (26, DType::I2),
 ];
 
 /// The element type that an integer attribute names, or `default` where the attribute is absent.

@@ -3,22 +3,60 @@
 //! Numbers go through the wide type that holds every value of the source, so each is rounded once. Floats outside of
 //! an integer type saturate and NaN becomes zero, where ONNX leaves the result open; integers wrap.
 
-use super::wide::{CHUNK, Wide, Width, dispatch};
+use super::wide::{CHUNK, Wide, Width, dispatch, widened};
 use super::{LoadCx, OpError, Operator, Run, one, refused, required, type_attribute};
 use crate::graph::node::Specs;
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
+use crate::graph::{Io, Node, NodeDesc, NodeError, Prepared, RunCx};
+use crate::tensor::minifloat::{self, PowerRounding};
 use crate::tensor::{DType, Tensor};
 
 /// The operators of this file.
-pub(super) const OPERATORS: &[Operator] = &[("", "Cast", make), ("", "CastLike", |_| Ok(Box::new(Cast { to: None })))];
+pub(super) const OPERATORS: &[Operator] = &[("", "Cast", make), ("", "CastLike", make_like)];
 
-/// To a type known at load, or to that of input 1.
 struct Cast {
+    /// A type known at load, or that of input 1.
     to: Option<DType>,
+    small: Small,
+}
+
+/// What becomes of numbers beyond the smallest floats.
+#[derive(Clone, Copy, Debug)]
+struct Small {
+    saturate: bool,
+    powers: PowerRounding,
 }
 
 fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    Ok(Box::new(Cast { to: Some(type_attribute(cx.node, "to", None)?) }))
+    let to = Some(type_attribute(cx.node, "to", None)?);
+    Ok(Box::new(Cast { to, small: small(cx.node)? }))
+}
+
+fn make_like(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    Ok(Box::new(Cast { to: None, small: small(cx.node)? }))
+}
+
+fn small(node: &NodeDesc) -> Result<Small, OpError> {
+    let powers = match node.string("round_mode", "up") {
+        "up" => PowerRounding::Up,
+        "down" => PowerRounding::Down,
+        "nearest" => PowerRounding::Nearest,
+        other => return Err(OpError::unsupported(node, format!("round_mode = {other}"))),
+    };
+    Ok(Small { saturate: node.int("saturate", 1) != 0, powers })
+}
+
+impl Small {
+    /// Floats as the smallest ones; the widest source is rounded once more on the way, to a type with spare digits.
+    fn convert(self, from: &Tensor, to: &mut Tensor) -> Result<(), NodeError> {
+        let dtype = to.dtype();
+        let values = widened::<f32>(from)?;
+        let encoded = values.iter().map(|&value| match dtype {
+            DType::F8E8M0 => minifloat::encode_power(value, self.saturate, self.powers),
+            _ => minifloat::encode(dtype, value, self.saturate),
+        });
+        to.bytes_mut().iter_mut().zip(encoded).for_each(|(to, bits)| *to = bits);
+        Ok(())
+    }
 }
 
 impl Node for Cast {
@@ -40,7 +78,12 @@ impl Node for Cast {
             io.push(input);
             return Ok(());
         }
-        let output = convert(io.input(0)?, io.alloc(0)?)?;
+        let (input, mut output) = (io.input(0)?, io.alloc(0)?);
+        if output.dtype().is_minifloat() && input.dtype() != DType::String {
+            self.small.convert(input, &mut output)?;
+        } else {
+            output = convert(input, output)?;
+        }
         io.push(output);
         Ok(())
     }
@@ -105,7 +148,7 @@ fn print(from: &Tensor) -> Result<Vec<String>, NodeError> {
         DType::F16 => from.as_slice::<half::f16>()?.iter().map(|v| print_float(*v, f64::from(*v))).collect(),
         DType::BF16 => from.as_slice::<half::bf16>()?.iter().map(|v| print_float(*v, f64::from(*v))).collect(),
         DType::U64 => from.as_slice::<u64>()?.iter().map(u64::to_string).collect(),
-        _ => super::wide::widened::<i64>(from)?.iter().map(i64::to_string).collect(),
+        _ => widened::<i64>(from)?.iter().map(i64::to_string).collect(),
     })
 }
 
@@ -181,6 +224,19 @@ mod tests {
         let printed = cast(DType::String).input(&[6], &[0.1f32, 2.0, 1e-7, 1.5e20, f32::NAN, f32::NEG_INFINITY]);
         printed.gives_strings(&[6], &["0.1", "2.0", "1e-07", "1.5e+20", "NaN", "-INF"]);
         cast(DType::String).input(&[1], &[-3i8]).gives_strings(&[1], &["-3"]);
+    }
+
+    #[test]
+    fn the_smallest_types_are_rounded_to_or_cut() {
+        let small = |to, saturate| cast(to).int("saturate", saturate).input(&[3], &[1.06f32, -1e9, f32::NAN]);
+        let bits = |trial: Trial| trial.run().unwrap()[0].bytes().to_vec();
+        assert_eq!(bits(small(DType::F8E4M3, 1)), [0x38, 0xfe, 0x7f]);
+        assert_eq!(bits(small(DType::F8E5M2, 0)), [0x3c, 0xfc, 0x7f]);
+        assert_eq!(bits(cast(DType::I4).input(&[3], &[7i32, 8, -9])), [7, 0xf8, 7]);
+        assert_eq!(bits(cast(DType::U2).input(&[2], &[3f32, 6.0])), [3, 2]);
+        let nibbles = Tensor::from_bytes(crate::tensor::TensorSpec::new(DType::I4, [2]), &[7, 0xff]).unwrap();
+        cast(DType::F32).tensor(nibbles).gives(&[2], &[7f32, -1.0]);
+        cast(DType::F8E8M0).text("round_mode", "sideways").is_refused("round_mode");
     }
 
     #[test]

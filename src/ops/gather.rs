@@ -4,7 +4,7 @@
 //! axis are copied as wholes: an embedding look-up is one memory copy a token.
 
 use super::{
-    LoadCx, Movement, OpError, Operator, around, axis_of, index_of, one, rearrange, refused, required, strides,
+    Blocks, LoadCx, Movement, OpError, Operator, around, axis_of, index_of, one, rearrange, refused, required, strides,
 };
 use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
@@ -49,29 +49,6 @@ impl Node for Gather {
     }
 }
 
-/// Blocks of `inner` elements out of groups of `size` blocks.
-struct Blocks {
-    places: Vec<usize>,
-    size: usize,
-    inner: usize,
-}
-
-impl Movement for Blocks {
-    fn run<T: Clone>(&self, from: &[&[T]], to: &mut [T]) -> Result<(), NodeError> {
-        let groups = from[0].chunks_exact(self.size * self.inner);
-        for (group, to) in groups.zip(to.chunks_exact_mut(self.places.len() * self.inner)) {
-            if self.inner == 1 {
-                to.iter_mut().zip(&self.places).for_each(|(to, &place)| *to = group[place].clone());
-                continue;
-            }
-            for (&place, to) in self.places.iter().zip(to.chunks_exact_mut(self.inner)) {
-                to.clone_from_slice(&group[place * self.inner..][..self.inner]);
-            }
-        }
-        Ok(())
-    }
-}
-
 struct GatherElements {
     axis: i64,
 }
@@ -109,7 +86,7 @@ impl Node for GatherElements {
 }
 
 /// For each index, the place in `data` that has the index's own coordinates but for `axis`, where it has the index.
-pub(super) fn element_places(data: &[usize], indices: &Tensor, axis: usize) -> Result<Vec<usize>, NodeError> {
+pub(crate) fn element_places(data: &[usize], indices: &Tensor, axis: usize) -> Result<Vec<usize>, NodeError> {
     let strides = strides(data);
     let mut coordinates = vec![0; data.len()];
     let mut places = Vec::with_capacity(indices.len());
@@ -189,7 +166,7 @@ impl Node for GatherNd {
 }
 
 /// For each tuple of indices (the last axis of `indices`), its place among parts of shape `shape`.
-pub(super) fn tuple_places(shape: &[usize], indices: &Tensor) -> Result<Vec<usize>, NodeError> {
+pub(crate) fn tuple_places(shape: &[usize], indices: &Tensor) -> Result<Vec<usize>, NodeError> {
     let strides = strides(shape);
     let place = |tuple: &[i64]| {
         let axes = tuple.iter().zip(shape).zip(&strides);

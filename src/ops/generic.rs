@@ -6,15 +6,18 @@
 //!
 //! - `operation` reads operators and attributes, and says which types each takes.
 //! - `arithmetic` is what operators do to numbers, `function` the functions of one float.
+//! - `reduce` is the reductions, on the same arithmetic.
 //! - `select` is Where and the work on strings.
 
 mod arithmetic;
 mod function;
 mod operation;
+mod reduce;
 mod select;
 
-use arithmetic::{Arithmetic, Binary};
+pub(crate) use arithmetic::{Arithmetic, Binary};
 use operation::Operation;
+pub use reduce::make_reduce;
 use select::{Text, Where};
 
 use super::view::Cursor;
@@ -32,6 +35,18 @@ use crate::tensor::{DType, Tensor, TensorError};
 pub fn make_elementwise(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     Ok(Box::new(Elementwise { operation: Operation::of(cx.node)? }))
 }
+
+/// `compute!(dtype, function::<_>(arguments))` calls the function for the type that computes elements of `dtype`.
+macro_rules! compute {
+    ($dtype:expr, $function:ident ( $($argument:expr),* $(,)? )) => {
+        match $crate::ops::wide::Width::of($dtype)? {
+            $crate::ops::wide::Width::F32 | $crate::ops::wide::Width::F64 => $function::<f64>($($argument),*),
+            $crate::ops::wide::Width::I64 => $function::<i64>($($argument),*),
+            $crate::ops::wide::Width::U64 => $function::<u64>($($argument),*),
+        }
+    };
+}
+pub(crate) use compute;
 
 struct Elementwise {
     operation: Operation,

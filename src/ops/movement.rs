@@ -48,3 +48,26 @@ fn run_as<T: bytemuck::Pod + Send + Sync>(
     let sources: Vec<&[T]> = from.iter().map(|tensor| bytemuck::cast_slice(tensor.bytes())).collect();
     movement.run(&sources, bytemuck::cast_slice_mut(to.bytes_mut()))
 }
+
+/// Blocks of `inner` elements out of groups of `size` blocks.
+pub(crate) struct Blocks {
+    pub(crate) places: Vec<usize>,
+    pub(crate) size: usize,
+    pub(crate) inner: usize,
+}
+
+impl Movement for Blocks {
+    fn run<T: Clone>(&self, from: &[&[T]], to: &mut [T]) -> Result<(), NodeError> {
+        let groups = from[0].chunks_exact(self.size * self.inner);
+        for (group, to) in groups.zip(to.chunks_exact_mut(self.places.len() * self.inner)) {
+            if self.inner == 1 {
+                to.iter_mut().zip(&self.places).for_each(|(to, &place)| *to = group[place].clone());
+                continue;
+            }
+            for (&place, to) in self.places.iter().zip(to.chunks_exact_mut(self.inner)) {
+                to.clone_from_slice(&group[place * self.inner..][..self.inner]);
+            }
+        }
+        Ok(())
+    }
+}

@@ -7,7 +7,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Axes, refused, strides};
+use super::{Axes, around, refused, strides};
 use crate::graph::NodeError;
 
 /// One axis of a view.
@@ -98,11 +98,6 @@ impl View {
         View { start, steps: merged, len }
     }
 
-    /// Elements read in all.
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
     /// Whether it reads a dense stretch from the first element on, in order.
     pub(crate) fn is_whole(&self) -> bool {
         self.start == 0 && matches!(self.steps.as_slice(), [] | [Step { stride: 1, .. }])
@@ -182,6 +177,15 @@ impl Run {
     }
 }
 
+/// The lines of a dense tensor along an axis, in order of their first elements. None where it has no elements.
+pub(crate) fn lines(shape: &[usize], axis: usize) -> impl Iterator<Item = Run> + use<> {
+    let (before, count, after) = around(shape, axis);
+    let before = if count == 0 || after == 0 { 0 } else { before };
+    (0..before).flat_map(move |outer| {
+        (0..after).map(move |inner| Run { start: outer * count * after + inner, count, stride: after as isize })
+    })
+}
+
 /// A place in the order of a view.
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor<'v> {
@@ -239,7 +243,7 @@ mod tests {
         while let Some(run) = cursor.next(piece) {
             all.extend((0..run.count).map(|i| run.at(i)));
         }
-        assert_eq!(all.len(), view.len());
+        assert_eq!(all.len(), view.len);
         all
     }
 

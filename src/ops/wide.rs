@@ -8,9 +8,9 @@
 
 use half::{bf16, f16};
 
-use super::view::Run;
+use super::{Run, refused};
 use crate::graph::NodeError;
-use crate::tensor::{BoolByte, DType};
+use crate::tensor::{BoolByte, DType, Tensor, minifloat};
 
 /// Elements of a chunk: 2 KiB of the widest type, so that the few chunks of an operator fit the first-level cache.
 pub(crate) const CHUNK: usize = 256;
@@ -42,7 +42,9 @@ impl Width {
             DType::I8 | DType::I16 | DType::I32 | DType::I64 => Width::I64,
             DType::U8 | DType::U16 | DType::U32 | DType::Bool => Width::I64,
             DType::U64 => Width::U64,
-            DType::String => return Err(not_a_number()),
+            DType::I4 | DType::U4 | DType::I2 | DType::U2 => Width::I64,
+            small if small.is_minifloat() => Width::F32,
+            _ => return Err(not_a_number()),
         })
     }
 }
@@ -83,7 +85,10 @@ macro_rules! wide {
                     DType::U32 => run.map(cast(bytes), to, |v: u32| v as $wide),
                     DType::U64 => run.map(cast(bytes), to, |v: u64| v as $wide),
                     DType::Bool => run.map(cast(bytes), to, |v: BoolByte| u8::from(v.get()) as $wide),
-                    DType::String => return Err(not_a_number()),
+                    DType::I4 | DType::I2 => run.map(cast(bytes), to, |v: i8| v as $wide),
+                    DType::U4 | DType::U2 => run.map(bytes, to, |v: u8| v as $wide),
+                    small if small.is_minifloat() => run.map(bytes, to, |v: u8| minifloat::decode(small, v) as $wide),
+                    _ => return Err(not_a_number()),
                 }
                 Ok(())
             }
@@ -103,7 +108,13 @@ macro_rules! wide {
                     DType::U32 => each(from, bytes, |v| v as u32),
                     DType::U64 => each(from, bytes, |v| v as u64),
                     DType::Bool => each(from, bytes, |v| BoolByte::from(v != $wide::default())),
-                    DType::String => return Err(not_a_number()),
+                    // The high bits are the sign's, or nobody's.
+                    DType::I4 => each(from, bytes, |v| (v as i8) << 4 >> 4),
+                    DType::I2 => each(from, bytes, |v| (v as i8) << 6 >> 6),
+                    DType::U4 => each(from, bytes, |v| (v as u8) & 15),
+                    DType::U2 => each(from, bytes, |v| (v as u8) & 3),
+                    small if small.is_minifloat() => each(from, bytes, |v| minifloat::encode(small, v as f32, true)),
+                    _ => return Err(not_a_number()),
                 }
                 Ok(())
             }
@@ -124,16 +135,25 @@ fn each<W: Copy, T: bytemuck::Pod>(from: &[W], bytes: &mut [u8], convert: impl F
 }
 
 /// A whole tensor widened.
-pub(crate) fn widened<W: Wide>(tensor: &crate::tensor::Tensor) -> Result<Vec<W>, NodeError> {
+pub(crate) fn widened<W: Wide>(tensor: &Tensor) -> Result<Vec<W>, NodeError> {
     let mut values = vec![W::default(); tensor.len()];
     W::load(tensor.dtype(), tensor.bytes(), Run { start: 0, count: values.len(), stride: 1 }, &mut values)?;
     Ok(values)
 }
 
+/// A whole tensor narrowed from as many elements.
+pub(crate) fn narrow<W: Wide>(values: &[W], mut to: Tensor) -> Result<Tensor, NodeError> {
+    if values.len() != to.len() {
+        return Err(refused(format!("{} elements for shape {:?}", values.len(), to.shape())));
+    }
+    let dtype = to.dtype();
+    W::store(values, dtype, to.bytes_mut())?;
+    Ok(to)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::Tensor;
 
     fn narrowed<W: Wide>(values: &[W], dtype: DType) -> Tensor {
         let mut tensor = Tensor::zeros(crate::tensor::TensorSpec::new(dtype, [values.len()])).unwrap();

@@ -20,14 +20,26 @@ pub enum DType {
     U64,
     Bool,
     String,
+    F8E4M3,
+    F8E4M3Fnuz,
+    F8E5M2,
+    F8E5M2Fnuz,
+    F8E8M0,
+    F4E2M1,
+    I4,
+    U4,
+    I2,
+    U2,
 }
 
 impl DType {
-    /// Bytes of one element; 0 for strings.
+    /// Bytes of one element; 0 for strings. Elements of less than a byte lie in a byte each, signs extended.
     #[must_use]
     pub const fn size(self) -> usize {
         match self {
             DType::I8 | DType::U8 | DType::Bool => 1,
+            DType::F8E4M3 | DType::F8E4M3Fnuz | DType::F8E5M2 | DType::F8E5M2Fnuz | DType::F8E8M0 => 1,
+            DType::F4E2M1 | DType::I4 | DType::U4 | DType::I2 | DType::U2 => 1,
             DType::F16 | DType::BF16 | DType::I16 | DType::U16 => 2,
             DType::F32 | DType::I32 | DType::U32 => 4,
             DType::F64 | DType::I64 | DType::U64 => 8,
@@ -35,7 +47,32 @@ impl DType {
         }
     }
 
-    /// Whether it holds fractions.
+    /// Bits of one element as files pack them.
+    #[must_use]
+    pub const fn packed_bits(self) -> usize {
+        match self {
+            DType::F4E2M1 | DType::I4 | DType::U4 => 4,
+            DType::I2 | DType::U2 => 2,
+            _ => self.size() * 8,
+        }
+    }
+
+    /// Whether it is a float of eight bits or fewer, which is stored but not computed with ([`super::minifloat`]).
+    #[must_use]
+    pub const fn is_minifloat(self) -> bool {
+        matches!(
+            self,
+            DType::F8E4M3 | DType::F8E4M3Fnuz | DType::F8E5M2 | DType::F8E5M2Fnuz | DType::F8E8M0 | DType::F4E2M1
+        )
+    }
+
+    /// Whether it is an integer of fewer than eight bits, which is stored but not computed with.
+    #[must_use]
+    pub const fn is_small_integer(self) -> bool {
+        matches!(self, DType::I4 | DType::U4 | DType::I2 | DType::U2)
+    }
+
+    /// Whether it holds fractions and is computed with.
     #[must_use]
     pub const fn is_float(self) -> bool {
         matches!(self, DType::F32 | DType::F64 | DType::F16 | DType::BF16)
@@ -59,6 +96,16 @@ impl DType {
             DType::U64 => "uint64",
             DType::Bool => "bool",
             DType::String => "string",
+            DType::F8E4M3 => "float8e4m3fn",
+            DType::F8E4M3Fnuz => "float8e4m3fnuz",
+            DType::F8E5M2 => "float8e5m2",
+            DType::F8E5M2Fnuz => "float8e5m2fnuz",
+            DType::F8E8M0 => "float8e8m0",
+            DType::F4E2M1 => "float4e2m1",
+            DType::I4 => "int4",
+            DType::U4 => "uint4",
+            DType::I2 => "int2",
+            DType::U2 => "uint2",
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::ops::wide::Wide;
 
 /// A function of one element.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Unary {
+pub(crate) enum Unary {
     Abs,
     Neg,
     Sign,
@@ -21,7 +21,7 @@ pub(super) enum Unary {
 
 /// A function of two elements; comparisons and logic give 0 or 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Binary {
+pub(crate) enum Binary {
     Add,
     Sub,
     Mul,
@@ -50,7 +50,7 @@ pub(super) enum Binary {
 }
 
 /// What can be computed in a wide type. Operators that a type does not have are refused.
-pub(super) trait Arithmetic: Wide {
+pub(crate) trait Arithmetic: Wide {
     /// Replaces each value by the function's result.
     fn unary(function: Unary, values: &mut [Self]) -> Result<(), NodeError>;
 
@@ -59,6 +59,21 @@ pub(super) trait Arithmetic: Wide {
 
     /// The quotient by a count, of a mean.
     fn divided(self, count: usize) -> Self;
+
+    /// The square root; of floats only.
+    fn root(self) -> Result<Self, NodeError> {
+        refused("square root", "integers")
+    }
+
+    /// The natural logarithm; of floats only.
+    fn log(self) -> Result<Self, NodeError> {
+        refused("logarithm", "integers")
+    }
+
+    /// ln(sum(exp(x))), without overflow on the way; of floats only.
+    fn log_sum_exp(_: &[Self]) -> Result<Self, NodeError> {
+        refused("logarithm", "integers")
+    }
 }
 
 fn refused<T>(function: impl std::fmt::Debug, of: &str) -> Result<T, NodeError> {
@@ -131,6 +146,23 @@ impl Arithmetic for f64 {
 
     fn divided(self, count: usize) -> f64 {
         self / count as f64
+    }
+
+    fn root(self) -> Result<f64, NodeError> {
+        Ok(self.sqrt())
+    }
+
+    fn log(self) -> Result<f64, NodeError> {
+        Ok(self.ln())
+    }
+
+    fn log_sum_exp(values: &[f64]) -> Result<f64, NodeError> {
+        let greatest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        // An infinite greatest value is the result itself; subtracting it would give NaN.
+        if greatest.is_infinite() && !values.iter().any(|value| value.is_nan()) {
+            return Ok(greatest);
+        }
+        Ok(greatest + values.iter().map(|value| (value - greatest).exp()).sum::<f64>().ln())
     }
 }
 

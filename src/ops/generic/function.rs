@@ -5,7 +5,7 @@ use std::f64::consts::{FRAC_2_SQRT_PI, SQRT_2};
 /// A function with its attributes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the operators' and attributes' names")]
-pub(super) enum Function {
+pub(crate) enum Function {
     Reciprocal,
     Sqrt,
     Exp,

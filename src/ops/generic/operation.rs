@@ -127,7 +127,7 @@ impl Operation {
     pub(super) fn result(self, dtype: DType) -> Result<DType, NodeError> {
         use Binary as B;
         let (float, boolean, text) = (dtype.is_float(), dtype == DType::Bool, dtype == DType::String);
-        let number = !boolean && !text;
+        let number = !boolean && !text && !dtype.is_minifloat() && !dtype.is_small_integer();
         let (taken, result) = match self {
             Operation::Unary(Unary::Not) => (boolean, DType::Bool),
             Operation::Unary(Unary::BitwiseNot) => (number && !float, dtype),
@@ -135,7 +135,7 @@ impl Operation {
             Operation::Unary(Unary::Float(Function::Shrink { .. })) => (number, dtype),
             Operation::Unary(Unary::Float(_)) => (float, dtype),
             Operation::Unary(_) => (number, dtype),
-            Operation::Binary(B::Equal) => (true, DType::Bool),
+            Operation::Binary(B::Equal) => (number || boolean || text, DType::Bool),
             Operation::Binary(B::And | B::Or | B::Xor) => (boolean, DType::Bool),
             Operation::Binary(B::Less | B::LessOrEqual | B::Greater | B::GreaterOrEqual) => (number, DType::Bool),
             Operation::Binary(B::BitwiseAnd | B::BitwiseOr | B::BitwiseXor | B::ShiftLeft | B::ShiftRight) => {

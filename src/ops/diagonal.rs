@@ -1,0 +1,132 @@
+//! Matrices by their diagonals: Trilu keeps one side of it, EyeLike marks it.
+
+use super::wide::{Width, narrow};
+use super::{LoadCx, OpError, Operator, integer, one, optional, refused, required, type_attribute};
+use crate::graph::node::Specs;
+use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
+use crate::tensor::{DType, Tensor};
+
+/// The operators of this file.
+pub(super) const OPERATORS: &[Operator] =
+    &[("", "Trilu", |cx| Ok(Box::new(Trilu { upper: cx.node.int("upper", 1) != 0 }))), ("", "EyeLike", make_eye)];
+
+struct Trilu {
+    upper: bool,
+}
+
+/// Where diagonal `offset` crosses a row of `columns` elements, clamped to the row's ends.
+fn crossing(row: usize, offset: i64, columns: usize) -> usize {
+    (row as i64).saturating_add(offset).clamp(0, columns as i64) as usize
+}
+
+impl Node for Trilu {
+    fn family(&self) -> &'static str {
+        "Trilu"
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let input = required(inputs, 0)?;
+        if input.shape().len() < 2 {
+            return Err(refused(format!("no matrices in shape {:?}", input.shape())));
+        }
+        if input.dtype() == DType::String {
+            return Err(NodeError::Unsupported("strings".to_owned()));
+        }
+        one(input.dtype(), input.shape().iter().copied())
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+        let offset = optional(&io.inputs(), 1).map_or(Ok(0), integer)?;
+        let mut matrices = io.take(0)?;
+        let &[.., rows, columns] = matrices.shape() else {
+            return Err(refused("no matrices"));
+        };
+        let size = matrices.dtype().size();
+        // Zero is all bits clear in every element type.
+        for (number, row) in matrices.bytes_mut().chunks_exact_mut((columns * size).max(1)).enumerate() {
+            if self.upper {
+                row[..crossing(number % rows, offset, columns) * size].fill(0);
+            } else {
+                row[crossing(number % rows, offset.saturating_add(1), columns) * size..].fill(0);
+            }
+        }
+        io.push(matrices);
+        Ok(())
+    }
+}
+
+struct EyeLike {
+    /// The input's type where there is none.
+    dtype: Option<DType>,
+    offset: i64,
+}
+
+fn make_eye(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    let dtype = cx.node.attrs.contains_key("dtype").then(|| type_attribute(cx.node, "dtype", None)).transpose()?;
+    Ok(Box::new(EyeLike { dtype, offset: cx.node.int("k", 0) }))
+}
+
+impl Node for EyeLike {
+    fn family(&self) -> &'static str {
+        "EyeLike"
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let input = required(inputs, 0)?;
+        let &[rows, columns] = input.shape() else {
+            return Err(refused(format!("shape {:?} is no matrix", input.shape())));
+        };
+        let dtype = self.dtype.unwrap_or(input.dtype());
+        Width::of(dtype)?;
+        one(dtype, [rows, columns])
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+        let output = io.alloc(0)?;
+        let columns = output.shape()[1];
+        let mut ones = vec![0i64; output.len()];
+        for (number, row) in ones.chunks_exact_mut(columns.max(1)).enumerate() {
+            let place = (number as i64).saturating_add(self.offset);
+            if let Some(element) = usize::try_from(place).ok().and_then(|place| row.get_mut(place)) {
+                *element = 1;
+            }
+        }
+        let output = narrow(&ones, output)?;
+        io.push(output);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::trial::{Trial, onnx_code};
+
+    #[test]
+    fn one_side_of_a_diagonal_is_kept() {
+        let trilu = |upper, offset: i64| {
+            Trial::new("Trilu").int("upper", upper).input(&[2, 3], &[1i32, 2, 3, 4, 5, 6]).input(&[], &[offset])
+        };
+        trilu(1, 0).gives(&[2, 3], &[1, 2, 3, 0, 5, 6]);
+        trilu(1, 1).gives(&[2, 3], &[0, 2, 3, 0, 0, 6]);
+        trilu(1, -1).gives(&[2, 3], &[1, 2, 3, 4, 5, 6]);
+        trilu(0, 0).gives(&[2, 3], &[1, 0, 0, 4, 5, 0]);
+        trilu(0, -1).gives(&[2, 3], &[0, 0, 0, 4, 0, 0]);
+        trilu(0, i64::MAX).gives(&[2, 3], &[1, 2, 3, 4, 5, 6]);
+        trilu(1, i64::MIN).gives(&[2, 3], &[1, 2, 3, 4, 5, 6]);
+        trilu(1, i64::MAX).gives(&[2, 3], &[0; 6]);
+        Trial::new("Trilu").input(&[2, 1, 1], &[7u8, 8]).gives(&[2, 1, 1], &[7u8, 8]);
+        Trial::new("Trilu").input::<u8>(&[3, 0], &[]).gives::<u8>(&[3, 0], &[]);
+        Trial::new("Trilu").input(&[2], &[7u8, 8]).is_refused("no matrices");
+    }
+
+    #[test]
+    fn diagonals_are_marked_in_any_type() {
+        let eye = |offset| Trial::new("EyeLike").int("k", offset).input(&[2, 3], &[0u8; 6]);
+        eye(0).gives(&[2, 3], &[1u8, 0, 0, 0, 1, 0]);
+        eye(2).gives(&[2, 3], &[0u8, 0, 1, 0, 0, 0]);
+        eye(-1).int("dtype", onnx_code(DType::F32)).gives(&[2, 3], &[0f32, 0.0, 0.0, 1.0, 0.0, 0.0]);
+        eye(i64::MIN).gives(&[2, 3], &[0u8; 6]);
+        Trial::new("EyeLike").input(&[2], &[0u8; 2]).is_refused("no matrix");
+    }
+}

@@ -1,0 +1,104 @@
+//! OneHot: indices as lines in which one element is on.
+
+use super::wide::{Width, widened};
+use super::{Movement, Operator, around, axis_of, one, rearrange, refused, required};
+use crate::graph::node::Specs;
+use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
+use crate::tensor::{Shape, Tensor};
+
+/// The operators of this file.
+pub(super) const OPERATORS: &[Operator] =
+    &[("", "OneHot", |cx| Ok(Box::new(OneHot { axis: cx.node.int("axis", -1) })))];
+
+struct OneHot {
+    axis: i64,
+}
+
+impl OneHot {
+    fn shape(&self, inputs: &[Option<&Tensor>]) -> Result<(usize, Shape), NodeError> {
+        let (indices, depth) = (required(inputs, 0)?, required(inputs, 1)?);
+        let axis = axis_of(self.axis, indices.shape().len() + 1)?;
+        let depth = match widened::<i64>(depth)?.as_slice() {
+            &[depth] => usize::try_from(depth).ok(),
+            _ => None,
+        };
+        let depth = depth.ok_or_else(|| refused("the depth must be one number, and not negative"))?;
+        let mut shape = Shape::from_slice(indices.shape());
+        shape.insert(axis, depth);
+        Ok((axis, shape))
+    }
+}
+
+/// Off everywhere, then on at some places.
+struct Mark(Vec<usize>);
+
+impl Movement for Mark {
+    fn run<T: Clone>(&self, from: &[&[T]], to: &mut [T]) -> Result<(), NodeError> {
+        to.fill(from[0][0].clone());
+        for &place in &self.0 {
+            to[place] = from[0][1].clone();
+        }
+        Ok(())
+    }
+}
+
+impl Node for OneHot {
+    fn family(&self) -> &'static str {
+        "OneHot"
+    }
+
+    fn value_inputs(&self) -> u64 {
+        1 << 1
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let values = required(inputs, 2)?;
+        Width::of(required(inputs, 0)?.dtype())?;
+        if values.shape() != [2] {
+            return Err(refused(format!("off and on must be two values, found shape {:?}", values.shape())));
+        }
+        one(values.dtype(), self.shape(inputs)?.1)
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+        let (axis, shape) = self.shape(&io.inputs())?;
+        let (_, depth, inner) = around(&shape, axis);
+        let mut on = Vec::new();
+        for (number, index) in widened::<i64>(io.input(0)?)?.into_iter().enumerate() {
+            let index = if index < 0 { index.saturating_add(depth as i64) } else { index };
+            // What is out of range leaves its line off.
+            if let Some(index) = usize::try_from(index).ok().filter(|&index| index < depth) {
+                on.push((number / inner * depth + index) * inner + number % inner);
+            }
+        }
+        let output = rearrange(&Mark(on), &[io.input(2)?], io.alloc(0)?)?;
+        io.push(output);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::trial::{Trial, strings};
+
+    #[test]
+    fn one_element_of_each_line_is_on() {
+        let row = |axis| Trial::new("OneHot").int("axis", axis).input(&[3], &[1i64, -1, 5]).input(&[], &[3i64]);
+        row(-1).input(&[2], &[0u8, 9]).gives(&[3, 3], &[0u8, 9, 0, 0, 0, 9, 0, 0, 0]);
+        row(0).input(&[2], &[0u8, 9]).gives(&[3, 3], &[0u8, 0, 0, 9, 0, 0, 0, 9, 0]);
+        row(-1)
+            .tensor(strings(&[2], &["-", "x"]))
+            .gives_strings(&[3, 3], &["-", "x", "-", "-", "-", "x", "-", "-", "-"]);
+        let float = Trial::new("OneHot").input(&[1], &[1f32]).input(&[1], &[2f32]);
+        float.input(&[2], &[0i32, 1]).gives(&[1, 2], &[0, 1]);
+    }
+
+    #[test]
+    fn broken_depths_and_values_are_refused() {
+        let row = |depth: i64| Trial::new("OneHot").input(&[1], &[0i64]).input(&[], &[depth]);
+        row(-1).input(&[2], &[0u8, 1]).is_refused("depth");
+        row(i64::MAX).input(&[2], &[0f32, 1.0]).is_refused("too large");
+        row(0).input(&[2], &[0u8, 1]).gives::<u8>(&[1, 0], &[]);
+        row(2).input(&[1], &[0u8]).is_refused("two values");
+    }
+}

@@ -1,0 +1,94 @@
+//! ReverseSequence: the first steps of each batch in the opposite order.
+
+use super::{LoadCx, Movement, OpError, Operator, one, rearrange, refused, required};
+use crate::graph::node::Specs;
+use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
+use crate::tensor::Tensor;
+
+/// The operators of this file.
+pub(super) const OPERATORS: &[Operator] = &[("", "ReverseSequence", make)];
+
+struct ReverseSequence {
+    /// Whether batches come before steps.
+    batch_first: bool,
+}
+
+fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    match (cx.node.int("batch_axis", 1), cx.node.int("time_axis", 0)) {
+        (0, 1) => Ok(Box::new(ReverseSequence { batch_first: true })),
+        (1, 0) => Ok(Box::new(ReverseSequence { batch_first: false })),
+        (batch, time) => Err(OpError::invalid(cx.node, format!("batch_axis {batch} and time_axis {time}"))),
+    }
+}
+
+/// Blocks of `inner` elements, each from a block of the source.
+struct Shuffle {
+    from: Vec<usize>,
+    inner: usize,
+}
+
+impl Movement for Shuffle {
+    fn run<T: Clone>(&self, from: &[&[T]], to: &mut [T]) -> Result<(), NodeError> {
+        for (&place, to) in self.from.iter().zip(to.chunks_exact_mut(self.inner)) {
+            to.clone_from_slice(&from[0][place * self.inner..][..self.inner]);
+        }
+        Ok(())
+    }
+}
+
+impl Node for ReverseSequence {
+    fn family(&self) -> &'static str {
+        "ReverseSequence"
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let input = required(inputs, 0)?;
+        if input.shape().len() < 2 {
+            return Err(refused(format!("no batches of steps in shape {:?}", input.shape())));
+        }
+        one(input.dtype(), input.shape().iter().copied())
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+        let input = io.input(0)?;
+        let &[outer, middle, ..] = input.shape() else {
+            return Err(refused("no batches of steps"));
+        };
+        let (batches, steps) = if self.batch_first { (outer, middle) } else { (middle, outer) };
+        let lengths = io.input(1)?.to_i64_vec()?;
+        let fits = |&length: &i64| usize::try_from(length).is_ok_and(|length| length <= steps);
+        if lengths.len() != batches || !lengths.iter().all(fits) {
+            return Err(refused(format!("lengths {lengths:?} for {batches} batches of {steps} steps")));
+        }
+        let mut from = Vec::with_capacity(if input.is_empty() { 0 } else { outer * middle });
+        for block in 0..from.capacity() {
+            let (first, second) = (block / middle, block % middle);
+            let (batch, step) = if self.batch_first { (first, second) } else { (second, first) };
+            let length = lengths[batch] as usize;
+            let step = if step < length { length - 1 - step } else { step };
+            from.push(if self.batch_first { batch * middle + step } else { step * middle + batch });
+        }
+        let shuffle = Shuffle { from, inner: input.shape()[2..].iter().product() };
+        let output = rearrange(&shuffle, &[input], io.alloc(0)?)?;
+        io.push(output);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::trial::Trial;
+
+    #[test]
+    fn the_first_steps_of_each_batch_turn_round() {
+        let time_first = Trial::new("ReverseSequence").input(&[3, 2], &[0i32, 1, 2, 3, 4, 5]);
+        time_first.input(&[2], &[3i64, 2]).gives(&[3, 2], &[4, 3, 2, 1, 0, 5]);
+        let row = || Trial::new("ReverseSequence").int("batch_axis", 0).int("time_axis", 1);
+        row().input(&[1, 3, 2], &[0i32, 1, 2, 3, 4, 5]).input(&[1], &[2i64]).gives(&[1, 3, 2], &[2, 3, 0, 1, 4, 5]);
+        row().input(&[1, 2], &[0i32, 1]).input(&[1], &[3i64]).is_refused("lengths");
+        row().input(&[1, 2], &[0i32, 1]).input(&[1], &[-1i64]).is_refused("lengths");
+        row().input(&[2], &[0i32, 1]).input(&[1], &[1i64]).is_refused("no batches");
+        row().input::<i32>(&[1, 2, 0], &[]).input(&[1], &[1i64]).gives::<i32>(&[1, 2, 0], &[]);
+        row().int("time_axis", 2).is_refused("time_axis 2");
+    }
+}

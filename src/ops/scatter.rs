@@ -1,0 +1,226 @@
+//! Writing elements by index: ScatterElements (and Scatter, its first name), ScatterND, TensorScatter.
+//!
+//! Where nothing is combined the elements are moved, whatever their type; sums, products and extremes are computed wide
+//! and narrowed at the end. Indices are data and are checked before anything is written.
+
+use super::generic::{Arithmetic, Binary, compute};
+use super::wide::{narrow, widened};
+use super::{
+    LoadCx, Movement, OpError, Operator, around, axis_of, element_places, one, rearrange, refused, required,
+    tuple_places,
+};
+use crate::graph::node::Specs;
+use crate::graph::{Io, Node, NodeDesc, NodeError, Prepared, RunCx};
+use crate::tensor::{Tensor, TensorError};
+
+/// The operators of this file.
+pub(super) const OPERATORS: &[Operator] = &[
+    ("", "Scatter", make_elements),
+    ("", "ScatterElements", make_elements),
+    ("", "ScatterND", |cx| Ok(Box::new(Scatter { target: Target::Parts, reduction: reduction(cx.node)? }))),
+    ("", "TensorScatter", make_cache),
+];
+
+struct Scatter {
+    target: Target,
+    /// How an update meets what is there; without one it takes its place.
+    reduction: Option<Binary>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Target {
+    /// Each index names one element, along this axis.
+    Elements { axis: i64 },
+    /// Each tuple of indices names a part.
+    Parts,
+}
+
+fn make_elements(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    let target = Target::Elements { axis: cx.node.int("axis", 0) };
+    Ok(Box::new(Scatter { target, reduction: reduction(cx.node)? }))
+}
+
+fn reduction(node: &NodeDesc) -> Result<Option<Binary>, OpError> {
+    Ok(match node.string("reduction", "none") {
+        "none" => None,
+        "add" => Some(Binary::Add),
+        "mul" => Some(Binary::Mul),
+        "max" => Some(Binary::Max),
+        "min" => Some(Binary::Min),
+        other => return Err(OpError::unsupported(node, format!("reduction = {other}"))),
+    })
+}
+
+impl Target {
+    /// Whether the shapes of data, indices and updates fit together; the number of elements that one index names.
+    fn block(self, data: &[usize], indices: &[usize], updates: &[usize]) -> Result<usize, NodeError> {
+        let mismatch = || refused(format!("updates {updates:?} at indices {indices:?} do not fit data {data:?}"));
+        match self {
+            Target::Elements { axis } => {
+                let axis = axis_of(axis, data.len())?;
+                let within = |(at, (index, dim)): (usize, (&usize, &usize))| at == axis || index <= dim;
+                let fits = indices == updates
+                    && indices.len() == data.len()
+                    && indices.iter().zip(data).enumerate().all(within);
+                if fits { Ok(1) } else { Err(mismatch()) }
+            }
+            Target::Parts => {
+                let (&depth, tuples) = indices.split_last().ok_or_else(mismatch)?;
+                let part = data.get(depth..).filter(|_| depth > 0).ok_or_else(mismatch)?;
+                let fits = updates.len() == tuples.len() + part.len()
+                    && updates.starts_with(tuples)
+                    && updates.ends_with(part);
+                if fits { Ok(part.iter().product()) } else { Err(mismatch()) }
+            }
+        }
+    }
+
+    /// Where in the data each block of updates goes, in blocks.
+    fn places(self, data: &[usize], indices: &Tensor) -> Result<Vec<usize>, NodeError> {
+        match self {
+            Target::Elements { axis } => element_places(data, indices, axis_of(axis, data.len())?),
+            Target::Parts => {
+                let depth = indices.shape().last().copied().unwrap_or(0);
+                tuple_places(&data[..depth], indices)
+            }
+        }
+    }
+}
+
+/// Blocks of updates over blocks of the output.
+struct Put {
+    places: Vec<usize>,
+    block: usize,
+}
+
+impl Movement for Put {
+    fn run<T: Clone>(&self, from: &[&[T]], to: &mut [T]) -> Result<(), NodeError> {
+        for (&place, update) in self.places.iter().zip(from[0].chunks_exact(self.block.max(1))) {
+            to[place * self.block..][..self.block].clone_from_slice(update);
+        }
+        Ok(())
+    }
+}
+
+fn combine<W: Arithmetic>(step: Binary, put: &Put, updates: &Tensor, data: Tensor) -> Result<Tensor, NodeError> {
+    let (mut values, updates) = (widened::<W>(&data)?, widened::<W>(updates)?);
+    for (&place, update) in put.places.iter().zip(updates.chunks_exact(put.block.max(1))) {
+        W::binary(step, &mut values[place * put.block..][..put.block], update)?;
+    }
+    narrow(&values, data)
+}
+
+impl Node for Scatter {
+    fn family(&self) -> &'static str {
+        match self.target {
+            Target::Elements { .. } => "ScatterElements",
+            Target::Parts => "ScatterND",
+        }
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let (data, indices, updates) = (required(inputs, 0)?, required(inputs, 1)?, required(inputs, 2)?);
+        if updates.dtype() != data.dtype() {
+            return Err(TensorError::Type { expected: data.dtype(), found: updates.dtype() }.into());
+        }
+        self.target.block(data.shape(), indices.shape(), updates.shape())?;
+        one(data.dtype(), data.shape().iter().copied())
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+        let data = io.take(0)?;
+        let (indices, updates) = (io.input(1)?, io.input(2)?);
+        let block = self.target.block(data.shape(), indices.shape(), updates.shape())?;
+        let put = Put { places: self.target.places(data.shape(), indices)?, block };
+        let output = match self.reduction {
+            None => rearrange(&put, &[updates], data)?,
+            Some(step) => compute!(data.dtype(), combine(step, &put, updates, data))?,
+        };
+        io.push(output);
+        Ok(())
+    }
+}
+
+/// Writes the newest part of a sequence into a cache, for each batch at its own place.
+struct CacheUpdate {
+    axis: i64,
+    circular: bool,
+}
+
+fn make_cache(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    let circular = match cx.node.string("mode", "linear") {
+        "linear" => false,
+        "circular" => true,
+        other => return Err(OpError::unsupported(cx.node, format!("mode = {other}"))),
+    };
+    Ok(Box::new(CacheUpdate { axis: cx.node.int("axis", -2), circular }))
+}
+
+impl CacheUpdate {
+    /// The sequence axis, where cache and update fit together.
+    fn axis(&self, cache: &[usize], update: &[usize]) -> Result<usize, NodeError> {
+        let axis = axis_of(self.axis, cache.len())?;
+        let same = |(at, (cache, update)): (usize, (&usize, &usize))| at == axis || cache == update;
+        let fits = cache.len() == update.len()
+            && axis > 0
+            && update[axis] <= cache[axis]
+            && cache.iter().zip(update).enumerate().all(same);
+        if fits { Ok(axis) } else { Err(refused(format!("an update of shape {update:?} does not fit {cache:?}"))) }
+    }
+
+    /// For each step of the update in each batch, its place along the cache's axis.
+    fn steps(&self, io: &Io<'_>, batches: usize, length: usize, size: usize) -> Result<Vec<usize>, NodeError> {
+        let starts = match io.optional(2) {
+            Some(tensor) => tensor.to_i64_vec()?,
+            None => vec![0; batches],
+        };
+        if starts.len() != batches {
+            return Err(refused(format!("{} write indices for {batches} batches", starts.len())));
+        }
+        let mut places = Vec::with_capacity(batches.saturating_mul(length));
+        for start in starts {
+            let first = usize::try_from(start).ok().filter(|&start| start < size.max(1));
+            let first = first.ok_or_else(|| refused(format!("write index {start} is outside of 0..{size}")))?;
+            if !self.circular && first + length > size {
+                return Err(refused(format!("{length} steps from {start} on do not fit into {size}")));
+            }
+            places.extend((first..first + length).map(|place| place % size.max(1)));
+        }
+        Ok(places)
+    }
+}
+
+impl Node for CacheUpdate {
+    fn family(&self) -> &'static str {
+        "TensorScatter"
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let (cache, update) = (required(inputs, 0)?, required(inputs, 1)?);
+        self.axis(cache.shape(), update.shape())?;
+        one(cache.dtype(), cache.shape().iter().copied())
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+        let cache = io.take(0)?;
+        let update = io.input(1)?;
+        let axis = self.axis(cache.shape(), update.shape())?;
+        let (outer, size, block) = around(cache.shape(), axis);
+        let (batches, length) = (cache.shape()[0], update.shape()[axis]);
+        let steps = self.steps(io, batches, length, size)?;
+        // Every line before the axis belongs to one batch.
+        let each = outer / batches.max(1);
+        let mut places = Vec::with_capacity(outer.saturating_mul(length).min(update.len()));
+        if !update.is_empty() {
+            for line in 0..outer {
+                places.extend(steps[line / each * length..][..length].iter().map(|step| line * size + step));
+            }
+        }
+        let output = rearrange(&Put { places, block }, &[update], cache)?;
+        io.push(output);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

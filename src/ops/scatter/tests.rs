@@ -1,0 +1,75 @@
+//! The scatters, by table: forms, reductions, strings, and what is refused.
+
+use crate::ops::trial::{Trial, strings};
+
+fn elements(axis: i64) -> Trial {
+    Trial::new("ScatterElements").int("axis", axis)
+}
+
+#[test]
+fn scatter_elements_writes_one_element_an_index() {
+    let row = |axis| elements(axis).input(&[2, 3], &[0i8; 6]);
+    row(0).input(&[1, 3], &[1i64, 0, -1]).input(&[1, 3], &[1i8, 2, 3]).gives(&[2, 3], &[0i8, 2, 0, 1, 0, 3]);
+    row(1).input(&[2, 1], &[2i64, 0]).input(&[2, 1], &[1i8, 2]).gives(&[2, 3], &[0i8, 0, 1, 2, 0, 0]);
+    let words = elements(0).tensor(strings(&[2], &["a", "b"])).input(&[1], &[1i64]);
+    words.tensor(strings(&[1], &["z"])).gives_strings(&[2], &["a", "z"]);
+    row(0).input::<i64>(&[0, 3], &[]).input::<i8>(&[0, 3], &[]).gives(&[2, 3], &[0i8; 6]);
+}
+
+#[test]
+fn updates_of_one_element_combine() {
+    let row = |reduction| {
+        let trial = elements(0).text("reduction", reduction).input(&[2], &[3i32, 5]);
+        trial.input(&[3], &[1i64, 1, 0]).input(&[3], &[2i32, 4, 9])
+    };
+    row("none").gives(&[2], &[9, 4]);
+    row("add").gives(&[2], &[12, 11]);
+    row("mul").gives(&[2], &[27, 40]);
+    row("max").gives(&[2], &[9, 5]);
+    row("min").gives(&[2], &[3, 2]);
+    row("median").is_refused("reduction");
+}
+
+#[test]
+fn the_input_of_others_is_left_alone() {
+    let data = crate::tensor::Tensor::from_slice([2], &[1f32, 2.0]).unwrap();
+    let trial = elements(0).tensor(data.clone()).input(&[1], &[0i64]).input(&[1], &[7f32]);
+    trial.gives(&[2], &[7f32, 2.0]);
+    assert_eq!(data.as_slice::<f32>().unwrap(), [1.0, 2.0]);
+}
+
+#[test]
+fn scatter_nd_writes_parts() {
+    let row = || Trial::new("ScatterND").input(&[3, 2], &[0i32; 6]);
+    row().input(&[2, 1], &[2i64, 0]).input(&[2, 2], &[1, 2, 3, 4]).gives(&[3, 2], &[3, 4, 0, 0, 1, 2]);
+    row().input(&[2, 2], &[2i64, 0, 0, -1]).input(&[2], &[1, 2]).gives(&[3, 2], &[0, 2, 0, 0, 1, 0]);
+    row()
+        .text("reduction", "add")
+        .input(&[2, 1], &[1i64, 1])
+        .input(&[2, 2], &[1, 2, 3, 4])
+        .gives(&[3, 2], &[0, 0, 4, 6, 0, 0]);
+    row().input(&[1, 1], &[3i64]).input(&[1, 2], &[1, 2]).is_refused("outside of 0..3");
+    row().input(&[1, 3], &[0i64; 3]).input(&[1], &[1]).is_refused("do not fit");
+    row().input(&[1, 1], &[0i64]).input(&[2], &[1, 2]).is_refused("do not fit");
+    row().input(&[1, 0], &[0i64; 0]).input(&[1, 3, 2], &[0; 6]).is_refused("do not fit");
+}
+
+#[test]
+fn caches_are_written_at_each_batchs_own_place() {
+    let row = |mode| Trial::new("TensorScatter").text("mode", mode).input(&[2, 3, 1], &[0u8; 6]);
+    row("linear").input(&[2, 1, 1], &[7u8, 8]).input(&[2], &[1i64, 2]).gives(&[2, 3, 1], &[0u8, 7, 0, 0, 0, 8]);
+    row("linear").input(&[2, 2, 1], &[1u8, 2, 3, 4]).gives(&[2, 3, 1], &[1u8, 2, 0, 3, 4, 0]);
+    row("circular").input(&[2, 2, 1], &[1u8, 2, 3, 4]).input(&[2], &[2i64, 1]).gives(&[2, 3, 1], &[2u8, 0, 1, 0, 3, 4]);
+    row("linear").input(&[2, 2, 1], &[1u8, 2, 3, 4]).input(&[2], &[2i64, 1]).is_refused("do not fit");
+    row("linear").input(&[2, 1, 1], &[1u8, 2]).input(&[2], &[-1i64, 0]).is_refused("outside");
+    row("linear").input(&[2, 4, 1], &[0u8; 8]).is_refused("does not fit");
+    row("linear").input(&[2, 1, 1], &[1u8, 2]).input(&[1], &[0i64]).is_refused("1 write indices");
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    elements(0).input(&[2], &[1f32, 2.0]).input(&[1], &[2i64]).input(&[1], &[1f32]).is_refused("outside of 0..2");
+    elements(0).input(&[2], &[1f32, 2.0]).input(&[1], &[0i64]).input(&[2], &[1f32; 2]).is_refused("do not fit");
+    elements(0).input(&[2], &[1f32, 2.0]).input(&[1], &[0i64]).input(&[1], &[1f64]).is_refused("float64");
+    elements(1).input(&[2], &[1f32, 2.0]).input(&[1], &[0i64]).input(&[1], &[1f32]).is_refused("axis 1");
+}

@@ -1,0 +1,126 @@
+//! Outputs whose size depends on what the data says: NonZero, Compress, Unique.
+//!
+//! The inputs that decide are value inputs: the selection is made when they change, kept, and copied out by each run.
+
+mod unique;
+
+use std::sync::Arc;
+
+use super::{Blocks, LoadCx, OpError, Operator, around, axis_of, one, rearrange, refused, required};
+use crate::graph::node::{PrepareCx, Specs};
+use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
+use crate::tensor::{BoolByte, DType, Shape, Tensor, TensorSpec};
+
+/// The operators of this file and of `unique`.
+pub(super) const OPERATORS: &[Operator] =
+    &[("", "NonZero", |_| Ok(Box::new(NonZero))), ("", "Compress", make_compress), ("", "Unique", unique::make)];
+
+struct NonZero;
+
+/// Places of the elements that are not zero, in order.
+fn places(input: &Tensor) -> Result<Vec<usize>, NodeError> {
+    if input.dtype() == DType::String {
+        let texts = input.as_strings()?.iter().enumerate();
+        return Ok(texts.filter(|(_, text)| !text.is_empty()).map(|(place, _)| place).collect());
+    }
+    let elements = input.bytes().chunks_exact(input.dtype().size());
+    // A negative zero is a zero too, although it has a bit set.
+    let sign = if input.dtype().is_float() { 0x7f } else { 0xff };
+    let zero = |element: &[u8]| match element.split_last() {
+        Some((last, rest)) => last & sign == 0 && rest.iter().all(|&byte| byte == 0),
+        None => true,
+    };
+    Ok(elements.enumerate().filter(|(_, element)| !zero(element)).map(|(place, _)| place).collect())
+}
+
+impl Node for NonZero {
+    fn family(&self) -> &'static str {
+        "NonZero"
+    }
+
+    fn value_inputs(&self) -> u64 {
+        1
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let input = required(inputs, 0)?;
+        one(DType::I64, [input.shape().len(), places(input)?.len()])
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+        let (input, mut output) = (io.input(0)?, io.alloc(0)?);
+        let mut places = places(input)?;
+        let lines = output.as_mut_slice::<i64>()?.chunks_exact_mut(places.len().max(1));
+        // The last axis is the remainder; what is left over counts the axes before it.
+        for (line, &size) in lines.rev().zip(input.shape().iter().rev()) {
+            for (to, place) in line.iter_mut().zip(&mut places) {
+                *to = (*place % size) as i64;
+                *place /= size;
+            }
+        }
+        io.push(output);
+        Ok(())
+    }
+}
+
+struct Compress {
+    /// Without an axis the input is one line.
+    axis: Option<i64>,
+}
+
+fn make_compress(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    Ok(Box::new(Compress { axis: cx.node.attrs.contains_key("axis").then(|| cx.node.int("axis", 0)) }))
+}
+
+impl Compress {
+    /// The output's shape, and the blocks to keep.
+    fn selected(&self, inputs: &[Option<&Tensor>]) -> Result<(Shape, Blocks), NodeError> {
+        let (input, condition) = (required(inputs, 0)?, required(inputs, 1)?.as_slice::<BoolByte>()?);
+        let flat = [input.len()];
+        let (shape, axis) = match self.axis {
+            Some(axis) => (input.shape(), axis_of(axis, input.shape().len())?),
+            None => (&flat[..], 0),
+        };
+        let (_, size, inner) = around(shape, axis);
+        if condition.len() > size {
+            return Err(refused(format!("{} conditions for {size} elements", condition.len())));
+        }
+        let kept = condition.iter().enumerate().filter(|(_, condition)| condition.get());
+        let places: Vec<usize> = kept.map(|(place, _)| place).collect();
+        let mut shape = Shape::from_slice(shape);
+        shape[axis] = places.len();
+        Ok((shape, Blocks { places, size, inner }))
+    }
+}
+
+impl Node for Compress {
+    fn family(&self) -> &'static str {
+        "Compress"
+    }
+
+    fn value_inputs(&self) -> u64 {
+        1 << 1
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        one(required(inputs, 0)?.dtype(), self.selected(inputs)?.0)
+    }
+
+    fn prepare_params(
+        &self,
+        _: &PrepareCx<'_>,
+        inputs: &[Option<&Tensor>],
+        _: &[TensorSpec],
+    ) -> Result<Prepared, NodeError> {
+        Ok(Prepared::new(Arc::new(self.selected(inputs)?.1)))
+    }
+
+    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+        let output = rearrange(prepared.get::<Blocks>()?, &[io.input(0)?], io.alloc(0)?)?;
+        io.push(output);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
