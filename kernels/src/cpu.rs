@@ -10,6 +10,7 @@ pub mod conv;
 #[cfg(test)]
 pub(crate) mod fence;
 pub mod gemm;
+pub mod pool;
 pub mod transpose;
 pub mod vecmath;
 
@@ -27,6 +28,8 @@ use crate::jit::{Asm, Code};
 pub enum CodeKey {
     /// An element-wise chain.
     Chain(chain::ChainCode),
+    /// Pooling.
+    Pool(pool::PoolCode),
     /// Transposition.
     Transpose(transpose::TransposeCode),
     /// A tile of a matrix product or convolution.
@@ -41,6 +44,7 @@ impl CodeKey {
     pub fn isa(&self) -> Isa {
         match self {
             CodeKey::Chain(code) => code.isa,
+            CodeKey::Pool(code) => code.isa,
             CodeKey::Transpose(code) => code.isa,
             CodeKey::Tile(key) => key.isa,
             CodeKey::Depthwise(key) => key.isa,
@@ -52,6 +56,7 @@ impl CodeKey {
     pub fn family(&self) -> &'static str {
         match self {
             CodeKey::Chain(_) => "chain",
+            CodeKey::Pool(_) => "pool",
             CodeKey::Transpose(_) => "transpose",
             CodeKey::Tile(_) => gemm::tile::FAMILY,
             CodeKey::Depthwise(_) => conv::depthwise::FAMILY,
@@ -63,6 +68,7 @@ impl CodeKey {
         let mut asm = Asm::new(self.isa())?;
         match self {
             CodeKey::Chain(code) => chain::emit::emit(code, &mut asm)?,
+            CodeKey::Pool(code) => pool::emit::emit(code, &mut asm),
             CodeKey::Transpose(code) => transpose::emit::emit(code, &mut asm)?,
             CodeKey::Tile(key) => key.emit(&mut asm)?,
             CodeKey::Depthwise(key) => key.emit(&mut asm)?,

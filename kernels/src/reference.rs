@@ -3,4 +3,5 @@
 pub mod chain;
 pub mod conv;
 pub mod gemm;
+pub mod pool;
 pub mod transpose;

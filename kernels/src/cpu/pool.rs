@@ -1,0 +1,201 @@
+//! Pooling: the largest, the mean or the p-norm of windows that slide over one, two or three axes.
+//!
+//! [`window`] says where windows lie, [`emit`] has the code for pictures whose channels lie together, and [`planar`]
+//! the plain way for those whose channels lie apart. [`Pool`] is the driver. The oracle is
+//! [`reference::pool`](crate::reference::pool).
+
+pub mod emit;
+mod planar;
+#[cfg(test)]
+mod tests;
+pub mod window;
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+pub use emit::{Collect, PoolArgs, PoolCode};
+pub use window::{PoolKind, PoolShape, Taps, Window};
+
+use crate::cpu::{CodeKey, CodeSource};
+use crate::error::{KernelError, Result};
+use crate::isa::Isa;
+use crate::jit::Code;
+use crate::parallel::{Parallel, part};
+use crate::reference;
+
+/// How a pooling is carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Path {
+    /// Emitted code over vectors of channels.
+    Code,
+    /// Plain Rust over rows of a channel.
+    Planar,
+    /// Window by window.
+    Reference,
+}
+
+impl Path {
+    /// The fastest that fits.
+    #[must_use]
+    pub fn pick(kind: PoolKind, shape: &PoolShape, isa: Isa) -> Path {
+        let fits = |path: &Path| path.fits(kind, shape, isa);
+        [Path::Code, Path::Planar].into_iter().find(fits).unwrap_or(Path::Reference)
+    }
+
+    /// Whether the pooling can be carried out this way.
+    #[must_use]
+    pub fn fits(self, kind: PoolKind, shape: &PoolShape, isa: Isa) -> bool {
+        match self {
+            Path::Code => shape.channels_last && isa.is_jit() && collect(kind).is_some(),
+            Path::Planar => !shape.channels_last,
+            Path::Reference => true,
+        }
+    }
+}
+
+/// What emitted code collects for a kind; there is none for powers above two.
+fn collect(kind: PoolKind) -> Option<Collect> {
+    match kind {
+        PoolKind::Max => Some(Collect::Max),
+        PoolKind::Average { .. } => Some(Collect::Sum),
+        PoolKind::Lp { p: 1 } => Some(Collect::Absolute),
+        PoolKind::Lp { p: 2 } => Some(Collect::Square),
+        PoolKind::Lp { .. } => None,
+    }
+}
+
+/// A pooling ready to run.
+#[derive(Debug)]
+pub struct Pool {
+    kind: PoolKind,
+    shape: PoolShape,
+    path: Path,
+    tasks: usize,
+    code: Option<Arc<Code>>,
+}
+
+impl Pool {
+    /// Prepares a pooling, split into at most `tasks` tasks.
+    pub fn new(
+        kind: PoolKind,
+        shape: PoolShape,
+        isa: Isa,
+        path: Path,
+        tasks: usize,
+        source: &dyn CodeSource,
+    ) -> Result<Pool> {
+        if !shape.is_valid() || matches!(kind, PoolKind::Lp { p: 0 }) || !path.fits(kind, &shape, isa) {
+            let reason = format!("{kind:?} of {shape:?} by {path:?} at {isa}");
+            return Err(KernelError::Unsupported { family: "pool", reason });
+        }
+        let code = match collect(kind).filter(|_| path == Path::Code) {
+            Some(collect) => Some(source.code(&CodeKey::Pool(PoolCode { isa, collect }))?),
+            None => None,
+        };
+        Ok(Pool { kind, shape, path, tasks: tasks.max(1), code })
+    }
+
+    /// The way that was taken.
+    #[must_use]
+    pub fn path(&self) -> Path {
+        self.path
+    }
+
+    /// Pools `input` into `output`.
+    pub fn run(&self, input: &[f32], output: &mut [f32], parallel: &dyn Parallel) -> Result<()> {
+        let (inputs, outputs) = (self.shape.inputs(), self.shape.outputs());
+        for (operand, have, need) in [("input", input.len(), inputs), ("output", output.len(), outputs)] {
+            if have < need {
+                return Err(KernelError::Bounds { family: "pool", operand, have, need });
+            }
+        }
+        if outputs == 0 {
+            return Ok(());
+        }
+        let (input, output) = (&input[..inputs], &mut output[..outputs]);
+        match (self.path, &self.code) {
+            (Path::Code, Some(code)) => self.run_code(code, input, output, parallel),
+            (Path::Planar, _) => planar::pool(self.kind, &self.shape, input, output, self.tasks, parallel),
+            _ => reference::pool::pool(self.kind, &self.shape, input, output),
+        }
+        Ok(())
+    }
+
+    fn run_code(&self, code: &Code, input: &[f32], output: &mut [f32], parallel: &dyn Parallel) {
+        let shape = &self.shape;
+        let rows = shape.batch * (shape.axes[0].output * shape.axes[1].output) as usize;
+        // Few rows, as when a whole picture is one window, are split by channels too: whole cache lines of them.
+        let lines = shape.channels.div_ceil(16);
+        let parts = self.tasks.div_ceil(rows).min(lines);
+        let tasks = self.tasks.min(rows * parts);
+        let ends = &Ends { input: input.as_ptr(), output: output.as_mut_ptr() };
+        parallel.run(tasks, &|task| {
+            for unit in part(rows * parts, tasks, task) {
+                let lines = part(lines, parts, unit % parts);
+                let channels = lines.start * 16..(lines.end * 16).min(shape.channels);
+                self.row(code, unit / parts, channels, ends);
+            }
+        });
+    }
+
+    /// One row of windows over some channels.
+    fn row(&self, code: &Code, row: usize, channels: std::ops::Range<usize>, ends: &Ends) {
+        let shape = &self.shape;
+        let [depth, height, width] = &shape.axes;
+        let (picture, place) = (
+            row / (depth.output * height.output) as usize,
+            [row / height.output as usize % depth.output as usize, row % height.output as usize],
+        );
+        let outer = [depth.taps(place[0]), height.taps(place[1])];
+        let padded = depth.padded_taps(place[0]) * height.padded_taps(place[1]);
+        let line = (picture * depth.input as usize + outer[0].first) * height.input as usize + outer[1].first;
+        let interior = width.interior();
+        let mut first = 0;
+        while first < width.output as usize {
+            // The windows between the borders are alike and go in one call; those that hang over go one by one.
+            let count = if first == interior.start { interior.len().max(1) } else { 1 };
+            let taps = [outer[0].count, outer[1].count, width.taps(first).count];
+            let to = ends.output.wrapping_add((row * width.output as usize + first) * shape.channels + channels.start);
+            let pixel = line * width.input as usize + width.taps(first).first;
+            let from = ends.input.wrapping_add(pixel * shape.channels + channels.start);
+            if taps.contains(&0) {
+                for element in 0..count * channels.len() {
+                    let (pixel, channel) = (element / channels.len(), element % channels.len());
+                    // SAFETY: these are the channels of pixels of this task's part of the output.
+                    unsafe { to.wrapping_add(pixel * shape.channels + channel).write(self.kind.nothing()) };
+                }
+            } else {
+                let bytes = shape.channels * 4;
+                let args = PoolArgs {
+                    src: from,
+                    dst: to,
+                    channels: channels.len(),
+                    pixels: count,
+                    src_step: (width.stride as usize * bytes) as isize - channels.len() as isize * 4,
+                    dst_step: (bytes - channels.len() * 4) as isize,
+                    taps,
+                    steps: [
+                        (depth.dilation * height.input * width.input) as usize * bytes,
+                        (height.dilation * width.input) as usize * bytes,
+                        width.dilation as usize * bytes,
+                    ],
+                    scale: self.kind.scale(taps.iter().product(), padded * width.padded_taps(first)),
+                };
+                // SAFETY: all taps were clipped to the input, the windows of this row and these channels belong to
+                // this task alone, and the code takes `PoolArgs`.
+                unsafe { code.call(&args) };
+            }
+            first += count;
+        }
+    }
+}
+
+/// Raw ends of the two buffers, which every task addresses on its own.
+struct Ends {
+    input: *const f32,
+    output: *mut f32,
+}
+
+// SAFETY: tasks read anywhere and write rows and channels of their own.
+unsafe impl Sync for Ends {}

@@ -1,0 +1,222 @@
+//! Instructions that pool pictures whose channels lie together: a vector of channels at a time, window after window.
+//!
+//! Everything about windows is an argument, so that one piece of code an operation serves every shape: how many taps
+//! an axis has (the driver clips them where a window hangs over the border), and how far they lie apart. Sums are kept
+//! a row of taps at a time and added up over rows, so that a window as large as a picture loses no precision.
+
+use serde::{Deserialize, Serialize};
+
+use crate::isa::Isa;
+use crate::jit::{Asm, Cond, Gpr, Mask, Mem, Src, Vreg};
+
+/// What is done with each tap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Collect {
+    /// Keeps the largest.
+    Max,
+    /// Adds, and multiplies the sum with the argument `scale`.
+    Sum,
+    /// Adds absolute values.
+    Absolute,
+    /// Adds squares, and takes the root of the sum.
+    Square,
+}
+
+/// All that shapes the code of pooling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PoolCode {
+    /// Instruction-set level.
+    pub isa: Isa,
+    /// What is collected.
+    pub collect: Collect,
+}
+
+/// Arguments; steps are in bytes.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct PoolArgs {
+    /// First channel of the first tap of the first window.
+    pub src: *const f32,
+    /// First channel of the first pixel of the output.
+    pub dst: *mut f32,
+    /// Channels, at least 1.
+    pub channels: usize,
+    /// Windows, at least 1.
+    pub pixels: usize,
+    /// From one window to the next, less the channels' bytes.
+    pub src_step: isize,
+    /// From one pixel of the output to the next, less the channels' bytes.
+    pub dst_step: isize,
+    /// Taps of each axis, at least 1: depth, height, width.
+    pub taps: [usize; 3],
+    /// From one tap to the next along each axis.
+    pub steps: [usize; 3],
+    /// What a sum is multiplied with.
+    pub scale: f32,
+}
+
+const ARGS: Gpr = Gpr::RDI;
+const SRC: Gpr = Gpr::RSI;
+const DST: Gpr = Gpr::RDX;
+const LEFT: Gpr = Gpr::RCX;
+const PIXELS: Gpr = Gpr::R14;
+/// Where the taps of each axis stand, how many are left, and for two of them the steps.
+const AT: [Gpr; 3] = [Gpr::R8, Gpr::R9, Gpr::RAX];
+const COUNT: [Gpr; 3] = [Gpr::R10, Gpr::R11, Gpr::RBX];
+const STEP_H: Gpr = Gpr::R13;
+const STEP_W: Gpr = Gpr::R12;
+
+macro_rules! arg {
+    ($field:ident) => {
+        arg!($field, 0)
+    };
+    ($field:ident, $index:expr) => {
+        Mem::at(ARGS, std::mem::offset_of!(PoolArgs, $field) as i32 + $index * 8)
+    };
+}
+
+/// Emits the code of that key.
+pub fn emit(code: &PoolCode, asm: &mut Asm) {
+    let lanes = asm.lanes() as i32;
+    // A sum needs two registers a vector; what is left holds the mask, the scale and the tap at hand.
+    let wide: u8 = if asm.registers() == 16 { 4 } else { 8 };
+    let registers = Registers::new(wide, asm);
+    asm.prologue();
+    asm.load(SRC, arg!(src));
+    asm.load(DST, arg!(dst));
+    asm.load(PIXELS, arg!(pixels));
+    asm.load(STEP_H, arg!(steps, 1));
+    asm.load(STEP_W, arg!(steps, 2));
+    if code.collect == Collect::Sum {
+        asm.vbroadcast(registers.scale, arg!(scale));
+    }
+    let pixel = asm.label();
+    asm.bind(pixel);
+    asm.load(LEFT, arg!(channels));
+    for vectors in [wide, 1] {
+        let (next, done) = (asm.label(), asm.label());
+        asm.bind(next);
+        asm.cmp_imm(LEFT, i32::from(vectors) * lanes);
+        asm.jump_if(Cond::Less, done);
+        window(code.collect, asm, &registers, vectors, None);
+        asm.add_imm(SRC, i32::from(vectors) * lanes * 4);
+        asm.add_imm(DST, i32::from(vectors) * lanes * 4);
+        asm.sub_imm(LEFT, i32::from(vectors) * lanes);
+        asm.jump(next);
+        asm.bind(done);
+    }
+    let done = asm.label();
+    asm.test(LEFT);
+    asm.jump_if(Cond::Equal, done);
+    asm.mask_first(registers.mask, LEFT, AT[2]);
+    window(code.collect, asm, &registers, 1, Some(registers.mask));
+    asm.lea(SRC, Mem::indexed(SRC, LEFT, 4, 0));
+    asm.lea(DST, Mem::indexed(DST, LEFT, 4, 0));
+    asm.bind(done);
+    asm.add_mem(SRC, arg!(src_step));
+    asm.add_mem(DST, arg!(dst_step));
+    asm.sub_imm(PIXELS, 1);
+    asm.test(PIXELS);
+    asm.jump_if(Cond::NotEqual, pixel);
+    asm.epilogue();
+}
+
+struct Registers {
+    wide: u8,
+    mask: Mask,
+    tap: Vreg,
+    scale: Vreg,
+}
+
+impl Registers {
+    fn new(wide: u8, asm: &Asm) -> Registers {
+        Registers { wide, mask: asm.mask(0, Vreg(15)), tap: Vreg(2 * wide), scale: Vreg(2 * wide + 1) }
+    }
+
+    /// What vector `index` of the window has collected.
+    fn total(&self, index: u8) -> Vreg {
+        Vreg(index)
+    }
+
+    /// What it has collected in this row of taps; sums only.
+    fn row(&self, index: u8) -> Vreg {
+        Vreg(self.wide + index)
+    }
+}
+
+/// One window over `vectors` vectors of channels; masked ones are a single vector.
+fn window(collect: Collect, asm: &mut Asm, registers: &Registers, vectors: u8, mask: Option<Mask>) {
+    for index in 0..vectors {
+        match collect {
+            Collect::Max => asm.vload(registers.total(index), f32::NEG_INFINITY),
+            _ => asm.vzero(registers.total(index)),
+        }
+    }
+    let (depth, height, width) = (asm.label(), asm.label(), asm.label());
+    asm.mov(AT[0], SRC);
+    asm.load(COUNT[0], arg!(taps, 0));
+    asm.bind(depth);
+    asm.mov(AT[1], AT[0]);
+    asm.load(COUNT[1], arg!(taps, 1));
+    asm.bind(height);
+    asm.mov(AT[2], AT[1]);
+    asm.load(COUNT[2], arg!(taps, 2));
+    if collect != Collect::Max {
+        (0..vectors).for_each(|index| asm.vzero(registers.row(index)));
+    }
+    asm.align(16);
+    asm.bind(width);
+    for index in 0..vectors {
+        tap(collect, asm, registers, index, mask);
+    }
+    asm.add(AT[2], STEP_W);
+    repeat(asm, COUNT[2], width);
+    if collect != Collect::Max {
+        for index in 0..vectors {
+            asm.vadd(registers.total(index), registers.total(index), registers.row(index));
+        }
+    }
+    asm.add(AT[1], STEP_H);
+    repeat(asm, COUNT[1], height);
+    asm.add_mem(AT[0], arg!(steps, 0));
+    repeat(asm, COUNT[0], depth);
+    for index in 0..vectors {
+        let total = registers.total(index);
+        match collect {
+            Collect::Max | Collect::Absolute => {}
+            Collect::Sum => asm.vmul(total, total, registers.scale),
+            Collect::Square => asm.vsqrt(total, total),
+        }
+        let to = Mem::at(DST, i32::from(index) * asm.vector_bytes());
+        match mask {
+            Some(mask) => asm.vstore_masked(to, mask, total),
+            None => asm.vstore(to, total),
+        }
+    }
+}
+
+fn tap(collect: Collect, asm: &mut Asm, registers: &Registers, index: u8, mask: Option<Mask>) {
+    let (tap, row) = (registers.tap, registers.row(index));
+    let from = Mem::at(AT[2], i32::from(index) * asm.vector_bytes());
+    match mask {
+        Some(mask) => asm.vload_masked(tap, mask, from),
+        None if collect == Collect::Sum => return asm.vadd(row, row, from),
+        None => asm.vload(tap, from),
+    }
+    match collect {
+        // The second operand is what x86 returns beside a NaN: what is collected stays.
+        Collect::Max => asm.vmax(registers.total(index), tap, registers.total(index)),
+        Collect::Sum => asm.vadd(row, row, tap),
+        Collect::Absolute => {
+            asm.vand(tap, tap, Src::Const(0x7fff_ffff));
+            asm.vadd(row, row, tap);
+        }
+        Collect::Square => asm.vfma231(row, tap, tap),
+    }
+}
+
+fn repeat(asm: &mut Asm, count: Gpr, label: crate::jit::Label) {
+    asm.sub_imm(count, 1);
+    asm.test(count);
+    asm.jump_if(Cond::NotEqual, label);
+}

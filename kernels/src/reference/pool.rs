@@ -1,0 +1,125 @@
+//! The plain form of pooling: window by window, tap by tap, sums in double precision.
+//!
+//! Oracle of the tests of [`cpu::pool`](crate::cpu::pool), the way without emitted code, and the way of element types
+//! and outputs (where the largest element stood) that have none.
+
+use crate::cpu::pool::{PoolKind, PoolShape, Taps};
+
+/// An element that can be pooled: all its values are exact in double precision.
+pub trait PoolElement: Copy + Send + Sync {
+    /// Its value.
+    fn value(self) -> f64;
+    /// The element nearest to a value.
+    fn nearest(value: f64) -> Self;
+}
+
+macro_rules! elements {
+    ($($element:ty),*) => {$(
+        impl PoolElement for $element {
+            fn value(self) -> f64 {
+                f64::from(self)
+            }
+            fn nearest(value: f64) -> Self {
+                value as $element
+            }
+        }
+    )*};
+}
+
+elements!(f32, f64, i8, u8);
+
+/// Pools `input` into `output`, whose lengths are those of `shape`.
+pub fn pool<T: PoolElement>(kind: PoolKind, shape: &PoolShape, input: &[T], output: &mut [T]) {
+    each_window(shape, |place, taps, index| {
+        let values = || places(shape, place, taps).map(|place| input[place].value());
+        output[index] = T::nearest(match kind {
+            PoolKind::Max => values().fold(f64::NEG_INFINITY, |most, value| if value > most { value } else { most }),
+            PoolKind::Average { include_pad } => {
+                let padded = || place.pixel.iter().zip(&shape.axes).map(|(&at, axis)| axis.padded_taps(at)).product();
+                let count: usize = if include_pad { padded() } else { taps.iter().map(|taps| taps.count).product() };
+                values().sum::<f64>() / count.max(1) as f64
+            }
+            PoolKind::Lp { p } => {
+                let p = f64::from(p);
+                values().map(|value| value.abs().powf(p)).sum::<f64>().powf(p.recip())
+            }
+        });
+    });
+}
+
+/// For every window the largest element and its place in the input as if that lay `[N, C, D, H, W]`; the spatial axes
+/// are counted from the last one (`column_major`: from the first one). The first of equal elements wins.
+pub fn max_with_places<T: PoolElement>(
+    shape: &PoolShape,
+    column_major: bool,
+    input: &[T],
+    output: &mut [T],
+    indices: &mut [i64],
+) {
+    let [depth, height, width] = shape.axes.map(|axis| axis.input as usize);
+    each_window(shape, |place, taps, index| {
+        let mut most = f64::NEG_INFINITY;
+        let mut found = [0; 3];
+        for d in steps(shape, taps, 0) {
+            for h in steps(shape, taps, 1) {
+                for w in steps(shape, taps, 2) {
+                    let value = input[offset(shape, place, [d, h, w])].value();
+                    if value > most {
+                        (most, found) = (value, [d, h, w]);
+                    }
+                }
+            }
+        }
+        let [d, h, w] = found;
+        let pixel = if column_major { (w * height + h) * depth + d } else { (d * height + h) * width + w };
+        output[index] = T::nearest(most);
+        indices[index] = ((place.batch * shape.channels + place.channel) * shape.input_pixels() + pixel) as i64;
+    });
+}
+
+/// Which window of which channel.
+#[derive(Clone, Copy)]
+struct Place {
+    batch: usize,
+    channel: usize,
+    pixel: [usize; 3],
+}
+
+/// Calls `visit(place, taps, index of the output)` for every window, in the order of the output.
+fn each_window(shape: &PoolShape, mut visit: impl FnMut(&Place, &[Taps; 3], usize)) {
+    let [depth, height, width] = shape.axes.map(|axis| axis.output as usize);
+    let pixels = shape.output_pixels();
+    for index in 0..shape.outputs() {
+        let (batch, rest) = (index / (shape.channels * pixels), index % (shape.channels * pixels));
+        let (channel, pixel) = if shape.channels_last {
+            (rest % shape.channels, rest / shape.channels)
+        } else {
+            (rest / pixels, rest % pixels)
+        };
+        let pixel = [pixel / (height * width) % depth, pixel / width % height, pixel % width];
+        let taps = [0, 1, 2].map(|axis| shape.axes[axis].taps(pixel[axis]));
+        visit(&Place { batch, channel, pixel }, &taps, index);
+    }
+}
+
+fn steps(shape: &PoolShape, taps: &[Taps; 3], axis: usize) -> impl Iterator<Item = usize> + Clone + use<> {
+    let (first, dilation) = (taps[axis].first, shape.axes[axis].dilation as usize);
+    (0..taps[axis].count).map(move |tap| first + tap * dilation)
+}
+
+fn offset(shape: &PoolShape, place: &Place, [d, h, w]: [usize; 3]) -> usize {
+    let pixel = (d * shape.axes[1].input as usize + h) * shape.axes[2].input as usize + w;
+    let pixels = shape.input_pixels();
+    if shape.channels_last {
+        (place.batch * pixels + pixel) * shape.channels + place.channel
+    } else {
+        (place.batch * shape.channels + place.channel) * pixels + pixel
+    }
+}
+
+/// The places of the input that a window reads.
+fn places<'a>(shape: &'a PoolShape, place: &'a Place, taps: &'a [Taps; 3]) -> impl Iterator<Item = usize> + 'a {
+    steps(shape, taps, 0).flat_map(move |d| {
+        steps(shape, taps, 1).flat_map(move |h| steps(shape, taps, 2).map(move |w| offset(shape, place, [d, h, w])))
+    })
+}
