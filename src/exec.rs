@@ -5,13 +5,20 @@
 
 pub mod context;
 pub mod family;
+pub mod pool;
 pub mod transpose;
+
+use kiln_kernels::Isa;
 
 pub use context::{BuildCx, BuildError};
 pub use family::{Family, FamilyEntry};
 
 /// Every family, in the order in which executors are rebuilt from records.
-pub const FAMILIES: &[FamilyEntry] = &[FamilyEntry::of::<transpose::TransposeKey>()];
+pub const FAMILIES: &[FamilyEntry] =
+    &[FamilyEntry::of::<pool::PoolKey>(), FamilyEntry::of::<transpose::TransposeKey>()];
+
+// The level is a part of every key.
+crate::mutate! { enum Isa { Portable, Avx2, Avx512 } }
 
 /// Rebuilds every executor that the records know for this level and thread count; returns how many.
 #[must_use]

@@ -15,6 +15,7 @@ pub mod generic;
 mod measure;
 mod movement;
 mod onehot;
+mod pool;
 mod range;
 mod ranking;
 mod reshape;
@@ -103,6 +104,7 @@ const GROUPS: &[&[Operator]] = &[
     gather::OPERATORS,
     measure::OPERATORS,
     onehot::OPERATORS,
+    pool::OPERATORS,
     range::OPERATORS,
     ranking::OPERATORS,
     reshape::OPERATORS,

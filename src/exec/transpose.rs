@@ -12,19 +12,20 @@ use super::family::Family;
 use crate::cache::Key;
 use crate::record::Recorded;
 
-/// Everything that determines a transposition executor.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct TransposeKey {
-    /// Dimensions of the input after collapsing.
-    pub shape: SmallVec<[u64; 6]>,
-    /// The permutation after collapsing.
-    pub perm: SmallVec<[u8; 8]>,
-    /// Bytes of an element.
-    pub element: u8,
-    /// Instruction-set level.
-    pub isa: Isa,
-    /// Threads that work may be split for.
-    pub threads: u32,
+crate::key! {
+    /// Everything that determines a transposition executor.
+    pub struct TransposeKey {
+        /// Dimensions of the input after collapsing.
+        pub shape: SmallVec<[u64; 6]>,
+        /// The permutation after collapsing.
+        pub perm: SmallVec<[u8; 8]>,
+        /// Bytes of an element.
+        pub element: u8,
+        /// Instruction-set level.
+        pub isa: Isa,
+        /// Threads that work may be split for.
+        pub threads: u32,
+    }
 }
 
 impl TransposeKey {
@@ -98,4 +99,11 @@ impl Family for TransposeKey {
         let element = usize::from(self.element);
         Transpose::new(self.collapsed(), element, self.isa, choice.method, choice.tasks as usize, cx)
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    crate::key_laws! { transpose_keys_obey_the_laws: TransposeKey }
 }

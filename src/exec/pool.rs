@@ -1,0 +1,97 @@
+//! Pooling executors. The key is the form of the windows; the moving is done by [`kiln_kernels::cpu::pool`], and the
+//! graph is not known here.
+
+use kiln_kernels::cpu::pool::{Path, Pool, PoolKind, PoolShape, Window};
+use kiln_kernels::{Isa, Result as KernelResult};
+use serde::{Deserialize, Serialize};
+
+use super::context::BuildCx;
+use super::family::Family;
+use crate::cache::Key;
+use crate::record::Recorded;
+
+crate::mutate! { struct Window { input, output, kernel, stride, dilation, before, after } }
+crate::mutate! { enum PoolKind { Max, Average { include_pad }, Lp { p } } }
+
+crate::key! {
+    /// Everything that determines a pooling executor.
+    #[derive(Copy)]
+    pub struct PoolKey {
+        /// What is collected.
+        pub kind: PoolKind,
+        /// Pictures.
+        pub batch: u64,
+        /// Channels of a picture.
+        pub channels: u64,
+        /// Depth, height, width.
+        pub axes: [Window; 3],
+        /// Whether the channels of a pixel lie together.
+        pub channels_last: bool,
+        /// Instruction-set level.
+        pub isa: Isa,
+        /// Threads that work may be split for.
+        pub threads: u32,
+    }
+}
+
+impl PoolKey {
+    fn shape(&self) -> PoolShape {
+        PoolShape {
+            batch: self.batch as usize,
+            channels: self.channels as usize,
+            axes: self.axes,
+            channels_last: self.channels_last,
+        }
+    }
+}
+
+/// What a builder of poolings decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolChoice {
+    /// The way that the windows are collected.
+    pub path: Path,
+    /// Tasks that the work is split into.
+    pub tasks: u32,
+}
+
+impl Key for PoolKey {
+    type Value = Pool;
+    const FAMILY: &'static str = "pool";
+}
+
+impl Recorded for PoolKey {
+    const REVISION: u32 = 1;
+    type Choice = PoolChoice;
+}
+
+impl Family for PoolKey {
+    /// The fastest way that fits. Reading an element from memory costs about as much as collecting eight taps from the
+    /// cache, so a task is worth a wake-up (some 20 us) with a quarter of a MiB of input, or the taps that equal it.
+    fn choose(&self, _: &BuildCx) -> PoolChoice {
+        const TASK_ELEMENTS: u64 = 1 << 16;
+        let shape = self.shape();
+        let taps = self.axes.iter().fold(1, |taps: u64, axis| taps.saturating_mul(axis.kernel.min(axis.input)));
+        let work = (shape.inputs() as u64).max((shape.outputs() as u64).saturating_mul(taps) / 8);
+        let tasks = (work / TASK_ELEMENTS).clamp(1, u64::from(self.threads.max(1)));
+        PoolChoice { path: Path::pick(self.kind, &shape, self.isa), tasks: u32::try_from(tasks).unwrap_or(1) }
+    }
+
+    fn fits(&self, cx: &BuildCx) -> bool {
+        self.isa == cx.isa && self.threads as usize == cx.threads && self.shape().is_valid()
+    }
+
+    fn accepts(&self, choice: &PoolChoice, _: &BuildCx) -> bool {
+        (1..=self.threads.max(1)).contains(&choice.tasks) && choice.path.fits(self.kind, &self.shape(), self.isa)
+    }
+
+    fn build(&self, choice: &PoolChoice, cx: &BuildCx) -> KernelResult<Pool> {
+        Pool::new(self.kind, self.shape(), self.isa, choice.path, choice.tasks as usize, cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    crate::key_laws! { pool_keys_obey_the_laws: PoolKey }
+}
