@@ -274,7 +274,7 @@ macro_rules! mutate {
                 first
             }
 
-            #[allow(unused_mut, irrefutable_let_patterns, reason = "some enums have one variant, some no fields")]
+            #[allow(unused_mut, unused_variables, irrefutable_let_patterns, reason = "some enums have one variant, some no fields")]
             fn mutants(&self) -> ::std::vec::Vec<(::std::string::String, Self)> {
                 // Exhaustive, so that a variant that is not listed does not compile.
                 match self { $($name::$variant { .. } => {})* }
