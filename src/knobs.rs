@@ -120,7 +120,7 @@ impl Knobs {
                 tracing::warn!(%name, "no such knob; docs/knobs.md lists them");
             }
         }
-        Knobs::read(|variable| std::env::var_os(variable))
+        Knobs::read(std::env::var_os)
     }
 }
 

@@ -6,5 +6,7 @@
 
 mod behaviour;
 mod fixture;
+mod foreign;
+mod laws;
 mod model;
 mod threads;

@@ -1,0 +1,154 @@
+//! What a hit costs: `cargo bench --bench cache`.
+//!
+//! 512 keys of 100 bytes, asked for in a fixed random order, by one thread and by two that contend; beside it what the
+//! parts cost alone (hashing the key) and what the plainest cache would cost (one mutex around one `lru`). Rounds are
+//! shorter than a scheduler's time slice and each figure is their first decile, so that a busy machine spoils rounds and
+//! not the figure.
+
+#![allow(clippy::print_stdout, reason = "a bench prints")]
+
+use std::hash::BuildHasher;
+use std::hint::black_box;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Barrier, Mutex};
+use std::time::Instant;
+
+use hashbrown::DefaultHashBuilder;
+use kiln::cache::{Built, Cache, Key, Limits};
+
+const KEYS: usize = 512;
+const LOOKUPS: usize = 1 << 12;
+const ROUNDS: usize = 400;
+
+kiln::key! {
+    /// A key of 100 bytes, written as keys of executors are: a field for each size.
+    pub struct Problem {
+        pub batch: u32,
+        pub channels: u32,
+        pub outputs: u32,
+        pub height: u32,
+        pub width: u32,
+        pub kernel: (u32, u32),
+        pub stride: (u32, u32),
+        pub dilation: (u32, u32),
+        pub pads: (u64, u64),
+        pub row_stride: u64,
+        pub image_stride: u64,
+        pub groups: u32,
+        pub slope: kiln::cache::F32Bits,
+        pub residual: Option<u32>,
+        pub threads: u32,
+        pub layout: u8,
+        pub element: u8,
+        pub bias: bool,
+        pub strict: bool,
+    }
+}
+
+impl Key for Problem {
+    type Value = u64;
+    const FAMILY: &'static str = "problem";
+}
+
+pub fn problem(number: u32) -> Problem {
+    Problem {
+        batch: 1,
+        channels: 64,
+        outputs: 128,
+        height: number,
+        width: 56,
+        kernel: (3, 3),
+        stride: (1, 1),
+        dilation: (1, 1),
+        pads: (1, 1),
+        row_stride: 3584,
+        image_stride: 200_704,
+        groups: 1,
+        slope: kiln::cache::F32Bits::new(0.01),
+        residual: None,
+        threads: 2,
+        layout: 1,
+        element: 4,
+        bias: true,
+        strict: false,
+    }
+}
+
+fn build(key: &Problem, (): &()) -> Result<Built<u64>, std::convert::Infallible> {
+    Ok(Built { value: u64::from(key.height), bytes: 1000, from_record: false })
+}
+
+/// Keys to ask for, in a random order that is the same each time, from a place that differs between threads.
+fn order(thread: usize) -> Vec<Problem> {
+    let mut random = 0x9E37_79B9_u32 ^ (thread as u32) << 7;
+    let next = |_| {
+        random ^= random << 13;
+        random ^= random >> 17;
+        random ^= random << 5;
+        problem(random % KEYS as u32)
+    };
+    (0..4 * KEYS).map(next).collect()
+}
+
+/// Nanoseconds of a look-up: the first decile over rounds and threads.
+fn measure(threads: usize, look_up: impl Fn(&Problem) -> u64 + Sync) -> f64 {
+    let barrier = Barrier::new(threads);
+    let mut rounds: Vec<f64> = std::thread::scope(|scope| {
+        let run = |thread| {
+            let (barrier, look_up) = (&barrier, &look_up);
+            scope.spawn(move || {
+                let order = order(thread);
+                let mut rounds = Vec::new();
+                for _ in 0..ROUNDS {
+                    barrier.wait();
+                    let started = Instant::now();
+                    let mut sum = 0;
+                    for key in order.iter().cycle().take(LOOKUPS) {
+                        sum += look_up(black_box(key));
+                    }
+                    black_box(sum);
+                    rounds.push(started.elapsed().as_nanos() as f64 / LOOKUPS as f64);
+                }
+                rounds
+            })
+        };
+        let threads: Vec<_> = (0..threads).map(run).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect()
+    });
+    rounds.sort_by(f64::total_cmp);
+    rounds[rounds.len() / 10]
+}
+
+fn main() {
+    let limits = Limits { entries: 16_384, bytes: 256 << 20 };
+    let cache = Cache::new(limits);
+    let plain = Mutex::new(lru::LruCache::new(NonZeroUsize::new(limits.entries).unwrap_or(NonZeroUsize::MIN)));
+    for number in 0..KEYS as u32 {
+        let key = problem(number);
+        if let Ok((value, _)) = cache.get_or_create(&key, &(), build) {
+            if let Ok(mut plain) = plain.lock() {
+                plain.put(key, value);
+            }
+        }
+    }
+    let hasher = DefaultHashBuilder::default();
+    let hash = |key: &Problem| hasher.hash_one(key);
+    let kiln = |key: &Problem| cache.get_or_create(key, &(), build).map_or(0, |(value, _)| *value);
+    let mutex = |key: &Problem| {
+        let found: Option<Arc<u64>> = plain.lock().ok().and_then(|mut plain| plain.get(key).cloned());
+        found.map_or(0, |value| *value)
+    };
+    println!("a hit among {KEYS} keys of {} bytes, ns a look-up", std::mem::size_of::<Problem>());
+    println!("{:28} {:>9} {:>9} {:>10}", "", "1 thread", "2 threads", "throughput");
+    let mut ones = Vec::new();
+    for (name, figures) in [
+        ("hashing the key alone", [measure(1, hash), measure(2, hash)]),
+        ("cache", [measure(1, kiln), measure(2, kiln)]),
+        ("one mutex around one lru", [measure(1, mutex), measure(2, mutex)]),
+    ] {
+        let [one, two] = figures;
+        println!("{name:28} {one:9.1} {two:9.1} {:>9.2}x", 2.0 * one / two);
+        ones.push((one, two));
+    }
+    println!("cache against the mutex: {:.2}x at 1 thread, {:.2}x at 2", ones[1].0 / ones[2].0, ones[1].1 / ones[2].1);
+}
