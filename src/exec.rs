@@ -25,3 +25,9 @@ crate::mutate! { enum Isa { Portable, Avx2, Avx512 } }
 pub fn warm(cx: &BuildCx) -> usize {
     FAMILIES.iter().map(|family| (family.warm)(cx)).sum()
 }
+
+/// A record's key and choice in words, for tools. `None` for a family or a revision that this build does not know.
+#[must_use]
+pub fn describe(record: &crate::record::Record) -> Option<(String, String)> {
+    FAMILIES.iter().find(|family| family.name == record.family).and_then(|family| (family.describe)(record))
+}

@@ -4,7 +4,7 @@ use kiln_kernels::Result as KernelResult;
 
 use super::context::{BuildCx, BuildError};
 use crate::cache::Built;
-use crate::record::{Evidence, Recorded};
+use crate::record::{Evidence, Record, Recorded, decode};
 
 /// A key of an executor. The key's fields define the executor completely; the record keeps only the [`Recorded::Choice`].
 pub trait Family: Recorded {
@@ -47,13 +47,15 @@ pub struct FamilyEntry {
     pub name: &'static str,
     /// Rebuilds every executor that the records know and that fits; returns how many.
     pub warm: fn(&BuildCx) -> usize,
+    /// A record's key and choice in words; `None` where this build cannot read it.
+    pub describe: fn(&Record) -> Option<(String, String)>,
 }
 
 impl FamilyEntry {
     /// The entry of a key type.
     #[must_use]
     pub const fn of<K: Family>() -> FamilyEntry {
-        FamilyEntry { name: K::FAMILY, warm: warm::<K> }
+        FamilyEntry { name: K::FAMILY, warm: warm::<K>, describe: describe::<K> }
     }
 }
 
@@ -61,4 +63,13 @@ fn warm<K: Family>(cx: &BuildCx) -> usize {
     let keys = cx.records.keys::<K>();
     // A key that no longer builds costs nothing now: the node that needs it reports why.
     keys.iter().filter(|key| key.fits(cx)).filter(|key| cx.executor(*key).is_ok()).count()
+}
+
+fn describe<K: Family>(record: &Record) -> Option<(String, String)> {
+    if record.revision != K::REVISION {
+        return None;
+    }
+    let key: K = decode(&record.key).ok()?;
+    let choice: K::Choice = decode(&record.choice).ok()?;
+    Some((format!("{key:?}"), format!("{choice:?}")))
 }

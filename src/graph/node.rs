@@ -6,7 +6,7 @@
 //! and asks the cache. Then [`Node::execute`] runs.
 
 use std::any::Any;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use kiln_kernels::{Isa, KernelError, Parallel};
@@ -70,17 +70,28 @@ impl Prepared {
 pub struct PrepareCx<'a> {
     build: &'a BuildCx,
     outcome: Cell<Option<Outcome>>,
+    /// Texts of the keys that were asked for; only where somebody wants to read them, because making them allocates.
+    keys: Option<RefCell<Vec<String>>>,
 }
 
 impl<'a> PrepareCx<'a> {
     /// A context that has not been asked yet.
     #[must_use]
     pub fn new(build: &'a BuildCx) -> PrepareCx<'a> {
-        PrepareCx { build, outcome: Cell::new(None) }
+        PrepareCx { build, outcome: Cell::new(None), keys: None }
+    }
+
+    /// A context that also notes every key in words, for tools that show them.
+    #[must_use]
+    pub fn noting_keys(build: &'a BuildCx) -> PrepareCx<'a> {
+        PrepareCx { keys: Some(RefCell::default()), ..PrepareCx::new(build) }
     }
 
     /// The executor of that key: from the cache, from a record, or built.
     pub fn executor<K: Family>(&self, key: &K) -> Result<Arc<K::Value>, NodeError> {
+        if let Some(keys) = &self.keys {
+            keys.borrow_mut().push(format!("{key:?}"));
+        }
         let (executor, outcome) = self.build.executor(key)?;
         // A node that asks several times reports its most expensive answer.
         self.outcome.set(self.outcome.get().max(Some(outcome)));
@@ -103,6 +114,12 @@ impl<'a> PrepareCx<'a> {
     #[must_use]
     pub fn outcome(&self) -> Option<Outcome> {
         self.outcome.get()
+    }
+
+    /// The keys that were asked for, if they were noted.
+    #[must_use]
+    pub fn into_keys(self) -> Vec<String> {
+        self.keys.map(RefCell::into_inner).unwrap_or_default()
     }
 }
 

@@ -75,6 +75,8 @@ pub struct StepEvent<'a> {
     pub prepared: bool,
     /// What the cache answered; `None` where it was not asked.
     pub outcome: Option<Outcome>,
+    /// The keys that it was asked with, in words; empty unless [`Observer::wants_keys`].
+    pub keys: &'a [String],
     /// Specs of the inputs, in order.
     pub inputs: &'a [Option<TensorSpec>],
     /// Specs of the outputs.
@@ -87,6 +89,11 @@ pub struct StepEvent<'a> {
 
 /// Watches a run. Times are taken only where there is one.
 pub trait Observer: Sync {
+    /// Whether [`StepEvent::keys`] shall be filled, which costs time.
+    fn wants_keys(&self) -> bool {
+        false
+    }
+
     /// Called after each step.
     fn step(&self, event: &StepEvent<'_>);
 }
@@ -206,11 +213,14 @@ impl Executable {
         let inputs: SmallVec<[Option<&Tensor>; 4]> =
             step.inputs.iter().map(|input| input.and_then(|value| self.value(values, value))).collect();
         let mut outcome = None;
+        let mut keys = Vec::new();
         let changed = !nodes[index].stands_for(&inputs);
         if changed {
-            let prepare = PrepareCx::new(resources.build);
+            let noted = resources.observer.is_some_and(Observer::wants_keys);
+            let prepare = if noted { PrepareCx::noting_keys(resources.build) } else { PrepareCx::new(resources.build) };
             let fresh = NodeState::prepare(step.node.as_ref(), &prepare, &inputs)?;
             outcome = prepare.outcome();
+            keys = prepare.into_keys();
             nodes[index] = fresh;
         }
         let owned: SmallVec<[Option<Tensor>; 4]> = inputs.into_iter().map(|input| input.cloned()).collect();
@@ -228,6 +238,7 @@ impl Executable {
                 step,
                 prepared: changed,
                 outcome,
+                keys: &keys,
                 inputs: &node.inputs,
                 outputs: &node.specs,
                 prepare,

@@ -109,7 +109,8 @@ fn evaluate(graph: &Graph, node: &NodeDesc, inputs: &[Option<Tensor>], build: &B
 }
 
 /// What was fused into a node, in the words of verbose lines.
-fn fusions(node: &NodeDesc) -> String {
+#[must_use]
+pub fn fusions(node: &NodeDesc) -> String {
     let mut parts = Vec::new();
     if node.input(3).is_some() && matches!(node.op.as_str(), "FusedConv" | "FusedMatMul") {
         parts.push("residual".to_owned());

@@ -1,3 +1,118 @@
-//! The `kiln` command.
+//! The `kiln` command: what was typed becomes validated objects, those run, and the end is an exit code.
+//!
+//! Each subcommand is a file ([`demo`], [`run`], [`bench`], [`check`], [`inspect`], [`cache`], [`lists`]); what they
+//! share stands in a file named after it. All printing of the whole project happens in this folder, through a `screen`
+//! that is handed down, so that a closed pipe ends a command quietly.
 
-fn main() {}
+#![deny(unsafe_code)]
+#![allow(clippy::print_stderr, reason = "the command's one error line; everything else goes through the screen")]
+
+mod arrays;
+mod bench;
+mod cache;
+mod check;
+mod closeness;
+mod demo;
+mod failure;
+mod feed;
+mod inspect;
+mod lists;
+mod memory;
+mod npy;
+mod progress;
+mod run;
+mod setup;
+mod shape;
+mod statistics;
+mod table;
+mod trace;
+mod values;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::failure::Outcome;
+
+/// Printed under every `--help`.
+const CONTRACT: &str = "\
+Exit codes: 0 success, 1 wrong result or failed run, 2 unusable arguments or files, 3 model not supported.
+What is printed for people may change at any time; what --json writes is stable.";
+
+#[derive(Parser)]
+#[command(name = "kiln", version, about = "Runs ONNX models on kernels that are never built twice", after_help = CONTRACT)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Shows the main job on a small network: changing shapes, cold, again, and in a fresh process
+    #[command(after_help = CONTRACT)]
+    Demo(demo::Args),
+    /// Runs a model once, on given or random inputs
+    #[command(after_help = CONTRACT)]
+    Run(run::Args),
+    /// Measures a model over a trace of changing shapes
+    #[command(after_help = CONTRACT)]
+    Bench(bench::Args),
+    /// Runs ONNX test cases and compares outputs with the expected ones
+    #[command(after_help = CONTRACT)]
+    Check(check::Args),
+    /// Shows a model's graph after fusion, with layouts, kernels and keys
+    #[command(after_help = CONTRACT)]
+    Inspect(inspect::Args),
+    /// Shows what a folder of records holds
+    #[command(after_help = CONTRACT)]
+    Cache(cache::Args),
+    /// Lists the operators that Kiln has
+    #[command(after_help = CONTRACT)]
+    Ops,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let mut screen = std::io::stdout().lock();
+    let ended = dispatch(cli.command, &mut screen).and_then(|()| Ok(screen.flush()?));
+    let Err(failure) = ended else { return ExitCode::SUCCESS };
+    if let Some(line) = failure.line() {
+        eprintln!("kiln: {line}");
+    }
+    ExitCode::from(failure.code() as u8)
+}
+
+fn dispatch(command: Command, screen: &mut dyn Write) -> Outcome {
+    match command {
+        Command::Demo(args) => demo::run(&args, screen),
+        Command::Run(args) => run::run(&args, screen),
+        Command::Bench(args) => bench::run(&args, screen),
+        Command::Check(args) => check::run(&args, screen),
+        Command::Inspect(args) => inspect::run(&args, screen),
+        Command::Cache(args) => cache::run(&args, screen),
+        Command::Ops => lists::ops(screen),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_argument_of_every_subcommand_has_a_help_text() {
+        for command in Cli::command().get_subcommands() {
+            assert!(command.get_about().is_some(), "{}", command.get_name());
+            for argument in command.get_arguments().filter(|a| !a.is_hide_set()) {
+                assert!(argument.get_help().is_some(), "{} {}", command.get_name(), argument.get_id());
+            }
+        }
+    }
+}

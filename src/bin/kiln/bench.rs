@@ -1,0 +1,123 @@
+//! `kiln bench`: a model over a trace of changing shapes: what loading costs, what a new shape costs, what it costs
+//! again, and what remains when nothing is new.
+
+mod measure;
+mod profile;
+mod report;
+mod workload;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use kiln::session::Session;
+
+use crate::arrays;
+use crate::bench::measure::{Bounds, Passes};
+use crate::bench::report::{Memory, Report};
+use crate::bench::workload::Workload;
+use crate::failure::{Blame, Failure, Outcome};
+use crate::feed::FeedArgs;
+use crate::memory;
+use crate::setup::{self, Habit, SessionArgs};
+use crate::trace::Trace;
+
+/// What was typed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The ONNX file
+    model: PathBuf,
+    /// Requests from this trace file, by the model's file name without its extension
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["shapes", "dims", "seed"], help_heading = "Inputs")]
+    trace: Option<PathBuf>,
+    #[command(flatten)]
+    feed: FeedArgs,
+    /// Rounds over the steady shapes, instead of a time
+    #[arg(long, value_name = "N", conflicts_with = "time", value_parser = clap::value_parser!(u32).range(1..))]
+    iters: Option<u32>,
+    /// Seconds for each steady shape
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    time: Option<f64>,
+    /// Show what each node costs; taking the times slows requests a little
+    #[arg(long)]
+    profile: bool,
+    /// Write all measurements to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the outputs of the steady shapes to this file, as arrays 'INDEX:OUTPUT'
+    #[arg(long, value_name = "FILE.npz")]
+    save_outputs: Option<PathBuf>,
+    #[command(flatten)]
+    session: SessionArgs,
+}
+
+/// A day is longer than anybody waits on purpose.
+fn seconds(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|seconds| (0.0..86_400.0).contains(seconds))
+        .ok_or_else(|| "not a number of seconds up to a day".to_owned())
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
+    let mut options = args.session.options(Habit::Memory)?;
+    options.profile = args.profile;
+    let model = args.model.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+    let trace = args.trace.as_deref().map(|path| Trace::load(path, &model)).transpose()?;
+    let shown = args.model.display().to_string();
+
+    let base = memory::resident_mb();
+    let start = Instant::now();
+    let session = Session::load(&args.model, &options).map_err(|error| Failure::from(error).context(shown.clone()))?;
+    let load_ms = measure::since(start);
+    let loaded = memory::resident_mb();
+
+    let workload = match trace {
+        Some(trace) => Workload::from_trace(&trace)?,
+        None => Workload::from_shapes(session.inputs(), &args.feed)?,
+    };
+    workload.notices.iter().try_for_each(|notice| writeln!(screen, "notice: {notice}"))?;
+    let bounds = match (args.iters, args.time) {
+        (Some(rounds), _) => Bounds::Rounds(rounds as usize),
+        (None, Some(seconds)) => Bounds::Time(seconds),
+        (None, None) => Bounds::default(),
+    };
+    let named = |failure: Failure| failure.context(shown.clone());
+    let passes = Passes::measure(&session, &workload.requests).map_err(named)?;
+    let traced = memory::resident_mb();
+    let inputs = workload.steady.iter().map(workload::Request::make).collect::<Outcome<Vec<_>>>()?;
+    let steady = measure::steady(&session, &inputs, bounds).map_err(named)?;
+    if let Some(path) = &args.save_outputs {
+        save_outputs(path, &session, &inputs).map_err(named)?;
+    }
+    let report = Report::new(&report::Sources {
+        model: &model,
+        options: &options,
+        session: &session,
+        workload: &workload,
+        load_ms,
+        passes: &passes,
+        steady: &steady,
+        memory: Memory { base, loaded, traced },
+    });
+    setup::save(&session, screen)?;
+    if let Some(path) = &args.json {
+        let json = serde_json::to_string(&report).failed(|| "cannot write JSON")?;
+        std::fs::write(path, json).usage(|| format!("--json: cannot write {}", path.display()))?;
+    }
+    write!(screen, "{}", report.text())?;
+    if let Some(profile) = session.profile() {
+        write!(screen, "\n{}", profile::text(&profile))?;
+    }
+    Ok(())
+}
+
+fn save_outputs(path: &std::path::Path, session: &Session, inputs: &[Vec<workload::Feed>]) -> Outcome {
+    let mut arrays = Vec::new();
+    for (index, input) in inputs.iter().enumerate() {
+        let outputs = session.run(&workload::borrowed(input))?;
+        arrays.extend(outputs.into_iter().map(|(name, tensor)| (format!("{index}:{name}"), tensor)));
+    }
+    arrays::write_npz(path, &arrays)
+}

@@ -1,0 +1,197 @@
+//! The clock: latencies of passes and of steady shapes. Inputs are made and results are judged outside of what is timed;
+//! inside stand one call of the session and the release of its outputs, as in the programs that Kiln is compared with.
+
+use std::time::{Duration, Instant};
+
+use kiln::session::Session;
+use kiln::tensor::Tensor;
+use serde_json::Value;
+
+use crate::bench::workload::{self, Feed, Request};
+use crate::failure::Outcome;
+use crate::progress::Progress;
+use crate::statistics::{Percentiles, median};
+
+/// Milliseconds since then.
+pub(super) fn since(start: Instant) -> f64 {
+    start.elapsed().as_secs_f64() * 1e3
+}
+
+/// Two passes over the same requests: in the first a shape may be new, in the second it never is.
+#[derive(Debug, Default)]
+pub(super) struct Passes {
+    /// Milliseconds by request.
+    pub(super) first: Vec<f64>,
+    /// The same requests again.
+    pub(super) second: Vec<f64>,
+    /// Whether a request's shapes were not seen before.
+    pub(super) new: Vec<bool>,
+    /// Executors and kernels built while a shape came that had been seen before: what must never happen.
+    pub(super) repeat_builds: u64,
+}
+
+impl Passes {
+    /// Sends all requests twice.
+    pub(super) fn measure(session: &Session, requests: &[Request]) -> Outcome<Passes> {
+        let progress = Progress::new("requests", 2 * requests.len());
+        let mut passes = Passes::default();
+        let mut seen: Vec<&Value> = Vec::new();
+        for request in requests {
+            let new = !seen.contains(&&request.shape);
+            if new {
+                seen.push(&request.shape);
+            }
+            passes.new.push(new);
+        }
+        for pass in 0..2 {
+            for (index, request) in requests.iter().enumerate() {
+                let feeds = request.make()?;
+                let before = session.cache_stats().builds;
+                let latency = timed(session, &workload::borrowed(&feeds))?;
+                let built = session.cache_stats().builds - before;
+                if pass == 1 || !passes.new[index] {
+                    passes.repeat_builds += built;
+                }
+                if pass == 0 { &mut passes.first } else { &mut passes.second }.push(latency);
+                progress.step();
+            }
+        }
+        Ok(passes)
+    }
+}
+
+fn timed(session: &Session, feeds: &[(&str, Tensor)]) -> Outcome<f64> {
+    let start = Instant::now();
+    let outputs = session.run(feeds);
+    let outputs = outputs.map(drop);
+    let latency = since(start);
+    outputs?;
+    Ok(latency)
+}
+
+/// How long steady shapes are measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) enum Bounds {
+    /// Exactly that many rounds.
+    Rounds(usize),
+    /// That many seconds for each shape, at least [`FEWEST_ROUNDS`] rounds.
+    Time(f64),
+    /// A second and a half for each shape, 5 to 200 rounds: the bounds of the comparison with other programs.
+    #[default]
+    Default,
+}
+
+/// A median over fewer would be chance.
+const FEWEST_ROUNDS: usize = 5;
+
+impl Bounds {
+    fn time(self) -> f64 {
+        match self {
+            Bounds::Rounds(_) => 0.0,
+            Bounds::Time(seconds) => seconds,
+            Bounds::Default => 1.5,
+        }
+    }
+
+    fn goes_on(self, rounds: usize, end: Instant) -> bool {
+        match self {
+            Bounds::Rounds(wanted) => rounds < wanted,
+            Bounds::Time(_) => rounds < FEWEST_ROUNDS || Instant::now() < end,
+            Bounds::Default => rounds < FEWEST_ROUNDS || (Instant::now() < end && rounds < 200),
+        }
+    }
+}
+
+/// The steady latencies of one shape.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Steady {
+    /// Median of the second of two runs.
+    pub(super) median_ms: f64,
+    /// The fastest.
+    pub(super) min_ms: f64,
+    /// Rounds.
+    pub(super) n: usize,
+    /// Median of the first of two runs: a known shape, but not the one before it.
+    pub(super) switch_ms: f64,
+    /// The distribution of the second runs.
+    pub(super) percentiles: Percentiles,
+}
+
+/// What [`steady`] found.
+#[derive(Debug, Default)]
+pub(super) struct SteadyRun {
+    /// By shape.
+    pub(super) shapes: Vec<Steady>,
+    /// Executors and kernels built while nothing was new.
+    pub(super) repeat_builds: u64,
+}
+
+/// Runs the shapes in turn, each twice in a row.
+pub(super) fn steady(session: &Session, inputs: &[Vec<Feed>], bounds: Bounds) -> Outcome<SteadyRun> {
+    if inputs.is_empty() {
+        return Ok(SteadyRun::default());
+    }
+    let feeds: Vec<Vec<(&str, Tensor)>> = inputs.iter().map(|input| workload::borrowed(input)).collect();
+    for feed in &feeds {
+        for _ in 0..3 {
+            timed(session, feed)?;
+        }
+    }
+    let builds = session.cache_stats().builds;
+    let mut times: Vec<(Vec<f64>, Vec<f64>)> = vec![Default::default(); feeds.len()];
+    let end = Instant::now() + Duration::from_secs_f64(bounds.time() * feeds.len() as f64);
+    let mut rounds = 0;
+    while bounds.goes_on(rounds, end) {
+        for (feed, (again, switch)) in feeds.iter().zip(&mut times) {
+            switch.push(timed(session, feed)?);
+            again.push(timed(session, feed)?);
+        }
+        rounds += 1;
+    }
+    let repeat_builds = session.cache_stats().builds - builds;
+    let shapes = times.iter().map(|(again, switch)| Steady::of(again, switch)).collect();
+    Ok(SteadyRun { shapes, repeat_builds })
+}
+
+impl Steady {
+    fn of(again: &[f64], switch: &[f64]) -> Steady {
+        Steady {
+            median_ms: median(again.iter().copied()).unwrap_or(0.0),
+            min_ms: again.iter().copied().fold(f64::INFINITY, f64::min),
+            n: again.len(),
+            switch_ms: median(switch.iter().copied()).unwrap_or(0.0),
+            percentiles: Percentiles::of(again),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_end_where_they_say() {
+        let past = Instant::now();
+        let future = past + Duration::from_secs(3600);
+        let cases = [
+            (Bounds::Rounds(3), 2, past, true),
+            (Bounds::Rounds(3), 3, future, false),
+            (Bounds::Default, 4, past, true),
+            (Bounds::Default, 5, past, false),
+            (Bounds::Default, 199, future, true),
+            (Bounds::Default, 200, future, false),
+            (Bounds::Time(1.0), 4, past, true),
+            (Bounds::Time(1.0), 5, past, false),
+            (Bounds::Time(1.0), 1000, future, true),
+        ];
+        for (bounds, rounds, end, on) in cases {
+            assert_eq!(bounds.goes_on(rounds, end), on, "{bounds:?} after {rounds}");
+        }
+    }
+
+    #[test]
+    fn steady_latency_is_of_second_runs_and_switching_of_first_ones() {
+        let steady = Steady::of(&[2.0, 1.0, 9.0], &[5.0, 4.0, 6.0]);
+        assert_eq!((steady.median_ms, steady.min_ms, steady.n, steady.switch_ms), (2.0, 1.0, 3, 5.0));
+    }
+}

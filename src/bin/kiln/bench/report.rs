@@ -1,0 +1,347 @@
+//! The report of a benchmark: one JSON object with the fields that the comparison programs write, and more, and the same
+//! for people.
+
+use std::fmt::Write as _;
+
+use kiln::session::{Session, SessionOptions};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::bench::measure::{Passes, SteadyRun};
+use crate::bench::workload::{self, Workload};
+use crate::memory;
+use crate::statistics::{Percentiles, median, rounded};
+use crate::table::{Table, bytes, milliseconds};
+
+/// Resident megabytes at three moments.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Memory {
+    /// Before the model was loaded.
+    pub(super) base: f64,
+    /// After.
+    pub(super) loaded: f64,
+    /// After both passes.
+    pub(super) traced: f64,
+}
+
+/// All that a report is made from.
+pub(super) struct Sources<'a> {
+    /// The model's name.
+    pub(super) model: &'a str,
+    /// The session's settings.
+    pub(super) options: &'a SessionOptions,
+    /// The session, for its counters.
+    pub(super) session: &'a Session,
+    /// The requests.
+    pub(super) workload: &'a Workload,
+    /// Milliseconds of loading.
+    pub(super) load_ms: f64,
+    /// The two passes.
+    pub(super) passes: &'a Passes,
+    /// The steady shapes.
+    pub(super) steady: &'a SteadyRun,
+    /// Resident memory.
+    pub(super) memory: Memory,
+}
+
+/// The JSON object. Its fields are a contract: they may be added to, not renamed.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    model: String,
+    version: &'static str,
+    precision: &'static str,
+    isa: &'static str,
+    threads: usize,
+    /// Nothing is interpreted and nothing imported here; the fields stand for readers of several programs' reports.
+    python_ms: f64,
+    import_ms: f64,
+    load_ms: f64,
+    first_ms: f64,
+    distinct: usize,
+    requests: usize,
+    pass1_ms: f64,
+    pass2_ms: f64,
+    rss_mb: Memory,
+    lat1: Vec<f64>,
+    lat2: Vec<f64>,
+    new: Vec<bool>,
+    new_ms: Option<f64>,
+    new_again_ms: Option<f64>,
+    new_extra_ms: Option<f64>,
+    new_ratio: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repeat_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repeat_ratio: Option<f64>,
+    steady: Vec<SteadyShape>,
+    peak_mb: f64,
+    percentiles: PassPercentiles,
+    repeat_builds: u64,
+    cache: CacheCounters,
+    records: RecordCounters,
+}
+
+#[derive(Debug, Serialize)]
+struct SteadyShape {
+    shape: Value,
+    median_ms: f64,
+    min_ms: f64,
+    n: usize,
+    switch_ms: f64,
+    #[serde(flatten)]
+    percentiles: Percentiles,
+}
+
+#[derive(Debug, Serialize)]
+struct PassPercentiles {
+    pass1: Percentiles,
+    pass2: Percentiles,
+}
+
+/// The executor cache's counters under their names in reports.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct CacheCounters {
+    lookups: u64,
+    hits: u64,
+    misses: u64,
+    record_hits: u64,
+    waits: u64,
+    builds: u64,
+    build_ms: f64,
+    evictions: u64,
+    entries: u64,
+    bytes: u64,
+}
+
+impl From<kiln::cache::Stats> for CacheCounters {
+    fn from(stats: kiln::cache::Stats) -> CacheCounters {
+        CacheCounters {
+            lookups: stats.lookups,
+            hits: stats.hits,
+            misses: stats.misses,
+            record_hits: stats.record_hits,
+            waits: stats.waits,
+            builds: stats.builds,
+            build_ms: stats.build_nanos as f64 / 1e6,
+            evictions: stats.evictions,
+            entries: stats.entries,
+            bytes: stats.bytes,
+        }
+    }
+}
+
+/// The record store's counters under their names in reports.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct RecordCounters {
+    records: u64,
+    loaded: u64,
+    lookups: u64,
+    hits: u64,
+    rejected: u64,
+    /// Executors rebuilt from records before the first request.
+    warmed: usize,
+}
+
+impl RecordCounters {
+    fn of(session: &Session) -> RecordCounters {
+        let stats = session.record_stats();
+        RecordCounters {
+            records: stats.records,
+            loaded: stats.loaded,
+            lookups: stats.lookups,
+            hits: stats.hits,
+            rejected: stats.rejected_magic
+                + stats.rejected_version
+                + stats.rejected_fingerprint
+                + stats.rejected_checksum
+                + stats.rejected_semantic
+                + stats.rejected_io
+                + stats.rejected_length,
+            warmed: session.warmed(),
+        }
+    }
+}
+
+impl Report {
+    /// The report of what was measured.
+    pub(super) fn new(sources: &Sources<'_>) -> Report {
+        let Passes { first, second, new, repeat_builds } = sources.passes;
+        let Extra { new_ms, new_again_ms, new_extra_ms, new_ratio, repeat_ms, repeat_ratio } =
+            Extra::of(sources.passes);
+        let four_digits = |list: &[f64]| list.iter().map(|&ms| rounded(ms, 4)).collect();
+        let threads = match sources.options.threads {
+            0 => kiln::threads::available(),
+            threads => threads,
+        };
+        let shapes = sources.workload.steady.iter().zip(&sources.steady.shapes);
+        Report {
+            model: sources.model.to_owned(),
+            version: env!("CARGO_PKG_VERSION"),
+            precision: "f32",
+            isa: sources.options.isa().name(),
+            threads,
+            python_ms: 0.0,
+            import_ms: 0.0,
+            load_ms: sources.load_ms,
+            first_ms: first.first().copied().unwrap_or(0.0),
+            distinct: new.iter().filter(|&&new| new).count(),
+            requests: first.len(),
+            pass1_ms: first.iter().sum(),
+            pass2_ms: second.iter().sum(),
+            rss_mb: sources.memory,
+            lat1: four_digits(first),
+            lat2: four_digits(second),
+            new: new.clone(),
+            new_ms,
+            new_again_ms,
+            new_extra_ms,
+            new_ratio,
+            repeat_ms,
+            repeat_ratio,
+            steady: shapes
+                .map(|(request, steady)| SteadyShape {
+                    shape: request.shape.clone(),
+                    median_ms: steady.median_ms,
+                    min_ms: steady.min_ms,
+                    n: steady.n,
+                    switch_ms: steady.switch_ms,
+                    percentiles: steady.percentiles,
+                })
+                .collect(),
+            peak_mb: memory::peak_mb(),
+            percentiles: PassPercentiles { pass1: Percentiles::of(first), pass2: Percentiles::of(second) },
+            repeat_builds: repeat_builds + sources.steady.repeat_builds,
+            cache: sources.session.cache_stats().into(),
+            records: RecordCounters::of(sources.session),
+        }
+    }
+
+    /// The report for people.
+    pub(super) fn text(&self) -> String {
+        let ms = |value: f64| milliseconds(value);
+        let maybe = |value: Option<f64>| value.map_or("-".to_owned(), milliseconds);
+        let ratio = |value: Option<f64>| value.map_or("-".to_owned(), |ratio| format!("{ratio:.3}"));
+        let mut text = String::new();
+        let _ = writeln!(
+            text,
+            "{}: {} requests of {} shapes, {} threads, {}",
+            self.model, self.requests, self.distinct, self.threads, self.isa
+        );
+        let _ = writeln!(text, "load {} ms, first request {} ms", ms(self.load_ms), ms(self.first_ms));
+        let _ = writeln!(
+            text,
+            "a new shape {} ms, the same request again {} ms (ratio {}); a repeated shape {} ms (ratio {})",
+            maybe(self.new_ms),
+            maybe(self.new_again_ms),
+            ratio(self.new_ratio),
+            maybe(self.repeat_ms),
+            ratio(self.repeat_ratio)
+        );
+        let mut table = Table::new(&["pass", ">total ms", ">p50", ">p90", ">p99"]);
+        for (name, total, p) in
+            [("first", self.pass1_ms, self.percentiles.pass1), ("second", self.pass2_ms, self.percentiles.pass2)]
+        {
+            table.row([name.to_owned(), ms(total), ms(p.p50), ms(p.p90), ms(p.p99)]);
+        }
+        text += &table.text();
+        let mut table = Table::new(&["steady shape", ">p50 ms", ">p90", ">p99", ">min", ">after another", ">runs"]);
+        for steady in &self.steady {
+            let p = steady.percentiles;
+            let shape = workload::shape_text(&steady.shape);
+            let figures = [steady.median_ms, p.p90, p.p99, steady.min_ms, steady.switch_ms].map(milliseconds);
+            table.row([shape].into_iter().chain(figures).chain([steady.n.to_string()]));
+        }
+        text += &table.text();
+        let CacheCounters {
+            lookups,
+            hits,
+            misses,
+            record_hits,
+            waits,
+            builds,
+            build_ms,
+            evictions,
+            entries,
+            bytes: size,
+        } = self.cache;
+        let _ = writeln!(
+            text,
+            "cache: {lookups} look-ups, {hits} hits, {misses} misses, {record_hits} record hits, {waits} waits; {builds} \
+             builds in {} ms, {} of them for a shape seen before; {entries} entries, {}, {evictions} evictions",
+            ms(build_ms),
+            self.repeat_builds,
+            bytes(size)
+        );
+        let RecordCounters { records, loaded, lookups, hits, rejected, warmed } = self.records;
+        let _ = writeln!(
+            text,
+            "records: {loaded} loaded, {rejected} rejected, {warmed} executors rebuilt at load; {lookups} look-ups, {hits} \
+             hits; {records} known now"
+        );
+        let Memory { base, loaded, traced } = self.rss_mb;
+        let _ = writeln!(
+            text,
+            "memory: {base:.0} MB at start, {loaded:.0} loaded, {traced:.0} after both passes, {:.0} at most",
+            self.peak_mb
+        );
+        text
+    }
+}
+
+/// What new and repeated shapes cost. The very first request also pays one-time costs, so it counts as neither.
+#[derive(Debug, PartialEq)]
+struct Extra {
+    new_ms: Option<f64>,
+    new_again_ms: Option<f64>,
+    new_extra_ms: Option<f64>,
+    new_ratio: Option<f64>,
+    repeat_ms: Option<f64>,
+    repeat_ratio: Option<f64>,
+}
+
+impl Extra {
+    fn of(passes: &Passes) -> Extra {
+        let of = |new: bool, figure: fn(f64, f64) -> f64| {
+            let pairs = passes.first.iter().zip(&passes.second).zip(&passes.new).skip(1);
+            median(pairs.filter(|&(_, &is_new)| is_new == new).map(|((&first, &second), _)| figure(first, second)))
+        };
+        Extra {
+            new_ms: of(true, |first, _| first),
+            new_again_ms: of(true, |_, second| second),
+            new_extra_ms: of(true, |first, second| first - second),
+            new_ratio: of(true, |first, second| first / second),
+            repeat_ms: of(false, |first, _| first),
+            repeat_ratio: of(false, |first, second| first / second),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_shapes_are_compared_request_by_request_without_the_first() {
+        let passes = Passes {
+            first: vec![100.0, 4.0, 6.0, 3.0, 9.0],
+            second: vec![1.0, 2.0, 2.0, 2.0, 3.0],
+            new: vec![true, true, true, false, true],
+            repeat_builds: 0,
+        };
+        let expected = Extra {
+            new_ms: Some(6.0),
+            new_again_ms: Some(2.0),
+            new_extra_ms: Some(4.0),
+            new_ratio: Some(3.0),
+            repeat_ms: Some(3.0),
+            repeat_ratio: Some(1.5),
+        };
+        assert_eq!(Extra::of(&passes), expected);
+    }
+
+    #[test]
+    fn a_single_request_has_no_new_shape_to_speak_of() {
+        let passes = Passes { first: vec![1.0], second: vec![1.0], new: vec![true], repeat_builds: 0 };
+        assert_eq!(Extra::of(&passes).new_ms, None);
+    }
+}

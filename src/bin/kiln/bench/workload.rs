@@ -1,0 +1,105 @@
+//! The requests of a benchmark, whether a trace or the command line names them.
+
+use std::collections::BTreeMap;
+
+use kiln::session::Port;
+use kiln::tensor::Tensor;
+use serde_json::Value;
+
+use crate::failure::{Blame, Outcome};
+use crate::feed::{self, FeedArgs};
+use crate::trace::{Dims, Trace};
+use crate::values::Recipe;
+
+/// One named input of a request.
+pub(super) type Feed = (String, Tensor);
+
+/// The form in which a session takes its inputs.
+pub(super) fn borrowed(feeds: &[Feed]) -> Vec<(&str, Tensor)> {
+    feeds.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect()
+}
+
+/// One request: a name for its shapes, and how its inputs are made.
+#[derive(Clone, Debug)]
+pub(super) struct Request {
+    /// Its shapes, as reports write them. Equal shapes are equal requests.
+    pub(super) shape: Value,
+    recipes: Vec<Recipe>,
+}
+
+impl Request {
+    /// Makes its inputs, which is no part of any measurement.
+    pub(super) fn make(&self) -> Outcome<Vec<Feed>> {
+        let make = |recipe: &Recipe| Ok((recipe.name.clone(), recipe.make().usage(|| "cannot make inputs")?));
+        self.recipes.iter().map(make).collect()
+    }
+}
+
+/// All requests of a benchmark.
+#[derive(Clone, Debug)]
+pub(super) struct Workload {
+    /// In order; sent twice.
+    pub(super) requests: Vec<Request>,
+    /// Those whose steady latency is measured.
+    pub(super) steady: Vec<Request>,
+    /// What was assumed.
+    pub(super) notices: Vec<String>,
+}
+
+impl Workload {
+    /// The requests of a trace.
+    pub(super) fn from_trace(trace: &Trace) -> Outcome<Workload> {
+        let request = |dims: &Dims| {
+            let shape = dims.iter().map(|(name, &size)| (name.clone(), Value::from(size))).collect();
+            Ok(Request { shape: Value::Object(shape), recipes: trace.recipes(dims)? })
+        };
+        let requests = trace.requests.iter().map(request).collect::<Outcome<_>>()?;
+        let steady = trace.steady.iter().map(request).collect::<Outcome<_>>()?;
+        Ok(Workload { requests, steady, notices: Vec::new() })
+    }
+
+    /// The sequences of shapes of the command line; every different one is also a steady shape.
+    pub(super) fn from_shapes(ports: &[Port], args: &FeedArgs) -> Outcome<Workload> {
+        let plan = feed::plan(ports, &[], args)?;
+        let request = |recipes: Vec<Recipe>| {
+            let shape: BTreeMap<&str, &[usize]> =
+                recipes.iter().map(|recipe| (recipe.name.as_str(), recipe.spec.shape.as_slice())).collect();
+            Request { shape: serde_json::json!(shape), recipes }
+        };
+        let requests: Vec<Request> = plan.requests.into_iter().map(request).collect();
+        let mut steady: Vec<Request> = Vec::new();
+        for request in &requests {
+            if !steady.iter().any(|known| known.shape == request.shape) {
+                steady.push(request.clone());
+            }
+        }
+        Ok(Workload { requests, steady, notices: plan.notices })
+    }
+}
+
+/// A request's shapes for people: `N=1 S=16`, `x=[1,3]`.
+pub(super) fn shape_text(shape: &Value) -> String {
+    let parts = shape.as_object().into_iter().flatten().map(|(name, size)| format!("{name}={size}"));
+    parts.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use kiln::graph::ir::Dim;
+    use kiln::tensor::DType;
+
+    use super::*;
+
+    #[test]
+    fn shapes_of_the_command_line_are_requests_and_each_different_one_is_steady() {
+        let dims = Some(vec![Dim::Any]);
+        let port = Port { name: "x".to_owned(), dtype: Some(DType::F32), dims, has_default: false };
+        let args = FeedArgs { shapes: vec!["x[2][3][2]".parse().unwrap()], ..FeedArgs::default() };
+        let workload = Workload::from_shapes(&[port], &args).unwrap();
+        let texts = |requests: &[Request]| -> Vec<String> { requests.iter().map(|r| shape_text(&r.shape)).collect() };
+        assert_eq!(texts(&workload.requests), ["x=[2]", "x=[3]", "x=[2]"]);
+        assert_eq!(texts(&workload.steady), ["x=[2]", "x=[3]"]);
+        let feeds = workload.requests[1].make().unwrap();
+        assert_eq!((feeds[0].0.as_str(), feeds[0].1.shape()), ("x", &[3usize][..]));
+    }
+}

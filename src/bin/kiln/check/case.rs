@@ -1,0 +1,194 @@
+//! One case: a session, its data sets, a verdict. A crash in one case is a verdict too, not the end of the run.
+
+use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kiln::graph::{NodeError, RunError};
+use kiln::session::{Session, SessionError, SessionOptions};
+use kiln::tensor::Tensor;
+
+use crate::check::folder::{self, Case};
+use crate::closeness::{self, Tolerance};
+
+/// How a case ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Every output of every data set is as expected.
+    Passed,
+    /// An output is not; the worst element and where.
+    Wrong(String),
+    /// The model, its data or an input cannot be used.
+    Refused {
+        /// Why.
+        reason: String,
+        /// Operators and types that are missing, where that is the reason.
+        missing: Vec<String>,
+    },
+    /// The program itself failed.
+    Crashed(String),
+}
+
+impl Verdict {
+    fn refused(reason: impl fmt::Display) -> Verdict {
+        Verdict::Refused { reason: one_line(&reason.to_string()), missing: Vec::new() }
+    }
+
+    /// Its column in the totals.
+    pub(super) fn column(&self) -> usize {
+        match self {
+            Verdict::Passed => 0,
+            Verdict::Wrong(_) => 1,
+            Verdict::Refused { .. } => 2,
+            Verdict::Crashed(_) => 3,
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Verdict::Passed => f.write_str("passed"),
+            Verdict::Wrong(what) => write!(f, "wrong: {what}"),
+            Verdict::Refused { reason, .. } => write!(f, "refused: {reason}"),
+            Verdict::Crashed(what) => write!(f, "crashed: {what}"),
+        }
+    }
+}
+
+/// Runs one case.
+pub(super) fn check(case: &Case, options: &SessionOptions) -> Verdict {
+    attempt(case, options).unwrap_or_else(|verdict| verdict)
+}
+
+fn attempt(case: &Case, options: &SessionOptions) -> Result<Verdict, Verdict> {
+    let tolerance = tolerance(&case.folder)?;
+    let session = Session::load(&case.folder.join("model.onnx"), options).map_err(|error| refusal(&error))?;
+    let sets = folder::data_sets(case).map_err(Verdict::refused)?;
+    if sets.is_empty() {
+        return Err(Verdict::refused("no test_data_set_* folder"));
+    }
+    for set in &sets {
+        let inputs = inputs(&session, set)?;
+        let outputs = session.run(&inputs).map_err(|error| refusal(&error))?;
+        for (index, (name, actual)) in outputs.iter().enumerate() {
+            let path = set.join(format!("output_{index}.pb"));
+            if !path.exists() {
+                continue;
+            }
+            let expected = read(&path)?;
+            let difference = closeness::compare(&expected, actual, tolerance).map_err(Verdict::refused)?;
+            if let Some(difference) = difference {
+                let set = if sets.len() > 1 { format!("{}: ", file_name(set)) } else { String::new() };
+                return Ok(Verdict::Wrong(format!("{set}output '{name}': {difference}")));
+            }
+        }
+    }
+    // Trouble with records is no verdict about the case; the session counts it.
+    let _ = session.save_records();
+    Ok(Verdict::Passed)
+}
+
+/// `input_<i>.pb` is for the i-th input that is not a constant of the model; without a file it is not given.
+fn inputs<'s>(session: &'s Session, set: &Path) -> Result<Vec<(&'s str, Tensor)>, Verdict> {
+    let mut inputs = Vec::new();
+    for (index, port) in session.inputs().iter().filter(|port| !port.has_default).enumerate() {
+        let path = set.join(format!("input_{index}.pb"));
+        if path.exists() {
+            inputs.push((port.name.as_str(), read(&path)?));
+        }
+    }
+    Ok(inputs)
+}
+
+fn read(path: &Path) -> Result<Tensor, Verdict> {
+    let refused = |error: &dyn fmt::Display| Verdict::refused(format!("{}: {error}", file_name(path)));
+    let bytes = std::fs::read(path).map_err(|error| refused(&error))?;
+    kiln::onnx::read_tensor(bytes).map_err(|error| refused(&error))
+}
+
+fn tolerance(folder: &Path) -> Result<Tolerance, Verdict> {
+    let path = folder.join("tolerance.json");
+    if !path.exists() {
+        return Ok(Tolerance::default());
+    }
+    let text = std::fs::read_to_string(path).map_err(Verdict::refused)?;
+    serde_json::from_str(&text).map_err(|error| Verdict::refused(format!("tolerance.json: {error}")))
+}
+
+fn refusal(error: &SessionError) -> Verdict {
+    let reason = one_line(&error.to_string());
+    match error {
+        SessionError::Unsupported(missing) => Verdict::Refused { reason, missing: missing.clone() },
+        SessionError::Run(RunError { op, error: NodeError::Unsupported(_), .. }) => {
+            Verdict::Refused { reason, missing: vec![op.clone()] }
+        }
+        _ => Verdict::Refused { reason, missing: Vec::new() },
+    }
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
+
+fn one_line(text: &str) -> String {
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+type Hook = Box<dyn Fn(&std::panic::PanicHookInfo<'_>) + Sync + Send>;
+
+/// Turns panics into verdicts. While it watches, nothing is printed about them; when it goes, the old hook is back.
+pub(super) struct Crashes {
+    last: Arc<Mutex<Option<String>>>,
+    before: Option<Hook>,
+}
+
+impl Crashes {
+    /// Starts watching this process.
+    pub(super) fn watch() -> Crashes {
+        let last = Arc::new(Mutex::new(None));
+        let slot = last.clone();
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let place = info.location().map_or(String::new(), |at| format!(" at {}:{}", at.file(), at.line()));
+            let message = info.payload_as_str().unwrap_or("panic");
+            // Kept from the first thread that fails: the others only follow it.
+            let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+            slot.get_or_insert_with(|| one_line(&format!("{message}{place}")));
+        }));
+        Crashes { last, before: Some(before) }
+    }
+
+    /// The verdict of `check`, or what it crashed with.
+    pub(super) fn guard(&self, check: impl FnOnce() -> Verdict) -> Verdict {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        // The session of the case is gone with the panic, so nothing half-changed is seen afterwards.
+        std::panic::catch_unwind(AssertUnwindSafe(check)).unwrap_or_else(|_| {
+            let what = self.last.lock().unwrap_or_else(PoisonError::into_inner).take();
+            Verdict::Crashed(what.unwrap_or_else(|| "without a message".to_owned()))
+        })
+    }
+}
+
+impl Drop for Crashes {
+    fn drop(&mut self) {
+        if let Some(before) = self.before.take().filter(|_| !std::thread::panicking()) {
+            std::panic::set_hook(before);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_a_verdict_with_its_message_and_place() {
+        let crashes = Crashes::watch();
+        let verdict = crashes.guard(|| panic!("index {} is\nout of range", 7));
+        let Verdict::Crashed(what) = &verdict else { panic!("{verdict}") };
+        assert!(what.starts_with("index 7 is out of range at ") && what.contains("case.rs:"), "{what}");
+        assert_eq!(crashes.guard(|| Verdict::Passed), Verdict::Passed);
+    }
+}

@@ -1,0 +1,128 @@
+//! Finding cases: folders with a model.onnx, at any depth. Runs nothing.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use crate::failure::{Blame, Outcome};
+
+/// One case on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Case {
+    /// The folder's path relative to the folder that was named on the command line, with slashes.
+    pub(super) name: String,
+    /// What its total counts towards: the first part of the name, or the folder named where that holds cases itself.
+    pub(super) suite: String,
+    /// The folder.
+    pub(super) folder: PathBuf,
+}
+
+/// The deepest nesting that is followed. Suites have two levels; a bound keeps a loop of mounts from going on for ever.
+const DEEPEST: usize = 16;
+
+/// All cases in these folders, sorted by name within each.
+pub(super) fn find(folders: &[PathBuf]) -> Outcome<Vec<Case>> {
+    let mut cases = Vec::new();
+    let mut names = BTreeSet::new();
+    for root in folders {
+        let mut found = Vec::new();
+        walk(root, DEEPEST, &mut found).usage(|| format!("cannot read {}", root.display()))?;
+        let own = own_name(root);
+        for folder in found {
+            let relative = folder.strip_prefix(root).unwrap_or(&folder);
+            let parts: Vec<String> = relative.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+            let mut name = if parts.is_empty() { own.clone() } else { parts.join("/") };
+            let suite = if parts.len() > 1 { parts[0].clone() } else { own.clone() };
+            // Two folders named on the command line may hold cases of the same name; results must not collide.
+            if names.contains(&name) {
+                name = format!("{}/{name}", root.display());
+            }
+            names.insert(name.clone());
+            cases.push(Case { name, suite, folder });
+        }
+    }
+    Ok(cases)
+}
+
+fn own_name(root: &Path) -> String {
+    let full = root.canonicalize().unwrap_or_else(|_| root.to_owned());
+    full.file_name().map_or_else(|| root.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
+
+/// Folders with a model, in order of their names. Links to folders are not followed, so that none is met twice.
+fn walk(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    let mut inner = Vec::new();
+    let mut has_model = false;
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            inner.push(entry.path());
+        }
+        has_model |= entry.file_name() == "model.onnx";
+    }
+    if has_model {
+        found.push(folder.to_owned());
+    }
+    inner.sort();
+    if depth > 0 {
+        inner.iter().try_for_each(|folder| walk(folder, depth - 1, found))?;
+    }
+    Ok(())
+}
+
+/// The data sets of a case, in order of their names.
+pub(super) fn data_sets(case: &Case) -> std::io::Result<Vec<PathBuf>> {
+    let mut sets = Vec::new();
+    for entry in std::fs::read_dir(&case.folder)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with("test_data_set_") && entry.path().is_dir() {
+            sets.push(entry.path());
+        }
+    }
+    sets.sort();
+    Ok(sets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cases_are_found_at_any_depth_and_named_from_the_folder_given() {
+        let root = tempfile::tempdir().unwrap();
+        for case in ["node/test_b", "node/test_a", "light/deep/net", "alone"] {
+            let folder = root.path().join(case);
+            std::fs::create_dir_all(folder.join("test_data_set_0")).unwrap();
+            std::fs::write(folder.join("model.onnx"), "").unwrap();
+        }
+        std::fs::create_dir(root.path().join("empty")).unwrap();
+        let own = own_name(root.path());
+        let names = |folders: &[PathBuf]| -> Vec<(String, String)> {
+            find(folders).unwrap().into_iter().map(|case| (case.name, case.suite)).collect()
+        };
+        let pair = |name: &str, suite: &str| (name.to_owned(), suite.to_owned());
+        let all = [
+            pair("alone", &own),
+            pair("light/deep/net", "light"),
+            pair("node/test_a", "node"),
+            pair("node/test_b", "node"),
+        ];
+        assert_eq!(names(&[root.path().to_owned()]), all);
+        let node = root.path().join("node");
+        assert_eq!(names(&[node.clone()]), [pair("test_a", "node"), pair("test_b", "node")]);
+        assert_eq!(names(&[node.join("test_a")]), [pair("test_a", "test_a")]);
+        let twice = names(&[node.clone(), node]);
+        assert_eq!(twice.iter().map(|(name, _)| name).collect::<BTreeSet<_>>().len(), 4);
+        assert!(find(&[root.path().join("missing")]).is_err());
+    }
+
+    #[test]
+    fn data_sets_come_in_order() {
+        let root = tempfile::tempdir().unwrap();
+        for set in ["test_data_set_1", "test_data_set_0", "other"] {
+            std::fs::create_dir(root.path().join(set)).unwrap();
+        }
+        let case = Case { name: String::new(), suite: String::new(), folder: root.path().to_owned() };
+        let sets = data_sets(&case).unwrap();
+        assert_eq!(sets.iter().map(|set| own_name(set)).collect::<Vec<_>>(), ["test_data_set_0", "test_data_set_1"]);
+    }
+}

@@ -1,0 +1,254 @@
+//! Whether a tensor is what it should be: numpy's `allclose` for fractions, equality for everything else. The type and
+//! the shape are a part of the value. Knows no model and no file.
+
+use std::fmt;
+
+use kiln::tensor::{DType, Tensor, TensorError, TensorSpec};
+use serde::Deserialize;
+
+use crate::shape;
+
+/// How far an element may be off: `|expected - actual| <= atol + rtol * |actual|`, as numpy's `allclose` has it when
+/// the expected array is its first argument.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Tolerance {
+    /// Relative to the element.
+    pub(crate) rtol: f64,
+    /// Absolute.
+    pub(crate) atol: f64,
+}
+
+/// ONNX's own test runner uses these.
+impl Default for Tolerance {
+    fn default() -> Tolerance {
+        Tolerance { rtol: 1e-3, atol: 1e-7 }
+    }
+}
+
+/// How two tensors differ.
+#[derive(Debug)]
+pub(crate) enum Difference {
+    /// In type or shape.
+    Spec {
+        /// As it should be.
+        expected: TensorSpec,
+        /// As it is.
+        actual: TensorSpec,
+    },
+    /// In elements.
+    Elements {
+        /// Where they differ most, outermost first.
+        index: Vec<usize>,
+        /// The element there, as it should be.
+        expected: String,
+        /// The element there, as it is.
+        actual: String,
+        /// How many differ.
+        wrong: usize,
+        /// Of how many.
+        count: usize,
+    },
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Difference::Spec { expected, actual } => {
+                let text = |spec: &TensorSpec| format!("{} {}", spec.dtype, shape::text(&spec.shape));
+                write!(f, "expected {}, got {}", text(expected), text(actual))
+            }
+            Difference::Elements { index, expected, actual, wrong, count } => {
+                write!(f, "element {}: expected {expected}, got {actual} ", shape::text(index))?;
+                write!(f, "({wrong} of {count} elements differ)")
+            }
+        }
+    }
+}
+
+/// The difference between two tensors, if there is one.
+pub(crate) fn compare(
+    expected: &Tensor,
+    actual: &Tensor,
+    tolerance: Tolerance,
+) -> Result<Option<Difference>, TensorError> {
+    if expected.spec() != actual.spec() {
+        return Ok(Some(Difference::Spec { expected: expected.spec().clone(), actual: actual.spec().clone() }));
+    }
+    macro_rules! fractions {
+        ($element:ty, $to:expr) => {{
+            let (e, a) = (expected.as_slice::<$element>()?, actual.as_slice::<$element>()?);
+            worst(
+                expected.shape(),
+                e.len(),
+                |i| excess($to(e[i]), $to(a[i]), tolerance),
+                |i| (format!("{:?}", e[i]), format!("{:?}", a[i])),
+            )
+        }};
+    }
+    Ok(match expected.dtype() {
+        DType::F32 => fractions!(f32, f64::from),
+        DType::F64 => fractions!(f64, |v: f64| v),
+        DType::F16 => fractions!(half::f16, f64::from),
+        DType::BF16 => fractions!(half::bf16, f64::from),
+        DType::String => {
+            let (e, a) = (expected.as_strings()?, actual.as_strings()?);
+            worst(
+                expected.shape(),
+                e.len(),
+                |i| exact(e[i] == a[i]),
+                |i| (format!("{:?}", e[i]), format!("{:?}", a[i])),
+            )
+        }
+        dtype => {
+            let (e, a, size) = (expected.bytes(), actual.bytes(), dtype.size());
+            let at = |bytes: &[u8], i: usize| integer(dtype, &bytes[i * size..][..size]);
+            worst(
+                expected.shape(),
+                expected.len(),
+                |i| exact(at(e, i) == at(a, i)),
+                |i| (at(e, i).to_string(), at(a, i).to_string()),
+            )
+        }
+    })
+}
+
+/// By how much an element is out of tolerance, if it is: the larger, the worse. NaN equals NaN.
+fn excess(expected: f64, actual: f64, tolerance: Tolerance) -> Option<f64> {
+    if expected == actual || (expected.is_nan() && actual.is_nan()) {
+        return None;
+    }
+    let excess = (expected - actual).abs() - (tolerance.atol + tolerance.rtol * actual.abs());
+    // A NaN or an infinity on one side only is worse than any number. (An infinite `actual` allows an infinite error,
+    // which numpy does not grant either.)
+    if !expected.is_finite() || !actual.is_finite() { Some(f64::INFINITY) } else { Some(excess).filter(|&e| e > 0.0) }
+}
+
+fn exact(equal: bool) -> Option<f64> {
+    if equal { None } else { Some(f64::INFINITY) }
+}
+
+/// The little-endian integer or boolean in these bytes.
+fn integer(dtype: DType, bytes: &[u8]) -> i128 {
+    let mut wide = [0u8; 8];
+    wide[..bytes.len()].copy_from_slice(bytes);
+    let unsigned = u64::from_le_bytes(wide);
+    let unused = 64 - 8 * bytes.len() as u32;
+    match dtype {
+        DType::Bool => i128::from(unsigned != 0),
+        DType::I8 | DType::I16 | DType::I32 | DType::I64 => i128::from((unsigned << unused) as i64 >> unused),
+        _ => i128::from(unsigned),
+    }
+}
+
+fn worst(
+    shape: &[usize],
+    count: usize,
+    excess: impl Fn(usize) -> Option<f64>,
+    texts: impl Fn(usize) -> (String, String),
+) -> Option<Difference> {
+    let (mut wrong, mut worst) = (0, None::<(usize, f64)>);
+    for index in 0..count {
+        let Some(by) = excess(index) else { continue };
+        wrong += 1;
+        if worst.is_none_or(|(_, most)| by > most) {
+            worst = Some((index, by));
+        }
+    }
+    let (flat, _) = worst?;
+    let (expected, actual) = texts(flat);
+    Some(Difference::Elements { index: unravel(flat, shape), expected, actual, wrong, count })
+}
+
+fn unravel(mut flat: usize, shape: &[usize]) -> Vec<usize> {
+    let mut index = vec![0; shape.len()];
+    for (place, &dim) in index.iter_mut().zip(shape).rev() {
+        *place = flat % dim.max(1);
+        flat /= dim.max(1);
+    }
+    index
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STRICT: Tolerance = Tolerance { rtol: 1e-3, atol: 1e-7 };
+
+    fn differs<T: kiln::tensor::Element>(expected: &[T], actual: &[T]) -> Option<String> {
+        let tensor = |values: &[T]| Tensor::from_slice([values.len()], values).unwrap();
+        compare(&tensor(expected), &tensor(actual), STRICT).unwrap().map(|difference| difference.to_string())
+    }
+
+    #[test]
+    fn fractions_are_close_as_numpy_has_it() {
+        let (nan, inf) = (f32::NAN, f32::INFINITY);
+        // expected, actual, whether numpy.allclose(expected, actual, 1e-3, 1e-7, equal_nan=True)
+        let cases = [
+            (1.0, 1.0009, true),
+            (1.0, 1.0011, false),
+            // The allowance is relative to the second: 1e-3 * 1.001 + 1e-7 is a little more than 1e-3.
+            (1.0, 1.001, true),
+            (1.001, 1.0, true),
+            (1.0011, 1.0, false),
+            (0.0, 9e-8, true),
+            (0.0, 2e-7, false),
+            (nan, nan, true),
+            (nan, 1.0, false),
+            (1.0, nan, false),
+            (inf, inf, true),
+            (inf, -inf, false),
+            (1.0, inf, false),
+            (inf, 1.0, false),
+            (0.0, -0.0, true),
+        ];
+        for (expected, actual, close) in cases {
+            assert_eq!(differs(&[expected], &[actual]).is_none(), close, "{expected} {actual}");
+        }
+    }
+
+    #[test]
+    fn the_worst_element_is_named_by_its_index() {
+        let expected = Tensor::from_slice([2, 3], &[0f32, 1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+        let actual = Tensor::from_slice([2, 3], &[0f32, 1.1, 2.0, 3.0, 9.0, 5.0]).unwrap();
+        let difference = compare(&expected, &actual, STRICT).unwrap().unwrap();
+        assert_eq!(difference.to_string(), "element [1,1]: expected 4.0, got 9.0 (2 of 6 elements differ)");
+    }
+
+    #[test]
+    fn integers_and_booleans_are_exact_and_keep_their_sign() {
+        assert_eq!(differs(&[1i64, -5], &[1, -5]), None);
+        let line = differs(&[1i8, -5], &[1, 5]).unwrap();
+        assert_eq!(line, "element [1]: expected -5, got 5 (1 of 2 elements differ)");
+        let line = differs(&[u64::MAX], &[0]).unwrap();
+        assert!(line.contains("expected 18446744073709551615, got 0"), "{line}");
+        // Any byte but 0 is true.
+        assert_eq!(differs(&[kiln::tensor::BoolByte(1)], &[kiln::tensor::BoolByte(255)]), None);
+    }
+
+    #[test]
+    fn type_and_shape_are_a_part_of_the_value() {
+        let expected = Tensor::from_slice([1, 2], &[1f32, 2.0]).unwrap();
+        for (actual, text) in [
+            (Tensor::from_slice([2], &[1f32, 2.0]).unwrap(), "expected float32 [1,2], got float32 [2]"),
+            (Tensor::from_slice([1, 2], &[1f64, 2.0]).unwrap(), "expected float32 [1,2], got float64 [1,2]"),
+        ] {
+            assert_eq!(compare(&expected, &actual, STRICT).unwrap().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn strings_are_compared_as_they_are() {
+        let tensor = |text: &str| Tensor::from_strings([1], vec![text.to_owned()]).unwrap();
+        assert!(compare(&tensor("a"), &tensor("a"), STRICT).unwrap().is_none());
+        let line = compare(&tensor("a"), &tensor("b"), STRICT).unwrap().unwrap().to_string();
+        assert_eq!(line, "element [0]: expected \"a\", got \"b\" (1 of 1 elements differ)");
+    }
+
+    #[test]
+    fn a_tolerance_file_may_leave_a_number_out() {
+        let read = |text| serde_json::from_str::<Tolerance>(text).unwrap();
+        assert_eq!(read("{}"), Tolerance { rtol: 1e-3, atol: 1e-7 });
+        assert_eq!(read(r#"{"rtol": 0.5}"#), Tolerance { rtol: 0.5, atol: 1e-7 });
+    }
+}

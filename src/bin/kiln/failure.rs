@@ -1,0 +1,102 @@
+//! How a command ends: one clear line for a person, one exit code for a script. Knows no command.
+//!
+//! Everything that can go wrong becomes a [`Failure`]: an error and what it means to the caller. [`Blame`] turns the
+//! errors of libraries into failures at the place where it is known whose fault they are.
+
+use std::fmt::Display;
+use std::io;
+
+/// The exit codes, a part of the command's contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Code {
+    /// All went well.
+    Ok = 0,
+    /// It ran, and a result was wrong or an assertion failed.
+    Failed = 1,
+    /// The command line, or a file that it names, cannot be used.
+    Usage = 2,
+    /// The model needs something that Kiln does not do.
+    Unsupported = 3,
+}
+
+/// A command that did not succeed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    code: Code,
+    /// `None` where everything has been said already (totals of `check`, a reader that closed the pipe).
+    error: Option<anyhow::Error>,
+}
+
+/// What every command returns.
+pub(crate) type Outcome<T = ()> = Result<T, Failure>;
+
+impl Failure {
+    /// A failure of that code with its line.
+    pub(crate) fn new(code: Code, error: impl Into<anyhow::Error>) -> Failure {
+        Failure { code, error: Some(error.into()) }
+    }
+
+    /// A mistake on the command line or in a file that it names.
+    pub(crate) fn usage(message: impl Display) -> Failure {
+        Failure::new(Code::Usage, anyhow::anyhow!("{message}"))
+    }
+
+    /// A failure whose line has been printed already.
+    pub(crate) fn reported(code: Code) -> Failure {
+        Failure { code, error: None }
+    }
+
+    /// The exit code.
+    pub(crate) fn code(&self) -> Code {
+        self.code
+    }
+
+    /// The one line for people: the error and its causes, outermost first.
+    pub(crate) fn line(&self) -> Option<String> {
+        let error = self.error.as_ref()?;
+        Some(
+            format!("{error:#}")
+                .split(['\n', '\r'])
+                .map(str::trim)
+                .filter(|s| !s.is_empty())
+                .collect::<Vec<_>>()
+                .join(" "),
+        )
+    }
+
+    /// The same failure with an outer context, such as the model's path.
+    #[must_use]
+    pub(crate) fn context(self, context: impl Display + Send + Sync + 'static) -> Failure {
+        Failure { code: self.code, error: self.error.map(|error| error.context(context)) }
+    }
+}
+
+/// Printing failed. A reader that has seen enough (`kiln inspect m.onnx | head`) is no failure.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::reported(Code::Ok),
+            _ => Failure::new(Code::Failed, anyhow::Error::from(error).context("cannot print")),
+        }
+    }
+}
+
+/// Says whose fault an error is.
+pub(crate) trait Blame<T> {
+    /// The command line's, or a file's that it names; `context` names the flag or file.
+    fn usage<C: Display + Send + Sync + 'static>(self, context: impl FnOnce() -> C) -> Outcome<T>;
+
+    /// Ours, or the machine's.
+    fn failed<C: Display + Send + Sync + 'static>(self, context: impl FnOnce() -> C) -> Outcome<T>;
+}
+
+impl<T, E: Into<anyhow::Error>> Blame<T> for Result<T, E> {
+    fn usage<C: Display + Send + Sync + 'static>(self, context: impl FnOnce() -> C) -> Outcome<T> {
+        self.map_err(|error| Failure::new(Code::Usage, error.into().context(context())))
+    }
+
+    fn failed<C: Display + Send + Sync + 'static>(self, context: impl FnOnce() -> C) -> Outcome<T> {
+        self.map_err(|error| Failure::new(Code::Failed, error.into().context(context())))
+    }
+}

@@ -1,0 +1,320 @@
+//! numpy's npy format: one tensor as a small text header and its elements. Knows no path and no model.
+//!
+//! Files come from outside, so nothing in a header is believed before it is checked, and no memory is taken that the
+//! file does not fill. Big-endian elements and Fortran order are turned into what tensors are.
+
+use std::io::{self, Read, Write};
+
+use kiln::tensor::{DType, Shape, Tensor, TensorError, TensorSpec};
+
+/// Why bytes are no tensor, or a tensor cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NpyError {
+    /// Reading or writing failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// Not an npy file, or one of a version from the future.
+    #[error("no npy data")]
+    Magic,
+    /// The header is not the one that numpy writes.
+    #[error("malformed npy header: {0}")]
+    Header(String),
+    /// An element type that has no npy form, or that Kiln does not have.
+    #[error("elements of type {0} are not supported in npy files")]
+    Type(String),
+    /// Fewer elements than the header says.
+    #[error("{found} bytes of elements where shape {shape:?} needs {need}")]
+    Short {
+        /// The header's shape.
+        shape: Vec<usize>,
+        /// Its bytes.
+        need: usize,
+        /// What there was.
+        found: usize,
+    },
+    /// The shape cannot be held.
+    #[error(transparent)]
+    Tensor(#[from] TensorError),
+}
+
+const MAGIC: &[u8] = b"\x93NUMPY";
+
+/// numpy refuses longer headers too: they cost more to parse than any array of plain elements needs.
+const LONGEST_HEADER: usize = 10_000;
+
+/// Reads one tensor, and nothing after it.
+pub(crate) fn read(mut from: impl Read) -> Result<Tensor, NpyError> {
+    let mut start = [0u8; 8];
+    from.read_exact(&mut start).map_err(|_| NpyError::Magic)?;
+    if &start[..6] != MAGIC {
+        return Err(NpyError::Magic);
+    }
+    let length = match start[6] {
+        1 => usize::from(u16::from_le_bytes(array(&mut from)?)),
+        2 | 3 => u32::from_le_bytes(array(&mut from)?) as usize,
+        _ => return Err(NpyError::Magic),
+    };
+    if length > LONGEST_HEADER {
+        return Err(NpyError::Header(format!("{length} bytes long")));
+    }
+    let mut text = vec![0u8; length];
+    from.read_exact(&mut text)?;
+    let text = std::str::from_utf8(&text).map_err(|_| NpyError::Header("not text".to_owned()))?;
+    let header = Header::parse(text)?;
+
+    let spec = TensorSpec::new(header.dtype, header.shape.iter().copied());
+    let need = spec.elements()? * spec.dtype.size();
+    let mut bytes = Vec::new();
+    from.take(need as u64).read_to_end(&mut bytes)?;
+    if bytes.len() != need {
+        return Err(NpyError::Short { shape: header.shape.to_vec(), need, found: bytes.len() });
+    }
+    if header.big_endian {
+        bytes.chunks_exact_mut(spec.dtype.size()).for_each(<[u8]>::reverse);
+    }
+    if header.fortran {
+        bytes = row_major(&bytes, &header.shape, spec.dtype.size());
+    }
+    Ok(Tensor::from_bytes(spec, &bytes)?)
+}
+
+fn array<const N: usize>(from: &mut impl Read) -> io::Result<[u8; N]> {
+    let mut bytes = [0u8; N];
+    from.read_exact(&mut bytes).map(|()| bytes)
+}
+
+/// Writes a tensor as numpy's own `save` does.
+pub(crate) fn write(tensor: &Tensor, mut to: impl Write) -> Result<(), NpyError> {
+    let code = code_of(tensor.dtype()).ok_or_else(|| NpyError::Type(tensor.dtype().to_string()))?;
+    let order = if tensor.dtype().size() == 1 { '|' } else { '<' };
+    let mut dims: Vec<String> = tensor.shape().iter().map(ToString::to_string).collect();
+    if dims.len() == 1 {
+        // Python's tuple of one.
+        dims.push(String::new());
+    }
+    let mut header =
+        format!("{{'descr': '{order}{code}', 'fortran_order': False, 'shape': ({}), }}", dims.join(", ").trim_end());
+    // The elements start at a multiple of 64 bytes, so that a mapped file is aligned; a newline ends the header.
+    while !(MAGIC.len() + 4 + header.len() + 1).is_multiple_of(64) {
+        header.push(' ');
+    }
+    header.push('\n');
+    let length = u16::try_from(header.len()).map_err(|_| NpyError::Header("too many dimensions".to_owned()))?;
+    to.write_all(MAGIC)?;
+    to.write_all(&[1, 0])?;
+    to.write_all(&length.to_le_bytes())?;
+    to.write_all(header.as_bytes())?;
+    to.write_all(tensor.bytes())?;
+    Ok(())
+}
+
+/// Types with their numpy codes.
+const CODES: [(DType, &str); 12] = [
+    (DType::F16, "f2"),
+    (DType::F32, "f4"),
+    (DType::F64, "f8"),
+    (DType::I8, "i1"),
+    (DType::I16, "i2"),
+    (DType::I32, "i4"),
+    (DType::I64, "i8"),
+    (DType::U8, "u1"),
+    (DType::U16, "u2"),
+    (DType::U32, "u4"),
+    (DType::U64, "u8"),
+    (DType::Bool, "b1"),
+];
+
+fn code_of(dtype: DType) -> Option<&'static str> {
+    CODES.iter().find(|(known, _)| *known == dtype).map(|&(_, code)| code)
+}
+
+/// What the header says.
+#[derive(Debug, PartialEq, Eq)]
+struct Header {
+    dtype: DType,
+    big_endian: bool,
+    fortran: bool,
+    shape: Shape,
+}
+
+impl Header {
+    /// The header is a Python dictionary of exactly three entries, each of a fixed form.
+    fn parse(text: &str) -> Result<Header, NpyError> {
+        let malformed = || NpyError::Header(text.trim().to_owned());
+        let (mut descr, mut fortran, mut shape) = (None, None, None);
+        let mut rest = text.trim().strip_prefix('{').ok_or_else(malformed)?.trim_start();
+        while !rest.starts_with('}') {
+            let (key, after) = quoted(rest).ok_or_else(malformed)?;
+            let value = after.trim_start().strip_prefix(':').ok_or_else(malformed)?.trim_start();
+            let end = match key {
+                "descr" => {
+                    let Some((code, after)) = quoted(value) else {
+                        return Err(NpyError::Type("record".to_owned()));
+                    };
+                    descr = Some(code);
+                    after
+                }
+                "fortran_order" => {
+                    let word = value.split([',', '}', ' ']).next().unwrap_or_default();
+                    fortran = Some(match word {
+                        "True" => true,
+                        "False" => false,
+                        _ => return Err(malformed()),
+                    });
+                    &value[word.len()..]
+                }
+                "shape" => {
+                    let (list, after) =
+                        value.strip_prefix('(').and_then(|v| v.split_once(')')).ok_or_else(malformed)?;
+                    shape = Some(dims(list).ok_or_else(malformed)?);
+                    after
+                }
+                _ => return Err(malformed()),
+            };
+            let end = end.trim_start();
+            rest = end.strip_prefix(',').unwrap_or(end).trim_start();
+            if !end.starts_with([',', '}']) {
+                return Err(malformed());
+            }
+        }
+        let (Some(descr), Some(fortran), Some(shape)) = (descr, fortran, shape) else { return Err(malformed()) };
+        let code = descr.trim_start_matches(['<', '>', '|', '=']);
+        let (dtype, _) =
+            *CODES.iter().find(|(_, known)| *known == code).ok_or_else(|| NpyError::Type(format!("'{descr}'")))?;
+        Ok(Header { dtype, big_endian: descr.starts_with('>'), fortran, shape })
+    }
+}
+
+/// A Python string without escapes, and what follows it.
+fn quoted(text: &str) -> Option<(&str, &str)> {
+    let quote = text.chars().next().filter(|c| ['\'', '"'].contains(c))?;
+    text[1..].split_once(quote)
+}
+
+fn dims(list: &str) -> Option<Shape> {
+    let list = list.trim();
+    let list = list.strip_suffix(',').unwrap_or(list);
+    if list.is_empty() {
+        return Some(Shape::new());
+    }
+    // Python 2 wrote an L after long integers.
+    list.split(',').map(|dim| dim.trim().trim_end_matches('L').parse().ok()).collect()
+}
+
+/// Elements in row-major order of an array that is stored with its first dimension running fastest.
+fn row_major(bytes: &[u8], shape: &[usize], size: usize) -> Vec<u8> {
+    let mut strides = Vec::with_capacity(shape.len());
+    let mut step = 1;
+    for &dim in shape {
+        strides.push(step);
+        step *= dim;
+    }
+    let mut ordered = Vec::with_capacity(bytes.len());
+    let mut index = vec![0; shape.len()];
+    for _ in 0..bytes.len() / size {
+        let at: usize = index.iter().zip(&strides).map(|(i, stride)| i * stride).sum();
+        ordered.extend_from_slice(&bytes[at * size..][..size]);
+        for (place, &dim) in index.iter_mut().zip(shape).rev() {
+            *place += 1;
+            if *place < dim {
+                break;
+            }
+            *place = 0;
+        }
+    }
+    ordered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(header: &str, elements: &[u8]) -> Vec<u8> {
+        let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+        bytes.extend((header.len() as u16).to_le_bytes());
+        bytes.extend(header.as_bytes());
+        bytes.extend(elements);
+        bytes
+    }
+
+    fn floats(values: &[f32]) -> Vec<u8> {
+        values.iter().flat_map(|v| v.to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn every_type_and_rank_survives_writing_and_reading() {
+        for (dtype, _) in CODES {
+            for shape in [&[][..], &[3], &[2, 3], &[0, 2], &[1, 1, 1, 1, 2]] {
+                let mut tensor = Tensor::zeros(TensorSpec::new(dtype, shape.iter().copied())).unwrap();
+                tensor.bytes_mut().iter_mut().zip(1u8..).for_each(|(byte, value)| *byte = value);
+                let mut bytes = Vec::new();
+                write(&tensor, &mut bytes).unwrap();
+                assert!(bytes.len() - tensor.bytes().len() == 128 || (bytes.len() - tensor.bytes().len()) == 64);
+                assert!(read(&bytes[..]).unwrap().same(&tensor), "{dtype} {shape:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn another_reader_agrees_about_what_is_written() {
+        let tensor = Tensor::from_slice([2, 2], &[1f32, -2.0, 3.5, f32::INFINITY]).unwrap();
+        let mut bytes = Vec::new();
+        write(&tensor, &mut bytes).unwrap();
+        let other = npyz::NpyFile::new(&bytes[..]).unwrap();
+        assert_eq!(other.shape(), &[2, 2]);
+        assert_eq!(other.into_vec::<f32>().unwrap(), tensor.as_slice::<f32>().unwrap());
+    }
+
+    #[test]
+    fn fortran_order_and_big_endian_are_turned_around() {
+        let header = "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }";
+        let tensor = read(&file(header, &floats(&[0.0, 3.0, 1.0, 4.0, 2.0, 5.0]))[..]).unwrap();
+        assert_eq!(tensor.as_slice::<f32>().unwrap(), &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+        let header = "{'shape': (2,), 'fortran_order': False, 'descr': '>i2'}";
+        let tensor = read(&file(header, &[1, 2, 0xff, 0xfe])[..]).unwrap();
+        assert_eq!(tensor.as_slice::<i16>().unwrap(), &[258, -2]);
+    }
+
+    #[test]
+    fn damaged_files_are_refused() {
+        let good = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }";
+        let data = floats(&[1.0, 2.0]);
+        assert!(read(&file(good, &data)[..]).is_ok());
+        let cases: [(Vec<u8>, &str); 11] = [
+            (Vec::new(), "no npy data"),
+            (b"PK\x03\x04 something else".to_vec(), "no npy data"),
+            (file(good, &data[..7]), "7 bytes of elements where shape [2] needs 8"),
+            (file(&good.replace("f4", "c8"), &data), "'<c8' are not supported"),
+            (file(&good.replace("'<f4'", "[('a', '<f4')]"), &data), "record are not supported"),
+            (file(&good.replace("(2,)", "(-2,)"), &data), "malformed"),
+            (file(&good.replace("(2,)", "(2,"), &data), "malformed"),
+            (file(&good.replace("False", "Maybe"), &data), "malformed"),
+            (file(&good.replace("'shape'", "'form'"), &data), "malformed"),
+            (file("{", &data), "malformed"),
+            (file(&good.replace("(2,)", "(9999999999, 9999999999)"), &data), "too large"),
+        ];
+        for (bytes, message) in cases {
+            let error = read(&bytes[..]).unwrap_err().to_string();
+            assert!(error.contains(message), "{error} instead of {message}");
+        }
+    }
+
+    #[test]
+    fn a_large_shape_over_a_short_file_takes_no_memory() {
+        let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (100000000000,), }";
+        assert!(matches!(read(&file(header, &[0; 8])[..]), Err(NpyError::Short { found: 8, .. })));
+    }
+
+    #[test]
+    fn types_without_an_npy_form_are_refused_by_name() {
+        let tensor = Tensor::from_strings([1], vec!["text".to_owned()]).unwrap();
+        assert!(write(&tensor, Vec::new()).unwrap_err().to_string().contains("string"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_make_the_reader_panic(header in "\\PC{0,80}", data in proptest::collection::vec(0u8.., 0..64)) {
+            let _ = read(&file(&header, &data)[..]);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! `kiln run`: one request, on files or on values made up.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use kiln::tensor::{BoolByte, DType, Tensor, TensorError};
+
+use crate::arrays;
+use crate::failure::{Blame, Failure, Outcome};
+use crate::feed::{self, FeedArgs, InputFile};
+use crate::setup::{self, Habit, SessionArgs};
+use crate::shape;
+use crate::table::{Table, milliseconds};
+
+/// What was typed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The ONNX file
+    model: PathBuf,
+    /// Values of an input: FILE or NAME=FILE, as .npy, .npz (by array name) or .pb; inputs without a file are made up
+    #[arg(long = "input", value_name = "[NAME=]FILE", help_heading = "Inputs")]
+    inputs: Vec<InputFile>,
+    #[command(flatten)]
+    feed: FeedArgs,
+    /// Folder to write each output to, as NAME.npy
+    #[arg(long, value_name = "DIR")]
+    output_dir: Option<PathBuf>,
+    #[command(flatten)]
+    session: SessionArgs,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
+    let options = args.session.options(Habit::Records)?;
+    let start = Instant::now();
+    let session = setup::load(&args.model, &options)?;
+    let load_ms = start.elapsed().as_secs_f64() * 1e3;
+
+    let mut inputs = feed::read_files(session.inputs(), &args.inputs)?;
+    let files = inputs.len();
+    let plan = feed::plan(session.inputs(), &inputs, &args.feed)?;
+    let [recipes] = plan.requests.as_slice() else {
+        return Err(Failure::usage("one run takes one shape for each input; `kiln bench` takes sequences"));
+    };
+    for recipe in recipes {
+        inputs.push((recipe.name.clone(), recipe.make().usage(|| "cannot make inputs")?));
+    }
+    writeln!(screen, "{}: loaded in {} ms", args.model.display(), milliseconds(load_ms))?;
+    for notice in &plan.notices {
+        writeln!(screen, "notice: {notice}")?;
+    }
+    for (index, (name, tensor)) in inputs.iter().enumerate() {
+        let source = if index < files { "from a file".to_owned() } else { format!("random, seed {}", args.feed.seed) };
+        writeln!(screen, "input {name}: {} {}, {source}", tensor.dtype(), shape::text(tensor.shape()))?;
+    }
+
+    let feeds: Vec<(&str, Tensor)> = inputs.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect();
+    let start = Instant::now();
+    let outputs =
+        session.run(&feeds).map_err(|error| Failure::from(error).context(args.model.display().to_string()))?;
+    let run_ms = start.elapsed().as_secs_f64() * 1e3;
+
+    writeln!(screen, "ran in {} ms", milliseconds(run_ms))?;
+    let mut table = Table::new(&["output", "type", "shape", ">min", ">max", ">mean"]);
+    for (name, tensor) in &outputs {
+        let [min, max, mean] = summary(tensor).failed(|| format!("output '{name}'"))?;
+        table.row([name.clone(), tensor.dtype().to_string(), shape::text(tensor.shape()), min, max, mean]);
+    }
+    write!(screen, "{}", table.text())?;
+    if let Some(folder) = &args.output_dir {
+        write_outputs(folder, &outputs, screen)?;
+    }
+    setup::save(&session, screen)
+}
+
+/// Least, greatest and mean element as texts; dashes where there is nothing to count.
+fn summary(tensor: &Tensor) -> Result<[String; 3], TensorError> {
+    fn of(values: impl Iterator<Item = f64>) -> [String; 3] {
+        let (mut min, mut max, mut sum, mut count) = (f64::INFINITY, f64::NEG_INFINITY, 0.0, 0u64);
+        for value in values {
+            // A comparison would drop NaN, which is the very thing that people look for here.
+            min = if value.is_nan() || min.is_nan() { f64::NAN } else { min.min(value) };
+            max = if value.is_nan() || max.is_nan() { f64::NAN } else { max.max(value) };
+            sum += value;
+            count += 1;
+        }
+        if count == 0 {
+            return ["-", "-", "-"].map(str::to_owned);
+        }
+        [min, max, sum / count as f64].map(number)
+    }
+    macro_rules! over {
+        ($element:ty, $to:expr) => {
+            of(tensor.as_slice::<$element>()?.iter().map(|&v| $to(v)))
+        };
+    }
+    Ok(match tensor.dtype() {
+        DType::F32 => over!(f32, f64::from),
+        DType::F64 => over!(f64, |v: f64| v),
+        DType::F16 => over!(half::f16, f64::from),
+        DType::BF16 => over!(half::bf16, f64::from),
+        DType::I8 => over!(i8, f64::from),
+        DType::I16 => over!(i16, f64::from),
+        DType::I32 => over!(i32, f64::from),
+        DType::I64 => over!(i64, |v: i64| v as f64),
+        DType::U8 => over!(u8, f64::from),
+        DType::U16 => over!(u16, f64::from),
+        DType::U32 => over!(u32, f64::from),
+        DType::U64 => over!(u64, |v: u64| v as f64),
+        DType::Bool => over!(BoolByte, |v: BoolByte| f64::from(u8::from(v.get()))),
+        DType::String => of(std::iter::empty()),
+    })
+}
+
+fn number(value: f64) -> String {
+    match value.abs() {
+        size if size != 0.0 && !(1e-3..1e6).contains(&size) => format!("{value:.4e}"),
+        _ => format!("{value:.4}"),
+    }
+}
+
+fn write_outputs(folder: &Path, outputs: &[(String, Tensor)], screen: &mut dyn Write) -> Outcome {
+    std::fs::create_dir_all(folder).usage(|| format!("--output-dir: cannot create {}", folder.display()))?;
+    let mut taken = BTreeSet::new();
+    for (name, tensor) in outputs {
+        let mut file = file_name(name);
+        while !taken.insert(file.clone()) {
+            file.push('_');
+        }
+        let path = folder.join(format!("{file}.npy"));
+        arrays::write_npy(&path, tensor)?;
+        writeln!(screen, "wrote {}", path.display())?;
+    }
+    Ok(())
+}
+
+/// An output's name without what a file name must not have: models use slashes and colons freely.
+fn file_name(name: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let text: String = name.chars().map(|c| if plain(c) { c } else { '_' }).collect();
+    if text.trim_matches('.').is_empty() { "output".to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn summaries_show_range_and_mean_of_any_type() {
+        let text = |tensor: &Tensor| summary(tensor).unwrap().join(" ");
+        assert_eq!(text(&Tensor::from_slice([3], &[-1f32, 0.0, 4.0]).unwrap()), "-1.0000 4.0000 1.0000");
+        assert_eq!(text(&Tensor::from_slice([2], &[3i64, 4]).unwrap()), "3.0000 4.0000 3.5000");
+        assert_eq!(text(&Tensor::from_slice([2], &[f32::NAN, 1.0]).unwrap()), "NaN NaN NaN");
+        assert_eq!(text(&Tensor::from_slice([1], &[1e-9f32]).unwrap()), "1.0000e-9 1.0000e-9 1.0000e-9");
+        assert_eq!(text(&Tensor::from_slice::<f32>([0], &[]).unwrap()), "- - -");
+    }
+
+    #[test]
+    fn outputs_never_leave_their_folder() {
+        for (name, file) in [("a/b:0", "a_b_0"), ("../../etc", ".._.._etc"), ("", "output"), ("..", "output")] {
+            assert_eq!(file_name(name), file);
+        }
+    }
+}

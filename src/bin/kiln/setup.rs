@@ -1,0 +1,121 @@
+//! From the flags that several commands share to a loaded session. Knows no command.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use kiln::graph::{NodeError, RunError};
+use kiln::onnx::{ModelError, TensorProblem};
+use kiln::record::CacheMode;
+use kiln::session::{Session, SessionError, SessionOptions};
+
+use crate::failure::{Code, Failure, Outcome};
+use crate::progress::Progress;
+
+/// Flags of every command that runs models.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct SessionArgs {
+    /// Threads that a request may use; 0 for all that this process has
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1024), help_heading = "Session")]
+    threads: u16,
+    /// Folder of the records that carry choices from process to process
+    #[arg(long, value_name = "DIR", help_heading = "Session")]
+    cache_dir: Option<PathBuf>,
+    /// What is kept: nothing, executors of this process, records read, records read and written
+    #[arg(long, value_name = "MODE", help_heading = "Session")]
+    cache_mode: Option<Mode>,
+}
+
+/// The cache modes by their names on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Mode {
+    /// Build everything for every request whose shapes change
+    Off,
+    /// Keep executors in this process
+    Memory,
+    /// ... and start from records
+    Read,
+    /// ... and save new ones
+    ReadWrite,
+}
+
+impl From<Mode> for CacheMode {
+    fn from(mode: Mode) -> CacheMode {
+        match mode {
+            Mode::Off => CacheMode::Off,
+            Mode::Memory => CacheMode::Memory,
+            Mode::Read => CacheMode::Read,
+            Mode::ReadWrite => CacheMode::ReadWrite,
+        }
+    }
+}
+
+/// What a command keeps where the flags do not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Habit {
+    /// Records in the platform's cache folder: the next process starts warm.
+    Records,
+    /// Nothing beyond this process, so that measurements and checks do not depend on the past.
+    Memory,
+}
+
+impl SessionArgs {
+    /// As if these flags had been typed: the records of that folder, read and written.
+    pub(crate) fn with_records(threads: u16, folder: &Path) -> SessionArgs {
+        SessionArgs { threads, cache_dir: Some(folder.to_owned()), cache_mode: Some(Mode::ReadWrite) }
+    }
+
+    /// The options of a session: the environment's, with what was typed above it.
+    pub(crate) fn options(&self, habit: Habit) -> Outcome<SessionOptions> {
+        let mut options = SessionOptions::default();
+        if self.threads > 0 {
+            options.threads = usize::from(self.threads);
+        }
+        let keeps_records = |mode| matches!(mode, Mode::Read | Mode::ReadWrite);
+        match (&self.cache_dir, self.cache_mode) {
+            (Some(_), Some(mode)) if !keeps_records(mode) => {
+                let mode = mode.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned());
+                return Err(Failure::usage(format!("--cache-dir has no use with --cache-mode {mode}")));
+            }
+            (Some(dir), mode) => {
+                options.cache_dir = Some(dir.clone());
+                options.cache_mode = mode.unwrap_or(Mode::ReadWrite).into();
+            }
+            (None, Some(mode)) => options.cache_mode = mode.into(),
+            (None, None) if habit == Habit::Memory => options.cache_mode = CacheMode::Memory,
+            (None, None) => options.cache_mode = CacheMode::ReadWrite,
+        }
+        Ok(options)
+    }
+}
+
+/// Loads a model, with a spinner for the impatient.
+pub(crate) fn load(model: &Path, options: &SessionOptions) -> Outcome<Session> {
+    let spinner = Progress::spinner(format!("loading {}", model.display()));
+    let session = Session::load(model, options);
+    drop(spinner);
+    session.map_err(|error| Failure::from(error).context(format!("{}", model.display())))
+}
+
+/// Whose fault an error of a session is decides the exit code.
+impl From<SessionError> for Failure {
+    fn from(error: SessionError) -> Failure {
+        let code = match &error {
+            SessionError::Unsupported(_) => Code::Unsupported,
+            SessionError::Run(RunError { error: NodeError::Unsupported(_), .. }) => Code::Unsupported,
+            SessionError::Model(ModelError::Unsupported { .. } | ModelError::Opset { .. }) => Code::Unsupported,
+            SessionError::Model(ModelError::Tensor { problem: TensorProblem::Type(_), .. }) => Code::Unsupported,
+            SessionError::Model(_) | SessionError::InvalidNode { .. } | SessionError::Input { .. } => Code::Usage,
+            _ => Code::Failed,
+        };
+        Failure::new(code, error)
+    }
+}
+
+/// Saves what builders chose, where the mode says so. Trouble with records never fails a command: it is printed.
+pub(crate) fn save(session: &Session, screen: &mut dyn Write) -> Outcome {
+    if let Err(error) = session.save_records() {
+        writeln!(screen, "notice: records were not saved: {error}")?;
+    }
+    Ok(())
+}
