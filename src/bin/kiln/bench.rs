@@ -2,7 +2,6 @@
 //! again, and what remains when nothing is new.
 
 mod measure;
-mod profile;
 mod report;
 mod workload;
 
@@ -19,6 +18,7 @@ use crate::bench::workload::Workload;
 use crate::failure::{Blame, Failure, Outcome};
 use crate::feed::FeedArgs;
 use crate::memory;
+use crate::profile;
 use crate::setup::{self, Habit, SessionArgs};
 use crate::trace::Trace;
 
@@ -62,7 +62,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 /// Runs the command.
 pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     let mut options = args.session.options(Habit::Memory)?;
-    options.profile = args.profile;
+    options.profile |= args.profile;
     let model = args.model.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     let trace = args.trace.as_deref().map(|path| Trace::load(path, &model)).transpose()?;
     let shown = args.model.display().to_string();

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use kiln::tensor::{DType, Tensor, TensorError, TensorSpec};
+use kiln::tensor::{DType, Tensor, TensorError, TensorSpec, minifloat};
 use serde::Deserialize;
 
 use crate::shape;
@@ -100,6 +100,16 @@ pub(crate) fn compare(
                 |i| (format!("{:?}", e[i]), format!("{:?}", a[i])),
             )
         }
+        small if small.is_minifloat() => {
+            let (e, a) = (expected.bytes(), actual.bytes());
+            let value = |bytes: &[u8], i: usize| f64::from(minifloat::decode(small, bytes[i]));
+            worst(
+                expected.shape(),
+                e.len(),
+                |i| excess(value(e, i), value(a, i), tolerance),
+                |i| (value(e, i).to_string(), value(a, i).to_string()),
+            )
+        }
         dtype => {
             let (e, a, size) = (expected.bytes(), actual.bytes(), dtype.size());
             let at = |bytes: &[u8], i: usize| integer(dtype, &bytes[i * size..][..size]);
@@ -136,7 +146,9 @@ fn integer(dtype: DType, bytes: &[u8]) -> i128 {
     let unused = 64 - 8 * bytes.len() as u32;
     match dtype {
         DType::Bool => i128::from(unsigned != 0),
-        DType::I8 | DType::I16 | DType::I32 | DType::I64 => i128::from((unsigned << unused) as i64 >> unused),
+        DType::I8 | DType::I16 | DType::I32 | DType::I64 | DType::I4 | DType::I2 => {
+            i128::from((unsigned << unused) as i64 >> unused)
+        }
         _ => i128::from(unsigned),
     }
 }
@@ -224,6 +236,17 @@ mod tests {
         assert!(line.contains("expected 18446744073709551615, got 0"), "{line}");
         // Any byte but 0 is true.
         assert_eq!(differs(&[kiln::tensor::BoolByte(1)], &[kiln::tensor::BoolByte(255)]), None);
+    }
+
+    #[test]
+    fn floats_of_a_byte_are_compared_by_value() {
+        let spec = TensorSpec::new(DType::F8E4M3, [1]);
+        let tensor =
+            |value: f32| Tensor::from_bytes(spec.clone(), &[minifloat::encode(DType::F8E4M3, value, true)]).unwrap();
+        assert!(compare(&tensor(1.5), &tensor(1.5), STRICT).unwrap().is_none());
+        assert!(compare(&tensor(0.0), &tensor(-0.0), STRICT).unwrap().is_none());
+        let line = compare(&tensor(1.5), &tensor(2.0), STRICT).unwrap().unwrap().to_string();
+        assert!(line.contains("expected 1.5, got 2"), "{line}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use kiln::tensor::{Tensor, TensorSpec};
 
 use crate::arrays;
 use crate::failure::{Failure, Outcome};
-use crate::shape::ShapeArg;
+use crate::shape::{DimArg, ShapeArg};
 use crate::values::{Fill, Recipe};
 
 /// Flags of every command that feeds a model.
@@ -166,13 +166,12 @@ pub(crate) fn plan(ports: &[Port], given: &[(String, Tensor)], args: &FeedArgs) 
     Ok(plan)
 }
 
+/// The shapes of one input, as typed.
+type InputShapes = (String, Vec<Vec<DimArg>>);
+
 /// Shapes by input, names checked and filled in.
-fn assign(
-    ports: &[Port],
-    given: &[(String, Tensor)],
-    args: &[ShapeArg],
-) -> Outcome<Vec<(String, Vec<Vec<Option<usize>>>)>> {
-    let mut shapes: Vec<(String, Vec<Vec<Option<usize>>>)> = Vec::new();
+fn assign(ports: &[Port], given: &[(String, Tensor)], args: &[ShapeArg]) -> Outcome<Vec<InputShapes>> {
+    let mut shapes: Vec<InputShapes> = Vec::new();
     for arg in args {
         let name = match &arg.name {
             Some(name) => name.clone(),
@@ -194,7 +193,7 @@ fn assign(
 }
 
 /// How many requests the shapes make: inputs with one shape keep it in all of them.
-fn rounds(shapes: &[(String, Vec<Vec<Option<usize>>>)]) -> Outcome<usize> {
+fn rounds(shapes: &[InputShapes]) -> Outcome<usize> {
     let most = shapes.iter().map(|(_, list)| list.len()).max().unwrap_or(1);
     match shapes.iter().find(|(_, list)| list.len() != 1 && list.len() != most) {
         Some((name, list)) => {
@@ -208,7 +207,7 @@ fn rounds(shapes: &[(String, Vec<Vec<Option<usize>>>)]) -> Outcome<usize> {
 fn learn<'a>(
     sizes: &mut BTreeMap<&'a str, usize>,
     declared: Option<&'a Vec<Dim>>,
-    shape: impl Iterator<Item = Option<usize>>,
+    shape: impl Iterator<Item = DimArg>,
 ) {
     for (dim, size) in declared.into_iter().flatten().zip(shape) {
         if let (Dim::Named(name), Some(size)) = (dim, size) {
@@ -220,7 +219,7 @@ fn learn<'a>(
 /// The shape of one input in one request: as typed, as declared, as other inputs have it, else 1.
 fn settle(
     port: &Port,
-    typed: Option<&[Option<usize>]>,
+    typed: Option<&[DimArg]>,
     sizes: &BTreeMap<&str, usize>,
     assumed: &mut BTreeSet<String>,
 ) -> Outcome<Vec<usize>> {

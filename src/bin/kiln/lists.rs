@@ -1,8 +1,18 @@
-//! `kiln ops`: what there is, one line each.
+//! `kiln knobs` and `kiln ops`: what there is.
 
 use std::io::Write;
 
 use crate::failure::Outcome;
+
+/// Environment variables with their meaning.
+pub(crate) fn knobs(screen: &mut dyn Write) -> Outcome {
+    writeln!(screen, "A flag wins over its variable; an empty variable counts as unset.\n")?;
+    for knob in kiln::knobs::KNOBS {
+        let default = if knob.default.is_empty() { String::new() } else { format!("; default {}", knob.default) };
+        writeln!(screen, "{} ({}{default})\n   {}", knob.variable, knob.allowed, knob.about)?;
+    }
+    Ok(())
+}
 
 /// Operators, by domain and name.
 pub(crate) fn ops(screen: &mut dyn Write) -> Outcome {

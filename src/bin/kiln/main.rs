@@ -19,6 +19,7 @@ mod inspect;
 mod lists;
 mod memory;
 mod npy;
+mod profile;
 mod progress;
 mod run;
 mod setup;
@@ -67,6 +68,9 @@ enum Command {
     /// Shows what a folder of records holds
     #[command(after_help = CONTRACT)]
     Cache(cache::Args),
+    /// Lists the environment variables that Kiln reads
+    #[command(after_help = CONTRACT)]
+    Knobs,
     /// Lists the operators that Kiln has
     #[command(after_help = CONTRACT)]
     Ops,
@@ -91,6 +95,7 @@ fn dispatch(command: Command, screen: &mut dyn Write) -> Outcome {
         Command::Check(args) => check::run(&args, screen),
         Command::Inspect(args) => inspect::run(&args, screen),
         Command::Cache(args) => cache::run(&args, screen),
+        Command::Knobs => lists::knobs(screen),
         Command::Ops => lists::ops(screen),
     }
 }

@@ -5,11 +5,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use kiln::tensor::{BoolByte, DType, Tensor, TensorError};
+use kiln::tensor::{BoolByte, DType, Tensor, TensorError, minifloat};
 
 use crate::arrays;
 use crate::failure::{Blame, Failure, Outcome};
 use crate::feed::{self, FeedArgs, InputFile};
+use crate::profile;
 use crate::setup::{self, Habit, SessionArgs};
 use crate::shape;
 use crate::table::{Table, milliseconds};
@@ -72,6 +73,9 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     if let Some(folder) = &args.output_dir {
         write_outputs(folder, &outputs, screen)?;
     }
+    if let Some(profile) = session.profile() {
+        write!(screen, "\n{}", profile::text(&profile))?;
+    }
     setup::save(&session, screen)
 }
 
@@ -111,6 +115,10 @@ fn summary(tensor: &Tensor) -> Result<[String; 3], TensorError> {
         DType::U64 => over!(u64, |v: u64| v as f64),
         DType::Bool => over!(BoolByte, |v: BoolByte| f64::from(u8::from(v.get()))),
         DType::String => of(std::iter::empty()),
+        small if small.is_minifloat() => of(tensor.bytes().iter().map(|&v| f64::from(minifloat::decode(small, v)))),
+        DType::U4 | DType::U2 => of(tensor.bytes().iter().map(|&v| f64::from(v))),
+        // I4 and I2, whose bytes have their sign extended.
+        _ => of(tensor.bytes().iter().map(|&v| f64::from(v as i8))),
     })
 }
 

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use kiln::graph::{NodeError, RunError};
+use kiln::knobs::Knobs;
 use kiln::onnx::{ModelError, TensorProblem};
 use kiln::record::CacheMode;
 use kiln::session::{Session, SessionError, SessionOptions};
 
-use crate::failure::{Code, Failure, Outcome};
+use crate::failure::{Blame, Code, Failure, Outcome};
 use crate::progress::Progress;
 
 /// Flags of every command that runs models.
@@ -67,7 +68,9 @@ impl SessionArgs {
 
     /// The options of a session: the environment's, with what was typed above it.
     pub(crate) fn options(&self, habit: Habit) -> Outcome<SessionOptions> {
-        let mut options = SessionOptions::default();
+        let knobs = Knobs::from_env().usage(|| "environment")?;
+        let mut options = SessionOptions::from_knobs(&knobs);
+        options.profile = knobs.verbose.profile;
         if self.threads > 0 {
             options.threads = usize::from(self.threads);
         }

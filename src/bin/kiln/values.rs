@@ -126,7 +126,7 @@ impl Recipe {
             DType::U32 => self.collect(count, |v| v as u32),
             DType::U64 => self.collect(count, |v| v as u64),
             DType::Bool => self.collect(count, |v| BoolByte::from(v != 0.0)),
-            DType::String => return Err(RecipeError::Type { name: self.name.clone(), dtype: DType::String }),
+            dtype => return Err(RecipeError::Type { name: self.name.clone(), dtype }),
         }
         .map_err(failed)
     }

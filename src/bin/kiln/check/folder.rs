@@ -108,7 +108,7 @@ mod tests {
         ];
         assert_eq!(names(&[root.path().to_owned()]), all);
         let node = root.path().join("node");
-        assert_eq!(names(&[node.clone()]), [pair("test_a", "node"), pair("test_b", "node")]);
+        assert_eq!(names(std::slice::from_ref(&node)), [pair("test_a", "node"), pair("test_b", "node")]);
         assert_eq!(names(&[node.join("test_a")]), [pair("test_a", "test_a")]);
         let twice = names(&[node.clone(), node]);
         assert_eq!(twice.iter().map(|(name, _)| name).collect::<BTreeSet<_>>().len(), 4);

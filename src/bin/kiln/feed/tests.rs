@@ -75,7 +75,8 @@ fn sequences_of_shapes_make_requests_and_single_shapes_stay() {
 #[test]
 fn what_does_not_fit_the_model_is_refused_with_its_name() {
     let given = [("ids".to_owned(), Tensor::from_slice([1, 1], &[0f32]).unwrap())];
-    let cases: [(&[(String, Tensor)], &[&str], &[&str], &str); 9] = [
+    type Case<'a> = (&'a [(String, Tensor)], &'a [&'a str], &'a [&'a str], &'a str);
+    let cases: [Case<'_>; 9] = [
         (&[], &["x[1]"], &[], "the model has no input 'x'; its inputs are ids float32 [N,S], past float32 [N,8,?]"),
         (&[], &["[1,2]"], &[], "which input is the shape [1,2] for?"),
         (&[], &["ids[1,2,3]"], &[], "input 'ids' has 2 dimensions [N,S], the shape given has 3"),

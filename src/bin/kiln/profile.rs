@@ -9,7 +9,7 @@ use crate::shape;
 use crate::table::{Table, milliseconds};
 
 /// Both tables, most expensive first.
-pub(super) fn text(profile: &Profile) -> String {
+pub(crate) fn text(profile: &Profile) -> String {
     let whole = profile.nodes.iter().map(time).sum();
     format!("{}\n{}", by_operator(profile, whole), by_node(profile, whole))
 }
