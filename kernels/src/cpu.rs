@@ -11,6 +11,7 @@ pub mod conv;
 pub(crate) mod fence;
 pub mod gemm;
 pub mod pool;
+pub mod recurrent;
 pub mod transpose;
 pub mod vecmath;
 
@@ -30,6 +31,8 @@ pub enum CodeKey {
     Chain(chain::ChainCode),
     /// Pooling.
     Pool(pool::PoolCode),
+    /// The gates of a recurrent cell.
+    Gates(recurrent::GateCode),
     /// Transposition.
     Transpose(transpose::TransposeCode),
     /// A tile of a matrix product or convolution.
@@ -45,6 +48,7 @@ impl CodeKey {
         match self {
             CodeKey::Chain(code) => code.isa,
             CodeKey::Pool(code) => code.isa,
+            CodeKey::Gates(code) => code.isa,
             CodeKey::Transpose(code) => code.isa,
             CodeKey::Tile(key) => key.isa,
             CodeKey::Depthwise(key) => key.isa,
@@ -57,6 +61,7 @@ impl CodeKey {
         match self {
             CodeKey::Chain(_) => "chain",
             CodeKey::Pool(_) => "pool",
+            CodeKey::Gates(_) => "recurrent",
             CodeKey::Transpose(_) => "transpose",
             CodeKey::Tile(_) => gemm::tile::FAMILY,
             CodeKey::Depthwise(_) => conv::depthwise::FAMILY,
@@ -69,6 +74,7 @@ impl CodeKey {
         match self {
             CodeKey::Chain(code) => chain::emit::emit(code, &mut asm)?,
             CodeKey::Pool(code) => pool::emit::emit(code, &mut asm),
+            CodeKey::Gates(code) => recurrent::emit::emit(code, &mut asm)?,
             CodeKey::Transpose(code) => transpose::emit::emit(code, &mut asm)?,
             CodeKey::Tile(key) => key.emit(&mut asm)?,
             CodeKey::Depthwise(key) => key.emit(&mut asm)?,

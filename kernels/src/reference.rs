@@ -4,4 +4,5 @@ pub mod chain;
 pub mod conv;
 pub mod gemm;
 pub mod pool;
+pub mod recurrent;
 pub mod transpose;

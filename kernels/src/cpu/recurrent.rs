@@ -1,0 +1,341 @@
+//! Recurrent layers: LSTM, GRU and the simple cell, in one or both directions.
+//!
+//! What the input gives to all gates of all steps is one matrix product before anything else. Then each direction goes
+//! step by step: the product of the state with packed weights, and the gates of every sequence in one call of emitted
+//! code. Two directions are two tasks. [`shape`] describes a layer, [`emit`] has the gates, [`plain`] is their contract
+//! in Rust. The oracle is [`reference::recurrent`](crate::reference::recurrent).
+
+pub mod emit;
+mod plain;
+pub mod shape;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, OnceLock};
+
+use smallvec::SmallVec;
+
+pub use emit::{GateArgs, GateCode, Gates};
+pub use shape::{Activation, Cell, Direction, Outputs, RecurrentShape};
+
+use crate::cpu::gemm::{Epilogue, Extras, Left, Matmul, MatmulBlocks, MatmulShape, Right, panel_vectors};
+use crate::cpu::{CodeKey, CodeSource};
+use crate::error::{KernelError, Result};
+use crate::isa::Isa;
+use crate::jit::Code;
+use crate::parallel::{Parallel, Serial, for_each_chunk};
+
+/// The weights of one direction, as the layer's products read them: packed by
+/// [`Panels::pack`](crate::cpu::gemm::Panels::pack), in panels of [`panel_vectors`] vectors for their columns.
+#[derive(Clone, Copy, Debug)]
+pub struct DirectionWeights<'a> {
+    /// `[input, gates x hidden]`
+    pub input: &'a [f32],
+    /// `[hidden, gates x hidden]`; without gate h for a GRU that resets before its product.
+    pub recurrent: &'a [f32],
+    /// `[hidden, hidden]`: gate h of such a GRU, else empty.
+    pub faded: &'a [f32],
+    /// Added to what the input gives, for every gate.
+    pub bias: &'a [f32],
+    /// Added to the recurrent product of gate h of a GRU that resets after its product, else empty.
+    pub reset_bias: &'a [f32],
+    /// Weights of the state for gates i, o and f of an LSTM with peepholes, else empty.
+    pub peepholes: &'a [f32],
+}
+
+/// What a layer reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Operands<'a> {
+    /// Steps of sequences.
+    pub x: &'a [f32],
+    /// One entry a direction.
+    pub weights: &'a [DirectionWeights<'a>],
+    /// Steps of each sequence, at most all; what follows is zero.
+    pub lengths: Option<&'a [usize]>,
+    /// First output of each sequence; zeros without it.
+    pub h: Option<&'a [f32]>,
+    /// First state of each sequence; zeros without it.
+    pub c: Option<&'a [f32]>,
+}
+
+/// The gates of a direction, by code or by its plain contract.
+#[derive(Clone, Debug)]
+enum Step {
+    Code(Arc<Code>),
+    Plain(GateCode),
+}
+
+/// A layer ready to run.
+#[derive(Debug)]
+pub struct Recurrent {
+    shape: RecurrentShape,
+    /// Whether directions are tasks of their own.
+    apart: bool,
+    projection: Matmul,
+    product: Matmul,
+    /// The product with the faded output, of a GRU that resets before it.
+    faded: Option<Matmul>,
+    /// The steps of each direction, in the order in which they are taken.
+    steps: SmallVec<[SmallVec<[Step; 2]>; 2]>,
+}
+
+/// Where the parts of a direction's scratch start, in elements.
+struct Scratch {
+    product: usize,
+    h: usize,
+    faded: usize,
+    z: usize,
+    end: usize,
+}
+
+impl Recurrent {
+    /// Prepares a layer for that many threads. `apart` makes two directions two tasks.
+    pub fn new(
+        shape: RecurrentShape,
+        isa: Isa,
+        apart: bool,
+        threads: usize,
+        source: &dyn CodeSource,
+    ) -> Result<Recurrent> {
+        if !shape.is_valid() || shape.clip.is_some_and(|clip| clip.get().is_nan() || clip.get() < 0.0) {
+            return Err(KernelError::Unsupported { family: "recurrent", reason: format!("{shape:?}") });
+        }
+        let matmul = |rows: usize, columns: usize, k: usize, threads: usize, bias: bool| {
+            let vectors = panel_vectors(isa, columns);
+            let (left, right) = (Left::Rows { stride: k }, Right::Packed { vectors });
+            let shape = MatmulShape { m: rows, n: columns, k, batch: SmallVec::new(), left, right };
+            let epilogue = Epilogue { bias, ..Epilogue::default() };
+            let blocks = MatmulBlocks::pick(isa, &shape, &epilogue, threads);
+            Matmul::new(isa, shape, blocks, epilogue, source)
+        };
+        let (rows, hidden) = (shape.steps * shape.batch, shape.hidden);
+        let fades = fades(shape.cell);
+        let columns = if fades { 2 * hidden } else { shape.gate_columns() };
+        let within = if apart { 1 } else { threads };
+        let mut steps = SmallVec::new();
+        for direction in &shape.directions {
+            let mut taken = SmallVec::new();
+            for gates in gates_of(shape.cell, direction) {
+                let code = GateCode { isa, gates, clip: shape.clip };
+                taken.push(match isa.is_jit() && gates.emits() {
+                    true => Step::Code(source.code(&CodeKey::Gates(code))?),
+                    false => Step::Plain(code),
+                });
+            }
+            steps.push(taken);
+        }
+        Ok(Recurrent {
+            apart,
+            projection: matmul(rows, shape.gate_columns(), shape.input, threads, true)?,
+            product: matmul(shape.batch, columns, hidden, within, false)?,
+            faded: if fades { Some(matmul(shape.batch, hidden, hidden, within, false)?) } else { None },
+            steps,
+            shape,
+        })
+    }
+
+    /// Elements of scratch that [`Recurrent::run`] needs.
+    #[must_use]
+    pub fn scratch_len(&self) -> usize {
+        self.shape.directions.len() * self.scratch().end
+    }
+
+    fn scratch(&self) -> Scratch {
+        let shape = &self.shape;
+        let mut end = 0;
+        // Parts start on cache lines of their own.
+        let mut part = |len: usize| {
+            let start = end;
+            end += len.next_multiple_of(16);
+            start
+        };
+        part(shape.steps * shape.batch * shape.gate_columns());
+        let product = part(shape.batch * shape.gate_columns());
+        let [h, faded, z] = [(); 3].map(|()| part(shape.batch * shape.hidden));
+        Scratch { product, h, faded, z, end }
+    }
+
+    /// Runs the layer.
+    ///
+    /// # Errors
+    ///
+    /// Where an operand is shorter than the shape says, or a sequence longer.
+    pub fn run(
+        &self,
+        operands: &Operands<'_>,
+        outputs: &mut Outputs<'_>,
+        scratch: &mut [f32],
+        parallel: &dyn Parallel,
+    ) -> Result<()> {
+        self.check(operands, outputs, scratch)?;
+        let each = self.scratch().end;
+        let scratch = &mut scratch[..each * self.shape.directions.len()];
+        let gates = self.shape.steps * self.shape.batch * self.shape.gate_columns();
+        for (part, weights) in scratch.chunks_exact_mut(each.max(1)).zip(operands.weights) {
+            let extras = Extras { bias: Some(weights.bias), residual: None };
+            self.projection.run(operands.x, weights.input, &mut part[..gates], extras, &mut [], parallel)?;
+        }
+        let ends = &Ends { y: outputs.y.as_mut_ptr(), h: outputs.h.as_mut_ptr(), c: outputs.c.as_mut_ptr() };
+        let failed = OnceLock::new();
+        let (between, within): (&dyn Parallel, &dyn Parallel) =
+            if self.apart { (parallel, &Serial) } else { (&Serial, parallel) };
+        for_each_chunk(between, scratch, each, &|direction, part| {
+            if let Err(error) = self.direction(direction, operands, ends, part, within) {
+                // Two failures say the same; the first is kept.
+                let _ = failed.set(error);
+            }
+        });
+        failed.into_inner().map_or(Ok(()), Err)
+    }
+
+    fn check(&self, operands: &Operands<'_>, outputs: &Outputs<'_>, scratch: &[f32]) -> Result<()> {
+        let shape = &self.shape;
+        let (states, hidden) = (shape.states(), shape.hidden);
+        let memory = if shape.cell.has_memory() { states } else { 0 };
+        let mut sizes = vec![
+            ("x", operands.x.len(), shape.xs()),
+            ("weights", operands.weights.len(), shape.directions.len()),
+            ("lengths", operands.lengths.map_or(shape.batch, <[usize]>::len), shape.batch),
+            ("h", operands.h.map_or(states, <[f32]>::len), states),
+            ("c", operands.c.map_or(states, <[f32]>::len), memory),
+            ("y", outputs.y.len(), shape.ys()),
+            ("the last h", outputs.h.len(), states),
+            ("the last c", outputs.c.len(), memory),
+            ("scratch", scratch.len(), self.scratch_len()),
+        ];
+        for weights in operands.weights {
+            let after = matches!(shape.cell, Cell::Gru { linear_before_reset: true });
+            let peepholes = matches!(shape.cell, Cell::Lstm { peepholes: true, .. });
+            sizes.push(("reset bias", weights.reset_bias.len(), if after { hidden } else { 0 }));
+            sizes.push(("peepholes", weights.peepholes.len(), if peepholes { 3 * hidden } else { 0 }));
+        }
+        let longest = operands.lengths.and_then(|lengths| lengths.iter().max()).copied().unwrap_or(0);
+        sizes.push(("steps", shape.steps, longest));
+        match sizes.into_iter().find(|&(_, have, need)| have < need) {
+            None => Ok(()),
+            Some((operand, have, need)) => Err(KernelError::Bounds { family: "recurrent", operand, have, need }),
+        }
+    }
+
+    /// All steps of one direction.
+    fn direction(
+        &self,
+        direction: usize,
+        operands: &Operands<'_>,
+        ends: &Ends,
+        scratch: &mut [f32],
+        parallel: &dyn Parallel,
+    ) -> Result<()> {
+        let shape = &self.shape;
+        let (hidden, columns) = (shape.hidden, shape.gate_columns());
+        let weights = &operands.weights[direction];
+        let parts = self.scratch();
+        let (gates, rest) = scratch.split_at_mut(parts.product);
+        let (product, rest) = rest.split_at_mut(parts.h - parts.product);
+        let (h, rest) = rest.split_at_mut(parts.faded - parts.h);
+        let (faded, z) = rest.split_at_mut(parts.z - parts.faded);
+        let length = |sequence: usize| operands.lengths.map_or(shape.steps, |lengths| lengths[sequence]);
+        for sequence in 0..shape.batch {
+            let state = shape.state(direction, sequence);
+            let row = &mut h[sequence * hidden..][..hidden];
+            match operands.h {
+                Some(first) => row.copy_from_slice(&first[state..state + hidden]),
+                None => row.fill(0.0),
+            }
+            for unit in (0..hidden).filter(|_| shape.cell.has_memory()) {
+                let first = operands.c.map_or(0.0, |first| first[state + unit]);
+                // SAFETY: the states of this direction belong to this task, and `c` was checked to hold them.
+                unsafe { ends.c.wrapping_add(state + unit).write(first) };
+            }
+        }
+        let row_of_product = if self.faded.is_some() { 2 * hidden } else { columns };
+        let reverse = shape.directions[direction].reverse;
+        let steps = (0..shape.batch).map(length).max().unwrap_or(0);
+        for index in 0..steps {
+            let (h_rows, products) = (shape.batch * hidden, shape.batch * row_of_product);
+            self.product.run(
+                &h[..h_rows],
+                weights.recurrent,
+                &mut product[..products],
+                Extras::default(),
+                &mut [],
+                parallel,
+            )?;
+            for (stage, step) in self.steps[direction].iter().enumerate() {
+                let last = stage + 1 == self.steps[direction].len();
+                if let Some(second) = self.faded.as_ref().filter(|_| stage == 1) {
+                    let out = &mut product[..h_rows];
+                    second.run(&faded[..h_rows], weights.faded, out, Extras::default(), &mut [], parallel)?;
+                }
+                let row_of_product = if stage == 1 { hidden } else { row_of_product };
+                for sequence in (0..shape.batch).filter(|&sequence| index < length(sequence)) {
+                    let at = if reverse { length(sequence) - 1 - index } else { index };
+                    let state = h[sequence * hidden..].as_mut_ptr();
+                    let out = if last { state } else { faded[sequence * hidden..].as_mut_ptr() };
+                    let args = GateArgs {
+                        x: gates[shape.row(at, sequence) * columns..].as_ptr(),
+                        r: product[sequence * row_of_product..].as_ptr(),
+                        bias: weights.reset_bias.as_ptr(),
+                        peepholes: weights.peepholes.as_ptr(),
+                        before: state,
+                        c: ends.c.wrapping_add(shape.state(direction, sequence)),
+                        z: z[sequence * hidden..].as_mut_ptr(),
+                        out,
+                        y: ends.y.wrapping_add(shape.y(at, direction, sequence)),
+                        hidden,
+                    };
+                    // SAFETY: every row is `hidden` elements (of as many gates as the form reads) inside of its
+                    // checked buffer, rows of `y` and `c` belong to this direction, and the code takes `GateArgs`.
+                    unsafe {
+                        match step {
+                            Step::Code(code) => code.call(&args),
+                            Step::Plain(code) => plain::step(code, &args),
+                        }
+                    }
+                }
+            }
+        }
+        for sequence in 0..shape.batch {
+            for at in length(sequence)..shape.steps {
+                let y = ends.y.wrapping_add(shape.y(at, direction, sequence));
+                // SAFETY: a row of `y` of this direction.
+                unsafe { std::slice::from_raw_parts_mut(y, hidden) }.fill(0.0);
+            }
+            let out = ends.h.wrapping_add(shape.state(direction, sequence));
+            let row = &h[sequence * hidden..][..hidden];
+            // SAFETY: a row of the last outputs of this direction.
+            unsafe { std::slice::from_raw_parts_mut(out, hidden) }.copy_from_slice(row);
+        }
+        Ok(())
+    }
+}
+
+/// Whether the reset gate acts before a product, which then has to wait for it.
+fn fades(cell: Cell) -> bool {
+    matches!(cell, Cell::Gru { linear_before_reset: false })
+}
+
+/// The forms of code of one step, in their order.
+fn gates_of(cell: Cell, direction: &Direction) -> SmallVec<[Gates; 2]> {
+    let [f, g, _] = direction.activations;
+    match cell {
+        Cell::Lstm { input_forget, peepholes } => {
+            SmallVec::from_slice(&[Gates::Lstm { activations: direction.activations, input_forget, peepholes }])
+        }
+        Cell::Gru { linear_before_reset: true } => SmallVec::from_slice(&[Gates::GruLinear { activations: [f, g] }]),
+        Cell::Gru { linear_before_reset: false } => {
+            SmallVec::from_slice(&[Gates::GruReset { activation: f }, Gates::GruUpdate { activation: g }])
+        }
+        Cell::Rnn => SmallVec::from_slice(&[Gates::Rnn { activation: f }]),
+    }
+}
+
+/// Raw ends of the outputs, whose rows are shared out between directions.
+struct Ends {
+    y: *mut f32,
+    h: *mut f32,
+    c: *mut f32,
+}
+
+// SAFETY: each direction's task writes rows of its own.
+unsafe impl Sync for Ends {}

@@ -1,0 +1,334 @@
+//! Instructions of a cell's gates: everything of a step but its products, a vector of units at a time.
+//!
+//! One call computes one sequence's step. What the input gives to each gate and what the recurrent product gives lie
+//! gate after gate; the code adds them, applies the activations and writes the new output twice: as the state of the
+//! next step and as the layer's output. The reset of a GRU whose recurrent product needs the reset state is a form of
+//! its own.
+
+use serde::{Deserialize, Serialize};
+
+use super::shape::Activation;
+use crate::cpu::chain::{Bits, UnaryOp};
+use crate::cpu::vecmath;
+use crate::error::{KernelError, Result};
+use crate::isa::Isa;
+use crate::jit::{Asm, Cond, Gpr, Mask, Mem, Vreg};
+
+/// Which part of which cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Gates {
+    /// A whole step of an LSTM: gates i, o, f, c.
+    Lstm {
+        /// ONNX's f, g and h.
+        activations: [Activation; 3],
+        /// Whether the forget gate is one minus the input gate.
+        input_forget: bool,
+        /// Whether gates i, o and f also see the state.
+        peepholes: bool,
+    },
+    /// A whole step of a GRU whose reset gate acts on the recurrent product: gates z, r, h.
+    GruLinear {
+        /// ONNX's f and g.
+        activations: [Activation; 2],
+    },
+    /// Gates z and r of a GRU: writes z, and the output faded by r.
+    GruReset {
+        /// ONNX's f.
+        activation: Activation,
+    },
+    /// Gate h of a GRU, after the product with the faded output.
+    GruUpdate {
+        /// ONNX's g.
+        activation: Activation,
+    },
+    /// The one gate of a simple cell.
+    Rnn {
+        /// ONNX's f.
+        activation: Activation,
+    },
+}
+
+/// All that shapes the code of gates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct GateCode {
+    /// Instruction-set level.
+    pub isa: Isa,
+    /// Which part of which cell.
+    pub gates: Gates,
+    /// Bound of what goes into activations.
+    pub clip: Option<Bits>,
+}
+
+/// Arguments; a form leaves alone what it has no use for.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct GateArgs {
+    /// What the input gives: one row of units for each gate.
+    pub x: *const f32,
+    /// What the recurrent product gives: the same, for the gates that it computes.
+    pub r: *const f32,
+    /// Added to the product of gate h before the reset (`GruLinear`).
+    pub bias: *const f32,
+    /// Weights of the state for gates i, o and f (`Lstm` with peepholes).
+    pub peepholes: *const f32,
+    /// The output before this step (the GRU's forms).
+    pub before: *const f32,
+    /// The state, read and written (`Lstm`).
+    pub c: *mut f32,
+    /// The update gate: written by `GruReset`, read by `GruUpdate`.
+    pub z: *mut f32,
+    /// The new output, or the faded one (`GruReset`).
+    pub out: *mut f32,
+    /// The new output once more (not `GruReset`).
+    pub y: *mut f32,
+    /// Units.
+    pub hidden: usize,
+}
+
+const ARGS: Gpr = Gpr::RDI;
+const X: Gpr = Gpr::RSI;
+const R: Gpr = Gpr::RDX;
+const PEEPHOLES: Gpr = Gpr::RCX;
+const GATE: Gpr = Gpr::R8;
+const GATE3: Gpr = Gpr::R9;
+const C: Gpr = Gpr::R10;
+const OUT: Gpr = Gpr::R11;
+const Y: Gpr = Gpr::RAX;
+const BEFORE: Gpr = Gpr::RBX;
+const Z: Gpr = Gpr::R12;
+const BIAS: Gpr = Gpr::R13;
+const LEFT: Gpr = Gpr::R14;
+const SCRATCH: Gpr = Gpr::R15;
+
+/// Temporaries of activations, and a register that holds the mask where masks are vectors.
+const TEMPS: [Vreg; 5] = [Vreg(8), Vreg(9), Vreg(10), Vreg(11), Vreg(12)];
+const MASK: Vreg = Vreg(15);
+
+macro_rules! arg {
+    ($field:ident) => {
+        Mem::at(ARGS, std::mem::offset_of!(GateArgs, $field) as i32)
+    };
+}
+
+impl Gates {
+    fn activations(&self) -> &[Activation] {
+        match self {
+            Gates::Lstm { activations, .. } => activations,
+            Gates::GruLinear { activations } => activations,
+            Gates::GruReset { activation } | Gates::GruUpdate { activation } | Gates::Rnn { activation } => {
+                std::slice::from_ref(activation)
+            }
+        }
+    }
+
+    /// Whether there is code for all of its activations.
+    #[must_use]
+    pub fn emits(&self) -> bool {
+        self.activations().iter().all(|activation| match activation {
+            Activation::Unary(op) => vecmath::emits(*op) && vecmath::temps(*op) <= TEMPS.len(),
+            Activation::Affine { .. } | Activation::ScaledTanh { .. } => true,
+        })
+    }
+}
+
+/// Emits the code of that key.
+pub fn emit(code: &GateCode, asm: &mut Asm) -> Result<()> {
+    if !code.gates.emits() {
+        let reason = format!("no code for all of {:?}", code.gates.activations());
+        return Err(KernelError::Unsupported { family: "recurrent", reason });
+    }
+    let lanes = asm.lanes() as i32;
+    asm.prologue();
+    for (register, place) in [
+        (X, arg!(x)),
+        (R, arg!(r)),
+        (PEEPHOLES, arg!(peepholes)),
+        (C, arg!(c)),
+        (OUT, arg!(out)),
+        (Y, arg!(y)),
+        (BEFORE, arg!(before)),
+        (Z, arg!(z)),
+        (BIAS, arg!(bias)),
+        (LEFT, arg!(hidden)),
+    ] {
+        asm.load(register, place);
+    }
+    asm.lea(GATE, Mem::indexed(LEFT, LEFT, 1, 0));
+    asm.shl_imm(GATE, 1);
+    asm.lea(GATE3, Mem::indexed(GATE, GATE, 2, 0));
+    let (next, rest, done) = (asm.label(), asm.label(), asm.label());
+    asm.align(16);
+    asm.bind(next);
+    asm.cmp_imm(LEFT, lanes);
+    asm.jump_if(Cond::Less, rest);
+    step(code, &mut Units { asm, mask: None });
+    for register in [X, R, PEEPHOLES, C, OUT, Y, BEFORE, Z, BIAS] {
+        asm.add_imm(register, lanes * 4);
+    }
+    asm.sub_imm(LEFT, lanes);
+    asm.jump(next);
+    asm.bind(rest);
+    asm.test(LEFT);
+    asm.jump_if(Cond::Equal, done);
+    let mask = asm.mask(0, MASK);
+    asm.mask_first(mask, LEFT, SCRATCH);
+    step(code, &mut Units { asm, mask: Some(mask) });
+    asm.bind(done);
+    asm.epilogue();
+    Ok(())
+}
+
+/// The units at hand: all lanes of a vector, or those of a mask.
+struct Units<'a> {
+    asm: &'a mut Asm,
+    mask: Option<Mask>,
+}
+
+impl Units<'_> {
+    fn load(&mut self, to: Vreg, from: Mem) {
+        match self.mask {
+            Some(mask) => self.asm.vload_masked(to, mask, from),
+            None => self.asm.vload(to, from),
+        }
+    }
+
+    fn store(&mut self, to: Mem, from: Vreg) {
+        match self.mask {
+            Some(mask) => self.asm.vstore_masked(to, mask, from),
+            None => self.asm.vstore(to, from),
+        }
+    }
+
+    /// What the input gives to gate `gate`, plus what the product's row `row` gives.
+    fn sum(&mut self, to: Vreg, gate: u8, row: u8) {
+        self.load(to, gate_of(X, gate));
+        self.load(TEMPS[0], gate_of(R, row));
+        self.asm.vadd(to, to, TEMPS[0]);
+    }
+
+    /// Adds a weighted state.
+    fn peep(&mut self, to: Vreg, gate: u8, state: Vreg) {
+        self.load(TEMPS[0], gate_of(PEEPHOLES, gate));
+        self.asm.vfma231(to, TEMPS[0], state);
+    }
+
+    fn activate(&mut self, activation: Activation, clip: Option<Bits>, value: Vreg) {
+        let asm = &mut *self.asm;
+        if let Some(clip) = clip {
+            asm.vmin(value, value, clip.get());
+            asm.vmax(value, value, -clip.get());
+        }
+        match activation {
+            Activation::Unary(op) => vecmath::emit_unary(asm, op, value, &TEMPS),
+            Activation::Affine { alpha, beta } => {
+                asm.vmul(value, value, alpha.get());
+                asm.vadd(value, value, beta.get());
+            }
+            Activation::ScaledTanh { alpha, beta } => {
+                asm.vmul(value, value, beta.get());
+                vecmath::emit_unary(asm, UnaryOp::Tanh, value, &TEMPS);
+                asm.vmul(value, value, alpha.get());
+            }
+        }
+    }
+
+    /// `to = 1 - from`
+    fn complement(&mut self, to: Vreg, from: Vreg) {
+        self.asm.vload(TEMPS[0], 1.0);
+        self.asm.vsub(to, TEMPS[0], from);
+    }
+
+    /// The output: `z * before + (1 - z) * fresh`, written to both places.
+    fn mix(&mut self, z: Vreg, fresh: Vreg) {
+        let (before, rest) = (Vreg(5), Vreg(6));
+        self.load(before, Mem::at(BEFORE, 0));
+        self.complement(rest, z);
+        self.asm.vmul(rest, rest, fresh);
+        self.asm.vfma231(rest, z, before);
+        self.put(rest);
+    }
+
+    fn put(&mut self, output: Vreg) {
+        self.store(Mem::at(OUT, 0), output);
+        self.store(Mem::at(Y, 0), output);
+    }
+}
+
+/// The row of a gate among rows that follow each other.
+fn gate_of(base: Gpr, gate: u8) -> Mem {
+    match gate {
+        0 => Mem::at(base, 0),
+        1 => Mem::indexed(base, GATE, 1, 0),
+        2 => Mem::indexed(base, GATE, 2, 0),
+        _ => Mem::indexed(base, GATE3, 1, 0),
+    }
+}
+
+fn step(code: &GateCode, units: &mut Units<'_>) {
+    let clip = code.clip;
+    match code.gates {
+        Gates::Lstm { activations: [f, g, h], input_forget, peepholes } => {
+            let (input, output, forget, fresh, c) = (Vreg(0), Vreg(1), Vreg(2), Vreg(3), Vreg(4));
+            units.load(c, Mem::at(C, 0));
+            let gate = |units: &mut Units<'_>, to, gate| {
+                units.sum(to, gate, gate);
+                if peepholes {
+                    units.peep(to, gate, c);
+                }
+                units.activate(f, clip, to);
+            };
+            gate(units, input, 0);
+            if input_forget {
+                units.complement(forget, input);
+            } else {
+                gate(units, forget, 2);
+            }
+            units.sum(fresh, 3, 3);
+            units.activate(g, clip, fresh);
+            units.asm.vmul(c, c, forget);
+            units.asm.vfma231(c, input, fresh);
+            units.store(Mem::at(C, 0), c);
+            gate(units, output, 1);
+            units.activate(h, clip, c);
+            units.asm.vmul(c, c, output);
+            units.put(c);
+        }
+        Gates::GruLinear { activations: [f, g] } => {
+            let (z, reset, fresh, past) = (Vreg(0), Vreg(1), Vreg(2), Vreg(3));
+            units.sum(z, 0, 0);
+            units.activate(f, clip, z);
+            units.sum(reset, 1, 1);
+            units.activate(f, clip, reset);
+            units.load(past, gate_of(R, 2));
+            units.load(TEMPS[0], Mem::at(BIAS, 0));
+            units.asm.vadd(past, past, TEMPS[0]);
+            units.load(fresh, gate_of(X, 2));
+            units.asm.vfma231(fresh, reset, past);
+            units.activate(g, clip, fresh);
+            units.mix(z, fresh);
+        }
+        Gates::GruReset { activation } => {
+            let (z, reset, before) = (Vreg(0), Vreg(1), Vreg(2));
+            units.sum(z, 0, 0);
+            units.activate(activation, clip, z);
+            units.store(Mem::at(Z, 0), z);
+            units.sum(reset, 1, 1);
+            units.activate(activation, clip, reset);
+            units.load(before, Mem::at(BEFORE, 0));
+            units.asm.vmul(reset, reset, before);
+            units.store(Mem::at(OUT, 0), reset);
+        }
+        Gates::GruUpdate { activation } => {
+            let (z, fresh) = (Vreg(0), Vreg(1));
+            units.sum(fresh, 2, 0);
+            units.activate(activation, clip, fresh);
+            units.load(z, Mem::at(Z, 0));
+            units.mix(z, fresh);
+        }
+        Gates::Rnn { activation } => {
+            units.sum(Vreg(0), 0, 0);
+            units.activate(activation, clip, Vreg(0));
+            units.put(Vreg(0));
+        }
+    }
+}

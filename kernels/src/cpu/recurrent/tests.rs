@@ -1,0 +1,214 @@
+//! Layers of every cell against the reference: directions, layouts, lengths, first states, clipping, activations, at
+//! every level, with poison beside the outputs.
+
+use super::*;
+use crate::cpu::EmitEach;
+use crate::cpu::chain::{Bits, UnaryOp};
+use crate::cpu::fence::{Fenced, levels};
+use crate::cpu::gemm::{Panels, Source};
+use crate::reference::recurrent::{Inputs, recurrent};
+
+/// Values between -1 and 1 that look random.
+fn values(count: usize, seed: usize) -> Vec<f32> {
+    let mix = |i: usize| (i + 1).wrapping_mul(seed.wrapping_mul(0x9e37_79b9) | 1) >> 7;
+    (0..count).map(|i| (mix(i) % 2001) as f32 / 1000.0 - 1.0).collect()
+}
+
+fn direction(reverse: bool) -> Direction {
+    let [sigmoid, tanh] = [UnaryOp::Sigmoid, UnaryOp::Tanh].map(Activation::Unary);
+    Direction { reverse, activations: [sigmoid, tanh, tanh] }
+}
+
+fn layer(cell: Cell, steps: usize, batch: usize, input: usize, hidden: usize) -> RecurrentShape {
+    let directions = SmallVec::from_slice(&[direction(false)]);
+    RecurrentShape { cell, clip: None, directions, steps, batch, input, hidden, batch_first: false }
+}
+
+const CELLS: [Cell; 6] = [
+    Cell::Lstm { input_forget: false, peepholes: false },
+    Cell::Lstm { input_forget: false, peepholes: true },
+    Cell::Lstm { input_forget: true, peepholes: true },
+    Cell::Gru { linear_before_reset: false },
+    Cell::Gru { linear_before_reset: true },
+    Cell::Rnn,
+];
+
+/// The packed form of `[columns, rows]`.
+fn pack(isa: Isa, weights: &[f32], rows: usize, columns: usize) -> Vec<f32> {
+    let panels = Panels { rows, columns, width: panel_vectors(isa, columns) * isa.lanes() };
+    let mut out = vec![0.0; panels.len()];
+    panels.pack(&Source::column_major(weights, rows, rows), 1.0, &mut out).unwrap();
+    out
+}
+
+struct Packed {
+    input: Vec<f32>,
+    recurrent: Vec<f32>,
+    faded: Vec<f32>,
+    bias: Vec<f32>,
+    reset_bias: Vec<f32>,
+    peepholes: Vec<f32>,
+}
+
+/// What a caller makes of ONNX's weights for one direction.
+fn prepare(shape: &RecurrentShape, isa: Isa, inputs: &Inputs<'_>, direction: usize) -> Packed {
+    let (hidden, columns, input) = (shape.hidden, shape.gate_columns(), shape.input);
+    let w = &inputs.w[direction * columns * input..][..columns * input];
+    let r = &inputs.r[direction * columns * hidden..][..columns * hidden];
+    let kept = if fades(shape.cell) { 2 * hidden } else { columns };
+    let b = inputs.b.map_or(vec![0.0; 2 * columns], |b| b[direction * 2 * columns..][..2 * columns].to_vec());
+    let after = matches!(shape.cell, Cell::Gru { linear_before_reset: true });
+    let summed = |place: usize| !after || place < 2 * hidden;
+    let peepholes = inputs.peepholes.map_or(&[][..], |p| &p[direction * 3 * hidden..][..3 * hidden]);
+    Packed {
+        input: pack(isa, w, input, columns),
+        recurrent: pack(isa, &r[..kept * hidden], hidden, kept),
+        faded: if kept < columns { pack(isa, &r[kept * hidden..], hidden, hidden) } else { vec![] },
+        bias: (0..columns).map(|i| b[i] + if summed(i) { b[columns + i] } else { 0.0 }).collect(),
+        reset_bias: if after { b[columns + 2 * hidden..].to_vec() } else { vec![] },
+        peepholes: peepholes.to_vec(),
+    }
+}
+
+fn check(shape: &RecurrentShape, isa: Isa, states: bool, lengths: Option<&[usize]>, apart: bool) {
+    let (directions, hidden, columns) = (shape.directions.len(), shape.hidden, shape.gate_columns());
+    let scaled = |count, seed| values(count, seed).iter().map(|value| value * 0.5).collect::<Vec<f32>>();
+    let (x, w) = (values(shape.xs(), 3), scaled(directions * columns * shape.input, 5));
+    let (r, b) = (scaled(directions * columns * hidden, 7), values(directions * 2 * columns, 11));
+    let (peepholes, h, c) =
+        (values(directions * 3 * hidden, 13), values(shape.states(), 17), values(shape.states(), 19));
+    let seen = matches!(shape.cell, Cell::Lstm { peepholes: true, .. });
+    let inputs = Inputs {
+        x: &x,
+        w: &w,
+        r: &r,
+        b: states.then_some(&b),
+        peepholes: seen.then_some(&peepholes),
+        lengths,
+        h: states.then_some(&h),
+        c: states.then_some(&c),
+    };
+    let memory = if shape.cell.has_memory() { shape.states() } else { 0 };
+    let mut want = [vec![0.0; shape.ys()], vec![0.0; shape.states()], vec![0.0; memory]];
+    let [y, last_h, last_c] = &mut want;
+    recurrent(shape, &inputs, &mut Outputs { y, h: last_h, c: last_c });
+
+    let layer = Recurrent::new(shape.clone(), isa, apart, 3, &EmitEach).unwrap();
+    let packed: Vec<Packed> = (0..directions).map(|direction| prepare(shape, isa, &inputs, direction)).collect();
+    let weights: Vec<DirectionWeights<'_>> = packed
+        .iter()
+        .map(|packed| DirectionWeights {
+            input: &packed.input,
+            recurrent: &packed.recurrent,
+            faded: &packed.faded,
+            bias: &packed.bias,
+            reset_bias: &packed.reset_bias,
+            peepholes: &packed.peepholes,
+        })
+        .collect();
+    let operands = Operands { x: &x, weights: &weights, lengths, h: inputs.h, c: inputs.c };
+    let mut got = [shape.ys(), shape.states(), memory].map(Fenced::new);
+    let mut scratch = Fenced::new(layer.scratch_len());
+    let [y, last_h, last_c] = &mut got;
+    let mut outputs = Outputs { y: y.inside(), h: last_h.inside(), c: last_c.inside() };
+    layer.run(&operands, &mut outputs, scratch.inside(), &Serial).unwrap();
+    scratch.open();
+    for (name, got, want) in got.into_iter().zip(want).zip(["y", "h", "c"]).map(|((got, want), name)| (name, got, want))
+    {
+        for (index, (got, want)) in got.open().into_iter().zip(want).enumerate() {
+            assert!((got - want).abs() <= 2e-5, "{name}[{index}]: {got} for {want}; {shape:?} at {isa}, {lengths:?}");
+        }
+    }
+}
+
+#[test]
+fn cells_agree_with_the_reference_at_units_around_every_vector_border() {
+    for isa in levels() {
+        for cell in CELLS {
+            for hidden in [1, 3, 8, 9, 16, 17, 31, 40] {
+                check(&layer(cell, 3, 2, 5, hidden), isa, hidden % 2 == 1, None, false);
+            }
+        }
+    }
+}
+
+#[test]
+fn directions_layouts_and_lengths_agree_with_the_reference() {
+    for isa in levels() {
+        for cell in CELLS {
+            for (reverse, both) in [(false, false), (true, false), (false, true)] {
+                for batch_first in [false, true] {
+                    let mut shape = layer(cell, 4, 3, 6, 10);
+                    shape.batch_first = batch_first;
+                    shape.directions = SmallVec::from_slice(&[direction(reverse)]);
+                    if both {
+                        shape.directions.push(direction(true));
+                    }
+                    for lengths in [None, Some(&[4, 0, 2][..])] {
+                        check(&shape, isa, batch_first, lengths, both);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_activation_is_applied_to_clipped_values() {
+    let bits = Bits::from;
+    let activations = [
+        Activation::Unary(UnaryOp::Relu),
+        Activation::Unary(UnaryOp::LeakyRelu { alpha: bits(0.1) }),
+        Activation::Unary(UnaryOp::ThresholdedRelu { alpha: bits(0.2) }),
+        Activation::Unary(UnaryOp::HardSigmoid { alpha: bits(0.3), beta: bits(0.4) }),
+        Activation::Unary(UnaryOp::Elu { alpha: bits(0.7) }),
+        Activation::Unary(UnaryOp::Softsign),
+        Activation::Unary(UnaryOp::Softplus),
+        Activation::Unary(UnaryOp::Sin),
+        Activation::Affine { alpha: bits(0.5), beta: bits(-0.1) },
+        Activation::ScaledTanh { alpha: bits(1.5), beta: bits(0.6) },
+    ];
+    for isa in levels() {
+        for cell in CELLS {
+            for (index, &activation) in activations.iter().enumerate() {
+                let mut shape = layer(cell, 2, 1, 3, 9);
+                shape.clip = Some(bits(0.75));
+                shape.directions[0].activations = [direction(false).activations[0], activation, activation];
+                shape.directions[0].activations[index % 2] = activation;
+                check(&shape, isa, true, None, false);
+            }
+        }
+    }
+}
+
+#[test]
+fn no_steps_and_no_sequences_are_layers_too() {
+    for isa in levels() {
+        for cell in CELLS {
+            check(&layer(cell, 0, 2, 3, 4), isa, true, None, false);
+            check(&layer(cell, 2, 0, 3, 4), isa, true, None, false);
+        }
+    }
+}
+
+#[test]
+fn wrong_sizes_are_refused() {
+    let shape = layer(CELLS[0], 2, 1, 2, 3);
+    let layer = Recurrent::new(shape.clone(), Isa::Portable, false, 1, &EmitEach).unwrap();
+    let operands = Operands { x: &[0.0; 3], weights: &[], lengths: None, h: None, c: None };
+    let (mut y, mut h, mut c) = ([0.0; 6], [0.0; 3], [0.0; 3]);
+    let mut scratch = vec![0.0; layer.scratch_len()];
+    let refused = layer.run(&operands, &mut Outputs { y: &mut y, h: &mut h, c: &mut c }, &mut scratch, &Serial);
+    assert!(matches!(refused, Err(KernelError::Bounds { operand: "x", .. })));
+    let operands = Operands { x: &[0.0; 4], lengths: Some(&[3]), ..operands };
+    let refused = layer.run(&operands, &mut Outputs { y: &mut y, h: &mut h, c: &mut c }, &mut scratch, &Serial);
+    assert!(matches!(refused, Err(KernelError::Bounds { operand: "weights", .. })));
+    for broken in [
+        RecurrentShape { directions: SmallVec::new(), ..shape.clone() },
+        RecurrentShape { hidden: usize::MAX / 2, ..shape.clone() },
+        RecurrentShape { clip: Some(Bits::from(-1.0)), ..shape },
+    ] {
+        let refused = Recurrent::new(broken, Isa::Portable, false, 1, &EmitEach);
+        assert!(matches!(refused, Err(KernelError::Unsupported { .. })));
+    }
+}
