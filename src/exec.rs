@@ -4,9 +4,12 @@
 //! never sees the graph.
 
 pub mod context;
+pub mod conv;
 pub mod family;
+pub mod matmul;
 pub mod pool;
 pub mod transpose;
+pub mod weights;
 
 use kiln_kernels::Isa;
 
@@ -14,8 +17,12 @@ pub use context::{BuildCx, BuildError};
 pub use family::{Family, FamilyEntry};
 
 /// Every family, in the order in which executors are rebuilt from records.
-pub const FAMILIES: &[FamilyEntry] =
-    &[FamilyEntry::of::<pool::PoolKey>(), FamilyEntry::of::<transpose::TransposeKey>()];
+pub const FAMILIES: &[FamilyEntry] = &[
+    FamilyEntry::of::<conv::ConvKey>(),
+    FamilyEntry::of::<matmul::MatMulKey>(),
+    FamilyEntry::of::<pool::PoolKey>(),
+    FamilyEntry::of::<transpose::TransposeKey>(),
+];
 
 // The level is a part of every key.
 crate::mutate! { enum Isa { Portable, Avx2, Avx512 } }

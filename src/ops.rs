@@ -7,11 +7,13 @@ mod arguments;
 mod cast;
 mod combine;
 mod constant;
+mod conv;
 pub mod convert;
 mod cumulative;
 mod diagonal;
 mod gather;
 pub mod generic;
+mod matmul;
 mod measure;
 mod movement;
 mod onehot;
@@ -35,6 +37,7 @@ pub(crate) use arguments::{
     refused, required, strides, type_attribute,
 };
 pub(crate) use gather::{element_places, tuple_places};
+pub(crate) use matmul::fused_activation;
 pub(crate) use movement::{Blocks, Movement, rearrange};
 pub(crate) use ranking::rank;
 pub(crate) use view::{Cut, Run, View, lines};
@@ -99,9 +102,11 @@ const GROUPS: &[&[Operator]] = &[
     cast::OPERATORS,
     combine::OPERATORS,
     constant::OPERATORS,
+    conv::OPERATORS,
     cumulative::OPERATORS,
     diagonal::OPERATORS,
     gather::OPERATORS,
+    matmul::OPERATORS,
     measure::OPERATORS,
     onehot::OPERATORS,
     pool::OPERATORS,

@@ -5,6 +5,7 @@
 //! they are applied to the stored tile, which is still in the nearest cache, by a loop over vectors.
 
 use super::chain::UnaryOp;
+use super::vecmath;
 use crate::error::{KernelError, Result};
 use crate::jit::{Asm, Vreg};
 
@@ -19,24 +20,30 @@ pub(crate) enum Place {
 
 /// Where `op` is best applied by a kernel with that many free registers.
 pub(crate) fn place(op: UnaryOp, free: usize) -> Place {
-    if op == UnaryOp::Relu && free >= 1 { Place::Registers } else { Place::Memory }
+    let short = matches!(
+        op,
+        UnaryOp::Abs
+            | UnaryOp::Neg
+            | UnaryOp::Relu
+            | UnaryOp::Clip { .. }
+            | UnaryOp::LeakyRelu { .. }
+            | UnaryOp::HardSigmoid { .. }
+            | UnaryOp::HardSwish
+    );
+    if short && vecmath::temps(op) <= free { Place::Registers } else { Place::Memory }
 }
 
 /// Refuses an activation that there is no code for.
 pub(crate) fn check(family: &'static str, op: Option<UnaryOp>) -> Result<()> {
-    match op {
-        None | Some(UnaryOp::Relu) => Ok(()),
-        Some(op) => Err(KernelError::Unsupported { family, reason: format!("{op:?} is not an activation") }),
+    match op.filter(|&op| !vecmath::emits(op)) {
+        None => Ok(()),
+        Some(op) => Err(KernelError::Unsupported { family, reason: format!("no code for the activation {op:?}") }),
     }
 }
 
 /// Applies `op` to a register.
 pub(crate) fn emit(asm: &mut Asm, op: UnaryOp, value: Vreg, temps: &[Vreg]) {
-    if op == UnaryOp::Relu {
-        asm.vzero(temps[0]);
-        // The second operand is the result where one is NaN.
-        asm.vmax(value, temps[0], value);
-    }
+    vecmath::emit_unary(asm, op, value, temps);
 }
 
 /// Applies `op` to a number.

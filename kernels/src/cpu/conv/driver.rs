@@ -1,5 +1,7 @@
 //! A convolution that is ready to run, whatever its strategy.
 
+use serde::{Deserialize, Serialize};
+
 use super::dense::Dense;
 use super::depthwise::Depthwise;
 use super::shape::ConvShape;
@@ -12,7 +14,7 @@ use crate::isa::Isa;
 use crate::parallel::Parallel;
 
 /// How a convolution is computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Strategy {
     /// As a matrix product over the input as it is.
     Pointwise,
@@ -86,7 +88,9 @@ impl ConvBlocks {
 /// A convolution that is ready to run.
 #[derive(Clone, Debug)]
 pub struct Conv {
+    isa: Isa,
     shape: ConvShape,
+    layout: WeightLayout,
     blocks: ConvBlocks,
     packed_len: usize,
     kernel: Kernel,
@@ -125,13 +129,25 @@ impl Conv {
                 Kernel::Dense(Box::new(Dense::new(isa, shape, blocks, activation, &panels, source)?))
             }
         };
-        Ok(Conv { shape, blocks, packed_len, kernel })
+        Ok(Conv { isa, shape, layout, blocks, packed_len, kernel })
     }
 
     /// The blocks in use.
     #[must_use]
     pub fn blocks(&self) -> &ConvBlocks {
         &self.blocks
+    }
+
+    /// The level that it is made for.
+    #[must_use]
+    pub fn isa(&self) -> Isa {
+        self.isa
+    }
+
+    /// How weights have to be packed for it.
+    #[must_use]
+    pub fn layout(&self) -> WeightLayout {
+        self.layout
     }
 
     /// Elements of scratch that [`Conv::run`] needs.

@@ -66,6 +66,9 @@ impl Phase {
     }
 }
 
+/// Most phases of a transposed convolution, strides of 64 by 64: each has a plan of its own, and sizes come from files.
+pub(crate) const MOST_PHASES: usize = 1 << 12;
+
 /// No size in a convolution may exceed this, so that positions fit 32 bits and their differences cannot overflow.
 const MOST: usize = 1 << 30;
 
@@ -94,20 +97,19 @@ impl ConvShape {
                 return refuse(format!("the reach of {self:?} is too large"));
             }
         }
+        self.weights().validate()?;
         let count = |sizes: &[usize]| {
             // A zero must not hide an overflow of the other factors.
             sizes.iter().try_fold(4usize, |total, &size| total.checked_mul(size.max(1)))
         };
         let [depth, height, width] = self.input;
         let [out_depth, out_height, out_width] = self.output;
-        let [kernel_depth, kernel_height, kernel_width] = self.kernel;
+        let kernel_width = self.kernel[2];
         let elements = [
             count(&[self.batch, depth, height, width, self.channels]),
             // Copied lines are at most as long as what the output's width reaches.
             count(&[self.batch, depth, height, out_width * self.strides[2] + kernel_width, self.channels]),
             count(&[self.batch, out_depth, out_height, out_width, self.filters]),
-            // A panel may round the filters of each group up to the widest tile.
-            count(&[kernel_depth, kernel_height, kernel_width, self.channels, self.filters / self.groups + 64]),
         ];
         if elements.into_iter().any(|bytes| bytes.is_none_or(|bytes| bytes > isize::MAX as usize / 8)) {
             return refuse(format!("{self:?} is too large"));

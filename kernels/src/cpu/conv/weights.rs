@@ -5,7 +5,7 @@
 //! positions that reach outputs of one remainder modulo the stride (see [`shape`](super::shape)). Depthwise weights
 //! are a row of all channels for each kernel position.
 
-use super::shape::class_taps;
+use super::shape::{MOST_PHASES, class_taps};
 use crate::cpu::gemm::{Panels, Source, panel_vectors};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
@@ -39,6 +39,29 @@ pub enum WeightLayout {
 }
 
 impl Weights {
+    /// Whether the sizes can be packed.
+    ///
+    /// # Errors
+    ///
+    /// Names what is wrong.
+    pub fn validate(&self) -> Result<()> {
+        let refuse = |reason: String| Err(KernelError::Unsupported { family: "conv", reason });
+        if let Some([strides, _]) = self.transposed {
+            let phases = strides.iter().try_fold(1usize, |count, &stride| count.checked_mul(stride));
+            if phases.is_none_or(|phases| phases == 0 || phases > MOST_PHASES) {
+                return refuse(format!("a transposed convolution with strides {strides:?}"));
+            }
+        }
+        // A panel may round the filters of each group up to the widest tile.
+        let elements = [self.kernel[0], self.kernel[1], self.kernel[2], self.channels, self.group_filters() + 64];
+        let bytes = elements.iter().try_fold(4usize, |total, &size| total.checked_mul(size.max(1)));
+        let groups = self.group_channels().checked_mul(self.groups) == Some(self.channels);
+        if !groups || bytes.is_none_or(|bytes| bytes > isize::MAX as usize / 8) {
+            return refuse(format!("weights of sizes {self:?}"));
+        }
+        Ok(())
+    }
+
     /// The layout that suits these weights at that level.
     #[must_use]
     pub fn layout(&self, isa: Isa) -> WeightLayout {

@@ -170,6 +170,42 @@ impl MatmulBlocks {
 }
 
 impl MatmulShape {
+    /// Whether all that is computed from these sizes can be counted: sizes may come from a file.
+    #[must_use]
+    pub fn is_addressable(&self) -> bool {
+        const MOST: usize = isize::MAX as usize / 8;
+        // The widest panel of any level: columns are rounded up to whole panels.
+        const WIDEST: usize = 64;
+        let product = |factors: &[usize]| {
+            // A zero must not hide that the other factors overflow on the way.
+            factors.iter().try_fold(1usize, |total, &factor| total.checked_mul(factor.max(1)))
+        };
+        let largest = || {
+            let sizes: SmallVec<[usize; 4]> = self.batch.iter().map(|dim| dim.size).collect();
+            let batches = product(&sizes)?;
+            let columns = self.n.checked_next_multiple_of(WIDEST)?;
+            let left = match self.left {
+                Left::Rows { stride } | Left::Columns { stride } => stride,
+            };
+            let right = match self.right {
+                Right::Rows { stride } | Right::Columns { stride } => stride,
+                Right::Packed { .. } => 0,
+            };
+            let mut reach = 0usize;
+            for dim in &self.batch {
+                reach = reach.checked_add(dim.size.checked_mul(dim.left.max(dim.right))?)?;
+            }
+            let products = [
+                product(&[batches, self.m, columns])?,
+                product(&[batches, self.k, columns])?,
+                product(&[batches, self.m, self.k])?,
+                product(&[left.max(right), self.m.max(self.k).max(columns)])?.checked_add(reach)?,
+            ];
+            products.into_iter().max()
+        };
+        largest().is_some_and(|largest| largest <= MOST)
+    }
+
     /// Products of the batch.
     #[must_use]
     pub fn batches(&self) -> usize {
@@ -261,14 +297,14 @@ impl Matmul {
         source: &dyn CodeSource,
     ) -> Result<Matmul> {
         let refuse = |reason: String| Err(KernelError::Unsupported { family: FAMILY, reason });
+        if !shape.is_addressable() {
+            return refuse(format!("{shape:?} is too large"));
+        }
         if !blocks.fits(&shape, isa) {
             return refuse(format!("{blocks:?} do not fit {shape:?}"));
         }
         let width = blocks.vectors * isa.lanes();
         let panels = Panels { rows: shape.k, columns: shape.n, width };
-        if addressable(&shape, &panels).is_none() {
-            return refuse(format!("{shape:?} is too large"));
-        }
         if epilogue.scale != 1.0 && epilogue.bias && !blocks.pack {
             return refuse("a factor besides a bias, where nothing is packed that could take the factor".to_owned());
         }
@@ -536,37 +572,6 @@ impl MatmulShape {
     fn right_is_packed(&self) -> bool {
         matches!(self.right, Right::Packed { .. })
     }
-}
-
-/// Whether all that is computed from the shape's sizes can be counted: every product that appears above.
-fn addressable(shape: &MatmulShape, panels: &Panels) -> Option<usize> {
-    const MOST: usize = isize::MAX as usize / 8;
-    let product = |factors: &[usize]| {
-        // A zero must not hide that the other factors overflow on the way.
-        factors.iter().try_fold(1usize, |total, &factor| total.checked_mul(factor.max(1)))
-    };
-    let sizes: SmallVec<[usize; 4]> = shape.batch.iter().map(|dim| dim.size).collect();
-    let batches = product(&sizes)?;
-    let columns = shape.n.checked_next_multiple_of(panels.width)?;
-    let strides = match (shape.left, shape.right) {
-        (
-            Left::Rows { stride: a } | Left::Columns { stride: a },
-            Right::Rows { stride } | Right::Columns { stride },
-        ) => a.max(stride),
-        (Left::Rows { stride } | Left::Columns { stride }, Right::Packed { .. }) => stride,
-    };
-    let mut reach = 0usize;
-    for dim in &shape.batch {
-        reach = reach.checked_add(dim.size.checked_mul(dim.left.max(dim.right))?)?;
-    }
-    let largest = [
-        product(&[batches, shape.m, columns])?,
-        product(&[batches, shape.k, columns])?,
-        product(&[batches, shape.m, shape.k])?,
-        product(&[strides, shape.m.max(shape.k).max(columns)])?.checked_add(reach)?,
-    ];
-    let largest = largest.into_iter().max()?;
-    (largest <= MOST).then_some(largest)
 }
 
 #[cfg(test)]

@@ -1,0 +1,193 @@
+//! Throughput of matrix products and convolutions, beside the multiply-add limit of this machine.
+//!
+//! `cargo bench --bench gemm` takes a few seconds; `-- --long` measures ten times as long; other words choose rows whose
+//! name contains one of them. A row is the best of its repetitions: on a shared machine only the minimum repeats.
+
+#![allow(clippy::print_stdout, reason = "a bench prints its table")]
+
+use std::time::{Duration, Instant};
+
+use kiln::threads::Threads;
+use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape};
+use kiln_kernels::cpu::gemm::{Epilogue, Extras, Left, Matmul, MatmulShape, Panels, Right, Source, panel_vectors};
+use kiln_kernels::jit::{Asm, Code, Cond, Gpr, Mem, Vreg};
+use kiln_kernels::{EmitEach, Isa};
+
+/// Rows, reduction, columns; and whether the right-hand side is packed beforehand.
+const PRODUCTS: [(usize, usize, usize, bool); 14] = [
+    (128, 128, 128, true),
+    (512, 512, 512, true),
+    (1024, 1024, 1024, true),
+    (1, 768, 3072, true),
+    (4, 768, 3072, true),
+    (16, 768, 768, true),
+    (128, 768, 768, true),
+    (512, 768, 3072, true),
+    (512, 3072, 768, true),
+    (37, 100, 1000, true),
+    (128, 64, 128, false),
+    (128, 128, 64, false),
+    (1, 64, 256, false),
+    (512, 512, 512, false),
+];
+
+/// Channels, filters, size, kernel, stride, groups: the convolutions of ResNet-50 and the layers of MobileNet v2.
+const CONVOLUTIONS: [[usize; 6]; 34] = [
+    [3, 64, 224, 7, 2, 1],
+    [64, 64, 56, 1, 1, 1],
+    [64, 64, 56, 3, 1, 1],
+    [64, 256, 56, 1, 1, 1],
+    [256, 64, 56, 1, 1, 1],
+    [256, 128, 56, 1, 1, 1],
+    [128, 128, 56, 3, 2, 1],
+    [256, 512, 56, 1, 2, 1],
+    [128, 512, 28, 1, 1, 1],
+    [512, 128, 28, 1, 1, 1],
+    [128, 128, 28, 3, 1, 1],
+    [512, 256, 28, 1, 1, 1],
+    [256, 256, 28, 3, 2, 1],
+    [512, 1024, 28, 1, 2, 1],
+    [256, 1024, 14, 1, 1, 1],
+    [1024, 256, 14, 1, 1, 1],
+    [256, 256, 14, 3, 1, 1],
+    [1024, 512, 14, 1, 1, 1],
+    [512, 512, 14, 3, 2, 1],
+    [1024, 2048, 14, 1, 2, 1],
+    [512, 2048, 7, 1, 1, 1],
+    [2048, 512, 7, 1, 1, 1],
+    [512, 512, 7, 3, 1, 1],
+    [3, 32, 224, 3, 2, 1],
+    [32, 32, 112, 3, 1, 32],
+    [96, 96, 112, 3, 2, 96],
+    [144, 144, 56, 3, 1, 144],
+    [192, 192, 28, 3, 1, 192],
+    [576, 576, 14, 3, 1, 576],
+    [960, 960, 7, 3, 1, 960],
+    [16, 96, 112, 1, 1, 1],
+    [24, 144, 56, 1, 1, 1],
+    [96, 24, 56, 1, 1, 1],
+    [320, 1280, 7, 1, 1, 1],
+];
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
+    let budget = Duration::from_millis(if std::env::args().any(|word| word == "--long") { 500 } else { 50 });
+    let isa = Isa::detect();
+    if !isa.is_jit() {
+        println!("no code can be emitted on this machine");
+        return;
+    }
+    let wanted = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word.as_str()));
+    for threads in [1, 2] {
+        let pool = Threads::new(threads).expect("threads");
+        let peak = peak(isa, budget) * threads as f64;
+        println!("{isa}, {threads} thread(s), limit {peak:.0} GFLOP/s");
+        for (m, k, n, packed) in PRODUCTS {
+            let name = format!("matmul {m}x{k}x{n}{}", if packed { "" } else { " dynamic" });
+            if wanted(&name) {
+                report(&name, 2.0 * (m * k * n) as f64, product(isa, m, k, n, packed, &pool, budget), peak);
+            }
+        }
+        for [channels, filters, size, kernel, stride, groups] in CONVOLUTIONS {
+            let name = format!("conv {channels}->{filters} {size}x{size} k{kernel} s{stride} g{groups}");
+            if wanted(&name) {
+                let shape = shape(channels, filters, size, kernel, stride, groups);
+                report(&name, 2.0 * shape.work() as f64, convolution(isa, &shape, &pool, budget), peak);
+            }
+        }
+    }
+}
+
+fn report(name: &str, flop: f64, seconds: f64, peak: f64) {
+    let rate = flop / seconds / 1e9;
+    println!("{name:34} {:9.1} us {rate:7.1} GFLOP/s {:4.0} %", seconds * 1e6, 100.0 * rate / peak);
+}
+
+/// The shortest of many calls.
+fn best(budget: Duration, mut call: impl FnMut()) -> f64 {
+    call();
+    let (start, mut best) = (Instant::now(), f64::INFINITY);
+    while start.elapsed() < budget {
+        let begin = Instant::now();
+        call();
+        best = best.min(begin.elapsed().as_secs_f64());
+    }
+    best
+}
+
+fn numbers(count: usize) -> Vec<f32> {
+    (0..count).map(|i| ((i * 2_654_435_761) >> 20 & 255) as f32 / 256.0 - 0.5).collect()
+}
+
+fn product(isa: Isa, m: usize, k: usize, n: usize, packed: bool, pool: &Threads, budget: Duration) -> f64 {
+    let (a, b) = (numbers(m * k), numbers(k * n));
+    let vectors = panel_vectors(isa, n);
+    let panels = Panels { rows: k, columns: n, width: vectors * isa.lanes() };
+    let mut right = vec![0.0; panels.len()];
+    panels.pack(&Source::row_major(&b, k, n), 1.0, &mut right).expect("sizes agree");
+    let (stored, data) = if packed { (Right::Packed { vectors }, &right) } else { (Right::Rows { stride: n }, &b) };
+    let shape = MatmulShape { m, n, k, batch: Default::default(), left: Left::Rows { stride: k }, right: stored };
+    let threads = kiln_kernels::Parallel::threads(pool);
+    let matmul = Matmul::picked(isa, shape, Epilogue::default(), threads, &EmitEach).expect("a good shape");
+    let mut scratch = vec![0.0; matmul.scratch_len()];
+    let mut c = vec![0.0; m * n];
+    best(budget, || matmul.run(&a, data, &mut c, Extras::default(), &mut scratch, pool).expect("buffers fit"))
+}
+
+fn shape(channels: usize, filters: usize, size: usize, kernel: usize, stride: usize, groups: usize) -> ConvShape {
+    let pad = kernel / 2;
+    let out = (size + 2 * pad - kernel) / stride + 1;
+    ConvShape {
+        batch: 1,
+        channels,
+        filters,
+        groups,
+        input: [1, size, size],
+        output: [1, out, out],
+        kernel: [1, kernel, kernel],
+        strides: [1, stride, stride],
+        dilations: [1; 3],
+        pads: [0, pad, pad],
+        transposed: false,
+    }
+}
+
+fn convolution(isa: Isa, shape: &ConvShape, pool: &Threads, budget: Duration) -> f64 {
+    let weights = shape.weights();
+    let layout = weights.layout(isa);
+    let mut packed = vec![0.0; weights.packed_len(isa, layout)];
+    weights.pack(isa, layout, &numbers(weights.len()), &mut packed).expect("sizes agree");
+    let blocks = ConvBlocks::pick(isa, shape, layout, kiln_kernels::Parallel::threads(pool));
+    let conv = Conv::new(isa, *shape, layout, blocks, None, &EmitEach).expect("a good shape");
+    let (x, bias) = (numbers(shape.input_len()), numbers(shape.filters));
+    let mut scratch = vec![0.0; conv.scratch_len()];
+    let mut y = vec![0.0; shape.output_len()];
+    let extras = ConvExtras { bias: Some(&bias), residual: None };
+    best(budget, || conv.run(&x, &packed, &mut y, extras, &mut scratch, pool).expect("buffers fit"))
+}
+
+/// Multiply-adds a second of one core, in GFLOP/s, with everything in registers.
+fn peak(isa: Isa, budget: Duration) -> f64 {
+    const LOOPS: usize = 10_000;
+    const SUMS: u8 = 12;
+    let mut asm = Asm::new(isa).expect("a level that code is emitted for");
+    let next = asm.label();
+    asm.prologue();
+    asm.load(Gpr::RAX, Mem::at(Gpr::RDI, 0));
+    for sum in 0..SUMS + 2 {
+        asm.vzero(Vreg(sum));
+    }
+    asm.bind(next);
+    for sum in 0..SUMS {
+        asm.vfma231(Vreg(sum), Vreg(SUMS), Vreg(SUMS + 1));
+    }
+    asm.sub_imm(Gpr::RAX, 1);
+    asm.cmp_imm(Gpr::RAX, 0);
+    asm.jump_if(Cond::Greater, next);
+    asm.epilogue();
+    let bytes = asm.finish("peak").expect("a sound kernel");
+    let code = Code::seal(isa, "peak", &bytes).expect("executable memory");
+    // SAFETY: the kernel reads the one number that it is given.
+    let seconds = best(budget, || unsafe { code.call(&LOOPS) });
+    (2 * LOOPS * usize::from(SUMS) * isa.lanes()) as f64 / seconds / 1e9
+}

@@ -1,0 +1,171 @@
+//! Weights packed for matrix products and convolutions: once a process for equal weights in equal layout.
+//!
+//! Packing happens when a node is made. Layouts depend on the weights alone, so no change of an input's shape repacks
+//! them. What is packed is found by its contents (BLAKE3 of the bytes and everything that the layout depends on): two
+//! nodes with tied weights, or two sessions of one model, share one copy. The registry holds no copy alive: the last
+//! node lets go of it.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use hashbrown::HashMap;
+use kiln_kernels::cpu::conv::{WeightLayout, Weights};
+use kiln_kernels::cpu::gemm::{Panels, Source, panel_vectors};
+use kiln_kernels::{Isa, Result as KernelResult};
+
+use crate::tensor::Buffer;
+
+/// Packed weights, shared.
+#[derive(Debug)]
+pub struct Packed {
+    buffer: Buffer,
+    len: usize,
+}
+
+impl Packed {
+    fn new(len: usize) -> Packed {
+        Packed { buffer: Buffer::zeroed(len * 4), len }
+    }
+
+    /// The elements, as the kernels read them.
+    #[must_use]
+    pub fn elements(&self) -> &[f32] {
+        &bytemuck::cast_slice(self.buffer.bytes())[..self.len]
+    }
+
+    fn elements_mut(&mut self) -> &mut [f32] {
+        &mut bytemuck::cast_slice_mut(self.buffer.bytes_mut())[..self.len]
+    }
+}
+
+/// The right-hand side of a matrix product, packed.
+#[derive(Clone, Debug)]
+pub struct MatMulWeights {
+    /// Length of the reduction.
+    pub k: usize,
+    /// Columns.
+    pub n: usize,
+    /// Matrices, one after another.
+    pub count: usize,
+    /// Vectors of a panel.
+    pub vectors: usize,
+    /// Elements of one packed matrix.
+    pub step: usize,
+    /// The panels.
+    pub packed: Arc<Packed>,
+}
+
+/// Weights of a convolution, packed.
+#[derive(Clone, Debug)]
+pub struct ConvWeights {
+    /// How they are laid out.
+    pub layout: WeightLayout,
+    /// The panels or rows.
+    pub packed: Arc<Packed>,
+}
+
+/// What packed weights are found by: contents and layout, hashed together.
+type WeightId = [u8; 32];
+
+static REGISTRY: Mutex<Option<HashMap<WeightId, Weak<Packed>>>> = Mutex::new(None);
+
+/// Packs `count` matrices of `k` by `n` (`n` by `k` if `transposed`), each element times `scale`.
+///
+/// # Errors
+///
+/// Where `weights` does not hold that many elements.
+pub fn matmul(
+    isa: Isa,
+    weights: &[f32],
+    [count, k, n]: [usize; 3],
+    transposed: bool,
+    scale: f32,
+) -> KernelResult<MatMulWeights> {
+    let vectors = panel_vectors(isa, n);
+    let panels = Panels { rows: k, columns: n, width: vectors * isa.lanes() };
+    let layout = format!("matmul {count} {k} {n} {transposed} {} {}", scale.to_bits(), panels.width);
+    let packed = find_or_pack(&layout, weights, count * panels.len(), |out| {
+        for index in 0..count {
+            let matrix = weights.get(index * k * n..).unwrap_or_default();
+            let source = if transposed { Source::column_major(matrix, k, k) } else { Source::row_major(matrix, k, n) };
+            panels.pack(&source, scale, &mut out[index * panels.len()..][..panels.len()])?;
+        }
+        Ok(())
+    })?;
+    Ok(MatMulWeights { k, n, count, vectors, step: panels.len(), packed })
+}
+
+/// Packs the weights of a convolution.
+///
+/// # Errors
+///
+/// Where the sizes make no sense, or `weights` does not hold that many elements.
+pub fn conv(isa: Isa, weights: &[f32], sizes: &Weights) -> KernelResult<ConvWeights> {
+    sizes.validate()?;
+    let layout = sizes.layout(isa);
+    // Two levels may lay weights out alike, but not under the same names.
+    let name = format!("conv {} {sizes:?} {layout:?}", isa.lanes());
+    let packed =
+        find_or_pack(&name, weights, sizes.packed_len(isa, layout), |out| sizes.pack(isa, layout, weights, out))?;
+    Ok(ConvWeights { layout, packed })
+}
+
+fn find_or_pack(
+    layout: &str,
+    weights: &[f32],
+    len: usize,
+    pack: impl FnOnce(&mut [f32]) -> KernelResult<()>,
+) -> KernelResult<Arc<Packed>> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(layout.as_bytes()).update(&[0]).update(bytemuck::cast_slice(weights));
+    let id: WeightId = hasher.finalize().into();
+    let known = REGISTRY.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(packed) = known.as_ref().and_then(|known| known.get(&id)).and_then(Weak::upgrade) {
+        return Ok(packed);
+    }
+    drop(known);
+    // Packed outside of the lock: two threads may do it at once, and the first to finish is shared.
+    let mut fresh = Packed::new(len);
+    pack(fresh.elements_mut())?;
+    let fresh = Arc::new(fresh);
+    let mut known = REGISTRY.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = known.get_or_insert_default();
+    if let Some(packed) = known.get(&id).and_then(Weak::upgrade) {
+        return Ok(packed);
+    }
+    known.retain(|_, packed| packed.strong_count() > 0);
+    known.insert(id, Arc::downgrade(&fresh));
+    Ok(fresh)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_weights_in_equal_layout_are_packed_once_and_freed_with_the_last_holder() {
+        let weights: Vec<f32> = (0..6 * 20).map(|i| i as f32 + 0.125).collect();
+        let first = matmul(Isa::Portable, &weights, [1, 6, 20], false, 1.0).unwrap();
+        let second = matmul(Isa::Portable, &weights.clone(), [1, 6, 20], false, 1.0).unwrap();
+        assert!(Arc::ptr_eq(&first.packed, &second.packed));
+        for other in [
+            matmul(Isa::Portable, &weights, [1, 20, 6], false, 1.0).unwrap(),
+            matmul(Isa::Portable, &weights, [1, 6, 20], true, 1.0).unwrap(),
+            matmul(Isa::Portable, &weights, [1, 6, 20], false, 2.0).unwrap(),
+            matmul(Isa::Avx512, &weights, [1, 6, 20], false, 1.0).unwrap(),
+        ] {
+            assert!(!Arc::ptr_eq(&first.packed, &other.packed));
+        }
+        let held = Arc::downgrade(&first.packed);
+        drop((first, second));
+        assert!(held.upgrade().is_none());
+    }
+
+    #[test]
+    fn matrices_of_a_stack_follow_each_other() {
+        let weights: Vec<f32> = (0..2 * 3 * 4).map(|i| i as f32).collect();
+        let stack = matmul(Isa::Portable, &weights, [2, 3, 4], false, 1.0).unwrap();
+        let second = matmul(Isa::Portable, &weights[12..], [1, 3, 4], false, 1.0).unwrap();
+        assert_eq!(stack.packed.elements()[stack.step..], *second.packed.elements());
+        assert!(matmul(Isa::Portable, &weights, [3, 3, 4], false, 1.0).is_err(), "too few elements");
+    }
+}

@@ -1,0 +1,228 @@
+//! Conv and ConvTranspose, bare and fused: what ONNX means by them.
+//!
+//! [`attributes`] reads and checks what the node says, [`sizes`] finds the geometry that shapes ask for. Kernels take
+//! channels-last tensors: a node that the layout pass has marked `channels_last` hands them on as they are, others turn
+//! input, residual and output around. Weights known at load are packed when the node is made.
+
+mod attributes;
+mod sizes;
+
+use std::sync::Arc;
+
+use kiln_kernels::cpu::chain::UnaryOp;
+use kiln_kernels::cpu::conv::{Conv as Executor, ConvExtras, ConvShape, Weights};
+use kiln_kernels::cpu::transpose::Transpose;
+
+use self::attributes::Attributes;
+use super::convert::through_f32;
+use super::{LoadCx, OpError, Operator, fused_activation, one, optional, refused, required};
+use crate::exec::conv::ConvKey;
+use crate::exec::transpose::TransposeKey;
+use crate::exec::weights::{self, ConvWeights};
+use crate::graph::node::Specs;
+use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
+use crate::tensor::{DType, Shape, Tensor, TensorSpec};
+
+/// This group's operators.
+pub(super) const OPERATORS: &[Operator] = &[
+    ("", "Conv", |cx| through_f32(cx, make)),
+    ("", "ConvTranspose", |cx| through_f32(cx, make)),
+    ("kiln", "FusedConv", |cx| through_f32(cx, make)),
+    ("kiln", "FusedConvTranspose", |cx| through_f32(cx, make)),
+];
+
+/// A convolution.
+struct Conv {
+    attributes: Attributes,
+    activation: Option<UnaryOp>,
+    channels_last: bool,
+    /// The weights' shape, and the weights packed, where they are known at load.
+    weights: Option<(Shape, ConvWeights)>,
+}
+
+/// What is known once shapes are.
+struct Ready {
+    conv: Arc<Executor>,
+    shape: ConvShape,
+    /// Turns the input around, if it has to be.
+    input: Option<Arc<Transpose>>,
+    /// The residual.
+    residual: Option<Arc<Transpose>>,
+    /// The output, back.
+    output: Option<Arc<Transpose>>,
+}
+
+fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    let mut conv = Conv {
+        attributes: Attributes::read(cx.node)?,
+        activation: fused_activation(cx.node)?,
+        channels_last: cx.node.int("channels_last", 0) != 0,
+        weights: None,
+    };
+    let constant = cx.graph.constant_input(cx.node, 1).filter(|tensor| tensor.dtype() == DType::F32);
+    if let Some(tensor) = constant {
+        let invalid = |error: &dyn std::fmt::Display| OpError::invalid(cx.node, error.to_string());
+        let sizes = conv.attributes.weights(tensor.shape()).map_err(|error| invalid(&error))?;
+        let elements = tensor.as_slice::<f32>().map_err(|error| invalid(&error))?;
+        let packed = weights::conv(cx.build.isa, elements, &sizes).map_err(|error| invalid(&error))?;
+        conv.weights = Some((tensor.shape().into(), packed));
+    }
+    Ok(Box::new(conv))
+}
+
+impl Conv {
+    /// The weights' shape, known or given.
+    fn weight_shape<'a>(&'a self, inputs: &[Option<&'a Tensor>]) -> Result<&'a [usize], NodeError> {
+        match &self.weights {
+            Some((shape, _)) => Ok(shape),
+            None => Ok(required(inputs, 1)?.shape()),
+        }
+    }
+
+    /// The geometry that these inputs ask for.
+    fn shape(&self, inputs: &[Option<&Tensor>]) -> Result<ConvShape, NodeError> {
+        let weights = self.weight_shape(inputs)?;
+        let input = required(inputs, 0)?.shape();
+        if input.len() != weights.len() {
+            return Err(refused(format!("input of shape {input:?} for weights of shape {weights:?}")));
+        }
+        let (mut spatial, mut channels) = (&input[2..], input[1]);
+        if self.channels_last {
+            (spatial, channels) = (&input[1..input.len() - 1], input[input.len() - 1]);
+        }
+        let shape = self.attributes.shape(input[0], channels, spatial, weights)?;
+        shape.validate().map_err(|error| refused(error.to_string()))?;
+        Ok(shape)
+    }
+
+    /// The shape of the output, as this node's layout has it.
+    fn output(&self, shape: &ConvShape, rank: usize) -> Shape {
+        let spatial = &shape.output[5 - rank..];
+        let mut output = Shape::from_slice(&[shape.batch]);
+        if self.channels_last {
+            output.extend(spatial.iter().copied().chain([shape.filters]));
+        } else {
+            output.extend([shape.filters].into_iter().chain(spatial.iter().copied()));
+        }
+        output
+    }
+
+    /// What turns a tensor between the layouts: none where both are the same bytes.
+    fn turn(&self, cx: &PrepareCx<'_>, [batch, from, to]: [usize; 3]) -> Result<Option<Arc<Transpose>>, NodeError> {
+        if self.channels_last || from == 1 || to == 1 {
+            return Ok(None);
+        }
+        let key = TransposeKey::new(&[batch, from, to], &[0, 2, 1], size_of::<f32>(), cx.isa(), cx.threads());
+        cx.executor(&key).map(Some)
+    }
+}
+
+impl Node for Conv {
+    fn family(&self) -> &'static str {
+        "conv"
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let input = required(inputs, 0)?;
+        let shape = self.shape(inputs)?;
+        for tensor in inputs.iter().flatten() {
+            if tensor.dtype() != DType::F32 {
+                return Err(NodeError::Unsupported(format!("a convolution of {} elements", tensor.dtype())));
+            }
+        }
+        let output = self.output(&shape, input.shape().len());
+        if let Some(bias) = optional(inputs, 2).filter(|bias| bias.shape() != [shape.filters]) {
+            return Err(refused(format!("bias of shape {:?} for {} filters", bias.shape(), shape.filters)));
+        }
+        if let Some(residual) = optional(inputs, 3).filter(|residual| residual.shape() != output.as_slice()) {
+            return Err(refused(format!("residual of shape {:?} for {output:?}", residual.shape())));
+        }
+        one(DType::F32, output)
+    }
+
+    fn prepare_params(
+        &self,
+        cx: &PrepareCx<'_>,
+        inputs: &[Option<&Tensor>],
+        _: &[TensorSpec],
+    ) -> Result<Prepared, NodeError> {
+        let shape = self.shape(inputs)?;
+        let layout = match &self.weights {
+            Some((_, weights)) => weights.layout,
+            None => shape.weights().layout(cx.isa()),
+        };
+        let key = ConvKey::new(&shape, layout, self.activation, cx.isa(), cx.threads());
+        let positions = |size: [usize; 3]| size.iter().product::<usize>();
+        let back = [shape.batch, shape.filters, positions(shape.output)];
+        let residual = if optional(inputs, 3).is_some() { self.turn(cx, back)? } else { None };
+        Ok(Prepared::new(Arc::new(Ready {
+            conv: cx.executor(&key)?,
+            shape,
+            input: self.turn(cx, [shape.batch, shape.channels, positions(shape.input)])?,
+            residual,
+            output: self.turn(cx, [shape.batch, positions(shape.output), shape.filters])?,
+        })))
+    }
+
+    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        let output = self.convolve(prepared.get()?, &io.inputs(), io.alloc(0)?, cx)?;
+        io.push(output);
+        Ok(())
+    }
+}
+
+impl Conv {
+    fn convolve(
+        &self,
+        ready: &Ready,
+        inputs: &[Option<&Tensor>],
+        mut output: Tensor,
+        cx: &RunCx<'_>,
+    ) -> Result<Tensor, NodeError> {
+        let turned = |tensor: &Tensor, turn: &Option<Arc<Transpose>>| -> Result<Tensor, NodeError> {
+            let Some(turn) = turn else { return Ok(tensor.clone()) };
+            let mut turned = cx.scratch::<f32>(tensor.len())?;
+            turn.run(tensor.bytes(), turned.bytes_mut(), cx.parallel)?;
+            Ok(turned)
+        };
+        let input = turned(required(inputs, 0)?, &ready.input)?;
+        let residual = optional(inputs, 3).map(|tensor| turned(tensor, &ready.residual)).transpose()?;
+        let extras = ConvExtras {
+            bias: optional(inputs, 2).map(Tensor::as_slice).transpose()?,
+            residual: residual.as_ref().map(Tensor::as_slice).transpose()?,
+        };
+        let packed_now;
+        let weights = match &self.weights {
+            Some((_, weights)) => weights.packed.elements(),
+            None => {
+                packed_now = pack_now(&ready.shape.weights(), required(inputs, 1)?, cx, ready)?;
+                packed_now.as_slice()?
+            }
+        };
+        let mut scratch = cx.scratch::<f32>(ready.conv.scratch_len())?;
+        let mut run = |y: &mut [f32]| {
+            ready.conv.run(input.as_slice()?, weights, y, extras, scratch.as_mut_slice()?, cx.parallel)?;
+            Ok::<(), NodeError>(())
+        };
+        match &ready.output {
+            None => run(output.as_mut_slice()?)?,
+            Some(turn) => {
+                let mut last = cx.scratch::<f32>(output.len())?;
+                run(last.as_mut_slice()?)?;
+                turn.run(last.bytes(), output.bytes_mut(), cx.parallel)?;
+            }
+        }
+        Ok(output)
+    }
+}
+
+/// Packs weights that are made by another node, for this run only.
+fn pack_now(sizes: &Weights, weights: &Tensor, cx: &RunCx<'_>, ready: &Ready) -> Result<Tensor, NodeError> {
+    let (isa, layout) = (ready.conv.isa(), ready.conv.layout());
+    let mut packed = cx.scratch::<f32>(sizes.packed_len(isa, layout))?;
+    sizes.pack(isa, layout, weights.as_slice()?, packed.as_mut_slice()?)?;
+    Ok(packed)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,306 @@
+//! MatMul, Gemm and the fused matrix product: what ONNX means by them, as one node.
+//!
+//! All three are `activation(scale * A B + bias + residual)` with either side transposed or not. [`dims`] finds out which
+//! product the shapes ask for; weights known at load are packed when the node is made. Elements other than `f32` go
+//! through plain loops ([`plain`]) or, for the short floats, through the adapter of [`convert`](super::convert).
+
+mod dims;
+mod plain;
+
+use std::sync::Arc;
+
+use kiln_kernels::cpu::chain::{Step, UnaryOp};
+use kiln_kernels::cpu::gemm::{Extras, Matmul};
+
+use self::dims::{Operand, Problem};
+use super::convert::through_f32;
+use super::{LoadCx, OpError, Operator, one, optional, refused, required};
+use crate::exec::matmul::{MatMulKey, Stored};
+use crate::exec::weights::{self, MatMulWeights};
+use crate::graph::node::Specs;
+use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
+use crate::tensor::{DType, Shape, Tensor, TensorSpec};
+
+/// This group's operators.
+pub(super) const OPERATORS: &[Operator] = &[
+    ("", "MatMul", |cx| adapted(cx, make_matmul)),
+    ("", "Gemm", |cx| adapted(cx, make_gemm)),
+    ("kiln", "FusedMatMul", |cx| adapted(cx, make_fused)),
+];
+
+/// A matrix product.
+struct MatMul {
+    trans_a: bool,
+    trans_b: bool,
+    /// Factor of the product.
+    scale: f32,
+    /// Factor of Gemm's third input.
+    beta: f32,
+    /// What input 2 is.
+    third: Third,
+    activation: Option<UnaryOp>,
+    /// The right-hand side with its shape, where it is known at load.
+    weights: Option<(MatMulWeights, Shape)>,
+}
+
+/// What is known once shapes are.
+struct Ready {
+    problem: Problem,
+    addend: Addend,
+    /// None for elements that are multiplied by plain loops.
+    matmul: Option<Arc<Matmul>>,
+}
+
+/// What a third input means.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Third {
+    /// Nothing: MatMul has none.
+    Absent,
+    /// Gemm's C, which broadcasts to the product.
+    Broadcast,
+    /// A row that is added to every row; a fourth input is a residual.
+    Bias,
+}
+
+/// Elements in double precision and integers are multiplied as they are, half precision through `f32`.
+fn adapted(cx: &LoadCx<'_>, make: super::MakeNode) -> Result<Box<dyn Node>, OpError> {
+    let declared = |index: usize| {
+        let value = cx.node.input(index)?;
+        cx.graph.constant(value).map(Tensor::dtype).or(cx.graph.value(value).dtype)
+    };
+    if (0..2).any(|index| declared(index) == Some(DType::F64)) { make(cx) } else { through_f32(cx, make) }
+}
+
+fn make_matmul(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    finish(cx, plain_node())
+}
+
+fn make_gemm(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    let node = MatMul {
+        trans_a: cx.node.int("transA", 0) != 0,
+        trans_b: cx.node.int("transB", 0) != 0,
+        scale: cx.node.float("alpha", 1.0),
+        beta: cx.node.float("beta", 1.0),
+        third: Third::Broadcast,
+        ..plain_node()
+    };
+    finish(cx, node)
+}
+
+fn make_fused(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    let node = MatMul {
+        trans_a: cx.node.int("trans_a", 0) != 0,
+        trans_b: cx.node.int("trans_b", 0) != 0,
+        scale: cx.node.float("alpha", 1.0),
+        third: Third::Bias,
+        activation: fused_activation(cx.node)?,
+        ..plain_node()
+    };
+    finish(cx, node)
+}
+
+fn plain_node() -> MatMul {
+    let (trans_a, trans_b, third, activation, weights) = (false, false, Third::Absent, None, None);
+    MatMul { trans_a, trans_b, scale: 1.0, beta: 1.0, third, activation, weights }
+}
+
+/// The activation that a pass has fused into a node, if there is one.
+pub(crate) fn fused_activation(node: &NodeDesc) -> Result<Option<UnaryOp>, OpError> {
+    let chain = match node.attrs.get("activation") {
+        None => return Ok(None),
+        Some(Attr::Chain(chain)) => chain,
+        Some(other) => return Err(OpError::invalid(node, format!("activation {other:?} is not a chain"))),
+    };
+    match (chain.inputs.len(), chain.steps.as_slice()) {
+        (1, []) => Ok(None),
+        (1, &[Step::Unary(op, 0)]) => Ok(Some(op)),
+        _ => Err(OpError::invalid(node, format!("activation {chain:?} is not one function of one value"))),
+    }
+}
+
+/// Packs the right-hand side where it is known.
+fn finish(cx: &LoadCx<'_>, mut node: MatMul) -> Result<Box<dyn Node>, OpError> {
+    let constant = cx.graph.constant_input(cx.node, 1).filter(|tensor| tensor.dtype() == DType::F32);
+    if let Some(tensor) = constant {
+        let shape = tensor.shape();
+        let (batch, matrix) = match *shape {
+            [] => return Err(OpError::invalid(cx.node, "a scalar is no matrix")),
+            [k] => (1, [k, 1]),
+            [.., rows, columns] => (shape[..shape.len() - 2].iter().product(), [rows, columns]),
+        };
+        // A vector has nothing to transpose.
+        let transposed = node.trans_b && shape.len() > 1;
+        let [k, n] = if transposed { [matrix[1], matrix[0]] } else { matrix };
+        let elements = tensor.as_slice::<f32>().map_err(|error| OpError::invalid(cx.node, error.to_string()))?;
+        let packed = weights::matmul(cx.build.isa, elements, [batch, k, n], transposed, node.scale)
+            .map_err(|error| OpError::invalid(cx.node, error.to_string()))?;
+        // The factor is in the weights now.
+        node.scale = 1.0;
+        node.weights = Some((packed, shape.into()));
+    }
+    Ok(Box::new(node))
+}
+
+impl MatMul {
+    /// The product that these inputs ask for.
+    fn problem(&self, inputs: &[Option<&Tensor>]) -> Result<Problem, NodeError> {
+        let left = required(inputs, 0)?;
+        let (right, dtype) = match &self.weights {
+            Some((_, shape)) => (shape.as_slice(), DType::F32),
+            None => (required(inputs, 1)?.shape(), required(inputs, 1)?.dtype()),
+        };
+        if left.dtype() != dtype {
+            return Err(refused(format!("a product of {} and {dtype}", left.dtype())));
+        }
+        if self.third == Third::Broadcast && (left.shape().len() != 2 || right.len() != 2) {
+            return Err(refused(format!("Gemm of shapes {:?} and {right:?}", left.shape())));
+        }
+        let left = Operand { shape: left.shape(), transposed: self.trans_a };
+        Problem::new(left, Operand { shape: right, transposed: self.trans_b })
+    }
+
+    /// What the third input is added as: a row, a whole matrix or, where it has to be spread first, neither yet.
+    fn addend(&self, third: Option<&Tensor>, problem: &Problem) -> Addend {
+        let Some(third) = third.filter(|_| self.third == Third::Bias || self.beta != 0.0) else { return Addend::None };
+        let row = third.len() == problem.n && third.shape().last().is_none_or(|&last| last == problem.n);
+        match () {
+            () if row && self.beta == 1.0 => Addend::Row,
+            () if third.shape() == problem.output.as_slice() && self.beta == 1.0 => Addend::Matrix,
+            () => Addend::Spread,
+        }
+    }
+
+    fn check_addends(&self, inputs: &[Option<&Tensor>], problem: &Problem) -> Result<(), NodeError> {
+        let fits = |tensor: &Tensor, shape: &[usize]| {
+            let offset = shape.len().checked_sub(tensor.shape().len());
+            offset.is_some_and(|offset| tensor.shape().iter().zip(&shape[offset..]).all(|(&d, &s)| d == s || d == 1))
+        };
+        if let Some(third) = optional(inputs, 2) {
+            let fits = match self.third {
+                Third::Absent => false,
+                Third::Broadcast => fits(third, &problem.output),
+                Third::Bias => third.shape() == [problem.n],
+            };
+            if !fits {
+                let (third, output) = (third.shape(), &problem.output);
+                return Err(refused(format!("shape {third:?} cannot be added to a product of shape {output:?}")));
+            }
+        }
+        match optional(inputs, 3) {
+            Some(residual) if self.third != Third::Bias || residual.shape() != problem.output.as_slice() => {
+                let (residual, output) = (residual.shape(), &problem.output);
+                Err(refused(format!("residual of shape {residual:?} for a product of shape {output:?}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What a third input is added as.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Addend {
+    None,
+    Row,
+    Matrix,
+    /// As a matrix that is made from it, `beta` times each element.
+    Spread,
+}
+
+impl Node for MatMul {
+    fn family(&self) -> &'static str {
+        "matmul"
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let problem = self.problem(inputs)?;
+        self.check_addends(inputs, &problem)?;
+        let dtype = required(inputs, 0)?.dtype();
+        if dtype != DType::F32 && !plain::multiplies(dtype) {
+            return Err(NodeError::Unsupported(format!("a matrix product of {dtype} elements")));
+        }
+        one(dtype, problem.output)
+    }
+
+    fn prepare_params(
+        &self,
+        cx: &PrepareCx<'_>,
+        inputs: &[Option<&Tensor>],
+        _: &[TensorSpec],
+    ) -> Result<Prepared, NodeError> {
+        let problem = self.problem(inputs)?;
+        let addend = self.addend(optional(inputs, 2), &problem);
+        if required(inputs, 0)?.dtype() != DType::F32 {
+            return Ok(Prepared::new(Arc::new(Ready { problem, addend, matmul: None })));
+        }
+        let (right, step) = match &self.weights {
+            Some((weights, _)) => (Stored::Packed(weights.vectors as u8), weights.step),
+            None => (problem.right, problem.n * problem.k),
+        };
+        let key = MatMulKey {
+            isa: cx.isa(),
+            threads: u32::try_from(cx.threads()).unwrap_or(u32::MAX),
+            m: problem.m as u64,
+            n: problem.n as u64,
+            k: problem.k as u64,
+            batch: problem.steps(step),
+            left: problem.left,
+            right,
+            scale: self.scale.into(),
+            bias: addend == Addend::Row,
+            activation: self.activation,
+        };
+        let matmul = Some(cx.executor(&key)?);
+        Ok(Prepared::new(Arc::new(Ready { problem, addend, matmul })))
+    }
+
+    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        let output = self.multiply(prepared.get()?, &io.inputs(), io.alloc(0)?, cx)?;
+        io.push(output);
+        Ok(())
+    }
+}
+
+impl MatMul {
+    fn multiply(
+        &self,
+        ready: &Ready,
+        inputs: &[Option<&Tensor>],
+        mut output: Tensor,
+        cx: &RunCx<'_>,
+    ) -> Result<Tensor, NodeError> {
+        let Ready { problem, addend, matmul } = ready;
+        let (left, third) = (required(inputs, 0)?, optional(inputs, 2));
+        let Some(matmul) = matmul else {
+            let factors = plain::Factors { alpha: self.scale, beta: self.beta };
+            return plain::product(problem, left, required(inputs, 1)?, third, factors, output);
+        };
+        let spread = match (addend, third) {
+            (Addend::Spread, Some(third)) => {
+                let mut whole = cx.scratch::<f32>(problem.output.iter().product())?;
+                plain::spread(third.as_slice()?, third.shape(), self.beta, &problem.output, whole.as_mut_slice()?);
+                Some(whole)
+            }
+            _ => None,
+        };
+        let residual = match addend {
+            Addend::Spread => spread.as_ref(),
+            Addend::Matrix => third,
+            Addend::None | Addend::Row => optional(inputs, 3),
+        };
+        let extras = Extras {
+            bias: third.filter(|_| *addend == Addend::Row).map(Tensor::as_slice).transpose()?,
+            residual: residual.map(Tensor::as_slice).transpose()?,
+        };
+        let right = match &self.weights {
+            Some((weights, _)) => weights.packed.elements(),
+            None => required(inputs, 1)?.as_slice()?,
+        };
+        let mut scratch = cx.scratch::<f32>(matmul.scratch_len())?;
+        let c = output.as_mut_slice()?;
+        matmul.run(left.as_slice()?, right, c, extras, scratch.as_mut_slice()?, cx.parallel)?;
+        Ok(output)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+//! Matrix products of elements that no kernel is emitted for: `f64` and integers, which wrap around as in C.
+
+use super::dims::Problem;
+use crate::exec::matmul::Stored;
+use crate::graph::NodeError;
+use crate::tensor::{DType, Element, Tensor};
+
+/// Gemm's factors.
+#[derive(Clone, Copy)]
+pub(super) struct Factors {
+    pub(super) alpha: f32,
+    pub(super) beta: f32,
+}
+
+/// Arithmetic of one element type.
+trait Arithmetic: Element {
+    const ZERO: Self;
+    fn multiply_add(self, a: Self, b: Self) -> Self;
+    fn add(self, other: Self) -> Self;
+    /// Times a factor of Gemm; an integer is cut off towards zero.
+    fn scaled(self, factor: f32) -> Self;
+}
+
+macro_rules! integers {
+    ($($type:ty),*) => {$(
+        impl Arithmetic for $type {
+            const ZERO: $type = 0;
+            fn multiply_add(self, a: $type, b: $type) -> $type {
+                self.wrapping_add(a.wrapping_mul(b))
+            }
+            fn add(self, other: $type) -> $type {
+                self.wrapping_add(other)
+            }
+            fn scaled(self, factor: f32) -> $type {
+                if factor == 1.0 { self } else { (self as f64 * f64::from(factor)) as $type }
+            }
+        }
+    )*};
+}
+
+integers!(i8, i16, i32, i64, u8, u16, u32, u64);
+
+impl Arithmetic for f64 {
+    const ZERO: f64 = 0.0;
+    fn multiply_add(self, a: f64, b: f64) -> f64 {
+        self + a * b
+    }
+    fn add(self, other: f64) -> f64 {
+        self + other
+    }
+    fn scaled(self, factor: f32) -> f64 {
+        self * f64::from(factor)
+    }
+}
+
+/// Calls a generic function with the type of `dtype`'s elements, or gives the last expression for others.
+macro_rules! with_type {
+    ($dtype:expr, $name:ident => $body:expr, else $other:expr) => {
+        match $dtype {
+            DType::F64 => {
+                type $name = f64;
+                $body
+            }
+            DType::I8 => {
+                type $name = i8;
+                $body
+            }
+            DType::I16 => {
+                type $name = i16;
+                $body
+            }
+            DType::I32 => {
+                type $name = i32;
+                $body
+            }
+            DType::I64 => {
+                type $name = i64;
+                $body
+            }
+            DType::U8 => {
+                type $name = u8;
+                $body
+            }
+            DType::U16 => {
+                type $name = u16;
+                $body
+            }
+            DType::U32 => {
+                type $name = u32;
+                $body
+            }
+            DType::U64 => {
+                type $name = u64;
+                $body
+            }
+            _ => $other,
+        }
+    };
+}
+
+/// Whether [`product`] multiplies elements of that type.
+pub(super) fn multiplies(dtype: DType) -> bool {
+    with_type!(dtype, T => { let _: Option<T> = None; true }, else false)
+}
+
+/// The product, plus the third input where there is one.
+pub(super) fn product(
+    problem: &Problem,
+    left: &Tensor,
+    right: &Tensor,
+    third: Option<&Tensor>,
+    factors: Factors,
+    mut output: Tensor,
+) -> Result<Tensor, NodeError> {
+    with_type!(left.dtype(), T => {
+        let c = output.as_mut_slice::<T>()?;
+        multiply(problem, left.as_slice::<T>()?, right.as_slice::<T>()?, c);
+        if factors.alpha != 1.0 {
+            c.iter_mut().for_each(|value| *value = value.scaled(factors.alpha));
+        }
+        if let Some(third) = third {
+            let mut whole = vec![T::ZERO; c.len()];
+            spread_by(third.as_slice::<T>()?, third.shape(), &problem.output, &mut whole, |v| v.scaled(factors.beta));
+            c.iter_mut().zip(whole).for_each(|(value, other)| *value = value.add(other));
+        }
+        Ok(output)
+    }, else Err(NodeError::Unsupported(format!("a matrix product of {} elements", left.dtype()))))
+}
+
+fn multiply<T: Arithmetic>(problem: &Problem, left: &[T], right: &[T], c: &mut [T]) {
+    let Problem { m, n, k, .. } = *problem;
+    c.fill(T::ZERO);
+    if c.is_empty() {
+        return;
+    }
+    for (index, c) in c.chunks_exact_mut(m * n).enumerate() {
+        let (at_left, at_right) = problem.matrices(index);
+        let (a, b) = (&left[at_left * m * k..][..m * k], &right[at_right * k * n..][..k * n]);
+        for (row, c) in c.chunks_exact_mut(n).enumerate() {
+            for at in 0..k {
+                let a = if problem.left == Stored::Columns { a[at * m + row] } else { a[row * k + at] };
+                for (column, sum) in c.iter_mut().enumerate() {
+                    let b = if problem.right == Stored::Columns { b[column * k + at] } else { b[at * n + column] };
+                    *sum = sum.multiply_add(a, b);
+                }
+            }
+        }
+    }
+    debug_assert_eq!(c.len(), problem.batches() * m * n);
+}
+
+/// `factor` times a tensor, repeated to a whole shape that it broadcasts to.
+pub(super) fn spread(from: &[f32], shape: &[usize], factor: f32, whole: &[usize], to: &mut [f32]) {
+    spread_by(from, shape, whole, to, |value| factor * value);
+}
+
+fn spread_by<T: Copy>(from: &[T], shape: &[usize], whole: &[usize], to: &mut [T], change: impl Fn(T) -> T) {
+    let offset = whole.len() - shape.len();
+    for (index, value) in to.iter_mut().enumerate() {
+        let (mut rest, mut at, mut stride) = (index, 0, 1);
+        for (dim, &size) in whole.iter().enumerate().rev() {
+            if dim >= offset && shape[dim - offset] != 1 {
+                at += rest % size * stride;
+                stride *= size;
+            }
+            rest /= size;
+        }
+        *value = change(from[at]);
+    }
+}
