@@ -45,11 +45,3 @@ pub(crate) fn check(family: &'static str, op: Option<UnaryOp>) -> Result<()> {
 pub(crate) fn emit(asm: &mut Asm, op: UnaryOp, value: Vreg, temps: &[Vreg]) {
     vecmath::emit_unary(asm, op, value, temps);
 }
-
-/// Applies `op` to a number.
-pub(crate) fn unary(op: UnaryOp, value: f32) -> f32 {
-    match op {
-        UnaryOp::Relu if value < 0.0 => 0.0,
-        _ => value,
-    }
-}

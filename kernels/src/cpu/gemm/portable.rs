@@ -1,7 +1,7 @@
 //! The tile kernel in Rust, for machines where no code may be emitted: the contract of [`TileArgs`], loop by loop.
 
 use super::tile::{LeftRows, MOST_ROWS, RightColumns, TileArgs, TileCode};
-use crate::cpu::activation::unary;
+use crate::reference::chain::unary;
 
 /// Computes the tiles that `args` describes.
 ///

@@ -1,7 +1,7 @@
 //! The depthwise kernel in Rust: the contract of [`RowArgs`], loop by loop.
 
 use super::{DepthwiseCode, MOST_POSITIONS, RowArgs};
-use crate::cpu::activation::unary;
+use crate::reference::chain::unary;
 
 /// Channels done at a time, a constant so that the inner loops become vector code.
 const LANES: usize = 8;
