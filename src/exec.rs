@@ -3,6 +3,7 @@
 //! [`family`] is the trait that a key implements; [`context`] is all that a builder sees besides its key. A builder
 //! never sees the graph.
 
+pub mod activation;
 pub mod context;
 pub mod conv;
 pub mod family;

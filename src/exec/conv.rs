@@ -6,44 +6,46 @@ use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvShape, Strategy, WeightLayou
 use kiln_kernels::{Isa, Result as KernelResult};
 use serde::{Deserialize, Serialize};
 
+use super::activation::Activation;
 use super::context::BuildCx;
 use super::family::Family;
 use crate::cache::Key;
 use crate::record::Recorded;
 
-/// Everything that determines a convolution executor. Spatial sizes are depth, height, width.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct ConvKey {
-    /// Instruction-set level.
-    pub isa: Isa,
-    /// Threads that work may be split for.
-    pub threads: u32,
-    /// Images.
-    pub batch: u64,
-    /// Input channels.
-    pub channels: u64,
-    /// Output channels.
-    pub filters: u64,
-    /// Groups.
-    pub groups: u64,
-    /// Input positions.
-    pub input: [u64; 3],
-    /// Output positions.
-    pub output: [u64; 3],
-    /// Kernel positions.
-    pub kernel: [u64; 3],
-    /// Strides.
-    pub strides: [u64; 3],
-    /// Dilations.
-    pub dilations: [u64; 3],
-    /// Padding before the first position.
-    pub pads: [u64; 3],
-    /// Whether it is the transposed operation.
-    pub transposed: bool,
-    /// Vectors of a panel of the packed weights; 0 where they are depthwise rows.
-    pub panel_vectors: u8,
-    /// Applied last.
-    pub activation: Option<UnaryOp>,
+crate::key! {
+    /// Everything that determines a convolution executor. Spatial sizes are depth, height, width.
+    pub struct ConvKey {
+        /// Instruction-set level.
+        pub isa: Isa,
+        /// Threads that work may be split for.
+        pub threads: u32,
+        /// Images.
+        pub batch: u64,
+        /// Input channels.
+        pub channels: u64,
+        /// Output channels.
+        pub filters: u64,
+        /// Groups.
+        pub groups: u64,
+        /// Input positions.
+        pub input: [u64; 3],
+        /// Output positions.
+        pub output: [u64; 3],
+        /// Kernel positions.
+        pub kernel: [u64; 3],
+        /// Strides.
+        pub strides: [u64; 3],
+        /// Dilations.
+        pub dilations: [u64; 3],
+        /// Padding before the first position.
+        pub pads: [u64; 3],
+        /// Whether it is the transposed operation.
+        pub transposed: bool,
+        /// Vectors of a panel of the packed weights; 0 where they are depthwise rows.
+        pub panel_vectors: u8,
+        /// Applied last.
+        pub activation: Option<Activation>,
+    }
 }
 
 /// How a convolution is done and cut.
@@ -90,7 +92,7 @@ impl ConvKey {
                 WeightLayout::Panels { vectors } => vectors as u8,
                 WeightLayout::Rows => 0,
             },
-            activation,
+            activation: activation.map(Activation),
         }
     }
 
@@ -164,10 +166,22 @@ impl Family for ConvKey {
     }
 
     fn build(&self, choice: &ConvChoice, cx: &BuildCx) -> KernelResult<Conv> {
-        Conv::new(self.isa, self.shape(), self.layout(), choice.blocks(), self.activation, cx)
+        Conv::new(
+            self.isa,
+            self.shape(),
+            self.layout(),
+            choice.blocks(),
+            self.activation.map(|activation| activation.0),
+            cx,
+        )
     }
 
     fn weigh(value: &Conv) -> usize {
         value.bytes()
     }
+}
+
+#[cfg(test)]
+mod tests {
+    crate::key_laws! { a_convolution_is_all_of_its_key: super::ConvKey }
 }

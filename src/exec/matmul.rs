@@ -2,15 +2,15 @@
 //! is cut. Weights that are known at load come packed ([`weights`](super::weights)), in panels whose width the key
 //! names. The multiplying is done by [`kiln_kernels::cpu::gemm`].
 
-use kiln_kernels::cpu::chain::{Bits, UnaryOp};
 use kiln_kernels::cpu::gemm::{BatchDim, Epilogue, Left, Matmul, MatmulBlocks, MatmulShape, Right};
 use kiln_kernels::{Isa, Result as KernelResult};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
+use super::activation::Activation;
 use super::context::BuildCx;
 use super::family::Family;
-use crate::cache::Key;
+use crate::cache::{F32Bits, Key};
 use crate::record::Recorded;
 
 /// How a matrix is stored.
@@ -24,42 +24,47 @@ pub enum Stored {
     Packed(u8),
 }
 
-/// One batch dimension: matrices, and the distance of each side's in elements (0 repeats it).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct BatchStep {
-    /// Matrices.
-    pub size: u64,
-    /// Distance of left-hand matrices.
-    pub left: u64,
-    /// Distance of right-hand matrices.
-    pub right: u64,
+crate::mutate! { enum Stored { Rows, Columns, Packed(vectors) } }
+
+crate::key! {
+    /// One batch dimension: matrices, and the distance of each side's in elements (0 repeats it).
+    #[derive(Copy)]
+    pub struct BatchStep {
+        /// Matrices.
+        pub size: u64,
+        /// Distance of left-hand matrices.
+        pub left: u64,
+        /// Distance of right-hand matrices.
+        pub right: u64,
+    }
 }
 
-/// Everything that determines a matrix-product executor.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct MatMulKey {
-    /// Instruction-set level.
-    pub isa: Isa,
-    /// Threads that work may be split for.
-    pub threads: u32,
-    /// Rows of the product.
-    pub m: u64,
-    /// Columns.
-    pub n: u64,
-    /// Length of the reduction.
-    pub k: u64,
-    /// Batch dimensions, outermost first.
-    pub batch: SmallVec<[BatchStep; 3]>,
-    /// The left-hand side.
-    pub left: Stored,
-    /// The right-hand side.
-    pub right: Stored,
-    /// Factor of the product, by its bits.
-    pub scale: Bits,
-    /// Whether a row is added to every row.
-    pub bias: bool,
-    /// Applied last.
-    pub activation: Option<UnaryOp>,
+crate::key! {
+    /// Everything that determines a matrix-product executor.
+    pub struct MatMulKey {
+        /// Instruction-set level.
+        pub isa: Isa,
+        /// Threads that work may be split for.
+        pub threads: u32,
+        /// Rows of the product.
+        pub m: u64,
+        /// Columns.
+        pub n: u64,
+        /// Length of the reduction.
+        pub k: u64,
+        /// Batch dimensions, outermost first.
+        pub batch: SmallVec<[BatchStep; 3]>,
+        /// The left-hand side.
+        pub left: Stored,
+        /// The right-hand side.
+        pub right: Stored,
+        /// Factor of the product.
+        pub scale: F32Bits,
+        /// Whether a row is added to every row.
+        pub bias: bool,
+        /// Applied last.
+        pub activation: Option<Activation>,
+    }
 }
 
 /// How the work is cut.
@@ -135,7 +140,11 @@ impl MatMulKey {
     }
 
     fn epilogue(&self) -> Epilogue {
-        Epilogue { scale: self.scale.get(), bias: self.bias, activation: self.activation }
+        Epilogue {
+            scale: self.scale.get(),
+            bias: self.bias,
+            activation: self.activation.map(|activation| activation.0),
+        }
     }
 }
 
@@ -167,4 +176,9 @@ impl Family for MatMulKey {
     fn build(&self, choice: &MatMulChoice, cx: &BuildCx) -> KernelResult<Matmul> {
         Matmul::new(self.isa, self.shape(), choice.blocks(), self.epilogue(), cx)
     }
+}
+
+#[cfg(test)]
+mod tests {
+    crate::key_laws! { a_product_is_all_of_its_key: super::MatMulKey }
 }

@@ -15,6 +15,7 @@ use kiln_kernels::cpu::gemm::{Extras, Matmul};
 use self::dims::{Operand, Problem};
 use super::convert::through_f32;
 use super::{LoadCx, OpError, Operator, one, optional, refused, required};
+use crate::exec::activation::Activation;
 use crate::exec::matmul::{MatMulKey, Stored};
 use crate::exec::weights::{self, MatMulWeights};
 use crate::graph::node::Specs;
@@ -247,7 +248,7 @@ impl Node for MatMul {
             right,
             scale: self.scale.into(),
             bias: addend == Addend::Row,
-            activation: self.activation,
+            activation: self.activation.map(Activation),
         };
         let matmul = Some(cx.executor(&key)?);
         Ok(Prepared::new(Arc::new(Ready { problem, addend, matmul })))
