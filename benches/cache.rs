@@ -22,26 +22,26 @@ const ROUNDS: usize = 400;
 
 kiln::key! {
     /// A key of 100 bytes, written as keys of executors are: a field for each size.
-    pub struct Problem {
-        pub batch: u32,
-        pub channels: u32,
-        pub outputs: u32,
-        pub height: u32,
-        pub width: u32,
-        pub kernel: (u32, u32),
-        pub stride: (u32, u32),
-        pub dilation: (u32, u32),
-        pub pads: (u64, u64),
-        pub row_stride: u64,
-        pub image_stride: u64,
-        pub groups: u32,
-        pub slope: kiln::cache::F32Bits,
-        pub residual: Option<u32>,
-        pub threads: u32,
-        pub layout: u8,
-        pub element: u8,
-        pub bias: bool,
-        pub strict: bool,
+    struct Problem {
+        batch: u32,
+        channels: u32,
+        outputs: u32,
+        height: u32,
+        width: u32,
+        kernel: (u32, u32),
+        stride: (u32, u32),
+        dilation: (u32, u32),
+        pads: (u64, u64),
+        row_stride: u64,
+        image_stride: u64,
+        groups: u32,
+        slope: kiln::cache::F32Bits,
+        residual: Option<u32>,
+        threads: u32,
+        layout: u8,
+        element: u8,
+        bias: bool,
+        strict: bool,
     }
 }
 
@@ -50,7 +50,7 @@ impl Key for Problem {
     const FAMILY: &'static str = "problem";
 }
 
-pub fn problem(number: u32) -> Problem {
+fn problem(number: u32) -> Problem {
     Problem {
         batch: 1,
         channels: 64,
@@ -125,10 +125,8 @@ fn main() {
     let plain = Mutex::new(lru::LruCache::new(NonZeroUsize::new(limits.entries).unwrap_or(NonZeroUsize::MIN)));
     for number in 0..KEYS as u32 {
         let key = problem(number);
-        if let Ok((value, _)) = cache.get_or_create(&key, &(), build) {
-            if let Ok(mut plain) = plain.lock() {
-                plain.put(key, value);
-            }
+        if let (Ok((value, _)), Ok(mut plain)) = (cache.get_or_create(&key, &(), build), plain.lock()) {
+            plain.put(key, value);
         }
     }
     let hasher = DefaultHashBuilder::default();

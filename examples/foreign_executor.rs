@@ -1,7 +1,9 @@
-//! A graph executor that is not Kiln's and uses its cache and its records alone: own node, own key, own builder.
+//! A graph executor that is not Kiln's and uses its cache and its records alone: own key, own builder, own node.
 //!
-//! The node smooths a signal over a window. What determines an executor is the key; what the builder decides (here how
-//! many sums a block keeps) is the choice, which a second process takes from the record instead of deciding again.
+//! The node smooths a signal over a window. What determines an executor is the key; what the builder decides (here into
+//! how many parts the work is cut) is the choice, which the next process takes from the record instead of deciding again.
+
+#![allow(missing_docs, clippy::print_stdout, reason = "an example")]
 
 use std::sync::Arc;
 
@@ -13,10 +15,10 @@ kiln::key! {
     pub struct SmoothKey { pub length: u32, pub window: u32 }
 }
 
-/// What is cached: everything that can be prepared before the data are there.
+/// What is cached: all that can be prepared before the data are there.
 pub struct Smooth {
     window: usize,
-    block: usize,
+    parts: usize,
 }
 
 impl Key for SmoothKey {
@@ -33,47 +35,35 @@ fn build(key: &SmoothKey, records: &Store) -> Result<Built<Smooth>, String> {
     if key.window == 0 || key.window > key.length {
         return Err(format!("a window of {} does not fit {} samples", key.window, key.length));
     }
-    let known = records.lookup(key).filter(|block| (1..=key.length).contains(block));
-    let block = known.unwrap_or(key.length.div_ceil(4));
-    records.insert(key, &block, Evidence::model());
-    let value = Smooth { window: key.window as usize, block: block as usize };
+    let known = records.lookup(key).filter(|parts| (1..=64).contains(parts));
+    let parts = known.unwrap_or_else(|| key.length.div_ceil(4096).min(64));
+    records.insert(key, &parts, Evidence::model());
+    let value = Smooth { window: key.window as usize, parts: parts as usize };
     Ok(Built { bytes: size_of_val(&value), value, from_record: known.is_some() })
 }
 
 /// A node of the foreign graph: it asks the cache when its shape has changed, and not otherwise.
 pub struct Node {
-    window: u32,
-    prepared: Option<(usize, Arc<Smooth>)>,
+    pub window: u32,
+    pub prepared: Option<(usize, Arc<Smooth>)>,
 }
 
 impl Node {
-    pub fn new(window: u32) -> Node {
-        Node { window, prepared: None }
+    pub fn prepare(&mut self, length: usize, cache: &Cache, records: &Store) -> Result<Option<Outcome>, String> {
+        if self.prepared.as_ref().is_some_and(|(known, _)| *known == length) {
+            return Ok(None);
+        }
+        let key = SmoothKey { length: length as u32, window: self.window };
+        let (executor, outcome) = cache.get_or_create(&key, records, build).map_err(|error| error.to_string())?;
+        self.prepared = Some((length, executor));
+        Ok(Some(outcome))
     }
 
-    /// The smoothed signal, and how its executor was come by if the cache was asked.
-    pub fn run(
-        &mut self,
-        input: &[f32],
-        cache: &Cache,
-        records: &Store,
-    ) -> Result<(Vec<f32>, Option<Outcome>), String> {
-        let known = self.prepared.take().filter(|(length, _)| *length == input.len());
-        let (executor, outcome) = match known {
-            Some((_, executor)) => (executor, None),
-            None => {
-                let key = SmoothKey { length: input.len() as u32, window: self.window };
-                let (executor, outcome) =
-                    cache.get_or_create(&key, records, build).map_err(|error| error.to_string())?;
-                (executor, Some(outcome))
-            }
-        };
-        let (window, mut output) = (executor.window, Vec::new());
-        for block in input.windows(window).collect::<Vec<_>>().chunks(executor.block) {
-            output.extend(block.iter().map(|samples| samples.iter().sum::<f32>() / window as f32));
-        }
-        self.prepared = Some((input.len(), executor));
-        Ok((output, outcome))
+    pub fn execute(&self, input: &[f32]) -> Option<Vec<f32>> {
+        let (_, Smooth { window, parts }) = self.prepared.as_ref().map(|(length, smooth)| (length, &**smooth))?;
+        let windows: Vec<&[f32]> = input.windows(*window).collect();
+        let mean = |samples: &&[f32]| samples.iter().sum::<f32>() / *window as f32;
+        Some(windows.chunks(windows.len().div_ceil(*parts)).flat_map(|part| part.iter().map(mean)).collect())
     }
 }
 
@@ -81,13 +71,12 @@ impl Node {
 pub fn process(folder: &std::path::Path, lengths: &[usize]) -> Result<Vec<Option<Outcome>>, String> {
     let cache = Cache::new(Limits { entries: 1024, bytes: 1 << 20 });
     let records = Store::open(folder, &Fingerprint::from_facts([("executor", "foreign 1.0")]), CacheMode::ReadWrite);
-    let mut node = Node::new(3);
-    let outcomes = lengths.iter().map(|length| Ok(node.run(&vec![1.0; *length], &cache, &records)?.1)).collect();
+    let mut node = Node { window: 3, prepared: None };
+    let outcomes = lengths.iter().map(|length| node.prepare(*length, &cache, &records)).collect();
     records.save().map_err(|error| error.to_string())?;
     outcomes
 }
 
-#[allow(clippy::print_stdout, reason = "an example prints")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     for name in ["first process", "second process"] {

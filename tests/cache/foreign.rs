@@ -20,8 +20,11 @@ fn a_foreign_executor_hits_on_repeats_and_starts_warm() {
 #[test]
 fn a_foreign_executor_computes_and_reports_errors() {
     let (cache, records) = (Cache::new(Limits { entries: 4, bytes: 1000 }), Store::in_memory());
-    let mut node = example::Node::new(2);
-    assert_eq!(node.run(&[1.0, 3.0, 5.0], &cache, &records).unwrap().0, [2.0, 4.0]);
-    assert_eq!(node.run(&[1.0], &cache, &records).unwrap_err(), "a window of 2 does not fit 1 samples");
-    assert_eq!(node.run(&[4.0, 2.0], &cache, &records).unwrap().0, [3.0]);
+    let mut node = example::Node { window: 2, prepared: None };
+    for (input, expected) in [(&[1.0, 3.0, 5.0][..], &[2.0, 4.0][..]), (&[4.0, 2.0], &[3.0])] {
+        node.prepare(input.len(), &cache, &records).unwrap();
+        assert_eq!(node.execute(input).unwrap(), expected);
+    }
+    let error = node.prepare(1, &cache, &records).unwrap_err();
+    assert_eq!(error, "a window of 2 does not fit 1 samples");
 }

@@ -128,6 +128,7 @@ fn floats_in_keys_are_compared_by_their_bits() {
 /// Two fields, the second of which some hand-written code below forgets.
 macro_rules! rotten {
     ($name:ident { $($derive:path),* }) => {
+        #[allow(clippy::derived_hash_with_manual_eq, reason = "that is what is rotten")]
         #[derive(Clone, Debug, Eq, Serialize, Deserialize, $($derive),*)]
         struct $name {
             kept: u32,
