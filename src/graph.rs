@@ -1,6 +1,7 @@
 //! Graphs: what a model says, independent of the format that it came in, and how its nodes run.
 //!
 //! - [`ir`] is the description: nodes with an operator name and attributes, values, constants. Passes rewrite it.
+//! - [`passes`] rewrite it, knowing of every value what `facts` can prove; [`verify`] holds them to what a graph promises.
 //! - [`build`] writes small graphs by hand.
 //! - [`node`] is the running form: the trait that every operator implements, with the executor-cache checklist's
 //!   `prepare_params()`.
@@ -9,10 +10,12 @@
 //! Operator names follow the ONNX vocabulary because it is the field's; protobuf and opset arithmetic are not known here.
 
 pub mod build;
+mod facts;
 pub mod ir;
 pub mod node;
 pub mod passes;
 pub mod run;
+pub mod verify;
 
 pub use build::GraphBuilder;
 pub use ir::{Attr, Attrs, Graph, NodeDesc, ValueId};

@@ -176,6 +176,28 @@ impl NodeDesc {
         }
     }
 
+    /// The element type that an integer attribute names by its ONNX number.
+    #[must_use]
+    pub fn dtype(&self, name: &str) -> Option<DType> {
+        Some(match self.attrs.get(name)? {
+            Attr::Int(1) => DType::F32,
+            Attr::Int(2) => DType::U8,
+            Attr::Int(3) => DType::I8,
+            Attr::Int(4) => DType::U16,
+            Attr::Int(5) => DType::I16,
+            Attr::Int(6) => DType::I32,
+            Attr::Int(7) => DType::I64,
+            Attr::Int(8) => DType::String,
+            Attr::Int(9) => DType::Bool,
+            Attr::Int(10) => DType::F16,
+            Attr::Int(11) => DType::F64,
+            Attr::Int(12) => DType::U32,
+            Attr::Int(13) => DType::U64,
+            Attr::Int(16) => DType::BF16,
+            _ => return None,
+        })
+    }
+
     /// A list of integers, if present.
     #[must_use]
     pub fn ints(&self, name: &str) -> Option<&[i64]> {

@@ -1,0 +1,153 @@
+//! Element types of outputs.
+
+use super::View;
+use crate::tensor::DType;
+use kiln_kernels::cpu::chain::Storage;
+
+use crate::graph::ir::Attr;
+
+/// The element type of output number `output`, where the operator tells.
+pub(super) fn dtype(view: &View<'_>, output: usize) -> Option<DType> {
+    let node = view.node;
+    if node.domain == "kiln" {
+        return match (node.op.as_str(), node.attrs.get("program")) {
+            ("Chain", Some(Attr::Chain(program))) => Some(match program.output {
+                Storage::F32 => DType::F32,
+                Storage::Bool => DType::Bool,
+            }),
+            _ => Some(DType::F32),
+        };
+    }
+    if !node.domain.is_empty() {
+        return None;
+    }
+    let of_input = |index: usize| view.input(index).dtype;
+    match node.op.as_str() {
+        "Shape" | "Size" | "ArgMax" | "ArgMin" | "NonZero" => Some(DType::I64),
+        "Equal" | "Greater" | "GreaterOrEqual" | "Less" | "LessOrEqual" | "And" | "Or" | "Xor" | "Not" | "IsNaN"
+        | "IsInf" => Some(DType::Bool),
+        "Cast" => node.dtype("to"),
+        "CastLike" | "Where" => of_input(1),
+        "Dropout" if output == 1 => Some(DType::Bool),
+        "MaxPool" | "TopK" | "Unique" if output >= 1 => Some(DType::I64),
+        "LayerNormalization" | "BatchNormalization" | "DynamicQuantizeLinear" | "GroupQueryAttention"
+            if output >= 1 =>
+        {
+            None
+        }
+        "ConstantOfShape" => match node.attrs.get("value") {
+            Some(Attr::Tensor(value)) => Some(value.dtype()),
+            _ => Some(DType::F32),
+        },
+        "OneHot" => of_input(2),
+        "Abs"
+        | "Add"
+        | "AveragePool"
+        | "BatchNormalization"
+        | "Ceil"
+        | "Celu"
+        | "Clip"
+        | "Compress"
+        | "Concat"
+        | "Conv"
+        | "ConvTranspose"
+        | "Cos"
+        | "CumSum"
+        | "DepthToSpace"
+        | "Div"
+        | "Dropout"
+        | "Einsum"
+        | "Elu"
+        | "Erf"
+        | "Exp"
+        | "Expand"
+        | "Flatten"
+        | "Floor"
+        | "GRU"
+        | "Gather"
+        | "GatherElements"
+        | "GatherND"
+        | "Gelu"
+        | "Gemm"
+        | "GlobalAveragePool"
+        | "GlobalLpPool"
+        | "GlobalMaxPool"
+        | "GroupNormalization"
+        | "HardSigmoid"
+        | "HardSwish"
+        | "Hardmax"
+        | "Identity"
+        | "InstanceNormalization"
+        | "LRN"
+        | "LSTM"
+        | "LayerNormalization"
+        | "LeakyRelu"
+        | "Log"
+        | "LogSoftmax"
+        | "LpNormalization"
+        | "LpPool"
+        | "MatMul"
+        | "Max"
+        | "MaxPool"
+        | "Mean"
+        | "MeanVarianceNormalization"
+        | "Min"
+        | "Mish"
+        | "Mod"
+        | "Mul"
+        | "Neg"
+        | "PRelu"
+        | "Pad"
+        | "Pow"
+        | "RMSNormalization"
+        | "RNN"
+        | "Range"
+        | "Reciprocal"
+        | "ReduceL1"
+        | "ReduceL2"
+        | "ReduceLogSum"
+        | "ReduceLogSumExp"
+        | "ReduceMax"
+        | "ReduceMean"
+        | "ReduceMin"
+        | "ReduceProd"
+        | "ReduceSum"
+        | "ReduceSumSquare"
+        | "Relu"
+        | "Reshape"
+        | "Resize"
+        | "ReverseSequence"
+        | "Round"
+        | "ScatterElements"
+        | "ScatterND"
+        | "Selu"
+        | "Sigmoid"
+        | "Sign"
+        | "Sin"
+        | "Slice"
+        | "Softmax"
+        | "Softplus"
+        | "Softsign"
+        | "SpaceToDepth"
+        | "Split"
+        | "Sqrt"
+        | "Squeeze"
+        | "Sub"
+        | "Sum"
+        | "Swish"
+        | "Tan"
+        | "Tanh"
+        | "ThresholdedRelu"
+        | "Tile"
+        | "TopK"
+        | "Transpose"
+        | "Trilu"
+        | "Unsqueeze"
+        | "Upsample" => {
+            // Operands of one type variable: any of them tells (Pow's second operand is another one).
+            of_input(0)
+                .or_else(|| matches!(node.op.as_str(), "Add" | "Sub" | "Mul" | "Div").then(|| of_input(1)).flatten())
+        }
+        _ => None,
+    }
+}

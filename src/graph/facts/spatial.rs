@@ -1,0 +1,187 @@
+//! Dimensions of outputs of operators over [batch, channels, space...]: windows, their inverses, resizing, padding.
+//!
+//! A node that is marked `channels_last` has its data as [batch, space..., channels]; it is looked at in ONNX's order and
+//! the result is put back.
+
+use super::{Dims, Size, Sizes, View};
+
+/// Dimensions of the first output.
+pub(super) fn infer(view: &View<'_>, sizes: &mut Sizes) -> Option<Dims> {
+    let node = view.node;
+    if node.op == "Pad" {
+        return pad(view, sizes);
+    }
+    let data = view.dims(0)?;
+    if data.len() < 3 {
+        return None;
+    }
+    let last = node.int("channels_last", 0) != 0;
+    let mut x: Dims = data.iter().copied().collect();
+    if last {
+        x[1..].rotate_right(1);
+    }
+    let mut y = match node.op.as_str() {
+        "Conv" | "FusedConv" => {
+            let weights = view.dims(1).filter(|w| w.len() == x.len())?;
+            let kernel: Dims = weights[2..].iter().copied().collect();
+            windows(view, &x, weights[0], &kernel, false, sizes)?
+        }
+        "MaxPool" | "AveragePool" | "LpPool" => {
+            let kernel: Dims = node.ints("kernel_shape")?.iter().map(|&size| Size::Known(size)).collect();
+            windows(view, &x, x[1], &kernel, node.int("ceil_mode", 0) != 0, sizes)?
+        }
+        "ConvTranspose" | "FusedConvTranspose" => transposed(view, &x, sizes)?,
+        "GlobalAveragePool" | "GlobalMaxPool" | "GlobalLpPool" => {
+            x.iter().enumerate().map(|(place, &size)| if place < 2 { size } else { Size::Known(1) }).collect()
+        }
+        "DepthToSpace" | "SpaceToDepth" => blocks(view, &x, sizes)?,
+        "Resize" | "Upsample" => resized(view, &x, sizes)?,
+        _ => return None,
+    };
+    if last {
+        y[1..].rotate_left(1);
+    }
+    Some(y)
+}
+
+/// One dimension's attribute values, with a default where the list is absent.
+fn list(view: &View<'_>, name: &str, count: usize, default: i64) -> Option<Vec<i64>> {
+    match view.node.ints(name) {
+        None => Some(vec![default; count]),
+        Some(values) => (values.len() == count).then(|| values.to_vec()),
+    }
+}
+
+/// Windows of `kernel` sliding over `x`: a convolution or pooling with `channels` of output.
+fn windows(
+    view: &View<'_>,
+    x: &[Size],
+    channels: Size,
+    kernel: &[Size],
+    ceil: bool,
+    sizes: &mut Sizes,
+) -> Option<Dims> {
+    let count = x.len() - 2;
+    if kernel.len() != count {
+        return None;
+    }
+    let (strides, dilations) = (list(view, "strides", count, 1)?, list(view, "dilations", count, 1)?);
+    let pads = list(view, "pads", 2 * count, 0)?;
+    let auto = view.node.string("auto_pad", "NOTSET");
+    let mut y: Dims = [x[0], channels].into_iter().collect();
+    for n in 0..count {
+        let stride = Some(strides[n]).filter(|&stride| stride > 0)?;
+        let padded = match auto {
+            "SAME_UPPER" | "SAME_LOWER" => {
+                // The output has ceil(x / stride) places.
+                let up = sizes.add(x[2 + n], Size::Known(stride - 1));
+                y.push(floor_div(sizes, up, stride));
+                continue;
+            }
+            "VALID" => x[2 + n],
+            _ => sizes.add(x[2 + n], Size::Known(pads[n].checked_add(pads[count + n])?)),
+        };
+        let reach = kernel[n].known()?.checked_sub(1)?.checked_mul(dilations[n])?.checked_add(1)?;
+        let free = sizes.sub(padded, Size::Known(reach));
+        let places = if !ceil {
+            floor_div(sizes, free, stride)
+        } else {
+            // A window that would start in the padding behind is left out, which takes numbers to decide.
+            match (free, x[2 + n]) {
+                (Size::Known(free), Size::Known(size)) => {
+                    let places = (free + stride - 1).div_euclid(stride);
+                    Size::Known(places - i64::from(places * stride >= size + pads[n]))
+                }
+                _ if stride == 1 => free,
+                _ => sizes.fresh(),
+            }
+        };
+        y.push(sizes.add(places, Size::Known(1)));
+    }
+    Some(y)
+}
+
+fn floor_div(sizes: &mut Sizes, size: Size, by: i64) -> Size {
+    match size {
+        Size::Known(size) => Size::Known(size.div_euclid(by)),
+        _ if by == 1 => size,
+        // Not a quotient that rounds towards zero, so it gets a name of its own.
+        _ => sizes.other("floor", size, Size::Known(by)),
+    }
+}
+
+fn transposed(view: &View<'_>, x: &[Size], sizes: &mut Sizes) -> Option<Dims> {
+    let node = view.node;
+    let count = x.len() - 2;
+    let weights = view.dims(1).filter(|w| w.len() == x.len())?;
+    let channels = sizes.mul(weights[1], Size::Known(node.int("group", 1)));
+    let mut y: Dims = [x[0], channels].into_iter().collect();
+    if let Some(shape) = node.ints("output_shape") {
+        let space = shape.get(shape.len().checked_sub(count)?..)?;
+        y.extend(space.iter().map(|&size| Size::Known(size)));
+        return Some(y);
+    }
+    let (strides, dilations) = (list(view, "strides", count, 1)?, list(view, "dilations", count, 1)?);
+    let (pads, extra) = (list(view, "pads", 2 * count, 0)?, list(view, "output_padding", count, 0)?);
+    let auto = node.string("auto_pad", "NOTSET");
+    for n in 0..count {
+        if auto.starts_with("SAME") {
+            y.push(sizes.mul(x[2 + n], Size::Known(strides[n])));
+            continue;
+        }
+        let reach = weights[2 + n].known()?.checked_sub(1)?.checked_mul(dilations[n])?.checked_add(1)?;
+        let padded = if auto == "VALID" { 0 } else { pads[n].checked_add(pads[count + n])? };
+        let fixed = extra[n].checked_add(reach)?.checked_sub(padded)?.checked_sub(strides[n])?;
+        // stride * (x - 1) + reach + extra - pads
+        let spread = sizes.mul(x[2 + n], Size::Known(strides[n]));
+        y.push(sizes.add(spread, Size::Known(fixed)));
+    }
+    Some(y)
+}
+
+fn blocks(view: &View<'_>, x: &[Size], sizes: &mut Sizes) -> Option<Dims> {
+    let block = Size::Known(view.node.int("blocksize", 0).max(1));
+    let area = sizes.mul(block, block);
+    let (n, c, h, w) = (x[0], x[1], *x.get(2)?, *x.get(3)?);
+    Some(if view.node.op == "DepthToSpace" {
+        [n, sizes.div(c, area), sizes.mul(h, block), sizes.mul(w, block)].into_iter().collect()
+    } else {
+        [n, sizes.mul(c, area), sizes.div(h, block), sizes.div(w, block)].into_iter().collect()
+    })
+}
+
+/// Batch and channels stay where the scales or sizes say so; scaled sizes are followed for whole factors only.
+fn resized(view: &View<'_>, x: &[Size], sizes: &mut Sizes) -> Option<Dims> {
+    let node = view.node;
+    if node.attrs.contains_key("axes") {
+        return None;
+    }
+    let upsample = node.op == "Upsample";
+    let sizes_input = 3;
+    if !upsample && view.has(sizes_input) && node.string("keep_aspect_ratio_policy", "stretch") == "stretch" {
+        let target = view.elements(sizes_input).filter(|target| target.len() == x.len())?;
+        return Some(target.iter().copied().collect());
+    }
+    let scales_input = if upsample || node.version < 11 { 1 } else { 2 };
+    let given = view.graph.constant_input(node, scales_input).and_then(|scales| scales.as_slice::<f32>().ok());
+    let scales = given.or_else(|| node.floats("scales")).filter(|scales| scales.len() == x.len())?;
+    let size = |(&size, &scale): (&Size, &f32)| {
+        let whole = scale.fract() == 0.0 && (1.0..65536.0).contains(&scale);
+        if whole { sizes.mul(size, Size::Known(scale as i64)) } else { sizes.fresh() }
+    };
+    Some(x.iter().zip(scales).map(size).collect())
+}
+
+fn pad(view: &View<'_>, sizes: &mut Sizes) -> Option<Dims> {
+    let mut dims: Dims = view.dims(0)?.iter().copied().collect();
+    let rank = dims.len();
+    if view.has(3) {
+        return None;
+    }
+    let pads = view.ints("pads", 1)??;
+    (pads.len() == 2 * rank).then_some(())?;
+    for (n, size) in dims.iter_mut().enumerate() {
+        *size = sizes.add(*size, Size::Known(pads[n].checked_add(pads[rank + n])?));
+    }
+    Some(dims)
+}
