@@ -1,21 +1,176 @@
-//! Rewrites of graph descriptions.
+//! Rewriting a graph before it runs: the same results from fewer and larger steps.
+//!
+//! Every pass is a file with one function; [`PASSES`] lists them in the order in which they run, and each can be turned
+//! off by name, because a pass that cannot be turned off cannot be suspected. They come in groups: a group runs again and
+//! again until a whole round changes nothing (or its bound is reached: a pass may only ever make the graph simpler, so
+//! the bound is a precaution).
+//!
+//! 1. *Clean*: constants into bodies, constant folding, no-ops, reshapes with known targets, transposes that meet,
+//!    equal nodes, dead nodes.
+//! 2. *Fuse*: padding and per-channel arithmetic into convolutions, scales, biases, transposes and residuals into
+//!    matmuls, and then whatever became clean again.
+//! 3. *Chains*: element-wise nodes into one node; chains that are one function into the matmul or convolution before.
+//! 4. *Layout*: spatial operators to channels-last, and a last cleaning.
+//!
+//! What a pass may assume is in [`facts`](super::facts): proofs about types and shapes that hold for every request that
+//! a session accepts. How it rewrites is in `edit`. After each pass, debug builds [verify](super::verify) the graph.
 
-use super::ir::{Graph, NodeDesc};
+mod activation;
+mod affine;
+mod batch_norm;
+mod captures;
+mod chain;
+mod cse;
+mod dead;
+mod edit;
+mod fold;
+mod gemm;
+mod identity;
+mod layout;
+mod matmul;
+mod pad;
+mod permute;
+mod report;
+mod reshape;
+mod residual;
+mod transpose;
+mod unflatten;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::facts::Facts;
+use super::ir::{Attr, Graph, NodeDesc};
+use super::verify::verify;
 use crate::tensor::Tensor;
 
-/// Which passes run.
-#[derive(Clone, Debug, Default)]
-pub struct PassOptions {}
+pub use fold::{FOLDED_BYTES, FOLDED_TOTAL_BYTES};
+pub use report::{PassCount, PassOptions, PassReport};
 
-/// What each pass did.
-#[derive(Clone, Debug, Default)]
-pub struct PassReport {}
-
-/// Runs one node on constants; `None` where that is not possible.
+/// Runs one node on constants (absent inputs are `None`): its outputs in order, or `None` where it cannot be run now.
+/// Whoever evaluates must refuse outputs of more than [`FOLDED_BYTES`] before memory is taken for them.
 pub type Evaluate<'a> = dyn Fn(&Graph, &NodeDesc, &[Option<Tensor>]) -> Option<Vec<Tensor>> + 'a;
 
-/// Rewrites the graph.
+/// What passes see besides the graph.
+struct PassCx<'a> {
+    /// What is known of the values that were there when the round began.
+    facts: Facts,
+    evaluate: &'a Evaluate<'a>,
+    folding: &'a mut fold::Budget,
+}
+
+/// A pass: rewrites the graph and says how many rewrites it made.
+type Run = fn(&mut Graph, &mut PassCx<'_>) -> usize;
+
+struct Group {
+    passes: &'static [(&'static str, Run)],
+    rounds: usize,
+}
+
+const GROUPS: &[Group] = &[
+    Group {
+        passes: &[
+            ("captures", captures::run),
+            ("fold", fold::run),
+            ("identity", identity::run),
+            ("reshape", reshape::run),
+            ("transpose", transpose::run),
+            ("cse", cse::run),
+            ("dead", dead::run),
+        ],
+        rounds: 12,
+    },
+    Group {
+        passes: &[
+            ("pad", pad::run),
+            ("affine", affine::run),
+            ("gemm", gemm::run),
+            ("matmul", matmul::run),
+            ("unflatten", unflatten::run),
+            ("residual", residual::run),
+            ("batch_norm", batch_norm::run),
+            ("identity", identity::run),
+            ("transpose", transpose::run),
+            ("cse", cse::run),
+            ("dead", dead::run),
+        ],
+        rounds: 12,
+    },
+    Group { passes: &[("chain", chain::run), ("activation", activation::run), ("dead", dead::run)], rounds: 4 },
+    Group { passes: &[("layout", layout::run)], rounds: 1 },
+    Group {
+        passes: &[
+            ("fold", fold::run),
+            ("identity", identity::run),
+            ("transpose", transpose::run),
+            ("reshape", reshape::run),
+            ("cse", cse::run),
+            ("dead", dead::run),
+        ],
+        rounds: 6,
+    },
+];
+
+/// The names of all passes, in the order in which they first run.
+#[must_use]
+pub fn names() -> Vec<&'static str> {
+    let mut names = Vec::new();
+    for (name, _) in GROUPS.iter().flat_map(|group| group.passes) {
+        if !names.contains(name) {
+            names.push(*name);
+        }
+    }
+    names
+}
+
+/// Rewrites a model's graph with the passes that `options` leave on.
 pub fn optimise(graph: &mut Graph, options: &PassOptions, evaluate: &Evaluate<'_>) -> PassReport {
-    let _ = (graph, options, evaluate);
-    PassReport::default()
+    let mut report = PassReport { nodes_before: graph.nodes.len(), ..PassReport::default() };
+    let mut folding = fold::Budget::default();
+    rewrite(graph, options, evaluate, &mut folding, true, &mut report);
+    report.nodes_after = graph.nodes.len();
+    report
+}
+
+fn rewrite(
+    graph: &mut Graph,
+    options: &PassOptions,
+    evaluate: &Evaluate<'_>,
+    folding: &mut fold::Budget,
+    declared: bool,
+    report: &mut PassReport,
+) {
+    for group in GROUPS {
+        for _ in 0..group.rounds {
+            let mut cx = PassCx { facts: Facts::of(graph, declared), evaluate, folding: &mut *folding };
+            let mut changes = 0;
+            for (name, run) in group.passes.iter().filter(|(name, _)| options.is_on(name)) {
+                let start = Instant::now();
+                let made = run(graph, &mut cx);
+                report.add(name, made, start.elapsed());
+                debug_assert_eq!(verify(graph), Ok(()), "after pass {name}");
+                changes += made;
+            }
+            if changes == 0 {
+                break;
+            }
+        }
+    }
+    for index in 0..graph.nodes.len() {
+        let bodies: Vec<(String, Arc<Graph>)> = graph.nodes[index]
+            .attrs
+            .iter()
+            .filter_map(
+                |(name, attr)| if let Attr::Graph(body) = attr { Some((name.clone(), body.clone())) } else { None },
+            )
+            .collect();
+        for (name, body) in bodies {
+            let mut body = Arc::unwrap_or_clone(body);
+            rewrite(&mut body, options, evaluate, folding, false, report);
+            graph.nodes[index].attrs.insert(name, body.into());
+        }
+    }
 }

@@ -14,7 +14,7 @@ use crate::graph::node::{Io, PrepareCx, RunCx};
 use crate::graph::passes::{self, PassReport};
 use crate::graph::{Executable, Node};
 use crate::ops::{self, LoadCx, OpError};
-use crate::tensor::{BufferPool, Tensor};
+use crate::tensor::{BufferPool, Tensor, TensorSpec};
 
 /// A graph after all passes, for people and tools.
 #[derive(Clone, Debug, Default)]
@@ -100,6 +100,12 @@ fn evaluate(graph: &Graph, node: &NodeDesc, inputs: &[Option<Tensor>], build: &B
     let made = make(graph, node, build).ok()?;
     let borrowed: SmallVec<[Option<&Tensor>; 4]> = inputs.iter().map(Option::as_ref).collect();
     let specs = made.infer(&borrowed).ok()?;
+    // A few bytes of model can name petabytes; they are refused before memory is taken.
+    let bytes = |spec: &TensorSpec| spec.elements().ok()?.checked_mul(spec.dtype.size().max(1));
+    let total = specs.iter().try_fold(0usize, |total, spec| total.checked_add(bytes(spec)?))?;
+    if total > passes::FOLDED_BYTES {
+        return None;
+    }
     let prepared = made.prepare_params(&PrepareCx::new(build), &borrowed, &specs).ok()?;
     // Folded constants stay for the life of the session, so they must not hold a pool's oversized buffers.
     let buffers: Arc<BufferPool> = BufferPool::new(0);

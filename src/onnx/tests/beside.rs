@@ -42,6 +42,8 @@ fn load_in(root: &Path, entries: &[(&str, &str)]) -> Result<Graph, ModelError> {
     load(&file, &Limits::default())
 }
 
+type Expected = fn(&ExternalProblem) -> bool;
+
 fn problem(result: Result<Graph, ModelError>) -> ExternalProblem {
     match result {
         Err(ModelError::Tensor { problem: TensorProblem::External(problem), .. }) => problem,
@@ -76,7 +78,7 @@ fn nothing_outside_the_folder_is_read() {
     fs::hard_link(root.path().join("secret"), inside.join("hard")).unwrap();
     rustix::fs::mknodat(rustix::fs::CWD, inside.join("pipe"), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
     let absolute = root.path().join("secret").display().to_string();
-    let cases: [(&str, fn(&ExternalProblem) -> bool); 14] = [
+    let cases: [(&str, Expected); 14] = [
         ("", |p| matches!(p, ExternalProblem::Location(_))),
         (".", |p| matches!(p, ExternalProblem::Location(_))),
         ("..", |p| matches!(p, ExternalProblem::Location(_))),
@@ -101,7 +103,7 @@ fn nothing_outside_the_folder_is_read() {
 #[test]
 fn only_bytes_that_are_there_are_read() {
     let root = folder();
-    let cases: [(&str, &str, fn(&ExternalProblem) -> bool); 6] = [
+    let cases: [(&str, &str, Expected); 6] = [
         ("offset", "20", |p| matches!(p, ExternalProblem::Range { size: 32, .. })),
         ("offset", "18446744073709551615", |p| matches!(p, ExternalProblem::Range { .. })),
         ("offset", "1152921504606846976", |p| matches!(p, ExternalProblem::Range { .. })),

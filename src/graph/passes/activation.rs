@@ -1,0 +1,56 @@
+//! A function of one element after a convolution or matmul is applied before the result is stored.
+
+use std::sync::Arc;
+
+use super::PassCx;
+use super::chain::lowered;
+use super::edit::Edit;
+use super::matmul;
+use super::residual::as_fused_conv;
+use crate::graph::facts::Facts;
+use crate::graph::ir::{Attr, Graph, NodeDesc};
+use crate::tensor::DType;
+
+pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
+    let mut edit = Edit::new(graph);
+    for slot in edit.slots() {
+        let is_candidate =
+            |node: &NodeDesc| node.outputs.len() == 1 && (node.domain.is_empty() || node.is_fused("Chain"));
+        let Some(node) = edit.cloned(slot, is_candidate) else { continue };
+        let Some(function) = lowered(&edit, &node, &cx.facts).filter(|function| function.program.as_unary().is_some())
+        else {
+            continue;
+        };
+        let Some(&x) = function.args.first() else { continue };
+        let Some((maker, before)) = edit.sole_maker(x).filter(|(_, before)| takes_activation(before, &cx.facts)) else {
+            continue;
+        };
+        let mut fused = as_fused(before);
+        fused.attrs.insert("activation".to_owned(), Attr::Chain(Arc::new(function.program)));
+        fused.outputs = vec![node.outputs[0]];
+        edit.take(maker);
+        edit.put(slot, fused);
+    }
+    edit.finish()
+}
+
+fn takes_activation(node: &NodeDesc, facts: &Facts) -> bool {
+    let is_f32 = node.output(0).is_some_and(|output| facts.is(output, DType::F32));
+    let is_conv = ["Conv", "ConvTranspose"].iter().any(|op| node.is(op))
+        || ["FusedConv", "FusedConvTranspose"].iter().any(|op| node.is_fused(op));
+    is_f32 && (is_conv || matmul::is_matmul(node, facts)) && !node.attrs.contains_key("activation")
+}
+
+fn as_fused(node: &NodeDesc) -> NodeDesc {
+    match node.op.as_str() {
+        "Conv" | "FusedConv" => as_fused_conv(node),
+        "ConvTranspose" | "FusedConvTranspose" => {
+            let mut fused = node.clone();
+            "FusedConvTranspose".clone_into(&mut fused.op);
+            "kiln".clone_into(&mut fused.domain);
+            fused.inputs.resize(3, None);
+            fused
+        }
+        _ => matmul::as_fused(node),
+    }
+}

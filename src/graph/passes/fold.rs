@@ -1,0 +1,156 @@
+//! Nodes that compute the same at every request are computed now.
+//!
+//! Folding runs a model's nodes before anybody asked for a result, so it is bounded: in bytes an output, in bytes
+//! altogether, and in time. A few hundred bytes of model can name a tensor of petabytes; what may be that large is not
+//! even tried. A result much larger than what it was computed from stays a node (an expanded mask costs memory for the
+//! life of the session), except for filled tensors, which stand for weights in models that have been emptied of theirs.
+
+use std::time::{Duration, Instant};
+
+use super::PassCx;
+use super::edit::Edit;
+use crate::graph::facts::{Fact, Facts};
+use crate::graph::ir::{CAPTURES, Graph, NodeDesc};
+use crate::tensor::{DType, Tensor};
+
+/// Most bytes of one folded output.
+pub const FOLDED_BYTES: usize = 64 << 20;
+
+/// Most bytes of all folded outputs of a model.
+pub const FOLDED_TOTAL_BYTES: usize = 256 << 20;
+
+/// Most time spent on folding a model.
+const FOLDING_TIME: Duration = Duration::from_secs(2);
+
+/// Results up to this size may be larger than their operands.
+const ALWAYS_WORTH_BYTES: usize = 1 << 20;
+
+/// What is left to fold with.
+pub(super) struct Budget {
+    bytes: usize,
+    time: Duration,
+}
+
+impl Default for Budget {
+    fn default() -> Budget {
+        Budget { bytes: FOLDED_TOTAL_BYTES, time: FOLDING_TIME }
+    }
+}
+
+pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
+    let mut edit = Edit::new(graph);
+    for slot in edit.slots() {
+        let Some(node) = edit.cloned(slot, |node| node.domain.is_empty() && !node.outputs.is_empty()) else { continue };
+        let folded = known_elements(&node, &cx.facts).or_else(|| evaluated(&mut edit, &node, cx));
+        if let Some(outputs) = folded {
+            for (id, tensor) in node.outputs.iter().zip(&outputs) {
+                // Nodes further on are judged by what has just become known.
+                if let Some(id) = id {
+                    cx.facts.set(*id, Fact::of_tensor(tensor));
+                }
+            }
+            edit.make_constants(slot, outputs);
+        }
+    }
+    edit.finish()
+}
+
+/// The output, where its elements are known though its inputs are not: a size of fixed dimensions.
+fn known_elements(node: &NodeDesc, facts: &Facts) -> Option<Vec<Tensor>> {
+    let &[Some(output)] = node.outputs.as_slice() else { return None };
+    let fact = facts.get(output);
+    let elements: Vec<i64> = fact.elements.as_ref()?.iter().map(|size| size.known()).collect::<Option<_>>()?;
+    let shape: Vec<usize> =
+        fact.dims.as_ref()?.iter().map(|size| usize::try_from(size.known()?).ok()).collect::<Option<_>>()?;
+    let tensor = match fact.dtype? {
+        DType::I64 => Tensor::from_vec(shape, elements),
+        DType::I32 => {
+            let narrow: Vec<i32> = elements.iter().map(|&value| i32::try_from(value).ok()).collect::<Option<_>>()?;
+            Tensor::from_vec(shape, narrow)
+        }
+        _ => return None,
+    };
+    tensor.ok().map(|tensor| vec![tensor])
+}
+
+fn evaluated(edit: &mut Edit<'_>, node: &NodeDesc, cx: &mut PassCx<'_>) -> Option<Vec<Tensor>> {
+    if node.attrs.contains_key(CAPTURES) || !is_repeatable(node) || cx.folding.time.is_zero() {
+        return None;
+    }
+    let inputs: Vec<Option<Tensor>> = node
+        .inputs
+        .iter()
+        .map(|input| input.map_or(Some(None), |id| edit.graph.constant(id).cloned().map(Some)))
+        .collect::<Option<_>>()?;
+    let expected = expected_bytes(node, &cx.facts, &inputs)?;
+    if expected > FOLDED_BYTES.min(cx.folding.bytes) {
+        return None;
+    }
+    let start = Instant::now();
+    let outputs = (cx.evaluate)(edit.graph, node, &inputs);
+    cx.folding.time = cx.folding.time.saturating_sub(start.elapsed());
+    let outputs = outputs.filter(|outputs| outputs.len() >= node.outputs.len())?;
+    let made = bytes(outputs.iter());
+    if made > FOLDED_BYTES || made > cx.folding.bytes || !is_worth(node, made, bytes(inputs.iter().flatten())) {
+        return None;
+    }
+    cx.folding.bytes -= made;
+    Some(outputs)
+}
+
+fn bytes<'a>(tensors: impl Iterator<Item = &'a Tensor>) -> usize {
+    tensors.map(|tensor| tensor.bytes().len()).sum()
+}
+
+fn is_worth(node: &NodeDesc, made: usize, from: usize) -> bool {
+    made <= ALWAYS_WORTH_BYTES || made <= from.saturating_mul(2) || node.op == "ConstantOfShape"
+}
+
+/// Bytes of the outputs as far as their shapes are known; `None` where they are not and may be anything.
+fn expected_bytes(node: &NodeDesc, facts: &Facts, inputs: &[Option<Tensor>]) -> Option<usize> {
+    let mut total = 0usize;
+    for output in node.outputs.iter().flatten() {
+        let fact = facts.get(*output);
+        let count = fact.dims.as_ref().and_then(|dims| {
+            dims.iter().try_fold(1usize, |count, size| count.checked_mul(usize::try_from(size.known()?).ok()?))
+        });
+        match count {
+            Some(count) => total = total.checked_add(count.checked_mul(fact.dtype.map_or(8, element_bytes))?)?,
+            // These keep to the sizes of their operands, whatever else is not known of them.
+            None if keeps_to_operands(node) => total = total.checked_add(bytes(inputs.iter().flatten()))?,
+            None => return None,
+        }
+    }
+    Some(total)
+}
+
+/// Bytes of an element; for a string those of an empty one.
+fn element_bytes(dtype: DType) -> usize {
+    if dtype == DType::String { size_of::<String>() } else { dtype.size() }
+}
+
+fn keeps_to_operands(node: &NodeDesc) -> bool {
+    matches!(
+        node.op.as_str(),
+        "NonZero"
+            | "Slice"
+            | "Squeeze"
+            | "Reshape"
+            | "Unique"
+            | "Compress"
+            | "TopK"
+            | "Split"
+            | "Range"
+            | "GatherND"
+            | "Cast"
+            | "Unsqueeze"
+            | "Transpose"
+            | "Where"
+    )
+}
+
+/// Whether a node gives the same result every time.
+fn is_repeatable(node: &NodeDesc) -> bool {
+    !node.op.starts_with("Random")
+        && !matches!(node.op.as_str(), "Bernoulli" | "Multinomial" | "Dropout" | "If" | "Loop" | "Scan")
+}

@@ -1,0 +1,365 @@
+//! Spatial operators run channels-last: rows of channels make a 1x1 convolution a plain matrix product, and everything
+//! else a loop over contiguous channels.
+//!
+//! # How
+//!
+//! The pass goes through the graph once and keeps for each value in which orders it exists: ONNX's, channels-last, or
+//! both. Each node then runs where its operands are:
+//!
+//! - convolutions and pools *pull* their operand to channels-last and are marked `channels_last = 1`;
+//! - other spatial operators, and operators that know no layout, *follow*: they run channels-last where that converts no
+//!   more operands than ONNX's order would, with axes, pads and per-channel constants turned ([`axes`], [`views`]);
+//! - everything else gets its operands in ONNX's order.
+//!
+//! A conversion is a Transpose, made where it is first needed and at most once in each direction. Operands of lower rank
+//! and constants are turned at load. Where the axes that move have size 1, the next cleaning makes a view of the
+//! Transpose. A value keeps its id in ONNX's order, so the graph's outputs stay what they are; its channels-last form is
+//! a value of its own.
+
+mod axes;
+mod views;
+
+use hashbrown::HashMap;
+
+use super::PassCx;
+use super::permute::{as_ints, permuted, to_first, to_last};
+use crate::graph::facts::{Facts, Size};
+use crate::graph::ir::{Attr, Graph, NodeDesc, ValueId};
+use crate::tensor::Tensor;
+
+/// Ranks that have a channels-last order: one to three dimensions of space.
+const RANKS: std::ops::RangeInclusive<usize> = 3..=5;
+
+pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
+    if !graph.nodes.iter().any(pulls) {
+        return 0;
+    }
+    let nodes = std::mem::take(&mut graph.nodes);
+    let mut made = vec![false; graph.values.len()];
+    for id in graph.inputs.iter().chain(graph.constants.keys()) {
+        made[id.index()] = true;
+    }
+    let mut layout =
+        Layout { graph, facts: &cx.facts, out: Vec::with_capacity(nodes.len()), last: HashMap::new(), made, moved: 0 };
+    for node in nodes {
+        layout.place(node);
+    }
+    for output in layout.graph.outputs.clone() {
+        layout.plain(output);
+    }
+    let Layout { graph, out, moved, .. } = layout;
+    graph.nodes = out;
+    moved
+}
+
+struct Layout<'a> {
+    graph: &'a mut Graph,
+    facts: &'a Facts,
+    out: Vec<NodeDesc>,
+    /// Channels-last forms of values.
+    last: HashMap<ValueId, ValueId>,
+    /// Which values exist in ONNX's order.
+    made: Vec<bool>,
+    /// Nodes that run channels-last.
+    moved: usize,
+}
+
+/// Whether a node wants its operand channels-last, wherever that comes from.
+fn pulls(node: &NodeDesc) -> bool {
+    match (node.domain.as_str(), node.op.as_str()) {
+        ("kiln", "FusedConv" | "FusedConvTranspose") => true,
+        // The places of maxima are counted in ONNX's order.
+        ("", "MaxPool") => node.output(1).is_none(),
+        ("", "Conv" | "ConvTranspose" | "AveragePool" | "LpPool") => true,
+        _ => false,
+    }
+}
+
+/// Whether a node can be marked `channels_last`.
+fn follows(node: &NodeDesc) -> bool {
+    node.domain.is_empty()
+        && matches!(
+            node.op.as_str(),
+            "GlobalAveragePool"
+                | "GlobalMaxPool"
+                | "BatchNormalization"
+                | "InstanceNormalization"
+                | "GroupNormalization"
+                | "LRN"
+                | "Resize"
+        )
+        && node.outputs.len() == 1
+}
+
+/// Whether a node computes every element from the elements in the same place of its operands, which broadcast.
+fn is_element_wise(node: &NodeDesc) -> bool {
+    if node.is_fused("Chain") {
+        return true;
+    }
+    node.domain.is_empty()
+        && matches!(
+            node.op.as_str(),
+            "Abs"
+                | "Add"
+                | "And"
+                | "Cast"
+                | "Ceil"
+                | "Celu"
+                | "Clip"
+                | "Cos"
+                | "Div"
+                | "Elu"
+                | "Equal"
+                | "Erf"
+                | "Exp"
+                | "Floor"
+                | "Gelu"
+                | "Greater"
+                | "GreaterOrEqual"
+                | "HardSigmoid"
+                | "HardSwish"
+                | "Identity"
+                | "IsInf"
+                | "IsNaN"
+                | "LeakyRelu"
+                | "Less"
+                | "LessOrEqual"
+                | "Log"
+                | "Max"
+                | "Mean"
+                | "Min"
+                | "Mish"
+                | "Mod"
+                | "Mul"
+                | "Neg"
+                | "Not"
+                | "Or"
+                | "PRelu"
+                | "Pow"
+                | "Reciprocal"
+                | "Relu"
+                | "Round"
+                | "Selu"
+                | "Sigmoid"
+                | "Sign"
+                | "Sin"
+                | "Softplus"
+                | "Softsign"
+                | "Sqrt"
+                | "Sub"
+                | "Sum"
+                | "Swish"
+                | "Tan"
+                | "Tanh"
+                | "ThresholdedRelu"
+                | "Where"
+                | "Xor"
+        )
+}
+
+impl Layout<'_> {
+    /// Puts a node where its operands are.
+    fn place(&mut self, node: NodeDesc) {
+        let is_there = |layout: &Self| node.input(0).is_some_and(|x| layout.last.contains_key(&x));
+        let moved = if pulls(&node) || (follows(&node) && is_there(self)) {
+            self.spatial(&node)
+        } else if is_element_wise(&node) {
+            self.element_wise(&node)
+        } else {
+            self.with_axes(&node).or_else(|| self.view(&node))
+        };
+        match moved {
+            Some(node) => {
+                self.moved += 1;
+                self.out.push(node);
+            }
+            None => self.keep(node),
+        }
+    }
+
+    /// Runs a node in ONNX's order.
+    fn keep(&mut self, node: NodeDesc) {
+        for input in node.inputs.iter().flatten() {
+            self.plain(*input);
+        }
+        for output in node.outputs.iter().flatten() {
+            self.made[output.index()] = true;
+        }
+        self.out.push(node);
+    }
+
+    fn spatial(&mut self, node: &NodeDesc) -> Option<NodeDesc> {
+        let x = node.input(0)?;
+        // Weights have the rank of what they slide over, which is known where they are.
+        let rank = self.facts.rank(x).or_else(|| if pulls(node) { self.facts.rank(node.input(1)?) } else { None })?;
+        RANKS.contains(&rank).then_some(())?;
+        let mut moved = node.clone();
+        moved.inputs[0] = Some(self.last(x, rank)?);
+        if let Some(residual) = node.input(3).filter(|_| node.is_fused("FusedConv")) {
+            moved.inputs[3] = Some(self.last(residual, rank)?);
+        }
+        moved.attrs.insert("channels_last".to_owned(), Attr::Int(1));
+        self.outputs_last(&mut moved)?;
+        Some(moved)
+    }
+
+    /// Gives a moved node channels-last outputs. Their ranks have to be known, or nobody could turn them back.
+    fn outputs_last(&mut self, node: &mut NodeDesc) -> Option<()> {
+        let known = |value: &ValueId| self.facts.rank(*value).is_some_and(|rank| RANKS.contains(&rank));
+        if !node.outputs.iter().flatten().all(known) {
+            return None;
+        }
+        for output in node.outputs.iter_mut().flatten() {
+            *output = self.new_last(*output);
+        }
+        Some(())
+    }
+
+    /// The value that will be the channels-last form of another.
+    fn new_last(&mut self, value: ValueId) -> ValueId {
+        let (name, dtype) = (format!("{}.last", self.graph.value(value).name), self.graph.value(value).dtype);
+        let id = self.graph.fresh(&name);
+        self.graph.values[id.index()].dtype = self.facts.get(value).dtype.or(dtype);
+        self.made.push(true);
+        self.last.insert(value, id);
+        id
+    }
+
+    fn transpose(&mut self, input: ValueId, output: ValueId, perm: &[usize]) {
+        self.out.push(NodeDesc {
+            name: format!("{}.order", self.graph.value(output).name),
+            op: "Transpose".to_owned(),
+            version: 13,
+            attrs: [("perm".to_owned(), Attr::Ints(as_ints(perm)))].into(),
+            inputs: vec![Some(input)],
+            outputs: vec![Some(output)],
+            ..NodeDesc::default()
+        });
+    }
+
+    /// Sees to it that a value exists in ONNX's order.
+    fn plain(&mut self, value: ValueId) {
+        if std::mem::replace(&mut self.made[value.index()], true) {
+            return;
+        }
+        if let (Some(&last), Some(rank)) = (self.last.get(&value), self.facts.rank(value)) {
+            self.transpose(last, value, &to_first(rank));
+        }
+    }
+
+    /// The channels-last form of a value of that rank.
+    fn last(&mut self, value: ValueId, rank: usize) -> Option<ValueId> {
+        if let Some(&last) = self.last.get(&value) {
+            return Some(last);
+        }
+        if let Some(constant) = self.graph.constant(value) {
+            let last = permuted(constant, &to_last(rank))?;
+            return Some(self.constant_last(value, last));
+        }
+        let last = self.new_last(value);
+        self.transpose(value, last, &to_last(rank));
+        Some(last)
+    }
+
+    fn constant_last(&mut self, value: ValueId, last: Tensor) -> ValueId {
+        let id = self.new_last(value);
+        self.graph.set_constant(id, last);
+        id
+    }
+
+    /// Whether running channels-last converts no more operands than running in ONNX's order. `None` where a rank is not
+    /// known or nothing is channels-last yet.
+    fn is_cheaper_last(&self, operands: &[ValueId], rank: usize) -> Option<()> {
+        RANKS.contains(&rank).then_some(())?;
+        let full = operands.iter().filter(|&&v| self.facts.rank(v) == Some(rank) && self.graph.constant(v).is_none());
+        let (mut to_last, mut to_plain, mut any) = (0, 0, false);
+        for value in full {
+            let is_last = self.last.contains_key(value);
+            any |= is_last;
+            to_last += usize::from(!is_last);
+            to_plain += usize::from(!self.made[value.index()]);
+        }
+        (any && to_last <= to_plain).then_some(())
+    }
+
+    fn element_wise(&mut self, node: &NodeDesc) -> Option<NodeDesc> {
+        let operands: Vec<ValueId> = node.inputs.iter().copied().flatten().collect();
+        let rank = self.facts.rank(node.output(0)?)?;
+        self.is_cheaper_last(&operands, rank)?;
+        // Asked of all before any is turned.
+        let as_they_are = |layout: &Self, index: usize, value: ValueId| {
+            (node.op == "Clip" && index > 0)
+                || layout.facts.dims(value).is_some_and(|dims| dims.iter().all(|d| d.is_one()) && dims.len() < rank)
+        };
+        for (index, value) in node.inputs.iter().enumerate() {
+            let Some(value) = value else { continue };
+            if !as_they_are(self, index, *value) && self.facts.rank(*value).is_none_or(|own| own > rank) {
+                return None;
+            }
+        }
+        let mut moved = node.clone();
+        for (index, input) in moved.inputs.iter_mut().enumerate() {
+            let Some(value) = *input else { continue };
+            if as_they_are(self, index, value) {
+                self.plain(value);
+            } else {
+                *input = Some(self.broadcast_last(value, rank)?);
+            }
+        }
+        self.outputs_last(&mut moved)?;
+        Some(moved)
+    }
+
+    /// The channels-last form of an operand that may have fewer dimensions than the result.
+    fn broadcast_last(&mut self, value: ValueId, rank: usize) -> Option<ValueId> {
+        let own = self.facts.rank(value)?;
+        if own == rank {
+            return self.last(value, rank);
+        }
+        let lead = rank - own;
+        if let Some(constant) = self.graph.constant(value) {
+            let shape: Vec<usize> = std::iter::repeat_n(1, lead).chain(constant.shape().iter().copied()).collect();
+            let last = permuted(&constant.reshaped(shape).ok()?, &to_last(rank))?;
+            let id = self.graph.add_constant(&format!("{}.last", self.graph.value(value).name), last);
+            self.made.push(true);
+            return Some(id);
+        }
+        self.plain(value);
+        let axes: Vec<i64> = (0..lead as i64).collect();
+        let axes = self.add_constant("axes", Tensor::from_vec([axes.len()], axes).ok()?);
+        let full = self.add_value(value);
+        self.out.push(NodeDesc {
+            name: format!("{}.unsqueeze", self.graph.value(value).name),
+            op: "Unsqueeze".to_owned(),
+            version: 13,
+            inputs: vec![Some(value), Some(axes)],
+            outputs: vec![Some(full)],
+            ..NodeDesc::default()
+        });
+        let last = self.add_value(value);
+        self.transpose(full, last, &to_last(rank));
+        Some(last)
+    }
+
+    fn add_value(&mut self, like: ValueId) -> ValueId {
+        let (name, dtype) = (self.graph.value(like).name.clone(), self.facts.get(like).dtype);
+        let id = self.graph.fresh(&name);
+        self.graph.values[id.index()].dtype = dtype;
+        self.made.push(true);
+        id
+    }
+
+    fn add_constant(&mut self, stem: &str, tensor: Tensor) -> ValueId {
+        let id = self.graph.add_constant(stem, tensor);
+        self.made.push(true);
+        id
+    }
+
+    /// A size as the target of a reshape; `rest` is whether -1 is taken.
+    fn target(size: Size, rest: &mut bool) -> Option<i64> {
+        match size {
+            Size::Known(size) => (size > 0).then_some(size),
+            Size::Symbol { .. } => (!std::mem::replace(rest, true)).then_some(-1),
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Operators that name axes, with their axes turned to where channels-last has them.
+
+use super::Layout;
+use crate::graph::facts::axis;
+use crate::graph::ir::{Attr, NodeDesc, ValueId};
+use crate::graph::passes::permute::to_last;
+use crate::tensor::{DType, Tensor};
+
+/// Where an axis of ONNX's order is in channels-last.
+pub(super) fn turned(axis: usize, rank: usize) -> usize {
+    match axis {
+        0 => 0,
+        1 => rank - 1,
+        space => space - 1,
+    }
+}
+
+impl Layout<'_> {
+    /// The node with its axes turned, where that is what it needs and its operands are channels-last.
+    pub(super) fn with_axes(&mut self, node: &NodeDesc) -> Option<NodeDesc> {
+        if !node.domain.is_empty() {
+            return None;
+        }
+        let rank = self.facts.rank(node.input(0)?)?;
+        let data: Vec<ValueId> = match node.op.as_str() {
+            "Concat" => node.inputs.iter().copied().flatten().collect(),
+            _ => vec![node.input(0)?],
+        };
+        self.is_cheaper_last(&data, rank)?;
+        match node.op.as_str() {
+            "Concat" => self.one_axis(node, rank, 1, &data),
+            "Split" => self.one_axis(node, rank, 0, &data),
+            "Softmax" | "LogSoftmax" | "Hardmax" if node.version >= 13 => self.one_axis(node, rank, -1, &data),
+            "LpNormalization" => self.one_axis(node, rank, -1, &data),
+            "ArgMax" | "ArgMin" if node.int("keepdims", 1) != 0 => self.one_axis(node, rank, 0, &data),
+            "Pad" => self.pad(node, rank),
+            "Slice" => self.slice(node, rank),
+            op if op.starts_with("Reduce") => self.reduce(node, rank),
+            _ => None,
+        }
+    }
+
+    fn one_axis(&mut self, node: &NodeDesc, rank: usize, default: i64, data: &[ValueId]) -> Option<NodeDesc> {
+        let at = axis(node.int("axis", default), rank)?;
+        if data.iter().any(|&value| self.facts.rank(value) != Some(rank)) {
+            return None;
+        }
+        let mut moved = node.clone();
+        for input in moved.inputs.iter_mut().take(data.len()).flatten() {
+            *input = self.last(*input, rank)?;
+        }
+        self.rest_plain(node, data.len());
+        moved.attrs.insert("axis".to_owned(), Attr::Int(turned(at, rank) as i64));
+        self.outputs_last(&mut moved)?;
+        Some(moved)
+    }
+
+    /// Inputs that are not data stay in ONNX's order.
+    fn rest_plain(&mut self, node: &NodeDesc, data: usize) {
+        for input in node.inputs.iter().skip(data).flatten() {
+            self.plain(*input);
+        }
+    }
+
+    /// A list of integers that is an attribute or a constant input. `Some(None)` where it is left out.
+    pub(super) fn list(&self, node: &NodeDesc, attribute: &str, input: usize) -> Option<Option<Vec<i64>>> {
+        if let Some(values) = node.ints(attribute) {
+            return Some(Some(values.to_vec()));
+        }
+        match node.input(input) {
+            None => Some(None),
+            Some(_) => {
+                let constant = self.graph.constant_input(node, input)?;
+                matches!(constant.dtype(), DType::I64 | DType::I32).then_some(())?;
+                constant.to_i64_vec().ok().map(Some)
+            }
+        }
+    }
+
+    /// Writes such a list back to where the node has it.
+    pub(super) fn set_list(
+        &mut self,
+        node: &mut NodeDesc,
+        attribute: &str,
+        input: usize,
+        values: Vec<i64>,
+    ) -> Option<()> {
+        if node.attrs.contains_key(attribute) {
+            node.attrs.insert(attribute.to_owned(), Attr::Ints(values));
+            return Some(());
+        }
+        // Starts, ends and axes of one node have one type.
+        let narrow = node.inputs.iter().skip(1).flatten().any(|&value| self.facts.is(value, DType::I32));
+        let tensor = if narrow {
+            let values: Vec<i32> = values.iter().map(|&value| i32::try_from(value).ok()).collect::<Option<_>>()?;
+            Tensor::from_vec([values.len()], values)
+        } else {
+            Tensor::from_vec([values.len()], values)
+        };
+        let id = self.add_constant(attribute, tensor.ok()?);
+        if node.inputs.len() <= input {
+            node.inputs.resize(input + 1, None);
+        }
+        node.inputs[input] = Some(id);
+        Some(())
+    }
+
+    fn pad(&mut self, node: &NodeDesc, rank: usize) -> Option<NodeDesc> {
+        let pads = self.list(node, "pads", 1)??;
+        if pads.len() != 2 * rank || node.input(3).is_some() {
+            return None;
+        }
+        let (begins, ends) = pads.split_at(rank);
+        let order = to_last(rank);
+        let turned = order.iter().map(|&axis| begins[axis]).chain(order.iter().map(|&axis| ends[axis])).collect();
+        let mut moved = node.clone();
+        self.set_list(&mut moved, "pads", 1, turned)?;
+        moved.inputs[0] = Some(self.last(node.input(0)?, rank)?);
+        self.rest_plain(node, 1);
+        self.outputs_last(&mut moved)?;
+        Some(moved)
+    }
+
+    fn slice(&mut self, node: &NodeDesc, rank: usize) -> Option<NodeDesc> {
+        let axes = match self.list(node, "axes", 3)? {
+            Some(axes) => axes,
+            None => {
+                let starts = match node.ints("starts") {
+                    Some(starts) => starts.len(),
+                    None => usize::try_from(self.facts.dims(node.input(1)?)?.first()?.known()?).ok()?,
+                };
+                (0..starts as i64).collect()
+            }
+        };
+        let axes = axes.into_iter().map(|at| Some(turned(axis(at, rank)?, rank) as i64)).collect::<Option<_>>()?;
+        let mut moved = node.clone();
+        if node.ints("starts").is_some() {
+            moved.attrs.insert("axes".to_owned(), Attr::Ints(axes));
+        } else {
+            self.set_list(&mut moved, "axes", 3, axes)?;
+        }
+        moved.inputs[0] = Some(self.last(node.input(0)?, rank)?);
+        self.rest_plain(node, 1);
+        self.outputs_last(&mut moved)?;
+        Some(moved)
+    }
+
+    /// A reduction keeps its order where it keeps its dimensions. Where it drops them, what is left is in ONNX's order if
+    /// no axis of space is left, or no channels are; then the result is not channels-last but plain.
+    fn reduce(&mut self, node: &NodeDesc, rank: usize) -> Option<NodeDesc> {
+        let keeps = node.int("keepdims", 1) != 0;
+        let axes = match self.list(node, "axes", 1)? {
+            Some(axes) if !axes.is_empty() => {
+                axes.into_iter().map(|at| axis(at, rank)).collect::<Option<Vec<usize>>>()?
+            }
+            _ if node.int("noop_with_empty_axes", 0) != 0 => return None,
+            _ => (0..rank).collect(),
+        };
+        let space_is_left = (2..rank).any(|at| !axes.contains(&at));
+        if !keeps && space_is_left && !axes.contains(&1) {
+            return None;
+        }
+        let mut moved = node.clone();
+        let turned = axes.iter().map(|&at| turned(at, rank) as i64).collect();
+        // Attribute or input, as the version has it; an absent list means all axes, wherever they are.
+        if node.ints("axes").is_some() || node.input(1).is_some() {
+            self.set_list(&mut moved, "axes", 1, turned)?;
+        }
+        moved.inputs[0] = Some(self.last(node.input(0)?, rank)?);
+        self.rest_plain(node, 1);
+        if keeps {
+            self.outputs_last(&mut moved)?;
+        } else {
+            for output in node.outputs.iter().flatten() {
+                self.made[output.index()] = true;
+            }
+        }
+        Some(moved)
+    }
+}

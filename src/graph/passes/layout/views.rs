@@ -1,0 +1,142 @@
+//! Operators that change how a value is looked at: what they see of a channels-last value, and what they make of it.
+
+use super::{Layout, RANKS, axes::turned};
+use crate::graph::facts::axis;
+use crate::graph::ir::{Attr, NodeDesc, ValueId};
+use crate::graph::passes::permute::{as_ints, compose, perm_of, to_first, to_last};
+use crate::tensor::Tensor;
+
+impl Layout<'_> {
+    /// The view of the channels-last form, where there is one that is as good.
+    pub(super) fn view(&mut self, node: &NodeDesc) -> Option<NodeDesc> {
+        if !node.domain.is_empty() {
+            return None;
+        }
+        let value = node.input(0)?;
+        if node.op == "Transpose" {
+            return self.transposed(node, value);
+        }
+        let last = *self.last.get(&value)?;
+        let rank = self.facts.rank(value)?;
+        match node.op.as_str() {
+            "Shape" => self.shape(node, value, last, rank),
+            "Squeeze" => self.squeeze(node, last, rank),
+            "Unsqueeze" => self.unsqueeze(node, last, rank),
+            "Reshape" | "Flatten" => self.reshape(node, value, last),
+            _ => None,
+        }
+    }
+
+    /// A transpose of what is channels-last starts from there. One that makes ONNX's order of something that was
+    /// channels-last by itself tells where its result is to be had in channels-last.
+    fn transposed(&mut self, node: &NodeDesc, value: ValueId) -> Option<NodeDesc> {
+        let rank = self.facts.rank(value).or_else(|| node.ints("perm").map(<[i64]>::len))?;
+        let perm = perm_of(node, rank)?;
+        if let Some(&last) = self.last.get(&value).filter(|_| !self.made[value.index()]) {
+            let mut moved = node.clone();
+            let perm = compose(&to_first(rank), &perm);
+            moved.attrs.insert("perm".to_owned(), Attr::Ints(as_ints(&perm)));
+            moved.inputs[0] = Some(last);
+            self.made[node.output(0)?.index()] = true;
+            return Some(moved);
+        }
+        if RANKS.contains(&rank) && perm == to_first(rank) && self.facts.rank(node.output(0)?).is_some() {
+            self.plain(value);
+            self.last.insert(node.output(0)?, value);
+        }
+        None
+    }
+
+    /// The sizes of the channels-last form, put into ONNX's order.
+    fn shape(&mut self, node: &NodeDesc, value: ValueId, last: ValueId, rank: usize) -> Option<NodeDesc> {
+        if self.made[value.index()] {
+            return None;
+        }
+        let at = |at: i64| (if at < 0 { at.saturating_add(rank as i64) } else { at }).clamp(0, rank as i64) as usize;
+        let (start, end) = (at(node.int("start", 0)), at(node.int("end", rank as i64)));
+        let places: Vec<i64> = (start..end.max(start)).map(|axis| turned(axis, rank) as i64).collect();
+        let places = self.add_constant("places", Tensor::from_vec([places.len()], places).ok()?);
+        let sizes = self.add_value(node.output(0)?);
+        let mut shape = node.clone();
+        shape.attrs.clear();
+        shape.inputs[0] = Some(last);
+        shape.outputs = vec![Some(sizes)];
+        self.out.push(shape);
+        self.made[node.output(0)?.index()] = true;
+        Some(NodeDesc {
+            name: format!("{}.order", node.name),
+            op: "Gather".to_owned(),
+            version: 13,
+            attrs: [("axis".to_owned(), Attr::Int(0))].into(),
+            inputs: vec![Some(sizes), Some(places)],
+            outputs: node.outputs.clone(),
+            ..NodeDesc::default()
+        })
+    }
+
+    fn squeeze(&mut self, node: &NodeDesc, last: ValueId, rank: usize) -> Option<NodeDesc> {
+        let axes = self.list(node, "axes", 1)??;
+        let axes = axes.into_iter().map(|at| axis(at, rank)).collect::<Option<Vec<usize>>>()?;
+        let channels_go = axes.contains(&1);
+        let left = rank - axes.len();
+        // Without channels, or with nothing but batch and channels, both orders are one.
+        let is_plain = channels_go || (left == 2 && !axes.contains(&0));
+        let stays_last = !axes.contains(&0) && RANKS.contains(&left);
+        if !(is_plain || stays_last) || self.facts.rank(node.output(0)?) != Some(left) {
+            return None;
+        }
+        let mut moved = node.clone();
+        self.set_list(&mut moved, "axes", 1, axes.iter().map(|&at| turned(at, rank) as i64).collect())?;
+        moved.inputs[0] = Some(last);
+        self.finish(&mut moved, is_plain)?;
+        Some(moved)
+    }
+
+    fn unsqueeze(&mut self, node: &NodeDesc, last: ValueId, rank: usize) -> Option<NodeDesc> {
+        let axes = self.list(node, "axes", 1)??;
+        let rank = rank + axes.len();
+        let axes = axes.into_iter().map(|at| axis(at, rank)).collect::<Option<Vec<usize>>>()?;
+        if axes.iter().any(|&at| at < 2) || !RANKS.contains(&rank) || self.facts.rank(node.output(0)?) != Some(rank) {
+            return None;
+        }
+        let mut moved = node.clone();
+        self.set_list(&mut moved, "axes", 1, axes.iter().map(|&at| turned(at, rank) as i64).collect())?;
+        moved.inputs[0] = Some(last);
+        self.finish(&mut moved, false)?;
+        Some(moved)
+    }
+
+    /// A reshape that leaves batch and channels alone regroups space, which channels-last does as well.
+    fn reshape(&mut self, node: &NodeDesc, value: ValueId, last: ValueId) -> Option<NodeDesc> {
+        let (from, to) = (self.facts.dims(value)?, self.facts.dims(node.output(0)?)?);
+        if !RANKS.contains(&to.len()) || from[..2] != to[..2] {
+            return None;
+        }
+        let mut rest = false;
+        let mut target = vec![0];
+        for &axis in &to_last(to.len())[1..] {
+            target.push(Self::target(to[axis], &mut rest)?);
+        }
+        let target = self.add_constant("target", Tensor::from_vec([target.len()], target).ok()?);
+        let mut moved = NodeDesc {
+            name: node.name.clone(),
+            op: "Reshape".to_owned(),
+            version: 13,
+            inputs: vec![Some(last), Some(target)],
+            outputs: node.outputs.clone(),
+            ..NodeDesc::default()
+        };
+        self.finish(&mut moved, false)?;
+        Some(moved)
+    }
+
+    fn finish(&mut self, node: &mut NodeDesc, is_plain: bool) -> Option<()> {
+        if !is_plain {
+            return self.outputs_last(node);
+        }
+        for output in node.outputs.iter().flatten() {
+            self.made[output.index()] = true;
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,89 @@
+//! Which passes run, and what they did.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
+
+/// Which passes run: all but those turned off.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PassOptions {
+    off: BTreeSet<String>,
+}
+
+impl PassOptions {
+    /// No pass.
+    #[must_use]
+    pub fn none() -> PassOptions {
+        PassOptions { off: super::names().into_iter().map(str::to_owned).collect() }
+    }
+
+    /// The same without that pass. A name that no pass has changes nothing; [`names`](super::names) lists them.
+    #[must_use]
+    pub fn without(mut self, name: &str) -> PassOptions {
+        self.off.insert(name.to_owned());
+        self
+    }
+
+    /// The same with that pass.
+    #[must_use]
+    pub fn with(mut self, name: &str) -> PassOptions {
+        self.off.remove(name);
+        self
+    }
+
+    /// Whether that pass runs.
+    #[must_use]
+    pub fn is_on(&self, name: &str) -> bool {
+        !self.off.contains(name)
+    }
+}
+
+/// What one pass did, over all its rounds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PassCount {
+    /// The pass.
+    pub name: &'static str,
+    /// Rewrites made.
+    pub changes: usize,
+    /// Time taken.
+    pub time: Duration,
+}
+
+/// What all passes did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PassReport {
+    /// Nodes of the outermost graph as loaded.
+    pub nodes_before: usize,
+    /// Nodes of the outermost graph as it runs.
+    pub nodes_after: usize,
+    /// The passes, in the order in which they first ran.
+    pub passes: Vec<PassCount>,
+}
+
+impl PassReport {
+    pub(super) fn add(&mut self, name: &'static str, changes: usize, time: Duration) {
+        match self.passes.iter_mut().find(|count| count.name == name) {
+            Some(count) => {
+                count.changes += changes;
+                count.time += time;
+            }
+            None => self.passes.push(PassCount { name, changes, time }),
+        }
+    }
+
+    /// How many rewrites a pass made.
+    #[must_use]
+    pub fn changes(&self, name: &str) -> usize {
+        self.passes.iter().find(|count| count.name == name).map_or(0, |count| count.changes)
+    }
+}
+
+impl fmt::Display for PassReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} nodes became {}", self.nodes_before, self.nodes_after)?;
+        for count in self.passes.iter().filter(|count| count.changes > 0) {
+            write!(f, ", {} {}", count.name, count.changes)?;
+        }
+        Ok(())
+    }
+}

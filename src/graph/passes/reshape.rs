@@ -1,0 +1,77 @@
+//! Reshapes whose targets can be said now, and reshapes of reshapes.
+//!
+//! Exporters compute the target of a reshape from the shape of its input, because they do not know the batch. Mostly the
+//! unknown sizes stay where they are, which ONNX can say by a zero, and one more can be said by -1. Then the target is a
+//! constant, and the nodes that computed it are dead.
+
+use super::PassCx;
+use super::edit::Edit;
+use crate::graph::facts::{Facts, Size};
+use crate::graph::ir::{Attr, Graph, NodeDesc, ValueId};
+use crate::tensor::{DType, Tensor};
+
+pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
+    let mut edit = Edit::new(graph);
+    for slot in edit.slots() {
+        let Some(mut node) = edit.cloned(slot, |node| node.is("Reshape")) else { continue };
+        let mut changed = false;
+        if edit.constant(&node, 1).is_none()
+            && let Some(target) = fixed_target(&node, &cx.facts)
+            && let Ok(target) = Tensor::from_vec([target.len()], target)
+        {
+            let target = edit.add_constant("target", target);
+            node.inputs[1] = Some(target);
+            node.attrs.remove("allowzero");
+            changed = true;
+        }
+        if let Some(source) = through_views(&edit, &node) {
+            node.inputs[0] = Some(source);
+            changed = true;
+        }
+        if changed {
+            edit.put(slot, node);
+        }
+    }
+    edit.finish()
+}
+
+/// The target as a list with zeros for sizes that stay in their place and at most one -1.
+fn fixed_target(node: &NodeDesc, facts: &Facts) -> Option<Vec<i64>> {
+    let from = facts.dims(node.input(0)?).unwrap_or(&[]);
+    let to = facts.dims(node.output(0)?)?;
+    let mut rest = false;
+    let size = |(place, &size): (usize, &Size)| match size {
+        // A zero would be read as "stays".
+        Size::Known(size) => (size > 0).then_some(size),
+        symbol if from.get(place) == Some(&symbol) => Some(0),
+        _ => (!std::mem::replace(&mut rest, true)).then_some(-1),
+    };
+    to.iter().enumerate().map(size).collect()
+}
+
+/// What a reshape to fixed sizes could read instead: the input of the view that it reads.
+fn through_views(edit: &Edit<'_>, node: &NodeDesc) -> Option<ValueId> {
+    let target = edit.constant(node, 1).filter(|target| target.dtype() == DType::I64)?;
+    let target = target.as_slice::<i64>().ok()?;
+    if node.attrs.get("allowzero").is_some_and(|attr| !matches!(attr, Attr::Int(0))) {
+        return None;
+    }
+    let (_, view) = edit.maker(node.input(0)?)?;
+    if !view.domain.is_empty() || !matches!(view.op.as_str(), "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze") {
+        return None;
+    }
+    let source = view.input(0)?;
+    // A zero means the size in that place of the view; it means the same of the source where the view left that size in
+    // its place.
+    let stays = |place: usize| leaves_in_place(edit, view, place);
+    target.iter().enumerate().all(|(place, &size)| size != 0 || stays(place)).then_some(source)
+}
+
+/// Whether a view certainly shows its input's size number `place` in the same place.
+fn leaves_in_place(edit: &Edit<'_>, view: &NodeDesc, place: usize) -> bool {
+    if view.op != "Reshape" || view.int("allowzero", 0) != 0 {
+        return false;
+    }
+    let target = edit.constant(view, 1).and_then(|target| target.as_slice::<i64>().ok());
+    target.is_some_and(|target| target.get(place) == Some(&0))
+}
