@@ -4,6 +4,7 @@
 //! never sees the graph.
 
 pub mod activation;
+pub mod chain;
 pub mod context;
 pub mod conv;
 pub mod family;
@@ -23,6 +24,7 @@ pub const FAMILIES: &[FamilyEntry] = &[
     FamilyEntry::of::<matmul::MatMulKey>(),
     FamilyEntry::of::<pool::PoolKey>(),
     FamilyEntry::of::<transpose::TransposeKey>(),
+    FamilyEntry::of::<chain::ChainKey>(),
 ];
 
 // The level is a part of every key.

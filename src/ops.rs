@@ -11,6 +11,7 @@ mod conv;
 pub mod convert;
 mod cumulative;
 mod diagonal;
+mod elementwise;
 mod gather;
 pub mod generic;
 mod matmul;
@@ -105,6 +106,7 @@ const GROUPS: &[&[Operator]] = &[
     conv::OPERATORS,
     cumulative::OPERATORS,
     diagonal::OPERATORS,
+    elementwise::OPERATORS,
     gather::OPERATORS,
     matmul::OPERATORS,
     measure::OPERATORS,

@@ -105,6 +105,23 @@ pub fn temps(op: UnaryOp) -> usize {
     }
 }
 
+/// About how many instructions [`emit_unary`] makes: what a cost model counts. A division counts as four, a function
+/// without code as the time of one call.
+#[must_use]
+pub fn instructions(op: UnaryOp) -> u32 {
+    match op {
+        UnaryOp::Abs | UnaryOp::Neg | UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Round => 1,
+        UnaryOp::Relu | UnaryOp::LeakyRelu { .. } | UnaryOp::Not | UnaryOp::IsNan => 2,
+        UnaryOp::Clip { .. } | UnaryOp::ThresholdedRelu { .. } | UnaryOp::Sqrt | UnaryOp::Reciprocal => 4,
+        UnaryOp::HardSigmoid { .. } | UnaryOp::HardSwish | UnaryOp::Softsign | UnaryOp::Sign => 7,
+        UnaryOp::Exp | UnaryOp::Tanh | UnaryOp::Erf => 24,
+        UnaryOp::Elu { .. } | UnaryOp::Selu { .. } | UnaryOp::Celu { .. } | UnaryOp::Gelu => 26,
+        UnaryOp::Sigmoid | UnaryOp::Silu | UnaryOp::GeluTanh | UnaryOp::Mish | UnaryOp::Log => 32,
+        UnaryOp::Softplus => 44,
+        _ => 800,
+    }
+}
+
 /// Emits `value = op(value)`. `temps` holds at least [`temps`]`(op)` registers other than `value`; they are destroyed,
 /// as is mask number [`MASK`] on AVX-512. Nothing is emitted for a function without code ([`emits`]): callers refuse
 /// those before.

@@ -49,10 +49,29 @@ impl Geometry {
             strides.push(own);
         }
         let (dims, operands) = collapse(output, &strides);
-        if dims.len() > MAX_RANK {
-            return Err(refuse(format!("broadcasting to {output:?} leaves {} dimensions", dims.len())));
+        let geometry = Geometry { dims, operands };
+        if geometry.is_valid() {
+            Ok(geometry)
+        } else {
+            let rank = geometry.dims.len();
+            Err(refuse(format!("broadcasting to {output:?} leaves {rank} dimensions, or is too large")))
         }
-        Ok(Geometry { dims, operands })
+    }
+
+    /// Whether a walk that was read from a record is one that [`Geometry::new`] could have made, and its products fit.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        let fits = |product: Option<u64>| product.is_some_and(|product| product <= isize::MAX as u64 / 8);
+        let rank = self.dims.len();
+        (2..=MAX_RANK).contains(&rank)
+            && fits(self.dims.iter().try_fold(1u64, |product, &size| product.checked_mul(size.max(1))))
+            && self.operands.iter().all(|strides| {
+                let steps = self.dims.iter().zip(strides);
+                let last = steps.map(|(&size, &stride)| size.saturating_sub(1).checked_mul(stride));
+                strides.len() == rank
+                    && strides[rank - 1] <= 1
+                    && fits(last.fold(Some(1u64), |sum, step| sum.and_then(|sum| sum.checked_add(step?))))
+            })
     }
 
     /// Number of operands.

@@ -1,0 +1,128 @@
+//! Element-wise executors: the key is the program in simplest form and the collapsed walk over its operands, so that
+//! equal work on different shapes (a bias on four dimensions or on two) is one executor.
+//!
+//! [`lower`] says what ONNX's element-wise operators are as programs; the operators and the fusion of chains both ask it.
+//! The graph is not known here; the computing is done by [`kiln_kernels::cpu::chain`].
+
+pub mod lower;
+
+use kiln_kernels::cpu::chain::{BinaryOp, Chain, ChainPlan, Geometry, MAX_UNROLL, Program, Step};
+use kiln_kernels::cpu::vecmath::instructions;
+use kiln_kernels::{Isa, Result as KernelResult};
+use serde::{Deserialize, Serialize};
+
+use super::context::BuildCx;
+use super::family::Family;
+use crate::cache::Key;
+use crate::record::Recorded;
+
+/// Everything that determines an element-wise executor.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ChainKey {
+    /// What is computed for each element.
+    pub program: Program,
+    /// Which elements of the operands meet.
+    pub geometry: Geometry,
+    /// Instruction-set level.
+    pub isa: Isa,
+    /// Threads that work may be split for.
+    pub threads: u32,
+}
+
+/// What a builder of chains decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChainChoice {
+    /// Vectors in flight; 0 where the program has to be interpreted.
+    pub unroll: u8,
+    /// Tasks that the work is split into.
+    pub tasks: u32,
+}
+
+impl ChainKey {
+    /// The key of running `program` over that walk.
+    #[must_use]
+    pub fn new(program: &Program, geometry: Geometry, isa: Isa, threads: usize) -> ChainKey {
+        let threads = u32::try_from(threads).unwrap_or(u32::MAX);
+        ChainKey { program: program.clone(), geometry, isa, threads }
+    }
+
+    /// The most vectors in flight that pay: short programs wait for loads, long ones keep the processor busy alone.
+    fn wanted_unroll(&self) -> u8 {
+        match program_instructions(&self.program) {
+            0..=8 => MAX_UNROLL,
+            9..=40 => 2,
+            _ => 1,
+        }
+    }
+
+    /// About how long one thread takes: the larger of computing, at two instructions a nanosecond, and moving memory, at
+    /// ten bytes a nanosecond (a core's share when the data come from beyond its own caches).
+    fn nanoseconds(&self) -> u64 {
+        let elements = self.geometry.elements() as u64;
+        let vectors = elements.div_ceil(self.isa.lanes() as u64);
+        let operands = (0..self.geometry.operands()).map(|operand| self.geometry.extent(operand) as u64);
+        let bytes = operands.fold(elements, u64::saturating_add).saturating_mul(4);
+        let instructions = u64::from(program_instructions(&self.program)) + self.geometry.operands() as u64 + 2;
+        (vectors.saturating_mul(instructions) / 2).max(bytes / 10)
+    }
+}
+
+/// About how many instructions one vector of the program takes besides loads and the store.
+fn program_instructions(program: &Program) -> u32 {
+    let cost = |step: &Step| match *step {
+        Step::Const(_) => 0,
+        Step::Unary(op, _) => instructions(op),
+        Step::Binary(BinaryOp::Div, ..) => 4,
+        Step::Binary(BinaryOp::Pow | BinaryOp::Fmod, ..) => 800,
+        Step::Binary(..) => 1,
+        Step::Select { .. } => 2,
+    };
+    program.steps.iter().map(cost).sum()
+}
+
+impl Key for ChainKey {
+    type Value = Chain;
+    const FAMILY: &'static str = "chain";
+}
+
+impl Recorded for ChainKey {
+    const REVISION: u32 = 1;
+    type Choice = ChainChoice;
+}
+
+impl Family for ChainKey {
+    /// As many vectors in flight as pay and fit the registers, and a task for every ten microseconds of work, which is
+    /// some ten times what waking a thread costs.
+    fn choose(&self, _: &BuildCx) -> ChainChoice {
+        const TASK_NANOSECONDS: u64 = 10_000;
+        let tasks = (self.nanoseconds() / TASK_NANOSECONDS).clamp(1, u64::from(self.threads.max(1)));
+        ChainChoice {
+            unroll: Chain::unroll_for(self.isa, &self.program, &self.geometry, self.wanted_unroll()),
+            tasks: u32::try_from(tasks).unwrap_or(1),
+        }
+    }
+
+    fn fits(&self, cx: &BuildCx) -> bool {
+        self.isa == cx.isa
+            && self.threads as usize == cx.threads
+            && self.program.is_valid()
+            && self.geometry.is_valid()
+            && self.geometry.operands() == self.program.inputs.len()
+    }
+
+    fn accepts(&self, choice: &ChainChoice, _: &BuildCx) -> bool {
+        // Interpreting is accepted exactly where nothing else is possible.
+        (1..=self.threads.max(1)).contains(&choice.tasks)
+            && choice.unroll <= MAX_UNROLL
+            && choice.unroll == Chain::unroll_for(self.isa, &self.program, &self.geometry, choice.unroll.max(1))
+    }
+
+    fn build(&self, choice: &ChainChoice, cx: &BuildCx) -> KernelResult<Chain> {
+        let plan = ChainPlan { unroll: choice.unroll, tasks: choice.tasks as usize };
+        Chain::new(self.isa, &self.program, &self.geometry, plan, cx)
+    }
+
+    fn weigh(value: &Chain) -> usize {
+        value.size()
+    }
+}

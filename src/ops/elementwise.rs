@@ -1,0 +1,242 @@
+//! Element-wise operators: on `f32` and booleans a chain executor, on every other element type the generic node.
+//!
+//! What an operator is as a program says [`lower`]. Here is what only ONNX knows: which inputs are constants, which way
+//! they broadcast, and that an element type is known no sooner than the input is. A node therefore holds a program for
+//! each of the types that have one, and the generic node for the rest.
+
+use kiln_kernels::cpu::chain::{Chain, Geometry, Operand, Program, Storage, Target};
+use smallvec::SmallVec;
+
+use super::generic::make_elementwise;
+use super::{LoadCx, OpError, Operator, broadcast, one, refused, required};
+use crate::exec::chain::ChainKey;
+use crate::exec::chain::lower::{Input, Param, lower};
+use crate::graph::node::Specs;
+use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
+use crate::tensor::{DType, Shape, Tensor, TensorSpec};
+
+/// Builds the table: every operator of ONNX's own domain here is made by [`make`].
+macro_rules! operators {
+    ($($op:literal)*) => { &[$(("", $op, make as super::MakeNode),)* ("kiln", "Chain", make_chain)] };
+}
+
+pub(super) const OPERATORS: &[Operator] = operators! {
+    "Abs" "Acos" "Acosh" "Add" "And" "Asin" "Asinh" "Atan" "Atanh" "BitShift" "BitwiseAnd" "BitwiseNot" "BitwiseOr"
+    "BitwiseXor" "Ceil" "Celu" "Clip" "Cos" "Cosh" "Div" "Elu" "Equal" "Erf" "Exp" "Floor" "Gelu" "Greater"
+    "GreaterOrEqual" "HardSigmoid" "HardSwish" "IsInf" "IsNaN" "LeakyRelu" "Less" "LessOrEqual" "Log" "Max" "Mean" "Min"
+    "Mish" "Mod" "Mul" "Neg" "Not" "Or" "PRelu" "Pow" "Reciprocal" "Relu" "Round" "Selu" "Shrink" "Sigmoid" "Sign" "Sin"
+    "Sinh" "Softplus" "Softsign" "Sqrt" "StringConcat" "Sub" "Sum" "Swish" "Tan" "Tanh" "ThresholdedRelu" "Where" "Xor"
+};
+
+/// A program with the inputs of the node that are its operands.
+struct Lowered {
+    program: Program,
+    operands: SmallVec<[usize; 4]>,
+}
+
+/// How inputs broadcast.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Broadcast {
+    /// To each other.
+    All,
+    /// To the first.
+    ToFirst,
+    /// Not at all: what follows the first are single numbers.
+    Scalars,
+}
+
+struct Elementwise {
+    /// Programs for the element types that have one.
+    lowered: SmallVec<[Lowered; 2]>,
+    broadcast: Broadcast,
+    /// For all other types. A fused chain has none.
+    generic: Option<Box<dyn Node>>,
+}
+
+fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    let generic = make_elementwise(cx)?;
+    let node = cx.node;
+    let broadcast = match node.op.as_str() {
+        "PRelu" => Broadcast::ToFirst,
+        "Clip" => Broadcast::Scalars,
+        _ => Broadcast::All,
+    };
+    // Operators take floats, booleans, or (Where, Equal) either; a condition is always boolean.
+    let lowered = [Storage::F32, Storage::Bool].into_iter().filter_map(|storage| lower_node(cx, storage)).collect();
+    Ok(Box::new(Elementwise { lowered, broadcast, generic: Some(generic) }))
+}
+
+/// The fused operator `Chain`: inputs broadcast together, attribute `program`.
+fn make_chain(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    let Some(Attr::Chain(program)) = cx.node.attrs.get("program") else {
+        return Err(OpError::invalid(cx.node, "no program"));
+    };
+    if !program.is_valid() || program.inputs.len() != cx.node.inputs.len() {
+        return Err(OpError::invalid(cx.node, "the program and the inputs do not fit together"));
+    }
+    let operands = (0..program.inputs.len()).collect();
+    let lowered = Lowered { program: program.simplified(), operands };
+    Ok(Box::new(Elementwise { lowered: SmallVec::from_iter([lowered]), broadcast: Broadcast::All, generic: None }))
+}
+
+/// The node as a program over operands of that storage.
+fn lower_node(cx: &LoadCx<'_>, storage: Storage) -> Option<Lowered> {
+    let node = cx.node;
+    let mut operands = SmallVec::new();
+    let mut inputs: Vec<Option<Input>> = Vec::with_capacity(node.inputs.len());
+    for (index, value) in node.inputs.iter().enumerate() {
+        let storage = if node.op == "Where" && index == 0 { Storage::Bool } else { storage };
+        // A program without operands would have no shape to work on, so the last one stays an operand.
+        let last = index + 1 == node.inputs.len() && operands.is_empty();
+        let constant = if last { None } else { known(cx, index, storage) };
+        if value.is_some() && constant.is_none() {
+            operands.push(index);
+        }
+        inputs.push(value.map(|_| Input { storage, constant }));
+    }
+    let attribute = |name: &str| attribute(node, name);
+    Some(Lowered { program: lower(&node.op, &attribute, &inputs)?, operands })
+}
+
+fn attribute<'a>(node: &'a NodeDesc, name: &str) -> Option<Param<'a>> {
+    match node.attrs.get(name)? {
+        Attr::Float(value) => Some(Param::Number(*value)),
+        Attr::Int(value) => Some(Param::Number(*value as f32)),
+        Attr::Str(text) => Some(Param::Text(text)),
+        _ => None,
+    }
+}
+
+/// An input that is one number known at load. A power's exponent may be of any type.
+fn known(cx: &LoadCx<'_>, index: usize, storage: Storage) -> Option<f32> {
+    let tensor = cx.graph.constant_input(cx.node, index).filter(|tensor| tensor.len() == 1)?;
+    match (tensor.dtype(), storage) {
+        (DType::F32, Storage::F32) => tensor.as_slice::<f32>().ok()?.first().copied(),
+        (DType::I32 | DType::I64, Storage::F32) if cx.node.op == "Pow" && index == 1 => {
+            let exponent = *tensor.to_i64_vec().ok()?.first()?;
+            // Beyond 24 bits an `f32` would be another number.
+            (exponent.abs() < 1 << 24).then_some(exponent as f32)
+        }
+        _ => None,
+    }
+}
+
+fn stored_as(dtype: DType) -> Option<Storage> {
+    match dtype {
+        DType::F32 => Some(Storage::F32),
+        DType::Bool => Some(Storage::Bool),
+        _ => None,
+    }
+}
+
+impl Elementwise {
+    /// The program for inputs of these types.
+    fn lowered<'t>(&self, input: impl Fn(usize) -> Option<&'t Tensor>) -> Option<&Lowered> {
+        self.lowered.iter().find(|lowered| {
+            let storages = lowered.operands.iter().zip(&lowered.program.inputs);
+            storages
+                .into_iter()
+                .all(|(&index, storage)| input(index).is_some_and(|tensor| stored_as(tensor.dtype()) == Some(*storage)))
+        })
+    }
+
+    fn generic(&self) -> Result<&dyn Node, NodeError> {
+        let types = "a chain's inputs are not of the types that it was made for";
+        self.generic.as_deref().ok_or_else(|| NodeError::Unsupported(types.to_owned()))
+    }
+
+    /// The output's shape.
+    fn shape(&self, inputs: &[Option<&Tensor>]) -> Result<Shape, NodeError> {
+        let first = required(inputs, 0)?.shape();
+        let shapes = || inputs.iter().flatten().map(|input| input.shape());
+        match self.broadcast {
+            Broadcast::All => broadcast(shapes()),
+            Broadcast::ToFirst => {
+                let whole = broadcast(shapes())?;
+                if whole[..] == *first {
+                    Ok(whole)
+                } else {
+                    Err(refused(format!("{whole:?} does not stretch to {first:?}")))
+                }
+            }
+            Broadcast::Scalars => match inputs[1..].iter().flatten().find(|bound| bound.len() != 1) {
+                Some(bound) => Err(refused(format!("a bound of shape {:?}", bound.shape()))),
+                None => Ok(Shape::from_slice(first)),
+            },
+        }
+    }
+}
+
+impl Node for Elementwise {
+    fn family(&self) -> &'static str {
+        "chain"
+    }
+
+    fn value_inputs(&self) -> u64 {
+        self.generic.as_ref().map_or(0, |generic| generic.value_inputs())
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        match self.lowered(|index| inputs.get(index).copied().flatten()) {
+            Some(lowered) => {
+                let dtype = match lowered.program.output {
+                    Storage::F32 => DType::F32,
+                    Storage::Bool => DType::Bool,
+                };
+                one(dtype, self.shape(inputs)?)
+            }
+            None => self.generic()?.infer(inputs),
+        }
+    }
+
+    fn prepare_params(
+        &self,
+        cx: &PrepareCx<'_>,
+        inputs: &[Option<&Tensor>],
+        outputs: &[TensorSpec],
+    ) -> Result<Prepared, NodeError> {
+        let Some(lowered) = self.lowered(|index| inputs.get(index).copied().flatten()) else {
+            return self.generic()?.prepare_params(cx, inputs, outputs);
+        };
+        let operands = lowered.operands.iter().map(|&index| {
+            let shape = required(inputs, index)?.shape();
+            // A bound of shape [1] does not make a scalar a vector.
+            Ok(if self.broadcast == Broadcast::Scalars && index > 0 { &[][..] } else { shape })
+        });
+        let operands = operands.collect::<Result<SmallVec<[&[usize]; 4]>, NodeError>>()?;
+        let geometry = Geometry::new(&outputs[0].shape, &operands)?;
+        let key = ChainKey::new(&lowered.program, geometry, cx.isa(), cx.threads());
+        Ok(Prepared::new(cx.executor(&key)?))
+    }
+
+    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        let Some(lowered) = self.lowered(|index| io.optional(index)) else {
+            return self.generic()?.execute(prepared, io, cx);
+        };
+        let chain = prepared.get::<Chain>()?;
+        let reused = lowered.operands.iter().copied().find(|&index| io.can_reuse(index, 0));
+        let mut output = match reused {
+            Some(index) => io.take(index)?,
+            None => io.alloc(0)?,
+        };
+        let operands = lowered.operands.iter().zip(&lowered.program.inputs).map(|(&index, storage)| {
+            if reused == Some(index) {
+                return Ok(Operand::Output);
+            }
+            let tensor = io.input(index)?;
+            Ok(match storage {
+                Storage::F32 => Operand::F32(tensor.as_slice()?),
+                Storage::Bool => Operand::Bool(tensor.bytes()),
+            })
+        });
+        let operands = operands.collect::<Result<SmallVec<[Operand<'_>; 4]>, NodeError>>()?;
+        let mut target = match lowered.program.output {
+            Storage::F32 => Target::F32(output.as_mut_slice()?),
+            Storage::Bool => Target::Bool(output.bytes_mut()),
+        };
+        chain.run(&operands, &mut target, cx.parallel)?;
+        drop(operands);
+        io.push(output);
+        Ok(())
+    }
+}
