@@ -28,6 +28,7 @@ mod statistics;
 mod table;
 mod trace;
 mod values;
+mod warnings;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -78,6 +79,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    warnings::print_if_wanted();
     let mut screen = std::io::stdout().lock();
     let ended = dispatch(cli.command, &mut screen).and_then(|()| Ok(screen.flush()?));
     let Err(failure) = ended else { return ExitCode::SUCCESS };
