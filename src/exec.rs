@@ -9,7 +9,10 @@ pub mod context;
 pub mod conv;
 pub mod family;
 pub mod matmul;
+pub mod norm;
 pub mod pool;
+pub mod reduce;
+pub mod softmax;
 pub mod transpose;
 pub mod weights;
 
@@ -20,11 +23,15 @@ pub use family::{Family, FamilyEntry};
 
 /// Every family, in the order in which executors are rebuilt from records.
 pub const FAMILIES: &[FamilyEntry] = &[
+    FamilyEntry::of::<chain::ChainKey>(),
     FamilyEntry::of::<conv::ConvKey>(),
     FamilyEntry::of::<matmul::MatMulKey>(),
+    FamilyEntry::of::<norm::ChannelNormKey>(),
+    FamilyEntry::of::<norm::RowNormKey>(),
     FamilyEntry::of::<pool::PoolKey>(),
+    FamilyEntry::of::<reduce::ReduceKey>(),
+    FamilyEntry::of::<softmax::SoftmaxKey>(),
     FamilyEntry::of::<transpose::TransposeKey>(),
-    FamilyEntry::of::<chain::ChainKey>(),
 ];
 
 // The level is a part of every key.

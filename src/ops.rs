@@ -17,15 +17,18 @@ pub mod generic;
 mod matmul;
 mod measure;
 mod movement;
+mod norm;
 mod onehot;
 mod pool;
 mod range;
 mod ranking;
+mod reduce;
 mod reshape;
 mod reverse;
 mod scatter;
 mod selection;
 mod slice;
+mod softmax;
 mod transpose;
 mod view;
 mod wide;
@@ -110,15 +113,18 @@ const GROUPS: &[&[Operator]] = &[
     gather::OPERATORS,
     matmul::OPERATORS,
     measure::OPERATORS,
+    norm::OPERATORS,
     onehot::OPERATORS,
     pool::OPERATORS,
     range::OPERATORS,
     ranking::OPERATORS,
+    reduce::OPERATORS,
     reshape::OPERATORS,
     reverse::OPERATORS,
     scatter::OPERATORS,
     selection::OPERATORS,
     slice::OPERATORS,
+    softmax::OPERATORS,
     transpose::OPERATORS,
 ];
 

@@ -10,8 +10,11 @@ pub mod conv;
 #[cfg(test)]
 pub(crate) mod fence;
 pub mod gemm;
+pub mod norm;
 pub mod pool;
 pub mod recurrent;
+pub mod reduce;
+pub mod softmax;
 pub mod transpose;
 pub mod vecmath;
 

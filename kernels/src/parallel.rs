@@ -1,5 +1,8 @@
 //! How a kernel family asks for threads without knowing whose they are.
 
+use std::marker::PhantomData;
+use std::ops::Range;
+
 /// A fork-join over numbered tasks. The caller's thread takes part; `run` returns when every task has returned.
 pub trait Parallel: Sync {
     /// Threads that take part, the caller included; at least 1.
@@ -47,10 +50,41 @@ pub fn for_each_chunk<T: Send>(
     });
 }
 
+/// A buffer that tasks write in places that do not overlap.
+pub(crate) struct Disjoint<'a, T> {
+    start: Shared<T>,
+    length: usize,
+    borrow: PhantomData<&'a mut [T]>,
+}
+
+impl<'a, T: Send> Disjoint<'a, T> {
+    /// The whole buffer, which nobody else sees meanwhile.
+    pub(crate) fn new(data: &'a mut [T]) -> Disjoint<'a, T> {
+        Disjoint { start: Shared(data.as_mut_ptr()), length: data.len(), borrow: PhantomData }
+    }
+
+    /// A part of it.
+    ///
+    /// # Panics
+    ///
+    /// If the part reaches beyond the buffer: a driver that computes such a part is broken.
+    ///
+    /// # Safety
+    ///
+    /// No two parts that are in use at the same time overlap.
+    #[allow(clippy::mut_from_ref, reason = "the caller vouches that parts do not overlap")]
+    pub(crate) unsafe fn part(&self, range: Range<usize>) -> &mut [T] {
+        assert!(range.start <= range.end && range.end <= self.length, "{range:?} of {}", self.length);
+        // SAFETY: inside the borrowed buffer, and the caller vouches for the rest.
+        unsafe { std::slice::from_raw_parts_mut(self.start.at(range.start), range.len()) }
+    }
+}
+
 /// The start of a buffer that tasks write in disjoint places.
 struct Shared<T>(*mut T);
 
-// SAFETY: it is only dereferenced through `for_each_chunk`, which hands out disjoint ranges of `Send` elements.
+// SAFETY: it is only dereferenced through `for_each_chunk` and `Disjoint`, which hand out disjoint ranges of `Send`
+// elements.
 unsafe impl<T: Send> Sync for Shared<T> {}
 
 impl<T> Shared<T> {
@@ -62,7 +96,7 @@ impl<T> Shared<T> {
 
 /// Part `index` of `parts` nearly equal consecutive parts of `0..total`.
 #[must_use]
-pub fn part(total: usize, parts: usize, index: usize) -> std::ops::Range<usize> {
+pub fn part(total: usize, parts: usize, index: usize) -> Range<usize> {
     let parts = parts.max(1);
     let (each, longer) = (total / parts, total % parts);
     let start = |index: usize| index * each + index.min(longer);

@@ -3,6 +3,9 @@
 pub mod chain;
 pub mod conv;
 pub mod gemm;
+pub mod norm;
 pub mod pool;
 pub mod recurrent;
+pub mod reduce;
+pub mod softmax;
 pub mod transpose;

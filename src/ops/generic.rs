@@ -18,6 +18,7 @@ mod select;
 pub(crate) use arithmetic::{Arithmetic, Binary};
 use operation::Operation;
 pub use reduce::make_reduce;
+pub(crate) use reduce::reduced_axes;
 use select::{Text, Where};
 
 use super::view::Cursor;

@@ -23,6 +23,25 @@ pub fn make_reduce(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     }))
 }
 
+/// The axes that a reduction reduces: those of the attribute, or of input 1; all where none are named, or none where
+/// `none_means_none`.
+pub(crate) fn reduced_axes(
+    fixed: Option<&[i64]>,
+    none_means_none: bool,
+    inputs: &[Option<&Tensor>],
+) -> Result<Axes, NodeError> {
+    let rank = required(inputs, 0)?.shape().len();
+    let given = match (fixed, optional(inputs, 1)) {
+        (Some(axes), _) => axes.to_vec(),
+        (None, Some(input)) => integers(input)?,
+        (None, None) => Vec::new(),
+    };
+    if given.is_empty() && !none_means_none {
+        return Ok((0..rank).collect());
+    }
+    axes_of(&given, rank)
+}
+
 struct Reduce {
     kind: Kind,
     fixed_axes: Option<Vec<i64>>,
@@ -125,16 +144,7 @@ fn of_nothing<W: Wide>(kind: Kind, dtype: DType) -> Result<W, NodeError> {
 impl Reduce {
     /// The axes to reduce.
     fn axes(&self, inputs: &[Option<&Tensor>]) -> Result<Axes, NodeError> {
-        let rank = required(inputs, 0)?.shape().len();
-        let given = match (&self.fixed_axes, optional(inputs, 1)) {
-            (Some(axes), _) => axes.clone(),
-            (None, Some(input)) => integers(input)?,
-            (None, None) => Vec::new(),
-        };
-        if given.is_empty() && !self.none_means_none {
-            return Ok((0..rank).collect());
-        }
-        axes_of(&given, rank)
+        reduced_axes(self.fixed_axes.as_deref(), self.none_means_none, inputs)
     }
 
     fn compute<W: Arithmetic>(&self, io: &Io<'_>) -> Result<Tensor, NodeError> {

@@ -1,0 +1,93 @@
+//! Normalisations of `f32`.
+//!
+//! [`rows`] normalises rows (layer and RMS normalisation), [`channels`] scales and shifts by channel and normalises by
+//! instance or group, [`local`] is local response normalisation. The oracles stand in
+//! [`reference::norm`](crate::reference::norm). What tensors mean to ONNX is not known here.
+
+pub mod channels;
+pub mod local;
+pub mod rows;
+
+use serde::{Deserialize, Serialize};
+
+pub use channels::{Affine, Groups};
+pub use local::LocalNorm;
+pub use rows::{RowNorm, RowOperands};
+
+use crate::error::{KernelError, Result};
+
+pub(crate) const FAMILY: &str = "norm";
+
+/// How the moments of a row are taken.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Moments {
+    /// Whether the mean is subtracted; without that it is counted as zero.
+    pub centred: bool,
+    /// Added to the variance.
+    pub epsilon: f32,
+}
+
+/// Images with channels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Channels {
+    /// Images.
+    pub batch: usize,
+    /// Channels.
+    pub channels: usize,
+    /// Places of an image.
+    pub spatial: usize,
+    /// Whether a place's channels lie side by side; else a channel's places do.
+    pub last: bool,
+}
+
+impl Channels {
+    /// Where an element lies.
+    #[must_use]
+    pub fn at(&self, image: usize, channel: usize, place: usize) -> usize {
+        if self.last {
+            (image * self.spatial + place) * self.channels + channel
+        } else {
+            (image * self.channels + channel) * self.spatial + place
+        }
+    }
+
+    /// Elements; an error where they cannot be counted.
+    pub(crate) fn elements(&self) -> Result<usize> {
+        let dims = [self.batch, self.channels, self.spatial];
+        let bytes = dims.iter().try_fold(4usize, |bytes, &dim| bytes.checked_mul(dim.max(1)));
+        match bytes {
+            Some(bytes) if bytes <= isize::MAX as usize => Ok(dims.iter().product()),
+            _ => Err(unsupported(format!("{self:?} is too large"))),
+        }
+    }
+}
+
+/// Local response normalisation: `x / (bias + alpha / size * sum of squares)^beta`, over `size` channels around each.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Local {
+    /// Channels that are added up, at least 1.
+    pub size: usize,
+    /// Factor of the mean square.
+    pub alpha: f32,
+    /// Exponent.
+    pub beta: f32,
+    /// What is added.
+    pub bias: f32,
+}
+
+impl Local {
+    /// Channels before and after the one in the middle.
+    #[must_use]
+    pub fn reach(&self) -> (usize, usize) {
+        let before = self.size.saturating_sub(1) / 2;
+        (before, self.size.saturating_sub(1) - before)
+    }
+}
+
+pub(crate) fn unsupported(reason: String) -> KernelError {
+    KernelError::Unsupported { family: FAMILY, reason }
+}
+
+pub(crate) fn bounds(operand: &'static str, have: usize, need: usize) -> Result<()> {
+    if have < need { Err(KernelError::Bounds { family: FAMILY, operand, have, need }) } else { Ok(()) }
+}

@@ -1,0 +1,187 @@
+//! What is reduced, without axes that do not matter, and the steps that it takes.
+//!
+//! Neighbouring axes that are both kept, or both reduced, are one axis; axes of one element are none. What is left
+//! alternates, and is reduced innermost first, one step for each reduced axis. A step that adds up long columns is
+//! split in two: sums of parts, then the sum of those, which is both more accurate and work for several threads.
+
+use smallvec::SmallVec;
+
+use super::{Finish, Fold, Map, Pass, Reduction};
+use crate::parallel::part;
+
+/// Axes that alternate between kept and reduced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collapsed {
+    /// Dimensions, outermost first.
+    pub dims: SmallVec<[usize; 4]>,
+    /// Whether the first of them is reduced.
+    pub reduced_first: bool,
+}
+
+impl Collapsed {
+    /// The reduction of a tensor of that shape over some of its axes.
+    #[must_use]
+    pub fn new(shape: &[usize], reduced: impl Fn(usize) -> bool) -> Collapsed {
+        let mut collapsed = Collapsed { dims: SmallVec::new(), reduced_first: false };
+        let mut last = None;
+        for (axis, &dim) in shape.iter().enumerate().filter(|&(_, &dim)| dim != 1) {
+            match collapsed.dims.last_mut().filter(|_| last == Some(reduced(axis))) {
+                Some(whole) => *whole *= dim,
+                None => {
+                    if last.is_none() {
+                        collapsed.reduced_first = reduced(axis);
+                    }
+                    collapsed.dims.push(dim);
+                    last = Some(reduced(axis));
+                }
+            }
+        }
+        collapsed
+    }
+
+    /// Whether that dimension is reduced.
+    #[must_use]
+    pub fn is_reduced(&self, index: usize) -> bool {
+        (index % 2 == 0) == self.reduced_first
+    }
+
+    fn product(&self, of: impl Fn(usize) -> bool) -> usize {
+        (0..self.dims.len()).filter(|&index| of(index)).map(|index| self.dims[index]).product()
+    }
+
+    /// Elements of the input.
+    #[must_use]
+    pub fn input_len(&self) -> usize {
+        self.product(|_| true)
+    }
+
+    /// Elements of the output.
+    #[must_use]
+    pub fn output_len(&self) -> usize {
+        self.product(|index| !self.is_reduced(index))
+    }
+
+    /// Elements that each element of the output is made of.
+    #[must_use]
+    pub fn reduced_len(&self) -> usize {
+        self.product(|index| self.is_reduced(index))
+    }
+
+    /// Whether its elements can be counted.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        let bytes = self.dims.iter().try_fold(4usize, |bytes, &dim| bytes.checked_mul(dim.max(1)));
+        bytes.is_some_and(|bytes| bytes <= isize::MAX as usize)
+    }
+}
+
+/// One pass over data: an array `[outer, reduce, inner]`, of whose middle axis `parts` parts are folded each into one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Step {
+    pub(super) outer: usize,
+    pub(super) reduce: usize,
+    pub(super) inner: usize,
+    pub(super) parts: usize,
+    pub(super) pass: Pass,
+    pub(super) scale: f32,
+}
+
+/// Elements of a row that are added up before a sum of sums begins: 64 to 128 additions in each lane.
+const ROW: usize = 1 << 12;
+/// Rows of columns, likewise: each column is one chain of additions.
+const COLUMN: usize = 1 << 8;
+/// A part for a thread of its own is at least this long, or handing it over costs more than it.
+const SHARE: usize = 1 << 14;
+
+impl Step {
+    pub(super) fn output_len(&self) -> usize {
+        self.outer * self.parts * self.inner
+    }
+
+    /// The part of the middle axis that part `index` folds.
+    pub(super) fn part(&self, index: usize) -> std::ops::Range<usize> {
+        part(self.reduce, self.parts, index)
+    }
+
+    /// Parts of the middle axis for accuracy, and for `tasks` tasks where there is no other work to share.
+    fn split(&self, tasks: usize) -> usize {
+        let accurate = match self.pass.fold {
+            Fold::Max | Fold::Min => 1,
+            _ => self.reduce.div_ceil(if self.inner == 1 { ROW } else { COLUMN }),
+        };
+        let shares = (self.reduce * self.inner / SHARE).min(self.reduce);
+        let shared = if self.outer < tasks { tasks.div_ceil(self.outer.max(1)).min(shares) } else { 1 };
+        accurate.max(shared).max(1)
+    }
+}
+
+/// The steps of a reduction whose input is not empty.
+pub(super) fn steps(reduction: Reduction, collapsed: &Collapsed, tasks: usize) -> SmallVec<[Step; 2]> {
+    let Pass { map, fold, finish } = reduction.pass();
+    let mut steps = SmallVec::<[Step; 2]>::new();
+    let mut push = |outer: usize, reduce: usize, inner: usize| {
+        let map = if steps.is_empty() { map } else { Map::Identity };
+        let pass = Pass { map, fold, finish: Finish::None };
+        let mut step = Step { outer, reduce, inner, parts: 1, pass, scale: 1.0 };
+        step.parts = step.split(tasks);
+        steps.push(step);
+        if step.parts > 1 {
+            let pass = Pass { map: Map::Identity, ..pass };
+            steps.push(Step { outer, reduce: step.parts, inner, parts: 1, pass, scale: 1.0 });
+        }
+    };
+    let mut dims = collapsed.dims.clone();
+    let mut at = dims.len();
+    while at > 0 {
+        at -= 1;
+        if collapsed.is_reduced(at) {
+            push(dims[..at].iter().product(), dims[at], dims[at + 1..].iter().product());
+            dims[at] = 1;
+        }
+    }
+    if steps.is_empty() {
+        // Nothing is folded, and yet elements are squared, or their logarithm is taken.
+        let pass = Pass { map, fold, finish: Finish::None };
+        steps.push(Step { outer: 1, reduce: 1, inner: collapsed.output_len(), parts: 1, pass, scale: 1.0 });
+    }
+    if let Some(last) = steps.last_mut() {
+        last.pass.finish = finish;
+        if reduction == Reduction::Mean {
+            last.scale = 1.0 / collapsed.reduced_len() as f32;
+        }
+    }
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_of_one_kind_are_one_axis_and_ones_are_none() {
+        let cases: &[(&[usize], &[usize], &[usize], bool)] = &[
+            (&[2, 3, 4], &[2], &[6, 4], false),
+            (&[2, 3, 4], &[0, 1], &[6, 4], true),
+            (&[2, 1, 4], &[1], &[8], false),
+            (&[2, 3, 4, 5], &[0, 2], &[2, 3, 4, 5], true),
+            (&[1, 1, 7], &[0, 2], &[7], true),
+            (&[], &[], &[], false),
+            (&[2, 0, 4], &[1], &[2, 0, 4], false),
+        ];
+        for &(shape, axes, dims, reduced_first) in cases {
+            let collapsed = Collapsed::new(shape, |axis| axes.contains(&axis));
+            assert_eq!(collapsed.dims[..], *dims, "{shape:?} over {axes:?}");
+            assert_eq!(collapsed.reduced_first && !dims.is_empty(), reduced_first, "{shape:?} over {axes:?}");
+            assert_eq!(collapsed.input_len(), shape.iter().product::<usize>());
+        }
+    }
+
+    #[test]
+    fn long_sums_are_summed_in_parts_and_the_inner_axis_goes_first() {
+        let collapsed = Collapsed { dims: SmallVec::from_slice(&[10_000, 3, 100_000]), reduced_first: true };
+        let steps = steps(Reduction::Mean, &collapsed, 4);
+        let sizes: Vec<_> = steps.iter().map(|step| (step.outer, step.reduce, step.inner, step.parts)).collect();
+        assert_eq!(sizes, [(30_000, 100_000, 1, 25), (30_000, 25, 1, 1), (1, 10_000, 3, 40), (1, 40, 3, 1)]);
+        assert_eq!(steps.iter().filter(|step| step.scale != 1.0).count(), 1, "divided once");
+    }
+}

@@ -1,0 +1,15 @@
+//! Softmax and its logarithm, plainly: one column at a time, in `f64`, rounded once.
+
+/// `output` becomes the softmax, or its logarithm, of `input` along `count` places that are `stride` apart, for each of
+/// `columns` neighbours. A contiguous row is the case of one column and a stride of one.
+pub fn softmax(logarithm: bool, input: &[f32], stride: usize, count: usize, columns: usize, output: &mut [f32]) {
+    for column in 0..columns {
+        let places = || (0..count).map(|place| column + place * stride);
+        let largest = places().fold(f64::NEG_INFINITY, |max, at| max.max(f64::from(input[at])));
+        let sum: f64 = places().map(|at| (f64::from(input[at]) - largest).exp()).sum();
+        for at in places() {
+            let x = f64::from(input[at]) - largest;
+            output[at] = if logarithm { x - sum.ln() } else { x.exp() / sum } as f32;
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! MeanVarianceNormalization and LpNormalization: a reduction over any axes, by whose result every element is changed.
+//!
+//! Rare operators, so they are made of [reductions](crate::exec::reduce) and one loop over the elements instead of having
+//! kernels of their own.
+
+use std::sync::Arc;
+
+use kiln_kernels::cpu::reduce::{Reduce, Reduction};
+
+use super::floats;
+use crate::exec::reduce::ReduceKey;
+use crate::graph::node::Specs;
+use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
+use crate::ops::{Axes, LoadCx, OpError, View, axes_of, required};
+use crate::tensor::{Shape, Tensor, TensorSpec};
+
+enum Form {
+    MeanVariance,
+    Lp(Reduction),
+}
+
+struct OverAxes {
+    form: Form,
+    axes: Vec<i64>,
+}
+
+/// What is added to a standard deviation: part of the operator's definition.
+const DEVIATION_EPSILON: f32 = 1e-9;
+
+pub(super) fn make_mean_variance(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    let axes = cx.node.ints("axes").map_or_else(|| vec![0, 2, 3], <[i64]>::to_vec);
+    Ok(Box::new(OverAxes { form: Form::MeanVariance, axes }))
+}
+
+pub(super) fn make_lp(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    let norm = match cx.node.int("p", 2) {
+        1 => Reduction::L1,
+        2 => Reduction::L2,
+        p => return Err(OpError::invalid(cx.node, format!("p = {p}"))),
+    };
+    Ok(Box::new(OverAxes { form: Form::Lp(norm), axes: vec![cx.node.int("axis", -1)] }))
+}
+
+struct Executors {
+    /// Of the means; absent where none is subtracted.
+    mean: Option<Arc<Reduce>>,
+    norm: Arc<Reduce>,
+}
+
+impl OverAxes {
+    fn axes(&self, shape: &[usize]) -> Result<Axes, NodeError> {
+        axes_of(&self.axes, shape.len())
+    }
+
+    fn key(&self, reduction: Reduction, shape: &[usize], cx: &PrepareCx<'_>) -> Result<ReduceKey, NodeError> {
+        let axes = self.axes(shape)?;
+        Ok(ReduceKey::new(reduction, shape, |axis| axes.contains(&axis), cx.isa(), cx.threads()))
+    }
+
+    /// Changes every element by the one that its axes were reduced to.
+    fn apply(
+        &self,
+        shape: &[usize],
+        reduced: &[f32],
+        from: &[f32],
+        to: &mut [f32],
+        change: impl Fn(f32, f32) -> f32,
+    ) -> Result<(), NodeError> {
+        let axes = self.axes(shape)?;
+        let kept: Shape =
+            shape.iter().enumerate().map(|(axis, &dim)| if axes.contains(&axis) { 1 } else { dim }).collect();
+        let view = View::broadcast(&kept, shape)?;
+        let mut cursor = view.cursor();
+        let (mut from, mut to) = (from, to);
+        while let Some(run) = cursor.next(usize::MAX) {
+            let (here, rest) = from.split_at(run.count);
+            let (there, later) = to.split_at_mut(run.count);
+            for (index, (to, &x)) in there.iter_mut().zip(here).enumerate() {
+                *to = change(x, reduced[run.at(index)]);
+            }
+            (from, to) = (rest, later);
+        }
+        Ok(())
+    }
+}
+
+/// Runs a reduction whose results are read once.
+fn reduced(executor: &Reduce, input: &[f32], count: usize, cx: &RunCx<'_>) -> Result<Tensor, NodeError> {
+    let (mut output, mut scratch) = (cx.scratch::<f32>(count)?, cx.scratch::<f32>(executor.scratch_len())?);
+    executor.run(input, output.as_mut_slice()?, scratch.as_mut_slice()?, cx.parallel)?;
+    Ok(output)
+}
+
+impl Node for OverAxes {
+    fn family(&self) -> &'static str {
+        "norm"
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let input = floats(inputs, 0)?;
+        self.axes(input.shape())?;
+        Ok(Specs::from_elem(input.spec().clone(), 1))
+    }
+
+    fn prepare_params(
+        &self,
+        cx: &PrepareCx<'_>,
+        inputs: &[Option<&Tensor>],
+        _: &[TensorSpec],
+    ) -> Result<Prepared, NodeError> {
+        let shape = required(inputs, 0)?.shape();
+        let executor = |reduction| cx.executor(&self.key(reduction, shape, cx)?);
+        Ok(Prepared::new(Arc::new(match self.form {
+            Form::MeanVariance => Executors { mean: Some(executor(Reduction::Mean)?), norm: executor(Reduction::L2)? },
+            Form::Lp(norm) => Executors { mean: None, norm: executor(norm)? },
+        })))
+    }
+
+    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        let Executors { mean, norm } = prepared.get::<Executors>()?;
+        let mut output = io.alloc(0)?;
+        if output.is_empty() {
+            io.push(output);
+            return Ok(());
+        }
+        let input = io.input(0)?;
+        let (shape, values) = (input.shape(), input.as_slice::<f32>()?);
+        let each: usize = self.axes(shape)?.iter().map(|&axis| shape[axis]).product();
+        let count = values.len() / each.max(1);
+        if let Some(mean) = mean {
+            let means = reduced(mean, values, count, cx)?;
+            let to = output.as_mut_slice()?;
+            self.apply(shape, means.as_slice()?, values, to, |x, mean| x - mean)?;
+            let norms = reduced(norm, to, count, cx)?;
+            let root = (each as f32).sqrt();
+            let centred = to.to_vec();
+            self.apply(shape, norms.as_slice()?, &centred, to, |x, norm| x / (norm / root + DEVIATION_EPSILON))?;
+        } else {
+            let norms = reduced(norm, values, count, cx)?;
+            // Zeros stay zeros.
+            let divided = |x: f32, norm: f32| if norm == 0.0 { 0.0 } else { x / norm };
+            self.apply(shape, norms.as_slice()?, values, output.as_mut_slice()?, divided)?;
+        }
+        io.push(output);
+        Ok(())
+    }
+}

@@ -1,0 +1,248 @@
+//! BatchNormalization, InstanceNormalization, GroupNormalization and LRN: everything that has one number a channel, or
+//! looks across channels.
+
+use kiln_kernels::reference::norm::moments;
+
+use super::{by_channel, floats, images};
+use crate::cache::F32Bits;
+use crate::exec::norm::{ByChannel, ChannelNorm, ChannelNormKey, ChannelsKey};
+use crate::graph::node::Specs;
+use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
+use crate::ops::{LoadCx, OpError, counted, refused, required};
+use crate::tensor::{DType, Tensor, TensorSpec};
+
+/// What one of these operators does to images.
+enum Form {
+    /// By known moments. Factor and summand of each channel are computed at load where all is known there.
+    Batch {
+        epsilon: f32,
+        known: Option<(Vec<f32>, Vec<f32>)>,
+    },
+    /// By the moments of the batch itself, which are also mixed into the running ones.
+    Training {
+        epsilon: f32,
+        momentum: f32,
+        outputs: usize,
+    },
+    /// By the moments of groups of channels; `None` is a group for each channel.
+    Groups {
+        epsilon: f32,
+        groups: Option<u64>,
+        by_group: bool,
+    },
+    Local {
+        size: u64,
+        alpha: f32,
+        beta: f32,
+        bias: f32,
+    },
+}
+
+struct Channels {
+    form: Form,
+    last: bool,
+}
+
+fn node(cx: &LoadCx<'_>, form: Form) -> Result<Box<dyn Node>, OpError> {
+    Ok(Box::new(Channels { form, last: cx.node.int("channels_last", 0) != 0 }))
+}
+
+pub(super) fn make_batch(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    let epsilon = cx.node.float("epsilon", 1e-5);
+    if cx.node.int("spatial", 1) == 0 {
+        return Err(OpError::unsupported(cx.node, "spatial = 0, which normalises each place by itself"));
+    }
+    let outputs = cx.node.outputs.len();
+    // Before version 14, asking for the moments of the batch was what made a training of it.
+    let wanted = cx.node.outputs.iter().flatten().count();
+    if cx.node.int("training_mode", 0) != 0 {
+        if outputs > 3 {
+            return Err(OpError::invalid(cx.node, format!("{outputs} outputs")));
+        }
+        return node(cx, Form::Training { epsilon, momentum: cx.node.float("momentum", 0.9), outputs });
+    }
+    if wanted > 1 {
+        return Err(OpError::unsupported(cx.node, "moments of the batch without training_mode"));
+    }
+    let constant = |index| cx.graph.constant_input(cx.node, index).and_then(|tensor| tensor.as_slice::<f32>().ok());
+    let known = match (constant(1), constant(2), constant(3), constant(4)) {
+        (Some(scale), Some(bias), Some(mean), Some(variance))
+            if [bias, mean, variance].iter().all(|other| other.len() == scale.len()) =>
+        {
+            Some(affine(scale, bias, mean, variance, epsilon))
+        }
+        _ => None,
+    };
+    node(cx, Form::Batch { epsilon, known })
+}
+
+pub(super) fn make_instance(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    node(cx, Form::Groups { epsilon: cx.node.float("epsilon", 1e-5), groups: None, by_group: false })
+}
+
+pub(super) fn make_group(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    let groups = cx.node.int("num_groups", 0);
+    let Some(groups) = u64::try_from(groups).ok().filter(|&groups| groups > 0) else {
+        return Err(OpError::invalid(cx.node, format!("num_groups = {groups}")));
+    };
+    // Version 18 has a scale for each group, later ones for each channel.
+    let by_group = cx.node.version < 21;
+    node(cx, Form::Groups { epsilon: cx.node.float("epsilon", 1e-5), groups: Some(groups), by_group })
+}
+
+pub(super) fn make_local(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    let size = cx.node.int("size", 0);
+    let Some(size) = u64::try_from(size).ok().filter(|&size| size > 0) else {
+        return Err(OpError::invalid(cx.node, format!("size = {size}")));
+    };
+    let (alpha, beta) = (cx.node.float("alpha", 1e-4), cx.node.float("beta", 0.75));
+    node(cx, Form::Local { size, alpha, beta, bias: cx.node.float("bias", 1.0) })
+}
+
+/// Factor and summand of each channel, from what is known about it.
+fn affine(scale: &[f32], bias: &[f32], mean: &[f32], variance: &[f32], epsilon: f32) -> (Vec<f32>, Vec<f32>) {
+    let channels = scale.iter().zip(bias).zip(mean.iter().zip(variance));
+    channels
+        .map(|((&scale, &bias), (&mean, &variance))| {
+            let factor = f64::from(scale) / (f64::from(variance) + f64::from(epsilon)).sqrt();
+            (factor as f32, (f64::from(bias) - f64::from(mean) * factor) as f32)
+        })
+        .unzip()
+}
+
+impl Channels {
+    fn images(&self, shape: &[usize]) -> Result<ChannelsKey, NodeError> {
+        images(shape, self.last)
+    }
+
+    /// The numbers of each group for each of its channels, where they are given by group.
+    fn spread(&self, values: &[f32], channels: u64) -> Vec<f32> {
+        let each = channels as usize / values.len().max(1);
+        values.iter().flat_map(|&value| std::iter::repeat_n(value, each)).collect()
+    }
+
+    /// The result, and in training the running moments.
+    fn outputs(&self, prepared: &Prepared, io: &Io<'_>, cx: &RunCx<'_>) -> Result<Vec<Tensor>, NodeError> {
+        let inputs = io.inputs();
+        let tensor = required(&inputs, 0)?;
+        let images = self.images(tensor.shape())?;
+        let input = tensor.as_slice()?;
+        let mut output = io.alloc(0)?;
+        let to = output.as_mut_slice()?;
+        let mut running = Vec::new();
+        match (&self.form, prepared.get::<ChannelNorm>()?) {
+            (Form::Batch { known: Some((factor, summand)), .. }, ChannelNorm::Affine(executor)) => {
+                executor.run(input, factor, summand, to, cx.parallel)?;
+            }
+            (Form::Batch { epsilon, known: None }, ChannelNorm::Affine(executor)) => {
+                let given = |index| by_channel(&inputs, index, images.channels);
+                let (factor, summand) = affine(given(1)?, given(2)?, given(3)?, given(4)?, *epsilon);
+                executor.run(input, &factor, &summand, to, cx.parallel)?;
+            }
+            (&Form::Training { epsilon, momentum, outputs }, ChannelNorm::Affine(executor)) => {
+                let given = |index| by_channel(&inputs, index, images.channels);
+                let (mean, variance) = batch_moments(&images, input);
+                let (factor, summand) = affine(given(1)?, given(2)?, &mean, &variance, epsilon);
+                executor.run(input, &factor, &summand, to, cx.parallel)?;
+                for (index, now) in [(1, mean), (2, variance)].into_iter().take(outputs.saturating_sub(1)) {
+                    let mixed =
+                        given(index + 2)?.iter().zip(now).map(|(old, now)| old * momentum + now * (1.0 - momentum));
+                    let mut made = io.alloc(index)?;
+                    made.as_mut_slice::<f32>()?.iter_mut().zip(mixed).for_each(|(to, mixed)| *to = mixed);
+                    running.push(made);
+                }
+            }
+            (&Form::Groups { epsilon, by_group, .. }, ChannelNorm::Groups(executor)) => {
+                let (scale, bias) =
+                    (required(&inputs, 1)?.as_slice::<f32>()?, required(&inputs, 2)?.as_slice::<f32>()?);
+                let mut scratch = cx.scratch::<f32>(executor.scratch_len())?;
+                let scratch = scratch.as_mut_slice()?;
+                if by_group {
+                    let (scale, bias) = (self.spread(scale, images.channels), self.spread(bias, images.channels));
+                    executor.run(input, (&scale, &bias), epsilon, to, scratch, cx.parallel)?;
+                } else {
+                    executor.run(input, (scale, bias), epsilon, to, scratch, cx.parallel)?;
+                }
+            }
+            (Form::Local { .. }, ChannelNorm::Local(executor)) => executor.run(input, to, cx.parallel)?,
+            _ => return Err(refused("the node was prepared for another form")),
+        }
+        running.insert(0, output);
+        Ok(running)
+    }
+}
+
+impl Node for Channels {
+    fn family(&self) -> &'static str {
+        "norm"
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let input = floats(inputs, 0)?;
+        let channels = self.images(input.shape())?.channels;
+        let mut specs = Specs::from_elem(input.spec().clone(), 1);
+        match self.form {
+            Form::Batch { .. } | Form::Training { .. } => {
+                (1..5).try_for_each(|index| by_channel(inputs, index, channels).map(drop))?;
+            }
+            Form::Groups { groups, by_group, .. } => {
+                let groups = groups.unwrap_or(channels);
+                if channels != 0 && (groups == 0 || channels % groups != 0) {
+                    return Err(refused(format!("{channels} channels do not form {groups} equal groups")));
+                }
+                let numbers = if by_group { groups } else { channels };
+                (1..3).try_for_each(|index| by_channel(inputs, index, numbers).map(drop))?;
+            }
+            Form::Local { .. } => {}
+        }
+        if let Form::Training { outputs, .. } = self.form {
+            for _ in 1..outputs {
+                specs.push(counted(DType::F32, [channels as usize])?);
+            }
+        }
+        Ok(specs)
+    }
+
+    fn prepare_params(
+        &self,
+        cx: &PrepareCx<'_>,
+        inputs: &[Option<&Tensor>],
+        _: &[TensorSpec],
+    ) -> Result<Prepared, NodeError> {
+        let images = self.images(required(inputs, 0)?.shape())?;
+        let form = match self.form {
+            Form::Batch { .. } | Form::Training { .. } => ByChannel::Affine,
+            Form::Groups { groups, .. } => ByChannel::Groups(groups.unwrap_or(images.channels)),
+            Form::Local { size, alpha, beta, bias } => ByChannel::Local {
+                size,
+                alpha: F32Bits::new(alpha),
+                beta: F32Bits::new(beta),
+                bias: F32Bits::new(bias),
+            },
+        };
+        let threads = u32::try_from(cx.threads()).unwrap_or(u32::MAX);
+        let key = ChannelNormKey { form, images, isa: cx.isa(), threads };
+        Ok(Prepared::new(cx.executor(&key)?))
+    }
+
+    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        self.outputs(prepared, io, cx)?.into_iter().for_each(|output| io.push(output));
+        Ok(())
+    }
+}
+
+/// Mean and variance of each channel over all images.
+fn batch_moments(images: &ChannelsKey, input: &[f32]) -> (Vec<f32>, Vec<f32>) {
+    let (channels, spatial) = (images.channels as usize, images.spatial as usize);
+    if input.is_empty() {
+        return (vec![0.0; channels], vec![0.0; channels]);
+    }
+    let one = |channel: usize| {
+        let values = (0..input.len())
+            .filter(move |&at| if images.last { at % channels == channel } else { at / spatial % channels == channel });
+        // Without epsilon the reciprocal deviation says what the variance is.
+        let (mean, deviation) = moments(values.map(|at| &input[at]), true, 0.0);
+        (mean as f32, deviation.powi(-2) as f32)
+    };
+    (0..channels).map(one).unzip()
+}

@@ -1,0 +1,113 @@
+//! LayerNormalization and RMSNormalization: the axes from `axis` on are a row.
+
+use std::borrow::Cow;
+
+use kiln_kernels::cpu::norm::{RowNorm as Executor, RowOperands};
+
+use super::floats;
+use crate::exec::norm::RowNormKey;
+use crate::graph::node::Specs;
+use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
+use crate::ops::{LoadCx, OpError, View, axis_of, counted, required};
+use crate::tensor::{DType, Tensor, TensorSpec};
+
+struct RowNorm {
+    centred: bool,
+    axis: i64,
+    epsilon: f32,
+    /// Outputs in the node's list: the result, then the rows' means and reciprocal deviations.
+    outputs: usize,
+}
+
+/// Makes a layer normalisation, or an RMS normalisation where the mean is not subtracted.
+pub(super) fn make(cx: &LoadCx<'_>, centred: bool) -> Result<Box<dyn Node>, OpError> {
+    let outputs = cx.node.outputs.len();
+    if outputs > if centred { 3 } else { 1 } {
+        return Err(OpError::invalid(cx.node, format!("{outputs} outputs")));
+    }
+    let (axis, epsilon) = (cx.node.int("axis", -1), cx.node.float("epsilon", 1e-5));
+    Ok(Box::new(RowNorm { centred, axis, epsilon, outputs: outputs.max(1) }))
+}
+
+/// A scale or bias as the kernel reads it: one row, or as many as the input. Anything that broadcasts is stretched.
+fn stretched<'t>(operand: &'t Tensor, shape: &[usize], axis: usize) -> Result<Cow<'t, [f32]>, NodeError> {
+    let values = operand.as_slice::<f32>()?;
+    let own = operand.shape();
+    // Leading ones say nothing.
+    let own = &own[own.iter().take_while(|&&dim| dim == 1).count().min(own.len().saturating_sub(1))..];
+    let row = &shape[axis..];
+    if own == row || operand.shape() == shape {
+        return Ok(Cow::Borrowed(values));
+    }
+    let to = if own.len() <= row.len() { row } else { shape };
+    let view = View::broadcast(own, to)?;
+    let mut whole = vec![0.0; to.iter().product()];
+    if !whole.is_empty() {
+        view.copy(values, &mut whole);
+    }
+    Ok(Cow::Owned(whole))
+}
+
+impl Node for RowNorm {
+    fn family(&self) -> &'static str {
+        "norm"
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let input = floats(inputs, 0)?;
+        let axis = axis_of(self.axis, input.shape().len())?;
+        let operands = [Some(floats(inputs, 1)?), inputs.get(2).copied().flatten()];
+        for (index, operand) in operands.into_iter().enumerate().filter_map(|(index, one)| Some((index, one?))) {
+            floats(inputs, index + 1)?;
+            View::broadcast(operand.shape(), input.shape())?;
+        }
+        let mut specs = Specs::from_elem(input.spec().clone(), 1);
+        let moments = |(index, &dim): (usize, &usize)| if index < axis { dim } else { 1 };
+        for _ in 1..self.outputs {
+            specs.push(counted(DType::F32, input.shape().iter().enumerate().map(moments))?);
+        }
+        Ok(specs)
+    }
+
+    fn prepare_params(
+        &self,
+        cx: &PrepareCx<'_>,
+        inputs: &[Option<&Tensor>],
+        _: &[TensorSpec],
+    ) -> Result<Prepared, NodeError> {
+        let shape = required(inputs, 0)?.shape();
+        let axis = axis_of(self.axis, shape.len())?;
+        let key = RowNormKey {
+            rows: shape[..axis].iter().product::<usize>() as u64,
+            length: shape[axis..].iter().product::<usize>() as u64,
+            centred: self.centred,
+            isa: cx.isa(),
+            threads: u32::try_from(cx.threads()).unwrap_or(u32::MAX),
+        };
+        Ok(Prepared::new(cx.executor(&key)?))
+    }
+
+    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        let input = io.input(0)?;
+        let axis = axis_of(self.axis, input.shape().len())?;
+        let scale = stretched(io.input(1)?, input.shape(), axis)?;
+        let bias = io.optional(2).map(|bias| stretched(bias, input.shape(), axis)).transpose()?;
+        let operands = RowOperands { scale: Some(&scale), bias: bias.as_deref() };
+        let mut output = io.alloc(0)?;
+        let executor = prepared.get::<Executor>()?;
+        let (input, to) = (input.as_slice()?, output.as_mut_slice()?);
+        if self.outputs == 1 {
+            executor.run(input, operands, self.epsilon, to, None, cx.parallel)?;
+            io.push(output);
+            return Ok(());
+        }
+        let mut mean = io.alloc(1)?;
+        let mut deviation = Tensor::from_pool(cx.buffers, io.spec(1).clone())?;
+        let moments = Some((mean.as_mut_slice()?, deviation.as_mut_slice()?));
+        executor.run(input, operands, self.epsilon, to, moments, cx.parallel)?;
+        for made in [output, mean, deviation].into_iter().take(self.outputs) {
+            io.push(made);
+        }
+        Ok(())
+    }
+}

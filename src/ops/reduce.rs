@@ -1,0 +1,151 @@
+//! Reductions of `f32` through kernels; other element types go through the [generic](super::generic) node, which also
+//! says what every version of these operators means by its axes.
+
+use kiln_kernels::cpu::reduce::{Reduce as Executor, Reduction};
+
+use super::generic::{make_reduce, reduced_axes};
+use super::{LoadCx, OpError, Operator, required};
+use crate::exec::reduce::ReduceKey;
+use crate::graph::node::Specs;
+use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
+use crate::tensor::{DType, Tensor, TensorSpec};
+
+/// The operators of this file.
+pub(super) const OPERATORS: &[Operator] = &[
+    ("", "ReduceSum", |cx| make(cx, Reduction::Sum)),
+    ("", "ReduceMean", |cx| make(cx, Reduction::Mean)),
+    ("", "ReduceMax", |cx| make(cx, Reduction::Max)),
+    ("", "ReduceMin", |cx| make(cx, Reduction::Min)),
+    ("", "ReduceProd", |cx| make(cx, Reduction::Prod)),
+    ("", "ReduceSumSquare", |cx| make(cx, Reduction::SumSquare)),
+    ("", "ReduceL1", |cx| make(cx, Reduction::L1)),
+    ("", "ReduceL2", |cx| make(cx, Reduction::L2)),
+    ("", "ReduceLogSum", |cx| make(cx, Reduction::LogSum)),
+    ("", "ReduceLogSumExp", |cx| make(cx, Reduction::LogSumExp)),
+];
+
+struct Reduce {
+    reduction: Reduction,
+    fixed_axes: Option<Vec<i64>>,
+    none_means_none: bool,
+    generic: Box<dyn Node>,
+}
+
+fn make(cx: &LoadCx<'_>, reduction: Reduction) -> Result<Box<dyn Node>, OpError> {
+    Ok(Box::new(Reduce {
+        reduction,
+        fixed_axes: cx.node.ints("axes").map(<[i64]>::to_vec),
+        none_means_none: cx.node.int("noop_with_empty_axes", 0) != 0,
+        generic: make_reduce(cx)?,
+    }))
+}
+
+impl Node for Reduce {
+    fn family(&self) -> &'static str {
+        "reduce"
+    }
+
+    fn value_inputs(&self) -> u64 {
+        self.generic.value_inputs()
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        self.generic.infer(inputs)
+    }
+
+    fn prepare_params(
+        &self,
+        cx: &PrepareCx<'_>,
+        inputs: &[Option<&Tensor>],
+        _: &[TensorSpec],
+    ) -> Result<Prepared, NodeError> {
+        let input = required(inputs, 0)?;
+        if input.dtype() != DType::F32 {
+            return Ok(Prepared::NONE);
+        }
+        let axes = reduced_axes(self.fixed_axes.as_deref(), self.none_means_none, inputs)?;
+        let key = ReduceKey::new(self.reduction, input.shape(), |axis| axes.contains(&axis), cx.isa(), cx.threads());
+        Ok(Prepared::new(cx.executor(&key)?))
+    }
+
+    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        if io.input(0)?.dtype() != DType::F32 {
+            return self.generic.execute(prepared, io, cx);
+        }
+        let executor = prepared.get::<Executor>()?;
+        let (mut output, mut scratch) = (io.alloc(0)?, cx.scratch::<f32>(executor.scratch_len())?);
+        let (input, to) = (io.input(0)?.as_slice()?, output.as_mut_slice()?);
+        executor.run(input, to, scratch.as_mut_slice()?, cx.parallel)?;
+        io.push(output);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::trial::Trial;
+
+    #[test]
+    fn every_reduction_of_rows() {
+        let row =
+            |op| Trial::new(op).int("keepdims", 0).input(&[2, 3], &[1f32, -2., 3., 4., 5., -6.]).input(&[1], &[1i64]);
+        let table = [
+            ("ReduceSum", [2., 3.]),
+            ("ReduceMean", [2. / 3., 1.]),
+            ("ReduceMax", [3., 5.]),
+            ("ReduceMin", [-2., -6.]),
+            ("ReduceProd", [-6., -120.]),
+            ("ReduceL1", [6., 15.]),
+            ("ReduceL2", [14f32.sqrt(), 77f32.sqrt()]),
+            ("ReduceSumSquare", [14., 77.]),
+            ("ReduceLogSum", [2f32.ln(), 3f32.ln()]),
+            ("ReduceLogSumExp", [3.132_845, 5.313_274]),
+        ];
+        for (op, expected) in table {
+            row(op).gives_about(&[2], &expected);
+        }
+        Trial::new("ReduceProd").input(&[2], &[3i64, 4]).gives(&[1], &[12i64]);
+        Trial::new("ReduceMax").input(&[3], &[1f32, f32::NAN, 3.0]).gives_about(&[1], &[f32::NAN]);
+    }
+
+    #[test]
+    fn any_axes_in_any_order() {
+        let ramp: Vec<f32> = (0..16u8).map(f32::from).collect();
+        let sum =
+            |axes: &[i64]| Trial::new("ReduceSum").int("keepdims", 0).ints("axes", axes).input(&[2, 2, 2, 2], &ramp);
+        sum(&[0, 1, 2, 3]).gives(&[], &[120f32]);
+        sum(&[-1, 0]).gives(&[2, 2], &[18f32, 26., 34., 42.]);
+        sum(&[3, 1]).gives(&[2, 2], &[10f32, 18., 42., 50.]);
+        sum(&[1, 2]).gives(&[2, 2], &[12f32, 16., 44., 48.]);
+        sum(&[]).gives(&[], &[120f32]);
+        sum(&[4]).is_refused("axis 4");
+    }
+
+    #[test]
+    fn no_axes_reduce_nothing_where_that_is_asked_for_but_still_square() {
+        let row = |op| Trial::new(op).int("noop_with_empty_axes", 1).input(&[2, 1], &[3f32, -4.0]);
+        row("ReduceSum").gives(&[2, 1], &[3f32, -4.0]);
+        row("ReduceSumSquare").input::<i64>(&[0], &[]).gives(&[2, 1], &[9f32, 16.0]);
+        row("ReduceL2").gives(&[2, 1], &[3f32, 4.0]);
+        row("ReduceLogSumExp").gives_about(&[2, 1], &[3f32, -4.0]);
+    }
+
+    #[test]
+    fn nothing_reduces_to_the_neutral_element() {
+        let nothing = |op| Trial::new(op).ints("axes", &[1]).int("keepdims", 0).input::<f32>(&[2, 0], &[]);
+        let table = [
+            ("ReduceSum", 0.0),
+            ("ReduceProd", 1.0),
+            ("ReduceMax", f32::NEG_INFINITY),
+            ("ReduceMin", f32::INFINITY),
+            ("ReduceMean", f32::NAN),
+            ("ReduceLogSum", f32::NEG_INFINITY),
+            ("ReduceLogSumExp", f32::NEG_INFINITY),
+            ("ReduceL2", 0.0),
+        ];
+        for (op, expected) in table {
+            nothing(op).gives_about(&[2], &[expected; 2]);
+        }
+        Trial::new("ReduceSum").ints("axes", &[1]).input::<f32>(&[0, 3], &[]).gives::<f32>(&[0, 1], &[]);
+    }
+}
