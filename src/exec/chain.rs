@@ -4,6 +4,7 @@
 //! [`lower`] says what ONNX's element-wise operators are as programs; the operators and the fusion of chains both ask it.
 //! The graph is not known here; the computing is done by [`kiln_kernels::cpu::chain`].
 
+mod fields;
 pub mod lower;
 
 use kiln_kernels::cpu::chain::{BinaryOp, Chain, ChainPlan, Geometry, MAX_UNROLL, Program, Step};
@@ -16,17 +17,18 @@ use super::family::Family;
 use crate::cache::Key;
 use crate::record::Recorded;
 
-/// Everything that determines an element-wise executor.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct ChainKey {
-    /// What is computed for each element.
-    pub program: Program,
-    /// Which elements of the operands meet.
-    pub geometry: Geometry,
-    /// Instruction-set level.
-    pub isa: Isa,
-    /// Threads that work may be split for.
-    pub threads: u32,
+crate::key! {
+    /// Everything that determines an element-wise executor.
+    pub struct ChainKey {
+        /// What is computed for each element.
+        pub program: Program,
+        /// Which elements of the operands meet.
+        pub geometry: Geometry,
+        /// Instruction-set level.
+        pub isa: Isa,
+        /// Threads that work may be split for.
+        pub threads: u32,
+    }
 }
 
 /// What a builder of chains decides.
@@ -124,5 +126,38 @@ impl Family for ChainKey {
 
     fn weigh(value: &Chain) -> usize {
         value.size()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kiln_kernels::cpu::chain::UnaryOp;
+
+    use super::*;
+
+    crate::key_laws! { chain_keys_obey_the_laws: ChainKey }
+
+    fn key(program: &Program, output: &[usize], operands: &[&[usize]]) -> ChainKey {
+        ChainKey::new(program, Geometry::new(output, operands).expect("a row is well formed"), Isa::Avx2, 4)
+    }
+
+    #[test]
+    fn shapes_with_the_same_walk_share_a_key() {
+        let relu = Program::unary(UnaryOp::Relu);
+        let one = key(&relu, &[2, 3, 4], &[&[2, 3, 4]]);
+        assert_eq!(one, key(&relu, &[24], &[&[24]]));
+        assert_ne!(one, key(&relu, &[25], &[&[25]]));
+        assert_ne!(one, key(&Program::unary(UnaryOp::Tanh), &[24], &[&[24]]));
+    }
+
+    #[test]
+    fn work_is_split_only_where_that_pays() {
+        let tasks = |op, elements: usize| {
+            let key = key(&Program::unary(op), &[elements], &[&[elements]]);
+            key.nanoseconds() / 10_000
+        };
+        assert_eq!(tasks(UnaryOp::Relu, 10_000), 0, "a small map stays on one thread");
+        assert!(tasks(UnaryOp::Relu, 1 << 20) >= 4);
+        assert!(tasks(UnaryOp::Gelu, 60_000) >= 1, "a long program is worth it sooner");
     }
 }

@@ -4,6 +4,9 @@
 //! they broadcast, and that an element type is known no sooner than the input is. A node therefore holds a program for
 //! each of the types that have one, and the generic node for the rest.
 
+#[cfg(test)]
+mod tests;
+
 use kiln_kernels::cpu::chain::{Chain, Geometry, Operand, Program, Storage, Target};
 use smallvec::SmallVec;
 

@@ -84,7 +84,16 @@ fn arithmetic_with_broadcasting() {
     binary("Div", |a, b| a / b);
     binary("Max", f64::max);
     binary("Min", f64::min);
-    binary("PRelu", |x, slope| if x < 0.0 { slope * x } else { x });
+}
+
+/// A slope stretches to its input, never the other way.
+#[test]
+fn slopes_by_channel() {
+    let steps: &[Step<'_>] = &[&[&[2, 3, 20]], &[&[4, 3, 9]], &[&[4, 3, 9]], &[&[2, 3, 20]]];
+    Layer::new("PRelu", 16)
+        .dynamic(&[-1, 3, -1])
+        .weights(&[3, 1])
+        .check(steps, |x| vec![zip(&x[0], &x[1], |x, slope| if x < 0.0 { slope * x } else { x })]);
 }
 
 #[test]

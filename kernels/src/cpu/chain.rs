@@ -109,7 +109,7 @@ impl Chain {
         plan: ChainPlan,
         codes: &dyn CodeSource,
     ) -> Result<Chain> {
-        if !program.is_valid() || geometry.operands() != program.inputs.len() {
+        if !program.is_valid() || !geometry.is_valid() || geometry.operands() != program.inputs.len() {
             return Err(refuse("the program and its operands do not fit together"));
         }
         let code = match plan.unroll {

@@ -12,17 +12,20 @@ use crate::error::{KernelError, Result};
 /// Most dimensions left after collapsing. Broadcasting patterns of real models leave three or four.
 pub const MAX_RANK: usize = 8;
 
-/// Steps in elements, one a dimension; 0 where the operand is repeated.
-type Strides = SmallVec<[u64; 4]>;
+/// One number a dimension: sizes, or steps in elements with 0 where an operand is repeated.
+pub type Strides = SmallVec<[u64; 4]>;
 
 /// Collapsed dimensions and each operand's strides in them.
 ///
 /// There are at least two dimensions. The last is the *inner* one, in which every operand has stride 1 or 0; all
-/// before it count *rows*.
+/// before it count *rows*. The fields are open because keys are plain data; what [`Geometry::is_valid`] refuses, no chain
+/// is made for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Geometry {
-    dims: Strides,
-    operands: SmallVec<[Strides; 4]>,
+    /// Sizes of the dimensions, outermost first.
+    pub dims: Strides,
+    /// Steps of each operand in them.
+    pub operands: SmallVec<[Strides; 4]>,
 }
 
 impl Geometry {
@@ -67,10 +70,10 @@ impl Geometry {
             && fits(self.dims.iter().try_fold(1u64, |product, &size| product.checked_mul(size.max(1))))
             && self.operands.iter().all(|strides| {
                 let steps = self.dims.iter().zip(strides);
-                let last = steps.map(|(&size, &stride)| size.saturating_sub(1).checked_mul(stride));
+                let mut steps = steps.map(|(&size, &stride)| size.saturating_sub(1).checked_mul(stride));
                 strides.len() == rank
                     && strides[rank - 1] <= 1
-                    && fits(last.fold(Some(1u64), |sum, step| sum.and_then(|sum| sum.checked_add(step?))))
+                    && fits(steps.try_fold(1u64, |sum, step| sum.checked_add(step?)))
             })
     }
 
