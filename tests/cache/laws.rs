@@ -174,3 +174,18 @@ fn a_forgotten_field_is_found_and_named() {
     assert!(verdict::<ForgetsInHash>().contains("the field forgotten is not hashed"));
     assert!(verdict::<ForgetsInRecord>().contains("give the key back"));
 }
+
+#[test]
+fn every_family_with_records_states_the_laws_of_its_key() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/exec");
+    let mut families = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        if text.contains("impl Recorded for") {
+            families += 1;
+            assert!(text.contains("key_laws!"), "{} needs crate::key_laws! {{ ... }} in its tests", path.display());
+        }
+    }
+    assert!(families > 0, "families live in {folder}");
+}
