@@ -160,7 +160,7 @@ impl Split {
                 _ => Err(refused(format!("{sizes:?} does not split {dim} into {} parts", self.count))),
             };
         }
-        if dim % self.count != 0 && !self.uneven {
+        if !dim.is_multiple_of(self.count) && !self.uneven {
             return Err(refused(format!("{dim} does not split into {} equal parts", self.count)));
         }
         let each = dim.div_ceil(self.count);

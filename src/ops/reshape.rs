@@ -102,7 +102,7 @@ fn reshape(shape: &[usize], target: &[i64], keep_zeros: bool) -> Result<Shape, N
     let known = TensorSpec::new(DType::U8, result.iter().copied()).elements()?;
     let count: usize = shape.iter().product();
     match unknown {
-        Some(axis) if known != 0 && count % known == 0 => result[axis] = count / known,
+        Some(axis) if known != 0 && count.is_multiple_of(known) => result[axis] = count / known,
         None if known == count => {}
         _ => return Err(error()),
     }

@@ -93,16 +93,16 @@ fn one_step(shape: &RecurrentShape, inputs: &Inputs<'_>, direction: usize, x: &[
                 let weight = inputs.peepholes.map_or(0.0, |p| p[(direction * 3 + gate) * hidden + unit]);
                 f64::from(weight) * f64::from(state)
             };
-            for unit in 0..hidden {
+            for (unit, c) in c.iter_mut().enumerate().take(hidden) {
                 let sum = |gate| from_x(gate, unit) + recurrent(gate, unit, &before);
-                let input = activate(f, clip, (sum(0) + hole(0, unit, c[unit])) as f32);
+                let input = activate(f, clip, (sum(0) + hole(0, unit, *c)) as f32);
                 let forget = match input_forget {
                     true => 1.0 - input,
-                    false => activate(f, clip, (sum(2) + hole(2, unit, c[unit])) as f32),
+                    false => activate(f, clip, (sum(2) + hole(2, unit, *c)) as f32),
                 };
-                c[unit] = forget * c[unit] + input * activate(g, clip, sum(3) as f32);
-                let output = activate(f, clip, (sum(1) + hole(1, unit, c[unit])) as f32);
-                h.push(output * activate(last, clip, c[unit]));
+                *c = forget * *c + input * activate(g, clip, sum(3) as f32);
+                let output = activate(f, clip, (sum(1) + hole(1, unit, *c)) as f32);
+                h.push(output * activate(last, clip, *c));
             }
         }
         Cell::Gru { linear_before_reset } => {

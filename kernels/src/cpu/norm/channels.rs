@@ -77,7 +77,7 @@ pub struct Groups {
 impl Groups {
     /// Prepares images whose channels form `groups` equal groups; one group a channel is instance normalisation.
     pub fn new(shape: Channels, groups: usize, tasks: usize) -> Result<Groups> {
-        if shape.channels != 0 && (groups == 0 || shape.channels % groups != 0) {
+        if shape.channels != 0 && (groups == 0 || !shape.channels.is_multiple_of(groups)) {
             return Err(unsupported(format!("{} channels in {groups} groups", shape.channels)));
         }
         Ok(Groups { shape, elements: shape.elements()?, groups, tasks: tasks.max(1) })

@@ -42,7 +42,7 @@ impl Collapsed {
     /// Whether that dimension is reduced.
     #[must_use]
     pub fn is_reduced(&self, index: usize) -> bool {
-        (index % 2 == 0) == self.reduced_first
+        index.is_multiple_of(2) == self.reduced_first
     }
 
     fn product(&self, of: impl Fn(usize) -> bool) -> usize {
