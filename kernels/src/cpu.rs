@@ -15,6 +15,7 @@ pub mod pool;
 pub mod recurrent;
 pub mod reduce;
 pub mod softmax;
+pub(crate) mod sweep;
 pub mod transpose;
 pub mod vecmath;
 
@@ -36,6 +37,12 @@ pub enum CodeKey {
     Pool(pool::PoolCode),
     /// The gates of a recurrent cell.
     Gates(recurrent::GateCode),
+    /// A pass of a reduction.
+    Reduce(reduce::ReduceCode),
+    /// Rows normalised by their moments.
+    RowNorm(norm::RowNormCode),
+    /// Softmax and its relatives.
+    Softmax(softmax::SoftmaxCode),
     /// Transposition.
     Transpose(transpose::TransposeCode),
     /// A tile of a matrix product or convolution.
@@ -52,6 +59,9 @@ impl CodeKey {
             CodeKey::Chain(code) => code.isa,
             CodeKey::Pool(code) => code.isa,
             CodeKey::Gates(code) => code.isa,
+            CodeKey::Reduce(code) => code.isa,
+            CodeKey::RowNorm(code) => code.isa,
+            CodeKey::Softmax(code) => code.isa,
             CodeKey::Transpose(code) => code.isa,
             CodeKey::Tile(key) => key.isa,
             CodeKey::Depthwise(key) => key.isa,
@@ -65,6 +75,9 @@ impl CodeKey {
             CodeKey::Chain(_) => "chain",
             CodeKey::Pool(_) => "pool",
             CodeKey::Gates(_) => "recurrent",
+            CodeKey::Reduce(_) => reduce::FAMILY,
+            CodeKey::RowNorm(_) => norm::FAMILY,
+            CodeKey::Softmax(_) => softmax::FAMILY,
             CodeKey::Transpose(_) => "transpose",
             CodeKey::Tile(_) => gemm::tile::FAMILY,
             CodeKey::Depthwise(_) => conv::depthwise::FAMILY,
@@ -78,6 +91,9 @@ impl CodeKey {
             CodeKey::Chain(code) => chain::emit::emit(code, &mut asm)?,
             CodeKey::Pool(code) => pool::emit::emit(code, &mut asm),
             CodeKey::Gates(code) => recurrent::emit::emit(code, &mut asm)?,
+            CodeKey::Reduce(code) => reduce::emit::emit(code, &mut asm)?,
+            CodeKey::RowNorm(code) => norm::emit::emit(code, &mut asm),
+            CodeKey::Softmax(code) => softmax::emit::emit(code, &mut asm),
             CodeKey::Transpose(code) => transpose::emit::emit(code, &mut asm)?,
             CodeKey::Tile(key) => key.emit(&mut asm)?,
             CodeKey::Depthwise(key) => key.emit(&mut asm)?,

@@ -78,6 +78,11 @@ impl<'a, T: Send> Disjoint<'a, T> {
         // SAFETY: inside the borrowed buffer, and the caller vouches for the rest.
         unsafe { std::slice::from_raw_parts_mut(self.start.at(range.start), range.len()) }
     }
+
+    /// The address of an element, for kernels whose tasks write strided parts.
+    pub(crate) fn at(&self, index: usize) -> *mut T {
+        self.start.at(index)
+    }
 }
 
 /// The start of a buffer that tasks write in disjoint places.

@@ -1,7 +1,7 @@
 //! Executors of normalisations: of rows, by channel, and across channels. The computing is done by
 //! [`kiln_kernels::cpu::norm`], and the graph is not known here.
 
-use kiln_kernels::cpu::norm::{Affine, Channels, Groups, Local, LocalNorm, RowNorm};
+use kiln_kernels::cpu::norm::{Affine, Channels, Groups, Local, LocalNorm, RowForm, RowNorm};
 use kiln_kernels::{Isa, Result as KernelResult};
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +20,12 @@ crate::key! {
         pub length: u64,
         /// Whether the mean is subtracted.
         pub centred: bool,
+        /// Whether there are factors.
+        pub scale: bool,
+        /// Whether there are summands.
+        pub bias: bool,
+        /// Whether the rows' moments are wanted.
+        pub moments: bool,
         /// Instruction-set level.
         pub isa: Isa,
         /// Threads that work may be split for.
@@ -136,7 +142,15 @@ impl Family for RowNormKey {
     }
 
     fn build(&self, choice: &NormChoice, cx: &BuildCx) -> KernelResult<RowNorm> {
-        RowNorm::new(self.rows as usize, self.length as usize, self.centred, self.isa, choice.tasks as usize, cx)
+        let form = RowForm {
+            rows: self.rows as usize,
+            length: self.length as usize,
+            centred: self.centred,
+            scale: self.scale,
+            bias: self.bias,
+            moments: self.moments,
+        };
+        RowNorm::new(form, self.isa, choice.tasks as usize, cx)
     }
 }
 

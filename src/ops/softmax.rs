@@ -75,8 +75,17 @@ impl Node for Softmax {
     }
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
-        let mut output = io.alloc(0)?;
-        prepared.get::<Executor>()?.run(io.input(0)?.as_slice()?, output.as_mut_slice()?, cx.parallel)?;
+        let executor = prepared.get::<Executor>()?;
+        // The input's memory becomes the output's where nobody else needs it.
+        let output = if io.can_reuse(0, 0) {
+            let mut data = io.take(0)?;
+            executor.run_in_place(data.as_mut_slice()?, cx.parallel)?;
+            data
+        } else {
+            let mut output = io.alloc(0)?;
+            executor.run(io.input(0)?.as_slice()?, output.as_mut_slice()?, cx.parallel)?;
+            output
+        };
         io.push(output);
         Ok(())
     }

@@ -1,18 +1,22 @@
 //! Normalisations of `f32`.
 //!
-//! [`rows`] normalises rows (layer and RMS normalisation), [`channels`] scales and shifts by channel and normalises by
+//! [`rows`] normalises rows (layer and RMS normalisation) with code from [`emit`], [`channels`] scales and shifts by channel and normalises by
 //! instance or group, [`local`] is local response normalisation. The oracles stand in
 //! [`reference::norm`](crate::reference::norm). What tensors mean to ONNX is not known here.
 
 pub mod channels;
+pub mod emit;
 pub mod local;
 pub mod rows;
+#[cfg(test)]
+mod tests;
 
 use serde::{Deserialize, Serialize};
 
 pub use channels::{Affine, Groups};
+pub use emit::{RowNormArgs, RowNormCode};
 pub use local::LocalNorm;
-pub use rows::{RowNorm, RowOperands};
+pub use rows::{RowForm, RowNorm, RowOperands, RowResults};
 
 use crate::error::{KernelError, Result};
 

@@ -1,24 +1,32 @@
 //! Reductions of `f32` over any axes.
 //!
 //! [`geometry`] turns axes into steps over arrays `[outer, reduce, inner]`; [`Reduce`] is the driver, which splits each
-//! step between threads. A step whose `inner` is one folds rows, the others fold columns. The oracle is
+//! step between threads. A step whose `inner` is one folds rows, the others fold columns; [`emit`] has the instructions of both. The oracle is
 //! [`reference::reduce`](crate::reference::reduce). Axes and types as ONNX knows them are not known here.
 
+pub mod emit;
 pub mod geometry;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
+pub use emit::{ReduceArgs, ReduceCode};
 pub use geometry::Collapsed;
-use geometry::Step;
+use geometry::{LINE, Step};
 
-use crate::cpu::CodeSource;
+use super::softmax::{Form, SoftmaxArgs, SoftmaxCode};
+use crate::cpu::{CodeKey, CodeSource};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
+use crate::jit::Code;
 use crate::parallel::{Disjoint, Parallel, part};
 use crate::reference;
 
-const FAMILY: &str = "reduce";
+pub(crate) const FAMILY: &str = "reduce";
 
 /// What is made of the elements that are reduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -131,7 +139,7 @@ pub struct Reduce {
     input_len: usize,
     output_len: usize,
     /// None where nothing is there to be folded: then the output is [`Reduction::of_nothing`].
-    steps: SmallVec<[Step; 2]>,
+    steps: SmallVec<[(Step, Option<Arc<Code>>); 2]>,
     of_nothing: f32,
     tasks: usize,
 }
@@ -148,9 +156,13 @@ impl Reduce {
         if !collapsed.is_valid() {
             return Err(KernelError::Unsupported { family: FAMILY, reason: format!("{collapsed:?} is too large") });
         }
-        let _ = (isa, source);
         let (input_len, output_len, tasks) = (collapsed.input_len(), collapsed.output_len(), tasks.max(1));
         let steps = if input_len == 0 { SmallVec::new() } else { geometry::steps(reduction, collapsed, tasks) };
+        let coded = |step: Step| {
+            let code = if isa.is_jit() { Some(source.code(&code_key(&step, isa))?) } else { None };
+            Ok((step, code))
+        };
+        let steps = steps.into_iter().map(coded).collect::<Result<_>>()?;
         Ok(Reduce { input_len, output_len, steps, of_nothing: reduction.of_nothing(), tasks })
     }
 
@@ -158,7 +170,7 @@ impl Reduce {
     #[must_use]
     pub fn scratch_len(&self) -> usize {
         let before_last = self.steps.len().saturating_sub(1);
-        self.steps[..before_last].iter().map(Step::output_len).sum()
+        self.steps[..before_last].iter().map(|(step, _)| step.output_len()).sum()
     }
 
     /// Reduces `input` to `output`.
@@ -173,34 +185,93 @@ impl Reduce {
         bounds("output", output.len(), self.output_len)?;
         bounds("scratch", scratch.len(), self.scratch_len())?;
         let output = &mut output[..self.output_len];
-        let Some((last, before)) = self.steps.split_last() else {
+        let Some(((last, code), before)) = self.steps.split_last() else {
             output.fill(self.of_nothing);
             return Ok(());
         };
-        let mut from = input;
-        for step in before {
+        let mut from = &input[..self.input_len];
+        for (step, code) in before {
             let (to, rest) = std::mem::take(&mut scratch).split_at_mut(step.output_len());
-            self.step(step, from, to, parallel);
+            self.step(step, code.as_deref(), from, to, parallel);
             (from, scratch) = (to, rest);
         }
-        self.step(last, from, output, parallel);
+        self.step(last, code.as_deref(), from, output, parallel);
         Ok(())
     }
 
-    fn step(&self, step: &Step, input: &[f32], output: &mut [f32], parallel: &dyn Parallel) {
-        let units = step.outer * step.parts;
-        let tasks = self.tasks.min(units);
+    fn step(&self, step: &Step, code: Option<&Code>, input: &[f32], output: &mut [f32], parallel: &dyn Parallel) {
         let output = Disjoint::new(output);
+        if step.inner == 1 && step.parts == 1 {
+            // Rows below each other, many in one call.
+            let tasks = self.tasks.min(step.outer);
+            parallel.run(tasks, &|task| {
+                let rows = part(step.outer, tasks, task);
+                // SAFETY: each row has its own element, and belongs to one task.
+                let output = unsafe { output.part(rows.clone()) };
+                fold_rows(step, code, &input[rows.start * step.reduce..rows.end * step.reduce], output);
+            });
+            return;
+        }
+        // Where there are fewer units than tasks, columns are split too.
+        let units = step.outer * step.parts;
+        let lines = step.inner.div_ceil(LINE);
+        let blocks = if code.is_some() { self.tasks.div_ceil(units).min(lines) } else { 1 };
+        let tasks = self.tasks.min(units * blocks);
         parallel.run(tasks, &|task| {
-            for unit in part(units, tasks, task) {
+            for index in part(units * blocks, tasks, task) {
+                let (unit, lines) = (index / blocks, part(lines, blocks, index % blocks));
+                let columns = lines.start * LINE..(lines.end * LINE).min(step.inner);
                 let rows = step.part(unit % step.parts);
                 let first = unit / step.parts * step.reduce + rows.start;
-                // SAFETY: each unit writes its own columns, and each belongs to one task.
-                let output = unsafe { output.part(unit * step.inner..(unit + 1) * step.inner) };
-                let input = &input[first * step.inner..];
-                reference::reduce::reduce(step.pass, step.scale, input, step.inner, rows.len(), output);
+                // SAFETY: each unit has its own columns, blocks split them, and each belongs to one task.
+                let output = unsafe { output.part(unit * step.inner + columns.start..unit * step.inner + columns.end) };
+                let input = &input[first * step.inner..(first + rows.len()) * step.inner];
+                fold_columns(step, code, &input[columns.start..], rows.len(), output);
             }
         });
+    }
+}
+
+/// The code of a step.
+fn code_key(step: &Step, isa: Isa) -> CodeKey {
+    let columns = step.inner != 1;
+    match step.pass.fold {
+        Fold::LogAddExp => CodeKey::Softmax(SoftmaxCode { isa, form: Form::LogSumExp, columns }),
+        _ => CodeKey::Reduce(ReduceCode { isa, pass: step.pass, columns }),
+    }
+}
+
+/// Folds each of the rows of `input` into its element of `output`.
+fn fold_rows(step: &Step, code: Option<&Code>, input: &[f32], output: &mut [f32]) {
+    match code {
+        None => {
+            for (row, to) in input.chunks_exact(step.reduce).zip(output.chunks_exact_mut(1)) {
+                reference::reduce::reduce(step.pass, step.scale, row, 1, row.len(), to);
+            }
+        }
+        Some(code) => call(step, code, input, output, output.len(), step.reduce, step.reduce),
+    }
+}
+
+/// Folds `rows` rows, the first of which starts `input`, into `output`, which is a part of a row.
+fn fold_columns(step: &Step, code: Option<&Code>, input: &[f32], rows: usize, output: &mut [f32]) {
+    match code {
+        None => reference::reduce::reduce(step.pass, step.scale, input, step.inner, rows, output),
+        // A part of a row is a row to the code that folds rows.
+        Some(code) if step.inner == 1 => call(step, code, input, output, 1, rows, rows),
+        Some(code) => call(step, code, input, output, rows, output.len(), step.inner),
+    }
+}
+
+fn call(step: &Step, code: &Code, input: &[f32], output: &mut [f32], rows: usize, length: usize, stride: usize) {
+    debug_assert!((rows - 1) * stride + length <= input.len(), "{step:?} reads past its input");
+    let (src, dst, stride) = (input.as_ptr(), output.as_mut_ptr(), stride * 4);
+    // SAFETY: rows, their length and stride stay inside of both slices (see the callers); each code takes its own struct.
+    unsafe {
+        match step.pass.fold {
+            Fold::LogAddExp => code.call(&SoftmaxArgs { src, dst, rows, length, stride }),
+            _ => code.call(&ReduceArgs { src, dst, rows, length, stride, scale: step.scale }),
+        }
     }
 }
 

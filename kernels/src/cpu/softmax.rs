@@ -1,16 +1,25 @@
 //! Softmax and its logarithm over one axis of an array `[outer, length, inner]` of `f32`.
 //!
-//! [`Softmax`] is the driver. Where `inner` is one, rows are contiguous; else neighbouring columns are computed side by
+//! [`Softmax`] is the driver, [`emit`] has the instructions. Where `inner` is one, rows are contiguous; else neighbouring columns are computed side by
 //! side. The largest element is subtracted first, so nothing overflows; a row with NaN, or with infinities that cancel,
 //! is NaN. The oracle is [`reference::softmax`](crate::reference::softmax).
 
-use crate::cpu::CodeSource;
+pub mod emit;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+pub use emit::{Form, SoftmaxArgs, SoftmaxCode};
+
+use crate::cpu::{CodeKey, CodeSource};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
+use crate::jit::Code;
 use crate::parallel::{Disjoint, Parallel, part};
 use crate::reference;
 
-const FAMILY: &str = "softmax";
+pub(crate) const FAMILY: &str = "softmax";
 
 /// An array seen around the axis that sums to one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +49,7 @@ pub struct Softmax {
     elements: usize,
     logarithm: bool,
     tasks: usize,
+    code: Option<Arc<Code>>,
 }
 
 impl Softmax {
@@ -48,19 +58,46 @@ impl Softmax {
         let elements = around
             .elements()
             .ok_or_else(|| KernelError::Unsupported { family: FAMILY, reason: format!("{around:?} is too large") })?;
-        let _ = (isa, source);
-        Ok(Softmax { around, elements, logarithm, tasks: tasks.max(1) })
+        let form = if logarithm { Form::LogSoftmax } else { Form::Softmax };
+        let key = CodeKey::Softmax(SoftmaxCode { isa, form, columns: around.inner != 1 });
+        let code = if isa.is_jit() { Some(source.code(&key)?) } else { None };
+        Ok(Softmax { around, elements, logarithm, tasks: tasks.max(1), code })
     }
 
     /// Computes it.
     pub fn run(&self, input: &[f32], output: &mut [f32], parallel: &dyn Parallel) -> Result<()> {
-        for (operand, have) in [("input", input.len()), ("output", output.len())] {
-            if have < self.elements {
-                return Err(KernelError::Bounds { family: FAMILY, operand, have, need: self.elements });
-            }
-        }
-        if self.elements == 0 {
+        self.check("input", input.len())?;
+        self.check("output", output.len())?;
+        let Some(code) = &self.code else {
+            self.run_plainly(Some(input), output, parallel);
             return Ok(());
+        };
+        let ends = Ends { input: input.as_ptr(), output: Disjoint::new(output) };
+        self.run_code(code, &ends, parallel);
+        Ok(())
+    }
+
+    /// Computes it over its own input.
+    pub fn run_in_place(&self, data: &mut [f32], parallel: &dyn Parallel) -> Result<()> {
+        self.check("data", data.len())?;
+        let Some(code) = &self.code else {
+            self.run_plainly(None, data, parallel);
+            return Ok(());
+        };
+        let output = Disjoint::new(data);
+        let ends = Ends { input: output.at(0), output };
+        self.run_code(code, &ends, parallel);
+        Ok(())
+    }
+
+    fn check(&self, operand: &'static str, have: usize) -> Result<()> {
+        let need = self.elements;
+        if have < need { Err(KernelError::Bounds { family: FAMILY, operand, have, need }) } else { Ok(()) }
+    }
+
+    fn run_plainly(&self, input: Option<&[f32]>, output: &mut [f32], parallel: &dyn Parallel) {
+        if self.elements == 0 {
+            return;
         }
         let Around { outer, length, inner } = self.around;
         let each = length * inner;
@@ -68,11 +105,61 @@ impl Softmax {
         let output = Disjoint::new(output);
         parallel.run(tasks, &|task| {
             for index in part(outer, tasks, task) {
+                let here = index * each..(index + 1) * each;
                 // SAFETY: each index has its own part, and belongs to one task.
-                let output = unsafe { output.part(index * each..(index + 1) * each) };
-                reference::softmax::softmax(self.logarithm, &input[index * each..], inner, length, inner, output);
+                let output = unsafe { output.part(here.clone()) };
+                let copied;
+                let input = match input {
+                    Some(input) => &input[here],
+                    None => {
+                        copied = output.to_vec();
+                        &copied
+                    }
+                };
+                reference::softmax::softmax(self.logarithm, input, inner, length, inner, output);
             }
         });
-        Ok(())
+    }
+
+    fn run_code(&self, code: &Code, ends: &Ends<'_>, parallel: &dyn Parallel) {
+        if self.elements == 0 {
+            return;
+        }
+        let Around { outer, length, inner } = self.around;
+        let call = |first: usize, rows: usize, length: usize, stride: usize| {
+            let (src, dst) = (ends.input.wrapping_add(first), ends.output.at(first));
+            // SAFETY: the callers stay inside of the array, whose elements both buffers hold; each place belongs to one
+            // task, and the code takes `SoftmaxArgs`.
+            unsafe { code.call(&SoftmaxArgs { src, dst, rows, length, stride: stride * 4 }) };
+        };
+        if inner == 1 {
+            let tasks = self.tasks.min(outer);
+            parallel.run(tasks, &|task| {
+                let rows = part(outer, tasks, task);
+                call(rows.start * length, rows.len(), length, length);
+            });
+            return;
+        }
+        // Where there are fewer arrays than tasks, columns are split too: whole cache lines of them.
+        const LINE: usize = 16;
+        let lines = inner.div_ceil(LINE);
+        let blocks = self.tasks.div_ceil(outer).min(lines);
+        let tasks = self.tasks.min(outer * blocks);
+        parallel.run(tasks, &|task| {
+            for unit in part(outer * blocks, tasks, task) {
+                let lines = part(lines, blocks, unit % blocks);
+                let columns = lines.start * LINE..(lines.end * LINE).min(inner);
+                call(unit / blocks * length * inner + columns.start, length, columns.len(), inner);
+            }
+        });
     }
 }
+
+/// Both ends of a computation, which may be the same buffer.
+struct Ends<'a> {
+    input: *const f32,
+    output: Disjoint<'a, f32>,
+}
+
+// SAFETY: tasks read and write places of their own, and the buffers are borrowed by `run` until all tasks are done.
+unsafe impl Sync for Ends<'_> {}

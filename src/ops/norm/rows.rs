@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use kiln_kernels::cpu::norm::{RowNorm as Executor, RowOperands};
+use kiln_kernels::cpu::norm::{RowNorm as Executor, RowOperands, RowResults};
 
 use super::floats;
 use crate::exec::norm::RowNormKey;
 use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
-use crate::ops::{LoadCx, OpError, View, axis_of, counted, required};
+use crate::ops::{LoadCx, OpError, View, axis_of, counted, optional, required};
 use crate::tensor::{DType, Tensor, TensorSpec};
 
 struct RowNorm {
@@ -81,6 +81,9 @@ impl Node for RowNorm {
             rows: shape[..axis].iter().product::<usize>() as u64,
             length: shape[axis..].iter().product::<usize>() as u64,
             centred: self.centred,
+            scale: true,
+            bias: optional(inputs, 2).is_some(),
+            moments: self.outputs > 1,
             isa: cx.isa(),
             threads: u32::try_from(cx.threads()).unwrap_or(u32::MAX),
         };
@@ -88,26 +91,34 @@ impl Node for RowNorm {
     }
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
-        let input = io.input(0)?;
-        let axis = axis_of(self.axis, input.shape().len())?;
-        let scale = stretched(io.input(1)?, input.shape(), axis)?;
-        let bias = io.optional(2).map(|bias| stretched(bias, input.shape(), axis)).transpose()?;
-        let operands = RowOperands { scale: Some(&scale), bias: bias.as_deref() };
-        let mut output = io.alloc(0)?;
+        // The input's memory becomes the output's where nobody else needs it.
+        let (input, mut output) =
+            if io.can_reuse(0, 0) { (None, io.take(0)?) } else { (Some(io.input(0)?), io.alloc(0)?) };
+        let shape = &io.spec(0).shape;
+        let axis = axis_of(self.axis, shape.len())?;
+        let scale = stretched(io.input(1)?, shape, axis)?;
+        let bias = io.optional(2).map(|bias| stretched(bias, shape, axis)).transpose()?;
+        let operands = RowOperands { scale: Some(&scale), bias: bias.as_deref(), epsilon: self.epsilon };
+        let mut moments = match self.outputs {
+            1 => None,
+            _ => Some((io.alloc(1)?, Tensor::from_pool(cx.buffers, io.spec(1).clone())?)),
+        };
+        let results = RowResults {
+            output: output.as_mut_slice()?,
+            moments: match &mut moments {
+                Some((mean, deviation)) => Some((mean.as_mut_slice()?, deviation.as_mut_slice()?)),
+                None => None,
+            },
+        };
         let executor = prepared.get::<Executor>()?;
-        let (input, to) = (input.as_slice()?, output.as_mut_slice()?);
-        if self.outputs == 1 {
-            executor.run(input, operands, self.epsilon, to, None, cx.parallel)?;
-            io.push(output);
-            return Ok(());
+        match input {
+            Some(input) => executor.run(input.as_slice()?, operands, results, cx.parallel)?,
+            None => executor.run_in_place(operands, results, cx.parallel)?,
         }
-        let mut mean = io.alloc(1)?;
-        let mut deviation = Tensor::from_pool(cx.buffers, io.spec(1).clone())?;
-        let moments = Some((mean.as_mut_slice()?, deviation.as_mut_slice()?));
-        executor.run(input, operands, self.epsilon, to, moments, cx.parallel)?;
-        for made in [output, mean, deviation].into_iter().take(self.outputs) {
-            io.push(made);
-        }
+        let moments = moments.into_iter().flat_map(|(mean, deviation)| [mean, deviation]);
+        let made: Vec<Tensor> = [output].into_iter().chain(moments).take(self.outputs).collect();
+        drop((scale, bias));
+        made.into_iter().for_each(|made| io.push(made));
         Ok(())
     }
 }

@@ -1,74 +1,124 @@
 //! Layer and RMS normalisation: each row by its own moments, then scaled and shifted element by element.
+//!
+//! Which operands there are shapes the code, so it is a part of the [form](RowForm) that an executor is made for; where
+//! they lie is told when it runs.
 
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::emit::{RowNormArgs, RowNormCode};
 use super::{Moments, bounds, unsupported};
-use crate::cpu::CodeSource;
+use crate::cpu::{CodeKey, CodeSource};
 use crate::error::Result;
 use crate::isa::Isa;
+use crate::jit::Code;
 use crate::parallel::{Disjoint, Parallel, part};
 use crate::reference;
+
+/// Rows, and what is done to each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RowForm {
+    /// Rows.
+    pub rows: usize,
+    /// Elements of a row.
+    pub length: usize,
+    /// Whether the mean is subtracted.
+    pub centred: bool,
+    /// Whether there are factors.
+    pub scale: bool,
+    /// Whether there are summands.
+    pub bias: bool,
+    /// Whether each row's moments are wanted.
+    pub moments: bool,
+}
 
 /// What a row normalisation reads besides its input. A scale or bias is as long as a row, and is then every row's, or
 /// as long as the input.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RowOperands<'a> {
-    /// Factors.
+    /// Factors, where the form has them.
     pub scale: Option<&'a [f32]>,
-    /// Summands.
+    /// Summands, where the form has them.
     pub bias: Option<&'a [f32]>,
+    /// Added to the variance.
+    pub epsilon: f32,
+}
+
+/// Where a row normalisation writes.
+#[derive(Debug)]
+pub struct RowResults<'a> {
+    /// The rows.
+    pub output: &'a mut [f32],
+    /// Each row's mean and reciprocal standard deviation, where the form has them.
+    pub moments: Option<(&'a mut [f32], &'a mut [f32])>,
 }
 
 /// A row normalisation ready to run.
 #[derive(Debug)]
 pub struct RowNorm {
-    rows: usize,
-    length: usize,
-    centred: bool,
+    form: RowForm,
     tasks: usize,
+    code: Option<Arc<Code>>,
 }
 
 impl RowNorm {
-    /// Prepares the normalisation of `rows` rows, split into at most `tasks` tasks.
-    pub fn new(
-        rows: usize,
-        length: usize,
-        centred: bool,
-        isa: Isa,
-        tasks: usize,
-        source: &dyn CodeSource,
-    ) -> Result<RowNorm> {
+    /// Prepares a normalisation, split into at most `tasks` tasks.
+    pub fn new(form: RowForm, isa: Isa, tasks: usize, source: &dyn CodeSource) -> Result<RowNorm> {
+        let RowForm { rows, length, centred, scale, bias, moments } = form;
         let bytes = rows.checked_mul(length).and_then(|elements| elements.checked_mul(4));
         if bytes.is_none_or(|bytes| bytes > isize::MAX as usize) {
             return Err(unsupported(format!("{rows} rows of {length} elements")));
         }
-        let _ = (isa, source);
-        Ok(RowNorm { rows, length, centred, tasks: tasks.max(1) })
+        let key = CodeKey::RowNorm(RowNormCode { isa, centred, scale, bias, moments });
+        let code = if isa.is_jit() { Some(source.code(&key)?) } else { None };
+        Ok(RowNorm { form, tasks: tasks.max(1), code })
     }
 
-    /// Normalises. `moments`, where given, gets each row's mean and each row's reciprocal standard deviation.
+    /// Normalises.
     pub fn run(
         &self,
         input: &[f32],
         operands: RowOperands<'_>,
-        epsilon: f32,
-        output: &mut [f32],
-        moments: Option<(&mut [f32], &mut [f32])>,
+        results: RowResults<'_>,
         parallel: &dyn Parallel,
     ) -> Result<()> {
-        let (rows, length) = (self.rows, self.length);
+        bounds("input", input.len(), self.form.rows * self.form.length)?;
+        self.start(Some(input), operands, results, parallel)
+    }
+
+    /// Normalises the output itself.
+    pub fn run_in_place(
+        &self,
+        operands: RowOperands<'_>,
+        results: RowResults<'_>,
+        parallel: &dyn Parallel,
+    ) -> Result<()> {
+        self.start(None, operands, results, parallel)
+    }
+
+    /// Checks everything but the input, and normalises.
+    fn start(
+        &self,
+        input: Option<&[f32]>,
+        operands: RowOperands<'_>,
+        results: RowResults<'_>,
+        parallel: &dyn Parallel,
+    ) -> Result<()> {
+        let RowForm { rows, length, scale, bias, moments, .. } = self.form;
         let elements = rows * length;
-        bounds("input", input.len(), elements)?;
-        bounds("output", output.len(), elements)?;
-        let each = |operand, values: Option<&[f32]>| match values {
-            Some(values) if values.len() != length && values.len() != elements => {
-                Err(bounds(operand, values.len(), length).err().unwrap_or_else(|| {
-                    unsupported(format!("{operand} of {} elements for {rows} rows of {length}", values.len()))
-                }))
+        bounds("output", results.output.len(), elements)?;
+        for (operand, values, expected) in [("scale", operands.scale, scale), ("bias", operands.bias, bias)] {
+            let fits = values.is_none_or(|values| values.len() == length || values.len() == elements);
+            if values.is_some() != expected || !fits {
+                let have = values.map(<[f32]>::len);
+                return Err(unsupported(format!("{operand} of {have:?} elements for {:?}", self.form)));
             }
-            _ => Ok(()),
-        };
-        each("scale", operands.scale)?;
-        each("bias", operands.bias)?;
-        let moments = match moments {
+        }
+        if results.moments.is_some() != moments {
+            return Err(unsupported(format!("moments where {:?} has none, or none where it has", self.form)));
+        }
+        let moments = match results.moments {
             Some((mean, deviation)) => {
                 bounds("mean", mean.len(), rows)?;
                 bounds("deviation", deviation.len(), rows)?;
@@ -80,27 +130,87 @@ impl RowNorm {
         if elements == 0 {
             return Ok(());
         }
-        let moments_of = Moments { centred: self.centred, epsilon };
+        let output = Disjoint::new(results.output);
+        let input = input.map_or(output.at(0).cast_const(), <[f32]>::as_ptr);
+        let work = Work { input, output, moments, operands };
         let tasks = self.tasks.min(rows);
-        let output = Disjoint::new(output);
         parallel.run(tasks, &|task| {
-            for row in part(rows, tasks, task) {
-                let here = row * length..(row + 1) * length;
-                let of_row = |values: &'_ [f32]| if values.len() == length { 0..length } else { here.clone() };
-                let scale = operands.scale.map(|values| &values[of_row(values)]);
-                let bias = operands.bias.map(|values| &values[of_row(values)]);
-                // SAFETY: each row belongs to one task.
-                let output = unsafe { output.part(here.clone()) };
-                let found = reference::norm::row(&input[here.clone()], scale, bias, moments_of, output);
-                if let Some((mean, deviation)) = &moments {
-                    // SAFETY: as before.
-                    unsafe {
-                        mean.part(row..row + 1)[0] = found.0;
-                        deviation.part(row..row + 1)[0] = found.1;
-                    }
-                }
+            let rows = part(rows, tasks, task);
+            match &self.code {
+                Some(code) => self.run_code(code, &work, rows),
+                None => rows.for_each(|row| self.run_plainly(&work, row)),
             }
         });
         Ok(())
     }
+
+    /// How far one row's numbers lie from the next's.
+    fn step(&self, values: Option<&[f32]>) -> usize {
+        match values {
+            Some(values) if values.len() != self.form.length => self.form.length,
+            _ => 0,
+        }
+    }
+
+    fn run_code(&self, code: &Code, work: &Work<'_>, rows: std::ops::Range<usize>) {
+        let RowForm { length, .. } = self.form;
+        let (scale, bias) = (work.operands.scale, work.operands.bias);
+        let numbers = |values: Option<&[f32]>| {
+            values.map_or(std::ptr::null(), |values| values[rows.start * self.step(Some(values))..].as_ptr())
+        };
+        let (mean, deviation) = match &work.moments {
+            Some((mean, deviation)) => (mean.at(rows.start), deviation.at(rows.start)),
+            None => (std::ptr::null_mut(), std::ptr::null_mut()),
+        };
+        let args = RowNormArgs {
+            src: work.input.wrapping_add(rows.start * length),
+            dst: work.output.at(rows.start * length),
+            scale: numbers(scale),
+            bias: numbers(bias),
+            mean,
+            deviation,
+            rows: rows.len(),
+            length,
+            stride: length * 4,
+            scale_step: self.step(scale) * 4,
+            bias_step: self.step(bias) * 4,
+            reciprocal: 1.0 / length as f32,
+            epsilon: work.operands.epsilon,
+        };
+        // SAFETY: `start` checked that all buffers hold these rows, which belong to this task alone; what is null is
+        // not touched by the code of this form, which takes `RowNormArgs`.
+        unsafe { code.call(&args) };
+    }
+
+    fn run_plainly(&self, work: &Work<'_>, row: usize) {
+        let RowForm { length, centred, .. } = self.form;
+        let here = row * length..(row + 1) * length;
+        let of_row = |values: &'_ [f32]| row * self.step(Some(values))..row * self.step(Some(values)) + length;
+        let scale = work.operands.scale.map(|values| &values[of_row(values)]);
+        let bias = work.operands.bias.map(|values| &values[of_row(values)]);
+        // SAFETY: the input holds the row. It is copied because it may be the output.
+        let input = unsafe { std::slice::from_raw_parts(work.input.wrapping_add(here.start), length) }.to_vec();
+        // SAFETY: each row belongs to one task.
+        let output = unsafe { work.output.part(here) };
+        let moments = Moments { centred, epsilon: work.operands.epsilon };
+        let found = reference::norm::row(&input, scale, bias, moments, output);
+        if let Some((mean, deviation)) = &work.moments {
+            // SAFETY: as before.
+            unsafe {
+                mean.part(row..row + 1)[0] = found.0;
+                deviation.part(row..row + 1)[0] = found.1;
+            }
+        }
+    }
 }
+
+/// What all tasks see. The input may be the output.
+struct Work<'a> {
+    input: *const f32,
+    output: Disjoint<'a, f32>,
+    moments: Option<(Disjoint<'a, f32>, Disjoint<'a, f32>)>,
+    operands: RowOperands<'a>,
+}
+
+// SAFETY: tasks read and write rows of their own, and the buffers are borrowed until all tasks are done.
+unsafe impl Sync for Work<'_> {}

@@ -2,7 +2,7 @@
 //!
 //! Neighbouring axes that are both kept, or both reduced, are one axis; axes of one element are none. What is left
 //! alternates, and is reduced innermost first, one step for each reduced axis. A step that adds up long columns is
-//! split in two: sums of parts, then the sum of those, which is both more accurate and work for several threads.
+//! split: sums of parts, then the sum of those, which is both more accurate and work for several threads.
 
 use smallvec::SmallVec;
 
@@ -90,6 +90,8 @@ pub(super) struct Step {
 const ROW: usize = 1 << 12;
 /// Rows of columns, likewise: each column is one chain of additions.
 const COLUMN: usize = 1 << 8;
+/// Columns that threads share are shared by whole cache lines.
+pub(super) const LINE: usize = 16;
 /// A part for a thread of its own is at least this long, or handing it over costs more than it.
 const SHARE: usize = 1 << 14;
 
@@ -109,8 +111,10 @@ impl Step {
             Fold::Max | Fold::Min => 1,
             _ => self.reduce.div_ceil(if self.inner == 1 { ROW } else { COLUMN }),
         };
-        let shares = (self.reduce * self.inner / SHARE).min(self.reduce);
-        let shared = if self.outer < tasks { tasks.div_ceil(self.outer.max(1)).min(shares) } else { 1 };
+        // Halves at most, so that steps upon steps come to an end.
+        let shares = (self.reduce * self.inner / SHARE).min(self.reduce / 2);
+        let units = self.outer * self.inner.div_ceil(LINE);
+        let shared = if units < tasks { tasks.div_ceil(units.max(1)).min(shares) } else { 1 };
         accurate.max(shared).max(1)
     }
 }
@@ -119,15 +123,17 @@ impl Step {
 pub(super) fn steps(reduction: Reduction, collapsed: &Collapsed, tasks: usize) -> SmallVec<[Step; 2]> {
     let Pass { map, fold, finish } = reduction.pass();
     let mut steps = SmallVec::<[Step; 2]>::new();
-    let mut push = |outer: usize, reduce: usize, inner: usize| {
-        let map = if steps.is_empty() { map } else { Map::Identity };
-        let pass = Pass { map, fold, finish: Finish::None };
-        let mut step = Step { outer, reduce, inner, parts: 1, pass, scale: 1.0 };
-        step.parts = step.split(tasks);
-        steps.push(step);
-        if step.parts > 1 {
-            let pass = Pass { map: Map::Identity, ..pass };
-            steps.push(Step { outer, reduce: step.parts, inner, parts: 1, pass, scale: 1.0 });
+    let mut push = |outer: usize, mut reduce: usize, inner: usize| {
+        loop {
+            let map = if steps.is_empty() { map } else { Map::Identity };
+            let pass = Pass { map, fold, finish: Finish::None };
+            let mut step = Step { outer, reduce, inner, parts: 1, pass, scale: 1.0 };
+            step.parts = step.split(tasks);
+            steps.push(step);
+            if step.parts == 1 {
+                return;
+            }
+            reduce = step.parts;
         }
     };
     let mut dims = collapsed.dims.clone();

@@ -1,0 +1,180 @@
+//! Normalisations at every level against the references, with canaries around the output and NaN around the input.
+
+use super::*;
+use crate::cpu::EmitEach;
+use crate::cpu::fence::{Fenced, Poisoned, Scoped, integers, levels};
+use crate::isa::Isa;
+use crate::reference;
+
+fn values(count: usize, seed: u32) -> Vec<f32> {
+    integers(count, seed).iter().enumerate().map(|(at, x)| 0.5 + x / 3.0 + at as f32 % 11.0 / 32.0).collect()
+}
+
+#[track_caller]
+fn close(found: &[f32], want: &[f32], place: &str) {
+    assert_eq!(found.len(), want.len(), "{place}");
+    for (at, (&found, &want)) in found.iter().zip(want).enumerate() {
+        assert!((found - want).abs() <= 4e-6 * want.abs().max(1.0), "{place}, element {at}: {found} for {want}");
+    }
+}
+
+/// Every form that the row code has.
+fn forms(rows: usize, length: usize) -> impl Iterator<Item = RowForm> {
+    (0..16).map(move |bits| RowForm {
+        rows,
+        length,
+        centred: bits & 1 != 0,
+        scale: bits & 2 != 0,
+        bias: bits & 4 != 0,
+        moments: bits & 8 != 0,
+    })
+}
+
+fn check_rows(form: RowForm, isa: Isa, tasks: usize, by_row: bool) {
+    let RowForm { rows, length, centred, .. } = form;
+    let input = values(rows * length, 1);
+    let numbers = if by_row { rows * length } else { length };
+    let (scale, bias) = (Poisoned::new(&values(numbers, 2)), Poisoned::new(&values(numbers, 3)));
+    let operands = RowOperands {
+        scale: form.scale.then_some(scale.inside()),
+        bias: form.bias.then_some(bias.inside()),
+        epsilon: 1e-3,
+    };
+    let norm = RowNorm::new(form, isa, tasks, &EmitEach).unwrap();
+    let place = format!("{form:?} at {isa}");
+    for in_place in [false, true] {
+        let mut output = Fenced::new(rows * length);
+        let (mut mean, mut deviation) = (Fenced::new(rows), Fenced::new(rows));
+        let moments = form.moments.then(|| (mean.inside(), deviation.inside()));
+        if in_place {
+            output.inside().copy_from_slice(&input);
+            norm.run_in_place(operands, RowResults { output: output.inside(), moments }, &Scoped).unwrap();
+        } else {
+            let results = RowResults { output: output.inside(), moments };
+            norm.run(Poisoned::new(&input).inside(), operands, results, &Scoped).unwrap();
+        }
+        let (output, mean, deviation) = (output.open(), mean.open(), deviation.open());
+        for row in 0..rows {
+            let here = row * length..(row + 1) * length;
+            let own = |values: Option<&[f32]>| {
+                values.map(|values| if by_row { values[here.clone()].to_vec() } else { values.to_vec() })
+            };
+            let (scale, bias) = (own(operands.scale), own(operands.bias));
+            let mut want = vec![0.0; length];
+            let moments = Moments { centred, epsilon: 1e-3 };
+            let found =
+                reference::norm::row(&input[here.clone()], scale.as_deref(), bias.as_deref(), moments, &mut want);
+            close(&output[here], &want, &place);
+            if form.moments {
+                close(&[mean[row], deviation[row]], &[found.0, found.1], &place);
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_of_any_length_are_normalised_in_every_form() {
+    for isa in levels() {
+        for length in [1, 7, 8, 9, 16, 33, 64, 100] {
+            for form in forms(3, length) {
+                check_rows(form, isa, 2, false);
+            }
+        }
+        for form in forms(5, 21) {
+            check_rows(form, isa, 1, true);
+        }
+    }
+}
+
+#[test]
+fn a_large_mean_does_not_swallow_the_deviation() {
+    let input: Vec<f32> = (0..64).map(|at| 1000.0 + (at % 2) as f32).collect();
+    for isa in levels() {
+        let form = RowForm { rows: 1, length: 64, centred: true, scale: false, bias: false, moments: false };
+        let mut output = vec![0.0; 64];
+        let results = RowResults { output: &mut output, moments: None };
+        let operands = RowOperands::default();
+        RowNorm::new(form, isa, 1, &EmitEach).unwrap().run(&input, operands, results, &Scoped).unwrap();
+        assert!(output.iter().all(|x| (x.abs() - 1.0).abs() < 1e-5), "{isa}: {output:?}");
+    }
+}
+
+#[test]
+fn operands_that_are_not_of_the_form_are_refused() {
+    let form = RowForm { rows: 2, length: 3, centred: true, scale: true, bias: false, moments: false };
+    let norm = RowNorm::new(form, Isa::Portable, 1, &EmitEach).unwrap();
+    let scale = [1.0; 4];
+    let operands = |length: usize| RowOperands { scale: Some(&scale[..length]), ..RowOperands::default() };
+    let refused = |input: &[f32], operands: RowOperands<'_>, output: &mut [f32]| {
+        norm.run(input, operands, RowResults { output, moments: None }, &Scoped).is_err()
+    };
+    assert!(!refused(&[0.0; 6], operands(3), &mut [0.0; 6]));
+    assert!(refused(&[0.0; 5], operands(3), &mut [0.0; 6]));
+    assert!(refused(&[0.0; 6], operands(3), &mut [0.0; 5]));
+    assert!(refused(&[0.0; 6], operands(4), &mut [0.0; 6]));
+    assert!(refused(&[0.0; 6], RowOperands::default(), &mut [0.0; 6]));
+    let (mut mean, mut deviation) = ([0.0; 2], [0.0; 2]);
+    let results = RowResults { output: &mut [0.0; 6], moments: Some((&mut mean, &mut deviation)) };
+    assert!(norm.run(&[0.0; 6], operands(3), results, &Scoped).is_err());
+}
+
+/// Images around every border of the loops.
+fn images() -> impl Iterator<Item = Channels> {
+    let sizes = [(1, 6, 1), (2, 6, 7), (1, 6, 33), (3, 12, 20), (1, 24, 700), (2, 600, 3)];
+    sizes
+        .into_iter()
+        .flat_map(|(batch, channels, spatial)| [false, true].map(|last| Channels { batch, channels, spatial, last }))
+}
+
+#[test]
+fn channels_are_scaled_and_shifted_in_either_layout() {
+    for shape in images() {
+        let input = values(shape.batch * shape.channels * shape.spatial, 1);
+        let (factor, summand) = (values(shape.channels, 2), values(shape.channels, 3));
+        let mut output = Fenced::new(input.len());
+        Affine::new(shape, 3).unwrap().run(&input, &factor, &summand, output.inside(), &Scoped).unwrap();
+        let mut want = vec![0.0; input.len()];
+        for image in 0..shape.batch {
+            for channel in 0..shape.channels {
+                for place in 0..shape.spatial {
+                    let at = shape.at(image, channel, place);
+                    want[at] = input[at] * factor[channel] + summand[channel];
+                }
+            }
+        }
+        assert_eq!(output.open(), want, "{shape:?}");
+    }
+}
+
+#[test]
+fn groups_are_normalised_in_either_layout() {
+    for shape in images() {
+        for groups in [1, 3, shape.channels] {
+            let input = values(shape.batch * shape.channels * shape.spatial, 1);
+            let (scale, bias) = (values(shape.channels, 2), values(shape.channels, 3));
+            let norm = Groups::new(shape, groups, 3).unwrap();
+            let (mut output, mut scratch) = (Fenced::new(input.len()), Fenced::new(norm.scratch_len()));
+            norm.run(&input, (&scale, &bias), 1e-3, output.inside(), scratch.inside(), &Scoped).unwrap();
+            scratch.open();
+            let want = reference::norm::groups(shape, groups, 1e-3, &input, &scale, &bias);
+            close(&output.open(), &want, &format!("{shape:?} in {groups} groups"));
+        }
+    }
+    let shape = Channels { batch: 1, channels: 6, spatial: 1, last: true };
+    assert!(Groups::new(shape, 4, 1).is_err() && Groups::new(shape, 0, 1).is_err());
+}
+
+#[test]
+fn responses_are_normalised_in_either_layout() {
+    for shape in images() {
+        for (size, beta) in [(1, 0.75), (5, 0.75), (4, 0.5), (1000, 1.25)] {
+            let local = Local { size, alpha: 0.1, beta, bias: 1.5 };
+            let input = values(shape.batch * shape.channels * shape.spatial, 1);
+            let mut output = Fenced::new(input.len());
+            LocalNorm::new(shape, local, 3).unwrap().run(&input, output.inside(), &Scoped).unwrap();
+            let mut want = vec![0.0; input.len()];
+            reference::norm::local(shape, local, &input, &mut want);
+            close(&output.open(), &want, &format!("{shape:?}, {local:?}"));
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Instructions that fold rows into numbers and columns into rows. Knows lengths and strides as arguments, never a shape.
+//!
+//! Several chains fold side by side and are folded into one at the end. NaN has to win against every number, which the
+//! processor's maximum and minimum do not promise: NaN in the accumulator stays because it comes second, and one in the
+//! vector at hand is put in by a comparison.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Finish, Fold, Map, Pass};
+use crate::cpu::chain::UnaryOp;
+use crate::cpu::sweep::{self, Place};
+use crate::cpu::vecmath::{self, MAGNITUDE};
+use crate::error::{KernelError, Result};
+use crate::isa::Isa;
+use crate::jit::asm::Predicate;
+use crate::jit::{Asm, Cond, Gpr, Mask, Mem, Vreg};
+
+/// All that shapes the code of a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ReduceCode {
+    /// Instruction-set level.
+    pub isa: Isa,
+    /// What the pass does; not [`Fold::LogAddExp`], which softmax code does.
+    pub pass: Pass,
+    /// Whether columns are folded, not rows.
+    pub columns: bool,
+}
+
+/// Arguments of both forms.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct ReduceArgs {
+    /// First element of the first row.
+    pub src: *const f32,
+    /// Where its result goes; the next row's or column's follows.
+    pub dst: *mut f32,
+    /// Rows, at least 1: each one folded, or folded into one.
+    pub rows: usize,
+    /// Elements of a row.
+    pub length: usize,
+    /// Bytes from row to row.
+    pub stride: usize,
+    /// What results are multiplied with.
+    pub scale: f32,
+}
+
+macro_rules! arg {
+    ($field:ident) => {
+        Mem::at(Gpr::RDI, std::mem::offset_of!(ReduceArgs, $field) as i32)
+    };
+}
+
+const SRC: Gpr = Gpr::RSI;
+const DST: Gpr = Gpr::RDX;
+const ROWS: Gpr = Gpr::RCX;
+const STRIDE: Gpr = Gpr::R11;
+
+/// Vectors of columns that are folded side by side.
+const WIDE: u8 = 8;
+
+/// The accumulators are the first registers, up to [`WIDE`].
+const SCALE: Vreg = Vreg(8);
+const VALUE: Vreg = Vreg(9);
+const TEMPS: [Vreg; 4] = [Vreg(10), Vreg(11), Vreg(12), Vreg(13)];
+
+/// Emits the code of that key.
+pub fn emit(code: &ReduceCode, asm: &mut Asm) -> Result<()> {
+    if code.pass.fold == Fold::LogAddExp {
+        let reason = "sums of exponentials are softmax code".to_owned();
+        return Err(KernelError::Unsupported { family: super::FAMILY, reason });
+    }
+    asm.prologue();
+    asm.load(SRC, arg!(src));
+    asm.load(DST, arg!(dst));
+    asm.load(STRIDE, arg!(stride));
+    asm.vbroadcast(SCALE, arg!(scale));
+    if code.columns {
+        columns(code.pass, asm)
+    } else {
+        rows(code.pass, asm)
+    }
+    asm.epilogue();
+    Ok(())
+}
+
+fn rows(pass: Pass, asm: &mut Asm) {
+    sweep::prepare_rows(asm, arg!(length));
+    asm.load(ROWS, arg!(rows));
+    let next = asm.label();
+    asm.bind(next);
+    start(pass.fold, asm, sweep::UNROLL);
+    sweep::row(asm, |asm, place| step(pass, asm, place, SRC));
+    // Pairs, then pairs of pairs.
+    for (to, from) in [(0, 1), (2, 3), (0, 2)] {
+        fold(pass.fold, asm, Vreg(to), Vreg(to), Vreg(from));
+    }
+    across(pass.fold, asm);
+    finish(pass.finish, asm, Vreg(0));
+    asm.vstore_one(Mem::at(DST, 0), Vreg(0));
+    asm.add(SRC, STRIDE);
+    asm.add_imm(DST, 4);
+    asm.sub_imm(ROWS, 1);
+    asm.test(ROWS);
+    asm.jump_if(Cond::NotEqual, next);
+}
+
+fn columns(pass: Pass, asm: &mut Asm) {
+    sweep::columns(asm, arg!(length), &[SRC, DST], WIDE, |asm, vectors, tail| {
+        start(pass.fold, asm, vectors);
+        sweep::down(asm, arg!(rows), SRC, STRIDE, vectors, tail, |asm, at, place| step(pass, asm, place, at));
+        for chain in 0..vectors {
+            finish(pass.finish, asm, Vreg(chain));
+            sweep::across(asm, chain, tail).store(asm, DST, Vreg(chain));
+        }
+    });
+}
+
+/// Accumulators of nothing.
+fn start(fold: Fold, asm: &mut Asm, chains: u8) {
+    let neutral = match fold {
+        Fold::Add | Fold::LogAddExp => 0.0,
+        Fold::Mul => 1.0,
+        Fold::Max => f32::NEG_INFINITY,
+        Fold::Min => f32::INFINITY,
+    };
+    (0..chains).for_each(|chain| asm.vload(Vreg(chain), neutral));
+}
+
+/// One vector into its accumulator. Lanes that do not count are zero after the load.
+fn step(pass: Pass, asm: &mut Asm, place: Place, base: Gpr) {
+    let accumulator = Vreg(place.chain);
+    match (pass.fold, pass.map, place.tail) {
+        (Fold::Add, Map::Identity, None) => return asm.vadd(accumulator, accumulator, place.of(base)),
+        (Fold::Mul, Map::Identity, None) => return asm.vmul(accumulator, accumulator, place.of(base)),
+        _ => place.load(asm, VALUE, base),
+    }
+    match pass.map {
+        Map::Identity => {}
+        Map::Abs => asm.vand(VALUE, VALUE, MAGNITUDE),
+        Map::Square if pass.fold == Fold::Add => return asm.vfma231(accumulator, VALUE, VALUE),
+        Map::Square => asm.vmul(VALUE, VALUE, VALUE),
+    }
+    place.fold(asm, accumulator, TEMPS[0], |asm, to, from| fold(pass.fold, asm, to, from, VALUE));
+}
+
+/// The mask of NaN lanes.
+fn nan(asm: &Asm) -> Mask {
+    asm.mask(1, TEMPS[1])
+}
+
+/// to = fold(accumulator, value)
+fn fold(fold: Fold, asm: &mut Asm, to: Vreg, accumulator: Vreg, value: Vreg) {
+    let mask = nan(asm);
+    match fold {
+        Fold::Add | Fold::LogAddExp => asm.vadd(to, accumulator, value),
+        Fold::Mul => asm.vmul(to, accumulator, value),
+        Fold::Max | Fold::Min => {
+            if fold == Fold::Max {
+                asm.vmax(to, value, accumulator);
+            } else {
+                asm.vmin(to, value, accumulator);
+            }
+            asm.compare(mask, Predicate::Unordered, value, value);
+            asm.select(to, mask, value, to);
+        }
+    }
+}
+
+/// The first accumulator's lanes folded into one number.
+fn across(fold: Fold, asm: &mut Asm) {
+    let (all, scratch) = (Vreg(0), TEMPS[0]);
+    match fold {
+        Fold::Add | Fold::LogAddExp => asm.vreduce_add(all, all, scratch),
+        Fold::Mul => asm.vreduce_mul(all, all, scratch),
+        Fold::Max | Fold::Min => {
+            // Each lane that is NaN counts one.
+            let (nans, mask) = (VALUE, nan(asm));
+            asm.compare(mask, Predicate::Unordered, all, all);
+            asm.mask_to_f32(nans, mask);
+            asm.vreduce_add(nans, nans, scratch);
+            if fold == Fold::Max {
+                asm.vreduce_max(all, all, scratch);
+            } else {
+                asm.vreduce_min(all, all, scratch);
+            }
+            asm.compare(mask, Predicate::Greater, nans, 0.0);
+            asm.vload(scratch, f32::NAN);
+            asm.select(all, mask, scratch, all);
+        }
+    }
+}
+
+fn finish(finish: Finish, asm: &mut Asm, value: Vreg) {
+    // Without a scale it is one, which changes nothing.
+    asm.vmul(value, value, SCALE);
+    match finish {
+        Finish::None => {}
+        Finish::Sqrt => asm.vsqrt(value, value),
+        Finish::Log => vecmath::emit_unary(asm, UnaryOp::Log, value, &TEMPS),
+    }
+}

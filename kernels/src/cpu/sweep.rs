@@ -1,0 +1,187 @@
+//! The loops of kernels that fold rows: over the vectors of a row, over columns side by side, and down a column.
+//!
+//! A body is emitted three times: for several vectors at once, so that folds have as many chains; for one vector; and for
+//! the part of a vector at the end, behind a mask. Lengths are run-time arguments. What the bodies compute is not known
+//! here; reductions, softmax and normalisations are made of these.
+//!
+//! Registers that belong to the loops: rax, r8, r9, r10, r15. rdi holds the arguments.
+
+use crate::jit::{Asm, Cond, Gpr, Mask, Mem, Vreg};
+
+/// Vectors of a row that are folded side by side: enough chains for the additions that a processor has in flight.
+pub(crate) const UNROLL: u8 = 4;
+
+/// Bytes from the start of the row, or an address in the column.
+const AT: Gpr = Gpr::RAX;
+/// Bytes of the row in whole groups, and in whole vectors.
+const GROUPS: Gpr = Gpr::R8;
+const VECTORS: Gpr = Gpr::R9;
+/// Elements behind them, or columns that are left.
+const REST: Gpr = Gpr::R10;
+/// Rows that are left in a column.
+const DOWN: Gpr = Gpr::R15;
+
+/// The vector register that holds the mask of the last elements on AVX2.
+pub(crate) const TAIL: Vreg = Vreg(15);
+
+fn tail(asm: &Asm) -> Mask {
+    asm.mask(0, TAIL)
+}
+
+/// Where a body reads and writes: a vector, or the part of one.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    /// Which of the vectors that are folded side by side.
+    pub(crate) chain: u8,
+    index: Option<Gpr>,
+    disp: i32,
+    /// The lanes that count, where not all do.
+    pub(crate) tail: Option<Mask>,
+}
+
+impl Place {
+    /// The same place of another array, which is `distance` bytes away; for places in columns.
+    pub(crate) fn away(self, distance: Gpr) -> Place {
+        Place { index: Some(distance), ..self }
+    }
+
+    /// Its address in the row or column that starts at `base`.
+    pub(crate) fn of(&self, base: Gpr) -> Mem {
+        match self.index {
+            Some(index) => Mem::indexed(base, index, 1, self.disp),
+            None => Mem::at(base, self.disp),
+        }
+    }
+
+    /// dst = the vector; lanes that do not count are zero.
+    pub(crate) fn load(&self, asm: &mut Asm, dst: Vreg, base: Gpr) {
+        match self.tail {
+            Some(mask) => asm.vload_masked(dst, mask, self.of(base)),
+            None => asm.vload(dst, self.of(base)),
+        }
+    }
+
+    /// The vector = src, in the lanes that count.
+    pub(crate) fn store(&self, asm: &mut Asm, base: Gpr, src: Vreg) {
+        match self.tail {
+            Some(mask) => asm.vstore_masked(self.of(base), mask, src),
+            None => asm.vstore(self.of(base), src),
+        }
+    }
+
+    /// Makes zeros of the lanes that do not count, by means of `zero`.
+    pub(crate) fn only(&self, asm: &mut Asm, value: Vreg, zero: Vreg) {
+        if let Some(mask) = self.tail {
+            asm.vzero(zero);
+            asm.select(value, mask, value, zero);
+        }
+    }
+
+    /// Emits `fold`, which changes `accumulator` through `temp`, in the lanes that count.
+    pub(crate) fn fold(&self, asm: &mut Asm, accumulator: Vreg, temp: Vreg, fold: impl Fn(&mut Asm, Vreg, Vreg)) {
+        match self.tail {
+            Some(mask) => {
+                fold(asm, temp, accumulator);
+                asm.select(accumulator, mask, temp, accumulator);
+            }
+            None => fold(asm, accumulator, accumulator),
+        }
+    }
+}
+
+/// Prepares loops over rows of the length that the argument `length` holds.
+pub(crate) fn prepare_rows(asm: &mut Asm, length: Mem) {
+    let lanes = asm.lanes() as i32;
+    let mask = tail(asm);
+    asm.load(REST, length);
+    for (bytes, elements) in [(GROUPS, lanes * i32::from(UNROLL)), (VECTORS, lanes)] {
+        asm.mov(bytes, REST);
+        asm.and_imm(bytes, -elements);
+        asm.shl_imm(bytes, 2);
+    }
+    asm.and_imm(REST, lanes - 1);
+    asm.mask_first(mask, REST, AT);
+}
+
+/// Emits `body` over a row.
+pub(crate) fn row(asm: &mut Asm, body: impl Fn(&mut Asm, Place)) {
+    let bytes = asm.vector_bytes();
+    let place = |chain: u8, tail| Place { chain, index: Some(AT), disp: i32::from(chain) * bytes, tail };
+    asm.mov_imm(AT, 0);
+    for (end, vectors) in [(GROUPS, UNROLL), (VECTORS, 1)] {
+        let (next, done) = (asm.label(), asm.label());
+        asm.cmp(AT, end);
+        asm.jump_if(Cond::GreaterEqual, done);
+        asm.align(16);
+        asm.bind(next);
+        (0..vectors).for_each(|chain| body(asm, place(chain, None)));
+        asm.add_imm(AT, i32::from(vectors) * bytes);
+        asm.cmp(AT, end);
+        asm.jump_if(Cond::Less, next);
+        asm.bind(done);
+    }
+    let done = asm.label();
+    asm.test(REST);
+    asm.jump_if(Cond::Equal, done);
+    let mask = tail(asm);
+    body(asm, place(0, Some(mask)));
+    asm.bind(done);
+}
+
+/// Emits `body` over as many columns as the argument `columns` holds, `wide` vectors of them at a time while there are
+/// that many; `bases` move along with them. The body is given the number of vectors.
+pub(crate) fn columns(asm: &mut Asm, columns: Mem, bases: &[Gpr], wide: u8, body: impl Fn(&mut Asm, u8, Option<Mask>)) {
+    let lanes = asm.lanes() as i32;
+    asm.load(REST, columns);
+    for vectors in [wide, 1] {
+        let (next, done) = (asm.label(), asm.label());
+        let count = i32::from(vectors) * lanes;
+        asm.bind(next);
+        asm.cmp_imm(REST, count);
+        asm.jump_if(Cond::Less, done);
+        body(asm, vectors, None);
+        bases.iter().for_each(|&base| asm.add_imm(base, count * 4));
+        asm.sub_imm(REST, count);
+        asm.jump(next);
+        asm.bind(done);
+    }
+    let done = asm.label();
+    asm.test(REST);
+    asm.jump_if(Cond::Equal, done);
+    let mask = tail(asm);
+    asm.mask_first(mask, REST, AT);
+    body(asm, 1, Some(mask));
+    asm.bind(done);
+}
+
+/// Emits `body` for `vectors` neighbours in each of the rows below each other, whose number the argument `rows` holds
+/// (at least 1) and whose distance in bytes `stride` holds. The body is given its base: an address in the column of
+/// `base`.
+pub(crate) fn down(
+    asm: &mut Asm,
+    rows: Mem,
+    base: Gpr,
+    stride: Gpr,
+    vectors: u8,
+    tail: Option<Mask>,
+    body: impl Fn(&mut Asm, Gpr, Place),
+) {
+    let bytes = asm.vector_bytes();
+    asm.load(DOWN, rows);
+    asm.mov(AT, base);
+    let next = asm.label();
+    asm.align(16);
+    asm.bind(next);
+    for chain in 0..vectors {
+        body(asm, AT, Place { chain, index: None, disp: i32::from(chain) * bytes, tail });
+    }
+    asm.add(AT, stride);
+    asm.sub_imm(DOWN, 1);
+    asm.test(DOWN);
+    asm.jump_if(Cond::NotEqual, next);
+}
+
+/// The place of chain `chain` in a row of the output that starts at `base`.
+pub(crate) fn across(asm: &Asm, chain: u8, tail: Option<Mask>) -> Place {
+    Place { chain, index: None, disp: i32::from(chain) * asm.vector_bytes(), tail }
+}
