@@ -1,0 +1,306 @@
+//! Resizing executors. What takes time in a resize of a shape seen before is nothing but reading and writing: where
+//! every place of the output comes from, and with which weights, is in tables, and these tables are the executor.
+//!
+//! [`axis`] turns the coordinates of one axis into a table, [`blend`] mixes neighbours by weights and [`nearest`] picks
+//! one. The graph is not known here, and neither is emitted code: the loops are bound by memory.
+
+pub mod axis;
+mod blend;
+mod nearest;
+
+use kiln_kernels::{KernelError, Parallel, Result as KernelResult};
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+use self::axis::Table;
+use self::blend::Blend;
+use self::nearest::Pick;
+use super::context::BuildCx;
+use super::family::Family;
+use crate::cache::{F32Bits, Key};
+use crate::record::Recorded;
+
+/// What a place of the output is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Mode {
+    /// One neighbour.
+    Nearest(Rounding),
+    /// Two neighbours along each axis.
+    Linear,
+    /// Four neighbours along each axis, with that coefficient.
+    Cubic {
+        /// ONNX's `cubic_coeff_a`.
+        a: F32Bits,
+    },
+}
+
+/// Which neighbour is nearest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Rounding {
+    /// To nearest, halves down.
+    PreferFloor,
+    /// To nearest, halves up.
+    PreferCeil,
+    /// Down.
+    Floor,
+    /// Up.
+    Ceil,
+}
+
+/// How a coordinate of the output becomes one of the input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "ONNX's names")]
+pub enum Transform {
+    HalfPixel,
+    HalfPixelSymmetric,
+    PytorchHalfPixel,
+    AlignCorners,
+    Asymmetric,
+    TfHalfPixelForNn,
+    TfCropAndResize,
+}
+
+crate::mutate! { enum Mode { Nearest(rounding), Linear, Cubic { a } } }
+crate::mutate! { enum Rounding { PreferFloor, PreferCeil, Floor, Ceil } }
+crate::mutate! {
+    enum Transform {
+        HalfPixel, HalfPixelSymmetric, PytorchHalfPixel, AlignCorners, Asymmetric, TfHalfPixelForNn, TfCropAndResize
+    }
+}
+
+crate::key! {
+    /// One axis, or several neighbours that keep their size.
+    #[derive(Copy)]
+    pub struct ResizeAxis {
+        /// Elements of the input.
+        pub input: u64,
+        /// Elements of the output.
+        pub output: u64,
+        /// Output by input as the model asks for it, in double precision, by its bits.
+        pub scale: u64,
+        /// Where the part that is resized starts, as a share of the axis; crops only.
+        pub start: F32Bits,
+        /// Where it ends.
+        pub end: F32Bits,
+    }
+}
+
+crate::key! {
+    /// Everything that determines a resizing executor.
+    pub struct ResizeKey {
+        /// What a place of the output is made of.
+        pub mode: Mode,
+        /// How coordinates are mapped.
+        pub transform: Transform,
+        /// Whether neighbours outside of the input weigh nothing.
+        pub exclude_outside: bool,
+        /// Whether a reduced image is smoothed first.
+        pub antialias: bool,
+        /// All axes, outermost first.
+        pub axes: SmallVec<[ResizeAxis; 5]>,
+        /// Bytes of an element.
+        pub width: u8,
+        /// Threads that work may be split for.
+        pub threads: u32,
+    }
+}
+
+impl ResizeAxis {
+    /// An axis that keeps its size.
+    #[must_use]
+    pub fn keep(size: u64) -> ResizeAxis {
+        let (start, end) = (F32Bits::new(0.0), F32Bits::new(1.0));
+        ResizeAxis { input: size, output: size, scale: 1f64.to_bits(), start, end }
+    }
+
+    /// Whether nothing happens along it.
+    #[must_use]
+    pub fn keeps(&self) -> bool {
+        *self == ResizeAxis::keep(self.input)
+    }
+}
+
+impl ResizeKey {
+    /// The key over `axes`, with neighbours that keep their size merged into one.
+    #[must_use]
+    pub fn merged(mut self) -> ResizeKey {
+        let mut merged: SmallVec<[ResizeAxis; 5]> = SmallVec::new();
+        for axis in self.axes {
+            match merged.last_mut() {
+                Some(last) if last.keeps() && axis.keeps() => *last = ResizeAxis::keep(last.input * axis.input),
+                _ => merged.push(axis),
+            }
+        }
+        self.axes = merged;
+        self
+    }
+
+    fn elements(&self, size: impl Fn(&ResizeAxis) -> u64) -> Option<usize> {
+        let product = self.axes.iter().try_fold(8u64, |product, axis| product.checked_mul(size(axis).max(1)));
+        product.filter(|&product| product < 1 << 62).map(|product| product as usize / 8)
+    }
+
+    /// Whether tables can be made of it, which are then no larger than a tensor along each axis: what keys that come
+    /// from a file have to prove.
+    fn is_valid(&self) -> bool {
+        !self.axes.is_empty()
+            && self.elements(|axis| axis.input).is_some()
+            && self.elements(|axis| axis.output).is_some()
+            && self.axes.iter().all(|axis| axis.keeps() || axis::is_valid(axis, self))
+    }
+}
+
+/// What a builder of resizes decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResizeChoice {
+    /// Tasks that the work is split into.
+    pub tasks: u32,
+}
+
+/// A resize ready to run.
+#[derive(Debug)]
+pub struct Resize {
+    work: Work,
+    /// Of axes that a crop reaches beyond: which places of the output lie outside, and how many elements a place has.
+    outside: Vec<(Vec<bool>, usize)>,
+    /// Elements read and written.
+    input: usize,
+    output: usize,
+    tasks: usize,
+}
+
+#[derive(Debug)]
+enum Work {
+    Nearest(Pick),
+    Blend(Blend),
+}
+
+impl Resize {
+    fn new(key: &ResizeKey, tasks: usize) -> Resize {
+        let input = key.elements(|axis| axis.input).unwrap_or(0);
+        let output = key.elements(|axis| axis.output).unwrap_or(0);
+        // Beside an axis without elements there may be others too long for a table, and there is nothing to do.
+        let empty = key.axes.iter().any(|axis| axis.output == 0);
+        let table = |axis: &ResizeAxis| (!axis.keeps() && !empty).then(|| Table::new(axis, key));
+        let mut tables: Vec<Option<Table>> = key.axes.iter().map(table).collect();
+        let mut outside = vec![];
+        let mut width = 1;
+        for (axis, table) in key.axes.iter().zip(&mut tables).rev() {
+            if let Some(table) = table.as_mut().filter(|table| table.outside.contains(&true)) {
+                outside.push((std::mem::take(&mut table.outside), width));
+            }
+            width *= axis.output as usize;
+        }
+        let work = match key.mode {
+            Mode::Nearest(_) => Work::Nearest(Pick::new(&key.axes, tables)),
+            Mode::Linear | Mode::Cubic { .. } => Work::Blend(Blend::new(&key.axes, tables)),
+        };
+        Resize { work, outside, input, output: if empty { 0 } else { output }, tasks }
+    }
+
+    /// Resizes by mixing; places outside of a crop become `outside`.
+    pub fn blend(
+        &self,
+        input: &[f32],
+        output: &mut [f32],
+        outside: f32,
+        parallel: &dyn Parallel,
+    ) -> KernelResult<()> {
+        self.check(input.len(), output.len())?;
+        let output = &mut output[..self.output];
+        match &self.work {
+            Work::Blend(blend) => blend.run(input, output, self.tasks, parallel),
+            Work::Nearest(pick) => pick.run(input, output, self.tasks, parallel),
+        }
+        self.fill_outside(output, &outside);
+        Ok(())
+    }
+
+    /// Resizes elements of any type by picking; places outside of a crop become `outside`.
+    pub fn pick<T: Clone + Send + Sync>(
+        &self,
+        input: &[T],
+        output: &mut [T],
+        outside: &T,
+        parallel: &dyn Parallel,
+    ) -> KernelResult<()> {
+        self.check(input.len(), output.len())?;
+        let output = &mut output[..self.output];
+        let Work::Nearest(pick) = &self.work else {
+            let reason = "elements of this type cannot be mixed".to_owned();
+            return Err(KernelError::Unsupported { family: "resize", reason });
+        };
+        pick.run(input, output, self.tasks, parallel);
+        self.fill_outside(output, outside);
+        Ok(())
+    }
+
+    fn check(&self, input: usize, output: usize) -> KernelResult<()> {
+        for (operand, have, need) in [("input", input, self.input), ("output", output, self.output)] {
+            if have < need {
+                return Err(KernelError::Bounds { family: "resize", operand, have, need });
+            }
+        }
+        Ok(())
+    }
+
+    fn fill_outside<T: Clone>(&self, output: &mut [T], value: &T) {
+        for (places, width) in &self.outside {
+            for (place, part) in output.chunks_exact_mut(*width).enumerate() {
+                if places[place % places.len()] {
+                    part.fill(value.clone());
+                }
+            }
+        }
+    }
+}
+
+impl Key for ResizeKey {
+    type Value = Resize;
+    const FAMILY: &'static str = "resize";
+}
+
+impl Recorded for ResizeKey {
+    const REVISION: u32 = 1;
+    type Choice = ResizeChoice;
+}
+
+impl Family for ResizeKey {
+    /// A task writes at least a quarter of a MiB: some 20 us, which a wake-up is worth.
+    fn choose(&self, _: &BuildCx) -> ResizeChoice {
+        const TASK_BYTES: u64 = 1 << 18;
+        let output = self.elements(|axis| axis.output).unwrap_or(0) as u64;
+        let tasks = output.saturating_mul(u64::from(self.width)) / TASK_BYTES;
+        ResizeChoice { tasks: u32::try_from(tasks.clamp(1, u64::from(self.threads.max(1)))).unwrap_or(1) }
+    }
+
+    fn fits(&self, cx: &BuildCx) -> bool {
+        self.threads as usize == cx.threads && self.is_valid()
+    }
+
+    fn accepts(&self, choice: &ResizeChoice, _: &BuildCx) -> bool {
+        (1..=self.threads.max(1)).contains(&choice.tasks)
+    }
+
+    fn build(&self, choice: &ResizeChoice, _: &BuildCx) -> KernelResult<Resize> {
+        if !self.is_valid() {
+            return Err(KernelError::Unsupported { family: "resize", reason: format!("{self:?}") });
+        }
+        Ok(Resize::new(self, choice.tasks as usize))
+    }
+
+    fn weigh(resize: &Resize) -> usize {
+        let work = match &resize.work {
+            Work::Nearest(pick) => pick.bytes(),
+            Work::Blend(blend) => blend.bytes(),
+        };
+        std::mem::size_of_val(resize) + work + resize.outside.iter().map(|(places, _)| places.len()).sum::<usize>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    crate::key_laws! { resize_keys_obey_the_laws: ResizeKey }
+}

@@ -1,0 +1,227 @@
+//! One axis of a resize: coordinates after ONNX, and the table of neighbours and weights that they give.
+//!
+//! Coordinates are computed in double precision, so that what lies exactly between two elements is seen as such.
+
+use super::{Mode, ResizeAxis, ResizeKey, Rounding, Transform};
+
+/// Where every place of the output comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// Neighbours of a place.
+    pub taps: usize,
+    /// The neighbours of the first place, of the second, and so on, all inside of the input.
+    pub places: Vec<u32>,
+    /// Their weights.
+    pub weights: Vec<f32>,
+    /// Whether a place lies outside of a crop.
+    pub outside: Vec<bool>,
+}
+
+/// Neighbours of a place, before those with no weight are dropped.
+fn taps(axis: &ResizeAxis, key: &ResizeKey) -> f64 {
+    let reach = match key.mode {
+        Mode::Nearest(_) => return 1.0,
+        Mode::Linear => 1.0,
+        Mode::Cubic { .. } => 2.0,
+    };
+    // A reduced image is smoothed over as many elements as become one.
+    let stretch = if key.antialias { f64::from_bits(axis.scale).min(1.0) } else { 1.0 };
+    -2.0 * (-reach / stretch).floor()
+}
+
+/// Whether the axis has a table, and one that is no larger than a few times its sizes.
+pub(super) fn is_valid(axis: &ResizeAxis, key: &ResizeKey) -> bool {
+    let scale = f64::from_bits(axis.scale);
+    let sizes = [axis.input, axis.output];
+    scale.is_finite()
+        && scale > 0.0
+        && sizes.iter().all(|&size| size < 1 << 31)
+        && (axis.input > 0 || axis.output == 0)
+        && taps(axis, key) * axis.output as f64 <= 16.0 * (axis.input + axis.output) as f64 + 64.0
+}
+
+impl Table {
+    /// The table of a valid axis.
+    pub(super) fn new(axis: &ResizeAxis, key: &ResizeKey) -> Table {
+        let taps = taps(axis, key) as usize;
+        let output = axis.output as usize;
+        let mut table = Table { taps, places: vec![], weights: vec![], outside: vec![false; output] };
+        let last = axis.input as i64 - 1;
+        let mut weights = vec![0.0; taps];
+        for place in 0..output {
+            let at = coordinate(axis, key.transform, place as f64);
+            let crop = key.transform == Transform::TfCropAndResize;
+            table.outside[place] = crop && !(0.0..=last as f64).contains(&at);
+            if let Mode::Nearest(rounding) = key.mode {
+                table.places.push(round(at, rounding).clamp(0.0, last as f64) as u32);
+                table.weights.push(1.0);
+                continue;
+            }
+            // Coordinates far outside of the input see its border like those one element outside.
+            let at = at.clamp(-(taps as f64) - 1.0, axis.input as f64 + taps as f64);
+            let first = at.floor() as i64 + 1 - taps as i64 / 2;
+            weigh(axis, key, at - at.floor(), &mut weights);
+            if key.exclude_outside {
+                let inside = |tap: usize| (0..=last).contains(&(first + tap as i64));
+                (0..taps).filter(|&tap| !inside(tap)).for_each(|tap| weights[tap] = 0.0);
+                normalise(&mut weights);
+            }
+            for (tap, &weight) in weights.iter().enumerate() {
+                table.places.push((first + tap as i64).clamp(0, last) as u32);
+                table.weights.push(weight as f32);
+            }
+        }
+        table
+    }
+
+    /// The neighbours of a place that weigh something.
+    pub(super) fn at(&self, place: usize) -> impl Iterator<Item = (usize, f32)> + Clone + '_ {
+        let range = place * self.taps..(place + 1) * self.taps;
+        let pairs = self.places[range.clone()].iter().zip(&self.weights[range]);
+        pairs.map(|(&place, &weight)| (place as usize, weight)).filter(|&(_, weight)| weight != 0.0)
+    }
+
+    /// Bytes of the table.
+    pub(super) fn bytes(&self) -> usize {
+        self.places.len() * 8 + self.outside.len()
+    }
+}
+
+/// The coordinate in the input of a place of the output.
+fn coordinate(axis: &ResizeAxis, transform: Transform, place: f64) -> f64 {
+    let (input, scale) = (axis.input as f64, f64::from_bits(axis.scale));
+    // A scale that is no ratio of the sizes gives a width between two integers.
+    let width = scale * input;
+    let half_pixel = (place + 0.5) / scale - 0.5;
+    match transform {
+        Transform::HalfPixel => half_pixel,
+        Transform::HalfPixelSymmetric => input / 2.0 * (1.0 - axis.output as f64 / width) + half_pixel,
+        Transform::PytorchHalfPixel => if width == 1.0 { -0.5 } else { half_pixel },
+        Transform::AlignCorners => if width == 1.0 { 0.0 } else { place * (input - 1.0) / (width - 1.0) },
+        Transform::Asymmetric => place / scale,
+        Transform::TfHalfPixelForNn => (place + 0.5) / scale,
+        Transform::TfCropAndResize => {
+            let (start, end) = (f64::from(axis.start.get()), f64::from(axis.end.get()));
+            let along = (end - start) * (input - 1.0);
+            let from = start * (input - 1.0);
+            if width == 1.0 { from + along / 2.0 } else { from + place * along / (width - 1.0) }
+        }
+    }
+}
+
+fn round(at: f64, rounding: Rounding) -> f64 {
+    match rounding {
+        Rounding::PreferFloor => (at - 0.5).ceil(),
+        Rounding::PreferCeil => (at + 0.5).floor(),
+        Rounding::Floor => at.floor(),
+        Rounding::Ceil => at.ceil(),
+    }
+}
+
+/// The weights of the neighbours of a coordinate that lies `ratio` after an element.
+fn weigh(axis: &ResizeAxis, key: &ResizeKey, ratio: f64, weights: &mut [f64]) {
+    let stretch = if key.antialias { f64::from_bits(axis.scale).min(1.0) } else { 1.0 };
+    let before = 1 - weights.len() as i64 / 2;
+    for (tap, weight) in weights.iter_mut().enumerate() {
+        let distance = ((before + tap as i64) as f64 - ratio).abs() * stretch;
+        *weight = match key.mode {
+            Mode::Cubic { a } => cubic(distance, f64::from(a.get())),
+            Mode::Linear | Mode::Nearest(_) => (1.0 - distance).max(0.0),
+        };
+    }
+    if key.antialias {
+        normalise(weights);
+    }
+}
+
+/// Keys' convolution kernel.
+fn cubic(x: f64, a: f64) -> f64 {
+    if x <= 1.0 {
+        ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0
+    } else if x < 2.0 {
+        ((a * x - 5.0 * a) * x + 8.0 * a) * x - 4.0 * a
+    } else {
+        0.0
+    }
+}
+
+/// Makes weights add up to one, unless they add up to nothing.
+fn normalise(weights: &mut [f64]) {
+    let sum: f64 = weights.iter().sum();
+    if sum != 0.0 {
+        weights.iter_mut().for_each(|weight| *weight /= sum);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::F32Bits;
+
+    fn table(mode: Mode, transform: Transform, sizes: (u64, u64)) -> Table {
+        let scale = (sizes.1 as f64 / sizes.0 as f64).to_bits();
+        let axis = ResizeAxis { input: sizes.0, output: sizes.1, scale, ..ResizeAxis::keep(1) };
+        let (exclude_outside, antialias) = (false, false);
+        let axes = [axis].into_iter().collect();
+        Table::new(&axis, &ResizeKey { mode, transform, exclude_outside, antialias, axes, width: 4, threads: 1 })
+    }
+
+    #[test]
+    fn halves_are_rounded_as_asked() {
+        let places = |rounding, sizes| table(Mode::Nearest(rounding), Transform::HalfPixel, sizes).places;
+        // Coordinates 0.5 and 2.5.
+        assert_eq!(places(Rounding::PreferFloor, (4, 2)), [0, 2]);
+        assert_eq!(places(Rounding::PreferCeil, (4, 2)), [1, 3]);
+        assert_eq!(places(Rounding::Floor, (4, 2)), [0, 2]);
+        assert_eq!(places(Rounding::Ceil, (4, 2)), [1, 3]);
+        // Coordinates -0.25, 0.25, 0.75 and 1.25.
+        assert_eq!(places(Rounding::Floor, (2, 4)), [0, 0, 0, 1]);
+    }
+
+    #[test]
+    fn weights_mix_neighbours_and_stop_at_the_border() {
+        let linear = table(Mode::Linear, Transform::HalfPixel, (2, 4));
+        assert_eq!(linear.places, [0, 0, 0, 1, 0, 1, 1, 1]);
+        assert_eq!(linear.weights, [0.25, 0.75, 0.75, 0.25, 0.25, 0.75, 0.75, 0.25]);
+        let corners = table(Mode::Linear, Transform::AlignCorners, (2, 3));
+        let at = |place| corners.at(place).collect::<Vec<_>>();
+        assert_eq!([at(0), at(2)], [[(0, 1.0)], [(1, 1.0)]]);
+        assert_eq!(at(1), [(0, 0.5), (1, 0.5)]);
+    }
+
+    #[test]
+    fn weights_of_every_kind_add_up_to_one() {
+        for mode in [Mode::Linear, Mode::Cubic { a: F32Bits::new(-0.75) }] {
+            for (exclude_outside, antialias) in [(false, false), (true, false), (false, true), (true, true)] {
+                for sizes in [(5, 3), (3, 5), (7, 1), (1, 4), (100, 9)] {
+                    let scale = (sizes.1 as f64 / sizes.0 as f64).to_bits();
+                    let axis = ResizeAxis { input: sizes.0, output: sizes.1, scale, ..ResizeAxis::keep(1) };
+                    let transform = Transform::HalfPixel;
+                    let axes = [axis].into_iter().collect();
+                    let key = ResizeKey { mode, transform, exclude_outside, antialias, axes, width: 4, threads: 1 };
+                    assert!(is_valid(&axis, &key));
+                    let table = Table::new(&axis, &key);
+                    for weights in table.weights.chunks(table.taps) {
+                        assert!((weights.iter().sum::<f32>() - 1.0).abs() < 1e-5, "{key:?}: {weights:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn axes_without_a_sane_table_are_refused() {
+        let key = |scale: f64, input, output| {
+            let axis = ResizeAxis { input, output, scale: scale.to_bits(), ..ResizeAxis::keep(1) };
+            let (mode, transform) = (Mode::Linear, Transform::HalfPixel);
+            let axes = [axis].into_iter().collect();
+            ResizeKey { mode, transform, exclude_outside: false, antialias: true, axes, width: 4, threads: 1 }
+        };
+        for (scale, input, output) in
+            [(0.0, 4, 2), (f64::NAN, 4, 2), (-1.0, 4, 2), (1e-30, 4, 2), (0.5, 0, 1), (1.0, 1 << 40, 1 << 40)]
+        {
+            let key = key(scale, input, output);
+            assert!(!is_valid(&key.axes[0], &key), "{key:?}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Mixing neighbours by weights, two axes at a time.
+//!
+//! Weights of different axes multiply, so axes are done one after the other. The last two go together: the rows that a
+//! row of the output needs are mixed into one, which stays in the nearest cache while its elements are mixed along the
+//! row. Elements that keep their place innermost (channels, where those come last) are mixed as one.
+
+use kiln_kernels::Parallel;
+use kiln_kernels::parallel::for_each_chunk;
+
+use super::ResizeAxis;
+use super::axis::Table;
+
+/// All passes of a resize.
+#[derive(Debug)]
+pub(super) struct Blend {
+    passes: Vec<Pass>,
+}
+
+/// Mixing along one or two axes of `[outer, rows, between, columns, unit]`.
+#[derive(Debug)]
+struct Pass {
+    rows: Option<Table>,
+    columns: Option<Table>,
+    rows_in: usize,
+    rows_out: usize,
+    between: usize,
+    columns_in: usize,
+    columns_out: usize,
+    unit: usize,
+    /// Elements written.
+    output: usize,
+}
+
+impl Blend {
+    pub(super) fn new(axes: &[ResizeAxis], mut tables: Vec<Option<Table>>) -> Blend {
+        let mut sizes: Vec<usize> = axes.iter().map(|axis| axis.input as usize).collect();
+        let mut resized: Vec<usize> = (0..axes.len()).filter(|&axis| tables[axis].is_some()).collect();
+        let product = |sizes: &[usize]| sizes.iter().product::<usize>();
+        let mut passes = vec![];
+        while let Some(&first) = resized.first() {
+            // Two axes at the end go together; a last one alone goes by columns, unless whole rows can be mixed.
+            let inner = product(&sizes[first + 1..]);
+            let second = match resized.len() {
+                2 => Some(resized[1]),
+                1 if inner == 1 => Some(first),
+                _ => None,
+            };
+            let done = if second.is_some() { resized.len() } else { 1 };
+            resized.drain(..done);
+            let row = second != Some(first);
+            let rows = if row { tables[first].take() } else { None };
+            let columns = second.and_then(|second| tables[second].take());
+            let (last, rows_in) = (second.unwrap_or(first), if row { sizes[first] } else { 1 });
+            let between = if row { second.map_or(1, |second| product(&sizes[first + 1..second])) } else { 1 };
+            let unit = product(&sizes[last + 1..]);
+            let columns_in = if second.is_some() { sizes[last] } else { 1 };
+            for axis in [Some(first), second].into_iter().flatten() {
+                sizes[axis] = axes[axis].output as usize;
+            }
+            passes.push(Pass {
+                rows,
+                columns,
+                rows_in,
+                rows_out: if row { sizes[first] } else { 1 },
+                between,
+                columns_in,
+                columns_out: if second.is_some() { sizes[last] } else { 1 },
+                unit,
+                output: product(&sizes),
+            });
+        }
+        Blend { passes }
+    }
+
+    /// Mixes `input` into the whole of `output`.
+    pub(super) fn run(&self, input: &[f32], output: &mut [f32], tasks: usize, parallel: &dyn Parallel) {
+        let Some((last, first)) = self.passes.split_last() else {
+            let same = output.len().min(input.len());
+            return output[..same].copy_from_slice(&input[..same]);
+        };
+        let mut between: Option<Vec<f32>> = None;
+        for pass in first {
+            let mut next = vec![0.0; pass.output];
+            pass.run(between.as_deref().unwrap_or(input), &mut next, tasks, parallel);
+            between = Some(next);
+        }
+        last.run(between.as_deref().unwrap_or(input), output, tasks, parallel);
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let tables = self.passes.iter().flat_map(|pass| [&pass.rows, &pass.columns]).flatten();
+        tables.map(Table::bytes).sum::<usize>() + std::mem::size_of_val(self.passes.as_slice())
+    }
+}
+
+impl Pass {
+    fn run(&self, input: &[f32], output: &mut [f32], tasks: usize, parallel: &dyn Parallel) {
+        let (row_in, row_out) = (self.columns_in * self.unit, self.columns_out * self.unit);
+        if output.is_empty() {
+            return;
+        }
+        let rows = (output.len() / row_out).div_ceil(tasks);
+        for_each_chunk(parallel, output, rows * row_out, &|index, chunk| {
+            let both = self.rows.is_some() && self.columns.is_some();
+            let mut mixed = vec![0.0; if both { row_in } else { 0 }];
+            for (place, out) in chunk.chunks_exact_mut(row_out).enumerate() {
+                let row = index * rows + place;
+                let (group, between) = (row / self.between, row % self.between);
+                let (outer, at) = (group / self.rows_out, group % self.rows_out);
+                let source = |row: usize| {
+                    let start = ((outer * self.rows_in + row) * self.between + between) * row_in;
+                    &input[start..start + row_in]
+                };
+                match (&self.rows, &self.columns) {
+                    (Some(rows), None) => mix(rows.at(at).map(|(row, weight)| (source(row), weight)), out),
+                    (None, Some(columns)) => self.along(columns, source(at), out),
+                    (Some(rows), Some(columns)) => {
+                        let mut taps = rows.at(at);
+                        match (taps.next(), taps.next()) {
+                            // Nothing to mix: the row is read where it is.
+                            (Some((row, 1.0)), None) => self.along(columns, source(row), out),
+                            _ => {
+                                mix(rows.at(at).map(|(row, weight)| (source(row), weight)), &mut mixed);
+                                self.along(columns, &mixed, out);
+                            }
+                        }
+                    }
+                    (None, None) => out.copy_from_slice(source(at)),
+                }
+            }
+        });
+    }
+
+    /// Mixes the elements of one row.
+    fn along(&self, columns: &Table, row: &[f32], out: &mut [f32]) {
+        let unit = self.unit;
+        if unit > 1 {
+            for (place, out) in out.chunks_exact_mut(unit).enumerate() {
+                let taps = columns.at(place).map(|(column, weight)| (&row[column * unit..][..unit], weight));
+                mix(taps, out);
+            }
+        } else if columns.taps == 2 {
+            let pairs = columns.places.chunks_exact(2).zip(columns.weights.chunks_exact(2));
+            for (out, (places, weights)) in out.iter_mut().zip(pairs) {
+                *out = row[places[0] as usize] * weights[0] + row[places[1] as usize] * weights[1];
+            }
+        } else {
+            for (place, out) in out.iter_mut().enumerate() {
+                *out = columns.at(place).map(|(column, weight)| row[column] * weight).sum();
+            }
+        }
+    }
+}
+
+/// The weighted sum of slices.
+fn mix<'a>(mut taps: impl Iterator<Item = (&'a [f32], f32)>, out: &mut [f32]) {
+    match (taps.next(), taps.next()) {
+        (None, _) => out.fill(0.0),
+        (Some((only, 1.0)), None) => out.copy_from_slice(only),
+        (Some((only, weight)), None) => out.iter_mut().zip(only).for_each(|(out, value)| *out = value * weight),
+        (Some((first, a)), Some((second, b))) => {
+            let pairs = first.iter().zip(second);
+            out.iter_mut().zip(pairs).for_each(|(out, (first, second))| *out = first * a + second * b);
+            for (next, weight) in taps {
+                out.iter_mut().zip(next).for_each(|(out, value)| *out += value * weight);
+            }
+        }
+    }
+}
