@@ -13,6 +13,7 @@ pub mod norm;
 pub mod pool;
 pub mod reduce;
 pub mod softmax;
+pub mod resize;
 pub mod transpose;
 pub mod weights;
 
@@ -31,6 +32,7 @@ pub const FAMILIES: &[FamilyEntry] = &[
     FamilyEntry::of::<pool::PoolKey>(),
     FamilyEntry::of::<reduce::ReduceKey>(),
     FamilyEntry::of::<softmax::SoftmaxKey>(),
+    FamilyEntry::of::<resize::ResizeKey>(),
     FamilyEntry::of::<transpose::TransposeKey>(),
 ];
 

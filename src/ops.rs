@@ -24,6 +24,7 @@ mod range;
 mod ranking;
 mod reduce;
 mod reshape;
+mod resize;
 mod reverse;
 mod scatter;
 mod selection;
@@ -120,6 +121,7 @@ const GROUPS: &[&[Operator]] = &[
     ranking::OPERATORS,
     reduce::OPERATORS,
     reshape::OPERATORS,
+    resize::OPERATORS,
     reverse::OPERATORS,
     scatter::OPERATORS,
     selection::OPERATORS,

@@ -199,13 +199,7 @@ impl Resize {
     }
 
     /// Resizes by mixing; places outside of a crop become `outside`.
-    pub fn blend(
-        &self,
-        input: &[f32],
-        output: &mut [f32],
-        outside: f32,
-        parallel: &dyn Parallel,
-    ) -> KernelResult<()> {
+    pub fn blend(&self, input: &[f32], output: &mut [f32], outside: f32, parallel: &dyn Parallel) -> KernelResult<()> {
         self.check(input.len(), output.len())?;
         let output = &mut output[..self.output];
         match &self.work {

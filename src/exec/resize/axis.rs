@@ -96,8 +96,20 @@ fn coordinate(axis: &ResizeAxis, transform: Transform, place: f64) -> f64 {
     match transform {
         Transform::HalfPixel => half_pixel,
         Transform::HalfPixelSymmetric => input / 2.0 * (1.0 - axis.output as f64 / width) + half_pixel,
-        Transform::PytorchHalfPixel => if width == 1.0 { -0.5 } else { half_pixel },
-        Transform::AlignCorners => if width == 1.0 { 0.0 } else { place * (input - 1.0) / (width - 1.0) },
+        Transform::PytorchHalfPixel => {
+            if width == 1.0 {
+                -0.5
+            } else {
+                half_pixel
+            }
+        }
+        Transform::AlignCorners => {
+            if width == 1.0 {
+                0.0
+            } else {
+                place * (input - 1.0) / (width - 1.0)
+            }
+        }
         Transform::Asymmetric => place / scale,
         Transform::TfHalfPixelForNn => (place + 0.5) / scale,
         Transform::TfCropAndResize => {

@@ -33,11 +33,8 @@ impl Pick {
             return Pick { outer: vec![], row: vec![0], unit: axes.iter().map(|axis| axis.input as usize).product() };
         };
         let mut places = |axis: usize| tables[axis].take().map_or(vec![], |table| table.places);
-        let outer = |axis: usize| Outer {
-            size: axes[axis].output as usize,
-            stride: stride(axis),
-            places: places(axis),
-        };
+        let outer =
+            |axis: usize| Outer { size: axes[axis].output as usize, stride: stride(axis), places: places(axis) };
         Pick { outer: (0..last).map(outer).collect(), unit: stride(last), row: places(last) }
     }
 
