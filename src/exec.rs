@@ -11,6 +11,7 @@ pub mod family;
 pub mod matmul;
 pub mod norm;
 pub mod pool;
+pub mod recurrent;
 pub mod reduce;
 pub mod softmax;
 pub mod resize;
@@ -30,6 +31,7 @@ pub const FAMILIES: &[FamilyEntry] = &[
     FamilyEntry::of::<norm::ChannelNormKey>(),
     FamilyEntry::of::<norm::RowNormKey>(),
     FamilyEntry::of::<pool::PoolKey>(),
+    FamilyEntry::of::<recurrent::RecurrentKey>(),
     FamilyEntry::of::<reduce::ReduceKey>(),
     FamilyEntry::of::<softmax::SoftmaxKey>(),
     FamilyEntry::of::<resize::ResizeKey>(),

@@ -22,6 +22,7 @@ mod onehot;
 mod pool;
 mod range;
 mod ranking;
+mod recurrent;
 mod reduce;
 mod reshape;
 mod resize;
@@ -119,6 +120,7 @@ const GROUPS: &[&[Operator]] = &[
     pool::OPERATORS,
     range::OPERATORS,
     ranking::OPERATORS,
+    recurrent::OPERATORS,
     reduce::OPERATORS,
     reshape::OPERATORS,
     resize::OPERATORS,

@@ -1,0 +1,328 @@
+//! LSTM, GRU and RNN: attributes, shapes and optional inputs. Running is [`exec::recurrent`](crate::exec::recurrent).
+//!
+//! Weights that are constants are packed when the node is made; others at every run.
+
+use kiln_kernels::cpu::chain::{Bits, UnaryOp};
+use kiln_kernels::cpu::recurrent::{Activation, Cell, Direction, DirectionWeights, Operands, Outputs, Recurrent};
+use smallvec::SmallVec;
+
+use super::{LoadCx, OpError, Operator, counted, optional, refused, required};
+use crate::exec::recurrent::{PackedDirection, PlainWeights, RecurrentKey, pack};
+use crate::graph::node::Specs;
+use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
+use crate::tensor::{DType, Tensor, TensorError, TensorSpec};
+
+/// The operators of this file.
+pub(super) const OPERATORS: &[Operator] = &[("", "LSTM", make), ("", "GRU", make), ("", "RNN", make)];
+
+/// Places of the inputs that the three operators share, and of the LSTM's own.
+const X: usize = 0;
+const W: usize = 1;
+const R: usize = 2;
+const B: usize = 3;
+const LENGTHS: usize = 4;
+const H: usize = 5;
+const C: usize = 6;
+const P: usize = 7;
+
+struct Layer {
+    cell: Cell,
+    clip: Option<Bits>,
+    directions: SmallVec<[Direction; 2]>,
+    batch_first: bool,
+    packed: Option<Vec<PackedDirection>>,
+    isa: kiln_kernels::Isa,
+}
+
+fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    let node = cx.node;
+    let cell = match node.op.as_str() {
+        "LSTM" => Cell::Lstm { input_forget: node.int("input_forget", 0) != 0, peepholes: node.input(P).is_some() },
+        "GRU" => Cell::Gru { linear_before_reset: node.int("linear_before_reset", 0) != 0 },
+        _ => Cell::Rnn,
+    };
+    let reverses: &[bool] = match node.string("direction", "forward") {
+        "forward" => &[false],
+        "reverse" => &[true],
+        "bidirectional" => &[false, true],
+        other => return Err(OpError::invalid(node, format!("direction '{other}'"))),
+    };
+    let clip = match node.attrs.get("clip") {
+        Some(Attr::Float(clip)) if *clip >= 0.0 => Some(Bits::from(*clip)),
+        Some(_) => return Err(OpError::invalid(node, "clip is not a number of at least 0")),
+        None => None,
+    };
+    let directions = directions(node, cell, reverses)?;
+    let isa = cx.build.isa;
+    let batch_first = node.int("layout", 0) != 0;
+    let mut layer = Layer { cell, clip, directions, batch_first, packed: None, isa };
+    let constant = |index: usize| cx.graph.constant_input(node, index);
+    let known = |index: usize| node.input(index).is_none() || constant(index).is_some();
+    if let (Some(w), Some(r), true, true) = (constant(W), constant(R), known(B), known(P) || !cell.has_memory()) {
+        let peepholes = if cell.has_memory() { constant(P) } else { None };
+        let packed = layer.pack(w, r, constant(B), peepholes);
+        layer.packed = Some(packed.map_err(|error| OpError::invalid(node, error.to_string()))?);
+    }
+    Ok(Box::new(layer))
+}
+
+/// The directions with their functions; alphas and betas are taken in the order of the functions that have them.
+fn directions(node: &NodeDesc, cell: Cell, reverses: &[bool]) -> Result<SmallVec<[Direction; 2]>, OpError> {
+    let defaults: &[&str] = match cell {
+        Cell::Lstm { .. } => &["Sigmoid", "Tanh", "Tanh"],
+        Cell::Gru { .. } => &["Sigmoid", "Tanh"],
+        Cell::Rnn => &["Tanh"],
+    };
+    let each = defaults.len();
+    let names: Vec<&str> = match node.attrs.get("activations") {
+        Some(Attr::Strs(names)) if names.len() == each * reverses.len() => names.iter().map(String::as_str).collect(),
+        Some(_) => {
+            let reason = format!("activations must be {} names", each * reverses.len());
+            return Err(OpError::invalid(node, reason));
+        }
+        None => defaults.repeat(reverses.len()),
+    };
+    let mut alphas = node.floats("activation_alpha").unwrap_or_default().iter().copied();
+    let mut betas = node.floats("activation_beta").unwrap_or_default().iter().copied();
+    let mut functions = Vec::with_capacity(names.len());
+    for name in names {
+        let function = activation(name, &mut alphas, &mut betas);
+        functions.push(function.ok_or_else(|| OpError::unsupported(node, format!("activation '{name}'")))?);
+    }
+    let of = |functions: &[Activation]| {
+        // Cells with fewer functions never read the others.
+        let last = functions[each - 1];
+        std::array::from_fn(|index| functions.get(index).copied().unwrap_or(last))
+    };
+    let directions = reverses.iter().zip(functions.chunks(each));
+    Ok(directions.map(|(&reverse, functions)| Direction { reverse, activations: of(functions) }).collect())
+}
+
+/// A function by ONNX's name, with ONNX's defaults.
+fn activation(
+    name: &str,
+    alphas: &mut dyn Iterator<Item = f32>,
+    betas: &mut dyn Iterator<Item = f32>,
+) -> Option<Activation> {
+    let mut alpha = |default: f32| Bits::from(alphas.next().unwrap_or(default));
+    let mut beta = |default: f32| Bits::from(betas.next().unwrap_or(default));
+    Some(match name.to_ascii_lowercase().as_str() {
+        "sigmoid" => Activation::Unary(UnaryOp::Sigmoid),
+        "tanh" => Activation::Unary(UnaryOp::Tanh),
+        "relu" => Activation::Unary(UnaryOp::Relu),
+        "softsign" => Activation::Unary(UnaryOp::Softsign),
+        "softplus" => Activation::Unary(UnaryOp::Softplus),
+        "leakyrelu" => Activation::Unary(UnaryOp::LeakyRelu { alpha: alpha(0.01) }),
+        "thresholdedrelu" => Activation::Unary(UnaryOp::ThresholdedRelu { alpha: alpha(1.0) }),
+        "elu" => Activation::Unary(UnaryOp::Elu { alpha: alpha(1.0) }),
+        "hardsigmoid" => Activation::Unary(UnaryOp::HardSigmoid { alpha: alpha(0.2), beta: beta(0.5) }),
+        "affine" => Activation::Affine { alpha: alpha(1.0), beta: beta(0.0) },
+        "scaledtanh" => Activation::ScaledTanh { alpha: alpha(1.0), beta: beta(1.0) },
+        _ => return None,
+    })
+}
+
+/// Sizes that weights decide.
+struct Sizes {
+    input: usize,
+    hidden: usize,
+}
+
+impl Layer {
+    /// Checks every weight's shape against the others'.
+    fn sizes(&self, w: &Tensor, r: &Tensor, b: Option<&Tensor>, p: Option<&Tensor>) -> Result<Sizes, NodeError> {
+        let (directions, gates) = (self.directions.len(), self.cell.gates());
+        let (&[_, _, input], &[_, _, hidden]) = (w.shape(), r.shape()) else {
+            return Err(refused(format!("weights of shapes {:?} and {:?}, expected rank 3", w.shape(), r.shape())));
+        };
+        let columns = gates.checked_mul(hidden).ok_or_else(|| refused("too many units"))?;
+        expect("W", w, &[directions, columns, input])?;
+        expect("R", r, &[directions, columns, hidden])?;
+        if let Some(b) = b {
+            expect("B", b, &[directions, 2 * columns])?;
+        }
+        if let Some(p) = p {
+            expect("P", p, &[directions, 3 * hidden])?;
+        }
+        Ok(Sizes { input, hidden })
+    }
+
+    fn pack(
+        &self,
+        w: &Tensor,
+        r: &Tensor,
+        b: Option<&Tensor>,
+        p: Option<&Tensor>,
+    ) -> Result<Vec<PackedDirection>, NodeError> {
+        let Sizes { input, hidden } = self.sizes(w, r, b, p)?;
+        let plain = PlainWeights {
+            w: w.as_slice()?,
+            r: r.as_slice()?,
+            b: b.map(Tensor::as_slice).transpose()?,
+            p: p.map(Tensor::as_slice).transpose()?,
+        };
+        Ok(pack(self.isa, self.cell, [self.directions.len(), input, hidden], &plain)?)
+    }
+
+    /// Steps and sequences of an input.
+    fn time_and_batch(&self, x: &Tensor) -> Result<(usize, usize), NodeError> {
+        match (x.shape(), self.batch_first) {
+            (&[steps, batch, _], false) | (&[batch, steps, _], true) => Ok((steps, batch)),
+            (shape, _) => Err(refused(format!("input of shape {shape:?}, expected rank 3"))),
+        }
+    }
+
+    fn state_shape(&self, batch: usize, hidden: usize) -> [usize; 3] {
+        let directions = self.directions.len();
+        if self.batch_first { [batch, directions, hidden] } else { [directions, batch, hidden] }
+    }
+
+    /// Inputs that only an LSTM has.
+    fn memory<'t>(&self, inputs: &[Option<&'t Tensor>], index: usize) -> Option<&'t Tensor> {
+        if self.cell.has_memory() { optional(inputs, index) } else { None }
+    }
+}
+
+/// Whether a tensor is of `f32` and of that shape.
+fn expect(name: &str, tensor: &Tensor, shape: &[usize]) -> Result<(), NodeError> {
+    if tensor.dtype() != DType::F32 {
+        return Err(TensorError::Type { expected: DType::F32, found: tensor.dtype() }.into());
+    }
+    if tensor.shape() == shape {
+        return Ok(());
+    }
+    Err(refused(format!("{name} is of shape {:?}, expected {shape:?}", tensor.shape())))
+}
+
+impl Node for Layer {
+    fn family(&self) -> &'static str {
+        "recurrent"
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let x = required(inputs, X)?;
+        let (w, r) = (required(inputs, W)?, required(inputs, R)?);
+        let Sizes { input, hidden } = self.sizes(w, r, optional(inputs, B), self.memory(inputs, P))?;
+        let (steps, batch) = self.time_and_batch(x)?;
+        expect("X", x, &if self.batch_first { [batch, steps, input] } else { [steps, batch, input] })?;
+        let state = self.state_shape(batch, hidden);
+        for (name, tensor) in [("initial_h", optional(inputs, H)), ("initial_c", self.memory(inputs, C))] {
+            tensor.map_or(Ok(()), |tensor| expect(name, tensor, &state))?;
+        }
+        if let Some(lengths) = optional(inputs, LENGTHS)
+            && (lengths.dtype() != DType::I32 || lengths.shape() != [batch])
+        {
+            return Err(refused(format!("sequence_lens is {:?}, expected {batch} of int32", lengths.spec())));
+        }
+        let directions = self.directions.len();
+        let y = if self.batch_first { [batch, steps, directions, hidden] } else { [steps, directions, batch, hidden] };
+        let mut specs = Specs::from_elem(counted(DType::F32, y)?, 1);
+        let states = if self.cell.has_memory() { 2 } else { 1 };
+        for _ in 0..states {
+            specs.push(counted(DType::F32, state)?);
+        }
+        Ok(specs)
+    }
+
+    fn prepare_params(
+        &self,
+        cx: &PrepareCx<'_>,
+        inputs: &[Option<&Tensor>],
+        outputs: &[TensorSpec],
+    ) -> Result<Prepared, NodeError> {
+        let x = required(inputs, X)?;
+        let (steps, batch) = self.time_and_batch(x)?;
+        let key = RecurrentKey {
+            cell: self.cell,
+            clip: self.clip,
+            directions: self.directions.clone(),
+            steps: steps as u64,
+            batch: batch as u64,
+            input: x.shape()[2] as u64,
+            hidden: outputs[0].shape[3] as u64,
+            batch_first: self.batch_first,
+            isa: cx.isa(),
+            threads: u32::try_from(cx.threads()).unwrap_or(u32::MAX),
+        };
+        Ok(Prepared::new(cx.executor(&key)?))
+    }
+
+    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        let executor = prepared.get::<Recurrent>()?;
+        let x = io.input(X)?;
+        let (steps, _) = self.time_and_batch(x)?;
+        let lengths = io.optional(LENGTHS).map(|tensor| lengths(tensor, steps)).transpose()?;
+        let peepholes = if self.cell.has_memory() { io.optional(P) } else { None };
+        let c = if self.cell.has_memory() { io.optional(C) } else { None };
+        let fresh = match &self.packed {
+            Some(_) => None,
+            None => Some(self.pack(io.input(W)?, io.input(R)?, io.optional(B), peepholes)?),
+        };
+        let packed = self.packed.as_ref().or(fresh.as_ref()).map_or(&[][..], Vec::as_slice);
+        let weights: Vec<DirectionWeights<'_>> = packed.iter().map(PackedDirection::view).collect();
+        let operands = Operands {
+            x: x.as_slice()?,
+            weights: &weights,
+            lengths: lengths.as_deref(),
+            h: io.optional(H).map(Tensor::as_slice).transpose()?,
+            c: c.map(Tensor::as_slice).transpose()?,
+        };
+        let (mut y, mut last_h) = (io.alloc(0)?, io.alloc(1)?);
+        let mut last_c = if self.cell.has_memory() { Some(io.alloc(2)?) } else { None };
+        let mut scratch = cx.scratch::<f32>(executor.scratch_len())?;
+        let mut outputs = Outputs {
+            y: y.as_mut_slice()?,
+            h: last_h.as_mut_slice()?,
+            c: last_c.as_mut().map(Tensor::as_mut_slice).transpose()?.unwrap_or_default(),
+        };
+        executor.run(&operands, &mut outputs, scratch.as_mut_slice()?, cx.parallel)?;
+        io.push(y);
+        io.push(last_h);
+        last_c.into_iter().for_each(|c| io.push(c));
+        Ok(())
+    }
+}
+
+/// Steps of each sequence, refused beyond those that there are.
+fn lengths(tensor: &Tensor, steps: usize) -> Result<Vec<usize>, NodeError> {
+    let one = |&length: &i32| {
+        let length = usize::try_from(length).ok().filter(|length| *length <= steps);
+        length.ok_or_else(|| refused(format!("a sequence length is not in 0..={steps}")))
+    };
+    tensor.as_slice::<i32>()?.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::trial::Trial;
+
+    /// One unit, one feature, weights of one half, no bias.
+    fn cell(op: &str, gates: usize) -> Trial {
+        Trial::new(op)
+            .input(&[2, 1, 1], &[1f32, -1.0])
+            .input(&[1, gates, 1], &vec![0.5f32; gates])
+            .input(&[1, gates, 1], &vec![0.5f32; gates])
+    }
+
+    #[test]
+    fn a_plain_cell_follows_its_equation() {
+        let first = 0.5f32.tanh();
+        let second = (-0.5 + 0.5 * first).tanh();
+        cell("RNN", 1).gives_about(&[2, 1, 1, 1], &[first, second]);
+    }
+
+    #[test]
+    fn weights_and_states_of_other_shapes_are_refused() {
+        Trial::new("RNN").input(&[2, 1], &[1f32, -1.0]).is_refused("missing");
+        Trial::new("RNN")
+            .input(&[2, 1, 3], &[0f32; 6])
+            .input(&[1, 1, 1], &[0.5f32])
+            .input(&[1, 1, 1], &[0.5f32])
+            .is_refused("X is of shape");
+        Trial::new("LSTM")
+            .input(&[2, 1, 1], &[0f32; 2])
+            .input(&[1, 3, 1], &[0f32; 3])
+            .input(&[1, 4, 1], &[0f32; 4])
+            .is_refused("W is of shape");
+    }
+}
