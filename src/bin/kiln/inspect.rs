@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
+use kiln::graph::passes::{PassCount, PassReport};
 use kiln::graph::{Graph, NodeDesc, Observer, StepEvent};
 use kiln::session::Session;
 use kiln::tensor::Tensor;
@@ -37,7 +38,16 @@ struct View {
     isa: &'static str,
     inputs: Vec<String>,
     outputs: Vec<String>,
+    nodes_in_file: usize,
+    passes: Vec<PassView>,
     nodes: Vec<NodeView>,
+}
+
+#[derive(Debug, Serialize)]
+struct PassView {
+    name: &'static str,
+    changes: usize,
+    ms: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -78,6 +88,8 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
         isa: options.isa().name(),
         inputs: session.inputs().iter().map(feed::port_text).collect(),
         outputs: session.outputs().iter().map(feed::port_text).collect(),
+        nodes_in_file: description.passes.nodes_before,
+        passes: passes(&description.passes),
         nodes: nodes(&description.graph, runs),
     };
     if args.json {
@@ -134,6 +146,12 @@ impl Observer for Watch {
     }
 }
 
+fn passes(report: &PassReport) -> Vec<PassView> {
+    let view =
+        |count: &PassCount| PassView { name: count.name, changes: count.changes, ms: count.time.as_secs_f64() * 1e3 };
+    report.passes.iter().map(view).collect()
+}
+
 fn nodes(graph: &Graph, runs: Vec<RunView>) -> Vec<NodeView> {
     let mut runs = runs.into_iter().map(Some);
     let view = |node: &NodeDesc| NodeView {
@@ -159,6 +177,9 @@ fn print(view: &View, screen: &mut dyn Write) -> Outcome {
     for (what, ports) in [("input", &view.inputs), ("output", &view.outputs)] {
         ports.iter().try_for_each(|port| writeln!(screen, "{what} {port}"))?;
     }
+    let changes = view.passes.iter().filter(|pass| pass.changes > 0);
+    let changes: Vec<String> = changes.map(|pass| format!("{} {}", pass.name, pass.changes)).collect();
+    writeln!(screen, "changes by passes: {}", if changes.is_empty() { "none".to_owned() } else { changes.join(", ") })?;
     let ran = view.nodes.iter().any(|node| node.run.is_some());
     let mut titles = vec![">", "node", "operator", "layout", "fused"];
     titles.extend(if ran { &["family", "shapes", "key"][..] } else { &["inputs", "outputs"] });
@@ -176,6 +197,6 @@ fn print(view: &View, screen: &mut dyn Write) -> Outcome {
         table.row(cells);
     }
     write!(screen, "{}", table.text())?;
-    writeln!(screen, "{} nodes", view.nodes.len())?;
+    writeln!(screen, "{} nodes, {} in the file", view.nodes.len(), view.nodes_in_file)?;
     Ok(())
 }

@@ -14,7 +14,7 @@ use crate::failure::{Blame, Code, Failure, Outcome};
 use crate::progress::Progress;
 
 /// Flags of every command that runs models.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct SessionArgs {
     /// Threads that a request may use; 0 for all that this process has
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1024), help_heading = "Session")]
@@ -25,6 +25,9 @@ pub(crate) struct SessionArgs {
     /// What is kept: nothing, executors of this process, records read, records read and written
     #[arg(long, value_name = "MODE", help_heading = "Session")]
     cache_mode: Option<Mode>,
+    /// Leave out that rewriting of the graph; may be given several times (`kiln inspect` shows the names)
+    #[arg(long = "without-pass", value_name = "NAME", help_heading = "Session")]
+    without_passes: Vec<String>,
 }
 
 /// The cache modes by their names on the command line.
@@ -63,7 +66,12 @@ pub(crate) enum Habit {
 impl SessionArgs {
     /// As if these flags had been typed: the records of that folder, read and written.
     pub(crate) fn with_records(threads: u16, folder: &Path) -> SessionArgs {
-        SessionArgs { threads, cache_dir: Some(folder.to_owned()), cache_mode: Some(Mode::ReadWrite) }
+        SessionArgs {
+            threads,
+            cache_dir: Some(folder.to_owned()),
+            cache_mode: Some(Mode::ReadWrite),
+            ..SessionArgs::default()
+        }
     }
 
     /// The options of a session: the environment's, with what was typed above it.
@@ -73,6 +81,13 @@ impl SessionArgs {
         options.profile = knobs.verbose.profile;
         if self.threads > 0 {
             options.threads = usize::from(self.threads);
+        }
+        let passes = kiln::graph::passes::names();
+        for name in &self.without_passes {
+            if !passes.contains(&name.as_str()) {
+                return Err(Failure::usage(format!("no pass is named '{name}'; there are {}", passes.join(", "))));
+            }
+            options.passes = options.passes.without(name);
         }
         let keeps_records = |mode| matches!(mode, Mode::Read | Mode::ReadWrite);
         match (&self.cache_dir, self.cache_mode) {

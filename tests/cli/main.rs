@@ -1,0 +1,11 @@
+//! The `kiln` binary as a person or a script meets it: help, exit codes, one clear line for each mistake, and every
+//! subcommand end to end on models that the tests write themselves.
+
+mod bench;
+mod check;
+mod command;
+mod demo;
+mod inspect;
+mod mistakes;
+mod onnx_file;
+mod run;

@@ -1,0 +1,129 @@
+//! Small ONNX files, written field by field: an encoder that shares nothing with the code under test.
+
+use std::path::Path;
+
+/// Protobuf wire format: fields of varints and of bytes.
+#[derive(Default)]
+struct Message(Vec<u8>);
+
+impl Message {
+    fn varint(mut self, field: u8, value: u64) -> Message {
+        self.0.push(field << 3);
+        push_varint(&mut self.0, value);
+        self
+    }
+
+    fn bytes(mut self, field: u8, value: &[u8]) -> Message {
+        self.0.push(field << 3 | 2);
+        push_varint(&mut self.0, value.len() as u64);
+        self.0.extend(value);
+        self
+    }
+
+    fn each<T>(self, items: impl IntoIterator<Item = T>, add: impl Fn(Message, T) -> Message) -> Message {
+        items.into_iter().fold(self, add)
+    }
+}
+
+fn push_varint(bytes: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}
+
+/// ONNX's number of the 32-bit float type.
+const FLOAT: u64 = 1;
+
+/// A float tensor, as an initialiser or a file of test data.
+pub(crate) fn tensor(name: &str, dims: &[u64], values: &[f32]) -> Vec<u8> {
+    let raw: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let message = Message::default().each(dims, |message, &dim| message.varint(1, dim));
+    message.varint(2, FLOAT).bytes(8, name.as_bytes()).bytes(9, &raw).0
+}
+
+/// An input or output of floats; dimensions that are no number are names.
+fn port(name: &str, dims: &[&str]) -> Vec<u8> {
+    let shape = Message::default().each(dims, |message, dim| {
+        let dim = match dim.parse() {
+            Ok(size) => Message::default().varint(1, size),
+            Err(_) => Message::default().bytes(2, dim.as_bytes()),
+        };
+        message.bytes(1, &dim.0)
+    });
+    let tensor = Message::default().varint(1, FLOAT).bytes(2, &shape.0);
+    Message::default().bytes(1, name.as_bytes()).bytes(2, &Message::default().bytes(1, &tensor.0).0).0
+}
+
+fn node(op: &str, inputs: &[&str], output: &str) -> Vec<u8> {
+    let message = Message::default().each(inputs, |message, input| message.bytes(1, input.as_bytes()));
+    let name = format!("node_{output}");
+    message.bytes(2, output.as_bytes()).bytes(3, name.as_bytes()).bytes(4, op.as_bytes()).0
+}
+
+struct Graph {
+    nodes: Vec<Vec<u8>>,
+    constants: Vec<Vec<u8>>,
+    inputs: Vec<Vec<u8>>,
+    output: Vec<u8>,
+}
+
+impl Graph {
+    fn model(self) -> Vec<u8> {
+        let graph = Message::default()
+            .each(self.nodes, |message, node| message.bytes(1, &node))
+            .bytes(2, b"test")
+            .each(self.constants, |message, constant| message.bytes(5, &constant))
+            .each(self.inputs, |message, input| message.bytes(11, &input))
+            .bytes(12, &self.output);
+        let opset = Message::default().bytes(1, b"").varint(2, 17);
+        Message::default().varint(1, 8).bytes(7, &graph.0).bytes(8, &opset.0).0
+    }
+}
+
+/// `y = Relu(x W + b)` with `x: [N, 2]`, `W = [[1, 2, 3], [4, 5, 6]]` and `b = [-10, 0, 10]`.
+pub(crate) fn dense() -> Vec<u8> {
+    Graph {
+        nodes: vec![
+            node("MatMul", &["x", "w"], "product"),
+            node("Add", &["product", "b"], "sum"),
+            node("Relu", &["sum"], "y"),
+        ],
+        constants: vec![tensor("w", &[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), tensor("b", &[3], &[-10.0, 0.0, 10.0])],
+        inputs: vec![port("x", &["N", "2"])],
+        output: port("y", &["N", "3"]),
+    }
+    .model()
+}
+
+/// `y = a + b` with two inputs of the same named dimension.
+pub(crate) fn sum_of_two() -> Vec<u8> {
+    Graph {
+        nodes: vec![node("Add", &["a", "b"], "y")],
+        constants: Vec::new(),
+        inputs: vec![port("a", &["N"]), port("b", &["N"])],
+        output: port("y", &["N"]),
+    }
+    .model()
+}
+
+/// A model of two operators that do not exist.
+pub(crate) fn unknown_operators() -> Vec<u8> {
+    Graph {
+        nodes: vec![node("Frobnicate", &["x"], "t"), node("Discombobulate", &["t"], "y")],
+        constants: Vec::new(),
+        inputs: vec![port("x", &["N"])],
+        output: port("y", &["N"]),
+    }
+    .model()
+}
+
+/// Writes a case folder: the model, one data set of one input and one output.
+pub(crate) fn write_case(folder: &Path, model: &[u8], input: &[u8], output: &[u8]) {
+    let set = folder.join("test_data_set_0");
+    std::fs::create_dir_all(&set).expect("a folder");
+    std::fs::write(folder.join("model.onnx"), model).expect("a model");
+    std::fs::write(set.join("input_0.pb"), input).expect("an input");
+    std::fs::write(set.join("output_0.pb"), output).expect("an output");
+}
