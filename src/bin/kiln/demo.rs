@@ -130,7 +130,7 @@ fn last_words(cold: &Passage, fresh: &Passage) -> String {
     };
     let first = |passage: &Passage| milliseconds(passage.stops[0].ms);
     format!(
-        "The fresh process knew all choices from its records and {nothing}: its first request took {} ms instead of {} ms.",
+        "The fresh process knew all choices from its records and {nothing}: its first request took {} ms, the cold one {} ms.",
         first(fresh),
         first(cold)
     )
