@@ -4,6 +4,7 @@
 //! [`super::activation`] add the last two).
 
 use super::PassCx;
+use super::chain::lowered;
 use super::edit::Edit;
 use super::permute::{Perm, as_ints, perm_of};
 use crate::graph::facts::Facts;
@@ -117,8 +118,10 @@ fn operands(edit: &mut Edit<'_>, slot: usize, node: NodeDesc, facts: &Facts) {
             changed = true;
         } else if edit.uses(operand) == 1 && (before.is("Mul") || before.is("Div")) && facts.is(operand, DType::F32) {
             let Some((source, by)) = factor(edit, &before) else { continue };
-            // The scale of an operand scales the product, unless it also makes its rank.
-            if facts.rank(source).is_none_or(|rank| rank == 0) {
+            // The scale of an operand scales the product, unless it also makes its rank. Among element-wise nodes it is
+            // better left to them: it costs nothing there, and may be a part of an activation.
+            let is_chained = edit.maker(source).is_some_and(|(_, node)| lowered(edit, node, facts).is_some());
+            if is_chained || facts.rank(source).is_none_or(|rank| rank == 0) {
                 continue;
             }
             times(&mut fused, by);

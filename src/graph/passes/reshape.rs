@@ -16,7 +16,7 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
         let Some(mut node) = edit.cloned(slot, |node| node.is("Reshape")) else { continue };
         let mut changed = false;
         if edit.constant(&node, 1).is_none()
-            && let Some(target) = fixed_target(&node, &cx.facts)
+            && let Some(target) = target_of(&node, &cx.facts)
             && let Ok(target) = Tensor::from_vec([target.len()], target)
         {
             let target = edit.add_constant("target", target);
@@ -35,18 +35,20 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     edit.finish()
 }
 
-/// The target as a list with zeros for sizes that stay in their place and at most one -1.
-fn fixed_target(node: &NodeDesc, facts: &Facts) -> Option<Vec<i64>> {
-    let from = facts.dims(node.input(0)?).unwrap_or(&[]);
-    let to = facts.dims(node.output(0)?)?;
+/// The target of a reshape between those sizes: zeros for sizes that stay in their place and at most one -1.
+pub(super) fn fixed_target(from: &[Size], to: &[Size]) -> Option<Vec<i64>> {
     let mut rest = false;
     let size = |(place, &size): (usize, &Size)| match size {
         // A zero would be read as "stays".
         Size::Known(size) => (size > 0).then_some(size),
         symbol if from.get(place) == Some(&symbol) => Some(0),
-        _ => (!std::mem::replace(&mut rest, true)).then_some(-1),
+        Size::Symbol { .. } => (!std::mem::replace(&mut rest, true)).then_some(-1),
     };
     to.iter().enumerate().map(size).collect()
+}
+
+fn target_of(node: &NodeDesc, facts: &Facts) -> Option<Vec<i64>> {
+    fixed_target(facts.dims(node.input(0)?).unwrap_or(&[]), facts.dims(node.output(0)?)?)
 }
 
 /// What a reshape to fixed sizes could read instead: the input of the view that it reads.

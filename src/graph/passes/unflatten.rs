@@ -1,46 +1,79 @@
-//! A matmul between two reshapes, the first of which flattens all but the last axis and the second of which undoes it,
-//! works on the original: exporters write linear layers over [batch, steps, width] as a product of two matrices. The
-//! nodes that computed the second target are dead then.
+//! A matmul of two matrices between two reshapes, the first of which flattens all but the last axis and the second of
+//! which undoes it, works on the original shape: exporters write linear layers over [batch, steps, width] that way. The
+//! nodes that computed the second target are dead then, and what is added afterwards can be a residual.
 
 use super::PassCx;
 use super::edit::Edit;
 use super::matmul::is_matmul;
-use crate::graph::facts::Facts;
-use crate::graph::ir::{Graph, NodeDesc};
+use super::reshape::fixed_target;
+use crate::graph::facts::{Facts, Size};
+use crate::graph::ir::{Graph, NodeDesc, ValueId};
+use crate::tensor::Tensor;
 
 pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     let mut edit = Edit::new(graph);
     for slot in edit.slots() {
         let Some(restore) = edit.cloned(slot, |node| node.is("Reshape")) else { continue };
         let Some((maker, matmul)) = restore.input(0).and_then(|product| edit.sole_maker(product)) else { continue };
-        if let Some(direct) = direct(&edit, &restore, matmul, &cx.facts) {
+        let matmul = matmul.clone();
+        if let Some((rows, target)) = direct(&edit, &restore, &matmul, &cx.facts) {
+            let rows = match target {
+                None => rows,
+                Some(target) => reshaped(&mut edit, slot, rows, target),
+            };
             edit.take(maker);
+            let mut direct = matmul;
+            direct.inputs[0] = Some(rows);
+            direct.outputs = restore.outputs;
             edit.put(slot, direct);
         }
     }
     edit.finish()
 }
 
-/// The matmul of what was flattened, if that gives what the second reshape gives.
-fn direct(edit: &Edit<'_>, restore: &NodeDesc, matmul: &NodeDesc, facts: &Facts) -> Option<NodeDesc> {
+/// What the matmul could read instead so that it gives what the second reshape gives: a value, and the target to which
+/// that has to be reshaped if it has not the right shape yet.
+fn direct(
+    edit: &Edit<'_>,
+    restore: &NodeDesc,
+    matmul: &NodeDesc,
+    facts: &Facts,
+) -> Option<(ValueId, Option<Vec<i64>>)> {
     if !is_matmul(matmul, facts) || matmul.int("trans_a", 0) != 0 || matmul.input(3).is_some() {
         return None;
     }
     let (product, flat, b) = (restore.input(0)?, matmul.input(0)?, matmul.input(1)?);
     let (_, flatten) = edit.maker(flat).filter(|(_, node)| node.is("Reshape") || node.is("Flatten"))?;
     let source = flatten.input(0)?;
-    let (from, rows) = (facts.dims(source)?, facts.dims(flat)?);
-    let (width, lead) = from.split_last()?;
-    // The flattened matrix has the source's rows, so its product has them too.
-    if lead.is_empty() || rows.len() != 2 || rows[1] != *width || facts.rank(b) != Some(2) {
-        return None;
-    }
+    let &[_, width] = facts.dims(flat)? else { return None };
     let (columns, restored) = (facts.dims(product)?.last()?, facts.dims(restore.output(0)?)?);
-    if restored.split_last() != Some((columns, lead)) {
+    let (last, lead) = restored.split_last()?;
+    if last != columns || lead.is_empty() || facts.rank(b) != Some(2) {
         return None;
     }
-    let mut direct = matmul.clone();
-    direct.inputs[0] = Some(source);
-    direct.outputs.clone_from(&restore.outputs);
-    Some(direct)
+    // The second reshape keeps the rows' length and regroups rows, so the same regrouping is right before the matmul.
+    let wanted: Vec<Size> = lead.iter().copied().chain([width]).collect();
+    if facts.dims(source) == Some(&wanted) {
+        return Some((source, None));
+    }
+    let target = fixed_target(facts.dims(source).unwrap_or(&[]), &wanted)?;
+    Some((source, Some(target)))
+}
+
+fn reshaped(edit: &mut Edit<'_>, slot: usize, value: ValueId, target: Vec<i64>) -> ValueId {
+    let Ok(target) = Tensor::from_vec([target.len()], target) else { return value };
+    let target = edit.add_constant("target", target);
+    let rows = edit.add_value_like(value);
+    edit.put_before(
+        slot,
+        NodeDesc {
+            name: format!("{}.rows", edit.graph.value(rows).name),
+            op: "Reshape".to_owned(),
+            version: 13,
+            inputs: vec![Some(value), Some(target)],
+            outputs: vec![Some(rows)],
+            ..NodeDesc::default()
+        },
+    );
+    rows
 }

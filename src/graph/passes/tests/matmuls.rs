@@ -61,6 +61,22 @@ fn scales_on_either_side_become_alpha() {
 }
 
 #[test]
+fn the_half_of_a_gelu_is_not_the_next_alpha() {
+    let (mut build, x) = with_x(&[-2, 4]);
+    let (w, b, v) = (floats(&mut build, &[4, 8]), floats(&mut build, &[8]), floats(&mut build, &[8, 4]));
+    let [root, one, half] = [std::f32::consts::SQRT_2, 1.0, 0.5].map(|v| scalar(&mut build, v));
+    let product = build.op("MatMul", &[x, w], &[]);
+    let sum = build.op("Add", &[product, b], &[]);
+    let scaled = build.op("Div", &[sum, root], &[]);
+    let erf = build.op("Erf", &[scaled], &[]);
+    let more = build.op("Add", &[erf, one], &[]);
+    let gate = build.op("Mul", &[sum, more], &[]);
+    let gelu = build.op("Mul", &[gate, half], &[]);
+    let y = build.op("MatMul", &[gelu, v], &[]);
+    assert_eq!(ops(&optimised(build, y)), ["FusedMatMul+bias+Gelu", "MatMul"]);
+}
+
+#[test]
 fn a_scale_after_the_bias_is_not_alpha() {
     let (mut build, x) = with_x(&[-2, 4]);
     let (w, b, two) = (floats(&mut build, &[4, 8]), floats(&mut build, &[8]), scalar(&mut build, 2.0));
@@ -134,6 +150,23 @@ fn a_flattened_linear_layer_works_on_the_original() {
     let target = build.op("Concat", &[lead, eight], &[("axis", 0.into())]);
     let y = build.op("Reshape", &[product, target], &[]);
     assert_eq!(ops(&optimised(build, y)), ["FusedMatMul+bias"]);
+}
+
+#[test]
+fn joined_heads_are_multiplied_where_they_are() {
+    // [batch, heads, steps, width] is joined, flattened, multiplied and restored, then added to what came before.
+    let (mut build, x) = with_x(&[-2, -3, 12]);
+    let heads = input(&mut build, "heads", &[-2, 3, -3, 4]);
+    let turned = build.op("Transpose", &[heads], &[("perm", [0, 2, 1, 3].into())]);
+    let (flat, w, b) = (ints(&mut build, &[-1, 12]), floats(&mut build, &[12, 12]), floats(&mut build, &[12]));
+    let rows = build.op("Reshape", &[turned, flat], &[]);
+    let product = build.op("Gemm", &[rows, w, b], &[]);
+    let shape = build.op("Shape", &[x], &[]);
+    let restored = build.op("Reshape", &[product, shape], &[]);
+    let y = build.op("Add", &[x, restored], &[]);
+    let graph = optimised(build, y);
+    assert_eq!(ops(&graph), ["Transpose", "Reshape", "FusedMatMul+bias+residual"]);
+    assert_eq!(graph.constant_input(&graph.nodes[1], 1).unwrap().as_slice::<i64>().unwrap(), [0, 0, 12]);
 }
 
 #[test]
