@@ -1,0 +1,513 @@
+//! Graphs drawn from a list of choices: what networks are made of, put together at random. The same choices draw the same
+//! graph, and fewer choices draw a smaller one, so that a failure shrinks to few nodes.
+//!
+//! Only continuous functions are drawn: a comparison of computed values turns a rounding difference into another result.
+
+use kiln::graph::ir::{Attr, Dim};
+use kiln::graph::{Graph, GraphBuilder, ValueId};
+use kiln::tensor::{DType, Tensor};
+
+/// A graph with requests for it: two shapes, the first of them again at the end.
+pub(crate) struct Drawn {
+    /// The graph.
+    pub(crate) graph: Graph,
+    /// Inputs by name, a request each.
+    pub(crate) requests: Vec<Vec<(String, Tensor)>>,
+}
+
+impl Drawn {
+    /// The graph as text.
+    pub(crate) fn told(&self) -> String {
+        let name = |id: &Option<ValueId>| match id {
+            None => "-".to_owned(),
+            Some(id) => match self.graph.constant(*id) {
+                Some(tensor) if tensor.dtype() == DType::I64 => {
+                    format!("{:?}", tensor.to_i64_vec().unwrap_or_default())
+                }
+                Some(tensor) => format!("{:?}", tensor.spec().shape),
+                None => self.graph.value(*id).name.clone(),
+            },
+        };
+        let list = |ids: &[Option<ValueId>]| ids.iter().map(name).collect::<Vec<_>>().join(", ");
+        let nodes = self.graph.nodes.iter();
+        let nodes = nodes.map(|n| format!("{} = {}({}) {:?}", list(&n.outputs), n.op, list(&n.inputs), n.attrs));
+        let inputs = self.graph.inputs.iter().map(|&id| format!("{:?}", self.graph.value(id)));
+        inputs.chain(nodes).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// A size: its number in the first request and in the second.
+type Size = [usize; 2];
+
+#[derive(Clone)]
+struct Value {
+    id: ValueId,
+    shape: Vec<Size>,
+}
+
+struct Draw<'a> {
+    choices: std::slice::Iter<'a, u16>,
+    build: GraphBuilder,
+    values: Vec<Value>,
+    seed: u32,
+}
+
+/// More elements than this are not drawn: the cases are many and small.
+const MOST_ELEMENTS: usize = 6000;
+
+/// Draws a graph. Without choices it is the smallest one.
+pub(crate) fn draw(choices: &[u16]) -> Drawn {
+    let mut draw = Draw { choices: choices.iter(), build: GraphBuilder::new("drawn", 17), values: Vec::new(), seed: 1 };
+    let inputs = draw.inputs();
+    while draw.choices.len() > 0 && draw.values.len() < 40 {
+        draw.node();
+    }
+    // The last value, and some other one: what is returned must not be fused away.
+    let last = draw.values[draw.values.len() - 1].clone();
+    let other = draw.any();
+    if inputs.iter().all(|input| input.id != last.id) {
+        draw.build.output("last", last.id);
+    } else {
+        let copy = draw.build.op("Relu", &[last.id], &[]);
+        draw.build.output("last", copy);
+    }
+    if other.id != last.id && inputs.iter().all(|input| input.id != other.id) {
+        draw.build.output("other", other.id);
+    }
+    let requests = [0, 1, 0].map(|request| {
+        inputs.iter().enumerate().map(|(n, input)| (format!("x{n}"), draw.floats(&of(&input.shape, request)))).collect()
+    });
+    Drawn { graph: draw.build.finish(), requests: requests.into() }
+}
+
+fn of(shape: &[Size], request: usize) -> Vec<usize> {
+    shape.iter().map(|size| size[request]).collect()
+}
+
+fn elements(shape: &[Size]) -> usize {
+    (0..2).map(|request| of(shape, request).iter().product()).max().unwrap_or(0)
+}
+
+impl Draw<'_> {
+    /// A number below `count`; 0 when there are no choices left.
+    fn below(&mut self, count: usize) -> usize {
+        usize::from(self.choices.next().copied().unwrap_or(0)) % count.max(1)
+    }
+
+    fn any(&mut self) -> Value {
+        // Newer values are likelier, so that graphs are deep.
+        let (a, b) = (self.below(self.values.len()), self.below(self.values.len()));
+        self.values[a.max(b)].clone()
+    }
+
+    /// Numbers between -1 and 1, none of them at 0, where functions have corners.
+    fn floats(&mut self, shape: &[usize]) -> Tensor {
+        let count: usize = shape.iter().product();
+        let next = |seed: &mut u32| {
+            *seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (*seed >> 8) as f32 / (1 << 23) as f32 - 1.0 + 1e-4
+        };
+        let values = (0..count).map(|_| next(&mut self.seed)).collect();
+        Tensor::from_vec(shape.iter().copied(), values).expect("the count is the shape's")
+    }
+
+    fn weights(&mut self, shape: &[usize]) -> ValueId {
+        let tensor = self.floats(shape);
+        self.build.constant(tensor)
+    }
+
+    fn ints(&mut self, values: &[i64]) -> ValueId {
+        self.build.constant(Tensor::from_vec([values.len()], values.to_vec()).expect("a vector"))
+    }
+
+    fn number(&mut self) -> ValueId {
+        let value = [0.5f32, 2.0, -1.5, 1.0, 3.0][self.below(5)];
+        self.build.constant(Tensor::scalar(value))
+    }
+
+    fn inputs(&mut self) -> Vec<Value> {
+        let (n, h, w) = ([1, 2], [6, 5], [7, 8]);
+        let shapes: [Vec<Size>; 3] = [vec![n, [4, 4], h, w], vec![n, [4, 4], h, w], vec![n, h, [8, 8]]];
+        for (number, shape) in shapes.into_iter().enumerate() {
+            let anonymous = self.below(8) == 1;
+            let dims = shape.iter().map(|size| match *size {
+                [a, b] if a == b => Dim::Fixed(a),
+                _ if anonymous => Dim::Any,
+                [a, b] => Dim::Named(format!("d{a}_{b}")),
+            });
+            let id = self.build.input(&format!("x{number}"), DType::F32, dims);
+            self.values.push(Value { id, shape });
+        }
+        self.values.clone()
+    }
+
+    fn add(&mut self, id: ValueId, shape: Vec<Size>) {
+        self.values.push(Value { id, shape });
+    }
+
+    fn op(&mut self, op: &str, inputs: &[ValueId], attrs: &[(&str, Attr)], shape: Vec<Size>) {
+        let id = self.build.op(op, inputs, attrs);
+        self.add(id, shape);
+    }
+
+    fn node(&mut self) {
+        let x = self.any();
+        match self.below(24) {
+            0 | 1 => self.convolution(x),
+            2 => self.pool(x),
+            3 => self.normalisation(x),
+            4 | 5 => self.function(x),
+            6 => self.gate(x),
+            7 | 8 => self.with_constant(x),
+            9..=11 => self.sum(x),
+            12 => self.matmul(x),
+            13 => self.transpose(x),
+            14 => self.reshape(x),
+            15 => self.concat(x),
+            16 => self.split(x),
+            17 => self.reduce(x),
+            18 => self.softmax(x),
+            19 => self.pad(x),
+            20 => self.slice(x),
+            21 => self.squeeze(x),
+            22 => self.no_op(x),
+            _ => self.gemm(x),
+        }
+    }
+
+    fn convolution(&mut self, x: Value) {
+        if x.shape.len() != 4 || x.shape[1][0] != x.shape[1][1] {
+            return self.function(x);
+        }
+        let channels = x.shape[1][0];
+        let (kernel, stride) = ([1, 3][self.below(2)], 1 + self.below(4) / 3);
+        let groups = if self.below(4) == 3 && channels.is_multiple_of(2) { 2 } else { 1 };
+        let outputs = if self.below(2) == 0 { channels } else { 4 * groups };
+        let pad = kernel / 2;
+        let places = |size: usize| (size + 2 * pad).checked_sub(kernel).map(|free| free / stride + 1);
+        let mut shape = x.shape.clone();
+        shape[1] = [outputs, outputs];
+        for size in &mut shape[2..] {
+            let (Some(a), Some(b)) = (places(size[0]), places(size[1])) else { return self.function(x) };
+            *size = [a, b];
+        }
+        if elements(&shape) > MOST_ELEMENTS || outputs % groups != 0 {
+            return self.function(x);
+        }
+        let mut inputs = vec![x.id, self.weights(&[outputs, channels / groups, kernel, kernel])];
+        if self.below(2) == 0 {
+            inputs.push(self.weights(&[outputs]));
+        }
+        let mut attrs: Vec<(&str, Attr)> =
+            vec![("strides", [stride as i64; 2].into()), ("group", (groups as i64).into())];
+        if pad > 0 && self.below(3) == 2 {
+            let pads = self.ints(&[0, 0, pad as i64, pad as i64, 0, 0, pad as i64, pad as i64]);
+            inputs[0] = self.build.op("Pad", &[x.id, pads], &[]);
+        } else {
+            attrs.push(("pads", [pad as i64; 4].into()));
+        }
+        self.op("Conv", &inputs, &attrs, shape);
+    }
+
+    fn pool(&mut self, x: Value) {
+        if x.shape.len() != 4 || x.shape[2..].iter().any(|size| size[0] < 2 || size[1] < 2) {
+            return self.function(x);
+        }
+        let mut shape = x.shape.clone();
+        match self.below(3) {
+            0 => {
+                shape[2..].fill([1, 1]);
+                self.op("GlobalAveragePool", &[x.id], &[], shape);
+            }
+            kind => {
+                for size in &mut shape[2..] {
+                    *size = size.map(|size| size / 2);
+                }
+                let attrs = [("kernel_shape", [2, 2].into()), ("strides", [2, 2].into())];
+                self.op(["MaxPool", "AveragePool"][kind - 1], &[x.id], &attrs, shape);
+            }
+        }
+    }
+
+    fn normalisation(&mut self, x: Value) {
+        let last = x.shape[x.shape.len() - 1];
+        if x.shape.len() >= 2 && x.shape[1][0] == x.shape[1][1] && self.below(2) == 0 {
+            let channels = x.shape[1][0];
+            let (gamma, beta, mean) = (self.weights(&[channels]), self.weights(&[channels]), self.weights(&[channels]));
+            let var =
+                Tensor::from_vec([channels], (0..channels).map(|c| 0.5 + c as f32 * 0.1).collect()).expect("a vector");
+            let var = self.build.constant(var);
+            self.op("BatchNormalization", &[x.id, gamma, beta, mean, var], &[], x.shape);
+        } else if last[0] == last[1] && last[0] > 1 {
+            let (scale, bias) = (self.weights(&[last[0]]), self.weights(&[last[0]]));
+            self.op("LayerNormalization", &[x.id, scale, bias], &[("epsilon", 0.01.into())], x.shape);
+        } else {
+            self.function(x);
+        }
+    }
+
+    fn function(&mut self, x: Value) {
+        let op = ["Relu", "Sigmoid", "Tanh", "Abs", "Neg", "Softplus", "Erf", "HardSwish", "LeakyRelu"][self.below(9)];
+        self.op(op, &[x.id], &[], x.shape);
+    }
+
+    /// The long forms of SiLU, GELU and hard swish.
+    fn gate(&mut self, x: Value) {
+        let kind = self.below(3);
+        let number = |draw: &mut Self, value: f32| draw.build.constant(Tensor::scalar(value));
+        let gate = match kind {
+            0 => self.build.op("Sigmoid", &[x.id], &[]),
+            1 => {
+                let (root, one) = (number(self, std::f32::consts::SQRT_2), number(self, 1.0));
+                let scaled = self.build.op("Div", &[x.id, root], &[]);
+                let erf = self.build.op("Erf", &[scaled], &[]);
+                self.build.op("Add", &[erf, one], &[])
+            }
+            _ => {
+                let (three, zero, six) = (number(self, 3.0), number(self, 0.0), number(self, 6.0));
+                let sum = self.build.op("Add", &[x.id, three], &[]);
+                self.build.op("Clip", &[sum, zero, six], &[])
+            }
+        };
+        let product = self.build.op("Mul", &[x.id, gate], &[]);
+        self.add(product, x.shape.clone());
+        if kind > 0 {
+            let share = number(self, [0.5, 1.0 / 6.0][kind - 1]);
+            self.op("Mul", &[product, share], &[], x.shape);
+        }
+    }
+
+    /// Arithmetic with a number, or with one for each place along an axis.
+    fn with_constant(&mut self, x: Value) {
+        let axis = self.below(x.shape.len() + 1);
+        let constant = match x.shape.get(axis) {
+            Some(size) if size[0] == size[1] => {
+                let rest = x.shape.len() - axis - 1;
+                let lead = self.below(2) * axis;
+                let shape: Vec<usize> = [vec![1; lead], vec![size[0]], vec![1; rest]].concat();
+                self.weights(&shape)
+            }
+            _ => self.number(),
+        };
+        let op = ["Add", "Mul", "Sub", "Add", "Mul", "Max"][self.below(6)];
+        let inputs = if self.below(3) == 2 { [constant, x.id] } else { [x.id, constant] };
+        self.op(op, &inputs, &[], x.shape);
+    }
+
+    /// The sum with a value of the same or of a broadcasting shape.
+    fn sum(&mut self, x: Value) {
+        let y = self.any();
+        let fits = x.shape.len() == y.shape.len()
+            && x.shape.iter().zip(&y.shape).all(|(x, y)| x == y || *x == [1, 1] || *y == [1, 1]);
+        if !fits {
+            return self.function(x);
+        }
+        let shape = x.shape.iter().zip(&y.shape).map(|(x, y)| [x[0].max(y[0]), x[1].max(y[1])]).collect();
+        let op = ["Add", "Add", "Mul", "Sum"][self.below(4)];
+        self.op(op, &[x.id, y.id], &[], shape);
+    }
+
+    fn matmul(&mut self, x: Value) {
+        let rank = x.shape.len();
+        let last = x.shape[rank - 1];
+        if rank < 2 {
+            return self.function(x);
+        }
+        let mut shape = x.shape.clone();
+        if self.below(3) == 0 && rank >= 3 {
+            // With itself, turned: what attention does.
+            let mut perm: Vec<i64> = (0..rank as i64).collect();
+            perm.swap(rank - 1, rank - 2);
+            let turned = self.build.op("Transpose", &[x.id], &[("perm", perm.into())]);
+            shape[rank - 1] = shape[rank - 2];
+            if elements(&shape) <= MOST_ELEMENTS {
+                let product = self.build.op("MatMul", &[x.id, turned], &[]);
+                let scale = self.number();
+                return self.op("Mul", &[product, scale], &[], shape);
+            }
+        }
+        if last[0] != last[1] {
+            return self.function(x);
+        }
+        shape[rank - 1] = [8, 8];
+        if elements(&shape) > MOST_ELEMENTS {
+            return self.function(x);
+        }
+        let w = self.weights(&[last[0], 8]);
+        self.op("MatMul", &[x.id, w], &[], shape.clone());
+        if self.below(2) == 0 {
+            let (product, bias) = (self.values[self.values.len() - 1].id, self.weights(&[8]));
+            self.op("Add", &[product, bias], &[], shape);
+        }
+    }
+
+    /// A linear layer as exporters flatten it.
+    fn gemm(&mut self, x: Value) {
+        let rank = x.shape.len();
+        let last = x.shape[rank - 1];
+        if rank < 2 || last[0] != last[1] {
+            return self.function(x);
+        }
+        let mut shape = x.shape.clone();
+        shape[rank - 1] = [8, 8];
+        let target = self.ints(&[-1, last[0] as i64]);
+        let rows = self.build.op("Reshape", &[x.id, target], &[]);
+        let (w, c) = (self.weights(&[8, last[0]]), self.weights(&[8]));
+        let product = self.build.op("Gemm", &[rows, w, c], &[("transB", 1.into()), ("alpha", 0.5.into())]);
+        let sizes = self.build.op("Shape", &[x.id], &[]);
+        let (zero, end, eight) = (self.ints(&[0]), self.ints(&[-1]), self.ints(&[8]));
+        let lead = self.build.op("Slice", &[sizes, zero, end], &[]);
+        let target = self.build.op("Concat", &[lead, eight], &[("axis", 0.into())]);
+        self.op("Reshape", &[product, target], &[], shape);
+    }
+
+    fn transpose(&mut self, x: Value) {
+        let mut perm: Vec<usize> = (0..x.shape.len()).collect();
+        for place in (1..perm.len()).rev() {
+            perm.swap(place, self.below(place + 1));
+        }
+        let shape = perm.iter().map(|&axis| x.shape[axis]).collect();
+        let perm: Vec<i64> = perm.into_iter().map(|axis| axis as i64).collect();
+        self.op("Transpose", &[x.id], &[("perm", perm.into())], shape);
+    }
+
+    /// Two neighbouring axes joined, or one taken apart, sizes computed at run time or written down.
+    fn reshape(&mut self, x: Value) {
+        let rank = x.shape.len();
+        let axis = self.below(rank);
+        let mut shape = x.shape.clone();
+        if self.below(2) == 0 && axis + 1 < rank {
+            let inner = shape.remove(axis + 1);
+            shape[axis] = [shape[axis][0] * inner[0], shape[axis][1] * inner[1]];
+        } else if shape[axis].iter().all(|size| size.is_multiple_of(2)) && rank < 5 {
+            shape[axis] = shape[axis].map(|size| size / 2);
+            shape.insert(axis + 1, [2, 2]);
+        }
+        let mut rest = false;
+        let target: Vec<i64> = shape
+            .iter()
+            .enumerate()
+            .map(|(place, size)| match size {
+                [a, b] if a == b => *a as i64,
+                size if x.shape.get(place) == Some(size) => 0,
+                _ if !std::mem::replace(&mut rest, true) => -1,
+                _ => -2,
+            })
+            .collect();
+        if target.contains(&-2) {
+            return self.function(x);
+        }
+        let target = self.ints(&target);
+        self.op("Reshape", &[x.id, target], &[], shape);
+    }
+
+    fn concat(&mut self, x: Value) {
+        let y = self.any();
+        let axis = self.below(x.shape.len());
+        let others_agree = |(place, (x, y)): (usize, (&Size, &Size))| place == axis || x == y;
+        let fits = x.shape.len() == y.shape.len() && x.shape.iter().zip(&y.shape).enumerate().all(others_agree);
+        let y = if fits { y } else { x.clone() };
+        let mut shape = x.shape.clone();
+        shape[axis] = [shape[axis][0] + y.shape[axis][0], shape[axis][1] + y.shape[axis][1]];
+        if elements(&shape) > MOST_ELEMENTS {
+            return self.function(x);
+        }
+        self.op("Concat", &[x.id, y.id], &[("axis", (axis as i64).into())], shape);
+    }
+
+    fn split(&mut self, x: Value) {
+        let axis = self.below(x.shape.len());
+        let size = x.shape[axis];
+        if size[0] != size[1] || size[0] < 2 {
+            return self.function(x);
+        }
+        let first = 1 + self.below(size[0] - 1);
+        let lengths = [first, size[0] - first];
+        let split = self.ints(&lengths.map(|length| length as i64));
+        let parts = self.build.op_many("Split", &[Some(x.id), Some(split)], 2, &[("axis", (axis as i64).into())]);
+        for (part, length) in parts.into_iter().zip(lengths) {
+            let mut shape = x.shape.clone();
+            shape[axis] = [length, length];
+            self.add(part, shape);
+        }
+    }
+
+    fn reduce(&mut self, x: Value) {
+        let rank = x.shape.len();
+        let keep = self.below(2);
+        let mut axes: Vec<usize> = (0..rank).filter(|_| self.below(2) == 1).collect();
+        if axes.is_empty() || (keep == 0 && axes.len() == rank) {
+            axes = vec![rank - 1];
+        }
+        if keep == 0 && rank == 1 {
+            return self.function(x);
+        }
+        let shape = x.shape.iter().enumerate();
+        let shape: Vec<Size> = if keep == 1 {
+            shape.map(|(axis, &size)| if axes.contains(&axis) { [1, 1] } else { size }).collect()
+        } else {
+            shape.filter(|(axis, _)| !axes.contains(axis)).map(|(_, &size)| size).collect()
+        };
+        let op = ["ReduceMean", "ReduceMax"][self.below(2)];
+        let axes: Vec<i64> = axes.into_iter().map(|axis| axis as i64).collect();
+        self.op(op, &[x.id], &[("axes", axes.into()), ("keepdims", (keep as i64).into())], shape);
+    }
+
+    fn softmax(&mut self, x: Value) {
+        let axis = self.below(x.shape.len()) as i64 - self.below(2) as i64 * x.shape.len() as i64;
+        self.op("Softmax", &[x.id], &[("axis", axis.into())], x.shape);
+    }
+
+    fn pad(&mut self, x: Value) {
+        let rank = x.shape.len();
+        let pads: Vec<usize> = (0..2 * rank).map(|_| self.below(3) / 2).collect();
+        let sizes = x.shape.iter().enumerate();
+        let shape: Vec<Size> =
+            sizes.map(|(axis, size)| size.map(|size| size + pads[axis] + pads[rank + axis])).collect();
+        if elements(&shape) > MOST_ELEMENTS {
+            return self.function(x);
+        }
+        let pads: Vec<i64> = pads.into_iter().map(|pad| pad as i64).collect();
+        let pads = self.ints(&pads);
+        self.op("Pad", &[x.id, pads], &[], shape);
+    }
+
+    fn slice(&mut self, x: Value) {
+        let axis = self.below(x.shape.len());
+        let size = x.shape[axis];
+        if size.iter().any(|&size| size < 2) {
+            return self.function(x);
+        }
+        let mut shape = x.shape.clone();
+        shape[axis] = size.map(|size| size - 1);
+        let (start, end) = if self.below(2) == 0 { (1, i64::MAX) } else { (0, -1) };
+        let (start, end, axis) = (self.ints(&[start]), self.ints(&[end]), self.ints(&[axis as i64]));
+        self.op("Slice", &[x.id, start, end, axis], &[], shape);
+    }
+
+    /// Drops an axis of size 1, or adds one.
+    fn squeeze(&mut self, x: Value) {
+        let rank = x.shape.len();
+        let mut shape = x.shape.clone();
+        if let Some(axis) = shape.iter().position(|size| *size == [1, 1]).filter(|_| rank > 1) {
+            shape.remove(axis);
+            let axes = self.ints(&[axis as i64]);
+            self.op("Squeeze", &[x.id, axes], &[], shape);
+        } else if rank < 5 {
+            let axis = self.below(rank + 1);
+            shape.insert(axis, [1, 1]);
+            let axes = self.ints(&[axis as i64]);
+            self.op("Unsqueeze", &[x.id, axes], &[], shape);
+        } else {
+            self.function(x);
+        }
+    }
+
+    fn no_op(&mut self, x: Value) {
+        match self.below(3) {
+            0 => self.op("Identity", &[x.id], &[], x.shape),
+            1 => self.op("Dropout", &[x.id], &[], x.shape),
+            _ => self.op("Cast", &[x.id], &[("to", 1.into())], x.shape),
+        }
+    }
+}
