@@ -13,8 +13,8 @@ pub mod norm;
 pub mod pool;
 pub mod recurrent;
 pub mod reduce;
-pub mod softmax;
 pub mod resize;
+pub mod softmax;
 pub mod transpose;
 pub mod weights;
 
