@@ -10,6 +10,7 @@
 //! - [`ops`]: what ONNX means by each operator.
 //! - [`onnx`]: model files.
 
+#![allow(rustdoc::private_intra_doc_links, reason = "headers guide readers of the source to private files too")]
 #![deny(unsafe_code)]
 
 pub mod cache;

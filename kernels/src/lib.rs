@@ -9,6 +9,8 @@
 //!
 //! Nothing here knows graphs, caches, files, ONNX or environment variables.
 
+#![allow(rustdoc::private_intra_doc_links, reason = "headers guide readers of the source to private files too")]
+
 pub mod cpu;
 pub mod error;
 pub mod isa;

@@ -141,7 +141,7 @@ impl RunCx<'_> {
 /// The inputs and outputs of one execution.
 ///
 /// An input that no later node reads is handed over, so that its memory may become the output's
-/// ([`Io::reuse_or_alloc`]).
+/// ([`Io::can_reuse`]).
 pub struct Io<'a> {
     inputs: SmallVec<[Option<Tensor>; 4]>,
     specs: &'a [TensorSpec],

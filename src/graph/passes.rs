@@ -1,6 +1,6 @@
 //! Rewriting a graph before it runs: the same results from fewer and larger steps.
 //!
-//! Every pass is a file with one function; [`PASSES`] lists them in the order in which they run, and each can be turned
+//! Every pass is a file with one function; `PASSES` lists them in the order in which they run, and each can be turned
 //! off by name, because a pass that cannot be turned off cannot be suspected. They come in groups: a group runs again and
 //! again until a whole round changes nothing (or its bound is reached: a pass may only ever make the graph simpler, so
 //! the bound is a precaution).

@@ -2,7 +2,7 @@
 //!
 //! [`window`] says where windows lie, [`emit`] has the code for pictures whose channels lie together, and [`planar`]
 //! the plain way for those whose channels lie apart. [`Pool`] is the driver. The oracle is
-//! [`reference::pool`](crate::reference::pool).
+//! [`reference::pool`].
 
 pub mod emit;
 mod planar;

@@ -2,7 +2,7 @@
 //!
 //! [`geometry`] turns axes into steps over arrays `[outer, reduce, inner]`; [`Reduce`] is the driver, which splits each
 //! step between threads. A step whose `inner` is one folds rows, the others fold columns; [`emit`] has the instructions of both. The oracle is
-//! [`reference::reduce`](crate::reference::reduce). Axes and types as ONNX knows them are not known here.
+//! [`reference::reduce`]. Axes and types as ONNX knows them are not known here.
 
 pub mod emit;
 pub mod geometry;

@@ -2,7 +2,7 @@
 //!
 //! [`Softmax`] is the driver, [`emit`] has the instructions. Where `inner` is one, rows are contiguous; else neighbouring columns are computed side by
 //! side. The largest element is subtracted first, so nothing overflows; a row with NaN, or with infinities that cancel,
-//! is NaN. The oracle is [`reference::softmax`](crate::reference::softmax).
+//! is NaN. The oracle is [`reference::softmax`].
 
 pub mod emit;
 #[cfg(test)]

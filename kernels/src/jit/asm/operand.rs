@@ -32,7 +32,7 @@ pub struct Vreg(pub u8);
 
 /// A lane mask: a vector register of all-ones/all-zeros lanes on AVX2, a mask register k1-k7 on AVX-512.
 ///
-/// Emitters get one from [`Asm::mask`], which maps a small index to `k(index + 1)`, or to the vector register
+/// Emitters get one from [`Asm::mask`](super::Asm::mask), which maps a small index to `k(index + 1)`, or to the vector register
 /// that the emitter gives up for it on AVX2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mask {
@@ -77,7 +77,7 @@ impl Mem {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label(pub(crate) dynasmrt::DynamicLabel);
 
-/// Conditions of [`Asm::jump_if`] after [`Asm::cmp`] or [`Asm::test`].
+/// Conditions of [`Asm::jump_if`](super::Asm::jump_if) after [`Asm::cmp`](super::Asm::cmp) or [`Asm::test`](super::Asm::test).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the field's names; signed comparisons")]
 pub enum Cond {
@@ -89,7 +89,7 @@ pub enum Cond {
     GreaterEqual,
 }
 
-/// Predicates of [`Asm::compare`]. Ordered ones are false where an operand is NaN.
+/// Predicates of [`Asm::compare`](super::Asm::compare). Ordered ones are false where an operand is NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Predicate {
@@ -106,7 +106,7 @@ pub enum Predicate {
     Unordered,
 }
 
-/// Rounding of [`Asm::round`].
+/// Rounding of [`Asm::vround`](super::Asm::vround).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Rounding {
