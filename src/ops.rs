@@ -4,36 +4,58 @@
 //! Each group lists its operators in a table `OPERATORS`; [`lookup`] searches them all.
 
 mod arguments;
+mod attention;
+mod bits;
 mod cast;
 mod combine;
 mod constant;
 mod conv;
 pub mod convert;
+mod crop;
 mod cumulative;
+mod deformable;
+mod determinant;
 mod diagonal;
+mod einsum;
 mod elementwise;
+mod fold;
+mod fourier;
 mod gather;
 pub mod generic;
+mod grid;
+mod integer;
+mod loss;
 mod matmul;
 mod measure;
+mod ml;
 mod movement;
+mod ngrams;
 mod norm;
 mod onehot;
 mod pool;
+mod quantize;
+mod random;
 mod range;
 mod ranking;
 mod recurrent;
 mod reduce;
+mod region;
 mod reshape;
 mod resize;
 mod reverse;
+mod rotary;
 mod scatter;
 mod selection;
 mod slice;
+mod sliding;
 mod softmax;
+mod state;
+mod text;
 mod transpose;
+mod unpool;
 mod view;
 mod wide;
+mod window;
 
 #[cfg(test)]
 mod trial;
@@ -46,7 +68,7 @@ pub(crate) use gather::{element_places, tuple_places};
 pub(crate) use matmul::fused_activation;
 pub(crate) use movement::{Blocks, Movement, rearrange};
 pub(crate) use ranking::rank;
-pub(crate) use view::{Cut, Run, View, lines};
+pub(crate) use view::{Cut, Run, View, in_step, lines};
 
 use crate::exec::BuildCx;
 use crate::graph::{Graph, Node, NodeDesc};
@@ -105,31 +127,53 @@ pub type MakeNode = fn(&LoadCx<'_>) -> Result<Box<dyn Node>, OpError>;
 pub type Operator = (&'static str, &'static str, MakeNode);
 
 const GROUPS: &[&[Operator]] = &[
+    attention::OPERATORS,
+    bits::OPERATORS,
     cast::OPERATORS,
     combine::OPERATORS,
     constant::OPERATORS,
     conv::OPERATORS,
+    crop::OPERATORS,
     cumulative::OPERATORS,
+    deformable::OPERATORS,
+    determinant::OPERATORS,
     diagonal::OPERATORS,
+    einsum::OPERATORS,
     elementwise::OPERATORS,
+    fold::OPERATORS,
+    fourier::OPERATORS,
     gather::OPERATORS,
+    generic::OPERATORS,
+    grid::OPERATORS,
+    integer::OPERATORS,
+    loss::OPERATORS,
     matmul::OPERATORS,
     measure::OPERATORS,
+    ml::OPERATORS,
+    ngrams::OPERATORS,
     norm::OPERATORS,
     onehot::OPERATORS,
     pool::OPERATORS,
+    quantize::OPERATORS,
+    random::OPERATORS,
     range::OPERATORS,
     ranking::OPERATORS,
     recurrent::OPERATORS,
     reduce::OPERATORS,
+    region::OPERATORS,
     reshape::OPERATORS,
     resize::OPERATORS,
     reverse::OPERATORS,
+    rotary::OPERATORS,
     scatter::OPERATORS,
     selection::OPERATORS,
     slice::OPERATORS,
     softmax::OPERATORS,
+    state::OPERATORS,
+    text::OPERATORS,
     transpose::OPERATORS,
+    unpool::OPERATORS,
+    window::OPERATORS,
 ];
 
 /// The maker of that operator.

@@ -87,13 +87,18 @@ impl Node for GatherElements {
 
 /// For each index, the place in `data` that has the index's own coordinates but for `axis`, where it has the index.
 pub(crate) fn element_places(data: &[usize], indices: &Tensor, axis: usize) -> Result<Vec<usize>, NodeError> {
-    let strides = strides(data);
-    let mut coordinates = vec![0; data.len()];
-    let mut places = Vec::with_capacity(indices.len());
-    for index in self::places(indices, data[axis])? {
-        let others = coordinates.iter().zip(&strides).enumerate().filter(|(at, _)| *at != axis);
-        places.push(others.map(|(_, (at, stride))| at * stride).sum::<usize>() + index * strides[axis]);
-        for (at, &dim) in coordinates.iter_mut().zip(indices.shape()).rev() {
+    let mut places = self::places(indices, data[axis])?;
+    let steps = strides(data);
+    let (&length, outer) = indices.shape().split_last().unwrap_or((&1, &[]));
+    let last = data.len() - 1;
+    // Rows along the last axis: what stands before it moves once a row.
+    let mut coordinates = vec![0; outer.len()];
+    for row in places.chunks_exact_mut(length.max(1)) {
+        let others = coordinates.iter().zip(&steps).enumerate().filter(|(at, _)| *at != axis);
+        let start: usize = others.map(|(_, (at, step))| at * step).sum();
+        let along = if axis == last { 0 } else { 1 };
+        row.iter_mut().enumerate().for_each(|(at, place)| *place = start + *place * steps[axis] + at * along);
+        for (at, &dim) in coordinates.iter_mut().zip(outer).rev() {
             *at += 1;
             if *at < dim {
                 break;

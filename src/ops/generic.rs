@@ -15,7 +15,9 @@ mod operation;
 mod reduce;
 mod select;
 
+use arithmetic::Unary;
 pub(crate) use arithmetic::{Arithmetic, Binary};
+use function::Function;
 use operation::Operation;
 pub use reduce::make_reduce;
 pub(crate) use reduce::reduced_axes;
@@ -23,7 +25,7 @@ use select::{Text, Where};
 
 use super::view::Cursor;
 use super::wide::{CHUNK, Width};
-use super::{LoadCx, OpError, View, broadcast, one, rearrange, refused, required};
+use super::{LoadCx, OpError, Operator, View, broadcast, one, rearrange, refused, required};
 use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{DType, Tensor, TensorError};
@@ -36,6 +38,9 @@ use crate::tensor::{DType, Tensor, TensorError};
 pub fn make_elementwise(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     Ok(Box::new(Elementwise { operation: Operation::of(cx.node)? }))
 }
+
+/// Element-wise operators that no kernel runs on any type.
+pub(super) const OPERATORS: &[Operator] = &[("", "SwiGLU", make_elementwise)];
 
 /// `compute!(dtype, function::<_>(arguments))` calls the function for the type that computes elements of `dtype`.
 macro_rules! compute {
@@ -59,7 +64,7 @@ impl Elementwise {
         let given = |range: std::ops::Range<usize>| range.map(|i| required(inputs, i)).collect::<Result<Vec<_>, _>>();
         let operands = match self.operation {
             Operation::Unary(_) | Operation::Clip { .. } => given(0..1)?,
-            Operation::Binary(_) | Operation::Concat => given(0..2)?,
+            Operation::Binary(_) | Operation::Concat | Operation::Gated { .. } => given(0..2)?,
             Operation::Where => given(1..3)?,
             Operation::Fold { .. } => given(0..inputs.len().max(1))?,
         };
@@ -136,6 +141,11 @@ impl Elementwise {
                     }
                 }
                 Operation::Clip { .. } => clip(left, low, high),
+                Operation::Gated { alpha } => {
+                    W::unary(Unary::Float(Function::Swish { alpha }), left)?;
+                    others[0].read(right)?;
+                    W::binary(Binary::Mul, left, right)?;
+                }
                 Operation::Where | Operation::Concat => {}
             }
             W::store(left, dtype, bytes)?;

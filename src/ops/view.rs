@@ -186,6 +186,20 @@ pub(crate) fn lines(shape: &[usize], axis: usize) -> impl Iterator<Item = Run> +
     })
 }
 
+/// Walks over two views of one length: the place in their common order, and the next run of each, equally long.
+pub(crate) fn in_step(views: [&View; 2], mut visit: impl FnMut(usize, [Run; 2])) {
+    let (mut first, mut second) = (views[0].cursor(), views[1].cursor());
+    let mut at = 0;
+    loop {
+        let most = first.row_left().min(second.row_left());
+        let (Some(a), Some(b)) = (first.next(most), second.next(most)) else {
+            return;
+        };
+        visit(at, [a, b]);
+        at += a.count;
+    }
+}
+
 /// A place in the order of a view.
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor<'v> {

@@ -134,6 +134,25 @@ fn each<W: Copy, T: bytemuck::Pod>(from: &[W], bytes: &mut [u8], convert: impl F
     to.iter_mut().zip(from).for_each(|(to, &from)| *to = convert(from));
 }
 
+/// The least and greatest value of an integer type.
+pub(crate) fn limits(dtype: DType) -> Option<(i64, u64)> {
+    Some(match dtype {
+        DType::I2 => (-2, 1),
+        DType::I4 => (-8, 7),
+        DType::I8 => (i8::MIN.into(), i8::MAX as u64),
+        DType::I16 => (i16::MIN.into(), i16::MAX as u64),
+        DType::I32 => (i32::MIN.into(), i32::MAX as u64),
+        DType::I64 => (i64::MIN, i64::MAX as u64),
+        DType::U2 => (0, 3),
+        DType::U4 => (0, 15),
+        DType::U8 => (0, u8::MAX.into()),
+        DType::U16 => (0, u16::MAX.into()),
+        DType::U32 => (0, u32::MAX.into()),
+        DType::U64 => (0, u64::MAX),
+        _ => return None,
+    })
+}
+
 /// A whole tensor widened.
 pub(crate) fn widened<W: Wide>(tensor: &Tensor) -> Result<Vec<W>, NodeError> {
     let mut values = vec![W::default(); tensor.len()];

@@ -57,6 +57,19 @@ pub(crate) trait Arithmetic: Wide {
     /// Replaces each left value by the function's result.
     fn binary(function: Binary, left: &mut [Self], right: &[Self]) -> Result<(), NodeError>;
 
+    /// Combines all values, which are used up; nothing where there are none. By halves: rounding errors stay small,
+    /// and each step is one loop over neighbours in memory.
+    fn fold(function: Binary, values: &mut [Self]) -> Result<Option<Self>, NodeError> {
+        let mut length = values.len();
+        while length > 1 {
+            let half = length / 2;
+            let (left, right) = values[..length].split_at_mut(length - half);
+            Self::binary(function, &mut left[..half], right)?;
+            length -= half;
+        }
+        Ok(values.first().copied())
+    }
+
     /// The quotient by a count, of a mean.
     fn divided(self, count: usize) -> Self;
 

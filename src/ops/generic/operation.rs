@@ -24,6 +24,10 @@ pub(super) enum Operation {
     },
     Where,
     Concat,
+    /// x sigmoid(alpha x) of the first input times the second.
+    Gated {
+        alpha: f64,
+    },
 }
 
 impl Operation {
@@ -119,6 +123,7 @@ impl Operation {
             }
             "Where" => Ok(Operation::Where),
             "StringConcat" => Ok(Operation::Concat),
+            "SwiGLU" => Ok(Operation::Gated { alpha: float("alpha", 1.0) }),
             other => Err(OpError::Unknown(other.to_owned())),
         }
     }
@@ -142,6 +147,7 @@ impl Operation {
                 (number && !float, dtype)
             }
             Operation::Binary(_) | Operation::Fold { .. } | Operation::Clip { .. } => (number, dtype),
+            Operation::Gated { .. } => (float, dtype),
             Operation::Where => (true, dtype),
             Operation::Concat => (text, dtype),
         };

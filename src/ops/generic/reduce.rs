@@ -6,7 +6,7 @@ use super::arithmetic::{Arithmetic, Binary, Unary};
 use super::{LoadCx, OpError, Reader};
 use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeDesc, NodeError, Prepared, RunCx};
-use crate::ops::wide::{Wide, Width, widened};
+use crate::ops::wide::{Wide, Width, limits, widened};
 use crate::ops::{Axes, View, axes_of, integers, one, optional, required};
 use crate::tensor::{DType, Shape, Tensor};
 
@@ -105,31 +105,14 @@ impl Kind {
             }
             _ => {}
         }
-        // By halves: rounding errors stay small, and each step is one loop over neighbours in memory.
-        let mut length = row.len();
-        while length > 1 {
-            let half = length / 2;
-            let (left, right) = row[..length].split_at_mut(length - half);
-            W::binary(step, &mut left[..half], right)?;
-            length -= half;
-        }
-        Ok(row.first().copied().unwrap_or(empty))
+        Ok(W::fold(step, row)?.unwrap_or(empty))
     }
 }
 
 /// What reducing nothing gives: zero, one, or the type's least or greatest value.
 fn of_nothing<W: Wide>(kind: Kind, dtype: DType) -> Result<W, NodeError> {
-    let (least, greatest): (i64, u64) = match dtype {
-        DType::I8 => (i8::MIN.into(), i8::MAX as u64),
-        DType::I16 => (i16::MIN.into(), i16::MAX as u64),
-        DType::I32 => (i32::MIN.into(), i32::MAX as u64),
-        DType::I64 => (i64::MIN, i64::MAX as u64),
-        DType::U8 => (0, u8::MAX.into()),
-        DType::U16 => (0, u16::MAX.into()),
-        DType::U32 => (0, u32::MAX.into()),
-        DType::U64 => (0, u64::MAX),
-        _ => (0, 1),
-    };
+    // Booleans are what is left: false and true.
+    let (least, greatest) = limits(dtype).unwrap_or((0, 1));
     let value = match (kind, dtype.is_float()) {
         (Kind::Max, true) => Tensor::scalar(f64::NEG_INFINITY),
         (Kind::Min, true) => Tensor::scalar(f64::INFINITY),

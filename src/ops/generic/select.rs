@@ -1,7 +1,7 @@
 //! Element-wise work that looks at no number: Where on any type, and comparing and joining strings.
 
 use crate::graph::NodeError;
-use crate::ops::{Movement, Run, View, refused};
+use crate::ops::{Movement, View, in_step, refused};
 use crate::tensor::{BoolByte, Tensor};
 
 /// Which elements of the first source win over those of the second.
@@ -18,7 +18,7 @@ impl Movement for Where<'_> {
         let conditions = self.condition.as_slice::<BoolByte>()?;
         let views =
             [View::broadcast(self.condition.shape(), self.shape)?, View::broadcast(self.sources[0], self.shape)?];
-        in_step(&views, |at, [condition, source]| {
+        in_step([&views[0], &views[1]], |at, [condition, source]| {
             for index in 0..condition.count {
                 if conditions[condition.at(index)].get() {
                     to[at + index] = from[0][source.at(index)].clone();
@@ -26,20 +26,6 @@ impl Movement for Where<'_> {
             }
         });
         Ok(())
-    }
-}
-
-/// Walks over two views of one length: the place in their common order, and the next run of each, equally long.
-fn in_step(views: &[View; 2], mut visit: impl FnMut(usize, [Run; 2])) {
-    let (mut first, mut second) = (views[0].cursor(), views[1].cursor());
-    let mut at = 0;
-    loop {
-        let most = first.row_left().min(second.row_left());
-        let (Some(a), Some(b)) = (first.next(most), second.next(most)) else {
-            return;
-        };
-        visit(at, [a, b]);
-        at += a.count;
     }
 }
 
@@ -59,7 +45,7 @@ impl Text {
         match self {
             Text::Equal => {
                 let found = to.as_mut_slice::<BoolByte>()?;
-                in_step(&views, |at, [a, b]| {
+                in_step([&views[0], &views[1]], |at, [a, b]| {
                     (0..a.count).for_each(|i| found[at + i] = (left[a.at(i)] == right[b.at(i)]).into());
                 });
                 Ok(to)
@@ -71,7 +57,7 @@ impl Text {
                 if to.len().saturating_mul(length(left).saturating_add(length(right))) > 1 << 30 {
                     return Err(refused("the joined strings would exceed a gibibyte"));
                 }
-                in_step(&views, |_, [a, b]| {
+                in_step([&views[0], &views[1]], |_, [a, b]| {
                     joined.extend((0..a.count).map(|i| [left[a.at(i)].as_str(), &right[b.at(i)]].concat()));
                 });
                 Ok(Tensor::from_strings(shape, joined)?)

@@ -165,6 +165,12 @@ fn activations_follow_their_attributes() {
 }
 
 #[test]
+fn gates_multiply() {
+    let row = op("SwiGLU").attr("alpha", Attr::Float(2.0)).input(&[2], &[0f32, 2.0]).input(&[2], &[5f32, 0.5]);
+    row.gives_about(&[2], &[0.0, 0.982_013_8]);
+}
+
+#[test]
 fn a_slope_never_stretches_its_input() {
     op("PRelu")
         .input(&[2, 2], &[-1f64, 1.0, -2.0, 2.0])

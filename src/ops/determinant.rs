@@ -1,0 +1,82 @@
+//! Det: determinants of stacks of square matrices.
+
+use super::wide::{narrow, widened};
+use super::{Operator, one, refused, required};
+use crate::graph::node::Specs;
+use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
+use crate::tensor::Tensor;
+
+/// The operators of this file.
+pub(super) const OPERATORS: &[Operator] = &[("", "Det", |_| Ok(Box::new(Det)))];
+
+struct Det;
+
+/// By elimination with the largest pivot of each column.
+fn determinant(matrix: &mut [f64], size: usize) -> f64 {
+    let mut product = 1.0;
+    for column in 0..size {
+        let largest =
+            (column..size).max_by(|&a, &b| matrix[a * size + column].abs().total_cmp(&matrix[b * size + column].abs()));
+        let Some(pivot) = largest.filter(|&row| matrix[row * size + column] != 0.0) else {
+            return 0.0;
+        };
+        if pivot != column {
+            (0..size).for_each(|at| matrix.swap(pivot * size + at, column * size + at));
+            product = -product;
+        }
+        product *= matrix[column * size + column];
+        let (done, rest) = matrix.split_at_mut((column + 1) * size);
+        let pivot_row = &done[column * size..];
+        for row in rest.chunks_exact_mut(size) {
+            let factor = row[column] / pivot_row[column];
+            row.iter_mut().zip(pivot_row).skip(column).for_each(|(to, from)| *to -= factor * from);
+        }
+    }
+    product
+}
+
+impl Node for Det {
+    fn family(&self) -> &'static str {
+        "Det"
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let input = required(inputs, 0)?;
+        match *input.shape() {
+            [ref stack @ .., rows, columns] if rows == columns && input.dtype().is_float() => {
+                one(input.dtype(), stack.iter().copied())
+            }
+            _ => Err(refused(format!("no square matrices of floats in {:?}", input.spec()))),
+        }
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+        let (input, to) = (io.input(0)?, io.alloc(0)?);
+        let size = input.shape().last().copied().unwrap_or(0);
+        let mut values = widened::<f64>(input)?;
+        let mut results = vec![1.0; to.len()];
+        // A matrix without rows has the determinant of an empty product.
+        for (result, matrix) in results.iter_mut().zip(values.chunks_exact_mut((size * size).max(1))) {
+            *result = determinant(matrix, size);
+        }
+        let output = narrow(&results, to)?;
+        io.push(output);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::trial::Trial;
+
+    #[test]
+    fn determinants_of_each_matrix() {
+        let det = |shape: &[usize], values: &[f32]| Trial::new("Det").input(shape, values);
+        det(&[2, 2], &[0.0, 1.0, 2.0, 3.0]).gives(&[], &[-2f32]);
+        det(&[2, 1, 1], &[5.0, -1.0]).gives(&[2], &[5f32, -1.0]);
+        det(&[1, 2, 2], &[1.0, 2.0, 2.0, 4.0]).gives(&[1], &[0f32]);
+        det(&[3, 3], &[2.0, 0.0, 1.0, 1.0, 3.0, 2.0, 1.0, 1.0, 1.0]).gives_about(&[], &[0.0]);
+        det(&[2, 0, 0], &[]).gives(&[2], &[1f32, 1.0]);
+        det(&[2, 3], &[0.0; 6]).is_refused("no square");
+    }
+}

@@ -1,0 +1,98 @@
+//! Col2Im: blocks of a picture added back at the places that they were taken from.
+
+use super::sliding::{Slide, Sliding};
+use super::wide::{narrow, widened};
+use super::{LoadCx, OpError, Operator, dimensions, integers, one, refused, required};
+use crate::graph::node::Specs;
+use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
+use crate::tensor::Tensor;
+
+/// The operators of this file.
+pub(super) const OPERATORS: &[Operator] = &[("", "Col2Im", make)];
+
+struct Col2Im(Sliding);
+
+fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    Ok(Box::new(Col2Im(Sliding::read(cx.node, "kernel_shape")?)))
+}
+
+impl Col2Im {
+    /// Batch, channels, and the window that the blocks were.
+    fn sizes(&self, inputs: &[Option<&Tensor>]) -> Result<(usize, usize, Slide), NodeError> {
+        let columns = required(inputs, 0)?.shape();
+        let image = dimensions(&integers(required(inputs, 1)?)?)?;
+        let block = dimensions(&integers(required(inputs, 2)?)?)?;
+        let slide = self.0.over(&image, &block)?;
+        let window: usize = block.iter().product();
+        match *columns {
+            [batch, rows, positions] if rows % window == 0 && positions == slide.positions() => {
+                Ok((batch, rows / window, slide))
+            }
+            _ => Err(refused(format!("columns of {columns:?} for blocks of {block:?} in an image of {image:?}"))),
+        }
+    }
+}
+
+impl Node for Col2Im {
+    fn family(&self) -> &'static str {
+        "Col2Im"
+    }
+
+    fn value_inputs(&self) -> u64 {
+        0b110
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let dtype = required(inputs, 0)?.dtype();
+        if !dtype.is_float() {
+            return Err(NodeError::Unsupported(format!("elements of type {dtype}")));
+        }
+        let (batch, channels, slide) = self.sizes(inputs)?;
+        one(dtype, [batch, channels].into_iter().chain(slide.input))
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+        let (batch, channels, slide) = self.sizes(&io.inputs())?;
+        let (columns, to) = (widened::<f64>(io.input(0)?)?, io.alloc(0)?);
+        let (window, positions) = (slide.kernel.iter().product::<usize>(), slide.positions());
+        let area: usize = slide.input.iter().product();
+        let mut image = vec![0f64; to.len()];
+        for element in 0..if to.is_empty() { 0 } else { window } {
+            let taps = slide.taps(element);
+            for plane in 0..batch * channels {
+                let row = &columns[(plane * window + element) * positions..][..positions];
+                for &(from, place) in &taps {
+                    image[plane * area + place] += row[from];
+                }
+            }
+        }
+        let output = narrow(&image, to)?;
+        io.push(output);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::trial::Trial;
+
+    #[test]
+    fn overlapping_blocks_add_up() {
+        let row = |columns: &[usize]| {
+            let count = columns.iter().product();
+            let ones = Trial::new("Col2Im").input(columns, &vec![1f32; count]);
+            ones.input(&[2], &[2i64, 3]).input(&[2], &[1i64, 2])
+        };
+        row(&[1, 2, 4]).gives(&[1, 1, 2, 3], &[1f32, 2.0, 1.0, 1.0, 2.0, 1.0]);
+        row(&[1, 4, 4]).gives(&[1, 2, 2, 3], &[1f32, 2.0, 1.0, 1.0, 2.0, 1.0, 1.0, 2.0, 1.0, 1.0, 2.0, 1.0]);
+        row(&[1, 2, 5]).is_refused("columns");
+        row(&[1, 3, 4]).is_refused("columns");
+    }
+
+    #[test]
+    fn what_was_padding_is_dropped() {
+        let row =
+            Trial::new("Col2Im").ints("pads", &[1, 1]).ints("strides", &[2]).input(&[1, 2, 2], &[1f32, 2.0, 3.0, 4.0]);
+        row.input(&[1], &[2i64]).input(&[1], &[2i64]).gives(&[1, 1, 2], &[3f32, 2.0]);
+    }
+}

@@ -1,0 +1,296 @@
+//! Looking up pictures at arbitrary places: AffineGrid makes the places, GridSample looks.
+
+use smallvec::SmallVec;
+
+use super::wide::{narrow, widened};
+use super::{LoadCx, OpError, Operator, dimensions, integers, one, refused, required};
+use crate::graph::node::Specs;
+use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
+use crate::tensor::{Shape, Tensor};
+
+/// The operators of this file.
+pub(super) const OPERATORS: &[Operator] = &[
+    ("", "AffineGrid", |cx| Ok(Box::new(AffineGrid { align: cx.node.int("align_corners", 0) != 0 }))),
+    ("", "GridSample", make_sample),
+];
+
+struct AffineGrid {
+    /// Whether -1 and 1 are the centres of the outermost elements, instead of the picture's edges.
+    align: bool,
+}
+
+impl AffineGrid {
+    /// Batch and spatial sizes.
+    fn sizes(&self, inputs: &[Option<&Tensor>]) -> Result<(usize, Shape), NodeError> {
+        let (theta, size) = (required(inputs, 0)?, dimensions(&integers(required(inputs, 1)?)?)?);
+        match (theta.shape(), size.as_slice()) {
+            (&[n, 2, 3], &[batch, _, ref spatial @ ..]) if n == batch && spatial.len() == 2 => Ok((n, spatial.into())),
+            (&[n, 3, 4], &[batch, _, ref spatial @ ..]) if n == batch && spatial.len() == 3 => Ok((n, spatial.into())),
+            (theta, size) => Err(refused(format!("no grid of size {size:?} from matrices of shape {theta:?}"))),
+        }
+    }
+
+    /// Place `index` of `size` between -1 and 1.
+    fn place(&self, index: usize, size: usize) -> f64 {
+        match (self.align, size) {
+            (true, 1) => 0.0,
+            (true, _) => 2.0 * index as f64 / (size - 1) as f64 - 1.0,
+            (false, _) => (2 * index + 1) as f64 / size as f64 - 1.0,
+        }
+    }
+}
+
+impl Node for AffineGrid {
+    fn family(&self) -> &'static str {
+        "AffineGrid"
+    }
+
+    fn value_inputs(&self) -> u64 {
+        1 << 1
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let (batch, spatial) = self.sizes(inputs)?;
+        let rank = spatial.len();
+        one(required(inputs, 0)?.dtype(), [batch].into_iter().chain(spatial).chain([rank]))
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+        let (batch, spatial) = self.sizes(&io.inputs())?;
+        let (theta, to) = (widened::<f64>(io.input(0)?)?, io.alloc(0)?);
+        let (rank, area) = (spatial.len(), spatial.iter().product::<usize>());
+        let mut grid = Vec::with_capacity(to.len());
+        for number in 0..if to.is_empty() { 0 } else { batch * area } {
+            let (matrix, mut rest) = (&theta[number / area * rank * (rank + 1)..][..rank * (rank + 1)], number % area);
+            // The first coordinate runs along the last axis.
+            let mut place: SmallVec<[f64; 4]> = SmallVec::new();
+            for &size in spatial.iter().rev() {
+                place.push(self.place(rest % size, size));
+                rest /= size;
+            }
+            place.push(1.0);
+            let row = |row: &[f64]| row.iter().zip(&place).map(|(a, b)| a * b).sum::<f64>();
+            grid.extend(matrix.chunks_exact(rank + 1).map(row));
+        }
+        let output = narrow(&grid, to)?;
+        io.push(output);
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Nearest,
+    Linear,
+    Cubic,
+}
+
+/// What lies outside of the picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outside {
+    Zeros,
+    Border,
+    Reflection,
+}
+
+struct GridSample {
+    mode: Mode,
+    outside: Outside,
+    align: bool,
+}
+
+fn make_sample(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    let mode = match cx.node.string("mode", "linear") {
+        "linear" | "bilinear" => Mode::Linear,
+        "nearest" => Mode::Nearest,
+        "cubic" | "bicubic" => Mode::Cubic,
+        other => return Err(OpError::unsupported(cx.node, format!("mode = {other}"))),
+    };
+    let outside = match cx.node.string("padding_mode", "zeros") {
+        "zeros" => Outside::Zeros,
+        "border" => Outside::Border,
+        "reflection" => Outside::Reflection,
+        other => return Err(OpError::unsupported(cx.node, format!("padding_mode = {other}"))),
+    };
+    Ok(Box::new(GridSample { mode, outside, align: cx.node.int("align_corners", 0) != 0 }))
+}
+
+/// Elements along an axis with their weights; at most four.
+type Taps = SmallVec<[(usize, f32); 4]>;
+
+impl GridSample {
+    /// Which elements of an axis a coordinate between -1 and 1 sees. In `f32`, as ties of `nearest` depend on it.
+    fn taps(&self, coordinate: f32, size: usize) -> Taps {
+        let length = size as f32;
+        let (least, greatest) = if self.align { (0.0, length - 1.0) } else { (-0.5, length - 0.5) };
+        let mut place = match self.align {
+            true => (coordinate + 1.0) / 2.0 * (length - 1.0),
+            false => ((coordinate + 1.0) * length - 1.0) / 2.0,
+        };
+        if self.mode == Mode::Nearest {
+            place = place.round_ties_even();
+        }
+        if place < least || place > greatest {
+            place = match self.outside {
+                Outside::Zeros => place,
+                Outside::Border => place.clamp(0.0, length - 1.0),
+                Outside::Reflection => reflected(place, least, greatest),
+            };
+        }
+        let first = place.floor();
+        let weights: SmallVec<[(f32, f32); 4]> = match self.mode {
+            Mode::Nearest => SmallVec::from_slice(&[(place, 1.0)]),
+            Mode::Linear => SmallVec::from_slice(&[(first, 1.0 - (place - first)), (first + 1.0, place - first)]),
+            Mode::Cubic => (-1..3).map(|step| first + step as f32).map(|at| (at, cubic((place - at).abs()))).collect(),
+        };
+        weights
+            .into_iter()
+            .filter_map(|(at, weight)| Some((self.element(at, size, least, greatest)?, weight)))
+            .collect()
+    }
+
+    /// The element at a whole place, if there is one.
+    fn element(&self, place: f32, size: usize, least: f32, greatest: f32) -> Option<usize> {
+        let last = size as f32 - 1.0;
+        let inside = (0.0..=last).contains(&place);
+        match self.outside {
+            _ if inside => Some(place as usize),
+            Outside::Zeros => None,
+            Outside::Border => Some(place.clamp(0.0, last) as usize),
+            Outside::Reflection => Some(reflected(place, least, greatest).clamp(0.0, last) as usize),
+        }
+    }
+
+    fn sizes(&self, picture: &[usize], grid: &[usize]) -> Result<Shape, NodeError> {
+        let error = || refused(format!("a grid of shape {grid:?} over a picture of {picture:?}"));
+        let (&[batch, channels, ref spatial @ ..], Some((&rank, places))) = (picture, grid.split_last()) else {
+            return Err(error());
+        };
+        let fits = rank == spatial.len() && rank > 0 && places.len() == rank + 1 && places[0] == batch;
+        if !fits || spatial.contains(&0) {
+            return Err(error());
+        }
+        Ok([batch, channels].into_iter().chain(places[1..].iter().copied()).collect())
+    }
+}
+
+/// A place mirrored at the borders until it lies between them.
+fn reflected(place: f32, least: f32, greatest: f32) -> f32 {
+    let range = greatest - least;
+    if range <= 0.0 {
+        return least;
+    }
+    let beyond = if place < least { least - place } else { place - greatest };
+    let (turns, rest) = ((beyond / range).floor(), beyond % range);
+    // After an even number of turns it comes back from the border that it left by.
+    if (turns % 2.0 == 0.0) == (place < least) { least + rest } else { greatest - rest }
+}
+
+/// The kernel of cubic convolution, with the slope that PyTorch uses.
+fn cubic(distance: f32) -> f32 {
+    const SLOPE: f32 = -0.75;
+    match distance {
+        x if x <= 1.0 => ((SLOPE + 2.0) * x - (SLOPE + 3.0)) * x * x + 1.0,
+        x if x < 2.0 => ((SLOPE * x - 5.0 * SLOPE) * x + 8.0 * SLOPE) * x - 4.0 * SLOPE,
+        _ => 0.0,
+    }
+}
+
+impl Node for GridSample {
+    fn family(&self) -> &'static str {
+        "GridSample"
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let (picture, grid) = (required(inputs, 0)?, required(inputs, 1)?);
+        super::wide::Width::of(picture.dtype())?;
+        one(picture.dtype(), self.sizes(picture.shape(), grid.shape())?)
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+        let (picture, grid, to) = (io.input(0)?, io.input(1)?, io.alloc(0)?);
+        let [_, channels, spatial @ ..] = picture.shape() else {
+            return Err(refused("no picture"));
+        };
+        let area: usize = spatial.iter().product();
+        let places: usize = to.shape()[2..].iter().product();
+        let (values, coordinates) = (widened::<f32>(picture)?, widened::<f32>(grid)?);
+        let mut output = vec![0f32; to.len()];
+        let numbers = if to.is_empty() { 0 } else { to.len() / channels };
+        for (number, place) in coordinates.chunks_exact(spatial.len()).take(numbers).enumerate() {
+            // All combinations of the axes' taps; coordinates come last axis first.
+            let mut seen: SmallVec<[(usize, f32); 16]> = SmallVec::from_slice(&[(0, 1.0)]);
+            for (&size, &coordinate) in spatial.iter().zip(place.iter().rev()) {
+                let taps = self.taps(coordinate, size);
+                let join = |&(at, weight): &(usize, f32)| {
+                    taps.clone().into_iter().map(move |(a, w)| (at * size + a, weight * w))
+                };
+                seen = seen.iter().flat_map(join).collect();
+            }
+            let (batch, place) = (number / places, number % places);
+            for channel in batch * channels..(batch + 1) * channels {
+                let plane = &values[channel * area..][..area];
+                output[channel * places + place] = seen.iter().map(|&(at, weight)| plane[at] * weight).sum();
+            }
+        }
+        let output = narrow(&output, to)?;
+        io.push(output);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::trial::Trial;
+
+    #[test]
+    fn grids_span_the_picture_from_edge_to_edge_or_centre_to_centre() {
+        let row = |align| {
+            let identity = Trial::new("AffineGrid")
+                .int("align_corners", align)
+                .input(&[1, 2, 3], &[1f32, 0.0, 0.0, 0.0, 1.0, 0.0]);
+            identity.input(&[4], &[1i64, 1, 2, 2])
+        };
+        row(0).gives_about(&[1, 2, 2, 2], &[-0.5, -0.5, 0.5, -0.5, -0.5, 0.5, 0.5, 0.5]);
+        row(1).gives_about(&[1, 2, 2, 2], &[-1.0, -1.0, 1.0, -1.0, -1.0, 1.0, 1.0, 1.0]);
+        let wrong = Trial::new("AffineGrid").input(&[1, 2, 3], &[0f32; 6]).input(&[4], &[2i64, 1, 2, 2]);
+        wrong.is_refused("no grid");
+    }
+
+    fn sample(mode: &str, outside: &str, align: i64, places: &[f32]) -> Trial {
+        let trial =
+            Trial::new("GridSample").text("mode", mode).text("padding_mode", outside).int("align_corners", align);
+        trial.input(&[1, 1, 1, 4], &[1f32, 2.0, 3.0, 4.0]).input(&[1, 1, places.len() / 2, 2], places)
+    }
+
+    #[test]
+    fn places_between_elements_are_interpolated() {
+        sample("linear", "zeros", 1, &[-1.0, 0.0, 0.0, 0.0, 1.0, 0.0]).gives_about(&[1, 1, 1, 3], &[1.0, 2.5, 4.0]);
+        sample("linear", "zeros", 0, &[-0.75, 0.0, -1.0, 0.0]).gives_about(&[1, 1, 1, 2], &[1.0, 0.5]);
+        sample("nearest", "zeros", 1, &[-0.4, 0.0, 0.4, 0.0]).gives_about(&[1, 1, 1, 2], &[2.0, 3.0]);
+        sample("cubic", "border", 1, &[0.0, 0.0]).gives_about(&[1, 1, 1, 1], &[2.5]);
+    }
+
+    #[test]
+    fn places_outside_follow_the_padding() {
+        let far = [-3.0, 0.0, 1.0 + 2.0 / 3.0, 0.0];
+        sample("nearest", "zeros", 1, &far).gives_about(&[1, 1, 1, 2], &[0.0, 0.0]);
+        sample("nearest", "border", 1, &far).gives_about(&[1, 1, 1, 2], &[1.0, 4.0]);
+        sample("nearest", "reflection", 1, &far).gives_about(&[1, 1, 1, 2], &[4.0, 3.0]);
+        let strange = [f32::NAN, 0.0, f32::INFINITY, 0.0, f32::MAX, 0.0];
+        for (mode, outside) in [("linear", "zeros"), ("cubic", "reflection"), ("nearest", "border")] {
+            assert_eq!(sample(mode, outside, 0, &strange).run().unwrap()[0].len(), 3, "{mode} {outside}");
+        }
+    }
+
+    #[test]
+    fn grids_that_do_not_fit_are_refused() {
+        let row = |grid: &[usize]| {
+            let count = grid.iter().product();
+            Trial::new("GridSample").input(&[1, 1, 2, 2], &[0f32; 4]).input(grid, &vec![0f32; count])
+        };
+        row(&[1, 1, 1, 3]).is_refused("a grid");
+        row(&[2, 1, 1, 2]).is_refused("a grid");
+        row(&[1, 1, 2]).is_refused("a grid");
+    }
+}

@@ -1,0 +1,282 @@
+//! Between numbers and their quantised forms: QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear.
+//!
+//! One scale (and zero point) serves the whole tensor, one index of an axis, or a block of indices of an axis.
+
+use half::{bf16, f16};
+
+use super::wide::{Wide, limits, narrow, widened};
+use super::{LoadCx, OpError, Operator, around, axis_of, counted, one, optional, refused, required, type_attribute};
+use crate::graph::node::Specs;
+use crate::graph::{Io, Node, NodeDesc, NodeError, Prepared, RunCx};
+use crate::tensor::{DType, Tensor, minifloat};
+
+/// The operators of this file.
+pub(super) const OPERATORS: &[Operator] = &[
+    ("", "QuantizeLinear", |cx| Ok(Box::new(Quantize(Settings::of(cx, "precision")?)))),
+    ("", "DequantizeLinear", |cx| Ok(Box::new(Dequantize(Settings::of(cx, "precision")?)))),
+    ("", "DynamicQuantizeLinear", |_| Ok(Box::new(Dynamic))),
+];
+
+/// The attributes of both directions.
+struct Settings {
+    axis: i64,
+    block: usize,
+    output: Option<DType>,
+    /// The type in which the division is rounded; that of the scale where there is none.
+    precision: Option<DType>,
+    saturate: bool,
+}
+
+impl Settings {
+    fn of(cx: &LoadCx<'_>, precision: &str) -> Result<Settings, OpError> {
+        let node: &NodeDesc = cx.node;
+        let given = |name| (node.int(name, 0) != 0).then(|| type_attribute(node, name, None)).transpose();
+        let block = usize::try_from(node.int("block_size", 0));
+        Ok(Settings {
+            axis: node.int("axis", 1),
+            block: block.map_err(|_| OpError::invalid(node, "block_size must not be negative"))?,
+            output: given("output_dtype")?,
+            precision: given(precision)?,
+            saturate: node.int("saturate", 1) != 0,
+        })
+    }
+
+    fn grain(&self, shape: &[usize], scale: &[usize]) -> Result<Grain, NodeError> {
+        let error = || refused(format!("a scale of shape {scale:?} does not fit {shape:?}, axis {}", self.axis));
+        if scale.iter().product::<usize>() == 1 && (self.block == 0 || scale.is_empty()) {
+            return Ok(Grain::Whole);
+        }
+        let axis = axis_of(self.axis, shape.len())?;
+        let (_, size, inner) = around(shape, axis);
+        if self.block == 0 {
+            return if scale == [size] { Ok(Grain::Axis { size, inner }) } else { Err(error()) };
+        }
+        let blocks = size.div_ceil(self.block);
+        let fits = scale.len() == shape.len()
+            && scale
+                .iter()
+                .zip(shape)
+                .enumerate()
+                .all(|(at, (have, dim))| if at == axis { *have == blocks } else { have == dim });
+        if fits { Ok(Grain::Blocks { size, inner, blocks, block: self.block }) } else { Err(error()) }
+    }
+}
+
+/// What one scale serves.
+#[derive(Clone, Copy, Debug)]
+enum Grain {
+    Whole,
+    Axis { size: usize, inner: usize },
+    Blocks { size: usize, inner: usize, blocks: usize, block: usize },
+}
+
+impl Grain {
+    /// The scale's place for element `index`.
+    fn place(self, index: usize) -> usize {
+        match self {
+            Grain::Whole => 0,
+            Grain::Axis { size, inner } => index / inner % size,
+            Grain::Blocks { size, inner, blocks, block } => {
+                let (line, within) = (index / inner, index % inner);
+                (line / size * blocks + line % size / block) * inner + within
+            }
+        }
+    }
+}
+
+/// The zero points, as many as scales; zeros where there are none.
+fn zero_points<W: Wide>(zero: Option<&Tensor>, scale: &Tensor) -> Result<Vec<W>, NodeError> {
+    match zero {
+        None => Ok(vec![W::default(); scale.len()]),
+        Some(zero) if zero.len() == scale.len() => widened(zero),
+        Some(zero) => {
+            Err(refused(format!("zero points of shape {:?} for scales of {:?}", zero.shape(), scale.shape())))
+        }
+    }
+}
+
+fn rounded_to(dtype: DType, value: f32) -> f32 {
+    match dtype {
+        DType::F16 => f16::from_f32(value).to_f32(),
+        DType::BF16 => bf16::from_f32(value).to_f32(),
+        _ => value,
+    }
+}
+
+struct Quantize(Settings);
+
+impl Quantize {
+    fn output(&self, inputs: &[Option<&Tensor>]) -> Result<DType, NodeError> {
+        let dtype = optional(inputs, 2).map(Tensor::dtype).or(self.0.output).unwrap_or(DType::U8);
+        let holds = dtype.is_minifloat() && dtype != DType::F8E8M0 || limits(dtype).is_some() && dtype.size() <= 2;
+        if holds { Ok(dtype) } else { Err(NodeError::Unsupported(format!("quantised elements of type {dtype}"))) }
+    }
+}
+
+impl Node for Quantize {
+    fn family(&self) -> &'static str {
+        "QuantizeLinear"
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let input = required(inputs, 0)?;
+        self.0.grain(input.shape(), required(inputs, 1)?.shape())?;
+        one(self.output(inputs)?, input.shape().iter().copied())
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+        let (input, scale, mut output) = (io.input(0)?, io.input(1)?, io.alloc(0)?);
+        let grain = self.0.grain(input.shape(), scale.shape())?;
+        let precision = self.0.precision.unwrap_or(scale.dtype());
+        let scales = widened::<f32>(scale)?;
+        let values = widened::<f32>(input)?.into_iter().enumerate();
+        let quotients = values
+            .map(|(index, value)| (grain.place(index), value))
+            .map(|(place, value)| (place, rounded_to(precision, value / scales[place])));
+        let output = match limits(output.dtype()) {
+            Some((least, greatest)) => {
+                let zeros = zero_points::<i64>(io.optional(2), scale)?;
+                let quantised: Vec<i64> = quotients
+                    .map(|(place, value)| (value.round_ties_even() as i64).saturating_add(zeros[place]))
+                    .map(|value| value.clamp(least, greatest as i64))
+                    .collect();
+                narrow(&quantised, output)?
+            }
+            None => {
+                let (dtype, zeros) = (output.dtype(), zero_points::<f32>(io.optional(2), scale)?);
+                let bytes = output.bytes_mut().iter_mut();
+                bytes.zip(quotients).for_each(|(to, (place, value))| {
+                    *to = minifloat::encode(dtype, value + zeros[place], self.0.saturate);
+                });
+                output
+            }
+        };
+        io.push(output);
+        Ok(())
+    }
+}
+
+struct Dequantize(Settings);
+
+impl Node for Dequantize {
+    fn family(&self) -> &'static str {
+        "DequantizeLinear"
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let (input, scale) = (required(inputs, 0)?, required(inputs, 1)?);
+        self.0.grain(input.shape(), scale.shape())?;
+        let output = self.0.output.unwrap_or(scale.dtype());
+        if !output.is_float() {
+            return Err(NodeError::Unsupported(format!("dequantised elements of type {output}")));
+        }
+        one(output, input.shape().iter().copied())
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+        let (input, scale, output) = (io.input(0)?, io.input(1)?, io.alloc(0)?);
+        let grain = self.0.grain(input.shape(), scale.shape())?;
+        let (scales, zeros) = (widened::<f32>(scale)?, zero_points::<f64>(io.optional(2), scale)?);
+        let values = widened::<f64>(input)?.into_iter().enumerate();
+        let real: Vec<f32> = values
+            .map(|(index, value)| (grain.place(index), value))
+            // The difference of two integers is exact in `f64`, and rounded once.
+            .map(|(place, value)| (value - zeros[place]) as f32 * scales[place])
+            .collect();
+        let output = narrow(&real, output)?;
+        io.push(output);
+        Ok(())
+    }
+}
+
+/// Quantises to `u8` over the range that the data has.
+struct Dynamic;
+
+impl Node for Dynamic {
+    fn family(&self) -> &'static str {
+        "DynamicQuantizeLinear"
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let input = required(inputs, 0)?;
+        input.as_slice::<f32>()?;
+        let mut specs = one(DType::U8, input.shape().iter().copied())?;
+        specs.push(counted(DType::F32, [])?);
+        specs.push(counted(DType::U8, [])?);
+        Ok(specs)
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+        let (input, mut output) = (io.input(0)?.as_slice::<f32>()?, io.alloc(0)?);
+        // Zero must have an exact form, so the range reaches to it.
+        let (least, greatest) = input.iter().fold((0f32, 0f32), |(low, high), &v| (low.min(v), high.max(v)));
+        let scale = (greatest - least) / 255.0;
+        let scale = if scale == 0.0 { 1.0 } else { scale };
+        let zero = (-least / scale).clamp(0.0, 255.0).round_ties_even();
+        for (to, &value) in output.as_mut_slice::<u8>()?.iter_mut().zip(input) {
+            *to = ((value / scale).round_ties_even() + zero).clamp(0.0, 255.0) as u8;
+        }
+        io.push(output);
+        io.push(Tensor::scalar(scale));
+        io.push(Tensor::scalar(zero as u8));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::trial::{Trial, onnx_code};
+    use crate::tensor::TensorSpec;
+
+    fn quantize(shape: &[usize], values: &[f32]) -> Trial {
+        Trial::new("QuantizeLinear").input(shape, values)
+    }
+
+    #[test]
+    fn values_are_divided_rounded_to_even_shifted_and_clamped() {
+        let row = || quantize(&[6], &[0.0, 2.0, 3.0, 1000.0, -254.0, -1000.0]).input(&[], &[2f32]);
+        row().input(&[], &[128u8]).gives(&[6], &[128u8, 129, 130, 255, 1, 0]);
+        row().gives(&[6], &[0u8, 1, 2, 255, 0, 0]);
+        row().int("output_dtype", onnx_code(DType::I16)).gives(&[6], &[0i16, 1, 2, 500, -127, -500]);
+        row().input(&[], &[0i32]).is_refused("int32");
+        let nibbles = quantize(&[3], &[1.0, 100.0, -100.0]).input(&[], &[1f32]);
+        let nibbles = nibbles.int("output_dtype", onnx_code(DType::I4)).run().unwrap();
+        assert_eq!(nibbles[0].bytes(), [1, 7, 0xf8]);
+        let floats = quantize(&[2], &[1.0, 1e9]).input(&[], &[1f32]).int("output_dtype", onnx_code(DType::F8E4M3));
+        assert_eq!(floats.run().unwrap()[0].bytes(), [0x38, 0x7e]);
+    }
+
+    #[test]
+    fn scales_serve_a_tensor_an_axis_or_blocks() {
+        let values = [1f32, 2.0, 3.0, 4.0, 5.0, 6.0];
+        quantize(&[2, 3], &values).int("axis", 0).input(&[2], &[1f32, 2.0]).gives(&[2, 3], &[1u8, 2, 3, 2, 2, 3]);
+        let blocks = quantize(&[2, 3], &values).int("axis", -1).int("block_size", 2);
+        blocks.input(&[2, 2], &[1f32, 3.0, 2.0, 6.0]).gives(&[2, 3], &[1u8, 2, 1, 2, 2, 1]);
+        quantize(&[2, 3], &values).input(&[2], &[1f32; 2]).is_refused("does not fit");
+        quantize(&[2, 3], &values).int("block_size", 2).input(&[2, 3], &[1f32; 6]).is_refused("does not fit");
+        quantize(&[2, 3], &values).input(&[3], &[1f32; 3]).input(&[], &[0u8]).is_refused("zero points");
+        quantize(&[1], &[1.0]).int("block_size", -1).input(&[1], &[1f32]).is_refused("block_size");
+    }
+
+    #[test]
+    fn dequantising_shifts_and_scales() {
+        let row =
+            Trial::new("DequantizeLinear").input(&[3], &[0u8, 128, 255]).input(&[], &[0.5f32]).input(&[], &[128u8]);
+        row.gives(&[3], &[-64f32, 0.0, 63.5]);
+        let half = f16::from_f32(0.5);
+        Trial::new("DequantizeLinear").input(&[1], &[4i8]).input(&[], &[half]).gives(&[1], &[f16::from_f32(2.0)]);
+        let small = Tensor::from_bytes(TensorSpec::new(DType::F8E4M3, [1]), &[0x38]).unwrap();
+        Trial::new("DequantizeLinear").tensor(small).input(&[], &[3f32]).gives(&[1], &[3f32]);
+        Trial::new("DequantizeLinear").input(&[1], &[i32::MIN]).input(&[], &[1f32]).gives(&[1], &[-2_147_483_648f32]);
+    }
+
+    #[test]
+    fn the_range_of_the_data_decides_dynamic_quantisation() {
+        let row = Trial::new("DynamicQuantizeLinear").outputs(3).input(&[3], &[0f32, 2.55, -0.0]).run().unwrap();
+        assert_eq!(row[0].as_slice::<u8>().unwrap(), [0, 255, 0]);
+        assert_eq!(row[1].as_slice::<f32>().unwrap(), [0.01]);
+        assert_eq!(row[2].as_slice::<u8>().unwrap(), [0]);
+        Trial::new("DynamicQuantizeLinear").outputs(3).input::<f32>(&[0], &[]).gives::<u8>(&[0], &[]);
+    }
+}

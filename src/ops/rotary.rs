@@ -1,0 +1,146 @@
+//! RotaryEmbedding: pairs of a head's elements turned by angles that depend on the position.
+
+use super::wide::{narrow, widened};
+use super::{LoadCx, OpError, Operator, index_of, one, optional, refused, required};
+use crate::graph::node::Specs;
+use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
+use crate::tensor::Tensor;
+
+/// The operators of this file.
+pub(super) const OPERATORS: &[Operator] = &[("", "RotaryEmbedding", make)];
+
+struct Rotary {
+    /// Whether the two of a pair are neighbours, instead of half a head apart.
+    interleaved: bool,
+    /// Elements of a head that are turned; all where it is zero.
+    turned: usize,
+    heads: usize,
+}
+
+fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    let size = |name| {
+        usize::try_from(cx.node.int(name, 0))
+            .map_err(|_| OpError::invalid(cx.node, format!("{name} must not be negative")))
+    };
+    let interleaved = cx.node.int("interleaved", 0) != 0;
+    Ok(Box::new(Rotary { interleaved, turned: size("rotary_embedding_dim")?, heads: size("num_heads")? }))
+}
+
+/// Sizes, and how heads and positions lie in memory.
+struct Sizes {
+    batch: usize,
+    positions: usize,
+    heads: usize,
+    size: usize,
+    /// Elements of a head that are turned.
+    turned: usize,
+    heads_first: bool,
+}
+
+impl Rotary {
+    fn sizes(&self, inputs: &[Option<&Tensor>]) -> Result<Sizes, NodeError> {
+        let shape = required(inputs, 0)?.shape();
+        let (batch, positions, heads, size, heads_first) = match *shape {
+            [batch, heads, positions, size] => (batch, positions, heads, size, true),
+            [batch, positions, hidden] if self.heads > 0 && hidden % self.heads == 0 => {
+                (batch, positions, self.heads, hidden / self.heads, false)
+            }
+            _ => return Err(refused(format!("no heads in shape {shape:?}"))),
+        };
+        let turned = if self.turned == 0 { size } else { self.turned };
+        let fits = turned <= size && turned % 2 == 0;
+        let (cosines, sines) = (required(inputs, 1)?.shape(), required(inputs, 2)?.shape());
+        // By position through the ids, or one line for each batch and position.
+        let lines = match (optional(inputs, 3), cosines) {
+            (Some(ids), [_, half]) if ids.shape() == [batch, positions] => Some(*half),
+            (None, [b, p, half]) if [*b, *p] == [batch, positions] => Some(*half),
+            _ => None,
+        };
+        if !fits || cosines != sines || lines != Some(turned / 2) {
+            return Err(refused(format!("angles of {cosines:?} for {turned} elements of heads in {shape:?}")));
+        }
+        Ok(Sizes { batch, positions, heads, size, turned, heads_first })
+    }
+}
+
+impl Node for Rotary {
+    fn family(&self) -> &'static str {
+        "RotaryEmbedding"
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        self.sizes(inputs)?;
+        let input = required(inputs, 0)?;
+        if !input.dtype().is_float() {
+            return Err(NodeError::Unsupported(format!("elements of type {}", input.dtype())));
+        }
+        one(input.dtype(), input.shape().iter().copied())
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+        let sizes = self.sizes(&io.inputs())?;
+        let (input, to) = (io.input(0)?, io.alloc(0)?);
+        let (mut values, cosines, sines) =
+            (widened::<f32>(input)?, widened::<f32>(io.input(1)?)?, widened::<f32>(io.input(2)?)?);
+        let half = sizes.turned / 2;
+        let known = io.input(1)?.shape()[0];
+        let ids = io.optional(3).map(Tensor::to_i64_vec).transpose()?;
+        let count = if input.is_empty() { 0 } else { sizes.batch * sizes.positions };
+        for line in 0..count {
+            let angles = match &ids {
+                Some(ids) => index_of(ids[line], known)?,
+                None => line,
+            };
+            let (cosines, sines) = (&cosines[angles * half..][..half], &sines[angles * half..][..half]);
+            let (batch, position) = (line / sizes.positions, line % sizes.positions);
+            for head in 0..sizes.heads {
+                let place = match sizes.heads_first {
+                    true => (batch * sizes.heads + head) * sizes.positions + position,
+                    false => line * sizes.heads + head,
+                };
+                let head = &mut values[place * sizes.size..][..sizes.turned];
+                for (pair, (cosine, sine)) in cosines.iter().zip(sines).enumerate() {
+                    let [a, b] = if self.interleaved { [2 * pair, 2 * pair + 1] } else { [pair, pair + half] };
+                    let (x, y) = (head[a], head[b]);
+                    head[a] = cosine * x - sine * y;
+                    head[b] = sine * x + cosine * y;
+                }
+            }
+        }
+        let output = narrow(&values, to)?;
+        io.push(output);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::trial::Trial;
+
+    /// A quarter turn at position 1, none at position 0.
+    fn angles(trial: Trial) -> Trial {
+        trial.input(&[2, 1], &[1f32, 0.0]).input(&[2, 1], &[0f32, 1.0])
+    }
+
+    #[test]
+    fn pairs_turn_by_their_positions_angle() {
+        let row = || angles(Trial::new("RotaryEmbedding").input(&[1, 1, 2, 2], &[1f32, 2.0, 3.0, 4.0]));
+        row().input(&[1, 2], &[0i64, 1]).gives(&[1, 1, 2, 2], &[1f32, 2.0, -4.0, 3.0]);
+        row().input(&[1, 2], &[1i64, 0]).gives(&[1, 1, 2, 2], &[-2f32, 1.0, 3.0, 4.0]);
+        row().input(&[1, 2], &[2i64, 0]).is_refused("outside of 0..2");
+        row().is_refused("angles");
+    }
+
+    #[test]
+    fn part_of_a_head_may_turn_as_neighbours_or_halves() {
+        let row = |interleaved| {
+            let trial = Trial::new("RotaryEmbedding").int("num_heads", 1).int("interleaved", interleaved);
+            trial.int("rotary_embedding_dim", 4).input(&[1, 1, 5], &[1f32, 2.0, 3.0, 4.0, 5.0])
+        };
+        let quarter = |trial: Trial| trial.input(&[1, 1, 2], &[0f32, 0.0]).input(&[1, 1, 2], &[1f32, 1.0]);
+        quarter(row(1)).gives(&[1, 1, 5], &[-2f32, 1.0, -4.0, 3.0, 5.0]);
+        quarter(row(0)).gives(&[1, 1, 5], &[-3f32, -4.0, 1.0, 2.0, 5.0]);
+        quarter(row(0).int("rotary_embedding_dim", 6)).is_refused("angles");
+        Trial::new("RotaryEmbedding").input(&[1, 1, 5], &[0f32; 5]).is_refused("no heads");
+    }
+}
