@@ -233,7 +233,8 @@ mod tests {
         assert_eq!(bits(small(DType::F8E4M3, 1)), [0x38, 0xfe, 0x7f]);
         assert_eq!(bits(small(DType::F8E5M2, 0)), [0x3c, 0xfc, 0x7f]);
         assert_eq!(bits(cast(DType::I4).input(&[3], &[7i32, 8, -9])), [7, 0xf8, 7]);
-        assert_eq!(bits(cast(DType::U2).input(&[2], &[3f32, 6.0])), [3, 2]);
+        assert_eq!(bits(cast(DType::U2).input(&[3], &[3f32, 6.0, -1.0])), [3, 2, 3]);
+        assert_eq!(bits(cast(DType::U4).input(&[3], &[-1f32, -9.0, 15.0])), [15, 7, 15]);
         let nibbles = Tensor::from_bytes(crate::tensor::TensorSpec::new(DType::I4, [2]), &[7, 0xff]).unwrap();
         cast(DType::F32).tensor(nibbles).gives(&[2], &[7f32, -1.0]);
         cast(DType::F8E8M0).text("round_mode", "sideways").is_refused("round_mode");

@@ -84,7 +84,7 @@ impl Node for DeformConv {
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
-        let Sizes { batch, channels, filters, slide } = self.sizes(&io.inputs())?;
+        let Sizes { channels, filters, slide, .. } = self.sizes(&io.inputs())?;
         let (picture, weights, offsets, to) =
             (widened::<f64>(io.input(0)?)?, widened::<f64>(io.input(1)?)?, widened::<f64>(io.input(2)?)?, io.alloc(0)?);
         let bias = io.optional(3).map(widened::<f64>).transpose()?;

@@ -56,7 +56,8 @@ impl RoiAlign {
         let [start, end] = edges.map(|edge| edge * self.scale - offset);
         let extent = if self.half_pixel { end - start } else { (end - start).max(1.0) };
         let bin = extent / bins as f64;
-        let samples = if self.samples > 0 { self.samples as f64 } else { bin.ceil().max(0.0) };
+        let samples = if self.samples > 0 { self.samples as f64 } else { bin.ceil() };
+        // A negative number of samples saturates to none below.
         if samples.is_nan() || samples > MOST_SAMPLES {
             return Err(refused(format!("a region from {start} to {end} in {bins} bins")));
         }

@@ -108,11 +108,11 @@ macro_rules! wide {
                     DType::U32 => each(from, bytes, |v| v as u32),
                     DType::U64 => each(from, bytes, |v| v as u64),
                     DType::Bool => each(from, bytes, |v| BoolByte::from(v != $wide::default())),
-                    // The high bits are the sign's, or nobody's.
-                    DType::I4 => each(from, bytes, |v| (v as i8) << 4 >> 4),
-                    DType::I2 => each(from, bytes, |v| (v as i8) << 6 >> 6),
-                    DType::U4 => each(from, bytes, |v| (v as u8) & 15),
-                    DType::U2 => each(from, bytes, |v| (v as u8) & 3),
+                    // Whole numbers are cut to their low bits, those of floats too: what is above is the sign's, or nobody's.
+                    DType::I4 => each(from, bytes, |v| (v as i64 as i8) << 4 >> 4),
+                    DType::I2 => each(from, bytes, |v| (v as i64 as i8) << 6 >> 6),
+                    DType::U4 => each(from, bytes, |v| (v as i64 as u8) & 15),
+                    DType::U2 => each(from, bytes, |v| (v as i64 as u8) & 3),
                     small if small.is_minifloat() => each(from, bytes, |v| minifloat::encode(small, v as f32, true)),
                     _ => return Err(not_a_number()),
                 }
