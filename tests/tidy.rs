@@ -33,7 +33,7 @@ const COUPLES: &[(&str, &str)] = &[("cpu", "reference"), ("reference", "cpu")];
 /// Crates and calls that stay behind one place, and that place.
 const CONFINED: &[(&str, &[&str])] = &[
     ("bincode", &["src/record/codec.rs"]),
-    ("rayon::", &["src/threads.rs"]),
+    ("rayon::", &["kernels/benches"]),
     ("prost", &["src/onnx"]),
     ("dynasm", &["kernels/src/jit", "kernels/tests"]),
     ("std::env::var", &["src/knobs.rs"]),

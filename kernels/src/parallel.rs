@@ -3,6 +3,10 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
+mod pool;
+
+pub use pool::Pool;
+
 /// A fork-join over numbered tasks. The caller's thread takes part; `run` returns when every task has returned.
 pub trait Parallel: Sync {
     /// Threads that take part, the caller included; at least 1.

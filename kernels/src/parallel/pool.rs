@@ -1,0 +1,281 @@
+//! A pool of threads that spin for a while before they sleep, because forks follow each other closely.
+//!
+//! A network forks hundreds of times a request, some ten microseconds apart. Waking a sleeping thread takes longer than
+//! that, a spinning one sees the next fork within a tenth of a microsecond. Nobody ever waits for a thread to wake: the
+//! caller starts on the tasks at once, and when none is left it *closes* the fork, so that a late thread stays out. The
+//! caller waits only for those that are inside.
+//!
+//! Knows nothing of what tasks do.
+
+use std::any::Any;
+use std::cell::UnsafeCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::Parallel;
+
+/// How long a thread without work spins before it sleeps: longer than the serial stretches between the forks of a
+/// request, shorter than anybody would notice as a busy core after it.
+const SPIN: Duration = Duration::from_micros(150);
+
+/// Looks between two looks at the clock, and before a waiting caller lets other threads of its core run.
+const LOOKS: u32 = 64;
+
+/// Threads that run numbered tasks, the caller's among them.
+#[derive(Debug)]
+pub struct Pool {
+    shared: Arc<Shared>,
+    workers: Vec<JoinHandle<()>>,
+    /// Whether a fork is under way. Another one then runs on its caller's thread alone.
+    busy: AtomicBool,
+}
+
+/// What callers and workers see.
+#[derive(Debug)]
+struct Shared {
+    gate: Line<AtomicU64>,
+    /// The next task that nobody has taken.
+    next: Line<AtomicUsize>,
+    job: UnsafeCell<Job>,
+    /// For each worker, whether it must be woken.
+    sleeping: Vec<Line<AtomicBool>>,
+    stop: AtomicBool,
+    /// The first panic of a worker's task.
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+}
+
+// SAFETY: the job is written only while the gate is closed with nobody inside, and read only by those inside; all else
+// is synchronised by itself.
+unsafe impl Sync for Shared {}
+// SAFETY: the pointer in the job is followed only inside a fork, while its owner waits.
+unsafe impl Send for Shared {}
+
+/// The tasks of a fork.
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    task: *const (dyn Fn(usize) + Sync),
+    tasks: usize,
+}
+
+/// A value on a cache line pair of its own, so that threads that spin on it disturb nothing else.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Line<T>(T);
+
+/// The state of a fork in one word: its number, how many workers are wanted, whether it is closed, how many are inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Gate(u64);
+
+impl Gate {
+    const CLOSED: u64 = 1 << 16;
+    const INSIDE: u64 = Gate::CLOSED - 1;
+    /// Most workers that the word can count.
+    const MOST: usize = (1 << 15) - 1;
+
+    fn open(number: u32, wanted: usize) -> Gate {
+        Gate(u64::from(number) << 32 | (wanted.min(Gate::MOST) as u64) << 17)
+    }
+
+    fn number(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    fn wants(self, worker: usize) -> bool {
+        self.0 & Gate::CLOSED == 0 && (worker as u64) < (self.0 >> 17) & Gate::MOST as u64
+    }
+}
+
+impl Pool {
+    /// A pool of `threads` threads, the caller's included; at least one.
+    ///
+    /// # Errors
+    ///
+    /// Where the operating system starts no more threads, or more are asked for than can be counted (32,767).
+    pub fn new(threads: usize, name: &str) -> std::io::Result<Pool> {
+        let count = threads.max(1) - 1;
+        if count > Gate::MOST {
+            return Err(std::io::Error::new(
+                std::io::ErrorKind::InvalidInput,
+                format!("more than {} threads", Gate::MOST),
+            ));
+        }
+        let shared = Arc::new(Shared {
+            gate: Line(AtomicU64::new(Gate::CLOSED)),
+            next: Line::default(),
+            job: UnsafeCell::new(Job { task: &|_| (), tasks: 0 }),
+            sleeping: (0..count).map(|_| Line::default()).collect(),
+            stop: AtomicBool::new(false),
+            panic: Mutex::new(None),
+        });
+        let mut pool = Pool { shared, workers: Vec::with_capacity(count), busy: AtomicBool::new(false) };
+        for index in 0..count {
+            let shared = Arc::clone(&pool.shared);
+            let builder = std::thread::Builder::new().name(format!("{name}-{index}"));
+            // Where one cannot be started, those that were are stopped by dropping the pool.
+            pool.workers.push(builder.spawn(move || shared.work(index))?);
+        }
+        Ok(pool)
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::SeqCst);
+        for worker in self.workers.drain(..) {
+            worker.thread().unpark();
+            // A worker catches the panics of its tasks and has none of its own.
+            let _ = worker.join();
+        }
+    }
+}
+
+impl Parallel for Pool {
+    fn threads(&self) -> usize {
+        self.workers.len() + 1
+    }
+
+    fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+        let alone = tasks < 2 || self.workers.is_empty() || self.busy.swap(true, Ordering::Acquire);
+        if alone {
+            return (0..tasks).for_each(task);
+        }
+        let fork = Fork::open(self, tasks, task);
+        self.shared.take_tasks(tasks, task);
+        drop(fork);
+        let panic = self.shared.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(panic) = panic {
+            resume_unwind(panic);
+        }
+    }
+}
+
+/// A fork that others may join. Dropping it, also by a panic of the caller's own task, closes it and waits.
+struct Fork<'a> {
+    pool: &'a Pool,
+}
+
+impl<'a> Fork<'a> {
+    fn open(pool: &'a Pool, tasks: usize, task: &(dyn Fn(usize) + Sync)) -> Fork<'a> {
+        let shared = &*pool.shared;
+        let wanted = pool.workers.len().min(tasks - 1);
+        // SAFETY: only the lifetime changes. Workers follow the pointer only while they are inside the gate, and the
+        // fork that this returns does not go before all have left.
+        let task: &'static (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(task) };
+        // SAFETY: `busy` keeps other callers out, and the gate is closed with nobody inside.
+        unsafe { *shared.job.get() = Job { task, tasks } };
+        shared.next.0.store(0, Ordering::Relaxed);
+        let number = Gate(shared.gate.0.load(Ordering::Relaxed)).number().wrapping_add(1);
+        shared.gate.0.store(Gate::open(number, wanted).0, Ordering::SeqCst);
+        // A worker says that it sleeps before it looks at the gate for the last time: in one order of all these, either
+        // it sees this fork or this sees it asleep.
+        for (worker, sleeping) in pool.workers[..wanted].iter().zip(&shared.sleeping) {
+            if sleeping.0.load(Ordering::SeqCst) {
+                worker.thread().unpark();
+            }
+        }
+        Fork { pool }
+    }
+}
+
+impl Drop for Fork<'_> {
+    fn drop(&mut self) {
+        let gate = &self.pool.shared.gate.0;
+        gate.fetch_or(Gate::CLOSED, Ordering::AcqRel);
+        let mut looks = 0;
+        while gate.load(Ordering::Acquire) & Gate::INSIDE != 0 {
+            looks += 1;
+            // Whoever is inside may need this very core.
+            if looks % (LOOKS * 16) == 0 { std::thread::yield_now() } else { std::hint::spin_loop() }
+        }
+        if std::thread::panicking() {
+            // The caller's own panic is the one that it sees; another must not surface in its next fork.
+            self.pool.shared.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
+        }
+        self.pool.busy.store(false, Ordering::Release);
+    }
+}
+
+impl Shared {
+    /// Runs tasks until none is left. They are handed out one by one: a slow core holds nobody up.
+    fn take_tasks(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+        loop {
+            let index = self.next.0.fetch_add(1, Ordering::Relaxed);
+            if index >= tasks {
+                return;
+            }
+            task(index);
+        }
+    }
+
+    /// The life of a worker.
+    fn work(&self, worker: usize) {
+        let mut seen = Gate(self.gate.0.load(Ordering::SeqCst)).number();
+        // The first fork may have come before this thread did.
+        self.join(worker);
+        while self.await_fork(worker, &mut seen) {
+            self.join(worker);
+        }
+    }
+
+    /// Waits for a fork with another number than `seen` that wants this worker; whether there will be one.
+    fn await_fork(&self, worker: usize, seen: &mut u32) -> bool {
+        let start = Instant::now();
+        loop {
+            for _ in 0..LOOKS {
+                let gate = Gate(self.gate.0.load(Ordering::Acquire));
+                if gate.number() != *seen {
+                    *seen = gate.number();
+                    if gate.wants(worker) {
+                        return true;
+                    }
+                }
+                std::hint::spin_loop();
+            }
+            if self.stop.load(Ordering::SeqCst) {
+                return false;
+            }
+            if start.elapsed() > SPIN {
+                self.sleep(worker, *seen);
+            }
+        }
+    }
+
+    /// Sleeps until woken, unless there is a new fork.
+    fn sleep(&self, worker: usize, seen: u32) {
+        self.sleeping[worker].0.store(true, Ordering::SeqCst);
+        let idle = || Gate(self.gate.0.load(Ordering::SeqCst)).number() == seen && !self.stop.load(Ordering::SeqCst);
+        while idle() {
+            std::thread::park();
+        }
+        self.sleeping[worker].0.store(false, Ordering::SeqCst);
+    }
+
+    /// Takes part in the fork under way, unless it is closed.
+    fn join(&self, worker: usize) {
+        let mut gate = self.gate.0.load(Ordering::Acquire);
+        loop {
+            if !Gate(gate).wants(worker) {
+                return;
+            }
+            match self.gate.0.compare_exchange_weak(gate, gate + 1, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => break,
+                Err(now) => gate = now,
+            }
+        }
+        // SAFETY: inside the gate, so that the job is not written, and the task's owner waits.
+        let (task, tasks) = unsafe {
+            let job = *self.job.get();
+            (&*job.task, job.tasks)
+        };
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.take_tasks(tasks, task))) {
+            self.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic);
+        }
+        self.gate.0.fetch_sub(1, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests;
