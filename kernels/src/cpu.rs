@@ -49,6 +49,8 @@ pub enum CodeKey {
     Tile(gemm::TileCode),
     /// A stretch of a depthwise convolution's output line.
     Depthwise(conv::DepthwiseCode),
+    /// A block of one or two of its output lines.
+    Slide(conv::SlideCode),
 }
 
 impl CodeKey {
@@ -65,6 +67,7 @@ impl CodeKey {
             CodeKey::Transpose(code) => code.isa,
             CodeKey::Tile(key) => key.isa,
             CodeKey::Depthwise(key) => key.isa,
+            CodeKey::Slide(key) => key.isa,
         }
     }
 
@@ -80,7 +83,7 @@ impl CodeKey {
             CodeKey::Softmax(_) => softmax::FAMILY,
             CodeKey::Transpose(_) => "transpose",
             CodeKey::Tile(_) => gemm::tile::FAMILY,
-            CodeKey::Depthwise(_) => conv::depthwise::FAMILY,
+            CodeKey::Depthwise(_) | CodeKey::Slide(_) => conv::depthwise::FAMILY,
         }
     }
 
@@ -97,6 +100,7 @@ impl CodeKey {
             CodeKey::Transpose(code) => transpose::emit::emit(code, &mut asm)?,
             CodeKey::Tile(key) => key.emit(&mut asm)?,
             CodeKey::Depthwise(key) => key.emit(&mut asm)?,
+            CodeKey::Slide(key) => key.emit(&mut asm)?,
         }
         asm.finish(self.family())
     }

@@ -22,7 +22,7 @@ pub mod shape;
 mod table;
 pub mod weights;
 
-pub use depthwise::DepthwiseCode;
+pub use depthwise::{DepthwiseCode, SlideCode};
 pub use driver::{Conv, ConvBlocks, ConvExtras, Strategy};
 pub use shape::ConvShape;
 pub use weights::{WeightLayout, Weights};

@@ -1,15 +1,13 @@
 //! Depthwise convolution: every channel has one filter of its own.
 //!
-//! There is nothing to reduce over but the kernel's positions, so vectors hold neighbouring channels and one call
-//! computes a stretch of an output line: blocks of up to eight positions whose sums stay in registers, each weight
-//! loaded once for a block. A call is given the *taps* that lie inside the input, so padding costs nothing: the few
-//! positions at the ends of a line, which see fewer taps, are calls of their own.
-//!
-//! Data comes from the second cache or beyond in most networks; the kernel needs one load for each multiply-add and
-//! an eighth more, which is what two load ports deliver.
+//! There is nothing to reduce over but the kernel's positions, so vectors hold neighbouring channels. Most convolutions
+//! [slide] along a pair of output lines. The others, and positions that see few columns, go *tap by tap*: one call
+//! computes a stretch of an output line in blocks of up to eight positions whose sums stay in registers, each weight
+//! loaded once for a block. A call is given the taps that lie inside the input, so padding costs nothing.
 
 mod emit;
 mod portable;
+mod slide;
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -17,6 +15,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::slide::SlideCode;
+use self::slide::{Group, Slide};
 use super::driver::{ConvBlocks, ConvExtras};
 use super::shape::ConvShape;
 use crate::cpu::activation;
@@ -112,6 +112,7 @@ pub(super) struct Depthwise {
     blocks: ConvBlocks,
     isa: Isa,
     kernel: Kernel,
+    slide: Option<Slide>,
     /// Output positions of a line that see every kernel position in width.
     inner: Range<usize>,
 }
@@ -139,7 +140,8 @@ impl Depthwise {
         let reach = (shape.kernel[2] - 1) * shape.dilations[2];
         let start = pad.div_ceil(stride).min(output);
         let fitting = (shape.input[2] + pad).checked_sub(reach + 1).map_or(0, |last| last / stride + 1);
-        Ok(Depthwise { shape, blocks, isa, kernel, inner: start..fitting.clamp(start, output) })
+        let slide = Slide::new(isa, &shape, activation, source)?;
+        Ok(Depthwise { shape, blocks, isa, kernel, slide, inner: start..fitting.clamp(start, output) })
     }
 
     /// Convolves. The driver has checked that every buffer is as long as the shape says.
@@ -153,32 +155,79 @@ impl Depthwise {
     ) {
         let lines = self.shape.batch * self.shape.output[0] * self.shape.output[1];
         let buffers = Buffers { x, weights, y: Shared::new(y), extras };
-        parallel.run(self.blocks.row_tasks, &|task| {
+        // The last vector of channels overlaps with the one before, so both are one task's.
+        let lanes = self.isa.lanes();
+        let vectors = (self.shape.channels / lanes).max(1);
+        let ConvBlocks { row_tasks, unit_tasks, .. } = self.blocks;
+        parallel.run(row_tasks * unit_tasks, &|task| {
+            let units = part(vectors, unit_tasks, task % unit_tasks);
+            let end = if units.end == vectors { self.shape.channels } else { units.end * lanes };
+            let channels = units.start * lanes..end;
             let mut taps = Vec::with_capacity(self.shape.taps());
-            for line in part(lines, self.blocks.row_tasks, task) {
-                self.line(&buffers, line, &mut taps);
+            let mut lines = part(lines, row_tasks, task / unit_tasks);
+            while !lines.is_empty() && !units.is_empty() {
+                let rows = self.group(&buffers, lines.clone(), &channels, &mut taps);
+                lines.start += rows;
             }
         });
     }
 
-    fn line(&self, buffers: &Buffers<'_>, line: usize, taps: &mut Vec<RowTap>) {
-        let width = self.shape.output[2];
-        for at in (0..self.inner.start).chain(self.inner.end..width) {
-            self.stretch(buffers, line, at..at + 1, taps);
+    /// The first of those lines, and the next with it where both can slide together. Returns how many that are.
+    fn group(
+        &self,
+        buffers: &Buffers<'_>,
+        lines: Range<usize>,
+        channels: &Range<usize>,
+        taps: &mut Vec<RowTap>,
+    ) -> usize {
+        let (line, width) = (lines.start, self.shape.output[2]);
+        let Some(slide) = self.slide.as_ref().filter(|_| buffers.extras.residual.is_none()) else {
+            for at in (0..self.inner.start).chain(self.inner.end..width) {
+                self.stretch(buffers, line, at..at + 1, channels, taps);
+            }
+            if !self.inner.is_empty() {
+                self.stretch(buffers, line, self.inner.clone(), channels, taps);
+            }
+            return 1;
+        };
+        let image_lines = self.shape.output[1] - line % self.shape.output[1];
+        let rows = slide.rows().min(lines.len()).min(image_lines);
+        let group = Group {
+            x: buffers.x.as_ptr(),
+            weights: buffers.weights.as_ptr(),
+            bias: buffers.extras.bias,
+            y: buffers.y.at(line * width * self.shape.channels),
+            line,
+            rows,
+            channels: channels.clone(),
+        };
+        // SAFETY: the driver has checked that all buffers are as long as the shape says; these channels of these lines
+        // are this task's, and there is at least a vector of them because a slide exists.
+        unsafe { slide.run(&self.shape, &group) };
+        let covered = slide.positions();
+        for line in line..line + rows {
+            for at in (0..covered.start).chain(covered.end..width) {
+                self.stretch(buffers, line, at..at + 1, channels, taps);
+            }
         }
-        if !self.inner.is_empty() {
-            self.stretch(buffers, line, self.inner.clone(), taps);
-        }
+        rows
     }
 
     /// Output positions of a line that all see the same taps.
-    fn stretch(&self, buffers: &Buffers<'_>, line: usize, positions: Range<usize>, taps: &mut Vec<RowTap>) {
+    fn stretch(
+        &self,
+        buffers: &Buffers<'_>,
+        line: usize,
+        positions: Range<usize>,
+        channels: &Range<usize>,
+        taps: &mut Vec<RowTap>,
+    ) {
         let shape = &self.shape;
-        self.taps(buffers, line, positions.start, taps);
+        self.taps(buffers, line, positions.start, channels.start, taps);
         let step = shape.strides[2] * shape.channels * 4;
-        let y = (line * shape.output[2] + positions.start) * shape.channels;
+        let y = (line * shape.output[2] + positions.start) * shape.channels + channels.start;
         let lanes = self.isa.lanes();
-        let whole = shape.channels / lanes * lanes;
+        let whole = channels.len() / lanes * lanes;
         let ends = taps.as_ptr_range();
         let mut args = RowArgs {
             positions: 0,
@@ -191,14 +240,14 @@ impl Depthwise {
             y: Cell::new(buffers.y.at(y)),
             y_step: shape.channels * 4,
             y_block: 0,
-            bias: buffers.extras.bias.map_or(std::ptr::null(), <[f32]>::as_ptr),
+            bias: buffers.extras.bias.map_or(std::ptr::null(), |bias| bias[channels.start..].as_ptr()),
             residual: usize::from(buffers.extras.residual.is_some()),
             residual_offset: buffers
                 .extras
                 .residual
                 .map_or(0, |residual| (residual.as_ptr() as isize).wrapping_sub(buffers.y.at(0) as isize)),
             whole: whole * 4,
-            rest: shape.channels - whole,
+            rest: channels.len() - whole,
         };
         let tiles = Tiles::new(positions.len(), MOST_POSITIONS);
         for run in tiles.runs(0..tiles.count()) {
@@ -219,7 +268,7 @@ impl Depthwise {
     }
 
     /// The kernel positions that lie inside the input for an output position.
-    fn taps(&self, buffers: &Buffers<'_>, line: usize, position: usize, taps: &mut Vec<RowTap>) {
+    fn taps(&self, buffers: &Buffers<'_>, line: usize, position: usize, channel: usize, taps: &mut Vec<RowTap>) {
         let shape = &self.shape;
         let (h, rest) = (line % shape.output[1], line / shape.output[1]);
         let (d, image) = (rest % shape.output[0], rest / shape.output[0]);
@@ -236,9 +285,9 @@ impl Depthwise {
                 let Some(h) = inside(1, h, kh) else { continue };
                 for kw in 0..shape.kernel[2] {
                     let Some(w) = inside(2, position, kw) else { continue };
-                    let x = (((image * depth + d) * height + h) * width + w) * shape.channels;
+                    let x = (((image * depth + d) * height + h) * width + w) * shape.channels + channel;
                     let tap = (kd * shape.kernel[1] + kh) * shape.kernel[2] + kw;
-                    let weights = buffers.weights[tap * shape.channels..].as_ptr();
+                    let weights = buffers.weights[tap * shape.channels + channel..].as_ptr();
                     taps.push(RowTap { x: buffers.x[x..].as_ptr(), weights });
                 }
             }

@@ -17,17 +17,26 @@ impl ConvBlocks {
     pub fn pick(isa: Isa, shape: &ConvShape, layout: WeightLayout, threads: usize) -> ConvBlocks {
         let threads = threads.min(shape.work() / WORTH_A_THREAD).max(1);
         match layout {
-            WeightLayout::Rows => depthwise(shape, threads),
+            WeightLayout::Rows => depthwise(isa, shape, threads),
             WeightLayout::Panels { vectors } => dense(isa, shape, vectors, threads),
         }
     }
 }
 
-fn depthwise(shape: &ConvShape, threads: usize) -> ConvBlocks {
+fn depthwise(isa: Isa, shape: &ConvShape, threads: usize) -> ConvBlocks {
     let lines = shape.batch * shape.output[0] * shape.output[1];
-    // A few tasks a thread, so that one that was held up leaves work to the others.
-    let row_tasks = if threads == 1 { 1 } else { (threads * 4).min(lines).max(1) };
-    ConvBlocks { strategy: Strategy::Depthwise, vectors: 1, row_block: 1, row_tasks, unit_tasks: 1 }
+    let vectors = shape.channels / isa.lanes();
+    let (mut row_tasks, mut unit_tasks) = (1, 1);
+    if threads > 1 {
+        // Lines go in pairs. A few tasks a thread, so that one that was held up leaves work to the others; where there
+        // are too few lines for an even cut, channels may be cut instead.
+        if lines < 8 * threads && vectors >= 8 * threads {
+            unit_tasks = threads;
+        } else {
+            row_tasks = (threads * 4).min(lines.div_ceil(2)).max(threads.min(lines)).max(1);
+        }
+    }
+    ConvBlocks { strategy: Strategy::Depthwise, vectors: 1, row_block: 1, row_tasks, unit_tasks }
 }
 
 fn dense(isa: Isa, shape: &ConvShape, vectors: usize, threads: usize) -> ConvBlocks {

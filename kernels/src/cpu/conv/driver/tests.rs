@@ -1,8 +1,9 @@
 //! Every convolution against the plain one, bit by bit on small integers, at every level that can run here.
 
 use super::*;
-use crate::cpu::EmitEach;
+use crate::cpu::conv::SlideCode;
 use crate::cpu::fence::{Fenced, Poisoned, Scoped, integers, levels};
+use crate::cpu::{CodeKey, EmitEach};
 use crate::reference;
 
 /// A two-dimensional convolution: the sizes that most cases vary.
@@ -191,6 +192,67 @@ fn depthwise_of_all_widths_and_borders() {
                     let plane = Plane { channels, filters, groups, kernel, stride, dilation, pad, input, ..PLANE };
                     check(isa, plane.shape(), |_| ());
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn depthwise_slides_over_blocks_borders_and_odd_lines() {
+    for isa in levels() {
+        let channels: &[usize] = if emulated(isa) { &[17] } else { &[8, 16, 27] };
+        for &channels in channels {
+            let plane = Plane { channels, filters: channels, groups: channels, ..PLANE };
+            for kernel in [(3, 3), (5, 5), (1, 3), (3, 1), (2, 4), (7, 7)] {
+                for (stride, pad) in [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 3), (3, 1), (1, 6)] {
+                    for input in [(3, 7), (8, 11), (2, 45)] {
+                        if input.0 + 2 * pad < kernel.0 || input.1 + 2 * pad < kernel.1 {
+                            continue;
+                        }
+                        check(isa, Plane { kernel, stride, pad, input, ..plane }.shape(), |_| ());
+                    }
+                }
+            }
+            // Pads that differ at the two ends, and cuts through lines and channels.
+            let mut shape = Plane { stride: 2, input: (9, 40), batch: 2, ..plane }.shape();
+            shape.pads[1] = 0;
+            check(isa, shape, |blocks| (blocks.row_tasks, blocks.unit_tasks) = (3, 2));
+            shape.pads[2] = 0;
+            shape.output[2] += 1;
+            check(isa, shape, |blocks| (blocks.row_tasks, blocks.unit_tasks) = (40, 40));
+        }
+    }
+}
+
+#[test]
+fn sliding_code_of_the_largest_kernel_stays_small() {
+    for isa in [Isa::Avx2, Isa::Avx512] {
+        for (kernel, most) in [(3, 4 << 10), (5, 12 << 10), (7, 12 << 10)] {
+            let key = SlideCode { isa, kernel: [kernel; 2], strides: [1; 2], activation: Some(UnaryOp::Silu) };
+            let bytes = CodeKey::Slide(key).assemble().unwrap().len();
+            assert!(bytes <= most, "{isa} {kernel}: {bytes}");
+        }
+    }
+}
+
+#[test]
+fn depthwise_applies_long_activations_once() {
+    for isa in levels() {
+        let plane = Plane { channels: 33, filters: 33, groups: 33, ..PLANE };
+        let shape = plane.shape();
+        let layout = shape.weights().layout(isa);
+        let (x, weights) = (integers(shape.input_len(), 1), integers(shape.weights().len(), 2));
+        let mut packed = vec![0.0; shape.weights().packed_len(isa, layout)];
+        shape.weights().pack(isa, layout, &weights, &mut packed).unwrap();
+        let plain = reference::conv::conv(&shape, &x, &weights);
+        for op in [UnaryOp::HardSwish, UnaryOp::Silu, UnaryOp::Clip { lo: 0.0.into(), hi: 6.0.into() }] {
+            let conv =
+                Conv::new(isa, shape, layout, ConvBlocks::pick(isa, &shape, layout, 2), Some(op), &EmitEach).unwrap();
+            let mut y = vec![f32::NAN; shape.output_len()];
+            conv.run(&x, &packed, &mut y, ConvExtras::default(), &mut [], &Scoped).unwrap();
+            for (have, &sum) in y.iter().zip(&plain) {
+                let want = reference::chain::unary(op, sum);
+                assert!((have - want).abs() <= 1e-5 * want.abs().max(1.0), "{isa} {op:?} of {sum}: {have}, not {want}");
             }
         }
     }

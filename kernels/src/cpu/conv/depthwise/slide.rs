@@ -1,0 +1,298 @@
+//! Depthwise convolution by sliding along lines: what a call is given, and how lines are cut into calls.
+//!
+//! A call computes a block of positions of one or two output lines, one vector of channels after the other. Every
+//! input element of the block is loaded once and multiplied with all the weights that want it, in width and in height;
+//! weights stay in registers as far as they fit. The first and last positions of a line see fewer columns, the first
+//! and last lines fewer lines: such columns and lines are left out, so there is neither padding nor a copy.
+//!
+//! What this form cannot do (dilation, fewer channels than a vector has, lines shorter than the kernel, a tensor to add)
+//! is done tap by tap ([`super::emit`]).
+
+mod emit;
+
+use std::cell::Cell;
+use std::mem::MaybeUninit;
+use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cpu::activation::{self, Place};
+use crate::cpu::chain::UnaryOp;
+use crate::cpu::conv::ConvShape;
+use crate::cpu::gemm::Tiles;
+use crate::cpu::vecmath;
+use crate::cpu::{CodeKey, CodeSource};
+use crate::error::{KernelError, Result};
+use crate::isa::Isa;
+use crate::jit::{Asm, Code};
+
+/// Input lines that a call can see: their addresses stay in registers.
+const MOST_LINES: usize = 8;
+/// Output lines of a call.
+pub(super) const MOST_ROWS: usize = 2;
+/// Most weights with which two output lines are computed together: of more so few fit registers that a pair gains nothing.
+const PAIRED_TAPS: usize = 25;
+/// Weights that a call has room for.
+const MOST_TAPS: usize = 49;
+/// Lanes of the widest vector.
+const MOST_LANES: usize = 16;
+/// Bounds of a block's positions.
+const BLOCK_POSITIONS: RangeInclusive<usize> = 6..=32;
+
+/// What shapes the instructions of a sliding kernel. Sizes are run-time arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SlideCode {
+    /// Level.
+    pub isa: Isa,
+    /// Kernel positions in height and width.
+    pub kernel: [u8; 2],
+    /// Strides in height and width.
+    pub strides: [u8; 2],
+    /// Applied before the store.
+    pub activation: Option<UnaryOp>,
+}
+
+impl SlideCode {
+    /// Assembles the kernel.
+    pub(crate) fn emit(&self, asm: &mut Asm) -> Result<()> {
+        activation::check(super::FAMILY, self.activation)?;
+        if self.rows() == 0 {
+            let reason = format!("{self:?} needs more registers than there are");
+            return Err(KernelError::Unsupported { family: super::FAMILY, reason });
+        }
+        emit::slide(asm, self);
+        Ok(())
+    }
+
+    /// Output lines that fit a call, 0 where not even one does.
+    pub(crate) fn rows(&self) -> usize {
+        let sizes = [self.kernel, self.strides].concat();
+        if sizes.iter().any(|&size| size == 0 || usize::from(size) > MOST_LINES) || self.taps() > MOST_TAPS {
+            return 0;
+        }
+        let most = if self.taps() <= PAIRED_TAPS { MOST_ROWS } else { 1 };
+        let fits = |rows: &usize| self.lines(*rows) <= MOST_LINES && rows * self.flight() < self.isa.registers().into();
+        (1..=most).rev().find(fits).unwrap_or(0)
+    }
+
+    /// Input lines that so many output lines see.
+    fn lines(&self, rows: usize) -> usize {
+        usize::from(self.strides[0]) * (rows - 1) + usize::from(self.kernel[0])
+    }
+
+    fn taps(&self) -> usize {
+        usize::from(self.kernel[0]) * usize::from(self.kernel[1])
+    }
+
+    /// Positions of a line whose sums are unfinished at the same time.
+    fn flight(&self) -> usize {
+        usize::from(self.kernel[1]).div_ceil(self.strides[1].into())
+    }
+
+    /// Columns that only the first positions of a block see.
+    fn head(&self) -> usize {
+        usize::from(self.strides[1]) * (self.flight() - 1)
+    }
+
+    /// Columns that only the last positions of a block see.
+    fn tail(&self) -> usize {
+        usize::from(self.kernel[1]).saturating_sub(self.strides[1].into())
+    }
+
+    /// Where the activation is applied, with the registers that it needs besides the one for input elements.
+    fn place(&self, rows: usize) -> (Option<(UnaryOp, Place)>, usize) {
+        let Some(op) = self.activation else { return (None, 0) };
+        let free = usize::from(self.isa.registers()) - rows * self.flight();
+        let place = activation::place(op, free);
+        let more = if place == Place::Registers { vecmath::temps(op).saturating_sub(1) } else { 0 };
+        (Some((op, place)), more)
+    }
+}
+
+/// A vector at most, where an aligned load finds it.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+struct Lanes([f32; MOST_LANES]);
+
+/// The arguments of a call. Distances are in bytes; cells belong to the kernel.
+#[derive(Debug)]
+#[repr(C)]
+struct SlideArgs {
+    /// Column 0 of each input line, null for lines outside the input.
+    lines: [*const f32; MOST_LINES],
+    /// Output lines.
+    rows: usize,
+    /// Where the block's first column is, from column 0: before it where columns are missing.
+    start: isize,
+    /// Distance of columns, of output positions and of a tap's weights and the next: a row of all channels.
+    step: usize,
+    /// Columns that are missing at the start of the block.
+    missing: usize,
+    /// Columns beyond those that start a position that are there.
+    ending: usize,
+    /// Positions that start when all sums in flight are in use.
+    steady: usize,
+    /// Positions.
+    positions: usize,
+    /// The first output position.
+    y: *mut f32,
+    /// Distance of output lines.
+    y_row: usize,
+    /// Weights of the first tap.
+    weights: *const f32,
+    /// Added to every position, or null.
+    bias: *const f32,
+    /// The vector of channels at hand.
+    channel: Cell<usize>,
+    /// The last one, which may overlap with the one before.
+    last: usize,
+    /// What sums start from.
+    first: Cell<Lanes>,
+    /// Weights that registers are too few for.
+    table: Cell<MaybeUninit<[Lanes; MOST_TAPS]>>,
+}
+
+/// A group of output lines, as tasks see their buffers.
+pub(super) struct Group<'a> {
+    /// The images' first element.
+    pub(super) x: *const f32,
+    /// Weights of the first tap.
+    pub(super) weights: *const f32,
+    /// One element a channel.
+    pub(super) bias: Option<&'a [f32]>,
+    /// The first output line.
+    pub(super) y: *mut f32,
+    /// Its number among all output lines.
+    pub(super) line: usize,
+    /// Output lines, of one image and depth.
+    pub(super) rows: usize,
+    /// Channels, at least a vector of them.
+    pub(super) channels: Range<usize>,
+}
+
+/// A depthwise convolution that slides along lines.
+#[derive(Clone, Debug)]
+pub(super) struct Slide {
+    code: Arc<Code>,
+    key: SlideCode,
+    /// Most positions of a block.
+    block: usize,
+    /// Output positions of a line that blocks cover.
+    positions: Range<usize>,
+}
+
+impl Slide {
+    /// The sliding form of a convolution, if there is one.
+    pub(super) fn new(
+        isa: Isa,
+        shape: &ConvShape,
+        activation: Option<UnaryOp>,
+        source: &dyn CodeSource,
+    ) -> Result<Option<Slide>> {
+        let dense = |dim: usize| shape.dilations[dim] == 1 || shape.kernel[dim] == 1;
+        let small = |sizes: [usize; 3]| Some([u8::try_from(sizes[1]).ok()?, u8::try_from(sizes[2]).ok()?]);
+        let (Some(kernel), Some(strides)) = (small(shape.kernel), small(shape.strides)) else { return Ok(None) };
+        let key = SlideCode { isa, kernel, strides, activation };
+        let fits = isa.is_jit() && shape.kernel[0] == 1 && dense(1) && dense(2) && shape.channels >= isa.lanes();
+        if !fits || key.rows() == 0 {
+            return Ok(None);
+        }
+        let (stride, pad) = (shape.strides[2], shape.pads[2]);
+        // A block starts where the columns that are missing are all in its head, and ends where each of its positions
+        // starts inside the input.
+        let start = pad.saturating_sub(key.head()).div_ceil(stride).min(shape.output[2]);
+        let own = stride.min(shape.kernel[2]);
+        let end = (shape.input[2] + pad).checked_sub(own).map_or(0, |last| last / stride + 1);
+        let positions = start..end.clamp(start, shape.output[2]);
+        if positions.len() < key.flight().max(2) - 1 {
+            return Ok(None);
+        }
+        // What a position of the output touches.
+        let lines = key.lines(key.rows()) * stride + key.rows();
+        let block = (cached(shape.channels) / lines).clamp(*BLOCK_POSITIONS.start(), *BLOCK_POSITIONS.end());
+        let code = source.code(&CodeKey::Slide(key))?;
+        Ok(Some(Slide { code, key, block, positions }))
+    }
+
+    /// Output lines that are best done together.
+    pub(super) fn rows(&self) -> usize {
+        self.key.rows()
+    }
+
+    /// Positions of a line that [`Slide::run`] computes; the others see less than a block can leave out.
+    pub(super) fn positions(&self) -> Range<usize> {
+        self.positions.clone()
+    }
+
+    /// Computes its positions of a group of lines.
+    ///
+    /// # Safety
+    ///
+    /// `shape` is the one that this was made for, all pointers are to buffers of the sizes that it says, lines and
+    /// channels lie inside them, and nobody else touches those channels of those output lines.
+    pub(super) unsafe fn run(&self, shape: &ConvShape, group: &Group<'_>) {
+        let pixel = shape.channels * 4;
+        let first = group.channels.start;
+        let mut args = SlideArgs {
+            lines: self.lines(shape, group),
+            rows: group.rows,
+            start: 0,
+            step: pixel,
+            missing: 0,
+            ending: 0,
+            steady: 0,
+            positions: 0,
+            y: std::ptr::null_mut(),
+            y_row: shape.output[2] * pixel,
+            weights: group.weights,
+            bias: group.bias.map_or(std::ptr::null(), <[f32]>::as_ptr),
+            channel: Cell::new(0),
+            last: (group.channels.end - self.key.isa.lanes()) * 4,
+            first: Cell::new(Lanes([0.0; MOST_LANES])),
+            table: Cell::new(MaybeUninit::uninit()),
+        };
+        let (stride, pad) = (shape.strides[2], shape.pads[2]);
+        let tiles = Tiles::new(self.positions.len(), self.block);
+        for tile in 0..tiles.count() {
+            let positions = self.positions.start + tiles.start(tile)..self.positions.start + tiles.start(tile + 1);
+            let column = positions.start * stride;
+            args.start = (column as isize - pad as isize) * pixel as isize;
+            args.missing = pad.saturating_sub(column);
+            args.ending = (shape.input[2] + pad).saturating_sub(positions.end * stride).min(self.key.tail());
+            args.positions = positions.len();
+            args.steady = positions.len() - (self.key.flight() - 1);
+            args.y = group.y.wrapping_add(positions.start * shape.channels);
+            args.channel.set(first * 4);
+            // SAFETY: the caller's contract; columns and lines outside the input are marked as missing.
+            unsafe { self.code.call(&args) };
+        }
+    }
+
+    fn lines(&self, shape: &ConvShape, group: &Group<'_>) -> [*const f32; MOST_LINES] {
+        let (h, rest) = (group.line % shape.output[1], group.line / shape.output[1]);
+        let (d, image) = (rest % shape.output[0], rest / shape.output[0]);
+        let mut lines = [std::ptr::null(); MOST_LINES];
+        // A negative position wraps to one beyond any size.
+        let d = (d * shape.strides[0]).wrapping_sub(shape.pads[0]);
+        let origin = (h * shape.strides[1]).wrapping_sub(shape.pads[1]);
+        for (offset, line) in lines[..self.key.lines(group.rows)].iter_mut().enumerate() {
+            let h = origin.wrapping_add(offset);
+            if d < shape.input[0] && h < shape.input[1] {
+                let row = (image * shape.input[0] + d) * shape.input[1] + h;
+                *line = group.x.wrapping_add(row * shape.input[2] * shape.channels);
+            }
+        }
+        lines
+    }
+}
+
+/// Cache lines that a block may touch for one vector of channels, so that the next vector, which shares them, still finds
+/// them in the nearest cache (32 KiB of eight ways): three quarters of those that places at this distance can occupy.
+fn cached(channels: usize) -> usize {
+    const SETS: usize = 64;
+    const WAYS: usize = 8;
+    let distance = (channels * 4).div_ceil(64);
+    let shared = 1 << distance.trailing_zeros().min(SETS.ilog2());
+    SETS / shared * WAYS * 3 / 4
+}
