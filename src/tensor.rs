@@ -3,11 +3,13 @@
 //! A [`Tensor`] is cheap to clone: its bytes are shared and given back to the pool that they came from when the last
 //! holder lets go. Writing asks for sole ownership ([`Tensor::as_mut_slice`] copies where it has to).
 //!
-//! [`dtype`] lists the element types, [`minifloat`] says what the smallest mean, [`buffer`] owns memory.
+//! [`dtype`] lists the element types, [`minifloat`] says what the smallest mean, [`buffer`] owns memory, [`pages`] the
+//! memory that is worth huge pages.
 
 pub mod buffer;
 pub mod dtype;
 pub mod minifloat;
+pub mod pages;
 
 use std::sync::Arc;
 
@@ -15,6 +17,7 @@ use smallvec::SmallVec;
 
 pub use buffer::{Buffer, BufferPool};
 pub use dtype::{BoolByte, DType, Element};
+pub use pages::Pages;
 
 /// Dimensions, outermost first. Empty for a scalar.
 pub type Shape = SmallVec<[usize; 6]>;

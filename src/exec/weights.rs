@@ -12,28 +12,44 @@ use kiln_kernels::cpu::conv::{WeightLayout, Weights};
 use kiln_kernels::cpu::gemm::{Panels, Source, panel_vectors};
 use kiln_kernels::{Isa, Result as KernelResult};
 
-use crate::tensor::Buffer;
+use crate::tensor::{Buffer, Pages};
 
 /// Packed weights, shared.
 #[derive(Debug)]
 pub struct Packed {
-    buffer: Buffer,
+    memory: Memory,
     len: usize,
+}
+
+#[derive(Debug)]
+enum Memory {
+    Huge(Pages),
+    Lines(Buffer),
 }
 
 impl Packed {
     fn new(len: usize) -> Packed {
-        Packed { buffer: Buffer::zeroed(len * 4), len }
+        let bytes = len * 4;
+        let memory = Pages::zeroed(bytes).map_or_else(|| Memory::Lines(Buffer::zeroed(bytes)), Memory::Huge);
+        Packed { memory, len }
     }
 
     /// The elements, as the kernels read them.
     #[must_use]
     pub fn elements(&self) -> &[f32] {
-        &bytemuck::cast_slice(self.buffer.bytes())[..self.len]
+        let bytes = match &self.memory {
+            Memory::Huge(pages) => pages.bytes(),
+            Memory::Lines(buffer) => buffer.bytes(),
+        };
+        &bytemuck::cast_slice(bytes)[..self.len]
     }
 
     fn elements_mut(&mut self) -> &mut [f32] {
-        &mut bytemuck::cast_slice_mut(self.buffer.bytes_mut())[..self.len]
+        let bytes = match &mut self.memory {
+            Memory::Huge(pages) => pages.bytes_mut(),
+            Memory::Lines(buffer) => buffer.bytes_mut(),
+        };
+        &mut bytemuck::cast_slice_mut(bytes)[..self.len]
     }
 }
 
