@@ -5,6 +5,7 @@
 //! emitted code, or hands it to the reference where the level is [`Isa::Portable`].
 
 pub(crate) mod activation;
+pub mod attention;
 pub mod chain;
 pub mod conv;
 #[cfg(test)]
@@ -31,6 +32,8 @@ use crate::jit::{Asm, Code};
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum CodeKey {
+    /// What attention does between its tiles.
+    Attention(attention::AttentionCode),
     /// An element-wise chain.
     Chain(chain::ChainCode),
     /// Pooling.
@@ -58,6 +61,7 @@ impl CodeKey {
     #[must_use]
     pub fn isa(&self) -> Isa {
         match self {
+            CodeKey::Attention(code) => code.isa,
             CodeKey::Chain(code) => code.isa,
             CodeKey::Pool(code) => code.isa,
             CodeKey::Gates(code) => code.isa,
@@ -75,6 +79,7 @@ impl CodeKey {
     #[must_use]
     pub fn family(&self) -> &'static str {
         match self {
+            CodeKey::Attention(_) => attention::FAMILY,
             CodeKey::Chain(_) => "chain",
             CodeKey::Pool(_) => "pool",
             CodeKey::Gates(_) => "recurrent",
@@ -91,6 +96,7 @@ impl CodeKey {
     pub fn assemble(&self) -> Result<Vec<u8>> {
         let mut asm = Asm::new(self.isa())?;
         match self {
+            CodeKey::Attention(code) => attention::emit::emit(code, &mut asm),
             CodeKey::Chain(code) => chain::emit::emit(code, &mut asm)?,
             CodeKey::Pool(code) => pool::emit::emit(code, &mut asm),
             CodeKey::Gates(code) => recurrent::emit::emit(code, &mut asm)?,

@@ -1,5 +1,6 @@
 //! Plain Rust references, one a kernel family: the oracle of the tests and the fallback without JIT.
 
+pub mod attention;
 pub mod chain;
 pub mod conv;
 pub mod gemm;

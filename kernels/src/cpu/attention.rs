@@ -1,0 +1,510 @@
+//! Attention: softmax(scale Q K^T + mask) V by heads, tile by tile.
+//!
+//! Scores exist only for a block of queries and keys at a time, in scratch that stays in the second-level cache: the
+//! product with the keys, the exponentials and the product with the values follow each other there. Where keys take more
+//! than one block, the softmax goes on from block to block: what was added up so far is scaled down whenever a larger
+//! score turns up. The products are those of [`gemm`](super::gemm)'s tiles; a few queries over many keys, which is how
+//! text is generated, are bound by memory instead, and read keys and values once, where they are.
+//!
+//! [`shape`] says what is computed and how it is cut, [`emit`] has the instructions between the tiles, [`pack`] turns
+//! keys into panels. The oracle is [`reference::attention`](crate::reference::attention).
+
+pub mod emit;
+mod kernel;
+mod pack;
+mod plain;
+pub mod shape;
+#[cfg(test)]
+mod tests;
+
+use std::cell::Cell;
+use std::ops::Range;
+use std::sync::Arc;
+
+pub use emit::{Adjust, AttentionCode, Form};
+pub use shape::{AttentionBlocks, AttentionShape, Steps};
+
+use crate::cpu::CodeSource;
+use crate::cpu::gemm::tile::{LeftRows, RightColumns, Tile, TileArgs, TileCode};
+use crate::cpu::gemm::{Panels, Tiles, most_rows, panel_vectors};
+use crate::error::{KernelError, Result};
+use crate::isa::Isa;
+use crate::jit::Code;
+use crate::parallel::{Disjoint, Parallel, part};
+use emit::{RowState, STATE, ScaleArgs, StreamArgs, WeighArgs};
+use kernel::Kernels;
+use pack::Turn;
+
+pub(crate) const FAMILY: &str = "attention";
+
+/// What attention reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Operands<'a> {
+    /// Queries.
+    pub query: &'a [f32],
+    /// Keys.
+    pub key: &'a [f32],
+    /// Values.
+    pub value: &'a [f32],
+    /// Added to scores; announced by the shape.
+    pub mask: Option<&'a [f32]>,
+    /// Not 0 where a score is kept (or dropped, where the shape says so); announced by the shape.
+    pub keep: Option<&'a [u8]>,
+}
+
+/// A right-hand side that tiles multiply by: how many vectors wide, and the kernels for panels that are packed and for
+/// those that lie in a row-major matrix.
+#[derive(Clone, Debug)]
+struct Product {
+    panels: Panels,
+    /// The first panel that is packed.
+    packed_from: usize,
+    packed: Option<Tile>,
+    plain: Option<Tile>,
+    most_rows: usize,
+    lanes: usize,
+}
+
+/// Attention that is ready to run.
+#[derive(Clone, Debug)]
+pub struct Attention {
+    shape: AttentionShape,
+    blocks: AttentionBlocks,
+    scores: Product,
+    context: Product,
+    turn: Option<Turn>,
+    kernels: Kernels,
+    /// Dots and Blend, where queries are taken one by one.
+    stream: Option<[Arc<Code>; 2]>,
+    room: Room,
+}
+
+/// Where the parts of a task's scratch start, in elements.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    values: usize,
+    scores: usize,
+    keep: usize,
+    state: usize,
+    end: usize,
+    /// Elements from one row of scores to the next: a vector more than keys.
+    row: usize,
+}
+
+/// The buffers of a run, as tasks see them.
+struct Buffers<'a> {
+    operands: &'a Operands<'a>,
+    output: Disjoint<'a, f32>,
+    scratch: Disjoint<'a, f32>,
+}
+
+/// One head of one batch.
+struct Unit {
+    query: *const f32,
+    key: *const f32,
+    value: *const f32,
+    output: *mut f32,
+    /// Where its mask and its condition start.
+    mask: usize,
+    keep: usize,
+}
+
+impl Product {
+    /// Kernels are made only where they are `used`.
+    fn new(isa: Isa, [rows, columns]: [usize; 2], pack: bool, used: bool, source: &dyn CodeSource) -> Result<Product> {
+        let vectors = panel_vectors(isa, columns);
+        let panels = Panels { rows, columns, width: vectors * isa.lanes() };
+        let tile = |right: RightColumns| {
+            let key = TileCode { isa, vectors: vectors as u8, left: LeftRows::Strided, right, activation: None };
+            Tile::new(key, source)
+        };
+        let packed_from = if pack { 0 } else { columns / panels.width };
+        let make = |wanted: bool, right| if used && wanted { tile(right).map(Some) } else { Ok(None) };
+        let packed = make(packed_from < panels.count(), RightColumns::Packed)?;
+        let plain = make(packed_from > 0, RightColumns::Plain)?;
+        let most_rows = most_rows(isa, vectors);
+        Ok(Product { panels, packed_from, packed, plain, most_rows, lanes: isa.lanes() })
+    }
+
+    /// Elements of the panels that are packed.
+    fn packed_len(&self) -> usize {
+        (self.panels.count() - self.packed_from) * self.panels.panel_len()
+    }
+
+    /// Packs what is not multiplied where it lies: rows `stride` apart.
+    ///
+    /// # Safety
+    ///
+    /// The matrix is readable, and `to` has [`Product::packed_len`] places that are nobody else's.
+    unsafe fn pack(&self, from: *const f32, stride: usize, to: *mut f32) {
+        let Panels { rows, width, .. } = self.panels;
+        for panel in self.packed_from..self.panels.count() {
+            let count = self.panels.columns_of(panel);
+            for row in 0..rows {
+                let from = from.wrapping_add(row * stride + panel * width);
+                let to = to.wrapping_add((panel - self.packed_from) * self.panels.panel_len() + row * width);
+                // SAFETY: a row of the matrix, and a row of a panel.
+                unsafe {
+                    std::ptr::copy_nonoverlapping(from, to, count);
+                    to.add(count).write_bytes(0, width - count);
+                }
+            }
+        }
+    }
+}
+
+impl Attention {
+    /// Makes it ready: gets its code from `source`.
+    ///
+    /// # Errors
+    ///
+    /// For shapes and blocks that cannot be taken, and whatever keeps code from being made.
+    pub fn new(isa: Isa, shape: AttentionShape, blocks: AttentionBlocks, source: &dyn CodeSource) -> Result<Attention> {
+        if !shape.is_valid() || !blocks.fits(&shape, isa) {
+            let reason = format!("{blocks:?} for {shape:?}");
+            return Err(KernelError::Unsupported { family: FAMILY, reason });
+        }
+        let scores = Product::new(isa, [shape.size, shape.keys], !shape.key_columns, !blocks.stream, source)?;
+        let context = Product::new(isa, [shape.keys, shape.value_size], blocks.pack_values, !blocks.stream, source)?;
+        let adjust = Adjust { cap: shape.cap.is_some(), select: shape.keep.is_some(), mask: shape.mask.is_some() };
+        let turn = match blocks.stream || shape.key_columns {
+            true => None,
+            false => Some(Turn::new(isa, scores.panels.width, source)?),
+        };
+        let stream = match blocks.stream {
+            true => kernel::code(isa, Form::Dots, source)?.zip(kernel::code(isa, Form::Blend, source)?),
+            false => None,
+        };
+        let room = Room::new(&shape, &blocks, [&scores, &context], isa.lanes());
+        let kernels = Kernels::new(isa, adjust, source)?;
+        let stream = stream.map(<[Arc<Code>; 2]>::from);
+        Ok(Attention { shape, blocks, scores, context, turn, kernels, stream, room })
+    }
+
+    /// Elements of scratch that [`Attention::run`] needs.
+    #[must_use]
+    pub fn scratch_len(&self) -> usize {
+        self.tasks() * self.room.end
+    }
+
+    /// What is computed.
+    #[must_use]
+    pub fn shape(&self) -> &AttentionShape {
+        &self.shape
+    }
+
+    /// The blocks in use.
+    #[must_use]
+    pub fn blocks(&self) -> &AttentionBlocks {
+        &self.blocks
+    }
+
+    fn tasks(&self) -> usize {
+        self.blocks.head_tasks * self.blocks.query_tasks
+    }
+
+    /// Computes it.
+    ///
+    /// # Errors
+    ///
+    /// Where an operand is shorter than the shape says, or mask and condition are not those that it announced.
+    pub fn run(
+        &self,
+        operands: &Operands<'_>,
+        output: &mut [f32],
+        scratch: &mut [f32],
+        parallel: &dyn Parallel,
+    ) -> Result<()> {
+        self.check(operands, output, scratch)?;
+        let shape = &self.shape;
+        if shape.units() == 0 || shape.queries == 0 || shape.value_size == 0 {
+            return Ok(());
+        }
+        let buffers = Buffers { operands, output: Disjoint::new(output), scratch: Disjoint::new(scratch) };
+        parallel.run(self.tasks(), &|task| {
+            let (heads, queries) = (task / self.blocks.query_tasks, task % self.blocks.query_tasks);
+            let heads = part(shape.units(), self.blocks.head_tasks, heads);
+            let queries = part(shape.queries, self.blocks.query_tasks, queries);
+            if !queries.is_empty() {
+                self.heads(&buffers, buffers.scratch.at(task * self.room.end), heads, &queries);
+            }
+        });
+        Ok(())
+    }
+
+    fn check(&self, operands: &Operands<'_>, output: &[f32], scratch: &[f32]) -> Result<()> {
+        let Some([query, key, value, out, mask, keep]) = self.shape.needs() else { return Ok(()) };
+        let sizes = [
+            ("queries", operands.query.len(), query),
+            ("keys", operands.key.len(), key),
+            ("values", operands.value.len(), value),
+            ("output", output.len(), out),
+            ("mask", operands.mask.map_or(0, <[f32]>::len), mask),
+            ("condition", operands.keep.map_or(0, <[u8]>::len), keep),
+            ("scratch", scratch.len(), self.scratch_len()),
+        ];
+        match sizes.into_iter().find(|&(_, have, need)| have < need) {
+            None => Ok(()),
+            Some((operand, have, need)) => Err(KernelError::Bounds { family: FAMILY, operand, have, need }),
+        }
+    }
+
+    /// Some heads, and of each the same queries.
+    fn heads(&self, buffers: &Buffers<'_>, scratch: *mut f32, heads: Range<usize>, queries: &Range<usize>) {
+        let mut packed = None;
+        for unit in heads {
+            let (batch, head) = (unit / self.shape.heads, unit % self.shape.heads);
+            let own = (batch, head / self.shape.shared);
+            let unit = self.unit(buffers, batch, head);
+            if packed != Some(own) {
+                self.pack(&unit, scratch);
+                packed = Some(own);
+            }
+            for first in queries.clone().step_by(self.blocks.rows) {
+                let rows = self.blocks.rows.min(queries.end - first);
+                self.block(buffers, &unit, scratch, first, rows);
+            }
+        }
+    }
+
+    fn unit(&self, buffers: &Buffers<'_>, batch: usize, head: usize) -> Unit {
+        let shape = &self.shape;
+        let at = |steps: Steps, head: usize| batch * steps.batch + head * steps.head;
+        let own = head / shape.shared;
+        Unit {
+            query: buffers.operands.query.as_ptr().wrapping_add(at(shape.query, head)),
+            key: buffers.operands.key.as_ptr().wrapping_add(at(shape.key, own)),
+            value: buffers.operands.value.as_ptr().wrapping_add(at(shape.value, own)),
+            output: buffers.output.at(at(shape.output, head)),
+            mask: shape.mask.map_or(0, |steps| at(steps, head)),
+            keep: shape.keep.map_or(0, |steps| at(steps, head)),
+        }
+    }
+
+    /// Packs what tiles cannot read where it lies.
+    fn pack(&self, unit: &Unit, scratch: *mut f32) {
+        if self.blocks.stream {
+            return;
+        }
+        let shape = &self.shape;
+        // SAFETY: `check` made sure of the operands, `Room` counted the panels of both, and scratch is the task's own.
+        unsafe {
+            match &self.turn {
+                Some(turn) => turn.pack(unit.key, shape.key.row, shape.keys, shape.size, scratch),
+                None => self.scores.pack(unit.key, shape.key.row, scratch),
+            }
+            self.context.pack(unit.value, shape.value.row, scratch.wrapping_add(self.room.values));
+        }
+    }
+
+    /// A block of queries against all keys that they see.
+    fn block(&self, buffers: &Buffers<'_>, unit: &Unit, scratch: *mut f32, first: usize, rows: usize) {
+        let shape = &self.shape;
+        let state = scratch.wrapping_add(self.room.state).cast::<RowState>();
+        for row in 0..rows {
+            let start = RowState { most: f32::NEG_INFINITY, sum: 0.0, factor: 1.0, unused: 0.0 };
+            // SAFETY: `Room` has a state for each row of a block.
+            unsafe { state.add(row).write(start) };
+        }
+        let output = unit.output.wrapping_add(first * shape.output.row);
+        let seen = |query: usize| shape.causal.map_or(shape.keys, |before| shape.keys.min(query + before + 1));
+        let keys = seen(first + rows - 1);
+        for start in (0..keys).step_by(self.blocks.keys) {
+            let count = self.blocks.keys.min(keys - start);
+            self.score(unit, scratch, first..first + rows, start..start + count);
+            self.weigh(buffers, unit, scratch, first..first + rows, start..start + count);
+            if start > 0 {
+                self.scale(output, state, rows);
+            }
+            self.blend(unit, scratch, output, rows, start..start + count);
+        }
+        if keys == 0 {
+            self.blend(unit, scratch, output, rows, 0..0);
+            return;
+        }
+        for row in 0..rows {
+            // SAFETY: as above.
+            let state = unsafe { &mut *state.add(row) };
+            let nothing = shape.blind_is_zero && state.sum == 0.0;
+            state.factor = if nothing { 0.0 } else { 1.0 / state.sum };
+        }
+        self.scale(output, state, rows);
+    }
+
+    /// Products of queries and keys into scratch.
+    fn score(&self, unit: &Unit, scratch: *mut f32, queries: Range<usize>, keys: Range<usize>) {
+        let (shape, room) = (&self.shape, &self.room);
+        let scores = scratch.wrapping_add(room.scores);
+        let query = unit.query.wrapping_add(queries.start * shape.query.row);
+        if let Some([dots, _]) = &self.stream {
+            for row in 0..queries.len() {
+                let args = StreamArgs {
+                    left: query.wrapping_add(row * shape.query.row),
+                    rows: unit.key.wrapping_add(keys.start * shape.key.row),
+                    stride: shape.key.row * 4,
+                    count: keys.len(),
+                    columns: shape.size,
+                    out: scores.wrapping_add(row * room.row),
+                    resume: 0,
+                    scale: shape.scale,
+                };
+                // SAFETY: `check` made sure of queries and keys, a row of scores has room for the block's keys, and
+                // the code takes `StreamArgs`.
+                unsafe { dots.call(&args) };
+            }
+            return;
+        }
+        let mut args = TileArgs::empty();
+        args.reduce_over(0, shape.size);
+        args.lda = shape.query.row * 4;
+        args.ldb = shape.key.row * 4;
+        args.ldc = room.row * 4;
+        args.scale = shape.scale;
+        args.scaled = usize::from(shape.scale != 1.0);
+        args.summarise();
+        // Blocks of keys start with a panel: `AttentionBlocks::fits`.
+        self.scores.multiply(&mut args, unit.key, scratch, keys, queries.len(), query, scores);
+    }
+
+    fn weigh(&self, buffers: &Buffers<'_>, unit: &Unit, scratch: *mut f32, queries: Range<usize>, keys: Range<usize>) {
+        let (shape, room) = (&self.shape, &self.room);
+        let (mask_row, keep_row) = (shape.mask.map_or(0, |steps| steps.row), shape.keep.map_or(0, |steps| steps.row));
+        let keep = scratch.wrapping_add(room.keep);
+        if let Some(bytes) = buffers.operands.keep.filter(|_| shape.keep.is_some()) {
+            let rows = if keep_row == 0 { 1 } else { queries.len() };
+            for row in 0..rows {
+                let from = unit.keep + (queries.start + row) * keep_row + keys.start;
+                // SAFETY: `Room` has a row of a block's keys for each of its queries.
+                let to = unsafe { std::slice::from_raw_parts_mut(keep.add(row * room.row), keys.len()) };
+                for (to, &kept) in to.iter_mut().zip(&bytes[from..from + keys.len()]) {
+                    *to = f32::from_bits(if (kept == 0) == shape.inverted { u32::MAX } else { 0 });
+                }
+            }
+        }
+        let mask = buffers.operands.mask.map_or(std::ptr::null(), <[f32]>::as_ptr);
+        let visible = match shape.causal {
+            None => isize::MAX,
+            Some(before) => (queries.start + before + 1) as isize - keys.start as isize,
+        };
+        let args = WeighArgs {
+            scores: scratch.wrapping_add(room.scores),
+            stride: room.row * 4,
+            rows: queries.len(),
+            keys: keys.len(),
+            visible: Cell::new(visible),
+            step: isize::from(shape.causal.is_some()),
+            seen: Cell::new(0),
+            mask: mask.wrapping_add(unit.mask + queries.start * mask_row + keys.start),
+            mask_stride: mask_row * 4,
+            keep,
+            keep_stride: if keep_row == 0 { 0 } else { room.row * 4 },
+            fill: shape.fill,
+            cap: shape.cap.unwrap_or(1.0),
+            cap_inverse: 1.0 / shape.cap.unwrap_or(1.0),
+            state: scratch.wrapping_add(room.state).cast(),
+        };
+        // SAFETY: `Room` counted scores (with a vector behind each row), conditions and states for a block, and `check`
+        // made sure of the mask.
+        unsafe { self.kernels.weigh(&args) };
+    }
+
+    fn scale(&self, output: *mut f32, state: *const RowState, rows: usize) {
+        let (stride, columns) = (self.shape.output.row * 4, self.shape.value_size);
+        let args = ScaleArgs { data: output, stride, rows, columns, state };
+        // SAFETY: rows of the output that `check` made sure of and that are this task's own, and a state for each.
+        unsafe { self.kernels.scale(&args) };
+    }
+
+    /// Weighted sums of values, added to those of earlier keys.
+    fn blend(&self, unit: &Unit, scratch: *mut f32, output: *mut f32, rows: usize, keys: Range<usize>) {
+        let (shape, room) = (&self.shape, &self.room);
+        let weights = scratch.wrapping_add(room.scores).cast_const();
+        let resume = usize::from(keys.start > 0);
+        if let Some([_, blend]) = &self.stream {
+            for row in 0..rows {
+                let args = StreamArgs {
+                    left: weights.wrapping_add(row * room.row),
+                    rows: unit.value.wrapping_add(keys.start * shape.value.row),
+                    stride: shape.value.row * 4,
+                    count: keys.len(),
+                    columns: shape.value_size,
+                    out: output.wrapping_add(row * shape.output.row),
+                    resume,
+                    scale: 1.0,
+                };
+                // SAFETY: `check` made sure of values and output, and the code takes `StreamArgs`.
+                unsafe { blend.call(&args) };
+            }
+            return;
+        }
+        let mut args = TileArgs::empty();
+        args.reduce_over(0, keys.len());
+        args.lda = room.row * 4;
+        args.ldb = shape.value.row * 4;
+        args.ldc = shape.output.row * 4;
+        args.resume = resume;
+        let packed = scratch.wrapping_add(room.values).wrapping_add(keys.start * self.context.panels.width);
+        let plain = unit.value.wrapping_add(keys.start * shape.value.row);
+        self.context.multiply(&mut args, plain, packed, 0..shape.value_size, rows, weights, output);
+    }
+}
+
+impl Product {
+    /// Multiplies `rows` rows by some columns, the first of which starts a panel. `packed` is where the first packed
+    /// panel starts.
+    #[allow(clippy::too_many_arguments, reason = "both sides of a product, and where it goes")]
+    fn multiply(
+        &self,
+        args: &mut TileArgs,
+        plain: *const f32,
+        packed: *const f32,
+        columns: Range<usize>,
+        rows: usize,
+        left: *const f32,
+        to: *mut f32,
+    ) {
+        let width = self.panels.width;
+        let tiles = Tiles::new(rows, self.most_rows);
+        for first in columns.clone().step_by(width) {
+            let panel = first / width;
+            let is_packed = panel >= self.packed_from;
+            args.keep_columns(width.min(columns.end - first), width, self.lanes);
+            args.b = match is_packed {
+                true => packed.wrapping_add((panel - self.packed_from) * self.panels.panel_len()),
+                false => plain.wrapping_add(first),
+            };
+            let Some(tile) = (if is_packed { &self.packed } else { &self.plain }) else { continue };
+            for run in tiles.runs(0..tiles.count()) {
+                args.rows = run.height;
+                args.tiles.set(run.count);
+                args.a.set(left.wrapping_byte_add(run.row * args.lda));
+                args.a_step = run.height * args.lda;
+                args.c.set(to.wrapping_byte_add(run.row * args.ldc).wrapping_add(first - columns.start));
+                args.c_step = run.height * args.ldc;
+                // SAFETY: `Attention::check` made sure of the operands, a block's rows of scores and its rows of the
+                // output are the task's own, and only whole panels are read in place.
+                unsafe { tile.call(args) };
+            }
+        }
+    }
+}
+
+impl Room {
+    fn new(shape: &AttentionShape, blocks: &AttentionBlocks, [scores, context]: [&Product; 2], lanes: usize) -> Room {
+        let mut end = 0;
+        // Parts start on cache lines of their own.
+        let mut part = |len: usize| {
+            let start = end;
+            end += len.next_multiple_of(16);
+            start
+        };
+        let row = blocks.keys + lanes;
+        let panels = |product: &Product| if blocks.stream { 0 } else { product.packed_len() };
+        part(panels(scores));
+        let values = part(panels(context));
+        let scores = part(blocks.rows * row);
+        let keep = part(if shape.keep.is_some() { blocks.rows * row } else { 0 });
+        let state = part(blocks.rows * STATE);
+        Room { values, scores, keep, state, end, row }
+    }
+}

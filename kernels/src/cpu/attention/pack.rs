@@ -1,0 +1,86 @@
+//! Keys into panels: what is stored row by row is turned, so that a tile reads a feature of neighbouring keys at once.
+//!
+//! Square tiles are turned in registers by the code of [`transpose`](crate::cpu::transpose); what is left over at the
+//! edges goes element by element.
+
+use std::sync::Arc;
+
+use crate::cpu::transpose::{Form, TransposeArgs, TransposeCode};
+use crate::cpu::{CodeKey, CodeSource};
+use crate::error::Result;
+use crate::isa::Isa;
+use crate::jit::Code;
+
+/// Turns rows into panels of `width` columns.
+#[derive(Clone, Debug)]
+pub(super) struct Turn {
+    code: Option<Arc<Code>>,
+    lanes: usize,
+    width: usize,
+}
+
+impl Turn {
+    pub(super) fn new(isa: Isa, width: usize, source: &dyn CodeSource) -> Result<Turn> {
+        let code = match isa.is_jit() {
+            true => Some(source.code(&CodeKey::Transpose(TransposeCode { isa, form: Form::Tile }))?),
+            false => None,
+        };
+        Ok(Turn { code, lanes: isa.lanes(), width })
+    }
+
+    /// Packs `keys` rows of `size` features, `stride` elements apart, into consecutive panels of `size * width`.
+    ///
+    /// # Safety
+    ///
+    /// The rows are readable, and all panels are writable and nobody else's.
+    pub(super) unsafe fn pack(&self, from: *const f32, stride: usize, keys: usize, size: usize, to: *mut f32) {
+        for first in (0..keys).step_by(self.width) {
+            let count = self.width.min(keys - first);
+            let (from, to) = (from.wrapping_add(first * stride), to.wrapping_add(first * size));
+            // SAFETY: a panel of its own, of rows that exist.
+            unsafe { self.panel(from, stride, count, size, to) };
+        }
+    }
+
+    /// One panel of `count` rows.
+    unsafe fn panel(&self, from: *const f32, stride: usize, count: usize, size: usize, to: *mut f32) {
+        let (lanes, width) = (self.lanes, self.width);
+        let squares = |length: usize| length / lanes;
+        let (down, across) = match &self.code {
+            Some(_) => (squares(count), squares(size)),
+            None => (0, 0),
+        };
+        if let Some(code) = self.code.as_ref().filter(|_| down > 0 && across > 0) {
+            let (row, panel_row) = (stride * 4, width * 4);
+            let args = TransposeArgs {
+                src: from.cast(),
+                dst: to.cast(),
+                src_stride: row,
+                dst_stride: panel_row,
+                inner: across,
+                inner_src: lanes * 4,
+                inner_dst: lanes * panel_row,
+                outer: down,
+                outer_src: (lanes * row) as isize - (across * lanes * 4) as isize,
+                outer_dst: (lanes * 4) as isize - (across * lanes * panel_row) as isize,
+            };
+            // SAFETY: `down * lanes` rows of `across * lanes` features are read, which the caller vouches for, and as
+            // many places of the panel are written. The code takes `TransposeArgs`.
+            unsafe { code.call(&args) };
+        }
+        let turned = if down > 0 { across * lanes } else { 0 };
+        for key in 0..count {
+            let first = if key < down * lanes { turned } else { 0 };
+            for feature in first..size {
+                // SAFETY: inside of the rows and of the panel.
+                unsafe { *to.add(feature * width + key) = *from.add(key * stride + feature) };
+            }
+        }
+        for key in count..width {
+            for feature in 0..size {
+                // SAFETY: inside of the panel; a tile reads whole panels.
+                unsafe { *to.add(feature * width + key) = 0.0 };
+            }
+        }
+    }
+}

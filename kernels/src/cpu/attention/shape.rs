@@ -1,0 +1,216 @@
+//! What attention is computed of, and how the work is cut.
+//!
+//! Operands lie anywhere: each has a distance of batches, of heads and of rows, so that heads packed side by side behind
+//! their positions are read where they are, and written there.
+
+use crate::cpu::gemm::panel_vectors;
+use crate::cpu::gemm::tile::most_rows;
+use crate::isa::Isa;
+
+/// Distances in elements; 0 repeats.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Steps {
+    /// From batch to batch.
+    pub batch: usize,
+    /// From head to head.
+    pub head: usize,
+    /// From row to row: positions, or features of keys that are stored by columns.
+    pub row: usize,
+}
+
+/// Attention: softmax(scale Q K^T, adjusted) V, for each batch and head.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AttentionShape {
+    /// Batches.
+    pub batch: usize,
+    /// Heads of queries.
+    pub heads: usize,
+    /// Heads of queries that share one head of keys and values.
+    pub shared: usize,
+    /// Queries of a head.
+    pub queries: usize,
+    /// Keys of a head.
+    pub keys: usize,
+    /// Features of a query and of a key.
+    pub size: usize,
+    /// Features of a value.
+    pub value_size: usize,
+    /// Where queries are; their features are neighbours.
+    pub query: Steps,
+    /// Where keys are; `head` is that of heads of keys.
+    pub key: Steps,
+    /// Whether the keys of one feature are neighbours, not the features of one key.
+    pub key_columns: bool,
+    /// Where values are; `head` is that of heads of values.
+    pub value: Steps,
+    /// Where results go.
+    pub output: Steps,
+    /// Where the mask is, which is added to scores; its rows are those of queries and have an element for each key.
+    pub mask: Option<Steps>,
+    /// Where the condition is that keeps scores, likewise.
+    pub keep: Option<Steps>,
+    /// Whether the condition drops scores instead.
+    pub inverted: bool,
+    /// What replaces scores that are not kept.
+    pub fill: f32,
+    /// Factor of the products.
+    pub scale: f32,
+    /// Bends scores s to c tanh(s / c).
+    pub cap: Option<f32>,
+    /// Keys before the first query's own: query i sees keys 0 to i + that number. All where there is none.
+    pub causal: Option<usize>,
+    /// Whether a query that sees nothing gives zeros, not NaN.
+    pub blind_is_zero: bool,
+}
+
+/// How the work is cut: a builder's choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AttentionBlocks {
+    /// Whether queries are taken one by one, keys and values where they are.
+    pub stream: bool,
+    /// Queries that are done together.
+    pub rows: usize,
+    /// Keys that are done together.
+    pub keys: usize,
+    /// Whether values are packed into panels first.
+    pub pack_values: bool,
+    /// Parts that heads of all batches are split into for threads.
+    pub head_tasks: usize,
+    /// Parts that queries are split into.
+    pub query_tasks: usize,
+}
+
+/// Multiply-adds below which another thread costs more than it saves.
+const WORTH_A_THREAD: usize = 1 << 16;
+
+/// Scores that stay in the second-level cache beside keys and values.
+const SCORES: usize = 24 << 10;
+
+/// Keys of a block where there are too many for one: whole panels of any width.
+const KEY_BLOCK: usize = 384;
+
+impl AttentionShape {
+    /// Heads of all batches.
+    #[must_use]
+    pub fn units(&self) -> usize {
+        self.batch * self.heads
+    }
+
+    /// Elements that each operand must have: query, key, value, output, mask, condition. None where they cannot be
+    /// counted.
+    #[must_use]
+    pub fn needs(&self) -> Option<[usize; 6]> {
+        let shared = self.heads / self.shared.max(1);
+        let span = |heads: usize, steps: Steps, rows: usize, run: usize| -> Option<usize> {
+            let dims = [(self.batch, steps.batch), (heads, steps.head), (rows, steps.row)];
+            if dims.iter().any(|&(size, _)| size == 0) || run == 0 {
+                return Some(0);
+            }
+            let last = dims.iter().try_fold(0usize, |at, &(size, step)| at.checked_add((size - 1).checked_mul(step)?));
+            last?.checked_add(run).filter(|&elements| elements <= isize::MAX as usize / 16)
+        };
+        let (key_rows, key_run) = if self.key_columns { (self.size, self.keys) } else { (self.keys, self.size) };
+        let beside = |steps: Option<Steps>| match steps {
+            Some(steps) => span(self.heads, steps, self.queries, self.keys),
+            None => Some(0),
+        };
+        Some([
+            span(self.heads, self.query, self.queries, self.size)?,
+            span(shared, self.key, key_rows, key_run)?,
+            span(shared, self.value, self.keys, self.value_size)?,
+            span(self.heads, self.output, self.queries, self.value_size)?,
+            beside(self.mask)?,
+            beside(self.keep)?,
+        ])
+    }
+
+    /// Whether a driver can take it: sizes and distances may come from a file.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        // Far beyond any memory, and small enough that what is computed from a few of them can be counted.
+        const MOST: usize = 1 << 40;
+        let sizes = [self.batch, self.heads, self.queries, self.keys, self.size, self.value_size];
+        let product = |factors: &[usize]| {
+            factors.iter().try_fold(1usize, |total, &factor| total.checked_mul(factor.max(1))).is_some_and(|p| p < MOST)
+        };
+        sizes.iter().all(|&size| size < MOST)
+            && self.shared > 0
+            && self.heads.is_multiple_of(self.shared)
+            && product(&[self.batch, self.heads])
+            && product(&[self.keys.saturating_add(64), self.size.saturating_add(64)])
+            && product(&[self.keys.saturating_add(64), self.value_size.saturating_add(64)])
+            && self.causal.is_none_or(|before| before < MOST)
+            && self.cap.is_none_or(|cap| cap > 0.0)
+            && self.needs().is_some()
+            && self.rows_are_apart()
+    }
+
+    /// Whether no two rows of results overlap, so that tasks may write them at once.
+    fn rows_are_apart(&self) -> bool {
+        let Steps { batch, head, row } = self.output;
+        let mut dims = [(self.batch, batch), (self.heads, head), (self.queries, row)];
+        if dims.iter().any(|&(size, _)| size == 0) {
+            return true;
+        }
+        dims.sort_by_key(|&(_, step)| step);
+        let mut extent = self.value_size;
+        for (size, step) in dims.into_iter().filter(|&(size, _)| size > 1) {
+            if step < extent {
+                return false;
+            }
+            // `needs` counted the whole of it.
+            extent = (size - 1).saturating_mul(step).saturating_add(extent);
+        }
+        true
+    }
+
+    /// Multiply-adds.
+    fn work(&self) -> usize {
+        let sizes = [self.units(), self.queries, self.keys, self.size.saturating_add(self.value_size)];
+        sizes.into_iter().fold(1usize, usize::saturating_mul)
+    }
+}
+
+impl AttentionBlocks {
+    /// The cost model's pick.
+    #[must_use]
+    pub fn pick(isa: Isa, shape: &AttentionShape, threads: usize) -> AttentionBlocks {
+        // Packing a key costs about as much as using it for two queries.
+        let stream = isa.is_jit() && !shape.key_columns && shape.queries < 4 && shape.keys > 0;
+        let tall = most_rows(isa, panel_vectors(isa, shape.keys)).max(1);
+        let keys = if shape.keys <= 2 * KEY_BLOCK { shape.keys.max(1) } else { KEY_BLOCK };
+        let rows = (SCORES / keys / tall * tall).clamp(tall, 16 * tall).min(shape.queries.max(1));
+        let threads = threads.min(shape.work() / WORTH_A_THREAD).max(1);
+        let units = shape.units().max(1);
+        let query_tasks = match threads.div_ceil(units) {
+            1 => 1,
+            parts => parts.min(shape.queries.div_ceil(tall)).max(1),
+        };
+        // Rows whose distance is a multiple of a page all fall into the same few places of the first cache.
+        let collides = (shape.value.row * 4).is_multiple_of(4096) && shape.keys > 8;
+        AttentionBlocks {
+            stream,
+            rows,
+            keys,
+            pack_values: !stream && (shape.queries > 96 || collides),
+            head_tasks: threads.min(units),
+            query_tasks,
+        }
+    }
+
+    /// Whether a driver can take these blocks for that shape and level: a choice may come from a file.
+    #[must_use]
+    pub fn fits(&self, shape: &AttentionShape, isa: Isa) -> bool {
+        const MOST_TASKS: usize = 1 << 12;
+        let positive = [self.rows, self.keys, self.head_tasks, self.query_tasks];
+        let tasks = self.head_tasks.checked_mul(self.query_tasks);
+        let width = panel_vectors(isa, shape.keys) * isa.lanes();
+        !positive.contains(&0)
+            && tasks.is_some_and(|tasks| tasks <= MOST_TASKS)
+            && self.rows <= shape.queries.max(1)
+            && self.keys <= shape.keys.max(1)
+            && (self.keys == shape.keys.max(1) || self.keys.is_multiple_of(width))
+            && self.rows.checked_mul(self.keys).is_some_and(|scores| scores <= 1 << 24)
+            && (!self.stream || isa.is_jit() && !shape.key_columns && !self.pack_values && shape.keys > 0)
+    }
+}

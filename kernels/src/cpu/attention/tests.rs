@@ -1,0 +1,237 @@
+//! Attention against the plain one: every way to lie, to mask and to cut, at every level that can run here.
+
+use super::*;
+use crate::cpu::EmitEach;
+use crate::cpu::fence::{Fenced, Poisoned, Scoped, levels};
+use crate::parallel::Serial;
+use crate::reference::attention as reference;
+
+/// Uniform in -1..1, the same for the same seed.
+fn floats(count: usize, seed: u32) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(2_654_435_761).wrapping_add(99);
+    let next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as f32 / (1 << 23) as f32 - 1.0
+    };
+    std::iter::repeat_with(next).take(count).collect()
+}
+
+/// Heads before positions, without gaps.
+fn apart(heads: usize, rows: usize, size: usize) -> Steps {
+    Steps { batch: heads * rows * size, head: rows * size, row: size }
+}
+
+/// Heads beside each other behind their positions, as wide as `columns`.
+fn joined(rows: usize, size: usize, columns: usize) -> Steps {
+    Steps { batch: rows * columns, head: size, row: columns }
+}
+
+/// Heads of their own, no mask, nothing hidden.
+fn plain(batch: usize, heads: usize, queries: usize, keys: usize, size: usize) -> AttentionShape {
+    AttentionShape {
+        batch,
+        heads,
+        shared: 1,
+        queries,
+        keys,
+        size,
+        value_size: size,
+        query: apart(heads, queries, size),
+        key: apart(heads, keys, size),
+        key_columns: false,
+        value: apart(heads, keys, size),
+        output: apart(heads, queries, size),
+        mask: None,
+        keep: None,
+        inverted: false,
+        fill: 0.0,
+        scale: 0.125,
+        cap: None,
+        causal: None,
+        blind_is_zero: false,
+    }
+}
+
+fn blocks(isa: Isa, shape: &AttentionShape) -> Vec<AttentionBlocks> {
+    let picked = AttentionBlocks::pick(isa, shape, 2);
+    let width = panel_vectors(isa, shape.keys) * isa.lanes();
+    let mut all = vec![
+        picked,
+        AttentionBlocks { pack_values: !picked.pack_values, stream: false, ..picked },
+        AttentionBlocks { keys: width, rows: 5, stream: false, head_tasks: 3, query_tasks: 2, ..picked },
+        AttentionBlocks { keys: width, rows: 1, stream: true, pack_values: false, ..picked },
+        AttentionBlocks { stream: true, pack_values: false, ..picked },
+    ];
+    all.retain(|blocks| blocks.fits(shape, isa));
+    all
+}
+
+fn check(shape: &AttentionShape) {
+    let mut mask = floats(shape.needs().unwrap()[4], 4);
+    mask.iter_mut().step_by(7).for_each(|value| *value = f32::NEG_INFINITY);
+    check_with(shape, &mask);
+}
+
+fn check_with(shape: &AttentionShape, mask: &[f32]) {
+    let needs = shape.needs().unwrap();
+    let [query, key, value] = [0, 1, 2].map(|operand| Poisoned::new(&floats(needs[operand], operand as u32)));
+    let mask = Poisoned::new(mask);
+    let keep: Vec<u8> = (0..needs[5]).map(|at| u8::from(at % 5 != 3)).collect();
+    let operands = Operands {
+        query: query.inside(),
+        key: key.inside(),
+        value: value.inside(),
+        mask: shape.mask.map(|_| mask.inside()),
+        keep: shape.keep.map(|_| keep.as_slice()),
+    };
+    let mut expected = vec![0.0; needs[3]];
+    reference::attention(shape, &operands, &mut expected);
+    for isa in levels() {
+        for blocks in blocks(isa, shape) {
+            let attention = Attention::new(isa, *shape, blocks, &EmitEach).unwrap();
+            let mut scratch = Fenced::new(attention.scratch_len());
+            let mut output = Fenced::new(needs[3]);
+            output.inside().fill(0.0);
+            attention.run(&operands, output.inside(), scratch.inside(), &Scoped).unwrap();
+            scratch.open();
+            for (at, (found, expected)) in output.open().into_iter().zip(&expected).enumerate() {
+                let close = (found - expected).abs() <= 1e-5 || found.is_nan() && expected.is_nan();
+                assert!(close, "{isa}, {blocks:?}, {shape:?}: {found} at {at}, expected {expected}");
+            }
+        }
+    }
+}
+
+#[test]
+fn sizes_that_fill_no_vector_and_no_panel() {
+    for (queries, keys, size) in
+        [(1, 1, 1), (1, 17, 5), (2, 40, 64), (3, 33, 20), (7, 16, 32), (16, 16, 64), (17, 50, 70), (50, 9, 16)]
+    {
+        check(&plain(2, 3, queries, keys, size));
+    }
+}
+
+#[test]
+fn nothing_to_see_or_to_do() {
+    for (queries, keys, size) in [(3, 0, 8), (0, 3, 8), (2, 3, 0), (1, 0, 8)] {
+        check(&plain(1, 2, queries, keys, size));
+    }
+    check(&AttentionShape { value_size: 3, value: apart(2, 9, 3), output: apart(2, 4, 3), ..plain(1, 2, 4, 9, 8) });
+}
+
+#[test]
+fn heads_lie_behind_their_positions() {
+    let (queries, keys, size, columns) = (13, 30, 24, 100);
+    let rows = |rows| joined(rows, size, columns);
+    let shape = plain(2, 3, queries, keys, size);
+    check(&AttentionShape { query: rows(queries), key: rows(keys), value: rows(keys), output: rows(queries), ..shape });
+}
+
+#[test]
+fn keys_may_be_stored_by_columns_and_shared() {
+    for queries in [1, 20] {
+        let (heads, keys, size) = (6, 43, 12);
+        let shape = plain(2, heads, queries, keys, size);
+        let key = Steps { batch: heads * keys * size, head: keys * size, row: keys };
+        check(&AttentionShape { key, key_columns: true, ..shape });
+        check(&AttentionShape { shared: 3, key: apart(2, keys, size), value: apart(2, keys, size), ..shape });
+        check(&AttentionShape {
+            key: Steps { batch: 0, ..shape.key },
+            value: Steps { head: 0, ..shape.value },
+            ..shape
+        });
+    }
+}
+
+#[test]
+fn masks_and_conditions_repeat_where_their_steps_are_zero() {
+    let (heads, keys) = (3, 29);
+    for queries in [1, 3, 18] {
+        let shape = plain(2, heads, queries, keys, 16);
+        let whole = Steps { batch: heads * queries * keys, head: queries * keys, row: keys };
+        for mask in [whole, Steps { batch: keys, head: 0, row: 0 }, Steps { batch: 0, head: 0, row: keys }] {
+            check(&AttentionShape { mask: Some(mask), ..shape });
+            check(&AttentionShape { keep: Some(mask), fill: -1e9, ..shape });
+            check(&AttentionShape { keep: Some(mask), inverted: true, fill: -2.0, ..shape });
+            check(&AttentionShape { mask: Some(whole), keep: Some(mask), fill: -3.0, cap: Some(0.4), ..shape });
+        }
+    }
+}
+
+#[test]
+fn queries_see_up_to_the_frontier() {
+    for (queries, keys, before) in [(20, 20, 0), (7, 40, 33), (1, 40, 39), (30, 9, 0), (5, 40, 1), (3, 60, 2)] {
+        check(&AttentionShape { causal: Some(before), ..plain(1, 2, queries, keys, 16) });
+    }
+}
+
+#[test]
+fn the_greatest_score_may_come_late() {
+    // Scores that rise from block to block, so that earlier results have to be scaled down each time.
+    let keys = 100;
+    let shape = AttentionShape { mask: Some(Steps::default()), ..plain(1, 1, 6, keys, 8) };
+    let rising: Vec<f32> = (0..keys).map(|key| key as f32 * 2.0 - 90.0).collect();
+    check_with(&shape, &rising);
+    let falling: Vec<f32> = rising.iter().rev().copied().collect();
+    check_with(&shape, &falling);
+}
+
+#[test]
+fn queries_that_see_nothing_give_nan_or_zeros() {
+    let keys = 70;
+    for queries in [1, 9] {
+        let shape = AttentionShape { mask: Some(Steps::default()), ..plain(1, 2, queries, keys, 8) };
+        let mut mask = vec![f32::NEG_INFINITY; keys];
+        check_with(&shape, &mask);
+        check_with(&AttentionShape { blind_is_zero: true, ..shape }, &mask);
+        // Nothing in the first blocks, something in a later one.
+        mask[60..].fill(0.5);
+        check_with(&shape, &mask);
+        mask[61] = f32::NAN;
+        check_with(&shape, &mask);
+        mask[61] = f32::INFINITY;
+        check_with(&shape, &mask);
+    }
+}
+
+#[test]
+fn many_keys_take_several_blocks() {
+    let shape = plain(1, 1, 5, 1000, 16);
+    assert!(AttentionBlocks::pick(Isa::Avx2, &shape, 1).keys < 1000);
+    check(&AttentionShape { causal: Some(995), ..shape });
+    check(&plain(1, 1, 1, 1000, 16));
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let shape = plain(1, 2, 3, 4, 8);
+    let blocks = AttentionBlocks::pick(Isa::Avx2, &shape, 1);
+    let refuses = |shape: AttentionShape, blocks: AttentionBlocks| {
+        assert!(Attention::new(Isa::Portable, shape, blocks, &EmitEach).is_err(), "{shape:?} {blocks:?}");
+    };
+    let portable = AttentionBlocks { stream: false, ..blocks };
+    assert!(Attention::new(Isa::Portable, shape, portable, &EmitEach).is_ok());
+    refuses(shape, AttentionBlocks { stream: true, ..blocks });
+    refuses(shape, AttentionBlocks { rows: 0, ..portable });
+    refuses(shape, AttentionBlocks { keys: 5, ..portable });
+    refuses(shape, AttentionBlocks { head_tasks: 1 << 20, ..portable });
+    refuses(AttentionShape { shared: 0, ..shape }, portable);
+    refuses(AttentionShape { keys: usize::MAX, ..shape }, portable);
+    refuses(AttentionShape { query: Steps { batch: 0, head: usize::MAX, row: 8 }, ..shape }, portable);
+    // Rows of results that two tasks would write.
+    refuses(AttentionShape { output: Steps { head: 8, ..shape.output }, ..shape }, portable);
+    refuses(AttentionShape { output: Steps { row: 7, ..shape.output }, ..shape }, portable);
+    let attention = Attention::new(Isa::Portable, shape, portable, &EmitEach).unwrap();
+    let (data, mut scratch, mut output) = (vec![0.0; 64], vec![0.0; attention.scratch_len()], vec![0.0; 48]);
+    let whole = Operands { query: &data[..48], key: &data, value: &data, mask: None, keep: None };
+    assert!(attention.run(&whole, &mut output, &mut scratch, &Serial).is_ok());
+    for operands in [
+        Operands { query: &data[..47], ..whole },
+        Operands { key: &data[..63], ..whole },
+        Operands { value: &data[..63], ..whole },
+    ] {
+        assert!(attention.run(&operands, &mut output, &mut scratch, &Serial).is_err());
+    }
+    assert!(attention.run(&whole, &mut output[..47], &mut scratch, &Serial).is_err());
+    assert!(attention.run(&whole, &mut output, &mut scratch[1..], &Serial).is_err());
+}
