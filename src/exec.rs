@@ -4,6 +4,7 @@
 //! never sees the graph.
 
 pub mod activation;
+pub mod attention;
 pub mod chain;
 pub mod context;
 pub mod conv;
@@ -25,6 +26,7 @@ pub use family::{Family, FamilyEntry};
 
 /// Every family, in the order in which executors are rebuilt from records.
 pub const FAMILIES: &[FamilyEntry] = &[
+    FamilyEntry::of::<attention::AttentionKey>(),
     FamilyEntry::of::<chain::ChainKey>(),
     FamilyEntry::of::<conv::ConvKey>(),
     FamilyEntry::of::<matmul::MatMulKey>(),

@@ -11,6 +11,7 @@
 
 pub mod build;
 mod facts;
+pub(crate) mod heads;
 pub mod ir;
 pub mod node;
 pub mod passes;

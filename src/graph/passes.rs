@@ -8,7 +8,7 @@
 //! 1. *Clean*: constants into bodies, constant folding, no-ops, reshapes with known targets, transposes that meet,
 //!    equal nodes, dead nodes.
 //! 2. *Fuse*: padding and per-channel arithmetic into convolutions, scales, biases, transposes and residuals into
-//!    matmuls, and then whatever became clean again.
+//!    matmuls, attention with the heads around it, and then whatever became clean again.
 //! 3. *Chains*: element-wise nodes into one node; chains that are one function into the matmul or convolution before.
 //! 4. *Layout*: spatial operators to channels-last, and a last cleaning.
 //!
@@ -17,6 +17,7 @@
 
 mod activation;
 mod affine;
+mod attention;
 mod batch_norm;
 mod captures;
 mod chain;
@@ -89,6 +90,7 @@ const GROUPS: &[Group] = &[
             ("affine", affine::run),
             ("gemm", gemm::run),
             ("matmul", matmul::run),
+            ("attention", attention::run),
             ("unflatten", unflatten::run),
             ("residual", residual::run),
             ("batch_norm", batch_norm::run),

@@ -1,9 +1,13 @@
 //! Attention: softmax(Q K^T) V by heads, with masks, a causal frontier, windows and a cache of earlier keys and values.
 //!
-//! Plain loops over rows in `f32`, a head a task. Heads lie either before the positions (four axes) or packed in the
-//! last axis (three); [`Heads`] hides which. `mask` says what a query may see.
+//! Heads lie either before the positions (four axes) or packed in the last axis (three); [`Heads`] hides which. `tiled`
+//! has the executors; what they cannot say (windows, filled lengths, scores to show, half precision, which rounds after
+//! each step) is computed here by plain loops over rows in `f32`, a head a task. `mask` says what a query may see there.
+//! `fused` is the node that a pass makes of attention in small operators.
 
+mod fused;
 mod mask;
+mod tiled;
 
 use std::sync::Mutex;
 
@@ -13,11 +17,11 @@ use self::mask::Mask;
 use super::wide::{narrow, widened};
 use super::{LoadCx, OpError, Operator, counted, one, optional, refused, required, type_attribute};
 use crate::graph::node::Specs;
-use crate::graph::{Io, Node, NodeDesc, NodeError, Prepared, RunCx};
-use crate::tensor::{DType, Tensor};
+use crate::graph::{Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
+use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// The operators of this file.
-pub(super) const OPERATORS: &[Operator] = &[("", "Attention", make)];
+pub(super) const OPERATORS: &[Operator] = &[("", "Attention", make), ("kiln", "FusedAttention", fused::make)];
 
 /// Which scores the fourth output shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +42,8 @@ struct Attention {
     /// How many positions before and after its own a query sees.
     window: [Option<usize>; 2],
     shown: Shown,
+    /// What the softmax is computed in, where the node says.
+    precision: Option<DType>,
     outputs: usize,
 }
 
@@ -58,8 +64,9 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         3 => Shown::Probabilities,
         other => return Err(OpError::invalid(node, format!("qk_matmul_output_mode = {other}"))),
     };
-    // The softmax is computed in `f32` at least, whatever is asked for.
-    type_attribute(node, "softmax_precision", Some(DType::F32))?;
+    // Without it the softmax is computed in the type of the scores.
+    let asked = node.attrs.contains_key("softmax_precision");
+    let precision = asked.then(|| type_attribute(node, "softmax_precision", None)).transpose()?;
     Ok(Box::new(Attention {
         heads: if packed { Some([count("q_num_heads")?, count("kv_num_heads")?]) } else { None },
         scale: node.attrs.contains_key("scale").then(|| node.float("scale", 1.0)),
@@ -67,6 +74,7 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         causal: node.int("is_causal", 0) != 0,
         window: [side("left_window_size")?, side("right_window_size")?],
         shown,
+        precision,
         outputs: node.outputs.len(),
     }))
 }
@@ -188,15 +196,22 @@ fn dot(left: &[f32], right: &[f32]) -> f32 {
     sums.iter().sum::<f32>() + rest
 }
 
-/// Exponentials over their sum; nothing where everything is hidden.
-fn softmax(scores: &mut [f32]) {
+/// Exponentials over their sum; nothing where everything is hidden. Rounded after each operator that the definition of
+/// the softmax is made of; a sum is one of them, and is rounded once.
+fn softmax(precision: DType, scores: &mut [f32]) {
+    round(precision, scores);
     let greatest = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     if greatest == f32::NEG_INFINITY {
         return scores.fill(0.0);
     }
-    scores.iter_mut().for_each(|score| *score = (*score - greatest).exp());
-    let sum: f32 = scores.iter().sum();
-    scores.iter_mut().for_each(|score| *score /= sum);
+    scores.iter_mut().for_each(|score| *score -= greatest);
+    round(precision, scores);
+    scores.iter_mut().for_each(|score| *score = score.exp());
+    round(precision, scores);
+    let mut sum = [scores.iter().sum()];
+    round(precision, &mut sum);
+    scores.iter_mut().for_each(|score| *score /= sum[0]);
+    round(precision, scores);
 }
 
 /// What all heads share.
@@ -275,7 +290,7 @@ impl Shared<'_> {
         if hidden {
             scores.fill(0.0)
         } else {
-            softmax(scores)
+            softmax(self.node.precision.unwrap_or(self.dtype), scores)
         }
         round(self.dtype, scores);
         if shows && self.node.shown == Shown::Probabilities {
@@ -286,7 +301,7 @@ impl Shared<'_> {
 
 impl Node for Attention {
     fn family(&self) -> &'static str {
-        "Attention"
+        "attention"
     }
 
     fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
@@ -308,7 +323,19 @@ impl Node for Attention {
         Ok(specs)
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+    fn prepare_params(
+        &self,
+        cx: &PrepareCx<'_>,
+        inputs: &[Option<&Tensor>],
+        _: &[TensorSpec],
+    ) -> Result<Prepared, NodeError> {
+        Ok(tiled::prepare(self, cx, inputs)?.map_or(Prepared::NONE, Prepared::new))
+    }
+
+    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        if let Ok(executor) = prepared.get() {
+            return tiled::execute(self, executor, io, cx);
+        }
         let plan = self.plan(&io.inputs())?;
         let shared = Shared {
             node: self,

@@ -152,7 +152,7 @@ impl Draw<'_> {
 
     fn node(&mut self) {
         let x = self.any();
-        match self.below(24) {
+        match self.below(25) {
             0 | 1 => self.convolution(x),
             2 => self.pool(x),
             3 => self.normalisation(x),
@@ -171,6 +171,7 @@ impl Draw<'_> {
             20 => self.slice(x),
             21 => self.squeeze(x),
             22 => self.no_op(x),
+            23 => self.attention(x),
             _ => self.gemm(x),
         }
     }
@@ -275,6 +276,61 @@ impl Draw<'_> {
             let share = number(self, [0.5, 1.0 / 6.0][kind - 1]);
             self.op("Mul", &[product, share], &[], x.shape);
         }
+    }
+
+    /// Scores of a value with itself or a like one, masked perhaps, over values: heads as they are, or split off.
+    fn attention(&mut self, x: Value) {
+        let y = self.any();
+        let y = if y.shape == x.shape { y } else { x.clone() };
+        let rank = x.shape.len();
+        let last = x.shape.last().copied().unwrap_or([0, 0]);
+        let split = rank == 3 && last[0] == last[1] && last[0] % 2 == 0 && self.below(2) == 0;
+        if !(3..=4).contains(&rank) || x.shape.iter().any(|size| size[0] == 0 || size[1] == 0) {
+            return self.function(x);
+        }
+        let half = last[0] / 2;
+        let target = self.ints(&[0, 0, 2, half as i64]);
+        let mut heads = |draw: &mut Self, id: ValueId, perm: [i64; 4]| match split {
+            false => id,
+            true => {
+                let apart = draw.build.op("Reshape", &[id, target], &[]);
+                draw.build.op("Transpose", &[apart], &[("perm", perm.into())])
+            }
+        };
+        let rows = heads(self, x.id, [0, 2, 1, 3]);
+        let values = heads(self, y.id, [0, 2, 1, 3]);
+        let turned = match split {
+            true => heads(self, y.id, [0, 2, 3, 1]),
+            false => {
+                let mut perm: Vec<i64> = (0..rank as i64).collect();
+                perm.swap(rank - 1, rank - 2);
+                self.build.op("Transpose", &[y.id], &[("perm", perm.into())])
+            }
+        };
+        let number = self.number();
+        let mut scores = self.build.op("MatMul", &[rows, turned], &[]);
+        let positions = if split { x.shape[1] } else { x.shape[rank - 2] };
+        if elements(&x.shape) / last[0].max(1) * positions[0].max(positions[1]) > MOST_ELEMENTS {
+            return self.function(x);
+        }
+        if self.below(2) == 0 {
+            scores = self.build.op("Div", &[scores, number], &[]);
+        }
+        if self.below(2) == 0 && positions[0] == positions[1] {
+            let mask = self.weights(&[positions[0]; 2]);
+            scores = self.build.op("Add", &[mask, scores], &[]);
+        } else if self.below(2) == 0 {
+            scores = self.build.op("Add", &[scores, number], &[]);
+        }
+        let weights = self.build.op("Softmax", &[scores], &[("axis", (-1).into())]);
+        let context = self.build.op("MatMul", &[weights, values], &[]);
+        if !split {
+            return self.add(context, x.shape);
+        }
+        let behind = self.build.op("Transpose", &[context], &[("perm", [0, 2, 1, 3].into())]);
+        let joined = self.ints(&[0, 0, last[0] as i64]);
+        let together = self.build.op("Reshape", &[behind, joined], &[]);
+        self.add(together, x.shape);
     }
 
     /// Arithmetic with a number, or with one for each place along an axis.

@@ -2,6 +2,7 @@
 //!
 //! One table an operator. Read [`harness`] for what each table asserts.
 
+mod attention;
 mod convolution;
 mod elementwise;
 mod harness;

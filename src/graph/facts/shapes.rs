@@ -1,6 +1,7 @@
 //! Dimensions of outputs, for operators that do not slide windows (those are in [`spatial`](super::spatial)).
 
 use super::{Dims, Fact, Size, Sizes, View, axis, spatial};
+use crate::graph::heads::Heads;
 
 /// Facts of the outputs in order, with their dimensions where these can be said. Missing ones are unknown.
 pub(super) fn infer(view: &View<'_>, sizes: &mut Sizes) -> Option<Vec<Fact>> {
@@ -89,6 +90,7 @@ fn first(view: &View<'_>, sizes: &mut Sizes) -> Option<Dims> {
         }
         "Size" => Some(Dims::new()),
         "MatMul" | "FusedMatMul" => matmul(view, sizes),
+        "FusedAttention" => attention(view, sizes),
         "Gemm" => {
             let (a, b) = (view.dims(0)?, view.dims(1)?);
             let row = *a.get(usize::from(node.int("transA", 0) != 0))?;
@@ -208,6 +210,56 @@ fn matmul(view: &View<'_>, sizes: &mut Sizes) -> Option<Dims> {
             Some(dims)
         }
     }
+}
+
+/// Batch, head, position and feature of each operand, wherever they lie, broadcast, and put where the result has them.
+fn attention(view: &View<'_>, sizes: &mut Sizes) -> Option<Dims> {
+    let rank = usize::try_from(view.node.int("rank", 4)).ok()?;
+    let apart = |index: usize, attribute: &str| -> Option<[Size; 4]> {
+        let (dims, heads) = (view.dims(index)?, Heads::of(view.node, attribute)?);
+        let mut sizes = [Size::Known(1); 4];
+        for (size, place) in sizes.iter_mut().zip(heads.places(dims.len())?) {
+            *size = place.map_or(*size, |axis| dims[axis]);
+        }
+        if heads == Heads::Joined {
+            let count = view.node.int(&format!("{attribute}_heads"), 1);
+            (sizes[1], sizes[3]) = (Size::Known(count), Size::Known(sizes[3].known()?.checked_div(count)?));
+        }
+        Some(sizes)
+    };
+    let (query, key, value) = (apart(0, "query")?, apart(1, "key")?, apart(2, "value")?);
+    let mut lead = [query[0], query[1], query[2]];
+    for other in [key, value] {
+        (lead[0], lead[1]) = (sizes.broadcast(lead[0], other[0]), sizes.broadcast(lead[1], other[1]));
+    }
+    // Masks and conditions may have rows of their own.
+    for index in (3..5).filter(|&index| view.has(index)) {
+        let dims = view.dims(index)?;
+        let missing = rank.checked_sub(dims.len())?;
+        for (size, place) in lead.iter_mut().zip(Heads::First.places(rank)?) {
+            if let Some(axis) = place.and_then(|axis| axis.checked_sub(missing)) {
+                *size = sizes.broadcast(*size, dims[axis]);
+            }
+        }
+    }
+    let ([batch, heads, rows], size) = (lead, value[3]);
+    Some(match Heads::of(view.node, "output")? {
+        Heads::Behind => [batch, rows, heads, size].into_iter().collect(),
+        Heads::Joined => {
+            let width = heads.known()?.checked_mul(size.known()?)?;
+            [batch, rows, Size::Known(width)].into_iter().collect()
+        }
+        _ => [batch, heads, rows, size]
+            .into_iter()
+            .enumerate()
+            .filter(|&(axis, _)| match rank {
+                4 => true,
+                3 => axis != 1,
+                _ => axis > 1,
+            })
+            .map(|(_, size)| size)
+            .collect(),
+    })
 }
 
 fn reshape(view: &View<'_>, sizes: &mut Sizes) -> Option<Dims> {

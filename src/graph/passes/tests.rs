@@ -1,5 +1,6 @@
 //! What each pass makes of small graphs: operators before, operators after.
 
+mod attention;
 mod chains;
 mod clean;
 mod convolutions;
@@ -55,7 +56,11 @@ fn ops(graph: &Graph) -> Vec<String> {
 fn op(node: &NodeDesc) -> String {
     let mut text = node.op.clone();
     if node.domain == "kiln" {
-        let parts: &[(usize, &str)] = if node.op.contains("Chain") { &[] } else { &[(2, "bias"), (3, "residual")] };
+        let parts: &[(usize, &str)] = match node.op.as_str() {
+            "Chain" | "LayoutChain" => &[],
+            "FusedAttention" => &[(3, "mask"), (4, "condition")],
+            _ => &[(2, "bias"), (3, "residual")],
+        };
         for (_, part) in parts.iter().filter(|(index, _)| node.input(*index).is_some()) {
             text += &format!("+{part}");
         }

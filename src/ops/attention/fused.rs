@@ -1,0 +1,261 @@
+//! The attention that a pass has put together: queries, keys and values with their heads wherever exporters left them.
+//!
+//! Inputs are queries, keys, values, a mask that is added to scores, and a condition outside of which scores are replaced.
+//! Everything broadcasts as the nodes did that this one stands for.
+
+use kiln_kernels::cpu::attention::{Attention as Executor, Operands};
+
+use crate::exec::attention::{AttentionKey, Lying};
+use crate::graph::heads::Heads;
+use crate::graph::node::Specs;
+use crate::graph::{Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
+use crate::ops::{LoadCx, OpError, View, one, optional, refused, required, strides};
+use crate::tensor::{DType, Shape, Tensor, TensorError, TensorSpec};
+
+struct Fused {
+    /// Of queries, keys, values and results.
+    lies: [Heads; 4],
+    /// Heads of operands whose heads are joined.
+    heads: [usize; 3],
+    /// Axes of the scores.
+    rank: usize,
+    scale: f32,
+    fill: f32,
+    inverted: bool,
+}
+
+pub(super) fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    let node: &NodeDesc = cx.node;
+    let lie = |name: &str| Heads::of(node, name).ok_or_else(|| OpError::invalid(node, format!("{name} lie unknown")));
+    let heads = |name: &str| usize::try_from(node.int(name, 1)).unwrap_or(1).max(1);
+    let rank = usize::try_from(node.int("rank", 4)).ok().filter(|rank| (2..=4).contains(rank));
+    Ok(Box::new(Fused {
+        lies: [lie("query")?, lie("key")?, lie("value")?, lie("output")?],
+        heads: ["query_heads", "key_heads", "value_heads"].map(heads),
+        rank: rank.ok_or_else(|| OpError::invalid(node, "a rank out of 2 to 4"))?,
+        scale: node.float("scale", 1.0),
+        fill: node.float("fill", 0.0),
+        inverted: node.int("inverted", 0) != 0,
+    }))
+}
+
+/// Sizes and distances of batch, head, row and feature.
+#[derive(Clone, Copy)]
+struct Operand {
+    sizes: [usize; 4],
+    steps: [usize; 4],
+}
+
+impl Operand {
+    /// The distances of its batches, heads and rows among as many as there are; 0 where it has one for all.
+    fn lying(&self, sizes: [usize; 3]) -> Lying {
+        let step = |axis: usize| if self.sizes[axis] == sizes[axis] { self.steps[axis] as u64 } else { 0 };
+        Lying { batch: step(0), head: step(1), row: step(2) }
+    }
+}
+
+/// What these inputs ask for.
+struct Problem {
+    query: Operand,
+    key: Operand,
+    value: Operand,
+    mask: Option<Operand>,
+    keep: Option<Operand>,
+    batch: usize,
+    heads: usize,
+    queries: usize,
+    keys: usize,
+}
+
+/// The size that two broadcast to.
+fn common(a: usize, b: usize) -> Result<usize, NodeError> {
+    match (a, b) {
+        _ if a == b || b == 1 => Ok(a),
+        (1, _) => Ok(b),
+        _ => Err(refused(format!("attention over sizes {a} and {b}, which do not broadcast"))),
+    }
+}
+
+impl Fused {
+    fn operand(&self, index: usize, shape: &[usize]) -> Result<Operand, NodeError> {
+        let unfit = || refused(format!("input {index} of shape {shape:?} for attention of rank {}", self.rank));
+        let places = self.lies[index].places(shape.len()).ok_or_else(unfit)?;
+        let all = strides(shape);
+        let mut operand = Operand {
+            sizes: places.map(|place| place.map_or(1, |axis| shape[axis])),
+            steps: places.map(|place| place.map_or(0, |axis| all[axis])),
+        };
+        if self.lies[index] == Heads::Joined {
+            let (heads, width) = (self.heads[index], operand.sizes[3]);
+            if width % heads != 0 {
+                return Err(unfit());
+            }
+            (operand.sizes[1], operand.sizes[3], operand.steps[1]) = (heads, width / heads, width / heads);
+        }
+        Ok(operand)
+    }
+
+    /// A mask or a condition: its axes are the last of the scores'.
+    fn beside(&self, tensor: &Tensor) -> Result<Operand, NodeError> {
+        let shape = tensor.shape();
+        let lead = self.rank.checked_sub(shape.len());
+        let lead =
+            lead.ok_or_else(|| refused(format!("a mask of shape {shape:?} for scores of rank {}", self.rank)))?;
+        let all = strides(shape);
+        let places = Heads::First.places(self.rank).unwrap_or_default();
+        let own = places.map(|place| place.and_then(|axis| axis.checked_sub(lead)));
+        Ok(Operand {
+            sizes: own.map(|axis| axis.map_or(1, |axis| shape[axis])),
+            steps: own.map(|axis| axis.map_or(0, |axis| all[axis])),
+        })
+    }
+
+    fn problem(&self, inputs: &[Option<&Tensor>]) -> Result<Problem, NodeError> {
+        let operand = |index: usize| self.operand(index, required(inputs, index)?.shape());
+        let (query, key, value) = (operand(0)?, operand(1)?, operand(2)?);
+        let beside = |index: usize| optional(inputs, index).map(|tensor| self.beside(tensor)).transpose();
+        let (mask, keep) = (beside(3)?, beside(4)?);
+        let (mut sizes, mut queries, mut keys) = ([1; 2], query.sizes[2], key.sizes[2]);
+        for other in [query, key, value].into_iter().chain(mask).chain(keep) {
+            for (axis, size) in sizes.iter_mut().enumerate() {
+                *size = common(*size, other.sizes[axis])?;
+            }
+        }
+        for other in mask.into_iter().chain(keep) {
+            queries = common(queries, other.sizes[2])?;
+            keys = common(keys, other.sizes[3])?;
+        }
+        if query.sizes[3] != key.sizes[3] || keys != value.sizes[2] {
+            let shapes: Vec<&[usize]> = inputs.iter().flatten().map(|tensor| tensor.shape()).collect();
+            return Err(refused(format!("attention over shapes {shapes:?}")));
+        }
+        Ok(Problem { query, key, value, mask, keep, batch: sizes[0], heads: sizes[1], queries, keys })
+    }
+
+    fn output(&self, problem: &Problem) -> Result<Shape, NodeError> {
+        let Problem { batch, heads, queries, ref value, .. } = *problem;
+        let size = value.sizes[3];
+        let whole = [batch, heads, queries, size];
+        let width = || heads.checked_mul(size).ok_or_else(|| refused("heads that are too wide"));
+        Ok(match self.lies[3] {
+            Heads::Behind => Shape::from_slice(&[batch, queries, heads, size]),
+            Heads::Joined => Shape::from_slice(&[batch, queries, width()?]),
+            _ if self.rank == 4 => Shape::from_slice(&whole),
+            _ if self.rank == 3 => Shape::from_slice(&[batch, queries, size]),
+            _ => Shape::from_slice(&whole[2..]),
+        })
+    }
+
+    fn key(&self, problem: &Problem, cx: &PrepareCx<'_>) -> AttentionKey {
+        let Problem { query, key, value, batch, heads, queries, keys, .. } = *problem;
+        let (size, value_size) = (query.sizes[3], value.sizes[3]);
+        // Keys of one for all queries are a row, however they are stored.
+        let key_columns = self.lies[1] == Heads::Columns && key.sizes[2] == keys;
+        let mut key_lies = key.lying([batch, heads, keys]);
+        if key_columns {
+            key_lies.row = key.steps[3] as u64;
+        }
+        let (whole, row) = (queries * heads * value_size, heads * value_size);
+        let output = match self.lies[3] {
+            Heads::Behind | Heads::Joined => [whole, value_size, row],
+            _ => [whole, queries * value_size, value_size],
+        };
+        let beside = |other: Option<Operand>| {
+            // One that repeats along the keys is spread before.
+            let spread = |other: Operand| if other.sizes[3] == keys { other } else { spread(other, keys) };
+            other.map(|other| spread(other).lying([batch, heads, queries]))
+        };
+        AttentionKey {
+            isa: cx.isa(),
+            threads: u32::try_from(cx.threads()).unwrap_or(u32::MAX),
+            batch: batch as u64,
+            heads: heads as u64,
+            shared: 1,
+            queries: queries as u64,
+            keys: keys as u64,
+            size: size as u64,
+            value_size: value_size as u64,
+            query: query.lying([batch, heads, queries]),
+            key: key_lies,
+            key_columns,
+            value: value.lying([batch, heads, keys]),
+            output: Lying { batch: output[0] as u64, head: output[1] as u64, row: output[2] as u64 },
+            mask: beside(problem.mask),
+            keep: beside(problem.keep),
+            inverted: self.inverted,
+            fill: self.fill.into(),
+            scale: self.scale.into(),
+            cap: None,
+            causal: None,
+            blind_is_zero: false,
+        }
+    }
+}
+
+/// An operand beside the scores once its last axis has an element for each key.
+fn spread(other: Operand, keys: usize) -> Operand {
+    let [batch, heads, rows, _] = other.sizes;
+    Operand { sizes: [batch, heads, rows, keys], steps: [heads * rows * keys, rows * keys, keys, 1] }
+}
+
+/// The elements of a mask or condition, with one for each key.
+fn along_keys<T: Copy + Default>(tensor: &Tensor, elements: &[T], keys: usize) -> Result<Option<Vec<T>>, NodeError> {
+    let shape = tensor.shape();
+    if shape.last() == Some(&keys) {
+        return Ok(None);
+    }
+    let mut wide = Shape::from_slice(shape);
+    wide.pop();
+    wide.push(keys);
+    let mut all = vec![T::default(); wide.iter().product()];
+    View::broadcast(shape, &wide)?.copy(elements, &mut all);
+    Ok(Some(all))
+}
+
+impl Node for Fused {
+    fn family(&self) -> &'static str {
+        "attention"
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        for (index, expected) in [DType::F32, DType::F32, DType::F32, DType::F32, DType::Bool].into_iter().enumerate() {
+            if let Some(found) = optional(inputs, index).map(Tensor::dtype).filter(|&dtype| dtype != expected) {
+                return Err(TensorError::Type { expected, found }.into());
+            }
+        }
+        one(DType::F32, self.output(&self.problem(inputs)?)?)
+    }
+
+    fn prepare_params(
+        &self,
+        cx: &PrepareCx<'_>,
+        inputs: &[Option<&Tensor>],
+        _: &[TensorSpec],
+    ) -> Result<Prepared, NodeError> {
+        let key = self.key(&self.problem(inputs)?, cx);
+        Ok(Prepared::new(cx.executor(&key)?))
+    }
+
+    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        let executor = prepared.get::<Executor>()?;
+        let keys = executor.shape().keys;
+        let mask = io.optional(3).map(Tensor::as_slice::<f32>).transpose()?;
+        let keep = io.optional(4).map(Tensor::bytes);
+        let wide_mask = io.optional(3).zip(mask).map(|(tensor, elements)| along_keys(tensor, elements, keys));
+        let wide_keep = io.optional(4).zip(keep).map(|(tensor, bytes)| along_keys(tensor, bytes, keys));
+        let (wide_mask, wide_keep) = (wide_mask.transpose()?.flatten(), wide_keep.transpose()?.flatten());
+        let mut output = io.alloc(0)?;
+        let operands = Operands {
+            query: io.input(0)?.as_slice()?,
+            key: io.input(1)?.as_slice()?,
+            value: io.input(2)?.as_slice()?,
+            mask: wide_mask.as_deref().or(mask),
+            // A boolean is a byte.
+            keep: wide_keep.as_deref().or(keep),
+        };
+        let mut scratch = cx.scratch::<f32>(executor.scratch_len())?;
+        executor.run(&operands, output.as_mut_slice()?, scratch.as_mut_slice()?, cx.parallel)?;
+        io.push(output);
+        Ok(())
+    }
+}

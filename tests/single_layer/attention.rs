@@ -1,0 +1,103 @@
+//! Tables of attention, whose caches grow.
+
+use kiln::graph::ir::Attr;
+use kiln::tensor::{DType, Tensor};
+
+use crate::harness::{Fill, Layer, Step};
+use crate::reference::{Array, build};
+
+/// Heads first, or packed behind their positions, as `[batch, heads, positions, size]`.
+fn apart(tensor: &Tensor, heads: usize) -> Array {
+    let array = Array::of(tensor);
+    let &[batch, positions, width] = array.shape.as_slice() else { return array };
+    build(&[batch, heads, positions, width / heads], |at| array.get(&[at[0], at[2], at[1] * (width / heads) + at[3]]))
+}
+
+fn joined(past: Option<&Tensor>, new: Array) -> Array {
+    let Some(past) = past.map(Array::of) else { return new };
+    let before = past.shape[2];
+    let mut shape = past.shape.clone();
+    shape[2] += new.shape[2];
+    build(&shape, |at| match at[2].checked_sub(before) {
+        None => past.get(at),
+        Some(position) => new.get(&[at[0], at[1], position, at[3]]),
+    })
+}
+
+/// Attention over arrays of four axes; `bias` is what is added to a score, if it may be seen at all.
+fn attention(q: &Array, k: &Array, v: &Array, scale: f64, bias: impl Fn(&[usize]) -> Option<f64>) -> Array {
+    let shared = q.shape[1] / k.shape[1];
+    let shape = [q.shape[0], q.shape[1], q.shape[2], v.shape[3]];
+    build(&shape, |at| {
+        let own = at[1] / shared;
+        let weight = |key: usize| {
+            let score = |feature| q.get(&[at[0], at[1], at[2], feature]) * k.get(&[at[0], own, key, feature]);
+            let product: f64 = (0..q.shape[3]).map(score).sum();
+            bias(&[at[0], at[1], at[2], key]).map_or(0.0, |bias| (product * scale + bias).exp())
+        };
+        let weights: Vec<f64> = (0..k.shape[2]).map(weight).collect();
+        let sum: f64 = weights.iter().sum();
+        let value = |key: usize| v.get(&[at[0], own, key, at[3]]);
+        weights.iter().enumerate().map(|(key, weight)| weight / sum * value(key)).sum()
+    })
+}
+
+#[test]
+fn heads_first_with_a_mask() {
+    let steps: &[Step<'_>] = &[
+        &[&[1, 2, 5, 16], &[1, 2, 7, 16], &[1, 2, 7, 16], &[5, 7]],
+        &[&[2, 2, 40, 16], &[2, 2, 33, 16], &[2, 2, 33, 16], &[40, 33]],
+        &[&[2, 2, 40, 16], &[2, 2, 33, 16], &[2, 2, 33, 16], &[40, 33]],
+        &[&[1, 2, 1, 16], &[1, 2, 90, 16], &[1, 2, 90, 16], &[1, 90]],
+        &[&[1, 2, 5, 16], &[1, 2, 7, 16], &[1, 2, 7, 16], &[5, 7]],
+    ];
+    let layer = Layer::new("Attention", 23).dynamic(&[-1, 2, -1, 16]).dynamic(&[-1, 2, -1, 16]);
+    layer.dynamic(&[-1, 2, -1, 16]).dynamic(&[-1, -1]).check(steps, |x| {
+        let mask = Array::of(&x[3]);
+        let [q, k, v] = [0, 1, 2].map(|operand| apart(&x[operand], 2));
+        vec![attention(&q, &k, &v, 0.25, |at| Some(mask.get(&at[2..]))).tensor()]
+    });
+}
+
+#[test]
+fn a_condition_hides_keys() {
+    let steps: &[Step<'_>] = &[
+        &[&[1, 2, 5, 8], &[1, 2, 21, 8], &[1, 2, 21, 8], &[1, 1, 5, 21]],
+        &[&[1, 2, 9, 8], &[1, 2, 30, 8], &[1, 2, 30, 8], &[1, 1, 9, 30]],
+        &[&[1, 2, 9, 8], &[1, 2, 30, 8], &[1, 2, 30, 8], &[1, 1, 9, 30]],
+        &[&[1, 2, 5, 8], &[1, 2, 21, 8], &[1, 2, 21, 8], &[1, 1, 5, 21]],
+    ];
+    let layer = Layer::new("Attention", 23).attr("scale", Attr::Float(0.5)).dynamic(&[-1, 2, -1, 8]);
+    let layer = layer.dynamic(&[-1, 2, -1, 8]).dynamic(&[-1, 2, -1, 8]);
+    layer.dynamic_of(&[1, 1, -1, -1], DType::Bool, Fill::Unit).check(steps, |x| {
+        let [q, k, v] = [0, 1, 2].map(|operand| apart(&x[operand], 2));
+        let keys = x[3].shape()[3];
+        let seen = |at: &[usize]| (x[3].bytes()[at[2] * keys + at[3]] != 0).then_some(0.0);
+        vec![attention(&q, &k, &v, 0.5, seen).tensor()]
+    });
+}
+
+#[test]
+fn packed_and_shared_heads_over_a_cache_that_grows_by_one() {
+    let shapes = |queries: usize, past: usize| {
+        vec![
+            vec![1, queries, 4 * 16],
+            vec![1, queries, 2 * 16],
+            vec![1, queries, 2 * 16],
+            vec![1, 2, past, 16],
+            vec![1, 2, past, 16],
+        ]
+    };
+    let turns = [(6, 0), (1, 6), (1, 7), (1, 7), (1, 8), (50, 3), (1, 6)].map(|(queries, past)| shapes(queries, past));
+    let turns: Vec<Vec<&[usize]>> = turns.iter().map(|turn| turn.iter().map(Vec::as_slice).collect()).collect();
+    let steps: Vec<Step<'_>> = turns.iter().map(Vec::as_slice).collect();
+    let layer = Layer::new("Attention", 23).int("q_num_heads", 4).int("kv_num_heads", 2).int("is_causal", 1).outputs(3);
+    let layer = layer.dynamic(&[1, -1, 64]).dynamic(&[1, -1, 32]).dynamic(&[1, -1, 32]).absent();
+    layer.dynamic(&[1, 2, -1, 16]).dynamic(&[1, 2, -1, 16]).check(&steps, |x| {
+        let (k, v) = (joined(Some(&x[4]), apart(&x[1], 2)), joined(Some(&x[5]), apart(&x[2], 2)));
+        let (q, past) = (apart(&x[0], 4), x[4].shape()[2]);
+        let y = attention(&q, &k, &v, 0.25, |at| (at[3] <= at[2] + past).then_some(0.0));
+        let y = build(&[1, q.shape[2], 64], |at| y.get(&[0, at[2] / 16, at[1], at[2] % 16]));
+        vec![y.tensor(), k.tensor(), v.tensor()]
+    });
+}
