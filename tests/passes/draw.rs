@@ -290,7 +290,7 @@ impl Draw<'_> {
         }
         let half = last[0] / 2;
         let target = self.ints(&[0, 0, 2, half as i64]);
-        let mut heads = |draw: &mut Self, id: ValueId, perm: [i64; 4]| match split {
+        let heads = |draw: &mut Self, id: ValueId, perm: [i64; 4]| match split {
             false => id,
             true => {
                 let apart = draw.build.op("Reshape", &[id, target], &[]);
