@@ -7,7 +7,8 @@
 //!
 //! - `import` walks the graph, `node` its nodes with their attributes and bodies, `function` expands functions that the
 //!   model brings along, `order` sorts.
-//! - `tensor` is the one gate for every tensor, `external` for those that lie in files beside the model.
+//! - `source` reads the file, `tensor` is the one gate for every tensor, `external` for those that lie in files beside
+//!   the model.
 //! - `write` goes the other way: for tests, the demonstration and fuzzing.
 //! - `proto` is generated from `onnx.proto` (a test keeps the two together).
 
@@ -22,13 +23,15 @@ mod order;
 #[allow(missing_docs, unreachable_pub, clippy::all, reason = "generated")]
 #[rustfmt::skip]
 mod proto;
+mod source;
 mod tensor;
 mod write;
 
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use prost::Message;
@@ -45,6 +48,7 @@ use error::shown;
 use external::External;
 use function::Functions;
 use import::{Body, Importer, Opsets, Scope};
+use source::Source;
 use tensor::{import_tensor, tensor_proto};
 
 /// The newest operator set of ONNX's own domain whose operators are known here (ONNX 1.23).
@@ -63,9 +67,10 @@ pub fn load(path: &Path, limits: &Limits) -> Result<Graph, ModelError> {
         return Err(ModelError::NotAFile { path: path.to_owned() });
     }
     limits.check("the file's size in bytes", info.len(), limits.file_bytes, || path.display().to_string())?;
-    let bytes = Bytes::from(std::fs::read(path).map_err(io)?);
+    let size = usize::try_from(info.len()).unwrap_or(usize::MAX);
+    let source = Source::file(File::open(path).map_err(io)?, size);
     let folder = path.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
-    load_bytes(bytes, folder, limits)
+    read_model(source, folder, limits, io)
 }
 
 /// Reads a model from memory. `folder` is where files that it names are looked for; without one such names are errors.
@@ -75,8 +80,20 @@ pub fn load(path: &Path, limits: &Limits) -> Result<Graph, ModelError> {
 /// As [`load`].
 pub fn load_bytes(bytes: Bytes, folder: Option<&Path>, limits: &Limits) -> Result<Graph, ModelError> {
     limits.check("the file's size in bytes", bytes.len() as u64, limits.file_bytes, || "the model".to_owned())?;
-    let model = proto::ModelProto::decode(bytes).map_err(|error| ModelError::Wire(error.to_string()))?;
-    import::import(model, External::in_folder(folder), limits)
+    read_model(Source::memory(bytes), folder, limits, |source| ModelError::Io { path: PathBuf::new(), source })
+}
+
+fn read_model(
+    mut source: Source,
+    folder: Option<&Path>,
+    limits: &Limits,
+    io: impl Fn(std::io::Error) -> ModelError,
+) -> Result<Graph, ModelError> {
+    let model = proto::ModelProto::decode(&mut source);
+    // What a decoder says of bytes that could not be read is of no interest.
+    let inline = source.finish().map_err(io)?;
+    let model = model.map_err(|error| ModelError::Wire(error.to_string()))?;
+    import::import(model, External::new(folder, inline), limits)
 }
 
 /// Reads one serialised tensor, as test cases keep their inputs and outputs.
@@ -86,7 +103,8 @@ pub fn load_bytes(bytes: Bytes, folder: Option<&Path>, limits: &Limits) -> Resul
 /// [`ModelError::Wire`] for bytes that are no tensor, [`ModelError::Tensor`] for a tensor that is not whole. Sequences
 /// and optional values are other messages, and refused.
 pub fn read_tensor(bytes: impl Into<Bytes>) -> Result<Tensor, ModelError> {
-    let proto = proto::TensorProto::decode(bytes.into()).map_err(|error| ModelError::Wire(error.to_string()))?;
+    let proto = proto::TensorProto::decode(&mut Source::memory(bytes.into()));
+    let proto = proto.map_err(|error| ModelError::Wire(error.to_string()))?;
     let name = proto.name().to_owned();
-    import_tensor(&proto, &Limits::default(), &mut External::in_folder(None), &|| format!("tensor {}", shown(&name)))
+    import_tensor(&proto, &Limits::default(), &mut External::default(), &|| format!("tensor {}", shown(&name)))
 }

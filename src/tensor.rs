@@ -86,6 +86,8 @@ pub fn element_count(shape: &[usize], size: usize) -> Result<usize, TensorError>
 enum Data {
     Bytes(Arc<Buffer>),
     Strings(Arc<Vec<String>>),
+    /// Nothing: see [`Tensor::hollow`].
+    Absent,
 }
 
 /// A dense, row-major tensor.
@@ -123,6 +125,22 @@ impl Tensor {
         let mut buffer = Buffer::zeroed(bytes.len());
         buffer.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
         Ok(Tensor { spec, data: Data::Bytes(Arc::new(buffer)) })
+    }
+
+    /// A tensor of the first `found` bytes of memory that others may hold too; nothing is copied.
+    pub fn from_buffer(spec: TensorSpec, buffer: Arc<Buffer>, found: usize) -> Result<Tensor, TensorError> {
+        let need = spec.elements()?;
+        let size = spec.dtype.size();
+        if size == 0 || need * size != found || found > buffer.bytes().len() {
+            return Err(TensorError::Count { need, found: found / size.max(1), shape: spec.shape });
+        }
+        Ok(Tensor { spec, data: Data::Bytes(buffer) })
+    }
+
+    /// Type and shape alone, of a tensor whose elements nobody will ask for: there are none to be had.
+    #[must_use]
+    pub fn hollow(spec: TensorSpec) -> Tensor {
+        Tensor { spec, data: Data::Absent }
     }
 
     /// A tensor of strings.
@@ -208,16 +226,16 @@ impl Tensor {
     pub fn as_strings(&self) -> Result<&[String], TensorError> {
         match &self.data {
             Data::Strings(values) => Ok(values),
-            Data::Bytes(_) => Err(TensorError::Type { expected: DType::String, found: self.dtype() }),
+            Data::Bytes(_) | Data::Absent => Err(TensorError::Type { expected: DType::String, found: self.dtype() }),
         }
     }
 
-    /// The raw bytes; empty for strings.
+    /// The raw bytes; empty for strings, and for a hollow tensor.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         match &self.data {
             Data::Bytes(buffer) => &buffer.bytes()[..self.len() * self.spec.dtype.size()],
-            Data::Strings(_) => &[],
+            Data::Strings(_) | Data::Absent => &[],
         }
     }
 
@@ -234,7 +252,7 @@ impl Tensor {
                 // Just made unique, so `make_mut`'s copy never runs here.
                 &mut Arc::get_mut(shared).map_or(&mut [][..], |buffer| buffer.bytes_mut())[..length]
             }
-            Data::Strings(_) => &mut [],
+            Data::Strings(_) | Data::Absent => &mut [],
         }
     }
 
@@ -243,6 +261,7 @@ impl Tensor {
         match &mut self.data {
             Data::Bytes(buffer) => Arc::get_mut(buffer).is_some(),
             Data::Strings(values) => Arc::get_mut(values).is_some(),
+            Data::Absent => false,
         }
     }
 

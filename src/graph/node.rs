@@ -229,6 +229,12 @@ pub trait Node: Send + Sync {
         0
     }
 
+    /// Inputs that are constants and of which the node has kept all that it needs, packed in its own way, by bit. Their
+    /// elements are let go where no other node wants them; the node then finds their specs alone.
+    fn kept_inputs(&self) -> u64 {
+        0
+    }
+
     /// Types and shapes of the outputs. Every input that cannot be used is refused here, before any key is made.
     fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError>;
 

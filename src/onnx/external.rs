@@ -15,6 +15,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use super::ExternalProblem;
 use super::error::shown;
+use super::source::Inline;
 
 /// A file may be read this many times over by all tensors together. Tied weights are stored once and read twice or so;
 /// more is a small model that makes much memory of one file.
@@ -57,12 +58,14 @@ pub(super) struct External {
     last: Option<(String, File)>,
     /// Bytes read so far, by location.
     read: HashMap<String, u64>,
+    /// What was read from the model file itself into memory of its own.
+    pub(super) inline: Inline,
 }
 
 impl External {
     /// Files below `folder`; without a folder there are none.
-    pub(super) fn in_folder(folder: Option<&Path>) -> External {
-        External { folder: folder.map(Path::to_owned), ..External::default() }
+    pub(super) fn new(folder: Option<&Path>, inline: Inline) -> External {
+        External { folder: folder.map(Path::to_owned), inline, ..External::default() }
     }
 
     /// Finds the bytes of a reference, and that they are there.

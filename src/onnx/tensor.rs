@@ -30,7 +30,7 @@ fn read(proto: &TensorProto, external: &mut External) -> Result<Tensor, TensorPr
     let outside = proto.data_location() == DataLocation::External || !proto.external_data.is_empty();
     match (outside, typed_fields(proto), &proto.raw_data) {
         (true, 0, None) => read_external(spec, count, &proto.external_data, external),
-        (false, 0, Some(raw)) => read_raw(spec, count, raw),
+        (false, 0, Some(raw)) => read_raw(spec, count, raw, external),
         (false, _, None) => read_typed(spec, count, proto),
         // Some writers leave an empty raw field beside the typed one.
         (false, _, Some(raw)) if raw.is_empty() => read_typed(spec, count, proto),
@@ -96,8 +96,13 @@ fn packed(tensor: &Tensor) -> Vec<u8> {
     tensor.bytes().chunks(8 / bits).map(join).collect()
 }
 
-fn read_raw(spec: TensorSpec, count: usize, raw: &Bytes) -> Result<Tensor, TensorProblem> {
+fn read_raw(spec: TensorSpec, count: usize, raw: &Bytes, external: &mut External) -> Result<Tensor, TensorProblem> {
     let (need, found) = (bytes_of(&spec, count)?, raw.len() as u64);
+    if need == found && spec.dtype.packed_bits() >= 8 {
+        if let Some(tensor) = external.inline.tensor(&spec, raw) {
+            return Ok(tensor);
+        }
+    }
     from_packed(spec, count, raw).map_err(|_| TensorProblem::Length { need, found, unit: "bytes" })
 }
 

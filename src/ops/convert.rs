@@ -24,8 +24,12 @@ pub fn through_f32(cx: &LoadCx<'_>, make: MakeNode) -> Result<Box<dyn Node>, OpE
     if types.iter().all(|dtype| dtype.is_some_and(|dtype| !converted(dtype))) {
         return make(cx);
     }
-    let (graph, node, constants) = converted_surroundings(cx)?;
+    let (graph, node, mut constants) = converted_surroundings(cx)?;
     let inner = make(&LoadCx { node: &node, graph: &graph, build: cx.build })?;
+    let kept = inner.kept_inputs();
+    for (index, constant) in constants.iter_mut().enumerate().take(64).filter(|(index, _)| kept >> index & 1 == 1) {
+        *constant = constant.take().map(|tensor| Tensor::hollow(tensor.spec().clone()));
+    }
     Ok(Box::new(ThroughF32 { inner, constants }))
 }
 
@@ -111,6 +115,10 @@ impl Node for ThroughF32 {
 
     fn value_inputs(&self) -> u64 {
         self.inner.value_inputs()
+    }
+
+    fn kept_inputs(&self) -> u64 {
+        self.inner.kept_inputs()
     }
 
     fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {

@@ -212,6 +212,10 @@ impl Node for MatMul {
         "matmul"
     }
 
+    fn kept_inputs(&self) -> u64 {
+        if self.weights.is_some() { 1 << 1 } else { 0 }
+    }
+
     fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
         let problem = self.problem(inputs)?;
         self.check_addends(inputs, &problem)?;

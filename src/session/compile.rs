@@ -12,7 +12,7 @@ use crate::exec::BuildCx;
 use crate::graph::ir::{Attr, Graph, NodeDesc};
 use crate::graph::node::{Io, PrepareCx, RunCx};
 use crate::graph::passes::{self, PassReport};
-use crate::graph::{Executable, Node};
+use crate::graph::{Executable, Node, ValueId};
 use crate::ops::{self, LoadCx, OpError};
 use crate::tensor::{BufferPool, Tensor, TensorSpec};
 
@@ -35,7 +35,7 @@ pub(super) fn output_ports(graph: &Graph) -> Vec<Port> {
     graph.outputs.iter().map(|&value| port(graph, value, false)).collect()
 }
 
-fn port(graph: &Graph, value: crate::graph::ValueId, has_default: bool) -> Port {
+fn port(graph: &Graph, value: ValueId, has_default: bool) -> Port {
     let info = graph.value(value);
     Port { name: info.name.clone(), dtype: info.dtype, dims: info.dims.clone(), has_default }
 }
@@ -51,9 +51,15 @@ pub(super) fn compile(
     let passes = passes::optimise(&mut graph, &options.passes, &evaluate);
     let mut problems = Vec::new();
     let mut nodes: Vec<Option<Box<dyn Node>>> = Vec::with_capacity(graph.nodes.len());
-    for node in &graph.nodes {
+    let mut wanted = graph.use_counts();
+    for index in 0..graph.nodes.len() {
+        let node = &graph.nodes[index];
         match make(&graph, node, build) {
-            Ok(made) => nodes.push(Some(made)),
+            Ok(made) => {
+                let kept = made.kept_inputs();
+                nodes.push(Some(made));
+                release(&mut graph, index, kept, &mut wanted);
+            }
             Err(error @ OpError::Invalid { .. }) => {
                 return Err(SessionError::InvalidNode { node: node.name.clone(), reason: error.to_string() });
             }
@@ -72,6 +78,22 @@ pub(super) fn compile(
     })?;
     graph.constants.clear();
     Ok((executable, Description { graph, passes }))
+}
+
+/// Lets go of constants whose last reader has kept what it needs; `wanted` counts the others. Done node by node, so that a model's weights are never
+/// all in memory twice.
+fn release(graph: &mut Graph, node: usize, kept: u64, wanted: &mut [u32]) {
+    let inputs = graph.nodes[node].inputs.iter().enumerate();
+    let kept = inputs.filter(|(input, _)| *input < 64 && kept >> input & 1 == 1).filter_map(|(_, value)| *value);
+    for value in kept {
+        let readers = &mut wanted[value.index()];
+        *readers -= 1;
+        if *readers == 0 {
+            if let Some(tensor) = graph.constants.get_mut(&value) {
+                *tensor = Tensor::hollow(tensor.spec().clone());
+            }
+        }
+    }
 }
 
 /// Lists every operator that is not known, each once.
@@ -144,4 +166,31 @@ fn brief(program: &Program) -> String {
 fn name(op: &impl std::fmt::Debug) -> String {
     let text = format!("{op:?}");
     text.split([' ', '{', '(']).next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::GraphBuilder;
+    use crate::tensor::DType;
+
+    #[test]
+    fn a_constant_goes_when_its_last_reader_has_kept_it() {
+        let mut builder = GraphBuilder::new("tied", 17);
+        let x = builder.input("x", DType::F32, [4.into(), 4.into()]);
+        let weights = builder.constant(Tensor::zeros(TensorSpec::new(DType::F32, [4, 4])).unwrap());
+        let first = builder.op("MatMul", &[x, weights], &[]);
+        let second = builder.op("MatMul", &[first, weights], &[]);
+        builder.output("y", second);
+        let mut graph = builder.finish();
+        let mut wanted = graph.use_counts();
+        let bytes = |graph: &Graph| graph.constants[&weights].bytes().len();
+        release(&mut graph, 0, 0b10, &mut wanted);
+        assert_eq!(bytes(&graph), 64, "the second product has not packed it yet");
+        release(&mut graph, 1, 0, &mut wanted);
+        assert_eq!(bytes(&graph), 64, "the second product reads it as it is");
+        release(&mut graph, 1, 0b10, &mut wanted);
+        assert_eq!(bytes(&graph), 0);
+        assert_eq!(graph.constants[&weights].shape(), [4, 4]);
+    }
 }
