@@ -1,14 +1,16 @@
 //! Throughput of matrix products and convolutions, beside the multiply-add limit of this machine.
 //!
 //! `cargo bench --bench gemm` takes a few seconds; `-- --long` measures ten times as long; other words choose rows whose
-//! name contains one of them. A row is the best of its repetitions: on a shared machine only the minimum repeats.
+//! name contains one of them. `--cold` takes a copy of the weights that no cache holds for each call, as a large network
+//! does. Convolutions of three by three taps are done in every way, the cost model's pick marked. A row is the best of its repetitions: on a shared machine only the minimum repeats.
 
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
 
 use std::time::{Duration, Instant};
 
 use kiln::threads::Threads;
-use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape};
+use kiln_kernels::cpu::Numerics;
+use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape, Strategy, WinogradTile};
 use kiln_kernels::cpu::gemm::{Epilogue, Extras, Left, Matmul, MatmulShape, Panels, Right, Source, panel_vectors};
 use kiln_kernels::jit::{Asm, Code, Cond, Gpr, Mem, Vreg};
 use kiln_kernels::{EmitEach, Isa};
@@ -75,6 +77,40 @@ const CONVOLUTIONS: [[usize; 6]; 40] = [
     [320, 1280, 7, 1, 1, 1],
 ];
 
+/// Batch, channels, filters, height, width: convolutions of three by three taps of other networks, odd sizes among them.
+const THREE_BY_THREE: [[usize; 5]; 30] = [
+    [4, 64, 64, 56, 56],
+    [4, 128, 128, 28, 28],
+    [4, 256, 256, 14, 14],
+    [4, 512, 512, 7, 7],
+    [1, 64, 64, 224, 224],
+    [1, 64, 128, 112, 112],
+    [1, 128, 128, 112, 112],
+    [1, 128, 256, 56, 56],
+    [1, 256, 256, 56, 56],
+    [1, 256, 512, 28, 28],
+    [1, 512, 512, 28, 28],
+    [1, 512, 512, 14, 14],
+    [1, 32, 32, 256, 256],
+    [1, 32, 64, 128, 128],
+    [1, 64, 64, 128, 128],
+    [1, 64, 32, 256, 256],
+    [1, 128, 64, 128, 128],
+    [1, 256, 128, 64, 64],
+    [1, 256, 256, 32, 32],
+    [1, 512, 256, 32, 32],
+    [1, 64, 128, 16, 50],
+    [1, 128, 256, 8, 25],
+    [1, 256, 512, 4, 25],
+    [1, 512, 512, 4, 25],
+    [1, 16, 16, 56, 56],
+    [1, 24, 24, 37, 37],
+    [1, 48, 80, 19, 23],
+    [1, 96, 96, 10, 10],
+    [1, 128, 128, 5, 5],
+    [1, 8, 16, 64, 64],
+];
+
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
     let budget = Duration::from_millis(if std::env::args().any(|word| word == "--long") { 500 } else { 50 });
@@ -83,6 +119,7 @@ fn main() {
         println!("no code can be emitted on this machine");
         return;
     }
+    let cold = std::env::args().any(|word| word == "--cold");
     let wanted = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word.as_str()));
     for threads in [1, 2] {
         let pool = Threads::new(threads).expect("threads");
@@ -98,7 +135,15 @@ fn main() {
             let name = format!("conv {channels}->{filters} {size}x{size} k{kernel} s{stride} g{groups}");
             if wanted(&name) {
                 let shape = shape(channels, filters, size, kernel, stride, groups);
-                report(&name, 2.0 * shape.work() as f64, convolution(isa, &shape, &pool, budget), peak);
+                convolutions(isa, &name, &shape, &pool, budget, cold, peak);
+            }
+        }
+        for [batch, channels, filters, height, width] in THREE_BY_THREE {
+            let name = format!("conv {batch}x {channels}->{filters} {height}x{width} k3 s1 g1");
+            if wanted(&name) {
+                let mut shape = shape(channels, filters, 3, 3, 1, 1);
+                (shape.batch, shape.input, shape.output) = (batch, [1, height, width], [1, height, width]);
+                convolutions(isa, &name, &shape, &pool, budget, cold, peak);
             }
         }
     }
@@ -106,7 +151,7 @@ fn main() {
 
 fn report(name: &str, flop: f64, seconds: f64, peak: f64) {
     let rate = flop / seconds / 1e9;
-    println!("{name:34} {:9.1} us {rate:7.1} GFLOP/s {:4.0} %", seconds * 1e6, 100.0 * rate / peak);
+    println!("{name:44} {:9.1} us {rate:7.1} GFLOP/s {:4.0} %", seconds * 1e6, 100.0 * rate / peak);
 }
 
 /// The shortest of many calls.
@@ -158,18 +203,41 @@ fn shape(channels: usize, filters: usize, size: usize, kernel: usize, stride: us
     }
 }
 
-fn convolution(isa: Isa, shape: &ConvShape, pool: &Threads, budget: Duration) -> f64 {
-    let weights = shape.weights();
-    let layout = weights.layout(isa);
+/// A convolution in every way that there is for it, the cost model's pick marked.
+fn convolutions(isa: Isa, name: &str, shape: &ConvShape, pool: &Threads, budget: Duration, cold: bool, peak: f64) {
+    let threads = kiln_kernels::Parallel::threads(pool);
+    let pick = ConvBlocks::pick(isa, shape, Numerics::Default, threads);
+    let mut ways = vec![ConvBlocks::untransformed(isa, shape, threads)];
+    ways.extend(WinogradTile::ALL.iter().filter_map(|&tile| ConvBlocks::winograd(isa, shape, tile, threads)));
+    for blocks in &ways {
+        let seconds = convolution(isa, shape, blocks, pool, budget, cold);
+        let way = match blocks.strategy {
+            Strategy::Winograd(tile) => format!("{tile:?}"),
+            other => format!("{other:?}"),
+        };
+        let mark = if ways.len() > 1 && *blocks == pick { "*" } else { "" };
+        report(&format!("{name} {way}{mark}"), 2.0 * shape.work() as f64, seconds, peak);
+    }
+}
+
+fn convolution(isa: Isa, shape: &ConvShape, blocks: &ConvBlocks, pool: &Threads, budget: Duration, cold: bool) -> f64 {
+    // More than the last cache of most processors.
+    const UNCACHED: usize = 96 << 20;
+    let (weights, layout) = (shape.weights(), blocks.layout());
     let mut packed = vec![0.0; weights.packed_len(isa, layout)];
     weights.pack(isa, layout, &numbers(weights.len()), &mut packed).expect("sizes agree");
-    let blocks = ConvBlocks::pick(isa, shape, layout, kiln_kernels::Parallel::threads(pool));
-    let conv = Conv::new(isa, *shape, layout, blocks, None, &EmitEach).expect("a good shape");
+    let copies = if cold { (UNCACHED / 4 / packed.len().max(1)).clamp(1, 64) } else { 1 };
+    let copies = vec![packed; copies];
+    let conv = Conv::new(isa, *shape, *blocks, None, &EmitEach).expect("a good shape");
     let (x, bias) = (numbers(shape.input_len()), numbers(shape.filters));
     let mut scratch = vec![0.0; conv.scratch_len()];
     let mut y = vec![0.0; shape.output_len()];
     let extras = ConvExtras { bias: Some(&bias), residual: None };
-    best(budget, || conv.run(&x, &packed, &mut y, extras, &mut scratch, pool).expect("buffers fit"))
+    let mut next = copies.iter().cycle();
+    best(budget, || {
+        let packed = next.next().expect("a cycle");
+        conv.run(&x, packed, &mut y, extras, &mut scratch, pool).expect("buffers fit");
+    })
 }
 
 /// Multiply-adds a second of one core, in GFLOP/s, with everything in registers.

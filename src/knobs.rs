@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use kiln_kernels::Isa;
+use kiln_kernels::cpu::Numerics;
 
 /// A variable holds what it must not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -83,6 +84,8 @@ macro_rules! knobs {
 knobs! {
     /// The highest instruction-set level that kernels are emitted for; what the processor lacks is never used.
     max_isa: Isa = "KILN_MAX_ISA", "avx512";
+    /// How far rounding may go: sums of products only, also transforms as exact as those, or also slightly worse ones.
+    numerics: Numerics = "KILN_NUMERICS", "default";
     /// Threads that a session computes with; by default one for each processor that the process may use.
     num_threads: Option<NonZeroUsize> = "KILN_NUM_THREADS", "";
     /// The folder of record files; by default `kiln` in the platform's cache folder.
@@ -130,6 +133,14 @@ impl Value for Isa {
 
     fn parse(text: &str) -> Option<Isa> {
         Isa::from_name(text)
+    }
+}
+
+impl Value for Numerics {
+    const ALLOWED: &'static str = "strict, precise or default";
+
+    fn parse(text: &str) -> Option<Numerics> {
+        text.parse().ok()
     }
 }
 
@@ -282,6 +293,7 @@ mod tests {
     fn each_variable_sets_its_own_knob() {
         let verbose = Verbose { create: true, profile: true, ..Verbose::NONE };
         assert_eq!(with("KILN_MAX_ISA", "avx2").unwrap().max_isa, Isa::Avx2);
+        assert_eq!(with("KILN_NUMERICS", "strict").unwrap().numerics, Numerics::Strict);
         assert_eq!(with("KILN_NUM_THREADS", "3").unwrap().num_threads, NonZeroUsize::new(3));
         assert_eq!(with("KILN_CACHE_DIR", "/a b/c").unwrap().cache_dir, Some("/a b/c".into()));
         assert_eq!(with("KILN_CACHE_CAPACITY", "0").unwrap().cache_capacity, 0);
@@ -295,6 +307,7 @@ mod tests {
     fn an_error_names_the_variable_the_value_and_what_is_allowed() {
         for (variable, value) in [
             ("KILN_MAX_ISA", "sse9"),
+            ("KILN_NUMERICS", "exact"),
             ("KILN_NUM_THREADS", "0"),
             ("KILN_NUM_THREADS", "1025"),
             ("KILN_NUM_THREADS", "many"),

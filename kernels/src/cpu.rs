@@ -12,6 +12,7 @@ pub mod conv;
 pub(crate) mod fence;
 pub mod gemm;
 pub mod norm;
+pub mod numerics;
 pub mod pool;
 pub mod recurrent;
 pub mod reduce;
@@ -19,6 +20,8 @@ pub mod softmax;
 pub(crate) mod sweep;
 pub mod transpose;
 pub mod vecmath;
+
+pub use numerics::{Numerics, NumericsError};
 
 use std::sync::Arc;
 
@@ -54,6 +57,8 @@ pub enum CodeKey {
     Depthwise(conv::DepthwiseCode),
     /// A block of one or two of its output lines.
     Slide(conv::SlideCode),
+    /// A transform of a convolution on tiles.
+    Winograd(conv::WinogradCode),
 }
 
 impl CodeKey {
@@ -72,6 +77,7 @@ impl CodeKey {
             CodeKey::Tile(key) => key.isa,
             CodeKey::Depthwise(key) => key.isa,
             CodeKey::Slide(key) => key.isa,
+            CodeKey::Winograd(key) => key.isa,
         }
     }
 
@@ -89,6 +95,7 @@ impl CodeKey {
             CodeKey::Transpose(_) => "transpose",
             CodeKey::Tile(_) => gemm::tile::FAMILY,
             CodeKey::Depthwise(_) | CodeKey::Slide(_) => conv::depthwise::FAMILY,
+            CodeKey::Winograd(_) => conv::winograd::FAMILY,
         }
     }
 
@@ -107,6 +114,7 @@ impl CodeKey {
             CodeKey::Tile(key) => key.emit(&mut asm)?,
             CodeKey::Depthwise(key) => key.emit(&mut asm)?,
             CodeKey::Slide(key) => key.emit(&mut asm)?,
+            CodeKey::Winograd(key) => key.emit(&mut asm)?,
         }
         asm.finish(self.family())
     }

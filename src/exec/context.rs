@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kiln_kernels::cpu::Numerics;
 use kiln_kernels::jit::Code;
 use kiln_kernels::{CodeKey, CodeSource, Isa, KernelError};
 
@@ -28,6 +29,8 @@ pub struct BuildCx {
     pub isa: Isa,
     /// Threads that executors split work for.
     pub threads: usize,
+    /// How far rounding may go: part of the keys of kernels that have a choice.
+    pub numerics: Numerics,
     /// Executors and code, under one bound.
     pub cache: Arc<Cache>,
     /// Choices, kept from process to process.

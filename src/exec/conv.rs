@@ -1,8 +1,9 @@
-//! Convolution executors: the key is the sizes, the layout of the packed weights, and what is fused; the choice is the
-//! strategy and how the work is cut. The convolving is done by [`kiln_kernels::cpu::conv`].
+//! Convolution executors: the key is the sizes, what is fused, and how far rounding may go; the choice is the
+//! strategy, which decides how weights are packed, and how the work is cut. The convolving is done by [`kiln_kernels::cpu::conv`].
 
+use kiln_kernels::cpu::Numerics;
 use kiln_kernels::cpu::chain::UnaryOp;
-use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvShape, Strategy, WeightLayout};
+use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvShape, Strategy};
 use kiln_kernels::{Isa, Result as KernelResult};
 use serde::{Deserialize, Serialize};
 
@@ -41,8 +42,9 @@ crate::key! {
         pub pads: [u64; 3],
         /// Whether it is the transposed operation.
         pub transposed: bool,
-        /// Vectors of a panel of the packed weights; 0 where they are depthwise rows.
-        pub panel_vectors: u8,
+        /// What strategies may be used. Weights that are not known before a request are not transformed: their
+        /// convolution is [`Numerics::Strict`].
+        pub numerics: Numerics,
         /// Applied last.
         pub activation: Option<Activation>,
     }
@@ -64,11 +66,11 @@ pub struct ConvChoice {
 }
 
 impl ConvKey {
-    /// The key of that convolution with weights in that layout.
+    /// The key of that convolution under that policy.
     #[must_use]
     pub fn new(
         shape: &ConvShape,
-        layout: WeightLayout,
+        numerics: Numerics,
         activation: Option<UnaryOp>,
         isa: Isa,
         threads: usize,
@@ -88,10 +90,7 @@ impl ConvKey {
             dilations: wide(shape.dilations),
             pads: wide(shape.pads),
             transposed: shape.transposed,
-            panel_vectors: match layout {
-                WeightLayout::Panels { vectors } => vectors as u8,
-                WeightLayout::Rows => 0,
-            },
+            numerics,
             activation: activation.map(Activation),
         }
     }
@@ -112,13 +111,6 @@ impl ConvKey {
             transposed: self.transposed,
         }
     }
-
-    fn layout(&self) -> WeightLayout {
-        match self.panel_vectors {
-            0 => WeightLayout::Rows,
-            vectors => WeightLayout::Panels { vectors: usize::from(vectors) },
-        }
-    }
 }
 
 impl ConvChoice {
@@ -133,19 +125,21 @@ impl ConvChoice {
     }
 }
 
+crate::mutate! { enum Numerics { Strict, Precise, Default } }
+
 impl Key for ConvKey {
     type Value = Conv;
     const FAMILY: &'static str = "conv";
 }
 
 impl Recorded for ConvKey {
-    const REVISION: u32 = 1;
+    const REVISION: u32 = 2;
     type Choice = ConvChoice;
 }
 
 impl Family for ConvKey {
     fn choose(&self, _: &BuildCx) -> ConvChoice {
-        let blocks = ConvBlocks::pick(self.isa, &self.shape(), self.layout(), self.threads as usize);
+        let blocks = ConvBlocks::pick(self.isa, &self.shape(), self.numerics, self.threads as usize);
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         ConvChoice {
             strategy: blocks.strategy,
@@ -162,18 +156,12 @@ impl Family for ConvKey {
     }
 
     fn accepts(&self, choice: &ConvChoice, _: &BuildCx) -> bool {
-        choice.blocks().fits(&self.shape(), self.isa, self.layout())
+        let blocks = choice.blocks();
+        blocks.allowed(self.numerics) && blocks.fits(&self.shape(), self.isa)
     }
 
     fn build(&self, choice: &ConvChoice, cx: &BuildCx) -> KernelResult<Conv> {
-        Conv::new(
-            self.isa,
-            self.shape(),
-            self.layout(),
-            choice.blocks(),
-            self.activation.map(|activation| activation.0),
-            cx,
-        )
+        Conv::new(self.isa, self.shape(), choice.blocks(), self.activation.map(|activation| activation.0), cx)
     }
 
     fn weigh(value: &Conv) -> usize {
@@ -183,5 +171,61 @@ impl Family for ConvKey {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use kiln_kernels::cpu::conv::WinogradTile;
+
+    use super::*;
+    use crate::cache::{Cache, Limits};
+    use crate::record::{Store, decode, encode};
+
     crate::key_laws! { a_convolution_is_all_of_its_key: super::ConvKey }
+
+    #[test]
+    fn a_record_may_choose_tiles_only_where_shape_and_policy_allow_them() {
+        let cx = BuildCx {
+            isa: Isa::Portable,
+            threads: 1,
+            numerics: Numerics::Default,
+            cache: Arc::new(Cache::new(Limits { entries: 64, bytes: 1 << 20 })),
+            records: Arc::new(Store::in_memory()),
+            check: false,
+        };
+        let shape = ConvShape {
+            batch: 1,
+            channels: 64,
+            filters: 64,
+            groups: 1,
+            input: [1, 28, 28],
+            output: [1, 28, 28],
+            kernel: [1, 3, 3],
+            strides: [1; 3],
+            dilations: [1; 3],
+            pads: [0, 1, 1],
+            transposed: false,
+        };
+        let key = |shape: &ConvShape, numerics| ConvKey::new(shape, numerics, None, cx.isa, cx.threads);
+        let choice = key(&shape, Numerics::Default).choose(&cx);
+        assert!(matches!(choice.strategy, Strategy::Winograd(_)), "{choice:?}");
+        let bytes = encode(&choice).expect("a choice is small");
+        let choice: ConvChoice = decode(&bytes).expect("what was encoded");
+        let four = ConvChoice { strategy: Strategy::Winograd(WinogradTile::Four), ..choice };
+        let two = ConvChoice { strategy: Strategy::Winograd(WinogradTile::Two), ..choice };
+        for (numerics, allowed) in
+            [(Numerics::Strict, [false, false]), (Numerics::Precise, [true, false]), (Numerics::Default, [true, true])]
+        {
+            let key = key(&shape, numerics);
+            assert_eq!([&two, &four].map(|choice| key.accepts(choice, &cx)), allowed, "{numerics}");
+            assert!(key.accepts(&key.choose(&cx), &cx));
+        }
+        let mut strided = shape;
+        (strided.strides, strided.output) = ([1, 2, 2], [1, 14, 14]);
+        let wide = ConvShape { kernel: [1, 3, 5], ..shape };
+        let grouped = ConvShape { groups: 2, ..shape };
+        for other in [strided, wide, grouped] {
+            assert!(!key(&other, Numerics::Default).accepts(&four, &cx), "{other:?}");
+        }
+        let absurd = ConvChoice { row_block: u32::MAX, row_tasks: u32::MAX, ..four };
+        assert!(!key(&shape, Numerics::Default).accepts(&absurd, &cx));
+    }
 }

@@ -110,14 +110,13 @@ pub fn matmul(
     Ok(MatMulWeights { k, n, count, vectors, step: panels.len(), packed })
 }
 
-/// Packs the weights of a convolution.
+/// Packs the weights of a convolution in that layout.
 ///
 /// # Errors
 ///
-/// Where the sizes make no sense, or `weights` does not hold that many elements.
-pub fn conv(isa: Isa, weights: &[f32], sizes: &Weights) -> KernelResult<ConvWeights> {
+/// Where the sizes make no sense or have no such layout, or `weights` does not hold that many elements.
+pub fn conv(isa: Isa, weights: &[f32], sizes: &Weights, layout: WeightLayout) -> KernelResult<ConvWeights> {
     sizes.validate()?;
-    let layout = sizes.layout(isa);
     // Two levels may lay weights out alike, but not under the same names.
     let name = format!("conv {} {sizes:?} {layout:?}", isa.lanes());
     let packed =

@@ -9,6 +9,7 @@ use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
+use kiln_kernels::cpu::Numerics;
 use kiln_kernels::{Isa, KernelError, Parallel};
 use smallvec::SmallVec;
 
@@ -108,6 +109,12 @@ impl<'a> PrepareCx<'a> {
     #[must_use]
     pub fn threads(&self) -> usize {
         self.build.threads
+    }
+
+    /// How far rounding may go, a part of every key whose kernels have a choice.
+    #[must_use]
+    pub fn numerics(&self) -> Numerics {
+        self.build.numerics
     }
 
     /// What the cache answered, if it was asked.

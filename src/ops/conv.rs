@@ -2,23 +2,28 @@
 //!
 //! [`attributes`] reads and checks what the node says, [`sizes`] finds the geometry that shapes ask for. Kernels take
 //! channels-last tensors: a node that the layout pass has marked `channels_last` hands them on as they are, others turn
-//! input, residual and output around. Weights known at load are packed when the node is made.
+//! input, residual and output around. Weights known at load are packed when
+//! the node is made; those that may be transformed, which depends on shapes, when a request's shapes have decided, once
+//! in each layout that any has asked for.
 
 mod attributes;
 mod sizes;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use kiln_kernels::Isa;
+use kiln_kernels::cpu::Numerics;
 use kiln_kernels::cpu::chain::UnaryOp;
-use kiln_kernels::cpu::conv::{Conv as Executor, ConvExtras, ConvShape, Weights};
+use kiln_kernels::cpu::conv::{Conv as Executor, ConvExtras, ConvShape, WeightLayout, Weights};
 use kiln_kernels::cpu::transpose::Transpose;
+use smallvec::SmallVec;
 
 use self::attributes::Attributes;
 use super::convert::through_f32;
 use super::{LoadCx, OpError, Operator, fused_activation, one, optional, refused, required};
 use crate::exec::conv::ConvKey;
 use crate::exec::transpose::TransposeKey;
-use crate::exec::weights::{self, ConvWeights};
+use crate::exec::weights::{self, ConvWeights, Packed};
 use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::tensor::{DType, Shape, Tensor, TensorSpec};
@@ -36,14 +41,38 @@ struct Conv {
     attributes: Attributes,
     activation: Option<UnaryOp>,
     channels_last: bool,
-    /// The weights' shape, and the weights packed, where they are known at load.
-    weights: Option<(Shape, ConvWeights)>,
+    /// The weights, where they are known at load.
+    weights: Option<KnownWeights>,
+}
+
+/// Weights that are known at load.
+struct KnownWeights {
+    tensor: Tensor,
+    sizes: Weights,
+    /// Packed in the layouts that executors have asked for.
+    packed: Mutex<SmallVec<[ConvWeights; 1]>>,
+}
+
+impl KnownWeights {
+    /// The weights in that layout.
+    fn packed(&self, isa: Isa, layout: WeightLayout) -> Result<Arc<Packed>, NodeError> {
+        let mut packed = self.packed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = packed.iter().find(|weights| weights.layout == layout) {
+            return Ok(found.packed.clone());
+        }
+        let weights = weights::conv(isa, self.tensor.as_slice()?, &self.sizes, layout)?;
+        let found = weights.packed.clone();
+        packed.push(weights);
+        Ok(found)
+    }
 }
 
 /// What is known once shapes are.
 struct Ready {
     conv: Arc<Executor>,
     shape: ConvShape,
+    /// The weights as the executor wants them, if they are known.
+    weights: Option<Arc<Packed>>,
     /// Turns the input around, if it has to be.
     input: Option<Arc<Transpose>>,
     /// The residual.
@@ -63,9 +92,13 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     if let Some(tensor) = constant {
         let invalid = |error: &dyn std::fmt::Display| OpError::invalid(cx.node, error.to_string());
         let sizes = conv.attributes.weights(tensor.shape()).map_err(|error| invalid(&error))?;
-        let elements = tensor.as_slice::<f32>().map_err(|error| invalid(&error))?;
-        let packed = weights::conv(cx.build.isa, elements, &sizes).map_err(|error| invalid(&error))?;
-        conv.weights = Some((tensor.shape().into(), packed));
+        sizes.validate().map_err(|error| invalid(&error))?;
+        let known = KnownWeights { tensor: tensor.clone(), sizes, packed: Mutex::default() };
+        if !sizes.may_be_transformed() {
+            let isa = cx.build.isa;
+            known.packed(isa, sizes.layout(isa)).map_err(|error| invalid(&error))?;
+        }
+        conv.weights = Some(known);
     }
     Ok(Box::new(conv))
 }
@@ -74,7 +107,7 @@ impl Conv {
     /// The weights' shape, known or given.
     fn weight_shape<'a>(&'a self, inputs: &[Option<&'a Tensor>]) -> Result<&'a [usize], NodeError> {
         match &self.weights {
-            Some((shape, _)) => Ok(shape),
+            Some(known) => Ok(known.tensor.shape()),
             None => Ok(required(inputs, 1)?.shape()),
         }
     }
@@ -147,17 +180,17 @@ impl Node for Conv {
         _: &[TensorSpec],
     ) -> Result<Prepared, NodeError> {
         let shape = self.shape(inputs)?;
-        let layout = match &self.weights {
-            Some((_, weights)) => weights.layout,
-            None => shape.weights().layout(cx.isa()),
-        };
-        let key = ConvKey::new(&shape, layout, self.activation, cx.isa(), cx.threads());
+        let numerics = if self.weights.is_some() { cx.numerics() } else { Numerics::Strict };
+        let key = ConvKey::new(&shape, numerics, self.activation, cx.isa(), cx.threads());
+        let conv = cx.executor(&key)?;
+        let weights = self.weights.as_ref().map(|known| known.packed(conv.isa(), conv.layout())).transpose()?;
         let positions = |size: [usize; 3]| size.iter().product::<usize>();
         let back = [shape.batch, shape.filters, positions(shape.output)];
         let residual = if optional(inputs, 3).is_some() { self.turn(cx, back)? } else { None };
         Ok(Prepared::new(Arc::new(Ready {
-            conv: cx.executor(&key)?,
+            conv,
             shape,
+            weights,
             input: self.turn(cx, [shape.batch, shape.channels, positions(shape.input)])?,
             residual,
             output: self.turn(cx, [shape.batch, positions(shape.output), shape.filters])?,
@@ -192,8 +225,8 @@ impl Conv {
             residual: residual.as_ref().map(Tensor::as_slice).transpose()?,
         };
         let packed_now;
-        let weights = match &self.weights {
-            Some((_, weights)) => weights.packed.elements(),
+        let weights = match &ready.weights {
+            Some(packed) => packed.elements(),
             None => {
                 packed_now = pack_now(&ready.shape.weights(), required(inputs, 1)?, cx, ready)?;
                 packed_now.as_slice()?

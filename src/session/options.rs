@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use kiln_kernels::cpu::Numerics;
 use kiln_kernels::{EMITTER_REVISION, Isa, Parallel};
 
 use super::verbose::Verbose;
@@ -21,6 +22,8 @@ pub struct SessionOptions {
     pub threads: usize,
     /// The highest instruction-set level that may be used; none means whatever the machine has.
     pub max_isa: Option<Isa>,
+    /// How far rounding may go: which convolutions may be transformed.
+    pub numerics: Numerics,
     /// Whether choices are kept, and where.
     pub cache_mode: CacheMode,
     /// Folder of record files; none means the platform's cache folder.
@@ -48,6 +51,7 @@ impl Default for SessionOptions {
         SessionOptions {
             threads: 0,
             max_isa: None,
+            numerics: Numerics::default(),
             cache_mode: CacheMode::Memory,
             cache_dir: None,
             // The same bounds as the knobs' defaults; src/knobs.rs says why.
@@ -81,6 +85,7 @@ impl SessionOptions {
             threads: knobs.num_threads.map_or(0, std::num::NonZero::get),
             // A knob caps; it never asks for a level that the machine lacks.
             max_isa: Some(knobs.max_isa.min(Isa::detect())),
+            numerics: knobs.numerics,
             cache_dir: knobs.cache_dir.clone(),
             cache_limits: Limits { entries: knobs.cache_capacity, bytes: knobs.cache_bytes.0 },
             cache_check: knobs.cache_check,
@@ -113,7 +118,8 @@ impl SessionOptions {
         let limits =
             if self.cache_mode == CacheMode::Off { Limits { entries: 0, bytes: 0 } } else { self.cache_limits };
         let cache = self.cache.clone().unwrap_or_else(|| Arc::new(Cache::new(limits)));
-        BuildCx { isa, threads: threads.threads(), cache, records: Arc::new(records), check: self.cache_check }
+        let (threads, numerics, check) = (threads.threads(), self.numerics, self.cache_check);
+        BuildCx { isa, threads, numerics, cache, records: Arc::new(records), check }
     }
 
     fn folder(&self) -> Option<PathBuf> {

@@ -8,6 +8,8 @@
 //! - [`Strategy::Direct`]: a table of pointers into the input, made for a few tiles and used for all their columns.
 //!   A pointer to zeros stands for padding; strides, dilation, merged lines cost nothing.
 //! - [`Strategy::Lines`]: with few channels a whole line of the kernel is one tap, over lines copied with their padding.
+//! - [`Strategy::Winograd`]: three by three taps are multiplied on transformed tiles, up to four times less often
+//!   ([`winograd`]); where [`Numerics`](super::Numerics) allows it.
 //! - [`Strategy::Depthwise`]: each channel has a filter of its own, so there is no reduction over channels: another
 //!   kernel, vectorised over channels ([`depthwise`]).
 //!
@@ -21,8 +23,10 @@ mod model;
 pub mod shape;
 mod table;
 pub mod weights;
+pub mod winograd;
 
 pub use depthwise::{DepthwiseCode, SlideCode};
 pub use driver::{Conv, ConvBlocks, ConvExtras, Strategy};
 pub use shape::ConvShape;
 pub use weights::{WeightLayout, Weights};
+pub use winograd::{WinogradCode, WinogradTile};

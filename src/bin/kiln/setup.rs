@@ -8,7 +8,7 @@ use kiln::graph::{NodeError, RunError};
 use kiln::knobs::Knobs;
 use kiln::onnx::{ModelError, TensorProblem};
 use kiln::record::CacheMode;
-use kiln::session::{Session, SessionError, SessionOptions};
+use kiln::session::{Numerics, Session, SessionError, SessionOptions};
 
 use crate::failure::{Blame, Code, Failure, Outcome};
 use crate::progress::Progress;
@@ -25,9 +25,33 @@ pub(crate) struct SessionArgs {
     /// What is kept: nothing, executors of this process, records read, records read and written
     #[arg(long, value_name = "MODE", help_heading = "Session")]
     cache_mode: Option<Mode>,
+    /// How far rounding may go: sums of products only, also transforms as exact as those, or also slightly worse ones
+    #[arg(long, value_name = "POLICY", help_heading = "Session")]
+    numerics: Option<Policy>,
     /// Leave out that rewriting of the graph; may be given several times (`kiln inspect` shows the names)
     #[arg(long = "without-pass", value_name = "NAME", help_heading = "Session")]
     without_passes: Vec<String>,
+}
+
+/// The numerics policies by their names on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Policy {
+    /// Sums of products only
+    Strict,
+    /// ... and transforms whose error is no larger
+    Precise,
+    /// ... and transforms that lose one to two bits more
+    Default,
+}
+
+impl From<Policy> for Numerics {
+    fn from(policy: Policy) -> Numerics {
+        match policy {
+            Policy::Strict => Numerics::Strict,
+            Policy::Precise => Numerics::Precise,
+            Policy::Default => Numerics::Default,
+        }
+    }
 }
 
 /// The cache modes by their names on the command line.
@@ -81,6 +105,9 @@ impl SessionArgs {
         options.profile = knobs.verbose.profile;
         if self.threads > 0 {
             options.threads = usize::from(self.threads);
+        }
+        if let Some(policy) = self.numerics {
+            options.numerics = policy.into();
         }
         let passes = kiln::graph::passes::names();
         for name in &self.without_passes {

@@ -6,6 +6,7 @@ use super::dense::Dense;
 use super::depthwise::Depthwise;
 use super::shape::ConvShape;
 use super::weights::{WeightLayout, Weights};
+use super::winograd::{self, Winograd, WinogradTile};
 use crate::cpu::CodeSource;
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::tile::most_rows;
@@ -24,6 +25,8 @@ pub enum Strategy {
     Lines,
     /// Channel by channel.
     Depthwise,
+    /// On transformed tiles of that size.
+    Winograd(WinogradTile),
 }
 
 /// How the work is done and cut: a builder's choice.
@@ -33,7 +36,7 @@ pub struct ConvBlocks {
     pub strategy: Strategy,
     /// Vectors that a tile is wide; 1 for depthwise.
     pub vectors: usize,
-    /// Tiles of rows that share a table; for depthwise, lines of a task.
+    /// Tiles of rows that share a table; for depthwise, lines of a task; for Winograd, transformed tiles of a group.
     pub row_block: usize,
     /// Parts that each phase's rows are split into for threads.
     pub row_tasks: usize,
@@ -65,23 +68,33 @@ impl ConvShape {
 }
 
 impl ConvBlocks {
-    /// Whether a driver can take these blocks for that shape, level and layout of weights.
+    /// How weights have to be packed for these blocks.
     #[must_use]
-    pub fn fits(&self, shape: &ConvShape, isa: Isa, layout: WeightLayout) -> bool {
+    pub fn layout(&self) -> WeightLayout {
+        let vectors = self.vectors;
+        match self.strategy {
+            Strategy::Depthwise => WeightLayout::Rows,
+            Strategy::Winograd(tile) => WeightLayout::Winograd { tile, vectors },
+            Strategy::Pointwise | Strategy::Direct | Strategy::Lines => WeightLayout::Panels { vectors },
+        }
+    }
+
+    /// Whether a driver can take these blocks for that shape and level.
+    #[must_use]
+    pub fn fits(&self, shape: &ConvShape, isa: Isa) -> bool {
         // More tasks than this only cost time; larger blocks would make tables without bound.
         const MOST: usize = 1 << 16;
         let cut = [self.row_block, self.row_tasks, self.unit_tasks];
-        let dense = match layout {
-            WeightLayout::Panels { vectors } => vectors == self.vectors && most_rows(isa, vectors) > 0,
-            WeightLayout::Rows => false,
-        };
-        let strategy = match self.strategy {
-            Strategy::Pointwise => dense && shape.is_pointwise(),
-            Strategy::Direct => dense,
-            Strategy::Lines => dense && shape.groups == 1 && shape.dilations[2] == 1 && !shape.transposed,
-            Strategy::Depthwise => layout == WeightLayout::Rows && shape.weights().is_depthwise(),
-        };
-        strategy && cut.iter().all(|&count| count > 0 && count <= MOST) && self.row_tasks * self.unit_tasks <= MOST
+        let counted = cut.iter().all(|&count| count > 0 && count <= MOST) && self.row_tasks * self.unit_tasks <= MOST;
+        let dense = most_rows(isa, self.vectors) > 0;
+        counted
+            && match self.strategy {
+                Strategy::Pointwise => dense && shape.is_pointwise(),
+                Strategy::Direct => dense,
+                Strategy::Lines => dense && shape.groups == 1 && shape.dilations[2] == 1 && !shape.transposed,
+                Strategy::Depthwise => shape.weights().is_depthwise(),
+                Strategy::Winograd(tile) => dense && winograd::suits(shape) && winograd::fits(self, shape, isa, tile),
+            }
     }
 }
 
@@ -90,7 +103,6 @@ impl ConvBlocks {
 pub struct Conv {
     isa: Isa,
     shape: ConvShape,
-    layout: WeightLayout,
     blocks: ConvBlocks,
     packed_len: usize,
     kernel: Kernel,
@@ -100,6 +112,7 @@ pub struct Conv {
 enum Kernel {
     Dense(Box<Dense>),
     Depthwise(Box<Depthwise>),
+    Winograd(Box<Winograd>),
 }
 
 impl Conv {
@@ -111,25 +124,27 @@ impl Conv {
     pub fn new(
         isa: Isa,
         shape: ConvShape,
-        layout: WeightLayout,
         blocks: ConvBlocks,
         activation: Option<UnaryOp>,
         source: &dyn CodeSource,
     ) -> Result<Conv> {
         shape.validate()?;
-        if !blocks.fits(&shape, isa, layout) {
-            let reason = format!("{blocks:?} do not fit {shape:?} with weights in {layout:?}");
+        if !blocks.fits(&shape, isa) {
+            let reason = format!("{blocks:?} do not fit {shape:?}");
             return Err(KernelError::Unsupported { family: "conv", reason });
         }
-        let packed_len = shape.weights().packed_len(isa, layout);
+        let packed_len = shape.weights().packed_len(isa, blocks.layout());
         let kernel = match blocks.strategy {
             Strategy::Depthwise => Kernel::Depthwise(Box::new(Depthwise::new(isa, shape, blocks, activation, source)?)),
-            _ => {
+            Strategy::Winograd(tile) => {
+                Kernel::Winograd(Box::new(Winograd::new(isa, shape, blocks, tile, activation, source)?))
+            }
+            Strategy::Pointwise | Strategy::Direct | Strategy::Lines => {
                 let panels = shape.weights().class_panels(blocks.vectors * isa.lanes());
                 Kernel::Dense(Box::new(Dense::new(isa, shape, blocks, activation, &panels, source)?))
             }
         };
-        Ok(Conv { isa, shape, layout, blocks, packed_len, kernel })
+        Ok(Conv { isa, shape, blocks, packed_len, kernel })
     }
 
     /// The blocks in use.
@@ -147,7 +162,7 @@ impl Conv {
     /// How weights have to be packed for it.
     #[must_use]
     pub fn layout(&self) -> WeightLayout {
-        self.layout
+        self.blocks.layout()
     }
 
     /// Elements of scratch that [`Conv::run`] needs.
@@ -156,6 +171,7 @@ impl Conv {
         match &self.kernel {
             Kernel::Dense(dense) => dense.scratch_len(),
             Kernel::Depthwise(_) => 0,
+            Kernel::Winograd(winograd) => winograd.scratch_len(),
         }
     }
 
@@ -165,6 +181,7 @@ impl Conv {
         let held = match &self.kernel {
             Kernel::Dense(dense) => size_of::<Dense>() + dense.bytes(),
             Kernel::Depthwise(_) => size_of::<Depthwise>(),
+            Kernel::Winograd(winograd) => size_of::<Winograd>() + winograd.bytes(),
         };
         size_of::<Conv>() + held
     }
@@ -201,6 +218,7 @@ impl Conv {
             _ if y.is_empty() => (),
             Kernel::Dense(dense) => dense.run(x, weights, y, extras, scratch, parallel),
             Kernel::Depthwise(depthwise) => depthwise.run(x, weights, y, extras, parallel),
+            Kernel::Winograd(winograd) => winograd.run(x, weights, y, extras, scratch, parallel),
         }
         Ok(())
     }

@@ -3,8 +3,10 @@
 use super::driver::{ConvBlocks, Strategy};
 use super::shape::ConvShape;
 use super::weights::WeightLayout;
+use super::winograd::{WinogradTile, cost, suits};
 use crate::cpu::gemm::model::{WORTH_A_THREAD, second_cache};
 use crate::cpu::gemm::tile::most_rows;
+use crate::cpu::numerics::Numerics;
 use crate::isa::Isa;
 
 /// Channels below which a whole line of the kernel is made one tap: the few elements of a single position would not
@@ -12,15 +14,42 @@ use crate::isa::Isa;
 const FEW_CHANNELS: usize = 16;
 
 impl ConvBlocks {
-    /// Blocks for that shape, with weights in that layout, on that many threads.
+    /// Blocks for that shape on that many threads: those of the strategy that is fastest by the cost model.
     #[must_use]
-    pub fn pick(isa: Isa, shape: &ConvShape, layout: WeightLayout, threads: usize) -> ConvBlocks {
-        let threads = threads.min(shape.work() / WORTH_A_THREAD).max(1);
-        match layout {
-            WeightLayout::Rows => depthwise(isa, shape, threads),
+    pub fn pick(isa: Isa, shape: &ConvShape, numerics: Numerics, threads: usize) -> ConvBlocks {
+        let busy = busy_threads(shape, threads);
+        cost::pick(isa, shape, numerics, busy).unwrap_or_else(|| ConvBlocks::untransformed(isa, shape, threads))
+    }
+
+    /// Blocks for that shape of the strategies that sum up products as they are.
+    #[must_use]
+    pub fn untransformed(isa: Isa, shape: &ConvShape, threads: usize) -> ConvBlocks {
+        let threads = busy_threads(shape, threads);
+        match shape.weights().layout(isa) {
             WeightLayout::Panels { vectors } => dense(isa, shape, vectors, threads),
+            _ => depthwise(isa, shape, threads),
         }
     }
+
+    /// Blocks for that shape on tiles of that size, whether or not it is worth it; none where the shape has no tiles.
+    #[must_use]
+    pub fn winograd(isa: Isa, shape: &ConvShape, tile: WinogradTile, threads: usize) -> Option<ConvBlocks> {
+        suits(shape).then(|| cost::blocks(isa, shape, tile, busy_threads(shape, threads)))
+    }
+
+    /// Whether the strategy is one that a policy allows.
+    #[must_use]
+    pub fn allowed(&self, numerics: Numerics) -> bool {
+        match self.strategy {
+            Strategy::Winograd(tile) => cost::allowed(numerics).contains(&tile),
+            _ => true,
+        }
+    }
+}
+
+/// Threads that have enough to do each.
+fn busy_threads(shape: &ConvShape, threads: usize) -> usize {
+    threads.min(shape.work() / WORTH_A_THREAD).max(1)
 }
 
 fn depthwise(isa: Isa, shape: &ConvShape, threads: usize) -> ConvBlocks {

@@ -6,6 +6,7 @@
 //! are a row of all channels for each kernel position.
 
 use super::shape::{MOST_PHASES, class_taps};
+use super::winograd::{WinogradTile, matrices};
 use crate::cpu::gemm::{Panels, Source, panel_vectors};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
@@ -36,6 +37,13 @@ pub enum WeightLayout {
     },
     /// A row of channels for each kernel position.
     Rows,
+    /// Transformed, in panels for each point.
+    Winograd {
+        /// Size of the tiles.
+        tile: WinogradTile,
+        /// Vectors of a panel.
+        vectors: usize,
+    },
 }
 
 impl Weights {
@@ -62,7 +70,7 @@ impl Weights {
         Ok(())
     }
 
-    /// The layout that suits these weights at that level.
+    /// The layout of these weights at that level for the strategies that do not transform them.
     #[must_use]
     pub fn layout(&self, isa: Isa) -> WeightLayout {
         if self.is_depthwise() {
@@ -76,6 +84,13 @@ impl Weights {
     #[must_use]
     pub fn is_depthwise(&self) -> bool {
         self.transposed.is_none() && self.groups > 1 && self.groups == self.channels && self.groups == self.filters
+    }
+
+    /// Whether they are of a kind that may be transformed: three by three taps in one group. Whether it is worth it
+    /// depends on the input.
+    #[must_use]
+    pub fn may_be_transformed(&self) -> bool {
+        self.transposed.is_none() && self.groups == 1 && self.kernel == [1, 3, 3]
     }
 
     fn group_filters(&self) -> usize {
@@ -141,6 +156,7 @@ impl Weights {
                 let width = vectors * isa.lanes();
                 self.groups * self.class_panels(width).iter().map(Panels::len).sum::<usize>()
             }
+            WeightLayout::Winograd { tile, vectors } => tile.points() * self.point_panels(vectors * isa.lanes()).len(),
         }
     }
 
@@ -167,7 +183,20 @@ impl Weights {
                 Ok(())
             }
             WeightLayout::Panels { vectors } => self.pack_panels(vectors * isa.lanes(), weights, out),
+            WeightLayout::Winograd { tile, vectors } => {
+                if !self.may_be_transformed() {
+                    let reason = format!("weights of sizes {self:?} on tiles");
+                    return Err(KernelError::Unsupported { family: "conv", reason });
+                }
+                matrices::pack(tile, &self.point_panels(vectors * isa.lanes()), weights, out);
+                Ok(())
+            }
         }
+    }
+
+    /// The panels of one point of transformed weights.
+    pub(super) fn point_panels(&self, width: usize) -> Panels {
+        Panels { rows: self.channels, columns: self.filters, width }
     }
 
     fn pack_panels(&self, width: usize, weights: &[f32], mut out: &mut [f32]) -> Result<()> {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::cpu::conv::SlideCode;
 use crate::cpu::fence::{Fenced, Poisoned, Scoped, integers, levels};
-use crate::cpu::{CodeKey, EmitEach};
+use crate::cpu::{CodeKey, EmitEach, Numerics};
 use crate::reference;
 
 /// A two-dimensional convolution: the sizes that most cases vary.
@@ -63,9 +63,9 @@ impl Plane {
 
 /// Runs a shape with some blocks, bias, residual and Relu, and compares.
 fn check(isa: Isa, shape: ConvShape, change: fn(&mut ConvBlocks)) {
-    let layout = shape.weights().layout(isa);
-    let mut blocks = ConvBlocks::pick(isa, &shape, layout, 2);
+    let mut blocks = ConvBlocks::pick(isa, &shape, Numerics::Strict, 2);
     change(&mut blocks);
+    let layout = blocks.layout();
     let x = integers(shape.input_len(), 1);
     let weights = integers(shape.weights().len(), 2);
     let mut packed = vec![f32::NAN; shape.weights().packed_len(isa, layout)];
@@ -76,7 +76,7 @@ fn check(isa: Isa, shape: ConvShape, change: fn(&mut ConvBlocks)) {
     let (bias_data, residual_data) = (Poisoned::new(&bias), Poisoned::new(&residual));
     for (with_bias, with_residual, relu) in [(false, false, false), (true, false, true), (true, true, true)] {
         let activation = relu.then_some(UnaryOp::Relu);
-        let conv = Conv::new(isa, shape, layout, blocks, activation, &EmitEach).unwrap();
+        let conv = Conv::new(isa, shape, blocks, activation, &EmitEach).unwrap();
         let extras = ConvExtras {
             bias: with_bias.then(|| bias_data.inside()),
             residual: with_residual.then(|| residual_data.inside()),
@@ -240,14 +240,14 @@ fn depthwise_applies_long_activations_once() {
     for isa in levels() {
         let plane = Plane { channels: 33, filters: 33, groups: 33, ..PLANE };
         let shape = plane.shape();
-        let layout = shape.weights().layout(isa);
+        let blocks = ConvBlocks::pick(isa, &shape, Numerics::Strict, 2);
+        let layout = blocks.layout();
         let (x, weights) = (integers(shape.input_len(), 1), integers(shape.weights().len(), 2));
         let mut packed = vec![0.0; shape.weights().packed_len(isa, layout)];
         shape.weights().pack(isa, layout, &weights, &mut packed).unwrap();
         let plain = reference::conv::conv(&shape, &x, &weights);
         for op in [UnaryOp::HardSwish, UnaryOp::Silu, UnaryOp::Clip { lo: 0.0.into(), hi: 6.0.into() }] {
-            let conv =
-                Conv::new(isa, shape, layout, ConvBlocks::pick(isa, &shape, layout, 2), Some(op), &EmitEach).unwrap();
+            let conv = Conv::new(isa, shape, blocks, Some(op), &EmitEach).unwrap();
             let mut y = vec![f32::NAN; shape.output_len()];
             conv.run(&x, &packed, &mut y, ConvExtras::default(), &mut [], &Scoped).unwrap();
             for (have, &sum) in y.iter().zip(&plain) {
@@ -321,9 +321,9 @@ fn sizes_that_make_no_sense_are_refused() {
 #[test]
 fn short_buffers_and_foreign_blocks_are_refused() {
     let shape = PLANE.shape();
-    let layout = shape.weights().layout(Isa::Portable);
-    let blocks = ConvBlocks::pick(Isa::Portable, &shape, layout, 1);
-    let conv = Conv::new(Isa::Portable, shape, layout, blocks, None, &EmitEach).unwrap();
+    let blocks = ConvBlocks::pick(Isa::Portable, &shape, Numerics::Strict, 1);
+    let layout = blocks.layout();
+    let conv = Conv::new(Isa::Portable, shape, blocks, None, &EmitEach).unwrap();
     let run = |short: [usize; 4]| {
         let less = |len: usize, by: usize| vec![0.0; len - by];
         let x = less(shape.input_len(), short[0]);
@@ -348,6 +348,6 @@ fn short_buffers_and_foreign_blocks_are_refused() {
     for change in bad {
         let mut blocks = blocks;
         change(&mut blocks);
-        assert!(Conv::new(Isa::Portable, shape, layout, blocks, None, &EmitEach).is_err(), "{blocks:?}");
+        assert!(Conv::new(Isa::Portable, shape, blocks, None, &EmitEach).is_err(), "{blocks:?}");
     }
 }

@@ -1,0 +1,311 @@
+//! Assembles the transforms: a small matrix applied to the rows and then to the columns of a tile, for a vector of
+//! channels at a time.
+//!
+//! A tile's vectors are more than there are registers, so what the first pass gives waits on the stack. Both passes
+//! are written from the matrices: a row is a sum of its columns, ones first, because adding is cheaper than
+//! multiplying and has ports of its own.
+
+use std::mem::offset_of;
+
+use super::matrices::{Rows, WinogradTile};
+use super::{InputArgs, OutputArgs};
+use crate::cpu::activation::{self, Place};
+use crate::cpu::chain::UnaryOp;
+use crate::jit::{Asm, Cond, Gpr, Label, Mask, Mem, Src, Vreg};
+
+/// The argument struct.
+const ARGS: Gpr = Gpr::RDI;
+/// The tile's pointers: of inputs, or of outputs.
+const TABLE: Gpr = Gpr::RAX;
+/// The tile's first point.
+const POINTS: Gpr = Gpr::RCX;
+/// Byte of the channels.
+const CHANNEL: Gpr = Gpr::RDX;
+/// Where whole vectors of channels end.
+const WHOLE: Gpr = Gpr::RBX;
+/// What a pointer of the table points at.
+const PLACE: Gpr = Gpr::RSI;
+/// Distance of points.
+const STEP: Gpr = Gpr::R8;
+/// The point that is loaded or stored.
+const POINT: Gpr = Gpr::R9;
+/// Tiles left.
+const TILES: Gpr = Gpr::R10;
+const T0: Gpr = Gpr::R11;
+const T1: Gpr = Gpr::R12;
+/// Byte of the channels in the output.
+const OFFSET: Gpr = Gpr::R13;
+/// Whether there is a residual, and its distance from the output.
+const RESIDUAL: Gpr = Gpr::R14;
+const OTHER: Gpr = Gpr::R15;
+
+/// Factors of a matrix: in registers as far as those go, else in the table of constants.
+struct Factors(Vec<(f32, Vreg)>);
+
+impl Factors {
+    /// Loads the factors of `rows` into `registers`.
+    fn load(asm: &mut Asm, rows: Rows, registers: impl Iterator<Item = u8>) -> Factors {
+        let mut distinct: Vec<f32> = Vec::new();
+        for factor in rows.iter().flat_map(|row| row.iter()).map(|factor| factor.abs()) {
+            if factor != 0.0 && factor != 1.0 && !distinct.contains(&factor) {
+                distinct.push(factor);
+            }
+        }
+        let held: Vec<(f32, Vreg)> = distinct.into_iter().zip(registers.map(Vreg)).collect();
+        for &(factor, register) in &held {
+            asm.vload(register, factor);
+        }
+        Factors(held)
+    }
+
+    fn get(&self, factor: f32) -> Src {
+        let held = self.0.iter().find(|(have, _)| *have == factor);
+        held.map_or_else(|| Src::from(factor), |&(_, register)| Src::from(register))
+    }
+
+    /// `out` = the sum of the first registers, times the factors of `row`.
+    fn sum(&self, asm: &mut Asm, row: &[f32], out: Vreg) {
+        let mut terms: Vec<(f32, Vreg)> =
+            row.iter().enumerate().filter(|(_, factor)| **factor != 0.0).map(|(i, &f)| (f, Vreg(i as u8))).collect();
+        // Every row has a column that is taken as it is.
+        terms.sort_by_key(|&(factor, _)| if factor == 1.0 { 0 } else { 1 + u8::from(factor != -1.0) });
+        let mut sum = terms[0].1;
+        if terms.get(1).is_none_or(|(factor, _)| factor.abs() != 1.0) {
+            asm.vmov(out, sum);
+            sum = out;
+        }
+        for &(factor, value) in &terms[1..] {
+            if factor == 1.0 {
+                asm.vadd(out, sum, value);
+            } else if factor == -1.0 {
+                asm.vsub(out, sum, value);
+            } else if factor > 0.0 {
+                asm.vfma231(out, value, self.get(factor));
+            } else {
+                asm.vfnma231(out, value, self.get(-factor));
+            }
+            sum = out;
+        }
+    }
+}
+
+/// Emits `vector` for the whole vectors of channels, and once more under a mask for those beyond. `rest` is where
+/// their number is.
+fn channels(asm: &mut Asm, whole: Mem, rest: Mem, mut vector: impl FnMut(&mut Asm, Option<Mask>)) {
+    let (next, last, done) = (asm.label(), asm.label(), asm.label());
+    let bytes = asm.vector_bytes();
+    asm.mov_imm(CHANNEL, 0);
+    asm.load(WHOLE, whole);
+    asm.cmp(CHANNEL, WHOLE);
+    asm.jump_if(Cond::GreaterEqual, last);
+    asm.bind(next);
+    vector(asm, None);
+    asm.add_imm(CHANNEL, bytes);
+    asm.cmp(CHANNEL, WHOLE);
+    asm.jump_if(Cond::Less, next);
+    asm.bind(last);
+    asm.load(T0, rest);
+    asm.test(T0);
+    asm.jump_if(Cond::Equal, done);
+    let mask = asm.mask(0, Vreg(asm.registers() - 1));
+    asm.mask_first(mask, T0, T1);
+    vector(asm, Some(mask));
+    asm.bind(done);
+}
+
+/// The transform of inputs: from a table of pointers to a row of each point.
+pub(super) fn input(asm: &mut Asm, tile: WinogradTile) {
+    macro_rules! arg {
+        ($field:ident) => {
+            Mem::at(ARGS, offset_of!(InputArgs, $field) as i32)
+        };
+    }
+    let (side, rows) = (tile.side(), tile.input());
+    let next = asm.label();
+    asm.prologue();
+    asm.spill(tile.points() as u8);
+    asm.load(TABLE, arg!(table));
+    asm.load(POINTS, arg!(to));
+    asm.load(STEP, arg!(point_step));
+    asm.load(TILES, arg!(tiles));
+    // Inputs, then four sums in turn, then factors; the last register is the mask on AVX2.
+    let first = side as u8;
+    let sums = [first, first + 1, first + 2, first + 3].map(Vreg);
+    let factors = Factors::load(asm, rows, first + 4..asm.registers() - 1);
+    asm.bind(next);
+    channels(asm, arg!(whole), arg!(rest), |asm, mask| {
+        for column in 0..side {
+            for row in 0..side {
+                asm.load(PLACE, Mem::at(TABLE, (row * side + column) as i32 * 8));
+                load(asm, Vreg(row as u8), Mem::indexed(PLACE, CHANNEL, 1, 0), mask);
+            }
+            for (row, line) in rows.iter().enumerate() {
+                let sum = sums[row % sums.len()];
+                factors.sum(asm, line, sum);
+                asm.vstore(asm.slot((row * side + column) as u8), sum);
+            }
+        }
+        asm.lea(POINT, Mem::indexed(POINTS, CHANNEL, 1, 0));
+        for row in 0..side {
+            for column in 0..side {
+                asm.vload(Vreg(column as u8), asm.slot((row * side + column) as u8));
+            }
+            for (column, line) in rows.iter().enumerate() {
+                let sum = sums[column % sums.len()];
+                factors.sum(asm, line, sum);
+                // Rows of points are whole vectors.
+                asm.vstore(Mem::at(POINT, 0), sum);
+                asm.add(POINT, STEP);
+            }
+        }
+    });
+    asm.add_imm(TABLE, tile.points() as i32 * 8);
+    asm.add_mem(POINTS, arg!(to_step));
+    asm.sub_imm(TILES, 1);
+    asm.cmp_imm(TILES, 0);
+    asm.jump_if(Cond::Greater, next);
+    asm.unspill();
+    asm.epilogue();
+}
+
+/// The transform of products: from a row of each point through a table of pointers, null where the tile reaches
+/// beyond the output.
+pub(super) fn output(asm: &mut Asm, tile: WinogradTile, activation: Option<UnaryOp>) {
+    macro_rules! arg {
+        ($field:ident) => {
+            Mem::at(ARGS, offset_of!(OutputArgs, $field) as i32)
+        };
+    }
+    let (side, outputs, rows) = (tile.side(), tile.outputs(), tile.output());
+    let next = asm.label();
+    asm.prologue();
+    asm.spill((side * outputs) as u8);
+    asm.load(TABLE, arg!(table));
+    asm.load(POINTS, arg!(from));
+    asm.load(STEP, arg!(point_step));
+    asm.load(TILES, arg!(tiles));
+    asm.load(RESIDUAL, arg!(residual));
+    asm.load(OTHER, arg!(residual_offset));
+    let first = (side + outputs) as u8;
+    let factors = Factors::load(asm, rows, first..asm.registers() - 1);
+    // Once a column of outputs is summed up, what it was summed from is free.
+    let temps: Vec<Vreg> = (0..side as u8).map(Vreg).collect();
+    let place = activation.map(|op| (op, activation::place(op, temps.len())));
+    asm.bind(next);
+    channels(asm, arg!(whole), arg!(rest), |asm, mask| {
+        asm.lea(POINT, Mem::indexed(POINTS, CHANNEL, 1, 0));
+        for row in 0..side {
+            for column in 0..side {
+                asm.vload(Vreg(column as u8), Mem::at(POINT, 0));
+                asm.add(POINT, STEP);
+            }
+            for (column, line) in rows.iter().enumerate() {
+                let sum = Vreg((side + column) as u8);
+                factors.sum(asm, line, sum);
+                asm.vstore(asm.slot((row * outputs + column) as u8), sum);
+            }
+        }
+        asm.mov(OFFSET, CHANNEL);
+        asm.add_mem(OFFSET, arg!(column));
+        for column in 0..outputs {
+            for row in 0..side {
+                asm.vload(Vreg(row as u8), asm.slot((row * outputs + column) as u8));
+            }
+            for (row, line) in rows.iter().enumerate() {
+                factors.sum(asm, line, Vreg((side + row) as u8));
+            }
+            let results: Vec<(usize, Vreg)> =
+                (0..outputs).map(|row| (row * outputs + column, Vreg((side + row) as u8))).collect();
+            finish(asm, &results, place, &temps, mask);
+        }
+        if let Some((op, Place::Memory)) = place {
+            again(asm, op, tile, first, mask);
+        }
+    });
+    asm.add_imm(TABLE, (outputs * outputs) as i32 * 8);
+    asm.add_mem(POINTS, arg!(from_step));
+    asm.sub_imm(TILES, 1);
+    asm.cmp_imm(TILES, 0);
+    asm.jump_if(Cond::Greater, next);
+    asm.unspill();
+    asm.epilogue();
+}
+
+/// Residual, activation and store of some outputs, each with its place in the table.
+fn finish(
+    asm: &mut Asm,
+    results: &[(usize, Vreg)],
+    place: Option<(UnaryOp, Place)>,
+    temps: &[Vreg],
+    mask: Option<Mask>,
+) {
+    let plain = asm.label();
+    asm.test(RESIDUAL);
+    asm.jump_if(Cond::Equal, plain);
+    for &(index, value) in results {
+        let outside = aim(asm, index);
+        asm.add(PLACE, OFFSET);
+        let at = Mem::indexed(PLACE, OTHER, 1, 0);
+        match mask {
+            Some(mask) => {
+                asm.vload_masked(temps[0], mask, at);
+                asm.vadd(value, value, temps[0]);
+            }
+            None => asm.vadd(value, value, at),
+        }
+        asm.bind(outside);
+    }
+    asm.bind(plain);
+    if let Some((op, Place::Registers)) = place {
+        for &(_, value) in results {
+            activation::emit(asm, op, value, temps);
+        }
+    }
+    for &(index, value) in results {
+        let outside = aim(asm, index);
+        let at = Mem::indexed(PLACE, OFFSET, 1, 0);
+        match mask {
+            Some(mask) => asm.vstore_masked(at, mask, value),
+            None => asm.vstore(at, value),
+        }
+        asm.bind(outside);
+    }
+}
+
+/// Loads an output's pointer; the label is where to go on, and is jumped to if the output does not exist.
+fn aim(asm: &mut Asm, index: usize) -> Label {
+    let outside = asm.label();
+    asm.load(PLACE, Mem::at(TABLE, index as i32 * 8));
+    asm.test(PLACE);
+    asm.jump_if(Cond::Equal, outside);
+    outside
+}
+
+/// Applies a long activation to what was just stored, output by output; it may use any register below `factors`.
+fn again(asm: &mut Asm, op: UnaryOp, tile: WinogradTile, factors: u8, mask: Option<Mask>) {
+    let (output, outside) = (asm.label(), asm.label());
+    let temps: Vec<Vreg> = (1..factors).map(Vreg).collect();
+    asm.mov_imm(T0, 0);
+    asm.bind(output);
+    asm.load(PLACE, Mem::indexed(TABLE, T0, 8, 0));
+    asm.test(PLACE);
+    asm.jump_if(Cond::Equal, outside);
+    asm.add(PLACE, OFFSET);
+    load(asm, Vreg(0), Mem::at(PLACE, 0), mask);
+    activation::emit(asm, op, Vreg(0), &temps);
+    match mask {
+        Some(mask) => asm.vstore_masked(Mem::at(PLACE, 0), mask, Vreg(0)),
+        None => asm.vstore(Mem::at(PLACE, 0), Vreg(0)),
+    }
+    asm.bind(outside);
+    asm.add_imm(T0, 1);
+    asm.cmp_imm(T0, (tile.outputs() * tile.outputs()) as i32);
+    asm.jump_if(Cond::Less, output);
+}
+
+fn load(asm: &mut Asm, dst: Vreg, at: Mem, mask: Option<Mask>) {
+    match mask {
+        Some(mask) => asm.vload_masked(dst, mask, at),
+        None => asm.vload(dst, at),
+    }
+}

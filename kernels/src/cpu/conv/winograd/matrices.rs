@@ -1,0 +1,167 @@
+//! The matrices of the minimal filtering algorithms, and the weights' side of them.
+//!
+//! A filter of three taps over `m` outputs is a product of two polynomials, of degree 2 and `m - 1`, read backwards.
+//! The product, of degree `m + 1`, is found from its values at `m + 1` points and at infinity: `m + 2` multiplications
+//! instead of `3 m` (Toom and Cook; Winograd 1980 for filters). In matrices, for inputs `d` and taps `g`:
+//!
+//! `y = A ((G g) * (B d))`, with `*` element by element.
+//!
+//! - Row `j` of `G` is the value of the filter's polynomial at point `a_j`, over the product of `a_j - a_k`.
+//! - Row `j` of `B` are the coefficients of the product of `x - a_k` over all other points; the last row is the
+//!   product over all points.
+//! - Column `j` of `A` are the powers of `a_j`; the last column is that of infinity, where only the last power counts.
+//!
+//! In two dimensions the same is done to rows and then to columns. Points are small and close to 1 in magnitude,
+//! because powers of them multiply rounding errors: 0, 1 and -1, and for four outputs 1/2 and -2, whose error is half
+//! of that of 2 and -2. Everything but `G` is a multiple of a power of two, and `G` is applied in `f64`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::cpu::gemm::Panels;
+
+/// A size of output squares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum WinogradTile {
+    /// Two by two outputs of four by four inputs: 16 multiplications instead of 36.
+    Two,
+    /// Four by four outputs of six by six inputs: 36 multiplications instead of 144.
+    Four,
+}
+
+/// Rows of a matrix, of as many columns as the tile has inputs along a dimension.
+pub(super) type Rows = &'static [&'static [f32]];
+
+/// Most inputs of a tile along a dimension.
+pub(super) const MOST_SIDE: usize = 6;
+
+impl WinogradTile {
+    /// Every size.
+    pub const ALL: [WinogradTile; 2] = [WinogradTile::Two, WinogradTile::Four];
+
+    /// Outputs along a dimension.
+    #[must_use]
+    pub const fn outputs(self) -> usize {
+        match self {
+            WinogradTile::Two => 2,
+            WinogradTile::Four => 4,
+        }
+    }
+
+    /// Inputs, and points, along a dimension.
+    #[must_use]
+    pub const fn side(self) -> usize {
+        self.outputs() + 2
+    }
+
+    /// Points: multiplications of a tile.
+    #[must_use]
+    pub const fn points(self) -> usize {
+        self.side() * self.side()
+    }
+
+    /// The point whose product reaches all outputs with factor 1, where a bias may be added for all of them.
+    pub(super) const fn bias_point(self) -> usize {
+        self.side() + 1
+    }
+
+    /// `B`: of inputs.
+    #[rustfmt::skip]
+    pub(super) const fn input(self) -> Rows {
+        match self {
+            WinogradTile::Two => &[
+                &[1.0, 0.0, -1.0, 0.0],
+                &[0.0, 1.0, 1.0, 0.0],
+                &[0.0, -1.0, 1.0, 0.0],
+                &[0.0, -1.0, 0.0, 1.0],
+            ],
+            WinogradTile::Four => &[
+                &[1.0, -1.5, -2.0, 1.5, 1.0, 0.0],
+                &[0.0, -1.0, 0.5, 2.5, 1.0, 0.0],
+                &[0.0, 1.0, -2.5, 0.5, 1.0, 0.0],
+                &[0.0, -2.0, -1.0, 2.0, 1.0, 0.0],
+                &[0.0, 0.5, -1.0, -0.5, 1.0, 0.0],
+                &[0.0, 1.0, -1.5, -2.0, 1.5, 1.0],
+            ],
+        }
+    }
+
+    /// `A`: of products.
+    #[rustfmt::skip]
+    pub(super) const fn output(self) -> Rows {
+        match self {
+            WinogradTile::Two => &[
+                &[1.0, 1.0, 1.0, 0.0],
+                &[0.0, 1.0, -1.0, 1.0],
+            ],
+            WinogradTile::Four => &[
+                &[1.0, 1.0, 1.0, 1.0, 1.0, 0.0],
+                &[0.0, 1.0, -1.0, 0.5, -2.0, 0.0],
+                &[0.0, 1.0, 1.0, 0.25, 4.0, 0.0],
+                &[0.0, 1.0, -1.0, 0.125, -8.0, 1.0],
+            ],
+        }
+    }
+
+    /// `G`: of weights.
+    #[rustfmt::skip]
+    pub(super) const fn filter(self) -> &'static [[f64; 3]] {
+        match self {
+            WinogradTile::Two => &[
+                [1.0, 0.0, 0.0],
+                [0.5, 0.5, 0.5],
+                [0.5, -0.5, 0.5],
+                [0.0, 0.0, 1.0],
+            ],
+            WinogradTile::Four => &[
+                [1.0, 0.0, 0.0],
+                [1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0],
+                [-1.0 / 3.0, 1.0 / 3.0, -1.0 / 3.0],
+                [-16.0 / 15.0, -8.0 / 15.0, -4.0 / 15.0],
+                [1.0 / 15.0, -2.0 / 15.0, 4.0 / 15.0],
+                [0.0, 0.0, 1.0],
+            ],
+        }
+    }
+}
+
+/// Columns that are transformed at a time: panels are as wide as a multiple of it.
+const LANES: usize = 8;
+
+type Lanes = [f64; LANES];
+
+/// Packs weights `[filters, channels, 3, 3]`: transformed, one set of panels for each point, in the order of points.
+/// The caller has checked that both buffers are as long as that.
+pub(in crate::cpu::conv) fn pack(tile: WinogradTile, panels: &Panels, weights: &[f32], out: &mut [f32]) {
+    let (side, filter) = (tile.side(), tile.filter());
+    let channels = panels.rows;
+    for column in (0..panels.count() * panels.width).step_by(LANES) {
+        let lanes = panels.columns.saturating_sub(column).min(LANES);
+        let (panel, within) = (column / panels.width, column % panels.width);
+        for channel in 0..channels {
+            let mut taps = [[0.0; LANES]; 9];
+            for lane in 0..lanes {
+                let from = &weights[((column + lane) * channels + channel) * 9..][..9];
+                taps.iter_mut().zip(from).for_each(|(tap, &weight)| tap[lane] = f64::from(weight));
+            }
+            // Columns first: as many rows as points, of three columns each.
+            let mut half = [[[0.0; LANES]; 3]; MOST_SIDE];
+            for (row, half) in filter.iter().zip(&mut half) {
+                for (column, half) in half.iter_mut().enumerate() {
+                    *half = weighted(row, [&taps[column], &taps[3 + column], &taps[6 + column]]);
+                }
+            }
+            let mut to = panel * panels.panel_len() + channel * panels.width + within;
+            for [left, middle, right] in &half[..side] {
+                for row in filter {
+                    let values = weighted(row, [left, middle, right]);
+                    out[to..to + LANES].iter_mut().zip(values).for_each(|(to, value)| *to = value as f32);
+                    to += panels.len();
+                }
+            }
+        }
+    }
+}
+
+fn weighted(factors: &[f64; 3], [a, b, c]: [&Lanes; 3]) -> Lanes {
+    std::array::from_fn(|lane| factors[0] * a[lane] + factors[1] * b[lane] + factors[2] * c[lane])
+}

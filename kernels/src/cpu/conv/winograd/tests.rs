@@ -1,0 +1,250 @@
+//! The matrices exactly, the transforms and whole convolutions against sums in `f64`, at every level that runs here.
+
+use super::super::{Conv, ConvBlocks, ConvExtras, ConvShape};
+use super::*;
+use crate::cpu::fence::{Fenced, Poisoned, Scoped, levels};
+use crate::cpu::{EmitEach, Numerics};
+use crate::reference;
+
+/// A multiple of 1/15: what every product of the three matrices is, times a power of two.
+fn fifteenths(value: f64) -> i64 {
+    let scaled = value * 15.0 * 65536.0;
+    let whole = scaled.round();
+    // Products of `G` are rounded, so its thirds and fifteenths are near what they stand for, not on it.
+    assert!((scaled - whole).abs() < 1e-6, "{value} is no multiple of a power of two over 15");
+    whole as i64
+}
+
+#[test]
+fn the_matrices_compute_a_filter_exactly() {
+    for tile in WinogradTile::ALL {
+        for output in 0..tile.outputs() {
+            for tap in 0..3 {
+                for input in 0..tile.side() {
+                    let factor: i64 = (0..tile.side())
+                        .map(|point| {
+                            let [a, b] = [tile.output()[output][point], tile.input()[point][input]].map(f64::from);
+                            fifteenths(tile.filter()[point][tap]) * (a * 8.0) as i64 * (b * 8.0) as i64
+                        })
+                        .sum();
+                    // Output `i` is the sum of inputs `i + tap` times taps.
+                    let expected = if input == output + tap { 15 * 65536 * 64 } else { 0 };
+                    assert_eq!(factor, expected, "{tile:?}: output {output}, tap {tap}, input {input}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_row_has_a_column_taken_as_it_is_and_the_bias_point_reaches_all_outputs() {
+    for tile in WinogradTile::ALL {
+        for rows in [tile.input(), tile.output()] {
+            assert!(rows.iter().all(|row| row.len() == tile.side() && row.contains(&1.0)));
+        }
+        assert!(tile.output().iter().all(|row| row[tile.bias_point() % tile.side()] == 1.0));
+        assert_eq!(tile.bias_point() / tile.side(), tile.bias_point() % tile.side());
+    }
+}
+
+/// Batch, channels, filters, input, padding, outputs beyond what padding on both sides gives.
+type Case = (usize, usize, usize, (usize, usize), usize, usize);
+
+fn shape((batch, channels, filters, (height, width), pad, beyond): Case) -> ConvShape {
+    let out = |size: usize| size + 2 * pad - 2 + beyond;
+    ConvShape {
+        batch,
+        channels,
+        filters,
+        groups: 1,
+        input: [1, height, width],
+        output: [1, out(height), out(width)],
+        kernel: [1, 3, 3],
+        strides: [1; 3],
+        dilations: [1; 3],
+        pads: [0, pad, pad],
+        transposed: false,
+    }
+}
+
+/// Numbers between -1 and 1.
+fn numbers(count: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+    };
+    std::iter::repeat_with(next).take(count).collect()
+}
+
+/// Runs a shape on tiles and compares: no output may be further from the exact one than the tile's bound, in units of
+/// the outputs' root mean square.
+fn check(isa: Isa, tile: WinogradTile, shape: ConvShape, activation: Option<UnaryOp>, change: fn(&mut ConvBlocks)) {
+    let mut blocks = ConvBlocks::winograd(isa, &shape, tile, 2).unwrap();
+    change(&mut blocks);
+    let (x, weights) = (numbers(shape.input_len(), 1), numbers(shape.weights().len(), 2));
+    let (bias, residual) = (numbers(shape.filters, 3), numbers(shape.output_len(), 4));
+    let layout = blocks.layout();
+    let mut packed = vec![f32::NAN; shape.weights().packed_len(isa, layout)];
+    shape.weights().pack(isa, layout, &weights, &mut packed).unwrap();
+    let plain = reference::conv::conv(&shape, &x, &weights);
+    let scale = (plain.iter().map(|y| y * y).sum::<f32>() / plain.len() as f32).sqrt().max(1.0);
+    let bound = scale * if tile == WinogradTile::Two { 4e-6 } else { 2e-5 };
+    let (x, packed) = (Poisoned::new(&x), Poisoned::new(&packed));
+    let (bias_data, residual_data) = (Poisoned::new(&bias), Poisoned::new(&residual));
+    for (with_bias, with_residual) in [(false, false), (true, false), (true, true)] {
+        let conv = Conv::new(isa, shape, blocks, activation, &EmitEach).unwrap();
+        let extras = ConvExtras {
+            bias: with_bias.then(|| bias_data.inside()),
+            residual: with_residual.then(|| residual_data.inside()),
+        };
+        let mut scratch = Fenced::new(conv.scratch_len());
+        let mut y = Fenced::new(shape.output_len());
+        conv.run(x.inside(), packed.inside(), y.inside(), extras, scratch.inside(), &Scoped).unwrap();
+        scratch.open();
+        for (index, (&found, &plain)) in y.open().iter().zip(&plain).enumerate() {
+            let mut expected = plain;
+            expected += if with_bias { bias[index % shape.filters] } else { 0.0 };
+            expected += if with_residual { residual[index] } else { 0.0 };
+            expected = activation.map_or(expected, |op| reference::chain::unary(op, expected));
+            let error = (found - expected).abs();
+            assert!(error <= bound, "{isa} {blocks:?} {shape:?}: {found} for {expected} at {index}");
+        }
+    }
+}
+
+fn emulated(isa: Isa) -> bool {
+    isa > Isa::detect()
+}
+
+/// Small sizes of all kinds, drawn at random but always the same.
+fn cases(count: usize) -> impl Iterator<Item = Case> {
+    let mut state = 88_172_645_463_325_252u64;
+    let mut draw = move |from: usize, to: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        from + (state >> 33) as usize % (to - from + 1)
+    };
+    std::iter::repeat_with(move || {
+        let pad = draw(0, 2);
+        // Without padding an input must be as large as the kernel.
+        let least = 3 - 2 * pad.min(1);
+        let input = (draw(least, 15), draw(least, 15));
+        (draw(1, 3), draw(1, 40), draw(1, 40), input, pad, draw(0, 2))
+    })
+    .take(count)
+}
+
+#[test]
+fn random_shapes_are_near_the_exact_sums() {
+    for isa in levels() {
+        for case in cases(if emulated(isa) { 4 } else { 60 }) {
+            for tile in WinogradTile::ALL {
+                check(isa, tile, shape(case), Some(UnaryOp::Relu), |_| ());
+            }
+        }
+    }
+}
+
+#[test]
+fn many_channels_stay_within_the_bound() {
+    for isa in levels().into_iter().filter(|&isa| !emulated(isa)) {
+        for tile in WinogradTile::ALL {
+            check(isa, tile, shape((1, 256, 32, (8, 12), 1, 0)), None, |_| ());
+            check(isa, tile, shape((1, 512, 24, (7, 7), 1, 0)), None, |_| ());
+        }
+    }
+}
+
+#[test]
+fn any_cut_of_the_work_gives_the_same_result() {
+    let cuts: [fn(&mut ConvBlocks); 5] = [
+        |blocks| (blocks.row_block, blocks.row_tasks, blocks.unit_tasks) = (1, 1, 1),
+        |blocks| (blocks.row_block, blocks.row_tasks, blocks.unit_tasks) = (2, 5, 1),
+        |blocks| (blocks.row_block, blocks.row_tasks, blocks.unit_tasks) = (3, 2, 2),
+        |blocks| (blocks.row_block, blocks.row_tasks, blocks.unit_tasks) = (65536, 1, 3),
+        |blocks| (blocks.row_block, blocks.vectors) = (7, 1),
+    ];
+    for isa in levels() {
+        for change in cuts {
+            let filters = 3 * isa.lanes() * 4 - 3;
+            check(isa, WinogradTile::Two, shape((1, 9, filters, (9, 7), 1, 0)), Some(UnaryOp::Relu), change);
+            if !emulated(isa) {
+                check(isa, WinogradTile::Four, shape((2, 17, filters, (18, 17), 1, 0)), Some(UnaryOp::Silu), change);
+            }
+        }
+    }
+}
+
+#[test]
+fn activations_of_all_lengths_are_applied_to_outputs_that_exist() {
+    let clip = UnaryOp::Clip { lo: (-0.5).into(), hi: 0.75.into() };
+    for isa in levels() {
+        for op in [clip, UnaryOp::HardSwish, UnaryOp::Silu, UnaryOp::Tanh, UnaryOp::GeluTanh] {
+            for tile in WinogradTile::ALL {
+                check(isa, tile, shape((1, 5, 19, (5, 6), 1, 0)), Some(op), |_| ());
+            }
+        }
+    }
+}
+
+#[test]
+fn planes_of_a_volume_are_images_of_a_batch() {
+    for isa in levels() {
+        let mut solid = shape((2, 6, 10, (5, 6), 1, 0));
+        (solid.input[0], solid.output[0]) = (3, 3);
+        check(isa, WinogradTile::Four, solid, None, |_| ());
+    }
+}
+
+#[test]
+fn shapes_that_have_no_tiles_and_cuts_without_work_are_refused() {
+    let good = shape((1, 8, 16, (9, 9), 1, 0));
+    let isa = Isa::Portable;
+    let blocks = ConvBlocks::winograd(isa, &good, WinogradTile::Four, 1).unwrap();
+    assert!(blocks.fits(&good, isa));
+    let bad: [fn(&mut ConvShape); 6] = [
+        |shape| shape.strides[2] = 2,
+        |shape| shape.dilations[1] = 2,
+        |shape| shape.kernel[2] = 5,
+        |shape| shape.groups = 2,
+        |shape| shape.transposed = true,
+        |shape| shape.pads[0] = 1,
+    ];
+    for change in bad {
+        let mut shape = good;
+        change(&mut shape);
+        assert!(!blocks.fits(&shape, isa), "{shape:?}");
+        assert!(ConvBlocks::winograd(isa, &shape, WinogradTile::Four, 1).is_none());
+        assert!(Conv::new(isa, shape, blocks, None, &EmitEach).is_err());
+    }
+    let cuts: [fn(&mut ConvBlocks); 5] = [
+        |blocks| blocks.row_block = 0,
+        |blocks| blocks.row_tasks = 10,
+        |blocks| blocks.unit_tasks = 2,
+        |blocks| blocks.vectors = 7,
+        |blocks| (blocks.row_tasks, blocks.unit_tasks) = (1 << 16, 1 << 16),
+    ];
+    for change in cuts {
+        let mut blocks = blocks;
+        change(&mut blocks);
+        assert!(!blocks.fits(&good, isa), "{blocks:?}");
+    }
+}
+
+#[test]
+fn a_policy_allows_what_it_says() {
+    let shape = shape((1, 128, 128, (28, 28), 1, 0));
+    for isa in levels() {
+        for numerics in [Numerics::Strict, Numerics::Precise, Numerics::Default] {
+            let blocks = ConvBlocks::pick(isa, &shape, numerics, 1);
+            assert!(blocks.allowed(numerics) && blocks.fits(&shape, isa));
+            let tiles = WinogradTile::ALL.map(|tile| ConvBlocks::winograd(isa, &shape, tile, 1).unwrap());
+            let allowed = tiles.map(|blocks| blocks.allowed(numerics));
+            assert_eq!(allowed, [numerics > Numerics::Strict, numerics > Numerics::Precise]);
+        }
+    }
+}

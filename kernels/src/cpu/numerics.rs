@@ -1,0 +1,49 @@
+//! How far a result may be from the plain sum of products: what a caller may choose, and kernels may use.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// A policy on rounding, strictest first. Whatever it is, arithmetic is in `f32`, and equal inputs give equal results.
+///
+/// A transformed convolution (see [`winograd`](super::conv::winograd)) multiplies less and rounds differently. It also
+/// mixes the positions of a small square: an infinity in the input makes all outputs of its square NaN.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Numerics {
+    /// Sums of products only, in whatever order.
+    Strict,
+    /// Also transforms whose error is no larger than that of the sum: up to about 3e-6 of the output's root mean square.
+    Precise,
+    /// Also transforms that lose one to two bits more: up to about 2e-5 of the output's root mean square.
+    #[default]
+    Default,
+}
+
+/// A text that names no policy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}: expected strict, precise or default")]
+pub struct NumericsError(String);
+
+impl FromStr for Numerics {
+    type Err = NumericsError;
+
+    fn from_str(text: &str) -> Result<Numerics, NumericsError> {
+        match text {
+            "strict" => Ok(Numerics::Strict),
+            "precise" => Ok(Numerics::Precise),
+            "default" => Ok(Numerics::Default),
+            other => Err(NumericsError(other.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Numerics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Numerics::Strict => "strict",
+            Numerics::Precise => "precise",
+            Numerics::Default => "default",
+        })
+    }
+}
