@@ -3,13 +3,13 @@
 //! A [`Tensor`] is cheap to clone: its bytes are shared and given back to the pool that they came from when the last
 //! holder lets go. Writing asks for sole ownership ([`Tensor::as_mut_slice`] copies where it has to).
 //!
-//! [`dtype`] lists the element types, [`minifloat`] says what the smallest mean, [`buffer`] owns memory, [`pages`] the
-//! memory that is worth huge pages.
+//! [`dtype`] lists the element types, [`minifloat`] says what the smallest mean, [`buffer`] lends and keeps memory that
+//! `memory` gets from the system.
 
 pub mod buffer;
 pub mod dtype;
+mod memory;
 pub mod minifloat;
-pub mod pages;
 
 use std::sync::Arc;
 
@@ -17,7 +17,6 @@ use smallvec::SmallVec;
 
 pub use buffer::{Buffer, BufferPool};
 pub use dtype::{BoolByte, DType, Element};
-pub use pages::Pages;
 
 /// Dimensions, outermost first. Empty for a scalar.
 pub type Shape = SmallVec<[usize; 6]>;

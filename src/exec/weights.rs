@@ -12,44 +12,28 @@ use kiln_kernels::cpu::conv::{WeightLayout, Weights};
 use kiln_kernels::cpu::gemm::{Panels, Source, panel_vectors};
 use kiln_kernels::{Isa, Result as KernelResult};
 
-use crate::tensor::{Buffer, Pages};
+use crate::tensor::Buffer;
 
 /// Packed weights, shared.
 #[derive(Debug)]
 pub struct Packed {
-    memory: Memory,
+    buffer: Buffer,
     len: usize,
-}
-
-#[derive(Debug)]
-enum Memory {
-    Huge(Pages),
-    Lines(Buffer),
 }
 
 impl Packed {
     fn new(len: usize) -> Packed {
-        let bytes = len * 4;
-        let memory = Pages::zeroed(bytes).map_or_else(|| Memory::Lines(Buffer::zeroed(bytes)), Memory::Huge);
-        Packed { memory, len }
+        Packed { buffer: Buffer::zeroed(len * 4), len }
     }
 
     /// The elements, as the kernels read them.
     #[must_use]
     pub fn elements(&self) -> &[f32] {
-        let bytes = match &self.memory {
-            Memory::Huge(pages) => pages.bytes(),
-            Memory::Lines(buffer) => buffer.bytes(),
-        };
-        &bytemuck::cast_slice(bytes)[..self.len]
+        &bytemuck::cast_slice(self.buffer.bytes())[..self.len]
     }
 
     fn elements_mut(&mut self) -> &mut [f32] {
-        let bytes = match &mut self.memory {
-            Memory::Huge(pages) => pages.bytes_mut(),
-            Memory::Lines(buffer) => buffer.bytes_mut(),
-        };
-        &mut bytemuck::cast_slice_mut(bytes)[..self.len]
+        &mut bytemuck::cast_slice_mut(self.buffer.bytes_mut())[..self.len]
     }
 }
 

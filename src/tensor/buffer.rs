@@ -1,20 +1,19 @@
 //! Memory of tensors: cache-line aligned, and lent by a pool that gets it back by itself.
 //!
-//! A run of a graph allocates and frees the same sizes again and again, and with changing shapes slightly different
-//! ones. [`BufferPool`] keeps freed memory in classes of about an eighth of a power of two, so that memory stays flat
-//! and warm, and a buffer is at most an eighth larger than what was asked for.
+//! A run of a graph allocates and frees the same sizes again and again, and with changing shapes other ones. Memory that
+//! was used before is worth keeping: fresh pages cost more than most operators take to fill them. So [`BufferPool`]
+//! rounds sizes to classes of about an eighth of a power of two, lends the smallest free buffer that is large enough
+//! even if it is a good deal larger, and lets go what was not used for longest.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// One cache line, the unit and alignment of all tensor memory.
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[repr(C, align(64))]
-struct Line([u8; 64]);
+use super::memory::{LINE, Memory};
 
 /// Aligned bytes. Dropping one that a pool lent gives its memory back to the pool.
 #[derive(Debug)]
 pub struct Buffer {
-    lines: Vec<Line>,
+    memory: Memory,
     pool: Option<Arc<BufferPool>>,
 }
 
@@ -22,30 +21,30 @@ impl Buffer {
     /// At least `bytes` bytes of zeros, owned.
     #[must_use]
     pub fn zeroed(bytes: usize) -> Buffer {
-        Buffer { lines: vec![Line([0; 64]); bytes.div_ceil(64)], pool: None }
+        Buffer { memory: Memory::zeroed(bytes), pool: None }
     }
 
     /// All bytes, rounded up to whole cache lines.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        bytemuck::cast_slice(&self.lines)
+        self.memory.bytes()
     }
 
     /// All bytes, to be written.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        bytemuck::cast_slice_mut(&mut self.lines)
+        self.memory.bytes_mut()
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
         if let Some(pool) = self.pool.take() {
-            pool.give_back(std::mem::take(&mut self.lines));
+            pool.give_back(std::mem::take(&mut self.memory));
         }
     }
 }
 
-/// Freed memory by size class, bounded in bytes.
+/// Freed memory by size, bounded in bytes.
 #[derive(Debug)]
 pub struct BufferPool {
     free: Mutex<Free>,
@@ -54,9 +53,25 @@ pub struct BufferPool {
 
 #[derive(Debug, Default)]
 struct Free {
-    /// By class; the last in a class was freed last, so its lines are the warmest.
-    classes: Vec<Vec<Vec<Line>>>,
+    /// By bytes; the last of a size was freed last, so its lines are the warmest.
+    sizes: BTreeMap<usize, Vec<Kept>>,
     bytes: usize,
+    /// Counts what is given back.
+    clock: u64,
+}
+
+#[derive(Debug)]
+struct Kept {
+    memory: Memory,
+    since: u64,
+}
+
+/// Buffers from this size on are lent in place of much smaller ones: below, the heap has warm memory of its own.
+const LARGE: usize = 1 << 16;
+
+/// How many times larger than asked for a lent buffer may be.
+fn slack(bytes: usize) -> usize {
+    if bytes < LARGE { 2 } else { 16 }
 }
 
 impl BufferPool {
@@ -69,15 +84,9 @@ impl BufferPool {
     /// A buffer of at least `bytes` bytes that hold whatever was in them.
     #[must_use]
     pub fn take(pool: &Arc<BufferPool>, bytes: usize) -> Buffer {
-        let (class, lines) = class_of(bytes.div_ceil(64).max(1));
-        let mut free = pool.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = free.classes.get_mut(class).and_then(Vec::pop);
-        if let Some(memory) = found {
-            free.bytes -= memory.len() * 64;
-            return Buffer { lines: memory, pool: Some(pool.clone()) };
-        }
-        drop(free);
-        Buffer { lines: vec![Line([0; 64]); lines], pool: Some(pool.clone()) }
+        let size = class_of(bytes.div_ceil(LINE).max(1)) * LINE;
+        let found = pool.free.lock().unwrap_or_else(PoisonError::into_inner).take(size);
+        Buffer { memory: found.unwrap_or_else(|| Memory::zeroed(size)), pool: Some(pool.clone()) }
     }
 
     /// Bytes held for reuse.
@@ -86,33 +95,56 @@ impl BufferPool {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).bytes
     }
 
-    fn give_back(&self, memory: Vec<Line>) {
-        let (class, lines) = class_of(memory.len());
-        debug_assert_eq!(lines, memory.len(), "pool memory has a class size");
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        if free.bytes + memory.len() * 64 > self.limit {
-            drop(free);
+    fn give_back(&self, memory: Memory) {
+        let size = memory.bytes().len();
+        if size > self.limit {
             return;
         }
-        free.bytes += memory.len() * 64;
-        if free.classes.len() <= class {
-            free.classes.resize_with(class + 1, Vec::new);
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        free.clock += 1;
+        let since = free.clock;
+        free.bytes += size;
+        free.sizes.entry(size).or_default().push(Kept { memory, since });
+        let mut victims = Vec::new();
+        while free.bytes > self.limit {
+            victims.extend(free.oldest());
         }
-        free.classes[class].push(memory);
+        // Giving memory back to the system takes long; nobody should wait for it.
+        drop(free);
     }
 }
 
-/// The class of a number of lines, and the lines of a buffer of that class: eight classes a power of two.
-fn class_of(lines: usize) -> (usize, usize) {
-    if lines <= 8 {
-        return (lines, lines);
+impl Free {
+    /// The smallest free memory of at least `size` bytes, if it is not too large for that.
+    fn take(&mut self, size: usize) -> Option<Memory> {
+        let (&found, kept) = self.sizes.range_mut(size..=size * slack(size)).next()?;
+        let last = kept.pop();
+        if kept.is_empty() {
+            self.sizes.remove(&found);
+        }
+        self.bytes -= found;
+        last.map(|kept| kept.memory)
     }
-    let log = lines.ilog2() as usize;
-    let step = 1usize << (log - 3);
-    let rounded = lines.div_ceil(step) * step;
-    let log = rounded.ilog2() as usize;
-    let step = 1usize << (log - 3);
-    ((log - 3) * 8 + rounded / step, rounded)
+
+    /// Removes what was given back first.
+    fn oldest(&mut self) -> Option<Memory> {
+        let first = |kept: &[Kept]| kept.first().map_or(u64::MAX, |kept| kept.since);
+        let (&size, kept) = self.sizes.iter_mut().min_by_key(|(_, kept)| first(kept))?;
+        let oldest = kept.remove(0);
+        if kept.is_empty() {
+            self.sizes.remove(&size);
+        }
+        self.bytes -= size;
+        Some(oldest.memory)
+    }
+}
+
+/// A number of lines rounded up to its class: eight classes a power of two.
+fn class_of(lines: usize) -> usize {
+    if lines <= 8 {
+        return lines;
+    }
+    lines.next_multiple_of(1 << (lines.ilog2() - 3))
 }
 
 #[cfg(test)]
@@ -120,14 +152,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn classes_are_distinct_monotone_and_at_most_an_eighth_larger() {
-        let mut last = (0, 0);
+    fn classes_are_monotone_and_at_most_an_eighth_larger() {
+        let mut last = 0;
         for lines in 1..100_000 {
-            let (class, size) = class_of(lines);
+            let size = class_of(lines);
             assert!(size >= lines && size <= lines + lines / 8 + 1, "{lines} became {size}");
-            assert_eq!(class_of(size), (class, size), "a class size is its own class");
-            assert!(class >= last.0 && (class == last.0) == (size == last.1), "{lines}");
-            last = (class, size);
+            assert_eq!(class_of(size), size, "a class size is its own class");
+            assert!(size >= last, "{lines}");
+            last = size;
         }
     }
 
@@ -143,9 +175,27 @@ mod tests {
     }
 
     #[test]
-    fn a_full_pool_lets_memory_go() {
+    fn the_smallest_that_is_large_enough_is_lent_unless_it_is_far_too_large() {
+        let pool = BufferPool::new(1 << 24);
+        let buffers = [1 << 20, 1 << 18, 1 << 21].map(|bytes| BufferPool::take(&pool, bytes));
+        let addresses = buffers.each_ref().map(|buffer| buffer.bytes().as_ptr());
+        drop(buffers);
+        let taken = BufferPool::take(&pool, 300_000);
+        assert_eq!(taken.bytes().as_ptr(), addresses[0]);
+        let free = pool.free_bytes();
+        let small = BufferPool::take(&pool, 100);
+        assert_eq!(pool.free_bytes(), free, "a few bytes do not take a quarter of a mebibyte");
+        drop((taken, small));
+        assert_eq!(BufferPool::take(&pool, 1 << 21).bytes().as_ptr(), addresses[2]);
+    }
+
+    #[test]
+    fn a_full_pool_lets_the_oldest_go() {
         let pool = BufferPool::new(512);
         drop(BufferPool::take(&pool, 1000));
-        assert_eq!(pool.free_bytes(), 0);
+        assert_eq!(pool.free_bytes(), 0, "more than the pool may hold");
+        let buffers = [64, 128, 256, 192].map(|bytes| BufferPool::take(&pool, bytes));
+        drop(buffers);
+        assert_eq!(pool.free_bytes(), 256 + 192, "the first two went first");
     }
 }
