@@ -28,6 +28,10 @@ const END: Gpr = Gpr::R13;
 const TABLE: Gpr = Gpr::R14;
 /// Taps left.
 const TAPS: Gpr = Gpr::R15;
+/// What is fetched meanwhile, where rows do not come through a table.
+const NEXT: Gpr = TABLE;
+/// Bytes of a cache line.
+const LINE: usize = 64;
 /// Distance of left-hand rows while their pointers are made; of right-hand rows after.
 const STRIDE: Gpr = Gpr::RBP;
 
@@ -304,6 +308,9 @@ impl<'a> Variant<'a> {
         self.asm.load(END, arg!(unrolled));
         self.asm.cmp(AT, END);
         self.asm.jump_if(Cond::GreaterEqual, rest);
+        if self.rows > 1 && self.key.left == LeftRows::Strided && self.key.right == RightColumns::Packed {
+            self.fetching(group, rest);
+        }
         // A loop that starts a cache line is decoded and predicted from as few lines as possible.
         self.asm.align(32);
         self.asm.bind(group);
@@ -323,6 +330,30 @@ impl<'a> Variant<'a> {
         self.asm.cmp(AT, END);
         self.asm.jump_if(Cond::Less, one);
         self.asm.bind(done);
+    }
+
+    /// The loop over groups as it is where the next panel is fetched meanwhile; else goes to `plain`.
+    fn fetching(&mut self, plain: Label, rest: Label) {
+        let next = self.asm.label();
+        let ahead = UNROLL as i32 * self.vectors as i32 * self.asm.vector_bytes() / 2;
+        self.asm.load(NEXT, arg!(ahead));
+        self.asm.test(NEXT);
+        self.asm.jump_if(Cond::Equal, plain);
+        self.asm.align(32);
+        self.asm.bind(next);
+        let mut lines = (0..ahead).step_by(LINE);
+        for step in 0..UNROLL {
+            for line in lines.by_ref().take((ahead as usize).div_ceil(UNROLL * LINE)) {
+                self.asm.prefetch(Mem::at(NEXT, line));
+            }
+            self.element(step, step % self.sets);
+        }
+        self.asm.add_imm(NEXT, ahead);
+        self.forward(UNROLL);
+        self.asm.cmp(AT, END);
+        self.asm.jump_if(Cond::Less, next);
+        self.asm.store(arg!(ahead), NEXT);
+        self.asm.jump(rest);
     }
 
     /// Moves on by that many elements. Plain right-hand rows have been stepped over one by one already.

@@ -19,6 +19,9 @@ use crate::parallel::Parallel;
 
 const FAMILY: &str = "matmul";
 
+/// Tiles that fetch the next panel together: each fetches half of it.
+const FETCHING: usize = 2;
+
 /// How the left-hand matrix is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Left {
@@ -496,20 +499,35 @@ impl Matmul {
                     let rows = rows..tiles.end.min(rows + blocks.row_block);
                     for panel in block.clone() {
                         let Some(tile) = self.aim(&mut args, buffers, &place, panel, k) else { continue };
-                        for run in self.tiles.runs(rows.clone()) {
-                            args.rows = run.height;
-                            args.tiles.set(run.count);
-                            args.a.set(left.wrapping_add(run.row * stride));
-                            args.a_step = run.height * args.lda;
-                            args.c.set(c.wrapping_add(run.row * shape.n + panel * self.panels.width));
-                            args.c_step = run.height * args.ldc;
-                            // SAFETY: `check` made sure that every operand spans what its shape says, `tiles` and
-                            // `panels` stay inside C, and tasks have disjoint parts of it.
-                            unsafe { tile.call(&args) };
+                        let last = rows.end.saturating_sub(FETCHING).max(rows.start);
+                        let next = self.next(&args, panel, panels.end);
+                        for (rows, ahead) in [(rows.start..last, std::ptr::null()), (last..rows.end, next)] {
+                            args.ahead.set(ahead);
+                            for run in self.tiles.runs(rows) {
+                                args.rows = run.height;
+                                args.tiles.set(run.count);
+                                args.a.set(left.wrapping_add(run.row * stride));
+                                args.a_step = run.height * args.lda;
+                                args.c.set(c.wrapping_add(run.row * shape.n + panel * self.panels.width));
+                                args.c_step = run.height * args.ldc;
+                                // SAFETY: `check` made sure that every operand spans what its shape says, `tiles` and
+                                // `panels` stay inside C, and tasks have disjoint parts of it.
+                                unsafe { tile.call(&args) };
+                            }
                         }
                     }
                 }
             }
+        }
+    }
+
+    /// The panel after this one, which the last tiles fetch while they multiply this one, because processors look ahead
+    /// only where a panel is read for the first time. Null where there is none, or nothing that would hide it.
+    fn next(&self, args: &TileArgs, panel: usize, end: usize) -> *const f32 {
+        let packed = matches!(self.shape.right, Right::Packed { .. });
+        match packed && self.tiles.count() >= FETCHING && panel + 1 < end {
+            true => args.b.wrapping_add(self.panels.panel_len()),
+            false => std::ptr::null(),
         }
     }
 

@@ -133,6 +133,9 @@ pub(crate) struct TileArgs {
     pub(crate) end: usize,
     /// The first of the right-hand columns.
     pub(crate) b: *const f32,
+    /// What is fetched into the caches meanwhile, or null: the panel that comes next. A tile fetches half as much as it
+    /// reads. Only where rows are strided and columns packed.
+    pub(crate) ahead: Cell<*const f32>,
     /// Distance of right-hand rows, if they are [`RightColumns::Plain`].
     pub(crate) ldb: usize,
     /// The first row of C.
@@ -181,6 +184,7 @@ impl TileArgs {
             unrolled: 0,
             end: 0,
             b: std::ptr::null(),
+            ahead: Cell::new(std::ptr::null()),
             ldb: 0,
             c: Cell::new(std::ptr::null_mut()),
             ldc: 0,
