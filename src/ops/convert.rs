@@ -27,7 +27,7 @@ pub fn through_f32(cx: &LoadCx<'_>, make: MakeNode) -> Result<Box<dyn Node>, OpE
     let (graph, node, mut constants) = converted_surroundings(cx)?;
     let inner = make(&LoadCx { node: &node, graph: &graph, build: cx.build })?;
     let kept = inner.kept_inputs();
-    for (index, constant) in constants.iter_mut().enumerate().take(64).filter(|(index, _)| kept >> index & 1 == 1) {
+    for (_, constant) in constants.iter_mut().enumerate().take(64).filter(|(index, _)| kept >> index & 1 == 1) {
         *constant = constant.take().map(|tensor| Tensor::hollow(tensor.spec().clone()));
     }
     Ok(Box::new(ThroughF32 { inner, constants }))
