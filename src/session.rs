@@ -108,7 +108,7 @@ impl Session {
         let inputs = compile::input_ports(&graph);
         let outputs = compile::output_ports(&graph);
         // What every process builds at load (packed weights, constants) comes before what this model's requests built.
-        let (executable, description) = compile::compile(graph, options, &build)?;
+        let (executable, description) = compile::compile(graph, options, &build, &threads)?;
         let warmed = crate::exec::warm(&build);
         let profile = options.profile.then(|| Mutex::new(Profile::default()));
         Ok(Session {

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use kiln_kernels::Serial;
 use kiln_kernels::cpu::chain::{Program, Step};
+use kiln_kernels::parallel::for_each_chunk;
+use kiln_kernels::{Parallel, Serial};
 use smallvec::SmallVec;
 
 use super::options::SessionOptions;
@@ -40,11 +41,16 @@ fn port(graph: &Graph, value: ValueId, has_default: bool) -> Port {
     Port { name: info.name.clone(), dtype: info.dtype, dims: info.dims.clone(), has_default }
 }
 
+/// Nodes that are made at once, by all threads: enough for several of them to have weights to pack, few enough that the
+/// weights of a large model are not all in memory twice.
+const WAVE: usize = 32;
+
 /// Rewrites the graph and makes its nodes.
 pub(super) fn compile(
     mut graph: Graph,
     options: &SessionOptions,
     build: &BuildCx,
+    parallel: &dyn Parallel,
 ) -> Result<(Executable, Description), SessionError> {
     refuse_unknown(&graph)?;
     let evaluate = |graph: &Graph, node: &NodeDesc, inputs: &[Option<Tensor>]| evaluate(graph, node, inputs, build);
@@ -52,20 +58,29 @@ pub(super) fn compile(
     let mut problems = Vec::new();
     let mut nodes: Vec<Option<Box<dyn Node>>> = Vec::with_capacity(graph.nodes.len());
     let mut wanted = graph.use_counts();
-    for index in 0..graph.nodes.len() {
-        let node = &graph.nodes[index];
-        match make(&graph, node, build) {
-            Ok(made) => {
-                let kept = made.kept_inputs();
-                nodes.push(Some(made));
-                release(&mut graph, index, kept, &mut wanted);
-            }
-            Err(error @ OpError::Invalid { .. }) => {
-                return Err(SessionError::InvalidNode { node: node.name.clone(), reason: error.to_string() });
-            }
-            Err(error) => {
-                nodes.push(None);
-                problems.push(format!("node '{}': {error}", node.name));
+    while nodes.len() < graph.nodes.len() {
+        let first = nodes.len();
+        let mut wave: Vec<Option<Result<Box<dyn Node>, OpError>>> = Vec::new();
+        wave.resize_with(WAVE.min(graph.nodes.len() - first), || None);
+        for_each_chunk(parallel, &mut wave, 1, &|index, made| {
+            made.fill_with(|| Some(make(&graph, &graph.nodes[first + index], build)));
+        });
+        for (index, made) in (first..).zip(wave) {
+            let node = &graph.nodes[index];
+            match made {
+                Some(Ok(made)) => {
+                    let kept = made.kept_inputs();
+                    nodes.push(Some(made));
+                    release(&mut graph, index, kept, &mut wanted);
+                }
+                Some(Err(error @ OpError::Invalid { .. })) => {
+                    return Err(SessionError::InvalidNode { node: node.name.clone(), reason: error.to_string() });
+                }
+                Some(Err(error)) => {
+                    nodes.push(None);
+                    problems.push(format!("node '{}': {error}", node.name));
+                }
+                None => nodes.push(None),
             }
         }
     }
@@ -80,8 +95,8 @@ pub(super) fn compile(
     Ok((executable, Description { graph, passes }))
 }
 
-/// Lets go of constants whose last reader has kept what it needs; `wanted` counts the others. Done node by node, so that a model's weights are never
-/// all in memory twice.
+/// Lets go of constants that a node has kept in its own way and nobody else wants; `wanted` counts who still does. Done
+/// while nodes are made, so that a model's weights are never all in memory twice.
 fn release(graph: &mut Graph, node: usize, kept: u64, wanted: &mut [u32]) {
     let inputs = graph.nodes[node].inputs.iter().enumerate();
     let kept = inputs.filter(|(input, _)| *input < 64 && kept >> input & 1 == 1).filter_map(|(_, value)| *value);
