@@ -47,6 +47,7 @@ struct Conv {
 
 /// Weights that are known at load.
 struct KnownWeights {
+    /// As the model has them. Hollow where they are packed in the one layout that there is for them.
     tensor: Tensor,
     sizes: Weights,
     /// Packed in the layouts that executors have asked for.
@@ -93,10 +94,11 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         let invalid = |error: &dyn std::fmt::Display| OpError::invalid(cx.node, error.to_string());
         let sizes = conv.attributes.weights(tensor.shape()).map_err(|error| invalid(&error))?;
         sizes.validate().map_err(|error| invalid(&error))?;
-        let known = KnownWeights { tensor: tensor.clone(), sizes, packed: Mutex::default() };
+        let mut known = KnownWeights { tensor: tensor.clone(), sizes, packed: Mutex::default() };
         if !sizes.may_be_transformed() {
             let isa = cx.build.isa;
             known.packed(isa, sizes.layout(isa)).map_err(|error| invalid(&error))?;
+            known.tensor = Tensor::hollow(tensor.spec().clone());
         }
         conv.weights = Some(known);
     }
@@ -153,6 +155,10 @@ impl Conv {
 impl Node for Conv {
     fn family(&self) -> &'static str {
         "conv"
+    }
+
+    fn kept_inputs(&self) -> u64 {
+        if self.weights.is_some() { 1 << 1 } else { 0 }
     }
 
     fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {

@@ -129,37 +129,59 @@ const LANES: usize = 8;
 
 type Lanes = [f64; LANES];
 
+/// Channels whose points are gathered before they are stored. Rows of different points are a power of two apart in most
+/// networks, so that storing them one by one would find each of them thrown out of the caches by the others.
+const STRIP: usize = 8;
+
 /// Packs weights `[filters, channels, 3, 3]`: transformed, one set of panels for each point, in the order of points.
 /// The caller has checked that both buffers are as long as that.
 pub(in crate::cpu::conv) fn pack(tile: WinogradTile, panels: &Panels, weights: &[f32], out: &mut [f32]) {
-    let (side, filter) = (tile.side(), tile.filter());
-    let channels = panels.rows;
-    for column in (0..panels.count() * panels.width).step_by(LANES) {
-        let lanes = panels.columns.saturating_sub(column).min(LANES);
-        let (panel, within) = (column / panels.width, column % panels.width);
-        for channel in 0..channels {
-            let mut taps = [[0.0; LANES]; 9];
-            for lane in 0..lanes {
-                let from = &weights[((column + lane) * channels + channel) * 9..][..9];
-                taps.iter_mut().zip(from).for_each(|(tap, &weight)| tap[lane] = f64::from(weight));
-            }
-            // Columns first: as many rows as points, of three columns each.
-            let mut half = [[[0.0; LANES]; 3]; MOST_SIDE];
-            for (row, half) in filter.iter().zip(&mut half) {
-                for (column, half) in half.iter_mut().enumerate() {
-                    *half = weighted(row, [&taps[column], &taps[3 + column], &taps[6 + column]]);
+    let width = panels.width;
+    let mut strip = vec![0.0; tile.points() * STRIP * width];
+    for panel in 0..panels.count() {
+        for first in (0..panels.rows).step_by(STRIP) {
+            let rows = STRIP.min(panels.rows - first);
+            for row in 0..rows {
+                for column in (0..width).step_by(LANES) {
+                    let points = transformed(tile, panels, weights, first + row, panel * width + column);
+                    for (point, values) in points.enumerate() {
+                        let to = (point * STRIP + row) * width + column;
+                        strip[to..to + LANES].iter_mut().zip(values).for_each(|(to, value)| *to = value as f32);
+                    }
                 }
             }
-            let mut to = panel * panels.panel_len() + channel * panels.width + within;
-            for [left, middle, right] in &half[..side] {
-                for row in filter {
-                    let values = weighted(row, [left, middle, right]);
-                    out[to..to + LANES].iter_mut().zip(values).for_each(|(to, value)| *to = value as f32);
-                    to += panels.len();
-                }
+            for (point, from) in strip.chunks_exact(STRIP * width).enumerate() {
+                let to = point * panels.len() + panel * panels.panel_len() + first * width;
+                out[to..to + rows * width].copy_from_slice(&from[..rows * width]);
             }
         }
     }
+}
+
+/// The points of a channel for some columns, zeros beyond the last one.
+fn transformed(
+    tile: WinogradTile,
+    panels: &Panels,
+    weights: &[f32],
+    channel: usize,
+    column: usize,
+) -> impl Iterator<Item = Lanes> {
+    let filter = tile.filter();
+    let mut taps = [[0.0; LANES]; 9];
+    for lane in 0..panels.columns.saturating_sub(column).min(LANES) {
+        let from = &weights[((column + lane) * panels.rows + channel) * 9..][..9];
+        taps.iter_mut().zip(from).for_each(|(tap, &weight)| tap[lane] = f64::from(weight));
+    }
+    // Columns first: as many rows as points, of three columns each.
+    let mut half = [[[0.0; LANES]; 3]; MOST_SIDE];
+    for (row, half) in filter.iter().zip(&mut half) {
+        for (column, half) in half.iter_mut().enumerate() {
+            *half = weighted(row, [&taps[column], &taps[3 + column], &taps[6 + column]]);
+        }
+    }
+    half.into_iter()
+        .take(tile.side())
+        .flat_map(move |[left, middle, right]| filter.iter().map(move |row| weighted(row, [&left, &middle, &right])))
 }
 
 fn weighted(factors: &[f64; 3], [a, b, c]: [&Lanes; 3]) -> Lanes {
