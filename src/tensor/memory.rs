@@ -3,7 +3,7 @@
 //! Small pieces come from the heap. Large ones are mapped, and present from the start: a page that is first touched by a
 //! kernel costs a fault, and for one that writes as fast as memory allows, faults would be most of its time. What fills a
 //! huge page starts one: the prefetchers of a core stop at the end of a page, and each page costs a look into the page
-//! tables, so weights were read a third faster out of 2 MiB pages than out of 4 KiB ones (docs/performance.md).
+//! tables, so weights were read a third faster out of 2 MiB pages than out of 4 KiB ones.
 
 use memmap2::{Advice, MmapMut};
 
