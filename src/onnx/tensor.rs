@@ -98,10 +98,11 @@ fn packed(tensor: &Tensor) -> Vec<u8> {
 
 fn read_raw(spec: TensorSpec, count: usize, raw: &Bytes, external: &mut External) -> Result<Tensor, TensorProblem> {
     let (need, found) = (bytes_of(&spec, count)?, raw.len() as u64);
-    if need == found && spec.dtype.packed_bits() >= 8 {
-        if let Some(tensor) = external.inline.tensor(&spec, raw) {
-            return Ok(tensor);
-        }
+    if need == found
+        && spec.dtype.packed_bits() >= 8
+        && let Some(tensor) = external.inline.tensor(&spec, raw)
+    {
+        return Ok(tensor);
     }
     from_packed(spec, count, raw).map_err(|_| TensorProblem::Length { need, found, unit: "bytes" })
 }

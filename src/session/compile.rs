@@ -103,10 +103,10 @@ fn release(graph: &mut Graph, node: usize, kept: u64, wanted: &mut [u32]) {
     for value in kept {
         let readers = &mut wanted[value.index()];
         *readers -= 1;
-        if *readers == 0 {
-            if let Some(tensor) = graph.constants.get_mut(&value) {
-                *tensor = Tensor::hollow(tensor.spec().clone());
-            }
+        if *readers == 0
+            && let Some(tensor) = graph.constants.get_mut(&value)
+        {
+            *tensor = Tensor::hollow(tensor.spec().clone());
         }
     }
 }
