@@ -147,7 +147,8 @@ impl Layer {
     }
 
     fn check_at(&self, isa: Isa, steps: &[Step<'_>], reference: &dyn Fn(&[Tensor]) -> Vec<Tensor>) {
-        let options = SessionOptions { threads: 2, max_isa: Some(isa), ..SessionOptions::default() };
+        // Whatever asks for code that is there already has it assembled again, and compared byte by byte.
+        let options = SessionOptions { threads: 2, max_isa: Some(isa), cache_check: true, ..SessionOptions::default() };
         let session = Session::from_graph(self.graph(), &options).unwrap();
         for (number, step) in steps.iter().enumerate() {
             let place = format!("{} at {isa}, step {number} {step:?}", self.node.op);
