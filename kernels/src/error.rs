@@ -1,6 +1,6 @@
 //! The one error type of the kernels crate.
 
-use crate::isa::Isa;
+use crate::isa::{Extension, Isa};
 
 /// Why a kernel could not be made or run.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +29,9 @@ pub enum KernelError {
     /// Code of this level cannot run on this machine.
     #[error("code for {0} cannot run on this machine")]
     IsaMissing(Isa),
+    /// Code that uses instructions beyond its level cannot run on this machine.
+    #[error("code for {} cannot run on this machine", .0.name())]
+    ExtensionMissing(Extension),
     /// The assembler refused a kernel: a broken invariant of an emitter, reported instead of a panic.
     #[error("assembling {family}: {reason}")]
     Assembly {

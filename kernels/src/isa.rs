@@ -1,7 +1,7 @@
 //! The instruction-set levels that Kiln emits code for, and what this machine has of them.
 //!
-//! A level is a closed set of CPU features, not a list of flags: a kernel is emitted for one level and a
-//! [`Code`](crate::jit::Code) that exists proves that its level may run here. Nothing in this file knows an operator
+//! A level is a closed set of CPU features, not a list of flags: a kernel is emitted for one level, some for an
+//! [`Extension`] of it too, and a [`Code`](crate::jit::Code) that exists proves that both may run here. Nothing in this file knows an operator
 //! or an environment variable; a cap from outside arrives as a value.
 
 use serde::{Deserialize, Serialize};
@@ -92,6 +92,43 @@ impl Isa {
     #[must_use]
     pub fn from_name(name: &str) -> Option<Isa> {
         Isa::ALL.into_iter().find(|isa| isa.name().eq_ignore_ascii_case(name))
+    }
+}
+
+/// Instructions beyond a level, which a kernel may use where the processor has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Extension {
+    /// AVX512_BF16: sums of products of `bf16` pairs, and rounding to `bf16`. Beside [`Isa::Avx512`].
+    Bf16,
+}
+
+impl Extension {
+    /// Whether the processor and its operating system (which saves the registers) offer it.
+    #[must_use]
+    pub fn present(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        {
+            Isa::detect() == Isa::Avx512
+                && match self {
+                    Extension::Bf16 => std::is_x86_feature_detected!("avx512bf16"),
+                }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+
+    /// Whether kernels that need it can be called here: it is present, or emulated.
+    #[must_use]
+    pub fn usable(self) -> bool {
+        cfg!(feature = "emulator") || self.present()
+    }
+
+    /// The processor's name for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Extension::Bf16 => "avx512bf16",
+        }
     }
 }
 

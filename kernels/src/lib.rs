@@ -20,7 +20,7 @@ pub mod reference;
 
 pub use cpu::{CodeKey, CodeSource, EmitEach};
 pub use error::{KernelError, Result};
-pub use isa::Isa;
+pub use isa::{Extension, Isa};
 pub use parallel::{Parallel, Pool, Serial};
 
 /// Raised whenever emitters or drivers change so much that choices measured before say nothing about them: a part of

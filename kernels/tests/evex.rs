@@ -83,6 +83,8 @@ fn twin(name: &str) -> Twin {
         "VUNPCKLPD" => plain(EVEX_Vunpcklpd_zmm_k1z_zmm_zmmm512b64),
         "VUNPCKHPD" => plain(EVEX_Vunpckhpd_zmm_k1z_zmm_zmmm512b64),
         "VPERMILPS" => with_imm(EVEX_Vpermilps_zmm_k1z_zmmm512b32_imm8),
+        "VDPBF16PS" => plain(EVEX_Vdpbf16ps_zmm_k1z_zmm_zmmm512b32),
+        "VCVTNE2PS2BF16" => plain(EVEX_Vcvtne2ps2bf16_zmm_k1z_zmm_zmmm512b32),
         "VSHUFF32X4" => with_imm(EVEX_Vshuff32x4_zmm_k1z_zmm_zmmm512b32_imm8),
         other => panic!("{other} has no twin: name its iced-x86 code here"),
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::arena::{Arena, Block, CodeMemory};
 use crate::error::{KernelError, Result};
-use crate::isa::Isa;
+use crate::isa::{Extension, Isa};
 
 /// One sealed kernel. It holds its memory alive, and its existence proves that its level may run here.
 #[derive(Debug)]
@@ -26,6 +26,20 @@ impl Code {
     /// Copies `bytes` into executable memory. Fails where `isa` is neither present nor emulated.
     pub fn seal(isa: Isa, family: &'static str, bytes: &[u8]) -> Result<Code> {
         Code::seal_in(Arena::global(), isa, family, bytes)
+    }
+
+    /// The same for code that needs an extension of its level.
+    pub fn seal_extended(isa: Isa, needs: Extension, family: &'static str, bytes: &[u8]) -> Result<Code> {
+        if !needs.usable() {
+            return Err(KernelError::ExtensionMissing(needs));
+        }
+        #[cfg_attr(not(feature = "emulator"), allow(unused_mut, reason = "what is not present was refused"))]
+        let mut code = Code::seal(isa, family, bytes)?;
+        #[cfg(feature = "emulator")]
+        {
+            code.native &= needs.present();
+        }
+        Ok(code)
     }
 
     pub(super) fn seal_in(arena: &Arc<Arena>, isa: Isa, family: &'static str, bytes: &[u8]) -> Result<Code> {

@@ -102,6 +102,7 @@ const MAP_0F3A: u32 = 3;
 const NO_PREFIX: u32 = 0;
 const PREFIX_66: u32 = 1;
 const PREFIX_F3: u32 = 2;
+const PREFIX_F2: u32 = 3;
 /// Bytes of a full vector and of one lane.
 const VECTOR: u8 = 64;
 const LANE: u8 = 4;
@@ -191,6 +192,8 @@ forms! {
     VUNPCKHPD = MAP_0F PREFIX_66 0x15 Layout::Rvm, pairs();
     VPERMILPS = MAP_0F3A PREFIX_66 0x04 Layout::Rm;
     VSHUFF32X4 = MAP_0F3A PREFIX_66 0x23 Layout::Rvm;
+    VDPBF16PS = MAP_0F38 PREFIX_F3 0x52 Layout::Rvm;
+    VCVTNE2PS2BF16 = MAP_0F38 PREFIX_F2 0x72 Layout::Rvm;
 }
 
 /// Appends one instruction. Numbers beyond the register file are cut to it; [`Asm`](super::Asm) refuses them before.

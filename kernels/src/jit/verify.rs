@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use iced_x86::{CpuidFeature, FlowControl, Instruction, OpKind, Register};
 
 use super::decode::decode;
-use crate::isa::Isa;
+use crate::isa::{Extension, Isa};
 
 /// Features of every x86-64 processor, and of [`Isa::Avx2`].
 const AVX2: &[CpuidFeature] = &[
@@ -31,6 +31,17 @@ const AVX512: &[CpuidFeature] =
 /// Every byte up to the constant table decodes; branches land on instructions of the kernel; control leaves by `ret`
 /// alone; no instruction needs more than the level has; constants are read and never written.
 pub fn verify(isa: Isa, bytes: &[u8]) -> Result<usize, String> {
+    verify_extended(isa, None, bytes)
+}
+
+/// The same for a kernel that may also use an extension of its level.
+pub fn verify_extended(isa: Isa, extension: Option<Extension>, bytes: &[u8]) -> Result<usize, String> {
+    let extended = extension.map(|extension| match extension {
+        Extension::Bf16 => CpuidFeature::AVX512_BF16,
+    });
+    let has = |feature: &CpuidFeature| {
+        AVX2.contains(feature) || isa == Isa::Avx512 && AVX512.contains(feature) || extended == Some(*feature)
+    };
     let decoded = decode(bytes, 0)?;
     let starts: HashSet<u64> = decoded.instructions.iter().map(Instruction::ip).collect();
     let mut last = None;
@@ -45,10 +56,7 @@ pub fn verify(isa: Isa, bytes: &[u8]) -> Result<usize, String> {
             }
             _ => return fail("control leaves otherwise than by ret"),
         }
-        let missing = instruction
-            .cpuid_features()
-            .iter()
-            .find(|feature| !(AVX2.contains(feature) || isa == Isa::Avx512 && AVX512.contains(feature)));
+        let missing = instruction.cpuid_features().iter().find(|feature| !has(feature));
         if let Some(missing) = missing {
             return fail(&format!("{isa} lacks {missing:?}"));
         }

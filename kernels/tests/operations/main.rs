@@ -3,6 +3,7 @@
 //! `harness` builds tiny kernels around operations; the other files are tables of operations and their scalar meaning.
 
 mod addresses;
+mod bf16;
 mod control;
 mod harness;
 mod integers;

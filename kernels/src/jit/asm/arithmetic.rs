@@ -113,6 +113,26 @@ shifts! {
 }
 
 impl Asm {
+    /// dst += the sums of products of the pairs of `bf16` in each 32-bit lane of `a` and `b`. Needs
+    /// [`Extension::Bf16`](crate::isa::Extension); the kernel says so when it is sealed.
+    pub fn vdot_bf16(&mut self, dst: Vreg, a: Vreg, b: impl Into<Src>) {
+        self.bf16(&evex::VDPBF16PS, dst, a, b.into());
+    }
+
+    /// The lower half of dst = `low` rounded to `bf16`, the upper half `high`. Needs the same.
+    pub fn vround_bf16(&mut self, dst: Vreg, high: Vreg, low: impl Into<Src>) {
+        self.bf16(&evex::VCVTNE2PS2BF16, dst, high, low.into());
+    }
+
+    fn bf16(&mut self, form: &evex::Form, dst: Vreg, a: Vreg, b: Src) {
+        self.check_vectors(dst.0 | a.0);
+        if self.wide() {
+            self.evex(form, Operands::of(dst.0, a.0), b);
+        } else {
+            self.refuse("an instruction on bf16 outside of AVX-512");
+        }
+    }
+
     /// Rounds to an integer that stays an `f32`.
     pub fn vround(&mut self, dst: Vreg, src: Vreg, rounding: Rounding) {
         self.check_vectors(dst.0 | src.0);

@@ -93,6 +93,13 @@ fn interpret(operations: &[Operation], m: &mut Machine, memory: &Memory) -> u64 
             Kind::Vfma231 => fused!(op, |d: f32, a: f32, b: f32| a.mul_add(b, d)),
             Kind::Vfma213 => fused!(op, |d: f32, a: f32, b: f32| d.mul_add(a, b)),
             Kind::Vfnma231 => fused!(op, |d: f32, a: f32, b: f32| (-a).mul_add(b, d)),
+            Kind::VdotBf16 => {
+                let (d, a) = (m.vectors[usize::from(op.dst)], m.vectors[usize::from(op.a)]);
+                let b = m.source(op, memory);
+                let out: Vector = std::array::from_fn(|lane| lanes::dot_bf16(d[lane], a[lane], b[lane]));
+                m.put(op, &out);
+            }
+            Kind::VroundBf16 => shuffle!(op, lanes::round_bf16_pairs),
 
             Kind::Vand => bits!(op, |a: u32, b: u32| a & b),
             Kind::Vandn => bits!(op, |a: u32, b: u32| !a & b),

@@ -72,6 +72,38 @@ pub(super) fn shift_right_signed(x: u32, bits: i64) -> u32 {
     (x as i32 >> (bits & 0xFF).min(31)) as u32
 }
 
+/// An `f32` as the `bf16` instructions see it: denormals are zeros of their sign.
+fn flushed(x: f32) -> f32 {
+    if x.is_subnormal() { 0.0f32.copysign(x) } else { x }
+}
+
+/// `vdpbf16ps`: d + the product of the upper elements, then + that of the lower ones, each a fused multiply-add that
+/// rounds to nearest even and takes and gives zeros for denormals.
+pub(super) fn dot_bf16(d: u32, a: u32, b: u32) -> u32 {
+    let upper = |bits: u32| flushed(f32::from_bits(bits & 0xFFFF_0000));
+    let lower = |bits: u32| flushed(f32::from_bits(bits << 16));
+    let sum = flushed(upper(a).mul_add(upper(b), flushed(f32::from_bits(d))));
+    flushed(lower(a).mul_add(lower(b), sum)).to_bits()
+}
+
+/// One `f32` as `vcvtne2ps2bf16` rounds it: to nearest even, denormals to zero, a NaN to a quiet one.
+fn round_bf16(x: u32) -> u32 {
+    let value = f32::from_bits(x);
+    match () {
+        () if value.is_nan() => x >> 16 | 0x40,
+        () if value.is_subnormal() => x >> 16 & 0x8000,
+        () => (x + 0x7FFF + (x >> 16 & 1)) >> 16,
+    }
+}
+
+/// `vcvtne2ps2bf16`: the second source into the lower half, the first into the upper.
+pub(super) fn round_bf16_pairs(a: &Vector, b: &Vector) -> Vector {
+    std::array::from_fn(|lane| {
+        let from = if lane < 8 { &b[2 * lane..] } else { &a[2 * lane - 16..] };
+        round_bf16(from[1]) << 16 | round_bf16(from[0])
+    })
+}
+
 /// Within each group of four lanes, lane i is picked from (a, b) of that group by `pick(i)`: 0-3 of a, 4-7 of b.
 pub(super) fn within_groups(a: &Vector, b: &Vector, pick: impl Fn(usize) -> usize) -> Vector {
     std::array::from_fn(|lane| {

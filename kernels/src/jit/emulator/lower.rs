@@ -17,6 +17,8 @@ pub(super) enum Kind {
     Move, Store, Lea, Add, Sub, Multiply, And, Xor, ShiftLeft, ShiftRight, Compare, Test, SetBit,
     // Lane by lane on f32.
     Vadd, Vsub, Vmul, Vdiv, Vmax, Vmin, Vsqrt, Vround, Vscale, Vfma231, Vfma213, Vfnma231,
+    // On pairs of bf16.
+    VdotBf16, VroundBf16,
     // Lane by lane on bits and integers.
     Vand, Vandn, Vor, Vxor, Viadd, Visub, Vshl, Vshr, Vsar, VtoI32, VtoF32, VisGreater,
     // Masks.
@@ -224,6 +226,8 @@ fn kind(instruction: &Instruction, operation: &mut Operation) -> Kind {
         M::Vfmadd231ps => Kind::Vfma231,
         M::Vfmadd213ps => Kind::Vfma213,
         M::Vfnmadd231ps => Kind::Vfnma231,
+        M::Vdpbf16ps => Kind::VdotBf16,
+        M::Vcvtne2ps2bf16 => Kind::VroundBf16,
         M::Vandps => Kind::Vand,
         M::Vandnps => Kind::Vandn,
         M::Vorps => Kind::Vor,
