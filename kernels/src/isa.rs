@@ -100,6 +100,8 @@ impl Isa {
 pub enum Extension {
     /// AVX512_BF16: sums of products of `bf16` pairs, and rounding to `bf16`. Beside [`Isa::Avx512`].
     Bf16,
+    /// AVX512_VNNI: sums of products of bytes. Beside [`Isa::Avx512`].
+    Vnni,
 }
 
 impl Extension {
@@ -111,6 +113,7 @@ impl Extension {
             Isa::detect() == Isa::Avx512
                 && match self {
                     Extension::Bf16 => std::is_x86_feature_detected!("avx512bf16"),
+                    Extension::Vnni => std::is_x86_feature_detected!("avx512vnni"),
                 }
         }
         #[cfg(not(target_arch = "x86_64"))]
@@ -128,6 +131,7 @@ impl Extension {
     pub const fn name(self) -> &'static str {
         match self {
             Extension::Bf16 => "avx512bf16",
+            Extension::Vnni => "avx512vnni",
         }
     }
 }

@@ -34,6 +34,7 @@ mod lanes;
 mod masks;
 mod moves;
 mod operand;
+mod short;
 
 use dynasmrt::relocations::{Relocation, RelocationKind, RelocationSize};
 use dynasmrt::x64::X64Relocation;

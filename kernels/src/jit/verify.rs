@@ -38,6 +38,7 @@ pub fn verify(isa: Isa, bytes: &[u8]) -> Result<usize, String> {
 pub fn verify_extended(isa: Isa, extension: Option<Extension>, bytes: &[u8]) -> Result<usize, String> {
     let extended = extension.map(|extension| match extension {
         Extension::Bf16 => CpuidFeature::AVX512_BF16,
+        Extension::Vnni => CpuidFeature::AVX512_VNNI,
     });
     let has = |feature: &CpuidFeature| {
         AVX2.contains(feature) || isa == Isa::Avx512 && AVX512.contains(feature) || extended == Some(*feature)

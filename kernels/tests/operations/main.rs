@@ -10,4 +10,5 @@ mod integers;
 mod lanewise;
 mod mistakes;
 mod moves;
+mod short;
 mod shuffles;

@@ -118,6 +118,13 @@ fn interpret(operations: &[Operation], m: &mut Machine, memory: &Memory) -> u64 
                     if lanes::compare(f32::from_bits(a), f32::from_bits(b), op.imm) { u32::MAX } else { 0 }
                 });
             }
+            Kind::VmulPairs => bits!(op, lanes::mul_pairs),
+            Kind::VdotBytes => {
+                let (d, a) = (m.vectors[usize::from(op.dst)], m.vectors[usize::from(op.a)]);
+                let b = m.source(op, memory);
+                let out: Vector = std::array::from_fn(|lane| lanes::dot_bytes(d[lane], a[lane], b[lane]));
+                m.put(op, &out);
+            }
             Kind::Vmove => bits!(op, |_, b| b),
             Kind::Vselect => {
                 // The mask of a VEX blend is a fourth register; the sign of each lane decides.
@@ -139,6 +146,8 @@ fn interpret(operations: &[Operation], m: &mut Machine, memory: &Memory) -> u64 
             Kind::VunpackHi64 => shuffle!(op, |a, b| lanes::within_groups(a, b, |lane| [2, 3, 6, 7][lane])),
             Kind::Vpermute => shuffle!(op, |_, b| lanes::permute(b, op.imm)),
             Kind::Vpermute2 => shuffle!(op, |a, b| lanes::permute_halves(a, b, op.imm)),
+            Kind::VpackWords => shuffle!(op, lanes::pack_words),
+            Kind::VpackBytes => shuffle!(op, lanes::pack_bytes),
             Kind::Vshuffle4 => shuffle!(op, |a, b| lanes::shuffle_groups(a, b, op.imm)),
 
             Kind::Push
@@ -166,7 +175,9 @@ fn interpret(operations: &[Operation], m: &mut Machine, memory: &Memory) -> u64 
             | Kind::VstoreOne
             | Kind::VloadTwo
             | Kind::VfromGpr
-            | Kind::VwidenU8 => m.transfer(op, memory),
+            | Kind::VwidenU8
+            | Kind::VwidenI8
+            | Kind::VstoreBytes => m.transfer(op, memory),
         }
     }
 }
@@ -352,6 +363,19 @@ impl Machine {
             Kind::VfromGpr => {
                 self.vectors[dst] = [0; 16];
                 self.vectors[dst][0] = self.gpr[usize::from(op.b)] as u32;
+            }
+            Kind::VwidenI8 => {
+                let address = self.address(op);
+                let mut out = [0; 16];
+                for (lane, out) in out.iter_mut().enumerate().take(usize::from(op.width)) {
+                    let [low, high]: [i8; 2] = memory.read(address + 2 * lane as u64);
+                    *out = lanes::words(i16::from(low), i16::from(high));
+                }
+                self.put(op, &out);
+            }
+            Kind::VstoreBytes => {
+                assert!(op.mask == 0, "emulator: a masked store of bytes");
+                memory.write(self.address(op), self.vectors[dst].map(|lane| lane as u8));
             }
             Kind::VwidenU8 => {
                 let bytes: [u8; 16] = match op.source {

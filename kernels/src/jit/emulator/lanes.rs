@@ -104,6 +104,46 @@ pub(super) fn round_bf16_pairs(a: &Vector, b: &Vector) -> Vector {
     })
 }
 
+/// Two 16-bit integers as one lane.
+pub(super) fn words(low: i16, high: i16) -> u32 {
+    u32::from(low as u16) | u32::from(high as u16) << 16
+}
+
+/// `vpmaddwd`: wraps in the one case that 32 bits do not hold, four times -32768.
+#[inline(always)]
+pub(super) fn mul_pairs(a: u32, b: u32) -> u32 {
+    let product = |shift: u32| i32::from((a >> shift) as i16) * i32::from((b >> shift) as i16);
+    product(0).wrapping_add(product(16)) as u32
+}
+
+/// `vpdpbusd`: unsigned bytes of a, signed bytes of b.
+pub(super) fn dot_bytes(sum: u32, a: u32, b: u32) -> u32 {
+    let product = |byte: usize| i32::from(a.to_le_bytes()[byte]) * i32::from(b.to_le_bytes()[byte] as i8);
+    sum.wrapping_add((0..4).map(product).sum::<i32>() as u32)
+}
+
+/// `vpackssdw`: in each group the lanes of a, then of b, as 16-bit integers.
+pub(super) fn pack_words(a: &Vector, b: &Vector) -> Vector {
+    let short = |lane: u32| (lane as i32).clamp(i16::MIN.into(), i16::MAX.into()) as i16;
+    within_pairs(a, b, |low, high| words(short(low), short(high)))
+}
+
+/// `vpackuswb`: in each group the 16-bit integers of a, then of b, as unsigned bytes.
+pub(super) fn pack_bytes(a: &Vector, b: &Vector) -> Vector {
+    let byte = |word: u32| (word as i16).clamp(0, 255) as u32;
+    let bytes = |lane: u32| byte(lane) | byte(lane >> 16) << 8;
+    within_pairs(a, b, |low, high| bytes(low) | bytes(high) << 16)
+}
+
+/// In each group: what `join` makes of the two pairs of a's lanes, then of b's.
+fn within_pairs(a: &Vector, b: &Vector, join: impl Fn(u32, u32) -> u32) -> Vector {
+    std::array::from_fn(|lane| {
+        let (group, at) = (lane & !3, lane & 3);
+        let from = if at < 2 { a } else { b };
+        join(from[group + at % 2 * 2], from[group + at % 2 * 2 + 1])
+    })
+}
+
 /// Within each group of four lanes, lane i is picked from (a, b) of that group by `pick(i)`: 0-3 of a, 4-7 of b.
 pub(super) fn within_groups(a: &Vector, b: &Vector, pick: impl Fn(usize) -> usize) -> Vector {
     std::array::from_fn(|lane| {

@@ -20,13 +20,16 @@ pub(super) enum Kind {
     // On pairs of bf16.
     VdotBf16, VroundBf16,
     // Lane by lane on bits and integers.
-    Vand, Vandn, Vor, Vxor, Viadd, Visub, Vshl, Vshr, Vsar, VtoI32, VtoF32, VisGreater,
+    Vand, Vandn, Vor, Vxor, Viadd, Visub, Vshl, Vshr, Vsar, VtoI32, VtoF32, VisGreater, VmulPairs,
+    VdotBytes,
     // Masks.
     Vcompare, VcompareMask, Vselect, VselectMask, MaskFromGpr,
     // Moves.
     Vmove, Vstore, VloadMasked, VstoreMasked, Vbroadcast, VloadOne, VstoreOne, VloadTwo, VfromGpr, VwidenU8,
+    VwidenI8, VstoreBytes,
     // Between lanes.
-    VunpackLo32, VunpackHi32, VunpackLo64, VunpackHi64, Vpermute, Vpermute2, Vshuffle4,
+    VunpackLo32, VunpackHi32, VunpackLo64, VunpackHi64, Vpermute, Vpermute2, Vshuffle4, VpackWords,
+    VpackBytes,
 }
 
 /// Where the last source of an operation comes from.
@@ -257,6 +260,12 @@ fn kind(instruction: &Instruction, operation: &mut Operation) -> Kind {
         M::Vmovq if instruction.code() == Code::VEX_Vmovq_xmm_xmmm64 && operation.source == Source::Memory => Kind::VloadTwo,
         M::Vmovd if instruction.code() == Code::VEX_Vmovd_xmm_rm32 => Kind::VfromGpr,
         M::Vpmovzxbd => Kind::VwidenU8,
+        M::Vpmaddwd => Kind::VmulPairs,
+        M::Vpdpbusd => Kind::VdotBytes,
+        M::Vpmovsxbw => Kind::VwidenI8,
+        M::Vpmovdb => { operation.dst = operation.b; Kind::VstoreBytes }
+        M::Vpackssdw => Kind::VpackWords,
+        M::Vpackuswb => Kind::VpackBytes,
         M::Vunpcklps => Kind::VunpackLo32,
         M::Vunpckhps => Kind::VunpackHi32,
         M::Vunpcklpd => Kind::VunpackLo64,

@@ -1,0 +1,78 @@
+//! Products of 16-bit and 8-bit integers that are summed in 32 bits, and the moves between those widths.
+//!
+//! No operation here saturates on the way to a sum: pairs of 16-bit products and quadruples of 8-bit ones are exact in
+//! 32 bits, and sums of sums wrap.
+
+use dynasmrt::{DynasmApi, DynasmLabelApi};
+
+use super::{Asm, Mem, Src, Vreg};
+use crate::jit::evex::{self, Operands};
+
+impl Asm {
+    /// Each 32-bit lane of dst = the sum of the products of the two signed 16-bit halves of a's and b's lane. `b` is a
+    /// register or memory.
+    pub fn vmul_pairs(&mut self, dst: Vreg, a: Vreg, b: impl Into<Src>) {
+        let b = b.into();
+        self.check_vectors(dst.0 | a.0);
+        self.no_constant(b);
+        if self.wide() {
+            self.evex(&evex::VPMADDWD, Operands::of(dst.0, a.0), b);
+        } else {
+            x64_src!(self, b, imm 0, [vpmaddwd Ry(dst.0), Ry(a.0),] []);
+        }
+    }
+
+    /// Each 32-bit lane of dst += the sum of the products of a's four unsigned bytes and b's four signed bytes. Needs
+    /// [`Extension::Vnni`](crate::isa::Extension); the kernel says so when it is sealed. `b` is a register or memory.
+    pub fn vdot_bytes(&mut self, dst: Vreg, a: Vreg, b: impl Into<Src>) {
+        let b = b.into();
+        self.check_vectors(dst.0 | a.0);
+        self.no_constant(b);
+        if self.wide() {
+            self.evex(&evex::VPDPBUSD, Operands::of(dst.0, a.0), b);
+        } else {
+            self.refuse("products of bytes below AVX-512");
+        }
+    }
+
+    /// Twice `lanes()` signed bytes as 16-bit integers.
+    pub fn vload_i8_as_i16(&mut self, dst: Vreg, src: Mem) {
+        self.check_vectors(dst.0);
+        if self.wide() {
+            self.evex(&evex::VPMOVSXBW, Operands::of(dst.0, 0), src.into());
+            return;
+        }
+        // dynasm knows no 256-bit form with a memory operand. The 128-bit one differs in one bit, the length, which
+        // stands in the last byte of a prefix of three.
+        const LENGTH_256: u8 = 0x7D;
+        let start = self.len();
+        x64_mem!(self, src, imm 0, [vpmovsxbw Rx(dst.0), QWORD] []);
+        let mut patch = self.ops.alter();
+        patch.goto(dynasmrt::AssemblyOffset(start + 2));
+        patch.push(LENGTH_256);
+    }
+
+    /// `lanes()` bytes in memory = the lowest byte of each 32-bit lane of src. On AVX2 `src` and `scratch` are
+    /// destroyed, and src may hold nothing but 0 to 255 in any lane.
+    pub fn vstore_u8(&mut self, dst: Mem, src: Vreg, scratch: Vreg) {
+        self.check_vectors(src.0 | scratch.0);
+        if self.wide() {
+            self.evex(&evex::VPMOVDB, Operands::of(src.0, 0), dst.into());
+            return;
+        }
+        if src == scratch {
+            self.refuse("a scratch register of vstore_u8 that is its source");
+        }
+        x64!(self; vpackssdw Ry(src.0), Ry(src.0), Ry(src.0); vpackuswb Ry(src.0), Ry(src.0), Ry(src.0));
+        self.vstore_one(dst, src);
+        self.vshuffle_128(scratch, src, src, 1);
+        self.vstore_one(dst.plus(4), scratch);
+    }
+
+    /// The constant table holds 32-bit numbers, which these forms cannot broadcast.
+    fn no_constant(&mut self, src: Src) {
+        if matches!(src, Src::Const(_)) {
+            self.refuse("a constant as an operand of short products");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Products of 16-bit and 8-bit integers, and moves between their widths.
+
+use kiln_kernels::jit::{Asm, Code, Gpr, Mem, Src, Vreg, verify};
+use kiln_kernels::{Extension, Isa};
+
+use super::harness::{INPUT, LEVELS, OUTPUT, Random, UNTOUCHED, Vector, call, kernel, vector};
+
+/// Vectors of random bits and of extremes.
+fn operands() -> Vec<[Vector; 3]> {
+    let mut random = Random(77);
+    let mut all: Vec<[Vector; 3]> =
+        (0..40).map(|_| std::array::from_fn(|_| std::array::from_fn(|_| random.next() as u32))).collect();
+    for a in [0u32, 0x8000_8000, 0x7FFF_8000, 0xFFFF_FFFF, 0x8080_8080, 0x7F80_FF00] {
+        all.extend([0x8000_8000u32, 0x7FFF_7FFF, 0x8080_8080, 0x7F7F_7F7F].map(|b| [[7; 16], [a; 16], [b; 16]]));
+    }
+    all
+}
+
+#[test]
+fn pairs_of_words_and_quadruples_of_bytes_are_summed_exactly() {
+    for isa in LEVELS {
+        let last = isa.registers() - 1;
+        for [d, a, b] in [[0, 1, 2], [last, last - 1, 9], [8, 8, last]] {
+            let code = kernel(isa, |asm| {
+                asm.vload(Vreg(a), vector(INPUT, 1));
+                asm.vload(Vreg(b), vector(INPUT, 2));
+                asm.vmul_pairs(Vreg(d), Vreg(a), Vreg(b));
+                asm.vstore(vector(OUTPUT, 0), Vreg(d));
+                asm.vload(Vreg(a), vector(INPUT, 1));
+                asm.vmul_pairs(Vreg(d), Vreg(a), vector(INPUT, 2));
+                asm.vstore(vector(OUTPUT, 1), Vreg(d));
+            });
+            for [c, x, y] in operands() {
+                let output = call(&code, &[c, x, y], 2, &[]).vectors;
+                for lane in 0..isa.lanes() {
+                    let word = |v: u32, at: u32| i64::from((v >> (16 * at)) as i16);
+                    let sum = (0..2).map(|at| word(x[lane], at) * word(y[lane], at)).sum::<i64>() as u32;
+                    assert_eq!([output[0][lane], output[1][lane]], [sum; 2], "{isa} {:x} {:x}", x[lane], y[lane]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn quadruples_of_bytes_are_added_to_a_sum_that_wraps() {
+    let mut asm = Asm::new(Isa::Avx512).unwrap();
+    asm.prologue();
+    asm.load(INPUT, Mem::at(Gpr::RDI, 0));
+    asm.load(OUTPUT, Mem::at(Gpr::RDI, 8));
+    for (output, source) in [Src::Reg(Vreg(30)), Src::Mem(vector(INPUT, 2))].into_iter().enumerate() {
+        asm.vload(Vreg(17), vector(INPUT, 0));
+        asm.vload(Vreg(4), vector(INPUT, 1));
+        asm.vload(Vreg(30), vector(INPUT, 2));
+        asm.vdot_bytes(Vreg(17), Vreg(4), source);
+        asm.vstore(vector(OUTPUT, output), Vreg(17));
+    }
+    asm.epilogue();
+    let bytes = asm.finish("test").unwrap();
+    verify::verify_extended(Isa::Avx512, Some(Extension::Vnni), &bytes).unwrap();
+    assert!(verify::verify(Isa::Avx512, &bytes).is_err(), "the level alone lacks them");
+    let code = Code::seal_extended(Isa::Avx512, Extension::Vnni, "test", &bytes).unwrap();
+    for [c, x, y] in operands() {
+        let output = call(&code, &[c, x, y], 2, &[]).vectors;
+        for lane in 0..16 {
+            let products = x[lane].to_le_bytes().into_iter().zip(y[lane].to_le_bytes());
+            let sum = products.map(|(u, s)| i32::from(u) * i32::from(s as i8)).sum::<i32>();
+            assert_eq!([output[0][lane], output[1][lane]], [c[lane].wrapping_add(sum as u32); 2]);
+        }
+    }
+}
+
+#[test]
+fn signed_bytes_become_words_and_lanes_become_bytes() {
+    for isa in LEVELS {
+        let last = isa.registers() - 1;
+        for [register, scratch] in [[0, 1], [last, 3], [8, last]] {
+            let code = kernel(isa, |asm| {
+                for (at, disp) in [3, 130, 4].into_iter().enumerate() {
+                    asm.vload_i8_as_i16(Vreg(register), Mem::at(INPUT, disp));
+                    asm.vstore(vector(OUTPUT, at), Vreg(register));
+                }
+                asm.vload(Vreg(register), vector(INPUT, 3));
+                asm.vstore_u8(vector(OUTPUT, 3).plus(2), Vreg(register), Vreg(scratch));
+            });
+            for [a, b, c] in operands() {
+                let small = c.map(|lane| lane & 0xFF);
+                let output = call(&code, &[a, b, c, small], 4, &[]).vectors;
+                let bytes: Vec<u8> = [a, b, c].iter().flatten().flat_map(|lane| lane.to_le_bytes()).collect();
+                for (at, disp) in [3, 130, 4].into_iter().enumerate() {
+                    for lane in 0..isa.lanes() {
+                        let word = |byte: usize| bytes[disp + 2 * lane + byte] as i8 as i16 as u16;
+                        assert_eq!(output[at][lane], u32::from(word(0)) | u32::from(word(1)) << 16);
+                    }
+                }
+                let stored: Vec<u8> = output[3].iter().flat_map(|lane| lane.to_le_bytes()).collect();
+                let expected: Vec<u8> = small[..isa.lanes()].iter().map(|&lane| lane as u8).collect();
+                assert_eq!(stored[2..2 + isa.lanes()], expected);
+                let untouched = stored[2 + isa.lanes()..].iter().all(|&byte| byte == UNTOUCHED as u8);
+                assert!(untouched && stored[0] == UNTOUCHED as u8, "bytes beside the result were written");
+            }
+        }
+    }
+}
