@@ -40,6 +40,9 @@ pub struct ChainChoice {
     pub tasks: u32,
 }
 
+/// Programs of more instructions than this, with their copies, leave the cache of decoded instructions.
+const LONGEST_SIDE_BY_SIDE: u32 = 200;
+
 impl ChainKey {
     /// The key of running `program` over that walk.
     #[must_use]
@@ -48,13 +51,10 @@ impl ChainKey {
         ChainKey { program: program.clone(), geometry, isa, threads }
     }
 
-    /// The most vectors in flight that pay: short programs wait for loads, long ones keep the processor busy alone.
+    /// The most vectors in flight that pay: short programs wait for loads, and functions are chains of dependent
+    /// instructions that the processor overlaps better side by side than one after the other.
     fn wanted_unroll(&self) -> u8 {
-        match program_instructions(&self.program) {
-            0..=8 => MAX_UNROLL,
-            9..=40 => 2,
-            _ => 1,
-        }
+        if program_instructions(&self.program) <= LONGEST_SIDE_BY_SIDE { MAX_UNROLL } else { 1 }
     }
 
     /// About how long one thread takes: the larger of computing, at two instructions a nanosecond, and moving memory, at
@@ -88,7 +88,7 @@ impl Key for ChainKey {
 }
 
 impl Recorded for ChainKey {
-    const REVISION: u32 = 1;
+    const REVISION: u32 = 2;
     type Choice = ChainChoice;
 }
 

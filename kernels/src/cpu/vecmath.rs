@@ -28,6 +28,7 @@ pub mod binary;
 mod erf;
 mod exp;
 mod log;
+mod side;
 
 #[cfg(test)]
 mod tests;
@@ -37,7 +38,8 @@ use crate::jit::asm::{Predicate, Rounding, Src};
 use crate::jit::{Asm, Mask, Vreg};
 
 pub use binary::{binary_temps, emit_binary, emit_select, emits_binary};
-pub use exp::{EXP_NONPOSITIVE_TEMPS, emit_exp_nonpositive};
+pub use exp::EXP_NONPOSITIVE_TEMPS;
+pub(crate) use side::{Copies, Side};
 
 /// The mask number ([`Asm::mask`]) that emitted functions destroy on AVX-512: the last, k7.
 pub const MASK: u8 = 6;
@@ -126,6 +128,12 @@ pub fn instructions(op: UnaryOp) -> u32 {
 /// as is mask number [`MASK`] on AVX-512. Nothing is emitted for a function without code ([`emits`]): callers refuse
 /// those before.
 pub fn emit_unary(asm: &mut Asm, op: UnaryOp, value: Vreg, temps: &[Vreg]) {
+    emit_unary_side(&mut Side::new(asm, Copies::ONE), op, value, temps);
+}
+
+/// Emits [`emit_unary`] for vectors side by side; `value` and `temps` are the first copy's. On AVX-512 as many masks
+/// are destroyed, [`MASK`] and those below it.
+pub(crate) fn emit_unary_side(asm: &mut Side<'_>, op: UnaryOp, value: Vreg, temps: &[Vreg]) {
     debug_assert!(emits(op) && temps.len() >= self::temps(op) && !temps.contains(&value), "{op:?} {temps:?}");
     let v = value;
     match op {
@@ -136,8 +144,8 @@ pub fn emit_unary(asm: &mut Asm, op: UnaryOp, value: Vreg, temps: &[Vreg]) {
         UnaryOp::Ceil => asm.vround(v, v, Rounding::Up),
         UnaryOp::Round => asm.vround(v, v, Rounding::NearestEven),
         UnaryOp::Reciprocal => {
-            asm.vload(temps[0], 1.0);
-            asm.vdiv(v, temps[0], v);
+            let one = asm.held(temps[0], 1.0);
+            asm.vdiv(v, one, v);
         }
         UnaryOp::Relu => {
             // The second operand is what NaN gives, so the value comes second.
@@ -171,7 +179,7 @@ pub fn emit_unary(asm: &mut Asm, op: UnaryOp, value: Vreg, temps: &[Vreg]) {
             asm.vdiv(v, v, temps[0]);
         }
         UnaryOp::ThresholdedRelu { alpha } => {
-            let mask = mask(asm, temps[0]);
+            let mask = asm.mask(temps[0]);
             asm.compare(mask, Predicate::Greater, v, alpha.get());
             asm.vzero(temps[1]);
             asm.select(v, mask, v, temps[1]);
@@ -206,28 +214,39 @@ pub fn emit_unary(asm: &mut Asm, op: UnaryOp, value: Vreg, temps: &[Vreg]) {
     }
 }
 
-/// The mask that these functions use: [`MASK`], or `vector` on AVX2.
+/// The mask that functions of two vectors use: [`MASK`], or `vector` on AVX2.
 fn mask(asm: &Asm, vector: Vreg) -> Mask {
     asm.mask(MASK, vector)
 }
 
 /// v = max(lo, min(hi, v)); NaN stays, because x86 gives the second operand for it.
-fn clamp(asm: &mut Asm, v: Vreg, temp: Vreg, lo: f32, hi: f32) {
-    asm.vload(temp, hi);
-    asm.vmin(v, temp, v);
-    asm.vload(temp, lo);
-    asm.vmax(v, temp, v);
+fn clamp(asm: &mut Side<'_>, v: Vreg, temp: Vreg, lo: f32, hi: f32) {
+    let bound = asm.held(temp, hi);
+    asm.vmin(v, bound, v);
+    let bound = asm.held(temp, lo);
+    asm.vmax(v, bound, v);
+}
+
+/// v = exp(v) for v <= 0 (softmax): results below the smallest normal number become zero, which costs less than the
+/// whole range. NaN stays.
+pub fn emit_exp_nonpositive(asm: &mut Asm, v: Vreg, temps: &[Vreg]) {
+    exp::exp_nonpositive(&mut Side::new(asm, Copies::ONE), v, temps);
+}
+
+/// [`emit_exp_nonpositive`] for vectors side by side.
+pub(crate) fn emit_exp_nonpositive_side(asm: &mut Side<'_>, v: Vreg, temps: &[Vreg]) {
+    exp::exp_nonpositive(asm, v, temps);
 }
 
 /// v = 1 where the comparison holds, else 0.
-fn flag(asm: &mut Asm, v: Vreg, temp: Vreg, predicate: Predicate, with: Src) {
-    let mask = mask(asm, temp);
+fn flag(asm: &mut Side<'_>, v: Vreg, temp: Vreg, predicate: Predicate, with: Src) {
+    let mask = asm.mask(temp);
     asm.compare(mask, predicate, v, with);
     asm.mask_to_f32(v, mask);
 }
 
-fn sign(asm: &mut Asm, v: Vreg, temps: &[Vreg]) {
-    let mask = mask(asm, temps[0]);
+fn sign(asm: &mut Side<'_>, v: Vreg, temps: &[Vreg]) {
+    let mask = asm.mask(temps[0]);
     let one = temps[1];
     asm.vand(one, v, SIGN);
     asm.vor(one, one, 1.0);
@@ -238,7 +257,7 @@ fn sign(asm: &mut Asm, v: Vreg, temps: &[Vreg]) {
 }
 
 /// Horner's rule: p = c[0] + x (c[1] + x (c[2] + ...)).
-fn horner(asm: &mut Asm, p: Vreg, x: Vreg, coefficients: &[f32]) {
+fn horner(asm: &mut Side<'_>, p: Vreg, x: Vreg, coefficients: &[f32]) {
     let mut rest = coefficients.iter().rev();
     if let Some(&highest) = rest.next() {
         asm.vload(p, highest);

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::allocate::{Body, Place, Planned, plan};
 use super::program::{MAX_INPUTS, Program, Step};
-use crate::cpu::vecmath::{emit_binary, emit_select, emit_unary};
+use crate::cpu::vecmath::{Copies, Side, emit_binary, emit_select, emit_unary_side};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::asm::Src;
@@ -79,11 +79,11 @@ impl ChainCode {
     }
 }
 
-/// Registers of a kernel with `unroll` vectors in flight: the unrolled body, or the tail with its mask and one more
-/// temporary, whichever needs more.
+/// Registers of a kernel with `unroll` vectors in flight: the unrolled body, each of whose vectors has temporaries of its
+/// own, or the tail with its mask and one more temporary, whichever needs more.
 fn registers(body: &Body, unroll: u8) -> usize {
-    let fixed = body.scalars.len() + body.temps;
-    fixed + (body.slots * usize::from(unroll)).max(body.slots + 2)
+    let each = body.temps + body.slots;
+    body.scalars.len() + (each * usize::from(unroll)).max(each + 2)
 }
 
 /// Emits the chain.
@@ -185,6 +185,13 @@ impl Emitter<'_> {
     /// independent instructions stand beside each other.
     fn steps(&mut self, copies: u8, tail: Option<Mask>) {
         for planned in &self.body.steps {
+            if let Step::Unary(op, _) = planned.step {
+                (0..copies).for_each(|copy| self.argument(planned, copy, tail));
+                let (dst, temps) = (self.slot(planned.dst, 0), self.temps(0));
+                let copies = self.copies(copies);
+                emit_unary_side(&mut Side::new(self.asm, copies), op, dst, &temps);
+                continue;
+            }
             for copy in 0..copies {
                 self.step(planned, copy, tail);
             }
@@ -198,20 +205,29 @@ impl Emitter<'_> {
         }
     }
 
-    fn step(&mut self, planned: &Planned, copy: u8, tail: Option<Mask>) {
+    fn loads(&mut self, planned: &Planned, copy: u8, tail: Option<Mask>) {
         for &(operand, slot) in &planned.loads {
             let register = self.slot(slot, copy);
             self.load(register, operand, copy, tail);
         }
+    }
+
+    /// The argument of a function of one value, in the register of its result.
+    fn argument(&mut self, planned: &Planned, copy: u8, tail: Option<Mask>) {
+        self.loads(planned, copy, tail);
+        let value = self.source(planned.reads[0], copy, tail);
         let dst = self.slot(planned.dst, copy);
-        let temps: SmallVec<[Vreg; 8]> = (0..self.body.temps).map(|index| self.temp(index)).collect();
+        self.asm.vload(dst, value);
+    }
+
+    /// Any step but a function of one value.
+    fn step(&mut self, planned: &Planned, copy: u8, tail: Option<Mask>) {
+        self.loads(planned, copy, tail);
+        let dst = self.slot(planned.dst, copy);
+        let temps = self.temps(copy);
         match planned.step {
             Step::Const(bits) => self.asm.vload(dst, Src::Const(bits.0)),
-            Step::Unary(op, _) => {
-                let value = self.source(planned.reads[0], copy, tail);
-                self.asm.vload(dst, value);
-                emit_unary(self.asm, op, dst, &temps);
-            }
+            Step::Unary(..) => {}
             Step::Binary(op, _, _) => {
                 let a = match self.source(planned.reads[0], copy, tail) {
                     Src::Reg(register) => register,
@@ -266,22 +282,35 @@ impl Emitter<'_> {
         Mem::indexed(base, DONE, 1, i32::from(copy) * self.asm.vector_bytes())
     }
 
-    // Registers from the bottom: scalars, temporaries, then the slots of each copy. The tail has one copy, and its mask
-    // and spare temporary after it.
+    // Registers from the bottom: scalars, then temporaries and slots of each copy, then, where one is left, the constant
+    // that copies share. The tail has one copy, and its mask and spare temporary after it.
 
     fn scalar(&self, index: usize) -> Vreg {
         Vreg(index as u8)
     }
 
-    fn temp(&self, index: usize) -> Vreg {
-        Vreg((self.body.scalars.len() + index) as u8)
+    /// Registers of a copy.
+    fn each(&self) -> usize {
+        self.body.temps + self.body.slots
+    }
+
+    fn temps(&self, copy: u8) -> SmallVec<[Vreg; 8]> {
+        let first = self.body.scalars.len() + usize::from(copy) * self.each();
+        (0..self.body.temps).map(|index| Vreg((first + index) as u8)).collect()
     }
 
     fn slot(&self, slot: usize, copy: u8) -> Vreg {
-        Vreg((self.body.scalars.len() + self.body.temps + slot) as u8 + copy * self.body.slots as u8)
+        Vreg((self.body.scalars.len() + usize::from(copy) * self.each() + self.body.temps + slot) as u8)
     }
 
     fn extra(&self, index: usize) -> Vreg {
-        Vreg((self.body.scalars.len() + self.body.temps + self.body.slots + index) as u8)
+        Vreg((self.body.scalars.len() + self.each() + index) as u8)
+    }
+
+    fn copies(&self, count: u8) -> Copies {
+        let (first, each) = (self.body.scalars.len() as u8, self.each() as u8);
+        let next = first + count * each;
+        let constant = (count > 1 && next < self.asm.registers()).then_some(Vreg(next));
+        Copies { count, first, each, constant }
     }
 }

@@ -5,8 +5,9 @@
 //! by a free common factor, the one of several dozen whose roundings happened to hurt least. GELU has its own pair, with
 //! the 1/sqrt 2 and the 1/2 of its definition folded in.
 
+use super::side::Side;
 use super::{clamp, horner};
-use crate::jit::{Asm, Vreg};
+use crate::jit::Vreg;
 
 /// Relative error of the fit 2.1e-8; of the whole in `f32` 2.8e-7 absolute and 4.7 ulp.
 const ERF_P: [f32; 6] = [0.828_653_45, 0.142_135_75, 0.038_996_726, 0.002_851_874_3, 0.000_208_978_47, 1.459_027_1e-6];
@@ -21,12 +22,12 @@ const GELU_Q: [f32; 6] = [0.593_75, 0.149_354_92, 0.017_004_976, 0.001_117_372_7
 const GELU_CLAMP: f32 = 5.201_306_3;
 
 /// v = erf(v)
-pub(super) fn erf(asm: &mut Asm, v: Vreg, temps: &[Vreg]) {
+pub(super) fn erf(asm: &mut Side<'_>, v: Vreg, temps: &[Vreg]) {
     odd_rational(asm, v, temps, &ERF_P, &ERF_Q, ERF_CLAMP);
 }
 
 /// v = v Phi(v) = v / 2 + v (erf(v / sqrt 2) / 2)
-pub(super) fn gelu(asm: &mut Asm, v: Vreg, temps: &[Vreg]) {
+pub(super) fn gelu(asm: &mut Side<'_>, v: Vreg, temps: &[Vreg]) {
     let x = temps[2];
     asm.vmov(x, v);
     odd_rational(asm, v, temps, &GELU_P, &GELU_Q, GELU_CLAMP);
@@ -35,7 +36,7 @@ pub(super) fn gelu(asm: &mut Asm, v: Vreg, temps: &[Vreg]) {
 }
 
 /// v = c P(c^2) / Q(c^2) with c = v clamped to both signs of `bound`.
-fn odd_rational(asm: &mut Asm, v: Vreg, temps: &[Vreg], p: &[f32], q: &[f32], bound: f32) {
+fn odd_rational(asm: &mut Side<'_>, v: Vreg, temps: &[Vreg], p: &[f32], q: &[f32], bound: f32) {
     let (square, polynomial) = (temps[0], temps[1]);
     clamp(asm, v, square, -bound, bound);
     asm.vmul(square, v, v);

@@ -1,0 +1,190 @@
+//! Several vectors side by side through the same function: each instruction is emitted for every copy before the next one.
+//!
+//! A function is a chain of some twenty dependent instructions of three to four cycles each. Vectors that follow each other
+//! overlap only as far as the processor's schedulers reach, which hold two to three such chains; instructions of
+//! independent vectors beside each other need no reach. Copies also share the load of a constant, which would
+//! otherwise take as many load slots as the arithmetic takes execution slots.
+//!
+//! Registers that belong to a copy lie in one block, and the blocks follow each other, so that a function is written once,
+//! for the registers of the first copy. What functions compute is not known here.
+
+use crate::isa::Isa;
+use crate::jit::asm::{Predicate, Rounding, Src};
+use crate::jit::{Asm, Mask, Vreg};
+
+/// Where the copies' registers are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Copies {
+    /// How many.
+    pub(crate) count: u8,
+    /// The first register of the first copy; those before it are shared.
+    pub(crate) first: u8,
+    /// Registers of a copy.
+    pub(crate) each: u8,
+    /// Holds the constant of the instructions at hand, where a register is left for it.
+    pub(crate) constant: Option<Vreg>,
+}
+
+impl Copies {
+    /// One vector whose registers lie anywhere.
+    pub(crate) const ONE: Copies = Copies { count: 1, first: 0, each: u8::MAX, constant: None };
+
+    /// The register of copy `copy` that is `reg` in the first.
+    pub(crate) fn register(&self, reg: Vreg, copy: u8) -> Vreg {
+        let block = self.first..self.first.saturating_add(self.each);
+        if block.contains(&reg.0) { Vreg(reg.0 + copy * self.each) } else { reg }
+    }
+}
+
+/// The assembler as functions of vectors see it.
+pub(crate) struct Side<'a> {
+    asm: &'a mut Asm,
+    copies: Copies,
+}
+
+/// Defines `name(dst, a, b)` with a source as last operand.
+macro_rules! three_operands {
+    ($($name:ident),*) => {
+        impl Side<'_> {
+            $(pub(super) fn $name(&mut self, dst: Vreg, a: Vreg, b: impl Into<Src>) {
+                let b = self.shared(b.into());
+                self.each(|asm, copies, copy| {
+                    let b = match b {
+                        Src::Reg(reg) => Src::Reg(copies.register(reg, copy)),
+                        other => other,
+                    };
+                    asm.$name(copies.register(dst, copy), copies.register(a, copy), b);
+                });
+            })*
+        }
+    };
+}
+
+/// Defines `name(dst, src)` over two registers.
+macro_rules! two_operands {
+    ($($name:ident),*) => {
+        impl Side<'_> {
+            $(pub(super) fn $name(&mut self, dst: Vreg, src: Vreg) {
+                self.each(|asm, copies, copy| asm.$name(copies.register(dst, copy), copies.register(src, copy)));
+            })*
+        }
+    };
+}
+
+/// Defines `name(dst, src, bits)`.
+macro_rules! shifts {
+    ($($name:ident),*) => {
+        impl Side<'_> {
+            $(pub(super) fn $name(&mut self, dst: Vreg, src: Vreg, bits: u8) {
+                self.each(|asm, copies, copy| asm.$name(copies.register(dst, copy), copies.register(src, copy), bits));
+            })*
+        }
+    };
+}
+
+three_operands!(vadd, vmul, vdiv, vmax, vmin, vfma231, vfma213, vfnma231, vand, vor, vxor, viadd, visub);
+two_operands!(vsqrt, vmov, vcvt_i32, vcvt_f32);
+shifts!(vishl, vishr, visar);
+
+impl<'a> Side<'a> {
+    /// Vectors side by side.
+    pub(crate) fn new(asm: &'a mut Asm, copies: Copies) -> Side<'a> {
+        Side { asm, copies }
+    }
+
+    fn each(&mut self, emit: impl Fn(&mut Asm, &Copies, u8)) {
+        let copies = self.copies;
+        (0..copies.count).for_each(|copy| emit(self.asm, &copies, copy));
+    }
+
+    /// The source itself, or for a constant that several copies read the register that it was loaded into.
+    fn shared(&mut self, src: Src) -> Src {
+        match (src, self.copies.constant) {
+            (Src::Const(_), Some(constant)) if self.copies.count > 1 => {
+                self.asm.vload(constant, src);
+                Src::Reg(constant)
+            }
+            _ => src,
+        }
+    }
+
+    /// A register that holds the constant until the next one is named: `temp`, or one that the copies share.
+    pub(super) fn held(&mut self, temp: Vreg, value: f32) -> Vreg {
+        match self.shared(value.into()) {
+            Src::Reg(shared) => shared,
+            other => {
+                self.each(|asm, copies, copy| asm.vload(copies.register(temp, copy), other));
+                temp
+            }
+        }
+    }
+
+    pub(super) fn vload(&mut self, dst: Vreg, src: f32) {
+        let src = self.shared(src.into());
+        self.each(|asm, copies, copy| asm.vload(copies.register(dst, copy), src));
+    }
+
+    pub(super) fn vzero(&mut self, dst: Vreg) {
+        self.each(|asm, copies, copy| asm.vzero(copies.register(dst, copy)));
+    }
+
+    pub(super) fn vround(&mut self, dst: Vreg, src: Vreg, rounding: Rounding) {
+        self.each(|asm, copies, copy| asm.vround(copies.register(dst, copy), copies.register(src, copy), rounding));
+    }
+
+    /// x * 2^n, as [`Asm::vscale`].
+    pub(super) fn vscale(&mut self, dst: Vreg, x: Vreg, n: Vreg, scratch0: Vreg, scratch1: Vreg) {
+        if self.asm.isa() == Isa::Avx512 || self.copies.count == 1 {
+            let registers = [dst, x, n, scratch0, scratch1];
+            return self.each(|asm, copies, copy| {
+                let [dst, x, n, scratch0, scratch1] = registers.map(|reg| copies.register(reg, copy));
+                asm.vscale(dst, x, n, scratch0, scratch1);
+            });
+        }
+        // The steps of the same name, side by side: two powers of two, each half of n.
+        self.vcvt_i32(scratch0, n);
+        self.visar(scratch1, scratch0, 1);
+        self.visub(scratch0, scratch0, scratch1);
+        self.vishl(scratch1, scratch1, 23);
+        self.vishl(scratch0, scratch0, 23);
+        self.viadd(scratch1, scratch1, 1.0);
+        self.viadd(scratch0, scratch0, 1.0);
+        self.vmul(dst, x, scratch1);
+        self.vmul(dst, dst, scratch0);
+    }
+
+    /// The mask that functions use: [`super::MASK`], or `vector` on AVX2. Each copy has its own.
+    pub(super) fn mask(&self, vector: Vreg) -> Mask {
+        self.asm.mask(super::MASK, vector)
+    }
+
+    pub(super) fn compare(&mut self, mask: Mask, predicate: Predicate, a: Vreg, b: impl Into<Src>) {
+        let b = self.shared(b.into());
+        self.each(|asm, copies, copy| {
+            let b = match b {
+                Src::Reg(reg) => Src::Reg(copies.register(reg, copy)),
+                other => other,
+            };
+            asm.compare(mask_of(copies, mask, copy), predicate, copies.register(a, copy), b);
+        });
+    }
+
+    pub(super) fn select(&mut self, dst: Vreg, mask: Mask, on: Vreg, off: Vreg) {
+        self.each(|asm, copies, copy| {
+            let [dst, on, off] = [dst, on, off].map(|reg| copies.register(reg, copy));
+            asm.select(dst, mask_of(copies, mask, copy), on, off);
+        });
+    }
+
+    pub(super) fn mask_to_f32(&mut self, dst: Vreg, mask: Mask) {
+        self.each(|asm, copies, copy| asm.mask_to_f32(copies.register(dst, copy), mask_of(copies, mask, copy)));
+    }
+}
+
+/// The mask of that copy: mask registers count downwards from the first copy's.
+fn mask_of(copies: &Copies, mask: Mask, copy: u8) -> Mask {
+    match mask {
+        Mask::Vector(vector) => Mask::Vector(copies.register(vector, copy)),
+        Mask::Opmask(k) => Mask::Opmask(k.saturating_sub(copy)),
+    }
+}
