@@ -6,6 +6,8 @@
 //!
 //! Registers that belong to the loops: rax, r8, r9, r10, r15. rdi holds the arguments.
 
+use smallvec::SmallVec;
+
 use crate::jit::{Asm, Cond, Gpr, Mask, Mem, Vreg};
 
 /// Vectors of a row that are folded side by side: enough chains for the additions that a processor has in flight.
@@ -128,6 +130,45 @@ pub(crate) fn row(asm: &mut Asm, body: impl Fn(&mut Asm, Place)) {
     asm.bind(done);
 }
 
+/// Emits `body` over a row, as [`row`], for all vectors of a group together; what is left goes by twos and ones.
+pub(crate) fn groups(asm: &mut Asm, body: impl Fn(&mut Asm, &[Place])) {
+    let bytes = asm.vector_bytes();
+    let places = |count: u8, tail| -> [Place; UNROLL as usize] {
+        std::array::from_fn(|chain| {
+            let chain = (chain as u8).min(count - 1);
+            Place { chain, index: Some(AT), disp: i32::from(chain) * bytes, tail }
+        })
+    };
+    asm.mov_imm(AT, 0);
+    let (next, done) = (asm.label(), asm.label());
+    asm.cmp(AT, GROUPS);
+    asm.jump_if(Cond::GreaterEqual, done);
+    asm.align(16);
+    asm.bind(next);
+    body(asm, &places(UNROLL, None));
+    asm.add_imm(AT, i32::from(UNROLL) * bytes);
+    asm.cmp(AT, GROUPS);
+    asm.jump_if(Cond::Less, next);
+    asm.bind(done);
+    // Less than a group is left.
+    for vectors in [2, 1] {
+        let done = asm.label();
+        asm.mov(DOWN, VECTORS);
+        asm.sub(DOWN, AT);
+        asm.cmp_imm(DOWN, vectors * bytes);
+        asm.jump_if(Cond::Less, done);
+        body(asm, &places(vectors as u8, None)[..vectors as usize]);
+        asm.add_imm(AT, vectors * bytes);
+        asm.bind(done);
+    }
+    let done = asm.label();
+    asm.test(REST);
+    asm.jump_if(Cond::Equal, done);
+    let mask = tail(asm);
+    body(asm, &places(1, Some(mask))[..1]);
+    asm.bind(done);
+}
+
 /// Emits `body` over as many columns as the argument `columns` holds, `wide` vectors of them at a time while there are
 /// that many; `bases` move along with them. The body is given the number of vectors.
 pub(crate) fn columns(asm: &mut Asm, columns: Mem, bases: &[Gpr], wide: u8, body: impl Fn(&mut Asm, u8, Option<Mask>)) {
@@ -166,15 +207,30 @@ pub(crate) fn down(
     tail: Option<Mask>,
     body: impl Fn(&mut Asm, Gpr, Place),
 ) {
+    down_together(asm, rows, base, stride, vectors, tail, |asm, at, places| {
+        places.iter().for_each(|place| body(asm, at, *place));
+    });
+}
+
+/// [`down`], for the neighbours of a row together.
+pub(crate) fn down_together(
+    asm: &mut Asm,
+    rows: Mem,
+    base: Gpr,
+    stride: Gpr,
+    vectors: u8,
+    tail: Option<Mask>,
+    body: impl Fn(&mut Asm, Gpr, &[Place]),
+) {
     let bytes = asm.vector_bytes();
     asm.load(DOWN, rows);
     asm.mov(AT, base);
     let next = asm.label();
     asm.align(16);
     asm.bind(next);
-    for chain in 0..vectors {
-        body(asm, AT, Place { chain, index: None, disp: i32::from(chain) * bytes, tail });
-    }
+    let place = |chain: u8| Place { chain, index: None, disp: i32::from(chain) * bytes, tail };
+    let places: SmallVec<[Place; 8]> = (0..vectors).map(place).collect();
+    body(asm, AT, &places);
     asm.add(AT, stride);
     asm.sub_imm(DOWN, 1);
     asm.test(DOWN);

@@ -1,5 +1,9 @@
 //! Instructions of layer and RMS normalisation: the mean, the mean square around it, then the result. A row stays in the
 //! first-level cache between the passes. Knows lengths as arguments.
+//!
+//! Between two passes everything waits for a sum across lanes, a root and a division, some 100 cycles a row together, as
+//! long as the passes over a few hundred elements take. Rows therefore go in pairs: one wait serves both, sums have twice
+//! as many chains of additions, and factors and summands are read once for two rows.
 
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +42,9 @@ pub struct RowNormArgs {
     pub mean: *mut f32,
     /// Where its reciprocal deviation goes.
     pub deviation: *mut f32,
-    /// Rows, at least 1.
+    /// Pairs of rows that come first; none where rows have numbers of their own.
+    pub pairs: usize,
+    /// Rows that come after them.
     pub rows: usize,
     /// Elements of a row, at least 1.
     pub length: usize,
@@ -60,122 +66,169 @@ macro_rules! arg {
     };
 }
 
-const SRC: Gpr = Gpr::RSI;
-const DST: Gpr = Gpr::RDX;
+/// Where the rows at hand start, on both sides.
+const SRC: [Gpr; 2] = [Gpr::RSI, Gpr::R14];
+const DST: [Gpr; 2] = [Gpr::RDX, Gpr::RBP];
 const ROWS: Gpr = Gpr::RCX;
 const SCALE: Gpr = Gpr::R11;
 const BIAS: Gpr = Gpr::RBX;
 const MEANS: Gpr = Gpr::R12;
 const DEVIATIONS: Gpr = Gpr::R13;
 
-/// The accumulators are the first registers, up to [`sweep::UNROLL`].
-const MEAN: Vreg = Vreg(4);
-const DEVIATION: Vreg = Vreg(5);
-const RECIPROCAL: Vreg = Vreg(6);
-const EPSILON: Vreg = Vreg(7);
-const VALUE: Vreg = Vreg(8);
-const TEMP: Vreg = Vreg(9);
+/// The accumulators of both rows are the first registers.
+const fn sum(row: u8, chain: u8) -> Vreg {
+    Vreg(row * sweep::UNROLL + chain)
+}
+
+const fn mean_of(row: u8) -> Vreg {
+    Vreg(8 + row)
+}
+
+const fn deviation_of(row: u8) -> Vreg {
+    Vreg(10 + row)
+}
+
+const VALUE: Vreg = Vreg(12);
+const FACTOR: Vreg = Vreg(13);
+const TEMP: Vreg = Vreg(14);
 
 /// Emits the code of that key.
 pub fn emit(code: &RowNormCode, asm: &mut Asm) {
     asm.prologue();
     for (register, argument) in [
-        (SRC, arg!(src)),
-        (DST, arg!(dst)),
+        (SRC[0], arg!(src)),
+        (DST[0], arg!(dst)),
         (SCALE, arg!(scale)),
         (BIAS, arg!(bias)),
         (MEANS, arg!(mean)),
         (DEVIATIONS, arg!(deviation)),
-        (ROWS, arg!(rows)),
     ] {
         asm.load(register, argument);
     }
-    asm.vbroadcast(RECIPROCAL, arg!(reciprocal));
-    asm.vbroadcast(EPSILON, arg!(epsilon));
     sweep::prepare_rows(asm, arg!(length));
-    let next = asm.label();
-    asm.bind(next);
-    mean(code, asm);
-    deviation(code, asm);
-    result(code, asm);
-    if code.moments {
-        asm.vstore_one(Mem::at(MEANS, 0), MEAN);
-        asm.vstore_one(Mem::at(DEVIATIONS, 0), DEVIATION);
-        asm.add_imm(MEANS, 4);
-        asm.add_imm(DEVIATIONS, 4);
+    for (rows, argument) in [(2, arg!(pairs)), (1, arg!(rows))] {
+        let (next, done) = (asm.label(), asm.label());
+        asm.load(ROWS, argument);
+        asm.test(ROWS);
+        asm.jump_if(Cond::Equal, done);
+        asm.bind(next);
+        together(code, asm, rows);
+        asm.sub_imm(ROWS, 1);
+        asm.test(ROWS);
+        asm.jump_if(Cond::NotEqual, next);
+        asm.bind(done);
     }
-    asm.add_mem(SRC, arg!(stride));
-    asm.add_mem(DST, arg!(stride));
-    if code.scale {
-        asm.add_mem(SCALE, arg!(scale_step));
-    }
-    if code.bias {
-        asm.add_mem(BIAS, arg!(bias_step));
-    }
-    asm.sub_imm(ROWS, 1);
-    asm.test(ROWS);
-    asm.jump_if(Cond::NotEqual, next);
     asm.epilogue();
 }
 
-/// All lanes of all accumulators, times one by the length, in every lane of `dst`.
-fn average(asm: &mut Asm, dst: Vreg) {
-    for (to, from) in [(0, 1), (2, 3), (0, 2)] {
-        asm.vadd(Vreg(to), Vreg(to), Vreg(from));
+/// One or two rows, and the step to the next.
+fn together(code: &RowNormCode, asm: &mut Asm, rows: u8) {
+    if rows == 2 {
+        for side in [SRC, DST] {
+            asm.mov(side[1], side[0]);
+            asm.add_mem(side[1], arg!(stride));
+        }
     }
-    asm.vreduce_add(dst, Vreg(0), TEMP);
-    asm.vmul(dst, dst, RECIPROCAL);
-}
-
-fn mean(code: &RowNormCode, asm: &mut Asm) {
-    if !code.centred {
-        return asm.vzero(MEAN);
-    }
-    (0..sweep::UNROLL).for_each(|chain| asm.vzero(Vreg(chain)));
-    sweep::row(asm, |asm, place| {
-        let sum = Vreg(place.chain);
-        if place.tail.is_none() {
-            asm.vadd(sum, sum, place.of(SRC));
-        } else {
-            place.load(asm, VALUE, SRC);
-            asm.vadd(sum, sum, VALUE);
+    mean(code, asm, rows);
+    deviation(code, asm, rows);
+    result(code, asm, rows);
+    for row in 0..rows {
+        if code.moments {
+            asm.vstore_one(Mem::at(MEANS, 0), mean_of(row));
+            asm.vstore_one(Mem::at(DEVIATIONS, 0), deviation_of(row));
+            asm.add_imm(MEANS, 4);
+            asm.add_imm(DEVIATIONS, 4);
         }
-    });
-    average(asm, MEAN);
-}
-
-fn deviation(code: &RowNormCode, asm: &mut Asm) {
-    (0..sweep::UNROLL).for_each(|chain| asm.vzero(Vreg(chain)));
-    sweep::row(asm, |asm, place| {
-        place.load(asm, VALUE, SRC);
-        if code.centred {
-            asm.vsub(VALUE, VALUE, MEAN);
-            place.only(asm, VALUE, TEMP);
-        }
-        asm.vfma231(Vreg(place.chain), VALUE, VALUE);
-    });
-    average(asm, DEVIATION);
-    asm.vadd(DEVIATION, DEVIATION, EPSILON);
-    asm.vsqrt(DEVIATION, DEVIATION);
-    asm.vload(TEMP, 1.0);
-    asm.vdiv(DEVIATION, TEMP, DEVIATION);
-}
-
-fn result(code: &RowNormCode, asm: &mut Asm) {
-    sweep::row(asm, |asm, place| {
-        place.load(asm, VALUE, SRC);
-        if code.centred {
-            asm.vsub(VALUE, VALUE, MEAN);
-        }
-        asm.vmul(VALUE, VALUE, DEVIATION);
+        asm.add_mem(SRC[0], arg!(stride));
+        asm.add_mem(DST[0], arg!(stride));
         if code.scale {
-            place.load(asm, TEMP, SCALE);
-            asm.vmul(VALUE, VALUE, TEMP);
+            asm.add_mem(SCALE, arg!(scale_step));
+        }
+        if code.bias {
+            asm.add_mem(BIAS, arg!(bias_step));
+        }
+    }
+}
+
+fn clear(asm: &mut Asm, rows: u8) {
+    (0..rows * sweep::UNROLL).for_each(|register| asm.vzero(Vreg(register)));
+}
+
+/// All lanes of all accumulators of each row, times one by the length, in every lane of `dst`.
+fn average(asm: &mut Asm, rows: u8, dst: fn(u8) -> Vreg) {
+    for (to, from) in [(0, 1), (2, 3), (0, 2)] {
+        (0..rows).for_each(|row| asm.vadd(sum(row, to), sum(row, to), sum(row, from)));
+    }
+    asm.vbroadcast(FACTOR, arg!(reciprocal));
+    for row in 0..rows {
+        asm.vreduce_add(dst(row), sum(row, 0), TEMP);
+        asm.vmul(dst(row), dst(row), FACTOR);
+    }
+}
+
+fn mean(code: &RowNormCode, asm: &mut Asm, rows: u8) {
+    if !code.centred {
+        return (0..rows).for_each(|row| asm.vzero(mean_of(row)));
+    }
+    clear(asm, rows);
+    sweep::row(asm, |asm, place| {
+        for row in 0..rows {
+            let (sum, src) = (sum(row, place.chain), SRC[usize::from(row)]);
+            if place.tail.is_none() {
+                asm.vadd(sum, sum, place.of(src));
+            } else {
+                place.load(asm, VALUE, src);
+                asm.vadd(sum, sum, VALUE);
+            }
+        }
+    });
+    average(asm, rows, mean_of);
+}
+
+fn deviation(code: &RowNormCode, asm: &mut Asm, rows: u8) {
+    clear(asm, rows);
+    sweep::row(asm, |asm, place| {
+        for row in 0..rows {
+            place.load(asm, VALUE, SRC[usize::from(row)]);
+            if code.centred {
+                asm.vsub(VALUE, VALUE, mean_of(row));
+                place.only(asm, VALUE, TEMP);
+            }
+            asm.vfma231(sum(row, place.chain), VALUE, VALUE);
+        }
+    });
+    average(asm, rows, deviation_of);
+    asm.vbroadcast(FACTOR, arg!(epsilon));
+    asm.vload(VALUE, 1.0);
+    for row in 0..rows {
+        let deviation = deviation_of(row);
+        asm.vadd(deviation, deviation, FACTOR);
+        asm.vsqrt(deviation, deviation);
+        asm.vdiv(deviation, VALUE, deviation);
+    }
+}
+
+fn result(code: &RowNormCode, asm: &mut Asm, rows: u8) {
+    sweep::row(asm, |asm, place| {
+        if code.scale {
+            place.load(asm, FACTOR, SCALE);
         }
         if code.bias {
             place.load(asm, TEMP, BIAS);
-            asm.vadd(VALUE, VALUE, TEMP);
         }
-        place.store(asm, DST, VALUE);
+        for row in 0..rows {
+            place.load(asm, VALUE, SRC[usize::from(row)]);
+            if code.centred {
+                asm.vsub(VALUE, VALUE, mean_of(row));
+            }
+            asm.vmul(VALUE, VALUE, deviation_of(row));
+            match (code.scale, code.bias) {
+                (true, true) => asm.vfma213(VALUE, FACTOR, TEMP),
+                (true, false) => asm.vmul(VALUE, VALUE, FACTOR),
+                (false, true) => asm.vadd(VALUE, VALUE, TEMP),
+                (false, false) => {}
+            }
+            place.store(asm, DST[usize::from(row)], VALUE);
+        }
     });
 }

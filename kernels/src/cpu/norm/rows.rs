@@ -162,6 +162,8 @@ impl RowNorm {
             Some((mean, deviation)) => (mean.at(rows.start), deviation.at(rows.start)),
             None => (std::ptr::null_mut(), std::ptr::null_mut()),
         };
+        // A pair shares its factors and summands.
+        let pairs = if self.step(scale) + self.step(bias) == 0 { rows.len() / 2 } else { 0 };
         let args = RowNormArgs {
             src: work.input.wrapping_add(rows.start * length),
             dst: work.output.at(rows.start * length),
@@ -169,7 +171,8 @@ impl RowNorm {
             bias: numbers(bias),
             mean,
             deviation,
-            rows: rows.len(),
+            pairs,
+            rows: rows.len() - 2 * pairs,
             length,
             stride: length * 4,
             scale_step: self.step(scale) * 4,

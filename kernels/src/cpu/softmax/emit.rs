@@ -1,16 +1,19 @@
 //! Instructions of softmax, its logarithm, and the logarithm of a sum of exponentials, over rows and over columns.
 //!
 //! Three passes: the largest element, the sum of exponentials (which softmax stores), and the division. A row stays in
-//! the first-level cache between them. Exponents are never positive, so the short exponential does; only the logarithm of
-//! the sum takes the long one, because the infinities that it must give back are subtracted as zero.
+//! the first-level cache between them. Exponents are never positive, so the short exponential does.
+//!
+//! The middle pass is bound by computing: ten of a vector's instructions are multiplications of some kind, of which
+//! Zen 3 starts two a cycle, so a vector of 8 takes 5 cycles at least, where the other two passes take about one and a half
+//! together. Several vectors stand side by side ([`vecmath::Side`]) to come near that.
 
 use serde::{Deserialize, Serialize};
 
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::sweep::{self, Place};
-use crate::cpu::vecmath::{self, MAGNITUDE};
+use crate::cpu::vecmath::{self, Copies, MAGNITUDE, Side};
 use crate::isa::Isa;
-use crate::jit::asm::Predicate;
+use crate::jit::asm::{Predicate, Src};
 use crate::jit::{Asm, Cond, Gpr, Mask, Mem, Vreg};
 
 /// What is made of a row or a column.
@@ -64,20 +67,27 @@ const STRIDE: Gpr = Gpr::R11;
 /// From an element of the input to that of the output, in bytes; columns only.
 const AWAY: Gpr = Gpr::RBX;
 
-/// Vectors of columns that are computed side by side, or chains of a row.
-const CHAINS: u8 = sweep::UNROLL;
+/// Vectors of columns that go down together: four cache lines, so that rows far apart are worth fetching. Their largest
+/// elements and their sums lie on the stack.
+const COLUMNS: u8 = 8;
 
-/// The largest elements are the first registers, the sums the next.
-const fn largest(chain: u8) -> Vreg {
-    Vreg(chain)
+/// Registers of each vector in flight: its value, and two temporaries of the exponential. Four vectors
+/// ([`sweep::UNROLL`]), the constant at hand, the largest, the sum and the mask take the sixteen of AVX2.
+const EACH: u8 = 3;
+
+/// The value of vector `chain`, of as many as are in flight.
+const fn value(chain: u8) -> Vreg {
+    Vreg(EACH * (chain % sweep::UNROLL))
 }
 
-const fn sum(chain: u8) -> Vreg {
-    Vreg(CHAINS + chain)
-}
+/// The constant that vectors in flight share.
+const CONSTANT: Vreg = Vreg(12);
+/// Registers of a row. The looking for the largest uses others, which the exponentials take later.
+const ROW_MOST: Vreg = Vreg(13);
+const ROW_SUM: Vreg = Vreg(14);
 
-const VALUE: Vreg = Vreg(8);
-const TEMPS: [Vreg; 4] = [Vreg(9), Vreg(10), Vreg(11), Vreg(12)];
+/// What the logarithm destroys besides its argument; free between the passes.
+const TEMPS: [Vreg; 4] = [Vreg(1), Vreg(2), Vreg(3), Vreg(4)];
 
 /// Emits the code of that key.
 pub fn emit(code: &SoftmaxCode, asm: &mut Asm) {
@@ -98,33 +108,44 @@ fn rows(form: Form, asm: &mut Asm) {
     asm.load(ROWS, arg!(rows));
     let next = asm.label();
     asm.bind(next);
-    (0..CHAINS).for_each(|chain| asm.vload(largest(chain), f32::NEG_INFINITY));
-    sweep::row(asm, |asm, place| look(asm, place, SRC));
+    (0..sweep::UNROLL).for_each(|chain| asm.vload(Vreg(chain), f32::NEG_INFINITY));
+    sweep::row(asm, |asm, place| look(asm, place, SRC, Vreg(place.chain), [Vreg(8), Vreg(9)]));
     for (to, from) in [(0, 1), (2, 3), (0, 2)] {
-        asm.vmax(largest(to), largest(to), largest(from));
+        asm.vmax(Vreg(to), Vreg(to), Vreg(from));
     }
-    let most = largest(0);
-    asm.vreduce_max(most, most, VALUE);
-    subtrahend(form, asm, most);
-    (0..CHAINS).for_each(|chain| asm.vzero(sum(chain)));
-    sweep::row(asm, |asm, place| {
-        let stored = (form == Form::Softmax).then_some((place, DST));
-        add(form, asm, place, SRC, most, stored);
+    asm.vreduce_max(ROW_MOST, Vreg(0), Vreg(8));
+    if form == Form::LogSumExp {
+        // The place of the result keeps it until it is added again.
+        asm.vstore_one(Mem::at(DST, 0), ROW_MOST);
+        subtrahend(asm, ROW_MOST);
+    }
+    asm.vzero(ROW_SUM);
+    sweep::groups(asm, |asm, places| {
+        exponentials(form, asm, places, SRC, |_, _| ROW_MOST.into());
+        if form == Form::Softmax {
+            places.iter().for_each(|place| place.store(asm, DST, value(place.chain)));
+        }
+        // Pairs first: the sum is one chain of additions, of one for each group.
+        for step in [2, 1] {
+            for chain in (0..step).filter(|chain| usize::from(chain + step) < places.len()) {
+                asm.vadd(value(chain), value(chain), value(chain + step));
+            }
+        }
+        asm.vadd(ROW_SUM, ROW_SUM, value(0));
     });
-    for (to, from) in [(0, 1), (2, 3), (0, 2)] {
-        asm.vadd(sum(to), sum(to), sum(from));
-    }
-    asm.vreduce_add(sum(0), sum(0), VALUE);
-    settle(form, asm, most, sum(0));
+    asm.vreduce_add(ROW_SUM, ROW_SUM, value(0));
+    settle(form, asm, ROW_SUM);
     match form {
-        Form::Softmax => sweep::row(asm, |asm, place| {
-            divide(asm, place, DST, sum(0));
-        }),
+        Form::Softmax => sweep::row(asm, |asm, place| divide(asm, place, DST, ROW_SUM)),
         Form::LogSoftmax => sweep::row(asm, |asm, place| {
-            subtract(asm, place, SRC, most, sum(0));
-            place.store(asm, DST, VALUE);
+            subtract(asm, place, SRC, ROW_MOST, ROW_SUM);
+            place.store(asm, DST, value(0));
         }),
-        Form::LogSumExp => asm.vstore_one(Mem::at(DST, 0), sum(0)),
+        Form::LogSumExp => {
+            asm.vload_one(value(0), Mem::at(DST, 0));
+            asm.vadd(ROW_SUM, ROW_SUM, value(0));
+            asm.vstore_one(Mem::at(DST, 0), ROW_SUM);
+        }
     }
     asm.add(SRC, STRIDE);
     if form == Form::LogSumExp {
@@ -140,99 +161,146 @@ fn rows(form: Form, asm: &mut Asm) {
 fn columns(form: Form, asm: &mut Asm) {
     asm.mov(AWAY, DST);
     asm.sub(AWAY, SRC);
-    sweep::columns(asm, arg!(length), &[SRC, DST], CHAINS, |asm, vectors, tail| {
+    asm.spill(2 * COLUMNS);
+    sweep::columns(asm, arg!(length), &[SRC, DST], COLUMNS, |asm, vectors, tail| {
         column(form, asm, vectors, tail);
     });
+    asm.unspill();
+}
+
+/// The stack slots of column `chain`.
+fn most_of(asm: &Asm, chain: u8) -> Mem {
+    asm.slot(chain)
+}
+
+fn sum_of(asm: &Asm, chain: u8) -> Mem {
+    asm.slot(COLUMNS + chain)
 }
 
 fn column(form: Form, asm: &mut Asm, vectors: u8, tail: Option<Mask>) {
-    let down = |asm: &mut Asm, body: &dyn Fn(&mut Asm, Gpr, Place)| {
-        sweep::down(asm, arg!(rows), SRC, STRIDE, vectors, tail, body);
+    let down = |asm: &mut Asm, body: &dyn Fn(&mut Asm, Gpr, &[Place])| {
+        sweep::down_together(asm, arg!(rows), SRC, STRIDE, vectors, tail, body);
     };
-    (0..vectors).for_each(|chain| asm.vload(largest(chain), f32::NEG_INFINITY));
-    down(asm, &|asm, at, place| look(asm, place, at));
-    (0..vectors).for_each(|chain| subtrahend(form, asm, largest(chain)));
-    (0..vectors).for_each(|chain| asm.vzero(sum(chain)));
-    down(asm, &|asm, at, place| {
-        let stored = (form == Form::Softmax).then(|| (place.away(AWAY), at));
-        add(form, asm, place, at, largest(place.chain), stored);
+    let number = |asm: &Asm, chain: u8| sweep::across(asm, chain, tail);
+    (0..vectors).for_each(|chain| asm.vload(Vreg(chain), f32::NEG_INFINITY));
+    down(asm, &|asm, at, places| {
+        places.iter().for_each(|place| look(asm, *place, at, Vreg(place.chain), [Vreg(8), Vreg(9)]));
     });
-    (0..vectors).for_each(|chain| settle(form, asm, largest(chain), sum(chain)));
+    asm.vzero(CONSTANT);
+    for chain in 0..vectors {
+        if form == Form::LogSumExp {
+            number(asm, chain).store(asm, DST, Vreg(chain));
+            subtrahend(asm, Vreg(chain));
+        }
+        asm.vstore(most_of(asm, chain), Vreg(chain));
+        asm.vstore(sum_of(asm, chain), CONSTANT);
+    }
+    down(asm, &|asm, at, places| {
+        for places in places.chunks(usize::from(sweep::UNROLL)) {
+            exponentials(form, asm, places, at, |asm, chain| most_of(asm, chain).into());
+            for place in places {
+                let value = value(place.chain);
+                if form == Form::Softmax {
+                    place.away(AWAY).store(asm, at, value);
+                }
+                asm.vadd(value, value, sum_of(asm, place.chain));
+                asm.vstore(sum_of(asm, place.chain), value);
+            }
+        }
+    });
+    for chain in 0..vectors {
+        asm.vload(ROW_SUM, sum_of(asm, chain));
+        settle(form, asm, ROW_SUM);
+        asm.vstore(sum_of(asm, chain), ROW_SUM);
+    }
     match form {
-        Form::Softmax => down(asm, &|asm, at, place| divide(asm, place.away(AWAY), at, sum(place.chain))),
-        Form::LogSoftmax => down(asm, &|asm, at, place| {
-            subtract(asm, place, at, largest(place.chain), sum(place.chain));
-            place.away(AWAY).store(asm, at, VALUE);
+        Form::Softmax => down(asm, &|asm, at, places| {
+            for place in places {
+                let value = value(place.chain);
+                place.away(AWAY).load(asm, value, at);
+                asm.vmul(value, value, sum_of(asm, place.chain));
+                place.away(AWAY).store(asm, at, value);
+            }
+        }),
+        Form::LogSoftmax => down(asm, &|asm, at, places| {
+            for place in places {
+                let value = value(place.chain);
+                place.load(asm, value, at);
+                asm.vsub(value, value, most_of(asm, place.chain));
+                asm.vsub(value, value, sum_of(asm, place.chain));
+                place.away(AWAY).store(asm, at, value);
+            }
         }),
         Form::LogSumExp => {
-            (0..vectors).for_each(|chain| sweep::across(asm, chain, tail).store(asm, DST, sum(chain)));
+            for chain in 0..vectors {
+                number(asm, chain).load(asm, value(0), DST);
+                asm.vadd(value(0), value(0), sum_of(asm, chain));
+                number(asm, chain).store(asm, DST, value(0));
+            }
         }
     }
 }
 
 /// The largest so far. NaN may get lost here: the exponential brings it back.
-fn look(asm: &mut Asm, place: Place, base: Gpr) {
-    let most = largest(place.chain);
+fn look(asm: &mut Asm, place: Place, base: Gpr, most: Vreg, [at_hand, temp]: [Vreg; 2]) {
     if place.tail.is_none() {
         return asm.vmax(most, most, place.of(base));
     }
-    place.load(asm, VALUE, base);
-    place.fold(asm, most, TEMPS[0], |asm, to, most| asm.vmax(to, most, VALUE));
+    place.load(asm, at_hand, base);
+    place.fold(asm, most, temp, |asm, to, most| asm.vmax(to, most, at_hand));
 }
 
-/// What is subtracted before the exponential: the largest element, but nothing where that is infinite and the sum of
-/// exponentials is wanted, which then is zero or infinite itself.
-fn subtrahend(form: Form, asm: &mut Asm, most: Vreg) {
-    if form == Form::LogSumExp {
-        let infinite = asm.mask(1, TEMPS[1]);
-        asm.vand(VALUE, most, MAGNITUDE);
-        asm.compare(infinite, Predicate::Equal, VALUE, f32::INFINITY);
-        asm.vzero(VALUE);
-        asm.select(most, infinite, VALUE, most);
-    }
+/// What is subtracted where the logarithm of the sum is wanted: the largest element, but nothing where that is infinite.
+fn subtrahend(asm: &mut Asm, most: Vreg) {
+    let (infinite, magnitude, nothing) = (asm.mask(1, Vreg(8)), Vreg(9), Vreg(10));
+    asm.vand(magnitude, most, MAGNITUDE);
+    asm.compare(infinite, Predicate::Equal, magnitude, f32::INFINITY);
+    asm.vzero(nothing);
+    asm.select(most, infinite, nothing, most);
 }
 
-/// The exponential of an element less the largest one, into the sum, and where it is to be stored.
-fn add(form: Form, asm: &mut Asm, place: Place, base: Gpr, most: Vreg, stored: Option<(Place, Gpr)>) {
-    place.load(asm, VALUE, base);
-    asm.vsub(VALUE, VALUE, most);
+/// The exponentials of the elements at those places less the largest one, in the registers [`value`] of their chains.
+fn exponentials(form: Form, asm: &mut Asm, places: &[Place], base: Gpr, most: impl Fn(&Asm, u8) -> Src) {
+    for place in places {
+        let value = value(place.chain);
+        place.load(asm, value, base);
+        let most = most(asm, place.chain);
+        asm.vsub(value, value, most);
+    }
     if form == Form::LogSumExp {
-        vecmath::emit_unary(asm, UnaryOp::Exp, VALUE, &TEMPS);
-    } else {
-        vecmath::emit_exp_nonpositive(asm, VALUE, &TEMPS[..vecmath::EXP_NONPOSITIVE_TEMPS]);
+        // Nothing was subtracted from infinities. One counts as the largest element here, and is added back at the end.
+        asm.vzero(CONSTANT);
+        places.iter().for_each(|place| asm.vmin(value(place.chain), CONSTANT, value(place.chain)));
     }
-    place.only(asm, VALUE, TEMPS[0]);
-    if let Some((place, base)) = stored {
-        place.store(asm, base, VALUE);
-    }
-    asm.vadd(sum(place.chain), sum(place.chain), VALUE);
+    let copies = Copies { count: places.len() as u8, first: 0, each: EACH, constant: Some(CONSTANT) };
+    let temps = [Vreg(1), Vreg(2)];
+    vecmath::emit_exp_nonpositive_side(&mut Side::new(asm, copies), value(0), &temps);
+    places.iter().for_each(|place| place.only(asm, value(place.chain), temps[0]));
 }
 
 /// What the last pass needs of the sum.
-fn settle(form: Form, asm: &mut Asm, most: Vreg, sum: Vreg) {
+fn settle(form: Form, asm: &mut Asm, sum: Vreg) {
     if form == Form::Softmax {
-        asm.vload(VALUE, 1.0);
-        asm.vdiv(sum, VALUE, sum);
+        asm.vload(value(0), 1.0);
+        asm.vdiv(sum, value(0), sum);
         return;
     }
     vecmath::emit_unary(asm, UnaryOp::Log, sum, &TEMPS);
-    if form == Form::LogSumExp {
-        asm.vadd(sum, sum, most);
-    }
 }
 
 fn divide(asm: &mut Asm, place: Place, base: Gpr, reciprocal: Vreg) {
+    let value = value(place.chain);
     if place.tail.is_none() {
-        asm.vmul(VALUE, reciprocal, place.of(base));
+        asm.vmul(value, reciprocal, place.of(base));
     } else {
-        place.load(asm, VALUE, base);
-        asm.vmul(VALUE, VALUE, reciprocal);
+        place.load(asm, value, base);
+        asm.vmul(value, value, reciprocal);
     }
-    place.store(asm, base, VALUE);
+    place.store(asm, base, value);
 }
 
 fn subtract(asm: &mut Asm, place: Place, base: Gpr, most: Vreg, logarithm: Vreg) {
-    place.load(asm, VALUE, base);
-    asm.vsub(VALUE, VALUE, most);
-    asm.vsub(VALUE, VALUE, logarithm);
+    place.load(asm, value(0), base);
+    asm.vsub(value(0), value(0), most);
+    asm.vsub(value(0), value(0), logarithm);
 }
