@@ -6,13 +6,15 @@
 
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
 
+#[path = "measure/limit.rs"]
+mod limit;
+
 use std::time::{Duration, Instant};
 
 use kiln::threads::Threads;
 use kiln_kernels::cpu::Numerics;
 use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape, Strategy, WinogradTile};
 use kiln_kernels::cpu::gemm::{Epilogue, Extras, Left, Matmul, MatmulShape, Panels, Right, Source, panel_vectors};
-use kiln_kernels::jit::{Asm, Code, Cond, Gpr, Mem, Vreg};
 use kiln_kernels::{EmitEach, Isa};
 
 /// Rows, reduction, columns; and whether the right-hand side is packed beforehand.
@@ -123,7 +125,7 @@ fn main() {
     let wanted = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word.as_str()));
     for threads in [1, 2] {
         let pool = Threads::new(threads).expect("threads");
-        let peak = peak(isa, budget) * threads as f64;
+        let peak = limit::multiply_adds(isa, budget) * threads as f64;
         println!("{isa}, {threads} thread(s), limit {peak:.0} GFLOP/s");
         for (m, k, n, packed) in PRODUCTS {
             let name = format!("matmul {m}x{k}x{n}{}", if packed { "" } else { " dynamic" });
@@ -238,30 +240,4 @@ fn convolution(isa: Isa, shape: &ConvShape, blocks: &ConvBlocks, pool: &Threads,
         let packed = next.next().expect("a cycle");
         conv.run(&x, packed, &mut y, extras, &mut scratch, pool).expect("buffers fit");
     })
-}
-
-/// Multiply-adds a second of one core, in GFLOP/s, with everything in registers.
-fn peak(isa: Isa, budget: Duration) -> f64 {
-    const LOOPS: usize = 10_000;
-    const SUMS: u8 = 12;
-    let mut asm = Asm::new(isa).expect("a level that code is emitted for");
-    let next = asm.label();
-    asm.prologue();
-    asm.load(Gpr::RAX, Mem::at(Gpr::RDI, 0));
-    for sum in 0..SUMS + 2 {
-        asm.vzero(Vreg(sum));
-    }
-    asm.bind(next);
-    for sum in 0..SUMS {
-        asm.vfma231(Vreg(sum), Vreg(SUMS), Vreg(SUMS + 1));
-    }
-    asm.sub_imm(Gpr::RAX, 1);
-    asm.cmp_imm(Gpr::RAX, 0);
-    asm.jump_if(Cond::Greater, next);
-    asm.epilogue();
-    let bytes = asm.finish("peak").expect("a sound kernel");
-    let code = Code::seal(isa, "peak", &bytes).expect("executable memory");
-    // SAFETY: the kernel reads the one number that it is given.
-    let seconds = best(budget, || unsafe { code.call(&LOOPS) });
-    (2 * LOOPS * usize::from(SUMS) * isa.lanes()) as f64 / seconds / 1e9
 }

@@ -1,0 +1,330 @@
+//! Every convolution of ResNet-50, every kind of layer of MobileNet v2 and a list of matrix products, one by one, beside
+//! oneDNN: the lists of its own bench, `f32`, with bias, one and two threads, weights and inputs as near as the layer
+//! before left them.
+//!
+//! `cargo bench --bench layers -- --onednn FILE` prints the ratio to the figures in a file that oneDNN's bench wrote.
+//! `--against PROGRAM` runs that bench in turn with Kiln, `--rounds N` times, and compares the least of each: on a shared
+//! machine only the minimum repeats. `--matmul` measures products in place of convolutions; other words choose rows
+//! whose name contains one of them.
+
+#![allow(clippy::print_stdout, reason = "a bench prints its table")]
+
+#[path = "measure/limit.rs"]
+mod limit;
+
+use std::collections::HashMap;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use kiln::threads::Threads;
+use kiln_kernels::cpu::Numerics;
+use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape, Strategy};
+use kiln_kernels::cpu::gemm::{Epilogue, Extras, Left, Matmul, MatmulShape, Panels, Right, Source, panel_vectors};
+use kiln_kernels::{EmitEach, Isa, Parallel};
+
+/// Channels, filters, size, kernel, stride, groups.
+type Layer = [usize; 6];
+/// Rows, reduction, columns.
+type Product = [usize; 3];
+
+/// The convolutions of ResNet-50, and of MobileNet v2 one of each kind, in the order of oneDNN's bench.
+fn layers() -> Vec<Layer> {
+    let mut layers = vec![[3, 64, 224, 7, 2, 1]];
+    let (mut channels, mut size) = (64, 56);
+    for filters in [64, 128, 256, 512] {
+        let stride = if filters == 64 { 1 } else { 2 };
+        layers.push([channels, filters, size, 1, 1, 1]);
+        layers.push([filters, filters, size, 3, stride, 1]);
+        layers.push([channels, filters * 4, size, 1, stride, 1]);
+        size /= stride;
+        layers.push([filters, filters * 4, size, 1, 1, 1]);
+        layers.push([filters * 4, filters, size, 1, 1, 1]);
+        if stride == 2 {
+            layers.push([filters, filters, size, 3, 1, 1]);
+        }
+        channels = filters * 4;
+    }
+    layers.push([3, 32, 224, 3, 2, 1]);
+    let depthwise = [
+        [32, 112, 1],
+        [96, 112, 2],
+        [144, 56, 1],
+        [144, 56, 2],
+        [192, 28, 1],
+        [192, 28, 2],
+        [384, 14, 1],
+        [576, 14, 1],
+        [576, 14, 2],
+        [960, 7, 1],
+    ];
+    layers.extend(depthwise.map(|[channels, size, stride]| [channels, channels, size, 3, stride, channels]));
+    let pointwise = [
+        [32, 16, 112],
+        [16, 96, 112],
+        [96, 24, 56],
+        [24, 144, 56],
+        [144, 24, 56],
+        [144, 32, 28],
+        [32, 192, 28],
+        [192, 32, 28],
+        [192, 64, 14],
+        [64, 384, 14],
+        [384, 64, 14],
+        [384, 96, 14],
+        [96, 576, 14],
+        [576, 96, 14],
+        [576, 160, 7],
+        [160, 960, 7],
+        [960, 160, 7],
+        [960, 320, 7],
+        [320, 1280, 7],
+    ];
+    layers.extend(pointwise.map(|[channels, filters, size]| [channels, filters, size, 1, 1, 1]));
+    layers
+}
+
+/// The products of oneDNN's bench: squares, and those of transformers.
+fn products() -> Vec<Product> {
+    let mut products: Vec<Product> = [128, 256, 384, 512, 768, 1024, 1536, 2048].map(|n| [n, n, n]).to_vec();
+    products.extend([1, 2, 4, 8, 16, 32, 64, 100, 128, 256, 384, 512].map(|m| [m, 768, 768]));
+    products.extend([1, 16, 37, 128, 512].iter().flat_map(|&m| [[m, 768, 3072], [m, 3072, 768]]));
+    products.extend([16, 128, 512].map(|m| [m, 384, 1536]));
+    products.extend([[1, 512, 512], [1, 512, 1536], [1, 512, 2048], [1, 2048, 512], [1, 512, 32000], [1, 2048, 1000]]);
+    products.extend([[1, 4096, 4096], [128, 64, 128], [128, 128, 64], [512, 64, 512], [512, 512, 64]]);
+    products
+}
+
+/// What is measured, and what is known of it.
+enum Row {
+    Layer(Layer),
+    Product(Product),
+}
+
+/// Seconds of a call by row and threads: the least of what was measured.
+type Times = HashMap<(String, usize), f64>;
+
+impl Row {
+    fn name(&self) -> String {
+        match self {
+            Row::Layer([channels, filters, size, kernel, stride, groups]) => {
+                let kind = if *groups > 1 { " depthwise" } else { "" };
+                format!("{channels}->{filters} {size}x{size} k{kernel} s{stride}{kind}")
+            }
+            Row::Product([m, k, n]) => format!("{m}x{k}x{n}"),
+        }
+    }
+
+    /// Multiply-adds times two, and bytes that are read or written at least once.
+    fn cost(&self) -> (f64, f64) {
+        let (flop, elements) = match *self {
+            Row::Layer(layer) => {
+                let shape = shape(layer);
+                (2 * shape.work(), shape.input_len() + shape.output_len() + shape.weights().len())
+            }
+            Row::Product([m, k, n]) => (2 * m * k * n, m * k + k * n + m * n),
+        };
+        (flop as f64, (elements * 4) as f64)
+    }
+
+    /// Seconds of a call, and how it is done.
+    fn measure(&self, isa: Isa, pool: &Threads) -> (f64, String) {
+        match *self {
+            Row::Layer(layer) => convolution(isa, &shape(layer), pool),
+            Row::Product(product) => (matmul(isa, product, pool), String::new()),
+        }
+    }
+
+    /// Finds this row in an object of oneDNN's list.
+    fn of(object: &serde_json::Value) -> Option<Row> {
+        let get = |name: &str| Some(object[name].as_u64()? as usize);
+        if object["type"].as_str()? != "f32" {
+            return None;
+        }
+        match object["bench"].as_str()? {
+            "conv" => Some(Row::Layer([get("ci")?, get("co")?, get("h")?, get("k")?, get("s")?, get("g")?])),
+            "matmul" => Some(Row::Product([get("m")?, get("k")?, get("n")?])),
+            _ => None,
+        }
+    }
+}
+
+/// Takes the least of what is known and what oneDNN's bench printed.
+fn read(printed: &str, times: &mut Times) {
+    let list: serde_json::Value = serde_json::from_str(printed).expect("what oneDNN's bench prints");
+    for object in list["rows"].as_array().into_iter().flatten() {
+        if let (Some(row), Some(threads), Some(us)) =
+            (Row::of(object), object["threads"].as_u64(), object["us"].as_f64())
+        {
+            keep(times, (row.name(), threads as usize), us / 1e6);
+        }
+    }
+}
+
+fn keep(times: &mut Times, key: (String, usize), seconds: f64) {
+    let least = times.entry(key).or_insert(f64::INFINITY);
+    *least = least.min(seconds);
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    let (mut words, mut theirs, mut against, mut rounds, mut matmul) = (vec![], Times::new(), None, 1, false);
+    let mut next = arguments.iter();
+    while let Some(word) = next.next() {
+        let mut value = || next.next().expect("an option's value");
+        match word.as_str() {
+            "--onednn" => read(&std::fs::read_to_string(value()).expect("a file"), &mut theirs),
+            "--against" => against = Some(value().clone()),
+            "--rounds" => rounds = value().parse().expect("a number of rounds"),
+            "--matmul" => matmul = true,
+            _ => words.push(word.clone()),
+        }
+    }
+    let isa = Isa::detect();
+    if !isa.is_jit() {
+        println!("no code can be emitted on this machine");
+        return;
+    }
+    let rows: Vec<Row> = match matmul {
+        true => products().into_iter().map(Row::Product).collect(),
+        false => layers().into_iter().map(Row::Layer).collect(),
+    };
+    let wanted = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word.as_str()));
+    let rows: Vec<Row> = rows.into_iter().filter(|row| wanted(&row.name())).collect();
+    let (mut ours, mut ways, mut peak) = (Times::new(), HashMap::new(), 0f64);
+    for _ in 0..rounds {
+        if let Some(program) = &against {
+            read(&run(program, if matmul { "matmul" } else { "conv" }), &mut theirs);
+        }
+        for threads in [1, 2] {
+            let pool = Threads::new(threads).expect("threads");
+            peak = peak.max(limit::multiply_adds(isa, Duration::from_millis(20)));
+            for row in &rows {
+                let (seconds, way) = row.measure(isa, &pool);
+                keep(&mut ours, (row.name(), threads), seconds);
+                ways.insert((row.name(), threads), way);
+            }
+        }
+    }
+    for threads in [1, 2] {
+        print(&rows, threads, peak * threads as f64, &ours, &theirs, &ways);
+    }
+}
+
+/// What oneDNN's bench prints.
+fn run(program: &str, what: &str) -> String {
+    let mut command = Command::new(program);
+    command.arg(what).env("OMP_PROC_BIND", "true").env("OMP_WAIT_POLICY", "active");
+    let output = command.output().expect("a program");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// The table of that many threads.
+fn print(
+    rows: &[Row],
+    threads: usize,
+    peak: f64,
+    ours: &Times,
+    theirs: &Times,
+    ways: &HashMap<(String, usize), String>,
+) {
+    println!("{threads} thread(s), limit {peak:.0} GFLOP/s");
+    let mut ratios = vec![];
+    for row in rows {
+        let key = (row.name(), threads);
+        let (flop, bytes) = row.cost();
+        let seconds = ours[&key];
+        let rate = flop / seconds / 1e9;
+        let (us, share) = (seconds * 1e6, 100.0 * rate / peak);
+        let mut line = format!(
+            "{:32} {:18} {us:9.1} us {rate:7.1} GFLOP/s {share:4.0} % {:6.1} GB/s",
+            key.0,
+            ways[&key],
+            bytes / seconds / 1e9
+        );
+        if let Some(&their) = theirs.get(&key) {
+            ratios.push(their / seconds);
+            let mark = if their < seconds { " <" } else { "" };
+            line += &format!("   oneDNN {:9.1} us {:5.2}{mark}", their * 1e6, their / seconds);
+        }
+        println!("{line}");
+    }
+    if !ratios.is_empty() {
+        let mean = (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp();
+        let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+        let behind = ratios.iter().filter(|&&ratio| ratio < 1.0).count();
+        println!("over oneDNN: geometric mean {mean:.3}, least {least:.2}, behind in {behind} of {}", ratios.len());
+    }
+}
+
+/// Seconds of a call as oneDNN's bench takes them: warm, the median of 9 samples of at least 4 ms.
+fn per_call(mut call: impl FnMut()) -> f64 {
+    (0..3).for_each(|_| call());
+    let begin = Instant::now();
+    call();
+    let count = (0.004 / begin.elapsed().as_secs_f64().max(1e-9)).max(1.0) as usize;
+    let mut samples: Vec<f64> = (0..9)
+        .map(|_| {
+            let begin = Instant::now();
+            (0..count).for_each(|_| call());
+            begin.elapsed().as_secs_f64() / count as f64
+        })
+        .collect();
+    samples.sort_by(f64::total_cmp);
+    samples[samples.len() / 2]
+}
+
+fn numbers(count: usize) -> Vec<f32> {
+    (0..count).map(|i| ((i * 2_654_435_761) >> 20 & 255) as f32 / 256.0 - 0.5).collect()
+}
+
+fn shape([channels, filters, size, kernel, stride, groups]: Layer) -> ConvShape {
+    let pad = kernel / 2;
+    let out = (size + 2 * pad - kernel) / stride + 1;
+    ConvShape {
+        batch: 1,
+        channels,
+        filters,
+        groups,
+        input: [1, size, size],
+        output: [1, out, out],
+        kernel: [1, kernel, kernel],
+        strides: [1, stride, stride],
+        dilations: [1; 3],
+        pads: [0, pad, pad],
+        transposed: false,
+    }
+}
+
+/// The convolution as the cost model picks it.
+fn convolution(isa: Isa, shape: &ConvShape, pool: &Threads) -> (f64, String) {
+    let blocks = ConvBlocks::pick(isa, shape, Numerics::Default, pool.threads());
+    let weights = shape.weights();
+    let mut packed = vec![0.0; weights.packed_len(isa, blocks.layout())];
+    weights.pack(isa, blocks.layout(), &numbers(weights.len()), &mut packed).expect("sizes agree");
+    let conv = Conv::new(isa, *shape, blocks, None, &EmitEach).expect("a good shape");
+    let (x, bias) = (numbers(shape.input_len()), numbers(shape.filters));
+    let mut scratch = vec![0.0; conv.scratch_len()];
+    let mut y = vec![0.0; shape.output_len()];
+    let extras = ConvExtras { bias: Some(&bias), residual: None };
+    let seconds = per_call(|| conv.run(&x, &packed, &mut y, extras, &mut scratch, pool).expect("buffers fit"));
+    let way = match blocks.strategy {
+        Strategy::Winograd(tile) => format!("Winograd {tile:?}"),
+        other => format!("{other:?}"),
+    };
+    (seconds, way)
+}
+
+/// The product as the cost model picks it, its right-hand side packed beforehand.
+fn matmul(isa: Isa, [m, k, n]: Product, pool: &Threads) -> f64 {
+    let (a, b) = (numbers(m * k), numbers(k * n));
+    let vectors = panel_vectors(isa, n);
+    let panels = Panels { rows: k, columns: n, width: vectors * isa.lanes() };
+    let mut right = vec![0.0; panels.len()];
+    panels.pack(&Source::row_major(&b, k, n), 1.0, &mut right).expect("sizes agree");
+    let (left, stored) = (Left::Rows { stride: k }, Right::Packed { vectors });
+    let shape = MatmulShape { m, n, k, batch: Default::default(), left, right: stored };
+    let matmul = Matmul::picked(isa, shape, Epilogue::default(), pool.threads(), &EmitEach).expect("a good shape");
+    let mut scratch = vec![0.0; matmul.scratch_len()];
+    let mut c = vec![0.0; m * n];
+    per_call(|| matmul.run(&a, &right, &mut c, Extras::default(), &mut scratch, pool).expect("buffers fit"))
+}
