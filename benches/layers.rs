@@ -13,9 +13,11 @@
 mod limit;
 
 use std::collections::HashMap;
+use std::ops::{Deref, DerefMut};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use kiln::tensor::Buffer;
 use kiln::threads::Threads;
 use kiln_kernels::cpu::Numerics;
 use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape, Strategy};
@@ -273,8 +275,34 @@ fn per_call(mut call: impl FnMut()) -> f64 {
     samples[samples.len() / 2]
 }
 
-fn numbers(count: usize) -> Vec<f32> {
-    (0..count).map(|i| ((i * 2_654_435_761) >> 20 & 255) as f32 / 256.0 - 0.5).collect()
+/// A buffer as tensors and packed weights have it: at a cache line, large ones in huge pages.
+struct Floats(Buffer);
+
+impl Floats {
+    fn zeros(count: usize) -> Floats {
+        Floats(Buffer::zeroed(count * 4))
+    }
+
+    fn numbers(count: usize) -> Floats {
+        let mut floats = Floats::zeros(count);
+        let each = |(i, to): (usize, &mut f32)| *to = ((i * 2_654_435_761) >> 20 & 255) as f32 / 256.0 - 0.5;
+        floats.iter_mut().enumerate().for_each(each);
+        floats
+    }
+}
+
+impl Deref for Floats {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        bytemuck::cast_slice(self.0.bytes())
+    }
+}
+
+impl DerefMut for Floats {
+    fn deref_mut(&mut self) -> &mut [f32] {
+        bytemuck::cast_slice_mut(self.0.bytes_mut())
+    }
 }
 
 fn shape([channels, filters, size, kernel, stride, groups]: Layer) -> ConvShape {
@@ -299,12 +327,12 @@ fn shape([channels, filters, size, kernel, stride, groups]: Layer) -> ConvShape 
 fn convolution(isa: Isa, shape: &ConvShape, pool: &Threads) -> (f64, String) {
     let blocks = ConvBlocks::pick(isa, shape, Numerics::Default, pool.threads());
     let weights = shape.weights();
-    let mut packed = vec![0.0; weights.packed_len(isa, blocks.layout())];
-    weights.pack(isa, blocks.layout(), &numbers(weights.len()), &mut packed).expect("sizes agree");
+    let mut packed = Floats::zeros(weights.packed_len(isa, blocks.layout()));
+    weights.pack(isa, blocks.layout(), &Floats::numbers(weights.len()), &mut packed).expect("sizes agree");
     let conv = Conv::new(isa, *shape, blocks, None, &EmitEach).expect("a good shape");
-    let (x, bias) = (numbers(shape.input_len()), numbers(shape.filters));
-    let mut scratch = vec![0.0; conv.scratch_len()];
-    let mut y = vec![0.0; shape.output_len()];
+    let (x, bias) = (Floats::numbers(shape.input_len()), Floats::numbers(shape.filters));
+    let mut scratch = Floats::zeros(conv.scratch_len());
+    let mut y = Floats::zeros(shape.output_len());
     let extras = ConvExtras { bias: Some(&bias), residual: None };
     let seconds = per_call(|| conv.run(&x, &packed, &mut y, extras, &mut scratch, pool).expect("buffers fit"));
     let way = match blocks.strategy {
@@ -316,15 +344,15 @@ fn convolution(isa: Isa, shape: &ConvShape, pool: &Threads) -> (f64, String) {
 
 /// The product as the cost model picks it, its right-hand side packed beforehand.
 fn matmul(isa: Isa, [m, k, n]: Product, pool: &Threads) -> f64 {
-    let (a, b) = (numbers(m * k), numbers(k * n));
+    let (a, b) = (Floats::numbers(m * k), Floats::numbers(k * n));
     let vectors = panel_vectors(isa, n);
     let panels = Panels { rows: k, columns: n, width: vectors * isa.lanes() };
-    let mut right = vec![0.0; panels.len()];
+    let mut right = Floats::zeros(panels.len());
     panels.pack(&Source::row_major(&b, k, n), 1.0, &mut right).expect("sizes agree");
     let (left, stored) = (Left::Rows { stride: k }, Right::Packed { vectors });
     let shape = MatmulShape { m, n, k, batch: Default::default(), left, right: stored };
     let matmul = Matmul::picked(isa, shape, Epilogue::default(), pool.threads(), &EmitEach).expect("a good shape");
-    let mut scratch = vec![0.0; matmul.scratch_len()];
-    let mut c = vec![0.0; m * n];
+    let mut scratch = Floats::zeros(matmul.scratch_len());
+    let mut c = Floats::zeros(m * n);
     per_call(|| matmul.run(&a, &right, &mut c, Extras::default(), &mut scratch, pool).expect("buffers fit"))
 }

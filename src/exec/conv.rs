@@ -133,7 +133,7 @@ impl Key for ConvKey {
 }
 
 impl Recorded for ConvKey {
-    const REVISION: u32 = 2;
+    const REVISION: u32 = 3;
     type Choice = ConvChoice;
 }
 

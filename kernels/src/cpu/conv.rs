@@ -7,18 +7,20 @@
 //! - [`Strategy::Pointwise`]: a kernel of one position moves over the input row by row. It is a matrix product.
 //! - [`Strategy::Direct`]: a table of pointers into the input, made for a few tiles and used for all their columns.
 //!   A pointer to zeros stands for padding; strides, dilation, merged lines cost nothing.
-//! - [`Strategy::Lines`]: with few channels a whole line of the kernel is one tap, over lines copied with their padding.
+//! - [`Strategy::Lines`]: with few channels a whole line of the kernel is one tap, over lines copied with their padding
+//!   ([`lines`]).
 //! - [`Strategy::Winograd`]: three by three taps are multiplied on transformed tiles, up to four times less often
 //!   ([`winograd`]); where [`Numerics`](super::Numerics) allows it.
 //! - [`Strategy::Depthwise`]: each channel has a filter of its own, so there is no reduction over channels: another
 //!   kernel, vectorised over channels ([`depthwise`]).
 //!
 //! A transposed convolution is one convolution for each *phase*, the output positions of one remainder modulo the
-//! stride: see [`shape`], which also checks sizes. [`weights`] packs, [`dense`] drives the first three strategies.
+//! stride: see [`shape`], which also checks sizes. [`weights`] packs, [`dense`] drives the first two strategies.
 
 mod dense;
 pub mod depthwise;
 mod driver;
+mod lines;
 mod model;
 pub mod shape;
 mod table;

@@ -32,10 +32,6 @@ pub(super) struct Dense {
     phases: Vec<PhasePlan>,
     /// Elements of one group's packed weights.
     group_len: usize,
-    /// Elements that a tap reads of each row.
-    tap_len: usize,
-    /// Where lines are copied: their length in positions.
-    line: Option<usize>,
     /// As many zeros as a tap may read.
     zeros: Vec<f32>,
 }
@@ -85,12 +81,7 @@ impl Dense {
         let vectors = blocks.vectors as u8;
         let key = TileCode { isa, vectors, left, right: RightColumns::Packed, activation };
         let tile = Tile::new(key, source)?;
-        let lines = blocks.strategy == Strategy::Lines;
-        let width = lines.then(|| (shape.output[2].max(1) - 1) * shape.strides[2] + shape.kernel[2]);
-        // Lines that no padding lengthens are read where they are.
-        let line = width.filter(|&width| shape.pads[2] > 0 || width > shape.input[2]);
-        let tap_len = if lines { shape.kernel[2] * shape.channels } else { shape.group_channels() };
-        let zeros = vec![0.0; if lines { tap_len } else { shape.channels }];
+        let zeros = vec![0.0; shape.channels];
         let starts = class_panels.iter().scan(0, |next, panels| {
             let start = *next;
             *next += panels.len();
@@ -98,17 +89,11 @@ impl Dense {
         });
         let starts: Vec<usize> = starts.collect();
         let most = most_rows(isa, blocks.vectors);
-        let plan = |mut phase: Phase| {
-            if lines {
-                // The whole line of the kernel is one tap, and padding in width has become part of the line.
-                phase.taps.dedup_by_key(|tap| [tap.at[0], tap.at[1]]);
-                phase.taps.iter_mut().for_each(|tap| tap.at[2] = 0);
-            }
-            let size = [shape.input[0], shape.input[1], line.unwrap_or(shape.input[2])];
+        let plan = |phase: Phase| {
             let rows = phase.rows(shape.batch);
             let segment = if shape.transposed { phase.count[2] } else { rows };
             PhasePlan {
-                tables: Tables::new(&phase, size, shape.channels),
+                tables: Tables::new(&phase, shape.input, shape.channels),
                 segment,
                 segments: rows.checked_div(segment).unwrap_or(0),
                 tiles: Tiles::new(segment, most),
@@ -119,13 +104,7 @@ impl Dense {
         };
         let phases = shape.phases().into_iter().map(plan).collect();
         let group_len = class_panels.iter().map(Panels::len).sum();
-        Ok(Dense { shape, blocks, isa, tile, phases, group_len, tap_len, line, zeros })
-    }
-
-    /// Elements of scratch that [`Dense::run`] needs.
-    pub(super) fn scratch_len(&self) -> usize {
-        let [depth, height, _] = self.shape.input;
-        self.line.map_or(0, |width| self.shape.batch * depth * height * width * self.shape.channels)
+        Ok(Dense { shape, blocks, isa, tile, phases, group_len, zeros })
     }
 
     /// Bytes held besides code.
@@ -141,15 +120,9 @@ impl Dense {
         weights: &[f32],
         y: &mut [f32],
         extras: ConvExtras<'_>,
-        scratch: &mut [f32],
         parallel: &dyn Parallel,
     ) {
-        let mut data = x.as_ptr();
-        if let Some(line) = self.line {
-            self.copy_lines(x, line, scratch, parallel);
-            data = scratch.as_ptr();
-        }
-        let field = Field { data, zeros: self.zeros.as_ptr() };
+        let field = Field { data: x.as_ptr(), zeros: self.zeros.as_ptr() };
         let buffers = Buffers { field, weights, y: Shared::new(y), extras };
         let (rows, units) = (self.blocks.row_tasks, self.blocks.unit_tasks);
         parallel.run(self.phases.len() * rows * units, &|task| {
@@ -157,27 +130,6 @@ impl Dense {
             let tiles = part(plan.segments * plan.tiles.count(), rows, task / units % rows);
             let all = self.shape.groups * plan.panels.count();
             self.task(&buffers, plan, tiles, part(all, units, task % units));
-        });
-    }
-
-    /// Copies lines with zeros where padding is.
-    fn copy_lines(&self, x: &[f32], line: usize, scratch: &mut [f32], parallel: &dyn Parallel) {
-        // Lines that a task copies at a time, so that tasks are not smaller than handing them out.
-        const STRIP: usize = 16;
-        let channels = self.shape.channels;
-        let (from, to) = (self.shape.input[2] * channels, line * channels);
-        let before = (self.shape.pads[2] * channels).min(to);
-        let kept = from.min(to - before);
-        let lines = self.scratch_len().checked_div(to).unwrap_or(0);
-        let scratch = Shared::new(scratch);
-        parallel.run(lines.div_ceil(STRIP), &|task| {
-            for index in task * STRIP..lines.min((task + 1) * STRIP) {
-                // SAFETY: scratch holds `lines` lines, and each is written by one task.
-                let to = unsafe { std::slice::from_raw_parts_mut(scratch.at(index * to), to) };
-                to[..before].fill(0.0);
-                to[before..before + kept].copy_from_slice(&x[index * from..][..kept]);
-                to[before + kept..].fill(0.0);
-            }
         });
     }
 
@@ -270,7 +222,7 @@ impl Dense {
         let (group, panel) = (unit / plan.panels.count(), unit % plan.panels.count());
         let width = plan.panels.width;
         args.keep_columns(plan.panels.columns_of(panel), width, self.isa.lanes());
-        args.reduce_over(group * self.shape.group_channels(), self.tap_len);
+        args.reduce_over(group * self.shape.group_channels(), self.shape.group_channels());
         let at = group * self.group_len + plan.weights + panel * plan.panels.panel_len();
         args.b = buffers.weights.as_ptr().wrapping_add(at);
         let column = group * self.shape.group_filters() + panel * width;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::dense::Dense;
 use super::depthwise::Depthwise;
+use super::lines::{self, Lines};
 use super::shape::ConvShape;
 use super::weights::{WeightLayout, Weights};
 use super::winograd::{self, Winograd, WinogradTile};
@@ -21,7 +22,7 @@ pub enum Strategy {
     Pointwise,
     /// Through tables of pointers into the input.
     Direct,
-    /// Through tables of pointers into lines, a whole line of the kernel at a time.
+    /// On copied lines, a whole line of the kernel at a time.
     Lines,
     /// Channel by channel.
     Depthwise,
@@ -36,7 +37,8 @@ pub struct ConvBlocks {
     pub strategy: Strategy,
     /// Vectors that a tile is wide; 1 for depthwise.
     pub vectors: usize,
-    /// Tiles of rows that share a table; for depthwise, lines of a task; for Winograd, transformed tiles of a group.
+    /// Tiles of rows that share a table; for lines, lines of outputs whose inputs are copied at a time; for depthwise, lines
+    /// of a task; for Winograd, transformed tiles of a group.
     pub row_block: usize,
     /// Parts that each phase's rows are split into for threads.
     pub row_tasks: usize,
@@ -91,7 +93,7 @@ impl ConvBlocks {
             && match self.strategy {
                 Strategy::Pointwise => dense && shape.is_pointwise(),
                 Strategy::Direct => dense,
-                Strategy::Lines => dense && shape.groups == 1 && shape.dilations[2] == 1 && !shape.transposed,
+                Strategy::Lines => dense && lines::suits(shape) && lines::fits(self, shape),
                 Strategy::Depthwise => shape.weights().is_depthwise(),
                 Strategy::Winograd(tile) => dense && winograd::suits(shape) && winograd::fits(self, shape, isa, tile),
             }
@@ -111,6 +113,7 @@ pub struct Conv {
 #[derive(Clone, Debug)]
 enum Kernel {
     Dense(Box<Dense>),
+    Lines(Box<Lines>),
     Depthwise(Box<Depthwise>),
     Winograd(Box<Winograd>),
 }
@@ -139,7 +142,11 @@ impl Conv {
             Strategy::Winograd(tile) => {
                 Kernel::Winograd(Box::new(Winograd::new(isa, shape, blocks, tile, activation, source)?))
             }
-            Strategy::Pointwise | Strategy::Direct | Strategy::Lines => {
+            Strategy::Lines => {
+                let panels = shape.weights().class_panels(blocks.vectors * isa.lanes());
+                Kernel::Lines(Box::new(Lines::new(isa, shape, blocks, activation, panels[0], source)?))
+            }
+            Strategy::Pointwise | Strategy::Direct => {
                 let panels = shape.weights().class_panels(blocks.vectors * isa.lanes());
                 Kernel::Dense(Box::new(Dense::new(isa, shape, blocks, activation, &panels, source)?))
             }
@@ -169,8 +176,8 @@ impl Conv {
     #[must_use]
     pub fn scratch_len(&self) -> usize {
         match &self.kernel {
-            Kernel::Dense(dense) => dense.scratch_len(),
-            Kernel::Depthwise(_) => 0,
+            Kernel::Dense(_) | Kernel::Depthwise(_) => 0,
+            Kernel::Lines(lines) => lines.scratch_len(),
             Kernel::Winograd(winograd) => winograd.scratch_len(),
         }
     }
@@ -181,6 +188,7 @@ impl Conv {
         let held = match &self.kernel {
             Kernel::Dense(dense) => size_of::<Dense>() + dense.bytes(),
             Kernel::Depthwise(_) => size_of::<Depthwise>(),
+            Kernel::Lines(_) => size_of::<Lines>(),
             Kernel::Winograd(winograd) => size_of::<Winograd>() + winograd.bytes(),
         };
         size_of::<Conv>() + held
@@ -216,7 +224,8 @@ impl Conv {
         }
         match &self.kernel {
             _ if y.is_empty() => (),
-            Kernel::Dense(dense) => dense.run(x, weights, y, extras, scratch, parallel),
+            Kernel::Dense(dense) => dense.run(x, weights, y, extras, parallel),
+            Kernel::Lines(lines) => lines.run(x, weights, y, extras, scratch, parallel),
             Kernel::Depthwise(depthwise) => depthwise.run(x, weights, y, extras, parallel),
             Kernel::Winograd(winograd) => winograd.run(x, weights, y, extras, scratch, parallel),
         }

@@ -1,6 +1,7 @@
 //! The cost model's pick of [`ConvBlocks`].
 
 use super::driver::{ConvBlocks, Strategy};
+use super::lines;
 use super::shape::ConvShape;
 use super::weights::WeightLayout;
 use super::winograd::{WinogradTile, cost, suits};
@@ -12,6 +13,9 @@ use crate::isa::Isa;
 /// Channels below which a whole line of the kernel is made one tap: the few elements of a single position would not
 /// pay for fetching its pointers.
 const FEW_CHANNELS: usize = 16;
+
+/// Bytes of lines that are copied at a time: with panels and outputs beside them they stay in the second cache.
+const COPIED: usize = 64 << 10;
 
 impl ConvBlocks {
     /// Blocks for that shape on that many threads: those of the strategy that is fastest by the cost model.
@@ -72,7 +76,7 @@ fn dense(isa: Isa, shape: &ConvShape, vectors: usize, threads: usize) -> ConvBlo
     let few = shape.channels < FEW_CHANNELS && shape.kernel[2] > 1;
     let strategy = if shape.is_pointwise() {
         Strategy::Pointwise
-    } else if few && shape.groups == 1 && shape.dilations[2] == 1 && !shape.transposed {
+    } else if few && lines::suits(shape) {
         Strategy::Lines
     } else {
         Strategy::Direct
@@ -86,7 +90,7 @@ fn dense(isa: Isa, shape: &ConvShape, vectors: usize, threads: usize) -> ConvBlo
     let spread: usize = shape.strides.iter().product::<usize>().min(shape.taps());
     let row_bytes = shape.channels * spread * 4 + shape.taps() * 8;
     let rows = (second_cache(isa) / 2 / row_bytes.max(1)).clamp(8 * most, 64 * most);
-    let row_block = rows.div_ceil(most).min(tiles);
+    let mut row_block = rows.div_ceil(most).min(tiles);
     // Rows first: each thread then reads its own part of the input. Columns where there are not enough rows.
     let (mut row_tasks, mut unit_tasks) = (1, 1);
     if threads > 1 {
@@ -95,10 +99,15 @@ fn dense(isa: Isa, shape: &ConvShape, vectors: usize, threads: usize) -> ConvBlo
         row_tasks = (want * spare).min(tiles);
         // An uneven cut of few tiles leaves threads idle; columns may divide more evenly.
         let uneven = |parts: usize, of: usize| of.div_ceil(parts) * parts * 100 / of;
-        if row_tasks < want || (uneven(want, tiles) > 112 && uneven(want, units) < uneven(want, tiles)) {
+        if row_tasks < want || (uneven(want, tiles) > 104 && uneven(want, units) < uneven(want, tiles)) {
             (row_tasks, unit_tasks) =
                 if units >= want { (1, want) } else { (row_tasks, want.div_ceil(row_tasks).min(units)) };
         }
+    }
+    if strategy == Strategy::Lines {
+        // Copies stay near, but lines that two blocks see are copied twice.
+        let bytes = lines::line(shape) * shape.strides[1] * 4;
+        row_block = (COPIED / bytes.max(1)).clamp(4, 16).min(shape.output[1].max(1));
     }
     ConvBlocks { strategy, vectors, row_block, row_tasks, unit_tasks }
 }

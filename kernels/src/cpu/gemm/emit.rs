@@ -24,7 +24,7 @@ const B: Gpr = Gpr::R11;
 const AT: Gpr = Gpr::R12;
 /// Where it ends.
 const END: Gpr = Gpr::R13;
-/// The next tap's row pointers.
+/// The next tap's row pointers, or the distance of taps.
 const TABLE: Gpr = Gpr::R14;
 /// Taps left.
 const TAPS: Gpr = Gpr::R15;
@@ -264,12 +264,25 @@ impl<'a> Variant<'a> {
         self.asm.load(B, arg!(b));
         match self.key.left {
             LeftRows::Strided => {
-                self.asm.load(ROWS[0], arg!(a));
-                self.asm.load(STRIDE, arg!(lda));
-                for row in 1..self.rows {
-                    self.asm.lea(ROWS[row], Mem::indexed(ROWS[row - 1], STRIDE, 1, 0));
-                }
+                self.rows_apart();
                 self.elements();
+            }
+            LeftRows::Lines => {
+                let (next, done) = (self.asm.label(), self.asm.label());
+                self.rows_apart();
+                self.asm.load(TABLE, arg!(tap_step));
+                self.asm.load(TAPS, arg!(taps));
+                self.asm.test(TAPS);
+                self.asm.jump_if(Cond::Equal, done);
+                self.asm.bind(next);
+                self.elements();
+                for &pointer in &ROWS[..self.rows] {
+                    self.asm.add(pointer, TABLE);
+                }
+                self.asm.sub_imm(TAPS, 1);
+                self.asm.test(TAPS);
+                self.asm.jump_if(Cond::NotEqual, next);
+                self.asm.bind(done);
             }
             LeftRows::Table => {
                 let (next, done) = (self.asm.label(), self.asm.label());
@@ -295,6 +308,15 @@ impl<'a> Variant<'a> {
                     self.asm.vadd(self.sum(0, row, vector), self.sum(0, row, vector), self.sum(set, row, vector));
                 }
             }
+        }
+    }
+
+    /// Points at left-hand rows that are at a fixed distance.
+    fn rows_apart(&mut self) {
+        self.asm.load(ROWS[0], arg!(a));
+        self.asm.load(STRIDE, arg!(lda));
+        for row in 1..self.rows {
+            self.asm.lea(ROWS[row], Mem::indexed(ROWS[row - 1], STRIDE, 1, 0));
         }
     }
 
@@ -495,7 +517,7 @@ fn finish(asm: &mut Asm, key: &TileCode) {
 /// Moves left-hand rows and C to the next tile. The table's register already points at the next tile's part.
 fn advance(asm: &mut Asm, key: &TileCode) {
     match key.left {
-        LeftRows::Strided => {
+        LeftRows::Strided | LeftRows::Lines => {
             asm.load(T0, arg!(a));
             asm.add_mem(T0, arg!(a_step));
             asm.store(arg!(a), T0);

@@ -52,6 +52,7 @@ unsafe fn one<const WIDTH: usize>(key: &TileCode, args: &TileArgs, columns: usiz
         for (row, left) in left[..rows].iter_mut().enumerate() {
             *left = match key.left {
                 LeftRows::Strided => args.a.get().wrapping_byte_add(row * args.lda),
+                LeftRows::Lines => args.a.get().wrapping_byte_add(row * args.lda + tap * args.tap_step),
                 // SAFETY: the table holds a pointer for each tap and row.
                 LeftRows::Table => unsafe { *args.table.get().add(tap * args.rows + row) },
             };

@@ -23,6 +23,8 @@ pub const MOST_ROWS: usize = 8;
 pub enum LeftRows {
     /// At a fixed distance from each other.
     Strided,
+    /// The same, and once more for each tap, at a fixed distance from those of the tap before.
+    Lines,
     /// Through a table of pointers, one for each tap and row of the tile.
     Table,
 }
@@ -115,7 +117,7 @@ pub(crate) struct TileArgs {
     pub(crate) rows: usize,
     /// Tiles still to do.
     pub(crate) tiles: Cell<usize>,
-    /// The first left-hand row, if they are [`LeftRows::Strided`].
+    /// The first left-hand row, if they do not come through a table.
     pub(crate) a: Cell<*const f32>,
     /// Distance of left-hand rows.
     pub(crate) lda: usize,
@@ -123,8 +125,10 @@ pub(crate) struct TileArgs {
     pub(crate) a_step: usize,
     /// Pointers `[tile][tap][row]`, if left-hand rows come through a [`LeftRows::Table`].
     pub(crate) table: Cell<*const *const f32>,
-    /// Taps of the table: the reduction runs over each tap's rows in turn. 1 for strided rows.
+    /// Taps: the reduction runs over each tap's rows in turn. 1 for strided rows.
     pub(crate) taps: usize,
+    /// Distance of the left-hand rows of one tap and the next, if they are [`LeftRows::Lines`].
+    pub(crate) tap_step: usize,
     /// In each row, the byte at which the reduction starts.
     pub(crate) first: usize,
     /// The byte at which its last whole group of [`UNROLL`] ends.
@@ -180,6 +184,7 @@ impl TileArgs {
             a_step: 0,
             table: Cell::new(std::ptr::null()),
             taps: 1,
+            tap_step: 0,
             first: 0,
             unrolled: 0,
             end: 0,

@@ -1,0 +1,214 @@
+//! Convolutions of few channels, as of images: a whole line of the kernel is one tap.
+//!
+//! Lines of the input are copied with their padding, zero lines for those outside, a few at a time, so that what was
+//! copied is multiplied out of the nearest caches. In a copied line the outputs' rows lie at one distance and so do the
+//! taps, lines of the kernel: no tile needs a table. No tile leaves its line of outputs.
+//!
+//! Knows of the shape and of tiles, nothing of how weights are packed.
+
+use std::ops::Range;
+
+use super::driver::{ConvBlocks, ConvExtras};
+use super::shape::ConvShape;
+use crate::cpu::CodeSource;
+use crate::cpu::chain::UnaryOp;
+use crate::cpu::gemm::rows::part;
+use crate::cpu::gemm::shared::Shared;
+use crate::cpu::gemm::tile::{LeftRows, RightColumns, Tile, TileArgs, TileCode, most_rows};
+use crate::cpu::gemm::{Panels, Tiles};
+use crate::error::Result;
+use crate::isa::Isa;
+use crate::parallel::Parallel;
+
+/// A convolution on copied lines.
+#[derive(Clone, Debug)]
+pub(super) struct Lines {
+    shape: ConvShape,
+    isa: Isa,
+    tile: Tile,
+    /// Tiles of a line of outputs.
+    tiles: Tiles,
+    panels: Panels,
+    /// Lines of outputs whose inputs are copied at a time.
+    block: usize,
+    row_tasks: usize,
+    unit_tasks: usize,
+}
+
+/// The buffers of one run, as tasks see them.
+struct Buffers<'a> {
+    x: &'a [f32],
+    weights: &'a [f32],
+    y: Shared,
+    extras: ConvExtras<'a>,
+    scratch: Shared,
+}
+
+/// Whether a convolution can be computed on copied lines.
+pub(super) fn suits(shape: &ConvShape) -> bool {
+    shape.groups == 1 && shape.dilations == [1; 3] && !shape.transposed && shape.kernel[0] == 1
+}
+
+/// Whether a driver can take these blocks for a shape that [`suits`]: scratch that can be counted.
+pub(super) fn fits(blocks: &ConvBlocks, shape: &ConvShape) -> bool {
+    let lines = blocks.row_block.checked_mul(shape.strides[1]).and_then(|lines| lines.checked_add(shape.kernel[1]));
+    let tasks = blocks.row_tasks * blocks.unit_tasks;
+    let elements = lines.and_then(|lines| lines.checked_mul(line(shape))?.checked_mul(tasks));
+    elements.is_some_and(|elements| elements <= isize::MAX as usize / 8)
+}
+
+/// Elements of a copied line.
+pub(super) fn line(shape: &ConvShape) -> usize {
+    ((shape.output[2].max(1) - 1) * shape.strides[2] + shape.kernel[2]) * shape.channels
+}
+
+impl Lines {
+    pub(super) fn new(
+        isa: Isa,
+        shape: ConvShape,
+        blocks: ConvBlocks,
+        activation: Option<UnaryOp>,
+        panels: Panels,
+        source: &dyn CodeSource,
+    ) -> Result<Lines> {
+        let (left, right) = (LeftRows::Lines, RightColumns::Packed);
+        let tile = Tile::new(TileCode { isa, vectors: blocks.vectors as u8, left, right, activation }, source)?;
+        let tiles = Tiles::new(shape.output[2], most_rows(isa, blocks.vectors));
+        let lines = shape.batch * shape.output[0] * shape.output[1];
+        let row_tasks = blocks.row_tasks.min(lines * tiles.count()).max(1);
+        let block = blocks.row_block.min(shape.output[1]).min(lines.div_ceil(row_tasks)).max(1);
+        let unit_tasks = blocks.unit_tasks.min(panels.count()).max(1);
+        Ok(Lines { shape, isa, tile, tiles, panels, block, row_tasks, unit_tasks })
+    }
+
+    /// Elements of scratch that [`Lines::run`] needs.
+    pub(super) fn scratch_len(&self) -> usize {
+        self.row_tasks * self.unit_tasks * self.copied()
+    }
+
+    /// Elements that a task copies at a time.
+    fn copied(&self) -> usize {
+        self.inputs(self.block) * line(&self.shape)
+    }
+
+    /// Lines of the input that so many lines of outputs see.
+    fn inputs(&self, lines: usize) -> usize {
+        (lines - 1) * self.shape.strides[1] + self.shape.kernel[1]
+    }
+
+    /// Convolves. The driver has checked that every buffer is as long as the shape says.
+    pub(super) fn run(
+        &self,
+        x: &[f32],
+        weights: &[f32],
+        y: &mut [f32],
+        extras: ConvExtras<'_>,
+        scratch: &mut [f32],
+        parallel: &dyn Parallel,
+    ) {
+        let buffers = Buffers { x, weights, y: Shared::new(y), extras, scratch: Shared::new(scratch) };
+        let [depth, height, _] = self.shape.output;
+        let tiles = self.shape.batch * depth * height * self.tiles.count();
+        parallel.run(self.row_tasks * self.unit_tasks, &|task| {
+            let mine = part(tiles, self.row_tasks, task / self.unit_tasks);
+            let units = part(self.panels.count(), self.unit_tasks, task % self.unit_tasks);
+            if !units.is_empty() {
+                self.task(&buffers, mine, units, task * self.copied());
+            }
+        });
+    }
+
+    /// Some tiles, numbered line by line, of some panels, with copies from `scratch` on.
+    fn task(&self, buffers: &Buffers<'_>, tiles: Range<usize>, units: Range<usize>, scratch: usize) {
+        let (per, height) = (self.tiles.count(), self.shape.output[1]);
+        let mut next = tiles.start;
+        while next < tiles.end {
+            // Lines that share what is copied are of one plane.
+            let first = next / per;
+            let last = (first + self.block).min((first / height + 1) * height);
+            let block = next..tiles.end.min(last * per);
+            self.copy(buffers, &block, scratch);
+            self.multiply(buffers, &block, units.clone(), scratch);
+            next = block.end;
+        }
+    }
+
+    /// Copies what a block of tiles sees: of one line no more than its tiles do.
+    fn copy(&self, buffers: &Buffers<'_>, block: &Range<usize>, scratch: usize) {
+        let shape = &self.shape;
+        let per = self.tiles.count();
+        let (first, last) = (block.start / per, (block.end - 1) / per);
+        let mut columns = 0..line(shape);
+        if first == last {
+            let rows = self.tiles.start(block.start - first * per)..self.tiles.start(block.end - first * per);
+            let at = |row: usize| row * shape.strides[2] * shape.channels;
+            columns = at(rows.start)..at(rows.end - 1) + shape.kernel[2] * shape.channels;
+        }
+        let [depth, height, width] = shape.input;
+        let (plane, line_of_plane) = (first / shape.output[1], first % shape.output[1]);
+        let (image, d) = (plane / shape.output[0], plane % shape.output[0]);
+        // A position before the first wraps to one beyond any size.
+        let d = (d * shape.strides[0]).wrapping_sub(shape.pads[0]);
+        let h = (line_of_plane * shape.strides[1]).wrapping_sub(shape.pads[1]);
+        let before = (shape.pads[2] * shape.channels).clamp(columns.start, columns.end);
+        let own = (shape.pads[2] + width).saturating_mul(shape.channels).clamp(before, columns.end);
+        for index in 0..self.inputs(last - first + 1) {
+            let to = buffers.scratch.at(scratch + index * line(shape) + columns.start);
+            // SAFETY: scratch was checked to hold what every task copies, and this part of it is one task's.
+            let to = unsafe { std::slice::from_raw_parts_mut(to, columns.len()) };
+            let h = h.wrapping_add(index);
+            if d >= depth || h >= height {
+                to.fill(0.0);
+                continue;
+            }
+            let from = ((image * depth + d) * height + h) * width * shape.channels;
+            let from = &buffers.x[from..from + width * shape.channels];
+            let start = before.saturating_sub(shape.pads[2] * shape.channels).min(from.len());
+            to[..before - columns.start].fill(0.0);
+            to[before - columns.start..own - columns.start].copy_from_slice(&from[start..start + own - before]);
+            to[own - columns.start..].fill(0.0);
+        }
+    }
+
+    /// Multiplies a block of tiles, whose lines lie from `scratch` on, with some panels.
+    fn multiply(&self, buffers: &Buffers<'_>, block: &Range<usize>, units: Range<usize>, scratch: usize) {
+        let shape = &self.shape;
+        let (per, width) = (self.tiles.count(), self.panels.width);
+        let mut args = TileArgs::empty();
+        args.lda = shape.strides[2] * shape.channels * 4;
+        args.taps = shape.kernel[1];
+        args.tap_step = line(shape) * 4;
+        args.ldc = shape.filters * 4;
+        args.reduce_over(0, shape.kernel[2] * shape.channels);
+        if let Some(residual) = buffers.extras.residual {
+            args.residual = 1;
+            args.residual_offset = (residual.as_ptr() as isize).wrapping_sub(buffers.y.at(0) as isize);
+        }
+        args.summarise();
+        let first = block.start / per;
+        for panel in units {
+            args.keep_columns(self.panels.columns_of(panel), width, self.isa.lanes());
+            args.b = buffers.weights.as_ptr().wrapping_add(panel * self.panels.panel_len());
+            let bias = buffers.extras.bias;
+            args.bias = bias.map_or(std::ptr::null(), |bias| bias.as_ptr().wrapping_add(panel * width));
+            let mut next = block.start;
+            while next < block.end {
+                let index = next / per;
+                let end = block.end.min((index + 1) * per);
+                let from = scratch + (index - first) * shape.strides[1] * line(shape);
+                for run in self.tiles.runs(next - index * per..end - index * per) {
+                    args.rows = run.height;
+                    args.tiles.set(run.count);
+                    args.a.set(buffers.scratch.at(from + run.row * shape.strides[2] * shape.channels));
+                    args.a_step = run.height * args.lda;
+                    args.c.set(buffers.y.at((index * shape.output[2] + run.row) * shape.filters + panel * width));
+                    args.c_step = run.height * args.ldc;
+                    // SAFETY: the rows of these outputs lie inside what was copied, panels and C's rows inside buffers
+                    // that were checked, and tasks have disjoint rows or columns of C.
+                    unsafe { self.tile.call(&args) };
+                }
+                next = end;
+            }
+        }
+    }
+}
