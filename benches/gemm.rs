@@ -12,9 +12,9 @@ mod limit;
 use std::time::{Duration, Instant};
 
 use kiln::threads::Threads;
-use kiln_kernels::cpu::Numerics;
 use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape, Strategy, WinogradTile};
 use kiln_kernels::cpu::gemm::{Epilogue, Extras, Left, Matmul, MatmulShape, Panels, Right, Source, panel_vectors};
+use kiln_kernels::cpu::{Elements, Numerics, Precision};
 use kiln_kernels::{EmitEach, Isa};
 
 /// Rows, reduction, columns; and whether the right-hand side is packed beforehand.
@@ -34,6 +34,10 @@ const PRODUCTS: [(usize, usize, usize, bool); 14] = [
     (1, 64, 256, false),
     (512, 512, 512, false),
 ];
+
+/// Rows, and reductions by columns, of products whose weights are in lower precision, beside the same in `f32`.
+const HALVED_ROWS: [usize; 6] = [1, 2, 3, 16, 128, 512];
+const HALVED: [(usize, usize); 3] = [(768, 768), (768, 3072), (3072, 768)];
 
 /// Channels, filters, size, kernel, stride, groups: the convolutions of ResNet-50 and the layers of MobileNet v2.
 const CONVOLUTIONS: [[usize; 6]; 40] = [
@@ -113,6 +117,9 @@ const THREE_BY_THREE: [[usize; 5]; 30] = [
     [1, 8, 16, 64, 64],
 ];
 
+/// More than the last cache of most processors.
+const UNCACHED: usize = 96 << 20;
+
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
     let budget = Duration::from_millis(if std::env::args().any(|word| word == "--long") { 500 } else { 50 });
@@ -130,7 +137,17 @@ fn main() {
         for (m, k, n, packed) in PRODUCTS {
             let name = format!("matmul {m}x{k}x{n}{}", if packed { "" } else { " dynamic" });
             if wanted(&name) {
-                report(&name, 2.0 * (m * k * n) as f64, product(isa, m, k, n, packed, &pool, budget), peak);
+                let right = packed.then_some(Elements::F32);
+                report(&name, 2.0 * (m * k * n) as f64, product(isa, m, k, n, right, &pool, budget, cold), peak);
+            }
+        }
+        for (m, (k, n)) in HALVED_ROWS.into_iter().flat_map(|m| HALVED.map(|size| (m, size))) {
+            for elements in [Elements::F32, Precision::Bf16.elements(isa)] {
+                let name = format!("weights {elements:?} {m}x{k}x{n}");
+                if wanted(&name) {
+                    let seconds = product(isa, m, k, n, Some(elements), &pool, budget, cold);
+                    report(&name, 2.0 * (m * k * n) as f64, seconds, peak);
+                }
             }
         }
         for [channels, filters, size, kernel, stride, groups] in CONVOLUTIONS {
@@ -172,19 +189,44 @@ fn numbers(count: usize) -> Vec<f32> {
     (0..count).map(|i| ((i * 2_654_435_761) >> 20 & 255) as f32 / 256.0 - 0.5).collect()
 }
 
-fn product(isa: Isa, m: usize, k: usize, n: usize, packed: bool, pool: &Threads, budget: Duration) -> f64 {
+/// The best time of a product, its right-hand side packed in such elements or as it is.
+#[allow(clippy::too_many_arguments, reason = "a row of the table and how it is measured")]
+fn product(
+    isa: Isa,
+    m: usize,
+    k: usize,
+    n: usize,
+    packed: Option<Elements>,
+    pool: &Threads,
+    budget: Duration,
+    cold: bool,
+) -> f64 {
     let (a, b) = (numbers(m * k), numbers(k * n));
     let vectors = panel_vectors(isa, n);
-    let panels = Panels { rows: k, columns: n, width: vectors * isa.lanes() };
-    let mut right = vec![0.0; panels.len()];
-    panels.pack(&Source::row_major(&b, k, n), 1.0, &mut right).expect("sizes agree");
-    let (stored, data) = if packed { (Right::Packed { vectors }, &right) } else { (Right::Rows { stride: n }, &b) };
-    let shape = MatmulShape { m, n, k, batch: Default::default(), left: Left::Rows { stride: k }, right: stored };
+    let source = Source::row_major(&b, k, n);
+    let (right, data) = match packed {
+        Some(elements) => {
+            let panels = Panels { rows: elements.words(k), columns: n, width: vectors * isa.lanes() };
+            let mut data = vec![0.0; panels.len()];
+            match elements.in_pairs() {
+                true => panels.pack_pairs(&source, 1.0, &mut data).expect("sizes agree"),
+                false => panels.pack(&source, 1.0, &mut data).expect("sizes agree"),
+            }
+            (Right::Packed { vectors, elements }, data)
+        }
+        None => (Right::Rows { stride: n }, b),
+    };
+    let shape = MatmulShape { m, n, k, batch: Default::default(), left: Left::Rows { stride: k }, right };
     let threads = kiln_kernels::Parallel::threads(pool);
     let matmul = Matmul::picked(isa, shape, Epilogue::default(), threads, &EmitEach).expect("a good shape");
     let mut scratch = vec![0.0; matmul.scratch_len()];
     let mut c = vec![0.0; m * n];
-    best(budget, || matmul.run(&a, data, &mut c, Extras::default(), &mut scratch, pool).expect("buffers fit"))
+    let copies = vec![data; if cold { (UNCACHED / 4 / (k * n).max(1)).clamp(1, 64) } else { 1 }];
+    let mut next = copies.iter().cycle();
+    best(budget, || {
+        let data = next.next().expect("a cycle");
+        matmul.run(&a, data, &mut c, Extras::default(), &mut scratch, pool).expect("buffers fit");
+    })
 }
 
 fn shape(channels: usize, filters: usize, size: usize, kernel: usize, stride: usize, groups: usize) -> ConvShape {
@@ -223,8 +265,6 @@ fn convolutions(isa: Isa, name: &str, shape: &ConvShape, pool: &Threads, budget:
 }
 
 fn convolution(isa: Isa, shape: &ConvShape, blocks: &ConvBlocks, pool: &Threads, budget: Duration, cold: bool) -> f64 {
-    // More than the last cache of most processors.
-    const UNCACHED: usize = 96 << 20;
     let (weights, layout) = (shape.weights(), blocks.layout());
     let mut packed = vec![0.0; weights.packed_len(isa, layout)];
     weights.pack(isa, layout, &numbers(weights.len()), &mut packed).expect("sizes agree");

@@ -19,9 +19,9 @@ use std::time::{Duration, Instant};
 
 use kiln::tensor::Buffer;
 use kiln::threads::Threads;
-use kiln_kernels::cpu::Numerics;
 use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape, Strategy};
 use kiln_kernels::cpu::gemm::{Epilogue, Extras, Left, Matmul, MatmulShape, Panels, Right, Source, panel_vectors};
+use kiln_kernels::cpu::{Elements, Numerics};
 use kiln_kernels::{EmitEach, Isa, Parallel};
 
 /// Channels, filters, size, kernel, stride, groups.
@@ -349,7 +349,7 @@ fn matmul(isa: Isa, [m, k, n]: Product, pool: &Threads) -> f64 {
     let panels = Panels { rows: k, columns: n, width: vectors * isa.lanes() };
     let mut right = Floats::zeros(panels.len());
     panels.pack(&Source::row_major(&b, k, n), 1.0, &mut right).expect("sizes agree");
-    let (left, stored) = (Left::Rows { stride: k }, Right::Packed { vectors });
+    let (left, stored) = (Left::Rows { stride: k }, Right::Packed { vectors, elements: Elements::F32 });
     let shape = MatmulShape { m, n, k, batch: Default::default(), left, right: stored };
     let matmul = Matmul::picked(isa, shape, Epilogue::default(), pool.threads(), &EmitEach).expect("a good shape");
     let mut scratch = Floats::zeros(matmul.scratch_len());

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use kiln_kernels::Isa;
-use kiln_kernels::cpu::Numerics;
+use kiln_kernels::cpu::{Numerics, Precision};
 
 /// A variable holds what it must not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -86,6 +86,8 @@ knobs! {
     max_isa: Isa = "KILN_MAX_ISA", "avx512";
     /// How far rounding may go: sums of products only, also transforms as exact as those, or also slightly worse ones.
     numerics: Numerics = "KILN_NUMERICS", "default";
+    /// What weights that are known at load are kept in: f32 as they are, or bf16, which is smaller, faster and less exact.
+    precision: Precision = "KILN_PRECISION", "f32";
     /// Threads that a session computes with; by default one for each processor that the process may use.
     num_threads: Option<NonZeroUsize> = "KILN_NUM_THREADS", "";
     /// The folder of record files; by default `kiln` in the platform's cache folder.
@@ -140,6 +142,14 @@ impl Value for Numerics {
     const ALLOWED: &'static str = "strict, precise or default";
 
     fn parse(text: &str) -> Option<Numerics> {
+        text.parse().ok()
+    }
+}
+
+impl Value for Precision {
+    const ALLOWED: &'static str = "f32 or bf16";
+
+    fn parse(text: &str) -> Option<Precision> {
         text.parse().ok()
     }
 }
@@ -294,6 +304,7 @@ mod tests {
         let verbose = Verbose { create: true, profile: true, ..Verbose::NONE };
         assert_eq!(with("KILN_MAX_ISA", "avx2").unwrap().max_isa, Isa::Avx2);
         assert_eq!(with("KILN_NUMERICS", "strict").unwrap().numerics, Numerics::Strict);
+        assert_eq!(with("KILN_PRECISION", "bf16").unwrap().precision, Precision::Bf16);
         assert_eq!(with("KILN_NUM_THREADS", "3").unwrap().num_threads, NonZeroUsize::new(3));
         assert_eq!(with("KILN_CACHE_DIR", "/a b/c").unwrap().cache_dir, Some("/a b/c".into()));
         assert_eq!(with("KILN_CACHE_CAPACITY", "0").unwrap().cache_capacity, 0);
@@ -308,6 +319,7 @@ mod tests {
         for (variable, value) in [
             ("KILN_MAX_ISA", "sse9"),
             ("KILN_NUMERICS", "exact"),
+            ("KILN_PRECISION", "f16"),
             ("KILN_NUM_THREADS", "0"),
             ("KILN_NUM_THREADS", "1025"),
             ("KILN_NUM_THREADS", "many"),

@@ -22,7 +22,7 @@ use crate::tensor::{BufferPool, DType, Tensor};
 use crate::threads::{Threads, ThreadsError};
 
 pub use compile::Description;
-pub use kiln_kernels::cpu::Numerics;
+pub use kiln_kernels::cpu::{Numerics, Precision};
 pub use options::SessionOptions;
 pub use profile::{NodeProfile, Profile};
 pub use verbose::Verbose;

@@ -14,6 +14,7 @@ pub mod gemm;
 pub mod norm;
 pub mod numerics;
 pub mod pool;
+pub mod precision;
 pub mod recurrent;
 pub mod reduce;
 pub mod softmax;
@@ -22,13 +23,14 @@ pub mod transpose;
 pub mod vecmath;
 
 pub use numerics::{Numerics, NumericsError};
+pub use precision::{Elements, Precision, PrecisionError};
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{KernelError, Result};
-use crate::isa::Isa;
+use crate::isa::{Extension, Isa};
 use crate::jit::{Asm, Code};
 
 /// Everything that determines the bytes of one emitted kernel. Shapes are not in it: they are run-time arguments.
@@ -51,6 +53,8 @@ pub enum CodeKey {
     Softmax(softmax::SoftmaxCode),
     /// Transposition.
     Transpose(transpose::TransposeCode),
+    /// Rows rounded to pairs of `bf16`.
+    Halve(gemm::HalveCode),
     /// A tile of a matrix product or convolution.
     Tile(gemm::TileCode),
     /// A stretch of a depthwise convolution's output line.
@@ -74,6 +78,7 @@ impl CodeKey {
             CodeKey::RowNorm(code) => code.isa,
             CodeKey::Softmax(code) => code.isa,
             CodeKey::Transpose(code) => code.isa,
+            CodeKey::Halve(code) => code.isa,
             CodeKey::Tile(key) => key.isa,
             CodeKey::Depthwise(key) => key.isa,
             CodeKey::Slide(key) => key.isa,
@@ -93,9 +98,20 @@ impl CodeKey {
             CodeKey::RowNorm(_) => norm::FAMILY,
             CodeKey::Softmax(_) => softmax::FAMILY,
             CodeKey::Transpose(_) => "transpose",
+            CodeKey::Halve(_) => gemm::halve::FAMILY,
             CodeKey::Tile(_) => gemm::tile::FAMILY,
             CodeKey::Depthwise(_) | CodeKey::Slide(_) => conv::depthwise::FAMILY,
             CodeKey::Winograd(_) => conv::winograd::FAMILY,
+        }
+    }
+
+    /// What the code needs besides its level.
+    #[must_use]
+    pub fn extension(&self) -> Option<Extension> {
+        match self {
+            CodeKey::Halve(_) => Some(Extension::Bf16),
+            CodeKey::Tile(key) => key.right.extension(),
+            _ => None,
         }
     }
 
@@ -111,6 +127,7 @@ impl CodeKey {
             CodeKey::RowNorm(code) => norm::emit::emit(code, &mut asm),
             CodeKey::Softmax(code) => softmax::emit::emit(code, &mut asm),
             CodeKey::Transpose(code) => transpose::emit::emit(code, &mut asm)?,
+            CodeKey::Halve(code) => code.emit(&mut asm),
             CodeKey::Tile(key) => key.emit(&mut asm)?,
             CodeKey::Depthwise(key) => key.emit(&mut asm)?,
             CodeKey::Slide(key) => key.emit(&mut asm)?,
@@ -121,7 +138,11 @@ impl CodeKey {
 
     /// Assembles the kernel and seals it into executable memory.
     pub fn emit(&self) -> Result<Code> {
-        Code::seal(self.isa(), self.family(), &self.assemble()?)
+        let bytes = self.assemble()?;
+        match self.extension() {
+            Some(extension) => Code::seal_extended(self.isa(), extension, self.family(), &bytes),
+            None => Code::seal(self.isa(), self.family(), &bytes),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kiln_kernels::cpu::Numerics;
+use kiln_kernels::cpu::{Elements, Numerics, Precision};
 use kiln_kernels::jit::Code;
 use kiln_kernels::{CodeKey, CodeSource, Isa, KernelError};
 
@@ -31,6 +31,8 @@ pub struct BuildCx {
     pub threads: usize,
     /// How far rounding may go: part of the keys of kernels that have a choice.
     pub numerics: Numerics,
+    /// What weights that are known at load may be rounded to: part of the keys of kernels that read them.
+    pub precision: Precision,
     /// Executors and code, under one bound.
     pub cache: Arc<Cache>,
     /// Choices, kept from process to process.
@@ -40,6 +42,12 @@ pub struct BuildCx {
 }
 
 impl BuildCx {
+    /// What packed weights consist of.
+    #[must_use]
+    pub fn elements(&self) -> Elements {
+        self.precision.elements(self.isa)
+    }
+
     /// The executor of that key, from the cache or built by [`build_executor`].
     pub fn executor<K: Family>(&self, key: &K) -> Result<(Arc<K::Value>, Outcome), BuildError> {
         self.cache.get_or_create(key, self, build_executor::<K>).map_err(flatten)

@@ -187,6 +187,7 @@ mod tests {
             isa: Isa::Portable,
             threads: 1,
             numerics: Numerics::Default,
+            precision: Default::default(),
             cache: Arc::new(Cache::new(Limits { entries: 64, bytes: 1 << 20 })),
             records: Arc::new(Store::in_memory()),
             check: false,

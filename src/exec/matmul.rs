@@ -2,6 +2,7 @@
 //! is cut. Weights that are known at load come packed ([`weights`](super::weights)), in panels whose width the key
 //! names. The multiplying is done by [`kiln_kernels::cpu::gemm`].
 
+use kiln_kernels::cpu::Elements;
 use kiln_kernels::cpu::gemm::{BatchDim, Epilogue, Left, Matmul, MatmulBlocks, MatmulShape, Right};
 use kiln_kernels::{Isa, Result as KernelResult};
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,7 @@ pub enum Stored {
 }
 
 crate::mutate! { enum Stored { Rows, Columns, Packed(vectors) } }
+crate::mutate! { enum Elements { F32, Bf16, Bf16Dot } }
 
 crate::key! {
     /// One batch dimension: matrices, and the distance of each side's in elements (0 repeats it).
@@ -58,6 +60,8 @@ crate::key! {
         pub left: Stored,
         /// The right-hand side.
         pub right: Stored,
+        /// What a packed right-hand side consists of, which decides how it is multiplied.
+        pub elements: Elements,
         /// Factor of the product.
         pub scale: F32Bits,
         /// Whether a row is added to every row.
@@ -132,7 +136,7 @@ impl MatMulKey {
             Stored::Rows | Stored::Packed(_) => Left::Rows { stride: k },
         };
         let right = match self.right {
-            Stored::Packed(vectors) => Right::Packed { vectors: usize::from(vectors) },
+            Stored::Packed(vectors) => Right::Packed { vectors: usize::from(vectors), elements: self.elements },
             Stored::Rows => Right::Rows { stride: n },
             Stored::Columns => Right::Columns { stride: k },
         };
@@ -154,7 +158,7 @@ impl Key for MatMulKey {
 }
 
 impl Recorded for MatMulKey {
-    const REVISION: u32 = 1;
+    const REVISION: u32 = 2;
     type Choice = MatMulChoice;
 }
 
@@ -166,7 +170,8 @@ impl Family for MatMulKey {
 
     fn fits(&self, cx: &BuildCx) -> bool {
         // Sizes in a record are as untrusted as its choice.
-        self.isa == cx.isa && self.threads as usize == cx.threads && self.shape().is_addressable()
+        let possible = self.elements == Elements::F32 || self.elements == cx.elements();
+        possible && self.isa == cx.isa && self.threads as usize == cx.threads && self.shape().is_addressable()
     }
 
     fn accepts(&self, choice: &MatMulChoice, _: &BuildCx) -> bool {

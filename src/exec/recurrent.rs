@@ -1,6 +1,7 @@
 //! Executors of recurrent layers, and their weights packed. The key is the form of the layer; the computing is done by
 //! [`kiln_kernels::cpu::recurrent`], and the graph is not known here.
 
+use kiln_kernels::cpu::Elements;
 use kiln_kernels::cpu::chain::Bits;
 use kiln_kernels::cpu::recurrent::{Activation, Cell, Direction, DirectionWeights, Recurrent, RecurrentShape};
 use kiln_kernels::{Isa, Result as KernelResult};
@@ -163,19 +164,21 @@ pub fn pack(
                 Cell::Gru { linear_before_reset: false } => {
                     let (two, last) = r.split_at((2 * hidden * hidden).min(r.len()));
                     (
-                        weights::matmul(isa, two, [1, hidden, 2 * hidden], true, 1.0)?,
-                        Some(weights::matmul(isa, last, [1, hidden, hidden], true, 1.0)?),
+                        weights::matmul(isa, Elements::F32, two, [1, hidden, 2 * hidden], true, 1.0)?,
+                        Some(weights::matmul(isa, Elements::F32, last, [1, hidden, hidden], true, 1.0)?),
                     )
                 }
                 Cell::Gru { linear_before_reset: true } => {
                     bias[2 * hidden..].copy_from_slice(&both[2 * hidden..columns]);
                     reset_bias.extend_from_slice(&both[columns + 2 * hidden..]);
-                    (weights::matmul(isa, &r, [1, hidden, columns], true, 1.0)?, None)
+                    (weights::matmul(isa, Elements::F32, &r, [1, hidden, columns], true, 1.0)?, None)
                 }
-                Cell::Lstm { .. } | Cell::Rnn => (weights::matmul(isa, &r, [1, hidden, columns], true, 1.0)?, None),
+                Cell::Lstm { .. } | Cell::Rnn => {
+                    (weights::matmul(isa, Elements::F32, &r, [1, hidden, columns], true, 1.0)?, None)
+                }
             };
             Ok(PackedDirection {
-                input: weights::matmul(isa, &w, [1, input, columns], true, 1.0)?,
+                input: weights::matmul(isa, Elements::F32, &w, [1, input, columns], true, 1.0)?,
                 recurrent: product,
                 faded,
                 bias,

@@ -8,6 +8,7 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use hashbrown::HashMap;
+use kiln_kernels::cpu::Elements;
 use kiln_kernels::cpu::conv::{WeightLayout, Weights};
 use kiln_kernels::cpu::gemm::{Panels, Source, panel_vectors};
 use kiln_kernels::{Isa, Result as KernelResult};
@@ -48,7 +49,9 @@ pub struct MatMulWeights {
     pub count: usize,
     /// Vectors of a panel.
     pub vectors: usize,
-    /// Elements of one packed matrix.
+    /// What the panels consist of.
+    pub elements: Elements,
+    /// Elements, or words that hold two of them, of one packed matrix.
     pub step: usize,
     /// The panels.
     pub packed: Arc<Packed>,
@@ -68,30 +71,37 @@ type WeightId = [u8; 32];
 
 static REGISTRY: Mutex<Option<HashMap<WeightId, Weak<Packed>>>> = Mutex::new(None);
 
-/// Packs `count` matrices of `k` by `n` (`n` by `k` if `transposed`), each element times `scale`.
+/// Packs `count` matrices of `k` by `n` (`n` by `k` if `transposed`), each element times `scale`, in panels of `elements`.
 ///
 /// # Errors
 ///
 /// Where `weights` does not hold that many elements.
 pub fn matmul(
     isa: Isa,
+    elements: Elements,
     weights: &[f32],
     [count, k, n]: [usize; 3],
     transposed: bool,
     scale: f32,
 ) -> KernelResult<MatMulWeights> {
     let vectors = panel_vectors(isa, n);
-    let panels = Panels { rows: k, columns: n, width: vectors * isa.lanes() };
-    let layout = format!("matmul {count} {k} {n} {transposed} {} {}", scale.to_bits(), panels.width);
+    let panels = Panels { rows: elements.words(k), columns: n, width: vectors * isa.lanes() };
+    // Pairs lie alike however they are multiplied.
+    let pairs = if elements.in_pairs() { " bf16" } else { "" };
+    let layout = format!("matmul {count} {k} {n} {transposed} {} {}{pairs}", scale.to_bits(), panels.width);
     let packed = find_or_pack(&layout, weights, count * panels.len(), |out| {
         for index in 0..count {
             let matrix = weights.get(index * k * n..).unwrap_or_default();
             let source = if transposed { Source::column_major(matrix, k, k) } else { Source::row_major(matrix, k, n) };
-            panels.pack(&source, scale, &mut out[index * panels.len()..][..panels.len()])?;
+            let out = &mut out[index * panels.len()..][..panels.len()];
+            match elements.in_pairs() {
+                true => panels.pack_pairs(&source, scale, out)?,
+                false => panels.pack(&source, scale, out)?,
+            }
         }
         Ok(())
     })?;
-    Ok(MatMulWeights { k, n, count, vectors, step: panels.len(), packed })
+    Ok(MatMulWeights { k, n, count, vectors, elements, step: panels.len(), packed })
 }
 
 /// Packs the weights of a convolution in that layout.
@@ -143,14 +153,15 @@ mod tests {
     #[test]
     fn equal_weights_in_equal_layout_are_packed_once_and_freed_with_the_last_holder() {
         let weights: Vec<f32> = (0..6 * 20).map(|i| i as f32 + 0.125).collect();
-        let first = matmul(Isa::Portable, &weights, [1, 6, 20], false, 1.0).unwrap();
-        let second = matmul(Isa::Portable, &weights.clone(), [1, 6, 20], false, 1.0).unwrap();
+        let first = matmul(Isa::Portable, Elements::F32, &weights, [1, 6, 20], false, 1.0).unwrap();
+        let second = matmul(Isa::Portable, Elements::F32, &weights.clone(), [1, 6, 20], false, 1.0).unwrap();
         assert!(Arc::ptr_eq(&first.packed, &second.packed));
         for other in [
-            matmul(Isa::Portable, &weights, [1, 20, 6], false, 1.0).unwrap(),
-            matmul(Isa::Portable, &weights, [1, 6, 20], true, 1.0).unwrap(),
-            matmul(Isa::Portable, &weights, [1, 6, 20], false, 2.0).unwrap(),
-            matmul(Isa::Avx512, &weights, [1, 6, 20], false, 1.0).unwrap(),
+            matmul(Isa::Portable, Elements::F32, &weights, [1, 20, 6], false, 1.0).unwrap(),
+            matmul(Isa::Portable, Elements::F32, &weights, [1, 6, 20], true, 1.0).unwrap(),
+            matmul(Isa::Portable, Elements::F32, &weights, [1, 6, 20], false, 2.0).unwrap(),
+            matmul(Isa::Avx512, Elements::F32, &weights, [1, 6, 20], false, 1.0).unwrap(),
+            matmul(Isa::Portable, Elements::Bf16, &weights, [1, 6, 20], false, 1.0).unwrap(),
         ] {
             assert!(!Arc::ptr_eq(&first.packed, &other.packed));
         }
@@ -162,9 +173,9 @@ mod tests {
     #[test]
     fn matrices_of_a_stack_follow_each_other() {
         let weights: Vec<f32> = (0..2 * 3 * 4).map(|i| i as f32).collect();
-        let stack = matmul(Isa::Portable, &weights, [2, 3, 4], false, 1.0).unwrap();
-        let second = matmul(Isa::Portable, &weights[12..], [1, 3, 4], false, 1.0).unwrap();
+        let stack = matmul(Isa::Portable, Elements::F32, &weights, [2, 3, 4], false, 1.0).unwrap();
+        let second = matmul(Isa::Portable, Elements::F32, &weights[12..], [1, 3, 4], false, 1.0).unwrap();
         assert_eq!(stack.packed.elements()[stack.step..], *second.packed.elements());
-        assert!(matmul(Isa::Portable, &weights, [3, 3, 4], false, 1.0).is_err(), "too few elements");
+        assert!(matmul(Isa::Portable, Elements::F32, &weights, [3, 3, 4], false, 1.0).is_err(), "too few elements");
     }
 }

@@ -9,6 +9,7 @@ mod plain;
 
 use std::sync::Arc;
 
+use kiln_kernels::cpu::Elements;
 use kiln_kernels::cpu::chain::{Step, UnaryOp};
 use kiln_kernels::cpu::gemm::{Extras, Matmul};
 
@@ -133,8 +134,9 @@ fn finish(cx: &LoadCx<'_>, mut node: MatMul) -> Result<Box<dyn Node>, OpError> {
         let transposed = node.trans_b && shape.len() > 1;
         let [k, n] = if transposed { [matrix[1], matrix[0]] } else { matrix };
         let elements = tensor.as_slice::<f32>().map_err(|error| OpError::invalid(cx.node, error.to_string()))?;
-        let packed = weights::matmul(cx.build.isa, elements, [batch, k, n], transposed, node.scale)
-            .map_err(|error| OpError::invalid(cx.node, error.to_string()))?;
+        let packed =
+            weights::matmul(cx.build.isa, cx.build.elements(), elements, [batch, k, n], transposed, node.scale)
+                .map_err(|error| OpError::invalid(cx.node, error.to_string()))?;
         // The factor is in the weights now.
         node.scale = 1.0;
         node.weights = Some((packed, shape.into()));
@@ -237,9 +239,9 @@ impl Node for MatMul {
         if required(inputs, 0)?.dtype() != DType::F32 {
             return Ok(Prepared::new(Arc::new(Ready { problem, addend, matmul: None })));
         }
-        let (right, step) = match &self.weights {
-            Some((weights, _)) => (Stored::Packed(weights.vectors as u8), weights.step),
-            None => (problem.right, problem.n * problem.k),
+        let (right, elements, step) = match &self.weights {
+            Some((weights, _)) => (Stored::Packed(weights.vectors as u8), weights.elements, weights.step),
+            None => (problem.right, Elements::F32, problem.n * problem.k),
         };
         let key = MatMulKey {
             isa: cx.isa(),
@@ -250,6 +252,7 @@ impl Node for MatMul {
             batch: problem.steps(step),
             left: problem.left,
             right,
+            elements,
             scale: self.scale.into(),
             bias: addend == Addend::Row,
             activation: self.activation.map(Activation),

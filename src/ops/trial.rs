@@ -171,6 +171,7 @@ fn build_cx() -> BuildCx {
         isa: Isa::Portable,
         threads: 1,
         numerics: Default::default(),
+        precision: Default::default(),
         cache: Arc::new(crate::cache::Cache::new(crate::cache::Limits { entries: 64, bytes: 1 << 20 })),
         records: Arc::new(crate::record::Store::in_memory()),
         check: false,

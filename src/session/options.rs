@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use kiln_kernels::cpu::Numerics;
+use kiln_kernels::cpu::{Numerics, Precision};
 use kiln_kernels::{EMITTER_REVISION, Isa, Parallel};
 
 use super::verbose::Verbose;
@@ -24,6 +24,8 @@ pub struct SessionOptions {
     pub max_isa: Option<Isa>,
     /// How far rounding may go: which convolutions may be transformed.
     pub numerics: Numerics,
+    /// What weights may be rounded to for speed.
+    pub precision: Precision,
     /// Whether choices are kept, and where.
     pub cache_mode: CacheMode,
     /// Folder of record files; none means the platform's cache folder.
@@ -52,6 +54,7 @@ impl Default for SessionOptions {
             threads: 0,
             max_isa: None,
             numerics: Numerics::default(),
+            precision: Precision::default(),
             cache_mode: CacheMode::Memory,
             cache_dir: None,
             // The same bounds as the knobs' defaults; src/knobs.rs says why.
@@ -86,6 +89,7 @@ impl SessionOptions {
             // A knob caps; it never asks for a level that the machine lacks.
             max_isa: Some(knobs.max_isa.min(Isa::detect())),
             numerics: knobs.numerics,
+            precision: knobs.precision,
             cache_dir: knobs.cache_dir.clone(),
             cache_limits: Limits { entries: knobs.cache_capacity, bytes: knobs.cache_bytes.0 },
             cache_check: knobs.cache_check,
@@ -118,8 +122,8 @@ impl SessionOptions {
         let limits =
             if self.cache_mode == CacheMode::Off { Limits { entries: 0, bytes: 0 } } else { self.cache_limits };
         let cache = self.cache.clone().unwrap_or_else(|| Arc::new(Cache::new(limits)));
-        let (threads, numerics, check) = (threads.threads(), self.numerics, self.cache_check);
-        BuildCx { isa, threads, numerics, cache, records: Arc::new(records), check }
+        let (threads, numerics, precision) = (threads.threads(), self.numerics, self.precision);
+        BuildCx { isa, threads, numerics, precision, cache, records: Arc::new(records), check: self.cache_check }
     }
 
     fn folder(&self) -> Option<PathBuf> {

@@ -46,6 +46,8 @@ fn the_report_has_every_field_of_the_comparison_programs() {
     }
     assert!(report["new_extra_ms"].is_f64() && report["python_ms"].is_f64() && report["import_ms"].is_f64());
     assert_eq!(report["precision"], "f32");
+    let halved = bench(&[&model, "--trace", &trace, "--precision", "bf16"], &folder.path().join("bf16.json"));
+    assert_eq!(halved["precision"], "bf16");
     assert_eq!((&report["distinct"], &report["requests"]), (&Value::from(3), &Value::from(6)));
     assert_eq!(report["new"], serde_json::json!([true, true, false, false, true, false]));
     assert_eq!(report["lat1"].as_array().map(Vec::len), Some(6));

@@ -17,6 +17,8 @@ use kiln::graph::{Observer, StepEvent};
 use kiln::session::{Session, SessionOptions};
 use kiln::tensor::{DType, Tensor};
 use kiln_kernels::Isa;
+use kiln_kernels::cpu::precision::{from_bf16, to_bf16};
+use kiln_kernels::cpu::{Elements, Precision};
 
 /// Shapes of one step, one per dynamic input.
 pub(crate) type Step<'a> = &'a [&'a [usize]];
@@ -47,12 +49,14 @@ pub(crate) struct Layer {
     inputs: Vec<Input>,
     outputs: usize,
     tolerance: f64,
+    /// The input that lower precision rounds, where it is asked for.
+    halved: Option<usize>,
 }
 
 impl Layer {
     pub(crate) fn new(op: &str, version: i64) -> Layer {
         let node = NodeDesc { name: op.to_lowercase(), op: op.to_owned(), version, ..NodeDesc::default() };
-        Layer { node, inputs: Vec::new(), outputs: 1, tolerance: 2e-5 }
+        Layer { node, inputs: Vec::new(), outputs: 1, tolerance: 2e-5, halved: None }
     }
 
     pub(crate) fn attr(mut self, name: &str, value: Attr) -> Layer {
@@ -105,6 +109,26 @@ impl Layer {
         self
     }
 
+    /// Asks for `bf16`: the reference gets the constant of that index rounded, and at levels that multiply pairs all that
+    /// is given too.
+    pub(crate) fn halved(mut self, weights: usize) -> Layer {
+        self.halved = Some(weights);
+        self
+    }
+
+    /// What the reference is given for what the layer was.
+    fn rounded(&self, isa: Isa, tensors: &[Tensor]) -> Vec<Tensor> {
+        let Some(weights) = self.halved else { return tensors.to_vec() };
+        let pairs = Precision::Bf16.elements(isa) == Elements::Bf16Dot;
+        let round = |tensor: &Tensor| {
+            let values = tensor.as_slice::<f32>().unwrap().iter().map(|&value| from_bf16(to_bf16(value)));
+            Tensor::from_vec(tensor.shape().iter().copied(), values.collect::<Vec<f32>>()).unwrap()
+        };
+        let rounds = |index: usize| index == weights || pairs && matches!(self.inputs[index], Input::Dynamic { .. });
+        let all = tensors.iter().enumerate();
+        all.map(|(index, tensor)| if rounds(index) { round(tensor) } else { tensor.clone() }).collect()
+    }
+
     /// Why the steps would not exercise the cache, if so.
     pub(crate) fn refusal(&self, steps: &[Step<'_>]) -> Option<String> {
         let patterns: Vec<&Vec<i64>> = self
@@ -148,7 +172,14 @@ impl Layer {
 
     fn check_at(&self, isa: Isa, steps: &[Step<'_>], reference: &dyn Fn(&[Tensor]) -> Vec<Tensor>) {
         // Whatever asks for code that is there already has it assembled again, and compared byte by byte.
-        let options = SessionOptions { threads: 2, max_isa: Some(isa), cache_check: true, ..SessionOptions::default() };
+        let precision = if self.halved.is_some() { Precision::Bf16 } else { Precision::F32 };
+        let options = SessionOptions {
+            threads: 2,
+            max_isa: Some(isa),
+            precision,
+            cache_check: true,
+            ..SessionOptions::default()
+        };
         let session = Session::from_graph(self.graph(), &options).unwrap();
         for (number, step) in steps.iter().enumerate() {
             let place = format!("{} at {isa}, step {number} {step:?}", self.node.op);
@@ -164,7 +195,7 @@ impl Layer {
             let given: Vec<(&str, Tensor)> = given.iter().map(|(name, t)| (name.as_str(), t.clone())).collect();
             let seen = Outcomes::default();
             let outputs = session.run_observed(&given, Some(&seen)).unwrap_or_else(|error| panic!("{place}: {error}"));
-            let expected = reference(&tensors);
+            let expected = reference(&self.rounded(isa, &tensors));
             assert_eq!(outputs.len(), expected.len(), "{place}: number of outputs");
             for ((_, actual), expected) in outputs.iter().zip(&expected) {
                 self.compare(&place, actual, expected);

@@ -59,3 +59,28 @@ fn gemm_of_a_transposed_dynamic_operand() {
         .weights(&[12, 15])
         .check(steps, |x| vec![matmul(&transpose(&Array::of(&x[0]), &[1, 0]), &Array::of(&x[1])).tensor()]);
 }
+
+#[test]
+fn matmul_by_weights_in_lower_precision() {
+    let steps: &[Step<'_>] = &[&[&[2, 3, 29]], &[&[1, 1, 29]], &[&[1, 1, 29]], &[&[1, 50, 29]], &[&[2, 3, 29]]];
+    for n in [1, 8, 19, 70] {
+        Layer::new("MatMul", 13)
+            .dynamic(&[-1, -1, 29])
+            .weights(&[29, n])
+            .halved(1)
+            .check(steps, |x| vec![matmul(&Array::of(&x[0]), &Array::of(&x[1])).tensor()]);
+    }
+}
+
+#[test]
+fn gemm_by_weights_in_lower_precision_adds_its_bias_in_full() {
+    let steps: &[Step<'_>] = &[&[&[4, 12]], &[&[9, 12]], &[&[9, 12]], &[&[4, 12]]];
+    Layer::new("Gemm", 13).int("transB", 1).dynamic(&[-1, 12]).weights(&[15, 12]).weights(&[15]).halved(1).check(
+        steps,
+        |x| {
+            let product = matmul(&Array::of(&x[0]), &transpose(&Array::of(&x[1]), &[1, 0]));
+            let bias = Array::of(&x[2]);
+            vec![build(&product.shape, |at| product.get(at) + bias.broadcast(at)).tensor()]
+        },
+    );
+}

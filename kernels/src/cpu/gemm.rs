@@ -6,7 +6,7 @@
 //! [`conv`](super::conv)). Sizes, strides and tails are run-time arguments, so a handful of kernels serve every shape.
 //!
 //! - [`tile`]: what shapes a kernel's instructions, its arguments, and calling it. [`emit`] assembles it,
-//!   [`portable`] is the same contract in Rust.
+//!   [`portable`] is the same contract in Rust. [`halve`] rounds left-hand rows where pairs are multiplied.
 //! - [`panels`]: how the right-hand matrix is laid out, and packing it.
 //! - [`rows`]: how rows are cut into tiles of nearly equal height.
 //! - [`matmul`]: the driver of (batched) matrix products; [`model`] picks its blocks.
@@ -14,6 +14,7 @@
 //! Nothing here knows convolutions, ONNX or what the numbers mean.
 
 mod emit;
+pub(crate) mod halve;
 pub mod matmul;
 pub(crate) mod model;
 pub mod panels;
@@ -22,6 +23,7 @@ pub mod rows;
 pub(crate) mod shared;
 pub mod tile;
 
+pub use halve::HalveCode;
 pub use matmul::{BatchDim, Epilogue, Extras, Left, Matmul, MatmulBlocks, MatmulShape, Right};
 pub use panels::{Panels, Source};
 pub use rows::Tiles;

@@ -19,7 +19,7 @@ pub use emit::{GateArgs, GateCode, Gates};
 pub use shape::{Activation, Cell, Direction, Outputs, RecurrentShape};
 
 use crate::cpu::gemm::{Epilogue, Extras, Left, Matmul, MatmulBlocks, MatmulShape, Right, panel_vectors};
-use crate::cpu::{CodeKey, CodeSource};
+use crate::cpu::{CodeKey, CodeSource, Elements};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::Code;
@@ -102,7 +102,7 @@ impl Recurrent {
         }
         let matmul = |rows: usize, columns: usize, k: usize, threads: usize, bias: bool| {
             let vectors = panel_vectors(isa, columns);
-            let (left, right) = (Left::Rows { stride: k }, Right::Packed { vectors });
+            let (left, right) = (Left::Rows { stride: k }, Right::Packed { vectors, elements: Elements::F32 });
             let shape = MatmulShape { m: rows, n: columns, k, batch: SmallVec::new(), left, right };
             let epilogue = Epilogue { bias, ..Epilogue::default() };
             let blocks = MatmulBlocks::pick(isa, &shape, &epilogue, threads);

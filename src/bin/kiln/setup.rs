@@ -8,7 +8,7 @@ use kiln::graph::{NodeError, RunError};
 use kiln::knobs::Knobs;
 use kiln::onnx::{ModelError, TensorProblem};
 use kiln::record::CacheMode;
-use kiln::session::{Numerics, Session, SessionError, SessionOptions};
+use kiln::session::{Numerics, Precision, Session, SessionError, SessionOptions};
 
 use crate::failure::{Blame, Code, Failure, Outcome};
 use crate::progress::Progress;
@@ -28,6 +28,9 @@ pub(crate) struct SessionArgs {
     /// How far rounding may go: sums of products only, also transforms as exact as those, or also slightly worse ones
     #[arg(long, value_name = "POLICY", help_heading = "Session")]
     numerics: Option<Policy>,
+    /// What weights that are known at load are kept in: f32 as they are, or bf16, which is smaller, faster and less exact
+    #[arg(long, value_name = "TYPE", help_heading = "Session")]
+    precision: Option<Weights>,
     /// Leave out that rewriting of the graph; may be given several times (`kiln inspect` shows the names)
     #[arg(long = "without-pass", value_name = "NAME", help_heading = "Session")]
     without_passes: Vec<String>,
@@ -50,6 +53,24 @@ impl From<Policy> for Numerics {
             Policy::Strict => Numerics::Strict,
             Policy::Precise => Numerics::Precise,
             Policy::Default => Numerics::Default,
+        }
+    }
+}
+
+/// The precisions by their names on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Weights {
+    /// Everything in f32
+    F32,
+    /// Weights in bf16
+    Bf16,
+}
+
+impl From<Weights> for Precision {
+    fn from(weights: Weights) -> Precision {
+        match weights {
+            Weights::F32 => Precision::F32,
+            Weights::Bf16 => Precision::Bf16,
         }
     }
 }
@@ -108,6 +129,9 @@ impl SessionArgs {
         }
         if let Some(policy) = self.numerics {
             options.numerics = policy.into();
+        }
+        if let Some(precision) = self.precision {
+            options.precision = precision.into();
         }
         let passes = kiln::graph::passes::names();
         for name in &self.without_passes {

@@ -12,7 +12,7 @@ use std::mem::offset_of;
 
 use super::tile::{LeftRows, MOST_ROWS, RightColumns, TileArgs, TileCode, UNROLL, most_rows};
 use crate::cpu::activation::{self, Place};
-use crate::jit::{Asm, Cond, Gpr, Label, Mem, Vreg};
+use crate::jit::{Asm, Cond, Gpr, Label, Mem, Src, Vreg};
 
 /// The argument struct.
 const ARGS: Gpr = Gpr::RDI;
@@ -32,6 +32,10 @@ const TAPS: Gpr = Gpr::R15;
 const NEXT: Gpr = TABLE;
 /// Bytes of a cache line.
 const LINE: usize = 64;
+/// Registers for the right-hand side of a single row whose columns come in pairs.
+const LONE_PAIR: usize = 1;
+/// Keeps the upper half of a word: the second row of a pair, as `f32`.
+const UPPER: Src = Src::Const(0xFFFF_0000);
 /// Distance of left-hand rows while their pointers are made; of right-hand rows after.
 const STRIDE: Gpr = Gpr::RBP;
 
@@ -112,17 +116,28 @@ struct Variant<'a> {
     sets: usize,
     /// Whether the activation is applied after the store.
     memory: bool,
+    /// The register of the mask that keeps the upper halves of words, where one is free.
+    upper: Option<Vreg>,
 }
 
 impl<'a> Variant<'a> {
     fn new(asm: &'a mut Asm, key: &'a TileCode, rows: usize, memory: bool) -> Variant<'a> {
         let vectors = usize::from(key.vectors);
-        let loads = if rows > 1 { vectors } else { 0 };
-        let fits = |sets: usize| rows * vectors * sets + loads < usize::from(asm.registers());
-        let busy = |sets: usize| rows * vectors * sets >= 8;
+        let pairs = key.right == RightColumns::Pairs;
+        let loads = match rows {
+            1 if pairs => LONE_PAIR,
+            1 => 0,
+            _ => vectors,
+        };
+        let last = usize::from(asm.registers()) - 1;
+        let fits = |sets: usize| rows * vectors * sets + loads <= last;
+        // Products of pairs take 6 cycles, of which 2 may begin in each.
+        let most = if key.right == RightColumns::Dots { 12 } else { 8 };
+        let busy = |sets: usize| rows * vectors * sets >= most;
         let sets = [1, 2, 4].into_iter().filter(|&sets| fits(sets)).find(|&sets| busy(sets));
         let sets = sets.unwrap_or_else(|| if fits(4) { 4 } else { 1 });
-        Variant { asm, key, rows, vectors, sets, memory }
+        let upper = (pairs && rows * vectors * sets + loads < last).then_some(Vreg(last as u8));
+        Variant { asm, key, rows, vectors, sets, memory, upper }
     }
 
     fn emit(&mut self, shared: &Shared) {
@@ -262,6 +277,9 @@ impl<'a> Variant<'a> {
     /// The reduction, over taps and over the elements of each.
     fn reduce(&mut self) {
         self.asm.load(B, arg!(b));
+        if let Some(upper) = self.upper {
+            self.asm.vload(upper, UPPER);
+        }
         match self.key.left {
             LeftRows::Strided => {
                 self.rows_apart();
@@ -330,7 +348,7 @@ impl<'a> Variant<'a> {
         self.asm.load(END, arg!(unrolled));
         self.asm.cmp(AT, END);
         self.asm.jump_if(Cond::GreaterEqual, rest);
-        if self.rows > 1 && self.key.left == LeftRows::Strided && self.key.right == RightColumns::Packed {
+        if self.rows > 1 && self.key.left == LeftRows::Strided && self.key.right != RightColumns::Plain {
             self.fetching(group, rest);
         }
         // A loop that starts a cache line is decoded and predicted from as few lines as possible.
@@ -343,6 +361,20 @@ impl<'a> Variant<'a> {
         self.asm.cmp(AT, END);
         self.asm.jump_if(Cond::Less, group);
         self.asm.bind(rest);
+        if self.key.right == RightColumns::Pairs {
+            let (pair, odd) = (self.asm.label(), self.asm.label());
+            self.asm.load(END, arg!(paired));
+            self.asm.cmp(AT, END);
+            self.asm.jump_if(Cond::GreaterEqual, odd);
+            self.asm.bind(pair);
+            self.element(0, 0);
+            self.element(1, 1 % self.sets);
+            self.forward(2);
+            self.asm.cmp(AT, END);
+            self.asm.jump_if(Cond::Less, pair);
+            self.asm.bind(odd);
+        }
+        // One by one: of pairs, the first row of a last one.
         self.asm.load(END, arg!(end));
         self.asm.cmp(AT, END);
         self.asm.jump_if(Cond::GreaterEqual, done);
@@ -357,7 +389,7 @@ impl<'a> Variant<'a> {
     /// The loop over groups as it is where the next panel is fetched meanwhile; else goes to `plain`.
     fn fetching(&mut self, plain: Label, rest: Label) {
         let next = self.asm.label();
-        let ahead = UNROLL as i32 * self.vectors as i32 * self.asm.vector_bytes() / 2;
+        let ahead = self.bytes_of(UNROLL) / 2;
         self.asm.load(NEXT, arg!(ahead));
         self.asm.test(NEXT);
         self.asm.jump_if(Cond::Equal, plain);
@@ -378,46 +410,79 @@ impl<'a> Variant<'a> {
         self.asm.jump(rest);
     }
 
+    /// Bytes that so many elements of the reduction take on the right-hand side; the last of an odd number takes a pair.
+    fn bytes_of(&self, elements: usize) -> i32 {
+        let words = if self.key.right == RightColumns::Pairs { elements.div_ceil(2) } else { elements };
+        words as i32 * self.vectors as i32 * self.asm.vector_bytes()
+    }
+
     /// Moves on by that many elements. Plain right-hand rows have been stepped over one by one already.
     fn forward(&mut self, steps: usize) {
         self.asm.add_imm(AT, steps as i32 * 4);
-        if self.key.right == RightColumns::Packed {
-            self.asm.add_imm(B, steps as i32 * self.vectors as i32 * self.asm.vector_bytes());
+        if self.key.right != RightColumns::Plain {
+            self.asm.add_imm(B, self.bytes_of(steps));
         }
     }
 
-    /// One element of the reduction: a right-hand row times an element of each left-hand row.
+    /// Element number `step` from the current one, into that set. The second of a pair follows the first.
     fn element(&mut self, step: usize, set: usize) {
         let bytes = self.asm.vector_bytes();
-        let line = match self.key.right {
-            RightColumns::Packed => step as i32 * self.vectors as i32 * bytes,
-            RightColumns::Plain => 0,
-        };
-        let right = |vector: usize| Mem::at(B, line + vector as i32 * bytes);
+        let base = if self.key.right == RightColumns::Plain { 0 } else { self.bytes_of(step + 1) - self.bytes_of(1) };
+        let right = |vector: usize| Mem::at(B, base + vector as i32 * bytes);
         let left = |row: usize| Mem::indexed(ROWS[row], AT, 1, step as i32 * 4);
         let free = self.free(self.sets);
+        let multiply: fn(&mut Asm, Vreg, Vreg, Src) = match self.key.right {
+            RightColumns::Dots => |asm, sum, a, b| asm.vdot_bf16(sum, a, b),
+            _ => |asm, sum, a, b| asm.vfma231(sum, a, b),
+        };
         if self.rows == 1 {
-            // Each right-hand vector is used once, so it need not pass through a register of its own.
             let element = Vreg(free);
             self.asm.vbroadcast(element, left(0));
             for vector in 0..self.vectors {
-                self.asm.vfma231(self.sum(set, 0, vector), element, right(vector));
+                let columns = match self.key.right {
+                    RightColumns::Pairs => Src::Reg(self.half(step, right(vector), Vreg(free + 1))),
+                    // Each right-hand vector is used once, so it need not pass through a register of its own.
+                    _ => Src::Mem(right(vector)),
+                };
+                multiply(self.asm, self.sum(set, 0, vector), element, columns);
             }
         } else {
             for vector in 0..self.vectors {
-                self.asm.vload(Vreg(free + vector as u8), right(vector));
+                let columns = Vreg(free + vector as u8);
+                match self.key.right {
+                    RightColumns::Pairs => {
+                        self.half(step, right(vector), columns);
+                    }
+                    _ => self.asm.vload(columns, right(vector)),
+                }
             }
             let element = Vreg(free + self.vectors as u8);
             for row in 0..self.rows {
                 self.asm.vbroadcast(element, left(row));
                 for vector in 0..self.vectors {
-                    self.asm.vfma231(self.sum(set, row, vector), element, Vreg(free + vector as u8));
+                    multiply(self.asm, self.sum(set, row, vector), element, Vreg(free + vector as u8).into());
                 }
             }
         }
         if self.key.right == RightColumns::Plain {
             self.asm.add(B, STRIDE);
         }
+    }
+
+    /// The rows of that parity of a vector of words, as `f32` in `to`.
+    fn half(&mut self, step: usize, words: Mem, to: Vreg) -> Vreg {
+        match (step % 2, self.upper) {
+            (0, _) => {
+                self.asm.vload(to, words);
+                self.asm.vishl(to, to, 16);
+            }
+            (_, Some(upper)) => self.asm.vand(to, upper, words),
+            (_, None) => {
+                self.asm.vload(to, words);
+                self.asm.vand(to, to, UPPER);
+            }
+        }
+        to
     }
 
     /// Factor and residual, where there are any. Sums that go on elsewhere jump to `store`, past the activation.

@@ -3,87 +3,31 @@
 //! A [`Matmul`] holds everything that can be known before the data: kernels, blocks, how work is split. Running it
 //! touches only the operands and scratch that the caller lends.
 
+mod shape;
+
 use std::ops::Range;
 
-use smallvec::SmallVec;
-
+use super::halve::Halve;
 use super::panels::{Panels, Source};
 use super::rows::{Tiles, part};
 use super::shared::Shared;
 use super::tile::{LeftRows, RightColumns, Tile, TileArgs, TileCode, most_rows};
-use crate::cpu::CodeSource;
 use crate::cpu::chain::UnaryOp;
+use crate::cpu::{CodeSource, Elements};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
-use crate::parallel::Parallel;
+use crate::parallel::{Parallel, for_each_chunk};
+
+use self::shape::Place;
+pub use self::shape::{BatchDim, Left, MatmulShape, Right};
 
 const FAMILY: &str = "matmul";
 
+/// Left-hand rows that a task turns into pairs at a time.
+const HALVED_ROWS: usize = 16;
+
 /// Tiles that fetch the next panel together: each fetches half of it.
 const FETCHING: usize = 2;
-
-/// How the left-hand matrix is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Left {
-    /// Row-major: rows `stride` apart.
-    Rows {
-        /// Distance of rows.
-        stride: usize,
-    },
-    /// Transposed: columns `stride` apart. It is turned into rows before use.
-    Columns {
-        /// Distance of columns.
-        stride: usize,
-    },
-}
-
-/// How the right-hand matrix is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Right {
-    /// In panels of that many vectors.
-    Packed {
-        /// Vectors of a panel.
-        vectors: usize,
-    },
-    /// Row-major: rows `stride` apart.
-    Rows {
-        /// Distance of rows.
-        stride: usize,
-    },
-    /// Transposed: columns `stride` apart.
-    Columns {
-        /// Distance of columns.
-        stride: usize,
-    },
-}
-
-/// One batch dimension. Steps are in elements; 0 repeats the operand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct BatchDim {
-    /// Matrices.
-    pub size: usize,
-    /// Distance of left-hand matrices.
-    pub left: usize,
-    /// Distance of right-hand matrices.
-    pub right: usize,
-}
-
-/// What is multiplied. C is row-major without gaps, batch by batch.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct MatmulShape {
-    /// Rows of C.
-    pub m: usize,
-    /// Columns of C.
-    pub n: usize,
-    /// Length of the reduction.
-    pub k: usize,
-    /// Batch dimensions, outermost first; none for a single product.
-    pub batch: SmallVec<[BatchDim; 3]>,
-    /// The left-hand side.
-    pub left: Left,
-    /// The right-hand side.
-    pub right: Right,
-}
 
 /// How the work is cut: a builder's choice. Any values that [`MatmulBlocks::fits`] lets pass give the same result up to
 /// the order of additions.
@@ -145,6 +89,8 @@ pub struct Matmul {
     plain: Option<Tile>,
     tiles: Tiles,
     panels: Panels,
+    /// What turns left-hand rows into pairs, where pairs are multiplied.
+    halve: Option<Halve>,
     /// The first panel that is packed here.
     packed_from: usize,
     /// Whether each task packs what only it needs, right before it does.
@@ -158,120 +104,21 @@ impl MatmulBlocks {
         // More tasks than this only cost time; more than tiles would be empty.
         const MOST_TASKS: usize = 1 << 16;
         let packed = match shape.right {
-            Right::Packed { vectors } => vectors == self.vectors && !self.pack,
+            Right::Packed { vectors, elements } => vectors == self.vectors && !self.pack && elements.suit(isa),
             Right::Columns { .. } => self.pack,
             Right::Rows { .. } => true,
         };
         let positive =
             [self.row_block, self.panel_block, self.k_block, self.batch_tasks, self.row_tasks, self.panel_tasks];
         let tasks = self.batch_tasks.checked_mul(self.row_tasks).and_then(|tasks| tasks.checked_mul(self.panel_tasks));
+        // Each part of the reduction starts with a whole pair.
+        let paired = !shape.elements().in_pairs() || self.k_block.is_multiple_of(2) || self.k_block >= shape.k;
         packed
+            && paired
             && most_rows(isa, self.vectors) > 0
             && !positive.contains(&0)
             && tasks.is_some_and(|tasks| tasks <= MOST_TASKS)
     }
-}
-
-impl MatmulShape {
-    /// Whether all that is computed from these sizes can be counted: sizes may come from a file.
-    #[must_use]
-    pub fn is_addressable(&self) -> bool {
-        const MOST: usize = isize::MAX as usize / 8;
-        // The widest panel of any level: columns are rounded up to whole panels.
-        const WIDEST: usize = 64;
-        let product = |factors: &[usize]| {
-            // A zero must not hide that the other factors overflow on the way.
-            factors.iter().try_fold(1usize, |total, &factor| total.checked_mul(factor.max(1)))
-        };
-        let largest = || {
-            let sizes: SmallVec<[usize; 4]> = self.batch.iter().map(|dim| dim.size).collect();
-            let batches = product(&sizes)?;
-            let columns = self.n.checked_next_multiple_of(WIDEST)?;
-            let left = match self.left {
-                Left::Rows { stride } | Left::Columns { stride } => stride,
-            };
-            let right = match self.right {
-                Right::Rows { stride } | Right::Columns { stride } => stride,
-                Right::Packed { .. } => 0,
-            };
-            let mut reach = 0usize;
-            for dim in &self.batch {
-                reach = reach.checked_add(dim.size.checked_mul(dim.left.max(dim.right))?)?;
-            }
-            let products = [
-                product(&[batches, self.m, columns])?,
-                product(&[batches, self.k, columns])?,
-                product(&[batches, self.m, self.k])?,
-                product(&[left.max(right), self.m.max(self.k).max(columns)])?.checked_add(reach)?,
-            ];
-            products.into_iter().max()
-        };
-        largest().is_some_and(|largest| largest <= MOST)
-    }
-
-    /// Products of the batch.
-    #[must_use]
-    pub fn batches(&self) -> usize {
-        self.batch.iter().map(|dim| dim.size).product()
-    }
-
-    /// Right-hand matrices that differ.
-    #[must_use]
-    pub fn right_matrices(&self) -> usize {
-        self.batch.iter().filter(|dim| dim.right > 0).map(|dim| dim.size).product()
-    }
-
-    fn left_matrices(&self) -> usize {
-        self.batch.iter().filter(|dim| dim.left > 0).map(|dim| dim.size).product()
-    }
-
-    /// Where the operands of product `index` are.
-    fn place(&self, mut index: usize) -> Place {
-        let mut place = Place::default();
-        let (mut lefts, mut rights) = (1, 1);
-        for dim in self.batch.iter().rev() {
-            let at = index % dim.size;
-            index /= dim.size;
-            place.left += at * dim.left;
-            place.right += at * dim.right;
-            if dim.left > 0 {
-                place.left_index += at * lefts;
-                lefts *= dim.size;
-            }
-            if dim.right > 0 {
-                place.right_index += at * rights;
-                rights *= dim.size;
-            }
-        }
-        place
-    }
-
-    /// Elements that one matrix of either side spans, if that can be counted.
-    fn spans(&self) -> Option<(usize, usize)> {
-        let span = |outer: usize, stride: usize, inner: usize| -> Option<usize> {
-            if outer == 0 || inner == 0 { Some(0) } else { ((outer - 1).checked_mul(stride)?).checked_add(inner) }
-        };
-        let left = match self.left {
-            Left::Rows { stride } => span(self.m, stride, self.k)?,
-            Left::Columns { stride } => span(self.k, stride, self.m)?,
-        };
-        let right = match self.right {
-            Right::Packed { .. } => 0,
-            Right::Rows { stride } => span(self.k, stride, self.n)?,
-            Right::Columns { stride } => span(self.n, stride, self.k)?,
-        };
-        Some((left, right))
-    }
-}
-
-/// Where the operands of one product are.
-#[derive(Clone, Copy, Debug, Default)]
-struct Place {
-    left: usize,
-    right: usize,
-    /// Among the matrices that differ.
-    left_index: usize,
-    right_index: usize,
 }
 
 /// The buffers of one run, as tasks see them.
@@ -307,7 +154,8 @@ impl Matmul {
             return refuse(format!("{blocks:?} do not fit {shape:?}"));
         }
         let width = blocks.vectors * isa.lanes();
-        let panels = Panels { rows: shape.k, columns: shape.n, width };
+        let elements = shape.elements();
+        let panels = Panels { rows: elements.words(shape.k), columns: shape.n, width };
         if epilogue.scale != 1.0 && epilogue.bias && !blocks.pack {
             return refuse("a factor besides a bias, where nothing is packed that could take the factor".to_owned());
         }
@@ -324,10 +172,11 @@ impl Matmul {
         let plain_panels = !matches!(shape.right, Right::Packed { .. }) && packed_from > 0;
         let plain = if plain_panels { Some(tile(RightColumns::Plain)?) } else { None };
         let any_packed = !plain_panels || packed_from < panels.count();
-        let packed = if any_packed { Some(tile(RightColumns::Packed)?) } else { None };
+        let packed = if any_packed { Some(tile(RightColumns::packed(elements))?) } else { None };
         let pack_in_task = blocks.row_tasks == 1 && shape.right_matrices() == shape.batches();
         let tiles = Tiles::new(shape.m, most_rows(isa, blocks.vectors));
-        Ok(Matmul { shape, blocks, epilogue, isa, packed, plain, tiles, panels, packed_from, pack_in_task })
+        let halve = (elements == Elements::Bf16Dot).then(|| Halve::new(isa, source)).transpose()?;
+        Ok(Matmul { shape, blocks, epilogue, isa, packed, plain, tiles, panels, halve, packed_from, pack_in_task })
     }
 
     /// Elements of scratch that [`Matmul::run`] needs.
@@ -343,10 +192,12 @@ impl Matmul {
     }
 
     fn left_scratch(&self) -> usize {
-        match self.shape.left {
+        let rows = self.shape.left_matrices() * self.shape.m;
+        let turned = match self.shape.left {
             Left::Rows { .. } => 0,
-            Left::Columns { .. } => self.shape.left_matrices() * self.shape.m * self.shape.k,
-        }
+            Left::Columns { .. } => rows * self.shape.k,
+        };
+        turned + self.halve.as_ref().map_or(0, |_| rows * self.panels.rows)
     }
 
     /// Elements of the panels that are packed here, of one matrix.
@@ -376,16 +227,13 @@ impl Matmul {
             return Ok(());
         }
         let (rows, packed) = scratch.split_at_mut(self.left_scratch());
-        if let Left::Columns { stride } = self.shape.left {
-            self.turn_left(left, stride, rows, parallel);
-        }
-        let left = if rows.is_empty() { left.as_ptr() } else { rows.as_ptr() };
+        let left = self.left_rows(left, rows, parallel);
         let buffers = Buffers { left, right, packed: Shared::new(packed), c: Shared::new(c), extras };
         if self.packed_len() > 0 && !self.pack_in_task {
             let panels = self.panels.count() - self.packed_from;
             parallel.run(self.shape.right_matrices() * panels, &|task| {
                 let (matrix, panel) = (task / panels, self.packed_from + task % panels);
-                self.pack(&buffers, self.right_start(matrix), matrix, panel);
+                self.pack(&buffers, self.shape.right_start(matrix), matrix, panel);
             });
         }
         let blocks = &self.blocks;
@@ -400,16 +248,6 @@ impl Matmul {
             }
         });
         Ok(())
-    }
-
-    /// Where the right-hand matrix of that number among those that differ starts.
-    fn right_start(&self, mut index: usize) -> usize {
-        let mut start = 0;
-        for dim in self.shape.batch.iter().rev().filter(|dim| dim.right > 0) {
-            start += index % dim.size * dim.right;
-            index /= dim.size;
-        }
-        start
     }
 
     /// Packs one panel of one matrix into scratch.
@@ -434,6 +272,31 @@ impl Matmul {
         self.blocks.pack && self.epilogue.bias
     }
 
+    /// The left-hand rows as the kernel reads them: as they are, or made in `scratch` of [`Matmul::left_scratch`].
+    fn left_rows(&self, left: &[f32], scratch: &mut [f32], parallel: &dyn Parallel) -> *const f32 {
+        let (m, k) = (self.shape.m, self.shape.k);
+        let turned =
+            scratch.len() - self.halve.as_ref().map_or(0, |_| self.shape.left_matrices() * m * self.panels.rows);
+        let (turned, halved) = scratch.split_at_mut(turned);
+        if let Left::Columns { stride } = self.shape.left {
+            self.turn_left(left, stride, turned, parallel);
+        }
+        let Some(halve) = self.halve.as_ref().filter(|_| !halved.is_empty()) else {
+            return if turned.is_empty() { left.as_ptr() } else { turned.as_ptr() };
+        };
+        for_each_chunk(parallel, halved, HALVED_ROWS * self.panels.rows, &|chunk, words| {
+            for (index, words) in words.chunks_exact_mut(self.panels.rows).enumerate() {
+                let row = chunk * HALVED_ROWS + index;
+                let from = match self.shape.left {
+                    Left::Rows { stride } => &left[self.shape.left_start(row / m) + row % m * stride..],
+                    Left::Columns { .. } => &turned[row * k..],
+                };
+                halve.row(&from[..k], words);
+            }
+        });
+        halved.as_ptr()
+    }
+
     /// Turns transposed left-hand matrices into rows.
     fn turn_left(&self, left: &[f32], stride: usize, rows: &mut [f32], parallel: &dyn Parallel) {
         // Rows that a task turns at a time: one cache line of each column.
@@ -442,13 +305,9 @@ impl Matmul {
         let strips = m.div_ceil(STRIP);
         let to = Shared::new(rows);
         parallel.run(self.shape.left_matrices() * strips, &|task| {
-            let (mut matrix, strip) = (task / strips, task % strips * STRIP);
+            let (matrix, strip) = (task / strips, task % strips * STRIP);
             let at = matrix * m * k + strip * k;
-            let mut start = strip;
-            for dim in self.shape.batch.iter().rev().filter(|dim| dim.left > 0) {
-                start += matrix % dim.size * dim.left;
-                matrix /= dim.size;
-            }
+            let start = self.shape.left_start(matrix) + strip;
             let height = STRIP.min(m - strip);
             // SAFETY: strips are disjoint parts of `rows`, which is `left_matrices * m * k` long.
             let to = unsafe { std::slice::from_raw_parts_mut(to.at(at), height * k) };
@@ -466,6 +325,10 @@ impl Matmul {
         let (shape, blocks) = (&self.shape, &self.blocks);
         let place = shape.place(batch);
         let (left, stride) = match shape.left {
+            _ if self.halve.is_some() => {
+                let words = self.panels.rows;
+                (buffers.left.wrapping_add(place.left_index * shape.m * words), words)
+            }
             Left::Rows { stride } => (buffers.left.wrapping_add(place.left), stride),
             Left::Columns { .. } => (buffers.left.wrapping_add(place.left_index * shape.m * shape.k), shape.k),
         };
@@ -489,7 +352,10 @@ impl Matmul {
             // A reduction over nothing still writes its zeros.
             for k in (0..shape.k.max(1)).step_by(blocks.k_block) {
                 let count = blocks.k_block.min(shape.k - k);
-                args.reduce_over(k, count);
+                match self.halve {
+                    Some(_) => args.reduce_over(k / 2, count.div_ceil(2)),
+                    None => args.reduce_over(k, count),
+                }
                 args.resume = usize::from(k > 0);
                 args.unfinished = usize::from(k + count < shape.k);
                 let scaled = self.epilogue.scale != 1.0 && !self.scale_when_packed() && args.unfinished == 0;
@@ -539,7 +405,8 @@ impl Matmul {
         let right = buffers.right.as_ptr().wrapping_add(place.right);
         match self.shape.right {
             Right::Packed { .. } => {
-                args.b = right.wrapping_add(panel * self.panels.panel_len() + k * width);
+                let row = self.shape.elements().words(k);
+                args.b = right.wrapping_add(panel * self.panels.panel_len() + row * width);
                 self.packed.as_ref()
             }
             _ if panel >= self.packed_from => {
@@ -583,12 +450,6 @@ impl Matmul {
             return Err(KernelError::Unsupported { family: FAMILY, reason });
         }
         Ok(())
-    }
-}
-
-impl MatmulShape {
-    fn right_is_packed(&self) -> bool {
-        matches!(self.right, Right::Packed { .. })
     }
 }
 

@@ -30,7 +30,7 @@ impl MatmulBlocks {
     #[must_use]
     pub fn pick(isa: Isa, shape: &MatmulShape, epilogue: &Epilogue, threads: usize) -> MatmulBlocks {
         let vectors = match shape.right {
-            Right::Packed { vectors } => vectors,
+            Right::Packed { vectors, .. } => vectors,
             _ => panel_vectors(isa, shape.n),
         };
         let width = vectors * isa.lanes();
@@ -46,8 +46,12 @@ impl MatmulBlocks {
             }
         };
         let cache = second_cache(isa);
-        let k_block = equal_parts(shape.k, (cache / 2 / (width * 4)).max(256));
-        let panel = k_block * width * 4;
+        let pairs = shape.elements().in_pairs();
+        let element = if pairs { 2 } else { 4 };
+        let k_block = equal_parts(shape.k, (cache / 2 / (width * element)).max(256));
+        // Parts of pairs begin with a pair.
+        let k_block = if pairs { k_block.next_multiple_of(2) } else { k_block };
+        let panel = k_block * width * element;
         let rows = most_rows(isa, vectors) * k_block * 4;
         let (batch_tasks, row_tasks, panel_tasks) = split(isa, shape, vectors, threads);
         MatmulBlocks {

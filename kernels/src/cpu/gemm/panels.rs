@@ -3,7 +3,11 @@
 //! A matrix of `rows` by `columns` becomes panels of `width` columns. In a panel the rows follow each other without
 //! gaps, so that a tile kernel reads the panel front to back. The last panel is filled up with zeros. The layout
 //! depends on nothing but the matrix and the panel width: no change of the left-hand side's shape repacks it.
+//!
+//! Panels in `bf16` are panels of words, each of which holds two rows ([`precision`](crate::cpu::precision)). They are
+//! passed on as `f32` too, whose bits alone mean anything.
 
+use crate::cpu::precision::bf16_word;
 use crate::error::{KernelError, Result};
 
 /// The panels of a matrix.
@@ -139,6 +143,51 @@ impl Panels {
         }
     }
 
+    /// Packs the whole matrix in pairs of `bf16`, each element times `scale` before it is rounded. This is the panels of
+    /// *words*: `rows` counts those of all groups, and a group of an odd number of rows ends in a pair with zero.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Panels::pack`].
+    pub fn pack_pairs(&self, source: &Source<'_>, scale: f32, out: &mut [f32]) -> Result<()> {
+        let elements = Panels { rows: source.outer.len() * source.inner, ..*self };
+        elements.check(source)?;
+        let need = source.outer.len() * source.inner.div_ceil(2);
+        if self.rows != need {
+            return Err(KernelError::Bounds { family: "pack", operand: "words", have: self.rows, need });
+        }
+        if out.len() != self.len() {
+            let (have, need) = (out.len(), self.len());
+            return Err(KernelError::Bounds { family: "pack", operand: "panels", have, need });
+        }
+        if self.is_empty() {
+            return Ok(());
+        }
+        // One strip after another is packed as it is, then rounded, so that both ways of reading are shared.
+        const STRIP: usize = 32;
+        let mut rows = vec![0.0; STRIP * self.width];
+        for (index, panel) in out.chunks_exact_mut(self.panel_len()).enumerate() {
+            let groups = panel.chunks_exact_mut((source.inner.div_ceil(2) * self.width).max(1));
+            for (group, outer) in groups.zip(source.outer) {
+                for (strip, words) in group.chunks_mut(STRIP / 2 * self.width).enumerate() {
+                    let first = strip * STRIP;
+                    let count = STRIP.min(source.inner - first);
+                    let outer = [outer + first * source.inner_stride];
+                    let here = Source { outer: &outer, inner: count, ..*source };
+                    elements.pack_panel(&here, index, scale, &mut rows[..count * self.width]);
+                    rows[count * self.width..].fill(0.0);
+                    for (pair, words) in rows.chunks_exact(2 * self.width).zip(words.chunks_exact_mut(self.width)) {
+                        let (even, odd) = pair.split_at(self.width);
+                        for ((word, &even), &odd) in words.iter_mut().zip(even).zip(odd) {
+                            *word = bf16_word(even, odd);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Packs rows whose columns are apart. Sixteen rows at a time: where rows are neighbours in memory, one cache line
     /// of each column then serves sixteen of them before it is left.
     fn gather(&self, source: &Source<'_>, start: usize, columns: usize, group: &mut [f32]) {
@@ -195,6 +244,39 @@ mod tests {
         let mut out = vec![0.0; panels.len()];
         panels.pack(&source, 1.0, &mut out).unwrap();
         assert_eq!(out, [2., 14., 6., 18., 10., 22., 1., 13., 5., 17., 9., 21.]);
+    }
+
+    #[test]
+    fn pairs_are_rows_of_a_group_rounded() {
+        for (groups, inner, columns, width) in
+            [(1, 6, 16, 16), (1, 7, 17, 16), (3, 5, 10, 8), (2, 67, 20, 8), (1, 1, 1, 8)]
+        {
+            let data: Vec<f32> = (0..groups * inner * columns).map(|i| (i as f32 - 40.0) * 1.01).collect();
+            let outer: Vec<usize> = (0..groups).map(|group| group * inner * columns).collect();
+            let source = Source { data: &data, outer: &outer, inner, inner_stride: columns, column_stride: 1 };
+            let turned: Vec<f32> = (0..groups)
+                .flat_map(|group| (0..columns).flat_map(move |column| (0..inner).map(move |row| (group, row, column))))
+                .map(|(group, row, column)| data[(group * inner + row) * columns + column])
+                .collect();
+            let columns_first = Source { data: &turned, outer: &outer, inner, inner_stride: 1, column_stride: inner };
+            let words = Panels { rows: groups * inner.div_ceil(2), columns, width };
+            for source in [source, columns_first] {
+                let mut out = vec![f32::NAN; words.len()];
+                words.pack_pairs(&source, 0.5, &mut out).unwrap();
+                for (index, word) in out.iter().enumerate() {
+                    let column = index / words.panel_len() * width + index % width;
+                    let row = index / width % words.rows;
+                    let (group, row) = (row / inner.div_ceil(2), row % inner.div_ceil(2) * 2);
+                    let expected = [row, row + 1].map(|row| match row < inner && column < columns {
+                        true => data[(group * inner + row) * columns + column] * 0.5,
+                        false => 0.0,
+                    });
+                    assert_eq!(word.to_bits(), bf16_word(expected[0], expected[1]).to_bits());
+                }
+            }
+            assert!(words.pack_pairs(&source, 1.0, &mut vec![0.0; words.len() - 1]).is_err());
+            assert!(Panels { rows: words.rows + 1, ..words }.pack_pairs(&source, 1.0, &mut []).is_err());
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The tile kernel in Rust, for machines where no code may be emitted: the contract of [`TileArgs`], loop by loop.
 
 use super::tile::{LeftRows, MOST_ROWS, RightColumns, TileArgs, TileCode};
+use crate::cpu::precision::bf16_rows;
 use crate::reference::chain::unary;
 
 /// Computes the tiles that `args` describes.
@@ -57,6 +58,11 @@ unsafe fn one<const WIDTH: usize>(key: &TileCode, args: &TileArgs, columns: usiz
                 LeftRows::Table => unsafe { *args.table.get().add(tap * args.rows + row) },
             };
         }
+        if key.right == RightColumns::Pairs {
+            // SAFETY: the caller's contract.
+            b = unsafe { pairs(&left[..rows], args, b, &mut sums) };
+            continue;
+        }
         for at in (args.first..args.end).step_by(4) {
             // SAFETY: a right-hand row has `WIDTH` readable elements.
             let right = unsafe { &*b.cast::<[f32; WIDTH]>() };
@@ -68,7 +74,7 @@ unsafe fn one<const WIDTH: usize>(key: &TileCode, args: &TileArgs, columns: usiz
                 }
             }
             b = match key.right {
-                RightColumns::Packed => b.wrapping_add(WIDTH),
+                RightColumns::Packed | RightColumns::Pairs | RightColumns::Dots => b.wrapping_add(WIDTH),
                 RightColumns::Plain => b.wrapping_byte_add(args.ldb),
             };
         }
@@ -91,4 +97,31 @@ unsafe fn one<const WIDTH: usize>(key: &TileCode, args: &TileArgs, columns: usiz
             unsafe { to.write(value) };
         }
     }
+}
+
+/// One tap of a tile whose right-hand rows come in pairs; where the next tap's start.
+unsafe fn pairs<const WIDTH: usize>(
+    left: &[*const f32],
+    args: &TileArgs,
+    mut b: *const f32,
+    sums: &mut [[f32; WIDTH]; MOST_ROWS],
+) -> *const f32 {
+    for at in (args.first..args.end).step_by(8) {
+        // SAFETY: a row of pairs has `WIDTH` readable words.
+        let words = unsafe { &*b.cast::<[f32; WIDTH]>() };
+        let halves = [words.map(|word| bf16_rows(word)[0]), words.map(|word| bf16_rows(word)[1])];
+        // The last pair of an odd number of rows has nothing on the left to multiply its second with.
+        let count = if at + 4 < args.end { 2 } else { 1 };
+        for (half, right) in halves[..count].iter().enumerate() {
+            for (left, sums) in left.iter().zip(sums.iter_mut()) {
+                // SAFETY: left-hand rows are readable over the reduction.
+                let a = unsafe { *left.byte_add(at + 4 * half) };
+                for (sum, b) in sums.iter_mut().zip(right) {
+                    *sum += a * b;
+                }
+            }
+        }
+        b = b.wrapping_add(WIDTH);
+    }
+    b
 }

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::cpu::activation;
 use crate::cpu::chain::UnaryOp;
-use crate::cpu::{CodeKey, CodeSource};
+use crate::cpu::{CodeKey, CodeSource, Elements};
 use crate::error::{KernelError, Result};
-use crate::isa::Isa;
+use crate::isa::{Extension, Isa};
 use crate::jit::Code;
 
 /// Most vectors that a tile is wide.
@@ -36,6 +36,27 @@ pub enum RightColumns {
     Packed,
     /// In a row-major matrix. Tiles are full then: the driver packs a last, narrower panel.
     Plain,
+    /// In packed panels of pairs of `bf16`, which become `f32` in registers.
+    Pairs,
+    /// In packed panels of pairs of `bf16`, multiplied in pairs. Left-hand rows hold pairs too, and the reduction counts
+    /// pairs.
+    Dots,
+}
+
+impl RightColumns {
+    /// Panels of such elements.
+    pub(crate) fn packed(elements: Elements) -> RightColumns {
+        match elements {
+            Elements::F32 => RightColumns::Packed,
+            Elements::Bf16 => RightColumns::Pairs,
+            Elements::Bf16Dot => RightColumns::Dots,
+        }
+    }
+
+    /// What code for it needs besides its level.
+    pub(crate) fn extension(self) -> Option<Extension> {
+        (self == RightColumns::Dots).then_some(Extension::Bf16)
+    }
 }
 
 /// What shapes the instructions of a tile kernel: one blob serves all sizes, strides, tails and numbers of rows.
@@ -64,6 +85,10 @@ impl TileCode {
     pub(crate) fn emit(&self, asm: &mut crate::jit::Asm) -> Result<()> {
         if most_rows(self.isa, usize::from(self.vectors)) == 0 {
             let reason = format!("a tile of {} vectors does not fit the registers of {}", self.vectors, self.isa);
+            return Err(KernelError::Unsupported { family: FAMILY, reason });
+        }
+        if self.right == RightColumns::Dots && self.isa != Isa::Avx512 {
+            let reason = format!("products of bf16 pairs on {}", self.isa);
             return Err(KernelError::Unsupported { family: FAMILY, reason });
         }
         activation::check(FAMILY, self.activation)?;
@@ -133,6 +158,8 @@ pub(crate) struct TileArgs {
     pub(crate) first: usize,
     /// The byte at which its last whole group of [`UNROLL`] ends.
     pub(crate) unrolled: usize,
+    /// The byte at which its last whole pair ends.
+    pub(crate) paired: usize,
     /// The byte at which it ends.
     pub(crate) end: usize,
     /// The first of the right-hand columns.
@@ -187,6 +214,7 @@ impl TileArgs {
             tap_step: 0,
             first: 0,
             unrolled: 0,
+            paired: 0,
             end: 0,
             b: std::ptr::null(),
             ahead: Cell::new(std::ptr::null()),
@@ -211,6 +239,7 @@ impl TileArgs {
     pub(crate) fn reduce_over(&mut self, first: usize, count: usize) {
         self.first = first * 4;
         self.unrolled = (first + count / UNROLL * UNROLL) * 4;
+        self.paired = (first + count / 2 * 2) * 4;
         self.end = (first + count) * 4;
     }
 

@@ -49,7 +49,7 @@ pub(super) struct Sources<'a> {
 pub(super) struct Report {
     model: String,
     version: &'static str,
-    precision: &'static str,
+    precision: String,
     isa: &'static str,
     threads: usize,
     /// Nothing is interpreted and nothing imported here; the fields stand for readers of several programs' reports.
@@ -177,7 +177,7 @@ impl Report {
         Report {
             model: sources.model.to_owned(),
             version: env!("CARGO_PKG_VERSION"),
-            precision: "f32",
+            precision: sources.options.precision.to_string(),
             isa: sources.options.isa().name(),
             threads,
             python_ms: 0.0,

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kiln::graph::{NodeError, RunError};
-use kiln::session::{Session, SessionError, SessionOptions};
+use kiln::session::{Precision, Session, SessionError, SessionOptions};
 use kiln::tensor::Tensor;
 
 use crate::check::folder::{self, Case};
@@ -78,6 +78,10 @@ fn attempt(case: &Case, options: &SessionOptions) -> Result<Verdict, Verdict> {
                 continue;
             }
             let expected = read(&path)?;
+            let tolerance = match options.precision {
+                Precision::F32 => tolerance,
+                Precision::Bf16 => tolerance.lowered(&expected),
+            };
             let difference = closeness::compare(&expected, actual, tolerance).map_err(Verdict::refused)?;
             if let Some(difference) = difference {
                 let set = if sets.len() > 1 { format!("{}: ", file_name(set)) } else { String::new() };

@@ -5,6 +5,7 @@ use smallvec::smallvec;
 use super::*;
 use crate::cpu::EmitEach;
 use crate::cpu::fence::{Fenced, Poisoned, Scoped, integers, levels};
+use crate::cpu::precision::{from_bf16, to_bf16};
 use crate::parallel::Serial;
 use crate::reference::gemm::matmul;
 
@@ -24,6 +25,8 @@ struct Case {
     residual: bool,
     activation: Option<UnaryOp>,
     blocks: Option<fn(&mut MatmulBlocks)>,
+    /// Of packed right-hand sides.
+    elements: Elements,
 }
 
 impl Case {
@@ -41,6 +44,7 @@ impl Case {
             residual: false,
             activation: None,
             blocks: None,
+            elements: Elements::F32,
         }
     }
 
@@ -56,10 +60,7 @@ impl Case {
         let (right, right_data) = match self.right {
             'p' => {
                 let vectors = crate::cpu::gemm::panel_vectors(isa, n);
-                let panels = Panels { rows: k, columns: n, width: vectors * isa.lanes() };
-                let mut packed = vec![0.0; panels.len()];
-                panels.pack(&Source::row_major(&b, k, n), 1.0, &mut packed).unwrap();
-                (Right::Packed { vectors }, packed)
+                (Right::Packed { vectors, elements: self.elements }, pack(isa, self.elements, &b, k, n))
             }
             't' => (Right::Columns { stride: k + slack }, lay_out(n, k, k + slack, |column, row| b[row * n + column])),
             _ => (Right::Rows { stride: n + slack }, lay_out(k, n, n + slack, |row, column| b[row * n + column])),
@@ -96,6 +97,25 @@ impl Case {
     }
 }
 
+/// A right-hand side in panels.
+fn pack(isa: Isa, elements: Elements, b: &[f32], k: usize, n: usize) -> Vec<f32> {
+    let width = crate::cpu::gemm::panel_vectors(isa, n) * isa.lanes();
+    let panels = Panels { rows: elements.words(k), columns: n, width };
+    let mut packed = vec![0.0; panels.len()];
+    let source = Source::row_major(b, k, n);
+    match elements.in_pairs() {
+        true => panels.pack_pairs(&source, 1.0, &mut packed).unwrap(),
+        false => panels.pack(&source, 1.0, &mut packed).unwrap(),
+    }
+    packed
+}
+
+/// Every level with everything that its kernels multiply.
+fn forms() -> impl Iterator<Item = (Isa, Elements)> {
+    let all = [Elements::F32, Elements::Bf16, Elements::Bf16Dot];
+    levels().into_iter().flat_map(move |isa| all.into_iter().filter(move |it| it.suit(isa)).map(move |it| (isa, it)))
+}
+
 /// A matrix with NaN between its rows.
 fn lay_out(rows: usize, columns: usize, stride: usize, value: impl Fn(usize, usize) -> f32) -> Vec<f32> {
     let mut data = vec![f32::NAN; if rows == 0 || columns == 0 { 0 } else { (rows - 1) * stride + columns }];
@@ -122,12 +142,13 @@ fn sizes(isa: Isa) -> (&'static [usize], &'static [usize], &'static [usize]) {
 
 #[test]
 fn packed_products_of_all_sizes_are_exact() {
-    for isa in levels() {
+    // Small integers are numbers of eight bits too, so that lower precision is exact on them.
+    for (isa, elements) in forms() {
         let (m, n, k) = sizes(isa);
         for &m in m {
             for &n in n {
                 for &k in k {
-                    Case::new(isa, m, n, k).check();
+                    Case { elements, ..Case::new(isa, m, n, k) }.check();
                 }
             }
         }
@@ -168,6 +189,9 @@ fn factor_bias_residual_and_activation_come_in_that_order() {
                 }
                 if scale == 1.0 || !bias {
                     Case { activation, bias, residual, scale, ..Case::new(isa, m, n, 6) }.check();
+                    for (isa, elements) in forms().filter(|&(level, _)| level == isa) {
+                        Case { activation, bias, residual, scale, elements, ..Case::new(isa, m, n, 7) }.check();
+                    }
                 }
             }
         }
@@ -197,11 +221,98 @@ fn any_cut_of_the_work_gives_the_same_product() {
 }
 
 #[test]
+fn pairs_are_cut_between_pairs_alone() {
+    let cuts: [fn(&mut MatmulBlocks); 5] = [
+        |blocks| blocks.k_block = 6,
+        |blocks| (blocks.row_block, blocks.panel_block, blocks.k_block) = (2, 3, 8),
+        |blocks| (blocks.row_tasks, blocks.panel_tasks) = (3, 2),
+        |blocks| (blocks.row_tasks, blocks.panel_tasks, blocks.k_block) = (100, 100, 4),
+        |blocks| (blocks.batch_tasks, blocks.row_tasks) = (3, 2),
+    ];
+    for (isa, elements) in forms().filter(|(_, elements)| elements.in_pairs()) {
+        for blocks in cuts.map(Some) {
+            let case = Case { blocks, elements, ..Case::new(isa, 23, 75, 19) };
+            case.check();
+            Case { bias: true, residual: true, activation: Some(UnaryOp::Relu), ..case.clone() }.check();
+            Case { left_transposed: true, ..case }.check();
+        }
+        let right = Right::Packed { vectors: 1, elements };
+        let shape = MatmulShape { m: 3, n: 5, k: 9, batch: smallvec![], left: Left::Rows { stride: 9 }, right };
+        let good = MatmulBlocks::pick(isa, &shape, &Epilogue::default(), 1);
+        assert!(good.fits(&shape, isa));
+        assert!(!MatmulBlocks { k_block: 5, ..good }.fits(&shape, isa), "a part that starts inside of a pair");
+        let below = Right::Packed { vectors: 1, elements: Elements::Bf16Dot };
+        let foreign = MatmulShape { right: below, ..shape };
+        assert_eq!(good.fits(&foreign, isa), isa == Isa::Avx512);
+    }
+}
+
+#[test]
+fn lower_precision_rounds_what_it_says_and_nothing_else() {
+    // Numbers that bf16 does not hold, of sizes that differ by up to 2^12.
+    let numbers = |count: usize, seed: u32| -> Vec<f32> {
+        let (mantissas, exponents) = (integers(count, seed), integers(count, seed + 100));
+        let index = 0..count;
+        index.map(|i| (mantissas[i] + (i * 7919 % 1000) as f32 * 1e-3) * (exponents[i] * 1.5).exp2()).collect()
+    };
+    for (isa, elements) in forms() {
+        let emulated = isa > Isa::detect();
+        for (m, n, k) in [(1, 33, 7), (2, 16, 100), (3, 24, 64), (5, 50, 301), (13, 40, 129)] {
+            let k = if emulated { k.min(67) } else { k };
+            let (a, b) = (numbers(m * k, 1), numbers(k * n, 2));
+            let right = Right::Packed { vectors: crate::cpu::gemm::panel_vectors(isa, n), elements };
+            let shape = MatmulShape { m, n, k, batch: smallvec![], left: Left::Rows { stride: k }, right };
+            let product = Matmul::picked(isa, shape, Epilogue::default(), 1, &EmitEach).unwrap();
+            let (mut c, mut scratch) = (vec![0.0; m * n], vec![0.0; product.scratch_len()]);
+            let packed = pack(isa, elements, &b, k, n);
+            product.run(&a, &packed, &mut c, Extras::default(), &mut scratch, &Serial).unwrap();
+            let round = |value: f32, on: bool| f64::from(if on { from_bf16(to_bf16(value)) } else { value });
+            for (index, &found) in c.iter().enumerate() {
+                let (row, column) = (index / n, index % n);
+                let terms = (0..k).map(|at| {
+                    round(a[row * k + at], elements == Elements::Bf16Dot)
+                        * round(b[at * n + column], elements.in_pairs())
+                });
+                let (sum, size) = terms.fold((0.0, 0.0), |(sum, size), term| (sum + term, size + term.abs()));
+                // Each of k additions, and each product that is not fused into one, is off by 2^-24 of at most all terms.
+                let allowed = 2.0 * k as f64 * size * 2f64.powi(-24);
+                let error = (f64::from(found) - sum).abs();
+                assert!(error <= allowed, "{isa} {elements:?} {m}x{n}x{k} at {index}: {found} for {sum}");
+            }
+        }
+    }
+}
+
+#[test]
+fn weights_that_are_not_finite_stay_what_they_are() {
+    for (isa, elements) in forms() {
+        for (weight, k) in [(f32::NAN, 3), (f32::from_bits(0x7F80_0001), 4), (f32::INFINITY, 5)] {
+            let (mut b, a) = (vec![1.0; k * 9], vec![1.0; k]);
+            b[(k - 1) * 9 + 4] = weight;
+            let right = Right::Packed { vectors: crate::cpu::gemm::panel_vectors(isa, 9), elements };
+            let shape = MatmulShape { m: 1, n: 9, k, batch: smallvec![], left: Left::Rows { stride: k }, right };
+            let product = Matmul::picked(isa, shape, Epilogue::default(), 1, &EmitEach).unwrap();
+            let (mut c, mut scratch) = (vec![0.0; 9], vec![0.0; product.scratch_len()]);
+            product.run(&a, &pack(isa, elements, &b, k, 9), &mut c, Extras::default(), &mut scratch, &Serial).unwrap();
+            for (column, value) in c.into_iter().enumerate() {
+                match column {
+                    4 => assert!(if weight.is_nan() { value.is_nan() } else { value == weight }),
+                    _ => assert_eq!(value, k as f32),
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn empty_sizes_are_products_too() {
     for isa in levels() {
         for right in ['p', 'r', 't'] {
             for (m, n, k) in [(0, 4, 4), (4, 0, 4), (4, 5, 0), (1, 1, 0)] {
                 Case { right, bias: true, ..Case::new(isa, m, n, k) }.check();
+                for (isa, elements) in forms().filter(|&(level, _)| level == isa && right == 'p') {
+                    Case { elements, bias: true, ..Case::new(isa, m, n, k) }.check();
+                }
             }
         }
     }
@@ -324,7 +435,7 @@ fn a_thousand_shapes_are_served_by_at_most_eight_blobs() {
             let size = |salt: usize, most: usize| (index * 7919 + salt * 104_729) % most + 1;
             let (m, n, k) = (size(1, 700), size(2, 3000), size(3, 3000));
             let right = match index % 3 {
-                0 => Right::Packed { vectors: crate::cpu::gemm::panel_vectors(isa, n) },
+                0 => Right::Packed { vectors: crate::cpu::gemm::panel_vectors(isa, n), elements: Elements::F32 },
                 1 => Right::Rows { stride: n },
                 _ => Right::Columns { stride: k },
             };

@@ -1,0 +1,164 @@
+//! Lower precision on request: what a caller may ask for, and how weights are then kept and multiplied.
+//!
+//! `bf16` is the upper half of an `f32`: its range, and 8 bits of precision. Weights that are known at load are rounded to
+//! it once (to nearest, ties to even; a NaN stays one), when they are packed, and stored in pairs along the reduction: a
+//! 32-bit *word* holds row `2i` of a column in its lower half and row `2i + 1` in its upper half. The processor's dot
+//! product of pairs reads that, and without it one load gives two vectors: a shift by 16 is the first row in `f32`,
+//! clearing the lower half the second.
+//!
+//! Sums are always in `f32`. Nothing here knows matrices or layouts.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::isa::{Extension, Isa};
+
+/// What a caller may ask for. Whatever it is, equal inputs give equal results on one machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Precision {
+    /// Everything in `f32`.
+    #[default]
+    F32,
+    /// Weights known at load in `bf16`, and what they are multiplied with where the processor multiplies pairs of them.
+    Bf16,
+}
+
+/// How packed weights are kept and multiplied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Elements {
+    /// In `f32`.
+    #[default]
+    F32,
+    /// In pairs of `bf16` that become `f32` in registers: products and sums are those of `f32`.
+    Bf16,
+    /// In pairs of `bf16`. The other side is rounded to `bf16` too, and pairs are multiplied and added as
+    /// [`Extension::Bf16`] does: the second product of a pair first, denormals as zeros. AVX-512 only.
+    Bf16Dot,
+}
+
+impl Precision {
+    /// How weights are kept for that precision at that level on this machine. A level that is emulated has everything.
+    #[must_use]
+    pub fn elements(self, isa: Isa) -> Elements {
+        let emulated = isa > Isa::detect();
+        match self {
+            Precision::F32 => Elements::F32,
+            Precision::Bf16 if isa == Isa::Avx512 && (emulated || Extension::Bf16.present()) => Elements::Bf16Dot,
+            Precision::Bf16 => Elements::Bf16,
+        }
+    }
+}
+
+impl Elements {
+    /// Whether a 32-bit word holds two rows.
+    #[must_use]
+    pub const fn in_pairs(self) -> bool {
+        !matches!(self, Elements::F32)
+    }
+
+    /// Words that so many consecutive rows take in each column.
+    #[must_use]
+    pub const fn words(self, rows: usize) -> usize {
+        if self.in_pairs() { rows.div_ceil(2) } else { rows }
+    }
+
+    /// Whether kernels of that level can multiply them.
+    #[must_use]
+    pub const fn suit(self, isa: Isa) -> bool {
+        matches!((self, isa), (Elements::F32 | Elements::Bf16, _) | (Elements::Bf16Dot, Isa::Avx512))
+    }
+}
+
+/// The nearest `bf16`, ties to even. A NaN becomes a quiet one with as much of its payload as fits.
+#[must_use]
+pub fn to_bf16(value: f32) -> u16 {
+    let bits = value.to_bits();
+    if value.is_nan() {
+        return (bits >> 16) as u16 | 0x40;
+    }
+    // Half of the last place, less the smallest amount unless the place is odd. Past the largest number this carries into
+    // infinity's pattern.
+    ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16) as u16
+}
+
+/// The `f32` of a `bf16`, exactly.
+#[must_use]
+pub fn from_bf16(half: u16) -> f32 {
+    f32::from_bits(u32::from(half) << 16)
+}
+
+/// A word of two rows, in the shape in which packed weights are passed on. It is no number.
+#[must_use]
+pub fn bf16_word(first: f32, second: f32) -> f32 {
+    f32::from_bits(u32::from(to_bf16(second)) << 16 | u32::from(to_bf16(first)))
+}
+
+/// The two rows of a word.
+#[must_use]
+pub fn bf16_rows(word: f32) -> [f32; 2] {
+    let bits = word.to_bits();
+    [f32::from_bits(bits << 16), f32::from_bits(bits & 0xFFFF_0000)]
+}
+
+/// A text that names no precision.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}: expected f32 or bf16")]
+pub struct PrecisionError(String);
+
+impl FromStr for Precision {
+    type Err = PrecisionError;
+
+    fn from_str(text: &str) -> Result<Precision, PrecisionError> {
+        match text {
+            "f32" => Ok(Precision::F32),
+            "bf16" => Ok(Precision::Bf16),
+            other => Err(PrecisionError(other.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Precision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Precision::F32 => "f32",
+            Precision::Bf16 => "bf16",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bf16_is_its_own_nearest_and_ties_go_to_even() {
+        for half in 0..=u16::MAX {
+            let value = from_bf16(half);
+            if value.is_nan() {
+                assert_eq!(to_bf16(value), half | 0x40);
+                continue;
+            }
+            assert_eq!(to_bf16(value), half);
+            if value.is_finite() {
+                // The tie between this and its neighbour away from zero, and the numbers around it.
+                let tie = value.to_bits() | 0x8000;
+                let even = half + (half & 1);
+                assert_eq!(to_bf16(f32::from_bits(tie)), even);
+                assert_eq!(to_bf16(f32::from_bits(tie - 1)), half);
+                assert_eq!(to_bf16(f32::from_bits(tie + 1)), half + 1);
+            }
+        }
+        // A NaN whose payload lies in the lower half alone must not become an infinity.
+        assert!(from_bf16(to_bf16(f32::from_bits(0x7F80_0001))).is_nan());
+    }
+
+    #[test]
+    fn a_word_holds_two_rows() {
+        assert_eq!(bf16_rows(bf16_word(1.5, -2.0)), [1.5, -2.0]);
+        // A word whose bits are those of a signalling NaN passes through unharmed.
+        let word = bf16_word(1.0, f32::INFINITY);
+        assert_eq!(bf16_rows(word), [1.0, f32::INFINITY]);
+    }
+}
