@@ -25,7 +25,7 @@ fn transpose(table: &Table<'_>, (shape, perm, element): (&[usize], &[usize], usi
 
 /// All rows of these families.
 pub(crate) fn measure(table: &Table<'_>) -> Result<()> {
-    let cases: [(&[usize], &[usize], usize); 16] = [
+    let cases: [(&[usize], &[usize], usize); 18] = [
         (&[1, 64, 56, 56], &[0, 2, 3, 1], 4),
         (&[1, 56, 56, 64], &[0, 3, 1, 2], 4),
         (&[1, 64, 112, 112], &[0, 2, 3, 1], 4),
@@ -42,6 +42,8 @@ pub(crate) fn measure(table: &Table<'_>) -> Result<()> {
         (&[1, 64, 112, 112], &[0, 2, 3, 1], 2),
         (&[1, 64, 112, 112], &[0, 2, 3, 1], 8),
         (&[2048, 2048], &[1, 0], 8),
+        (&[1, 64, 56, 56], &[0, 1, 2, 3], 4),
+        (&[8, 12, 512, 64], &[1, 0, 2, 3], 4),
     ];
     table.shapes(&cases).iter().try_for_each(|&case| transpose(table, case))
 }

@@ -3,8 +3,10 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
+mod copy;
 mod pool;
 
+pub use copy::copy;
 pub use pool::Pool;
 
 /// A fork-join over numbered tasks. The caller's thread takes part; `run` returns when every task has returned.

@@ -69,7 +69,7 @@ impl Key for TransposeKey {
 }
 
 impl Recorded for TransposeKey {
-    const REVISION: u32 = 1;
+    const REVISION: u32 = 2;
     type Choice = TransposeChoice;
 }
 

@@ -9,7 +9,7 @@ mod repeat;
 mod tests;
 
 use kiln_kernels::Parallel;
-use kiln_kernels::parallel::for_each_chunk;
+use kiln_kernels::parallel::{copy, for_each_chunk};
 
 use super::{
     LoadCx, Movement, OpError, Operator, around, axis_of, dimensions, integers, one, optional, rearrange, refused,
@@ -110,7 +110,7 @@ impl Movement for Joined<'_> {
                 let run = self.runs[part];
                 let (now, later) = rest.split_at_mut((run - within).min(rest.len()));
                 let start = row * run + within;
-                now.clone_from_slice(&from[part][start..start + now.len()]);
+                copy(&from[part][start..start + now.len()], now);
                 (rest, within, part) = (later, 0, part + 1);
                 if part == self.runs.len() {
                     (row, part) = (row + 1, 0);
@@ -226,7 +226,7 @@ impl Movement for Part<'_> {
             while !rest.is_empty() {
                 let (now, later) = rest.split_at_mut((self.run - within).min(rest.len()));
                 let start = row * self.stride + self.start + within;
-                now.clone_from_slice(&from[0][start..start + now.len()]);
+                copy(&from[0][start..start + now.len()], now);
                 (rest, row, within) = (later, row + 1, 0);
             }
         });

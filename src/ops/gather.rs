@@ -193,7 +193,7 @@ impl Movement for Parts {
         let each = self.starts.len() / self.groups;
         for (number, (&start, to)) in self.starts.iter().zip(to.chunks_exact_mut(self.inner)).enumerate() {
             let from = &from[0][number / each * self.group..][start * self.inner..][..self.inner];
-            to.clone_from_slice(from);
+            kiln_kernels::parallel::copy(from, to);
         }
         Ok(())
     }

@@ -163,7 +163,7 @@ impl Run {
     /// Copies the run's elements.
     pub(crate) fn read<T: Clone>(&self, from: &[T], to: &mut [T]) {
         match self.stride {
-            1 => to.clone_from_slice(&from[self.start..self.start + self.count]),
+            1 => kiln_kernels::parallel::copy(&from[self.start..self.start + self.count], to),
             0 => to.fill(from[self.start].clone()),
             step if step > 0 => {
                 let spaced = from[self.start..].iter().step_by(step.unsigned_abs());

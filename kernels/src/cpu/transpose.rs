@@ -1,6 +1,6 @@
 //! Transposition of any rank, for elements of 1, 2, 4 and 8 bytes.
 //!
-//! [`geometry`] reduces a permutation to what has to move, [`emit`] has the instructions for 4-byte elements, and
+//! [`geometry`] reduces a permutation to what has to move, [`emit`] has the instructions for elements of 4 and 8 bytes, and
 //! [`Transpose`] is the driver: it splits the work between threads and walks it in blocks that stay in the first-level
 //! cache. Which way a permutation goes is a [`Method`]. The oracle is [`reference::transpose`](crate::reference::transpose).
 
@@ -53,21 +53,27 @@ impl Method {
     pub fn fits(self, collapsed: &Collapsed, element: usize, isa: Isa) -> bool {
         let still = collapsed.rank() <= 1;
         let stays = still || collapsed.perm.last() == Some(&(collapsed.rank() - 1));
-        let planes = || Planes::new(collapsed).filter(|_| isa.is_jit() && element == 4);
+        let planes = || Planes::new(collapsed).filter(|_| isa.is_jit());
         match self {
             Method::Copy => still,
             Method::Runs => stays && !still,
-            Method::Tiles => planes().is_some_and(|planes| tile_isa(isa, &planes).is_some()),
-            Method::Narrow => planes().is_some_and(|planes| narrow(isa, &planes).is_some()),
+            Method::Tiles => planes().is_some_and(|planes| tile(isa, element, &planes).is_some()),
+            Method::Narrow => element == 4 && planes().is_some_and(|planes| narrow(isa, &planes).is_some()),
             Method::Blocks => !stays,
         }
     }
 }
 
-/// The level whose square tile fits a plane: a plane too small for the wide tile takes the narrow one.
-fn tile_isa(isa: Isa, planes: &Planes) -> Option<Isa> {
+/// The square tile that fits a plane, and its level: a plane too small for the wide tile takes the narrow one. Elements of
+/// 8 bytes have one of AVX2, whose side is half as long.
+fn tile(isa: Isa, element: usize, planes: &Planes) -> Option<(Form, Isa)> {
     let smaller = planes.rows.extent.min(planes.columns.extent);
-    [isa, Isa::Avx2].into_iter().find(|isa| isa.lanes() <= smaller)
+    let fits = |isa: &Isa| isa.lanes() * 4 <= smaller * element;
+    match element {
+        4 => [isa, Isa::Avx2].into_iter().find(fits).map(|isa| (Form::Tile, isa)),
+        8 => Some(Isa::Avx2).filter(fits).map(|isa| (Form::WideTile, isa)),
+        _ => None,
+    }
 }
 
 /// The narrow form that fits a plane whose other side is at least one vector long.
@@ -115,7 +121,7 @@ impl Transpose {
             return Err(unsupported(format!("{method:?} does not fit {collapsed:?}")));
         }
         let form = Planes::new(&collapsed).and_then(|planes| match method {
-            Method::Tiles => tile_isa(isa, &planes).map(|isa| (Form::Tile, isa)),
+            Method::Tiles => tile(isa, element, &planes),
             Method::Narrow => narrow(isa, &planes).map(|form| (form, isa)),
             Method::Copy | Method::Runs | Method::Blocks => None,
         });

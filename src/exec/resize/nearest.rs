@@ -1,7 +1,7 @@
 //! Picking the nearest neighbour: elements of any type, a row of the output at a time.
 
 use kiln_kernels::Parallel;
-use kiln_kernels::parallel::for_each_chunk;
+use kiln_kernels::parallel::{copy, for_each_chunk};
 
 use super::ResizeAxis;
 use super::axis::Table;
@@ -57,7 +57,7 @@ impl Pick {
                 let start = self.start(index * rows + place);
                 match &before {
                     // An enlarged image repeats its rows.
-                    Some((same, row)) if *same == start => out.clone_from_slice(row),
+                    Some((same, row)) if *same == start => copy(row, out),
                     _ => self.row(&input[start..], out),
                 }
                 before = Some((start, out));

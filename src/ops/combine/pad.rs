@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use kiln_kernels::Parallel;
-use kiln_kernels::parallel::for_each_chunk;
+use kiln_kernels::parallel::{copy, for_each_chunk};
 
 use super::share;
 use crate::graph::node::Specs;
@@ -267,7 +267,7 @@ impl Movement for Padded<'_> {
                 }
                 if !middle.is_empty() {
                     let first = start + plan.row[plan.middle.start];
-                    middle.clone_from_slice(&input[first..first + middle.len()]);
+                    copy(&input[first..first + middle.len()], middle);
                 }
             }
         });

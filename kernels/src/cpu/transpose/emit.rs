@@ -1,4 +1,4 @@
-//! Instructions that turn tiles of 4-byte elements. Knows strides and counts as arguments, never a shape.
+//! Instructions that turn tiles of 4-byte and 8-byte elements. Knows strides and counts as arguments, never a shape.
 //!
 //! A tile is square, as many rows as a vector has lanes (`L`). Its rows are loaded whole, interleaved within 128-bit
 //! groups in two rounds (pairs, then pairs of pairs), and the groups are then exchanged between registers. No step
@@ -18,6 +18,8 @@ use crate::jit::{Asm, Cond, Gpr, Mem, Vreg};
 pub enum Form {
     /// Square tiles, in a loop within a loop.
     Tile,
+    /// Square tiles of 8-byte elements, likewise; AVX2 only.
+    WideTile,
     /// That many rows (2 to 4) become the columns of a dense matrix that wide.
     Interleave(u8),
     /// A dense matrix that wide (2 to 4) becomes that many rows.
@@ -87,7 +89,12 @@ pub fn emit(code: &TransposeCode, asm: &mut Asm) -> Result<()> {
     asm.lea(SRC_STRIDE3, Mem::indexed(SRC_STRIDE, SRC_STRIDE, 2, 0));
     asm.lea(DST_STRIDE3, Mem::indexed(DST_STRIDE, DST_STRIDE, 2, 0));
     match code.form {
-        Form::Tile => tiles(asm),
+        Form::Tile => tiles(asm, asm.lanes() as u8, turn),
+        Form::WideTile if code.isa == Isa::Avx2 => tiles(asm, 4, turn_wide),
+        Form::WideTile => {
+            let reason = format!("no tile of 8-byte elements at {}", code.isa);
+            return Err(KernelError::Unsupported { family: "transpose", reason });
+        }
         Form::Interleave(rows @ 2..=4) => interleave(asm, rows),
         Form::Deinterleave(columns @ 2..=4) => deinterleave(asm, columns),
         Form::Interleave(width) | Form::Deinterleave(width) => {
@@ -109,8 +116,8 @@ fn row_of_four(base: Gpr, stride: Gpr, stride3: Gpr, row: u8) -> Mem {
     }
 }
 
-fn tiles(asm: &mut Asm) {
-    let lanes = asm.lanes() as u8;
+/// Tiles of `lanes` rows; `turn` turns the one in the first registers and returns the first register of the turned one.
+fn tiles(asm: &mut Asm, lanes: u8, turn: fn(&mut Asm) -> u8) {
     let (outer, inner) = (asm.label(), asm.label());
     asm.load(OUTER, arg!(outer));
     asm.bind(outer);
@@ -142,6 +149,19 @@ fn tiles(asm: &mut Asm) {
     asm.sub_imm(OUTER, 1);
     asm.test(OUTER);
     asm.jump_if(Cond::NotEqual, outer);
+}
+
+/// Turns four rows of four 8-byte elements: pairs within 128-bit groups, then the groups.
+fn turn_wide(asm: &mut Asm) -> u8 {
+    for pair in [0, 2] {
+        asm.vunpack_lo_64(Vreg(4 + pair), Vreg(pair), Vreg(pair + 1));
+        asm.vunpack_hi_64(Vreg(5 + pair), Vreg(pair), Vreg(pair + 1));
+    }
+    for odd in [0, 1] {
+        asm.vshuffle_128(Vreg(8 + odd), Vreg(4 + odd), Vreg(6 + odd), 0x20);
+        asm.vshuffle_128(Vreg(10 + odd), Vreg(4 + odd), Vreg(6 + odd), 0x31);
+    }
+    8
 }
 
 /// Turns the square tile in the first `lanes` registers; returns the first register of the turned one.

@@ -77,6 +77,17 @@ fn every_element_size_moves() {
 }
 
 #[test]
+fn long_rows_of_the_output_are_written_a_line_at_a_time() {
+    for isa in Isa::ALL {
+        // Around the lengths at which rows of the output count as far apart, and blocks of columns end.
+        for (shape, element) in [([511, 9], 4), ([513, 265], 4), ([533, 40], 4), ([255, 9], 8), ([259, 263], 8)] {
+            check(&shape, &[1, 0], element, isa, 1);
+            check(&shape, &[1, 0], element, isa, 3);
+        }
+    }
+}
+
+#[test]
 fn eight_axes_move() {
     for isa in Isa::ALL {
         check(&[2, 3, 2, 2, 3, 2, 2, 3], &[7, 5, 3, 1, 0, 2, 4, 6], 4, isa, 2);
@@ -112,7 +123,7 @@ fn buffers_that_are_too_small_and_ways_that_do_not_fit_are_refused() {
     let (short, mut long) = (vec![0; 1599], vec![0; 1600]);
     assert!(matches!(transpose.run(&short, &mut long, &Serial), Err(KernelError::Bounds { .. })));
     for (method, element, isa) in
-        [(Method::Tiles, 4, Isa::Portable), (Method::Runs, 4, Isa::Avx2), (Method::Tiles, 8, Isa::Avx2)]
+        [(Method::Tiles, 4, Isa::Portable), (Method::Runs, 4, Isa::Avx2), (Method::Tiles, 2, Isa::Avx2)]
     {
         let refused = Transpose::new(collapsed.clone(), element, isa, method, 1, &EmitEach);
         assert!(matches!(refused, Err(KernelError::Unsupported { .. })), "{method:?} of {element} at {isa}");

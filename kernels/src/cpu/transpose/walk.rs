@@ -13,7 +13,7 @@ pub(super) fn copy(input: &[u8], output: &mut [u8], tasks: usize, parallel: &dyn
     let length = input.len().div_ceil(tasks).next_multiple_of(64);
     for_each_chunk(parallel, output, length, &|index, chunk| {
         let start = index * length;
-        chunk.copy_from_slice(&input[start..start + chunk.len()]);
+        crate::parallel::copy(&input[start..start + chunk.len()], chunk);
     });
 }
 
@@ -57,7 +57,7 @@ fn copy_runs(input: &[u8], stride: usize, output: &mut [u8], run: usize) {
         256 => copy_fixed::<256>(input, stride, output),
         _ => {
             for (row, out) in output.chunks_exact_mut(run).enumerate() {
-                out.copy_from_slice(&input[row * stride..row * stride + run]);
+                crate::parallel::copy(&input[row * stride..row * stride + run], out);
             }
         }
     }
@@ -121,7 +121,7 @@ pub(super) fn planes(
             // SAFETY: the regions of all units partition the planes, whose elements lie inside both buffers.
             unsafe {
                 match code {
-                    Some((Form::Tile, code)) => tiles(planes, code, &region, ends),
+                    Some((Form::Tile | Form::WideTile, code)) => tiles(planes, code, element, &region, ends),
                     Some((form, code)) => narrow(planes, *form, code, &region, ends),
                     None => blocks(planes, element, &region, ends),
                 }
@@ -132,33 +132,42 @@ pub(super) fn planes(
 
 /// Where tiles of one side go: groups of consecutive tiles up to a block long, and one that overlaps the last where
 /// the side is no multiple of a tile. Yields the first element and the number of tiles.
-fn segments((start, end): (usize, usize), tile: usize) -> impl Iterator<Item = (usize, usize)> {
+fn segments((start, end): (usize, usize), tile: usize, block: usize) -> impl Iterator<Item = (usize, usize)> {
     let tiles = (end - start) / tile;
-    let group = BLOCK / tile;
+    let group = (block / tile).max(1);
     let whole = (0..tiles).step_by(group).map(move |first| (start + first * tile, group.min(tiles - first)));
     whole.chain(((end - start) % tile != 0).then(|| (end - tile, 1)))
 }
 
+/// Rows of the output as long as this are written a cache line at a time: tiles of several rows that fill a line follow
+/// each other, because a line that is left half written may be gone from the cache before its other half comes.
+const FAR: usize = 2048;
+/// Columns that such lines are written for before the next rows come: rows of the output, each on pages of its own. Where
+/// there are fewer, their lines stay near anyway.
+const FAR_COLUMNS: usize = 256;
+
 /// # Safety
 ///
 /// The region lies inside the planes, both its sides are at least a tile long, and no other task writes it.
-unsafe fn tiles(planes: &Planes, code: &Code, region: &Region, ends: &Ends) {
-    let tile = code.isa().lanes();
+unsafe fn tiles(planes: &Planes, code: &Code, element: usize, region: &Region, ends: &Ends) {
+    let tile = code.isa().lanes() * 4 / element;
     let (rows, columns) = (planes.rows, planes.columns);
+    let far = columns.output * element >= FAR && columns.extent >= FAR_COLUMNS;
     // The side whose partner lies further apart comes first: it uses up (or fills) whole cache lines at once.
-    let along_columns = rows.input >= columns.output;
-    for (row, row_tiles) in segments(region.rows, tile) {
-        for (column, column_tiles) in segments(region.columns, tile) {
+    let along_columns = !far && rows.input >= columns.output;
+    let (row_block, column_block) = if far { (64 / element, FAR_COLUMNS) } else { (BLOCK, BLOCK) };
+    for (column, column_tiles) in segments(region.columns, tile, column_block) {
+        for (row, row_tiles) in segments(region.rows, tile, row_block) {
             let src = region.input + row * rows.input + column;
             let dst = region.output + column * columns.output + row;
-            let by_column = (tile * 4, tile * columns.output * 4, column_tiles);
-            let by_row = (tile * rows.input * 4, tile * 4, row_tiles);
+            let by_column = (tile * element, tile * columns.output * element, column_tiles);
+            let by_row = (tile * rows.input * element, tile * element, row_tiles);
             let (inner, outer) = if along_columns { (by_column, by_row) } else { (by_row, by_column) };
             let args = TransposeArgs {
-                src: ends.input.wrapping_add(src * 4),
-                dst: ends.output.wrapping_add(dst * 4),
-                src_stride: rows.input * 4,
-                dst_stride: columns.output * 4,
+                src: ends.input.wrapping_add(src * element),
+                dst: ends.output.wrapping_add(dst * element),
+                src_stride: rows.input * element,
+                dst_stride: columns.output * element,
                 inner: inner.2,
                 inner_src: inner.0,
                 inner_dst: inner.1,
