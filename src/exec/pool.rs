@@ -60,7 +60,7 @@ impl Key for PoolKey {
 }
 
 impl Recorded for PoolKey {
-    const REVISION: u32 = 1;
+    const REVISION: u32 = 2;
     type Choice = PoolChoice;
 }
 

@@ -1,6 +1,6 @@
 //! Pooling: the largest, the mean or the p-norm of windows that slide over one, two or three axes.
 //!
-//! [`window`] says where windows lie, [`emit`] has the code for pictures whose channels lie together, and [`planar`]
+//! One window over a whole picture is a reduction, and [`reduce`](super::reduce) does it. [`window`] says where windows lie, [`emit`] has the code for pictures whose channels lie together, and [`planar`]
 //! the plain way for those whose channels lie apart. [`Pool`] is the driver. The oracle is
 //! [`reference::pool`].
 
@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use emit::{Collect, PoolArgs, PoolCode};
 pub use window::{PoolKind, PoolShape, Taps, Window};
 
+use super::reduce::{Collapsed, Reduce, Reduction};
 use crate::cpu::{CodeKey, CodeSource};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
@@ -33,6 +34,8 @@ pub enum Path {
     Planar,
     /// Window by window.
     Reference,
+    /// One window that is the whole picture, averaged: a reduction.
+    Whole,
 }
 
 impl Path {
@@ -40,7 +43,7 @@ impl Path {
     #[must_use]
     pub fn pick(kind: PoolKind, shape: &PoolShape, isa: Isa) -> Path {
         let fits = |path: &Path| path.fits(kind, shape, isa);
-        [Path::Code, Path::Planar].into_iter().find(fits).unwrap_or(Path::Reference)
+        [Path::Whole, Path::Code, Path::Planar].into_iter().find(fits).unwrap_or(Path::Reference)
     }
 
     /// Whether the pooling can be carried out this way.
@@ -50,7 +53,26 @@ impl Path {
             Path::Code => shape.channels_last && isa.is_jit() && collect(kind).is_some(),
             Path::Planar => !shape.channels_last,
             Path::Reference => true,
+            Path::Whole => isa.is_jit() && matches!(kind, PoolKind::Average { .. }) && is_whole(shape),
         }
+    }
+}
+
+/// Whether there is one window, which is the picture without any padding.
+fn is_whole(shape: &PoolShape) -> bool {
+    shape.axes.iter().all(|axis| {
+        let input = axis.input as usize;
+        axis.output == 1 && axis.taps(0) == Taps { first: 0, count: input } && axis.padded_taps(0) == input
+    })
+}
+
+/// The mean over the pixels of each picture.
+fn mean(shape: &PoolShape) -> Collapsed {
+    let dims = [shape.batch, shape.channels, shape.input_pixels()];
+    if shape.channels_last {
+        Collapsed::new(&[dims[0], dims[2], dims[1]], |axis| axis == 1)
+    } else {
+        Collapsed::new(&dims, |axis| axis == 2)
     }
 }
 
@@ -73,6 +95,7 @@ pub struct Pool {
     path: Path,
     tasks: usize,
     code: Option<Arc<Code>>,
+    whole: Option<Reduce>,
 }
 
 impl Pool {
@@ -93,7 +116,11 @@ impl Pool {
             Some(collect) => Some(source.code(&CodeKey::Pool(PoolCode { isa, collect }))?),
             None => None,
         };
-        Ok(Pool { kind, shape, path, tasks: tasks.max(1), code })
+        let whole = match path {
+            Path::Whole => Some(Reduce::new(Reduction::Mean, &mean(&shape), isa, tasks, source)?),
+            _ => None,
+        };
+        Ok(Pool { kind, shape, path, tasks: tasks.max(1), code, whole })
     }
 
     /// The way that was taken.
@@ -114,6 +141,10 @@ impl Pool {
             return Ok(());
         }
         let (input, output) = (&input[..inputs], &mut output[..outputs]);
+        if let Some(whole) = &self.whole {
+            // Pictures of many pixels are added up in parts, of which there are few.
+            return whole.run(input, output, &mut vec![0.0; whole.scratch_len()], parallel);
+        }
         match (self.path, &self.code) {
             (Path::Code, Some(code)) => self.run_code(code, input, output, parallel),
             (Path::Planar, _) => planar::pool(self.kind, &self.shape, input, output, self.tasks, parallel),

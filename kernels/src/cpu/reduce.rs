@@ -14,7 +14,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-pub use emit::{ReduceArgs, ReduceCode};
+pub use emit::{ReduceArgs, ReduceCode, Walk};
 pub use geometry::Collapsed;
 use geometry::{LINE, Step};
 
@@ -237,7 +237,7 @@ fn code_key(step: &Step, isa: Isa) -> CodeKey {
     let columns = step.inner != 1;
     match step.pass.fold {
         Fold::LogAddExp => CodeKey::Softmax(SoftmaxCode { isa, form: Form::LogSumExp, columns }),
-        _ => CodeKey::Reduce(ReduceCode { isa, pass: step.pass, columns }),
+        _ => CodeKey::Reduce(ReduceCode { isa, pass: step.pass, walk: step.walk() }),
     }
 }
 

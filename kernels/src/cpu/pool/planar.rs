@@ -80,17 +80,22 @@ fn one_plane(
         }
         columns(kind, width, row, out, fold);
         let padded = depth.padded_taps(place[0]) * height.padded_taps(place[1]);
-        for (index, value) in out.iter_mut().enumerate() {
-            let count = width.taps(index).count;
-            match kind {
-                PoolKind::Max => {}
-                PoolKind::Average { .. } => {
-                    *value *= kind.scale(deep.count * high.count * count, padded * width.padded_taps(index));
+        let taps = deep.count * high.count;
+        match kind {
+            PoolKind::Max | PoolKind::Lp { p: 1 } => {}
+            PoolKind::Average { .. } => {
+                let scale =
+                    |index: usize| kind.scale(taps * width.taps(index).count, padded * width.padded_taps(index));
+                let interior = width.interior();
+                // The windows between the borders are alike.
+                let inside = if interior.is_empty() { 1.0 } else { scale(interior.start) };
+                for index in (0..interior.start).chain(interior.end..out.len()) {
+                    out[index] *= scale(index);
                 }
-                PoolKind::Lp { p: 1 } => {}
-                PoolKind::Lp { p: 2 } => *value = value.sqrt(),
-                PoolKind::Lp { p } => *value = value.powf(1.0 / p as f32),
+                out[interior].iter_mut().for_each(|value| *value *= inside);
             }
+            PoolKind::Lp { p: 2 } => out.iter_mut().for_each(|value| *value = value.sqrt()),
+            PoolKind::Lp { p } => out.iter_mut().for_each(|value| *value = value.powf(1.0 / p as f32)),
         }
     }
 }
@@ -112,8 +117,24 @@ fn columns(kind: PoolKind, width: &Window, row: &[f32], out: &mut [f32], fold: &
     inside.fill(kind.nothing());
     for tap in 0..width.kernel as usize {
         let first = interior.start * stride + tap * dilation - width.before as usize;
-        let taps = row[first.min(row.len())..].iter().step_by(stride);
-        inside.iter_mut().zip(taps).for_each(|(all, &value)| *all = fold(*all, value));
+        along(inside, &row[first.min(row.len())..], stride, fold);
+    }
+}
+
+/// Folds every `stride`-th value into its window. The strides that occur are loops of their own, which compilers turn into
+/// vectors.
+fn along(windows: &mut [f32], values: &[f32], stride: usize, fold: &impl Fn(f32, f32) -> f32) {
+    match stride {
+        1 => windows.iter_mut().zip(values).for_each(|(all, &value)| *all = fold(*all, value)),
+        2 => {
+            let pairs = values.chunks_exact(2);
+            let (paired, rest) = windows.split_at_mut(pairs.len().min(windows.len()));
+            paired.iter_mut().zip(pairs).for_each(|(all, pair)| *all = fold(*all, pair[0]));
+            if let ([last, ..], Some(&value)) = (rest, values.chunks_exact(2).remainder().first()) {
+                *last = fold(*last, value);
+            }
+        }
+        _ => windows.iter_mut().zip(values.iter().step_by(stride)).for_each(|(all, &value)| *all = fold(*all, value)),
     }
 }
 

@@ -22,8 +22,20 @@ pub struct ReduceCode {
     pub isa: Isa,
     /// What the pass does; not [`Fold::LogAddExp`], which softmax code does.
     pub pass: Pass,
-    /// Whether columns are folded, not rows.
-    pub columns: bool,
+    /// What is folded.
+    pub walk: Walk,
+}
+
+/// What a pass folds, and in which order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Walk {
+    /// Rows, each into one number.
+    Rows,
+    /// Columns, eight vectors of them from top to bottom: their results stay in registers.
+    Columns,
+    /// Columns, four rows at a time from end to end: the results lie in the first-level cache, and rows from memory
+    /// come in the order in which they lie there.
+    Streams,
 }
 
 /// Arguments of both forms.
@@ -74,10 +86,10 @@ pub fn emit(code: &ReduceCode, asm: &mut Asm) -> Result<()> {
     asm.load(DST, arg!(dst));
     asm.load(STRIDE, arg!(stride));
     asm.vbroadcast(SCALE, arg!(scale));
-    if code.columns {
-        columns(code.pass, asm)
-    } else {
-        rows(code.pass, asm)
+    match code.walk {
+        Walk::Rows => rows(code.pass, asm),
+        Walk::Columns => columns(code.pass, asm),
+        Walk::Streams => streams(code.pass, asm),
     }
     asm.epilogue();
     Ok(())
@@ -112,6 +124,45 @@ fn columns(pass: Pass, asm: &mut Asm) {
             finish(pass.finish, asm, Vreg(chain));
             sweep::across(asm, chain, tail).store(asm, DST, Vreg(chain));
         }
+    });
+}
+
+/// Rows that are folded together, so that results are loaded and stored once for all of them.
+const TOGETHER: usize = 4;
+const STREAMS: [Gpr; TOGETHER] = [SRC, Gpr::R12, Gpr::R13, Gpr::R14];
+
+fn streams(pass: Pass, asm: &mut Asm) {
+    sweep::prepare_rows(asm, arg!(length));
+    sweep::row(asm, |asm, place| {
+        start(pass.fold, asm, 1);
+        place.store(asm, DST, Vreg(0));
+    });
+    asm.load(ROWS, arg!(rows));
+    for together in [TOGETHER, 1] {
+        let (next, done) = (asm.label(), asm.label());
+        asm.bind(next);
+        asm.cmp_imm(ROWS, together as i32);
+        asm.jump_if(Cond::Less, done);
+        let streams = &STREAMS[..together];
+        for pair in streams.windows(2) {
+            asm.mov(pair[1], pair[0]);
+            asm.add(pair[1], STRIDE);
+        }
+        sweep::row(asm, |asm, place| {
+            place.load(asm, Vreg(place.chain), DST);
+            streams.iter().for_each(|&stream| step(pass, asm, place, stream));
+            place.store(asm, DST, Vreg(place.chain));
+        });
+        asm.mov(SRC, streams[together - 1]);
+        asm.add(SRC, STRIDE);
+        asm.sub_imm(ROWS, together as i32);
+        asm.jump(next);
+        asm.bind(done);
+    }
+    sweep::row(asm, |asm, place| {
+        place.load(asm, Vreg(0), DST);
+        finish(pass.finish, asm, Vreg(0));
+        place.store(asm, DST, Vreg(0));
     });
 }
 

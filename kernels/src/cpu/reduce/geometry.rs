@@ -6,7 +6,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Finish, Fold, Map, Pass, Reduction};
+use super::{Finish, Fold, Map, Pass, Reduction, Walk};
 use crate::parallel::part;
 
 /// Axes that alternate between kept and reduced.
@@ -90,6 +90,9 @@ pub(super) struct Step {
 const ROW: usize = 1 << 12;
 /// Rows of columns, likewise: each column is one chain of additions.
 const COLUMN: usize = 1 << 8;
+/// Bytes of a row that are worth a pass of its own, and bytes that are near enough for any order.
+const STREAM: usize = 512;
+const NEAR: usize = 1 << 19;
 /// Columns that threads share are shared by whole cache lines.
 pub(super) const LINE: usize = 16;
 /// A part for a thread of its own is at least this long, or handing it over costs more than it.
@@ -98,6 +101,17 @@ const SHARE: usize = 1 << 14;
 impl Step {
     pub(super) fn output_len(&self) -> usize {
         self.outer * self.parts * self.inner
+    }
+
+    /// The order in which elements are folded. Rows that lie further apart than the prefetchers follow are read from end
+    /// to end, unless there are so few that the second-level cache has them all.
+    pub(super) fn walk(&self) -> Walk {
+        let row = self.inner * size_of::<f32>();
+        match self.inner {
+            1 => Walk::Rows,
+            _ if row >= STREAM && self.reduce.saturating_mul(row) > NEAR => Walk::Streams,
+            _ => Walk::Columns,
+        }
     }
 
     /// The part of the middle axis that part `index` folds.

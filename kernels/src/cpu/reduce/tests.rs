@@ -93,6 +93,19 @@ fn every_reduction_of_rows_and_columns_of_any_length() {
 }
 
 #[test]
+fn long_columns_of_long_rows_are_folded_in_the_order_of_memory() {
+    let (rows, columns) = (521, 259);
+    let mut input = values(rows * columns);
+    input[300 * columns + 258] = f32::NAN;
+    for isa in levels() {
+        for reduction in [Reduction::Sum, Reduction::Max, Reduction::L2, Reduction::LogSum] {
+            check(reduction, &[rows, columns], &[0], &input, isa, 1);
+            check(reduction, &[rows, columns], &[0], &input, isa, 3);
+        }
+    }
+}
+
+#[test]
 fn any_axes_of_any_shape() {
     let cases: &[(&[usize], &[usize])] = &[
         (&[], &[]),
