@@ -15,8 +15,10 @@
 //!   kernel, vectorised over channels ([`depthwise`]).
 //!
 //! A transposed convolution is one convolution for each *phase*, the output positions of one remainder modulo the
-//! stride: see [`shape`], which also checks sizes. [`weights`] packs, [`dense`] drives the first two strategies.
+//! stride: see [`shape`], which also checks sizes. [`weights`] packs, [`dense`] drives the first two strategies,
+//! [`candidates`] lists the ways that are worth a measurement.
 
+mod candidates;
 mod dense;
 pub mod depthwise;
 mod driver;

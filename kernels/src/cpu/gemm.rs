@@ -9,10 +9,12 @@
 //!   [`portable`] is the same contract in Rust. [`halve`] rounds left-hand rows where pairs are multiplied.
 //! - [`panels`]: how the right-hand matrix is laid out, and packing it.
 //! - [`rows`]: how rows are cut into tiles of nearly equal height.
-//! - [`matmul`]: the driver of (batched) matrix products; [`model`] picks its blocks.
+//! - [`matmul`]: the driver of (batched) matrix products; [`model`] picks its blocks, [`candidates`] lists others
+//!   that are worth a measurement.
 //!
 //! Nothing here knows convolutions, ONNX or what the numbers mean.
 
+mod candidates;
 mod emit;
 pub(crate) mod halve;
 pub mod matmul;

@@ -12,7 +12,7 @@ use crate::isa::Isa;
 
 /// Channels below which a whole line of the kernel is made one tap: the few elements of a single position would not
 /// pay for fetching its pointers.
-const FEW_CHANNELS: usize = 16;
+pub(super) const FEW_CHANNELS: usize = 16;
 
 /// Bytes of lines that are copied at a time: with panels and outputs beside them they stay in the second cache.
 const COPIED: usize = 64 << 10;
