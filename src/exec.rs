@@ -1,7 +1,7 @@
 //! Executors: one file a kernel family with its key, its builder and what is cached.
 //!
 //! [`family`] is the trait that a key implements; [`context`] is all that a builder sees besides its key. A builder
-//! never sees the graph.
+//! never sees the graph. [`tune`] measures what cost models guess.
 
 pub mod activation;
 pub mod attention;
@@ -17,6 +17,7 @@ pub mod reduce;
 pub mod resize;
 pub mod softmax;
 pub mod transpose;
+pub mod tune;
 pub mod weights;
 
 use kiln_kernels::Isa;

@@ -88,6 +88,8 @@ knobs! {
     numerics: Numerics = "KILN_NUMERICS", "default";
     /// What weights that are known at load are kept in: f32 as they are, or bf16, which is smaller, faster and less exact.
     precision: Precision = "KILN_PRECISION", "f32";
+    /// Whether kernels are measured in the background where there is a choice: not, a few candidates, or many.
+    tune: Tune = "KILN_TUNE", "off";
     /// Threads that a session computes with; by default one for each processor that the process may use.
     num_threads: Option<NonZeroUsize> = "KILN_NUM_THREADS", "";
     /// The folder of record files; by default `kiln` in the platform's cache folder.
@@ -154,6 +156,14 @@ impl Value for Precision {
     }
 }
 
+impl Value for Tune {
+    const ALLOWED: &'static str = "off, fast or full";
+
+    fn parse(text: &str) -> Option<Tune> {
+        Tune::ALL.into_iter().find(|tune| tune.name() == text)
+    }
+}
+
 impl Value for Option<NonZeroUsize> {
     const ALLOWED: &'static str = "a number from 1 to 1024";
 
@@ -206,6 +216,33 @@ impl Value for Verbose {
 
     fn parse(text: &str) -> Option<Verbose> {
         text.parse().ok()
+    }
+}
+
+/// How much is measured to choose between kernels. The first use of a key never waits for it, whatever it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Tune {
+    /// Nothing: cost models choose, and records that were measured before count.
+    #[default]
+    Off,
+    /// A few candidates of each key, some milliseconds each, while no request runs.
+    Fast,
+    /// Many candidates, and more samples of each.
+    Full,
+}
+
+impl Tune {
+    /// Every policy, the least effort first.
+    pub const ALL: [Tune; 3] = [Tune::Off, Tune::Fast, Tune::Full];
+
+    /// Its name in variables and on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Tune::Off => "off",
+            Tune::Fast => "fast",
+            Tune::Full => "full",
+        }
     }
 }
 
@@ -305,6 +342,7 @@ mod tests {
         assert_eq!(with("KILN_MAX_ISA", "avx2").unwrap().max_isa, Isa::Avx2);
         assert_eq!(with("KILN_NUMERICS", "strict").unwrap().numerics, Numerics::Strict);
         assert_eq!(with("KILN_PRECISION", "bf16").unwrap().precision, Precision::Bf16);
+        assert_eq!(with("KILN_TUNE", "full").unwrap().tune, Tune::Full);
         assert_eq!(with("KILN_NUM_THREADS", "3").unwrap().num_threads, NonZeroUsize::new(3));
         assert_eq!(with("KILN_CACHE_DIR", "/a b/c").unwrap().cache_dir, Some("/a b/c".into()));
         assert_eq!(with("KILN_CACHE_CAPACITY", "0").unwrap().cache_capacity, 0);
@@ -320,6 +358,7 @@ mod tests {
             ("KILN_MAX_ISA", "sse9"),
             ("KILN_NUMERICS", "exact"),
             ("KILN_PRECISION", "f16"),
+            ("KILN_TUNE", "slow"),
             ("KILN_NUM_THREADS", "0"),
             ("KILN_NUM_THREADS", "1025"),
             ("KILN_NUM_THREADS", "many"),

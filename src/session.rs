@@ -11,9 +11,11 @@ pub mod verbose;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::cache;
 use crate::exec::BuildCx;
+use crate::exec::tune::Tuner;
 use crate::graph::ir::Dim;
 use crate::graph::{Executable, Graph, Observer, Resources, RunError, RunState, StepEvent};
 use crate::onnx::{self, ModelError};
@@ -21,6 +23,7 @@ use crate::record;
 use crate::tensor::{BufferPool, DType, Tensor};
 use crate::threads::{Threads, ThreadsError};
 
+pub use crate::exec::tune::{Tune, TuneChange, TuneReport};
 pub use compile::Description;
 pub use kiln_kernels::cpu::{Numerics, Precision};
 pub use options::SessionOptions;
@@ -81,6 +84,8 @@ pub struct Session {
     outputs: Vec<Port>,
     description: Description,
     build: BuildCx,
+    /// Measures keys while no request runs, if it shall.
+    tuner: Option<Tuner>,
     threads: Threads,
     buffers: Arc<BufferPool>,
     /// States of finished requests, kept because they remember shapes and executors.
@@ -107,9 +112,11 @@ impl Session {
         let build = options.build_cx(&threads);
         let inputs = compile::input_ports(&graph);
         let outputs = compile::output_ports(&graph);
+        let constants = graph.constants.values().map(|tensor| tensor.bytes().len()).sum();
         // What every process builds at load (packed weights, constants) comes before what this model's requests built.
         let (executable, description) = compile::compile(graph, options, &build, &threads)?;
         let warmed = crate::exec::warm(&build);
+        let tuner = options.tuner(&build, constants);
         let profile = options.profile.then(|| Mutex::new(Profile::default()));
         Ok(Session {
             executable,
@@ -117,6 +124,7 @@ impl Session {
             outputs,
             description,
             build,
+            tuner,
             threads,
             buffers: BufferPool::new(options.buffer_bytes),
             idle: Mutex::new(Vec::new()),
@@ -153,9 +161,16 @@ impl Session {
         observer: Option<&dyn Observer>,
     ) -> Result<Vec<(String, Tensor)>, SessionError> {
         let ordered = self.bind(inputs)?;
+        let _request = self.tuner.as_ref().map(Tuner::request);
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut state = idle.unwrap_or_default();
-        let resources = Resources { build: &self.build, parallel: &self.threads, buffers: &self.buffers, observer };
+        let resources = Resources {
+            build: &self.build,
+            parallel: &self.threads,
+            buffers: &self.buffers,
+            tuner: self.tuner.as_ref(),
+            observer,
+        };
         let result = self.executable.run(&ordered, &mut state, &resources);
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(state);
         Ok(self.outputs.iter().map(|port| port.name.clone()).zip(result?).collect())
@@ -205,6 +220,18 @@ impl Session {
         self.warmed
     }
 
+    /// Waits until every key that requests have asked for is tuned, or for that long; whether all are. Returns at once
+    /// where nothing is tuned. For measurements, and for services that want to be warm before they take requests.
+    pub fn settle(&self, timeout: Duration) -> bool {
+        self.tuner.as_ref().is_none_or(|tuner| tuner.settle(timeout))
+    }
+
+    /// What was tuned so far; nothing where nothing is.
+    #[must_use]
+    pub fn tune_report(&self) -> Option<TuneReport> {
+        self.tuner.as_ref().map(Tuner::report)
+    }
+
     /// Writes new records now. They are also written when the session is dropped.
     pub fn save_records(&self) -> Result<record::SaveReport, record::RecordError> {
         self.build.records.save()
@@ -231,6 +258,8 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        // What it has found until now is saved with the rest.
+        self.tuner = None;
         if let Err(error) = self.save_records() {
             tracing::warn!(%error, "records were not saved; the next process starts cold");
         }

@@ -118,6 +118,28 @@ impl<S: BuildHasher> Cache<S> {
         found.map(typed::<K>)
     }
 
+    /// Stores a value of `key`, in place of another if there is one: for a caller that has found a better one. Whoever
+    /// has the old one keeps it. A builder that is under way for the same key still stores its own.
+    pub fn put<K: Key>(&self, key: &K, built: Built<K::Value>) {
+        let Built { value, bytes, from_record: _ } = built;
+        let query = Query::new(key, &self.hasher);
+        let family = self.families.id::<K>();
+        let mut victims = Vec::new();
+        if self.make_room(bytes, &mut victims) {
+            let locked = self.locked(&query);
+            let mut shard = lock(&locked.shard);
+            let stamp = self.clock.fetch_add(1, Ordering::Relaxed) + 1;
+            let replaced = shard.store(query.to_erased(), Entry { value: Arc::new(value), bytes, stamp, family });
+            locked.note_oldest(&shard);
+            drop(shard);
+            if let Some(victim) = replaced {
+                self.budget.give_back(1, victim.1.bytes);
+                victims.push(victim);
+            }
+        }
+        // Victims are dropped here, last: their `Drop` may ask the cache for anything.
+    }
+
     /// The counters of all families together.
     pub fn stats(&self) -> Stats {
         let mut total = Stats::default();

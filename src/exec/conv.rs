@@ -3,13 +3,14 @@
 
 use kiln_kernels::cpu::Numerics;
 use kiln_kernels::cpu::chain::UnaryOp;
-use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvShape, Strategy};
-use kiln_kernels::{Isa, Result as KernelResult};
+use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape, Strategy};
+use kiln_kernels::{Isa, Parallel, Result as KernelResult};
 use serde::{Deserialize, Serialize};
 
 use super::activation::Activation;
 use super::context::BuildCx;
 use super::family::Family;
+use super::tune::{Demand, Operands};
 use crate::cache::Key;
 use crate::record::Recorded;
 
@@ -114,6 +115,17 @@ impl ConvKey {
 }
 
 impl ConvChoice {
+    fn new(blocks: &ConvBlocks) -> ConvChoice {
+        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        ConvChoice {
+            strategy: blocks.strategy,
+            vectors: blocks.vectors as u8,
+            row_block: count(blocks.row_block),
+            row_tasks: count(blocks.row_tasks),
+            unit_tasks: count(blocks.unit_tasks),
+        }
+    }
+
     fn blocks(&self) -> ConvBlocks {
         ConvBlocks {
             strategy: self.strategy,
@@ -139,15 +151,7 @@ impl Recorded for ConvKey {
 
 impl Family for ConvKey {
     fn choose(&self, _: &BuildCx) -> ConvChoice {
-        let blocks = ConvBlocks::pick(self.isa, &self.shape(), self.numerics, self.threads as usize);
-        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        ConvChoice {
-            strategy: blocks.strategy,
-            vectors: blocks.vectors as u8,
-            row_block: count(blocks.row_block),
-            row_tasks: count(blocks.row_tasks),
-            unit_tasks: count(blocks.unit_tasks),
-        }
+        ConvChoice::new(&ConvBlocks::pick(self.isa, &self.shape(), self.numerics, self.threads as usize))
     }
 
     fn fits(&self, cx: &BuildCx) -> bool {
@@ -162,6 +166,35 @@ impl Family for ConvKey {
 
     fn build(&self, choice: &ConvChoice, cx: &BuildCx) -> KernelResult<Conv> {
         Conv::new(self.isa, self.shape(), choice.blocks(), self.activation.map(|activation| activation.0), cx)
+    }
+
+    const TUNED: bool = true;
+
+    fn candidates(&self, _: &BuildCx, most: usize) -> Vec<ConvChoice> {
+        let threads = self.threads as usize;
+        let found = ConvBlocks::candidates(self.isa, &self.shape(), self.numerics, threads, most);
+        found.iter().map(ConvChoice::new).collect()
+    }
+
+    fn margin(from: &ConvChoice, to: &ConvChoice) -> f64 {
+        // Other weights have to be packed, and held beside those that other shapes still use.
+        if from.blocks().layout() == to.blocks().layout() { 0.03 } else { 0.06 }
+    }
+
+    fn demand(&self, value: &Conv) -> Demand {
+        let shape = self.shape();
+        Demand {
+            input: shape.input_len(),
+            weights: shape.weights().packed_len(self.isa, value.layout()),
+            cold: true,
+            output: shape.output_len(),
+            scratch: value.scratch_len(),
+        }
+    }
+
+    fn trial(&self, value: &Conv, operands: Operands<'_>, parallel: &dyn Parallel) -> KernelResult<()> {
+        let Operands { input, weights, output, scratch } = operands;
+        value.run(input, weights, output, ConvExtras::default(), scratch, parallel)
     }
 
     fn weigh(value: &Conv) -> usize {

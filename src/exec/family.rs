@@ -1,8 +1,9 @@
 //! What a kernel family is to the cache: a key that says how to choose, validate and build its executor.
 
-use kiln_kernels::Result as KernelResult;
+use kiln_kernels::{Parallel, Result as KernelResult};
 
 use super::context::{BuildCx, BuildError};
+use super::tune::{Demand, Operands};
 use crate::cache::Built;
 use crate::record::{Evidence, Record, Recorded, decode};
 
@@ -19,6 +20,33 @@ pub trait Family: Recorded {
 
     /// Whether the key is of this level and thread count: others in a shared record file are left for their own process.
     fn fits(&self, cx: &BuildCx) -> bool;
+
+    /// Whether keys of this family are worth tuning; the methods below are for those.
+    const TUNED: bool = false;
+
+    /// Choices that are worth a measurement, at most so many, the cost model's among them.
+    fn candidates(&self, cx: &BuildCx, most: usize) -> Vec<Self::Choice> {
+        let _ = (cx, most);
+        Vec::new()
+    }
+
+    /// The share of its time that `to` must save to replace `from`. By default what is beyond the noise.
+    fn margin(from: &Self::Choice, to: &Self::Choice) -> f64 {
+        let _ = (from, to);
+        0.03
+    }
+
+    /// What one run of the executor for a measurement needs.
+    fn demand(&self, value: &Self::Value) -> Demand {
+        let _ = value;
+        Demand::default()
+    }
+
+    /// Runs the executor once on made-up operands as large as [`Family::demand`] says.
+    fn trial(&self, value: &Self::Value, operands: Operands<'_>, parallel: &dyn Parallel) -> KernelResult<()> {
+        let _ = (value, operands, parallel);
+        Ok(())
+    }
 
     /// Bytes that the executor holds on its own (code, which is shared, is charged to itself).
     fn weigh(value: &Self::Value) -> usize {

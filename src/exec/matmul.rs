@@ -3,14 +3,17 @@
 //! names. The multiplying is done by [`kiln_kernels::cpu::gemm`].
 
 use kiln_kernels::cpu::Elements;
-use kiln_kernels::cpu::gemm::{BatchDim, Epilogue, Left, Matmul, MatmulBlocks, MatmulShape, Right};
-use kiln_kernels::{Isa, Result as KernelResult};
+use kiln_kernels::cpu::gemm::{
+    BatchDim, Epilogue, Extras, Left, Matmul, MatmulBlocks, MatmulShape, Panels, Right,
+};
+use kiln_kernels::{Isa, Parallel, Result as KernelResult};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::activation::Activation;
 use super::context::BuildCx;
 use super::family::Family;
+use super::tune::{Demand, Operands};
 use crate::cache::{F32Bits, Key};
 use crate::record::Recorded;
 
@@ -180,6 +183,40 @@ impl Family for MatMulKey {
 
     fn build(&self, choice: &MatMulChoice, cx: &BuildCx) -> KernelResult<Matmul> {
         Matmul::new(self.isa, self.shape(), choice.blocks(), self.epilogue(), cx)
+    }
+
+    const TUNED: bool = true;
+
+    fn candidates(&self, _: &BuildCx, most: usize) -> Vec<MatMulChoice> {
+        let threads = self.threads as usize;
+        let found = MatmulBlocks::candidates(self.isa, &self.shape(), &self.epilogue(), threads, most);
+        found.iter().map(MatMulChoice::new).collect()
+    }
+
+    fn demand(&self, value: &Matmul) -> Demand {
+        let shape = self.shape();
+        // Where the last matrix of a batch starts.
+        let last = |step: fn(&BatchDim) -> usize| -> usize {
+            shape.batch.iter().map(|dim| dim.size.saturating_sub(1) * step(dim)).sum()
+        };
+        let matrix = match shape.right {
+            Right::Packed { vectors, elements } => {
+                Panels { rows: elements.words(shape.k), columns: shape.n, width: vectors * self.isa.lanes() }.len()
+            }
+            Right::Rows { .. } | Right::Columns { .. } => shape.k * shape.n,
+        };
+        Demand {
+            input: last(|dim| dim.left) + shape.m * shape.k,
+            weights: last(|dim| dim.right) + matrix,
+            cold: matches!(self.right, Stored::Packed(_)),
+            output: shape.batches() * shape.m * shape.n,
+            scratch: value.scratch_len(),
+        }
+    }
+
+    fn trial(&self, value: &Matmul, operands: Operands<'_>, parallel: &dyn Parallel) -> KernelResult<()> {
+        let Operands { input, weights, output, scratch } = operands;
+        value.run(input, weights, output, Extras::default(), scratch, parallel)
     }
 }
 

@@ -14,6 +14,7 @@ use kiln_kernels::{Isa, KernelError, Parallel};
 use smallvec::SmallVec;
 
 use crate::cache::Outcome;
+use crate::exec::tune::Tuner;
 use crate::exec::{BuildCx, BuildError, Family};
 use crate::tensor::{BufferPool, Tensor, TensorError, TensorSpec};
 
@@ -70,6 +71,8 @@ impl Prepared {
 /// What a node may use while it prepares: the caches, through the one door that counts outcomes.
 pub struct PrepareCx<'a> {
     build: &'a BuildCx,
+    /// Who wants to know which keys are asked for, if anybody.
+    tuner: Option<&'a Tuner>,
     outcome: Cell<Option<Outcome>>,
     /// Texts of the keys that were asked for; only where somebody wants to read them, because making them allocates.
     keys: Option<RefCell<Vec<String>>>,
@@ -79,7 +82,7 @@ impl<'a> PrepareCx<'a> {
     /// A context that has not been asked yet.
     #[must_use]
     pub fn new(build: &'a BuildCx) -> PrepareCx<'a> {
-        PrepareCx { build, outcome: Cell::new(None), keys: None }
+        PrepareCx { build, tuner: None, outcome: Cell::new(None), keys: None }
     }
 
     /// A context that also notes every key in words, for tools that show them.
@@ -88,12 +91,21 @@ impl<'a> PrepareCx<'a> {
         PrepareCx { keys: Some(RefCell::default()), ..PrepareCx::new(build) }
     }
 
+    /// The same context, which tells a tuner of every key.
+    #[must_use]
+    pub fn told_to(self, tuner: Option<&'a Tuner>) -> PrepareCx<'a> {
+        PrepareCx { tuner, ..self }
+    }
+
     /// The executor of that key: from the cache, from a record, or built.
     pub fn executor<K: Family>(&self, key: &K) -> Result<Arc<K::Value>, NodeError> {
         if let Some(keys) = &self.keys {
             keys.borrow_mut().push(format!("{key:?}"));
         }
         let (executor, outcome) = self.build.executor(key)?;
+        if let Some(tuner) = self.tuner {
+            tuner.note(key);
+        }
         // A node that asks several times reports its most expensive answer.
         self.outcome.set(self.outcome.get().max(Some(outcome)));
         Ok(executor)

@@ -20,6 +20,7 @@ use super::ir::{Graph, ValueId};
 use super::node::{Io, Node, NodeError, PrepareCx, Prepared, RunCx, Specs};
 use crate::cache::Outcome;
 use crate::exec::BuildCx;
+use crate::exec::tune::Tuner;
 use crate::tensor::{BufferPool, Tensor, TensorSpec};
 
 /// A node failed; says which.
@@ -113,6 +114,8 @@ struct NodeState {
 #[derive(Default)]
 pub struct RunState {
     nodes: Vec<NodeState>,
+    /// How many executors a tuner had replaced when the nodes were prepared.
+    generation: u64,
     values: Vec<Option<Tensor>>,
 }
 
@@ -124,6 +127,8 @@ pub struct Resources<'a> {
     pub parallel: &'a dyn Parallel,
     /// Memory.
     pub buffers: &'a Arc<BufferPool>,
+    /// Who measures and replaces executors while no request runs, if anybody.
+    pub tuner: Option<&'a Tuner>,
     /// Who watches, if anybody.
     pub observer: Option<&'a dyn Observer>,
 }
@@ -169,6 +174,12 @@ impl Executable {
         state: &mut RunState,
         resources: &Resources<'_>,
     ) -> Result<Vec<Tensor>, RunError> {
+        let generation = resources.tuner.map_or(0, Tuner::generation);
+        if state.generation != generation {
+            // Some executor was replaced since: every node asks again, which are hits. It happens a few times in all.
+            state.nodes.clear();
+            state.generation = generation;
+        }
         state.nodes.resize_with(self.steps.len(), NodeState::default);
         state.values.clear();
         state.values.resize(self.constants.len(), None);
@@ -208,7 +219,7 @@ impl Executable {
         resources: &Resources<'_>,
         cx: &RunCx<'_>,
     ) -> Result<(), NodeError> {
-        let RunState { nodes, values } = state;
+        let RunState { nodes, values, .. } = state;
         let start = resources.observer.map(|_| Instant::now());
         let inputs: SmallVec<[Option<&Tensor>; 4]> =
             step.inputs.iter().map(|input| input.and_then(|value| self.value(values, value))).collect();
@@ -218,6 +229,7 @@ impl Executable {
         if changed {
             let noted = resources.observer.is_some_and(Observer::wants_keys);
             let prepare = if noted { PrepareCx::noting_keys(resources.build) } else { PrepareCx::new(resources.build) };
+            let prepare = prepare.told_to(resources.tuner);
             let fresh = NodeState::prepare(step.node.as_ref(), &prepare, &inputs)?;
             outcome = prepare.outcome();
             keys = prepare.into_keys();

@@ -34,6 +34,7 @@ struct Wire<'a> {
     nanos: u64,
     samples: u32,
     created: u64,
+    against: u64,
 }
 
 impl Record {
@@ -48,6 +49,7 @@ impl Record {
             nanos: self.evidence.nanos,
             samples: self.evidence.samples,
             created: self.evidence.created,
+            against: self.evidence.against,
         })
     }
 
@@ -59,6 +61,7 @@ impl Record {
             nanos: wire.nanos,
             samples: wire.samples,
             created: wire.created,
+            against: wire.against,
         };
         Some(Record {
             family: wire.family.to_owned(),

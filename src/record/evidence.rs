@@ -53,19 +53,27 @@ pub struct Evidence {
     pub samples: u32,
     /// When, in seconds since 1970; 0 if the clock does not know.
     pub created: u64,
+    /// The measured time of the best choice that this one was preferred to, in nanoseconds; 0 if there was none.
+    pub against: u64,
 }
 
 impl Evidence {
     /// A cost model's word, now.
     #[must_use]
     pub fn model() -> Evidence {
-        Evidence { how: How::Model, nanos: 0, samples: 0, created: now() }
+        Evidence { how: How::Model, nanos: 0, samples: 0, created: now(), against: 0 }
     }
 
     /// A measurement of `samples` executions that took `nanos` each, now.
     #[must_use]
     pub fn measured(nanos: u64, samples: u32) -> Evidence {
-        Evidence { how: How::Measured, nanos, samples, created: now() }
+        Evidence { how: How::Measured, nanos, samples, created: now(), against: 0 }
+    }
+
+    /// The same with the time of the best choice that lost.
+    #[must_use]
+    pub fn against(self, nanos: u64) -> Evidence {
+        Evidence { against: nanos, ..self }
     }
 
     /// Whether this evidence is better than the other. Never true both ways; false both ways for equals.
@@ -90,7 +98,7 @@ mod tests {
 
     #[test]
     fn measurements_beat_models_then_samples_then_dates() {
-        let evidence = |how, samples, created| Evidence { how, nanos: 0, samples, created };
+        let evidence = |how, samples, created| Evidence { how, nanos: 0, samples, created, against: 0 };
         let rising = [
             evidence(How::Model, 0, 5),
             evidence(How::Model, 0, 9),

@@ -10,7 +10,7 @@ use super::entry::Record;
 /// First bytes of every record file; the first is not ASCII, so that no text file starts so.
 const MAGIC: [u8; 8] = *b"\x89KILNREC";
 /// The version of everything that this file and `entry` lay out.
-pub(super) const SCHEMA: u16 = 1;
+pub(super) const SCHEMA: u16 = 2;
 /// Magic, schema, codec id, header length, reserved word, fingerprint, reserved bytes, checksum.
 const HEADER: usize = 64;
 /// A frame's length and checksum.

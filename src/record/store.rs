@@ -209,6 +209,11 @@ impl Store {
     /// What was chosen for that key, if anything was. The caller validates it and [`reject`](Store::reject)s it if it
     /// does not pass.
     pub fn lookup<K: Recorded>(&self, key: &K) -> Option<K::Choice> {
+        self.lookup_with_evidence(key).map(|(choice, _)| choice)
+    }
+
+    /// The same, with what speaks for it.
+    pub fn lookup_with_evidence<K: Recorded>(&self, key: &K) -> Option<(K::Choice, Evidence)> {
         let key = codec::encode(key).ok()?;
         let name = NameRef { family: K::FAMILY, key: &key };
         let mut contents = self.lock();
@@ -218,10 +223,11 @@ impl Store {
             contents.stats.rejected_version += 1;
             return None;
         }
+        let evidence = record.evidence;
         match codec::decode(&record.choice) {
             Ok(choice) => {
                 contents.stats.hits += 1;
-                Some(choice)
+                Some((choice, evidence))
             }
             Err(error) => {
                 tracing::warn!(family = K::FAMILY, %error, "a record's choice cannot be read; choosing again");

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kiln_kernels::cpu::{Numerics, Precision};
 use kiln_kernels::{EMITTER_REVISION, Isa, Parallel};
@@ -9,6 +10,7 @@ use kiln_kernels::{EMITTER_REVISION, Isa, Parallel};
 use super::verbose::Verbose;
 use crate::cache::{Cache, Limits};
 use crate::exec::BuildCx;
+use crate::exec::tune::{Tune, Tuner};
 use crate::graph::passes::PassOptions;
 use crate::knobs::{KnobError, Knobs};
 use crate::onnx;
@@ -26,6 +28,10 @@ pub struct SessionOptions {
     pub numerics: Numerics,
     /// What weights may be rounded to for speed.
     pub precision: Precision,
+    /// Whether choices are measured in the background.
+    pub tune: Tune,
+    /// Time for all measurements of the session; none means the policy's.
+    pub tune_budget: Option<Duration>,
     /// Whether choices are kept, and where.
     pub cache_mode: CacheMode,
     /// Folder of record files; none means the platform's cache folder.
@@ -55,6 +61,10 @@ impl Default for SessionOptions {
             max_isa: None,
             numerics: Numerics::default(),
             precision: Precision::default(),
+            // Tuning changes the order of additions at a moment that nobody foresees, and takes processor time that
+            // nobody asked for: who wants it says so, or tunes offline once and keeps the records.
+            tune: Tune::Off,
+            tune_budget: None,
             cache_mode: CacheMode::Memory,
             cache_dir: None,
             // The same bounds as the knobs' defaults; src/knobs.rs says why.
@@ -90,6 +100,7 @@ impl SessionOptions {
             max_isa: Some(knobs.max_isa.min(Isa::detect())),
             numerics: knobs.numerics,
             precision: knobs.precision,
+            tune: knobs.tune,
             cache_dir: knobs.cache_dir.clone(),
             cache_limits: Limits { entries: knobs.cache_capacity, bytes: knobs.cache_bytes.0 },
             cache_check: knobs.cache_check,
@@ -124,6 +135,12 @@ impl SessionOptions {
         let cache = self.cache.clone().unwrap_or_else(|| Arc::new(Cache::new(limits)));
         let (threads, numerics, precision) = (threads.threads(), self.numerics, self.precision);
         BuildCx { isa, threads, numerics, precision, cache, records: Arc::new(records), check: self.cache_check }
+    }
+
+    /// The tuner of a session with that context, if it shall have one. Without a cache there is nothing to replace.
+    pub(super) fn tuner(&self, build: &BuildCx, constants: usize) -> Option<Tuner> {
+        let kept = self.cache_mode != CacheMode::Off;
+        kept.then(|| Tuner::start(self.tune, build, constants, self.tune_budget)).flatten()
     }
 
     fn folder(&self) -> Option<PathBuf> {

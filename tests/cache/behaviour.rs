@@ -27,7 +27,35 @@ with_every_hasher!(
     a_victim_may_ask_the_cache_while_it_is_dropped,
     clearing_empties_the_cache_and_keeps_the_counters,
     families_are_counted_apart,
+    a_better_value_takes_the_place_of_the_old_one,
+    a_value_that_is_put_is_bounded_like_any_other,
 );
+
+fn a_better_value_takes_the_place_of_the_old_one<S: Hashing>() {
+    let cx = Context::<S>::new(4, 1000);
+    let (old, _) = cx.cache.get_or_create(&Square { of: 7 }, &cx, square).unwrap();
+    cx.cache.put(&Square { of: 7 }, Built { value: 50, bytes: 30, from_record: false });
+    cx.cache.put(&Cube { of: 7 }, Built { value: 1, bytes: 5, from_record: false });
+    let (new, outcome) = cx.cache.get_or_create(&Square { of: 7 }, &cx, square).unwrap();
+    assert_eq!((*old, *new, outcome), (49, 50, Outcome::Hit));
+    assert_eq!((cx.builds(), cx.cache.len(), cx.cache.bytes()), (1, 2, 35));
+    let stats = cx.cache.stats();
+    assert_eq!((stats.entries, stats.bytes, stats.builds, stats.lookups), (2, 35, 1, 2));
+}
+
+fn a_value_that_is_put_is_bounded_like_any_other<S: Hashing>() {
+    let cx = Context::<S>::new(2, 100);
+    for of in 0..5 {
+        cx.cache.put(&Square { of }, Built { value: 0, bytes: 10, from_record: false });
+        assert!(cx.cache.len() <= 2 && cx.cache.bytes() <= 20);
+    }
+    assert!(cx.cache.get(&Square { of: 0 }).is_none() && cx.cache.get(&Square { of: 4 }).is_some());
+    cx.cache.put(&Square { of: 9 }, Built { value: 0, bytes: 101, from_record: false });
+    assert!(cx.cache.get(&Square { of: 9 }).is_none(), "larger than the bound");
+    let none = Context::<S>::new(0, 0);
+    none.cache.put(&Square { of: 1 }, Built { value: 0, bytes: 0, from_record: false });
+    assert!(none.cache.is_empty());
+}
 
 fn a_key_is_built_once_and_then_hit<S: Hashing>() {
     let cx = Context::<S>::new(16, 1000);

@@ -89,7 +89,7 @@ fn files_of_other_kinds_are_counted_by_what_is_wrong() {
     let table: [(&str, Vec<u8>, [u64; 4]); 6] = [
         ("text", b"hello".to_vec(), [1, 0, 0, 0]),
         ("empty", Vec::new(), [0, 0, 0, 1]),
-        ("a later schema", with(8, 2), [0, 1, 0, 0]),
+        ("a later schema", with(8, 3), [0, 1, 0, 0]),
         ("another codec", with(10, 9), [0, 1, 0, 0]),
         ("a damaged fingerprint", with(20, !bytes[20]), [0, 0, 0, 1]),
         ("reserved bytes in use", with(12, 1), [0, 0, 0, 1]),

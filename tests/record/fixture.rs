@@ -64,7 +64,7 @@ pub(crate) fn tile(number: u8) -> Tile {
 
 /// Evidence of a measurement of so many samples, at a fixed time.
 pub(crate) fn measured(samples: u32) -> Evidence {
-    Evidence { how: How::Measured, nanos: 1000, samples, created: 1_700_000_000 }
+    Evidence { how: How::Measured, nanos: 1000, samples, created: 1_700_000_000, against: 1250 }
 }
 
 /// A fingerprint that is no machine's.

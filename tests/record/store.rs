@@ -22,7 +22,7 @@ fn a_choice_is_found_again_by_its_whole_key() {
 
 #[test]
 fn better_evidence_wins_whenever_it_comes() {
-    let model = Evidence { how: How::Model, nanos: 0, samples: 0, created: 9 };
+    let model = Evidence { how: How::Model, nanos: 0, samples: 0, created: 9, against: 0 };
     let table = [
         (model, measured(1), 2, "a measurement beats a model"),
         (measured(1), model, 1, "and is not beaten by a later model"),

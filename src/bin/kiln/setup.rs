@@ -8,7 +8,7 @@ use kiln::graph::{NodeError, RunError};
 use kiln::knobs::Knobs;
 use kiln::onnx::{ModelError, TensorProblem};
 use kiln::record::CacheMode;
-use kiln::session::{Numerics, Precision, Session, SessionError, SessionOptions};
+use kiln::session::{Numerics, Precision, Session, SessionError, SessionOptions, Tune};
 
 use crate::failure::{Blame, Code, Failure, Outcome};
 use crate::progress::Progress;
@@ -31,9 +31,33 @@ pub(crate) struct SessionArgs {
     /// What weights that are known at load are kept in: f32 as they are, or bf16, which is smaller, faster and less exact
     #[arg(long, value_name = "TYPE", help_heading = "Session")]
     precision: Option<Weights>,
+    /// What is measured where kernels leave a choice, while no request runs: nothing, a few candidates, or many
+    #[arg(long, value_name = "EFFORT", help_heading = "Session")]
+    tune: Option<Effort>,
     /// Leave out that rewriting of the graph; may be given several times (`kiln inspect` shows the names)
     #[arg(long = "without-pass", value_name = "NAME", help_heading = "Session")]
     without_passes: Vec<String>,
+}
+
+/// The tuning policies by their names on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Effort {
+    /// Cost models choose, and records that were measured before count
+    Off,
+    /// ... and a few candidates of each key are measured
+    Fast,
+    /// ... and many, with more samples of each
+    Full,
+}
+
+impl From<Effort> for Tune {
+    fn from(effort: Effort) -> Tune {
+        match effort {
+            Effort::Off => Tune::Off,
+            Effort::Fast => Tune::Fast,
+            Effort::Full => Tune::Full,
+        }
+    }
 }
 
 /// The numerics policies by their names on the command line.
@@ -132,6 +156,9 @@ impl SessionArgs {
         }
         if let Some(precision) = self.precision {
             options.precision = precision.into();
+        }
+        if let Some(effort) = self.tune {
+            options.tune = effort.into();
         }
         let passes = kiln::graph::passes::names();
         for name in &self.without_passes {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use smallvec::smallvec;
 
 use super::*;
-use crate::cpu::EmitEach;
+use crate::cpu::{Elements, EmitEach};
 use crate::cpu::fence::{Fenced, Poisoned, Scoped, integers, levels};
 use crate::cpu::gemm::{BatchDim, Extras, Left, Matmul, Panels, Source, panel_vectors};
 use crate::reference::gemm::matmul;
@@ -36,7 +36,7 @@ fn check(isa: Isa, product: &Product) {
             let panels = Panels { rows: k, columns: n, width: vectors * isa.lanes() };
             let mut packed = vec![0.0; panels.len()];
             panels.pack(&Source::row_major(&b, k, n), 1.0, &mut packed).unwrap();
-            (Right::Packed { vectors }, packed)
+            (Right::Packed { vectors, elements: Elements::F32 }, packed)
         }
         1 => (Right::Rows { stride: n }, b.clone()),
         _ => {
@@ -87,7 +87,7 @@ fn a_row_on_one_thread_leaves_little_to_choose() {
         k: 100,
         batch: smallvec![],
         left: Left::Rows { stride: 100 },
-        right: Right::Packed { vectors: 2 },
+        right: Right::Packed { vectors: 2, elements: Elements::F32 },
     };
     let count =
         |m: usize, threads: usize| MatmulBlocks::candidates(Isa::Avx2, &shape(m), &Epilogue::default(), threads, 24).len();

@@ -1,0 +1,74 @@
+//! The tuner: measures a few ways of computing what a cost model has guessed, and keeps the fastest.
+//!
+//! The first use of a key never waits for it: a builder takes the cost model's pick (or a record's choice), the node
+//! runs, and the key is [noted](Tuner::note). A worker thread takes noted keys one by one, while no request is running:
+//!
+//! - [`wish`] measures one key: candidates of its family, built as any executor is, run on made-up operands
+//!   ([`operands`]) under the rules of a [`contest`].
+//! - What wins is recorded with what it was measured against. Where it is not what was in use, the executor in the cache
+//!   is replaced and the [generation](Tuner::generation) counted up, which running states compare once a request.
+//! - [`worker`] is the thread and the queue.
+//!
+//! A key whose record was measured is not measured again, in any process. docs/tuning.md is the user's side of this.
+
+mod contest;
+mod operands;
+mod report;
+mod wish;
+mod worker;
+
+use std::time::Duration;
+
+pub use crate::knobs::Tune;
+pub use operands::{Demand, Operands};
+pub use report::{TuneChange, TuneReport};
+pub use worker::{Request, Tuner};
+
+use contest::Rules;
+
+/// What a policy allows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Effort {
+    /// Candidates of a key at most.
+    candidates: usize,
+    rules: Rules,
+    /// Time of all runs together.
+    total: Duration,
+}
+
+impl Effort {
+    /// The effort of a policy; none where nothing is tuned.
+    fn of(tune: Tune) -> Option<Effort> {
+        match tune {
+            Tune::Off => None,
+            // Most of a network's keys take tens of microseconds to milliseconds: two milliseconds show a difference of
+            // some percent, and fifty runs in all are forgotten after as many requests.
+            Tune::Fast => Some(Effort {
+                candidates: 4,
+                rules: Rules {
+                    warm_ups: 1,
+                    least: 3,
+                    enough: 200_000,
+                    candidate: 2_000_000,
+                    key: (8_000_000, 50),
+                    turns: 2,
+                },
+                total: Duration::from_secs(20),
+            }),
+            Tune::Full => Some(Effort {
+                candidates: 24,
+                rules: Rules {
+                    warm_ups: 2,
+                    least: 5,
+                    enough: 2_000_000,
+                    candidate: 20_000_000,
+                    key: (400_000_000, 500),
+                    turns: 5,
+                },
+                total: Duration::from_secs(300),
+            }),
+        }
+    }
+}
+
+

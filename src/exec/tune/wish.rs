@@ -1,0 +1,134 @@
+//! One key's turn: its candidates are built, measured, and the winner recorded and put in place.
+//!
+//! Whatever goes wrong here, an error or a panic of a candidate, concerns nobody: the executor in use stays in use.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+use kiln_kernels::Pool;
+
+use super::contest::{self, NoVerdict, Runner, Sample};
+use super::operands::{Demand, Stock};
+use super::report::{Ended, TuneChange};
+use super::worker::Shared;
+use super::Effort;
+use crate::cache::Built;
+use crate::exec::{BuildCx, Family};
+use crate::record::{Evidence, How};
+
+/// A key that was asked for, of any family.
+pub(super) trait Wish: Send {
+    /// Measures it.
+    fn grant(&self, lab: &mut Lab<'_>) -> Ended;
+}
+
+/// What measuring needs.
+pub(super) struct Lab<'a> {
+    pub(super) cx: &'a BuildCx,
+    pub(super) effort: &'a Effort,
+    pub(super) pool: &'a Pool,
+    pub(super) stock: &'a mut Stock,
+    /// Who knows whether requests are running.
+    pub(super) shared: &'a Shared,
+    /// Time of all runs.
+    pub(super) spent: Duration,
+}
+
+/// A [`Wish`] for a key.
+pub(super) struct Wanted<K>(pub(super) K);
+
+/// A candidate that is ready to run.
+struct Ready<K: Family> {
+    choice: K::Choice,
+    value: K::Value,
+    demand: Demand,
+}
+
+impl<K: Family> Wish for Wanted<K> {
+    fn grant(&self, lab: &mut Lab<'_>) -> Ended {
+        let (key, cx) = (&self.0, lab.cx);
+        let kept = cx.records.lookup_with_evidence(key).filter(|(choice, _)| key.accepts(choice, cx));
+        let incumbent = match kept {
+            Some((_, evidence)) if evidence.how == How::Measured => return Ended::Known,
+            Some((choice, _)) => choice,
+            None => key.choose(cx),
+        };
+        let mut choices = vec![incumbent];
+        for choice in key.candidates(cx, lab.effort.candidates) {
+            if choices.len() < lab.effort.candidates && !choices.contains(&choice) && key.accepts(&choice, cx) {
+                choices.push(choice);
+            }
+        }
+        if choices.len() < 2 {
+            return Ended::Single;
+        }
+        let mut ready: Vec<Ready<K>> = Vec::with_capacity(choices.len());
+        for (place, choice) in choices.into_iter().enumerate() {
+            let built = catch_unwind(AssertUnwindSafe(|| key.build(&choice, cx)));
+            let Ok(Ok(value)) = built else {
+                // Without the incumbent there is nothing to compare with.
+                if place == 0 {
+                    return Ended::Failed;
+                }
+                continue;
+            };
+            let demand = key.demand(&value);
+            match (demand.is_modest(), place) {
+                (true, _) => ready.push(Ready { choice, value, demand }),
+                (false, 0) => return Ended::Large,
+                (false, _) => {}
+            }
+        }
+        ready.iter().for_each(|one| lab.stock.provide(&one.demand));
+        let margins: Vec<f64> = ready.iter().map(|one| K::margin(&ready[0].choice, &one.choice)).collect();
+        let rules = lab.effort.rules;
+        let verdict = contest::hold(&margins, &rules, &mut Trial { key, ready: &ready, lab });
+        let verdict = match verdict {
+            Ok(verdict) => verdict,
+            Err(NoVerdict::Stopped) => return Ended::Stopped,
+            Err(NoVerdict::Failed) => return Ended::Failed,
+        };
+        let evidence = Evidence::measured(verdict.nanos, verdict.samples).against(verdict.against);
+        let from = format!("{:?}", ready[0].choice);
+        let winner = ready.swap_remove(verdict.winner);
+        cx.records.insert(key, &winner.choice, evidence);
+        if verdict.winner == 0 {
+            return Ended::Tuned(None);
+        }
+        let change = TuneChange {
+            family: K::FAMILY,
+            key: format!("{key:?}"),
+            from,
+            to: format!("{:?}", winner.choice),
+            before: verdict.incumbent,
+            after: verdict.nanos,
+        };
+        let bytes = K::weigh(&winner.value);
+        cx.cache.put(key, Built { value: winner.value, bytes, from_record: false });
+        Ended::Tuned(Some(change))
+    }
+}
+
+/// The contest's view of the candidates.
+struct Trial<'t, 'l, K: Family> {
+    key: &'t K,
+    ready: &'t [Ready<K>],
+    lab: &'t mut Lab<'l>,
+}
+
+impl<K: Family> Runner for Trial<'_, '_, K> {
+    fn sample(&mut self, candidate: usize) -> Sample {
+        let Ready { value, demand, .. } = &self.ready[candidate];
+        let Some(arrivals) = self.lab.shared.await_quiet() else { return Sample::Stopped };
+        let operands = self.lab.stock.lend(demand);
+        let start = Instant::now();
+        let run = catch_unwind(AssertUnwindSafe(|| self.key.trial(value, operands, self.lab.pool)));
+        let time = start.elapsed();
+        self.lab.spent += time;
+        match run {
+            _ if self.lab.shared.arrivals() != arrivals => Sample::Void,
+            Ok(Ok(())) => Sample::Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
+            Ok(Err(_)) | Err(_) => Sample::Failed,
+        }
+    }
+}

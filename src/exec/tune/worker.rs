@@ -1,0 +1,305 @@
+//! The thread that tunes, and the queue before it.
+//!
+//! Never in a request: keys are noted, which takes a look at a set, and everything else happens here. The thread runs
+//! only while no request does, and has been none for [`QUIET`], with the session's number of threads in a pool of its
+//! own: the process computes on as many threads as it was given. A request that arrives does not wait; it makes the
+//! sample under way void, and shares the cores with what is left of one run of one operator.
+//!
+//! Keys wait in the order in which they were first asked for: those of the first requests are those of the shapes that
+//! come most often, and an order by counts would need a look at every hit. The queue is bounded; whoever finds it full
+//! may be noted when it is asked for again.
+
+use std::any::TypeId;
+use std::collections::VecDeque;
+use std::hash::BuildHasher;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use hashbrown::{DefaultHashBuilder, HashSet};
+use kiln_kernels::Pool;
+
+use super::operands::Stock;
+use super::report::{Ended, TuneReport};
+use super::wish::{Lab, Wanted, Wish};
+use super::{Effort, Tune};
+use crate::exec::{BuildCx, Family};
+
+/// How long no request may have run before a measurement starts: longer than a client that sends one request after
+/// another takes between two.
+const QUIET: Duration = Duration::from_millis(5);
+
+/// Keys that may wait.
+const MOST_WAITING: usize = 4096;
+
+/// Hashes of keys that are remembered as noted.
+const MOST_NOTED: usize = 1 << 16;
+
+/// Ten steps below normal: whatever else wants the processor gets it.
+const NICENESS: i32 = 10;
+
+/// A tuner of one session. Dropping it stops the thread, after at most one run of one operator.
+pub struct Tuner {
+    shared: Arc<Shared>,
+    worker: Option<JoinHandle<()>>,
+}
+
+/// A request under way; measurements wait for its end.
+pub struct Request<'a>(&'a Shared);
+
+/// What requests and the worker both see.
+pub(super) struct Shared {
+    /// Requests under way.
+    running: AtomicUsize,
+    /// Requests that have begun.
+    arrivals: AtomicU64,
+    /// When the last one ended, in nanoseconds since `start`.
+    last_end: AtomicU64,
+    start: Instant,
+    /// Executors replaced.
+    generation: AtomicU64,
+    stop: AtomicBool,
+    hasher: DefaultHashBuilder,
+    state: Mutex<State>,
+    /// There is something to do.
+    wake: Condvar,
+    /// There is nothing left to do.
+    settled: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Box<dyn Wish>>,
+    /// Hashes of keys that were noted. Two keys of one hash only mean that the second is not tuned.
+    noted: HashSet<u64>,
+    /// Whether the worker has a key in hand.
+    busy: bool,
+    /// Whether the time for all keys is used up.
+    exhausted: bool,
+    report: TuneReport,
+}
+
+impl Tuner {
+    /// A tuner for builders of that context, in a model with so many bytes of constants; none where the policy is to
+    /// tune nothing, or where no thread can be started. A `budget` replaces the policy's time for all keys.
+    #[must_use]
+    pub fn start(tune: Tune, cx: &BuildCx, constants: usize, budget: Option<Duration>) -> Option<Tuner> {
+        let mut effort = Effort::of(tune)?;
+        effort.total = budget.unwrap_or(effort.total);
+        let shared = Arc::new(Shared {
+            running: AtomicUsize::new(0),
+            arrivals: AtomicU64::new(0),
+            last_end: AtomicU64::new(0),
+            start: Instant::now(),
+            generation: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+            hasher: DefaultHashBuilder::default(),
+            state: Mutex::default(),
+            wake: Condvar::new(),
+            settled: Condvar::new(),
+        });
+        let (cx, theirs) = (cx.clone(), Arc::clone(&shared));
+        let worker = std::thread::Builder::new().name("kiln-tune".to_owned());
+        match worker.spawn(move || work(&theirs, &cx, &effort, constants)) {
+            Ok(worker) => Some(Tuner { shared, worker: Some(worker) }),
+            Err(error) => {
+                tracing::warn!(%error, "no thread for tuning; the cost model's choices stay");
+                None
+            }
+        }
+    }
+
+    /// Notes that a key was asked for. Never waits for a measurement.
+    pub fn note<K: Family>(&self, key: &K) {
+        if !K::TUNED {
+            return;
+        }
+        let hash = self.shared.hasher.hash_one((TypeId::of::<K>(), key));
+        let mut state = self.shared.lock();
+        if state.noted.contains(&hash) {
+            return;
+        }
+        if state.exhausted || state.queue.len() >= MOST_WAITING {
+            state.report.dropped += 1;
+            return;
+        }
+        if state.noted.len() >= MOST_NOTED {
+            state.noted.clear();
+        }
+        state.noted.insert(hash);
+        state.queue.push_back(Box::new(Wanted(key.clone())));
+        drop(state);
+        self.shared.wake.notify_one();
+    }
+
+    /// Counts executors that were replaced in the cache: whoever keeps executors looks them up again when it changes.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.shared.generation.load(Ordering::Acquire)
+    }
+
+    /// Says that a request runs until the returned value is dropped.
+    #[must_use]
+    pub fn request(&self) -> Request<'_> {
+        self.shared.running.fetch_add(1, Ordering::SeqCst);
+        self.shared.arrivals.fetch_add(1, Ordering::SeqCst);
+        Request(&self.shared)
+    }
+
+    /// Waits until no key waits, or for that long; whether no key waits.
+    #[must_use]
+    pub fn settle(&self, timeout: Duration) -> bool {
+        let deadline = Instant::now().checked_add(timeout);
+        let mut state = self.shared.lock();
+        while state.busy || !state.queue.is_empty() {
+            let left = deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                return false;
+            }
+            // A year is as good as for ever, and what every platform can wait.
+            let left = left.min(Duration::from_secs(365 * 86_400));
+            let waited = self.shared.settled.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+
+    /// What was done so far.
+    #[must_use]
+    pub fn report(&self) -> TuneReport {
+        let state = self.shared.lock();
+        let waiting = state.queue.len() as u64 + u64::from(state.busy);
+        TuneReport { waiting, ..state.report.clone() }
+    }
+}
+
+impl Drop for Tuner {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::SeqCst);
+        // The lock makes sure that the worker is not between its look at the flag and its wait.
+        drop(self.shared.lock());
+        self.shared.wake.notify_all();
+        if let Some(worker) = self.worker.take() {
+            // It catches the panics of what it runs, and has none of its own.
+            let _ = worker.join();
+        }
+    }
+}
+
+impl Drop for Request<'_> {
+    fn drop(&mut self) {
+        let now = u64::try_from(self.0.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.0.last_end.store(now, Ordering::SeqCst);
+        self.0.running.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Shared {
+    /// Requests that have begun so far: a sample during which this changes is void.
+    pub(super) fn arrivals(&self) -> u64 {
+        self.arrivals.load(Ordering::SeqCst)
+    }
+
+    /// Waits until no request has been running for a while; the requests that have begun until then. Nothing if the
+    /// tuner stops.
+    pub(super) fn await_quiet(&self) -> Option<u64> {
+        loop {
+            let arrivals = self.arrivals();
+            if self.stop.load(Ordering::SeqCst) {
+                return None;
+            }
+            let mut wait = QUIET;
+            if self.running.load(Ordering::SeqCst) == 0 {
+                let since = Duration::from_nanos(self.last_end.load(Ordering::SeqCst)) + QUIET;
+                wait = since.saturating_sub(self.start.elapsed());
+                if arrivals == 0 || wait.is_zero() {
+                    return Some(arrivals);
+                }
+            }
+            let state = self.lock();
+            if !self.stop.load(Ordering::SeqCst) {
+                // Woken early only by new keys and by the end.
+                drop(self.wake.wait_timeout(state, wait));
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing foreign runs under the lock, so what a panicking thread leaves behind is whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next key if one waits.
+    fn next(&self) -> Option<Box<dyn Wish>> {
+        let mut state = self.lock();
+        let wish = state.queue.pop_front();
+        state.busy = wish.is_some();
+        if wish.is_none() {
+            self.settled.notify_all();
+        }
+        wish
+    }
+
+    fn sleep(&self) {
+        let state = self.lock();
+        if state.queue.is_empty() && !self.stop.load(Ordering::SeqCst) {
+            drop(self.wake.wait(state));
+        }
+    }
+
+    /// Notes how a key ended.
+    fn end(&self, ended: Ended, spent: Duration, total: Duration) {
+        let changed = matches!(ended, Ended::Tuned(Some(_)));
+        let mut state = self.lock();
+        state.report.add(ended, spent);
+        let mut dropped = VecDeque::new();
+        if state.report.time >= total {
+            state.exhausted = true;
+            dropped = std::mem::take(&mut state.queue);
+            state.report.dropped += dropped.len() as u64;
+        }
+        drop(state);
+        drop(dropped);
+        if changed {
+            // After the executor was replaced: whoever sees the new number finds the new executor.
+            self.generation.fetch_add(1, Ordering::Release);
+        }
+    }
+}
+
+/// The life of the worker.
+fn work(shared: &Shared, cx: &BuildCx, effort: &Effort, constants: usize) {
+    // Threads of the pool inherit it. Where it is refused, the tuner is a thread like others.
+    let _ = rustix::process::setpriority_process(None, NICENESS);
+    let mut tools: Option<(Pool, Stock)> = None;
+    while !shared.stop.load(Ordering::SeqCst) {
+        let Some(wish) = shared.next() else {
+            // Threads and operands are for as long as keys come one after another.
+            tools = None;
+            shared.sleep();
+            continue;
+        };
+        if shared.await_quiet().is_none() {
+            break;
+        }
+        if tools.is_none() {
+            tools = Pool::new(cx.threads, "kiln-tune").ok().map(|pool| (pool, Stock::new(constants)));
+        }
+        let (ended, spent) = match &mut tools {
+            None => (Ended::Failed, Duration::ZERO),
+            Some((pool, stock)) => {
+                let mut lab = Lab { cx, effort, pool, stock, shared, spent: Duration::ZERO };
+                let ended = catch_unwind(AssertUnwindSafe(|| wish.grant(&mut lab)));
+                (ended.unwrap_or(Ended::Failed), lab.spent)
+            }
+        };
+        shared.end(ended, spent, effort.total);
+    }
+    let mut state = shared.lock();
+    state.busy = false;
+    state.queue.clear();
+    drop(state);
+    shared.settled.notify_all();
+}
