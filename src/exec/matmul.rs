@@ -3,9 +3,7 @@
 //! names. The multiplying is done by [`kiln_kernels::cpu::gemm`].
 
 use kiln_kernels::cpu::Elements;
-use kiln_kernels::cpu::gemm::{
-    BatchDim, Epilogue, Extras, Left, Matmul, MatmulBlocks, MatmulShape, Panels, Right,
-};
+use kiln_kernels::cpu::gemm::{BatchDim, Epilogue, Extras, Left, Matmul, MatmulBlocks, MatmulShape, Panels, Right};
 use kiln_kernels::{Isa, Parallel, Result as KernelResult};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;

@@ -71,4 +71,5 @@ impl Effort {
     }
 }
 
-
+#[cfg(test)]
+mod tests;

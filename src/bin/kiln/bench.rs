@@ -3,7 +3,6 @@
 
 mod measure;
 mod report;
-mod workload;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -14,13 +13,14 @@ use kiln::session::Session;
 use crate::arrays;
 use crate::bench::measure::{Bounds, Passes};
 use crate::bench::report::{Memory, Report};
-use crate::bench::workload::Workload;
 use crate::failure::{Blame, Failure, Outcome};
 use crate::feed::FeedArgs;
 use crate::memory;
 use crate::profile;
 use crate::setup::{self, Habit, SessionArgs};
 use crate::trace::Trace;
+use crate::tuning;
+use crate::workload::{self, Workload};
 
 /// What was typed.
 #[derive(Debug, clap::Args)]
@@ -52,7 +52,7 @@ pub(crate) struct Args {
 }
 
 /// A day is longer than anybody waits on purpose.
-fn seconds(text: &str) -> Result<f64, String> {
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     text.parse()
         .ok()
         .filter(|seconds| (0.0..86_400.0).contains(seconds))
@@ -84,7 +84,9 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
         (None, None) => Bounds::default(),
     };
     let named = |failure: Failure| failure.context(shown.clone());
-    let passes = Passes::measure(&session, &workload.requests).map_err(named)?;
+    let mut passes = Passes::first(&session, &workload.requests).map_err(named)?;
+    tuning::settle(&session, None, screen)?;
+    passes.second(&session, &workload.requests).map_err(named)?;
     let traced = memory::resident_mb();
     let inputs = workload.steady.iter().map(workload::Request::make).collect::<Outcome<Vec<_>>>()?;
     let steady = measure::steady(&session, &inputs, bounds).map_err(named)?;

@@ -1,6 +1,6 @@
 //! The `kiln` command: what was typed becomes validated objects, those run, and the end is an exit code.
 //!
-//! Each subcommand is a file ([`demo`], [`run`], [`bench`], [`check`], [`inspect`], [`cache`], [`lists`]); what they
+//! Each subcommand is a file ([`demo`], [`run`], [`bench`], [`tune`], [`check`], [`inspect`], [`cache`], [`lists`]); what they
 //! share stands in a file named after it. All printing of the whole project happens in this folder, through a `screen`
 //! that is handed down, so that a closed pipe ends a command quietly.
 
@@ -27,8 +27,11 @@ mod shape;
 mod statistics;
 mod table;
 mod trace;
+mod tune;
+mod tuning;
 mod values;
 mod warnings;
+mod workload;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -60,6 +63,9 @@ enum Command {
     /// Measures a model over a trace of changing shapes
     #[command(after_help = CONTRACT)]
     Bench(bench::Args),
+    /// Measures where kernels leave a choice, and keeps the fastest as records
+    #[command(after_help = CONTRACT)]
+    Tune(tune::Args),
     /// Runs ONNX test cases and compares outputs with the expected ones
     #[command(after_help = CONTRACT)]
     Check(check::Args),
@@ -94,6 +100,7 @@ fn dispatch(command: Command, screen: &mut dyn Write) -> Outcome {
         Command::Demo(args) => demo::run(&args, screen),
         Command::Run(args) => run::run(&args, screen),
         Command::Bench(args) => bench::run(&args, screen),
+        Command::Tune(args) => tune::run(&args, screen),
         Command::Check(args) => check::run(&args, screen),
         Command::Inspect(args) => inspect::run(&args, screen),
         Command::Cache(args) => cache::run(&args, screen),

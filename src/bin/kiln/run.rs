@@ -14,6 +14,7 @@ use crate::profile;
 use crate::setup::{self, Habit, SessionArgs};
 use crate::shape;
 use crate::table::{Table, milliseconds};
+use crate::tuning;
 
 /// What was typed.
 #[derive(Debug, clap::Args)]
@@ -76,6 +77,7 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     if let Some(profile) = session.profile() {
         write!(screen, "\n{}", profile::text(&profile))?;
     }
+    tuning::settle(&session, None, screen)?;
     setup::save(&session, screen)
 }
 

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use kiln_kernels::Pool;
 
+use super::Effort;
 use super::contest::{self, NoVerdict, Runner, Sample};
 use super::operands::{Demand, Stock};
 use super::report::{Ended, TuneChange};
 use super::worker::Shared;
-use super::Effort;
 use crate::cache::Built;
 use crate::exec::{BuildCx, Family};
 use crate::record::{Evidence, How};

@@ -16,13 +16,7 @@ impl ConvBlocks {
     /// At most `most` different ways, each of which a driver takes for that shape: the cost model's pick first, then the
     /// other strategies, then other cuts of all of them, in order of promise.
     #[must_use]
-    pub fn candidates(
-        isa: Isa,
-        shape: &ConvShape,
-        numerics: Numerics,
-        threads: usize,
-        most: usize,
-    ) -> Vec<ConvBlocks> {
+    pub fn candidates(isa: Isa, shape: &ConvShape, numerics: Numerics, threads: usize, most: usize) -> Vec<ConvBlocks> {
         let mut bases = vec![ConvBlocks::pick(isa, shape, numerics, threads)];
         let transformed = cost::allowed(numerics).iter().rev();
         let transformed = transformed.filter_map(|&tile| ConvBlocks::winograd(isa, shape, tile, threads));

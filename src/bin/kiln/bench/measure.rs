@@ -7,10 +7,10 @@ use kiln::session::Session;
 use kiln::tensor::Tensor;
 use serde_json::Value;
 
-use crate::bench::workload::{self, Feed, Request};
 use crate::failure::Outcome;
 use crate::progress::Progress;
 use crate::statistics::{Percentiles, median};
+use crate::workload::{self, Feed, Request};
 
 /// Milliseconds since then.
 pub(super) fn since(start: Instant) -> f64 {
@@ -31,9 +31,8 @@ pub(super) struct Passes {
 }
 
 impl Passes {
-    /// Sends all requests twice.
-    pub(super) fn measure(session: &Session, requests: &[Request]) -> Outcome<Passes> {
-        let progress = Progress::new("requests", 2 * requests.len());
+    /// Sends all requests for the first time.
+    pub(super) fn first(session: &Session, requests: &[Request]) -> Outcome<Passes> {
         let mut passes = Passes::default();
         let mut seen: Vec<&Value> = Vec::new();
         for request in requests {
@@ -43,20 +42,31 @@ impl Passes {
             }
             passes.new.push(new);
         }
-        for pass in 0..2 {
-            for (index, request) in requests.iter().enumerate() {
-                let feeds = request.make()?;
-                let before = session.cache_stats().builds;
-                let latency = timed(session, &workload::borrowed(&feeds))?;
-                let built = session.cache_stats().builds - before;
-                if pass == 1 || !passes.new[index] {
-                    passes.repeat_builds += built;
-                }
-                if pass == 0 { &mut passes.first } else { &mut passes.second }.push(latency);
-                progress.step();
-            }
-        }
+        passes.first = passes.send(session, requests, true)?;
         Ok(passes)
+    }
+
+    /// Sends them again.
+    pub(super) fn second(&mut self, session: &Session, requests: &[Request]) -> Outcome {
+        self.second = self.send(session, requests, false)?;
+        Ok(())
+    }
+
+    /// The latencies of all requests. What is built for a shape that may not be new is counted.
+    fn send(&mut self, session: &Session, requests: &[Request], may_be_new: bool) -> Outcome<Vec<f64>> {
+        let progress = Progress::new("requests", requests.len());
+        let mut latencies = Vec::with_capacity(requests.len());
+        for (request, &new) in requests.iter().zip(&self.new) {
+            let feeds = request.make()?;
+            let before = session.cache_stats().builds;
+            latencies.push(timed(session, &workload::borrowed(&feeds))?);
+            let built = session.cache_stats().builds - before;
+            if !(may_be_new && new) {
+                self.repeat_builds += built;
+            }
+            progress.step();
+        }
+        Ok(latencies)
     }
 }
 

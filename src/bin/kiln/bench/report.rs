@@ -8,10 +8,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::bench::measure::{Passes, SteadyRun};
-use crate::bench::workload::{self, Workload};
+
 use crate::memory;
 use crate::statistics::{Percentiles, median, rounded};
 use crate::table::{Table, bytes, milliseconds};
+use crate::tuning::Tuning;
+use crate::workload::{self, Workload};
 
 /// Resident megabytes at three moments.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -79,6 +81,9 @@ pub(super) struct Report {
     repeat_builds: u64,
     cache: CacheCounters,
     records: RecordCounters,
+    /// What was tuned between the passes and since; absent where nothing is tuned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tuning: Option<Tuning>,
 }
 
 #[derive(Debug, Serialize)]
@@ -213,6 +218,7 @@ impl Report {
             repeat_builds: repeat_builds + sources.steady.repeat_builds,
             cache: sources.session.cache_stats().into(),
             records: RecordCounters::of(sources.session),
+            tuning: Tuning::of(sources.session, sources.options.tune),
         }
     }
 
@@ -278,6 +284,9 @@ impl Report {
             "records: {loaded} loaded, {rejected} rejected, {warmed} executors rebuilt at load; {lookups} look-ups, {hits} \
              hits; {records} known now"
         );
+        if let Some(tuning) = &self.tuning {
+            let _ = writeln!(text, "{}", tuning.text());
+        }
         let Memory { base, loaded, traced } = self.rss_mb;
         let _ = writeln!(
             text,

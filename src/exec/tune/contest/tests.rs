@@ -60,9 +60,11 @@ fn the_incumbent_stays_unless_it_is_beaten_by_the_margin() {
 #[test]
 fn a_challenger_must_win_twice_in_a_row() {
     // Its warm-up, its three samples and its first round are fast, its second round is not.
-    let slow_from = |from: usize| move |one: usize, run: usize| match one {
-        1 if run < from => Sample::Nanos(500),
-        _ => Sample::Nanos(1000),
+    let slow_from = |from: usize| {
+        move |one: usize, run: usize| match one {
+            1 if run < from => Sample::Nanos(500),
+            _ => Sample::Nanos(1000),
+        }
     };
     let (verdict, _) = contest(&[0.0, 0.03], &RULES, slow_from(4 + 2));
     let verdict = verdict.unwrap();
@@ -91,12 +93,15 @@ fn a_sample_during_which_something_else_ran_is_taken_again_after_a_warm_up() {
 
 #[test]
 fn candidates_that_fail_drop_out_and_a_failing_incumbent_ends_it() {
-    let fails = |which: usize| move |one: usize, _| if one == which { Sample::Failed } else { Sample::Nanos(1000 - one as u64 * 200) };
+    let fails = |which: usize| {
+        move |one: usize, _| if one == which { Sample::Failed } else { Sample::Nanos(1000 - one as u64 * 200) }
+    };
     let (verdict, _) = contest(&[0.0; 3], &RULES, fails(2));
     assert_eq!(verdict.unwrap().winner, 1);
     let (verdict, _) = contest(&[0.0; 3], &RULES, fails(0));
     assert_eq!(verdict, Err(NoVerdict::Failed));
-    let (verdict, runs) = contest(&[0.0; 3], &RULES, |one, _| if one == 1 { Sample::Stopped } else { Sample::Nanos(5) });
+    let (verdict, runs) =
+        contest(&[0.0; 3], &RULES, |one, _| if one == 1 { Sample::Stopped } else { Sample::Nanos(5) });
     assert_eq!((verdict, runs.last()), (Err(NoVerdict::Stopped), Some(&1)));
 }
 

@@ -22,9 +22,8 @@ struct Product {
 
 fn products(isa: Isa) -> impl Strategy<Value = Product> {
     let (m, n, k) = if isa > Isa::detect() { (9usize, 40usize, 8usize) } else { (40, 120, 400) };
-    (1..=3usize, 1..=m, 1..=n, 1..=k, 0..3u32, any::<bool>(), 1..=4usize).prop_map(
-        |(batches, m, n, k, right, factor, threads)| Product { batches, m, n, k, right, factor, threads },
-    )
+    (1..=3usize, 1..=m, 1..=n, 1..=k, 0..3u32, any::<bool>(), 1..=4usize)
+        .prop_map(|(batches, m, n, k, right, factor, threads)| Product { batches, m, n, k, right, factor, threads })
 }
 
 fn check(isa: Isa, product: &Product) {
@@ -89,8 +88,9 @@ fn a_row_on_one_thread_leaves_little_to_choose() {
         left: Left::Rows { stride: 100 },
         right: Right::Packed { vectors: 2, elements: Elements::F32 },
     };
-    let count =
-        |m: usize, threads: usize| MatmulBlocks::candidates(Isa::Avx2, &shape(m), &Epilogue::default(), threads, 24).len();
+    let count = |m: usize, threads: usize| {
+        MatmulBlocks::candidates(Isa::Avx2, &shape(m), &Epilogue::default(), threads, 24).len()
+    };
     assert_eq!(count(1, 1), 1, "one tile of rows sees one panel after another in any case");
     assert!(count(1, 2) > 1, "panels can be split");
     assert!(count(600, 2) > 8);

@@ -1,4 +1,4 @@
-//! The requests of a benchmark, whether a trace or the command line names them.
+//! The requests of a benchmark or of tuning, whether a trace or the command line names them.
 
 use std::collections::BTreeMap;
 
@@ -12,24 +12,24 @@ use crate::trace::{Dims, Trace};
 use crate::values::Recipe;
 
 /// One named input of a request.
-pub(super) type Feed = (String, Tensor);
+pub(crate) type Feed = (String, Tensor);
 
 /// The form in which a session takes its inputs.
-pub(super) fn borrowed(feeds: &[Feed]) -> Vec<(&str, Tensor)> {
+pub(crate) fn borrowed(feeds: &[Feed]) -> Vec<(&str, Tensor)> {
     feeds.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect()
 }
 
 /// One request: a name for its shapes, and how its inputs are made.
 #[derive(Clone, Debug)]
-pub(super) struct Request {
+pub(crate) struct Request {
     /// Its shapes, as reports write them. Equal shapes are equal requests.
-    pub(super) shape: Value,
+    pub(crate) shape: Value,
     recipes: Vec<Recipe>,
 }
 
 impl Request {
     /// Makes its inputs, which is no part of any measurement.
-    pub(super) fn make(&self) -> Outcome<Vec<Feed>> {
+    pub(crate) fn make(&self) -> Outcome<Vec<Feed>> {
         let make = |recipe: &Recipe| Ok((recipe.name.clone(), recipe.make().usage(|| "cannot make inputs")?));
         self.recipes.iter().map(make).collect()
     }
@@ -37,18 +37,18 @@ impl Request {
 
 /// All requests of a benchmark.
 #[derive(Clone, Debug)]
-pub(super) struct Workload {
+pub(crate) struct Workload {
     /// In order; sent twice.
-    pub(super) requests: Vec<Request>,
+    pub(crate) requests: Vec<Request>,
     /// Those whose steady latency is measured.
-    pub(super) steady: Vec<Request>,
+    pub(crate) steady: Vec<Request>,
     /// What was assumed.
-    pub(super) notices: Vec<String>,
+    pub(crate) notices: Vec<String>,
 }
 
 impl Workload {
     /// The requests of a trace.
-    pub(super) fn from_trace(trace: &Trace) -> Outcome<Workload> {
+    pub(crate) fn from_trace(trace: &Trace) -> Outcome<Workload> {
         let request = |dims: &Dims| {
             let shape = dims.iter().map(|(name, &size)| (name.clone(), Value::from(size))).collect();
             Ok(Request { shape: Value::Object(shape), recipes: trace.recipes(dims)? })
@@ -58,8 +58,19 @@ impl Workload {
         Ok(Workload { requests, steady, notices: Vec::new() })
     }
 
+    /// One request of each shape, the steady ones first.
+    pub(crate) fn different(&self) -> Vec<&Request> {
+        let mut different: Vec<&Request> = Vec::new();
+        for request in self.steady.iter().chain(&self.requests) {
+            if different.iter().all(|known| known.shape != request.shape) {
+                different.push(request);
+            }
+        }
+        different
+    }
+
     /// The sequences of shapes of the command line; every different one is also a steady shape.
-    pub(super) fn from_shapes(ports: &[Port], args: &FeedArgs) -> Outcome<Workload> {
+    pub(crate) fn from_shapes(ports: &[Port], args: &FeedArgs) -> Outcome<Workload> {
         let plan = feed::plan(ports, &[], args)?;
         let request = |recipes: Vec<Recipe>| {
             let shape: BTreeMap<&str, &[usize]> =
@@ -78,7 +89,7 @@ impl Workload {
 }
 
 /// A request's shapes for people: `N=1 S=16`, `x=[1,3]`.
-pub(super) fn shape_text(shape: &Value) -> String {
+pub(crate) fn shape_text(shape: &Value) -> String {
     let parts = shape.as_object().into_iter().flatten().map(|(name, size)| format!("{name}={size}"));
     parts.collect::<Vec<_>>().join(" ")
 }

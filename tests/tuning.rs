@@ -1,0 +1,151 @@
+//! Tuned sessions: results stay right, nodes see what was replaced, and a second session measures nothing.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use kiln::cache::Outcome;
+use kiln::exec::conv::{ConvChoice, ConvKey};
+use kiln::exec::matmul::{MatMulChoice, MatMulKey};
+use kiln::graph::ir::Dim;
+use kiln::graph::{Attr, Graph, GraphBuilder, Observer, StepEvent};
+use kiln::record::{CacheMode, Evidence, How, Recorded, Store, decode};
+use kiln::session::{Session, SessionOptions, Tune};
+use kiln::tensor::{DType, Tensor};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn values(count: usize, seed: usize) -> Vec<f32> {
+    (0..count).map(|index| ((index * 31 + seed * 17) % 23) as f32 / 16.0 - 0.7).collect()
+}
+
+/// A convolution that could be transformed, and a product.
+fn network() -> Graph {
+    let mut builder = GraphBuilder::new("tuned", 17);
+    let x = builder.input("x", DType::F32, [Dim::Fixed(1), Dim::Fixed(32), Dim::Any, Dim::Any]);
+    let filters = builder.constant(Tensor::from_slice([32, 32, 3, 3], &values(32 * 32 * 9, 1)).unwrap());
+    let weights = builder.constant(Tensor::from_slice([24, 70], &values(24 * 70, 2)).unwrap());
+    let pads = ("pads", Attr::Ints(vec![1, 1, 1, 1]));
+    let conv = builder.op("Conv", &[x, filters], &[pads]);
+    let y = builder.op("MatMul", &[conv, weights], &[]);
+    builder.output("y", y);
+    builder.finish()
+}
+
+fn session(tune: Tune, folder: Option<&std::path::Path>) -> Session {
+    let options = SessionOptions {
+        threads: 2,
+        tune,
+        cache_mode: if folder.is_some() { CacheMode::ReadWrite } else { CacheMode::Memory },
+        cache_dir: folder.map(Into::into),
+        ..SessionOptions::default()
+    };
+    Session::from_graph(network(), &options).unwrap()
+}
+
+fn input() -> Tensor {
+    Tensor::from_slice([1, 32, 24, 24], &values(32 * 24 * 24, 3)).unwrap()
+}
+
+fn run(session: &Session) -> Vec<f32> {
+    let mut outputs = session.run(&[("x", input())]).unwrap();
+    outputs.remove(0).1.as_slice().unwrap().to_vec()
+}
+
+fn assert_close(have: &[f32], want: &[f32]) {
+    let scale = want.iter().fold(0f32, |most, value| most.max(value.abs()));
+    assert_eq!(have.len(), want.len());
+    for (have, want) in have.iter().zip(want) {
+        assert!((have - want).abs() <= 1e-4 * scale, "{have}, not {want}");
+    }
+}
+
+/// The only key of its type that a store knows.
+fn key<K: Recorded>(records: &Store) -> K {
+    let record = records.list().into_iter().find(|record| record.family == K::FAMILY);
+    decode(&record.expect("the network has one").key).unwrap()
+}
+
+/// Keeps what each step did.
+#[derive(Default)]
+struct Steps(Mutex<Vec<(String, bool, Option<Outcome>)>>);
+
+impl Observer for Steps {
+    fn step(&self, event: &StepEvent<'_>) {
+        let step = (event.step.op.clone(), event.prepared, event.outcome);
+        self.0.lock().unwrap().push(step);
+    }
+}
+
+#[test]
+fn results_stay_right_and_a_second_session_measures_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = session(Tune::Fast, Some(folder.path()));
+    let before = run(&first);
+    assert!(first.settle(PATIENCE));
+    let report = first.tune_report().unwrap();
+    assert!(report.tuned >= 1, "{report:?}");
+    assert_close(&run(&first), &before);
+    drop(first);
+
+    let second = session(Tune::Full, Some(folder.path()));
+    assert_close(&run(&second), &before);
+    assert!(second.settle(PATIENCE));
+    let again = second.tune_report().unwrap();
+    assert_eq!((again.tuned, again.known, again.time), (0, report.tuned, Duration::ZERO));
+    drop(second);
+
+    let third = session(Tune::Off, Some(folder.path()));
+    let measured = |store: &Store| store.list().iter().filter(|record| record.evidence.how == How::Measured).count();
+    assert_eq!(measured(&third.build_cx().records) as u64, report.tuned);
+    assert_close(&run(&third), &before);
+    assert!(third.tune_report().is_none());
+    assert!(third.settle(Duration::ZERO), "there is nothing to wait for");
+}
+
+#[test]
+fn a_bad_choice_is_replaced_and_the_next_request_sees_it_with_its_weights() {
+    let probe = session(Tune::Off, None);
+    let right = run(&probe);
+    let records = &probe.build_cx().records;
+    let (conv, product) = (key::<ConvKey>(records), key::<MatMulKey>(records));
+    let model: (ConvChoice, MatMulChoice) = (records.lookup(&conv).unwrap(), records.lookup(&product).unwrap());
+
+    // Valid, and slow by far: tiles of one group each, sums put down after every element.
+    let tuned = session(Tune::Fast, None);
+    let records = &tuned.build_cx().records;
+    let slow = ConvChoice { row_block: 1, row_tasks: 1, unit_tasks: 1, ..model.0 };
+    records.insert(&conv, &slow, Evidence::model());
+    records.insert(&product, &MatMulChoice { k_block: 1, ..model.1 }, Evidence::model());
+    assert_close(&run(&tuned), &right);
+    assert_eq!(records.lookup(&conv), Some(slow), "the first use is what the record says");
+    assert!(tuned.settle(PATIENCE));
+    let report = tuned.tune_report().unwrap();
+    assert_eq!(report.changed, 2, "{report:?}");
+    assert_ne!(records.lookup(&conv), Some(slow));
+
+    let steps = Steps::default();
+    let outputs = tuned.run_observed(&[("x", input())], Some(&steps)).unwrap();
+    assert_close(outputs[0].1.as_slice().unwrap(), &right);
+    let seen = std::mem::take(&mut *steps.0.lock().unwrap());
+    assert!(seen.iter().all(|(_, prepared, _)| *prepared), "{seen:?}");
+    assert!(seen.iter().all(|(_, _, outcome)| outcome.is_none_or(|outcome| outcome == Outcome::Hit)), "{seen:?}");
+    tuned.run_observed(&[("x", input())], Some(&steps)).unwrap();
+    let seen = std::mem::take(&mut *steps.0.lock().unwrap());
+    assert!(seen.iter().all(|(_, prepared, _)| !*prepared), "{seen:?}");
+}
+
+#[test]
+fn requests_from_several_threads_and_a_tuner_share_a_session() {
+    let session = session(Tune::Full, None);
+    let right = run(&session);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for round in 0..20 {
+                    assert_close(&run(&session), &right);
+                    std::thread::sleep(Duration::from_millis(round));
+                }
+            });
+        }
+    });
+}
