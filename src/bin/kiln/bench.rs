@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     };
     let named = |failure: Failure| failure.context(shown.clone());
     let mut passes = Passes::first(&session, &workload.requests).map_err(named)?;
-    tuning::settle(&session, None, screen)?;
+    tuning::settle(&session, screen)?;
     passes.second(&session, &workload.requests).map_err(named)?;
     let traced = memory::resident_mb();
     let inputs = workload.steady.iter().map(workload::Request::make).collect::<Outcome<Vec<_>>>()?;

@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     if let Some(profile) = session.profile() {
         write!(screen, "\n{}", profile::text(&profile))?;
     }
-    tuning::settle(&session, None, screen)?;
+    tuning::settle(&session, screen)?;
     setup::save(&session, screen)
 }
 

@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
         progress.step();
     }
     drop(progress);
-    tuning::settle(&session, None, screen)?;
+    tuning::settle(&session, screen)?;
     setup::save(&session, screen)?;
     if let Some(report) = session.tune_report() {
         write!(screen, "{}", tuning::changes(&report))?;

@@ -69,10 +69,10 @@ impl Tuning {
     }
 }
 
-/// Waits until all keys are tuned, with a bar for the impatient; `most` shortens it. Does nothing where nothing is tuned.
-pub(crate) fn settle(session: &Session, most: Option<Duration>, screen: &mut dyn Write) -> Outcome {
+/// Waits until all keys are tuned, with a bar for the impatient. Does nothing where nothing is tuned.
+pub(crate) fn settle(session: &Session, screen: &mut dyn Write) -> Outcome {
     let Some(start) = session.tune_report() else { return Ok(()) };
-    let deadline = Instant::now() + most.unwrap_or(LONGEST).min(LONGEST);
+    let deadline = Instant::now() + LONGEST;
     let progress = Progress::new("keys", start.waiting as usize);
     let mut left = start.waiting;
     while !session.settle(TICK.min(deadline.saturating_duration_since(Instant::now()))) {
