@@ -73,7 +73,7 @@ fn cuts(isa: Isa, shape: &ConvShape, base: &ConvBlocks, threads: usize) -> Vec<C
         let most = rows.div_ceil(row_tasks);
         let mut lengths = vec![base.row_block];
         let blocked = base.strategy != Strategy::Depthwise && units.div_ceil(unit_tasks) > 1;
-        if blocked || matches!(base.strategy, Strategy::Winograd(_)) {
+        if blocked || matches!(base.strategy, Strategy::Winograd(_) | Strategy::Lines) {
             lengths.extend([base.row_block / 2, base.row_block * 2, base.row_block / 4, base.row_block * 4]);
         }
         for (further, length) in lengths.into_iter().enumerate() {
@@ -101,10 +101,9 @@ impl Extent {
         let positions = shape.output_len() / shape.filters.max(1);
         let panels = |filters: usize| filters.div_ceil((blocks.vectors * isa.lanes()).max(1)).max(1);
         match blocks.strategy {
-            Strategy::Lines => Extent {
-                rows: (shape.batch * shape.output[0] * shape.output[1]).max(1),
-                units: panels(shape.filters),
-            },
+            Strategy::Lines => {
+                Extent { rows: (shape.batch * shape.output[0] * shape.output[1]).max(1), units: panels(shape.filters) }
+            }
             Strategy::Depthwise => Extent {
                 rows: (shape.batch * shape.output[0] * shape.output[1]).max(1),
                 units: (shape.channels / isa.lanes()).max(1),
