@@ -93,6 +93,7 @@ fn context() -> BuildCx {
         isa: Isa::Portable,
         threads: 2,
         numerics: Numerics::Default,
+        precision: Default::default(),
         cache: Arc::new(Cache::new(Limits { entries: 10_000, bytes: 1 << 20 })),
         records: Arc::new(Store::in_memory()),
         check: false,

@@ -62,7 +62,8 @@ fn changes(isa: Isa, shape: &MatmulShape, from: &MatmulBlocks, threads: usize) -
         found.insert(0, MatmulBlocks { pack: !from.pack, ..*from });
     }
     for parts in [2, 3, 4] {
-        let k_block = shape.k.div_ceil(parts);
+        // Elements may lie in pairs, which no part divides.
+        let k_block = shape.k.div_ceil(parts).next_multiple_of(2);
         if k_block >= SHORT_REDUCTION {
             found.push(MatmulBlocks { k_block, ..*from });
         }

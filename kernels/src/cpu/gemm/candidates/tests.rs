@@ -4,9 +4,9 @@ use proptest::prelude::*;
 use smallvec::smallvec;
 
 use super::*;
-use crate::cpu::{Elements, EmitEach};
 use crate::cpu::fence::{Fenced, Poisoned, Scoped, integers, levels};
 use crate::cpu::gemm::{BatchDim, Extras, Left, Matmul, Panels, Source, panel_vectors};
+use crate::cpu::{Elements, EmitEach};
 use crate::reference::gemm::matmul;
 
 #[derive(Clone, Debug)]
