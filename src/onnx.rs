@@ -31,13 +31,14 @@ mod write;
 mod tests;
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use prost::Message;
 
 use crate::graph::Graph;
-use crate::tensor::Tensor;
+use crate::tensor::{Backing, Tensor};
 
 pub use error::{ExternalProblem, ModelError, TensorProblem};
 pub use limits::Limits;
@@ -56,6 +57,9 @@ pub const NEWEST_OPSET: i64 = 28;
 
 /// Reads a model file. Tensors that it keeps in other files are looked for in its folder.
 ///
+/// Large tensors stay in their files until their elements are asked for: [`Graph::backings`] lists the files, and
+/// [`read_whole`] says whether they could be read. Loading a [`Session`](crate::session::Session) asks for all that it needs.
+///
 /// # Errors
 ///
 /// Whatever is wrong with the file, the model in it, or the files that it names.
@@ -68,9 +72,10 @@ pub fn load(path: &Path, limits: &Limits) -> Result<Graph, ModelError> {
     }
     limits.check("the file's size in bytes", info.len(), limits.file_bytes, || path.display().to_string())?;
     let size = usize::try_from(info.len()).unwrap_or(usize::MAX);
-    let source = Source::file(File::open(path).map_err(io)?, size);
+    let backing = Backing::new(path, File::open(path).map_err(io)?);
+    let source = Source::file(backing, size);
     let folder = path.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
-    read_model(source, folder, limits, io)
+    read_model(source, folder, limits)
 }
 
 /// Reads a model from memory. `folder` is where files that it names are looked for; without one such names are errors.
@@ -80,20 +85,26 @@ pub fn load(path: &Path, limits: &Limits) -> Result<Graph, ModelError> {
 /// As [`load`].
 pub fn load_bytes(bytes: Bytes, folder: Option<&Path>, limits: &Limits) -> Result<Graph, ModelError> {
     limits.check("the file's size in bytes", bytes.len() as u64, limits.file_bytes, || "the model".to_owned())?;
-    read_model(Source::memory(bytes), folder, limits, |source| ModelError::Io { path: PathBuf::new(), source })
+    read_model(Source::memory(bytes), folder, limits)
 }
 
-fn read_model(
-    mut source: Source,
-    folder: Option<&Path>,
-    limits: &Limits,
-    io: impl Fn(std::io::Error) -> ModelError,
-) -> Result<Graph, ModelError> {
+fn read_model(mut source: Source, folder: Option<&Path>, limits: &Limits) -> Result<Graph, ModelError> {
     let model = proto::ModelProto::decode(&mut source);
+    let inline = source.finish();
     // What a decoder says of bytes that could not be read is of no interest.
-    let inline = source.finish().map_err(io)?;
+    inline.backing().map_or(Ok(()), read_whole)?;
     let model = model.map_err(|error| ModelError::Wire(error.to_string()))?;
     import::import(model, External::new(folder, inline), limits)
+}
+
+/// Whether all that was asked of a file so far could be read.
+///
+/// # Errors
+///
+/// [`ModelError::Io`] with the first reading error since the last time.
+pub fn read_whole(backing: &Arc<Backing>) -> Result<(), ModelError> {
+    let failed = |source| Err(ModelError::Io { path: backing.path().to_owned(), source });
+    backing.failure().map_or(Ok(()), failed)
 }
 
 /// Reads one serialised tensor, as test cases keep their inputs and outputs.

@@ -4,8 +4,9 @@
 //! holder lets go. Writing asks for sole ownership ([`Tensor::as_mut_slice`] copies where it has to).
 //!
 //! [`dtype`] lists the element types, [`minifloat`] says what the smallest mean, [`buffer`] lends and keeps memory that
-//! `memory` gets from the system.
+//! `memory` gets from the system, [`backing`] is a file whose tensors are read when they are needed.
 
+pub mod backing;
 pub mod buffer;
 pub mod dtype;
 mod memory;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+pub use backing::Backing;
 pub use buffer::{Buffer, BufferPool};
 pub use dtype::{BoolByte, DType, Element};
 
@@ -130,7 +132,7 @@ impl Tensor {
     pub fn from_buffer(spec: TensorSpec, buffer: Arc<Buffer>, found: usize) -> Result<Tensor, TensorError> {
         let need = spec.elements()?;
         let size = spec.dtype.size();
-        if size == 0 || need * size != found || found > buffer.bytes().len() {
+        if size == 0 || need * size != found || found > buffer.len() {
             return Err(TensorError::Count { need, found: found / size.max(1), shape: spec.shape });
         }
         Ok(Tensor { spec, data: Data::Bytes(buffer) })
@@ -235,6 +237,20 @@ impl Tensor {
         match &self.data {
             Data::Bytes(buffer) => &buffer.bytes()[..self.len() * self.spec.dtype.size()],
             Data::Strings(_) | Data::Absent => &[],
+        }
+    }
+
+    /// Reads the elements now, where they are still in a file.
+    pub fn fetch(&self) {
+        let _ = self.bytes();
+    }
+
+    /// How many raw bytes there are; where they are still in a file, they stay there.
+    #[must_use]
+    pub fn byte_len(&self) -> usize {
+        match &self.data {
+            Data::Bytes(_) => self.len() * self.spec.dtype.size(),
+            Data::Strings(_) | Data::Absent => 0,
         }
     }
 

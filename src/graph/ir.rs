@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use crate::tensor::{DType, Tensor};
+use crate::tensor::{Backing, DType, Tensor};
 
 /// A value (an edge) of a graph, by its place in [`Graph::values`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -232,6 +232,8 @@ pub struct Graph {
     pub outputs: Vec<ValueId>,
     /// Values known at load.
     pub constants: HashMap<ValueId, Tensor>,
+    /// The files that constants are read from when their elements are first asked for.
+    pub backings: Vec<Arc<Backing>>,
 }
 
 impl Graph {

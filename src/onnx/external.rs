@@ -10,12 +10,14 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use super::ExternalProblem;
 use super::error::shown;
 use super::source::Inline;
+use crate::tensor::Backing;
 
 /// A file may be read this many times over by all tensors together. Tied weights are stored once and read twice or so;
 /// more is a small model that makes much memory of one file.
@@ -55,11 +57,13 @@ impl Reference {
 pub(super) struct External {
     folder: Option<PathBuf>,
     /// The file that was read last, because tensors come in the order of their file.
-    last: Option<(String, File)>,
+    last: Option<(String, Arc<Backing>)>,
     /// Bytes read so far, by location.
     read: HashMap<String, u64>,
-    /// What was read from the model file itself into memory of its own.
+    /// What stayed in the model file itself.
     pub(super) inline: Inline,
+    /// All files that were opened.
+    opened: Vec<Arc<Backing>>,
 }
 
 impl External {
@@ -68,16 +72,23 @@ impl External {
         External { folder: folder.map(Path::to_owned), inline, ..External::default() }
     }
 
+    /// All files that tensors may still have to be read from.
+    pub(super) fn into_backings(self) -> Vec<Arc<Backing>> {
+        self.inline.backing().cloned().into_iter().chain(self.opened).collect()
+    }
+
     /// Finds the bytes of a reference, and that they are there.
     pub(super) fn open<'a>(&'a mut self, reference: &'a Reference) -> Result<Region<'a>, ExternalProblem> {
         let folder = self.folder.as_deref().ok_or(ExternalProblem::NoFolder)?;
         let Reference { location, offset, length } = reference;
         if self.last.as_ref().is_none_or(|(last, _)| last != location) {
-            self.last = Some((location.clone(), open_below(folder, location)?));
+            let backing = Backing::new(Path::new(location), open_below(folder, location)?);
+            self.opened.push(backing.clone());
+            self.last = Some((location.clone(), backing));
         }
-        let Some((_, file)) = &self.last else { return Err(ExternalProblem::NoFolder) };
+        let Some((_, backing)) = &self.last else { return Err(ExternalProblem::NoFolder) };
         let io = |source| ExternalProblem::Io { location: shown(location), source };
-        let info = file.metadata().map_err(io)?;
+        let info = backing.file().metadata().map_err(io)?;
         if !info.is_file() {
             return Err(ExternalProblem::NotAFile(shown(location)));
         }
@@ -94,22 +105,24 @@ impl External {
         if *read > size.saturating_mul(READS_PER_FILE) {
             return Err(ExternalProblem::Repeated(shown(location)));
         }
-        Ok(Region { file, location, offset: *offset })
+        Ok(Region { backing, location, offset: *offset })
     }
 }
 
 /// Bytes of a file that are known to be there.
 pub(super) struct Region<'a> {
-    file: &'a File,
+    /// The file.
+    pub(super) backing: &'a Arc<Backing>,
     location: &'a str,
-    offset: u64,
+    /// Where in it.
+    pub(super) offset: u64,
 }
 
 impl Region<'_> {
     /// Reads as many bytes as `out` has room for.
     pub(super) fn read(&self, out: &mut [u8]) -> Result<(), ExternalProblem> {
         let io = |source| ExternalProblem::Io { location: shown(self.location), source };
-        self.file.read_exact_at(out, self.offset).map_err(io)
+        self.backing.file().read_exact_at(out, self.offset).map_err(io)
     }
 }
 

@@ -91,7 +91,7 @@ pub(super) fn import(model: ModelProto, external: External, limits: &Limits) -> 
     let mut importer = Importer { limits, external, functions, nodes: 0 };
     let body = importer.graph(graph, &opsets, 0)?;
     match body.free.first() {
-        None => Ok(body.graph),
+        None => Ok(Graph { backings: importer.external.into_backings(), ..body.graph }),
         Some((name, id)) => {
             let reader = body.graph.nodes.iter().find(|node| node.inputs.contains(&Some(*id)));
             let place =

@@ -16,8 +16,8 @@ pub struct AttributeProto {
     pub f: ::core::option::Option<f32>,
     #[prost(int64, optional, tag = "3")]
     pub i: ::core::option::Option<i64>,
-    #[prost(bytes = "bytes", optional, tag = "4")]
-    pub s: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(bytes = "vec", optional, tag = "4")]
+    pub s: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
     #[prost(message, optional, tag = "5")]
     pub t: ::core::option::Option<TensorProto>,
     #[prost(message, optional, tag = "6")]
@@ -30,8 +30,8 @@ pub struct AttributeProto {
     pub floats: ::prost::alloc::vec::Vec<f32>,
     #[prost(int64, repeated, packed = "false", tag = "8")]
     pub ints: ::prost::alloc::vec::Vec<i64>,
-    #[prost(bytes = "bytes", repeated, tag = "9")]
-    pub strings: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(bytes = "vec", repeated, tag = "9")]
+    pub strings: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
     #[prost(message, repeated, tag = "10")]
     pub tensors: ::prost::alloc::vec::Vec<TensorProto>,
     #[prost(message, repeated, tag = "11")]
@@ -300,8 +300,8 @@ pub struct TensorProto {
     pub float_data: ::prost::alloc::vec::Vec<f32>,
     #[prost(int32, repeated, tag = "5")]
     pub int32_data: ::prost::alloc::vec::Vec<i32>,
-    #[prost(bytes = "bytes", repeated, tag = "6")]
-    pub string_data: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(bytes = "vec", repeated, tag = "6")]
+    pub string_data: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
     #[prost(int64, repeated, tag = "7")]
     pub int64_data: ::prost::alloc::vec::Vec<i64>,
     #[prost(string, optional, tag = "8")]

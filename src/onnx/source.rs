@@ -1,97 +1,119 @@
 //! The bytes of a model, front to back: from a file, a window at a time, or from memory.
 //!
-//! A model is a few kilobytes of structure around megabytes of weights. Reading the file whole and copying each tensor
-//! out of it would take twice the memory, and touching fresh memory is most of what loading costs. So what is large is
-//! read from the file straight into the memory that its tensor will keep; the [`Inline`] memory remembers which bytes
-//! those are.
+//! A model is a few kilobytes of structure around megabytes of weights. What is large stays in the file until somebody
+//! asks for it (see [`crate::tensor::backing`]): the decoder gets a placeholder, and [`Inline`] remembers which bytes it
+//! stands for. Only tensors' raw bytes are decoded to fields that can be placeholders (`proto` says so).
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::Read;
 use std::sync::Arc;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-use crate::tensor::{Buffer, Tensor, TensorSpec};
+use crate::tensor::Backing;
 
-/// Bytes of a file that are read at a time.
-const WINDOW: usize = 64 << 10;
-
-/// Bytes from which memory of its own is worth having: a page.
-const LARGE: usize = 4096;
+/// Bytes of a file that are read at a time, and from which on a field stays in the file.
+pub(super) const WINDOW: usize = 64 << 10;
 
 /// Bytes that a decoder takes from the front.
 ///
 /// A decoder knows no reading errors. After one it gets zeros, which no message ends in, and whoever made the source
-/// asks for [`Source::finish`].
+/// asks its file.
 pub(super) struct Source {
-    file: Option<File>,
     window: Bytes,
     /// Bytes of the file behind the window.
     behind: usize,
-    failed: Option<std::io::Error>,
+    /// Where in the file they start.
+    position: u64,
     inline: Inline,
 }
 
-/// Memory that large fields were read into, by its address.
+/// Fields that stayed in the file, by the addresses of their placeholders.
 #[derive(Debug, Default)]
 pub(super) struct Inline {
-    buffers: HashMap<usize, Arc<Buffer>>,
+    backing: Option<Arc<Backing>>,
+    fields: HashMap<usize, Field>,
 }
 
-impl Inline {
-    /// The tensor whose bytes are that field, if the field has memory of its own.
-    pub(super) fn tensor(&mut self, spec: &TensorSpec, field: &Bytes) -> Option<Tensor> {
-        let buffer = self.buffers.remove(&(field.as_ptr() as usize))?;
-        Tensor::from_buffer(spec.clone(), buffer, field.len()).ok()
-    }
-}
-
-/// The bytes of a field in memory that a tensor can take over.
+/// A field that stayed in the file.
+#[derive(Debug)]
 struct Field {
-    buffer: Arc<Buffer>,
+    /// Held so that no other field gets its address.
+    _placeholder: Bytes,
+    offset: u64,
     length: usize,
 }
 
-impl AsRef<[u8]> for Field {
-    fn as_ref(&self) -> &[u8] {
-        &self.buffer.bytes()[..self.length]
+/// Where the bytes of a field are.
+pub(super) struct Place<'a> {
+    /// The file.
+    pub(super) backing: &'a Arc<Backing>,
+    /// Where in it.
+    pub(super) offset: u64,
+    /// How many.
+    pub(super) length: usize,
+}
+
+impl Inline {
+    /// Where the field's bytes are, if it is a placeholder.
+    pub(super) fn find(&self, field: &Bytes) -> Option<Place<'_>> {
+        let &Field { offset, length, .. } = self.fields.get(&field.as_ptr().addr())?;
+        self.backing.as_ref().map(|backing| Place { backing, offset, length })
+    }
+
+    /// The model's own file, if it came from one.
+    pub(super) fn backing(&self) -> Option<&Arc<Backing>> {
+        self.backing.as_ref()
     }
 }
 
 impl Source {
     /// Bytes that are in memory already.
     pub(super) fn memory(bytes: Bytes) -> Source {
-        Source { file: None, window: bytes, behind: 0, failed: None, inline: Inline::default() }
+        Source { window: bytes, behind: 0, position: 0, inline: Inline::default() }
     }
 
     /// The first `size` bytes of a file.
-    pub(super) fn file(file: File, size: usize) -> Source {
-        let mut source = Source { file: Some(file), behind: size, ..Source::memory(Bytes::new()) };
+    pub(super) fn file(backing: Arc<Backing>, size: usize) -> Source {
+        let inline = Inline { backing: Some(backing), ..Inline::default() };
+        let mut source = Source { behind: size, inline, ..Source::memory(Bytes::new()) };
         source.refill();
         source
     }
 
-    /// What was read, or why it could not be.
-    pub(super) fn finish(self) -> std::io::Result<Inline> {
-        self.failed.map_or(Ok(self.inline), Err)
+    /// What stayed in the file.
+    pub(super) fn finish(self) -> Inline {
+        self.inline
     }
 
     /// Makes sure that there is something in the window, unless this is the end.
     fn refill(&mut self) {
-        if self.window.is_empty() && self.behind > 0 {
+        if self.window.is_empty()
+            && self.behind > 0
+            && let Some(backing) = &self.inline.backing
+        {
             let mut window = BytesMut::zeroed(self.behind.min(WINDOW));
-            self.read(&mut window);
+            backing.read(self.position, &mut window);
+            self.skip(window.len());
             self.window = window.freeze();
         }
     }
 
-    /// Reads the next bytes behind the window.
-    fn read(&mut self, out: &mut [u8]) {
-        self.behind -= out.len();
-        if let (Some(file), None) = (&mut self.file, &self.failed) {
-            self.failed = file.read_exact(out).err();
-        }
+    /// Passes over bytes behind the window.
+    fn skip(&mut self, count: usize) {
+        self.behind -= count;
+        self.position += count as u64;
+    }
+
+    /// Passes over a field, which stays in the file.
+    fn leave(&mut self, length: usize) -> Bytes {
+        let offset = self.position - self.window.len() as u64;
+        let inside = length.min(self.window.len());
+        self.window.advance(inside);
+        self.skip(length - inside);
+        let placeholder = Bytes::from(vec![0]);
+        let field = Field { _placeholder: placeholder.clone(), offset, length };
+        self.inline.fields.insert(placeholder.as_ptr().addr(), field);
+        placeholder
     }
 }
 
@@ -104,34 +126,24 @@ impl Buf for Source {
         &self.window
     }
 
-    fn advance(&mut self, mut count: usize) {
-        while count > self.window.len() && self.behind > 0 {
-            count -= self.window.len();
-            self.window.clear();
-            self.refill();
-        }
-        self.window.advance(count);
+    fn advance(&mut self, count: usize) {
+        let inside = count.min(self.window.len());
+        self.window.advance(inside);
+        assert!(count - inside <= self.behind, "a decoder passes over {count} bytes, more than there are");
+        self.skip(count - inside);
         self.refill();
     }
 
     fn copy_to_bytes(&mut self, length: usize) -> Bytes {
         assert!(length <= self.remaining(), "a decoder asks for {length} of {} bytes", self.remaining());
-        let field = if length <= self.window.len() {
+        let field = if self.inline.backing.is_some() && length >= WINDOW {
+            self.leave(length)
+        } else if length <= self.window.len() {
             self.window.split_to(length)
-        } else if length < LARGE {
+        } else {
             let mut field = BytesMut::with_capacity(length);
             field.put((&mut *self).take(length));
             field.freeze()
-        } else {
-            let mut buffer = Buffer::zeroed(length);
-            let have = self.window.len();
-            let out = &mut buffer.bytes_mut()[..length];
-            out[..have].copy_from_slice(&self.window);
-            self.window.clear();
-            self.read(&mut out[have..]);
-            let buffer = Arc::new(buffer);
-            self.inline.buffers.insert(buffer.bytes().as_ptr() as usize, Arc::clone(&buffer));
-            Bytes::from_owner(Field { buffer, length })
         };
         self.refill();
         field
@@ -143,7 +155,6 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-    use crate::tensor::DType;
 
     fn numbered(length: usize) -> Vec<u8> {
         (0..length).map(|index| (index * 31 % 251) as u8).collect()
@@ -152,13 +163,21 @@ mod tests {
     fn from_file(bytes: &[u8], size: usize) -> Source {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(bytes).unwrap();
-        Source::file(file.reopen().unwrap(), size)
+        Source::file(Backing::new(file.path(), file.reopen().unwrap()), size)
+    }
+
+    /// The field's bytes, wherever they are.
+    fn read(source: &Source, field: &Bytes) -> Vec<u8> {
+        let Some(place) = source.inline.find(field) else { return field.to_vec() };
+        let mut bytes = vec![0; place.length];
+        place.backing.read(place.offset, &mut bytes);
+        bytes
     }
 
     #[test]
     fn a_file_gives_the_same_bytes_as_memory_in_whatever_pieces_they_are_taken() {
         let bytes = numbered(5 * WINDOW + 17);
-        for pieces in [vec![1, 7, WINDOW, 3], vec![LARGE, 2 * WINDOW], vec![WINDOW - 1, 2, LARGE - 1]] {
+        for pieces in [vec![1, 7, WINDOW, 3], vec![4096, 2 * WINDOW], vec![WINDOW - 1, 2, 4095]] {
             let (mut memory, mut file) = (Source::memory(Bytes::from(bytes.clone())), from_file(&bytes, bytes.len()));
             for (step, &piece) in pieces.iter().cycle().enumerate() {
                 let piece = piece.min(memory.remaining());
@@ -166,7 +185,9 @@ mod tests {
                     memory.advance(piece);
                     file.advance(piece);
                 } else {
-                    assert_eq!(memory.copy_to_bytes(piece), file.copy_to_bytes(piece));
+                    let field = file.copy_to_bytes(piece);
+                    assert_eq!(memory.copy_to_bytes(piece), read(&file, &field));
+                    assert_eq!(file.inline.find(&field).is_some(), piece >= WINDOW);
                 }
                 assert_eq!(memory.remaining(), file.remaining());
                 assert_eq!(file.chunk().is_empty(), !file.has_remaining(), "a chunk while there is more");
@@ -174,32 +195,18 @@ mod tests {
                     break;
                 }
             }
-            assert!(file.finish().is_ok());
+            assert!(file.finish().backing().unwrap().failure().is_none());
         }
-    }
-
-    #[test]
-    fn a_large_field_becomes_a_tensor_without_a_copy() {
-        let bytes = numbered(3 * WINDOW);
-        let mut source = from_file(&bytes, bytes.len());
-        source.advance(5);
-        let field = source.copy_to_bytes(2 * WINDOW);
-        assert_eq!(field, bytes[5..][..2 * WINDOW]);
-        let mut inline = source.finish().unwrap();
-        let spec = TensorSpec::new(DType::F32, [WINDOW / 2]);
-        let tensor = inline.tensor(&spec, &field).unwrap();
-        assert_eq!(tensor.bytes().as_ptr(), field.as_ptr());
-        assert!(inline.tensor(&spec, &field).is_none(), "its memory is given away once");
-        assert!(inline.tensor(&spec, &Bytes::from_static(b"elsewhere")).is_none());
     }
 
     #[test]
     fn a_file_that_is_shorter_than_it_was_is_an_error_and_no_panic() {
         let bytes = numbered(100);
         let mut source = from_file(&bytes, 3 * WINDOW);
-        assert_eq!(source.copy_to_bytes(2 * WINDOW).len(), 2 * WINDOW);
-        source.advance(WINDOW);
+        assert_eq!(source.copy_to_bytes(100).len(), 100);
+        source.advance(3 * WINDOW - 100);
         assert!(!source.has_remaining());
-        assert_eq!(source.finish().unwrap_err().kind(), std::io::ErrorKind::UnexpectedEof);
+        let failure = source.finish().backing().unwrap().failure();
+        assert_eq!(failure.unwrap().kind(), std::io::ErrorKind::UnexpectedEof);
     }
 }

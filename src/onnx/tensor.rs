@@ -1,13 +1,16 @@
 //! The one gate for tensors: initialisers, attributes, constants of bodies and test data all come through
 //! [`import_tensor`], which believes neither the dimensions nor the lengths that a file states.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::external::Reference;
 use super::proto::tensor_proto::{DataLocation, DataType};
 use super::proto::{StringStringEntryProto, TensorProto};
+use super::source::{Place, WINDOW};
 use super::{External, Limits, ModelError, TensorProblem, dtype_code, dtype_of};
-use crate::tensor::{DType, Element, Shape, Tensor, TensorError, TensorSpec, dtype::BoolByte};
+use crate::tensor::{Backing, Buffer, DType, Element, Shape, Tensor, TensorError, TensorSpec, dtype::BoolByte};
 
 /// A tensor with exactly the elements that its shape needs. Memory is taken only after the file was found to have them.
 pub(super) fn import_tensor(
@@ -96,15 +99,27 @@ fn packed(tensor: &Tensor) -> Vec<u8> {
     tensor.bytes().chunks(8 / bits).map(join).collect()
 }
 
-fn read_raw(spec: TensorSpec, count: usize, raw: &Bytes, external: &mut External) -> Result<Tensor, TensorProblem> {
-    let (need, found) = (bytes_of(&spec, count)?, raw.len() as u64);
-    if need == found
-        && spec.dtype.packed_bits() >= 8
-        && let Some(tensor) = external.inline.tensor(&spec, raw)
-    {
-        return Ok(tensor);
+fn read_raw(spec: TensorSpec, count: usize, raw: &Bytes, external: &External) -> Result<Tensor, TensorProblem> {
+    let need = bytes_of(&spec, count)?;
+    let Some(Place { backing, offset, length }) = external.inline.find(raw) else {
+        let wrong = TensorProblem::Length { need, found: raw.len() as u64, unit: "bytes" };
+        return from_packed(spec, count, raw).map_err(|_| wrong);
+    };
+    if need != length as u64 {
+        return Err(TensorProblem::Length { need, found: length as u64, unit: "bytes" });
     }
-    from_packed(spec, count, raw).map_err(|_| TensorProblem::Length { need, found, unit: "bytes" })
+    if spec.dtype.packed_bits() < 8 {
+        let mut bytes = vec![0; length];
+        backing.read(offset, &mut bytes);
+        return from_packed(spec, count, &bytes).map_err(|_| TensorProblem::Dims(Vec::new()));
+    }
+    deferred(spec, backing, offset, length)
+}
+
+/// A tensor that stays in its file until somebody asks for its elements.
+fn deferred(spec: TensorSpec, backing: &Arc<Backing>, offset: u64, length: usize) -> Result<Tensor, TensorProblem> {
+    let buffer = Buffer::deferred(backing.clone(), offset, length);
+    Tensor::from_buffer(spec, Arc::new(buffer), length).map_err(|_| TensorProblem::Dims(Vec::new()))
 }
 
 fn read_external(
@@ -119,14 +134,12 @@ fn read_external(
         return Err(TensorProblem::Length { need, found: reference.length, unit: "bytes" });
     }
     let region = external.open(&reference)?;
-    if spec.dtype.packed_bits() < 8 {
-        let mut bytes = vec![0; need as usize];
-        region.read(&mut bytes)?;
-        return from_packed(spec, count, &bytes).map_err(|_| TensorProblem::Dims(Vec::new()));
+    if need >= WINDOW as u64 && spec.dtype.packed_bits() >= 8 {
+        return deferred(spec, region.backing, region.offset, need as usize);
     }
-    let mut tensor = Tensor::zeros(spec).map_err(|_| TensorProblem::Dims(Vec::new()))?;
-    region.read(tensor.bytes_mut())?;
-    Ok(tensor)
+    let mut bytes = vec![0; need as usize];
+    region.read(&mut bytes)?;
+    from_packed(spec, count, &bytes).map_err(|_| TensorProblem::Dims(Vec::new()))
 }
 
 fn read_typed(spec: TensorSpec, count: usize, proto: &TensorProto) -> Result<Tensor, TensorProblem> {
@@ -160,7 +173,7 @@ fn read_typed(spec: TensorSpec, count: usize, proto: &TensorProto) -> Result<Ten
             narrowed(shape, count, ints, "bfloat16", |bits| Some(half::bf16::from_bits(u16::try_from(bits).ok()?)))
         }
         DType::String => {
-            let values = proto.string_data.iter().map(|bytes| String::from_utf8(bytes.to_vec()));
+            let values = proto.string_data.iter().map(|bytes| String::from_utf8(bytes.clone()));
             let values: Vec<String> = values.collect::<Result<_, _>>().map_err(|_| TensorProblem::Text)?;
             counted(shape, count, values.len(), |shape| Tensor::from_strings(shape, values))
         }
@@ -214,7 +227,7 @@ pub(super) fn tensor_proto(name: &str, tensor: &Tensor) -> TensorProto {
         name: Some(name.to_owned()),
         data_type: Some(dtype_code(tensor.dtype())),
         dims: tensor.shape().iter().map(|&dim| dim as i64).collect(),
-        string_data: strings.iter().map(|value| Bytes::copy_from_slice(value.as_bytes())).collect(),
+        string_data: strings.iter().map(|value| value.as_bytes().to_vec()).collect(),
         raw_data: raw,
         ..Default::default()
     }

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
 use prost::Message;
 
 use super::declare::declaration;
@@ -115,7 +114,7 @@ fn kind(kind: Kind) -> AttributeProto {
 }
 
 fn attribute_proto(attr: &Attr) -> Option<AttributeProto> {
-    let bytes = |text: &String| Bytes::copy_from_slice(text.as_bytes());
+    let bytes = |text: &String| text.as_bytes().to_vec();
     Some(match attr {
         Attr::Int(value) => AttributeProto { i: Some(*value), ..kind(Kind::Int) },
         Attr::Float(value) => AttributeProto { f: Some(*value), ..kind(Kind::Float) },

@@ -14,6 +14,7 @@ use crate::graph::ir::{Attr, Graph, NodeDesc};
 use crate::graph::node::{Io, PrepareCx, RunCx};
 use crate::graph::passes::{self, PassReport};
 use crate::graph::{Executable, Node, ValueId};
+use crate::onnx;
 use crate::ops::{self, LoadCx, OpError};
 use crate::tensor::{BufferPool, Tensor, TensorSpec};
 
@@ -57,7 +58,7 @@ pub(super) fn compile(
     let passes = passes::optimise(&mut graph, &options.passes, &evaluate);
     let mut problems = Vec::new();
     let mut nodes: Vec<Option<Box<dyn Node>>> = Vec::with_capacity(graph.nodes.len());
-    let mut wanted = graph.use_counts();
+    let (mut wanted, mut held) = (graph.use_counts(), Vec::new());
     while nodes.len() < graph.nodes.len() {
         let first = nodes.len();
         let mut wave: Vec<Option<Result<Box<dyn Node>, OpError>>> = Vec::new();
@@ -71,7 +72,7 @@ pub(super) fn compile(
                 Some(Ok(made)) => {
                     let kept = made.kept_inputs();
                     nodes.push(Some(made));
-                    release(&mut graph, index, kept, &mut wanted);
+                    release(&mut graph, index, kept, &mut wanted, &mut held);
                 }
                 Some(Err(error @ OpError::Invalid { .. })) => {
                     return Err(SessionError::InvalidNode { node: node.name.clone(), reason: error.to_string() });
@@ -87,17 +88,20 @@ pub(super) fn compile(
     if !problems.is_empty() {
         return Err(SessionError::Unsupported(problems));
     }
+    read_kept(&graph, &held, parallel)?;
     let executable = Executable::new(&graph, |index| {
         let node = nodes[index].take().ok_or_else(|| SessionError::Unsupported(Vec::new()))?;
         Ok::<_, SessionError>((node, fusions(&graph.nodes[index])))
     })?;
     graph.constants.clear();
+    graph.backings.clear();
     Ok((executable, Description { graph, passes }))
 }
 
 /// Lets go of constants that a node has kept in its own way and nobody else wants; `wanted` counts who still does. Done
-/// while nodes are made, so that a model's weights are never all in memory twice.
-fn release(graph: &mut Graph, node: usize, kept: u64, wanted: &mut [u32]) {
+/// while nodes are made, so that a model's weights are never all in memory twice. Those that are still held as they
+/// are go to `held`.
+fn release(graph: &mut Graph, node: usize, kept: u64, wanted: &mut [u32], held: &mut Vec<Tensor>) {
     let inputs = graph.nodes[node].inputs.iter().enumerate();
     let kept = inputs.filter(|(input, _)| *input < 64 && kept >> input & 1 == 1).filter_map(|(_, value)| *value);
     for value in kept {
@@ -106,7 +110,35 @@ fn release(graph: &mut Graph, node: usize, kept: u64, wanted: &mut [u32]) {
         if *readers == 0
             && let Some(tensor) = graph.constants.get_mut(&value)
         {
-            *tensor = Tensor::hollow(tensor.spec().clone());
+            let mut whole = std::mem::replace(tensor, Tensor::hollow(tensor.spec().clone()));
+            // A node may need the elements in other layouts later on.
+            if !whole.is_unique() {
+                held.push(whole);
+            }
+        }
+    }
+}
+
+/// Reads what nodes keep as the model has it, while reading errors can still be told; nothing is left to a request.
+fn read_kept(graph: &Graph, held: &[Tensor], parallel: &dyn Parallel) -> Result<(), SessionError> {
+    graph.backings.iter().for_each(|backing| backing.retire());
+    let mut tensors: Vec<&Tensor> = held.iter().collect();
+    collect_tensors(graph, &mut tensors);
+    for_each_chunk(parallel, &mut tensors, 1, &|_, tensors| {
+        tensors.iter().for_each(|tensor| tensor.fetch());
+    });
+    graph.backings.iter().try_for_each(onnx::read_whole)?;
+    Ok(())
+}
+
+/// All tensors of a graph and the graphs in it.
+fn collect_tensors<'a>(graph: &'a Graph, tensors: &mut Vec<&'a Tensor>) {
+    tensors.extend(graph.constants.values());
+    for attr in graph.nodes.iter().flat_map(|node| node.attrs.values()) {
+        match attr {
+            Attr::Tensor(tensor) => tensors.push(tensor),
+            Attr::Graph(body) => collect_tensors(body, tensors),
+            _ => {}
         }
     }
 }
@@ -200,12 +232,47 @@ mod tests {
         let mut graph = builder.finish();
         let mut wanted = graph.use_counts();
         let bytes = |graph: &Graph| graph.constants[&weights].bytes().len();
-        release(&mut graph, 0, 0b10, &mut wanted);
+        let mut held = Vec::new();
+        release(&mut graph, 0, 0b10, &mut wanted, &mut held);
         assert_eq!(bytes(&graph), 64, "the second product has not packed it yet");
-        release(&mut graph, 1, 0, &mut wanted);
+        release(&mut graph, 1, 0, &mut wanted, &mut held);
         assert_eq!(bytes(&graph), 64, "the second product reads it as it is");
-        release(&mut graph, 1, 0b10, &mut wanted);
+        release(&mut graph, 1, 0b10, &mut wanted, &mut held);
+        assert!(held.is_empty(), "nobody reads it as it is");
         assert_eq!(bytes(&graph), 0);
         assert_eq!(graph.constants[&weights].shape(), [4, 4]);
+    }
+
+    #[test]
+    fn a_file_that_shrinks_after_it_was_parsed_is_an_error_of_the_file() {
+        let mut builder = GraphBuilder::new("large", 17);
+        let x = builder.input("x", DType::F32, [1.into(), 256.into()]);
+        let weights = builder.constant(Tensor::zeros(TensorSpec::new(DType::F32, [256, 256])).unwrap());
+        let table = builder.constant(Tensor::zeros(TensorSpec::new(DType::F32, [1, 65536])).unwrap());
+        let product = builder.op("MatMul", &[x, weights], &[]);
+        let sum = builder.op("ReduceSum", &[product], &[]);
+        let moved = builder.op("Add", &[sum, table], &[]);
+        let image = builder.input("image", DType::F32, [1.into(), 64.into(), 8.into(), 8.into()]);
+        let filters = builder.constant(Tensor::zeros(TensorSpec::new(DType::F32, [64, 64, 3, 3])).unwrap());
+        let filtered = builder.op("Conv", &[image, filters], &[]);
+        builder.output("y", moved);
+        builder.output("z", filtered);
+        let bytes = onnx::write(&builder.finish()).unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (cut, readable) in [(0, true), (1000, false), (200_000, false), (600_000, false)] {
+            std::fs::write(file.path(), &bytes).unwrap();
+            let options = SessionOptions::default();
+            let graph = onnx::load(file.path(), &options.limits).unwrap();
+            file.as_file().set_len((bytes.len() - cut) as u64).unwrap();
+            let session = super::super::Session::from_graph(graph, &options);
+            match session {
+                Ok(_) => assert!(readable, "{cut} bytes are missing"),
+                Err(error) => {
+                    assert!(!readable, "{error}");
+                    let SessionError::Model(onnx::ModelError::Io { path, .. }) = error else { panic!("{error}") };
+                    assert_eq!(path, file.path());
+                }
+            }
+        }
     }
 }

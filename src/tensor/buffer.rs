@@ -6,40 +6,87 @@
 //! even if it is a good deal larger, and lets go what was not used for longest.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use super::backing::Backing;
 use super::memory::{LINE, Memory};
 
 /// Aligned bytes. Dropping one that a pool lent gives its memory back to the pool.
 #[derive(Debug)]
 pub struct Buffer {
-    memory: Memory,
+    /// Empty until the bytes are asked for, where they come from a file.
+    memory: OnceLock<Memory>,
+    /// Where they come from then.
+    later: Mutex<Option<Deferred>>,
     pool: Option<Arc<BufferPool>>,
+    /// Bytes asked for when it was made.
+    asked: usize,
+}
+
+/// Bytes that are still in a file.
+#[derive(Debug)]
+struct Deferred {
+    backing: Arc<Backing>,
+    offset: u64,
 }
 
 impl Buffer {
     /// At least `bytes` bytes of zeros, owned.
     #[must_use]
     pub fn zeroed(bytes: usize) -> Buffer {
-        Buffer { memory: Memory::zeroed(bytes), pool: None }
+        Buffer::of(Memory::zeroed(bytes), bytes, None)
+    }
+
+    /// That many bytes of a file from `offset` on, which are read when they are first asked for.
+    #[must_use]
+    pub fn deferred(backing: Arc<Backing>, offset: u64, bytes: usize) -> Buffer {
+        let pool = Some(backing.pool().clone());
+        let later = Mutex::new(Some(Deferred { backing, offset }));
+        Buffer { memory: OnceLock::new(), later, pool, asked: bytes }
+    }
+
+    fn of(memory: Memory, asked: usize, pool: Option<Arc<BufferPool>>) -> Buffer {
+        Buffer { memory: OnceLock::from(memory), later: Mutex::new(None), pool, asked }
+    }
+
+    /// How many bytes there are at least, without reading any.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.memory.get().map_or(self.asked, |memory| memory.bytes().len())
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// All bytes, rounded up to whole cache lines.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        self.memory.bytes()
+        self.memory.get_or_init(|| self.read()).bytes()
     }
 
     /// All bytes, to be written.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        self.memory.bytes_mut()
+        let _ = self.bytes();
+        self.memory.get_mut().map_or(&mut [], Memory::bytes_mut)
+    }
+
+    /// Reads what was deferred.
+    fn read(&self) -> Memory {
+        let later = self.later.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(Deferred { backing, offset }) = later else { return Memory::default() };
+        let mut memory = backing.pool().lend_exactly(self.asked);
+        backing.read(offset, &mut memory.bytes_mut()[..self.asked]);
+        memory
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        if let Some(pool) = self.pool.take() {
-            pool.give_back(std::mem::take(&mut self.memory));
+        if let (Some(pool), Some(memory)) = (self.pool.take(), self.memory.take()) {
+            pool.give_back(memory);
         }
     }
 }
@@ -48,11 +95,12 @@ impl Drop for Buffer {
 #[derive(Debug)]
 pub struct BufferPool {
     free: Mutex<Free>,
-    limit: usize,
 }
 
 #[derive(Debug, Default)]
 struct Free {
+    /// Most bytes kept.
+    limit: usize,
     /// By bytes; the last of a size was freed last, so its lines are the warmest.
     sizes: BTreeMap<usize, Vec<Kept>>,
     bytes: usize,
@@ -78,46 +126,70 @@ impl BufferPool {
     /// A pool that keeps at most `limit` free bytes.
     #[must_use]
     pub fn new(limit: usize) -> Arc<BufferPool> {
-        Arc::new(BufferPool { free: Mutex::new(Free::default()), limit })
+        Arc::new(BufferPool { free: Mutex::new(Free { limit, ..Free::default() }) })
     }
 
     /// A buffer of at least `bytes` bytes that hold whatever was in them.
     #[must_use]
     pub fn take(pool: &Arc<BufferPool>, bytes: usize) -> Buffer {
         let size = class_of(bytes.div_ceil(LINE).max(1)) * LINE;
-        let found = pool.free.lock().unwrap_or_else(PoisonError::into_inner).take(size);
-        Buffer { memory: found.unwrap_or_else(|| Memory::zeroed(size)), pool: Some(pool.clone()) }
+        let found = pool.lock().take(size, slack(size));
+        Buffer::of(found.unwrap_or_else(|| Memory::zeroed(size)), bytes, Some(pool.clone()))
+    }
+
+    /// Memory for bytes that may stay: at most an eighth larger than they are.
+    fn lend_exactly(&self, bytes: usize) -> Memory {
+        let size = bytes.next_multiple_of(LINE);
+        let found = self.lock().find(size, size + size / 8);
+        found.unwrap_or_else(|| Memory::zeroed(size))
+    }
+
+    /// Lets go of all free memory, and keeps none from now on.
+    pub(super) fn retire(&self) {
+        let kept = std::mem::take(&mut *self.lock());
+        // Giving memory back to the system takes long; nobody should wait for it.
+        drop(kept);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Free> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Bytes held for reuse.
     #[must_use]
     pub fn free_bytes(&self) -> usize {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner).bytes
+        self.lock().bytes
     }
 
     fn give_back(&self, memory: Memory) {
         let size = memory.bytes().len();
-        if size > self.limit {
+        let mut free = self.lock();
+        if size > free.limit {
             return;
         }
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         free.clock += 1;
         let since = free.clock;
         free.bytes += size;
         free.sizes.entry(size).or_default().push(Kept { memory, since });
         let mut victims = Vec::new();
-        while free.bytes > self.limit {
+        while free.bytes > free.limit {
             victims.extend(free.oldest());
         }
         // Giving memory back to the system takes long; nobody should wait for it.
         drop(free);
+        drop(victims);
     }
 }
 
 impl Free {
-    /// The smallest free memory of at least `size` bytes, if it is not too large for that.
-    fn take(&mut self, size: usize) -> Option<Memory> {
-        let (&found, kept) = self.sizes.range_mut(size..=size * slack(size)).next()?;
+    /// The smallest free memory of at least `size` bytes, if it is not `slack` times too large for that.
+    fn take(&mut self, size: usize, slack: usize) -> Option<Memory> {
+        self.find(size, size.saturating_mul(slack))
+    }
+
+    /// The smallest free memory of `least` to `most` bytes.
+    fn find(&mut self, least: usize, most: usize) -> Option<Memory> {
+        let (&found, kept) = self.sizes.range_mut(least..=most).next()?;
         let last = kept.pop();
         if kept.is_empty() {
             self.sizes.remove(&found);

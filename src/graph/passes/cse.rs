@@ -102,7 +102,7 @@ fn write_attr(key: &mut Vec<u8>, attr: &Attr) -> bool {
 
 /// Writes a small tensor; says no to a large one and to strings.
 fn write_tensor(key: &mut Vec<u8>, tensor: &Tensor) -> bool {
-    if tensor.dtype() == DType::String || tensor.bytes().len() > COMPARED_BYTES || tensor.shape().len() > 8 {
+    if tensor.dtype() == DType::String || tensor.byte_len() > COMPARED_BYTES || tensor.shape().len() > 8 {
         return false;
     }
     write_bytes(key, tensor.dtype().name().as_bytes());

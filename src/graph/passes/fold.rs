@@ -99,7 +99,7 @@ fn evaluated(edit: &mut Edit<'_>, node: &NodeDesc, cx: &mut PassCx<'_>) -> Optio
 }
 
 fn bytes<'a>(tensors: impl Iterator<Item = &'a Tensor>) -> usize {
-    tensors.map(|tensor| tensor.bytes().len()).sum()
+    tensors.map(|tensor| tensor.byte_len()).sum()
 }
 
 fn is_worth(node: &NodeDesc, made: usize, from: usize) -> bool {

@@ -318,11 +318,7 @@ fn tensors() -> Vec<(&'static str, Vec<u8>, Expected)> {
         }),
         (
             "a string that is not UTF-8",
-            with_initialiser(TensorProto {
-                raw_data: None,
-                string_data: vec![Bytes::from_static(b"\xff")],
-                ..tensor(8, &[1], 0)
-            }),
+            with_initialiser(TensorProto { raw_data: None, string_data: vec![vec![0xff]], ..tensor(8, &[1], 0) }),
             |e| matches!(problem(e), Some(TensorProblem::Text)),
         ),
         ("a segment", with_initialiser(TensorProto { segment: Some(Default::default()), ..floats(&[1], 4) }), |e| {
@@ -350,11 +346,9 @@ fn tensors() -> Vec<(&'static str, Vec<u8>, Expected)> {
 fn attributes() -> Vec<(&'static str, Vec<u8>, Expected)> {
     vec![
         ("no kind and no value", with_attribute(of_kind(0)), |e| matches!(e, ModelError::Attribute { .. })),
-        (
-            "a text that is not UTF-8",
-            with_attribute(AttributeProto { s: Some(Bytes::from_static(b"\xff")), ..of_kind(3) }),
-            |e| matches!(e, ModelError::Attribute { .. }),
-        ),
+        ("a text that is not UTF-8", with_attribute(AttributeProto { s: Some(vec![0xff]), ..of_kind(3) }), |e| {
+            matches!(e, ModelError::Attribute { .. })
+        }),
         ("a tensor that is missing", with_attribute(of_kind(4)), |e| matches!(e, ModelError::Attribute { .. })),
         ("a sparse tensor", with_attribute(of_kind(11)), |e| matches!(e, ModelError::Unsupported { .. })),
         ("several graphs", with_attribute(of_kind(10)), |e| matches!(e, ModelError::Unsupported { .. })),

@@ -1,0 +1,124 @@
+//! Files that tensors are read from when their elements are first asked for. Knows no file format.
+//!
+//! A model's weights are read once, packed, and let go. Reading all of them first would take the memory of all of them,
+//! and fresh memory costs more than reading does. Read one by one into memory that the ones before have given back,
+//! they take that of a few.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::buffer::BufferPool;
+
+/// Most bytes kept between the reading of one tensor and the next.
+const KEPT: usize = 256 << 20;
+
+/// A file, the memory that its tensors take turns in, and what went wrong.
+#[derive(Debug)]
+pub struct Backing {
+    path: PathBuf,
+    file: File,
+    pool: Arc<BufferPool>,
+    failed: Mutex<Option<std::io::Error>>,
+}
+
+impl Backing {
+    /// That open file; the path is for messages.
+    #[must_use]
+    pub fn new(path: &Path, file: File) -> Arc<Backing> {
+        Arc::new(Backing { path: path.to_owned(), file, pool: BufferPool::new(KEPT), failed: Mutex::new(None) })
+    }
+
+    /// The path, for messages.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Fills `out` with the bytes from `offset` on.
+    ///
+    /// Where they cannot be read, `out` is zeros and [`Backing::failure`] says why: whoever looks at a tensor's elements
+    /// has no use for reading errors, but whoever loads a model asks before it is used.
+    pub fn read(&self, offset: u64, out: &mut [u8]) {
+        if let Err(error) = self.file.read_exact_at(out, offset) {
+            out.fill(0);
+            self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        }
+    }
+
+    /// The first reading error since the last call.
+    #[must_use]
+    pub fn failure(&self) -> Option<std::io::Error> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Gives the memory that tensors took turns in back to the system: the model is loaded.
+    pub fn retire(&self) {
+        self.pool.retire();
+    }
+
+    pub(super) fn pool(&self) -> &Arc<BufferPool> {
+        &self.pool
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+    use crate::tensor::{Buffer, DType, Tensor, TensorSpec};
+
+    fn backing(bytes: &[u8]) -> Arc<Backing> {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(bytes).unwrap();
+        Backing::new(file.path(), file.reopen().unwrap())
+    }
+
+    fn tensor(backing: &Arc<Backing>, offset: u64, length: usize) -> Tensor {
+        let buffer = Buffer::deferred(backing.clone(), offset, length);
+        Tensor::from_buffer(TensorSpec::new(DType::U8, [length]), Arc::new(buffer), length).unwrap()
+    }
+
+    #[test]
+    fn tensors_are_read_when_they_are_asked_and_take_turns_in_memory() {
+        let bytes: Vec<u8> = (0..100_000u32).map(|index| (index * 31 % 251) as u8).collect();
+        let backing = backing(&bytes);
+        let [first, second, third] =
+            [0u64, 30_000, 60_000].map(|offset| (offset as usize, tensor(&backing, offset, 30_000)));
+        assert_eq!((second.1.len(), second.1.byte_len()), (30_000, 30_000), "sizes are known before");
+        assert_eq!(second.1.bytes(), &bytes[second.0..][..30_000]);
+        let address = second.1.bytes().as_ptr();
+        let clone = second.1.clone();
+        drop(second);
+        assert_ne!(first.1.bytes().as_ptr(), address, "somebody still holds it");
+        drop((clone, first));
+        assert_eq!(third.1.bytes(), &bytes[third.0..][..30_000]);
+        assert!(backing.failure().is_none());
+        drop(third);
+        assert!(backing.pool.free_bytes() > 0);
+        backing.retire();
+        assert_eq!(backing.pool.free_bytes(), 0);
+        let mut late = tensor(&backing, 7, 100);
+        late.bytes_mut()[0] = 1;
+        assert_eq!(late.bytes()[1..], bytes[8..107]);
+        drop(late);
+        assert_eq!(backing.pool.free_bytes(), 0, "nothing is kept any more");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_zeros_and_noted() {
+        let backing = backing(&[1; 100]);
+        let short = tensor(&backing, 50, 100);
+        assert!(short.bytes().iter().all(|&byte| byte == 0));
+        assert_eq!(backing.failure().map(|error| error.kind()), Some(std::io::ErrorKind::UnexpectedEof));
+        assert!(backing.failure().is_none(), "said once");
+    }
+}
