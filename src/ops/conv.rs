@@ -4,7 +4,8 @@
 //! channels-last tensors: a node that the layout pass has marked `channels_last` hands them on as they are, others turn
 //! input, residual and output around. Weights known at load are packed when
 //! the node is made; those that may be transformed, which depends on shapes, when a request's shapes have decided, once
-//! in each layout that any has asked for.
+//! in each layout that any has asked for. The weights as the model has them are let go when there are panels, out of which
+//! they can be had again.
 
 mod attributes;
 mod sizes;
@@ -47,24 +48,46 @@ struct Conv {
 
 /// Weights that are known at load.
 struct KnownWeights {
-    /// As the model has them. Hollow where they are packed in the one layout that there is for them.
-    tensor: Tensor,
+    shape: Shape,
     sizes: Weights,
+    held: Mutex<Held>,
+}
+
+/// The forms in which weights are held.
+struct Held {
+    /// As the model has them, until they are packed in panels.
+    plain: Option<Tensor>,
     /// Packed in the layouts that executors have asked for.
-    packed: Mutex<SmallVec<[ConvWeights; 1]>>,
+    packed: SmallVec<[ConvWeights; 1]>,
 }
 
 impl KnownWeights {
     /// The weights in that layout.
     fn packed(&self, isa: Isa, layout: WeightLayout) -> Result<Arc<Packed>, NodeError> {
-        let mut packed = self.packed.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = packed.iter().find(|weights| weights.layout == layout) {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = held.packed.iter().find(|weights| weights.layout == layout) {
             return Ok(found.packed.clone());
         }
-        let weights = weights::conv(isa, self.tensor.as_slice()?, &self.sizes, layout)?;
+        let weights = match &held.plain {
+            Some(plain) => weights::conv(isa, plain.as_slice()?, &self.sizes, layout)?,
+            None => weights::conv(isa, &self.plain(isa, &held)?, &self.sizes, layout)?,
+        };
         let found = weights.packed.clone();
-        packed.push(weights);
+        if matches!(layout, WeightLayout::Panels { .. } | WeightLayout::Rows) {
+            held.plain = None;
+        }
+        held.packed.push(weights);
         Ok(found)
+    }
+
+    /// The weights as the model has them, out of panels.
+    fn plain(&self, isa: Isa, held: &Held) -> Result<Vec<f32>, NodeError> {
+        let panels = held.packed.iter().find_map(|weights| match weights.layout {
+            WeightLayout::Panels { vectors } => Some((vectors, &weights.packed)),
+            _ => None,
+        });
+        let (vectors, packed) = panels.ok_or_else(|| refused("weights in another layout".to_owned()))?;
+        Ok(self.sizes.unpack(isa, vectors, packed.elements())?)
     }
 }
 
@@ -94,11 +117,11 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         let invalid = |error: &dyn std::fmt::Display| OpError::invalid(cx.node, error.to_string());
         let sizes = conv.attributes.weights(tensor.shape()).map_err(|error| invalid(&error))?;
         sizes.validate().map_err(|error| invalid(&error))?;
-        let mut known = KnownWeights { tensor: tensor.clone(), sizes, packed: Mutex::default() };
-        if !sizes.may_be_transformed() {
+        let held = Held { plain: Some(tensor.clone()), packed: SmallVec::new() };
+        let known = KnownWeights { shape: Shape::from_slice(tensor.shape()), sizes, held: Mutex::new(held) };
+        if !sizes.may_be_transformed() || !conv.attributes.moves_by_one() {
             let isa = cx.build.isa;
             known.packed(isa, sizes.layout(isa)).map_err(|error| invalid(&error))?;
-            known.tensor = Tensor::hollow(tensor.spec().clone());
         }
         conv.weights = Some(known);
     }
@@ -109,7 +132,7 @@ impl Conv {
     /// The weights' shape, known or given.
     fn weight_shape<'a>(&'a self, inputs: &[Option<&'a Tensor>]) -> Result<&'a [usize], NodeError> {
         match &self.weights {
-            Some(known) => Ok(known.tensor.shape()),
+            Some(known) => Ok(&known.shape),
             None => Ok(required(inputs, 1)?.shape()),
         }
     }

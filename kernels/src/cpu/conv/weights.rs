@@ -194,6 +194,31 @@ impl Weights {
         }
     }
 
+    /// The weights as the model has them, out of panels of that many vectors: for weights that
+    /// [may be transformed](Weights::may_be_transformed), so that nobody has to keep them beside their panels.
+    ///
+    /// # Errors
+    ///
+    /// For other weights, and where `packed` is not as long as it has to be.
+    pub fn unpack(&self, isa: Isa, vectors: usize, packed: &[f32]) -> Result<Vec<f32>> {
+        let (have, need) = (packed.len(), self.packed_len(isa, WeightLayout::Panels { vectors }));
+        if !self.may_be_transformed() || have != need {
+            return Err(KernelError::Bounds { family: "conv", operand: "panels", have, need });
+        }
+        let (width, taps) = (vectors * isa.lanes(), self.kernel.iter().product::<usize>());
+        let mut weights = vec![0.0; self.len()];
+        let rows = self.channels * taps;
+        for (filter, to) in weights.chunks_exact_mut(rows.max(1)).enumerate() {
+            let from = &packed[filter / width * rows * width + filter % width..];
+            for (channel, to) in to.chunks_exact_mut(taps).enumerate() {
+                for (tap, to) in to.iter_mut().enumerate() {
+                    *to = from[(tap * self.channels + channel) * width];
+                }
+            }
+        }
+        Ok(weights)
+    }
+
     /// The panels of one point of transformed weights.
     pub(super) fn point_panels(&self, width: usize) -> Panels {
         Panels { rows: self.channels, columns: self.filters, width }
@@ -217,5 +242,27 @@ impl Weights {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn panels_give_back_what_was_packed() {
+        for (isa, channels, filters, vectors) in
+            [(Isa::Avx2, 3, 17, 2), (Isa::Portable, 5, 24, 3), (Isa::Avx512, 16, 40, 4), (Isa::Avx2, 1, 8, 1)]
+        {
+            let sizes = Weights { channels, filters, groups: 1, kernel: [1, 3, 3], transposed: None };
+            let weights: Vec<f32> = (0..sizes.len()).map(|i| i as f32 + 0.5).collect();
+            let layout = WeightLayout::Panels { vectors };
+            let mut packed = vec![f32::NAN; sizes.packed_len(isa, layout)];
+            sizes.pack(isa, layout, &weights, &mut packed).unwrap();
+            assert_eq!(sizes.unpack(isa, vectors, &packed).unwrap(), weights, "{isa} {sizes:?}");
+            assert!(sizes.unpack(isa, vectors, &packed[1..]).is_err());
+            let wide = Weights { kernel: [1, 1, 1], ..sizes };
+            assert!(wide.unpack(isa, vectors, &packed).is_err());
+        }
     }
 }
