@@ -5,20 +5,25 @@
 //! - [`build`] writes small graphs by hand.
 //! - [`node`] is the running form: the trait that every operator implements, with the executor-cache checklist's
 //!   `prepare_params()`.
-//! - [`run`] runs it.
+//! - [`flow`] is its counterpart for steps that see more than tensors ([`value`]) or have bodies.
+//! - [`run`] runs both.
 //!
 //! Operator names follow the ONNX vocabulary because it is the field's; protobuf and opset arithmetic are not known here.
 
 pub mod build;
 mod facts;
+pub mod flow;
 pub(crate) mod heads;
 pub mod ir;
 pub mod node;
 pub mod passes;
 pub mod run;
+pub mod value;
 pub mod verify;
 
 pub use build::GraphBuilder;
+pub use flow::{Body, Flow, FlowCx, LoopBudget, LoopLimits};
 pub use ir::{Attr, Attrs, Graph, NodeDesc, ValueId};
 pub use node::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
-pub use run::{Executable, Observer, Resources, RunError, RunState, StepEvent};
+pub use run::{Executable, Observer, Resources, RunError, RunState, StepEvent, Work};
+pub use value::Value;

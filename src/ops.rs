@@ -18,6 +18,7 @@ mod determinant;
 mod diagonal;
 mod einsum;
 mod elementwise;
+mod flow;
 mod fold;
 mod fourier;
 mod gather;
@@ -64,6 +65,8 @@ pub(crate) use arguments::{
     Axes, around, axes_of, axis_of, broadcast, counted, dimensions, index_of, integer, integers, one, optional,
     refused, required, strides, type_attribute,
 };
+pub(crate) use combine::{join, joined_spec};
+pub use flow::FlowLoad;
 pub(crate) use gather::{element_places, tuple_places};
 pub(crate) use matmul::fused_activation;
 pub(crate) use movement::{Blocks, Movement, rearrange};
@@ -71,7 +74,7 @@ pub(crate) use ranking::rank;
 pub(crate) use view::{Cut, Run, View, in_step, lines};
 
 use crate::exec::BuildCx;
-use crate::graph::{Graph, Node, NodeDesc};
+use crate::graph::{Flow, Graph, Node, NodeDesc};
 
 /// Why a node of a model cannot be made into a running one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -176,15 +179,34 @@ const GROUPS: &[&[Operator]] = &[
     window::OPERATORS,
 ];
 
-/// The maker of that operator.
+/// Makes a step that sees more than tensors.
+pub type MakeFlow = fn(FlowLoad<'_>) -> Result<Box<dyn Flow>, OpError>;
+
+/// One row of a table of such operators: domain, operator, maker.
+pub type FlowOperator = (&'static str, &'static str, MakeFlow);
+
+const FLOWS: &[&[FlowOperator]] = &[flow::OPERATORS];
+
+/// The maker of that operator on tensors.
 #[must_use]
 pub fn lookup(domain: &str, op: &str) -> Option<MakeNode> {
+    find(GROUPS, domain, op)
+}
+
+/// The maker of that operator on values.
+#[must_use]
+pub fn lookup_flow(domain: &str, op: &str) -> Option<MakeFlow> {
+    find(FLOWS, domain, op)
+}
+
+fn find<M: Copy>(groups: &[&[(&'static str, &'static str, M)]], domain: &str, op: &str) -> Option<M> {
     // ai.onnx is the written-out name of ONNX's default domain.
     let domain = if domain == "ai.onnx" { "" } else { domain };
-    GROUPS.iter().copied().flatten().find(|(d, o, _)| *d == domain && *o == op).map(|&(_, _, make)| make)
+    groups.iter().copied().flatten().find(|(d, o, _)| *d == domain && *o == op).map(|&(_, _, make)| make)
 }
 
 /// Every operator, for `kiln ops` and the documents.
 pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
-    GROUPS.iter().copied().flatten().map(|&(domain, op, _)| (domain, op))
+    let flows = FLOWS.iter().copied().flatten().map(|&(domain, op, _)| (domain, op));
+    GROUPS.iter().copied().flatten().map(|&(domain, op, _)| (domain, op)).chain(flows)
 }

@@ -16,8 +16,10 @@ use std::time::Duration;
 use crate::cache;
 use crate::exec::BuildCx;
 use crate::exec::tune::Tuner;
-use crate::graph::ir::Dim;
-use crate::graph::{Executable, Graph, Observer, Resources, RunError, RunState, StepEvent};
+use crate::graph::ir::{Dim, ValueKind};
+use crate::graph::{
+    Executable, Graph, LoopBudget, LoopLimits, Observer, Resources, RunError, RunState, StepEvent, Value,
+};
 use crate::onnx::{self, ModelError};
 use crate::record;
 use crate::tensor::{BufferPool, DType, Tensor};
@@ -56,6 +58,14 @@ pub enum SessionError {
         /// What is wrong.
         reason: String,
     },
+    /// An output is no tensor, and the request takes tensors alone ([`Session::run_values`] takes the others too).
+    #[error("output '{name}': {reason}")]
+    Output {
+        /// The output.
+        name: String,
+        /// What it is.
+        reason: String,
+    },
     /// A node failed.
     #[error(transparent)]
     Run(#[from] RunError),
@@ -69,6 +79,8 @@ pub enum SessionError {
 pub struct Port {
     /// Its name.
     pub name: String,
+    /// Whether it is a tensor or something around tensors.
+    pub kind: ValueKind,
     /// Element type, where declared.
     pub dtype: Option<DType>,
     /// Dimensions, where declared.
@@ -90,6 +102,7 @@ pub struct Session {
     buffers: Arc<BufferPool>,
     /// States of finished requests, kept because they remember shapes and executors.
     idle: Mutex<Vec<RunState>>,
+    loops: LoopLimits,
     profile: Option<Mutex<Profile>>,
     verbose: Verbose,
     warmed: usize,
@@ -128,6 +141,7 @@ impl Session {
             threads,
             buffers: BufferPool::new(options.buffer_bytes),
             idle: Mutex::new(Vec::new()),
+            loops: options.loops,
             profile,
             verbose: options.verbose,
             warmed,
@@ -160,7 +174,24 @@ impl Session {
         inputs: &[(&str, Tensor)],
         observer: Option<&dyn Observer>,
     ) -> Result<Vec<(String, Tensor)>, SessionError> {
-        let ordered = self.bind(inputs)?;
+        let values = self.serve(self.bind(inputs)?, observer)?;
+        let mut outputs = Vec::with_capacity(values.len());
+        for (port, value) in self.outputs.iter().zip(values) {
+            let tensor = value
+                .into_tensor()
+                .map_err(|error| SessionError::Output { name: port.name.clone(), reason: error.to_string() })?;
+            outputs.push((port.name.clone(), tensor));
+        }
+        Ok(outputs)
+    }
+
+    /// Serves one request whose inputs or outputs are sequences or optional values.
+    pub fn run_values(&self, inputs: &[(&str, Value)]) -> Result<Vec<(String, Value)>, SessionError> {
+        let values = self.serve(self.bind(inputs)?, None)?;
+        Ok(self.outputs.iter().map(|port| port.name.clone()).zip(values).collect())
+    }
+
+    fn serve(&self, ordered: Vec<Option<Value>>, observer: Option<&dyn Observer>) -> Result<Vec<Value>, SessionError> {
         let _request = self.tuner.as_ref().map(Tuner::request);
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut state = idle.unwrap_or_default();
@@ -169,27 +200,29 @@ impl Session {
             parallel: &self.threads,
             buffers: &self.buffers,
             tuner: self.tuner.as_ref(),
+            loops: &LoopBudget::new(self.loops),
             observer,
         };
-        let result = self.executable.run(&ordered, &mut state, &resources);
+        let result = self.executable.run(ordered, &mut state, &resources);
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(state);
-        Ok(self.outputs.iter().map(|port| port.name.clone()).zip(result?).collect())
+        Ok(result?)
     }
 
     /// Puts a request's tensors into the model's order and checks them against what the model declares.
-    fn bind(&self, given: &[(&str, Tensor)]) -> Result<Vec<Option<Tensor>>, SessionError> {
+    fn bind<V: Clone + Into<Value>>(&self, given: &[(&str, V)]) -> Result<Vec<Option<Value>>, SessionError> {
         let mut ordered = vec![None; self.inputs.len()];
-        for (name, tensor) in given {
+        for (name, value) in given {
             let Some(place) = self.inputs.iter().position(|port| port.name == *name) else {
                 let known: Vec<&str> = self.inputs.iter().map(|port| port.name.as_str()).collect();
                 let reason = format!("the model has no such input; it has {}", known.join(", "));
                 return Err(SessionError::Input { name: (*name).to_owned(), reason });
             };
-            self.inputs[place].check(tensor)?;
-            ordered[place] = Some(tensor.clone());
+            let value = value.clone().into();
+            self.inputs[place].check(&value)?;
+            ordered[place] = Some(value);
         }
-        for (port, tensor) in self.inputs.iter().zip(&ordered) {
-            if tensor.is_none() && !port.has_default {
+        for (port, value) in self.inputs.iter().zip(&ordered) {
+            if value.is_none() && !port.has_default {
                 return Err(SessionError::Input { name: port.name.clone(), reason: "not given".to_owned() });
             }
         }
@@ -267,8 +300,18 @@ impl Drop for Session {
 }
 
 impl Port {
-    fn check(&self, tensor: &Tensor) -> Result<(), SessionError> {
+    fn check(&self, value: &Value) -> Result<(), SessionError> {
         let refuse = |reason: String| Err(SessionError::Input { name: self.name.clone(), reason });
+        let fits = match value {
+            // An optional value that has its element is that element.
+            Value::Tensor(_) => matches!(self.kind, ValueKind::Tensor | ValueKind::Optional),
+            Value::Sequence(_) => matches!(self.kind, ValueKind::Sequence | ValueKind::OptionalSequence),
+            Value::Nothing => matches!(self.kind, ValueKind::Optional | ValueKind::OptionalSequence),
+        };
+        if !fits {
+            return refuse(format!("expected {}, got {}", self.kind, value.kind()));
+        }
+        let Value::Tensor(tensor) = value else { return Ok(()) };
         if let Some(dtype) = self.dtype.filter(|dtype| *dtype != tensor.dtype()) {
             return refuse(format!("expected elements of type {dtype}, got {}", tensor.dtype()));
         }

@@ -31,7 +31,8 @@ impl GraphBuilder {
     /// A value given by the caller.
     pub fn input(&mut self, name: &str, dtype: DType, dims: impl IntoIterator<Item = Dim>) -> ValueId {
         let dims = Some(dims.into_iter().collect());
-        let id = self.graph.add_value(ValueInfo { name: name.to_owned(), dtype: Some(dtype), dims });
+        let id =
+            self.graph.add_value(ValueInfo { name: name.to_owned(), dtype: Some(dtype), dims, ..ValueInfo::default() });
         self.graph.inputs.push(id);
         id
     }

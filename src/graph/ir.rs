@@ -52,14 +52,41 @@ impl std::fmt::Display for Dim {
     }
 }
 
+/// What travels along a value's edge.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ValueKind {
+    /// A tensor; also where nothing is declared.
+    #[default]
+    Tensor,
+    /// Tensors in an order.
+    Sequence,
+    /// A tensor or nothing.
+    Optional,
+    /// A sequence or nothing.
+    OptionalSequence,
+}
+
+impl std::fmt::Display for ValueKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            ValueKind::Tensor => "a tensor",
+            ValueKind::Sequence => "a sequence",
+            ValueKind::Optional => "an optional tensor",
+            ValueKind::OptionalSequence => "an optional sequence",
+        })
+    }
+}
+
 /// What the model declares about a value.
 #[derive(Clone, Debug, Default)]
 pub struct ValueInfo {
     /// Its name in the model, unique; made up for values that passes add.
     pub name: String,
-    /// Declared element type, where there is one.
+    /// Declared kind.
+    pub kind: ValueKind,
+    /// Declared element type of a tensor, where there is one.
     pub dtype: Option<DType>,
-    /// Declared dimensions, where there are any.
+    /// Declared dimensions of a tensor, where there are any.
     pub dims: Option<Vec<Dim>>,
 }
 

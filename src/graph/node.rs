@@ -37,6 +37,17 @@ pub enum NodeError {
     /// An executor could not be built.
     #[error(transparent)]
     Build(#[from] BuildError),
+    /// A node of one of its bodies failed.
+    #[error("in its body: {0}")]
+    Body(Box<super::RunError>),
+    /// The request's loops did more than they may.
+    #[error("{what}: more than the limit of {limit}")]
+    Limit {
+        /// What was counted.
+        what: &'static str,
+        /// The bound.
+        limit: u64,
+    },
 }
 
 /// Specs of a node's outputs.

@@ -16,8 +16,10 @@ use std::time::{Duration, Instant};
 use kiln_kernels::Parallel;
 use smallvec::SmallVec;
 
+use super::flow::{Flow, FlowCx, LoopBudget};
 use super::ir::{Graph, ValueId};
 use super::node::{Io, Node, NodeError, PrepareCx, Prepared, RunCx, Specs};
+use super::value::Value;
 use crate::cache::Outcome;
 use crate::exec::BuildCx;
 use crate::exec::tune::Tuner;
@@ -35,6 +37,14 @@ pub struct RunError {
     pub error: NodeError,
 }
 
+/// What does a step's work.
+pub enum Work {
+    /// Tensors to tensors.
+    Node(Box<dyn Node>),
+    /// Whatever else.
+    Flow(Box<dyn Flow>),
+}
+
 /// One node of an [`Executable`].
 pub struct Step {
     /// The node's name in the model.
@@ -43,7 +53,7 @@ pub struct Step {
     pub op: String,
     /// What was fused into it, for verbose lines: activation, residual.
     pub fused: String,
-    node: Box<dyn Node>,
+    work: Work,
     inputs: SmallVec<[Option<ValueId>; 4]>,
     outputs: SmallVec<[Option<ValueId>; 1]>,
     /// Values that no later step reads.
@@ -54,14 +64,17 @@ impl Step {
     /// The node's kernel family.
     #[must_use]
     pub fn family(&self) -> &'static str {
-        self.node.family()
+        match &self.work {
+            Work::Node(node) => node.family(),
+            Work::Flow(flow) => flow.family(),
+        }
     }
 }
 
 /// A graph whose nodes are ready to run at any shape.
 pub struct Executable {
     steps: Vec<Step>,
-    constants: Vec<Option<Tensor>>,
+    constants: Vec<Option<Value>>,
     inputs: Vec<ValueId>,
     outputs: Vec<ValueId>,
 }
@@ -108,6 +121,8 @@ struct NodeState {
     specs: Specs,
     prepared: Prepared,
     ready: bool,
+    /// States of the node's bodies.
+    bodies: Vec<RunState>,
 }
 
 /// Everything of a request that is not shared with other requests at the same time.
@@ -116,10 +131,11 @@ pub struct RunState {
     nodes: Vec<NodeState>,
     /// How many executors a tuner had replaced when the nodes were prepared.
     generation: u64,
-    values: Vec<Option<Tensor>>,
+    values: Vec<Option<Value>>,
 }
 
 /// What a run may use.
+#[derive(Clone, Copy)]
 pub struct Resources<'a> {
     /// Builders' context: level, threads, cache, records.
     pub build: &'a BuildCx,
@@ -129,25 +145,23 @@ pub struct Resources<'a> {
     pub buffers: &'a Arc<BufferPool>,
     /// Who measures and replaces executors while no request runs, if anybody.
     pub tuner: Option<&'a Tuner>,
+    /// What the request's loops may do.
+    pub loops: &'a LoopBudget,
     /// Who watches, if anybody.
     pub observer: Option<&'a dyn Observer>,
 }
 
 impl Executable {
-    /// Joins a graph with its nodes, made by `make` in order.
-    pub fn new<E>(
-        graph: &Graph,
-        mut make: impl FnMut(usize) -> Result<(Box<dyn Node>, String), E>,
-    ) -> Result<Executable, E> {
+    /// Joins a graph with what does its nodes' work, in order, and with what was fused into each.
+    pub fn new(graph: &Graph, works: impl IntoIterator<Item = (Work, String)>) -> Executable {
         let mut steps = Vec::with_capacity(graph.nodes.len());
-        for (index, desc) in graph.nodes.iter().enumerate() {
-            let (node, fused) = make(index)?;
+        for (desc, (work, fused)) in graph.nodes.iter().zip(works) {
             let op = if desc.domain.is_empty() { desc.op.clone() } else { format!("{}.{}", desc.domain, desc.op) };
             steps.push(Step {
                 name: desc.name.clone(),
                 op,
                 fused,
-                node,
+                work,
                 inputs: desc.inputs.iter().copied().collect(),
                 outputs: desc.outputs.iter().copied().collect(),
                 dead: SmallVec::new(),
@@ -155,10 +169,10 @@ impl Executable {
         }
         let mut constants = vec![None; graph.values.len()];
         for (value, tensor) in &graph.constants {
-            constants[value.index()] = Some(tensor.clone());
+            constants[value.index()] = Some(Value::Tensor(tensor.clone()));
         }
         mark_dead(&mut steps, graph);
-        Ok(Executable { steps, constants, inputs: graph.inputs.clone(), outputs: graph.outputs.clone() })
+        Executable { steps, constants, inputs: graph.inputs.clone(), outputs: graph.outputs.clone() }
     }
 
     /// The steps, in order.
@@ -170,10 +184,10 @@ impl Executable {
     /// Runs one request. `inputs` are in the order of the graph's inputs; the outputs are in the order of its outputs.
     pub fn run(
         &self,
-        inputs: &[Option<Tensor>],
+        inputs: Vec<Option<Value>>,
         state: &mut RunState,
         resources: &Resources<'_>,
-    ) -> Result<Vec<Tensor>, RunError> {
+    ) -> Result<Vec<Value>, RunError> {
         let generation = resources.tuner.map_or(0, Tuner::generation);
         if state.generation != generation {
             // Some executor was replaced since: every node asks again, which are hits. It happens a few times in all.
@@ -183,14 +197,16 @@ impl Executable {
         state.nodes.resize_with(self.steps.len(), NodeState::default);
         state.values.clear();
         state.values.resize(self.constants.len(), None);
-        for (value, tensor) in self.inputs.iter().zip(inputs) {
-            if let Some(tensor) = tensor {
-                state.values[value.index()] = Some(tensor.clone());
-            }
+        for (value, given) in self.inputs.iter().zip(inputs) {
+            state.values[value.index()] = given;
         }
         let cx = RunCx { parallel: resources.parallel, buffers: resources.buffers };
         for (index, step) in self.steps.iter().enumerate() {
-            self.run_step(index, step, state, resources, &cx).map_err(|error| {
+            let done = match &step.work {
+                Work::Node(node) => self.run_node(index, step, node.as_ref(), state, resources, &cx),
+                Work::Flow(flow) => self.run_flow(index, step, flow.as_ref(), state, resources),
+            };
+            done.map_err(|error| {
                 // Inputs that the step took are gone; what is left must not linger until the next request.
                 state.values.clear();
                 state.nodes[index] = NodeState::default();
@@ -207,22 +223,29 @@ impl Executable {
         })
     }
 
-    fn value<'a>(&'a self, values: &'a [Option<Tensor>], value: ValueId) -> Option<&'a Tensor> {
+    fn value<'a>(&'a self, values: &'a [Option<Value>], value: ValueId) -> Option<&'a Value> {
         values[value.index()].as_ref().or(self.constants[value.index()].as_ref())
     }
 
-    fn run_step(
+    fn run_node(
         &self,
         index: usize,
         step: &Step,
+        node: &dyn Node,
         state: &mut RunState,
         resources: &Resources<'_>,
         cx: &RunCx<'_>,
     ) -> Result<(), NodeError> {
         let RunState { nodes, values, .. } = state;
         let start = resources.observer.map(|_| Instant::now());
-        let inputs: SmallVec<[Option<&Tensor>; 4]> =
-            step.inputs.iter().map(|input| input.and_then(|value| self.value(values, value))).collect();
+        let mut inputs: SmallVec<[Option<&Tensor>; 4]> = SmallVec::with_capacity(step.inputs.len());
+        for input in &step.inputs {
+            inputs.push(match input.and_then(|value| self.value(values, value)) {
+                Some(Value::Tensor(tensor)) => Some(tensor),
+                Some(other) => return Err(other.is_no("a tensor")),
+                None => None,
+            });
+        }
         let mut outcome = None;
         let mut keys = Vec::new();
         let changed = !nodes[index].stands_for(&inputs);
@@ -230,7 +253,7 @@ impl Executable {
             let noted = resources.observer.is_some_and(Observer::wants_keys);
             let prepare = if noted { PrepareCx::noting_keys(resources.build) } else { PrepareCx::new(resources.build) };
             let prepare = prepare.told_to(resources.tuner);
-            let fresh = NodeState::prepare(step.node.as_ref(), &prepare, &inputs)?;
+            let fresh = NodeState::prepare(node, &prepare, &inputs)?;
             outcome = prepare.outcome();
             keys = prepare.into_keys();
             nodes[index] = fresh;
@@ -240,9 +263,9 @@ impl Executable {
             values[value.index()] = None;
         }
         let prepared = start.map(|start| (start.elapsed(), Instant::now()));
-        let node = &nodes[index];
-        let mut io = Io::new(owned, &node.specs, resources.buffers);
-        step.node.execute(&node.prepared, &mut io, cx)?;
+        let state = &nodes[index];
+        let mut io = Io::new(owned, &state.specs, resources.buffers);
+        node.execute(&state.prepared, &mut io, cx)?;
         let outputs = io.into_outputs();
         if let (Some(observer), Some((prepare, started))) = (resources.observer, prepared) {
             observer.step(&StepEvent {
@@ -251,19 +274,72 @@ impl Executable {
                 prepared: changed,
                 outcome,
                 keys: &keys,
-                inputs: &node.inputs,
-                outputs: &node.specs,
+                inputs: &state.inputs,
+                outputs: &state.specs,
                 prepare,
                 execute: started.elapsed(),
             });
         }
         for (value, tensor) in step.outputs.iter().zip(outputs) {
             if let Some(value) = value {
-                values[value.index()] = Some(tensor);
+                values[value.index()] = Some(Value::Tensor(tensor));
             }
         }
         Ok(())
     }
+
+    fn run_flow(
+        &self,
+        index: usize,
+        step: &Step,
+        flow: &dyn Flow,
+        state: &mut RunState,
+        resources: &Resources<'_>,
+    ) -> Result<(), NodeError> {
+        let RunState { nodes, values, .. } = state;
+        let start = resources.observer.map(|_| Instant::now());
+        let inputs: Vec<Option<Value>> =
+            step.inputs.iter().map(|input| input.and_then(|value| self.value(values, value)).cloned()).collect();
+        // What was left out in the file is absent; what is named and was never made would look the same.
+        let missing = |(input, value): (&Option<ValueId>, &Option<Value>)| input.is_some() && value.is_none();
+        if let Some(place) = step.inputs.iter().zip(&inputs).position(missing) {
+            return Err(NodeError::Input(format!("input {place} is missing")));
+        }
+        for value in &step.dead {
+            values[value.index()] = None;
+        }
+        let seen = start.map(|_| inputs.iter().map(|value| spec_of(value.as_ref())).collect::<Vec<_>>());
+        let mut cx = FlowCx { resources, states: &mut nodes[index].bodies };
+        let outputs = flow.run(inputs, &mut cx)?;
+        if let (Some(observer), Some(start), Some(inputs)) = (resources.observer, start, seen) {
+            let outputs: Vec<TensorSpec> = outputs.iter().filter_map(|value| spec_of(Some(value))).collect();
+            observer.step(&StepEvent {
+                index,
+                step,
+                prepared: false,
+                outcome: None,
+                keys: &[],
+                inputs: &inputs,
+                outputs: &outputs,
+                prepare: Duration::ZERO,
+                execute: start.elapsed(),
+            });
+        }
+        if outputs.len() < step.outputs.len() {
+            return Err(NodeError::Input(format!("it made {} of {} outputs", outputs.len(), step.outputs.len())));
+        }
+        for (value, made) in step.outputs.iter().zip(outputs) {
+            if let Some(value) = value {
+                values[value.index()] = Some(made);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The spec of a value that is a tensor.
+fn spec_of(value: Option<&Value>) -> Option<TensorSpec> {
+    value.and_then(Value::as_tensor).map(|tensor| tensor.spec().clone())
 }
 
 impl NodeState {
@@ -289,7 +365,7 @@ impl NodeState {
             .filter_map(|(input, tensor)| tensor.map(|tensor| (input, tensor.clone())))
             .collect();
         let inputs = inputs.iter().map(|tensor| tensor.map(|tensor| tensor.spec().clone())).collect();
-        Ok(NodeState { inputs, contents, specs, prepared, ready: true })
+        Ok(NodeState { inputs, contents, specs, prepared, ready: true, bodies: Vec::new() })
     }
 }
 

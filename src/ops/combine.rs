@@ -10,10 +10,11 @@ mod tests;
 
 use kiln_kernels::Parallel;
 use kiln_kernels::parallel::{copy, for_each_chunk};
+use smallvec::SmallVec;
 
 use super::{
-    LoadCx, Movement, OpError, Operator, around, axis_of, dimensions, integers, one, optional, rearrange, refused,
-    required,
+    LoadCx, Movement, OpError, Operator, around, axis_of, counted, dimensions, integers, one, optional, rearrange,
+    refused, required,
 };
 use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
@@ -55,35 +56,50 @@ impl Node for Concat {
     }
 
     fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let first = required(inputs, 0)?;
-        let axis = axis_of(self.axis, first.shape().len())?;
-        let mut shape = Shape::from_slice(first.shape());
-        for index in 1..inputs.len() {
-            let next = required(inputs, index)?;
-            let fits = next.dtype() == first.dtype()
-                && next.shape().len() == shape.len()
-                && (0..shape.len()).all(|other| other == axis || next.shape()[other] == shape[other]);
-            if !fits {
-                let (have, want) = (next.spec(), first.spec());
-                return Err(refused(format!("input {index}, {have:?}, does not join {want:?} along axis {axis}")));
-            }
-            shape[axis] = shape[axis].checked_add(next.shape()[axis]).ok_or_else(|| refused("the sum overflows"))?;
-        }
-        one(first.dtype(), shape)
+        let parts = (0..inputs.len()).map(|index| required(inputs, index)).collect::<Result<Parts<'_>, _>>()?;
+        let TensorSpec { dtype, shape } = joined_spec(&parts, self.axis)?;
+        one(dtype, shape)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
-        let axis = axis_of(self.axis, io.spec(0).shape.len())?;
-        let mut parts = Vec::new();
+        let mut parts = Parts::new();
         while let Some(part) = io.optional(parts.len()) {
             parts.push(part);
         }
-        let runs = parts.iter().map(|part| around(part.shape(), axis)).map(|(_, count, inner)| count * inner).collect();
-        let joined = Joined { runs, width: io.spec(0).dtype.size(), parallel: cx.parallel };
-        let output = rearrange(&joined, &parts, io.alloc(0)?)?;
+        let output = join(&parts, self.axis, io.alloc(0)?, cx.parallel)?;
+        drop(parts);
         io.push(output);
         Ok(())
     }
+}
+
+/// Tensors to be joined.
+type Parts<'t> = SmallVec<[&'t Tensor; 8]>;
+
+/// Type and shape of these tensors one behind the other along an axis; at least one is needed.
+pub(crate) fn joined_spec(parts: &[&Tensor], axis: i64) -> Result<TensorSpec, NodeError> {
+    let first = parts.first().ok_or_else(|| refused("there is nothing to join"))?;
+    let axis = axis_of(axis, first.shape().len())?;
+    let mut shape = Shape::from_slice(first.shape());
+    for (index, next) in parts.iter().enumerate().skip(1) {
+        let fits = next.dtype() == first.dtype()
+            && next.shape().len() == shape.len()
+            && (0..shape.len()).all(|other| other == axis || next.shape()[other] == shape[other]);
+        if !fits {
+            let (have, want) = (next.spec(), first.spec());
+            return Err(refused(format!("input {index}, {have:?}, does not join {want:?} along axis {axis}")));
+        }
+        shape[axis] = shape[axis].checked_add(next.shape()[axis]).ok_or_else(|| refused("the sum overflows"))?;
+    }
+    counted(first.dtype(), shape)
+}
+
+/// Writes the tensors into `to`, which is of their [`joined_spec`].
+pub(crate) fn join(parts: &[&Tensor], axis: i64, to: Tensor, parallel: &dyn Parallel) -> Result<Tensor, NodeError> {
+    let axis = axis_of(axis, to.shape().len())?;
+    let runs = parts.iter().map(|part| around(part.shape(), axis)).map(|(_, count, inner)| count * inner).collect();
+    let width = to.dtype().size();
+    rearrange(&Joined { runs, width, parallel }, parts, to)
 }
 
 /// Rows made of one run from each source.

@@ -1,5 +1,6 @@
 //! From a graph as the model says it to one that runs: passes, then nodes; everything unsupported said at once.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kiln_kernels::cpu::chain::{Program, Step};
@@ -13,9 +14,9 @@ use crate::exec::BuildCx;
 use crate::graph::ir::{Attr, Graph, NodeDesc};
 use crate::graph::node::{Io, PrepareCx, RunCx};
 use crate::graph::passes::{self, PassReport};
-use crate::graph::{Executable, Node, ValueId};
+use crate::graph::{Body, Executable, Flow, Node, ValueId, Work};
 use crate::onnx;
-use crate::ops::{self, LoadCx, OpError};
+use crate::ops::{self, FlowLoad, LoadCx, OpError};
 use crate::tensor::{BufferPool, Tensor, TensorSpec};
 
 /// A graph after all passes, for people and tools.
@@ -39,7 +40,7 @@ pub(super) fn output_ports(graph: &Graph) -> Vec<Port> {
 
 fn port(graph: &Graph, value: ValueId, has_default: bool) -> Port {
     let info = graph.value(value);
-    Port { name: info.name.clone(), dtype: info.dtype, dims: info.dims.clone(), has_default }
+    Port { name: info.name.clone(), kind: info.kind, dtype: info.dtype, dims: info.dims.clone(), has_default }
 }
 
 /// Nodes that are made at once, by all threads: enough for several of them to have weights to pack, few enough that the
@@ -53,49 +54,112 @@ pub(super) fn compile(
     build: &BuildCx,
     parallel: &dyn Parallel,
 ) -> Result<(Executable, Description), SessionError> {
-    refuse_unknown(&graph)?;
     let evaluate = |graph: &Graph, node: &NodeDesc, inputs: &[Option<Tensor>]| evaluate(graph, node, inputs, build);
     let passes = passes::optimise(&mut graph, &options.passes, &evaluate);
-    let mut problems = Vec::new();
-    let mut nodes: Vec<Option<Box<dyn Node>>> = Vec::with_capacity(graph.nodes.len());
-    let (mut wanted, mut held) = (graph.use_counts(), Vec::new());
-    while nodes.len() < graph.nodes.len() {
-        let first = nodes.len();
-        let mut wave: Vec<Option<Result<Box<dyn Node>, OpError>>> = Vec::new();
-        wave.resize_with(WAVE.min(graph.nodes.len() - first), || None);
-        for_each_chunk(parallel, &mut wave, 1, &|index, made| {
-            made.fill_with(|| Some(make(&graph, &graph.nodes[first + index], build)));
-        });
-        for (index, made) in (first..).zip(wave) {
-            let node = &graph.nodes[index];
-            match made {
-                Some(Ok(made)) => {
-                    let kept = made.kept_inputs();
-                    nodes.push(Some(made));
-                    release(&mut graph, index, kept, &mut wanted, &mut held);
-                }
-                Some(Err(error @ OpError::Invalid { .. })) => {
-                    return Err(SessionError::InvalidNode { node: node.name.clone(), reason: error.to_string() });
-                }
-                Some(Err(error)) => {
-                    nodes.push(None);
-                    problems.push(format!("node '{}': {error}", node.name));
-                }
-                None => nodes.push(None),
-            }
-        }
-    }
-    if !problems.is_empty() {
-        return Err(SessionError::Unsupported(problems));
-    }
-    read_kept(&graph, &held, parallel)?;
-    let executable = Executable::new(&graph, |index| {
-        let node = nodes[index].take().ok_or_else(|| SessionError::Unsupported(Vec::new()))?;
-        Ok::<_, SessionError>((node, fusions(&graph.nodes[index])))
-    })?;
-    graph.constants.clear();
+    let mut maker = Maker { build, parallel, problems: BTreeSet::new(), held: Vec::new() };
+    let Some(executable) = maker.executable(&mut graph)?.filter(|_| maker.problems.is_empty()) else {
+        return Err(SessionError::Unsupported(maker.problems.into_iter().collect()));
+    };
+    read_kept(&graph, &maker.held, parallel)?;
     graph.backings.clear();
     Ok((executable, Description { graph, passes }))
+}
+
+/// Makes the nodes of a graph and of the bodies in it, and gathers what is not supported in any of them.
+struct Maker<'a> {
+    build: &'a BuildCx,
+    parallel: &'a dyn Parallel,
+    problems: BTreeSet<String>,
+    /// Constants that nodes and graphs read as the model has them.
+    held: Vec<Tensor>,
+}
+
+impl Maker<'_> {
+    /// The running form of a graph; `None` where something is not supported. The graph's constants are let go.
+    fn executable(&mut self, graph: &mut Graph) -> Result<Option<Executable>, SessionError> {
+        let mut works: Vec<Option<Work>> = Vec::with_capacity(graph.nodes.len());
+        let mut wanted = graph.use_counts();
+        while works.len() < graph.nodes.len() {
+            let first = works.len();
+            let mut wave: Vec<Option<Result<Box<dyn Node>, OpError>>> = Vec::new();
+            wave.resize_with(WAVE.min(graph.nodes.len() - first), || None);
+            let (whole, build) = (&*graph, self.build);
+            for_each_chunk(self.parallel, &mut wave, 1, &|index, made| {
+                let node = &whole.nodes[first + index];
+                if ops::lookup_flow(&node.domain, &node.op).is_none() {
+                    made.fill_with(|| Some(make(whole, node, build)));
+                }
+            });
+            for (index, made) in (first..).zip(wave) {
+                let made = match made {
+                    Some(made) => made.map(Work::Node),
+                    None => match self.flow(graph, index)? {
+                        Some(made) => made.map(Work::Flow),
+                        None => {
+                            works.push(None);
+                            continue;
+                        }
+                    },
+                };
+                let work = self.checked(&graph.nodes[index], made)?;
+                if let Some(Work::Node(node)) = &work {
+                    release(graph, index, node.kept_inputs(), &mut wanted, &mut self.held);
+                }
+                works.push(work);
+            }
+        }
+        let Some(works) = works.into_iter().collect::<Option<Vec<Work>>>() else { return Ok(None) };
+        let fused = graph.nodes.iter().map(fusions);
+        let executable = Executable::new(graph, works.into_iter().zip(fused));
+        self.held.extend(graph.constants.drain().map(|(_, tensor)| tensor));
+        Ok(Some(executable))
+    }
+
+    /// A step that sees more than tensors, with its bodies; `None` where something in those is not supported.
+    fn flow(
+        &mut self,
+        graph: &mut Graph,
+        index: usize,
+    ) -> Result<Option<Result<Box<dyn Flow>, OpError>>, SessionError> {
+        let mut bodies = Some(BTreeMap::new());
+        // The bodies stay in the description, without their constants.
+        for (name, attr) in &mut graph.nodes[index].attrs {
+            let Attr::Graph(body) = attr else { continue };
+            let body = Arc::make_mut(body);
+            let declared = |ids: &[ValueId]| ids.iter().map(|&id| body.value(id).clone()).collect::<Vec<_>>();
+            let (inputs, outputs) = (declared(&body.inputs), declared(&body.outputs));
+            match self.executable(body)? {
+                Some(made) => {
+                    bodies.as_mut().and_then(|bodies| bodies.insert(name.clone(), Body::new(made, inputs, outputs)))
+                }
+                None => bodies.take().and(None),
+            };
+        }
+        let node = &graph.nodes[index];
+        let Some((bodies, make)) = bodies.zip(ops::lookup_flow(&node.domain, &node.op)) else { return Ok(None) };
+        Ok(Some(make(FlowLoad { node, graph, bodies })))
+    }
+
+    /// What was made of a node, or a note of why nothing was.
+    ///
+    /// # Errors
+    ///
+    /// A node that breaks its operator's rules.
+    fn checked(&mut self, node: &NodeDesc, made: Result<Work, OpError>) -> Result<Option<Work>, SessionError> {
+        let problem = match made {
+            Ok(work) => return Ok(Some(work)),
+            Err(error @ OpError::Invalid { .. }) => {
+                return Err(SessionError::InvalidNode { node: node.name.clone(), reason: error.to_string() });
+            }
+            Err(OpError::Unknown(_)) => {
+                let domain = if node.domain.is_empty() { "ai.onnx" } else { &node.domain };
+                format!("operator {}.{} (version {})", domain, node.op, node.version)
+            }
+            Err(error) => format!("node '{}': {error}", node.name),
+        };
+        self.problems.insert(problem);
+        Ok(None)
+    }
 }
 
 /// Lets go of constants that a node has kept in its own way and nobody else wants; `wanted` counts who still does. Done
@@ -141,22 +205,6 @@ fn collect_tensors<'a>(graph: &'a Graph, tensors: &mut Vec<&'a Tensor>) {
             _ => {}
         }
     }
-}
-
-/// Lists every operator that is not known, each once.
-fn refuse_unknown(graph: &Graph) -> Result<(), SessionError> {
-    let mut missing: Vec<String> = graph
-        .nodes
-        .iter()
-        .filter(|node| ops::lookup(&node.domain, &node.op).is_none())
-        .map(|node| {
-            let domain = if node.domain.is_empty() { "ai.onnx" } else { &node.domain };
-            format!("operator {}.{} (version {})", domain, node.op, node.version)
-        })
-        .collect();
-    missing.sort();
-    missing.dedup();
-    if missing.is_empty() { Ok(()) } else { Err(SessionError::Unsupported(missing)) }
 }
 
 fn make(graph: &Graph, node: &NodeDesc, build: &BuildCx) -> Result<Box<dyn Node>, OpError> {

@@ -11,6 +11,7 @@ use super::verbose::Verbose;
 use crate::cache::{Cache, Limits};
 use crate::exec::BuildCx;
 use crate::exec::tune::{Tune, Tuner};
+use crate::graph::LoopLimits;
 use crate::graph::passes::PassOptions;
 use crate::knobs::{KnobError, Knobs};
 use crate::onnx;
@@ -52,6 +53,8 @@ pub struct SessionOptions {
     pub passes: PassOptions,
     /// Bounds on models, which are untrusted.
     pub limits: onnx::Limits,
+    /// Bounds on what the loops of a request do, which models ask for.
+    pub loops: LoopLimits,
 }
 
 impl Default for SessionOptions {
@@ -77,6 +80,7 @@ impl Default for SessionOptions {
             verbose: Verbose::default(),
             passes: PassOptions::default(),
             limits: onnx::Limits::default(),
+            loops: LoopLimits::default(),
         }
     }
 }

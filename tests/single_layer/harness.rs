@@ -221,12 +221,18 @@ impl Layer {
             let name = format!("x{i}");
             let value = match input {
                 Input::Dynamic { dtype, .. } => {
-                    let value = graph.add_value(ValueInfo { name, dtype: Some(*dtype), dims: None });
+                    let value =
+                        graph.add_value(ValueInfo { name, dtype: Some(*dtype), dims: None, ..ValueInfo::default() });
                     graph.inputs.push(value);
                     Some(value)
                 }
                 Input::Constant(tensor) => {
-                    let value = graph.add_value(ValueInfo { name, dtype: Some(tensor.dtype()), dims: None });
+                    let value = graph.add_value(ValueInfo {
+                        name,
+                        dtype: Some(tensor.dtype()),
+                        dims: None,
+                        ..ValueInfo::default()
+                    });
                     graph.constants.insert(value, tensor.clone());
                     Some(value)
                 }

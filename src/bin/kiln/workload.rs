@@ -96,7 +96,7 @@ pub(crate) fn shape_text(shape: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use kiln::graph::ir::Dim;
+    use kiln::graph::ir::{Dim, ValueKind};
     use kiln::tensor::DType;
 
     use super::*;
@@ -104,7 +104,8 @@ mod tests {
     #[test]
     fn shapes_of_the_command_line_are_requests_and_each_different_one_is_steady() {
         let dims = Some(vec![Dim::Any]);
-        let port = Port { name: "x".to_owned(), dtype: Some(DType::F32), dims, has_default: false };
+        let port =
+            Port { name: "x".to_owned(), kind: ValueKind::Tensor, dtype: Some(DType::F32), dims, has_default: false };
         let args = FeedArgs { shapes: vec!["x[2][3][2]".parse().unwrap()], ..FeedArgs::default() };
         let workload = Workload::from_shapes(&[port], &args).unwrap();
         let texts = |requests: &[Request]| -> Vec<String> { requests.iter().map(|r| shape_text(&r.shape)).collect() };

@@ -1,11 +1,18 @@
 //! Which values inputs get, case by case.
 
+use kiln::graph::ir::ValueKind;
 use kiln::tensor::DType;
 
 use super::*;
 
 fn port(name: &str, dims: &[Dim]) -> Port {
-    Port { name: name.to_owned(), dtype: Some(DType::F32), dims: Some(dims.to_vec()), has_default: false }
+    Port {
+        name: name.to_owned(),
+        kind: ValueKind::Tensor,
+        dtype: Some(DType::F32),
+        dims: Some(dims.to_vec()),
+        has_default: false,
+    }
 }
 
 fn named(name: &str) -> Dim {

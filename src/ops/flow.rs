@@ -1,0 +1,110 @@
+//! Control flow: [`branch`] is If, [`repeat`] is Loop, [`scan`] is Scan. How values pass into bodies and come out of them.
+//!
+//! A body reads nothing but its own inputs; what it takes from the graphs around it comes as its last inputs (see
+//! [`Attr::Graph`](crate::graph::Attr)). These operators decide which body runs how often and on what. They compute
+//! nothing, and keep nothing from one request to the next but their bodies' run states.
+
+mod branch;
+mod repeat;
+mod scan;
+
+use std::collections::BTreeMap;
+
+use super::{FlowOperator, OpError, axis_of, counted, join, joined_spec, refused};
+use crate::graph::{Body, FlowCx, Graph, NodeDesc, NodeError, Value};
+use crate::tensor::{Shape, Tensor, TensorSpec};
+
+/// The operators of this group.
+pub(super) const OPERATORS: &[FlowOperator] =
+    &[("", "If", branch::make), ("", "Loop", repeat::make), ("", "Scan", scan::make)];
+
+/// What an operator of values sees when it is made: its node, the graph around it, and the node's bodies, compiled.
+pub struct FlowLoad<'a> {
+    /// The node.
+    pub node: &'a NodeDesc,
+    /// The graph that it stands in.
+    pub graph: &'a Graph,
+    /// Its bodies, by attribute.
+    pub bodies: BTreeMap<String, Body>,
+}
+
+impl FlowLoad<'_> {
+    /// Takes the body of that attribute.
+    ///
+    /// # Errors
+    ///
+    /// [`OpError::Invalid`] where there is none.
+    pub(crate) fn body(&mut self, attribute: &str) -> Result<Body, OpError> {
+        let body = self.bodies.remove(attribute);
+        body.ok_or_else(|| OpError::invalid(self.node, format!("attribute {attribute} must be a graph")))
+    }
+
+    /// [`OpError::Invalid`] unless `holds`.
+    pub(crate) fn demand(&self, holds: bool, reason: impl FnOnce() -> String) -> Result<(), OpError> {
+        if holds { Ok(()) } else { Err(OpError::invalid(self.node, reason())) }
+    }
+}
+
+/// The single truth value in a value.
+fn truth(value: &Value) -> Result<bool, NodeError> {
+    let tensor = value.as_tensor().ok_or_else(|| value.is_no("a truth value"))?;
+    match tensor.as_slice::<crate::tensor::BoolByte>()? {
+        &[truth] => Ok(truth.get()),
+        values => Err(refused(format!("expected one truth value, found {}", values.len()))),
+    }
+}
+
+/// The tensors that one output gathers from the turns of a loop, to become one tensor with a new axis.
+#[derive(Default)]
+struct Gathered {
+    turns: Vec<Tensor>,
+}
+
+impl Gathered {
+    /// Adds what a turn made; it must be of the type and shape of the turns before.
+    fn push(&mut self, made: Value, cx: &FlowCx<'_>) -> Result<(), NodeError> {
+        let made = made.into_tensor()?;
+        if let Some(first) = self.turns.first().filter(|first| first.spec() != made.spec()) {
+            let (first, now) = (first.spec(), made.spec());
+            return Err(refused(format!("the turns of a loop make {first:?} and then {now:?}, which do not join")));
+        }
+        cx.budget().gather(made.bytes().len() as u64)?;
+        self.turns.push(made);
+        Ok(())
+    }
+
+    /// One tensor of all turns along a new axis, `axis` of the result; `none` is what a turn would have made where
+    /// there was no turn. The turns may be taken from the last to the first.
+    fn stack(
+        mut self,
+        axis: i64,
+        backwards: bool,
+        none: impl FnOnce() -> Result<TensorSpec, NodeError>,
+        cx: &FlowCx<'_>,
+    ) -> Result<Tensor, NodeError> {
+        if backwards {
+            self.turns.reverse();
+        }
+        match self.turns.first() {
+            Some(_) => stack(&self.turns, axis, cx),
+            None => {
+                let TensorSpec { dtype, mut shape } = none()?;
+                let axis = axis_of(axis, shape.len() + 1)?;
+                shape.insert(axis, 0);
+                cx.alloc(counted(dtype, shape)?)
+            }
+        }
+    }
+}
+
+/// Tensors of one spec, of which there is one at least, side by side along a new axis.
+fn stack(parts: &[Tensor], axis: i64, cx: &FlowCx<'_>) -> Result<Tensor, NodeError> {
+    let widened = |part: &Tensor| -> Result<Tensor, NodeError> {
+        let mut shape = Shape::from_slice(part.shape());
+        shape.insert(axis_of(axis, shape.len() + 1)?, 1);
+        Ok(part.reshaped(shape)?)
+    };
+    let wider: Vec<Tensor> = parts.iter().map(widened).collect::<Result<_, _>>()?;
+    let wider: Vec<&Tensor> = wider.iter().collect();
+    join(&wider, axis, cx.alloc(joined_spec(&wider, axis)?)?, cx.parallel())
+}
