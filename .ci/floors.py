@@ -14,10 +14,10 @@ FLOORS = {
     "light": (9, 0),
     # Wrong are: half-precision attention that rounds in another order than the reference (10), random numbers that no
     # seed pins down across implementations (3), and a transform whose expected zeros are the reference's own noise (2).
-    "node": (1796, 15),
+    "node": (1830, 15),
     "pytorch-converted": (79, 0),
     "pytorch-operator": (35, 0),
-    "simple": (13, 0),
+    "simple": (21, 0),
 }
 
 results = json.load(open(sys.argv[1]))

@@ -9,9 +9,11 @@
 //!   model brings along, `order` sorts.
 //! - `source` reads the file, `tensor` is the one gate for every tensor, `external` for those that lie in files beside
 //!   the model.
+//! - `data` reads what test cases keep beside models.
 //! - `write` goes the other way: for tests, the demonstration and fuzzing.
 //! - `proto` is generated from `onnx.proto` (a test keeps the two together).
 
+mod data;
 mod declare;
 mod error;
 mod external;
@@ -38,13 +40,14 @@ use bytes::Bytes;
 use prost::Message;
 
 use crate::graph::Graph;
-use crate::tensor::{Backing, Tensor};
+use crate::tensor::Backing;
 
+pub use data::{read_tensor, read_value};
 pub use error::{ExternalProblem, ModelError, TensorProblem};
 pub use limits::Limits;
 pub use write::{write, write_tensor};
 
-use declare::{declared_dims, declared_dtype, dtype_code, dtype_of};
+use declare::{declared_dims, declared_type, dtype_code, dtype_of};
 use error::shown;
 use external::External;
 use function::Functions;
@@ -105,17 +108,4 @@ fn read_model(mut source: Source, folder: Option<&Path>, limits: &Limits) -> Res
 pub fn read_whole(backing: &Arc<Backing>) -> Result<(), ModelError> {
     let failed = |source| Err(ModelError::Io { path: backing.path().to_owned(), source });
     backing.failure().map_or(Ok(()), failed)
-}
-
-/// Reads one serialised tensor, as test cases keep their inputs and outputs.
-///
-/// # Errors
-///
-/// [`ModelError::Wire`] for bytes that are no tensor, [`ModelError::Tensor`] for a tensor that is not whole. Sequences
-/// and optional values are other messages, and refused.
-pub fn read_tensor(bytes: impl Into<Bytes>) -> Result<Tensor, ModelError> {
-    let proto = proto::TensorProto::decode(&mut Source::memory(bytes.into()));
-    let proto = proto.map_err(|error| ModelError::Wire(error.to_string()))?;
-    let name = proto.name().to_owned();
-    import_tensor(&proto, &Limits::default(), &mut External::default(), &|| format!("tensor {}", shown(&name)))
 }

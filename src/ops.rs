@@ -33,6 +33,7 @@ mod movement;
 mod ngrams;
 mod norm;
 mod onehot;
+mod optional;
 mod pool;
 mod quantize;
 mod random;
@@ -47,6 +48,7 @@ mod reverse;
 mod rotary;
 mod scatter;
 mod selection;
+mod sequence;
 mod slice;
 mod sliding;
 mod softmax;
@@ -67,6 +69,7 @@ pub(crate) use arguments::{
 };
 pub(crate) use combine::{join, joined_spec};
 pub use flow::FlowLoad;
+pub(crate) use flow::stack;
 pub(crate) use gather::{element_places, tuple_places};
 pub(crate) use matmul::fused_activation;
 pub(crate) use movement::{Blocks, Movement, rearrange};
@@ -185,9 +188,9 @@ pub type MakeFlow = fn(FlowLoad<'_>) -> Result<Box<dyn Flow>, OpError>;
 /// One row of a table of such operators: domain, operator, maker.
 pub type FlowOperator = (&'static str, &'static str, MakeFlow);
 
-const FLOWS: &[&[FlowOperator]] = &[flow::OPERATORS];
+const FLOWS: &[&[FlowOperator]] = &[flow::OPERATORS, optional::OPERATORS, sequence::OPERATORS];
 
-/// The maker of that operator on tensors.
+/// The maker of that operator on tensors. Where there is one on values too, this one is for folding alone.
 #[must_use]
 pub fn lookup(domain: &str, op: &str) -> Option<MakeNode> {
     find(GROUPS, domain, op)

@@ -2,7 +2,7 @@
 
 use super::proto::tensor_proto::DataType;
 use super::proto::{TypeProto, ValueInfoProto, tensor_shape_proto, type_proto};
-use crate::graph::ir::{Dim, ValueInfo};
+use crate::graph::ir::{Dim, ValueInfo, ValueKind};
 use crate::tensor::DType;
 
 /// The element type of a code, or how to call it in a refusal.
@@ -68,20 +68,38 @@ pub(super) fn dtype_code(dtype: DType) -> i32 {
     code as i32
 }
 
-/// The declared element type: none where there is no declaration, an error where it is not one of a tensor that can be
-/// computed with here.
-pub(super) fn declared_dtype(info: &ValueInfoProto) -> Result<Option<DType>, String> {
-    match info.r#type.as_ref().and_then(|declared| declared.value.as_ref()) {
-        None => Ok(None),
-        Some(type_proto::Value::TensorType(tensor)) => match tensor.elem_type() {
-            0 => Ok(None),
-            code => dtype_of(code).map(Some).map_err(|name| format!("element type {name}")),
+/// The declared kind, and the element type of a tensor: none where there is no declaration, an error where a value is
+/// not one that can be computed with here.
+pub(super) fn declared_type(info: &ValueInfoProto) -> Result<(ValueKind, Option<DType>), String> {
+    let declared = info.r#type.as_ref();
+    let element = |boxed: &Option<Box<TypeProto>>| boxed.as_ref().and_then(|element| element.value.clone());
+    match declared.and_then(|declared| declared.value.as_ref()) {
+        None => Ok((ValueKind::Tensor, None)),
+        Some(type_proto::Value::TensorType(tensor)) => Ok((ValueKind::Tensor, element_type(tensor)?)),
+        Some(type_proto::Value::SequenceType(sequence)) => match element(&sequence.elem_type) {
+            Some(type_proto::Value::TensorType(tensor)) => element_type(&tensor).map(|_| (ValueKind::Sequence, None)),
+            _ => Err("a sequence of what are no tensors".to_owned()),
         },
-        Some(type_proto::Value::SequenceType(_)) => Err("a sequence".to_owned()),
+        Some(type_proto::Value::OptionalType(optional)) => match element(&optional.elem_type) {
+            Some(type_proto::Value::TensorType(tensor)) => element_type(&tensor).map(|_| (ValueKind::Optional, None)),
+            Some(type_proto::Value::SequenceType(sequence)) => match element(&sequence.elem_type) {
+                Some(type_proto::Value::TensorType(tensor)) => {
+                    element_type(&tensor).map(|_| (ValueKind::OptionalSequence, None))
+                }
+                _ => Err("an optional sequence of what are no tensors".to_owned()),
+            },
+            _ => Err("an optional value that is no tensor and no sequence of tensors".to_owned()),
+        },
         Some(type_proto::Value::MapType(_)) => Err("a map".to_owned()),
-        Some(type_proto::Value::OptionalType(_)) => Err("an optional value".to_owned()),
         Some(type_proto::Value::SparseTensorType(_)) => Err("a sparse tensor".to_owned()),
         Some(_) => Err("a value that is no tensor".to_owned()),
+    }
+}
+
+fn element_type(tensor: &type_proto::Tensor) -> Result<Option<DType>, String> {
+    match tensor.elem_type() {
+        0 => Ok(None),
+        code => dtype_of(code).map(Some).map_err(|name| format!("element type {name}")),
     }
 }
 
@@ -115,9 +133,19 @@ pub(super) fn declaration(info: &ValueInfo) -> ValueInfoProto {
             .collect(),
     });
     let tensor = type_proto::Tensor { elem_type: info.dtype.map(dtype_code), shape };
+    let tensor = type_proto::Value::TensorType(tensor);
+    let boxed = |value| Some(Box::new(TypeProto { value: Some(value), ..Default::default() }));
+    let sequence = |of| type_proto::Value::SequenceType(Box::new(type_proto::Sequence { elem_type: boxed(of) }));
+    let optional = |of| type_proto::Value::OptionalType(Box::new(type_proto::Optional { elem_type: boxed(of) }));
+    let value = match info.kind {
+        ValueKind::Tensor => tensor,
+        ValueKind::Sequence => sequence(tensor),
+        ValueKind::Optional => optional(tensor),
+        ValueKind::OptionalSequence => optional(sequence(tensor)),
+    };
     ValueInfoProto {
         name: Some(info.name.clone()),
-        r#type: Some(TypeProto { value: Some(type_proto::Value::TensorType(tensor)), ..Default::default() }),
+        r#type: Some(TypeProto { value: Some(value), ..Default::default() }),
         ..Default::default()
     }
 }

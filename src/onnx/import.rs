@@ -13,7 +13,7 @@ use std::rc::Rc;
 use super::proto::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto};
 use super::tensor::import_tensor;
 use super::{
-    External, Functions, Limits, ModelError, NEWEST_OPSET, declared_dims, declared_dtype, node::import_node, order,
+    External, Functions, Limits, ModelError, NEWEST_OPSET, declared_dims, declared_type, node::import_node, order,
     shown,
 };
 use crate::graph::ir::{Graph, ValueId, ValueInfo};
@@ -74,9 +74,10 @@ impl Scope {
     }
 
     fn declare(&mut self, id: ValueId, info: &ValueInfoProto, place: &str) -> Result<(), ModelError> {
-        let dtype = declared_dtype(info)
+        let (kind, dtype) = declared_type(info)
             .map_err(|what| ModelError::Unsupported { what, place: format!("{place} {}", shown(info.name())) })?;
         let value = &mut self.graph.values[id.index()];
+        value.kind = kind;
         value.dtype = dtype.or(value.dtype);
         value.dims = declared_dims(info).or_else(|| value.dims.take());
         Ok(())
@@ -154,7 +155,7 @@ impl Importer<'_> {
             scope.define("value", name)?;
         }
         for info in &proto.value_info {
-            // What the model says of values in between only helps; values that are not tensors are the operators' affair.
+            // What the model says of values in between only helps; what is no tensor there is the operators' affair.
             if let Some(id) = scope.defined(info.name()) {
                 let _ = scope.declare(id, info, "value");
             }

@@ -58,6 +58,7 @@ pub(super) fn import_node(
         match import_attribute(importer, attribute, opsets, depth, &place)? {
             Imported::Plain(attr) => drop(node.attrs.insert(name, attr)),
             Imported::Body(body) => bodies.push((name, body)),
+            Imported::Type => {}
         }
     }
     node.outputs = proto.output.iter().map(|name| scope.defined(name)).collect();
@@ -117,6 +118,8 @@ fn attach(node: &mut NodeDesc, mut bodies: Vec<(String, Body)>, scope: &mut Scop
 enum Imported {
     Plain(Attr),
     Body(Body),
+    /// A type, which checkers of models want; what runs sees values.
+    Type,
 }
 
 /// The kind of an attribute; the oldest files do not state it, and then the field that is present tells.
@@ -169,6 +172,7 @@ fn import_attribute(
             let graph = proto.g.ok_or_else(|| wrong("its graph is missing"))?;
             return importer.graph(graph, opsets, depth + 1).map(Imported::Body);
         }
+        Kind::TypeProto => return Ok(Imported::Type),
         Kind::Undefined => return Err(wrong("it has no value")),
         other => {
             let what = format!("attribute {} of kind {}", shown(&name), other.as_str_name());

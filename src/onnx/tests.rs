@@ -11,7 +11,7 @@ use super::*;
 use crate::graph::GraphBuilder;
 use crate::graph::ir::{Attr, CAPTURES, Dim};
 use crate::tensor::dtype::BoolByte;
-use crate::tensor::{DType, TensorSpec};
+use crate::tensor::{DType, Tensor, TensorSpec};
 
 fn load_message(model: &ModelProto) -> Result<Graph, ModelError> {
     load_bytes(model.encode_to_vec().into(), None, &Limits::default())

@@ -98,7 +98,7 @@ impl Gathered {
 }
 
 /// Tensors of one spec, of which there is one at least, side by side along a new axis.
-fn stack(parts: &[Tensor], axis: i64, cx: &FlowCx<'_>) -> Result<Tensor, NodeError> {
+pub(crate) fn stack(parts: &[Tensor], axis: i64, cx: &FlowCx<'_>) -> Result<Tensor, NodeError> {
     let widened = |part: &Tensor| -> Result<Tensor, NodeError> {
         let mut shape = Shape::from_slice(part.shape());
         shape.insert(axis_of(axis, shape.len() + 1)?, 1);

@@ -230,7 +230,7 @@ fn graphs() -> Vec<(&'static str, Vec<u8>, Expected)> {
             matches!(e, ModelError::Unsupported { .. })
         }),
         (
-            "an input that is a sequence",
+            "an input that is a sequence of nothing that is known",
             with_graph(|g| g.input = vec![declared(type_proto::Value::SequenceType(Default::default()))]),
             |e| matches!(e, ModelError::Unsupported { .. }),
         ),

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use kiln::graph::{NodeError, RunError};
-use kiln::session::{Precision, Session, SessionError, SessionOptions};
+use kiln::graph::{NodeError, RunError, Value};
+use kiln::session::{Port, Precision, Session, SessionError, SessionOptions};
 use kiln::tensor::Tensor;
 
 use crate::check::folder::{self, Case};
@@ -80,19 +80,18 @@ fn attempt(case: &Case, options: &SessionOptions) -> Result<Verdict, Verdict> {
             session.settle(TUNING);
         }
         let inputs = inputs(&session, set)?;
-        let outputs = session.run(&inputs).map_err(|error| refusal(&error))?;
-        for (index, (name, actual)) in outputs.iter().enumerate() {
+        let outputs = session.run_values(&inputs).map_err(|error| refusal(&error))?;
+        for (index, ((name, actual), port)) in outputs.iter().zip(session.outputs()).enumerate() {
             let path = set.join(format!("output_{index}.pb"));
             if !path.exists() {
                 continue;
             }
-            let expected = read(&path)?;
-            let tolerance = match options.precision {
+            let expected = read(&path, port)?;
+            let tolerance = |expected: &Tensor| match options.precision {
                 Precision::F32 => tolerance,
-                Precision::Bf16 => tolerance.lowered(&expected),
+                Precision::Bf16 => tolerance.lowered(expected),
             };
-            let difference = closeness::compare(&expected, actual, tolerance).map_err(Verdict::refused)?;
-            if let Some(difference) = difference {
+            if let Some(difference) = difference(&expected, actual, tolerance)? {
                 let set = if sets.len() > 1 { format!("{}: ", file_name(set)) } else { String::new() };
                 return Ok(Verdict::Wrong(format!("{set}output '{name}': {difference}")));
             }
@@ -103,22 +102,50 @@ fn attempt(case: &Case, options: &SessionOptions) -> Result<Verdict, Verdict> {
     Ok(Verdict::Passed)
 }
 
+/// How two values differ, if they do; `tolerance` is that for a tensor.
+fn difference(
+    expected: &Value,
+    actual: &Value,
+    tolerance: impl Fn(&Tensor) -> Tolerance,
+) -> Result<Option<String>, Verdict> {
+    let tensors = |expected: &Tensor, actual: &Tensor| {
+        let difference = closeness::compare(expected, actual, tolerance(expected)).map_err(Verdict::refused)?;
+        Ok(difference.map(|difference| difference.to_string()))
+    };
+    match (expected, actual) {
+        (Value::Tensor(expected), Value::Tensor(actual)) => tensors(expected, actual),
+        (Value::Sequence(expected), Value::Sequence(actual)) => {
+            if expected.len() != actual.len() {
+                return Ok(Some(format!("expected {} tensors, got {}", expected.len(), actual.len())));
+            }
+            for (place, (expected, actual)) in expected.iter().zip(actual.iter()).enumerate() {
+                if let Some(difference) = tensors(expected, actual)? {
+                    return Ok(Some(format!("tensor {place}: {difference}")));
+                }
+            }
+            Ok(None)
+        }
+        (Value::Nothing, Value::Nothing) => Ok(None),
+        _ => Ok(Some(format!("expected {}, got {}", expected.kind(), actual.kind()))),
+    }
+}
+
 /// `input_<i>.pb` is for the i-th input that is not a constant of the model; without a file it is not given.
-fn inputs<'s>(session: &'s Session, set: &Path) -> Result<Vec<(&'s str, Tensor)>, Verdict> {
+fn inputs<'s>(session: &'s Session, set: &Path) -> Result<Vec<(&'s str, Value)>, Verdict> {
     let mut inputs = Vec::new();
     for (index, port) in session.inputs().iter().filter(|port| !port.has_default).enumerate() {
         let path = set.join(format!("input_{index}.pb"));
         if path.exists() {
-            inputs.push((port.name.as_str(), read(&path)?));
+            inputs.push((port.name.as_str(), read(&path, port)?));
         }
     }
     Ok(inputs)
 }
 
-fn read(path: &Path) -> Result<Tensor, Verdict> {
+fn read(path: &Path, port: &Port) -> Result<Value, Verdict> {
     let refused = |error: &dyn fmt::Display| Verdict::refused(format!("{}: {error}", file_name(path)));
     let bytes = std::fs::read(path).map_err(|error| refused(&error))?;
-    kiln::onnx::read_tensor(bytes).map_err(|error| refused(&error))
+    kiln::onnx::read_value(bytes, port.kind).map_err(|error| refused(&error))
 }
 
 fn tolerance(folder: &Path) -> Result<Tolerance, Verdict> {
@@ -134,10 +161,20 @@ fn refusal(error: &SessionError) -> Verdict {
     let reason = one_line(&error.to_string());
     match error {
         SessionError::Unsupported(missing) => Verdict::Refused { reason, missing: missing.clone() },
-        SessionError::Run(RunError { op, error: NodeError::Unsupported(_), .. }) => {
-            Verdict::Refused { reason, missing: vec![op.clone()] }
+        SessionError::Run(error) => {
+            let missing = unsupported(error).map(str::to_owned).into_iter().collect();
+            Verdict::Refused { reason, missing }
         }
         _ => Verdict::Refused { reason, missing: Vec::new() },
+    }
+}
+
+/// The operator that said that it is not supported, however deep in bodies.
+fn unsupported(error: &RunError) -> Option<&str> {
+    match &error.error {
+        NodeError::Unsupported(_) => Some(&error.op),
+        NodeError::Body(inner) => unsupported(inner),
+        _ => None,
     }
 }
 
