@@ -15,6 +15,7 @@ pub mod norm;
 pub mod numerics;
 pub mod pool;
 pub mod precision;
+pub mod quantized;
 pub mod recurrent;
 pub mod reduce;
 pub mod softmax;
@@ -43,6 +44,8 @@ pub enum CodeKey {
     Chain(chain::ChainCode),
     /// Pooling.
     Pool(pool::PoolCode),
+    /// A tile of a quantised product.
+    Quantized(quantized::QuantizedCode),
     /// The gates of a recurrent cell.
     Gates(recurrent::GateCode),
     /// A pass of a reduction.
@@ -73,6 +76,7 @@ impl CodeKey {
             CodeKey::Attention(code) => code.isa,
             CodeKey::Chain(code) => code.isa,
             CodeKey::Pool(code) => code.isa,
+            CodeKey::Quantized(code) => code.isa,
             CodeKey::Gates(code) => code.isa,
             CodeKey::Reduce(code) => code.isa,
             CodeKey::RowNorm(code) => code.isa,
@@ -93,6 +97,7 @@ impl CodeKey {
             CodeKey::Attention(_) => attention::FAMILY,
             CodeKey::Chain(_) => "chain",
             CodeKey::Pool(_) => "pool",
+            CodeKey::Quantized(_) => quantized::FAMILY,
             CodeKey::Gates(_) => "recurrent",
             CodeKey::Reduce(_) => reduce::FAMILY,
             CodeKey::RowNorm(_) => norm::FAMILY,
@@ -111,6 +116,7 @@ impl CodeKey {
         match self {
             CodeKey::Halve(_) => Some(Extension::Bf16),
             CodeKey::Tile(key) => key.right.extension(),
+            CodeKey::Quantized(code) if code.form == quantized::Form::Bytes => Some(Extension::Vnni),
             _ => None,
         }
     }
@@ -122,6 +128,7 @@ impl CodeKey {
             CodeKey::Attention(code) => attention::emit::emit(code, &mut asm),
             CodeKey::Chain(code) => chain::emit::emit(code, &mut asm)?,
             CodeKey::Pool(code) => pool::emit::emit(code, &mut asm),
+            CodeKey::Quantized(code) => code.emit(&mut asm)?,
             CodeKey::Gates(code) => recurrent::emit::emit(code, &mut asm)?,
             CodeKey::Reduce(code) => reduce::emit::emit(code, &mut asm)?,
             CodeKey::RowNorm(code) => norm::emit::emit(code, &mut asm),

@@ -6,6 +6,7 @@ pub mod conv;
 pub mod gemm;
 pub mod norm;
 pub mod pool;
+pub mod quantized;
 pub mod recurrent;
 pub mod reduce;
 pub mod softmax;

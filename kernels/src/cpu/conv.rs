@@ -25,7 +25,7 @@ mod driver;
 mod lines;
 mod model;
 pub mod shape;
-mod table;
+pub(crate) mod table;
 pub mod weights;
 pub mod winograd;
 

@@ -52,7 +52,7 @@ struct PhasePlan {
 
 /// The buffers of one run, as tasks see them.
 struct Buffers<'a> {
-    field: Field,
+    field: Field<f32>,
     weights: &'a [f32],
     y: Shared,
     extras: ConvExtras<'a>,
@@ -177,7 +177,7 @@ impl Dense {
     /// The runs of a block of tiles, with their tables.
     fn place(
         &self,
-        field: &Field,
+        field: &Field<f32>,
         plan: &PhasePlan,
         block: Range<usize>,
         table: &mut Vec<*const f32>,

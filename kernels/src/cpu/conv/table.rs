@@ -7,16 +7,16 @@ use super::shape::Phase;
 
 /// What a table points into: channels-last lines, and zeros for what lies outside.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Field {
+pub(crate) struct Field<T> {
     /// The first element.
-    pub(super) data: *const f32,
+    pub(crate) data: *const T,
     /// As many zeros as a tap reads.
-    pub(super) zeros: *const f32,
+    pub(crate) zeros: *const T,
 }
 
 /// Tables of one phase.
 #[derive(Clone, Debug)]
-pub(super) struct Tables {
+pub(crate) struct Tables {
     taps: Vec<Reach>,
     step: [usize; 3],
     count: [usize; 3],
@@ -48,7 +48,7 @@ const MOST_ROWS: usize = crate::cpu::gemm::tile::MOST_ROWS;
 
 impl Tables {
     /// Tables of a phase over positions of that size and number of channels.
-    pub(super) fn new(phase: &Phase, size: [usize; 3], channels: usize) -> Tables {
+    pub(crate) fn new(phase: &Phase, size: [usize; 3], channels: usize) -> Tables {
         let [_, height, width] = size.map(|size| size as isize);
         let elements = |at: [isize; 3]| ((at[0] * height + at[1]) * width + at[2]) * channels as isize;
         let taps: Vec<Reach> = phase.taps.iter().map(|tap| Reach { at: tap.at, elements: elements(tap.at) }).collect();
@@ -60,12 +60,12 @@ impl Tables {
     }
 
     /// Taps.
-    pub(super) fn taps(&self) -> usize {
+    pub(crate) fn taps(&self) -> usize {
         self.taps.len()
     }
 
     /// Appends the pointers `[tap][row]` of one tile to `out`.
-    pub(super) fn tile(&self, field: &Field, row: usize, rows: usize, out: &mut Vec<*const f32>) {
+    pub(crate) fn tile<T>(&self, field: &Field<T>, row: usize, rows: usize, out: &mut Vec<*const T>) {
         let mut origins = [Origin::default(); MOST_ROWS];
         let origins = &mut origins[..rows];
         self.origins(row, origins);

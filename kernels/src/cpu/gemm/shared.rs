@@ -2,21 +2,21 @@
 
 /// The start of such a buffer. Whoever writes through it owns the place by the way work was split.
 #[derive(Clone, Copy)]
-pub(crate) struct Shared(*mut f32);
+pub(crate) struct Shared<T = f32>(*mut T);
 
 // SAFETY: it is an address. Each write through it has a reason of its own why no other task touches that place.
-unsafe impl Sync for Shared {}
+unsafe impl<T: Send> Sync for Shared<T> {}
 // SAFETY: as above.
-unsafe impl Send for Shared {}
+unsafe impl<T: Send> Send for Shared<T> {}
 
-impl Shared {
+impl<T> Shared<T> {
     /// The start of a buffer that stays borrowed while tasks run.
-    pub(crate) fn new(buffer: &mut [f32]) -> Shared {
+    pub(crate) fn new(buffer: &mut [T]) -> Shared<T> {
         Shared(buffer.as_mut_ptr())
     }
 
     /// The address of an element.
-    pub(crate) fn at(&self, index: usize) -> *mut f32 {
+    pub(crate) fn at(&self, index: usize) -> *mut T {
         self.0.wrapping_add(index)
     }
 }

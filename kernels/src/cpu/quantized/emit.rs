@@ -1,0 +1,252 @@
+//! Assembles the tile kernel of quantised products.
+//!
+//! One blob holds a variant for every number of rows. A variant starts its sums from each column's own start, runs over
+//! taps and groups, and stores what the key makes of a sum, all in registers. What leads from tile to tile is common.
+
+use std::mem::offset_of;
+
+use super::tile::{Form, LeftRows, Output, QuantizedArgs, QuantizedCode, UNROLL, most_rows};
+use crate::cpu::gemm::tile::MOST_ROWS;
+use crate::jit::{Asm, Cond, Gpr, Label, Mem, Vreg};
+
+const ARGS: Gpr = Gpr::RDI;
+/// Left-hand row pointers during the reduction.
+const ROWS: [Gpr; MOST_ROWS] = [Gpr::RAX, Gpr::RCX, Gpr::RDX, Gpr::RBX, Gpr::RSI, Gpr::R8, Gpr::R9, Gpr::R10];
+const B: Gpr = Gpr::R11;
+/// Byte in the left-hand rows, and where it ends.
+const AT: Gpr = Gpr::R12;
+const END: Gpr = Gpr::R13;
+/// The next tap's row pointers, and taps left.
+const TABLE: Gpr = Gpr::R14;
+const TAPS: Gpr = Gpr::R15;
+const STRIDE: Gpr = Gpr::RBP;
+
+// Outside the reduction the row pointers' registers are free.
+const T0: Gpr = Gpr::RAX;
+const C: Gpr = Gpr::RDX;
+const LDC: Gpr = Gpr::RBX;
+const SCALE: Gpr = Gpr::RSI;
+const SHIFT: Gpr = Gpr::R8;
+
+macro_rules! arg {
+    ($field:ident) => {
+        Mem::at(ARGS, offset_of!(QuantizedArgs, $field) as i32)
+    };
+}
+
+/// Assembles the kernel of that key, whose width [`most_rows`] knows.
+pub(super) fn tile(asm: &mut Asm, key: &QuantizedCode) {
+    let tallest = most_rows(key.isa, usize::from(key.vectors));
+    let (again, next, done) = (asm.label(), asm.label(), asm.label());
+    let variants: Vec<(usize, Label)> = (1..=tallest).rev().map(|rows| (rows, asm.label())).collect();
+    asm.prologue();
+    asm.bind(again);
+    asm.load(T0, arg!(rows));
+    for &(rows, label) in &variants {
+        asm.cmp_imm(T0, rows as i32);
+        asm.jump_if(Cond::Equal, label);
+    }
+    asm.jump(done);
+    for &(rows, label) in &variants {
+        asm.align(16);
+        asm.bind(label);
+        Variant { asm, key, rows, vectors: usize::from(key.vectors) }.emit();
+        asm.jump(next);
+    }
+    asm.bind(next);
+    match key.left {
+        LeftRows::Strided => {
+            asm.load(T0, arg!(a));
+            asm.add_mem(T0, arg!(a_step));
+            asm.store(arg!(a), T0);
+        }
+        // The register already points at the next tile's part.
+        LeftRows::Table => asm.store(arg!(table), TABLE),
+    }
+    asm.load(T0, arg!(c));
+    asm.add_mem(T0, arg!(c_step));
+    asm.store(arg!(c), T0);
+    asm.load(T0, arg!(tiles));
+    asm.sub_imm(T0, 1);
+    asm.store(arg!(tiles), T0);
+    asm.cmp_imm(T0, 0);
+    asm.jump_if(Cond::Greater, again);
+    asm.bind(done);
+    asm.epilogue();
+}
+
+/// One number of rows.
+struct Variant<'a> {
+    asm: &'a mut Asm,
+    key: &'a QuantizedCode,
+    rows: usize,
+    vectors: usize,
+}
+
+impl Variant<'_> {
+    fn sum(&self, row: usize, vector: usize) -> Vreg {
+        Vreg((row * self.vectors + vector) as u8)
+    }
+
+    /// A register behind the sums.
+    fn free(&self, index: usize) -> Vreg {
+        Vreg((self.rows * self.vectors + index) as u8)
+    }
+
+    fn emit(&mut self) {
+        self.asm.load(C, arg!(start));
+        let bytes = self.asm.vector_bytes();
+        for vector in 0..self.vectors {
+            self.asm.vload(self.sum(0, vector), Mem::at(C, vector as i32 * bytes));
+            for row in 1..self.rows {
+                self.asm.vmov(self.sum(row, vector), self.sum(0, vector));
+            }
+        }
+        self.reduce();
+        self.finish();
+    }
+
+    /// The reduction, over taps and over the groups of each.
+    fn reduce(&mut self) {
+        self.asm.load(B, arg!(b));
+        match self.key.left {
+            LeftRows::Strided => {
+                self.asm.load(ROWS[0], arg!(a));
+                self.asm.load(STRIDE, arg!(lda));
+                for row in 1..self.rows {
+                    self.asm.lea(ROWS[row], Mem::indexed(ROWS[row - 1], STRIDE, 1, 0));
+                }
+                self.groups();
+            }
+            LeftRows::Table => {
+                let (next, done) = (self.asm.label(), self.asm.label());
+                self.asm.load(TABLE, arg!(table));
+                self.asm.load(TAPS, arg!(taps));
+                self.asm.test(TAPS);
+                self.asm.jump_if(Cond::Equal, done);
+                self.asm.bind(next);
+                for (row, &pointer) in ROWS[..self.rows].iter().enumerate() {
+                    self.asm.load(pointer, Mem::at(TABLE, row as i32 * 8));
+                }
+                self.asm.add_imm(TABLE, self.rows as i32 * 8);
+                self.groups();
+                self.asm.sub_imm(TAPS, 1);
+                self.asm.test(TAPS);
+                self.asm.jump_if(Cond::NotEqual, next);
+                self.asm.bind(done);
+            }
+        }
+    }
+
+    /// One tap's groups, several at a time first.
+    fn groups(&mut self) {
+        let (several, rest, one, done) = (self.asm.label(), self.asm.label(), self.asm.label(), self.asm.label());
+        self.asm.load(AT, arg!(first));
+        self.asm.load(END, arg!(unrolled));
+        self.asm.cmp(AT, END);
+        self.asm.jump_if(Cond::GreaterEqual, rest);
+        self.asm.align(32);
+        self.asm.bind(several);
+        (0..UNROLL).for_each(|step| self.group(step));
+        self.forward(UNROLL);
+        self.asm.cmp(AT, END);
+        self.asm.jump_if(Cond::Less, several);
+        self.asm.bind(rest);
+        self.asm.load(END, arg!(end));
+        self.asm.cmp(AT, END);
+        self.asm.jump_if(Cond::GreaterEqual, done);
+        self.asm.bind(one);
+        self.group(0);
+        self.forward(1);
+        self.asm.cmp(AT, END);
+        self.asm.jump_if(Cond::Less, one);
+        self.asm.bind(done);
+    }
+
+    fn forward(&mut self, steps: usize) {
+        self.asm.add_imm(AT, steps as i32 * 4);
+        self.asm.add_imm(B, (steps * self.vectors) as i32 * self.weight_vector());
+    }
+
+    /// Bytes in the panel of what one vector register is loaded with.
+    fn weight_vector(&self) -> i32 {
+        self.asm.vector_bytes() / 4 * (self.key.form.group() * self.key.form.weight_bytes()) as i32
+    }
+
+    /// One group of the reduction.
+    fn group(&mut self, step: usize) {
+        let weights = self.weight_vector();
+        for vector in 0..self.vectors {
+            let from = Mem::at(B, (step * self.vectors + vector) as i32 * weights);
+            let to = self.free(vector);
+            match self.key.form {
+                Form::Widened => self.asm.vload_i8_as_i16(to, from),
+                Form::Words | Form::Bytes => self.asm.vload(to, from),
+            }
+        }
+        let (left, product) = (self.free(self.vectors), self.free(self.vectors + 1));
+        for row in 0..self.rows {
+            self.asm.vbroadcast(left, Mem::indexed(ROWS[row], AT, 1, step as i32 * 4));
+            for vector in 0..self.vectors {
+                let (sum, right) = (self.sum(row, vector), self.free(vector));
+                if self.key.form == Form::Bytes {
+                    self.asm.vdot_bytes(sum, left, right);
+                } else {
+                    self.asm.vmul_pairs(product, left, right);
+                    self.asm.viadd(sum, sum, product);
+                }
+            }
+        }
+    }
+
+    /// Makes outputs of the sums and stores them.
+    fn finish(&mut self) {
+        let bytes = self.asm.vector_bytes();
+        let lane = self.key.output.bytes() as i32;
+        let (low, high, zero, scratch) = (self.free(0), self.free(1), self.free(2), self.free(3));
+        if self.key.output != Output::Sums {
+            self.asm.load(SCALE, arg!(scale));
+            self.asm.load(SHIFT, arg!(shift));
+            self.asm.vbroadcast(low, arg!(low));
+            self.asm.vbroadcast(high, arg!(high));
+        }
+        if self.key.output.bytes() == 1 {
+            self.asm.vbroadcast(zero, arg!(zero));
+        }
+        self.asm.load(C, arg!(c));
+        self.asm.load(LDC, arg!(ldc));
+        for row in 0..self.rows {
+            for vector in 0..self.vectors {
+                let value = self.sum(row, vector);
+                let column = vector as i32 * bytes;
+                if self.key.output != Output::Sums {
+                    self.asm.vcvt_f32(value, value);
+                    self.asm.vmul(value, value, Mem::at(SCALE, column));
+                    self.asm.vadd(value, value, Mem::at(SHIFT, column));
+                }
+                let to = Mem::at(C, column / 4 * lane);
+                match self.key.output {
+                    Output::Sums => self.asm.vstore(to, value),
+                    Output::Floats => {
+                        // The second operand is the result where either is NaN, which is to stay.
+                        self.asm.vmax(value, low, value);
+                        self.asm.vmin(value, high, value);
+                        self.asm.vstore(to, value);
+                    }
+                    Output::Unsigned | Output::Signed => {
+                        // Here NaN becomes a bound, which rounds to an integer in range.
+                        self.asm.vmax(value, value, low);
+                        self.asm.vmin(value, value, high);
+                        self.asm.vcvt_i32(value, value);
+                        self.asm.viadd(value, value, zero);
+                        self.asm.vand(value, value, f32::from_bits(0xFF));
+                        self.asm.vstore_u8(to, value, scratch);
+                    }
+                }
+            }
+            if row + 1 < self.rows {
+                self.asm.add(C, LDC);
+            }
+        }
+    }
+}

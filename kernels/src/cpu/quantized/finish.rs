@@ -1,0 +1,72 @@
+//! What becomes of a sum, in Rust: the same operations in the same order as the emitted ones, so that all levels agree
+//! bit by bit.
+
+use super::tile::Output;
+
+/// The last steps of every column, with what they need.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Finish<'a> {
+    pub(crate) output: Output,
+    /// Each column's factor and addend; empty where sums are stored.
+    pub(crate) scale: &'a [f32],
+    pub(crate) shift: &'a [f32],
+    /// Bounds before rounding, and what is added after it.
+    pub(crate) low: f32,
+    pub(crate) high: f32,
+    pub(crate) zero: i32,
+}
+
+impl Finish<'_> {
+    /// Finishes the sums of columns from `column` on into `to`, which holds exactly their outputs.
+    #[inline(always)]
+    pub(crate) fn row(&self, sums: &[i32], column: usize, to: &mut [u8]) {
+        if self.output == Output::Sums {
+            for (to, sum) in to.chunks_exact_mut(4).zip(sums) {
+                to.copy_from_slice(&sum.to_ne_bytes());
+            }
+            return;
+        }
+        let (scale, shift) = (&self.scale[column..][..sums.len()], &self.shift[column..][..sums.len()]);
+        let real = sums.iter().zip(scale).zip(shift).map(|((&sum, &scale), &shift)| sum as f32 * scale + shift);
+        if self.output == Output::Floats {
+            for (to, value) in to.chunks_exact_mut(4).zip(real) {
+                // NaN stays, because no comparison with it holds.
+                let value = if self.low > value { self.low } else { value };
+                let value = if self.high < value { self.high } else { value };
+                to.copy_from_slice(&value.to_ne_bytes());
+            }
+        } else {
+            for (to, value) in to.iter_mut().zip(real) {
+                let value = if value > self.low { value } else { self.low };
+                let value = if value < self.high { value } else { self.high };
+                *to = (nearest_even(value) + self.zero) as u8;
+            }
+        }
+    }
+}
+
+/// The nearest integer, the even one of two, of a number of at most 22 bits.
+///
+/// 3 * 2^22 has its last bit worth 1, so that the addition itself rounds, in the processor's own mode, and leaves the
+/// integer in the low bits: no call where SSE2 is all there is, and loops stay vector code.
+#[inline(always)]
+pub(crate) fn nearest_even(value: f32) -> i32 {
+    const ONES: f32 = 12_582_912.0;
+    (value + ONES).to_bits() as i32 - ONES.to_bits() as i32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_go_to_the_even_neighbour() {
+        for (value, expected) in [(0.5, 0), (1.5, 2), (2.5, 2), (-0.5, 0), (-1.5, -2), (255.0, 255), (-383.0, -383)] {
+            assert_eq!(nearest_even(value), expected, "{value}");
+        }
+        for step in -4096..4096 {
+            let value = step as f32 / 16.0;
+            assert_eq!(nearest_even(value), value.round_ties_even() as i32);
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! The cost model's pick of [`QuantizedBlocks`].
+
+use super::driver::QuantizedBlocks;
+use super::tile::{most_rows, panel_vectors};
+use crate::cpu::conv::ConvShape;
+use crate::cpu::gemm::model::{WORTH_A_THREAD, second_cache};
+use crate::isa::Isa;
+
+impl QuantizedBlocks {
+    /// Blocks for that shape on that many threads.
+    #[must_use]
+    pub fn pick(isa: Isa, shape: &ConvShape, threads: usize) -> QuantizedBlocks {
+        let threads = threads.min(shape.work() / WORTH_A_THREAD).max(1);
+        if shape.weights().is_depthwise() {
+            // A few tasks a thread, so that one that was held up leaves work to the others.
+            let lines = shape.batch * shape.output[0] * shape.output[1];
+            let row_tasks = if threads > 1 { (threads * 4).min(lines).max(1) } else { 1 };
+            return QuantizedBlocks { row_block: 1, row_tasks, unit_tasks: 1 };
+        }
+        let vectors = panel_vectors(isa, shape.group_filters());
+        let most = most_rows(isa, vectors).max(1);
+        let tiles = (shape.output_len() / shape.filters.max(1)).div_ceil(most).max(1);
+        let units = shape.groups * shape.group_filters().div_ceil(vectors * isa.lanes()).max(1);
+        // Rows of a block are read again for every panel: they should stay in half of the second cache, next to the
+        // panel that streams through. Their pointers take eight bytes for each tap.
+        let spread = shape.strides.iter().product::<usize>().min(shape.taps());
+        let row_bytes = shape.channels * spread * 2 + shape.taps() * 8;
+        let rows = (second_cache(isa) / 2 / row_bytes.max(1)).clamp(8 * most, 64 * most);
+        let row_block = rows.div_ceil(most).min(tiles);
+        let (mut row_tasks, mut unit_tasks) = (1, 1);
+        if threads > 1 {
+            // Rows first: each thread then reads its own part of the input. Columns where there are not enough rows.
+            let spare = (tiles / row_block / threads).clamp(1, 4);
+            row_tasks = (threads * spare).min(tiles);
+            if tiles < 2 * threads {
+                (row_tasks, unit_tasks) = (1, threads.min(units));
+            }
+        }
+        QuantizedBlocks { row_block, row_tasks, unit_tasks }
+    }
+}

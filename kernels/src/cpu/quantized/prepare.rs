@@ -1,0 +1,126 @@
+//! Left-hand sides made ready for the tile kernels, and tensors of `f32` to bytes and back.
+//!
+//! Loops that the compiler turns into vector code; where the level allows, into that of AVX2.
+
+use super::finish::nearest_even;
+use crate::isa::Isa;
+use crate::parallel::{Parallel, for_each_chunk};
+
+/// Elements of a task: a task is worth a wake-up from some tens of thousands on.
+const CHUNK: usize = 1 << 16;
+
+/// Defines a loop that is compiled twice: for every processor, and for AVX2 where the level says that it is there.
+macro_rules! twice {
+    ($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),*) $body:block) => {
+        $(#[$doc])*
+        $vis fn $name(isa: Isa, $($arg: $type),*) {
+            #[inline(always)]
+            fn everywhere($($arg: $type),*) $body
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx2,fma")]
+                fn with_avx2($($arg: $type),*) {
+                    everywhere($($arg),*);
+                }
+                if isa >= Isa::Avx2 && Isa::detect() >= Isa::Avx2 {
+                    // SAFETY: the processor has just been found to have the features.
+                    return unsafe { with_avx2($($arg),*) };
+                }
+            }
+            let _ = isa;
+            everywhere($($arg),*);
+        }
+    };
+}
+pub(super) use twice;
+
+twice! {
+    /// Bytes less their zero point, as 16-bit integers.
+    pub(super) fn words(from: &[u8], signed: bool, zero: i16, to: &mut [i16]) {
+        if signed {
+            to.iter_mut().zip(from).for_each(|(to, &byte)| *to = i16::from(byte as i8) - zero);
+        } else {
+            to.iter_mut().zip(from).for_each(|(to, &byte)| *to = i16::from(byte) - zero);
+        }
+    }
+}
+
+twice! {
+    /// Bytes as unsigned ones: signed ones are moved up by 128.
+    pub(super) fn unsigned(from: &[u8], signed: bool, to: &mut [u8]) {
+        let flip = if signed { 0x80 } else { 0 };
+        to.iter_mut().zip(from).for_each(|(to, &byte)| *to = byte ^ flip);
+    }
+}
+
+twice! {
+    fn quantize_chunk(from: &[f32], scale: f32, low: f32, high: f32, zero: i32, to: &mut [u8]) {
+        for (to, &value) in to.iter_mut().zip(from) {
+            let value = value / scale;
+            let value = if value > low { value } else { low };
+            let value = if value < high { value } else { high };
+            *to = (nearest_even(value) + zero) as u8;
+        }
+    }
+}
+
+twice! {
+    fn dequantize_chunk(from: &[u8], signed: bool, zero: i32, scale: f32, to: &mut [f32]) {
+        if signed {
+            to.iter_mut().zip(from).for_each(|(to, &byte)| *to = (i32::from(byte as i8) - zero) as f32 * scale);
+        } else {
+            to.iter_mut().zip(from).for_each(|(to, &byte)| *to = (i32::from(byte) - zero) as f32 * scale);
+        }
+    }
+}
+
+twice! {
+    fn extremes_chunk(from: &[f32], to: &mut [f32; 2]) {
+        // Several at a time, so that comparisons do not wait for each other.
+        let (mut low, mut high) = ([0f32; 16], [0f32; 16]);
+        let chunks = from.chunks_exact(16);
+        let rest = chunks.remainder();
+        for chunk in chunks {
+            for lane in 0..16 {
+                low[lane] = if chunk[lane] < low[lane] { chunk[lane] } else { low[lane] };
+                high[lane] = if chunk[lane] > high[lane] { chunk[lane] } else { high[lane] };
+            }
+        }
+        *to = [0f32; 2];
+        for &value in low.iter().chain(rest) {
+            to[0] = to[0].min(value);
+        }
+        for &value in high.iter().chain(rest) {
+            to[1] = to[1].max(value);
+        }
+    }
+}
+
+/// Numbers divided by `scale`, rounded to even, moved by `zero` and clamped to the bytes that are `signed` or not. Both
+/// have one length; what is longer is left. NaN becomes the least byte.
+pub fn quantize(isa: Isa, from: &[f32], scale: f32, signed: bool, zero: i32, to: &mut [u8], parallel: &dyn Parallel) {
+    let (least, greatest) = if signed { (-128, 127) } else { (0, 255) };
+    let (low, high) = ((least - zero) as f32, (greatest - zero) as f32);
+    for_each_chunk(parallel, to, CHUNK, &|index, to| {
+        let from = from.get(index * CHUNK..).unwrap_or_default();
+        quantize_chunk(isa, from, scale, low, high, zero, to);
+    });
+}
+
+/// Bytes less `zero`, times `scale`.
+pub fn dequantize(isa: Isa, from: &[u8], signed: bool, zero: i32, scale: f32, to: &mut [f32], parallel: &dyn Parallel) {
+    for_each_chunk(parallel, to, CHUNK, &|index, to| {
+        dequantize_chunk(isa, from.get(index * CHUNK..).unwrap_or_default(), signed, zero, scale, to);
+    });
+}
+
+/// The least and the greatest of zero and all numbers; a NaN counts as nothing.
+#[must_use]
+pub fn extremes(isa: Isa, from: &[f32], parallel: &dyn Parallel) -> [f32; 2] {
+    let mut all = vec![[0f32; 2]; from.len().div_ceil(CHUNK)];
+    for_each_chunk(parallel, &mut all, 1, &|index, to| {
+        let from = &from[index * CHUNK..];
+        extremes_chunk(isa, &from[..from.len().min(CHUNK)], &mut to[0]);
+    });
+    all.into_iter().fold([0.0; 2], |[low, high], [l, h]| [low.min(l), high.max(h)])
+}

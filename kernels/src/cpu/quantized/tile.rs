@@ -1,0 +1,270 @@
+//! The tile kernel of quantised products as the rest sees it: what shapes its instructions, its arguments, its calling.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cpu::{CodeKey, CodeSource};
+use crate::error::{KernelError, Result};
+use crate::isa::{Extension, Isa};
+use crate::jit::Code;
+
+/// The name of the family.
+pub(crate) const FAMILY: &str = "quantized";
+
+/// Most vectors that a tile is wide.
+pub(crate) const MOST_VECTORS: usize = 4;
+
+/// How factors are stored and multiplied. Every form gives the same sums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Form {
+    /// Both sides as pairs of 16-bit integers less their zero points, which 16 bits always hold.
+    Words,
+    /// The same, but weights are stored as bytes and widened on the way to registers: where all of them, less their zero
+    /// points, are bytes.
+    Widened,
+    /// Unsigned bytes by signed ones, four at a time. The left-hand zero point is taken off the sums. Only beside
+    /// [`Extension::Vnni`], and where weights are bytes as for [`Form::Widened`].
+    Bytes,
+}
+
+impl Form {
+    /// Elements of the reduction that are multiplied at a time, which fill 32 bits of the left-hand side.
+    #[must_use]
+    pub const fn group(self) -> usize {
+        match self {
+            Form::Words | Form::Widened => 2,
+            Form::Bytes => 4,
+        }
+    }
+
+    /// Bytes of a left-hand element.
+    #[must_use]
+    pub const fn left_bytes(self) -> usize {
+        4 / self.group()
+    }
+
+    /// Bytes of a packed weight.
+    #[must_use]
+    pub const fn weight_bytes(self) -> usize {
+        match self {
+            Form::Words => 2,
+            Form::Widened | Form::Bytes => 1,
+        }
+    }
+
+    /// Whether kernels of this form can be made at that level on this machine.
+    #[must_use]
+    pub fn usable(self, isa: Isa) -> bool {
+        self != Form::Bytes || isa == Isa::Avx512 && Extension::Vnni.usable()
+    }
+}
+
+/// What is done with a sum before it is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Output {
+    /// Nothing: 32-bit integers.
+    Sums,
+    /// Scaled, shifted, clamped: `f32`.
+    Floats,
+    /// Scaled, shifted, clamped, rounded to even, moved by the zero point: unsigned bytes.
+    Unsigned,
+    /// The same: signed bytes.
+    Signed,
+}
+
+impl Output {
+    /// Bytes of an element.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        match self {
+            Output::Sums | Output::Floats => 4,
+            Output::Unsigned | Output::Signed => 1,
+        }
+    }
+
+    /// The bounds of the type, as integers.
+    #[must_use]
+    pub const fn bounds(self) -> (i32, i32) {
+        match self {
+            Output::Unsigned => (0, 255),
+            Output::Signed => (-128, 127),
+            Output::Sums | Output::Floats => (i32::MIN, i32::MAX),
+        }
+    }
+}
+
+/// Where a tile finds its left-hand rows: at a fixed distance, or through a table of pointers for each tap.
+pub(crate) use crate::cpu::gemm::tile::LeftRows;
+
+/// What shapes the instructions: one blob serves all sizes, strides and numbers of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct QuantizedCode {
+    /// Level.
+    pub isa: Isa,
+    /// How factors are multiplied.
+    pub form: Form,
+    /// Vectors that a tile is wide.
+    pub vectors: u8,
+    /// Where left-hand rows are.
+    pub left: LeftRows,
+    /// What becomes of a sum. Both kinds of bytes share their code.
+    pub output: Output,
+}
+
+impl QuantizedCode {
+    /// Columns of a tile.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        usize::from(self.vectors) * self.isa.lanes()
+    }
+
+    /// Assembles the kernel.
+    pub(crate) fn emit(&self, asm: &mut crate::jit::Asm) -> Result<()> {
+        if most_rows(self.isa, usize::from(self.vectors)) == 0 || !self.form.usable(self.isa) {
+            let reason = format!("{:?} in tiles of {} vectors at {}", self.form, self.vectors, self.isa);
+            return Err(KernelError::Unsupported { family: FAMILY, reason });
+        }
+        super::emit::tile(asm, self);
+        Ok(())
+    }
+}
+
+/// Most rows of a tile that is `vectors` wide; 0 where no such tile is emitted.
+///
+/// Sums, a register for each vector of weights, one for the broadcast group of the left-hand side and one for products
+/// must fit. The sums' own addition takes one cycle, so that few of them keep the multipliers busy.
+#[must_use]
+pub const fn most_rows(isa: Isa, vectors: usize) -> usize {
+    match (isa, vectors) {
+        (Isa::Portable | Isa::Avx2, 1) | (Isa::Avx512, 1..=3) => 8,
+        (Isa::Portable | Isa::Avx2, 2) | (Isa::Avx512, MOST_VECTORS) => 6,
+        _ => 0,
+    }
+}
+
+/// The panel width, in vectors, for that many columns: the one that wastes least of its last panel.
+#[must_use]
+pub fn panel_vectors(isa: Isa, columns: usize) -> usize {
+    // Percent of the peak that the tallest tile of each width can reach by the instructions that it takes.
+    let efficiency: &[(usize, usize)] = match isa {
+        Isa::Avx512 => &[(4, 98), (3, 97), (2, 96), (1, 85)],
+        Isa::Portable | Isa::Avx2 => &[(2, 98), (1, 90)],
+    };
+    let vectors = columns.div_ceil(isa.lanes()).max(1);
+    let cost = |&(width, percent): &(usize, usize)| vectors.div_ceil(width) * width * 100_000 / percent;
+    efficiency.iter().min_by_key(|candidate| cost(candidate)).map_or(1, |&(width, _)| width)
+}
+
+/// The arguments of one call: `tiles` tiles of `rows` rows below each other, over the same columns. Distances are in
+/// bytes. All columns of the tile are written: the driver lends a place of its own where some are nobody's.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct QuantizedArgs {
+    /// Rows of each tile, 1 to [`most_rows`].
+    pub(crate) rows: usize,
+    /// Tiles still to do.
+    pub(crate) tiles: Cell<usize>,
+    /// The first left-hand row, if they are strided.
+    pub(crate) a: Cell<*const u8>,
+    /// Distance of left-hand rows.
+    pub(crate) lda: usize,
+    /// Distance of the left-hand rows of one tile and the next.
+    pub(crate) a_step: usize,
+    /// Pointers `[tile][tap][row]`, if left-hand rows come through a table.
+    pub(crate) table: Cell<*const *const u8>,
+    /// Taps of the table; 1 for strided rows.
+    pub(crate) taps: usize,
+    /// In each row, the byte at which the reduction starts.
+    pub(crate) first: usize,
+    /// The byte at which its last whole [`UNROLL`] groups end.
+    pub(crate) unrolled: usize,
+    /// The byte at which it ends: a whole number of groups behind `first`.
+    pub(crate) end: usize,
+    /// The panel.
+    pub(crate) b: *const u8,
+    /// The first row of the output.
+    pub(crate) c: Cell<*mut u8>,
+    /// Distance of its rows.
+    pub(crate) ldc: usize,
+    /// Distance of the rows of one tile and the next.
+    pub(crate) c_step: usize,
+    /// What each column's sum starts from.
+    pub(crate) start: *const i32,
+    /// Each column's factor, unless sums are stored.
+    pub(crate) scale: *const f32,
+    /// What is added to it.
+    pub(crate) shift: *const f32,
+    /// Least value before rounding.
+    pub(crate) low: f32,
+    /// Greatest value before rounding.
+    pub(crate) high: f32,
+    /// Added after rounding.
+    pub(crate) zero: i32,
+}
+
+/// Groups that the kernel's loop does at a time.
+pub(crate) const UNROLL: usize = 4;
+
+impl QuantizedArgs {
+    /// Sets the part of each row that the reduction runs over: bytes to its start, and groups.
+    pub(crate) fn reduce_over(&mut self, first: usize, groups: usize) {
+        self.first = first;
+        self.unrolled = first + groups / UNROLL * UNROLL * 4;
+        self.end = first + groups * 4;
+    }
+}
+
+/// A tile kernel that can be called.
+#[derive(Clone, Debug)]
+pub(crate) enum Tile {
+    /// Machine code.
+    Emitted(Arc<Code>),
+    /// Where nothing may be emitted.
+    Portable(QuantizedCode),
+}
+
+impl Tile {
+    /// The kernel of that key: emitted, or the Rust one at [`Isa::Portable`].
+    pub(crate) fn new(key: QuantizedCode, source: &dyn CodeSource) -> Result<Tile> {
+        if !key.isa.is_jit() {
+            return Ok(Tile::Portable(key));
+        }
+        source.code(&CodeKey::Quantized(key)).map(Tile::Emitted)
+    }
+
+    /// Computes the tiles that `args` describes.
+    ///
+    /// # Safety
+    ///
+    /// Every left-hand row is readable over the reduction, the panel is whole, `start`, `scale` and `shift` have as many
+    /// elements as the tile is wide, all columns of every row of the output are writable and nobody else's, and `rows`
+    /// is at most [`most_rows`] of the key.
+    pub(crate) unsafe fn call(&self, args: &QuantizedArgs) {
+        match self {
+            // SAFETY: the caller vouches for the pointers; the struct is the one that the emitter reads.
+            Tile::Emitted(code) => unsafe { code.call(args) },
+            // SAFETY: the same contract.
+            Tile::Portable(key) => unsafe { super::portable::tile(key, args) },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_tile_fits_the_registers() {
+        for isa in Isa::ALL {
+            for vectors in 1..=MOST_VECTORS {
+                let rows = most_rows(isa, vectors);
+                assert!(rows == 0 || rows * vectors + vectors + 2 <= usize::from(isa.registers()));
+            }
+        }
+        for (columns, vectors) in [(1, 1), (9, 2), (16, 2), (24, 1), (64, 2), (1000, 2)] {
+            assert_eq!(panel_vectors(Isa::Avx2, columns), vectors, "{columns} columns");
+        }
+    }
+}

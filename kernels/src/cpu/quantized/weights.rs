@@ -1,0 +1,251 @@
+//! Packed weights of quantised products. The layout depends on the weights and on dilations: on nothing that changes with
+//! the shape of the input.
+//!
+//! A panel holds `width` columns (filters). Its weights follow each other as the tile kernel reads them: *run* after
+//! run (a run is what one tap reads: the channels of one position of the window, or with few channels a whole line of
+//! the window), in each run group after group, in each group column by column. The last group of a run is filled up
+//! with zeros, so that what lies behind the run in the left-hand row does not count. Behind all panels of
+//! [`Form::Bytes`] stand the columns' sums, by which the left-hand zero point is taken off.
+
+use super::tile::{FAMILY, Form, panel_vectors};
+use crate::cpu::conv::Weights;
+use crate::error::{KernelError, Result};
+use crate::isa::Isa;
+
+/// Channels below which a line of the window is one run: the few elements of one position would not pay for fetching
+/// its pointers.
+const FEW_CHANNELS: usize = 16;
+
+/// Channels that the depthwise loop does at a time; its weights are rows of a multiple of them.
+pub(crate) const DEPTHWISE_CHANNELS: usize = 32;
+
+/// How weights are packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Layout {
+    /// In panels.
+    Panels {
+        /// How factors are stored and multiplied.
+        form: Form,
+        /// Vectors of a panel.
+        vectors: usize,
+        /// Whether a line of the window is one run.
+        lines: bool,
+    },
+    /// A row of 16-bit integers of all channels for each position of the window.
+    Rows,
+}
+
+impl Layout {
+    /// The layout of weights of these sizes.
+    #[must_use]
+    pub fn of(isa: Isa, sizes: &Weights, dilations: [usize; 3], form: Form) -> Layout {
+        if sizes.is_depthwise() {
+            return Layout::Rows;
+        }
+        let few = sizes.channels < FEW_CHANNELS && sizes.kernel[2] > 1;
+        let lines = few && sizes.groups == 1 && dilations[2] == 1;
+        Layout::Panels { form, vectors: panel_vectors(isa, sizes.filters / sizes.groups.max(1)), lines }
+    }
+}
+
+/// Where the weights are: filter `f`, channel `c` (of its group), position `t` of the window is byte
+/// `f * filter + c * channel + t * tap`.
+#[derive(Clone, Copy, Debug)]
+pub struct WeightSource<'a> {
+    /// The bytes.
+    pub data: &'a [u8],
+    /// Whether they are signed.
+    pub signed: bool,
+    /// Zero points: one for all or one for each filter.
+    pub zeros: &'a [i32],
+    /// Distances.
+    pub filter: usize,
+    /// Distance of channels.
+    pub channel: usize,
+    /// Distance of positions.
+    pub tap: usize,
+}
+
+impl<'a> WeightSource<'a> {
+    /// A convolution's weights, `[filters, channels / groups, window...]`.
+    #[must_use]
+    pub fn convolution(data: &'a [u8], signed: bool, zeros: &'a [i32], sizes: &Weights) -> WeightSource<'a> {
+        let taps = sizes.kernel.iter().product();
+        let channels = sizes.channels / sizes.groups.max(1);
+        WeightSource { data, signed, zeros, filter: channels * taps, channel: taps, tap: 1 }
+    }
+
+    /// A matrix of `k` rows and `n` columns; stored column by column if `transposed`.
+    #[must_use]
+    pub fn matrix(data: &'a [u8], signed: bool, zeros: &'a [i32], [k, n]: [usize; 2], transposed: bool) -> Self {
+        let (filter, channel) = if transposed { (k, 1) } else { (1, n) };
+        WeightSource { data, signed, zeros, filter, channel, tap: 0 }
+    }
+
+    fn at(&self, filter: usize, channel: usize, tap: usize) -> i16 {
+        let byte = self.data[filter * self.filter + channel * self.channel + tap * self.tap];
+        let value = if self.signed { i16::from(byte as i8) } else { i16::from(byte) };
+        let zero = self.zeros[if self.zeros.len() == 1 { 0 } else { filter }];
+        // Checked to be a byte's, signed or not.
+        value - zero as i16
+    }
+
+    fn check(&self, sizes: &Weights) -> Result<()> {
+        let (have, need) = (self.data.len(), sizes.len());
+        if have != need {
+            return Err(KernelError::Bounds { family: FAMILY, operand: "weights", have, need });
+        }
+        if self.zeros.len() != 1 && self.zeros.len() != sizes.filters {
+            let (have, need) = (self.zeros.len(), sizes.filters);
+            return Err(KernelError::Bounds { family: FAMILY, operand: "zero points", have, need });
+        }
+        let bounds = if self.signed { -128..=127 } else { 0..=255 };
+        if self.zeros.iter().any(|zero| !bounds.contains(zero)) {
+            let reason = "a zero point that is not of the weights' type".to_owned();
+            return Err(KernelError::Unsupported { family: FAMILY, reason });
+        }
+        Ok(())
+    }
+
+    /// Whether every weight less its zero point is a signed byte.
+    ///
+    /// # Errors
+    ///
+    /// Where the source does not fit the sizes.
+    pub fn fits_bytes(&self, sizes: &Weights) -> Result<bool> {
+        self.check(sizes)?;
+        if self.signed && self.zeros.iter().all(|&zero| zero == 0) {
+            return Ok(true);
+        }
+        let (channels, taps) = (sizes.channels / sizes.groups.max(1), sizes.kernel.iter().product::<usize>());
+        let all = |filter: usize| {
+            (0..channels).all(|channel| (0..taps).all(|tap| i8::try_from(self.at(filter, channel, tap)).is_ok()))
+        };
+        Ok((0..sizes.filters).all(all))
+    }
+}
+
+/// Sizes of packed panels.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Panelling {
+    pub(crate) form: Form,
+    /// Columns of a panel.
+    pub(crate) width: usize,
+    /// Panels of a group of filters.
+    pub(crate) panels: usize,
+    /// Groups of filters.
+    pub(crate) groups: usize,
+    /// Runs, their elements, and the groups of elements that each takes.
+    pub(crate) runs: usize,
+    pub(crate) run: usize,
+    pub(crate) run_groups: usize,
+}
+
+impl Panelling {
+    pub(crate) fn new(isa: Isa, sizes: &Weights, form: Form, vectors: usize, lines: bool) -> Panelling {
+        let width = vectors * isa.lanes();
+        let [depth, height, line] = sizes.kernel;
+        let channels = sizes.channels / sizes.groups.max(1);
+        let (runs, run) = if lines { (depth * height, line * channels) } else { (depth * height * line, channels) };
+        Panelling {
+            form,
+            width,
+            panels: (sizes.filters / sizes.groups.max(1)).div_ceil(width.max(1)),
+            groups: sizes.groups,
+            runs,
+            run,
+            run_groups: run.div_ceil(form.group()),
+        }
+    }
+
+    /// Bytes of a panel.
+    pub(crate) fn panel_bytes(&self) -> usize {
+        self.runs * self.run_groups * self.width * self.form.group() * self.form.weight_bytes()
+    }
+
+    /// Columns of all panels, those that are nobody's too.
+    pub(crate) fn columns(&self) -> usize {
+        self.groups * self.panels * self.width
+    }
+
+    /// Where the columns' sums start.
+    pub(crate) fn sums_at(&self) -> usize {
+        self.groups * self.panels * self.panel_bytes()
+    }
+
+    fn bytes(&self) -> usize {
+        self.sums_at() + if self.form == Form::Bytes { self.columns() * 4 } else { 0 }
+    }
+}
+
+/// Bytes of weights packed that way.
+#[must_use]
+pub fn packed_bytes(isa: Isa, sizes: &Weights, layout: Layout) -> usize {
+    match layout {
+        Layout::Panels { form, vectors, lines } => Panelling::new(isa, sizes, form, vectors, lines).bytes(),
+        Layout::Rows => {
+            sizes.kernel.iter().product::<usize>() * sizes.channels.next_multiple_of(DEPTHWISE_CHANNELS) * 2
+        }
+    }
+}
+
+/// Packs weights into `out`, which is [`packed_bytes`] long.
+///
+/// # Errors
+///
+/// Where the sizes make no sense, the source does not fit them, or weights do not fit the layout's form.
+pub fn pack(isa: Isa, sizes: &Weights, layout: Layout, source: &WeightSource<'_>, out: &mut [u8]) -> Result<()> {
+    sizes.validate()?;
+    let (have, need) = (out.len(), packed_bytes(isa, sizes, layout));
+    if have != need {
+        return Err(KernelError::Bounds { family: FAMILY, operand: "packed weights", have, need });
+    }
+    source.check(sizes)?;
+    out.fill(0);
+    let Layout::Panels { form, vectors, lines } = layout else {
+        let row = sizes.channels.next_multiple_of(DEPTHWISE_CHANNELS) * 2;
+        for (tap, row) in out.chunks_exact_mut(row.max(1)).enumerate() {
+            for (channel, to) in row.chunks_exact_mut(2).take(sizes.channels).enumerate() {
+                to.copy_from_slice(&source.at(channel, 0, tap).to_ne_bytes());
+            }
+        }
+        return Ok(());
+    };
+    if form.weight_bytes() == 1 && !source.fits_bytes(sizes)? {
+        let reason = "weights that, less their zero points, are no bytes".to_owned();
+        return Err(KernelError::Unsupported { family: FAMILY, reason });
+    }
+    let panelling = Panelling::new(isa, sizes, form, vectors, lines);
+    let (filters, channels) = (sizes.filters / sizes.groups.max(1), sizes.channels / sizes.groups.max(1));
+    let (panels, sums) = out.split_at_mut(panelling.sums_at());
+    let size = form.weight_bytes();
+    for (unit, panel) in panels.chunks_exact_mut(panelling.panel_bytes().max(1)).enumerate() {
+        let (group, first) = (unit / panelling.panels, unit % panelling.panels * panelling.width);
+        let columns = panelling.width.min(filters - first);
+        let groups = panel.chunks_exact_mut(panelling.width * form.group() * size);
+        for (number, weights) in groups.enumerate() {
+            let (run, start) = (number / panelling.run_groups, number % panelling.run_groups * form.group());
+            for element in start..panelling.run.min(start + form.group()) {
+                let (tap, channel) = if lines {
+                    (run * sizes.kernel[2] + element / channels, element % channels)
+                } else {
+                    (run, element)
+                };
+                for column in 0..columns {
+                    let value = source.at(group * filters + first + column, channel, tap);
+                    let at = (column * form.group() + element - start) * size;
+                    weights[at..at + size].copy_from_slice(&value.to_le_bytes()[..size]);
+                }
+            }
+        }
+        if form == Form::Bytes {
+            let own = &mut sums[unit * panelling.width * 4..][..panelling.width * 4];
+            for (column, sum) in own.chunks_exact_mut(4).enumerate() {
+                let weights = panel.chunks_exact(4).skip(column).step_by(panelling.width);
+                let total: i32 = weights.flatten().map(|&byte| i32::from(byte as i8)).sum();
+                sum.copy_from_slice(&total.to_ne_bytes());
+            }
+        }
+    }
+    Ok(())
+}
