@@ -12,6 +12,7 @@ pub mod family;
 pub mod matmul;
 pub mod norm;
 pub mod pool;
+pub mod quantized;
 pub mod recurrent;
 pub mod reduce;
 pub mod resize;
@@ -34,6 +35,7 @@ pub const FAMILIES: &[FamilyEntry] = &[
     FamilyEntry::of::<norm::ChannelNormKey>(),
     FamilyEntry::of::<norm::RowNormKey>(),
     FamilyEntry::of::<pool::PoolKey>(),
+    FamilyEntry::of::<quantized::QuantizedKey>(),
     FamilyEntry::of::<recurrent::RecurrentKey>(),
     FamilyEntry::of::<reduce::ReduceKey>(),
     FamilyEntry::of::<softmax::SoftmaxKey>(),

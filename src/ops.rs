@@ -70,6 +70,7 @@ pub(crate) use arguments::{
 pub(crate) use combine::{join, joined_spec};
 pub use flow::FlowLoad;
 pub(crate) use flow::stack;
+pub(crate) use conv::ConvAttributes;
 pub(crate) use gather::{element_places, tuple_places};
 pub(crate) use matmul::fused_activation;
 pub(crate) use movement::{Blocks, Movement, rearrange};

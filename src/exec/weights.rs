@@ -11,6 +11,7 @@ use hashbrown::HashMap;
 use kiln_kernels::cpu::Elements;
 use kiln_kernels::cpu::conv::{WeightLayout, Weights};
 use kiln_kernels::cpu::gemm::{Panels, Source, panel_vectors};
+use kiln_kernels::cpu::quantized::{self, Form, Layout, WeightSource};
 use kiln_kernels::{Isa, Result as KernelResult};
 
 use crate::tensor::Buffer;
@@ -31,6 +32,12 @@ impl Packed {
     #[must_use]
     pub fn elements(&self) -> &[f32] {
         &bytemuck::cast_slice(self.buffer.bytes())[..self.len]
+    }
+
+    /// The same as bytes: whole 32-bit words, of which a packing may leave the last few unused.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffer.bytes()[..self.len * 4]
     }
 
     fn elements_mut(&mut self) -> &mut [f32] {
@@ -89,7 +96,7 @@ pub fn matmul(
     // Pairs lie alike however they are multiplied.
     let pairs = if elements.in_pairs() { " bf16" } else { "" };
     let layout = format!("matmul {count} {k} {n} {transposed} {} {}{pairs}", scale.to_bits(), panels.width);
-    let packed = find_or_pack(&layout, weights, count * panels.len(), |out| {
+    let packed = find_or_pack(&layout, bytemuck::cast_slice(weights), count * panels.len(), |out| {
         for index in 0..count {
             let matrix = weights.get(index * k * n..).unwrap_or_default();
             let source = if transposed { Source::column_major(matrix, k, k) } else { Source::row_major(matrix, k, n) };
@@ -113,19 +120,65 @@ pub fn conv(isa: Isa, weights: &[f32], sizes: &Weights, layout: WeightLayout) ->
     sizes.validate()?;
     // Two levels may lay weights out alike, but not under the same names.
     let name = format!("conv {} {sizes:?} {layout:?}", isa.lanes());
-    let packed =
-        find_or_pack(&name, weights, sizes.packed_len(isa, layout), |out| sizes.pack(isa, layout, weights, out))?;
+    let packed = find_or_pack(&name, bytemuck::cast_slice(weights), sizes.packed_len(isa, layout), |out| {
+        sizes.pack(isa, layout, weights, out)
+    })?;
     Ok(ConvWeights { layout, packed })
+}
+
+/// Weights of a quantised product or convolution, packed.
+#[derive(Clone, Debug)]
+pub struct QuantizedWeights {
+    /// How factors are multiplied.
+    pub form: Form,
+    packed: Arc<Packed>,
+    len: usize,
+}
+
+impl QuantizedWeights {
+    /// The packed bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.packed.bytes()[..self.len]
+    }
+}
+
+/// Packs quantised weights in the fastest form that they fit at that level.
+///
+/// # Errors
+///
+/// Where the sizes make no sense, or the source does not fit them.
+pub fn quantized(
+    isa: Isa,
+    source: &WeightSource<'_>,
+    sizes: &Weights,
+    dilations: [usize; 3],
+) -> KernelResult<QuantizedWeights> {
+    sizes.validate()?;
+    let form = match source.fits_bytes(sizes)? {
+        true if Form::Bytes.usable(isa) => Form::Bytes,
+        true => Form::Widened,
+        false => Form::Words,
+    };
+    let layout = Layout::of(isa, sizes, dilations, form);
+    let len = quantized::weights::packed_bytes(isa, sizes, layout);
+    let WeightSource { data, signed, zeros, filter, channel, tap } = source;
+    let name = format!("quantized {} {sizes:?} {layout:?} {signed} {zeros:?} {filter} {channel} {tap}", isa.lanes());
+    let packed = find_or_pack(&name, data, len.div_ceil(4), |out| {
+        let out: &mut [u8] = bytemuck::cast_slice_mut(out);
+        quantized::weights::pack(isa, sizes, layout, source, &mut out[..len])
+    })?;
+    Ok(QuantizedWeights { form, packed, len })
 }
 
 fn find_or_pack(
     layout: &str,
-    weights: &[f32],
+    weights: &[u8],
     len: usize,
     pack: impl FnOnce(&mut [f32]) -> KernelResult<()>,
 ) -> KernelResult<Arc<Packed>> {
     let mut hasher = blake3::Hasher::new();
-    hasher.update(layout.as_bytes()).update(&[0]).update(bytemuck::cast_slice(weights));
+    hasher.update(layout.as_bytes()).update(&[0]).update(weights);
     let id: WeightId = hasher.finalize().into();
     let known = REGISTRY.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(packed) = known.as_ref().and_then(|known| known.get(&id)).and_then(Weak::upgrade) {

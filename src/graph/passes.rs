@@ -5,7 +5,7 @@
 //! again until a whole round changes nothing (or its bound is reached: a pass may only ever make the graph simpler, so
 //! the bound is a precaution).
 //!
-//! 1. *Clean*: constants into bodies, constant folding, no-ops, reshapes with known targets, transposes that meet,
+//! 1. *Clean*: products between quantised tensors (before folding would make numbers of their weights), constants into bodies, constant folding, no-ops, reshapes with known targets, transposes that meet,
 //!    equal nodes, dead nodes.
 //! 2. *Fuse*: padding and per-channel arithmetic into convolutions, scales, biases, transposes and residuals into
 //!    matmuls, attention with the heads around it, and then whatever became clean again.
@@ -31,6 +31,7 @@ mod layout;
 mod matmul;
 mod pad;
 mod permute;
+mod quantized;
 mod report;
 mod reshape;
 mod residual;
@@ -74,6 +75,7 @@ struct Group {
 const GROUPS: &[Group] = &[
     Group {
         passes: &[
+            ("quantized", quantized::run),
             ("captures", captures::run),
             ("fold", fold::run),
             ("identity", identity::run),

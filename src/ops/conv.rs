@@ -20,6 +20,7 @@ use kiln_kernels::cpu::transpose::Transpose;
 use smallvec::SmallVec;
 
 use self::attributes::Attributes;
+pub(crate) use self::attributes::Attributes as ConvAttributes;
 use super::convert::through_f32;
 use super::{LoadCx, OpError, Operator, fused_activation, one, optional, refused, required};
 use crate::exec::conv::ConvKey;

@@ -1,8 +1,11 @@
-//! Products of integers: MatMulInteger, QLinearMatMul, and in `conv` the convolutions.
+//! Products of integers: MatMulInteger, QLinearMatMul, ConvInteger, QLinearConv, and what the pass `quantized` makes.
 //!
-//! Zero points are subtracted first; sums are kept in 32 bits, and wrap as those of hardware do.
+//! Zero points are subtracted first; sums are kept in 32 bits, and wrap as those of hardware do. `product` is the node
+//! of all of them, on executors; the loops here and in `conv` do what those do not: stacks of right-hand matrices, and
+//! left-hand scales or zero points that differ from row to row.
 
 mod conv;
+mod product;
 
 use smallvec::SmallVec;
 
@@ -14,10 +17,12 @@ use crate::tensor::{DType, Shape, Tensor, TensorError};
 
 /// The operators of this file and of `conv`.
 pub(super) const OPERATORS: &[Operator] = &[
-    ("", "MatMulInteger", |_| Ok(Box::new(MatMul { requantised: false }))),
-    ("", "QLinearMatMul", |_| Ok(Box::new(MatMul { requantised: true }))),
-    ("", "ConvInteger", |cx| conv::make(cx, false)),
-    ("", "QLinearConv", |cx| conv::make(cx, true)),
+    ("", "MatMulInteger", |cx| product::integer(cx, Box::new(MatMul { requantised: false }))),
+    ("", "QLinearMatMul", |cx| product::linear(cx, Box::new(MatMul { requantised: true }))),
+    ("", "ConvInteger", |cx| product::integer(cx, conv::make(cx, false)?)),
+    ("", "QLinearConv", |cx| product::linear(cx, conv::make(cx, true)?)),
+    ("kiln", "QuantizedConv", product::fused),
+    ("kiln", "QuantizedMatMul", product::fused),
 ];
 
 struct MatMul {

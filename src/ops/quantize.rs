@@ -4,6 +4,9 @@
 
 use half::{bf16, f16};
 
+use kiln_kernels::Isa;
+use kiln_kernels::cpu::quantized::prepare;
+
 use super::wide::{Wide, limits, narrow, widened};
 use super::{LoadCx, OpError, Operator, around, axis_of, counted, one, optional, refused, required, type_attribute};
 use crate::graph::node::Specs;
@@ -12,9 +15,9 @@ use crate::tensor::{DType, Tensor, minifloat};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[
-    ("", "QuantizeLinear", |cx| Ok(Box::new(Quantize(Settings::of(cx, "precision")?)))),
-    ("", "DequantizeLinear", |cx| Ok(Box::new(Dequantize(Settings::of(cx, "precision")?)))),
-    ("", "DynamicQuantizeLinear", |_| Ok(Box::new(Dynamic))),
+    ("", "QuantizeLinear", |cx| Ok(Box::new(Quantize(Settings::of(cx, "precision")?, cx.build.isa)))),
+    ("", "DequantizeLinear", |cx| Ok(Box::new(Dequantize(Settings::of(cx, "precision")?, cx.build.isa)))),
+    ("", "DynamicQuantizeLinear", |cx| Ok(Box::new(Dynamic(cx.build.isa)))),
 ];
 
 /// The attributes of both directions.
@@ -95,6 +98,20 @@ fn zero_points<W: Wide>(zero: Option<&Tensor>, scale: &Tensor) -> Result<Vec<W>,
     }
 }
 
+/// The one scale and zero point of a tensor between `f32` and bytes, where there is no more to it: what loops over
+/// vectors do.
+fn plain(numbers: DType, bytes: DType, scale: &Tensor, zero: Option<&Tensor>) -> Result<Option<(f32, i32)>, NodeError> {
+    let is_plain = numbers == DType::F32
+        && matches!(bytes, DType::U8 | DType::I8)
+        && (scale.dtype(), scale.len()) == (DType::F32, 1)
+        && zero.is_none_or(|zero| (zero.dtype(), zero.len()) == (bytes, 1));
+    if !is_plain {
+        return Ok(None);
+    }
+    let zero = zero_points::<i64>(zero, scale)?[0] as i32;
+    Ok(Some((scale.as_slice::<f32>()?[0], zero)))
+}
+
 fn rounded_to(dtype: DType, value: f32) -> f32 {
     match dtype {
         DType::F16 => f16::from_f32(value).to_f32(),
@@ -103,7 +120,7 @@ fn rounded_to(dtype: DType, value: f32) -> f32 {
     }
 }
 
-struct Quantize(Settings);
+struct Quantize(Settings, Isa);
 
 impl Quantize {
     fn output(&self, inputs: &[Option<&Tensor>]) -> Result<DType, NodeError> {
@@ -124,8 +141,15 @@ impl Node for Quantize {
         one(self.output(inputs)?, input.shape().iter().copied())
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let (input, scale, mut output) = (io.input(0)?, io.input(1)?, io.alloc(0)?);
+        let numbers = if self.0.precision.is_none_or(|own| own == DType::F32) { input.dtype() } else { DType::Bool };
+        if let Some((scale, zero)) = plain(numbers, output.dtype(), scale, io.optional(2))? {
+            let signed = output.dtype() == DType::I8;
+            prepare::quantize(self.1, input.as_slice()?, scale, signed, zero, output.bytes_mut(), cx.parallel);
+            io.push(output);
+            return Ok(());
+        }
         let grain = self.0.grain(input.shape(), scale.shape())?;
         let precision = self.0.precision.unwrap_or(scale.dtype());
         let scales = widened::<f32>(scale)?;
@@ -156,7 +180,7 @@ impl Node for Quantize {
     }
 }
 
-struct Dequantize(Settings);
+struct Dequantize(Settings, Isa);
 
 impl Node for Dequantize {
     fn family(&self) -> &'static str {
@@ -173,8 +197,14 @@ impl Node for Dequantize {
         one(output, input.shape().iter().copied())
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
-        let (input, scale, output) = (io.input(0)?, io.input(1)?, io.alloc(0)?);
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        let (input, scale, mut output) = (io.input(0)?, io.input(1)?, io.alloc(0)?);
+        if let Some((scale, zero)) = plain(output.dtype(), input.dtype(), scale, io.optional(2))? {
+            let signed = input.dtype() == DType::I8;
+            prepare::dequantize(self.1, input.bytes(), signed, zero, scale, output.as_mut_slice()?, cx.parallel);
+            io.push(output);
+            return Ok(());
+        }
         let grain = self.0.grain(input.shape(), scale.shape())?;
         let (scales, zeros) = (widened::<f32>(scale)?, zero_points::<f64>(io.optional(2), scale)?);
         let values = widened::<f64>(input)?.into_iter().enumerate();
@@ -190,7 +220,7 @@ impl Node for Dequantize {
 }
 
 /// Quantises to `u8` over the range that the data has.
-struct Dynamic;
+struct Dynamic(Isa);
 
 impl Node for Dynamic {
     fn family(&self) -> &'static str {
@@ -206,16 +236,14 @@ impl Node for Dynamic {
         Ok(specs)
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let (input, mut output) = (io.input(0)?.as_slice::<f32>()?, io.alloc(0)?);
         // Zero must have an exact form, so the range reaches to it.
-        let (least, greatest) = input.iter().fold((0f32, 0f32), |(low, high), &v| (low.min(v), high.max(v)));
+        let [least, greatest] = prepare::extremes(self.0, input, cx.parallel);
         let scale = (greatest - least) / 255.0;
         let scale = if scale == 0.0 { 1.0 } else { scale };
         let zero = (-least / scale).clamp(0.0, 255.0).round_ties_even();
-        for (to, &value) in output.as_mut_slice::<u8>()?.iter_mut().zip(input) {
-            *to = ((value / scale).round_ties_even() + zero).clamp(0.0, 255.0) as u8;
-        }
+        prepare::quantize(self.0, input, scale, false, zero as i32, output.bytes_mut(), cx.parallel);
         io.push(output);
         io.push(Tensor::scalar(scale));
         io.push(Tensor::scalar(zero as u8));

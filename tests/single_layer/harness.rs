@@ -305,6 +305,8 @@ pub(crate) fn random(shape: &[usize], dtype: DType, fill: Fill, seed: u64) -> Te
             let bytes: Vec<kiln::tensor::dtype::BoolByte> = (0..count).map(|_| (next() % 2 == 1).into()).collect();
             Tensor::from_vec(shape, bytes)
         }
+        (DType::U8, _) => Tensor::from_vec(shape, (0..count).map(|_| next() as u8).collect::<Vec<u8>>()),
+        (DType::I8, _) => Tensor::from_vec(shape, (0..count).map(|_| next() as i8).collect::<Vec<i8>>()),
         _ => panic!("no rule to fill {dtype}"),
     }
     .unwrap()

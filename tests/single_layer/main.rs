@@ -7,6 +7,7 @@ mod convolution;
 mod elementwise;
 mod harness;
 mod matrix;
+mod quantized;
 mod recurrent;
 mod reference;
 mod rows;

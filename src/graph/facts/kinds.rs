@@ -15,6 +15,8 @@ pub(super) fn dtype(view: &View<'_>, output: usize) -> Option<DType> {
                 Storage::F32 => DType::F32,
                 Storage::Bool => DType::Bool,
             }),
+            // The output is of its zero point's type, where it has one.
+            ("QuantizedConv" | "QuantizedMatMul", _) if node.input(8).is_some() => view.input(8).dtype,
             _ => Some(DType::F32),
         };
     }
@@ -27,14 +29,16 @@ pub(super) fn dtype(view: &View<'_>, output: usize) -> Option<DType> {
         "Equal" | "Greater" | "GreaterOrEqual" | "Less" | "LessOrEqual" | "And" | "Or" | "Xor" | "Not" | "IsNaN"
         | "IsInf" => Some(DType::Bool),
         "Cast" => node.dtype("to"),
+        "DequantizeLinear" if node.int("output_dtype", 0) == 0 => of_input(1),
+        "QuantizeLinear" if node.input(2).is_some() => of_input(2),
+        "QuantizeLinear" if node.int("output_dtype", 0) == 0 => Some(DType::U8),
+        "DynamicQuantizeLinear" => Some(if output == 1 { DType::F32 } else { DType::U8 }),
+        "MatMulInteger" | "ConvInteger" => Some(DType::I32),
+        "QLinearMatMul" | "QLinearConv" => of_input(7),
         "CastLike" | "Where" => of_input(1),
         "Dropout" if output == 1 => Some(DType::Bool),
         "MaxPool" | "TopK" | "Unique" if output >= 1 => Some(DType::I64),
-        "LayerNormalization" | "BatchNormalization" | "DynamicQuantizeLinear" | "GroupQueryAttention"
-            if output >= 1 =>
-        {
-            None
-        }
+        "LayerNormalization" | "BatchNormalization" | "GroupQueryAttention" if output >= 1 => None,
         "ConstantOfShape" => match node.attrs.get("value") {
             Some(Attr::Tensor(value)) => Some(value.dtype()),
             _ => Some(DType::F32),

@@ -5,7 +5,7 @@ use crate::graph::heads::Heads;
 
 /// Facts of the outputs in order, with their dimensions where these can be said. Missing ones are unknown.
 pub(super) fn infer(view: &View<'_>, sizes: &mut Sizes) -> Option<Vec<Fact>> {
-    if matches!(view.node.op.as_str(), "Split" | "LSTM" | "GRU" | "RNN" | "TopK") {
+    if matches!(view.node.op.as_str(), "Split" | "LSTM" | "GRU" | "RNN" | "TopK" | "DynamicQuantizeLinear") {
         let outputs = many(view, sizes)?;
         return Some(outputs.into_iter().map(|dims| Fact { dims, ..Fact::default() }).collect());
     }
@@ -89,7 +89,8 @@ fn first(view: &View<'_>, sizes: &mut Sizes) -> Option<Dims> {
             Some([Size::Known(count as i64)].into_iter().collect())
         }
         "Size" => Some(Dims::new()),
-        "MatMul" | "FusedMatMul" => matmul(view, sizes),
+        "QuantizeLinear" | "DequantizeLinear" => copy(view, 0),
+        "MatMul" | "FusedMatMul" | "QuantizedMatMul" | "MatMulInteger" => matmul(view, sizes),
         "FusedAttention" => attention(view, sizes),
         "Gemm" => {
             let (a, b) = (view.dims(0)?, view.dims(1)?);
@@ -364,6 +365,7 @@ fn many(view: &View<'_>, sizes: &mut Sizes) -> Option<Vec<Option<Dims>>> {
             });
             Some(outputs.collect())
         }
+        "DynamicQuantizeLinear" => Some(vec![copy(view, 0), Some(Dims::new()), Some(Dims::new())]),
         "TopK" => {
             let mut dims: Dims = view.dims(0)?.iter().copied().collect();
             let at = axis(node.int("axis", -1), dims.len())?;

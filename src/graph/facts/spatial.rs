@@ -21,7 +21,7 @@ pub(super) fn infer(view: &View<'_>, sizes: &mut Sizes) -> Option<Dims> {
         x[1..].rotate_right(1);
     }
     let mut y = match node.op.as_str() {
-        "Conv" | "FusedConv" => {
+        "Conv" | "FusedConv" | "QuantizedConv" => {
             let weights = view.dims(1).filter(|w| w.len() == x.len())?;
             let kernel: Dims = weights[2..].iter().copied().collect();
             windows(view, &x, weights[0], &kernel, false, sizes)?

@@ -67,7 +67,7 @@ struct Layout<'a> {
 /// Whether a node wants its operand channels-last, wherever that comes from.
 fn pulls(node: &NodeDesc) -> bool {
     match (node.domain.as_str(), node.op.as_str()) {
-        ("kiln", "FusedConv" | "FusedConvTranspose") => true,
+        ("kiln", "FusedConv" | "FusedConvTranspose" | "QuantizedConv") => true,
         // The places of maxima are counted in ONNX's order.
         ("", "MaxPool") => node.output(1).is_none(),
         ("", "Conv" | "ConvTranspose" | "AveragePool" | "LpPool") => true,
@@ -163,7 +163,7 @@ impl Layout<'_> {
         let is_there = |layout: &Self| node.input(0).is_some_and(|x| layout.last.contains_key(&x));
         let moved = if pulls(&node) || (follows(&node) && is_there(self)) {
             self.spatial(&node)
-        } else if is_element_wise(&node) {
+        } else if is_element_wise(&node) || self.is_quantizing(&node) {
             self.element_wise(&node)
         } else {
             self.with_axes(&node).or_else(|| self.view(&node))
@@ -175,6 +175,13 @@ impl Layout<'_> {
             }
             None => self.keep(node),
         }
+    }
+
+    /// Whether a node quantises or dequantises all elements by one scale.
+    fn is_quantizing(&self, node: &NodeDesc) -> bool {
+        let kind = node.is("QuantizeLinear") || node.is("DequantizeLinear");
+        let parameters = node.inputs.iter().skip(1).flatten();
+        kind && node.int("block_size", 0) == 0 && parameters.copied().all(|value| self.facts.rank(value) == Some(0))
     }
 
     /// Runs a node in ONNX's order.

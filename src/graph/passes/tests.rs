@@ -6,6 +6,7 @@ mod clean;
 mod convolutions;
 mod layouts;
 mod matmuls;
+mod quantized;
 
 use super::*;
 use crate::graph::GraphBuilder;

@@ -6,11 +6,11 @@ use kiln_kernels::cpu::conv::Weights;
 use smallvec::SmallVec;
 
 /// Sizes along the spatial dimensions, as many as the model has.
-pub(super) type Sizes = SmallVec<[usize; 3]>;
+pub(crate) type Sizes = SmallVec<[usize; 3]>;
 
 /// How the padding is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AutoPad {
+pub(crate) enum AutoPad {
     /// As the model gives it.
     Given,
     /// None.
@@ -23,17 +23,17 @@ pub(super) enum AutoPad {
 
 /// The attributes of Conv and ConvTranspose. Lists are empty where the model leaves them out.
 #[derive(Clone, Debug)]
-pub(super) struct Attributes {
-    pub(super) transposed: bool,
-    pub(super) groups: usize,
-    pub(super) auto_pad: AutoPad,
-    pub(super) kernel: Sizes,
-    pub(super) strides: Sizes,
-    pub(super) dilations: Sizes,
+pub(crate) struct Attributes {
+    pub(crate) transposed: bool,
+    pub(crate) groups: usize,
+    pub(crate) auto_pad: AutoPad,
+    pub(crate) kernel: Sizes,
+    pub(crate) strides: Sizes,
+    pub(crate) dilations: Sizes,
     /// At the start of each dimension, then at the end of each.
-    pub(super) pads: SmallVec<[usize; 6]>,
-    pub(super) output_padding: Sizes,
-    pub(super) output_shape: Option<Sizes>,
+    pub(crate) pads: SmallVec<[usize; 6]>,
+    pub(crate) output_padding: Sizes,
+    pub(crate) output_shape: Option<Sizes>,
 }
 
 impl Attributes {
@@ -43,7 +43,7 @@ impl Attributes {
     }
 
     /// Reads the attributes of a node.
-    pub(super) fn read(node: &NodeDesc) -> Result<Attributes, OpError> {
+    pub(crate) fn read(node: &NodeDesc) -> Result<Attributes, OpError> {
         let list = |name: &str, least: i64| -> Result<Vec<usize>, OpError> {
             let values = node.ints(name).unwrap_or_default();
             let value = |&value: &i64| usize::try_from(value).ok().filter(|_| value >= least);
@@ -78,7 +78,7 @@ impl Attributes {
     }
 
     /// The sizes of weights of that shape.
-    pub(super) fn weights(&self, shape: &[usize]) -> Result<Weights, NodeError> {
+    pub(crate) fn weights(&self, shape: &[usize]) -> Result<Weights, NodeError> {
         let [outer, inner, ref kernel @ ..] = *shape else {
             return Err(refused(format!("weights of shape {shape:?}")));
         };
@@ -116,7 +116,7 @@ impl Attributes {
 }
 
 /// Sizes as three dimensions: the ones that are missing come first.
-pub(super) fn solid(sizes: &[usize], missing: usize) -> [usize; 3] {
+pub(crate) fn solid(sizes: &[usize], missing: usize) -> [usize; 3] {
     let mut solid = [missing; 3];
     let offset = 3usize.saturating_sub(sizes.len());
     solid[offset..].iter_mut().zip(sizes).for_each(|(to, &size)| *to = size);

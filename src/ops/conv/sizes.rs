@@ -21,7 +21,7 @@ struct Along {
 
 impl Attributes {
     /// The convolution of an input of that many images and channels with weights of that shape.
-    pub(super) fn shape(
+    pub(crate) fn shape(
         &self,
         batch: usize,
         channels: usize,

@@ -95,8 +95,14 @@ impl Output {
     }
 }
 
-/// Where a tile finds its left-hand rows: at a fixed distance, or through a table of pointers for each tap.
-pub(crate) use crate::cpu::gemm::tile::LeftRows;
+/// Where a tile finds its left-hand rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum LeftRows {
+    /// At a fixed distance from each other.
+    Strided,
+    /// Through a table of pointers, one for each tap and row of the tile.
+    Table,
+}
 
 /// What shapes the instructions: one blob serves all sizes, strides and numbers of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

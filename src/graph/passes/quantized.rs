@@ -1,0 +1,270 @@
+//! Products and convolutions between tensors that are quantised around them work on the bytes.
+//!
+//! Exporters write a quantised model as one of numbers: `DequantizeLinear` before an operator, `QuantizeLinear` after it.
+//! Here the operator with both sides becomes one node whose sums are exact integers, and one whose result nobody
+//! quantises hands on `f32`. A sum of integers less their zero points, times both scales, is what the model says up to
+//! rounding: the model's own `f32` sums round at every step, these once. Where that moves a number over the middle between
+//! two bytes, the byte differs by one. The form of dynamic quantisation, `MatMulInteger` whose sums are cast and scaled,
+//! becomes one node in the same way.
+//!
+//! Only where one constant scale serves the left-hand side and the output, and one or one a filter the weights: others
+//! stay what they are. This pass comes before folding, which would make numbers of the weights. `Relu` and `Clip` before
+//! the rounding are bounds of the node.
+
+use super::PassCx;
+use super::edit::Edit;
+use crate::graph::facts::Facts;
+use crate::graph::ir::{Attr, Attrs, Graph, NodeDesc, ValueId};
+use crate::tensor::{DType, Tensor};
+
+/// Places of the fused operators' inputs.
+const BIAS: usize = 2;
+const Y_SCALE: usize = 7;
+const Y_ZERO: usize = 8;
+const INPUTS: usize = 9;
+
+pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
+    let known = |node: &NodeDesc| node.is("DequantizeLinear") || node.is("MatMulInteger");
+    if !graph.nodes.iter().any(known) {
+        return 0;
+    }
+    let mut edit = Edit::new(graph);
+    for slot in edit.slots() {
+        let Some(node) = edit.cloned(slot, |node| node.domain.is_empty()) else { continue };
+        match node.op.as_str() {
+            "QuantizeLinear" => requantised(&mut edit, slot, &node, &cx.facts),
+            "Mul" => scaled_sums(&mut edit, slot, &node, &cx.facts),
+            "Add" => biased_sums(&mut edit, slot, &node, &cx.facts),
+            _ => None,
+        };
+    }
+    // What nobody quantises again.
+    for slot in edit.slots() {
+        let Some(node) = edit.cloned(slot, is_product) else { continue };
+        if let Some(mut fused) = fused(&mut edit, &node, &cx.facts) {
+            fused.outputs.clone_from(&node.outputs);
+            edit.put(slot, fused);
+        }
+    }
+    edit.finish()
+}
+
+fn is_product(node: &NodeDesc) -> bool {
+    ["Conv", "MatMul", "Gemm"].iter().any(|op| node.is(op))
+}
+
+/// A product, perhaps bounded, that is quantised.
+fn requantised(edit: &mut Edit<'_>, slot: usize, node: &NodeDesc, facts: &Facts) -> Option<()> {
+    let scale = edit.constant(node, 1).filter(|scale| is_number(scale))?.clone();
+    let zero = zero_point(edit, node, &scale)?;
+    let mut taken = Vec::new();
+    let (mut low, mut high) = (f32::NEG_INFINITY, f32::INFINITY);
+    let mut value = node.input(0)?;
+    if let Some((bounding, bounds)) = edit.sole_maker(value).filter(|(_, node)| node.is("Relu") || node.is("Clip")) {
+        let bounds = bounds.clone();
+        (low, high) = limits(edit, &bounds)?;
+        taken.push(bounding);
+        value = bounds.input(0)?;
+    }
+    let (maker, product) = edit.sole_maker(value).filter(|(_, node)| is_product(node))?;
+    let product = product.clone();
+    let mut fused = fused(edit, &product, facts)?;
+    taken.push(maker);
+    fused.attrs.insert("low".to_owned(), Attr::Float(low));
+    fused.attrs.insert("high".to_owned(), Attr::Float(high));
+    fused.inputs[Y_SCALE] = node.inputs[1];
+    fused.inputs[Y_ZERO] = Some(zero);
+    fused.outputs.clone_from(&node.outputs);
+    taken.into_iter().for_each(|slot| {
+        edit.take(slot);
+    });
+    edit.put(slot, fused);
+    Some(())
+}
+
+/// The bounds that `Relu` or `Clip` sets, where they are known.
+fn limits(edit: &Edit<'_>, node: &NodeDesc) -> Option<(f32, f32)> {
+    if node.is("Relu") {
+        return Some((0.0, f32::INFINITY));
+    }
+    let bound = |index: usize, name: &str, default: f32| match node.input(index) {
+        None => Some(node.float(name, default)),
+        Some(_) => edit.constant(node, index)?.as_slice::<f32>().ok()?.first().copied(),
+    };
+    let (low, high) = (bound(1, "min", f32::NEG_INFINITY)?, bound(2, "max", f32::INFINITY)?);
+    (low <= high).then_some((low, high))
+}
+
+fn is_number(scale: &Tensor) -> bool {
+    scale.len() == 1 && scale.dtype() == DType::F32
+}
+
+/// The zero point of a node that quantises to bytes, made where it has none.
+fn zero_point(edit: &mut Edit<'_>, node: &NodeDesc, scale: &Tensor) -> Option<ValueId> {
+    let plain = |name: &str| node.int(name, 0) == 0;
+    if !(plain("output_dtype") && plain("block_size") && plain("precision")) {
+        return None;
+    }
+    match node.input(2) {
+        Some(zero) => {
+            let tensor = edit.graph.constant(zero)?;
+            let bytes = matches!(tensor.dtype(), DType::U8 | DType::I8);
+            (bytes && tensor.len() == scale.len()).then_some(zero)
+        }
+        None => Some(edit.add_constant("zero", Tensor::scalar(0u8))),
+    }
+}
+
+/// The bytes behind a dequantised value, with their scale and zero point.
+fn dequantised(edit: &Edit<'_>, value: ValueId) -> Option<NodeDesc> {
+    let (_, node) = edit.maker(value).filter(|(_, node)| node.is("DequantizeLinear"))?;
+    let plain = |name: &str| node.int(name, 0) == 0;
+    let scale = edit.constant(node, 1).filter(|scale| scale.dtype() == DType::F32)?;
+    let zero = match node.input(2) {
+        None => true,
+        Some(_) => edit.constant(node, 2).is_some_and(|zero| zero.len() == scale.len()),
+    };
+    (plain("output_dtype") && plain("block_size") && zero).then(|| node.clone())
+}
+
+/// A product of dequantised tensors as the fused operator, without outputs.
+fn fused(edit: &mut Edit<'_>, node: &NodeDesc, facts: &Facts) -> Option<NodeDesc> {
+    let x = dequantised(edit, node.input(0)?)?;
+    let bytes = |value: ValueId| facts.is(value, DType::U8) || facts.is(value, DType::I8);
+    if !edit.constant(&x, 1).is_some_and(is_number) || !bytes(x.input(0)?) {
+        return None;
+    }
+    let weights = dequantised(edit, node.input(1)?)?;
+    let tensor = edit.constant(&weights, 0).filter(|tensor| matches!(tensor.dtype(), DType::U8 | DType::I8))?;
+    let rank = tensor.shape().len();
+    let transposed = node.int("transB", 0) != 0;
+    let mut attrs = Attrs::new();
+    let (op, axis) = match node.op.as_str() {
+        "Conv" => {
+            attrs.clone_from(&node.attrs);
+            ("QuantizedConv", 0)
+        }
+        _ if rank != 2 => return None,
+        "Gemm" => {
+            let plain = node.int("transA", 0) == 0 && node.float("alpha", 1.0) == 1.0 && node.float("beta", 1.0) == 1.0;
+            (plain && node.version >= 7).then_some(())?;
+            attrs.insert("trans_b".to_owned(), Attr::Int(i64::from(transposed)));
+            ("QuantizedMatMul", usize::from(!transposed))
+        }
+        _ => ("QuantizedMatMul", 1),
+    };
+    let filters = *tensor.shape().get(axis)?;
+    let scale = edit.constant(&weights, 1)?;
+    let along = weights.int("axis", 1);
+    let along = if along < 0 { along + rank as i64 } else { along };
+    if scale.len() != 1 && (scale.shape() != [filters] || along != axis as i64) {
+        return None;
+    }
+    let bias = match node.input(2) {
+        None => None,
+        Some(bias) => Some(row(edit, bias, filters)?),
+    };
+    let mut inputs = vec![x.inputs[0], weights.inputs[0], bias];
+    inputs.extend([x.input(1), x.input(2), weights.input(1), weights.input(2)]);
+    inputs.resize(INPUTS, None);
+    Some(NodeDesc { domain: "kiln".to_owned(), op: op.to_owned(), attrs, inputs, outputs: Vec::new(), ..node.clone() })
+}
+
+/// A bias of one number a filter: a constant of `f32`, dequantised where it was quantised.
+fn row(edit: &mut Edit<'_>, bias: ValueId, filters: usize) -> Option<ValueId> {
+    let fits = |tensor: &Tensor| {
+        let leading = tensor.shape().split_last().map_or(&[][..], |(_, leading)| leading);
+        tensor.len() == filters && tensor.shape().last() == Some(&filters) && leading.iter().all(|&dim| dim == 1)
+    };
+    let values: Vec<f32> = if let Some(constant) = edit.graph.constant(bias) {
+        fits(constant).then_some(())?;
+        if constant.dtype() == DType::F32 && constant.shape() == [filters] {
+            return Some(bias);
+        }
+        constant.as_slice::<f32>().ok()?.to_vec()
+    } else {
+        let node = dequantised(edit, bias)?;
+        let (tensor, scale) = (edit.constant(&node, 0).filter(|tensor| fits(tensor))?, edit.constant(&node, 1)?);
+        let zeros = edit.constant(&node, 2).map(|zero| zero.as_slice::<i32>()).transpose().ok()?.unwrap_or(&[0]);
+        let (numbers, scales) = (tensor.as_slice::<i32>().ok()?, scale.as_slice::<f32>().ok()?);
+        let scales = scales.iter().zip(zeros.iter().cycle()).cycle();
+        (scale.len() == 1 || scale.len() == filters).then_some(())?;
+        numbers.iter().zip(scales).map(|(&number, (scale, zero))| number.wrapping_sub(*zero) as f32 * scale).collect()
+    };
+    Some(edit.add_constant("bias", Tensor::from_vec([filters], values).ok()?))
+}
+
+/// The two operands of a node, either first.
+fn operands(node: &NodeDesc) -> Option<[(ValueId, ValueId); 2]> {
+    let (a, b) = (node.input(0)?, node.input(1)?);
+    Some([(a, b), (b, a)])
+}
+
+/// Sums of `MatMulInteger` that are cast to `f32` and multiplied by a number or by one a column.
+fn scaled_sums(edit: &mut Edit<'_>, slot: usize, node: &NodeDesc, facts: &Facts) -> Option<()> {
+    for (sums, scale) in operands(node)? {
+        let Some((cast, before)) = edit.sole_maker(sums).filter(|(_, node)| node.is("Cast")) else { continue };
+        if before.dtype("to") != Some(DType::F32) {
+            continue;
+        }
+        let Some((maker, product)) = before.input(0).and_then(|value| edit.sole_maker(value)) else { continue };
+        let Some(weights) = edit.constant(product, 1).filter(|_| product.is("MatMulInteger")) else { continue };
+        let &[_, columns] = weights.shape() else { continue };
+        let is_one = |value: Option<ValueId>| match value {
+            None => true,
+            Some(value) => facts.dims(value).is_some_and(|dims| dims.iter().all(|size| size.is_one())),
+        };
+        let dims = facts.dims(scale).filter(|dims| dims.len() <= 1 && facts.is(scale, DType::F32));
+        let fits =
+            dims.is_some_and(|dims| dims.iter().all(|size| size.is_one() || size.known() == Some(columns as i64)));
+        let zero = match product.input(3) {
+            None => true,
+            Some(_) => edit.constant(product, 3).is_some_and(|zero| zero.len() == 1 || zero.shape() == [columns]),
+        };
+        let vector = product.input(0).and_then(|x| facts.rank(x)).is_none_or(|rank| rank < 2);
+        if !fits || !zero || vector || !is_one(product.input(2)) {
+            continue;
+        }
+        let mut inputs = vec![product.inputs[0], product.inputs[1], None, None];
+        inputs.extend([product.input(2), Some(scale), product.input(3)]);
+        inputs.resize(INPUTS, None);
+        let fused = NodeDesc {
+            domain: "kiln".to_owned(),
+            op: "QuantizedMatMul".to_owned(),
+            attrs: Attrs::new(),
+            inputs,
+            outputs: node.outputs.clone(),
+            ..product.clone()
+        };
+        edit.take(maker);
+        edit.take(cast);
+        edit.put(slot, fused);
+        return Some(());
+    }
+    None
+}
+
+/// A row that is added to such a product.
+fn biased_sums(edit: &mut Edit<'_>, slot: usize, node: &NodeDesc, facts: &Facts) -> Option<()> {
+    for (product, bias) in operands(node)? {
+        let is_bare = |node: &NodeDesc| {
+            node.is_fused("QuantizedMatMul") && node.input(BIAS).is_none() && node.input(Y_SCALE).is_none()
+        };
+        let Some((maker, before)) = edit.sole_maker(product).filter(|(_, node)| is_bare(node)) else { continue };
+        let transposed = before.int("trans_b", 0) != 0;
+        let Some(&columns) = edit.constant(before, 1).and_then(|w| w.shape().get(usize::from(!transposed))) else {
+            continue;
+        };
+        let row = edit.graph.constant(bias).is_some_and(|bias| bias.shape() == [columns]);
+        if !row || !facts.is(bias, DType::F32) {
+            continue;
+        }
+        let mut fused = before.clone();
+        fused.inputs[BIAS] = Some(bias);
+        fused.outputs.clone_from(&node.outputs);
+        edit.take(maker);
+        edit.put(slot, fused);
+        return Some(());
+    }
+    None
+}

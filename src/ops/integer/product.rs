@@ -1,0 +1,454 @@
+//! Quantised products and convolutions on executors: one node for all operators that sum products of bytes.
+//!
+//! The operators differ in the order of their inputs ([`Roles`]) and in what becomes of a sum: nothing, bytes by a scale
+//! and a zero point, or (made by the pass `quantized` alone) `f32`. Weights known at load are packed when the node is
+//! made. Scales and zero points are read at every run, because models compute them.
+
+use std::sync::Arc;
+
+use kiln_kernels::cpu::conv::{ConvShape, Weights};
+use kiln_kernels::cpu::quantized::weights::{pack, packed_bytes};
+use kiln_kernels::cpu::quantized::{Form, Output, Quantized, Terms, WeightSource};
+use kiln_kernels::cpu::transpose::Transpose;
+
+use super::{Product, eight_bits, single};
+use crate::exec::quantized::QuantizedKey;
+use crate::exec::transpose::TransposeKey;
+use crate::exec::weights::{self, QuantizedWeights};
+use crate::graph::node::Specs;
+use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
+use crate::ops::wide::widened;
+use crate::ops::{ConvAttributes, LoadCx, OpError, one, optional, refused, required};
+use crate::tensor::{DType, Shape, Tensor, TensorSpec};
+
+/// The number of each input; [`ABSENT`] where an operator has no such input.
+#[derive(Clone, Copy)]
+struct Roles {
+    x: usize,
+    x_scale: usize,
+    x_zero: usize,
+    weights: usize,
+    weights_scale: usize,
+    weights_zero: usize,
+    y_scale: usize,
+    y_zero: usize,
+    bias: usize,
+}
+
+const ABSENT: usize = usize::MAX;
+
+const INTEGER: Roles = Roles {
+    x: 0,
+    x_scale: ABSENT,
+    x_zero: 2,
+    weights: 1,
+    weights_scale: ABSENT,
+    weights_zero: 3,
+    y_scale: ABSENT,
+    y_zero: ABSENT,
+    bias: ABSENT,
+};
+
+const LINEAR: Roles = Roles {
+    x: 0,
+    x_scale: 1,
+    x_zero: 2,
+    weights: 3,
+    weights_scale: 4,
+    weights_zero: 5,
+    y_scale: 6,
+    y_zero: 7,
+    bias: 8,
+};
+
+/// Data, weights and bias where the operators that they replace have them.
+const FUSED: Roles = Roles {
+    x: 0,
+    weights: 1,
+    bias: 2,
+    x_scale: 3,
+    x_zero: 4,
+    weights_scale: 5,
+    weights_zero: 6,
+    y_scale: 7,
+    y_zero: 8,
+};
+
+/// What is summed.
+enum Kind {
+    /// Rows times columns; the right-hand side stored by columns if `transposed`.
+    Product {
+        transposed: bool,
+    },
+    Conv {
+        attributes: Box<ConvAttributes>,
+        channels_last: bool,
+    },
+}
+
+struct ByteProduct {
+    family: &'static str,
+    roles: Roles,
+    kind: Kind,
+    /// Bounds of the result as a real number.
+    low: f32,
+    high: f32,
+    /// The weights with their type and shape, where they are known at load.
+    known: Option<(QuantizedWeights, TensorSpec)>,
+    /// Whether nothing but the packed weights is needed whatever comes.
+    kept: bool,
+    /// Loops for what executors do not do.
+    plain: Option<Box<dyn Node>>,
+}
+
+/// MatMulInteger and ConvInteger.
+pub(super) fn integer(cx: &LoadCx<'_>, plain: Box<dyn Node>) -> Result<Box<dyn Node>, OpError> {
+    make(cx, INTEGER, Some(plain))
+}
+
+/// QLinearMatMul and QLinearConv.
+pub(super) fn linear(cx: &LoadCx<'_>, plain: Box<dyn Node>) -> Result<Box<dyn Node>, OpError> {
+    make(cx, LINEAR, Some(plain))
+}
+
+/// What the pass makes.
+pub(super) fn fused(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    make(cx, FUSED, None)
+}
+
+fn make(cx: &LoadCx<'_>, roles: Roles, plain: Option<Box<dyn Node>>) -> Result<Box<dyn Node>, OpError> {
+    let kind = if cx.node.op.contains("Conv") {
+        let attributes = Box::new(ConvAttributes::read(cx.node)?);
+        Kind::Conv { attributes, channels_last: cx.node.int("channels_last", 0) != 0 }
+    } else {
+        Kind::Product { transposed: cx.node.int("trans_b", 0) != 0 }
+    };
+    let (low, high) = (cx.node.float("low", f32::NEG_INFINITY), cx.node.float("high", f32::INFINITY));
+    let mut node = ByteProduct { family: "quantized", roles, kind, low, high, known: None, kept: false, plain };
+    let zero = cx.graph.constant_input(cx.node, roles.weights_zero);
+    let zero_is_known = zero.is_some() || cx.node.input(roles.weights_zero).is_none();
+    if let Some(tensor) = cx.graph.constant_input(cx.node, roles.weights).filter(|_| zero_is_known) {
+        // What cannot be packed is refused, or left to the loops, when shapes are known.
+        node.known = node.pack(tensor, zero, cx.build.isa).ok().map(|packed| (packed, tensor.spec().clone()));
+        let one = |role: usize| match cx.node.input(role) {
+            None => true,
+            Some(value) => cx.graph.constant(value).is_some_and(|constant| constant.len() == 1),
+        };
+        let fits = [roles.x_scale, roles.x_zero, roles.y_scale, roles.y_zero].into_iter().all(one);
+        node.kept = node.known.is_some() && (node.plain.is_none() || fits && roles.weights_scale == ABSENT);
+    }
+    Ok(Box::new(node))
+}
+
+/// What is known once shapes are. None for the loops.
+struct Ready(Option<Fast>);
+
+struct Fast {
+    executor: Arc<Quantized>,
+    shape: ConvShape,
+    output: Output,
+    /// Turn the input to channels-last and the output back, where they have to be.
+    input: Option<Arc<Transpose>>,
+    back: Option<Arc<Transpose>>,
+}
+
+impl ByteProduct {
+    /// Sizes of weights of that shape, and the dilations of the window.
+    fn sizes(&self, shape: &[usize]) -> Result<(Weights, [usize; 3]), NodeError> {
+        match &self.kind {
+            Kind::Conv { attributes, .. } => {
+                let mut dilations = [1; 3];
+                let offset = 3usize.saturating_sub(attributes.dilations.len());
+                dilations[offset..].iter_mut().zip(&attributes.dilations).for_each(|(to, &by)| *to = by);
+                Ok((attributes.weights(shape)?, dilations))
+            }
+            Kind::Product { transposed } => {
+                let [channels, filters] = match (shape, *transposed) {
+                    (&[k], _) => [k, 1],
+                    (&[k, n], false) | (&[n, k], true) => [k, n],
+                    _ => return Err(refused(format!("quantised weights of shape {shape:?}"))),
+                };
+                Ok((Weights { channels, filters, groups: 1, kernel: [1; 3], transposed: None }, [1; 3]))
+            }
+        }
+    }
+
+    fn source<'a>(&self, tensor: &'a Tensor, zeros: &'a [i32], sizes: &Weights) -> WeightSource<'a> {
+        let (data, signed) = (tensor.bytes(), tensor.dtype() == DType::I8);
+        match self.kind {
+            Kind::Conv { .. } => WeightSource::convolution(data, signed, zeros, sizes),
+            Kind::Product { transposed } => {
+                WeightSource::matrix(data, signed, zeros, [sizes.channels, sizes.filters], transposed)
+            }
+        }
+    }
+
+    fn pack(
+        &self,
+        tensor: &Tensor,
+        zero: Option<&Tensor>,
+        isa: kiln_kernels::Isa,
+    ) -> Result<QuantizedWeights, NodeError> {
+        eight_bits(tensor)?;
+        let (sizes, dilations) = self.sizes(tensor.shape())?;
+        let zeros = zero_points(zero)?;
+        Ok(weights::quantized(isa, &self.source(tensor, &zeros, &sizes), &sizes, dilations)?)
+    }
+
+    fn weights_spec<'a>(&'a self, inputs: &[Option<&'a Tensor>]) -> Result<&'a TensorSpec, NodeError> {
+        match &self.known {
+            Some((_, spec)) => Ok(spec),
+            None => Ok(required(inputs, self.roles.weights)?.spec()),
+        }
+    }
+
+    /// The convolution that these inputs ask for, and the shape of the output.
+    fn shape(&self, inputs: &[Option<&Tensor>]) -> Result<(ConvShape, Shape), NodeError> {
+        let (x, spec) = (required(inputs, self.roles.x)?, self.weights_spec(inputs)?);
+        let (shape, output) = match &self.kind {
+            Kind::Product { transposed } => {
+                let (sizes, _) = self.sizes(&spec.shape)?;
+                let right: Shape = if *transposed {
+                    [sizes.channels, sizes.filters].into_iter().collect()
+                } else {
+                    spec.shape.clone()
+                };
+                let product = Product::of(x.shape(), &right)?;
+                let rows = [1, 1, product.stack.iter().product::<usize>() * product.rows];
+                let ones = [1; 3];
+                let shape = ConvShape {
+                    batch: 1,
+                    channels: product.inner,
+                    filters: product.columns,
+                    groups: 1,
+                    input: rows,
+                    output: rows,
+                    kernel: ones,
+                    strides: ones,
+                    dilations: ones,
+                    pads: [0; 3],
+                    transposed: false,
+                };
+                (shape, product.output)
+            }
+            Kind::Conv { attributes, channels_last } => {
+                let own = x.shape();
+                if own.len() != spec.shape.len() || own.len() < 3 {
+                    return Err(refused(format!("input of shape {own:?} for weights of shape {:?}", spec.shape)));
+                }
+                let last = own.len() - 1;
+                let (channels, space) = if *channels_last { (own[last], &own[1..last]) } else { (own[1], &own[2..]) };
+                let shape = attributes.shape(own[0], channels, space, &spec.shape)?;
+                let space = &shape.output[5 - own.len()..];
+                let mut output = Shape::from_slice(&[shape.batch]);
+                output.extend((!channels_last).then_some(shape.filters));
+                output.extend(space.iter().copied());
+                output.extend(channels_last.then_some(shape.filters));
+                (shape, output)
+            }
+        };
+        shape.validate().map_err(|error| refused(error.to_string()))?;
+        Ok((shape, output))
+    }
+
+    /// What becomes of a sum.
+    fn output(&self, inputs: &[Option<&Tensor>]) -> Result<Output, NodeError> {
+        if self.roles.x_scale == ABSENT {
+            return Ok(Output::Sums);
+        }
+        if optional(inputs, self.roles.y_scale).is_none() {
+            return Ok(Output::Floats);
+        }
+        let zero = required(inputs, self.roles.y_zero)?;
+        eight_bits(zero)?;
+        Ok(if zero.dtype() == DType::I8 { Output::Signed } else { Output::Unsigned })
+    }
+
+    /// Whether executors do what these inputs ask for.
+    fn is_fast(&self, inputs: &[Option<&Tensor>]) -> Result<bool, NodeError> {
+        let roles = &self.roles;
+        let spec = self.weights_spec(inputs)?;
+        if matches!(self.kind, Kind::Product { .. }) && spec.shape.len() > 2 {
+            return Ok(false);
+        }
+        let filters = self.sizes(&spec.shape)?.0.filters;
+        let single = |role| optional(inputs, role).is_none_or(|tensor: &Tensor| tensor.len() == 1);
+        let column = |role| {
+            let fits = |tensor: &Tensor| tensor.len() == 1 || tensor.shape() == [filters];
+            optional(inputs, role).is_none_or(fits)
+        };
+        let all = [roles.x_scale, roles.x_zero, roles.y_scale, roles.y_zero].into_iter().all(single);
+        Ok(all && column(roles.weights_scale) && column(roles.weights_zero) && column(roles.bias))
+    }
+}
+
+/// Zero points of weights; zero where there are none.
+fn zero_points(tensor: Option<&Tensor>) -> Result<Vec<i32>, NodeError> {
+    let Some(tensor) = tensor else { return Ok(vec![0]) };
+    Ok(widened::<i64>(tensor)?.into_iter().map(|zero| zero as i32).collect())
+}
+
+impl Node for ByteProduct {
+    fn family(&self) -> &'static str {
+        self.family
+    }
+
+    fn kept_inputs(&self) -> u64 {
+        if self.kept { 1 << self.roles.weights } else { 0 }
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        if let Some(plain) = &self.plain {
+            return plain.infer(inputs);
+        }
+        eight_bits(required(inputs, self.roles.x)?)?;
+        let (shape, output) = self.shape(inputs)?;
+        let bias = optional(inputs, self.roles.bias);
+        if !self.is_fast(inputs)? || bias.is_some_and(|bias| bias.shape() != [shape.filters]) {
+            return Err(NodeError::Unsupported("scales or zero points of a quantised product by row".to_owned()));
+        }
+        let dtype = match self.output(inputs)? {
+            Output::Sums => DType::I32,
+            Output::Floats => DType::F32,
+            Output::Unsigned => DType::U8,
+            Output::Signed => DType::I8,
+        };
+        one(dtype, output)
+    }
+
+    fn prepare_params(
+        &self,
+        cx: &PrepareCx<'_>,
+        inputs: &[Option<&Tensor>],
+        _: &[TensorSpec],
+    ) -> Result<Prepared, NodeError> {
+        if !self.is_fast(inputs)? {
+            return Ok(Prepared::new(Arc::new(Ready(None))));
+        }
+        let (shape, _) = self.shape(inputs)?;
+        let output = self.output(inputs)?;
+        // Weights that another node makes may be any bytes.
+        let form = self.known.as_ref().map_or(Form::Words, |(weights, _)| weights.form);
+        let executor = cx.executor(&QuantizedKey::new(&shape, form, output, cx.isa(), cx.threads()))?;
+        let turn = |[batch, from, to]: [usize; 3], bytes: usize| {
+            let plain = matches!(self.kind, Kind::Conv { channels_last: false, .. });
+            if !plain || from == 1 || to == 1 {
+                return Ok(None);
+            }
+            let key = TransposeKey::new(&[batch, from, to], &[0, 2, 1], bytes, cx.isa(), cx.threads());
+            cx.executor(&key).map(Some)
+        };
+        let positions = |size: [usize; 3]| size.iter().product::<usize>();
+        let input = turn([shape.batch, shape.channels, positions(shape.input)], 1)?;
+        let back = turn([shape.batch, positions(shape.output), shape.filters], output.bytes())?;
+        Ok(Prepared::new(Arc::new(Ready(Some(Fast { executor, shape, output, input, back })))))
+    }
+
+    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        let ready: &Ready = prepared.get()?;
+        match (&ready.0, &self.plain) {
+            (Some(fast), _) => {
+                let output = self.multiply(fast, &io.inputs(), io.alloc(0)?, cx)?;
+                io.push(output);
+                Ok(())
+            }
+            (None, Some(plain)) => plain.execute(prepared, io, cx),
+            (None, None) => Err(refused("a quantised product that nothing computes".to_owned())),
+        }
+    }
+}
+
+impl ByteProduct {
+    fn multiply(
+        &self,
+        fast: &Fast,
+        inputs: &[Option<&Tensor>],
+        mut y: Tensor,
+        cx: &RunCx<'_>,
+    ) -> Result<Tensor, NodeError> {
+        let roles = &self.roles;
+        let x = required(inputs, roles.x)?;
+        let factors = Factors::read(self, fast, inputs)?;
+        let zero = |role| optional(inputs, role).map(single::<i64>).transpose().map(|zero| zero.unwrap_or(0) as i32);
+        let terms = Terms {
+            signed: x.dtype() == DType::I8,
+            left_zero: zero(roles.x_zero)?,
+            bias: factors.bias,
+            scale: &factors.scale,
+            shift: factors.shift.as_deref(),
+            low: self.low / factors.unit,
+            high: self.high / factors.unit,
+            zero: zero(roles.y_zero)?,
+        };
+        let mut turned = None;
+        if let Some(turn) = &fast.input {
+            let mut last = cx.scratch::<u8>(x.len())?;
+            turn.run(x.bytes(), last.bytes_mut(), cx.parallel)?;
+            turned = Some(last);
+        }
+        let x = turned.as_ref().unwrap_or(x).bytes();
+        let packed_now;
+        let weights = match &self.known {
+            Some((weights, _)) => weights.bytes(),
+            None => {
+                packed_now = self.pack_now(fast, inputs, cx)?;
+                packed_now.bytes()
+            }
+        };
+        let mut scratch = cx.scratch::<i32>(fast.executor.scratch_len())?;
+        let scratch = scratch.as_mut_slice()?;
+        match &fast.back {
+            None => fast.executor.run(x, weights, y.bytes_mut(), &terms, scratch, cx.parallel)?,
+            Some(back) => {
+                let mut last = cx.scratch::<u8>(y.bytes().len())?;
+                fast.executor.run(x, weights, last.bytes_mut(), &terms, scratch, cx.parallel)?;
+                back.run(last.bytes(), y.bytes_mut(), cx.parallel)?;
+            }
+        }
+        Ok(y)
+    }
+
+    /// Packs weights that are made by another node, for this run only.
+    fn pack_now(&self, fast: &Fast, inputs: &[Option<&Tensor>], cx: &RunCx<'_>) -> Result<Tensor, NodeError> {
+        let tensor = required(inputs, self.roles.weights)?;
+        let zeros = zero_points(optional(inputs, self.roles.weights_zero))?;
+        let sizes = fast.shape.weights();
+        let (isa, layout) = (fast.executor.isa(), fast.executor.layout());
+        let mut packed = cx.scratch::<u8>(packed_bytes(isa, &sizes, layout))?;
+        pack(isa, &sizes, layout, &self.source(tensor, &zeros, &sizes), packed.bytes_mut())?;
+        Ok(packed)
+    }
+}
+
+/// The numbers that lead from sums to the result.
+struct Factors<'a> {
+    bias: Option<&'a [i32]>,
+    scale: Vec<f32>,
+    shift: Option<Vec<f32>>,
+    /// What the result is counted in before it is rounded: the output's scale, or 1.
+    unit: f32,
+}
+
+impl<'a> Factors<'a> {
+    fn read(node: &ByteProduct, fast: &Fast, inputs: &[Option<&'a Tensor>]) -> Result<Factors<'a>, NodeError> {
+        let roles = &node.roles;
+        if fast.output == Output::Sums {
+            return Ok(Factors { bias: None, scale: Vec::new(), shift: None, unit: 1.0 });
+        }
+        let number = |role| optional(inputs, role).map(single::<f64>).transpose().map(|scale| scale.unwrap_or(1.0));
+        let (left, unit) = (number(roles.x_scale)?, number(roles.y_scale)?);
+        let columns = optional(inputs, roles.weights_scale).map(widened::<f64>).transpose()?;
+        // In double precision, so that the factor is rounded once.
+        let scale = columns.unwrap_or_else(|| vec![1.0]).into_iter().map(|own| (left * own / unit) as f32).collect();
+        let mut factors = Factors { bias: None, scale, shift: None, unit: unit as f32 };
+        match optional(inputs, roles.bias) {
+            Some(bias) if bias.dtype() == DType::I32 => factors.bias = Some(bias.as_slice()?),
+            Some(bias) => {
+                let shift = bias.as_slice::<f32>()?.iter().map(|&bias| (f64::from(bias) / unit) as f32);
+                factors.shift = Some(shift.collect());
+            }
+            None => {}
+        }
+        Ok(factors)
+    }
+}

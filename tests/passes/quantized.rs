@@ -1,0 +1,115 @@
+//! Products between quantised tensors give the same bytes whether the pass makes them products of bytes or not.
+//!
+//! All scales are powers of two, so that both ways are exact, and compared bit by bit.
+
+use kiln::graph::GraphBuilder;
+use kiln::graph::ir::{Attr, ValueId};
+use kiln::graph::passes::PassOptions;
+use kiln::tensor::{DType, Tensor};
+
+use super::outputs;
+
+fn scalar(build: &mut GraphBuilder, value: f32) -> ValueId {
+    build.constant(Tensor::scalar(value))
+}
+
+fn bytes(build: &mut GraphBuilder, shape: &[usize]) -> ValueId {
+    let count: usize = shape.iter().product();
+    let values: Vec<i8> = (0..count).map(|at| ((at * 37 + 33) % 255) as u8 as i8).collect();
+    build.constant(Tensor::from_vec(shape.iter().copied(), values).unwrap())
+}
+
+fn scales(build: &mut GraphBuilder, count: usize) -> ValueId {
+    let values: Vec<f32> = (0..count).map(|at| 0.5f32.powi(6 + (at % 3) as i32)).collect();
+    build.constant(Tensor::from_vec([count], values).unwrap())
+}
+
+/// `x` quantised and back.
+fn through_bytes(build: &mut GraphBuilder, x: ValueId, scale: f32, zero: u8) -> ValueId {
+    let (scale, zero) = (scalar(build, scale), build.constant(Tensor::scalar(zero)));
+    let quantised = build.op("QuantizeLinear", &[x, scale, zero], &[]);
+    build.op("DequantizeLinear", &[quantised, scale, zero], &[])
+}
+
+fn weights(build: &mut GraphBuilder, shape: &[usize], axis: usize) -> ValueId {
+    let (tensor, scale) = (bytes(build, shape), scales(build, shape[axis]));
+    let zero = build.constant(Tensor::from_vec([shape[axis]], vec![0i8; shape[axis]]).unwrap());
+    build.op("DequantizeLinear", &[tensor, scale, zero], &[("axis", Attr::Int(axis as i64))])
+}
+
+/// Builds a graph over `x` of that shape and compares all passes with none, and with the one alone.
+fn check(shape: &[usize], make: impl Fn(&mut GraphBuilder, ValueId) -> ValueId) {
+    let mut build = GraphBuilder::new("quantised", 21);
+    let x = build.input("x", DType::F32, shape.iter().map(|&dim| dim.into()));
+    let y = make(&mut build, x);
+    build.output("y", y);
+    let graph = build.finish();
+    let count: usize = shape.iter().product();
+    let x: Vec<f32> = (0..count).map(|at| ((at * 29) % 61) as f32 / 16.0 - 1.75).collect();
+    let request = vec![("x".to_owned(), Tensor::from_vec(shape.iter().copied(), x).unwrap())];
+    let run = |passes| outputs(&graph, passes, std::slice::from_ref(&request)).unwrap().remove(0).remove(0);
+    let plain = run(PassOptions::none());
+    for passes in [PassOptions::default(), PassOptions::none().with("quantized")] {
+        let fused = run(passes);
+        assert!(fused.same(&plain), "{fused:?}\n{plain:?}");
+    }
+}
+
+#[test]
+fn convolutions_with_bias_and_bounds() {
+    for (filters, group) in [(5, 1), (8, 2), (4, 4)] {
+        check(&[2, 4, 6, 7], |build, x| {
+            let x = through_bytes(build, x, 0.0625, 30);
+            let w = weights(build, &[filters, 4 / group, 3, 3], 0);
+            let numbers: Vec<i32> = (0..filters as i32).map(|filter| filter * 300 - 500).collect();
+            let bias = [build.constant(Tensor::from_vec([filters], numbers).unwrap()), scales(build, filters)];
+            let bias = build.op("DequantizeLinear", &bias, &[("axis", Attr::Int(0))]);
+            let attrs = [
+                ("pads", Attr::Ints(vec![1, 1, 1, 1])),
+                ("strides", Attr::Ints(vec![2, 1])),
+                ("group", Attr::Int(group as i64)),
+            ];
+            let conv = build.op("Conv", &[x, w, bias], &attrs);
+            let bounds = [scalar(build, -0.5), scalar(build, 6.0)];
+            let clipped = build.op("Clip", &[conv, bounds[0], bounds[1]], &[]);
+            let y = through_bytes(build, clipped, 0.125, 3);
+            build.op("Relu", &[y], &[])
+        });
+    }
+}
+
+#[test]
+fn products_with_and_without_rounding_after_them() {
+    for rounded in [false, true] {
+        check(&[3, 6], |build, x| {
+            let x = through_bytes(build, x, 0.0625, 128);
+            let w = weights(build, &[6, 9], 1);
+            let y = build.op("MatMul", &[x, w], &[]);
+            if rounded { through_bytes(build, y, 0.0625, 100) } else { y }
+        });
+        check(&[3, 6], |build, x| {
+            let x = through_bytes(build, x, 0.0625, 128);
+            let (w, bias) = (weights(build, &[9, 6], 0), scales(build, 9));
+            let y = build.op("Gemm", &[x, w, bias], &[("transB", Attr::Int(1))]);
+            if rounded { through_bytes(build, y, 0.0625, 100) } else { y }
+        });
+    }
+}
+
+#[test]
+fn sums_of_dynamic_quantisation() {
+    check(&[2, 3, 6], |build, x| {
+        // The range is 255 / 64, so that the scale is a power of two.
+        let low = scalar(build, -1.75);
+        let high = scalar(build, -1.75 + 255.0 / 64.0);
+        let x = build.op("Clip", &[x, low, high], &[]);
+        let parts = build.op_many("DynamicQuantizeLinear", &[Some(x)], 3, &[]);
+        let zero = build.constant(Tensor::scalar(0i8));
+        let (w, scale, bias) = (bytes(build, &[6, 9]), scalar(build, 0.25), scales(build, 9));
+        let sums = build.op("MatMulInteger", &[parts[0], w, parts[2], zero], &[]);
+        let cast = build.op("Cast", &[sums], &[("to", Attr::Int(1))]);
+        let scale = build.op("Mul", &[parts[1], scale], &[]);
+        let scaled = build.op("Mul", &[cast, scale], &[]);
+        build.op("Add", &[bias, scaled], &[])
+    });
+}

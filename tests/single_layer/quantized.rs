@@ -1,0 +1,108 @@
+//! Tables of quantised products and convolutions. Sums are exact, so results are compared bit by bit.
+
+use kiln::tensor::{DType, Tensor};
+
+use crate::harness::{Fill, Layer, Step, random};
+use crate::reference::{Array, Window, conv, matmul};
+
+fn bytes(shape: &[usize], dtype: DType, seed: u64) -> Tensor {
+    random(shape, dtype, Fill::Unit, seed)
+}
+
+/// Elements less a zero point.
+fn centred(tensor: &Tensor, zero: i64) -> Array {
+    let signed = tensor.dtype() == DType::I8;
+    let value = |&byte: &u8| if signed { i64::from(byte as i8) } else { i64::from(byte) };
+    let data = tensor.bytes().iter().map(|byte| (value(byte) - zero) as f64).collect();
+    Array { shape: tensor.shape().to_vec(), data }
+}
+
+fn sums(array: &Array) -> Tensor {
+    Tensor::from_vec(array.shape.iter().copied(), array.data.iter().map(|&sum| sum as i32).collect()).unwrap()
+}
+
+/// Sums scaled by powers of two, which is exact, rounded and moved.
+fn unsigned(array: &Array, factor: f64, zero: f64) -> Tensor {
+    let byte = |&sum: &f64| ((sum * factor).round_ties_even() + zero).clamp(0.0, 255.0) as u8;
+    Tensor::from_vec(array.shape.iter().copied(), array.data.iter().map(byte).collect()).unwrap()
+}
+
+const ROWS: &[Step<'_>] = &[&[&[2, 3, 29]], &[&[1, 1, 29]], &[&[1, 1, 29]], &[&[1, 50, 29]], &[&[2, 3, 29]]];
+const IMAGES: &[Step<'_>] = &[&[&[1, 6, 9, 11]], &[&[2, 6, 7, 7]], &[&[2, 6, 7, 7]], &[&[1, 6, 9, 11]]];
+
+#[test]
+fn matmul_integer_by_packed_weights() {
+    for (n, weights, zero) in [(1, DType::I8, 0), (19, DType::U8, 100), (70, DType::I8, -3)] {
+        let own = if weights == DType::I8 { Tensor::scalar(zero as i8) } else { Tensor::scalar(zero as u8) };
+        Layer::new("MatMulInteger", 10)
+            .dynamic_of(&[-1, -1, 29], DType::U8, Fill::Unit)
+            .constant(bytes(&[29, n], weights, 5))
+            .constant(Tensor::scalar(131u8))
+            .constant(own)
+            .check(ROWS, |x| vec![sums(&matmul(&centred(&x[0], 131), &centred(&x[1], zero)))]);
+    }
+}
+
+#[test]
+fn matmul_integer_of_two_dynamic_operands() {
+    let steps: &[Step<'_>] = &[&[&[3, 7], &[7, 5]], &[&[1, 7], &[7, 21]], &[&[1, 7], &[7, 21]], &[&[3, 7], &[7, 5]]];
+    Layer::new("MatMulInteger", 10)
+        .dynamic_of(&[-1, 7], DType::I8, Fill::Unit)
+        .dynamic_of(&[7, -1], DType::U8, Fill::Unit)
+        .constant(Tensor::scalar(-9i8))
+        .constant(Tensor::scalar(17u8))
+        .check(steps, |x| vec![sums(&matmul(&centred(&x[0], -9), &centred(&x[1], 17)))]);
+}
+
+#[test]
+fn qlinear_matmul_by_packed_weights() {
+    Layer::new("QLinearMatMul", 21)
+        .dynamic_of(&[-1, -1, 29], DType::U8, Fill::Unit)
+        .constant(Tensor::scalar(0.5f32))
+        .constant(Tensor::scalar(120u8))
+        .constant(bytes(&[29, 33], DType::I8, 6))
+        .constant(Tensor::scalar(0.25f32))
+        .constant(Tensor::scalar(0i8))
+        .constant(Tensor::scalar(64f32))
+        .constant(Tensor::scalar(99u8))
+        .check(ROWS, |x| vec![unsigned(&matmul(&centred(&x[0], 120), &centred(&x[3], 0)), 0.125 / 64.0, 99.0)]);
+}
+
+#[test]
+fn conv_integer_dense_grouped_and_depthwise() {
+    let window = Window::new([3, 3], [2, 1], [1, 1], [1, 1]);
+    for (filters, group) in [(20, 1), (10, 2), (6, 6)] {
+        Layer::new("ConvInteger", 10)
+            .ints("strides", &[2, 1])
+            .ints("pads", &[1, 1, 1, 1])
+            .int("group", group)
+            .dynamic_of(&[-1, 6, -1, -1], DType::U8, Fill::Unit)
+            .constant(bytes(&[filters, 6 / group as usize, 3, 3], DType::I8, 7))
+            .constant(Tensor::scalar(200u8))
+            .check(IMAGES, |x| {
+                vec![sums(&conv(&centred(&x[0], 200), &centred(&x[1], 0), None, window, group as usize))]
+            });
+    }
+}
+
+#[test]
+fn qlinear_conv_with_bias() {
+    let window = Window::new([3, 3], [1, 1], [1, 1], [1, 1]);
+    let bias: Vec<i32> = (0..20).map(|filter| filter * 1000 - 9000).collect();
+    Layer::new("QLinearConv", 10)
+        .ints("pads", &[1, 1, 1, 1])
+        .dynamic_of(&[-1, 6, -1, -1], DType::U8, Fill::Unit)
+        .constant(Tensor::scalar(0.5f32))
+        .constant(Tensor::scalar(7u8))
+        .constant(bytes(&[20, 6, 3, 3], DType::I8, 8))
+        .constant(Tensor::scalar(0.25f32))
+        .constant(Tensor::scalar(0i8))
+        .constant(Tensor::scalar(32f32))
+        .constant(Tensor::scalar(128u8))
+        .constant(Tensor::from_vec([20], bias.clone()).unwrap())
+        .check(IMAGES, |x| {
+            let bias = Array { shape: vec![20], data: bias.iter().map(|&b| f64::from(b)).collect() };
+            let sums = conv(&centred(&x[0], 7), &centred(&x[3], 0), Some(&bias), window, 1);
+            vec![unsigned(&sums, 0.125 / 32.0, 128.0)]
+        });
+}
