@@ -68,9 +68,9 @@ pub(crate) use arguments::{
     refused, required, strides, type_attribute,
 };
 pub(crate) use combine::{join, joined_spec};
+pub(crate) use conv::ConvAttributes;
 pub use flow::FlowLoad;
 pub(crate) use flow::stack;
-pub(crate) use conv::ConvAttributes;
 pub(crate) use gather::{element_places, tuple_places};
 pub(crate) use matmul::fused_activation;
 pub(crate) use movement::{Blocks, Movement, rearrange};

@@ -185,8 +185,8 @@ impl Variant<'_> {
             }
         }
         let (left, product) = (self.free(self.vectors), self.free(self.vectors + 1));
-        for row in 0..self.rows {
-            self.asm.vbroadcast(left, Mem::indexed(ROWS[row], AT, 1, step as i32 * 4));
+        for (row, &pointer) in ROWS[..self.rows].iter().enumerate() {
+            self.asm.vbroadcast(left, Mem::indexed(pointer, AT, 1, step as i32 * 4));
             for vector in 0..self.vectors {
                 let (sum, right) = (self.sum(row, vector), self.free(vector));
                 if self.key.form == Form::Bytes {

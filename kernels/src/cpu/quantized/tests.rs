@@ -88,7 +88,7 @@ fn bytes(count: usize, seed: u64) -> Vec<u8> {
         state ^= state << 17;
         // Every fourth byte is an extreme.
         let bits = state >> 24;
-        if bits % 4 == 0 { [0, 255, 128, 127][(bits >> 8) as usize % 4] } else { (bits >> 8) as u8 }
+        if bits.is_multiple_of(4) { [0, 255, 128, 127][(bits >> 8) as usize % 4] } else { (bits >> 8) as u8 }
     };
     std::iter::repeat_with(next).take(count).collect()
 }
@@ -96,7 +96,7 @@ fn bytes(count: usize, seed: u64) -> Vec<u8> {
 impl Case {
     fn new(shape: ConvShape, signed: [bool; 2], seed: u64) -> Case {
         let zero = |signed: bool, bits: u64| (bits % 256) as i32 - if signed { 128 } else { 0 };
-        let zeros = (0..shape.filters).map(|filter| zero(signed[1], seed.wrapping_mul(31) ^ filter as u64 * 77));
+        let zeros = (0..shape.filters).map(|filter| zero(signed[1], seed.wrapping_mul(31) ^ (filter as u64 * 77)));
         Case {
             shape,
             x: bytes(shape.input_len(), seed + 1),
