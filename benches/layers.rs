@@ -276,11 +276,15 @@ fn per_call(mut call: impl FnMut()) -> f64 {
 }
 
 /// A buffer as tensors and packed weights have it: at a cache line, large ones in huge pages.
-struct Floats(Buffer);
+struct Floats {
+    buffer: Buffer,
+    /// Elements asked for: the buffer is as long as whole cache lines.
+    count: usize,
+}
 
 impl Floats {
     fn zeros(count: usize) -> Floats {
-        Floats(Buffer::zeroed(count * 4))
+        Floats { buffer: Buffer::zeroed(count * 4), count }
     }
 
     fn numbers(count: usize) -> Floats {
@@ -295,13 +299,13 @@ impl Deref for Floats {
     type Target = [f32];
 
     fn deref(&self) -> &[f32] {
-        bytemuck::cast_slice(self.0.bytes())
+        &bytemuck::cast_slice(self.buffer.bytes())[..self.count]
     }
 }
 
 impl DerefMut for Floats {
     fn deref_mut(&mut self) -> &mut [f32] {
-        bytemuck::cast_slice_mut(self.0.bytes_mut())
+        &mut bytemuck::cast_slice_mut(self.buffer.bytes_mut())[..self.count]
     }
 }
 
