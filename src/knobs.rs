@@ -86,7 +86,7 @@ knobs! {
     max_isa: Isa = "KILN_MAX_ISA", "avx512";
     /// How far rounding may go: sums of products only, also transforms as exact as those, or also slightly worse ones.
     numerics: Numerics = "KILN_NUMERICS", "default";
-    /// What weights that are known at load are kept in: f32 as they are, or bf16, which is smaller, faster and less exact.
+    /// What weights of matrix products are kept in: f32 as they are, or bf16, which is smaller, faster and less exact.
     precision: Precision = "KILN_PRECISION", "f32";
     /// Whether kernels are measured in the background where there is a choice: not, a few candidates, or many.
     tune: Tune = "KILN_TUNE", "off";

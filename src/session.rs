@@ -125,7 +125,7 @@ impl Session {
         let build = options.build_cx(&threads);
         let inputs = compile::input_ports(&graph);
         let outputs = compile::output_ports(&graph);
-        let constants = graph.constants.values().map(|tensor| tensor.bytes().len()).sum();
+        let constants = graph.constants.values().map(|tensor| tensor.byte_len()).sum();
         // What every process builds at load (packed weights, constants) comes before what this model's requests built.
         let (executable, description) = compile::compile(graph, options, &build, &threads)?;
         let warmed = crate::exec::warm(&build);

@@ -75,7 +75,7 @@ impl Value {
     /// Bytes of its tensors; shared ones count wherever they occur.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        let bytes = |tensor: &Tensor| tensor.bytes().len() as u64;
+        let bytes = |tensor: &Tensor| tensor.byte_len() as u64;
         match self {
             Value::Tensor(tensor) => bytes(tensor),
             Value::Sequence(tensors) => tensors.iter().map(bytes).sum(),

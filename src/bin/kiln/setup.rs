@@ -28,7 +28,7 @@ pub(crate) struct SessionArgs {
     /// How far rounding may go: sums of products only, also transforms as exact as those, or also slightly worse ones
     #[arg(long, value_name = "POLICY", help_heading = "Session")]
     numerics: Option<Policy>,
-    /// What weights that are known at load are kept in: f32 as they are, or bf16, which is smaller, faster and less exact
+    /// What weights of matrix products are kept in: f32 as they are, or bf16, which is smaller, faster and less exact
     #[arg(long, value_name = "TYPE", help_heading = "Session")]
     precision: Option<Weights>,
     /// What is measured where kernels leave a choice, while no request runs: nothing, a few candidates, or many
