@@ -18,7 +18,7 @@ fn norms(table: &Table<'_>, shape: Channels) -> Result<()> {
     let place = format!("{batch}x{channels}x{spatial} {}", layout(last));
     let tasks = table.threads.threads();
     table.row(&format!("batch norm {place}"), 2 * elements, || {
-        let norm = Affine::new(shape, tasks)?;
+        let norm = Affine::new(shape, Isa::detect(), tasks, &EmitEach)?;
         let (input, numbers, mut output) = (values(elements), values(channels), vec![0.0; elements]);
         Ok(move || {
             let done = norm.run(&input, &numbers, &numbers, &mut output, table.threads);
@@ -28,7 +28,7 @@ fn norms(table: &Table<'_>, shape: Channels) -> Result<()> {
     })?;
     for (name, groups) in [("instance norm", channels), ("group norm", 32)] {
         table.row(&format!("{name} {place}"), 2 * elements, || {
-            let norm = Groups::new(shape, groups, tasks)?;
+            let norm = Groups::new(shape, groups, Isa::detect(), tasks, &EmitEach)?;
             let (input, numbers, mut output) = (values(elements), values(channels), vec![0.0; elements]);
             let mut scratch = vec![0.0; norm.scratch_len()];
             Ok(move || {

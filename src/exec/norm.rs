@@ -177,11 +177,11 @@ impl Family for ChannelNormKey {
         (1..=self.threads.max(1)).contains(&choice.tasks)
     }
 
-    fn build(&self, choice: &NormChoice, _: &BuildCx) -> KernelResult<ChannelNorm> {
+    fn build(&self, choice: &NormChoice, cx: &BuildCx) -> KernelResult<ChannelNorm> {
         let (shape, tasks) = (self.images.shape(), choice.tasks as usize);
         Ok(match self.form {
-            ByChannel::Affine => ChannelNorm::Affine(Affine::new(shape, tasks)?),
-            ByChannel::Groups(groups) => ChannelNorm::Groups(Groups::new(shape, groups as usize, tasks)?),
+            ByChannel::Affine => ChannelNorm::Affine(Affine::new(shape, self.isa, tasks, cx)?),
+            ByChannel::Groups(groups) => ChannelNorm::Groups(Groups::new(shape, groups as usize, self.isa, tasks, cx)?),
             ByChannel::Local { size, alpha, beta, bias } => {
                 let local = Local { size: size as usize, alpha: alpha.get(), beta: beta.get(), bias: bias.get() };
                 ChannelNorm::Local(LocalNorm::new(shape, local, tasks)?)

@@ -237,7 +237,7 @@ fn code_key(step: &Step, isa: Isa) -> CodeKey {
     let columns = step.inner != 1;
     match step.pass.fold {
         Fold::LogAddExp => CodeKey::Softmax(SoftmaxCode { isa, form: Form::LogSumExp, columns }),
-        _ => CodeKey::Reduce(ReduceCode { isa, pass: step.pass, walk: step.walk() }),
+        _ => CodeKey::Reduce(ReduceCode { isa, pass: step.pass, walk: step.walk(), centred: false }),
     }
 }
 
@@ -270,7 +270,7 @@ fn call(step: &Step, code: &Code, input: &[f32], output: &mut [f32], rows: usize
     unsafe {
         match step.pass.fold {
             Fold::LogAddExp => code.call(&SoftmaxArgs { src, dst, rows, length, stride }),
-            _ => code.call(&ReduceArgs { src, dst, rows, length, stride, scale: step.scale }),
+            _ => code.call(&ReduceArgs { src, dst, rows, length, stride, scale: step.scale, centre: std::ptr::null() }),
         }
     }
 }

@@ -1,25 +1,45 @@
 //! Scaling and shifting by channel (batch normalisation), and normalisation by instance or group of channels.
 //!
-//! These run at the speed of memory as plain loops over slices, in either layout, so they are the same at every level.
-//! Moments take two passes, mean first, because the variance as a difference of two large numbers would be nothing but
-//! rounding. Sums are taken in blocks, and the blocks' sums in `f64`.
+//! Sums are passes of [reductions](crate::cpu::reduce), what is made of them are [chains](crate::cpu::chain); plain loops
+//! take the sums where there is no code. Moments take two passes, mean first, because the variance as a difference of two
+//! large numbers would be nothing but rounding. Sums are taken in blocks, and the blocks' sums in `f64`. A group, or an
+//! image whose channels come last, is finished before the next, so that only its first pass reads memory.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
 
 use super::{Channels, bounds, unsupported};
+use crate::cpu::chain::{BinaryOp, Builder, Chain, ChainPlan, Geometry, MAX_UNROLL, Operand, Storage, Target};
+use crate::cpu::reduce::{Finish, Fold, Map, Pass, ReduceArgs, ReduceCode, Walk};
+use crate::cpu::{CodeKey, CodeSource};
 use crate::error::Result;
-use crate::parallel::{Disjoint, Parallel, part};
+use crate::isa::Isa;
+use crate::jit::Code;
+use crate::parallel::{Disjoint, Parallel, Serial, part};
 
-/// `y = x * factor + summand` by channel, ready to run.
+/// `y = x * factor + summand` by channel, ready to run: a chain that broadcasts.
 #[derive(Debug)]
 pub struct Affine {
     shape: Channels,
     elements: usize,
-    tasks: usize,
+    chain: Option<Chain>,
 }
 
 impl Affine {
     /// Prepares images of that shape, split into at most `tasks` tasks.
-    pub fn new(shape: Channels, tasks: usize) -> Result<Affine> {
-        Ok(Affine { shape, elements: shape.elements()?, tasks: tasks.max(1) })
+    pub fn new(shape: Channels, isa: Isa, tasks: usize, source: &dyn CodeSource) -> Result<Affine> {
+        let elements = shape.elements()?;
+        let Channels { batch, channels, spatial, last } = shape;
+        let mut program = Builder::new(&[Storage::F32; 3]);
+        let product = program.binary(BinaryOp::Mul, 0, 1);
+        program.binary(BinaryOp::Add, product, 2);
+        let chain = if last {
+            chain(program, &[batch * spatial, channels], &[&[channels][..]; 2], isa, tasks, source)
+        } else {
+            chain(program, &[batch, channels, spatial], &[&[channels, 1][..]; 2], isa, tasks, source)
+        };
+        Ok(Affine { shape, elements, chain: if elements == 0 { None } else { Some(chain?) } })
     }
 
     /// Computes it.
@@ -31,39 +51,39 @@ impl Affine {
         output: &mut [f32],
         parallel: &dyn Parallel,
     ) -> Result<()> {
-        let Channels { batch, channels, spatial, last } = self.shape;
         bounds("input", input.len(), self.elements)?;
         bounds("output", output.len(), self.elements)?;
-        bounds("factor", factor.len(), channels)?;
-        bounds("summand", summand.len(), channels)?;
-        if self.elements == 0 {
-            return Ok(());
-        }
-        // A line is contiguous: a place's channels, or a channel's places.
-        let (lines, length) = if last { (batch * spatial, channels) } else { (batch * channels, spatial) };
-        let output = Disjoint::new(output);
-        let tasks = self.tasks.min(lines);
-        parallel.run(tasks, &|task| {
-            for line in part(lines, tasks, task) {
-                let here = line * length..(line + 1) * length;
-                // SAFETY: each line belongs to one task.
-                let (output, input) = (unsafe { output.part(here.clone()) }, &input[here]);
-                if last {
-                    for (((to, x), factor), summand) in output.iter_mut().zip(input).zip(factor).zip(summand) {
-                        *to = x * factor + summand;
-                    }
-                } else {
-                    let (factor, summand) = (factor[line % channels], summand[line % channels]);
-                    output.iter_mut().zip(input).for_each(|(to, x)| *to = x * factor + summand);
-                }
-            }
-        });
-        Ok(())
+        bounds("factor", factor.len(), self.shape.channels)?;
+        bounds("summand", summand.len(), self.shape.channels)?;
+        let Some(chain) = &self.chain else { return Ok(()) };
+        let operands = [input, factor, summand].map(Operand::F32);
+        chain.run(&operands, &mut Target::F32(&mut output[..self.elements]), parallel)
     }
+}
+
+/// A chain over `whole`, whose further operands are broadcast.
+fn chain(
+    program: Builder,
+    whole: &[usize],
+    others: &[&[usize]],
+    isa: Isa,
+    tasks: usize,
+    source: &dyn CodeSource,
+) -> Result<Chain> {
+    let program = program.finish(Storage::F32).ok_or_else(|| unsupported("an empty chain".to_owned()))?;
+    let shapes: SmallVec<[&[usize]; 4]> = std::iter::once(whole).chain(others.iter().copied()).collect();
+    let geometry = Geometry::new(whole, &shapes)?;
+    let unroll = Chain::unroll_for(isa, &program, &geometry, MAX_UNROLL);
+    Chain::new(isa, &program, &geometry, ChainPlan { unroll, tasks }, source)
 }
 
 /// Places whose values are added up in `f32` before a sum of sums begins.
 const BLOCK: usize = 256;
+
+/// Elements of a row that are added up so.
+const ROW: usize = 16 * BLOCK;
+/// Elements that are worth a task of their own.
+const TASK: usize = 1 << 14;
 
 /// Instance and group normalisation, ready to run.
 #[derive(Debug)]
@@ -72,15 +92,54 @@ pub struct Groups {
     elements: usize,
     groups: usize,
     tasks: usize,
+    sums: Option<Sums>,
+    /// `(x - mean) * factor + summand`, over a group, or over an image whose channels come last.
+    result: Option<Chain>,
+}
+
+/// The code of sums, and of sums of squares around a centre.
+#[derive(Debug)]
+struct Sums {
+    plain: Arc<Code>,
+    squares: Arc<Code>,
 }
 
 impl Groups {
     /// Prepares images whose channels form `groups` equal groups; one group a channel is instance normalisation.
-    pub fn new(shape: Channels, groups: usize, tasks: usize) -> Result<Groups> {
-        if shape.channels != 0 && (groups == 0 || !shape.channels.is_multiple_of(groups)) {
-            return Err(unsupported(format!("{} channels in {groups} groups", shape.channels)));
+    pub fn new(shape: Channels, groups: usize, isa: Isa, tasks: usize, source: &dyn CodeSource) -> Result<Groups> {
+        let Channels { channels, spatial, last, .. } = shape;
+        if channels != 0 && (groups == 0 || !channels.is_multiple_of(groups)) {
+            return Err(unsupported(format!("{channels} channels in {groups} groups")));
         }
-        Ok(Groups { shape, elements: shape.elements()?, groups, tasks: tasks.max(1) })
+        let (elements, tasks) = (shape.elements()?, tasks.max(1));
+        if elements == 0 {
+            return Ok(Groups { shape, elements, groups, tasks, sums: None, result: None });
+        }
+        // As in reductions: long rows are read from end to end.
+        let walk = match last {
+            false => Walk::Rows,
+            true if channels >= 128 => Walk::Streams,
+            true => Walk::Columns,
+        };
+        let code = |map, centred| {
+            let pass = Pass { map, fold: Fold::Add, finish: Finish::None };
+            source.code(&CodeKey::Reduce(ReduceCode { isa, pass, walk, centred }))
+        };
+        let sums = match isa.is_jit() {
+            true => Some(Sums { plain: code(Map::Identity, false)?, squares: code(Map::Square, true)? }),
+            false => None,
+        };
+        let mut program = Builder::new(&[Storage::F32; 4]);
+        let centred = program.binary(BinaryOp::Sub, 0, 1);
+        let scaled = program.binary(BinaryOp::Mul, centred, 2);
+        program.binary(BinaryOp::Add, scaled, 3);
+        let result = if last {
+            chain(program, &[spatial, channels], &[&[channels][..]; 3], isa, tasks, source)?
+        } else {
+            let (one, each): (&[usize], &[usize]) = (&[1, 1], &[channels / groups, 1]);
+            chain(program, &[channels / groups, spatial], &[one, each, each], isa, 1, source)?
+        };
+        Ok(Groups { shape, elements, groups, tasks, sums, result: Some(result) })
     }
 
     /// Blocks that the places of an image are added up in, channels last.
@@ -88,10 +147,12 @@ impl Groups {
         self.shape.spatial.div_ceil(BLOCK).max(1)
     }
 
-    /// Elements of scratch that [`Groups::run`] needs: the sums of blocks, then two numbers for each image's channels.
+    /// Elements of scratch that [`Groups::run`] needs: the factors of all groups, or for one image with channels last the
+    /// sums of its blocks, means and factors.
     #[must_use]
     pub fn scratch_len(&self) -> usize {
-        if self.shape.last { self.shape.batch * self.shape.channels * (self.blocks() + 2) } else { 0 }
+        let Channels { batch, channels, last, .. } = self.shape;
+        if last { channels * (self.blocks() + 2) } else { batch * channels }
     }
 
     /// Normalises; `scale` and `bias` are by channel.
@@ -109,131 +170,164 @@ impl Groups {
         bounds("scale", scale.len(), self.shape.channels)?;
         bounds("bias", bias.len(), self.shape.channels)?;
         bounds("scratch", scratch.len(), self.scratch_len())?;
-        if self.elements == 0 {
-            return Ok(());
+        let Some(result) = &self.result else { return Ok(()) };
+        let (input, output) = (&input[..self.elements], &mut output[..self.elements]);
+        if !self.shape.last {
+            return self.channels_first(result, input, (scale, bias), epsilon, output, scratch, parallel);
         }
-        let output = Disjoint::new(&mut output[..self.elements]);
-        if self.shape.last {
-            self.channels_last(input, scale, bias, epsilon, &output, scratch, parallel);
-        } else {
-            self.channels_first(input, scale, bias, epsilon, &output, parallel);
+        let image = self.shape.channels * self.shape.spatial;
+        let images = input.chunks_exact(image).zip(output.chunks_exact_mut(image));
+        for (input, output) in images {
+            let (means, factors) = self.numbers(input, scale, epsilon, scratch, parallel);
+            let operands = [input, means, factors, &bias[..self.shape.channels]].map(Operand::F32);
+            result.run(&operands, &mut Target::F32(output), parallel)?;
         }
         Ok(())
     }
 
     /// A group is contiguous.
+    #[allow(clippy::too_many_arguments, reason = "the arguments of `run`")]
     fn channels_first(
         &self,
+        result: &Chain,
         input: &[f32],
-        scale: &[f32],
-        bias: &[f32],
+        (scale, bias): (&[f32], &[f32]),
         epsilon: f32,
-        output: &Disjoint<'_, f32>,
+        output: &mut [f32],
+        scratch: &mut [f32],
         parallel: &dyn Parallel,
-    ) {
+    ) -> Result<()> {
         let Channels { batch, channels, spatial, .. } = self.shape;
         let each = channels / self.groups;
         let units = batch * self.groups;
         let tasks = self.tasks.min(units);
+        let (output, scratch) = (Disjoint::new(output), Disjoint::new(scratch));
+        let failure = std::sync::Mutex::new(Ok(()));
         parallel.run(tasks, &|task| {
             for unit in part(units, tasks, task) {
                 let here = unit * each * spatial..(unit + 1) * each * spatial;
-                // SAFETY: each group of an image belongs to one task.
-                let (output, input) = (unsafe { output.part(here.clone()) }, &input[here]);
-                let mean = (sum(input, |x| x) / input.len() as f64) as f32;
-                let variance = sum(input, |x| (x - mean) * (x - mean)) / input.len() as f64;
+                // SAFETY: each group of an image belongs to one task, and so do its factors.
+                let (output, factors) =
+                    unsafe { (output.part(here.clone()), scratch.part(unit * each..(unit + 1) * each)) };
+                let input = &input[here];
+                let mean = (self.total(input, None) / input.len() as f64) as f32;
+                let variance = self.total(input, Some(mean)) / input.len() as f64;
                 let deviation = 1.0 / (variance + f64::from(epsilon)).sqrt();
-                let first = unit % self.groups * each;
-                let lines = output.chunks_exact_mut(spatial).zip(input.chunks_exact(spatial));
-                for (channel, (output, input)) in (first..).zip(lines) {
-                    let (factor, summand) = ((deviation * f64::from(scale[channel])) as f32, bias[channel]);
-                    output.iter_mut().zip(input).for_each(|(to, x)| *to = (x - mean) * factor + summand);
+                let own = unit % self.groups * each..(unit % self.groups + 1) * each;
+                for (factor, &scale) in factors.iter_mut().zip(&scale[own.clone()]) {
+                    *factor = (deviation * f64::from(scale)) as f32;
+                }
+                let mean = [mean];
+                let operands = [input, &mean, factors, &bias[own]].map(Operand::F32);
+                if let Err(error) = result.run(&operands, &mut Target::F32(output), &Serial) {
+                    *failure.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Err(error);
                 }
             }
         });
+        failure.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Channels lie side by side, so they are added up side by side, and groups afterwards.
-    #[allow(clippy::too_many_arguments, reason = "the arguments of `run`")]
-    fn channels_last(
+    /// The sum of contiguous values, or of their squares around a centre.
+    fn total(&self, values: &[f32], centre: Option<f32>) -> f64 {
+        let Some(sums) = &self.sums else {
+            return match centre {
+                None => sum(values, |x| x),
+                Some(centre) => sum(values, |x| (x - centre) * (x - centre)),
+            };
+        };
+        const ROWS: usize = 64;
+        let (code, centre) = (if centre.is_some() { &sums.squares } else { &sums.plain }, centre.unwrap_or(0.0));
+        let mut total = 0.0;
+        for values in values.chunks(ROWS * ROW) {
+            let mut sums = [0f32; ROWS];
+            // Whole rows, then what is left as one that is shorter.
+            let (rows, length) = if values.len() < ROW { (1, values.len()) } else { (values.len() / ROW, ROW) };
+            let (src, dst, left) = (values.as_ptr(), sums.as_mut_ptr(), &values[rows * length..]);
+            let args = ReduceArgs { src, dst, rows, length, stride: length * 4, scale: 1.0, centre: &raw const centre };
+            // SAFETY: the rows lie inside of the values and have as many sums; the code takes `ReduceArgs`.
+            unsafe { code.call(&args) };
+            total += sums[..rows].iter().map(|&sum| f64::from(sum)).sum::<f64>();
+            if !left.is_empty() {
+                let (src, dst) = (left.as_ptr(), sums.as_mut_ptr());
+                let args = ReduceArgs { src, dst, rows: 1, length: left.len(), ..args };
+                // SAFETY: as before, one row.
+                unsafe { code.call(&args) };
+                total += f64::from(sums[0]);
+            }
+        }
+        total
+    }
+
+    /// The means and factors of the channels of one image, which lie side by side: they are added up side by side, and
+    /// groups afterwards.
+    fn numbers<'s>(
         &self,
         input: &[f32],
         scale: &[f32],
-        bias: &[f32],
         epsilon: f32,
-        output: &Disjoint<'_, f32>,
-        scratch: &mut [f32],
+        scratch: &'s mut [f32],
         parallel: &dyn Parallel,
-    ) {
-        let Channels { batch, channels, spatial, .. } = self.shape;
+    ) -> (&'s [f32], &'s [f32]) {
+        let Channels { channels, spatial, .. } = self.shape;
         let blocks = self.blocks();
-        let units = batch * blocks;
-        let (sums, numbers) = scratch.split_at_mut(units * channels);
-        let (means, factors) = numbers[..2 * batch * channels].split_at_mut(batch * channels);
-        let tasks = self.tasks.min(units);
-        // The places of a unit: its image, and where they lie.
-        let place = |unit: usize| {
-            let places = part(spatial, blocks, unit % blocks);
-            let first = unit / blocks * spatial;
-            (unit / blocks, (first + places.start) * channels..(first + places.end) * channels)
-        };
+        let (sums, numbers) = scratch.split_at_mut(blocks * channels);
+        let (means, factors) = numbers[..2 * channels].split_at_mut(channels);
+        let tasks = self.tasks.min(blocks).min(input.len().div_ceil(TASK));
         let add_up = |sums: &mut [f32], means: &[f32]| {
             let sums = Disjoint::new(sums);
             parallel.run(tasks, &|task| {
-                for unit in part(units, tasks, task) {
-                    let (image, here) = place(unit);
-                    // SAFETY: each unit has its own sums, and belongs to one task.
-                    let sums = unsafe { sums.part(unit * channels..(unit + 1) * channels) };
-                    sums.fill(0.0);
-                    for line in input[here].chunks_exact(channels) {
-                        match means.get(image * channels..(image + 1) * channels) {
-                            None => sums.iter_mut().zip(line).for_each(|(sum, x)| *sum += x),
-                            Some(means) => {
-                                for ((sum, x), mean) in sums.iter_mut().zip(line).zip(means) {
-                                    *sum += (x - mean) * (x - mean);
-                                }
-                            }
-                        }
-                    }
+                for block in part(blocks, tasks, task) {
+                    let places = part(spatial, blocks, block);
+                    let here = &input[places.start * channels..places.end * channels];
+                    // SAFETY: each block has its own sums, and belongs to one task.
+                    let sums = unsafe { sums.part(block * channels..(block + 1) * channels) };
+                    self.add_block(here, means, sums);
                 }
             });
         };
         let each = channels / self.groups;
         // The mean over a group of what was added up.
-        let mean_of = |sums: &[f32], image: usize, group: usize| {
-            let blocks = sums[image * blocks * channels..(image + 1) * blocks * channels].chunks_exact(channels);
+        let mean_of = |sums: &[f32], group: usize| {
+            let blocks = sums.chunks_exact(channels);
             let sum: f64 = blocks.flat_map(|sums| &sums[group * each..(group + 1) * each]).map(|&x| f64::from(x)).sum();
             sum / (each * spatial) as f64
         };
-        let groups = || (0..batch).flat_map(|image| (0..self.groups).map(move |group| (image, group)));
         add_up(sums, &[]);
-        for (image, group) in groups() {
-            let first = image * channels + group * each;
-            means[first..first + each].fill(mean_of(sums, image, group) as f32);
+        for group in 0..self.groups {
+            means[group * each..(group + 1) * each].fill(mean_of(sums, group) as f32);
         }
         add_up(sums, means);
-        for (image, group) in groups() {
-            let deviation = 1.0 / (mean_of(sums, image, group) + f64::from(epsilon)).sqrt();
+        for group in 0..self.groups {
+            let deviation = 1.0 / (mean_of(sums, group) + f64::from(epsilon)).sqrt();
             for channel in group * each..(group + 1) * each {
-                factors[image * channels + channel] = (deviation * f64::from(scale[channel])) as f32;
+                factors[channel] = (deviation * f64::from(scale[channel])) as f32;
             }
         }
-        let (means, factors) = (&*means, &*factors);
-        parallel.run(tasks, &|task| {
-            for unit in part(units, tasks, task) {
-                let (image, here) = place(unit);
-                let numbers = image * channels..(image + 1) * channels;
-                let (means, factors) = (&means[numbers.clone()], &factors[numbers]);
-                // SAFETY: each unit has its own places, and belongs to one task.
-                let (output, input) = (unsafe { output.part(here.clone()) }, &input[here]);
-                for (output, input) in output.chunks_exact_mut(channels).zip(input.chunks_exact(channels)) {
-                    let numbers = means.iter().zip(factors).zip(bias);
-                    for ((to, x), ((mean, factor), summand)) in output.iter_mut().zip(input).zip(numbers) {
-                        *to = (x - mean) * factor + summand;
-                    }
-                }
+        (means, factors)
+    }
+
+    /// Adds up the places of a block for each channel, or their squares around `means`, where there are any.
+    fn add_block(&self, places: &[f32], means: &[f32], sums: &mut [f32]) {
+        let channels = sums.len();
+        if let Some(code) = &self.sums {
+            let code = if means.is_empty() { &code.plain } else { &code.squares };
+            let (rows, length, stride) = (places.len() / channels, channels, channels * 4);
+            let (src, dst) = (places.as_ptr(), sums.as_mut_ptr());
+            let args = ReduceArgs { src, dst, rows, length, stride, scale: 1.0, centre: means.as_ptr() };
+            // SAFETY: the rows lie inside of the places, sums and means are as long as a row, and a block has a place at
+            // least; the code takes `ReduceArgs`.
+            unsafe { code.call(&args) };
+            return;
+        }
+        sums.fill(0.0);
+        for line in places.chunks_exact(channels) {
+            if means.is_empty() {
+                sums.iter_mut().zip(line).for_each(|(sum, x)| *sum += x);
+            } else {
+                let around = sums.iter_mut().zip(line).zip(means);
+                around.for_each(|((sum, x), mean)| *sum += (x - mean) * (x - mean));
             }
-        });
+        }
     }
 }
 

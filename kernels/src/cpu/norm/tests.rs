@@ -128,11 +128,12 @@ fn images() -> impl Iterator<Item = Channels> {
 
 #[test]
 fn channels_are_scaled_and_shifted_in_either_layout() {
-    for shape in images() {
+    for (shape, isa) in images().flat_map(|shape| levels().into_iter().map(move |isa| (shape, isa))) {
         let input = values(shape.batch * shape.channels * shape.spatial, 1);
         let (factor, summand) = (values(shape.channels, 2), values(shape.channels, 3));
         let mut output = Fenced::new(input.len());
-        Affine::new(shape, 3).unwrap().run(&input, &factor, &summand, output.inside(), &Scoped).unwrap();
+        let affine = Affine::new(shape, isa, 3, &EmitEach).unwrap();
+        affine.run(&input, &factor, &summand, output.inside(), &Scoped).unwrap();
         let mut want = vec![0.0; input.len()];
         for image in 0..shape.batch {
             for channel in 0..shape.channels {
@@ -148,20 +149,21 @@ fn channels_are_scaled_and_shifted_in_either_layout() {
 
 #[test]
 fn groups_are_normalised_in_either_layout() {
-    for shape in images() {
+    for (shape, isa) in images().flat_map(|shape| levels().into_iter().map(move |isa| (shape, isa))) {
         for groups in [1, 3, shape.channels] {
             let input = values(shape.batch * shape.channels * shape.spatial, 1);
             let (scale, bias) = (values(shape.channels, 2), values(shape.channels, 3));
-            let norm = Groups::new(shape, groups, 3).unwrap();
+            let norm = Groups::new(shape, groups, isa, 3, &EmitEach).unwrap();
             let (mut output, mut scratch) = (Fenced::new(input.len()), Fenced::new(norm.scratch_len()));
             norm.run(&input, (&scale, &bias), 1e-3, output.inside(), scratch.inside(), &Scoped).unwrap();
             scratch.open();
             let want = reference::norm::groups(shape, groups, 1e-3, &input, &scale, &bias);
-            close(&output.open(), &want, &format!("{shape:?} in {groups} groups"));
+            close(&output.open(), &want, &format!("{shape:?} in {groups} groups at {isa}"));
         }
     }
     let shape = Channels { batch: 1, channels: 6, spatial: 1, last: true };
-    assert!(Groups::new(shape, 4, 1).is_err() && Groups::new(shape, 0, 1).is_err());
+    let refused = |groups| Groups::new(shape, groups, Isa::Portable, 1, &EmitEach).is_err();
+    assert!(refused(4) && refused(0));
 }
 
 #[test]

@@ -24,6 +24,8 @@ pub struct ReduceCode {
     pub pass: Pass,
     /// What is folded.
     pub walk: Walk,
+    /// Whether `centre` is subtracted from elements first.
+    pub centred: bool,
 }
 
 /// What a pass folds, and in which order.
@@ -54,6 +56,8 @@ pub struct ReduceArgs {
     pub stride: usize,
     /// What results are multiplied with.
     pub scale: f32,
+    /// What is subtracted where the code is centred: one number for rows, one for each column.
+    pub centre: *const f32,
 }
 
 macro_rules! arg {
@@ -66,6 +70,10 @@ const SRC: Gpr = Gpr::RSI;
 const DST: Gpr = Gpr::RDX;
 const ROWS: Gpr = Gpr::RCX;
 const STRIDE: Gpr = Gpr::R11;
+
+const CENTRE: Gpr = Gpr::RBX;
+/// The centre of rows.
+const CENTRE_OF_ROWS: Vreg = Vreg(14);
 
 /// Vectors of columns that are folded side by side.
 const WIDE: u8 = 8;
@@ -86,22 +94,29 @@ pub fn emit(code: &ReduceCode, asm: &mut Asm) -> Result<()> {
     asm.load(DST, arg!(dst));
     asm.load(STRIDE, arg!(stride));
     asm.vbroadcast(SCALE, arg!(scale));
+    if code.centred {
+        asm.load(CENTRE, arg!(centre));
+        if code.walk == Walk::Rows {
+            asm.vbroadcast(CENTRE_OF_ROWS, Mem::at(CENTRE, 0));
+        }
+    }
     match code.walk {
-        Walk::Rows => rows(code.pass, asm),
-        Walk::Columns => columns(code.pass, asm),
-        Walk::Streams => streams(code.pass, asm),
+        Walk::Rows => rows(code, asm),
+        Walk::Columns => columns(code, asm),
+        Walk::Streams => streams(code, asm),
     }
     asm.epilogue();
     Ok(())
 }
 
-fn rows(pass: Pass, asm: &mut Asm) {
+fn rows(code: &ReduceCode, asm: &mut Asm) {
+    let pass = code.pass;
     sweep::prepare_rows(asm, arg!(length));
     asm.load(ROWS, arg!(rows));
     let next = asm.label();
     asm.bind(next);
     start(pass.fold, asm, sweep::UNROLL);
-    sweep::row(asm, |asm, place| step(pass, asm, place, SRC));
+    sweep::row(asm, |asm, place| step(code, asm, place, SRC));
     // Pairs, then pairs of pairs.
     for (to, from) in [(0, 1), (2, 3), (0, 2)] {
         fold(pass.fold, asm, Vreg(to), Vreg(to), Vreg(from));
@@ -116,10 +131,11 @@ fn rows(pass: Pass, asm: &mut Asm) {
     asm.jump_if(Cond::NotEqual, next);
 }
 
-fn columns(pass: Pass, asm: &mut Asm) {
-    sweep::columns(asm, arg!(length), &[SRC, DST], WIDE, |asm, vectors, tail| {
+fn columns(code: &ReduceCode, asm: &mut Asm) {
+    let pass = code.pass;
+    sweep::columns(asm, arg!(length), &[SRC, DST, CENTRE], WIDE, |asm, vectors, tail| {
         start(pass.fold, asm, vectors);
-        sweep::down(asm, arg!(rows), SRC, STRIDE, vectors, tail, |asm, at, place| step(pass, asm, place, at));
+        sweep::down(asm, arg!(rows), SRC, STRIDE, vectors, tail, |asm, at, place| step(code, asm, place, at));
         for chain in 0..vectors {
             finish(pass.finish, asm, Vreg(chain));
             sweep::across(asm, chain, tail).store(asm, DST, Vreg(chain));
@@ -131,7 +147,8 @@ fn columns(pass: Pass, asm: &mut Asm) {
 const TOGETHER: usize = 4;
 const STREAMS: [Gpr; TOGETHER] = [SRC, Gpr::R12, Gpr::R13, Gpr::R14];
 
-fn streams(pass: Pass, asm: &mut Asm) {
+fn streams(code: &ReduceCode, asm: &mut Asm) {
+    let pass = code.pass;
     sweep::prepare_rows(asm, arg!(length));
     sweep::row(asm, |asm, place| {
         start(pass.fold, asm, 1);
@@ -150,7 +167,7 @@ fn streams(pass: Pass, asm: &mut Asm) {
         }
         sweep::row(asm, |asm, place| {
             place.load(asm, Vreg(place.chain), DST);
-            streams.iter().for_each(|&stream| step(pass, asm, place, stream));
+            streams.iter().for_each(|&stream| step(code, asm, place, stream));
             place.store(asm, DST, Vreg(place.chain));
         });
         asm.mov(SRC, streams[together - 1]);
@@ -178,9 +195,19 @@ fn start(fold: Fold, asm: &mut Asm, chains: u8) {
 }
 
 /// One vector into its accumulator. Lanes that do not count are zero after the load.
-fn step(pass: Pass, asm: &mut Asm, place: Place, base: Gpr) {
-    let accumulator = Vreg(place.chain);
+fn step(code: &ReduceCode, asm: &mut Asm, place: Place, base: Gpr) {
+    let (pass, accumulator) = (code.pass, Vreg(place.chain));
     match (pass.fold, pass.map, place.tail) {
+        _ if code.centred => {
+            place.load(asm, VALUE, base);
+            if code.walk == Walk::Rows {
+                asm.vsub(VALUE, VALUE, CENTRE_OF_ROWS);
+            } else {
+                place.load(asm, TEMPS[2], CENTRE);
+                asm.vsub(VALUE, VALUE, TEMPS[2]);
+            }
+            place.only(asm, VALUE, TEMPS[0]);
+        }
         (Fold::Add, Map::Identity, None) => return asm.vadd(accumulator, accumulator, place.of(base)),
         (Fold::Mul, Map::Identity, None) => return asm.vmul(accumulator, accumulator, place.of(base)),
         _ => place.load(asm, VALUE, base),
