@@ -71,6 +71,10 @@ pub(super) fn import_node(
     }
     node.inputs = proto.input.iter().map(|name| (!name.is_empty()).then(|| scope.resolve(name))).collect();
     attach(&mut node, bodies, scope);
+    if node.is("PRelu") && version < 7 {
+        // Its slopes went along the channels before operands stretched as numpy's do; that is another operator.
+        (node.domain, node.op) = ("kiln".to_owned(), "ChannelPRelu".to_owned());
+    }
     scope.graph.nodes.push(node);
     Ok(())
 }

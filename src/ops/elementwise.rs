@@ -4,6 +4,7 @@
 //! they broadcast, and that an element type is known no sooner than the input is. A node therefore holds a program for
 //! each of the types that have one, and the generic node for the rest.
 
+mod channel;
 #[cfg(test)]
 mod tests;
 
@@ -20,7 +21,7 @@ use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 
 /// Builds the table: every operator of ONNX's own domain here is made by [`make`].
 macro_rules! operators {
-    ($($op:literal)*) => { &[$(("", $op, make as super::MakeNode),)* ("kiln", "Chain", make_chain)] };
+    ($($op:literal)*) => { &[$(("", $op, make as super::MakeNode),)* ("kiln", "Chain", make_chain), ("kiln", "ChannelPRelu", channel::make_channel_prelu)] };
 }
 
 pub(super) const OPERATORS: &[Operator] = operators! {
