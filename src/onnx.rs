@@ -6,7 +6,7 @@
 //! What an operator's attributes and inputs may be is the operator's own affair (`ops`).
 //!
 //! - `import` walks the graph, `node` its nodes with their attributes and bodies, `function` expands functions that the
-//!   model brings along, `order` sorts.
+//!   model brings along, `standard` those that it need not, `order` sorts.
 //! - `source` reads the file, `tensor` is the one gate for every tensor, `external` for those that lie in files beside
 //!   the model.
 //! - `data` reads what test cases keep beside models.
@@ -26,6 +26,7 @@ mod order;
 #[rustfmt::skip]
 mod proto;
 mod source;
+mod standard;
 mod tensor;
 mod write;
 
@@ -52,6 +53,7 @@ use error::shown;
 use external::External;
 use function::Functions;
 use import::{Body, Importer, Opsets, Scope};
+use node::place_of;
 use source::Source;
 use tensor::{import_tensor, tensor_proto};
 

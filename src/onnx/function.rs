@@ -11,9 +11,8 @@ use std::rc::Rc;
 use prost::Message;
 
 use super::import::{Versioned, normal, opsets};
-use super::node::place_of;
 use super::proto::{AttributeProto, FunctionProto, GraphProto, NodeProto};
-use super::{Limits, ModelError, Opsets, shown};
+use super::{Limits, ModelError, Opsets, place_of, shown, standard};
 
 /// The functions of a model, by domain, name and overload.
 #[derive(Default)]
@@ -72,14 +71,9 @@ impl Functions {
         depth: usize,
         out: &mut Vec<Versioned>,
     ) -> Result<(), ModelError> {
-        if self.all.is_empty() {
-            out.push((node, opsets.clone()));
-            return Ok(());
-        }
         let key = (normal(node.domain()).to_owned(), node.op_type().to_owned(), node.overload().to_owned());
         let Some(function) = self.all.get(&key).cloned() else {
-            out.push((node, opsets.clone()));
-            return Ok(());
+            return self.expand_standard(node, opsets, limits, depth, out);
         };
         let Function { proto: function, opsets, bytes } = &*function;
         limits.check("nesting of functions", depth as u64 + 1, limits.depth as u64, || place_of(&node))?;
@@ -106,6 +100,30 @@ impl Functions {
             out.push((identity, Rc::new(Opsets::from([(String::new(), version)]))));
         }
         Ok(())
+    }
+    /// A node that the model brings no function for: expanded where the standard defines it as one.
+    fn expand_standard(
+        &mut self,
+        node: NodeProto,
+        opsets: &Rc<Opsets>,
+        limits: &Limits,
+        depth: usize,
+        out: &mut Vec<Versioned>,
+    ) -> Result<(), ModelError> {
+        let Some(nodes) = standard::expansion(&node, self.calls)? else {
+            out.push((node, opsets.clone()));
+            return Ok(());
+        };
+        self.calls += 1;
+        limits.check("nesting of functions", depth as u64 + 1, limits.depth as u64, || place_of(&node))?;
+        self.nodes = self.nodes.saturating_add(nodes.len());
+        let what = "the number of nodes made of functions";
+        limits.check(what, self.nodes as u64, limits.expanded_nodes as u64, || place_of(&node))?;
+        // The graphs in it are the model's own, written for the operator sets that it imports, if for any of ONNX's.
+        let mut opsets = (**opsets).clone();
+        opsets.entry(String::new()).or_insert(standard::WRITTEN_FOR);
+        let opsets = Rc::new(opsets);
+        nodes.into_iter().try_for_each(|inner| self.expand_one(inner, &opsets, limits, depth + 1, out))
     }
 }
 

@@ -11,11 +11,21 @@ use crate::tensor::minifloat::{self, PowerRounding};
 use crate::tensor::{DType, Tensor};
 
 /// The operators of this file.
-pub(super) const OPERATORS: &[Operator] = &[("", "Cast", make), ("", "CastLike", make_like)];
+pub(super) const OPERATORS: &[Operator] =
+    &[("", "Cast", make), ("", "CastLike", make_like), ("kiln", "Widen", make_widen)];
+
+/// Which type is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    Known(DType),
+    /// That of input 1.
+    Like,
+    /// `f32` for the half-precision types; every other type stays.
+    Widened,
+}
 
 struct Cast {
-    /// A type known at load, or that of input 1.
-    to: Option<DType>,
+    to: Target,
     small: Small,
 }
 
@@ -27,12 +37,17 @@ struct Small {
 }
 
 fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    let to = Some(type_attribute(cx.node, "to", None)?);
+    let to = Target::Known(type_attribute(cx.node, "to", None)?);
     Ok(Box::new(Cast { to, small: small(cx.node)? }))
 }
 
 fn make_like(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    Ok(Box::new(Cast { to: None, small: small(cx.node)? }))
+    Ok(Box::new(Cast { to: Target::Like, small: small(cx.node)? }))
+}
+
+/// What softmaxes do before they compute, where a model leaves the type to them.
+fn make_widen(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    Ok(Box::new(Cast { to: Target::Widened, small: small(cx.node)? }))
 }
 
 fn small(node: &NodeDesc) -> Result<Small, OpError> {
@@ -61,13 +76,17 @@ impl Small {
 
 impl Node for Cast {
     fn family(&self) -> &'static str {
-        if self.to.is_some() { "Cast" } else { "CastLike" }
+        if self.to == Target::Like { "CastLike" } else { "Cast" }
     }
 
     fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
         let to = match self.to {
-            Some(dtype) => dtype,
-            None => required(inputs, 1)?.dtype(),
+            Target::Known(dtype) => dtype,
+            Target::Like => required(inputs, 1)?.dtype(),
+            Target::Widened => match required(inputs, 0)?.dtype() {
+                DType::F16 | DType::BF16 => DType::F32,
+                other => other,
+            },
         };
         one(to, required(inputs, 0)?.shape().iter().copied())
     }
