@@ -1,8 +1,9 @@
-//! Fourier transforms: DFT and STFT, in `f64`, for any length.
+//! Fourier transforms: DFT and STFT, for any length.
 
 use std::f64::consts::TAU;
+use std::ops::{Add, Mul, Sub};
 
-use super::wide::{narrow, widened};
+use super::wide::{Wide, Width, narrow, widened};
 use super::{LoadCx, OpError, Operator, axis_of, integer, lines, one, optional, refused, required};
 use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
@@ -11,62 +12,182 @@ use crate::tensor::{Shape, Tensor};
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "DFT", make_dft), ("", "STFT", make_stft)];
 
-/// Real and imaginary part.
-type Complex = [f64; 2];
+/// What transforms are computed in: `f64` for `f64`, `f32` for every narrower type.
+trait Real: Wide + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> {
+    fn of(value: f64) -> Self;
+}
 
-fn times([a, b]: Complex, [c, d]: Complex) -> Complex {
+impl Real for f32 {
+    fn of(value: f64) -> f32 {
+        value as f32
+    }
+}
+
+impl Real for f64 {
+    fn of(value: f64) -> f64 {
+        value
+    }
+}
+
+/// Real and imaginary part.
+type Complex<T> = [T; 2];
+
+fn sum<T: Real>([a, b]: Complex<T>, [c, d]: Complex<T>) -> Complex<T> {
+    [a + c, b + d]
+}
+
+fn difference<T: Real>([a, b]: Complex<T>, [c, d]: Complex<T>) -> Complex<T> {
+    [a - c, b - d]
+}
+
+fn times<T: Real>([a, b]: Complex<T>, [c, d]: Complex<T>) -> Complex<T> {
     [a * c - b * d, a * d + b * c]
 }
 
-/// Transforms of one length and direction.
-struct Transform {
-    /// The powers of the first root of one, in the direction of the transform.
-    roots: Vec<Complex>,
-    inverse: bool,
+/// A real multiple.
+fn scaled<T: Real>([a, b]: Complex<T>, factor: T) -> Complex<T> {
+    [a * factor, b * factor]
 }
 
-impl Transform {
-    fn new(length: usize, inverse: bool) -> Transform {
+/// A multiple of the imaginary unit.
+fn turned<T: Real>([a, b]: Complex<T>, factor: T) -> Complex<T> {
+    [T::default() - b * factor, a * factor]
+}
+
+/// Transforms of one length and direction.
+///
+/// The length is a product of fours, a two, and odd primes. Each factor is a pass over all values, which transforms that
+/// many of them at once and lays them in the order that the next pass reads (after Stockham: no bits are reversed in the
+/// end). Primes above five are transformed as the definition says, so that lengths with a large one cost more.
+struct Transform<T> {
+    /// The powers of the first root of one, in the direction of the transform.
+    roots: Vec<Complex<T>>,
+    factors: Vec<usize>,
+    /// The direction: 1 is back.
+    sign: f64,
+}
+
+/// A two goes first, where the values that it takes apart lie farthest from each other.
+fn factors(length: usize) -> Vec<usize> {
+    let (mut factors, mut rest) = (Vec::new(), length.max(1));
+    while rest.is_multiple_of(4) {
+        factors.push(4);
+        rest /= 4;
+    }
+    if rest.is_multiple_of(2) {
+        factors.insert(0, 2);
+        rest /= 2;
+    }
+    let mut prime = 3;
+    while prime * prime <= rest {
+        while rest.is_multiple_of(prime) {
+            factors.push(prime);
+            rest /= prime;
+        }
+        prime += 2;
+    }
+    if rest > 1 {
+        factors.push(rest);
+    }
+    factors
+}
+
+impl<T: Real> Transform<T> {
+    fn new(length: usize, inverse: bool) -> Transform<T> {
         let sign = if inverse { 1.0 } else { -1.0 };
         let root = |index: usize| {
             let angle = sign * TAU * index as f64 / length as f64;
-            [angle.cos(), angle.sin()]
+            [T::of(angle.cos()), T::of(angle.sin())]
         };
-        Transform { roots: (0..length).map(root).collect(), inverse }
+        Transform { roots: (0..length).map(root).collect(), factors: factors(length), sign }
     }
 
-    fn run(&self, values: &[Complex]) -> Vec<Complex> {
-        let mut output = vec![[0.0; 2]; values.len()];
-        self.part(values, 1, &mut output);
-        if self.inverse {
-            let count = values.len() as f64;
-            output.iter_mut().flatten().for_each(|part| *part /= count);
+    fn run(&self, values: &[Complex<T>]) -> Vec<Complex<T>> {
+        let (mut from, mut to) = (values.to_vec(), vec![[T::default(); 2]; values.len()]);
+        let mut done = 1;
+        let mut group = Vec::new();
+        for &factor in &self.factors {
+            let inner = values.len() / (done * factor);
+            for block in 0..done {
+                for index in 0..inner {
+                    group.clear();
+                    group.extend((0..factor).map(|part| from[index + inner * (part + factor * block)]));
+                    self.butterfly(&mut group);
+                    for (part, &value) in group.iter().enumerate() {
+                        let turn = part * done * index;
+                        let value = if turn == 0 { value } else { times(value, self.roots[turn]) };
+                        to[index + inner * (block + done * part)] = value;
+                    }
+                }
+            }
+            std::mem::swap(&mut from, &mut to);
+            done *= factor;
         }
-        output
+        if self.sign > 0.0 {
+            let share = T::of(1.0 / values.len() as f64);
+            from.iter_mut().for_each(|value| *value = scaled(*value, share));
+        }
+        from
     }
 
-    /// The transform of every `step`-th value, by the smallest prime factor of how many there are: that many
-    /// transforms of a part each, joined. Lengths without small factors cost their square.
-    fn part(&self, values: &[Complex], step: usize, output: &mut [Complex]) {
-        let count = output.len();
-        if count == 1 {
-            output[0] = values[0];
-            return;
+    /// The transform of a few values, in place.
+    fn butterfly(&self, values: &mut [Complex<T>]) {
+        let cosine = |turns: f64| T::of((TAU * turns).cos());
+        let sine = |turns: f64| T::of(self.sign * (TAU * turns).sin());
+        match *values {
+            [] | [_] => {}
+            [a, b] => values.copy_from_slice(&[sum(a, b), difference(a, b)]),
+            [a, b, c] => {
+                let (outer, apart) = (sum(b, c), difference(b, c));
+                let (even, odd) = (sum(a, scaled(outer, T::of(-0.5))), turned(apart, sine(1.0 / 3.0)));
+                values.copy_from_slice(&[sum(a, outer), sum(even, odd), difference(even, odd)]);
+            }
+            [a, b, c, d] => {
+                let (even, other) = (sum(a, c), sum(b, d));
+                let (odd, turned) = (difference(a, c), turned(difference(b, d), T::of(self.sign)));
+                let made = [sum(even, other), sum(odd, turned), difference(even, other), difference(odd, turned)];
+                values.copy_from_slice(&made);
+            }
+            [a, b, c, d, e] => {
+                let (outer, inner) = (sum(b, e), sum(c, d));
+                let (outer_apart, inner_apart) = (difference(b, e), difference(c, d));
+                let [near, far] = [0.2, 0.4].map(cosine);
+                let [near_turn, far_turn] = [0.2, 0.4].map(sine);
+                let even = |x, y| sum(sum(a, scaled(outer, x)), scaled(inner, y));
+                let first = (even(near, far), sum(turned(outer_apart, near_turn), turned(inner_apart, far_turn)));
+                let second =
+                    (even(far, near), difference(turned(outer_apart, far_turn), turned(inner_apart, near_turn)));
+                values.copy_from_slice(&[
+                    sum(sum(a, outer), inner),
+                    sum(first.0, first.1),
+                    sum(second.0, second.1),
+                    difference(second.0, second.1),
+                    difference(first.0, first.1),
+                ]);
+            }
+            _ => {
+                let (count, step) = (values.len(), self.roots.len() / values.len());
+                let made: Vec<Complex<T>> = (0..count)
+                    .map(|frequency| {
+                        let turn = |number: usize| self.roots[frequency * number % count * step];
+                        (1..count).fold(values[0], |all, number| sum(all, times(values[number], turn(number))))
+                    })
+                    .collect();
+                values.copy_from_slice(&made);
+            }
         }
-        let prime = (2..).take_while(|p| p * p <= count).find(|p| count.is_multiple_of(*p)).unwrap_or(count);
-        let rest = count / prime;
-        let mut parts = vec![[0.0; 2]; count];
-        for (number, part) in parts.chunks_exact_mut(rest).enumerate() {
-            self.part(&values[number * step..], step * prime, part);
-        }
-        for (frequency, to) in output.iter_mut().enumerate() {
-            let joined = (0..prime).map(|number| {
-                // `step` times, because the roots are those of the whole length.
-                let turn = self.roots[frequency * number % count * step];
-                times(turn, parts[number * rest + frequency % rest])
-            });
-            *to = joined.fold([0.0; 2], |[a, b], [c, d]| [a + c, b + d]);
-        }
+    }
+}
+
+/// The spectrum of a real signal is its own mirror image, conjugated: rounding shall not break that. The first value and
+/// the one in the middle are real by it.
+fn mirror<T: Real>(spectrum: &mut [Complex<T>]) {
+    let (count, half) = (spectrum.len(), T::of(0.5));
+    for low in 0..=count / 2 {
+        let high = (count - low) % count;
+        let ([a, b], [c, d]) = (spectrum[low], spectrum[high]);
+        let [re, im] = [(a + c) * half, (b - d) * half];
+        (spectrum[low], spectrum[high]) = ([re, im], [re, T::default() - im]);
     }
 }
 
@@ -127,14 +248,14 @@ impl Dft {
     }
 
     /// The values to transform: the line's own, with zeros where it is too short, or those a half spectrum stands for.
-    fn prepare(&self, line: &[Complex], length: usize) -> Vec<Complex> {
+    fn prepare<T: Real>(&self, line: &[Complex<T>], length: usize) -> Vec<Complex<T>> {
         let at = |index: usize| line.get(index).copied().unwrap_or_default();
         if !(self.inverse && self.one_sided) {
             return (0..length).map(at).collect();
         }
         let mirrored = |index: usize| {
             let [re, im] = at(length - index);
-            [re, -im]
+            [re, T::default() - im]
         };
         (0..length).map(|index| if index <= length / 2 { at(index) } else { mirrored(index) }).collect()
     }
@@ -158,22 +279,34 @@ impl Node for Dft {
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+        match Width::of(io.input(0)?.dtype())? {
+            Width::F64 => self.transform::<f64>(io),
+            _ => self.transform::<f32>(io),
+        }
+    }
+}
+
+impl Dft {
+    fn transform<T: Real>(&self, io: &mut Io<'_>) -> Result<(), NodeError> {
         let extent = self.extent(&io.inputs())?;
         let (input, to) = (io.input(0)?, io.alloc(0)?);
         let parts = parts_of(input.shape())?;
-        let values = widened::<f64>(input)?;
+        let values = widened::<T>(input)?;
         let transform = Transform::new(extent.length, self.inverse);
         // Lines of pairs or single numbers, with the last axis taken away.
         let without_last = |shape: &[usize]| Shape::from_slice(&shape[..shape.len() - 1]);
         let (from, out_parts) = (without_last(input.shape()), extent.output[extent.output.len() - 1]);
-        let mut output = vec![0f64; to.len()];
+        let mut output = vec![T::default(); to.len()];
         let runs = lines(&from, extent.axis).zip(lines(&without_last(&extent.output), extent.axis));
         for (run, out) in runs {
-            let line: Vec<Complex> = (0..run.count)
+            let line: Vec<Complex<T>> = (0..run.count)
                 .map(|index| run.at(index) * parts)
-                .map(|at| [values[at], if parts == 2 { values[at + 1] } else { 0.0 }])
+                .map(|at| [values[at], if parts == 2 { values[at + 1] } else { T::default() }])
                 .collect();
-            let spectrum = transform.run(&self.prepare(&line, extent.length));
+            let mut spectrum = transform.run(&self.prepare(&line, extent.length));
+            if parts == 1 && !self.inverse {
+                mirror(&mut spectrum);
+            }
             for (index, value) in spectrum.into_iter().enumerate().take(out.count) {
                 output[out.at(index) * out_parts..][..out_parts].copy_from_slice(&value[..out_parts]);
             }
@@ -243,24 +376,37 @@ impl Node for Stft {
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+        match Width::of(io.input(0)?.dtype())? {
+            Width::F64 => self.transform::<f64>(io),
+            _ => self.transform::<f32>(io),
+        }
+    }
+}
+
+impl Stft {
+    fn transform<T: Real>(&self, io: &mut Io<'_>) -> Result<(), NodeError> {
         let frames = self.frames(&io.inputs())?;
         let (input, to) = (io.input(0)?, io.alloc(0)?);
         let parts = if let &[_, _, parts] = input.shape() { parts } else { 1 };
-        let (values, samples) = (widened::<f64>(input)?, input.shape()[1]);
+        let (values, samples) = (widened::<T>(input)?, input.shape()[1]);
         let window = match io.optional(2) {
-            Some(window) => widened::<f64>(window)?,
-            None => vec![1.0; frames.length],
+            Some(window) => widened::<T>(window)?,
+            None => vec![T::of(1.0); frames.length],
         };
         let transform = Transform::new(frames.length, false);
         let mut output = Vec::with_capacity(to.len());
         for frame in 0..frames.batches * frames.count {
             let start = (frame / frames.count * samples + frame % frames.count * frames.step) * parts;
-            let mut weighted = vec![[0.0; 2]; frames.length];
-            for (index, (value, weight)) in weighted.iter_mut().zip(&window).enumerate() {
+            let mut weighted = vec![[T::default(); 2]; frames.length];
+            for (index, (value, &weight)) in weighted.iter_mut().zip(&window).enumerate() {
                 let at = start + index * parts;
-                *value = [values[at] * weight, if parts == 2 { values[at + 1] * weight } else { 0.0 }];
+                *value = [values[at] * weight, if parts == 2 { values[at + 1] * weight } else { T::default() }];
             }
-            output.extend(transform.run(&weighted).into_iter().take(frames.bins).flatten());
+            let mut spectrum = transform.run(&weighted);
+            if parts == 1 {
+                mirror(&mut spectrum);
+            }
+            output.extend(spectrum.into_iter().take(frames.bins).flatten());
         }
         let output = narrow(&output, to)?;
         io.push(output);
@@ -275,8 +421,8 @@ mod tests {
 
     #[test]
     fn any_length_agrees_with_the_definition_and_comes_back() {
-        for length in [1, 2, 3, 4, 6, 7, 12, 30, 49] {
-            let signal: Vec<Complex> = (0..length).map(|i| [(i * i % 7) as f64, (i % 3) as f64 - 1.0]).collect();
+        for length in [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 30, 32, 40, 49, 60] {
+            let signal: Vec<Complex<f64>> = (0..length).map(|i| [(i * i % 7) as f64, (i % 3) as f64 - 1.0]).collect();
             let spectrum = Transform::new(length, false).run(&signal);
             for (k, &[re, im]) in spectrum.iter().enumerate() {
                 let mut sum = [0.0; 2];
@@ -290,6 +436,19 @@ mod tests {
             let back = Transform::new(length, true).run(&spectrum);
             let close = back.iter().zip(&signal).all(|(a, b)| (a[0] - b[0]).abs() < 1e-9 && (a[1] - b[1]).abs() < 1e-9);
             assert!(close, "{length}");
+        }
+    }
+
+    #[test]
+    fn rounding_does_not_break_the_symmetry_of_real_signals() {
+        for length in [1usize, 2, 7, 10] {
+            let signal: Vec<Complex<f32>> = (0..length).map(|i| [(i as f32).sin(), 0.0]).collect();
+            let mut spectrum = Transform::new(length, false).run(&signal);
+            mirror(&mut spectrum);
+            for k in 0..length {
+                let [re, im] = spectrum[(length - k) % length];
+                assert_eq!(spectrum[k], [re, 0.0 - im], "{length} {k}");
+            }
         }
     }
 

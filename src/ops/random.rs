@@ -1,16 +1,18 @@
-//! Random tensors: RandomUniform and RandomNormal, with a shape of their own or like an input.
+//! Random tensors: RandomUniform and RandomNormal, with a shape of their own or like an input, and Bernoulli.
 //!
 //! A node gives the same numbers in every run, after its seed, or after its name where it has none: a graph that is run
-//! twice gives the same results twice, and two nodes do not give the same numbers.
+//! twice gives the same results twice, and two nodes do not give the same numbers. The standard leaves the generator
+//! open; the one here is the reference implementation's, so that uniform and normal numbers with a seed are the same.
 
-use super::wide::{Width, narrow};
+use super::wide::{Width, narrow, widened};
 use super::{LoadCx, OpError, Operator, dimensions, one, required, type_attribute};
 use crate::graph::node::Specs;
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
+use crate::graph::{Io, Node, NodeDesc, NodeError, Prepared, RunCx};
 use crate::tensor::{DType, Shape, Tensor};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[
+    ("", "Bernoulli", make_bernoulli),
     ("", "RandomUniform", |cx| make(cx, uniform(cx))),
     ("", "RandomNormal", |cx| make(cx, normal(cx))),
     ("", "RandomUniformLike", |cx| make(cx, uniform(cx))),
@@ -33,7 +35,7 @@ fn normal(cx: &LoadCx<'_>) -> Distribution {
 
 struct Random {
     distribution: Distribution,
-    seed: u64,
+    seed: u32,
     /// That of the input where there is none.
     dtype: Option<DType>,
     shape: Option<Shape>,
@@ -51,38 +53,127 @@ fn make(cx: &LoadCx<'_>, distribution: Distribution) -> Result<Box<dyn Node>, Op
         (false, Some(shape)) => Some(dimensions(shape).map_err(|error| OpError::invalid(node, error.to_string()))?),
         (false, None) => return Err(OpError::invalid(node, "a shape is needed")),
     };
-    // FNV-1a: any spread of names over seeds will do.
-    let named = node
-        .name
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
-    let given = node.attrs.contains_key("seed").then(|| u64::from(node.float("seed", 0.0).to_bits()));
-    Ok(Box::new(Random { distribution, seed: given.unwrap_or(named), dtype, shape }))
+    Ok(Box::new(Random { distribution, seed: seed(node), dtype, shape }))
 }
 
-/// SplitMix64: a counter through a mixing function, good enough for everything but secrets.
-struct Numbers(u64);
+/// The seed that a node has, or one after its name.
+fn seed(node: &NodeDesc) -> u32 {
+    match node.attrs.contains_key("seed") {
+        true => node.float("seed", 0.0) as i64 as u32,
+        false => seed_of_name(&node.name),
+    }
+}
+
+/// FNV-1a: any spread of names over seeds will do.
+pub(crate) fn seed_of_name(name: &str) -> u32 {
+    name.bytes().fold(0x811c_9dc5, |hash: u32, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+/// Words of the generator's state.
+const WORDS: usize = 624;
+
+/// The Mersenne twister of 32 bits (Matsumoto and Nishimura, 1998), seeded and read as numpy's `RandomState` does.
+pub(crate) struct Numbers {
+    words: [u32; WORDS],
+    next: usize,
+    /// The second number of a pair of normal ones.
+    spare: Option<f64>,
+}
 
 impl Numbers {
-    /// Between 0 and 1, without 1.
-    fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        // The 53 bits of a fraction.
-        ((mixed ^ mixed >> 31) >> 11) as f64 / (1u64 << 53) as f64
+    pub(crate) fn new(seed: u32) -> Numbers {
+        let mut words = [seed; WORDS];
+        for index in 1..WORDS {
+            let before = words[index - 1];
+            words[index] = (before ^ before >> 30).wrapping_mul(1_812_433_253).wrapping_add(index as u32);
+        }
+        Numbers { words, next: WORDS, spare: None }
+    }
+
+    fn refill(&mut self) {
+        for index in 0..WORDS {
+            let mixed = self.words[index] & 1 << 31 | self.words[(index + 1) % WORDS] & !(1 << 31);
+            let twist = if mixed & 1 == 1 { 0x9908_b0df } else { 0 };
+            self.words[index] = self.words[(index + 397) % WORDS] ^ mixed >> 1 ^ twist;
+        }
+        self.next = 0;
+    }
+
+    fn word(&mut self) -> u32 {
+        if self.next == WORDS {
+            self.refill();
+        }
+        let mut word = self.words[self.next];
+        self.next += 1;
+        word ^= word >> 11;
+        word ^= word << 7 & 0x9d2c_5680;
+        word ^= word << 15 & 0xefc6_0000;
+        word ^ word >> 18
+    }
+
+    /// Between 0 and 1, without 1: the 53 bits of a fraction from two words.
+    pub(crate) fn fraction(&mut self) -> f64 {
+        let (high, low) = (self.word() >> 5, self.word() >> 6);
+        (f64::from(high) * f64::from(1 << 26) + f64::from(low)) / (1u64 << 53) as f64
+    }
+
+    /// Of mean 0 and variance 1, by Marsaglia's polar method.
+    fn normal(&mut self) -> f64 {
+        if let Some(spare) = self.spare.take() {
+            return spare;
+        }
+        loop {
+            let (x, y) = (2.0 * self.fraction() - 1.0, 2.0 * self.fraction() - 1.0);
+            let radius = x * x + y * y;
+            if radius > 0.0 && radius < 1.0 {
+                let factor = (-2.0 * radius.ln() / radius).sqrt();
+                self.spare = Some(factor * x);
+                return factor * y;
+            }
+        }
     }
 
     fn draw(&mut self, distribution: Distribution) -> f64 {
         match distribution {
-            Distribution::Uniform { low, high } => low + (high - low) * self.next(),
-            Distribution::Normal { mean, scale } => {
-                // Box and Muller; 1 - u is never zero.
-                let (radius, angle) = ((-2.0 * (1.0 - self.next()).ln()).sqrt(), std::f64::consts::TAU * self.next());
-                mean + scale * radius * angle.cos()
-            }
+            Distribution::Uniform { low, high } => low + (high - low) * self.fraction(),
+            Distribution::Normal { mean, scale } => mean + scale * self.normal(),
         }
+    }
+}
+
+/// One with the probability that the input says, else zero.
+struct Bernoulli {
+    seed: u32,
+    /// That of the input where there is none.
+    dtype: Option<DType>,
+}
+
+fn make_bernoulli(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    let given = cx.node.attrs.contains_key("dtype");
+    let dtype = given.then(|| type_attribute(cx.node, "dtype", None)).transpose()?;
+    Ok(Box::new(Bernoulli { seed: seed(cx.node), dtype }))
+}
+
+impl Node for Bernoulli {
+    fn family(&self) -> &'static str {
+        "Bernoulli"
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let input = required(inputs, 0)?;
+        let dtype = self.dtype.unwrap_or(input.dtype());
+        Width::of(dtype)?;
+        Width::of(input.dtype())?;
+        one(dtype, input.shape().iter().copied())
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+        let mut numbers = Numbers::new(self.seed);
+        let chances = widened::<f64>(io.input(0)?)?;
+        let drawn: Vec<i64> = chances.into_iter().map(|chance| i64::from(numbers.fraction() < chance)).collect();
+        let output = narrow(&drawn, io.alloc(0)?)?;
+        io.push(output);
+        Ok(())
     }
 }
 
@@ -105,7 +196,7 @@ impl Node for Random {
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
         let to = io.alloc(0)?;
-        let mut numbers = Numbers(self.seed);
+        let mut numbers = Numbers::new(self.seed);
         let drawn: Vec<f64> = (0..to.len()).map(|_| numbers.draw(self.distribution)).collect();
         let output = narrow(&drawn, to)?;
         io.push(output);
@@ -134,6 +225,31 @@ mod tests {
         let normal = drawn(Trial::new("RandomNormal").ints("shape", &[1000]).attr("scale", Attr::Float(3.0)));
         let spread = (normal.iter().map(|number| number * number).sum::<f32>() / 1000.0).sqrt();
         assert!((spread - 3.0).abs() < 0.3, "{spread}");
+    }
+
+    #[test]
+    fn numbers_are_the_reference_implementations() {
+        // numpy.random.RandomState(5489).randint(2**32) and RandomState(0).rand(2), .randn(3)
+        assert_eq!(Numbers::new(5489).word(), 3_499_211_612);
+        let mut numbers = Numbers::new(0);
+        assert_eq!([numbers.fraction(), numbers.fraction()], [0.548_813_503_927_324_8, 0.715_189_366_372_419_5]);
+        let mut numbers = Numbers::new(0);
+        let expected = [1.764_052_345_967_664, 0.400_157_208_367_223_3, 0.978_737_984_105_739_2];
+        let found = [numbers.normal(), numbers.normal(), numbers.normal()];
+        assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-15), "{found:?}");
+    }
+
+    #[test]
+    fn chances_of_one_and_zero_are_certain() {
+        let chances = [0f32, 1.0, 0.25].repeat(400);
+        let row = || Trial::new("Bernoulli").attr("seed", Attr::Float(3.0)).input(&[400, 3], &chances);
+        let made = drawn(row());
+        assert!(made.chunks(3).all(|made| made[..2] == [0.0, 1.0]));
+        let share = made.iter().skip(2).step_by(3).sum::<f32>() / 400.0;
+        assert!((share - 0.25).abs() < 0.07, "{share}");
+        assert_eq!(made, drawn(row()));
+        let spec = row().int("dtype", onnx_code(DType::Bool)).run().unwrap()[0].spec().clone();
+        assert_eq!(spec, crate::tensor::TensorSpec::new(DType::Bool, [400, 3]));
     }
 
     #[test]

@@ -1,18 +1,15 @@
-//! Operators that keep every element in its place: Identity, Dropout (inference), Reshape, Flatten, Squeeze, Unsqueeze.
+//! Operators that keep every element in its place: Identity, Reshape, Flatten, Squeeze, Unsqueeze.
 //!
 //! They copy nothing: an output is a view of the input's bytes under another shape. What is computed here is shapes.
 
 use super::{LoadCx, OpError, Operator, axes_of, axis_of, integers, one, optional, refused, required};
 use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeDesc, NodeError, Prepared, RunCx};
-use crate::tensor::{BoolByte, DType, Shape, Tensor, TensorSpec};
+use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[
     ("", "Identity", |cx| make(cx, Form::Identity)),
-    ("", "Dropout", |cx| {
-        make(cx, Form::Dropout { mask: cx.node.outputs.len() > 1, mask_is_bool: cx.node.version >= 10 })
-    }),
     ("", "Reshape", |cx| make(cx, Form::Reshape { keep_zeros: cx.node.int("allowzero", 0) != 0 })),
     ("", "Flatten", |cx| make(cx, Form::Flatten { axis: cx.node.int("axis", 1) })),
     ("", "Squeeze", |cx| make(cx, Form::Squeeze { axes: fixed_axes(cx.node) })),
@@ -22,10 +19,6 @@ pub(super) const OPERATORS: &[Operator] = &[
 /// How the output's shape follows from the input's.
 enum Form {
     Identity,
-    Dropout {
-        mask: bool,
-        mask_is_bool: bool,
-    },
     Reshape {
         keep_zeros: bool,
     },
@@ -57,10 +50,6 @@ impl Form {
         let shape = required(inputs, 0)?.shape();
         match self {
             Form::Identity => Ok(Shape::from_slice(shape)),
-            Form::Dropout { .. } => {
-                refuse_training(inputs)?;
-                Ok(Shape::from_slice(shape))
-            }
             Form::Reshape { keep_zeros } => reshape(shape, &integers(required(inputs, 1)?)?, *keep_zeros),
             Form::Flatten { axis } => {
                 // One past the last axis is allowed here.
@@ -127,27 +116,10 @@ fn unsqueeze(shape: &[usize], axes: &[i64]) -> Result<Shape, NodeError> {
     Ok((0..rank).map(|axis| if axes.contains(&axis) { 1 } else { old.next().unwrap_or(1) }).collect())
 }
 
-/// Dropout passes its input on in inference, and in training with a ratio of zero.
-fn refuse_training(inputs: &[Option<&Tensor>]) -> Result<(), NodeError> {
-    let training = match optional(inputs, 2) {
-        Some(flag) => flag.as_slice::<BoolByte>()?.first().is_some_and(|flag| flag.get()),
-        None => false,
-    };
-    let drops = match optional(inputs, 1) {
-        Some(ratio) => ratio.bytes().iter().any(|&byte| byte != 0),
-        None => true,
-    };
-    if training && drops {
-        return Err(NodeError::Unsupported("Dropout in training mode".to_owned()));
-    }
-    Ok(())
-}
-
 impl Node for Reshaping {
     fn family(&self) -> &'static str {
         match self.0 {
             Form::Identity => "Identity",
-            Form::Dropout { .. } => "Dropout",
             Form::Reshape { .. } => "Reshape",
             Form::Flatten { .. } => "Flatten",
             Form::Squeeze { .. } => "Squeeze",
@@ -160,43 +132,21 @@ impl Node for Reshaping {
             Form::Identity | Form::Flatten { .. } => 0,
             Form::Squeeze { axes } | Form::Unsqueeze { axes } => u64::from(axes.is_none()) << 1,
             Form::Reshape { .. } => 1 << 1,
-            Form::Dropout { .. } => 1 << 1 | 1 << 2,
         }
     }
 
     fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
         let dtype = required(inputs, 0)?.dtype();
         let shape = self.0.shape(inputs)?;
-        let mut specs = one(dtype, shape.iter().copied())?;
-        if let Form::Dropout { mask: true, mask_is_bool } = self.0 {
-            specs.push(TensorSpec::new(if mask_is_bool { DType::Bool } else { dtype }, shape));
-        }
-        Ok(specs)
+        one(dtype, shape)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
         let shape = io.spec(0).shape.clone();
         let input = io.take(0)?;
         io.push(input.reshaped(shape)?);
-        if let Some(spec) = io.specs().get(1) {
-            // Nothing was dropped.
-            let mut mask = io.alloc(1)?;
-            fill_with_one(spec.dtype, mask.bytes_mut())?;
-            io.push(mask);
-        }
         Ok(())
     }
-}
-
-fn fill_with_one(dtype: DType, bytes: &mut [u8]) -> Result<(), NodeError> {
-    match dtype {
-        DType::Bool => bytes.fill(1),
-        DType::F32 => bytemuck::cast_slice_mut(bytes).fill(1f32),
-        DType::F64 => bytemuck::cast_slice_mut(bytes).fill(1f64),
-        DType::F16 => bytemuck::cast_slice_mut(bytes).fill(half::f16::ONE),
-        other => return Err(NodeError::Unsupported(format!("a Dropout mask of type {other}"))),
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What Reshape and its relatives make of shapes, and what they refuse.
 
-use crate::ops::trial::{Trial, bools};
+use crate::ops::trial::Trial;
 use crate::tensor::Tensor;
 
 fn ramp(shape: &[usize]) -> Tensor {
@@ -68,17 +68,4 @@ fn squeeze_and_unsqueeze_take_axes_as_attribute_or_input() {
     Trial::new("Unsqueeze").tensor(ramp(&[2])).input(&[2], &[0i64, -3]).is_refused("twice");
     Trial::new("Unsqueeze").tensor(ramp(&[2])).input(&[1], &[i64::MIN]).is_refused("axis");
     Trial::new("Unsqueeze").tensor(ramp(&[2])).is_refused("no axes");
-}
-
-#[test]
-fn dropout_passes_on_and_says_that_nothing_was_dropped() {
-    let outputs = Trial::new("Dropout").outputs(2).tensor(ramp(&[2])).run().unwrap();
-    assert_eq!(outputs[0].as_slice::<f32>().unwrap(), [0.0, 1.0]);
-    assert_eq!(outputs[1].as_slice(), Ok(&bools([true, true])[..]));
-    let old = Trial::new("Dropout").version(7).outputs(2).tensor(ramp(&[2])).run().unwrap();
-    assert_eq!(old[1].as_slice::<f32>().unwrap(), [1.0, 1.0]);
-    let training =
-        |ratio: f32| Trial::new("Dropout").tensor(ramp(&[2])).input(&[], &[ratio]).input(&[], &bools([true]));
-    training(0.5).is_refused("training");
-    training(0.0).gives(&[2], &[0f32, 1.0]);
 }

@@ -1,0 +1,70 @@
+//! RegexFullMatch: which strings a regular expression matches from end to end.
+//!
+//! The expressions are those of the `regex` crate, whose time is linear in the text, whatever the expression; its syntax
+//! is that of RE2, which the standard asks for, but for classes such as `\w`, which are Unicode's, as in the reference.
+
+use regex::{Regex, RegexBuilder};
+
+use super::{LoadCx, OpError, Operator, one, required};
+use crate::graph::node::Specs;
+use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
+use crate::tensor::{BoolByte, DType, Tensor, TensorError};
+
+/// The operators of this file.
+pub(super) const OPERATORS: &[Operator] = &[("", "RegexFullMatch", make)];
+
+/// Most bytes of a compiled expression, and of what matching remembers: a model's author chooses it. Classes of Unicode
+/// characters take some hundred KiB each.
+const MOST_BYTES: usize = 8 << 20;
+
+struct FullMatch(Regex);
+
+fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    let pattern = cx.node.string("pattern", "");
+    let compile = |pattern: &str| {
+        let compiled = RegexBuilder::new(pattern).size_limit(MOST_BYTES).dfa_size_limit(MOST_BYTES).build();
+        compiled.map_err(|error| OpError::invalid(cx.node, format!("pattern {pattern:?}: {error}")))
+    };
+    // Alone first, so that a parenthesis too many cannot pair with the ones around it.
+    compile(pattern)?;
+    Ok(Box::new(FullMatch(compile(&format!("\\A(?:{pattern})\\z"))?)))
+}
+
+impl Node for FullMatch {
+    fn family(&self) -> &'static str {
+        "RegexFullMatch"
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let input = required(inputs, 0)?;
+        if input.dtype() != DType::String {
+            return Err(TensorError::Type { expected: DType::String, found: input.dtype() }.into());
+        }
+        one(DType::Bool, input.shape().iter().copied())
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+        let mut output = io.alloc(0)?;
+        let matched = io.input(0)?.as_strings()?.iter().map(|text| BoolByte::from(self.0.is_match(text)));
+        output.as_mut_slice::<BoolByte>()?.iter_mut().zip(matched).for_each(|(to, matched)| *to = matched);
+        io.push(output);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::trial::{Trial, bools, strings};
+
+    #[test]
+    fn the_whole_text_has_to_match() {
+        let row = |pattern: &str, texts: &[&str]| {
+            Trial::new("RegexFullMatch").text("pattern", pattern).tensor(strings(&[texts.len()], texts))
+        };
+        row("a|ab", &["a", "ab", "b", "a\n", ""]).gives(&[5], &bools([true, true, false, false, false]));
+        row("", &["", "a"]).gives(&[2], &bools([true, false]));
+        row("a)(b", &["ab"]).is_refused("pattern");
+        row("((a{1000}){1000}){1000}", &["a"]).is_refused("pattern");
+        Trial::new("RegexFullMatch").text("pattern", "a").input(&[1], &[1f32]).is_refused("string");
+    }
+}
