@@ -16,6 +16,7 @@ mod cumulative;
 mod deformable;
 mod determinant;
 mod diagonal;
+mod dropout;
 mod einsum;
 mod elementwise;
 mod flow;
@@ -41,6 +42,7 @@ mod range;
 mod ranking;
 mod recurrent;
 mod reduce;
+mod regex;
 mod region;
 mod reshape;
 mod resize;
@@ -55,6 +57,7 @@ mod softmax;
 mod state;
 mod text;
 mod transpose;
+mod tree;
 mod unpool;
 mod view;
 mod wide;
@@ -74,6 +77,7 @@ pub(crate) use flow::stack;
 pub(crate) use gather::{element_places, tuple_places};
 pub(crate) use matmul::fused_activation;
 pub(crate) use movement::{Blocks, Movement, rearrange};
+pub(crate) use random::{Numbers, seed_of_name};
 pub(crate) use ranking::rank;
 pub(crate) use view::{Cut, Run, View, in_step, lines};
 
@@ -145,6 +149,7 @@ const GROUPS: &[&[Operator]] = &[
     deformable::OPERATORS,
     determinant::OPERATORS,
     diagonal::OPERATORS,
+    dropout::OPERATORS,
     einsum::OPERATORS,
     elementwise::OPERATORS,
     fold::OPERATORS,
@@ -167,6 +172,7 @@ const GROUPS: &[&[Operator]] = &[
     ranking::OPERATORS,
     recurrent::OPERATORS,
     reduce::OPERATORS,
+    regex::OPERATORS,
     region::OPERATORS,
     reshape::OPERATORS,
     resize::OPERATORS,
@@ -179,6 +185,7 @@ const GROUPS: &[&[Operator]] = &[
     state::OPERATORS,
     text::OPERATORS,
     transpose::OPERATORS,
+    tree::OPERATORS,
     unpool::OPERATORS,
     window::OPERATORS,
 ];

@@ -2,6 +2,7 @@
 
 mod case;
 mod folder;
+mod tally;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -9,8 +10,9 @@ use std::path::PathBuf;
 
 use kiln::session::SessionOptions;
 
-use crate::check::case::Verdict;
+use crate::check::case::{Seen, Verdict};
 use crate::check::folder::Case;
+use crate::check::tally::Tally;
 use crate::failure::{Blame, Code, Failure, Outcome};
 use crate::progress::Progress;
 use crate::setup::{Habit, SessionArgs};
@@ -28,9 +30,12 @@ pub(crate) struct Args {
     /// Print only what did not pass, and the totals
     #[arg(long)]
     quiet: bool,
-    /// Write {case: "passed" | "wrong: ..." | "refused: ..." | "crashed: ..."} to this file
+    /// Write {case: "passed" | "passed: ..." | "wrong: ..." | "refused: ..." | "crashed: ..."} to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write the results by operator, as a table in Markdown, to this file
+    #[arg(long, value_name = "FILE")]
+    operators: Option<PathBuf>,
     #[command(flatten)]
     session: SessionArgs,
 }
@@ -45,13 +50,17 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     if cases.is_empty() {
         return Err(Failure::usage("no case there: a case is a folder with a model.onnx"));
     }
-    let results = check_all(&cases, &options, args.quiet, screen)?;
+    let mut tally = Tally::new();
+    let results = check_all(&cases, &options, args.quiet, &mut tally, screen)?;
     print_totals(&cases, &results, screen)?;
     if let Some(path) = &args.json {
         let texts: BTreeMap<&str, String> =
             cases.iter().zip(&results).map(|(case, verdict)| (case.name.as_str(), verdict.to_string())).collect();
         let json = serde_json::to_string_pretty(&texts).failed(|| "cannot write JSON")?;
         std::fs::write(path, json).usage(|| format!("--json: cannot write {}", path.display()))?;
+    }
+    if let Some(path) = &args.operators {
+        std::fs::write(path, tally.markdown()).usage(|| format!("--operators: cannot write {}", path.display()))?;
     }
     let any = |found: fn(&Verdict) -> bool| results.iter().any(found);
     if any(|verdict| matches!(verdict, Verdict::Wrong(_) | Verdict::Crashed(_))) {
@@ -63,13 +72,21 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     Ok(())
 }
 
-fn check_all(cases: &[Case], options: &SessionOptions, quiet: bool, screen: &mut dyn Write) -> Outcome<Vec<Verdict>> {
+fn check_all(
+    cases: &[Case],
+    options: &SessionOptions,
+    quiet: bool,
+    tally: &mut Tally,
+    screen: &mut dyn Write,
+) -> Outcome<Vec<Verdict>> {
     let progress = Progress::new("cases", cases.len());
     let crashes = case::Crashes::watch();
     let mut results = Vec::with_capacity(cases.len());
     for case in cases {
-        let verdict = crashes.guard(|| case::check(case, options));
-        if !quiet || !matches!(verdict, Verdict::Passed) {
+        let mut seen = Seen::default();
+        let verdict = crashes.guard(|| case::check(case, options, &mut seen));
+        tally.add(&seen.uses, &verdict, seen.lookups);
+        if !quiet || verdict.column() != 0 {
             progress.suspended(|| writeln!(screen, "{}: {verdict}", case.name))?;
         }
         results.push(verdict);

@@ -1,0 +1,162 @@
+//! Results by operator, as a table in Markdown: docs/operators.md is what the backend suite leaves here, and CI holds the
+//! two against each other, so that no operator, version or element type is lost unnoticed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use kiln::graph::Graph;
+use kiln::graph::ir::{Attr, NodeDesc};
+use kiln::tensor::DType;
+
+use crate::check::case::Verdict;
+
+/// What the cases have shown of one operator.
+#[derive(Debug, Default)]
+struct Row {
+    passed: usize,
+    cases: usize,
+    versions: BTreeSet<i64>,
+    types: BTreeSet<&'static str>,
+    /// Whether a case that passed and had this operator alone asked the executor cache.
+    kernels: bool,
+    known: bool,
+}
+
+/// What one case has of operators, taken from its graph before it is rewritten.
+#[derive(Debug, Default)]
+pub(super) struct Uses {
+    operators: BTreeMap<(String, String), (BTreeSet<i64>, BTreeSet<&'static str>)>,
+}
+
+impl Uses {
+    /// The operators of a graph and of the bodies in it.
+    pub(super) fn of(graph: &Graph) -> Uses {
+        let mut uses = Uses::default();
+        uses.add(graph);
+        uses
+    }
+
+    /// Whether any of these operators of ONNX's own domain is among them.
+    pub(super) fn any(&self, operators: &[&str]) -> bool {
+        self.operators.keys().any(|(domain, op)| domain.is_empty() && operators.contains(&op.as_str()))
+    }
+
+    fn add(&mut self, graph: &Graph) {
+        for node in &graph.nodes {
+            let (versions, types) = self.operators.entry((node.domain.clone(), node.op.clone())).or_default();
+            versions.insert(node.version);
+            types.extend(declared(graph, node).map(DType::name));
+            for attr in node.attrs.values() {
+                if let Attr::Graph(body) = attr {
+                    self.add(body);
+                }
+            }
+        }
+    }
+}
+
+fn declared(graph: &Graph, node: &NodeDesc) -> impl Iterator<Item = DType> {
+    node.inputs.iter().chain(&node.outputs).flatten().filter_map(|&value| graph.value(value).dtype)
+}
+
+/// All cases so far.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    rows: BTreeMap<(String, String), Row>,
+}
+
+impl Tally {
+    /// Every operator that Kiln has, without a case.
+    pub(super) fn new() -> Tally {
+        let mut tally = Tally::default();
+        for (domain, op) in kiln::ops::all().filter(|(domain, _)| *domain != "kiln") {
+            tally.rows.entry((domain.to_owned(), op.to_owned())).or_default().known = true;
+        }
+        tally
+    }
+
+    /// Counts a case; `lookups` is how often it asked the executor cache.
+    pub(super) fn add(&mut self, uses: &Uses, verdict: &Verdict, lookups: u64) {
+        let passed = verdict.column() == 0;
+        for (operator, (versions, types)) in &uses.operators {
+            let row = self.rows.entry(operator.clone()).or_default();
+            row.cases += 1;
+            if passed {
+                row.passed += 1;
+                row.versions.extend(versions);
+                row.types.extend(types);
+                row.kernels |= lookups > 0 && uses.operators.len() == 1;
+            }
+        }
+    }
+
+    /// The document.
+    pub(super) fn markdown(&self) -> String {
+        let mut text = HEADER.to_owned();
+        // What loading makes of operators is in Kiln's own domain, and no operator of a model.
+        for ((domain, op), row) in self.rows.iter().filter(|((domain, _), _)| domain != "kiln") {
+            let domain = if domain.is_empty() { "ai.onnx" } else { domain };
+            let list = |parts: Vec<String>| if parts.is_empty() { "-".to_owned() } else { parts.join(", ") };
+            let versions = match (row.versions.first(), row.versions.last()) {
+                (Some(first), Some(last)) if first < last => format!("{first} - {last}"),
+                (Some(only), _) => only.to_string(),
+                _ => "-".to_owned(),
+            };
+            let types = list(row.types.iter().map(|name| (*name).to_owned()).collect());
+            let runs = match (row.known, row.kernels) {
+                (false, _) => "not supported",
+                (true, true) => "kernels",
+                (true, false) => "plain Rust",
+            };
+            // Writing into a string cannot fail.
+            let _ =
+                writeln!(text, "| {domain} | {op} | {runs} | {} of {} | {versions} | {types} |", row.passed, row.cases);
+        }
+        text
+    }
+}
+
+const HEADER: &str = "\
+# Operators
+
+Written by `kiln check CASES --quiet --operators docs/operators.md` over the ONNX backend suite (ONNX 1.23); CI compares
+it with a new run. Versions are the operator-set versions of the cases that passed (other versions from 7 on are the same
+code), types are those of the values that a node of the operator reads or makes in them, as far as the models declare
+them. *Kernels* are emitted instructions behind the executor cache, for the types that are worth it; *plain Rust* is
+everything else, control flow and sequences among it.
+
+An output is right within the suite's own tolerance: 1e-3 of what is expected and 1e-7 besides, or what a case says, and
+1/64 for `bf16`, as ONNX's own test runner has it. Of Bernoulli and the other random operators the type and the shape
+alone are compared: the standard leaves their values to the runtime, even where there is a seed (here a seed gives the
+numbers of the reference implementation wherever it draws from a uniform or normal distribution).
+
+Not supported, and not planned: decoding images, and training (optimisers, gradients; Dropout can train). FlexAttention
+is expanded into the operators that define it when a model is loaded, and counts as those.
+
+| domain | operator | runs as | cases passed | versions | element types |
+|---|---|---|---|---|---|
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kiln::graph::GraphBuilder;
+
+    #[test]
+    fn a_case_counts_for_each_operator_in_it_once() {
+        let mut build = GraphBuilder::new("g", 17);
+        let x = build.input("x", DType::F32, [2.into()]);
+        let y = build.op("Neg", &[x], &[]);
+        let y = build.op("Neg", &[y], &[]);
+        let y = build.op("NoSuchThing", &[y], &[]);
+        build.output("y", y);
+        let uses = Uses::of(&build.finish());
+        let mut tally = Tally::new();
+        tally.add(&uses, &Verdict::Passed, 3);
+        tally.add(&uses, &Verdict::Crashed(String::new()), 3);
+        let text = tally.markdown();
+        assert!(text.contains("| ai.onnx | Neg | plain Rust | 1 of 2 | 17 | float32 |\n"), "{text}");
+        assert!(text.contains("| ai.onnx | NoSuchThing | not supported | 1 of 2 |"), "{text}");
+        assert!(text.contains("| ai.onnx | Loop | plain Rust | 0 of 0 | - | - |\n"), "{text}");
+    }
+}
