@@ -11,9 +11,10 @@
 //! - [`tile`]: what shapes the tile kernel; `emit` assembles it, `portable` is its contract in Rust, `finish` what
 //!   becomes of a sum.
 //! - [`weights`]: how weights are packed. [`prepare`]: the left-hand side made ready, and tensors of `f32` to bytes and back.
-//! - [`driver`]: a product or convolution that is ready to run; [`model`] cuts its work. `depthwise` is for filters of one
-//!   channel, which have nothing to reduce over but the window.
+//! - [`driver`]: a product or convolution that is ready to run, by `dense` panels or, for filters of one channel, which have
+//!   nothing to reduce over but the window, `depthwise`; [`model`] cuts its work.
 
+mod dense;
 mod depthwise;
 pub mod driver;
 mod emit;

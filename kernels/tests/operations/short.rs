@@ -102,3 +102,34 @@ fn signed_bytes_become_words_and_lanes_become_bytes() {
         }
     }
 }
+
+#[test]
+fn two_rows_of_lanes_are_joined_to_bytes() {
+    for [a, b, c, d, scratch] in [[0, 1, 2, 3, 4], [15, 8, 1, 9, 0]].map(|all: [u8; 5]| all.map(Vreg)) {
+        let code = kernel(Isa::Avx2, |asm| {
+            for (at, register) in [a, b, c, d].into_iter().enumerate() {
+                asm.vload(register, vector(INPUT, at));
+            }
+            let second = Some((vector(OUTPUT, 1).plus(3), [c, d]));
+            asm.vstore_u8_joined((vector(OUTPUT, 0).plus(1), [a, b]), second, scratch);
+            asm.vload(a, vector(INPUT, 0));
+            asm.vload(b, vector(INPUT, 1));
+            asm.vstore_u8_joined((vector(OUTPUT, 2), [a, b]), None, scratch);
+        });
+        for [x, y, z] in operands() {
+            let inputs = [x, y, z, x.map(|lane| lane >> 7)].map(|lanes| lanes.map(|lane| lane & 0xFF));
+            let output = call(&code, &inputs, 3, &[]).vectors;
+            let row = |a: usize| {
+                let (a, b) = (&inputs[a], &inputs[a + 1]);
+                let lanes = [&a[..4], &b[..4], &a[4..8], &b[4..8]].concat();
+                lanes.into_iter().map(|lane| lane as u8).collect::<Vec<u8>>()
+            };
+            for ((at, first), expected) in [(0, 1), (1, 3), (2, 0)].into_iter().zip([row(0), row(2), row(0)]) {
+                let stored: Vec<u8> = output[at].iter().flat_map(|lane| lane.to_le_bytes()).collect();
+                assert_eq!(stored[first..first + 16], expected);
+                let others = stored.iter().enumerate().filter(|(at, _)| !(first..first + 16).contains(at));
+                assert!(others.into_iter().all(|(_, &byte)| byte == UNTOUCHED as u8), "bytes beside it were written");
+            }
+        }
+    }
+}

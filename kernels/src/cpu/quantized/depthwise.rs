@@ -1,73 +1,204 @@
 //! Depthwise convolution of quantised tensors: each channel has a filter of its own.
 //!
-//! Channels are done a few registers at a time, the window's positions one after another, in Rust that the compiler turns
-//! into vector code: the sums of a block of channels stay in registers while the window is gone through.
+//! Channels lie side by side in the registers, and two positions of the window below each other are multiplied at once:
+//! for that, each line of the input is written together with the one below it, element by element, as pairs of 16-bit
+//! integers, with its padding. A task keeps the pairs of lines that its next lines of outputs see, so that each is written
+//! once. A window of an odd number of lines has weights of zero below its last.
 
-use super::finish::Finish;
-use super::prepare::twice;
-use super::weights::DEPTHWISE_CHANNELS as BLOCK;
+use super::dense::{Edge, Strip};
+use super::driver::{LINE, Operands, QuantizedBlocks};
+use super::prepare;
+use super::tile::{Form, LeftRows, Output, QuantizedArgs, QuantizedCode, Tile, most_rows};
+use super::weights::ChannelPanels;
+use crate::cpu::CodeSource;
 use crate::cpu::conv::ConvShape;
+use crate::cpu::gemm::Tiles;
+use crate::cpu::gemm::rows::part;
+use crate::cpu::gemm::shared::Shared;
+use crate::error::Result;
 use crate::isa::Isa;
+use crate::parallel::Parallel;
 
-/// What a line needs.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Line<'a> {
-    pub(super) shape: &'a ConvShape,
-    /// The whole input as words without gaps, with [`BLOCK`] words behind it.
-    pub(super) x: &'a [i16],
-    /// A row of words for each position of the window, of a multiple of [`BLOCK`].
-    pub(super) weights: &'a [i16],
-    /// What each channel's sum starts from.
-    pub(super) start: &'a [i32],
-    pub(super) finish: Finish<'a>,
-    /// Image, depth and height of the output line.
-    pub(super) at: [usize; 3],
+/// What such a convolution needs.
+#[derive(Clone, Debug)]
+pub(super) struct Channels {
+    isa: Isa,
+    shape: ConvShape,
+    output: Output,
+    tile: Tile,
+    pub(super) panels: ChannelPanels,
+    /// The cut of a line of outputs.
+    tiles: Tiles,
+    /// Positions of a line of pairs.
+    positions: usize,
+    /// Lines of pairs that a task keeps.
+    kept: usize,
+    tasks: usize,
 }
 
-/// The positions of the window along one dimension that lie inside.
-fn inside(shape: &ConvShape, dim: usize, output: usize) -> std::ops::Range<usize> {
-    let start = output * shape.strides[dim];
-    let step = shape.dilations[dim];
-    let first = shape.pads[dim].saturating_sub(start).div_ceil(step);
-    let last = (shape.input[dim] + shape.pads[dim]).saturating_sub(start).div_ceil(step);
-    first.min(shape.kernel[dim])..last.min(shape.kernel[dim])
-}
+impl Channels {
+    pub(super) fn new(
+        isa: Isa,
+        shape: ConvShape,
+        output: Output,
+        blocks: QuantizedBlocks,
+        vectors: usize,
+        source: &dyn CodeSource,
+    ) -> Result<Channels> {
+        let code = QuantizedCode { isa, form: Form::Words, vectors: vectors as u8, left: LeftRows::Own, output };
+        let panels = ChannelPanels::new(isa, &shape.weights(), vectors);
+        let [depth, height, width] = shape.kernel;
+        // From the first line that a window sees to its last, and one more that the next window begins with.
+        let kept = depth * ((height - 1) * shape.dilations[1] + 2).min(shape.input[1] + 2 * height).max(height);
+        Ok(Channels {
+            isa,
+            shape,
+            output,
+            tile: Tile::new(code, source)?,
+            panels,
+            tiles: Tiles::new(shape.output[2], most_rows(isa, vectors)),
+            positions: (shape.output[2].max(1) - 1) * shape.strides[2] + (width - 1) * shape.dilations[2] + 1,
+            kept,
+            tasks: blocks.row_tasks * blocks.unit_tasks,
+        })
+    }
 
-twice! {
-    /// Computes one line of outputs.
-    pub(super) fn line(line: &Line<'_>, y: &mut [u8]) {
-        let shape = line.shape;
-        let [image, d, h] = line.at;
-        let channels = shape.channels;
-        let (depths, heights) = (inside(shape, 0, d), inside(shape, 1, h));
-        let row = channels.next_multiple_of(BLOCK);
-        let along = |dim: usize, output: usize, tap: usize| {
-            output * shape.strides[dim] + tap * shape.dilations[dim] - shape.pads[dim]
-        };
-        let bytes = line.finish.output.bytes();
-        for (w, y) in y.chunks_exact_mut((channels * bytes).max(1)).enumerate() {
-            let widths = inside(shape, 2, w);
-            for channel in (0..channels).step_by(BLOCK) {
-                let mut sums = [0i32; BLOCK];
-                sums.copy_from_slice(&line.start[channel..][..BLOCK]);
-                for kd in depths.clone() {
-                    for kh in heights.clone() {
-                        let plane = (image * shape.input[0] + along(0, d, kd)) * shape.input[1] + along(1, h, kh);
-                        for kw in widths.clone() {
-                            let at = (plane * shape.input[2] + along(2, w, kw)) * channels + channel;
-                            let tap = (kd * shape.kernel[1] + kh) * shape.kernel[2] + kw;
-                            let x = &line.x[at..][..BLOCK];
-                            let weights = &line.weights[tap * row + channel..][..BLOCK];
-                            for lane in 0..BLOCK {
-                                let product = i32::from(x[lane]) * i32::from(weights[lane]);
-                                sums[lane] = sums[lane].wrapping_add(product);
-                            }
-                        }
-                    }
-                }
-                let own = BLOCK.min(channels - channel);
-                line.finish.row(&sums[..own], channel, &mut y[channel * bytes..][..own * bytes]);
+    /// Words of a line of pairs; behind it a panel's width may be read.
+    fn line_words(&self) -> usize {
+        (self.positions * self.shape.channels + self.panels.width).next_multiple_of(LINE)
+    }
+
+    /// Words of a line of bytes that are all padding.
+    fn blank_words(&self) -> usize {
+        (self.shape.input[2] * self.shape.channels).div_ceil(4).next_multiple_of(LINE)
+    }
+
+    pub(super) fn scratch_len(&self) -> usize {
+        self.blank_words() + self.tasks * self.kept * self.line_words()
+    }
+
+    /// Computes all outputs; `scratch` is [`Channels::scratch_len`] long at least.
+    pub(super) fn run(&self, operands: &Operands<'_>, y: &mut [u8], scratch: &mut [i32], parallel: &dyn Parallel) {
+        let (blank, rings) = scratch.split_at_mut(self.blank_words());
+        let blank: &mut [u8] = bytemuck::cast_slice_mut(blank);
+        blank.fill(operands.left_zero as u8);
+        let blank = &*blank;
+        let [depth, height, _] = self.shape.output;
+        let lines = self.shape.batch * depth * height;
+        let words = self.kept * self.line_words();
+        let y = Shared::new(y);
+        crate::parallel::for_each_chunk(parallel, &mut rings[..self.tasks * words], words, &|task, ring| {
+            let mut ring = Ring { lines: ring, seen: vec![None; self.kept], stamp: 0 };
+            let mut work = Work { table: Vec::new(), edge: Edge::default() };
+            for line in part(lines, self.tasks, task) {
+                self.line(operands, blank, line, &y, &mut ring, &mut work);
+            }
+        });
+    }
+
+    /// One line of outputs.
+    fn line(
+        &self,
+        operands: &Operands<'_>,
+        blank: &[u8],
+        line: usize,
+        y: &Shared<u8>,
+        ring: &mut Ring<'_>,
+        work: &mut Work,
+    ) {
+        let shape = &self.shape;
+        let [depth, height, width] = shape.output;
+        let [image, d, h] = [line / height / depth, line / height % depth, line % height];
+        ring.stamp += 1;
+        work.table.clear();
+        for number in 0..self.panels.lines {
+            let pairs = shape.kernel[1].div_ceil(2);
+            let [kd, kh] = [number / pairs, number % pairs * 2];
+            let place = |dim: usize, output: usize, tap: usize| {
+                (output * shape.strides[dim] + tap * shape.dilations[dim]) as isize - shape.pads[dim] as isize
+            };
+            let at = [image as isize, place(0, d, kd), place(1, h, kh)];
+            let slot = ring.slot(at, |to| self.pair(operands, blank, at, to), self.line_words());
+            let step = shape.dilations[2] * shape.channels;
+            let first = ring.lines[slot * self.line_words()..].as_ptr();
+            work.table.extend((0..self.panels.line).map(|tap| first.wrapping_add(tap * step).cast::<u8>()));
+        }
+        let element = self.output.bytes();
+        for panel in 0..self.panels.panels {
+            let column = panel * self.panels.width;
+            let mut args = QuantizedArgs {
+                taps: work.table.len(),
+                lda: shape.strides[2] * shape.channels * 4,
+                b: operands.weights[panel * self.panels.panel_bytes()..].as_ptr(),
+                ..QuantizedArgs::finishing(&operands.start[column..], &operands.finish, column)
+            };
+            for run in self.tiles.runs(0..self.tiles.count()) {
+                args.rows = run.height;
+                args.tiles.set(run.count);
+                args.a.set(std::ptr::without_provenance(run.row * args.lda + column * 4));
+                args.a_step = run.height * args.lda;
+                args.table.set(work.table.as_ptr());
+                let to = Strip {
+                    first: y.at(((line * width + run.row) * shape.channels + column) * element),
+                    distance: shape.channels * element,
+                    rows: run.count * run.height,
+                    columns: self.panels.width.min(shape.channels - column) * element,
+                    width: self.panels.width * element,
+                };
+                // SAFETY: every position that a window sees lies in the lines of pairs, which have a panel's width behind
+                // them; panels, starts and factors are whole; the strip lies inside the output, and its line is this
+                // task's alone.
+                unsafe { work.edge.write(&to, &mut args, &self.tile) };
             }
         }
+    }
+
+    /// Writes the line at that place together with the one that a window sees below it.
+    fn pair(&self, operands: &Operands<'_>, blank: &[u8], at: [isize; 3], to: &mut [i32]) {
+        let shape = &self.shape;
+        let length = shape.input[2] * shape.channels;
+        let row = |height: isize| {
+            let inside = (at[1] as usize) < shape.input[0] && (height as usize) < shape.input[1];
+            let number = (at[0] as usize * shape.input[0] + at[1] as usize) * shape.input[1] + height as usize;
+            if inside { &operands.x[number * length..][..length] } else { &blank[..length] }
+        };
+        let end = self.positions * shape.channels;
+        let before = (shape.pads[2] * shape.channels).min(end);
+        let kept = length.min(end - before);
+        let zero = operands.left_zero + if operands.signed { 128 } else { 0 };
+        to[..before].fill(zero | zero << 16);
+        to[before + kept..].fill(zero | zero << 16);
+        let (low, high) = (row(at[2]), row(at[2] + shape.dilations[1] as isize));
+        prepare::pairs(self.isa, &low[..kept], &high[..kept], operands.signed, &mut to[before..before + kept]);
+    }
+}
+
+/// What a task uses again from line to line.
+struct Work {
+    table: Vec<*const u8>,
+    edge: Edge,
+}
+
+/// The lines of pairs that a task keeps.
+struct Ring<'a> {
+    lines: &'a mut [i32],
+    /// Image, depth and height of each, and when it was last asked for.
+    seen: Vec<Option<([isize; 3], usize)>>,
+    stamp: usize,
+}
+
+impl Ring<'_> {
+    /// The number of the line at that place, which `write` writes where it is not there: over the one that was not
+    /// asked for longest, which is none of the current stamp as long as more are kept than a window sees.
+    fn slot(&mut self, at: [isize; 3], write: impl FnOnce(&mut [i32]), words: usize) -> usize {
+        let found = self.seen.iter().position(|seen| seen.is_some_and(|(place, _)| place == at));
+        let slot = found.unwrap_or_else(|| {
+            let age = |slot: &usize| self.seen[*slot].map_or(0, |(_, stamp)| stamp);
+            let oldest = (0..self.seen.len()).min_by_key(age).unwrap_or(0);
+            write(&mut self.lines[oldest * words..][..words]);
+            oldest
+        });
+        self.seen[slot] = Some((at, self.stamp));
+        slot
     }
 }

@@ -1,22 +1,15 @@
-//! A quantised product or convolution that is ready to run.
+//! A quantised product or convolution that is ready to run: what all ways to compute one have in common.
 //!
-//! The left-hand side is first brought into the form that kernels multiply (16-bit integers without their zero point, or
-//! unsigned bytes) in scratch; lines are lengthened by their padding there where a run is a line of the window. Then
-//! rows are cut into tiles as those of other convolutions are, and a task does some of them for some panels.
+//! Every column's start, factor and addend are laid out as panels are; then [`dense`](super::dense) or
+//! [`depthwise`](super::depthwise) computes.
 
-use std::ops::Range;
-
-use super::depthwise;
+use super::dense::Dense;
+use super::depthwise::Channels;
 use super::finish::Finish;
-use super::prepare;
-use super::tile::{FAMILY, Form, LeftRows, Output, QuantizedArgs, QuantizedCode, Tile, most_rows};
-use super::weights::{DEPTHWISE_CHANNELS, Layout, Panelling, packed_bytes};
+use super::tile::{FAMILY, Form, Output, place};
+use super::weights::{Layout, packed_bytes};
 use crate::cpu::CodeSource;
 use crate::cpu::conv::ConvShape;
-use crate::cpu::conv::table::{Field, Tables};
-use crate::cpu::gemm::Tiles;
-use crate::cpu::gemm::rows::part;
-use crate::cpu::gemm::shared::Shared;
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::parallel::Parallel;
@@ -60,35 +53,44 @@ pub struct Quantized {
     shape: ConvShape,
     layout: Layout,
     output: Output,
-    blocks: QuantizedBlocks,
-    dense: Option<Dense>,
+    way: Way,
     packed: usize,
 }
 
-/// What panels need.
+/// How it is computed.
 #[derive(Clone, Debug)]
-struct Dense {
-    tile: Tile,
-    tables: Tables,
-    tiles: Tiles,
-    panelling: Panelling,
-    /// The length of lines that are lengthened by their padding.
-    line: Option<usize>,
-    pointwise: bool,
-    /// Most rows of a tile.
-    tallest: usize,
+enum Way {
+    Dense(Dense),
+    Channels(Channels),
 }
 
-/// Elements behind the prepared input that kernels may read: a group of bytes, or a block of channels.
-const SLACK: usize = 64;
+/// How columns are laid out: groups of panels, and the vectors of a panel.
+#[derive(Clone, Copy, Debug)]
+struct Columns {
+    groups: usize,
+    panels: usize,
+    width: usize,
+    vectors: usize,
+}
 
-/// Where the parts of scratch start, in 32-bit words.
-struct Parts {
-    padding: usize,
-    start: usize,
-    scale: usize,
-    shift: usize,
-    end: usize,
+impl Columns {
+    fn all(&self) -> usize {
+        self.groups * self.panels * self.width
+    }
+}
+
+/// Words that a cache line holds: parts of scratch start on their own.
+pub(super) const LINE: usize = 16;
+
+/// What one run is given, besides scratch.
+pub(super) struct Operands<'a> {
+    pub(super) x: &'a [u8],
+    pub(super) weights: &'a [u8],
+    pub(super) signed: bool,
+    pub(super) left_zero: i32,
+    /// What each column's sum starts from, in the order of panels, as the factors of `finish` are.
+    pub(super) start: &'a [i32],
+    pub(super) finish: Finish<'a>,
 }
 
 impl QuantizedBlocks {
@@ -123,13 +125,11 @@ impl Quantized {
         let sizes = shape.weights();
         let layout = Layout::of(isa, &sizes, shape.dilations, form);
         let packed = packed_bytes(isa, &sizes, layout);
-        let dense = match layout {
-            Layout::Rows => None,
-            Layout::Panels { form, vectors, lines } => {
-                Some(Dense::new(isa, &shape, form, output, vectors, lines, source)?)
-            }
+        let way = match layout {
+            Layout::Channels { vectors } => Way::Channels(Channels::new(isa, shape, output, blocks, vectors, source)?),
+            Layout::Panels { .. } => Way::Dense(Dense::new(isa, shape, output, blocks, layout, source)?),
         };
-        Ok(Quantized { isa, shape, layout, output, blocks, dense, packed })
+        Ok(Quantized { isa, shape, layout, output, way, packed })
     }
 
     /// How weights have to be packed.
@@ -144,39 +144,27 @@ impl Quantized {
         self.isa
     }
 
-    /// Bytes of an element of the prepared input.
-    fn left_bytes(&self) -> usize {
-        self.dense.as_ref().map_or(2, |dense| dense.panelling.form.left_bytes())
+    fn columns(&self) -> Columns {
+        let (groups, panels, width) = match &self.way {
+            Way::Dense(dense) => (dense.panelling.groups, dense.panelling.panels, dense.panelling.width),
+            Way::Channels(channels) => (1, channels.panels.panels, channels.panels.width),
+        };
+        Columns { groups, panels, width, vectors: width / self.isa.lanes() }
     }
 
-    /// Elements of the prepared input.
-    fn prepared_len(&self) -> usize {
-        let [depth, height, width] = self.shape.input;
-        let width = self.dense.as_ref().and_then(|dense| dense.line).unwrap_or(width);
-        self.shape.batch * depth * height * width * self.shape.channels
-    }
-
-    fn columns(&self) -> usize {
-        match &self.dense {
-            Some(dense) => dense.panelling.columns(),
-            None => self.shape.channels.next_multiple_of(DEPTHWISE_CHANNELS),
-        }
-    }
-
-    fn parts(&self) -> Parts {
-        let words = |elements: usize| ((elements + SLACK) * self.left_bytes()).div_ceil(4);
-        let row = self.dense.as_ref().map_or(0, |dense| dense.panelling.run.max(self.shape.channels));
-        let padding = words(self.prepared_len());
-        let start = padding + words(row);
-        let columns = self.columns();
-        let rows = if self.output == Output::Sums { 0 } else { columns };
-        Parts { padding, start, scale: start + columns, shift: start + columns + rows, end: start + columns + 2 * rows }
+    /// Words of one list of all columns.
+    fn list(&self) -> usize {
+        self.columns().all().next_multiple_of(LINE)
     }
 
     /// Words of scratch that [`Quantized::run`] needs.
     #[must_use]
     pub fn scratch_len(&self) -> usize {
-        self.parts().end
+        let own = match &self.way {
+            Way::Dense(dense) => dense.scratch_len(),
+            Way::Channels(channels) => channels.scratch_len(),
+        };
+        3 * self.list() + own
     }
 
     /// Convolves `x` (channels last) with packed weights; `y` holds the bytes of the output's elements, channels last.
@@ -197,12 +185,10 @@ impl Quantized {
         if y.is_empty() {
             return Ok(());
         }
-        let parts = self.parts();
-        let (prepared, rest) = scratch.split_at_mut(parts.padding);
-        let (padding, rest) = rest.split_at_mut(parts.start - parts.padding);
-        let (start, rest) = rest.split_at_mut(parts.scale - parts.start);
-        let (scale, shift) = rest.split_at_mut(parts.shift - parts.scale);
-        self.prepare(x, terms, prepared, padding, parallel);
+        let list = self.list();
+        let (start, rest) = scratch.split_at_mut(list);
+        let (scale, rest) = rest.split_at_mut(list);
+        let (shift, own) = rest.split_at_mut(list);
         self.spread(weights, terms, start, scale, shift);
         let (least, greatest) = self.output.bounds();
         let (mut low, mut high) = (terms.low, terms.high);
@@ -213,24 +199,17 @@ impl Quantized {
         let finish = Finish {
             output: self.output,
             scale: bytemuck::cast_slice(scale),
-            shift: &bytemuck::cast_slice(shift)[..scale.len()],
+            shift: bytemuck::cast_slice(shift),
             low,
             high,
             zero: terms.zero,
         };
-        let Some(dense) = &self.dense else {
-            self.depthwise(bytemuck::cast_slice(prepared), weights, start, finish, y, parallel);
-            return Ok(());
-        };
-        let run = Run { shape: &self.shape, blocks: &self.blocks, dense, weights, start, finish };
-        let field = Field { data: prepared.as_ptr().cast::<u8>(), zeros: padding.as_ptr().cast::<u8>() };
-        let buffers = Buffers { field, y: Shared::new(y) };
-        let (rows, units) = (self.blocks.row_tasks, self.blocks.unit_tasks);
-        parallel.run(rows * units, &|task| {
-            let tiles = part(dense.tiles.count(), rows, task / units);
-            let all = dense.panelling.groups * dense.panelling.panels;
-            run.task(&buffers, tiles, part(all, units, task % units));
-        });
+        let Terms { signed, left_zero, .. } = *terms;
+        let operands = Operands { x, weights, signed, left_zero, start, finish };
+        match &self.way {
+            Way::Dense(dense) => dense.run(&operands, y, own, parallel),
+            Way::Channels(channels) => channels.run(&operands, y, own, parallel),
+        }
         Ok(())
     }
 
@@ -261,242 +240,34 @@ impl Quantized {
         Ok(())
     }
 
-    /// The left-hand side in the form that kernels multiply, and a row of what padding is in it.
-    fn prepare(&self, x: &[u8], terms: &Terms<'_>, to: &mut [i32], padding: &mut [i32], parallel: &dyn Parallel) {
-        let bytes = self.left_bytes();
-        let convert = |from: &[u8], to: &mut [u8]| match bytes {
-            2 => {
-                prepare::words(self.isa, from, terms.signed, terms.left_zero as i16, bytemuck::cast_slice_mut(to));
-            }
-            _ => prepare::unsigned(self.isa, from, terms.signed, to),
-        };
-        // Bytes keep their zero point, and so does padding in them.
-        let zero = (terms.left_zero + if terms.signed { 128 } else { 0 }) as u8;
-        let blank = if bytes == 2 { 0 } else { zero };
-        bytemuck::cast_slice_mut::<i32, u8>(padding).fill(blank);
-        let to: &mut [u8] = bytemuck::cast_slice_mut(to);
-        let (to, slack) = to.split_at_mut(self.prepared_len() * bytes);
-        slack.fill(0);
-        // A task's part: enough that it is worth being one.
-        const PART: usize = 1 << 15;
-        let Some(line) = self.dense.as_ref().and_then(|dense| dense.line) else {
-            crate::parallel::for_each_chunk(parallel, to, PART * bytes, &|index, to| {
-                convert(&x[index * PART..][..to.len() / bytes], to);
-            });
-            return;
-        };
-        let channels = self.shape.channels;
-        let (from, line) = (self.shape.input[2] * channels, line * channels);
-        let before = (self.shape.pads[2] * channels).min(line);
-        let kept = from.min(line - before);
-        let lines = (PART / line.max(1)).max(1);
-        crate::parallel::for_each_chunk(parallel, to, lines * line * bytes, &|index, to| {
-            for (at, to) in to.chunks_exact_mut((line * bytes).max(1)).enumerate() {
-                to[..before * bytes].fill(blank);
-                convert(&x[(index * lines + at) * from..][..kept], &mut to[before * bytes..][..kept * bytes]);
-                to[(before + kept) * bytes..].fill(blank);
-            }
-        });
-    }
-
-    /// Starts, factors and addends of all columns, those that are nobody's too.
+    /// Starts, factors and addends of all columns, those that are nobody's too, in the order of panels.
     fn spread(&self, weights: &[u8], terms: &Terms<'_>, start: &mut [i32], scale: &mut [i32], shift: &mut [i32]) {
-        let (groups, panels) = match &self.dense {
-            Some(dense) => (dense.panelling.groups, dense.panelling.panels * dense.panelling.width),
-            None => (1, start.len()),
-        };
+        let Columns { groups, panels, width, vectors } = self.columns();
         let filters = self.shape.filters / groups.max(1);
         let scale: &mut [f32] = bytemuck::cast_slice_mut(scale);
         let shift: &mut [f32] = bytemuck::cast_slice_mut(shift);
-        let bytes = self.dense.as_ref().filter(|dense| dense.panelling.form == Form::Bytes);
-        let zero = terms.left_zero + if terms.signed { 128 } else { 0 };
-        for group in 0..groups {
-            let (own, other) = (group * filters..(group + 1) * filters, group * panels);
-            let start = &mut start[other..][..panels];
-            start.fill(0);
-            if let Some(bias) = terms.bias {
-                start[..filters].copy_from_slice(&bias[own.clone()]);
-            }
-            if let Some(dense) = bytes {
-                let sums = &weights[dense.panelling.sums_at() + other * 4..][..panels * 4];
-                for (start, sum) in start.iter_mut().zip(sums.as_chunks::<4>().0) {
-                    *start = start.wrapping_sub(zero.wrapping_mul(i32::from_ne_bytes(*sum)));
+        let sums_at = match &self.way {
+            Way::Dense(dense) => dense.panelling.has_sums().then(|| dense.panelling.sums_at()),
+            Way::Channels(channels) => Some(channels.panels.sums_at()),
+        };
+        start.fill(0);
+        scale.fill(0.0);
+        shift.fill(0.0);
+        for panel in 0..groups * panels {
+            let (group, first) = (panel / panels, panel % panels * width);
+            for column in 0..width.min(filters - first) {
+                let (filter, to) = (group * filters + first + column, panel * width + place(self.isa, vectors, column));
+                start[to] = terms.bias.map_or(0, |bias| bias[filter]);
+                if self.output != Output::Sums {
+                    scale[to] = if let &[one] = terms.scale { one } else { terms.scale[filter] };
+                    shift[to] = terms.shift.map_or(0.0, |shift| shift[filter]);
                 }
-            }
-            if scale.is_empty() {
-                continue;
-            }
-            let (scale, shift) = (&mut scale[other..][..panels], &mut shift[other..][..panels]);
-            scale.fill(0.0);
-            match terms.scale {
-                &[one] => scale[..filters].fill(one),
-                all => scale[..filters].copy_from_slice(&all[own.clone()]),
-            }
-            shift.fill(0.0);
-            if let Some(all) = terms.shift {
-                shift[..filters].copy_from_slice(&all[own]);
             }
         }
-    }
-
-    fn depthwise(
-        &self,
-        x: &[i16],
-        weights: &[u8],
-        start: &[i32],
-        finish: Finish<'_>,
-        y: &mut [u8],
-        parallel: &dyn Parallel,
-    ) {
-        let shape = &self.shape;
-        let mut aligned = Vec::new();
-        let weights = bytemuck::try_cast_slice(weights).unwrap_or_else(|_| {
-            aligned.extend(weights.chunks_exact(2).map(|pair| i16::from_ne_bytes([pair[0], pair[1]])));
-            &aligned
-        });
-        let [depth, height, width] = shape.output;
-        let lines = shape.batch * depth * height;
-        let bytes = width * shape.channels * finish.output.bytes();
-        let each = lines.div_ceil(self.blocks.row_tasks).max(1);
-        crate::parallel::for_each_chunk(parallel, y, each * bytes, &|task, y| {
-            for (index, y) in y.chunks_exact_mut(bytes).enumerate() {
-                let number = task * each + index;
-                let at = [number / height / depth, number / height % depth, number % height];
-                depthwise::line(self.isa, &depthwise::Line { shape, x, weights, start, finish, at }, y);
-            }
-        });
-    }
-}
-
-impl Dense {
-    fn new(
-        isa: Isa,
-        shape: &ConvShape,
-        form: Form,
-        output: Output,
-        vectors: usize,
-        lines: bool,
-        source: &dyn CodeSource,
-    ) -> Result<Dense> {
-        let pointwise = shape.is_pointwise();
-        let left = if pointwise { LeftRows::Strided } else { LeftRows::Table };
-        // Both kinds of bytes are stored by the same instructions.
-        let stored = if output == Output::Signed { Output::Unsigned } else { output };
-        let code = QuantizedCode { isa, form, vectors: vectors as u8, left, output: stored };
-        let tile = Tile::new(code, source)?;
-        let panelling = Panelling::new(isa, &shape.weights(), form, vectors, lines);
-        let mut phase = shape.phases().swap_remove(0);
-        let width = lines.then(|| (shape.output[2].max(1) - 1) * shape.strides[2] + shape.kernel[2]);
-        // Lines that no padding lengthens are as long as they were.
-        let line = width.filter(|&width| shape.pads[2] > 0 || width > shape.input[2]);
-        if lines {
-            phase.taps.dedup_by_key(|tap| [tap.at[0], tap.at[1]]);
-            phase.taps.iter_mut().for_each(|tap| tap.at[2] = 0);
-        }
-        let size = [shape.input[0], shape.input[1], line.unwrap_or(shape.input[2])];
-        let tallest = most_rows(isa, vectors);
-        let tiles = Tiles::new(phase.rows(shape.batch), tallest);
-        // The table counts in bytes.
-        let tables = Tables::new(&phase, size, shape.channels * form.left_bytes());
-        Ok(Dense { tile, tables, tiles, panelling, line, pointwise, tallest })
-    }
-}
-
-/// The buffers of one run, as tasks see them.
-struct Buffers {
-    field: Field<u8>,
-    y: Shared<u8>,
-}
-
-// SAFETY: tasks read through the field's addresses, and write only what their part of the split owns.
-unsafe impl Sync for Buffers {}
-
-/// What tasks share besides.
-struct Run<'a> {
-    shape: &'a ConvShape,
-    blocks: &'a QuantizedBlocks,
-    dense: &'a Dense,
-    weights: &'a [u8],
-    start: &'a [i32],
-    finish: Finish<'a>,
-}
-
-impl Run<'_> {
-    /// Some tiles of rows for some panels.
-    fn task(&self, buffers: &Buffers, tiles: Range<usize>, units: Range<usize>) {
-        let (dense, shape) = (self.dense, self.shape);
-        let form = dense.panelling.form;
-        let element = self.finish.output.bytes();
-        let mut table = Vec::new();
-        let mut edge = Vec::new();
-        for block in tiles.clone().step_by(self.blocks.row_block) {
-            let block = block..tiles.end.min(block + self.blocks.row_block);
-            table.clear();
-            for run in dense.tiles.runs(block.clone()).filter(|_| !dense.pointwise) {
-                for tile in 0..run.count {
-                    dense.tables.tile(&buffers.field, run.row + tile * run.height, run.height, &mut table);
-                }
-            }
-            for unit in units.clone() {
-                let (group, panel) = (unit / dense.panelling.panels, unit % dense.panelling.panels);
-                let width = dense.panelling.width;
-                let columns = width.min(shape.group_filters() - panel * width);
-                let column = group * shape.group_filters() + panel * width;
-                let mut args = QuantizedArgs {
-                    rows: 0,
-                    tiles: 0.into(),
-                    a: buffers.field.data.into(),
-                    lda: shape.channels * form.left_bytes(),
-                    a_step: 0,
-                    table: table.as_ptr().into(),
-                    taps: if dense.pointwise { 1 } else { dense.panelling.runs },
-                    first: 0,
-                    unrolled: 0,
-                    end: 0,
-                    b: self.weights[unit * dense.panelling.panel_bytes()..].as_ptr(),
-                    c: std::ptr::null_mut::<u8>().into(),
-                    ldc: 0,
-                    c_step: 0,
-                    start: self.start[unit * width..].as_ptr(),
-                    scale: self.finish.scale.get(unit * width..).unwrap_or_default().as_ptr(),
-                    shift: self.finish.shift.get(unit * width..).unwrap_or_default().as_ptr(),
-                    low: self.finish.low,
-                    high: self.finish.high,
-                    zero: self.finish.zero,
-                };
-                args.reduce_over(group * shape.group_channels() * form.left_bytes(), dense.panelling.run_groups);
-                let mut pointers = 0;
-                for run in dense.tiles.runs(block.clone()) {
-                    args.rows = run.height;
-                    args.tiles.set(run.count);
-                    args.a.set(buffers.field.data.wrapping_add(run.row * args.lda));
-                    args.a_step = run.height * args.lda;
-                    args.table.set(table.as_ptr().wrapping_add(pointers));
-                    pointers += if dense.pointwise { 0 } else { run.count * run.height * args.taps };
-                    let to = buffers.y.at((run.row * shape.filters + column) * element);
-                    if columns == width {
-                        args.ldc = shape.filters * element;
-                        args.c.set(to);
-                    } else {
-                        edge.resize(self.blocks.row_block * dense.tallest * width * element, 0u8);
-                        args.ldc = width * element;
-                        args.c.set(edge.as_mut_ptr());
-                    }
-                    args.c_step = run.height * args.ldc;
-                    // SAFETY: pointers of the table lie inside the prepared input, or point at padding as long as a run
-                    // and a row; both have slack for the last group. Panels, starts and factors are whole, rows of the
-                    // output are inside a buffer that was checked or in the edge's, and tasks have disjoint rows or columns.
-                    unsafe { dense.tile.call(&args) };
-                    if columns < width {
-                        let rows = edge.chunks_exact(args.ldc).take(run.count * run.height);
-                        for (row, from) in rows.enumerate() {
-                            let to = to.wrapping_add(row * shape.filters * element);
-                            // SAFETY: this task owns these columns of these rows, which lie inside the output.
-                            let to = unsafe { std::slice::from_raw_parts_mut(to, columns * element) };
-                            to.copy_from_slice(&from[..to.len()]);
-                        }
-                    }
-                }
+        if let Some(sums_at) = sums_at {
+            let zero = terms.left_zero + if terms.signed { 128 } else { 0 };
+            for (start, sum) in start.iter_mut().zip(weights[sums_at..].as_chunks::<4>().0) {
+                *start = start.wrapping_sub(zero.wrapping_mul(i32::from_ne_bytes(*sum)));
             }
         }
     }

@@ -5,7 +5,7 @@
 
 use std::mem::offset_of;
 
-use super::tile::{Form, LeftRows, Output, QuantizedArgs, QuantizedCode, UNROLL, most_rows};
+use super::tile::{Form, LeftRows, Output, QuantizedArgs, QuantizedCode, UNROLL, in_turns, most_rows};
 use crate::cpu::gemm::tile::MOST_ROWS;
 use crate::jit::{Asm, Cond, Gpr, Label, Mem, Vreg};
 
@@ -55,7 +55,7 @@ pub(super) fn tile(asm: &mut Asm, key: &QuantizedCode) {
     }
     asm.bind(next);
     match key.left {
-        LeftRows::Strided => {
+        LeftRows::Strided | LeftRows::Own => {
             asm.load(T0, arg!(a));
             asm.add_mem(T0, arg!(a_step));
             asm.store(arg!(a), T0);
@@ -111,12 +111,12 @@ impl Variant<'_> {
         self.asm.load(B, arg!(b));
         match self.key.left {
             LeftRows::Strided => {
-                self.asm.load(ROWS[0], arg!(a));
-                self.asm.load(STRIDE, arg!(lda));
-                for row in 1..self.rows {
-                    self.asm.lea(ROWS[row], Mem::indexed(ROWS[row - 1], STRIDE, 1, 0));
-                }
+                self.strided();
                 self.groups();
+            }
+            LeftRows::Own => {
+                self.strided();
+                self.own();
             }
             LeftRows::Table => {
                 let (next, done) = (self.asm.label(), self.asm.label());
@@ -136,6 +136,46 @@ impl Variant<'_> {
                 self.asm.bind(done);
             }
         }
+    }
+
+    /// The pointers of rows at a fixed distance.
+    fn strided(&mut self) {
+        self.asm.load(ROWS[0], arg!(a));
+        self.asm.load(STRIDE, arg!(lda));
+        for row in 1..self.rows {
+            self.asm.lea(ROWS[row], Mem::indexed(ROWS[row - 1], STRIDE, 1, 0));
+        }
+    }
+
+    /// The taps of columns that have elements of their own.
+    fn own(&mut self) {
+        let (next, done) = (self.asm.label(), self.asm.label());
+        let bytes = self.asm.vector_bytes();
+        self.asm.load(TABLE, arg!(table));
+        self.asm.load(TAPS, arg!(taps));
+        self.asm.test(TAPS);
+        self.asm.jump_if(Cond::Equal, done);
+        self.asm.align(32);
+        self.asm.bind(next);
+        self.asm.load(AT, Mem::at(TABLE, 0));
+        for vector in 0..self.vectors {
+            self.asm.vload(self.free(vector), Mem::at(B, vector as i32 * bytes));
+        }
+        let product = self.free(self.vectors);
+        for (row, &pointer) in ROWS[..self.rows].iter().enumerate() {
+            for vector in 0..self.vectors {
+                let left = Mem::indexed(AT, pointer, 1, vector as i32 * bytes);
+                self.asm.vmul_pairs(product, self.free(vector), left);
+                let sum = self.sum(row, vector);
+                self.asm.viadd(sum, sum, product);
+            }
+        }
+        self.asm.add_imm(TABLE, 8);
+        self.asm.add_imm(B, self.vectors as i32 * bytes);
+        self.asm.sub_imm(TAPS, 1);
+        self.asm.test(TAPS);
+        self.asm.jump_if(Cond::NotEqual, next);
+        self.asm.bind(done);
     }
 
     /// One tap's groups, several at a time first.
@@ -201,9 +241,7 @@ impl Variant<'_> {
 
     /// Makes outputs of the sums and stores them.
     fn finish(&mut self) {
-        let bytes = self.asm.vector_bytes();
-        let lane = self.key.output.bytes() as i32;
-        let (low, high, zero, scratch) = (self.free(0), self.free(1), self.free(2), self.free(3));
+        let [low, high, zero] = [0, 1, 2].map(|index| self.free(index));
         if self.key.output != Output::Sums {
             self.asm.load(SCALE, arg!(scale));
             self.asm.load(SHIFT, arg!(shift));
@@ -215,38 +253,80 @@ impl Variant<'_> {
         }
         self.asm.load(C, arg!(c));
         self.asm.load(LDC, arg!(ldc));
-        for row in 0..self.rows {
-            for vector in 0..self.vectors {
-                let value = self.sum(row, vector);
-                let column = vector as i32 * bytes;
-                if self.key.output != Output::Sums {
-                    self.asm.vcvt_f32(value, value);
-                    self.asm.vmul(value, value, Mem::at(SCALE, column));
-                    self.asm.vadd(value, value, Mem::at(SHIFT, column));
-                }
-                let to = Mem::at(C, column / 4 * lane);
-                match self.key.output {
-                    Output::Sums => self.asm.vstore(to, value),
-                    Output::Floats => {
-                        // The second operand is the result where either is NaN, which is to stay.
-                        self.asm.vmax(value, low, value);
-                        self.asm.vmin(value, high, value);
-                        self.asm.vstore(to, value);
-                    }
-                    Output::Unsigned | Output::Signed => {
-                        // Here NaN becomes a bound, which rounds to an integer in range.
-                        self.asm.vmax(value, value, low);
-                        self.asm.vmin(value, value, high);
-                        self.asm.vcvt_i32(value, value);
-                        self.asm.viadd(value, value, zero);
-                        self.asm.vand(value, value, f32::from_bits(0xFF));
-                        self.asm.vstore_u8(to, value, scratch);
+        let in_turns = in_turns(self.key.isa, self.vectors);
+        let together = if in_turns && self.key.output.bytes() == 1 { 2 } else { 1 };
+        for first in (0..self.rows).step_by(together) {
+            let rows = first..self.rows.min(first + together);
+            for row in rows.clone() {
+                (0..self.vectors).for_each(|vector| self.result(row, vector));
+            }
+            match (self.key.output.bytes(), in_turns) {
+                (1, true) => self.store_joined(rows.start, rows.len() == 2),
+                (1, false) => self.store_bytes(first),
+                (_, true) => self.store_turned(first),
+                (_, false) => {
+                    let bytes = self.asm.vector_bytes();
+                    for vector in 0..self.vectors {
+                        self.asm.vstore(Mem::at(C, vector as i32 * bytes), self.sum(first, vector));
                     }
                 }
             }
-            if row + 1 < self.rows {
-                self.asm.add(C, LDC);
+            if rows.end < self.rows {
+                rows.for_each(|_| self.asm.add(C, LDC));
             }
+        }
+    }
+
+    /// Makes of one vector of sums what is stored of it.
+    fn result(&mut self, row: usize, vector: usize) {
+        let [low, high, zero] = [0, 1, 2].map(|index| self.free(index));
+        let value = self.sum(row, vector);
+        let column = vector as i32 * self.asm.vector_bytes();
+        if self.key.output == Output::Sums {
+            return;
+        }
+        self.asm.vcvt_f32(value, value);
+        self.asm.vmul(value, value, Mem::at(SCALE, column));
+        self.asm.vadd(value, value, Mem::at(SHIFT, column));
+        if self.key.output == Output::Floats {
+            // The second operand is the result where either is NaN, which is to stay.
+            self.asm.vmax(value, low, value);
+            self.asm.vmin(value, high, value);
+            return;
+        }
+        // Here NaN becomes a bound, which rounds to an integer in range.
+        self.asm.vmax(value, value, low);
+        self.asm.vmin(value, value, high);
+        self.asm.vcvt_i32(value, value);
+        self.asm.viadd(value, value, zero);
+        if self.key.output == Output::Signed {
+            self.asm.vand(value, value, f32::from_bits(0xFF));
+        }
+    }
+
+    /// Stores one row of bytes vector by vector.
+    fn store_bytes(&mut self, row: usize) {
+        let (bytes, scratch) = (self.asm.vector_bytes(), self.free(3));
+        for vector in 0..self.vectors {
+            self.asm.vstore_u8(Mem::at(C, vector as i32 * bytes / 4), self.sum(row, vector), scratch);
+        }
+    }
+
+    /// Stores one or two rows of bytes whose columns stand in turns.
+    fn store_joined(&mut self, row: usize, two: bool) {
+        let first = (Mem::at(C, 0), [self.sum(row, 0), self.sum(row, 1)]);
+        let second = two.then(|| (Mem::indexed(C, LDC, 1, 0), [self.sum(row + 1, 0), self.sum(row + 1, 1)]));
+        self.asm.vstore_u8_joined(first, second, self.free(3));
+    }
+
+    /// Stores one row of 32-bit numbers whose columns stand in turns.
+    fn store_turned(&mut self, row: usize) {
+        /// The lower halves of both operands, and the upper ones.
+        const HALVES: [u8; 2] = [0x20, 0x31];
+        let (scratch, bytes) = (self.free(3), self.asm.vector_bytes());
+        for (vector, halves) in HALVES.into_iter().enumerate() {
+            self.asm.vshuffle_128(scratch, self.sum(row, 0), self.sum(row, 1), halves);
+            self.asm.vstore(Mem::at(C, vector as i32 * bytes), scratch);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The tile kernel of quantised products in Rust: the contract of [`QuantizedArgs`], loop by loop.
 
 use super::finish::Finish;
-use super::tile::{Form, LeftRows, QuantizedArgs, QuantizedCode};
+use super::tile::{Form, LeftRows, QuantizedArgs, QuantizedCode, place};
 use crate::cpu::gemm::tile::MOST_ROWS;
 
 /// Columns of the widest tile without emitted code: two vectors of eight.
@@ -17,7 +17,9 @@ pub(super) unsafe fn tile(key: &QuantizedCode, args: &QuantizedArgs) {
         // SAFETY: the caller's contract, tile after tile.
         unsafe { one(key, args) };
         args.a.set(args.a.get().wrapping_add(args.a_step));
-        args.table.set(args.table.get().wrapping_add(args.taps * args.rows));
+        if key.left == LeftRows::Table {
+            args.table.set(args.table.get().wrapping_add(args.taps * args.rows));
+        }
         args.c.set(args.c.get().wrapping_add(args.c_step));
     }
 }
@@ -36,7 +38,24 @@ unsafe fn one(key: &QuantizedCode, args: &QuantizedArgs) {
                 LeftRows::Strided => args.a.get().wrapping_add(row * args.lda),
                 // SAFETY: the table holds a pointer for each tap and row.
                 LeftRows::Table => unsafe { *args.table.get().add(tap * args.rows + row) },
+                // SAFETY: the table holds a pointer for each tap.
+                LeftRows::Own => {
+                    unsafe { *args.table.get().add(tap) }.wrapping_add(args.a.get().addr()).wrapping_add(row * args.lda)
+                }
             };
+        }
+        if key.left == LeftRows::Own {
+            for (column, weights) in (0..width).map(|column| (column, panel.cast::<[i16; 2]>().wrapping_add(column))) {
+                for (left, sums) in left[..rows].iter().zip(&mut sums) {
+                    // SAFETY: rows and weights are readable over all columns.
+                    let ([a, b], [x, y]) =
+                        unsafe { (left.cast::<[i16; 2]>().add(column).read_unaligned(), weights.read_unaligned()) };
+                    let pair = i32::from(a) * i32::from(x) + i32::from(b) * i32::from(y);
+                    sums[column] = sums[column].wrapping_add(pair);
+                }
+            }
+            panel = panel.wrapping_add(width * 4);
+            continue;
         }
         for at in (args.first..args.end).step_by(4) {
             // SAFETY: a group of the panel holds two weights of each column, of the form's size.
@@ -56,9 +75,14 @@ unsafe fn one(key: &QuantizedCode, args: &QuantizedArgs) {
         // SAFETY: factors and addends are readable over the tile's columns; they are null where none are used.
         if f32_is_used(key) { unsafe { std::slice::from_raw_parts(pointer, width) } } else { &[][..] }
     };
-    let (scale, shift) = (finish(args.scale), finish(args.shift));
-    let finish = Finish { output: key.output, scale, shift, low: args.low, high: args.high, zero: args.zero };
+    // Columns from the panel's order back into their own.
+    let order: [usize; MOST_WIDTH] = std::array::from_fn(|column| place(key.isa, usize::from(key.vectors), column));
+    let ordered = |all: &[f32]| order.map(|place| all.get(place).copied().unwrap_or_default());
+    let (scale, shift) = (ordered(finish(args.scale)), ordered(finish(args.shift)));
+    let finish =
+        Finish { output: key.output, scale: &scale, shift: &shift, low: args.low, high: args.high, zero: args.zero };
     for (row, sums) in sums[..rows].iter().enumerate() {
+        let sums = order.map(|place| sums[place]);
         let to = args.c.get().wrapping_add(row * args.ldc);
         // SAFETY: every column of every row of the output is writable.
         let to = unsafe { std::slice::from_raw_parts_mut(to, width * key.output.bytes()) };

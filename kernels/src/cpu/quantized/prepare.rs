@@ -32,7 +32,6 @@ macro_rules! twice {
         }
     };
 }
-pub(super) use twice;
 
 twice! {
     /// Bytes less their zero point, as 16-bit integers.
@@ -50,6 +49,15 @@ twice! {
     pub(super) fn unsigned(from: &[u8], signed: bool, to: &mut [u8]) {
         let flip = if signed { 0x80 } else { 0 };
         to.iter_mut().zip(from).for_each(|(to, &byte)| *to = byte ^ flip);
+    }
+}
+
+twice! {
+    /// Pairs of unsigned bytes from two rows, as 16-bit integers: signed bytes are moved up by 128.
+    pub(super) fn pairs(low: &[u8], high: &[u8], signed: bool, to: &mut [i32]) {
+        let flip = if signed { 0x80 } else { 0 };
+        let both = low.iter().zip(high);
+        to.iter_mut().zip(both).for_each(|(to, (&low, &high))| *to = i32::from(low ^ flip) | i32::from(high ^ flip) << 16);
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::finish::Finish;
 use crate::cpu::{CodeKey, CodeSource};
 use crate::error::{KernelError, Result};
 use crate::isa::{Extension, Isa};
@@ -102,6 +103,9 @@ pub enum LeftRows {
     Strided,
     /// Through a table of pointers, one for each tap and row of the tile.
     Table,
+    /// At a fixed distance from each other, and each column has elements of its own: a group of them, as wide as the
+    /// column's sum. The table holds one pointer for each tap, to which rows are relative.
+    Own,
 }
 
 /// What shapes the instructions: one blob serves all sizes, strides and numbers of rows.
@@ -115,7 +119,7 @@ pub struct QuantizedCode {
     pub vectors: u8,
     /// Where left-hand rows are.
     pub left: LeftRows,
-    /// What becomes of a sum. Both kinds of bytes share their code.
+    /// What becomes of a sum.
     pub output: Output,
 }
 
@@ -134,6 +138,23 @@ impl QuantizedCode {
         }
         super::emit::tile(asm, self);
         Ok(())
+    }
+}
+
+/// Whether the vectors of a panel share its columns in turns of four: the first has columns 0 to 3 and 8 to 11, the second
+/// the others. So two vectors of eight lanes become bytes in order by packing alone.
+#[must_use]
+pub(crate) const fn in_turns(isa: Isa, vectors: usize) -> bool {
+    isa.lanes() == 8 && vectors == 2
+}
+
+/// The place of a column in a panel.
+#[must_use]
+pub(crate) const fn place(isa: Isa, vectors: usize, column: usize) -> usize {
+    match in_turns(isa, vectors) {
+        // The two bits of weight 4 and 8 change places.
+        true => (column & !12) | (column & 4) << 1 | (column & 8) >> 1,
+        false => column,
     }
 }
 
@@ -172,13 +193,13 @@ pub(crate) struct QuantizedArgs {
     pub(crate) rows: usize,
     /// Tiles still to do.
     pub(crate) tiles: Cell<usize>,
-    /// The first left-hand row, if they are strided.
+    /// The first left-hand row, if they are strided; in bytes behind the table's pointers, if each column has its own.
     pub(crate) a: Cell<*const u8>,
     /// Distance of left-hand rows.
     pub(crate) lda: usize,
     /// Distance of the left-hand rows of one tile and the next.
     pub(crate) a_step: usize,
-    /// Pointers `[tile][tap][row]`, if left-hand rows come through a table.
+    /// Pointers `[tile][tap][row]`, if left-hand rows come through a table; `[tap]` if each column has its own.
     pub(crate) table: Cell<*const *const u8>,
     /// Taps of the table; 1 for strided rows.
     pub(crate) taps: usize,
@@ -214,6 +235,32 @@ pub(crate) struct QuantizedArgs {
 pub(crate) const UNROLL: usize = 4;
 
 impl QuantizedArgs {
+    /// Arguments that say what becomes of the sums of the columns from `column` on, and nothing else.
+    pub(crate) fn finishing(start: &[i32], finish: &Finish<'_>, column: usize) -> QuantizedArgs {
+        QuantizedArgs {
+            rows: 0,
+            tiles: 0.into(),
+            a: std::ptr::null::<u8>().into(),
+            lda: 0,
+            a_step: 0,
+            table: std::ptr::null::<*const u8>().into(),
+            taps: 0,
+            first: 0,
+            unrolled: 0,
+            end: 0,
+            b: std::ptr::null(),
+            c: std::ptr::null_mut::<u8>().into(),
+            ldc: 0,
+            c_step: 0,
+            start: start.as_ptr(),
+            scale: finish.scale.get(column..).unwrap_or_default().as_ptr(),
+            shift: finish.shift.get(column..).unwrap_or_default().as_ptr(),
+            low: finish.low,
+            high: finish.high,
+            zero: finish.zero,
+        }
+    }
+
     /// Sets the part of each row that the reduction runs over: bytes to its start, and groups.
     pub(crate) fn reduce_over(&mut self, first: usize, groups: usize) {
         self.first = first;
@@ -272,5 +319,7 @@ mod tests {
         for (columns, vectors) in [(1, 1), (9, 2), (16, 2), (24, 1), (64, 2), (1000, 2)] {
             assert_eq!(panel_vectors(Isa::Avx2, columns), vectors, "{columns} columns");
         }
+        let places: Vec<usize> = (0..16).map(|column| place(Isa::Avx2, 2, column)).collect();
+        assert_eq!(places, [0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 12, 13, 14, 15]);
     }
 }

@@ -4,10 +4,15 @@
 //! A panel holds `width` columns (filters). Its weights follow each other as the tile kernel reads them: *run* after
 //! run (a run is what one tap reads: the channels of one position of the window, or with few channels a whole line of
 //! the window), in each run group after group, in each group column by column. The last group of a run is filled up
-//! with zeros, so that what lies behind the run in the left-hand row does not count. Behind all panels of
-//! [`Form::Bytes`] stand the columns' sums, by which the left-hand zero point is taken off.
+//! with zeros, so that what lies behind the run in the left-hand row does not count.
+//!
+//! Filters of one channel (depthwise) make panels of channels: pairs of positions of the window below each other, one
+//! pair for each channel.
+//!
+//! Columns stand in a panel as [`place`] says. Behind all panels of [`Form::Bytes`] and of filters of one channel stand the
+//! columns' sums, by which the left-hand zero point is taken off.
 
-use super::tile::{FAMILY, Form, panel_vectors};
+use super::tile::{FAMILY, Form, panel_vectors, place};
 use crate::cpu::conv::Weights;
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
@@ -15,9 +20,6 @@ use crate::isa::Isa;
 /// Channels below which a line of the window is one run: the few elements of one position would not pay for fetching
 /// its pointers.
 const FEW_CHANNELS: usize = 16;
-
-/// Channels that the depthwise loop does at a time; its weights are rows of a multiple of them.
-pub(crate) const DEPTHWISE_CHANNELS: usize = 32;
 
 /// How weights are packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,8 +33,11 @@ pub enum Layout {
         /// Whether a line of the window is one run.
         lines: bool,
     },
-    /// A row of 16-bit integers of all channels for each position of the window.
-    Rows,
+    /// Filters of one channel, as 16-bit integers.
+    Channels {
+        /// Vectors of a panel.
+        vectors: usize,
+    },
 }
 
 impl Layout {
@@ -40,7 +45,7 @@ impl Layout {
     #[must_use]
     pub fn of(isa: Isa, sizes: &Weights, dilations: [usize; 3], form: Form) -> Layout {
         if sizes.is_depthwise() {
-            return Layout::Rows;
+            return Layout::Channels { vectors: panel_vectors(isa, sizes.channels) };
         }
         let few = sizes.channels < FEW_CHANNELS && sizes.kernel[2] > 1;
         let lines = few && sizes.groups == 1 && dilations[2] == 1;
@@ -173,8 +178,48 @@ impl Panelling {
         self.groups * self.panels * self.panel_bytes()
     }
 
+    /// Whether they are there.
+    pub(crate) fn has_sums(&self) -> bool {
+        self.form == Form::Bytes
+    }
+
     fn bytes(&self) -> usize {
-        self.sums_at() + if self.form == Form::Bytes { self.columns() * 4 } else { 0 }
+        self.sums_at() + if self.has_sums() { self.columns() * 4 } else { 0 }
+    }
+}
+
+/// Sizes of packed panels of filters of one channel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChannelPanels {
+    /// Channels of a panel.
+    pub(crate) width: usize,
+    /// Panels.
+    pub(crate) panels: usize,
+    /// Lines of the window: one for each depth and pair of heights; and positions in each.
+    pub(crate) lines: usize,
+    pub(crate) line: usize,
+}
+
+impl ChannelPanels {
+    pub(crate) fn new(isa: Isa, sizes: &Weights, vectors: usize) -> ChannelPanels {
+        let width = vectors * isa.lanes();
+        let [depth, height, line] = sizes.kernel;
+        ChannelPanels { width, panels: sizes.channels.div_ceil(width.max(1)), lines: depth * height.div_ceil(2), line }
+    }
+
+    /// Bytes of a panel.
+    pub(crate) fn panel_bytes(&self) -> usize {
+        self.lines * self.line * self.width * 4
+    }
+
+    /// Columns of all panels, those that are nobody's too.
+    pub(crate) fn columns(&self) -> usize {
+        self.panels * self.width
+    }
+
+    /// Where the columns' sums start.
+    pub(crate) fn sums_at(&self) -> usize {
+        self.panels * self.panel_bytes()
     }
 }
 
@@ -183,8 +228,9 @@ impl Panelling {
 pub fn packed_bytes(isa: Isa, sizes: &Weights, layout: Layout) -> usize {
     match layout {
         Layout::Panels { form, vectors, lines } => Panelling::new(isa, sizes, form, vectors, lines).bytes(),
-        Layout::Rows => {
-            sizes.kernel.iter().product::<usize>() * sizes.channels.next_multiple_of(DEPTHWISE_CHANNELS) * 2
+        Layout::Channels { vectors } => {
+            let panels = ChannelPanels::new(isa, sizes, vectors);
+            panels.sums_at() + panels.columns() * 4
         }
     }
 }
@@ -202,15 +248,40 @@ pub fn pack(isa: Isa, sizes: &Weights, layout: Layout, source: &WeightSource<'_>
     }
     source.check(sizes)?;
     out.fill(0);
-    let Layout::Panels { form, vectors, lines } = layout else {
-        let row = sizes.channels.next_multiple_of(DEPTHWISE_CHANNELS) * 2;
-        for (tap, row) in out.chunks_exact_mut(row.max(1)).enumerate() {
-            for (channel, to) in row.chunks_exact_mut(2).take(sizes.channels).enumerate() {
-                to.copy_from_slice(&source.at(channel, 0, tap).to_ne_bytes());
-            }
+    match layout {
+        Layout::Panels { .. } => pack_panels(isa, sizes, layout, source, out),
+        Layout::Channels { vectors } => {
+            pack_channels(isa, sizes, vectors, source, out);
+            Ok(())
         }
-        return Ok(());
-    };
+    }
+}
+
+/// Packs filters of one channel.
+fn pack_channels(isa: Isa, sizes: &Weights, vectors: usize, source: &WeightSource<'_>, out: &mut [u8]) {
+    let panels = ChannelPanels::new(isa, sizes, vectors);
+    let [depth, height, line] = sizes.kernel;
+    let (weights, sums) = out.split_at_mut(panels.sums_at());
+    for channel in 0..sizes.channels {
+        let (panel, place) = (channel / panels.width, place(isa, vectors, channel % panels.width));
+        let weights = &mut weights[panel * panels.panel_bytes()..];
+        let mut sum = 0i32;
+        for tap in 0..depth * height * line {
+            let [d, h, w] = [tap / line / height, tap / line % height, tap % line];
+            let value = source.at(channel, 0, tap);
+            let pair = (d * height.div_ceil(2) + h / 2) * line + w;
+            let at = ((pair * panels.width + place) * 2 + h % 2) * 2;
+            weights[at..at + 2].copy_from_slice(&value.to_ne_bytes());
+            sum += i32::from(value);
+        }
+        let at = (panel * panels.width + place) * 4;
+        sums[at..at + 4].copy_from_slice(&sum.to_ne_bytes());
+    }
+}
+
+/// Packs panels.
+fn pack_panels(isa: Isa, sizes: &Weights, layout: Layout, source: &WeightSource<'_>, out: &mut [u8]) -> Result<()> {
+    let Layout::Panels { form, vectors, lines } = layout else { return Ok(()) };
     if form.weight_bytes() == 1 && !source.fits_bytes(sizes)? {
         let reason = "weights that, less their zero points, are no bytes".to_owned();
         return Err(KernelError::Unsupported { family: FAMILY, reason });
@@ -233,7 +304,7 @@ pub fn pack(isa: Isa, sizes: &Weights, layout: Layout, source: &WeightSource<'_>
                 };
                 for column in 0..columns {
                     let value = source.at(group * filters + first + column, channel, tap);
-                    let at = (column * form.group() + element - start) * size;
+                    let at = (place(isa, vectors, column) * form.group() + element - start) * size;
                     weights[at..at + size].copy_from_slice(&value.to_le_bytes()[..size]);
                 }
             }

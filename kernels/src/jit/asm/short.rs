@@ -69,6 +69,40 @@ impl Asm {
         self.vstore_one(dst.plus(4), scratch);
     }
 
+    /// Each lane of the two pairs of vectors, first and second, as bytes: 16 at `first`, and 16 at the second address where
+    /// there is one. Of each pair the first vector holds columns 0 to 3 and 8 to 11, the second the others, which is how
+    /// packing within groups of 128 bits joins them. For AVX2 alone; the vectors and `scratch` are destroyed, and lanes may
+    /// hold nothing but 0 to 255.
+    pub fn vstore_u8_joined(&mut self, first: (Mem, [Vreg; 2]), second: Option<(Mem, [Vreg; 2])>, scratch: Vreg) {
+        let (to, [a, b]) = first;
+        self.check_vectors(a.0 | b.0 | scratch.0);
+        if self.wide() {
+            self.refuse("joined stores of bytes outside of AVX2");
+            return;
+        }
+        x64!(self; vpackssdw Ry(a.0), Ry(a.0), Ry(b.0));
+        let mut other = a;
+        if let Some((_, [c, d])) = second {
+            self.check_vectors(c.0 | d.0);
+            x64!(self; vpackssdw Ry(c.0), Ry(c.0), Ry(d.0));
+            other = c;
+        }
+        // In quarters: first, second, first, second; to be brought together two by two.
+        x64!(self; vpackuswb Ry(a.0), Ry(a.0), Ry(other.0));
+        self.vshuffle_128(scratch, a, a, 1);
+        if let Some((to, [c, _])) = second {
+            self.vunpack_hi_64(c, a, scratch);
+            self.vstore_half(to, c);
+        }
+        self.vunpack_lo_64(a, a, scratch);
+        self.vstore_half(to, a);
+    }
+
+    /// The 16 bytes at the address = the lower half of src. For AVX2 alone.
+    fn vstore_half(&mut self, dst: Mem, src: Vreg) {
+        x64_mem!(self, dst, imm 0, [vmovups] [, Rx(src.0)]);
+    }
+
     /// The constant table holds 32-bit numbers, which these forms cannot broadcast.
     fn no_constant(&mut self, src: Src) {
         if matches!(src, Src::Const(_)) {

@@ -326,6 +326,7 @@ impl Machine {
                 let value = self.vectors[dst];
                 match op.width {
                     16 => memory.write(self.address(op), value),
+                    4 => memory.write::<[u32; 4]>(self.address(op), std::array::from_fn(|lane| value[lane])),
                     _ => memory.write::<[u32; 8]>(self.address(op), std::array::from_fn(|lane| value[lane])),
                 }
             }

@@ -1,0 +1,312 @@
+//! Panels: rows of the left-hand side, in tiles, for panels of filters.
+//!
+//! The left-hand side is brought into the form that kernels multiply (16-bit integers without their zero point, or
+//! unsigned bytes) in scratch. Where the window is one position, each block of rows is, right before its tiles, so that
+//! it stays in the second cache; elsewhere the whole input is first, and lines are lengthened by their padding there where
+//! a run is a line of the window. Then a task does some tiles of rows for some panels.
+
+use std::ops::Range;
+
+use super::driver::{LINE, Operands, QuantizedBlocks};
+use super::prepare;
+use super::tile::{Form, LeftRows, Output, QuantizedArgs, QuantizedCode, Tile, most_rows};
+use super::weights::{Layout, Panelling};
+use crate::cpu::CodeSource;
+use crate::cpu::conv::ConvShape;
+use crate::cpu::conv::table::{Field, Tables};
+use crate::cpu::gemm::Tiles;
+use crate::cpu::gemm::rows::part;
+use crate::cpu::gemm::shared::Shared;
+use crate::error::Result;
+use crate::isa::Isa;
+use crate::parallel::Parallel;
+
+/// What panels need.
+#[derive(Clone, Debug)]
+pub(super) struct Dense {
+    isa: Isa,
+    shape: ConvShape,
+    blocks: QuantizedBlocks,
+    output: Output,
+    tile: Tile,
+    tables: Tables,
+    tiles: Tiles,
+    pub(super) panelling: Panelling,
+    /// The length of lines that are lengthened by their padding.
+    line: Option<usize>,
+    /// Whether the window is one position, which is always inside.
+    pointwise: bool,
+    /// Most rows of a tile.
+    tallest: usize,
+}
+
+/// Elements behind the prepared input that kernels may read: a group of bytes, or a block of channels.
+const SLACK: usize = 64;
+
+impl Dense {
+    pub(super) fn new(
+        isa: Isa,
+        shape: ConvShape,
+        output: Output,
+        blocks: QuantizedBlocks,
+        layout: Layout,
+        source: &dyn CodeSource,
+    ) -> Result<Dense> {
+        let (form, vectors, lines) = match layout {
+            Layout::Panels { form, vectors, lines } => (form, vectors, lines),
+            Layout::Channels { vectors } => (Form::Words, vectors, false),
+        };
+        let pointwise = shape.taps() == 1 && shape.pads == [0; 3];
+        let left = if pointwise { LeftRows::Strided } else { LeftRows::Table };
+        let tile = Tile::new(QuantizedCode { isa, form, vectors: vectors as u8, left, output }, source)?;
+        let panelling = Panelling::new(isa, &shape.weights(), form, vectors, lines);
+        let mut phase = shape.phases().swap_remove(0);
+        let width = lines.then(|| (shape.output[2].max(1) - 1) * shape.strides[2] + shape.kernel[2]);
+        // Lines that no padding lengthens are as long as they were.
+        let line = width.filter(|&width| shape.pads[2] > 0 || width > shape.input[2]);
+        if lines {
+            phase.taps.dedup_by_key(|tap| [tap.at[0], tap.at[1]]);
+            phase.taps.iter_mut().for_each(|tap| tap.at[2] = 0);
+        }
+        let size = [shape.input[0], shape.input[1], line.unwrap_or(shape.input[2])];
+        let tallest = most_rows(isa, vectors);
+        let tiles = Tiles::new(phase.rows(shape.batch), tallest);
+        // The table counts in bytes.
+        let tables = Tables::new(&phase, size, shape.channels * form.left_bytes());
+        Ok(Dense { isa, shape, blocks, output, tile, tables, tiles, panelling, line, pointwise, tallest })
+    }
+
+    /// Rows that are prepared at a time, where the window is one position.
+    fn block_rows(&self) -> usize {
+        self.blocks.row_block.min(self.tiles.count()) * self.tallest
+    }
+
+    /// Elements that are prepared at a time.
+    fn prepared_len(&self) -> usize {
+        let [depth, height, width] = self.shape.input;
+        match self.pointwise {
+            true => self.block_rows() * self.shape.channels,
+            false => self.shape.batch * depth * height * self.line.unwrap_or(width) * self.shape.channels,
+        }
+    }
+
+    fn words(&self, elements: usize) -> usize {
+        ((elements + SLACK) * self.panelling.form.left_bytes()).div_ceil(4).next_multiple_of(LINE)
+    }
+
+    pub(super) fn scratch_len(&self) -> usize {
+        match self.pointwise {
+            true => self.blocks.row_tasks * self.blocks.unit_tasks * self.words(self.prepared_len()),
+            false => self.words(self.prepared_len()) + self.words(self.panelling.run.max(self.shape.channels)),
+        }
+    }
+
+    /// Computes all outputs; `scratch` is [`Dense::scratch_len`] long at least.
+    pub(super) fn run(&self, operands: &Operands<'_>, y: &mut [u8], scratch: &mut [i32], parallel: &dyn Parallel) {
+        let words = self.words(self.prepared_len());
+        let mut field = Field { data: std::ptr::null(), zeros: std::ptr::null() };
+        if !self.pointwise {
+            let (prepared, padding) = scratch.split_at_mut(words);
+            self.prepare(operands, prepared, padding, parallel);
+            field = Field { data: prepared.as_ptr().cast::<u8>(), zeros: padding.as_ptr().cast::<u8>() };
+        }
+        let buffers = Buffers { field, own: Shared::new(scratch), words, y: Shared::new(y) };
+        let (rows, units) = (self.blocks.row_tasks, self.blocks.unit_tasks);
+        parallel.run(rows * units, &|task| {
+            let tiles = part(self.tiles.count(), rows, task / units);
+            let all = self.panelling.groups * self.panelling.panels;
+            self.task(operands, &buffers, task, tiles, part(all, units, task % units));
+        });
+    }
+
+    /// Brings bytes into the form that kernels multiply.
+    fn convert(&self, operands: &Operands<'_>, from: &[u8], to: &mut [u8]) {
+        let Operands { signed, left_zero, .. } = *operands;
+        match self.panelling.form.left_bytes() {
+            2 => prepare::words(self.isa, from, signed, left_zero as i16, bytemuck::cast_slice_mut(to)),
+            _ => prepare::unsigned(self.isa, from, signed, to),
+        }
+    }
+
+    /// The whole left-hand side, and a row of what padding is in it.
+    fn prepare(&self, operands: &Operands<'_>, to: &mut [i32], padding: &mut [i32], parallel: &dyn Parallel) {
+        let (x, bytes) = (operands.x, self.panelling.form.left_bytes());
+        // Bytes keep their zero point, and so does padding in them.
+        let zero = (operands.left_zero + if operands.signed { 128 } else { 0 }) as u8;
+        let blank = if bytes == 2 { 0 } else { zero };
+        bytemuck::cast_slice_mut::<i32, u8>(padding).fill(blank);
+        let to: &mut [u8] = bytemuck::cast_slice_mut(to);
+        let (to, slack) = to.split_at_mut(self.prepared_len() * bytes);
+        slack.fill(0);
+        // A task's part: enough that it is worth being one.
+        const PART: usize = 1 << 15;
+        let Some(line) = self.line else {
+            crate::parallel::for_each_chunk(parallel, to, PART * bytes, &|index, to| {
+                self.convert(operands, &x[index * PART..][..to.len() / bytes], to);
+            });
+            return;
+        };
+        let channels = self.shape.channels;
+        let (from, line) = (self.shape.input[2] * channels, line * channels);
+        let before = (self.shape.pads[2] * channels).min(line);
+        let kept = from.min(line - before);
+        let lines = (PART / line.max(1)).max(1);
+        crate::parallel::for_each_chunk(parallel, to, lines * line * bytes, &|index, to| {
+            for (at, to) in to.chunks_exact_mut((line * bytes).max(1)).enumerate() {
+                to[..before * bytes].fill(blank);
+                let from = &x[(index * lines + at) * from..][..kept];
+                self.convert(operands, from, &mut to[before * bytes..][..kept * bytes]);
+                to[(before + kept) * bytes..].fill(blank);
+            }
+        });
+    }
+
+    /// Some rows of the left-hand side, where the window is one position.
+    fn gather(&self, operands: &Operands<'_>, rows: Range<usize>, to: &mut [u8]) {
+        let (channels, bytes) = (self.shape.channels, self.panelling.form.left_bytes());
+        if self.shape.is_pointwise() {
+            let from = &operands.x[rows.start * channels..rows.end * channels];
+            return self.convert(operands, from, &mut to[..from.len() * bytes]);
+        }
+        let ([depth, height, width], input) = (self.shape.output, self.shape.input);
+        for (row, to) in rows.zip(to.chunks_exact_mut((channels * bytes).max(1))) {
+            let [w, h, d] = [row % width, row / width % height, row / width / height % depth];
+            let image = row / width / height / depth;
+            let [d, h, w] = [d * self.shape.strides[0], h * self.shape.strides[1], w * self.shape.strides[2]];
+            let from = ((image * input[0] + d) * input[1] + h) * input[2] + w;
+            self.convert(operands, &operands.x[from * channels..][..channels], to);
+        }
+    }
+
+    /// Some tiles of rows for some panels.
+    fn task(&self, operands: &Operands<'_>, buffers: &Buffers, task: usize, tiles: Range<usize>, units: Range<usize>) {
+        let mut table = Vec::new();
+        let mut edge = Edge::default();
+        for block in tiles.clone().step_by(self.blocks.row_block) {
+            let block = block..tiles.end.min(block + self.blocks.row_block);
+            let first = self.tiles.start(block.start);
+            table.clear();
+            let mut data = buffers.field.data;
+            if self.pointwise {
+                let own = buffers.own.at(task * buffers.words);
+                // SAFETY: a task's words are its own, and lie inside the scratch, whose length was checked.
+                let own: &mut [i32] = unsafe { std::slice::from_raw_parts_mut(own, buffers.words) };
+                let own: &mut [u8] = bytemuck::cast_slice_mut(own);
+                let end = self.tiles.start(block.end);
+                let (rows, slack) =
+                    own.split_at_mut((end - first) * self.shape.channels * self.panelling.form.left_bytes());
+                self.gather(operands, first..end, rows);
+                slack[..SLACK].fill(0);
+                data = rows.as_ptr();
+            } else {
+                for run in self.tiles.runs(block.clone()) {
+                    for tile in 0..run.count {
+                        self.tables.tile(&buffers.field, run.row + tile * run.height, run.height, &mut table);
+                    }
+                }
+            }
+            let rows = Rows { data, first, table: &table, tiles: block };
+            units.clone().for_each(|unit| self.panel(operands, buffers, unit, &rows, &mut edge));
+        }
+    }
+
+    /// Some tiles of rows for one panel.
+    fn panel(&self, operands: &Operands<'_>, buffers: &Buffers, unit: usize, rows: &Rows<'_>, edge: &mut Edge) {
+        let (panelling, shape, finish) = (&self.panelling, &self.shape, &operands.finish);
+        let element = self.output.bytes();
+        let (group, panel) = (unit / panelling.panels, unit % panelling.panels);
+        let width = panelling.width;
+        let columns = width.min(shape.group_filters() - panel * width);
+        let column = group * shape.group_filters() + panel * width;
+        let mut args = QuantizedArgs {
+            taps: if self.pointwise { 1 } else { panelling.runs },
+            lda: shape.channels * panelling.form.left_bytes(),
+            b: operands.weights[unit * panelling.panel_bytes()..].as_ptr(),
+            ..QuantizedArgs::finishing(&operands.start[unit * width..], finish, unit * width)
+        };
+        args.reduce_over(group * shape.group_channels() * panelling.form.left_bytes(), panelling.run_groups);
+        let mut pointers = 0;
+        for run in self.tiles.runs(rows.tiles.clone()) {
+            args.rows = run.height;
+            args.tiles.set(run.count);
+            args.a.set(rows.data.wrapping_add((run.row - rows.first) * args.lda));
+            args.a_step = run.height * args.lda;
+            args.table.set(rows.table.as_ptr().wrapping_add(pointers));
+            pointers += if self.pointwise { 0 } else { run.count * run.height * args.taps };
+            let to = Strip {
+                first: buffers.y.at((run.row * shape.filters + column) * element),
+                distance: shape.filters * element,
+                rows: run.count * run.height,
+                columns: columns * element,
+                width: width * element,
+            };
+            // SAFETY: pointers of the table lie inside the prepared input, or point at padding as long as a run and a
+            // row; strided rows lie in the task's own words; all have slack for the last group. Panels, starts and
+            // factors are whole, the strip lies inside the output, and tasks have disjoint rows or columns.
+            unsafe { edge.write(&to, &mut args, &self.tile) };
+        }
+    }
+}
+
+/// The rows of a block, as tiles read them.
+struct Rows<'a> {
+    /// The first row, or where the whole input is.
+    data: *const u8,
+    /// Its number, where it is one.
+    first: usize,
+    table: &'a [*const u8],
+    tiles: Range<usize>,
+}
+
+/// The buffers of one run, as tasks see them.
+struct Buffers {
+    field: Field<u8>,
+    /// Words of each task's own.
+    own: Shared<i32>,
+    words: usize,
+    y: Shared<u8>,
+}
+
+// SAFETY: tasks read through the field's addresses, and write only what their part of the split owns.
+unsafe impl Sync for Buffers {}
+
+/// Rows of the output that one call writes. Sizes are in bytes.
+pub(super) struct Strip {
+    pub(super) first: *mut u8,
+    pub(super) distance: usize,
+    pub(super) rows: usize,
+    /// Of each row, what is the output's, and what the kernel writes.
+    pub(super) columns: usize,
+    pub(super) width: usize,
+}
+
+/// A place for rows of which some columns are nobody's.
+#[derive(Default)]
+pub(super) struct Edge(Vec<u8>);
+
+impl Edge {
+    /// Calls the kernel, and sees to it that it writes nothing beside the strip.
+    ///
+    /// # Safety
+    ///
+    /// That of [`Tile::call`], but for the output: the strip's own columns are writable and nobody else's.
+    pub(super) unsafe fn write(&mut self, to: &Strip, args: &mut QuantizedArgs, tile: &Tile) {
+        let whole = to.columns == to.width;
+        if !whole {
+            self.0.resize((to.rows * to.width).max(self.0.len()), 0);
+        }
+        args.ldc = if whole { to.distance } else { to.width };
+        args.c.set(if whole { to.first } else { self.0.as_mut_ptr() });
+        args.c_step = args.rows * args.ldc;
+        // SAFETY: the caller's contract; the place has room for whole rows.
+        unsafe { tile.call(args) };
+        if whole {
+            return;
+        }
+        for (row, from) in self.0.chunks_exact(to.width).take(to.rows).enumerate() {
+            // SAFETY: the strip's own columns, which the caller vouches for.
+            let to = unsafe { std::slice::from_raw_parts_mut(to.first.wrapping_add(row * to.distance), to.columns) };
+            to.copy_from_slice(&from[..to.len()]);
+        }
+    }
+}
