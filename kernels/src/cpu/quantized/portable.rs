@@ -38,9 +38,10 @@ unsafe fn one(key: &QuantizedCode, args: &QuantizedArgs) {
                 LeftRows::Strided => args.a.get().wrapping_add(row * args.lda),
                 // SAFETY: the table holds a pointer for each tap and row.
                 LeftRows::Table => unsafe { *args.table.get().add(tap * args.rows + row) },
-                // SAFETY: the table holds a pointer for each tap.
                 LeftRows::Own => {
-                    unsafe { *args.table.get().add(tap) }.wrapping_add(args.a.get().addr()).wrapping_add(row * args.lda)
+                    // SAFETY: the table holds a pointer for each tap.
+                    let tap = unsafe { *args.table.get().add(tap) };
+                    tap.wrapping_add(args.a.get().addr()).wrapping_add(row * args.lda)
                 }
             };
         }
