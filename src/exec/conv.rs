@@ -1,5 +1,6 @@
 //! Convolution executors: the key is the sizes, what is fused, and how far rounding may go; the choice is the
-//! strategy, which decides how weights are packed, and how the work is cut. The convolving is done by [`kiln_kernels::cpu::conv`].
+//! strategy and how the work is cut. Every strategy reads weights of one layout, which follows from their sizes. The
+//! convolving is done by [`kiln_kernels::cpu::conv`].
 
 use kiln_kernels::cpu::Numerics;
 use kiln_kernels::cpu::chain::UnaryOp;
@@ -43,8 +44,7 @@ crate::key! {
         pub pads: [u64; 3],
         /// Whether it is the transposed operation.
         pub transposed: bool,
-        /// What strategies may be used. Weights that are not known before a request are not transformed: their
-        /// convolution is [`Numerics::Strict`].
+        /// What strategies may be used.
         pub numerics: Numerics,
         /// Applied last.
         pub activation: Option<Activation>,
@@ -145,7 +145,7 @@ impl Key for ConvKey {
 }
 
 impl Recorded for ConvKey {
-    const REVISION: u32 = 3;
+    const REVISION: u32 = 4;
     type Choice = ConvChoice;
 }
 
@@ -160,8 +160,10 @@ impl Family for ConvKey {
     }
 
     fn accepts(&self, choice: &ConvChoice, _: &BuildCx) -> bool {
-        let blocks = choice.blocks();
-        blocks.allowed(self.numerics) && blocks.fits(&self.shape(), self.isa)
+        let (blocks, shape) = (choice.blocks(), self.shape());
+        // A node has packed its weights once, in the layout that fits them.
+        let layout = blocks.layout() == shape.weights().layout(self.isa);
+        layout && blocks.allowed(self.numerics) && blocks.fits(&shape, self.isa)
     }
 
     fn build(&self, choice: &ConvChoice, cx: &BuildCx) -> KernelResult<Conv> {
@@ -174,11 +176,6 @@ impl Family for ConvKey {
         let threads = self.threads as usize;
         let found = ConvBlocks::candidates(self.isa, &self.shape(), self.numerics, threads, most);
         found.iter().map(ConvChoice::new).collect()
-    }
-
-    fn margin(from: &ConvChoice, to: &ConvChoice) -> f64 {
-        // Other weights have to be packed, and held beside those that other shapes still use.
-        if from.blocks().layout() == to.blocks().layout() { 0.03 } else { 0.06 }
     }
 
     fn demand(&self, value: &Conv) -> Demand {
@@ -259,6 +256,7 @@ mod tests {
         for other in [strided, wide, grouped] {
             assert!(!key(&other, Numerics::Default).accepts(&four, &cx), "{other:?}");
         }
+        assert!(!key(&shape, Numerics::Default).accepts(&ConvChoice { vectors: 1, ..four }, &cx), "other panels");
         let absurd = ConvChoice { row_block: u32::MAX, row_tasks: u32::MAX, ..four };
         assert!(!key(&shape, Numerics::Default).accepts(&absurd, &cx));
     }

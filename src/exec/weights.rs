@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use hashbrown::HashMap;
 use kiln_kernels::cpu::Elements;
-use kiln_kernels::cpu::conv::{WeightLayout, Weights};
+use kiln_kernels::cpu::conv::Weights;
 use kiln_kernels::cpu::gemm::{Panels, Source, panel_vectors};
 use kiln_kernels::cpu::quantized::{self, Form, Layout, WeightSource};
 use kiln_kernels::{Isa, Result as KernelResult};
@@ -64,15 +64,6 @@ pub struct MatMulWeights {
     pub packed: Arc<Packed>,
 }
 
-/// Weights of a convolution, packed.
-#[derive(Clone, Debug)]
-pub struct ConvWeights {
-    /// How they are laid out.
-    pub layout: WeightLayout,
-    /// The panels or rows.
-    pub packed: Arc<Packed>,
-}
-
 /// What packed weights are found by: contents and layout, hashed together.
 type WeightId = [u8; 32];
 
@@ -111,19 +102,19 @@ pub fn matmul(
     Ok(MatMulWeights { k, n, count, vectors, elements, step: panels.len(), packed })
 }
 
-/// Packs the weights of a convolution in that layout.
+/// Packs the weights of a convolution in their layout at that level.
 ///
 /// # Errors
 ///
-/// Where the sizes make no sense or have no such layout, or `weights` does not hold that many elements.
-pub fn conv(isa: Isa, weights: &[f32], sizes: &Weights, layout: WeightLayout) -> KernelResult<ConvWeights> {
+/// Where the sizes make no sense, or `weights` does not hold that many elements.
+pub fn conv(isa: Isa, weights: &[f32], sizes: &Weights) -> KernelResult<Arc<Packed>> {
     sizes.validate()?;
+    let layout = sizes.layout(isa);
     // Two levels may lay weights out alike, but not under the same names.
     let name = format!("conv {} {sizes:?} {layout:?}", isa.lanes());
-    let packed = find_or_pack(&name, bytemuck::cast_slice(weights), sizes.packed_len(isa, layout), |out| {
+    find_or_pack(&name, bytemuck::cast_slice(weights), sizes.packed_len(isa, layout), |out| {
         sizes.pack(isa, layout, weights, out)
-    })?;
-    Ok(ConvWeights { layout, packed })
+    })
 }
 
 /// Weights of a quantised product or convolution, packed.

@@ -3,21 +3,16 @@
 //! [`attributes`] reads and checks what the node says, [`sizes`] finds the geometry that shapes ask for. Kernels take
 //! channels-last tensors: a node that the layout pass has marked `channels_last` hands them on as they are, others turn
 //! input, residual and output around. Weights known at load are packed when
-//! the node is made; those that may be transformed, which depends on shapes, when a request's shapes have decided, once
-//! in each layout that any has asked for. The weights as the model has them are let go when there are panels, out of which
-//! they can be had again.
+//! the node is made, in the one layout that every strategy reads, and let go as the model has them.
 
 mod attributes;
 mod sizes;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use kiln_kernels::Isa;
-use kiln_kernels::cpu::Numerics;
 use kiln_kernels::cpu::chain::UnaryOp;
-use kiln_kernels::cpu::conv::{Conv as Executor, ConvExtras, ConvShape, WeightLayout, Weights};
+use kiln_kernels::cpu::conv::{Conv as Executor, ConvExtras, ConvShape, Weights};
 use kiln_kernels::cpu::transpose::Transpose;
-use smallvec::SmallVec;
 
 use self::attributes::Attributes;
 pub(crate) use self::attributes::Attributes as ConvAttributes;
@@ -25,7 +20,7 @@ use super::convert::through_f32;
 use super::{LoadCx, OpError, Operator, fused_activation, one, optional, refused, required};
 use crate::exec::conv::ConvKey;
 use crate::exec::transpose::TransposeKey;
-use crate::exec::weights::{self, ConvWeights, Packed};
+use crate::exec::weights::{self, Packed};
 use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::tensor::{DType, Shape, Tensor, TensorSpec};
@@ -50,46 +45,8 @@ struct Conv {
 /// Weights that are known at load.
 struct KnownWeights {
     shape: Shape,
-    sizes: Weights,
-    held: Mutex<Held>,
-}
-
-/// The forms in which weights are held.
-struct Held {
-    /// As the model has them, until they are packed in panels.
-    plain: Option<Tensor>,
-    /// Packed in the layouts that executors have asked for.
-    packed: SmallVec<[ConvWeights; 1]>,
-}
-
-impl KnownWeights {
-    /// The weights in that layout.
-    fn packed(&self, isa: Isa, layout: WeightLayout) -> Result<Arc<Packed>, NodeError> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = held.packed.iter().find(|weights| weights.layout == layout) {
-            return Ok(found.packed.clone());
-        }
-        let weights = match &held.plain {
-            Some(plain) => weights::conv(isa, plain.as_slice()?, &self.sizes, layout)?,
-            None => weights::conv(isa, &self.plain(isa, &held)?, &self.sizes, layout)?,
-        };
-        let found = weights.packed.clone();
-        if matches!(layout, WeightLayout::Panels { .. } | WeightLayout::Rows) {
-            held.plain = None;
-        }
-        held.packed.push(weights);
-        Ok(found)
-    }
-
-    /// The weights as the model has them, out of panels.
-    fn plain(&self, isa: Isa, held: &Held) -> Result<Vec<f32>, NodeError> {
-        let panels = held.packed.iter().find_map(|weights| match weights.layout {
-            WeightLayout::Panels { vectors } => Some((vectors, &weights.packed)),
-            _ => None,
-        });
-        let (vectors, packed) = panels.ok_or_else(|| refused("weights in another layout".to_owned()))?;
-        Ok(self.sizes.unpack(isa, vectors, packed.elements())?)
-    }
+    /// Packed in their layout.
+    packed: Arc<Packed>,
 }
 
 /// What is known once shapes are.
@@ -117,14 +74,9 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     if let Some(tensor) = constant {
         let invalid = |error: &dyn std::fmt::Display| OpError::invalid(cx.node, error.to_string());
         let sizes = conv.attributes.weights(tensor.shape()).map_err(|error| invalid(&error))?;
-        sizes.validate().map_err(|error| invalid(&error))?;
-        let held = Held { plain: Some(tensor.clone()), packed: SmallVec::new() };
-        let known = KnownWeights { shape: Shape::from_slice(tensor.shape()), sizes, held: Mutex::new(held) };
-        if !sizes.may_be_transformed() || !conv.attributes.moves_by_one() {
-            let isa = cx.build.isa;
-            known.packed(isa, sizes.layout(isa)).map_err(|error| invalid(&error))?;
-        }
-        conv.weights = Some(known);
+        let plain = tensor.as_slice().map_err(|error| invalid(&error))?;
+        let packed = weights::conv(cx.build.isa, plain, &sizes).map_err(|error| invalid(&error))?;
+        conv.weights = Some(KnownWeights { shape: Shape::from_slice(tensor.shape()), packed });
     }
     Ok(Box::new(conv))
 }
@@ -210,10 +162,9 @@ impl Node for Conv {
         _: &[TensorSpec],
     ) -> Result<Prepared, NodeError> {
         let shape = self.shape(inputs)?;
-        let numerics = if self.weights.is_some() { cx.numerics() } else { Numerics::Strict };
-        let key = ConvKey::new(&shape, numerics, self.activation, cx.isa(), cx.threads());
+        let key = ConvKey::new(&shape, cx.numerics(), self.activation, cx.isa(), cx.threads());
         let conv = cx.executor(&key)?;
-        let weights = self.weights.as_ref().map(|known| known.packed(conv.isa(), conv.layout())).transpose()?;
+        let weights = self.weights.as_ref().map(|known| known.packed.clone());
         let positions = |size: [usize; 3]| size.iter().product::<usize>();
         let back = [shape.batch, shape.filters, positions(shape.output)];
         let residual = if optional(inputs, 3).is_some() { self.turn(cx, back)? } else { None };

@@ -166,7 +166,8 @@ pub(crate) fn onnx_code(dtype: DType) -> i64 {
     super::arguments::TYPE_CODES.iter().find(|(_, known)| *known == dtype).map_or(0, |&(code, _)| code)
 }
 
-fn build_cx() -> BuildCx {
+/// What nodes are made with: plain Rust, one thread, a cache of its own.
+pub(crate) fn build_cx() -> BuildCx {
     BuildCx {
         isa: Isa::Portable,
         threads: 1,

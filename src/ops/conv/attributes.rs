@@ -37,11 +37,6 @@ pub(crate) struct Attributes {
 }
 
 impl Attributes {
-    /// Whether it moves by one position and looks at neighbouring ones: only then may it be computed on tiles.
-    pub(super) fn moves_by_one(&self) -> bool {
-        self.strides.iter().chain(&self.dilations).all(|&size| size == 1)
-    }
-
     /// Reads the attributes of a node.
     pub(crate) fn read(node: &NodeDesc) -> Result<Attributes, OpError> {
         let list = |name: &str, least: i64| -> Result<Vec<usize>, OpError> {

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use kiln_kernels::cpu::chain::{Program, Step, Storage};
+use kiln_kernels::cpu::conv::Strategy;
+use kiln_kernels::{Serial, reference};
 use smallvec::smallvec;
 
-use super::super::trial::Trial;
+use super::super::trial::{Trial, build_cx};
 use super::*;
-use crate::graph::Attr;
+use crate::graph::{Attr, Graph, NodeDesc};
+use crate::tensor::BufferPool;
 
 fn count(shape: &[usize]) -> Vec<f32> {
     (0..shape.iter().product::<usize>()).map(|i| (i % 11) as f32 - 5.0).collect()
@@ -141,6 +144,44 @@ fn channels_last_is_the_same_convolution_in_another_order() {
     assert_eq!(last.shape(), [2, 5, 4, 4]);
     assert_eq!(turned(first.as_slice().unwrap(), [2, 4, 20]), last.as_slice::<f32>().unwrap());
     assert!(first.as_slice::<f32>().unwrap().iter().any(|&value| value > 0.0));
+}
+
+#[test]
+fn a_node_that_let_go_of_its_weights_convolves_directly_and_on_tiles() {
+    let (channels, filters) = (16, 24);
+    let weights = count(&[filters, channels, 3, 3]);
+    let mut graph = Graph::default();
+    let constant = Tensor::from_slice([filters, channels, 3, 3], &weights).unwrap();
+    let inputs = vec![Some(graph.fresh("x")), Some(graph.add_constant("w", constant))];
+    let mut desc = NodeDesc { op: "Conv".to_owned(), version: 26, inputs, ..NodeDesc::default() };
+    desc.outputs = [graph.fresh("y")].into_iter().map(Some).collect();
+    desc.attrs.insert("pads".to_owned(), Attr::Ints(vec![1; 4]));
+    let build = build_cx();
+    let node = make(&LoadCx { node: &desc, graph: &graph, build: &build }).unwrap();
+    drop(graph);
+    let mut strategies = Vec::new();
+    let mut packed: Option<Arc<Packed>> = None;
+    for size in [1, 28, 2, 13, 28] {
+        let x = count(&[1, channels, size, size]);
+        let tensor = Tensor::from_slice([1, channels, size, size], &x).unwrap();
+        let specs = node.infer(&[Some(&tensor), None]).unwrap();
+        let prepared = node.prepare_params(&PrepareCx::new(&build), &[Some(&tensor), None], &specs).unwrap();
+        let ready: &Ready = prepared.get().unwrap();
+        strategies.push(ready.conv.blocks().strategy);
+        let same = ready.weights.clone().unwrap();
+        assert!(packed.replace(same.clone()).is_none_or(|packed| Arc::ptr_eq(&packed, &same)), "packed again");
+        let expected = reference::conv::conv(&ready.shape, &turned(&x, [1, channels, size * size]), &weights);
+        let buffers = BufferPool::new(1 << 20);
+        let mut io = Io::new([Some(tensor), None].into_iter().collect(), &specs, &buffers);
+        node.execute(&prepared, &mut io, &RunCx { parallel: &Serial, buffers: &buffers }).unwrap();
+        let found = io.into_outputs().remove(0);
+        let found = turned(found.as_slice().unwrap(), [1, filters, size * size]);
+        for (index, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            assert!((found - expected).abs() < 0.02, "{size}: {found} for {expected} at {index}");
+        }
+    }
+    let on_tiles = |strategy: &Strategy| matches!(strategy, Strategy::Winograd(_));
+    assert!(strategies.iter().any(on_tiles) && !strategies.iter().all(on_tiles), "{strategies:?}");
 }
 
 #[test]

@@ -76,8 +76,9 @@ impl ConvBlocks {
         let vectors = self.vectors;
         match self.strategy {
             Strategy::Depthwise => WeightLayout::Rows,
-            Strategy::Winograd(tile) => WeightLayout::Winograd { tile, vectors },
-            Strategy::Pointwise | Strategy::Direct | Strategy::Lines => WeightLayout::Panels { vectors },
+            Strategy::Pointwise | Strategy::Direct | Strategy::Lines | Strategy::Winograd(_) => {
+                WeightLayout::Panels { vectors }
+            }
         }
     }
 

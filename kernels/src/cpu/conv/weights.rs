@@ -6,7 +6,6 @@
 //! are a row of all channels for each kernel position.
 
 use super::shape::{MOST_PHASES, class_taps};
-use super::winograd::{WinogradTile, matrices};
 use crate::cpu::gemm::{Panels, Source, panel_vectors};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
@@ -37,13 +36,6 @@ pub enum WeightLayout {
     },
     /// A row of channels for each kernel position.
     Rows,
-    /// Transformed, in panels for each point.
-    Winograd {
-        /// Size of the tiles.
-        tile: WinogradTile,
-        /// Vectors of a panel.
-        vectors: usize,
-    },
 }
 
 impl Weights {
@@ -70,7 +62,7 @@ impl Weights {
         Ok(())
     }
 
-    /// The layout of these weights at that level for the strategies that do not transform them.
+    /// The layout of these weights at that level, for every strategy.
     #[must_use]
     pub fn layout(&self, isa: Isa) -> WeightLayout {
         if self.is_depthwise() {
@@ -84,13 +76,6 @@ impl Weights {
     #[must_use]
     pub fn is_depthwise(&self) -> bool {
         self.transposed.is_none() && self.groups > 1 && self.groups == self.channels && self.groups == self.filters
-    }
-
-    /// Whether they are of a kind that may be transformed: three by three taps in one group. Whether it is worth it
-    /// depends on the input.
-    #[must_use]
-    pub fn may_be_transformed(&self) -> bool {
-        self.transposed.is_none() && self.groups == 1 && self.kernel == [1, 3, 3]
     }
 
     fn group_filters(&self) -> usize {
@@ -156,7 +141,6 @@ impl Weights {
                 let width = vectors * isa.lanes();
                 self.groups * self.class_panels(width).iter().map(Panels::len).sum::<usize>()
             }
-            WeightLayout::Winograd { tile, vectors } => tile.points() * self.point_panels(vectors * isa.lanes()).len(),
         }
     }
 
@@ -183,45 +167,7 @@ impl Weights {
                 Ok(())
             }
             WeightLayout::Panels { vectors } => self.pack_panels(vectors * isa.lanes(), weights, out),
-            WeightLayout::Winograd { tile, vectors } => {
-                if !self.may_be_transformed() {
-                    let reason = format!("weights of sizes {self:?} on tiles");
-                    return Err(KernelError::Unsupported { family: "conv", reason });
-                }
-                matrices::pack(tile, &self.point_panels(vectors * isa.lanes()), weights, out);
-                Ok(())
-            }
         }
-    }
-
-    /// The weights as the model has them, out of panels of that many vectors: for weights that
-    /// [may be transformed](Weights::may_be_transformed), so that nobody has to keep them beside their panels.
-    ///
-    /// # Errors
-    ///
-    /// For other weights, and where `packed` is not as long as it has to be.
-    pub fn unpack(&self, isa: Isa, vectors: usize, packed: &[f32]) -> Result<Vec<f32>> {
-        let (have, need) = (packed.len(), self.packed_len(isa, WeightLayout::Panels { vectors }));
-        if !self.may_be_transformed() || have != need {
-            return Err(KernelError::Bounds { family: "conv", operand: "panels", have, need });
-        }
-        let (width, taps) = (vectors * isa.lanes(), self.kernel.iter().product::<usize>());
-        let mut weights = vec![0.0; self.len()];
-        let rows = self.channels * taps;
-        for (filter, to) in weights.chunks_exact_mut(rows.max(1)).enumerate() {
-            let from = &packed[filter / width * rows * width + filter % width..];
-            for (channel, to) in to.chunks_exact_mut(taps).enumerate() {
-                for (tap, to) in to.iter_mut().enumerate() {
-                    *to = from[(tap * self.channels + channel) * width];
-                }
-            }
-        }
-        Ok(weights)
-    }
-
-    /// The panels of one point of transformed weights.
-    pub(super) fn point_panels(&self, width: usize) -> Panels {
-        Panels { rows: self.channels, columns: self.filters, width }
     }
 
     fn pack_panels(&self, width: usize, weights: &[f32], mut out: &mut [f32]) -> Result<()> {
@@ -242,27 +188,5 @@ impl Weights {
             }
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn panels_give_back_what_was_packed() {
-        for (isa, channels, filters, vectors) in
-            [(Isa::Avx2, 3, 17, 2), (Isa::Portable, 5, 24, 3), (Isa::Avx512, 16, 40, 4), (Isa::Avx2, 1, 8, 1)]
-        {
-            let sizes = Weights { channels, filters, groups: 1, kernel: [1, 3, 3], transposed: None };
-            let weights: Vec<f32> = (0..sizes.len()).map(|i| i as f32 + 0.5).collect();
-            let layout = WeightLayout::Panels { vectors };
-            let mut packed = vec![f32::NAN; sizes.packed_len(isa, layout)];
-            sizes.pack(isa, layout, &weights, &mut packed).unwrap();
-            assert_eq!(sizes.unpack(isa, vectors, &packed).unwrap(), weights, "{isa} {sizes:?}");
-            assert!(sizes.unpack(isa, vectors, &packed[1..]).is_err());
-            let wide = Weights { kernel: [1, 1, 1], ..sizes };
-            assert!(wide.unpack(isa, vectors, &packed).is_err());
-        }
     }
 }

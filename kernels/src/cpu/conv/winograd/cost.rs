@@ -1,5 +1,6 @@
 //! What a convolution costs on tiles and directly, and how its work is cut.
 
+use super::grid::{few, panels};
 use super::matrices::WinogradTile;
 use super::{Grid, suits};
 use crate::cpu::conv::driver::{ConvBlocks, Strategy};
@@ -11,6 +12,13 @@ use crate::isa::Isa;
 
 /// Fewest tiles of a group that are worth reading all weights for.
 const FEW_TILES: usize = 24;
+
+/// Bytes of a group's points where weights are transformed along the way: a quarter of a third cache.
+const POINTS: usize = 8 << 20;
+
+/// Most tiles of such a group: transforming the weights then costs 2 % of multiplying, and a panel's products fill half
+/// of the second cache.
+const MOST_TILES: usize = 128;
 
 /// The sizes of tiles that a policy allows.
 pub(in crate::cpu::conv) fn allowed(numerics: Numerics) -> &'static [WinogradTile] {
@@ -25,19 +33,26 @@ pub(in crate::cpu::conv) fn allowed(numerics: Numerics) -> &'static [WinogradTil
 pub(in crate::cpu::conv) fn blocks(isa: Isa, shape: &ConvShape, tile: WinogradTile, threads: usize) -> ConvBlocks {
     let vectors = panel_vectors(isa, shape.filters);
     let most = most_rows(isa, vectors).max(1);
-    // The points of a group are read for each block of filters: they should stay in half of the second cache. Weights
-    // are read for each group, from further away: groups must not be small.
-    let row_bytes = tile.points() * shape.channels.next_multiple_of(isa.lanes()).max(1) * 4;
-    let tiles = (second_cache(isa) / 2 / row_bytes).clamp(FEW_TILES, 16 * most) / most * most;
     let total = Grid::new(shape, tile, 1).total();
+    let panels = panels(shape, vectors * isa.lanes());
+    let row_bytes = tile.points() * shape.channels.next_multiple_of(isa.lanes()).max(1) * 4;
+    let (ahead, units) = (few(tile, &panels), panels.count().max(1));
+    let tiles = if ahead {
+        // The points of a group are read for each block of filters: they should stay in half of the second cache.
+        // Transformed weights are read for each group, from further away: groups must not be small.
+        (second_cache(isa) / 2 / row_bytes).clamp(FEW_TILES, 16 * most)
+    } else {
+        // A panel's weights are transformed for each group, and then it is they that stay near.
+        (POINTS / row_bytes).clamp(FEW_TILES, MOST_TILES)
+    };
+    let tiles = tiles / most * most;
     let mut groups = total.div_ceil(tiles).max(1);
     let (mut row_tasks, mut unit_tasks) = (1, 1);
     if threads > 1 {
-        if total >= threads * FEW_TILES {
+        if ahead && total >= threads * FEW_TILES {
             groups = groups.next_multiple_of(threads);
             row_tasks = threads;
         } else {
-            let units = shape.filters.div_ceil(vectors * isa.lanes()).max(1);
             unit_tasks = threads.min(units);
         }
     }
@@ -68,8 +83,9 @@ pub(in crate::cpu::conv) fn pick(
 /// whose weights no cache holds.
 const WEIGHT_FROM_MEMORY: f64 = 8.0;
 
-/// The same for reading it again from a cache.
-const WEIGHT_FROM_CACHE: f64 = 3.0;
+/// What transforming weights costs for each point of a vector of them, in multiply-adds of one vector: two thirds are
+/// multiply-adds, the rest stores.
+const TRANSFORMED_WEIGHT: f64 = 3.0;
 
 /// What a transform costs for each point of a vector of channels, in multiply-adds of one vector. Measured where there
 /// are few channels.
@@ -90,8 +106,9 @@ fn on_tiles(isa: Isa, shape: &ConvShape, blocks: &ConvBlocks) -> f64 {
     let (tiles, points, lanes) = (grid.total() as f64, tile.points() as f64, isa.lanes());
     let vectors = shape.channels.div_ceil(lanes) as f64;
     let columns = (shape.filters.next_multiple_of(blocks.vectors * lanes) / lanes) as f64;
-    // Weights are read once for each group.
-    let read = WEIGHT_FROM_MEMORY + WEIGHT_FROM_CACHE * grid.groups().saturating_sub(1) as f64;
-    let products = shape.channels as f64 * columns * (tiles + read);
-    points * (products + tiles * TRANSFORMED_POINT * (vectors + columns))
+    let ahead = blocks.unit_tasks == 1 && few(tile, &panels(shape, blocks.vectors * lanes));
+    let transforms = if ahead { 1 } else { grid.groups() } as f64;
+    let weights = points * TRANSFORMED_WEIGHT * transforms + shape.taps() as f64 * WEIGHT_FROM_MEMORY;
+    let products = shape.channels as f64 * columns * (points * tiles + weights);
+    products + points * tiles * TRANSFORMED_POINT * (vectors + columns)
 }

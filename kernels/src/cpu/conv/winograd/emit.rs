@@ -7,8 +7,8 @@
 
 use std::mem::offset_of;
 
+use super::code::{InputArgs, OutputArgs};
 use super::matrices::{Rows, WinogradTile};
-use super::{InputArgs, OutputArgs};
 use crate::cpu::activation::{self, Place};
 use crate::cpu::chain::UnaryOp;
 use crate::jit::{Asm, Cond, Gpr, Label, Mask, Mem, Src, Vreg};

@@ -1,4 +1,4 @@
-//! The matrices of the minimal filtering algorithms, and the weights' side of them.
+//! The matrices of the minimal filtering algorithms.
 //!
 //! A filter of three taps over `m` outputs is a product of two polynomials, of degree 2 and `m - 1`, read backwards.
 //! The product, of degree `m + 1`, is found from its values at `m + 1` points and at infinity: `m + 2` multiplications
@@ -13,11 +13,10 @@
 //!
 //! In two dimensions the same is done to rows and then to columns. Points are small and close to 1 in magnitude,
 //! because powers of them multiply rounding errors: 0, 1 and -1, and for four outputs 1/2 and -2, whose error is half
-//! of that of 2 and -2. Everything but `G` is a multiple of a power of two, and `G` is applied in `f64`.
+//! of that of 2 and -2. Everything but `G` is a multiple of a power of two. The signs of a row of `G` and of `B` may be
+//! turned together: every row of `G` has a factor above zero here, with which a sum can start.
 
 use serde::{Deserialize, Serialize};
-
-use crate::cpu::gemm::Panels;
 
 /// A size of output squares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -78,7 +77,7 @@ impl WinogradTile {
                 &[1.0, -1.5, -2.0, 1.5, 1.0, 0.0],
                 &[0.0, -1.0, 0.5, 2.5, 1.0, 0.0],
                 &[0.0, 1.0, -2.5, 0.5, 1.0, 0.0],
-                &[0.0, -2.0, -1.0, 2.0, 1.0, 0.0],
+                &[0.0, 2.0, 1.0, -2.0, -1.0, 0.0],
                 &[0.0, 0.5, -1.0, -0.5, 1.0, 0.0],
                 &[0.0, 1.0, -1.5, -2.0, 1.5, 1.0],
             ],
@@ -116,74 +115,10 @@ impl WinogradTile {
                 [1.0, 0.0, 0.0],
                 [1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0],
                 [-1.0 / 3.0, 1.0 / 3.0, -1.0 / 3.0],
-                [-16.0 / 15.0, -8.0 / 15.0, -4.0 / 15.0],
+                [16.0 / 15.0, 8.0 / 15.0, 4.0 / 15.0],
                 [1.0 / 15.0, -2.0 / 15.0, 4.0 / 15.0],
                 [0.0, 0.0, 1.0],
             ],
         }
     }
-}
-
-/// Columns that are transformed at a time: panels are as wide as a multiple of it.
-const LANES: usize = 8;
-
-type Lanes = [f64; LANES];
-
-/// Channels whose points are gathered before they are stored. Rows of different points are a power of two apart in most
-/// networks, so that storing them one by one would find each of them thrown out of the caches by the others.
-const STRIP: usize = 8;
-
-/// Packs weights `[filters, channels, 3, 3]`: transformed, one set of panels for each point, in the order of points.
-/// The caller has checked that both buffers are as long as that.
-pub(in crate::cpu::conv) fn pack(tile: WinogradTile, panels: &Panels, weights: &[f32], out: &mut [f32]) {
-    let width = panels.width;
-    let mut strip = vec![0.0; tile.points() * STRIP * width];
-    for panel in 0..panels.count() {
-        for first in (0..panels.rows).step_by(STRIP) {
-            let rows = STRIP.min(panels.rows - first);
-            for row in 0..rows {
-                for column in (0..width).step_by(LANES) {
-                    let points = transformed(tile, panels, weights, first + row, panel * width + column);
-                    for (point, values) in points.enumerate() {
-                        let to = (point * STRIP + row) * width + column;
-                        strip[to..to + LANES].iter_mut().zip(values).for_each(|(to, value)| *to = value as f32);
-                    }
-                }
-            }
-            for (point, from) in strip.chunks_exact(STRIP * width).enumerate() {
-                let to = point * panels.len() + panel * panels.panel_len() + first * width;
-                out[to..to + rows * width].copy_from_slice(&from[..rows * width]);
-            }
-        }
-    }
-}
-
-/// The points of a channel for some columns, zeros beyond the last one.
-fn transformed(
-    tile: WinogradTile,
-    panels: &Panels,
-    weights: &[f32],
-    channel: usize,
-    column: usize,
-) -> impl Iterator<Item = Lanes> {
-    let filter = tile.filter();
-    let mut taps = [[0.0; LANES]; 9];
-    for lane in 0..panels.columns.saturating_sub(column).min(LANES) {
-        let from = &weights[((column + lane) * panels.rows + channel) * 9..][..9];
-        taps.iter_mut().zip(from).for_each(|(tap, &weight)| tap[lane] = f64::from(weight));
-    }
-    // Columns first: as many rows as points, of three columns each.
-    let mut half = [[[0.0; LANES]; 3]; MOST_SIDE];
-    for (row, half) in filter.iter().zip(&mut half) {
-        for (column, half) in half.iter_mut().enumerate() {
-            *half = weighted(row, [&taps[column], &taps[3 + column], &taps[6 + column]]);
-        }
-    }
-    half.into_iter()
-        .take(tile.side())
-        .flat_map(move |[left, middle, right]| filter.iter().map(move |row| weighted(row, [&left, &middle, &right])))
-}
-
-fn weighted(factors: &[f64; 3], [a, b, c]: [&Lanes; 3]) -> Lanes {
-    std::array::from_fn(|lane| factors[0] * a[lane] + factors[1] * b[lane] + factors[2] * c[lane])
 }

@@ -1,0 +1,141 @@
+//! The code of the transforms: what shapes it, what it is called with, and what takes its place where none is emitted.
+//! Knows no convolution, only tiles.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::matrices::WinogradTile;
+use super::{emit, filters};
+use crate::cpu::activation;
+use crate::cpu::chain::UnaryOp;
+use crate::cpu::{CodeKey, CodeSource};
+use crate::error::{KernelError, Result};
+use crate::isa::Isa;
+use crate::jit::{Asm, Code};
+
+/// What shapes the instructions of a transform: one blob serves all sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct WinogradCode {
+    /// Level.
+    pub isa: Isa,
+    /// Size of the tiles.
+    pub tile: WinogradTile,
+    /// Which of the two it is.
+    pub side: WinogradSide,
+}
+
+/// The transforms that happen while convolving.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum WinogradSide {
+    /// Inputs to points.
+    Input,
+    /// Weights to one row of points.
+    Filters {
+        /// Which.
+        row: u8,
+    },
+    /// Products to outputs.
+    Output {
+        /// Applied before the store.
+        activation: Option<UnaryOp>,
+    },
+}
+
+impl WinogradCode {
+    /// Assembles the kernel.
+    pub(crate) fn emit(&self, asm: &mut Asm) -> Result<()> {
+        match self.side {
+            WinogradSide::Input => emit::input(asm, self.tile),
+            WinogradSide::Filters { row } if usize::from(row) < self.tile.side() => {
+                filters::emit(asm, self.tile, usize::from(row));
+            }
+            WinogradSide::Filters { row } => {
+                let reason = format!("row {row} of the points of {:?}", self.tile);
+                return Err(KernelError::Unsupported { family: FAMILY, reason });
+            }
+            WinogradSide::Output { activation } => {
+                activation::check(FAMILY, activation)?;
+                emit::output(asm, self.tile, activation);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The name of the transforms' code.
+pub(crate) const FAMILY: &str = "winograd";
+
+/// The arguments of an input transform. Distances are in bytes.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct InputArgs {
+    /// Pointers `[tile][position]` to the inputs' channels.
+    pub(super) table: *const *const f32,
+    /// Tiles, at least 1.
+    pub(super) tiles: usize,
+    /// The first tile's row of the first point.
+    pub(super) to: *mut f32,
+    /// Distance of tiles' rows.
+    pub(super) to_step: usize,
+    /// Distance of points.
+    pub(super) point_step: usize,
+    /// Bytes of the channels that fill whole vectors.
+    pub(super) whole: usize,
+    /// Channels beyond; their vector is filled up with zeros.
+    pub(super) rest: usize,
+}
+
+/// The arguments of a transform of weights. Distances are in bytes.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct FilterArgs {
+    /// The first tap's rows of a panel.
+    pub(super) from: *const f32,
+    /// Distance of taps.
+    pub(super) tap_step: usize,
+    /// The row's first point of that panel.
+    pub(super) to: *mut f32,
+    /// Distance of points.
+    pub(super) point_step: usize,
+    /// Bytes of a tap, whole vectors.
+    pub(super) bytes: usize,
+}
+
+/// The arguments of an output transform. Distances are in bytes.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct OutputArgs {
+    /// The first tile's row of the first point.
+    pub(super) from: *const f32,
+    /// Distance of tiles' rows.
+    pub(super) from_step: usize,
+    /// Distance of points.
+    pub(super) point_step: usize,
+    /// Tiles, at least 1.
+    pub(super) tiles: usize,
+    /// Pointers `[tile][output]`, null where there is no such output.
+    pub(super) table: *const *mut f32,
+    /// How far from there the first filter of this call is.
+    pub(super) column: usize,
+    /// Not 0 where a tensor is added before the activation.
+    pub(super) residual: usize,
+    /// Distance from an element of the output to that tensor's.
+    pub(super) residual_offset: isize,
+    /// Bytes of the filters that fill whole vectors.
+    pub(super) whole: usize,
+    /// Filters beyond.
+    pub(super) rest: usize,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Kernel {
+    Emitted(Arc<Code>),
+    Portable,
+}
+
+impl Kernel {
+    pub(super) fn new(key: WinogradCode, source: &dyn CodeSource) -> Result<Kernel> {
+        if key.isa.is_jit() { source.code(&CodeKey::Winograd(key)).map(Kernel::Emitted) } else { Ok(Kernel::Portable) }
+    }
+}

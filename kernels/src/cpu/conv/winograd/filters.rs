@@ -1,0 +1,156 @@
+//! The transform of weights: one row of a panel's points from its nine taps, emitted, and in Rust.
+//!
+//! A tap of a packed panel is a run of numbers, channel by channel, and so is a point: the transform is the same small sum
+//! at every place of nine runs. It costs about as much as multiplying three tiles of four by four outputs, and saves
+//! reading four times as many weights, from memory in networks whose weights no cache holds. So weights are never kept
+//! transformed. A kernel makes one row of points: the sums of a row of the first matrix then stay in registers, and the
+//! taps in the second cache for the rows after it.
+
+use std::mem::offset_of;
+
+use super::code::FilterArgs;
+use super::matrices::WinogradTile;
+use crate::jit::{Asm, Cond, Gpr, Mem, Src, Vreg};
+
+/// The argument struct.
+const ARGS: Gpr = Gpr::RDI;
+/// The first tap of each row of the kernel.
+const TAPS: [Gpr; 3] = [Gpr::RAX, Gpr::RCX, Gpr::RDX];
+const TAP_STEP: Gpr = Gpr::RBX;
+/// The first point and the fourth.
+const POINTS: [Gpr; 2] = [Gpr::RSI, Gpr::R8];
+const POINT_STEP: Gpr = Gpr::R9;
+/// Bytes left.
+const LEFT: Gpr = Gpr::R10;
+const T0: Gpr = Gpr::R11;
+
+/// Bytes of a cache line. Runs are mostly a power of two apart, so that their lines meet in the same places of the
+/// first cache: a line is used whole before it is left.
+const LINE: i32 = 64;
+
+/// The `index`th of three places that far from each other.
+fn third(base: Gpr, step: Gpr, index: usize, byte: i32) -> Mem {
+    if index == 0 { Mem::at(base, byte) } else { Mem::indexed(base, step, index as u8, byte) }
+}
+
+/// Registers of a kernel: three sums of taps for each vector of a line, four results in turn, factors.
+struct Registers {
+    results: [Vreg; 4],
+    factors: Vec<(f64, Vreg)>,
+}
+
+impl Registers {
+    fn load(asm: &mut Asm, tile: WinogradTile) -> Registers {
+        let mut distinct: Vec<f64> = Vec::new();
+        for factor in tile.filter().iter().flatten().map(|factor| factor.abs()) {
+            if factor != 0.0 && factor != 1.0 && !distinct.contains(&factor) {
+                distinct.push(factor);
+            }
+        }
+        let factors: Vec<(f64, Vreg)> = distinct.into_iter().zip((10..asm.registers()).map(Vreg)).collect();
+        for &(factor, register) in &factors {
+            asm.vload(register, factor as f32);
+        }
+        Registers { results: [6, 7, 8, 9].map(Vreg), factors }
+    }
+
+    /// The sum of `operands`, times the factors of a row that has one above zero, in `out`.
+    fn sum(&self, asm: &mut Asm, row: &[f64; 3], out: Vreg, operands: [Src; 3]) {
+        let mut terms: Vec<(f64, Src)> =
+            row.iter().copied().zip(operands).filter(|(factor, _)| *factor != 0.0).collect();
+        terms.sort_by_key(|&(factor, _)| factor < 0.0);
+        for (index, (factor, operand)) in terms.into_iter().enumerate() {
+            let held = self.factors.iter().find(|(have, _)| *have == factor.abs());
+            match held {
+                None => asm.vload(out, operand),
+                Some(&(_, held)) if index == 0 => asm.vmul(out, held, operand),
+                Some(&(_, held)) if factor > 0.0 => asm.vfma231(out, held, operand),
+                Some(&(_, held)) => asm.vfnma231(out, held, operand),
+            }
+        }
+    }
+}
+
+/// Emits the transform to one row of points.
+pub(super) fn emit(asm: &mut Asm, tile: WinogradTile, row: usize) {
+    macro_rules! arg {
+        ($field:ident) => {
+            Mem::at(ARGS, offset_of!(FilterArgs, $field) as i32)
+        };
+    }
+    let (vector, line, last, done) = (asm.vector_bytes(), asm.label(), asm.label(), asm.label());
+    asm.prologue();
+    asm.load(TAP_STEP, arg!(tap_step));
+    asm.load(TAPS[0], arg!(from));
+    asm.lea(T0, Mem::indexed(TAP_STEP, TAP_STEP, 2, 0));
+    asm.lea(TAPS[1], Mem::indexed(TAPS[0], T0, 1, 0));
+    asm.lea(TAPS[2], Mem::indexed(TAPS[0], T0, 2, 0));
+    asm.load(POINT_STEP, arg!(point_step));
+    asm.load(POINTS[0], arg!(to));
+    asm.lea(T0, Mem::indexed(POINT_STEP, POINT_STEP, 2, 0));
+    asm.lea(POINTS[1], Mem::indexed(POINTS[0], T0, 1, 0));
+    asm.load(LEFT, arg!(bytes));
+    let registers = Registers::load(asm, tile);
+    asm.cmp_imm(LEFT, LINE);
+    asm.jump_if(Cond::Less, last);
+    asm.bind(line);
+    vectors(asm, &registers, tile, row, LINE / vector);
+    asm.sub_imm(LEFT, LINE);
+    asm.cmp_imm(LEFT, LINE);
+    asm.jump_if(Cond::GreaterEqual, line);
+    asm.bind(last);
+    if vector < LINE {
+        asm.test(LEFT);
+        asm.jump_if(Cond::Equal, done);
+        vectors(asm, &registers, tile, row, 1);
+    }
+    asm.bind(done);
+    asm.epilogue();
+}
+
+/// Transforms some vectors and moves on.
+fn vectors(asm: &mut Asm, registers: &Registers, tile: WinogradTile, row: usize, count: i32) {
+    let bytes = asm.vector_bytes();
+    let sum = |vector: i32, column: usize| Vreg((vector as usize * 3 + column) as u8);
+    for column in 0..3 {
+        for vector in 0..count {
+            let taps = TAPS.map(|tap| Src::from(third(tap, TAP_STEP, column, vector * bytes)));
+            registers.sum(asm, &tile.filter()[row], sum(vector, column), taps);
+        }
+    }
+    for (point, factors) in tile.filter().iter().enumerate() {
+        for vector in 0..count {
+            let result = registers.results[(point * 2 + vector as usize) % registers.results.len()];
+            registers.sum(asm, factors, result, [0, 1, 2].map(|column| Src::from(sum(vector, column))));
+            asm.vstore(third(POINTS[point / 3], POINT_STEP, point % 3, vector * bytes), result);
+        }
+    }
+    for pointer in TAPS.into_iter().chain(POINTS) {
+        asm.add_imm(pointer, count * bytes);
+    }
+}
+
+/// The same in Rust.
+///
+/// # Safety
+///
+/// Nine taps are readable and the row's points writable over `bytes`, and nobody else's.
+pub(super) unsafe fn portable(tile: WinogradTile, row: usize, args: &FilterArgs) {
+    let factors = tile.filter();
+    for element in 0..args.bytes / 4 {
+        let tap = |index: usize| {
+            let at = args.from.wrapping_byte_add(index * args.tap_step).wrapping_add(element);
+            // SAFETY: the caller's contract.
+            unsafe { at.read() }
+        };
+        let weighted = |row: &[f64; 3], values: [f32; 3]| -> f32 {
+            row.iter().zip(values).map(|(&factor, value)| factor as f32 * value).sum()
+        };
+        let sums = [0, 1, 2].map(|column| weighted(&factors[row], [tap(column), tap(3 + column), tap(6 + column)]));
+        for (point, factors) in factors.iter().enumerate() {
+            let to = args.to.wrapping_byte_add(point * args.point_step).wrapping_add(element);
+            // SAFETY: the caller's contract.
+            unsafe { to.write(weighted(factors, sums)) };
+        }
+    }
+}

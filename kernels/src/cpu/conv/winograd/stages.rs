@@ -1,0 +1,228 @@
+//! The steps of a run that one task does: inputs to points, weights to points, products, and products to outputs.
+
+use std::ops::Range;
+
+use super::code::{FilterArgs, InputArgs, Kernel, OutputArgs};
+use super::grid::{Filters, Layout};
+use super::{Buffers, Winograd, filters, portable};
+use crate::cpu::gemm::Tiles;
+use crate::cpu::gemm::tile::{TileArgs, most_rows};
+
+/// What one task multiplies: some panels of filters with the points of a group.
+pub(super) struct Part {
+    /// The group's tiles.
+    pub(super) tiles: Range<usize>,
+    /// The panels.
+    pub(super) panels: Range<usize>,
+    /// Where the group's points are in scratch.
+    pub(super) points: usize,
+    /// Where the task's own part of scratch is: its weights, then its products.
+    pub(super) own: usize,
+}
+
+impl Winograd {
+    /// Transforms the inputs of some tiles of a group into rows of points from `points` in scratch on.
+    pub(super) fn transform(&self, buffers: &Buffers<'_>, tiles: Range<usize>, points: usize) {
+        // Tiles of a call: few enough that their table stays in the nearest cache.
+        const STRIP: usize = 8;
+        let lanes = self.isa.lanes();
+        let whole = self.shape.channels / lanes * lanes;
+        let mut table = Vec::with_capacity(STRIP * self.tile.points());
+        for strip in tiles.clone().step_by(STRIP) {
+            table.clear();
+            let strip = strip..tiles.end.min(strip + STRIP);
+            strip.clone().for_each(|tile| self.inputs(buffers, tile, &mut table));
+            let args = InputArgs {
+                table: table.as_ptr(),
+                tiles: strip.len(),
+                to: buffers.scratch.at(points + (strip.start - tiles.start) * self.layout.input_row),
+                to_step: self.layout.input_row * 4,
+                point_step: self.layout.input_point * 4,
+                whole: whole * 4,
+                rest: self.shape.channels - whole,
+            };
+            // SAFETY: pointers of the table lie inside the input or point at zeros, of which there are as many as
+            // channels; the rows of a group's points are inside scratch, which was checked, and no other task has
+            // these tiles.
+            unsafe {
+                match &self.input {
+                    Kernel::Emitted(code) => code.call(&args),
+                    Kernel::Portable => portable::input(self.tile, &args),
+                }
+            }
+        }
+    }
+
+    /// Appends pointers to the inputs of a tile.
+    fn inputs(&self, buffers: &Buffers<'_>, tile: usize, table: &mut Vec<*const f32>) {
+        let ([_, height, width], channels, side) = (self.shape.input, self.shape.channels, self.tile.side());
+        let [plane, row, column] = self.place(tile);
+        // A position before the first wraps to one beyond any size.
+        let (row, column) = (row.wrapping_sub(self.shape.pads[1]), column.wrapping_sub(self.shape.pads[2]));
+        let inside = |start: usize, size: usize| start < size && size - start >= side;
+        let at = |row: usize, column: usize| {
+            buffers.x.as_ptr().wrapping_add(((plane * height + row) * width + column) * channels)
+        };
+        if inside(row, height) && inside(column, width) {
+            for row in row..row + side {
+                let first = at(row, column);
+                table.extend((0..side).map(|column| first.wrapping_add(column * channels)));
+            }
+            return;
+        }
+        for row in (0..side).map(|index| row.wrapping_add(index)) {
+            table.extend(
+                (0..side)
+                    .map(|index| column.wrapping_add(index))
+                    .map(|column| if row < height && column < width { at(row, column) } else { self.zeros.as_ptr() }),
+            );
+        }
+    }
+
+    /// Plane, first output row and first output column of a tile.
+    fn place(&self, tile: usize) -> [usize; 3] {
+        let (column, rest) = (tile % self.grid.columns, tile / self.grid.columns);
+        let outputs = self.tile.outputs();
+        [rest / self.grid.rows, rest % self.grid.rows * outputs, column * outputs]
+    }
+
+    /// Appends pointers to the outputs of a tile.
+    fn outputs(&self, buffers: &Buffers<'_>, tile: usize, table: &mut Vec<*mut f32>) {
+        let ([_, height, width], outputs) = (self.shape.output, self.tile.outputs());
+        let [plane, row, column] = self.place(tile);
+        for row in row..row + outputs {
+            table.extend((column..column + outputs).map(|column| {
+                let at = ((plane * height + row) * width + column) * self.shape.filters;
+                if row < height && column < width { buffers.y.at(at) } else { std::ptr::null_mut() }
+            }));
+        }
+    }
+
+    /// Transforms the weights of a panel to one row of points, from `to` in scratch on.
+    pub(super) fn filters(&self, buffers: &Buffers<'_>, row: usize, panel: usize, to: usize) {
+        let run = self.panels.panel_len();
+        let taps = self.shape.taps() * run;
+        let args = FilterArgs {
+            from: buffers.weights.as_ptr().wrapping_add(panel * taps),
+            tap_step: run * 4,
+            to: buffers.scratch.at(to),
+            point_step: self.layout.filter_point * 4,
+            bytes: run * 4,
+        };
+        // SAFETY: weights were checked to be packed panels of nine taps; a row's points are inside scratch, which was
+        // checked, and no other task makes this panel's there.
+        unsafe {
+            match &self.filters[row] {
+                Kernel::Emitted(code) => code.call(&args),
+                Kernel::Portable => filters::portable(self.tile, row, &args),
+            }
+        }
+    }
+
+    /// Multiplies the points of a group with some panels of filters, and transforms the products into outputs.
+    pub(super) fn multiply(&self, buffers: &Buffers<'_>, part: &Part) {
+        let Layout { panel_block, filter_point, .. } = self.layout;
+        let (side, panel_len) = (self.tile.side(), self.panels.panel_len());
+        let mut table = Vec::with_capacity(part.tiles.len() * self.tile.outputs().pow(2));
+        part.tiles.clone().for_each(|tile| self.outputs(buffers, tile, &mut table));
+        let product = Products::new(self, buffers, part);
+        for first in part.panels.clone().step_by(panel_block) {
+            let block = first..part.panels.end.min(first + panel_block);
+            match self.layout.filters {
+                Filters::Ahead => {
+                    for point in 0..self.tile.points() {
+                        for panel in block.clone() {
+                            product.multiply(point, panel, panel - first, point * filter_point + panel * panel_len);
+                        }
+                    }
+                }
+                Filters::Along => {
+                    for panel in block.clone() {
+                        (0..side)
+                            .for_each(|row| self.filters(buffers, row, panel, part.own + row * side * filter_point));
+                        for point in 0..self.tile.points() {
+                            product.multiply(point, panel, panel - first, part.own + point * filter_point);
+                        }
+                    }
+                }
+            }
+            self.finish(buffers, &table, block, part.own + self.layout.along);
+        }
+    }
+
+    /// Transforms a group's products with a block of panels into outputs.
+    fn finish(&self, buffers: &Buffers<'_>, table: &[*mut f32], block: Range<usize>, products: usize) {
+        let (lanes, width) = (self.isa.lanes(), self.panels.width);
+        let (first, end) = (block.start * width, self.panels.columns.min(block.end * width));
+        let whole = (end - first) / lanes * lanes;
+        let residual = buffers.extras.residual;
+        let args = OutputArgs {
+            from: buffers.scratch.at(products),
+            from_step: self.layout.product_row * 4,
+            point_step: self.layout.product_point * 4,
+            tiles: table.len() / self.tile.outputs().pow(2),
+            table: table.as_ptr(),
+            column: first * 4,
+            residual: usize::from(residual.is_some()),
+            // Both were checked to be as long as the output, so that one distance holds for every element.
+            residual_offset: residual
+                .map_or(0, |residual| (residual.as_ptr() as isize).wrapping_sub(buffers.y.at(0) as isize)),
+            whole: whole * 4,
+            rest: end - first - whole,
+        };
+        if args.tiles == 0 {
+            return;
+        }
+        // SAFETY: products are inside scratch; pointers of the table that are not null are outputs of these tiles,
+        // which with these filters belong to this task.
+        unsafe {
+            match &self.output {
+                Kernel::Emitted(code) => code.call(&args),
+                Kernel::Portable => portable::output(self.tile, self.activation, &args),
+            }
+        }
+    }
+}
+
+/// The products of a task.
+struct Products<'a> {
+    winograd: &'a Winograd,
+    buffers: &'a Buffers<'a>,
+    part: &'a Part,
+    /// How the group's tiles, which are rows here, are cut into tiles of the kernel.
+    rows: Tiles,
+}
+
+impl<'a> Products<'a> {
+    fn new(winograd: &'a Winograd, buffers: &'a Buffers<'a>, part: &'a Part) -> Products<'a> {
+        let rows = Tiles::new(part.tiles.len(), most_rows(winograd.isa, winograd.blocks.vectors));
+        Products { winograd, buffers, part, rows }
+    }
+
+    /// Multiplies the rows of a point with a panel, the `place`th of its block, whose weights are there in scratch.
+    fn multiply(&self, point: usize, panel: usize, place: usize, weights: usize) {
+        let Winograd { layout, panels, isa, .. } = self.winograd;
+        let (width, scratch) = (panels.width, &self.buffers.scratch);
+        let mut args = TileArgs::empty();
+        args.lda = layout.input_row * 4;
+        args.ldc = layout.product_row * 4;
+        args.reduce_over(0, panels.rows);
+        args.keep_columns(panels.columns_of(panel), width, isa.lanes());
+        args.b = scratch.at(weights);
+        let bias = self.buffers.extras.bias.filter(|_| point == self.winograd.tile.bias_point());
+        args.bias = bias.map_or(std::ptr::null(), |bias| bias.as_ptr().wrapping_add(panel * width));
+        let points = self.part.points + point * layout.input_point;
+        let products = self.part.own + layout.along + point * layout.product_point + place * width;
+        for run in self.rows.runs(0..self.rows.count()) {
+            args.rows = run.height;
+            args.tiles.set(run.count);
+            args.a.set(scratch.at(points + run.row * layout.input_row));
+            args.a_step = run.height * args.lda;
+            args.c.set(scratch.at(products + run.row * layout.product_row));
+            args.c_step = run.height * args.ldc;
+            // SAFETY: points, products and transformed weights are inside scratch, which was checked, bias has an
+            // element for each filter, and this task's products are nobody else's.
+            unsafe { self.winograd.product.call(&args) };
+        }
+    }
+}
