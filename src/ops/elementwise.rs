@@ -135,6 +135,7 @@ fn stored_as(dtype: DType) -> Option<Storage> {
 
 impl Elementwise {
     /// The program for inputs of these types.
+    #[inline]
     fn lowered<'t>(&self, input: impl Fn(usize) -> Option<&'t Tensor>) -> Option<&Lowered> {
         self.lowered.iter().find(|lowered| {
             let storages = lowered.operands.iter().zip(&lowered.program.inputs);
@@ -223,17 +224,15 @@ impl Node for Elementwise {
             Some(index) => io.take(index)?,
             None => io.alloc(0)?,
         };
-        let operands = lowered.operands.iter().zip(&lowered.program.inputs).map(|(&index, storage)| {
-            if reused == Some(index) {
-                return Ok(Operand::Output);
-            }
-            let tensor = io.input(index)?;
-            Ok(match storage {
-                Storage::F32 => Operand::F32(tensor.as_slice()?),
-                Storage::Bool => Operand::Bool(tensor.bytes()),
-            })
-        });
-        let operands = operands.collect::<Result<SmallVec<[Operand<'_>; 4]>, NodeError>>()?;
+        // A loop and not a chain of iterators: collecting results costs as much as a small kernel.
+        let mut operands: SmallVec<[Operand<'_>; 4]> = SmallVec::new();
+        for (&index, storage) in lowered.operands.iter().zip(&lowered.program.inputs) {
+            operands.push(match storage {
+                _ if reused == Some(index) => Operand::Output,
+                Storage::F32 => Operand::F32(io.input(index)?.as_slice()?),
+                Storage::Bool => Operand::Bool(io.input(index)?.bytes()),
+            });
+        }
         let mut target = match lowered.program.output {
             Storage::F32 => Target::F32(output.as_mut_slice()?),
             Storage::Bool => Target::Bool(output.bytes_mut()),

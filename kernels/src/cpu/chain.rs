@@ -75,6 +75,12 @@ pub struct Chain {
     geometry: Geometry,
     code: Option<Arc<Code>>,
     split: Split,
+    /// Elements of the output, and those that each operand must hold: computed once, because small chains run in less
+    /// time than it takes.
+    elements: usize,
+    extents: SmallVec<[usize; 4]>,
+    /// All rows, where one call of the code does them.
+    whole: Option<Piece>,
 }
 
 /// Pointers of one run, shared by its tasks.
@@ -120,7 +126,11 @@ impl Chain {
             }
         };
         let split = Split::new(geometry, plan.tasks);
-        Ok(Chain { program: program.clone(), geometry: geometry.clone(), code, split })
+        let has_bools = program.output == Storage::Bool || program.inputs.contains(&Storage::Bool);
+        let whole = if code.is_none() || has_bools { None } else { split.whole(geometry) };
+        let elements = geometry.elements();
+        let extents = (0..geometry.operands()).map(|operand| geometry.extent(operand)).collect();
+        Ok(Chain { program: program.clone(), geometry: geometry.clone(), code, split, elements, extents, whole })
     }
 
     /// Bytes that the chain holds besides its code.
@@ -138,22 +148,26 @@ impl Chain {
     /// Computes the output.
     pub fn run(&self, operands: &[Operand<'_>], target: &mut Target<'_>, parallel: &dyn Parallel) -> Result<()> {
         let pointers = self.check(operands, target)?;
+        if let (Some(code), Some(piece)) = (&self.code, self.whole) {
+            let strides = (0..operands.len()).map(|operand| self.geometry.row_stride(operand));
+            let inputs = pointers.inputs.iter().map(|input| input.cast()).zip(strides);
+            call(code, inputs, (pointers.output.cast(), piece.count), piece);
+            return Ok(());
+        }
         let has_bools = self.program.output == Storage::Bool || self.program.inputs.contains(&Storage::Bool);
         let task = |task: usize| match &self.code {
             None => self.interpret(task, &pointers),
             Some(code) if has_bools => self.converted(task, code, &pointers),
             Some(code) => self.split.pieces(&self.geometry, task, usize::MAX, |piece| {
-                let inputs: SmallVec<[(*const f32, usize); MAX_INPUTS]> = (0..self.program.inputs.len())
-                    .map(|operand| {
-                        // SAFETY: `check` proved that the operand holds all elements of the geometry.
-                        let from = unsafe { pointers.inputs[operand].cast::<f32>().add(self.start(operand, piece)) };
-                        (from, self.geometry.row_stride(operand))
-                    })
-                    .collect();
+                let inputs = (0..self.program.inputs.len()).map(|operand| {
+                    // SAFETY: `check` proved that the operand holds all elements of the geometry.
+                    let from = unsafe { pointers.inputs[operand].cast::<f32>().add(self.start(operand, piece)) };
+                    (from, self.geometry.row_stride(operand))
+                });
                 let inner = self.geometry.inner();
                 // SAFETY: the piece lies within the output, which `check` measured.
                 let output = unsafe { pointers.output.cast::<f32>().add(piece.row * inner + piece.from) };
-                call(code, &inputs, (output, inner), piece);
+                call(code, inputs, (output, inner), piece);
             }),
         };
         match self.split.tasks() {
@@ -165,7 +179,7 @@ impl Chain {
 
     /// Holds operands and output against the geometry.
     fn check(&self, operands: &[Operand<'_>], target: &mut Target<'_>) -> Result<Pointers> {
-        let elements = self.geometry.elements();
+        let elements = self.elements;
         let (output, have, storage) = match target {
             Target::F32(slice) => (slice.as_mut_ptr().cast::<u8>(), slice.len(), Storage::F32),
             Target::Bool(slice) => (slice.as_mut_ptr(), slice.len(), Storage::Bool),
@@ -181,7 +195,7 @@ impl Chain {
                 Operand::Bool(slice) => (slice.as_ptr(), slice.len(), Storage::Bool),
                 Operand::Output => {
                     // Where the operand steps otherwise than the output, elements would be written before they are read.
-                    if self.geometry.extent(index) != elements {
+                    if self.extents[index] != elements {
                         return Err(refuse("an operand that is broadcast cannot be the output"));
                     }
                     (output.cast_const(), have, storage)
@@ -190,7 +204,7 @@ impl Chain {
             if found != self.program.inputs[index] {
                 return Err(refuse("an operand has another storage than the program says"));
             }
-            bounds("operand", have, self.geometry.extent(index))?;
+            bounds("operand", have, self.extents[index])?;
             inputs.push(pointer);
         }
         Ok(Pointers { inputs, output })
@@ -209,10 +223,8 @@ impl Chain {
         let (results, operands) = scratch.split_at_mut(CONVERTED);
         self.split.pieces(&self.geometry, task, CONVERTED, |piece| {
             let elements = piece.rows * piece.count;
-            let sources: SmallVec<[(*const f32, usize); MAX_INPUTS]> = operands
-                .chunks_mut(CONVERTED)
-                .enumerate()
-                .map(|(operand, scratch)| match self.program.inputs[operand] {
+            let sources = operands.chunks_mut(CONVERTED).enumerate().map(|(operand, scratch)| {
+                match self.program.inputs[operand] {
                     Storage::F32 => {
                         // SAFETY: as in `run`.
                         let from = unsafe { pointers.inputs[operand].cast::<f32>().add(self.start(operand, piece)) };
@@ -223,17 +235,17 @@ impl Chain {
                         // Scalars are spread too, and the kernel reads the first of each row.
                         (scratch.as_ptr(), piece.count)
                     }
-                })
-                .collect();
+                }
+            });
             let at = piece.row * self.geometry.inner() + piece.from;
             match self.program.output {
                 Storage::F32 => {
                     // SAFETY: as in `run`.
                     let output = unsafe { pointers.output.cast::<f32>().add(at) };
-                    call(code, &sources, (output, self.geometry.inner()), piece);
+                    call(code, sources, (output, self.geometry.inner()), piece);
                 }
                 Storage::Bool => {
-                    call(code, &sources, (results.as_mut_ptr(), piece.count), piece);
+                    call(code, sources, (results.as_mut_ptr(), piece.count), piece);
                     self.scatter(piece, pointers, &results[..elements]);
                 }
             }
@@ -298,7 +310,12 @@ impl Chain {
 }
 
 /// Calls the kernel for one piece; inputs and output are where the piece starts, with their steps in elements.
-fn call(code: &Code, inputs: &[(*const f32, usize)], (output, output_step): (*mut f32, usize), piece: Piece) {
+fn call(
+    code: &Code,
+    inputs: impl Iterator<Item = (*const f32, usize)>,
+    (output, output_step): (*mut f32, usize),
+    piece: Piece,
+) {
     let mut args = Args {
         inputs: [std::ptr::null(); MAX_INPUTS],
         output,
@@ -307,7 +324,7 @@ fn call(code: &Code, inputs: &[(*const f32, usize)], (output, output_step): (*mu
         input_steps: [0; MAX_INPUTS],
         output_step: output_step * size_of::<f32>(),
     };
-    for (index, &(pointer, step)) in inputs.iter().enumerate() {
+    for (index, (pointer, step)) in inputs.enumerate().take(MAX_INPUTS) {
         args.inputs[index] = pointer;
         args.input_steps[index] = step * size_of::<f32>();
     }

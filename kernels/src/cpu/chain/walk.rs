@@ -36,6 +36,18 @@ impl Split {
         self.bands * self.columns
     }
 
+    /// All elements as one piece, where they are one task and every operand steps evenly over all of them.
+    pub(super) fn whole(&self, geometry: &Geometry) -> Option<Piece> {
+        let (mut whole, mut pieces) = (None, 0);
+        if self.tasks() == 1 && geometry.rows() == geometry.run_rows() {
+            self.pieces(geometry, 0, usize::MAX, |piece| {
+                whole = Some(piece);
+                pieces += 1;
+            });
+        }
+        whole.filter(|_| pieces == 1)
+    }
+
     /// Calls `each` with the pieces of one task, each of at most `most` elements.
     pub(super) fn pieces(&self, geometry: &Geometry, task: usize, most: usize, mut each: impl FnMut(Piece)) {
         let (rows, inner) = (geometry.rows(), geometry.inner());
