@@ -6,7 +6,8 @@
 //! - [`node`] is the running form: the trait that every operator implements, with the executor-cache checklist's
 //!   `prepare_params()`.
 //! - [`flow`] is its counterpart for steps that see more than tensors ([`value`]) or have bodies.
-//! - [`run`] runs both.
+//! - [`run`] runs both: by a `plan` of the request's shapes where there is one (`spans` says what can be planned, a
+//!   `lease` holds its memory), else node by node, each with a `memo` of its last shapes. `io` is what a node sees.
 //!
 //! Operator names follow the ONNX vocabulary because it is the field's; protobuf and opset arithmetic are not known here.
 
@@ -14,10 +15,15 @@ pub mod build;
 mod facts;
 pub mod flow;
 pub(crate) mod heads;
+mod io;
 pub mod ir;
+mod lease;
+mod memo;
 pub mod node;
 pub mod passes;
+mod plan;
 pub mod run;
+mod spans;
 pub mod value;
 pub mod verify;
 

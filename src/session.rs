@@ -89,6 +89,29 @@ pub struct Port {
     pub has_default: bool,
 }
 
+/// Run states between requests.
+struct Idle {
+    /// Each with the bytes of memory that it keeps.
+    states: Vec<(RunState, usize)>,
+    bytes: usize,
+    /// Most bytes kept by all together.
+    limit: usize,
+}
+
+impl Idle {
+    fn pop(&mut self) -> RunState {
+        let (state, bytes) = self.states.pop().unwrap_or_default();
+        self.bytes -= bytes;
+        state
+    }
+
+    /// Keeps a state. Where it would keep too much memory with it, it has been asked to release that before.
+    fn push(&mut self, state: RunState, bytes: usize) {
+        self.bytes += bytes;
+        self.states.push((state, bytes));
+    }
+}
+
 /// A loaded model.
 pub struct Session {
     executable: Executable,
@@ -100,8 +123,10 @@ pub struct Session {
     tuner: Option<Tuner>,
     threads: Threads,
     buffers: Arc<BufferPool>,
-    /// States of finished requests, kept because they remember shapes and executors.
-    idle: Mutex<Vec<RunState>>,
+    /// Plans of shapes that were seen; none where nothing is kept.
+    plans: Option<cache::Cache>,
+    /// States of finished requests, kept because they remember shapes and hold memory.
+    idle: Mutex<Idle>,
     loops: LoopLimits,
     profile: Option<Mutex<Profile>>,
     verbose: Verbose,
@@ -140,7 +165,8 @@ impl Session {
             tuner,
             threads,
             buffers: BufferPool::new(options.buffer_bytes),
-            idle: Mutex::new(Vec::new()),
+            plans: options.plans(),
+            idle: Mutex::new(Idle { states: Vec::new(), bytes: 0, limit: options.buffer_bytes }),
             loops: options.loops,
             profile,
             verbose: options.verbose,
@@ -193,18 +219,26 @@ impl Session {
 
     fn serve(&self, ordered: Vec<Option<Value>>, observer: Option<&dyn Observer>) -> Result<Vec<Value>, SessionError> {
         let _request = self.tuner.as_ref().map(Tuner::request);
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut state = idle.unwrap_or_default();
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = idle().pop();
         let resources = Resources {
             build: &self.build,
             parallel: &self.threads,
             buffers: &self.buffers,
+            plans: self.plans.as_ref(),
             tuner: self.tuner.as_ref(),
             loops: &LoopBudget::new(self.loops),
             observer,
         };
         let result = self.executable.run(ordered, &mut state, &resources);
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(state);
+        let mut bytes = state.kept_bytes();
+        let mut idle = idle();
+        if idle.bytes + bytes > idle.limit {
+            state.release();
+            bytes = 0;
+        }
+        idle.push(state, bytes);
+        drop(idle);
         Ok(result?)
     }
 
@@ -239,6 +273,12 @@ impl Session {
     #[must_use]
     pub fn family_stats(&self) -> Vec<(&'static str, cache::Stats)> {
         self.build.cache.family_stats()
+    }
+
+    /// Look-ups of plans, and what they take. Apart from the executors' counters, because a plan builds nothing.
+    #[must_use]
+    pub fn plan_stats(&self) -> cache::Stats {
+        self.plans.as_ref().map(cache::Cache::stats).unwrap_or_default()
     }
 
     /// What the records held, gave and refused.

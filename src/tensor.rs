@@ -51,12 +51,20 @@ pub enum TensorError {
 }
 
 /// Type and shape of a tensor, without its bytes.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub struct TensorSpec {
     /// Element type.
     pub dtype: DType,
     /// Dimensions.
     pub shape: Shape,
+}
+
+impl Clone for TensorSpec {
+    /// Copies the dimensions as one piece: every output of every request has a spec.
+    #[inline]
+    fn clone(&self) -> TensorSpec {
+        TensorSpec { dtype: self.dtype, shape: Shape::from_slice(&self.shape) }
+    }
 }
 
 impl TensorSpec {
@@ -181,6 +189,23 @@ impl Tensor {
         Ok(Tensor { spec, data: Data::Bytes(Arc::new(BufferPool::take(pool, bytes))) })
     }
 
+    /// A tensor over memory that is known to hold at least as many bytes as `spec` takes, and holds whatever was in it.
+    #[inline]
+    pub(crate) fn over(spec: TensorSpec, buffer: Arc<Buffer>) -> Tensor {
+        Tensor { spec, data: Data::Bytes(buffer) }
+    }
+
+    /// The memory of the bytes; none where there are none.
+    #[inline]
+    pub(crate) fn into_buffer(self) -> Option<Arc<Buffer>> {
+        if let Data::Bytes(buffer) = self.data { Some(buffer) } else { None }
+    }
+
+    /// Where the memory of the bytes is, to tell it from others that are alive.
+    pub(crate) fn place(&self) -> Option<usize> {
+        if let Data::Bytes(buffer) = &self.data { Some(Arc::as_ptr(buffer).addr()) } else { None }
+    }
+
     /// Element type.
     #[must_use]
     pub fn dtype(&self) -> DType {
@@ -259,12 +284,12 @@ impl Tensor {
         let length = self.len() * self.spec.dtype.size();
         match &mut self.data {
             Data::Bytes(shared) => {
-                if Arc::get_mut(shared).is_none() {
+                if Arc::strong_count(shared) != 1 {
                     let mut own = Buffer::zeroed(length);
                     own.bytes_mut()[..length].copy_from_slice(&shared.bytes()[..length]);
                     *shared = Arc::new(own);
                 }
-                // Just made unique, so `make_mut`'s copy never runs here.
+                // Nobody else holds it now, and there are no weak holders, so that the copy of nothing never runs.
                 &mut Arc::get_mut(shared).map_or(&mut [][..], |buffer| buffer.bytes_mut())[..length]
             }
             Data::Strings(_) | Data::Absent => &mut [],
@@ -276,6 +301,18 @@ impl Tensor {
         match &mut self.data {
             Data::Bytes(buffer) => Arc::get_mut(buffer).is_some(),
             Data::Strings(values) => Arc::get_mut(values).is_some(),
+            Data::Absent => false,
+        }
+    }
+
+    /// Whether nobody else shares the bytes just now. Unlike [`Tensor::is_unique`] it may be asked of a tensor that others
+    /// see, and costs no exchange between cores; who then writes still goes through [`Tensor::bytes_mut`].
+    #[inline]
+    #[must_use]
+    pub fn is_sole(&self) -> bool {
+        match &self.data {
+            Data::Bytes(buffer) => Arc::strong_count(buffer) == 1,
+            Data::Strings(values) => Arc::strong_count(values) == 1,
             Data::Absent => false,
         }
     }

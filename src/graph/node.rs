@@ -1,9 +1,9 @@
 //! The running form of a node, after the executor-cache checklist.
 //!
-//! For every request the graph walks its nodes. Where a node's input types and shapes (and the contents of its
-//! [`Node::value_inputs`]) are those of the last request, nothing is asked: the outputs' specs and the prepared
-//! executor stand. Otherwise [`Node::infer`] computes the outputs' specs and [`Node::prepare_params`] fills in a key
-//! and asks the cache. Then [`Node::execute`] runs.
+//! For every request the graph walks its nodes. Where the request's shapes have a plan, or a node remembers its input
+//! types and shapes (and the contents of its [`Node::value_inputs`]), nothing is asked: the outputs' specs and the
+//! prepared executor stand. Otherwise [`Node::infer`] computes the outputs' specs and [`Node::prepare_params`] fills in a
+//! key and asks the cache. Then [`Node::execute`] runs.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -13,6 +13,7 @@ use kiln_kernels::cpu::Numerics;
 use kiln_kernels::{Isa, KernelError, Parallel};
 use smallvec::SmallVec;
 
+pub use super::io::Io;
 use crate::cache::Outcome;
 use crate::exec::tune::Tuner;
 use crate::exec::{BuildCx, BuildError, Family};
@@ -165,86 +166,6 @@ impl RunCx<'_> {
     /// Scratch of `count` elements that hold whatever was in them.
     pub fn scratch<T: crate::tensor::Element>(&self, count: usize) -> Result<Tensor, NodeError> {
         Ok(Tensor::from_pool(self.buffers, TensorSpec::new(T::DTYPE, [count]))?)
-    }
-}
-
-/// The inputs and outputs of one execution.
-///
-/// An input that no later node reads is handed over, so that its memory may become the output's
-/// ([`Io::can_reuse`]).
-pub struct Io<'a> {
-    inputs: SmallVec<[Option<Tensor>; 4]>,
-    specs: &'a [TensorSpec],
-    outputs: SmallVec<[Tensor; 1]>,
-    buffers: &'a Arc<BufferPool>,
-}
-
-impl<'a> Io<'a> {
-    /// An execution over `inputs` whose outputs shall have `specs`.
-    pub fn new(inputs: SmallVec<[Option<Tensor>; 4]>, specs: &'a [TensorSpec], buffers: &'a Arc<BufferPool>) -> Io<'a> {
-        Io { inputs, specs, outputs: SmallVec::new(), buffers }
-    }
-
-    /// Input number `index`; an error where it is absent.
-    pub fn input(&self, index: usize) -> Result<&Tensor, NodeError> {
-        self.optional(index).ok_or_else(|| NodeError::Input(format!("input {index} is missing")))
-    }
-
-    /// Input number `index`, if present.
-    #[must_use]
-    pub fn optional(&self, index: usize) -> Option<&Tensor> {
-        self.inputs.get(index).and_then(Option::as_ref)
-    }
-
-    /// All inputs, as [`Node::infer`] sees them.
-    #[must_use]
-    pub fn inputs(&self) -> SmallVec<[Option<&Tensor>; 4]> {
-        self.inputs.iter().map(Option::as_ref).collect()
-    }
-
-    /// Takes input number `index` out, to pass it on or to write over it.
-    pub fn take(&mut self, index: usize) -> Result<Tensor, NodeError> {
-        self.inputs
-            .get_mut(index)
-            .and_then(Option::take)
-            .ok_or_else(|| NodeError::Input(format!("input {index} is missing")))
-    }
-
-    /// What output number `index` shall be.
-    #[must_use]
-    pub fn spec(&self, index: usize) -> &TensorSpec {
-        &self.specs[index]
-    }
-
-    /// All output specs.
-    #[must_use]
-    pub fn specs(&self) -> &'a [TensorSpec] {
-        self.specs
-    }
-
-    /// Memory for output number `index`, holding whatever was in it.
-    pub fn alloc(&self, index: usize) -> Result<Tensor, NodeError> {
-        Ok(Tensor::from_pool(self.buffers, self.specs[index].clone())?)
-    }
-
-    /// Whether input `input` is of output `output`'s type and shape and nobody else holds its memory.
-    pub fn can_reuse(&mut self, input: usize, output: usize) -> bool {
-        match self.inputs.get_mut(input) {
-            Some(Some(tensor)) => tensor.spec() == &self.specs[output] && tensor.is_unique(),
-            _ => false,
-        }
-    }
-
-    /// The next output.
-    pub fn push(&mut self, tensor: Tensor) {
-        debug_assert_eq!(tensor.spec(), &self.specs[self.outputs.len()], "a node makes what it inferred");
-        self.outputs.push(tensor);
-    }
-
-    /// The outputs, in order.
-    #[must_use]
-    pub fn into_outputs(self) -> SmallVec<[Tensor; 1]> {
-        self.outputs
     }
 }
 

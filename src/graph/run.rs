@@ -1,14 +1,18 @@
-//! Running a graph: node by node, each through the checklist, every tensor freed as soon as nobody reads it.
+//! Running a graph: by plans where the request's shapes are known, else node by node, each through the checklist; every
+//! tensor freed as soon as nobody reads it.
 //!
-//! An [`Executable`] is immutable and shared by every request. What changes with requests is in a [`RunState`]: for
-//! each node the shapes that it was prepared for, its output specs and its executor. One state serves one request at
-//! a time; whoever runs requests at once keeps several.
+//! An [`Executable`] is immutable and shared by every request, and so are the plans of its stretches ([`super::plan`],
+//! [`super::spans`]). The first request of some shapes runs node by node and leaves a plan; later ones find it by one
+//! look-up a stretch (one a request, where no shape depends on data) and compare nothing. What belongs to one request at
+//! a time is in a [`RunState`]: values, the memory that a plan has laid out, what nodes without plans remember. Whoever
+//! runs requests at once keeps several.
 //!
 //! # Memory
 //!
-//! Liveness is known when the graph is compiled: each step lists the values that no later step reads. Dropping one
-//! gives its buffer back to the session's pool, from which the next outputs are taken, so that a request touches about
-//! as much memory as is alive at its widest point. A step that is the last reader of an input may write over it.
+//! Liveness is known when the graph is compiled: each step lists the values that no later step reads. Under a plan their
+//! memory goes back to its place in the state's [lease](super::lease), otherwise to the session's pool, from which the
+//! next outputs are taken, so that a request touches about as much memory as is alive at its widest point. A step that is
+//! the last reader of an input may write over it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,10 +21,15 @@ use kiln_kernels::Parallel;
 use smallvec::SmallVec;
 
 use super::flow::{Flow, FlowCx, LoopBudget};
+use super::io::{Edges, Io, Memory};
 use super::ir::{Graph, ValueId};
-use super::node::{Io, Node, NodeError, PrepareCx, Prepared, RunCx, Specs};
+use super::lease::Lease;
+use super::memo::Memos;
+use super::node::{Node, NodeError, PrepareCx, RunCx};
+use super::plan::{Plan, PlanKey, Recorder, Wanted, fresh_number};
+use super::spans::{self, Span};
 use super::value::Value;
-use crate::cache::Outcome;
+use crate::cache::{Cache, Outcome};
 use crate::exec::BuildCx;
 use crate::exec::tune::Tuner;
 use crate::tensor::{BufferPool, Tensor, TensorSpec};
@@ -54,10 +63,12 @@ pub struct Step {
     /// What was fused into it, for verbose lines: activation, residual.
     pub fused: String,
     work: Work,
-    inputs: SmallVec<[Option<ValueId>; 4]>,
-    outputs: SmallVec<[Option<ValueId>; 1]>,
+    pub(super) inputs: SmallVec<[Option<ValueId>; 4]>,
+    pub(super) outputs: SmallVec<[Option<ValueId>; 1]>,
     /// Values that no later step reads.
-    dead: SmallVec<[ValueId; 2]>,
+    pub(super) dead: SmallVec<[ValueId; 2]>,
+    /// Inputs among those that the step reads once, by bit: they may be taken.
+    owned: u64,
 }
 
 impl Step {
@@ -69,11 +80,23 @@ impl Step {
             Work::Flow(flow) => flow.family(),
         }
     }
+
+    #[cold]
+    fn failed(&self, error: NodeError) -> RunError {
+        RunError { node: self.name.clone(), op: self.op.clone(), error }
+    }
 }
 
 /// A graph whose nodes are ready to run at any shape.
 pub struct Executable {
+    /// Unlike that of any other graph, for keys of plans.
+    number: u64,
     steps: Vec<Step>,
+    spans: Vec<Span>,
+    /// Of each value, whether the plan of its stretch settles it.
+    settled: Vec<bool>,
+    /// Of each value, whether the caller gets it.
+    returned: Vec<bool>,
     constants: Vec<Option<Value>>,
     inputs: Vec<ValueId>,
     outputs: Vec<ValueId>,
@@ -101,6 +124,24 @@ pub struct StepEvent<'a> {
     pub execute: Duration,
 }
 
+impl<'a> StepEvent<'a> {
+    /// Of a step for which nothing was asked, and nothing else said.
+    fn new(index: usize, step: &'a Step) -> StepEvent<'a> {
+        let (prepare, execute) = (Duration::ZERO, Duration::ZERO);
+        StepEvent {
+            index,
+            step,
+            prepared: false,
+            outcome: None,
+            keys: &[],
+            inputs: &[],
+            outputs: &[],
+            prepare,
+            execute,
+        }
+    }
+}
+
 /// Watches a run. Times are taken only where there is one.
 pub trait Observer: Sync {
     /// Whether [`StepEvent::keys`] shall be filled, which costs time.
@@ -112,15 +153,10 @@ pub trait Observer: Sync {
     fn step(&self, event: &StepEvent<'_>);
 }
 
-/// What a node was prepared for.
+/// What a step keeps from request to request.
 #[derive(Default)]
 struct NodeState {
-    inputs: SmallVec<[Option<TensorSpec>; 4]>,
-    /// Contents of the value inputs, by input number.
-    contents: SmallVec<[(usize, Tensor); 2]>,
-    specs: Specs,
-    prepared: Prepared,
-    ready: bool,
+    memos: Memos,
     /// States of the node's bodies.
     bodies: Vec<RunState>,
 }
@@ -132,6 +168,23 @@ pub struct RunState {
     /// How many executors a tuner had replaced when the nodes were prepared.
     generation: u64,
     values: Vec<Option<Value>>,
+    /// Memory of the plan that each stretch ran by last.
+    leases: Vec<Lease>,
+}
+
+impl RunState {
+    /// Bytes of memory that it keeps for its next request.
+    #[must_use]
+    pub fn kept_bytes(&mut self) -> usize {
+        let bodies = self.nodes.iter_mut().flat_map(|node| &mut node.bodies).map(RunState::kept_bytes);
+        bodies.sum::<usize>() + self.leases.iter_mut().map(Lease::bytes).sum::<usize>()
+    }
+
+    /// Gives that memory back to the pool.
+    pub fn release(&mut self) {
+        self.leases.iter_mut().for_each(Lease::release);
+        self.nodes.iter_mut().flat_map(|node| &mut node.bodies).for_each(RunState::release);
+    }
 }
 
 /// What a run may use.
@@ -143,6 +196,8 @@ pub struct Resources<'a> {
     pub parallel: &'a dyn Parallel,
     /// Memory.
     pub buffers: &'a Arc<BufferPool>,
+    /// Plans of known shapes; none where every request runs node by node.
+    pub plans: Option<&'a Cache>,
     /// Who measures and replaces executors while no request runs, if anybody.
     pub tuner: Option<&'a Tuner>,
     /// What the request's loops may do.
@@ -154,6 +209,8 @@ pub struct Resources<'a> {
 impl Executable {
     /// Joins a graph with what does its nodes' work, in order, and with what was fused into each.
     pub fn new(graph: &Graph, works: impl IntoIterator<Item = (Work, String)>) -> Executable {
+        let works: Vec<(Work, String)> = works.into_iter().collect();
+        let (spans, settled) = spans::find(graph, &works.iter().map(|(work, _)| work).collect::<Vec<_>>());
         let mut steps = Vec::with_capacity(graph.nodes.len());
         for (desc, (work, fused)) in graph.nodes.iter().zip(works) {
             let op = if desc.domain.is_empty() { desc.op.clone() } else { format!("{}.{}", desc.domain, desc.op) };
@@ -165,14 +222,18 @@ impl Executable {
                 inputs: desc.inputs.iter().copied().collect(),
                 outputs: desc.outputs.iter().copied().collect(),
                 dead: SmallVec::new(),
+                owned: 0,
             });
         }
         let mut constants = vec![None; graph.values.len()];
         for (value, tensor) in &graph.constants {
             constants[value.index()] = Some(Value::Tensor(tensor.clone()));
         }
+        let mut returned = vec![false; graph.values.len()];
+        graph.outputs.iter().for_each(|value| returned[value.index()] = true);
         mark_dead(&mut steps, graph);
-        Executable { steps, constants, inputs: graph.inputs.clone(), outputs: graph.outputs.clone() }
+        let (inputs, outputs) = (graph.inputs.clone(), graph.outputs.clone());
+        Executable { number: fresh_number(), steps, spans, settled, returned, constants, inputs, outputs }
     }
 
     /// The steps, in order.
@@ -191,35 +252,141 @@ impl Executable {
         let generation = resources.tuner.map_or(0, Tuner::generation);
         if state.generation != generation {
             // Some executor was replaced since: every node asks again, which are hits. It happens a few times in all.
-            state.nodes.clear();
+            state.nodes.iter_mut().for_each(|node| node.memos.clear());
             state.generation = generation;
         }
         state.nodes.resize_with(self.steps.len(), NodeState::default);
-        state.values.clear();
+        state.leases.resize_with(self.spans.len(), Lease::default);
         state.values.resize(self.constants.len(), None);
         for (value, given) in self.inputs.iter().zip(inputs) {
             state.values[value.index()] = given;
         }
-        let cx = RunCx { parallel: resources.parallel, buffers: resources.buffers };
-        for (index, step) in self.steps.iter().enumerate() {
-            let done = match &step.work {
-                Work::Node(node) => self.run_node(index, step, node.as_ref(), state, resources, &cx),
-                Work::Flow(flow) => self.run_flow(index, step, flow.as_ref(), state, resources),
+        let done = self.run_spans(state, resources);
+        let outputs = done.and_then(|()| {
+            let returned = self.outputs.iter().map(|value| self.value(&state.values, *value).cloned());
+            returned.collect::<Option<Vec<_>>>().ok_or_else(|| RunError {
+                node: String::new(),
+                op: "graph".to_owned(),
+                error: NodeError::Input("an output of the graph was never made".to_owned()),
+            })
+        });
+        // Whatever is left, above all after an error, must not linger until the next request.
+        state.values.iter_mut().filter(|value| value.is_some()).for_each(|value| *value = None);
+        outputs
+    }
+
+    /// Runs all stretches.
+    fn run_spans(&self, state: &mut RunState, resources: &Resources<'_>) -> Result<(), RunError> {
+        // The plan of the stretch before, which is a part of the next one's key; none once a stretch had no plan.
+        let mut before = resources.plans.map(|plans| (plans, 0));
+        for (number, span) in self.spans.iter().enumerate() {
+            let Some(parts) = &span.key else {
+                span.steps.clone().try_for_each(|index| self.run_step(index, state, resources, None))?;
+                continue;
             };
-            done.map_err(|error| {
-                // Inputs that the step took are gone; what is left must not linger until the next request.
-                state.values.clear();
-                state.nodes[index] = NodeState::default();
-                RunError { node: step.name.clone(), op: step.op.clone(), error }
-            })?;
+            let key = before.and_then(|(plans, after)| {
+                let value = |id| self.value(&state.values, id);
+                Some((plans, PlanKey::of([self.number, after, state.generation], parts, value)?))
+            });
+            before = match key {
+                None => {
+                    span.steps.clone().try_for_each(|index| self.run_step(index, state, resources, None))?;
+                    None
+                }
+                Some((plans, key)) => {
+                    let plan = match plans.get(&key) {
+                        Some(plan) => {
+                            self.run_plan((number, span), &plan, state, resources)?;
+                            plan.number
+                        }
+                        None => {
+                            let plan = self.make_plan(span, state, resources)?;
+                            let number = plan.number;
+                            plan.keep(&key, plans);
+                            number
+                        }
+                    };
+                    Some((plans, plan))
+                }
+            };
         }
-        let outputs =
-            self.outputs.iter().map(|value| self.value(&state.values, *value).cloned()).collect::<Option<Vec<_>>>();
-        state.values.clear();
-        outputs.ok_or_else(|| RunError {
-            node: String::new(),
-            op: "graph".to_owned(),
-            error: NodeError::Input("an output of the graph was never made".to_owned()),
+        Ok(())
+    }
+
+    /// Runs a stretch node by node and makes a plan of it.
+    fn make_plan(&self, span: &Span, state: &mut RunState, resources: &Resources<'_>) -> Result<Plan, RunError> {
+        let wanted = Wanted {
+            steps: &self.steps[span.steps.clone()],
+            settled: &self.settled,
+            returned: &self.returned,
+            later: &self.steps[span.steps.end..],
+        };
+        let mut recorder = Recorder::new(wanted, &state.values);
+        for index in span.steps.clone() {
+            self.run_step(index, state, resources, Some(&mut recorder))?;
+        }
+        Ok(recorder.finish())
+    }
+
+    /// Runs a stretch by its plan.
+    fn run_plan(
+        &self,
+        (number, span): (usize, &Span),
+        plan: &Plan,
+        state: &mut RunState,
+        resources: &Resources<'_>,
+    ) -> Result<(), RunError> {
+        let RunState { values, leases, .. } = state;
+        let lease = &mut leases[number];
+        lease.serve(plan.number, plan.places);
+        let (lease, values) = (&*lease, values.as_mut_slice());
+        for (value, tensor) in &plan.settled {
+            values[value.index()] = Some(Value::Tensor(tensor.clone()));
+        }
+        let cx = RunCx { parallel: resources.parallel, buffers: resources.buffers };
+        let steps = self.steps[span.steps.clone()].iter().zip(&plan.steps);
+        for (offset, (step, planned)) in steps.enumerate() {
+            let Work::Node(node) = &step.work else { continue };
+            let seen = resources.observer.map(|observer| (observer, self.input_specs(step, values), Instant::now()));
+            if planned.runs {
+                let memory = Memory { pool: resources.buffers, lease: Some((lease, &planned.places)) };
+                let mut io = Io::within(self.edges(step, values), &planned.specs, memory);
+                node.execute(&planned.prepared, &mut io, &cx).map_err(|error| step.failed(error))?;
+                for value in &step.dead {
+                    if let Some(Value::Tensor(tensor)) = values[value.index()].take() {
+                        lease.bury(tensor);
+                    }
+                }
+            }
+            if let Some((observer, inputs, start)) = seen {
+                let event = StepEvent {
+                    inputs: &inputs,
+                    outputs: &planned.specs,
+                    execute: start.elapsed(),
+                    ..StepEvent::new(span.steps.start + offset, step)
+                };
+                observer.step(&event);
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a step that no plan has prepared; a recorder gets to know what it made.
+    fn run_step(
+        &self,
+        index: usize,
+        state: &mut RunState,
+        resources: &Resources<'_>,
+        recorder: Option<&mut Recorder<'_>>,
+    ) -> Result<(), RunError> {
+        let step = &self.steps[index];
+        let done = match &step.work {
+            Work::Node(node) => self.run_node(index, node.as_ref(), state, resources, recorder),
+            Work::Flow(flow) => self.run_flow(index, step, flow.as_ref(), state, resources),
+        };
+        done.map_err(|error| {
+            state.nodes[index] = NodeState::default();
+            step.failed(error)
         })
     }
 
@@ -227,16 +394,26 @@ impl Executable {
         values[value.index()].as_ref().or(self.constants[value.index()].as_ref())
     }
 
+    fn edges<'a>(&'a self, step: &'a Step, values: &'a mut [Option<Value>]) -> Edges<'a> {
+        let (inputs, outputs, owned) = (&step.inputs, &step.outputs, step.owned);
+        Edges { values, constants: &self.constants, inputs, outputs, owned }
+    }
+
+    /// Specs of a step's inputs, for those who watch.
+    fn input_specs(&self, step: &Step, values: &[Option<Value>]) -> Vec<Option<TensorSpec>> {
+        step.inputs.iter().map(|input| spec_of(input.and_then(|value| self.value(values, value)))).collect()
+    }
+
     fn run_node(
         &self,
         index: usize,
-        step: &Step,
         node: &dyn Node,
         state: &mut RunState,
         resources: &Resources<'_>,
-        cx: &RunCx<'_>,
+        recorder: Option<&mut Recorder<'_>>,
     ) -> Result<(), NodeError> {
         let RunState { nodes, values, .. } = state;
+        let (step, memos) = (&self.steps[index], &mut nodes[index].memos);
         let start = resources.observer.map(|_| Instant::now());
         let mut inputs: SmallVec<[Option<&Tensor>; 4]> = SmallVec::with_capacity(step.inputs.len());
         for input in &step.inputs {
@@ -246,44 +423,44 @@ impl Executable {
                 None => None,
             });
         }
-        let mut outcome = None;
-        let mut keys = Vec::new();
-        let changed = !nodes[index].stands_for(&inputs);
-        if changed {
-            let noted = resources.observer.is_some_and(Observer::wants_keys);
-            let prepare = if noted { PrepareCx::noting_keys(resources.build) } else { PrepareCx::new(resources.build) };
-            let prepare = prepare.told_to(resources.tuner);
-            let fresh = NodeState::prepare(node, &prepare, &inputs)?;
-            outcome = prepare.outcome();
-            keys = prepare.into_keys();
-            nodes[index] = fresh;
-        }
-        let owned: SmallVec<[Option<Tensor>; 4]> = inputs.into_iter().map(|input| input.cloned()).collect();
-        for value in &step.dead {
-            values[value.index()] = None;
-        }
+        let (mut outcome, mut keys) = (None, Vec::new());
+        let known = memos.find(&inputs);
+        let memo = match known {
+            Some(known) => known,
+            None => {
+                let noted = resources.observer.is_some_and(Observer::wants_keys);
+                let prepare =
+                    if noted { PrepareCx::noting_keys(resources.build) } else { PrepareCx::new(resources.build) };
+                let prepare = prepare.told_to(resources.tuner);
+                let fresh = memos.prepare(node, &prepare, &inputs)?;
+                outcome = prepare.outcome();
+                keys = prepare.into_keys();
+                fresh
+            }
+        };
+        drop(inputs);
+        let memo = memos.get(memo);
         let prepared = start.map(|start| (start.elapsed(), Instant::now()));
-        let state = &nodes[index];
-        let mut io = Io::new(owned, &state.specs, resources.buffers);
-        node.execute(&state.prepared, &mut io, cx)?;
-        let outputs = io.into_outputs();
+        let memory = Memory { pool: resources.buffers, lease: None };
+        let mut io = Io::within(self.edges(step, values), &memo.specs, memory);
+        node.execute(&memo.prepared, &mut io, &RunCx { parallel: resources.parallel, buffers: resources.buffers })?;
         if let (Some(observer), Some((prepare, started))) = (resources.observer, prepared) {
             observer.step(&StepEvent {
-                index,
-                step,
-                prepared: changed,
+                prepared: known.is_none(),
                 outcome,
                 keys: &keys,
-                inputs: &state.inputs,
-                outputs: &state.specs,
+                inputs: &memo.inputs,
+                outputs: &memo.specs,
                 prepare,
                 execute: started.elapsed(),
+                ..StepEvent::new(index, step)
             });
         }
-        for (value, tensor) in step.outputs.iter().zip(outputs) {
-            if let Some(value) = value {
-                values[value.index()] = Some(Value::Tensor(tensor));
-            }
+        if let Some(recorder) = recorder {
+            recorder.step(&memo.specs, &memo.prepared, values);
+        }
+        for value in &step.dead {
+            values[value.index()] = None;
         }
         Ok(())
     }
@@ -314,15 +491,10 @@ impl Executable {
         if let (Some(observer), Some(start), Some(inputs)) = (resources.observer, start, seen) {
             let outputs: Vec<TensorSpec> = outputs.iter().filter_map(|value| spec_of(Some(value))).collect();
             observer.step(&StepEvent {
-                index,
-                step,
-                prepared: false,
-                outcome: None,
-                keys: &[],
                 inputs: &inputs,
                 outputs: &outputs,
-                prepare: Duration::ZERO,
                 execute: start.elapsed(),
+                ..StepEvent::new(index, step)
             });
         }
         if outputs.len() < step.outputs.len() {
@@ -340,33 +512,6 @@ impl Executable {
 /// The spec of a value that is a tensor.
 fn spec_of(value: Option<&Value>) -> Option<TensorSpec> {
     value.and_then(Value::as_tensor).map(|tensor| tensor.spec().clone())
-}
-
-impl NodeState {
-    /// Whether these inputs are those that the node was prepared for.
-    fn stands_for(&self, inputs: &[Option<&Tensor>]) -> bool {
-        self.ready
-            && self.inputs.len() == inputs.len()
-            && self.inputs.iter().zip(inputs).all(|(old, new)| old.as_ref() == new.map(Tensor::spec))
-            && self.contents.iter().all(|(input, old)| inputs[*input].is_some_and(|new| new.same(old)))
-    }
-
-    fn prepare(node: &dyn Node, cx: &PrepareCx<'_>, inputs: &[Option<&Tensor>]) -> Result<NodeState, NodeError> {
-        let specs = node.infer(inputs)?;
-        for spec in &specs {
-            spec.elements()?;
-        }
-        let prepared = node.prepare_params(cx, inputs, &specs)?;
-        let by_value = node.value_inputs();
-        let contents = inputs
-            .iter()
-            .enumerate()
-            .filter(|(input, _)| *input < 64 && by_value >> input & 1 == 1)
-            .filter_map(|(input, tensor)| tensor.map(|tensor| (input, tensor.clone())))
-            .collect();
-        let inputs = inputs.iter().map(|tensor| tensor.map(|tensor| tensor.spec().clone())).collect();
-        Ok(NodeState { inputs, contents, specs, prepared, ready: true, bodies: Vec::new() })
-    }
 }
 
 /// Lists at each step the values that no later step reads and that the graph does not return.
@@ -390,5 +535,11 @@ fn mark_dead(steps: &mut [Step], graph: &Graph) {
             // Nobody reads it: the node need not keep it at all.
             steps[index].outputs.iter_mut().filter(|output| **output == Some(id)).for_each(|output| *output = None);
         }
+    }
+    for step in steps {
+        let readings = |id: &Option<ValueId>| step.inputs.iter().filter(|other| *other == id).count();
+        let owned = |id: &Option<ValueId>| id.is_some_and(|value| step.dead.contains(&value)) && readings(id) == 1;
+        let inputs = step.inputs.iter().take(64).enumerate();
+        step.owned = inputs.filter(|(_, id)| owned(id)).fold(0, |bits, (index, _)| bits | 1 << index);
     }
 }

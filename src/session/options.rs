@@ -39,10 +39,14 @@ pub struct SessionOptions {
     pub cache_dir: Option<PathBuf>,
     /// Bound of the executor cache; `entries` 0 turns it off.
     pub cache_limits: Limits,
+    /// Bound of the plans of whole requests, which each session has for itself; `entries` 0 runs every request node by node.
+    pub plan_limits: Limits,
     /// On a hit of code, emits it again and compares: slow, finds keys that do not define their values.
     pub cache_check: bool,
     /// A cache to share with other sessions, instead of one of its own.
     pub cache: Option<Arc<Cache>>,
+    /// Records to share with other sessions, instead of those of the folder.
+    pub records: Option<Arc<Store>>,
     /// Most free bytes of tensor memory kept between requests.
     pub buffer_bytes: usize,
     /// Whether times by node are kept.
@@ -72,8 +76,11 @@ impl Default for SessionOptions {
             cache_dir: None,
             // The same bounds as the knobs' defaults; src/knobs.rs says why.
             cache_limits: Limits { entries: 16_384, bytes: 256 << 20 },
+            // A plan of some hundred nodes takes some ten kilobytes: a few thousand shapes of a large network.
+            plan_limits: Limits { entries: 4096, bytes: 64 << 20 },
             cache_check: false,
             cache: None,
+            records: None,
             // Enough for the widest point of the networks that we measure, several requests at once.
             buffer_bytes: 1 << 30,
             profile: false,
@@ -127,18 +134,25 @@ impl SessionOptions {
     /// The context of this session's builders.
     pub(super) fn build_cx(&self, threads: &Threads) -> BuildCx {
         let isa = self.isa();
-        let records = match (self.cache_mode, self.folder()) {
+        let own = || match (self.cache_mode, self.folder()) {
             (CacheMode::Read | CacheMode::ReadWrite, Some(folder)) => {
                 Store::open(&folder, &Fingerprint::host(isa.name(), EMITTER_REVISION), self.cache_mode)
             }
             (CacheMode::Off, _) => Store::off(),
             _ => Store::in_memory(),
         };
+        let records = self.records.clone().unwrap_or_else(|| Arc::new(own()));
         let limits =
             if self.cache_mode == CacheMode::Off { Limits { entries: 0, bytes: 0 } } else { self.cache_limits };
         let cache = self.cache.clone().unwrap_or_else(|| Arc::new(Cache::new(limits)));
         let (threads, numerics, precision) = (threads.threads(), self.numerics, self.precision);
-        BuildCx { isa, threads, numerics, precision, cache, records: Arc::new(records), check: self.cache_check }
+        BuildCx { isa, threads, numerics, precision, cache, records, check: self.cache_check }
+    }
+
+    /// The plans of a session, if it shall keep any: they hold executors, so that no cache means no plans.
+    pub(super) fn plans(&self) -> Option<Cache> {
+        let kept = self.cache_mode != CacheMode::Off && self.cache_limits.entries > 0 && self.plan_limits.entries > 0;
+        kept.then(|| Cache::new(self.plan_limits))
     }
 
     /// The tuner of a session with that context, if it shall have one. Without a cache there is nothing to replace.

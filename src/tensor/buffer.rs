@@ -21,6 +21,17 @@ pub struct Buffer {
     pool: Option<Arc<BufferPool>>,
     /// Bytes asked for when it was made.
     asked: usize,
+    /// Who wants it back when nobody uses it any more, if anybody; else it goes to the pool.
+    home: Home,
+}
+
+/// A place that a buffer belongs to: a number of a holder, and of a place there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Home {
+    /// The holder; 0 is none.
+    pub(crate) holder: u64,
+    /// The place.
+    pub(crate) place: u32,
 }
 
 /// Bytes that are still in a file.
@@ -42,11 +53,24 @@ impl Buffer {
     pub fn deferred(backing: Arc<Backing>, offset: u64, bytes: usize) -> Buffer {
         let pool = Some(backing.pool().clone());
         let later = Mutex::new(Some(Deferred { backing, offset }));
-        Buffer { memory: OnceLock::new(), later, pool, asked: bytes }
+        Buffer { memory: OnceLock::new(), later, pool, asked: bytes, home: Home::default() }
     }
 
     fn of(memory: Memory, asked: usize, pool: Option<Arc<BufferPool>>) -> Buffer {
-        Buffer { memory: OnceLock::from(memory), later: Mutex::new(None), pool, asked }
+        Buffer { memory: OnceLock::from(memory), later: Mutex::new(None), pool, asked, home: Home::default() }
+    }
+
+    /// The same buffer, belonging there.
+    pub(crate) fn at_home(self, home: Home) -> Buffer {
+        let mut buffer = self;
+        buffer.home = home;
+        buffer
+    }
+
+    /// Where it belongs.
+    #[inline]
+    pub(crate) fn home(&self) -> Home {
+        self.home
     }
 
     /// How many bytes there are at least, without reading any.

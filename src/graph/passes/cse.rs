@@ -34,9 +34,7 @@ pub(super) fn run(graph: &mut Graph, _: &mut PassCx<'_>) -> usize {
 
 /// Nodes without bodies that give the same result every time.
 fn may_be_shared(node: &NodeDesc) -> bool {
-    !node.outputs.is_empty()
-        && !node.op.starts_with("Random")
-        && !matches!(node.op.as_str(), "Bernoulli" | "Multinomial" | "Dropout")
+    !node.outputs.is_empty() && node.is_repeatable()
 }
 
 /// For each small constant the first one with the same content.

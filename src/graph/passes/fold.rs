@@ -149,8 +149,7 @@ fn keeps_to_operands(node: &NodeDesc) -> bool {
     )
 }
 
-/// Whether a node gives the same result every time.
+/// Whether a node gives the same result every time and runs no graph of its own.
 fn is_repeatable(node: &NodeDesc) -> bool {
-    !node.op.starts_with("Random")
-        && !matches!(node.op.as_str(), "Bernoulli" | "Multinomial" | "Dropout" | "If" | "Loop" | "Scan")
+    node.is_repeatable() && !matches!(node.op.as_str(), "If" | "Loop" | "Scan")
 }

@@ -1,0 +1,208 @@
+//! The inputs and outputs of one execution of a node: where they lie, what may be taken, where outputs get their memory.
+//!
+//! In a running graph nothing is moved for a node: it reads the values of the request where they are, and what it makes is
+//! put there. Outside of one (constant folding, tests, nodes that run others) inputs are handed over instead.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::ir::ValueId;
+use super::lease::{Lease, Place};
+use super::node::NodeError;
+use super::value::Value;
+use crate::tensor::{BufferPool, Tensor, TensorSpec};
+
+/// The inputs and outputs of one execution.
+///
+/// An input that no later node reads is handed over, so that its memory may become the output's
+/// ([`Io::can_reuse`]).
+pub struct Io<'a> {
+    ends: Ends<'a>,
+    specs: &'a [TensorSpec],
+    memory: Memory<'a>,
+}
+
+/// Where inputs are and outputs go.
+enum Ends<'a> {
+    /// Among the values of a running graph; and how many outputs were made.
+    Graph(Edges<'a>, usize),
+    /// Nowhere else.
+    Own(Vec<Option<Tensor>>, SmallVec<[Tensor; 1]>),
+}
+
+/// The edges of a node in a running graph.
+pub(super) struct Edges<'a> {
+    /// The request's values, by number.
+    pub(super) values: &'a mut [Option<Value>],
+    /// Those that are the same in every request.
+    pub(super) constants: &'a [Option<Value>],
+    /// The node's inputs.
+    pub(super) inputs: &'a [Option<ValueId>],
+    /// The node's outputs; none where nobody reads one.
+    pub(super) outputs: &'a [Option<ValueId>],
+    /// Inputs that nobody reads after this node, nor this node twice, by bit.
+    pub(super) owned: u64,
+}
+
+/// Where outputs get their memory.
+pub(super) struct Memory<'a> {
+    /// From here,
+    pub(super) pool: &'a Arc<BufferPool>,
+    /// unless a plan has a place for them, by output.
+    pub(super) lease: Option<(&'a Lease, &'a [Option<Place>])>,
+}
+
+impl Edges<'_> {
+    /// A value of the request.
+    #[inline]
+    fn value(&self, value: ValueId) -> Option<&Value> {
+        self.values[value.index()].as_ref().or_else(|| self.constants[value.index()].as_ref())
+    }
+
+    /// The tensor of input `index`. Whatever is no tensor was refused before the node was prepared.
+    #[inline]
+    fn input(&self, index: usize) -> Option<&Tensor> {
+        match self.value((*self.inputs.get(index)?)?) {
+            Some(Value::Tensor(tensor)) => Some(tensor),
+            _ => None,
+        }
+    }
+
+    fn owns(&self, index: usize) -> bool {
+        index < 64 && self.owned >> index & 1 == 1
+    }
+
+    fn take(&mut self, index: usize) -> Option<Tensor> {
+        let value = (*self.inputs.get(index)?)?;
+        if self.owns(index) && self.values[value.index()].as_ref().is_some_and(|value| value.as_tensor().is_some()) {
+            return self.values[value.index()].take().and_then(|value| value.into_tensor().ok());
+        }
+        self.input(index).cloned()
+    }
+}
+
+impl<'a> Io<'a> {
+    /// An execution over `inputs` whose outputs shall have `specs`, outside of a running graph.
+    pub fn new(inputs: SmallVec<[Option<Tensor>; 4]>, specs: &'a [TensorSpec], buffers: &'a Arc<BufferPool>) -> Io<'a> {
+        let memory = Memory { pool: buffers, lease: None };
+        Io { ends: Ends::Own(inputs.into_vec(), SmallVec::new()), specs, memory }
+    }
+
+    /// An execution within a running graph.
+    #[inline]
+    pub(super) fn within(edges: Edges<'a>, specs: &'a [TensorSpec], memory: Memory<'a>) -> Io<'a> {
+        Io { ends: Ends::Graph(edges, 0), specs, memory }
+    }
+
+    /// Input number `index`; an error where it is absent.
+    #[inline]
+    pub fn input(&self, index: usize) -> Result<&Tensor, NodeError> {
+        self.optional(index).ok_or_else(|| missing(index))
+    }
+
+    /// Input number `index`, if present.
+    #[inline]
+    #[must_use]
+    pub fn optional(&self, index: usize) -> Option<&Tensor> {
+        match &self.ends {
+            Ends::Graph(edges, _) => edges.input(index),
+            Ends::Own(inputs, _) => inputs.get(index).and_then(Option::as_ref),
+        }
+    }
+
+    /// All inputs, as [`Node::infer`](super::Node::infer) sees them.
+    #[must_use]
+    pub fn inputs(&self) -> SmallVec<[Option<&Tensor>; 4]> {
+        match &self.ends {
+            Ends::Graph(edges, _) => (0..edges.inputs.len()).map(|index| edges.input(index)).collect(),
+            Ends::Own(inputs, _) => inputs.iter().map(Option::as_ref).collect(),
+        }
+    }
+
+    /// Takes input number `index` out, to pass it on or to write over it.
+    pub fn take(&mut self, index: usize) -> Result<Tensor, NodeError> {
+        let taken = match &mut self.ends {
+            Ends::Graph(edges, _) => edges.take(index),
+            Ends::Own(inputs, _) => inputs.get_mut(index).and_then(Option::take),
+        };
+        taken.ok_or_else(|| missing(index))
+    }
+
+    /// What output number `index` shall be.
+    #[inline]
+    #[must_use]
+    pub fn spec(&self, index: usize) -> &TensorSpec {
+        &self.specs[index]
+    }
+
+    /// All output specs.
+    #[must_use]
+    pub fn specs(&self) -> &'a [TensorSpec] {
+        self.specs
+    }
+
+    /// Memory for output number `index`, holding whatever was in it.
+    #[inline]
+    pub fn alloc(&self, index: usize) -> Result<Tensor, NodeError> {
+        let spec = self.specs[index].clone();
+        if let Some((lease, places)) = self.memory.lease
+            && let Some(Some(place)) = places.get(index)
+        {
+            return Ok(Tensor::over(spec, lease.lend(place, self.memory.pool)));
+        }
+        Ok(Tensor::from_pool(self.memory.pool, spec)?)
+    }
+
+    /// Whether input `input` is of output `output`'s type and shape and nobody else holds its memory.
+    #[inline]
+    pub fn can_reuse(&mut self, input: usize, output: usize) -> bool {
+        let tensor = match &self.ends {
+            Ends::Graph(edges, _) if !edges.owns(input) => None,
+            Ends::Graph(edges, _) => edges.input(input),
+            Ends::Own(inputs, _) => inputs.get(input).and_then(Option::as_ref),
+        };
+        tensor.is_some_and(|tensor| tensor.is_sole() && tensor.spec() == &self.specs[output])
+    }
+
+    /// The next output.
+    #[inline]
+    pub fn push(&mut self, tensor: Tensor) {
+        match &mut self.ends {
+            Ends::Graph(edges, made) => {
+                debug_assert_eq!(tensor.spec(), &self.specs[*made], "a node makes what it inferred");
+                match edges.outputs.get(*made) {
+                    Some(Some(value)) => edges.values[value.index()] = Some(Value::Tensor(tensor)),
+                    _ => self.memory.bury(tensor),
+                }
+                *made += 1;
+            }
+            Ends::Own(_, outputs) => {
+                debug_assert_eq!(tensor.spec(), &self.specs[outputs.len()], "a node makes what it inferred");
+                outputs.push(tensor);
+            }
+        }
+    }
+
+    /// The outputs, in order, of an execution outside of a running graph; in one they are among its values.
+    #[must_use]
+    pub fn into_outputs(self) -> SmallVec<[Tensor; 1]> {
+        match self.ends {
+            Ends::Graph(..) => SmallVec::new(),
+            Ends::Own(_, outputs) => outputs,
+        }
+    }
+}
+
+impl Memory<'_> {
+    fn bury(&self, tensor: Tensor) {
+        if let Some((lease, _)) = self.lease {
+            lease.bury(tensor);
+        }
+    }
+}
+
+#[cold]
+fn missing(index: usize) -> NodeError {
+    NodeError::Input(format!("input {index} is missing"))
+}

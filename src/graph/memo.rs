@@ -1,0 +1,119 @@
+//! What a node remembers of the shapes that it has been prepared for, where no plan does: the last few, so that shapes
+//! that take turns ask no cache.
+
+use super::node::{Node, NodeError, PrepareCx, Prepared, Specs};
+use crate::tensor::{Tensor, TensorSpec};
+
+use smallvec::SmallVec;
+
+/// Shapes that a node remembers.
+const MOST: usize = 6;
+
+/// Bytes of contents that a node may hold for each of the shapes that it remembers; larger ones it holds for the last.
+const MOST_CONTENTS: usize = 4 << 10;
+
+/// What a node was prepared for, and with what.
+pub(super) struct Memo {
+    pub(super) inputs: SmallVec<[Option<TensorSpec>; 4]>,
+    /// Contents of the value inputs, by input number.
+    contents: SmallVec<[(usize, Tensor); 2]>,
+    pub(super) specs: Specs,
+    pub(super) prepared: Prepared,
+    /// When it was used last.
+    used: u32,
+}
+
+/// The last few memos of a node.
+#[derive(Default)]
+pub(super) struct Memos {
+    memos: Vec<Memo>,
+    /// The one that was used last.
+    last: usize,
+    /// Counts uses.
+    clock: u32,
+}
+
+impl Memos {
+    /// The memo of these inputs, if there is one.
+    pub(super) fn find(&mut self, inputs: &[Option<&Tensor>]) -> Option<usize> {
+        let last = self.last;
+        let others = (0..self.memos.len()).filter(|&at| at != last);
+        let found = std::iter::once(last)
+            .chain(others)
+            .find(|&at| self.memos.get(at).is_some_and(|memo| memo.stands_for(inputs)))?;
+        self.use_now(found);
+        Some(found)
+    }
+
+    /// Prepares the node for these inputs and remembers it, in place of what was not used for longest.
+    pub(super) fn prepare(
+        &mut self,
+        node: &dyn Node,
+        cx: &PrepareCx<'_>,
+        inputs: &[Option<&Tensor>],
+    ) -> Result<usize, NodeError> {
+        let memo = Memo::prepare(node, cx, inputs)?;
+        if memo.is_large() {
+            self.memos.retain(|memo| !memo.is_large());
+        }
+        let at = match self.memos.len() {
+            MOST.. => (0..MOST).min_by_key(|&at| self.memos[at].used).unwrap_or(0),
+            free => free,
+        };
+        if at == self.memos.len() {
+            self.memos.push(memo)
+        } else {
+            self.memos[at] = memo
+        }
+        self.use_now(at);
+        Ok(at)
+    }
+
+    /// A memo that was found or made just now.
+    pub(super) fn get(&self, at: usize) -> &Memo {
+        &self.memos[at]
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        self.memos.clear();
+    }
+
+    fn use_now(&mut self, at: usize) {
+        self.last = at;
+        // After four thousand million uses the order is wrong for a while, which costs a look-up.
+        self.clock = self.clock.wrapping_add(1);
+        self.memos[at].used = self.clock;
+    }
+}
+
+impl Memo {
+    /// Whether these inputs are those that the node was prepared for.
+    fn stands_for(&self, inputs: &[Option<&Tensor>]) -> bool {
+        self.inputs.len() == inputs.len()
+            && self.inputs.iter().zip(inputs).all(|(old, new)| old.as_ref() == new.map(Tensor::spec))
+            && self.contents.iter().all(|(input, old)| inputs[*input].is_some_and(|new| new.same(old)))
+    }
+
+    /// Whether it holds more contents than a node may hold several times.
+    fn is_large(&self) -> bool {
+        self.contents.iter().map(|(_, tensor)| tensor.byte_len()).sum::<usize>() > MOST_CONTENTS
+    }
+
+    fn prepare(node: &dyn Node, cx: &PrepareCx<'_>, inputs: &[Option<&Tensor>]) -> Result<Memo, NodeError> {
+        let specs = node.infer(inputs)?;
+        for spec in &specs {
+            spec.elements()?;
+        }
+        let prepared = node.prepare_params(cx, inputs, &specs)?;
+        let by_value = node.value_inputs();
+        let contents = inputs
+            .iter()
+            .enumerate()
+            .filter(|(input, _)| *input < 64 && by_value >> input & 1 == 1)
+            .filter_map(|(input, tensor)| tensor.map(|tensor| (input, tensor.clone())))
+            .collect();
+        let inputs = inputs.iter().map(|tensor| tensor.map(|tensor| tensor.spec().clone())).collect();
+        Ok(Memo { inputs, contents, specs, prepared, used: 0 })
+    }
+}

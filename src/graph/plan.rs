@@ -1,0 +1,116 @@
+//! Plans: all that a stretch of a graph needs for one set of input shapes, found by one look-up.
+//!
+//! A plan is made of the first run of its shapes, node by node: of each step the outputs' specs, its executor and where
+//! its outputs lie in memory ([`recorder`]). What is the same in every request of those shapes, shapes that were taken
+//! apart and put together again, it holds as finished tensors, and the steps that made them are left out. Plans are shared
+//! by all threads that run a session, and live in a bounded [`Cache`] of the session's.
+
+mod recorder;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use smallvec::SmallVec;
+
+use super::ir::ValueId;
+use super::lease::Place;
+use super::node::{Prepared, Specs};
+use super::spans::SpanKey;
+use super::value::Value;
+use crate::cache::{Cache, Key};
+use crate::tensor::{Tensor, TensorSpec};
+
+pub(super) use recorder::{Recorder, Wanted};
+
+/// Numbers of plans and of graphs; 0 is none.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// Bytes of an input whose contents may be a part of a key: sixty-four sizes.
+const MOST_CONTENTS: usize = 512;
+
+/// A number that no plan and no graph had before.
+pub(super) fn fresh_number() -> u64 {
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// What a plan is found by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct PlanKey {
+    graph: u64,
+    /// The plan of the stretch before; 0 for the first.
+    after: u64,
+    /// How many executors had been replaced.
+    generation: u64,
+    specs: SmallVec<[Option<TensorSpec>; 4]>,
+    contents: Vec<Option<(TensorSpec, Vec<u8>)>>,
+}
+
+impl PlanKey {
+    /// The key of a stretch, whose values `value` tells. None where contents are too long to be a key.
+    pub(super) fn of<'a>(
+        [graph, after, generation]: [u64; 3],
+        span: &SpanKey,
+        value: impl Fn(ValueId) -> Option<&'a Value>,
+    ) -> Option<PlanKey> {
+        let tensor = |id: &ValueId| value(*id).and_then(Value::as_tensor);
+        let contents = span.contents.iter().map(|id| match tensor(id) {
+            None => Some(None),
+            Some(tensor) if tensor.byte_len() > MOST_CONTENTS => None,
+            Some(tensor) => Some(Some((tensor.spec().clone(), tensor.bytes().to_vec()))),
+        });
+        let contents = contents.collect::<Option<Vec<_>>>()?;
+        let specs = span.specs.iter().map(|id| tensor(id).map(|tensor| tensor.spec().clone())).collect();
+        Some(PlanKey { graph, after, generation, specs, contents })
+    }
+}
+
+impl Key for PlanKey {
+    type Value = Plan;
+    const FAMILY: &'static str = "plan";
+}
+
+/// All that a stretch of a graph needs at run time for one set of shapes.
+pub(super) struct Plan {
+    /// Unlike that of any other plan.
+    pub(super) number: u64,
+    /// By step of the stretch.
+    pub(super) steps: Box<[PlannedStep]>,
+    /// Values that are the same in every request, where a step or the caller reads them.
+    pub(super) settled: Box<[(ValueId, Tensor)]>,
+    /// Places in memory.
+    pub(super) places: usize,
+}
+
+/// One step of a plan.
+pub(super) struct PlannedStep {
+    /// Specs of its outputs.
+    pub(super) specs: Specs,
+    /// Its executor.
+    pub(super) prepared: Prepared,
+    /// Where its outputs lie, those that it does not write over an input and that do not leave the graph.
+    pub(super) places: SmallVec<[Option<Place>; 1]>,
+    /// Whether it runs: what it makes may be known.
+    pub(super) runs: bool,
+}
+
+impl Plan {
+    /// Bytes that the plan keeps alive: itself, and the tensors that it holds. Executors are charged to themselves.
+    fn weigh(&self) -> usize {
+        let spilled = |step: &PlannedStep| {
+            let places = if step.places.spilled() { step.places.len() * size_of::<Option<Place>>() } else { 0 };
+            if step.specs.spilled() { places + step.specs.len() * size_of::<TensorSpec>() } else { places }
+        };
+        let steps = self.steps.iter().map(|step| size_of::<PlannedStep>() + spilled(step)).sum::<usize>();
+        // A tensor's memory has a few words of its own, and is whole cache lines.
+        let held = |(_, tensor): &(ValueId, Tensor)| size_of::<(ValueId, Tensor)>() + 192 + tensor.byte_len();
+        size_of::<Plan>() + steps + self.settled.iter().map(held).sum::<usize>()
+    }
+
+    /// Keeps the plan for whoever asks with that key.
+    pub(super) fn keep(self, key: &PlanKey, plans: &Cache) {
+        let key_bytes = size_of::<PlanKey>()
+            + key.specs.len() * size_of::<TensorSpec>()
+            + key.contents.iter().flatten().map(|(_, bytes)| size_of::<TensorSpec>() + bytes.len()).sum::<usize>();
+        let bytes = self.weigh() + key_bytes;
+        plans.put(key, crate::cache::Built { value: self, bytes, from_record: false });
+    }
+}

@@ -1,0 +1,175 @@
+//! Plans of whole requests: they give what running node by node gives, ask for nothing once a shape is known, end where
+//! shapes depend on data, survive errors and many threads, and stay within their bound.
+
+#[path = "../passes/draw.rs"]
+#[allow(dead_code, reason = "the other user of the drawing prints what was drawn")]
+mod draw;
+mod segments;
+
+use kiln::cache::Limits;
+use kiln::graph::{Graph, GraphBuilder};
+use kiln::session::{Session, SessionOptions};
+use kiln::tensor::{DType, Tensor};
+use proptest::prelude::*;
+
+const NO_PLANS: Limits = Limits { entries: 0, bytes: 0 };
+
+fn session(graph: &Graph, plan_limits: Limits) -> Session {
+    let options = SessionOptions { threads: 1, plan_limits, ..SessionOptions::default() };
+    Session::from_graph(graph.clone(), &options).expect("the graph is supported")
+}
+
+fn run(session: &Session, inputs: &[(String, Tensor)]) -> Vec<Tensor> {
+    let inputs: Vec<(&str, Tensor)> = inputs.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect();
+    let outputs = session.run(&inputs).expect("the request is sound");
+    outputs.into_iter().map(|(_, tensor)| tensor).collect()
+}
+
+fn floats(shape: &[usize], seed: usize) -> Tensor {
+    let count: usize = shape.iter().product();
+    let value = |index: usize| ((index * 31 + seed * 7) % 23) as f32 / 11.0 - 1.0;
+    Tensor::from_vec(shape.iter().copied(), (0..count).map(value).collect()).expect("the count is the shape's")
+}
+
+/// A few layers whose shapes all follow from the input's, some of them by arithmetic on shapes.
+fn layers() -> Graph {
+    let mut build = GraphBuilder::new("layers", 17);
+    let x = build.input("x", DType::F32, ["n".into(), "m".into()]);
+    let one = build.constant(Tensor::from_slice([1], &[1i64]).unwrap());
+    let shape = build.op("Shape", &[x], &[]);
+    let stretched = build.op("Concat", &[one, shape], &[("axis", 0.into())]);
+    let sum = build.op("Softmax", &[x], &[("axis", (-1).into())]);
+    let lifted = build.op("Reshape", &[sum, stretched], &[]);
+    let turned = build.op("Transpose", &[lifted], &[("perm", [0i64, 2, 1].into())]);
+    let flat = build.constant(Tensor::from_slice([1], &[-1i64]).unwrap());
+    let flat = build.op("Reshape", &[turned, flat], &[]);
+    let bounded = build.op("Sigmoid", &[flat], &[]);
+    build.output("y", bounded);
+    build.output("shape", stretched);
+    build.finish()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { max_shrink_iters: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn plans_give_what_nodes_give(choices in prop::collection::vec(any::<u16>(), 8..120), narrow in any::<bool>()) {
+        let drawn = draw::draw(&choices);
+        // A bound of one plan has shapes that take turns push each other out.
+        let limits = if narrow { Limits { entries: 1, bytes: 1 << 20 } } else { SessionOptions::default().plan_limits };
+        let (planned, plain) = (session(&drawn.graph, limits), session(&drawn.graph, NO_PLANS));
+        for turn in 0..3 {
+            for inputs in &drawn.requests {
+                let (found, expected) = (run(&planned, inputs), run(&plain, inputs));
+                for (found, expected) in found.iter().zip(&expected) {
+                    prop_assert!(found.same(expected), "turn {}: {:?}\n{}", turn, expected.spec(), drawn.told());
+                }
+            }
+        }
+        prop_assert_eq!(plain.plan_stats().lookups, 0);
+        let plans = planned.plan_stats();
+        // A graph of constants has nothing to plan.
+        prop_assert!(narrow || plans.hits * 2 >= plans.lookups, "{:?}", plans);
+    }
+}
+
+#[test]
+fn a_known_request_does_one_look_up_and_asks_for_no_executor() {
+    let session = session(&layers(), SessionOptions::default().plan_limits);
+    for size in [3, 5] {
+        run(&session, &[("x".to_owned(), floats(&[size, 4], 1))]);
+    }
+    let (plans, executors) = (session.plan_stats(), session.cache_stats());
+    assert_eq!((plans.lookups, plans.entries), (2, 2), "one plan for each shape");
+    for (count, size) in (1..).zip([3, 3, 5, 3, 5, 5]) {
+        let outputs = run(&session, &[("x".to_owned(), floats(&[size, 4], 2))]);
+        assert_eq!(outputs[1].to_i64_vec().unwrap(), [1, size as i64, 4]);
+        assert_eq!(session.plan_stats().hits, count);
+    }
+    assert_eq!(session.cache_stats().lookups, executors.lookups);
+}
+
+#[test]
+fn without_plans_nodes_remember_their_last_few_shapes() {
+    let session = session(&layers(), NO_PLANS);
+    let sizes = [3, 5, 8, 2];
+    sizes.iter().for_each(|&size| drop(run(&session, &[("x".to_owned(), floats(&[size, 4], 1))])));
+    let asked = session.cache_stats().lookups;
+    for size in sizes.into_iter().rev().chain(sizes) {
+        run(&session, &[("x".to_owned(), floats(&[size, 4], 1))]);
+    }
+    assert_eq!(session.cache_stats().lookups, asked, "shapes that take turns ask for nothing");
+}
+
+#[test]
+fn threads_share_plans() {
+    let session = session(&layers(), SessionOptions::default().plan_limits);
+    let expected: Vec<Vec<Tensor>> =
+        (1..9).map(|size| run(&session, &[("x".to_owned(), floats(&[size, 4], size))])).collect();
+    let before = session.cache_stats().lookups;
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (session, expected) = (&session, &expected);
+            scope.spawn(move || {
+                for turn in 0..200 {
+                    let size = 1 + (turn * (thread + 3) + thread) % 8;
+                    let found = run(session, &[("x".to_owned(), floats(&[size, 4], size))]);
+                    assert!(found.iter().zip(&expected[size - 1]).all(|(a, b)| a.same(b)), "{thread}: {size}");
+                }
+            });
+        }
+    });
+    assert_eq!(session.cache_stats().lookups, before, "plans are found by threads that have not made them");
+    assert_eq!(session.plan_stats().entries, 8);
+}
+
+#[test]
+fn an_error_in_a_planned_request_leaves_the_session_usable() {
+    let mut build = GraphBuilder::new("table", 17);
+    let table = build.input("table", DType::F32, ["n".into(), 4.into()]);
+    let ids = build.input("ids", DType::I64, ["k".into()]);
+    let first = build.op("Softmax", &[table], &[]);
+    let rows = build.op("Gather", &[first, ids], &[("axis", 0.into())]);
+    let last = build.op("Softmax", &[rows], &[]);
+    build.output("y", last);
+    let session = session(&build.finish(), SessionOptions::default().plan_limits);
+    let request = |ids: &[i64]| {
+        let ids = Tensor::from_slice([ids.len()], ids).unwrap();
+        session.run(&[("table", floats(&[6, 4], 1)), ("ids", ids)]).map(|outputs| outputs[0].1.clone())
+    };
+    let expected = request(&[1, 5]).unwrap();
+    for _ in 0..3 {
+        let error = request(&[1, 6]).unwrap_err().to_string();
+        assert!(error.contains("Gather"), "{error}");
+        assert!(request(&[1, 5]).unwrap().same(&expected));
+    }
+    assert!(session.plan_stats().hits >= 5);
+}
+
+#[test]
+fn outputs_that_the_caller_keeps_are_never_written_again() {
+    let session = session(&layers(), SessionOptions::default().plan_limits);
+    let kept: Vec<Vec<Tensor>> = (0..6).map(|seed| run(&session, &[("x".to_owned(), floats(&[3, 4], seed))])).collect();
+    let plain = self::session(&layers(), NO_PLANS);
+    for (seed, kept) in kept.iter().enumerate() {
+        let expected = run(&plain, &[("x".to_owned(), floats(&[3, 4], seed))]);
+        assert!(kept.iter().zip(&expected).all(|(a, b)| a.same(b)), "request {seed}");
+    }
+}
+
+#[test]
+fn endlessly_new_shapes_stay_within_the_bound() {
+    let limits = Limits { entries: 64, bytes: 96 << 10 };
+    let session = session(&layers(), limits);
+    for size in 1..3000 {
+        run(&session, &[("x".to_owned(), floats(&[size % 700 + 1, 4], 1))]);
+        let plans = session.plan_stats();
+        assert!(plans.entries <= 64 && plans.bytes <= 96 << 10, "{plans:?}");
+    }
+    assert!(session.plan_stats().evictions > 2000);
+    // The bound in bytes alone, where plans are many.
+    let session = self::session(&layers(), Limits { entries: 1 << 20, bytes: 32 << 10 });
+    (1..400).for_each(|size| drop(run(&session, &[("x".to_owned(), floats(&[size, 4], 1))])));
+    let plans = session.plan_stats();
+    assert!(plans.bytes <= 32 << 10 && plans.entries > 2 && plans.evictions > 300, "{plans:?}");
+}
