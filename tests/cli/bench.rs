@@ -60,10 +60,14 @@ fn the_report_has_every_field_of_the_comparison_programs() {
     assert_eq!(steady[1]["shape"], serde_json::json!({"N": 1}));
     for shape in steady {
         assert_eq!(shape["n"], 5);
-        for field in ["median_ms", "min_ms", "switch_ms"] {
+        for field in ["median_ms", "min_ms", "switch_ms", "cold_ms", "records_ms"] {
             assert!(shape[field].as_f64().is_some_and(|value| value > 0.0), "{field}");
         }
+        let cold = &shape["cold_lookups"];
+        assert!(cold["misses"].as_u64().unwrap() > 0 && cold["record_hits"] == 0, "{cold}");
+        assert_eq!(shape["records_lookups"]["misses"], 0, "{}", shape["records_lookups"]);
     }
+    assert!(report["plans"]["hits"].as_u64().unwrap() > report["plans"]["lookups"].as_u64().unwrap() / 2);
     let sum: f64 = report["lat1"].as_array().unwrap().iter().filter_map(Value::as_f64).sum();
     assert!((sum - report["pass1_ms"].as_f64().unwrap()).abs() < 6.0 * 1e-4);
 }

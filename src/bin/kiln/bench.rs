@@ -93,6 +93,9 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     if let Some(path) = &args.save_outputs {
         save_outputs(path, &session, &inputs).map_err(named)?;
     }
+    // Another session's memory is none of this one's.
+    let peak_mb = memory::peak_mb();
+    let from_records = measure::from_records(&session, &args.model, &options, &inputs).map_err(named)?;
     let report = Report::new(&report::Sources {
         model: &model,
         options: &options,
@@ -101,6 +104,8 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
         load_ms,
         passes: &passes,
         steady: &steady,
+        from_records: &from_records,
+        peak_mb,
         memory: Memory { base, loaded, traced },
     });
     setup::save(&session, screen)?;

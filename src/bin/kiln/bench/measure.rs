@@ -1,10 +1,12 @@
 //! The clock: latencies of passes and of steady shapes. Inputs are made and results are judged outside of what is timed;
 //! inside stand one call of the session and the release of its outputs, as in the programs that Kiln is compared with.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use kiln::session::Session;
+use kiln::session::{Session, SessionOptions, Tune};
 use kiln::tensor::Tensor;
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::failure::Outcome;
@@ -17,6 +19,58 @@ pub(super) fn since(start: Instant) -> f64 {
     start.elapsed().as_secs_f64() * 1e3
 }
 
+/// Look-ups of executors and kernels by what they met.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Lookups {
+    /// It was there.
+    pub(super) hits: u64,
+    /// Built without a record.
+    pub(super) misses: u64,
+    /// Built from a record.
+    pub(super) record_hits: u64,
+    /// Another thread was building it.
+    pub(super) waits: u64,
+}
+
+impl Lookups {
+    fn since(session: &Session, before: &kiln::cache::Stats) -> Lookups {
+        let now = session.cache_stats();
+        let record_hits = now.record_hits - before.record_hits;
+        let misses = now.misses - before.misses - record_hits;
+        Lookups { hits: now.hits - before.hits, misses, record_hits, waits: now.waits - before.waits }
+    }
+}
+
+/// A request of shapes that a session has not seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct First {
+    /// Milliseconds.
+    pub(super) ms: f64,
+    /// What its look-ups met.
+    pub(super) lookups: Lookups,
+}
+
+impl First {
+    fn measure(session: &Session, feeds: &[(&str, Tensor)]) -> Outcome<First> {
+        let before = session.cache_stats();
+        let ms = timed(session, feeds)?;
+        Ok(First { ms, lookups: Lookups::since(session, &before) })
+    }
+}
+
+/// The first request of each shape as another process would serve it that starts from this session's records.
+pub(super) fn from_records(
+    session: &Session,
+    model: &Path,
+    options: &SessionOptions,
+    inputs: &[Vec<Feed>],
+) -> Outcome<Vec<First>> {
+    let records = Some(session.build_cx().records.clone());
+    let options = SessionOptions { records, cache: None, tune: Tune::Off, ..options.clone() };
+    let session = Session::load(model, &options)?;
+    inputs.iter().map(|input| First::measure(&session, &workload::borrowed(input))).collect()
+}
+
 /// Two passes over the same requests: in the first a shape may be new, in the second it never is.
 #[derive(Debug, Default)]
 pub(super) struct Passes {
@@ -26,6 +80,8 @@ pub(super) struct Passes {
     pub(super) second: Vec<f64>,
     /// Whether a request's shapes were not seen before.
     pub(super) new: Vec<bool>,
+    /// What the look-ups of the first pass met, by request.
+    pub(super) lookups: Vec<Lookups>,
     /// Executors and kernels built while a shape came that had been seen before: what must never happen.
     pub(super) repeat_builds: u64,
 }
@@ -46,6 +102,12 @@ impl Passes {
         Ok(passes)
     }
 
+    /// The first request of those shapes, if there was one.
+    pub(super) fn first_of(&self, requests: &[Request], shape: &Value) -> Option<First> {
+        let place = requests.iter().position(|request| request.shape == *shape)?;
+        Some(First { ms: *self.first.get(place)?, lookups: *self.lookups.get(place)? })
+    }
+
     /// Sends them again.
     pub(super) fn second(&mut self, session: &Session, requests: &[Request]) -> Outcome {
         self.second = self.send(session, requests, false)?;
@@ -58,11 +120,13 @@ impl Passes {
         let mut latencies = Vec::with_capacity(requests.len());
         for (request, &new) in requests.iter().zip(&self.new) {
             let feeds = request.make()?;
-            let before = session.cache_stats().builds;
+            let before = session.cache_stats();
             latencies.push(timed(session, &workload::borrowed(&feeds))?);
-            let built = session.cache_stats().builds - before;
             if !(may_be_new && new) {
-                self.repeat_builds += built;
+                self.repeat_builds += session.cache_stats().builds - before.builds;
+            }
+            if may_be_new {
+                self.lookups.push(Lookups::since(session, &before));
             }
             progress.step();
         }
@@ -132,6 +196,8 @@ pub(super) struct Steady {
 pub(super) struct SteadyRun {
     /// By shape.
     pub(super) shapes: Vec<Steady>,
+    /// The first request of each here; a pass may have sent such shapes before.
+    pub(super) firsts: Vec<First>,
     /// Executors and kernels built while nothing was new.
     pub(super) repeat_builds: u64,
 }
@@ -142,8 +208,10 @@ pub(super) fn steady(session: &Session, inputs: &[Vec<Feed>], bounds: Bounds) ->
         return Ok(SteadyRun::default());
     }
     let feeds: Vec<Vec<(&str, Tensor)>> = inputs.iter().map(|input| workload::borrowed(input)).collect();
+    let mut firsts = Vec::with_capacity(feeds.len());
     for feed in &feeds {
-        for _ in 0..3 {
+        firsts.push(First::measure(session, feed)?);
+        for _ in 0..2 {
             timed(session, feed)?;
         }
     }
@@ -160,7 +228,7 @@ pub(super) fn steady(session: &Session, inputs: &[Vec<Feed>], bounds: Bounds) ->
     }
     let repeat_builds = session.cache_stats().builds - builds;
     let shapes = times.iter().map(|(again, switch)| Steady::of(again, switch)).collect();
-    Ok(SteadyRun { shapes, repeat_builds })
+    Ok(SteadyRun { shapes, firsts, repeat_builds })
 }
 
 impl Steady {

@@ -7,9 +7,7 @@ use kiln::session::{Session, SessionOptions};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::bench::measure::{Passes, SteadyRun};
-
-use crate::memory;
+use crate::bench::measure::{First, Lookups, Passes, SteadyRun};
 use crate::statistics::{Percentiles, median, rounded};
 use crate::table::{Table, bytes, milliseconds};
 use crate::tuning::Tuning;
@@ -42,6 +40,10 @@ pub(super) struct Sources<'a> {
     pub(super) passes: &'a Passes,
     /// The steady shapes.
     pub(super) steady: &'a SteadyRun,
+    /// Their first requests in a session that starts from the records.
+    pub(super) from_records: &'a [First],
+    /// The most megabytes that were resident.
+    pub(super) peak_mb: f64,
     /// Resident memory.
     pub(super) memory: Memory,
 }
@@ -80,6 +82,8 @@ pub(super) struct Report {
     percentiles: PassPercentiles,
     repeat_builds: u64,
     cache: CacheCounters,
+    /// Look-ups of plans of whole requests.
+    plans: CacheCounters,
     records: RecordCounters,
     /// What was tuned between the passes and since; absent where nothing is tuned.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,6 +97,12 @@ struct SteadyShape {
     min_ms: f64,
     n: usize,
     switch_ms: f64,
+    /// The first request of the shape when nothing was known of it, and what its look-ups met.
+    cold_ms: f64,
+    cold_lookups: Lookups,
+    /// The first one of a session that starts from the records.
+    records_ms: Option<f64>,
+    records_lookups: Option<Lookups>,
     #[serde(flatten)]
     percentiles: Percentiles,
 }
@@ -170,7 +180,7 @@ impl RecordCounters {
 impl Report {
     /// The report of what was measured.
     pub(super) fn new(sources: &Sources<'_>) -> Report {
-        let Passes { first, second, new, repeat_builds } = sources.passes;
+        let Passes { first, second, new, repeat_builds, lookups: _ } = sources.passes;
         let Extra { new_ms, new_again_ms, new_extra_ms, new_ratio, repeat_ms, repeat_ratio } =
             Extra::of(sources.passes);
         let four_digits = |list: &[f64]| list.iter().map(|&ms| rounded(ms, 4)).collect();
@@ -178,7 +188,8 @@ impl Report {
             0 => kiln::threads::available(),
             threads => threads,
         };
-        let shapes = sources.workload.steady.iter().zip(&sources.steady.shapes);
+        let shapes = sources.workload.steady.iter().zip(&sources.steady.shapes).zip(&sources.steady.firsts);
+        let first_of = |shape: &Value| sources.passes.first_of(&sources.workload.requests, shape);
         Report {
             model: sources.model.to_owned(),
             version: env!("CARGO_PKG_VERSION"),
@@ -204,7 +215,15 @@ impl Report {
             repeat_ms,
             repeat_ratio,
             steady: shapes
-                .map(|(request, steady)| SteadyShape {
+                .enumerate()
+                .map(|(place, ((request, steady), first))| {
+                    (place, request, steady, first_of(&request.shape).unwrap_or(*first))
+                })
+                .map(|(place, request, steady, first)| SteadyShape {
+                    cold_ms: first.ms,
+                    cold_lookups: first.lookups,
+                    records_ms: sources.from_records.get(place).map(|first| first.ms),
+                    records_lookups: sources.from_records.get(place).map(|first| first.lookups),
                     shape: request.shape.clone(),
                     median_ms: steady.median_ms,
                     min_ms: steady.min_ms,
@@ -213,13 +232,21 @@ impl Report {
                     percentiles: steady.percentiles,
                 })
                 .collect(),
-            peak_mb: memory::peak_mb(),
+            peak_mb: sources.peak_mb,
             percentiles: PassPercentiles { pass1: Percentiles::of(first), pass2: Percentiles::of(second) },
             repeat_builds: repeat_builds + sources.steady.repeat_builds,
             cache: sources.session.cache_stats().into(),
+            plans: sources.session.plan_stats().into(),
             records: RecordCounters::of(sources.session),
             tuning: Tuning::of(sources.session, sources.options.tune),
         }
+    }
+
+    /// What a known shape after a different one costs over the same shape twice: the geometric mean over the steady shapes.
+    fn switch(&self) -> Option<f64> {
+        let logs = self.steady.iter().map(|steady| (steady.switch_ms / steady.median_ms).ln());
+        let mean = logs.sum::<f64>() / self.steady.len() as f64;
+        (self.steady.len() > 1).then(|| mean.exp())
     }
 
     /// The report for people.
@@ -258,6 +285,21 @@ impl Report {
             table.row([shape].into_iter().chain(figures).chain([steady.n.to_string()]));
         }
         text += &table.text();
+        let mut table = Table::new(&[
+            "first request",
+            ">cold ms",
+            ">hit/built/record/wait",
+            ">from records",
+            ">hit/built/record/wait",
+        ]);
+        let lookups = |of: Lookups| format!("{}/{}/{}/{}", of.hits, of.misses, of.record_hits, of.waits);
+        for steady in &self.steady {
+            let shape = workload::shape_text(&steady.shape);
+            let known = steady.records_lookups.map_or("-".to_owned(), lookups);
+            table.row([shape, ms(steady.cold_ms), lookups(steady.cold_lookups), maybe(steady.records_ms), known]);
+        }
+        text += &table.text();
+        let _ = writeln!(text, "a known shape after another one, over the same shape twice: {}", ratio(self.switch()));
         let CacheCounters {
             lookups,
             hits,
@@ -276,6 +318,12 @@ impl Report {
              builds in {} ms, {} of them for a shape seen before; {entries} entries, {}, {evictions} evictions",
             ms(build_ms),
             self.repeat_builds,
+            bytes(size)
+        );
+        let CacheCounters { lookups, hits, entries, bytes: size, evictions, .. } = self.plans;
+        let _ = writeln!(
+            text,
+            "plans: {lookups} look-ups, {hits} hits; {entries} entries, {}, {evictions} evictions",
             bytes(size)
         );
         let RecordCounters { records, loaded, lookups, hits, rejected, warmed } = self.records;
@@ -335,7 +383,7 @@ mod tests {
             first: vec![100.0, 4.0, 6.0, 3.0, 9.0],
             second: vec![1.0, 2.0, 2.0, 2.0, 3.0],
             new: vec![true, true, true, false, true],
-            repeat_builds: 0,
+            ..Passes::default()
         };
         let expected = Extra {
             new_ms: Some(6.0),
@@ -350,7 +398,7 @@ mod tests {
 
     #[test]
     fn a_single_request_has_no_new_shape_to_speak_of() {
-        let passes = Passes { first: vec![1.0], second: vec![1.0], new: vec![true], repeat_builds: 0 };
+        let passes = Passes { first: vec![1.0], second: vec![1.0], new: vec![true], ..Passes::default() };
         assert_eq!(Extra::of(&passes).new_ms, None);
     }
 }
