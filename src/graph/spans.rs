@@ -58,7 +58,7 @@ pub(super) fn find(graph: &Graph, works: &[&Work]) -> (Vec<Span>, Vec<bool>) {
         if desc.is_repeatable() && (measures || inputs().all(|value| settled[value.index()])) {
             outputs.for_each(|value| settled[value.index()] = true);
         }
-        if !spans.last().is_some_and(|span| span.key.is_some()) {
+        if spans.last().is_none_or(|span| span.key.is_none()) {
             spans.push(Span { steps: index..index, key: Some(SpanKey::default()) });
         }
         let Some(Span { steps, key: Some(key) }) = spans.last_mut() else { continue };
