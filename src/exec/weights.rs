@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 use kiln_kernels::cpu::Elements;
 use kiln_kernels::cpu::conv::Weights;
 use kiln_kernels::cpu::gemm::{Panels, Source, panel_vectors};
-use kiln_kernels::cpu::quantized::{self, Form, Layout, WeightSource};
+use kiln_kernels::cpu::quantized::{self, Form, Layout, Steps, WeightSource};
 use kiln_kernels::{Isa, Result as KernelResult};
 
 use crate::tensor::Buffer;
@@ -139,19 +139,14 @@ impl QuantizedWeights {
 /// # Errors
 ///
 /// Where the sizes make no sense, or the source does not fit them.
-pub fn quantized(
-    isa: Isa,
-    source: &WeightSource<'_>,
-    sizes: &Weights,
-    dilations: [usize; 3],
-) -> KernelResult<QuantizedWeights> {
+pub fn quantized(isa: Isa, source: &WeightSource<'_>, sizes: &Weights, steps: Steps) -> KernelResult<QuantizedWeights> {
     sizes.validate()?;
     let form = match source.fits_bytes(sizes)? {
         true if Form::Bytes.usable(isa) => Form::Bytes,
         true => Form::Widened,
         false => Form::Words,
     };
-    let layout = Layout::of(isa, sizes, dilations, form);
+    let layout = Layout::of(isa, sizes, steps, form);
     let len = quantized::weights::packed_bytes(isa, sizes, layout);
     let WeightSource { data, signed, zeros, filter, channel, tap } = source;
     let name = format!("quantized {} {sizes:?} {layout:?} {signed} {zeros:?} {filter} {channel} {tap}", isa.lanes());

@@ -1,9 +1,11 @@
-//! Products of integers: MatMulInteger, QLinearMatMul, ConvInteger, QLinearConv, and what the pass `quantized` makes.
+//! Products of integers: MatMulInteger, QLinearMatMul, ConvInteger, QLinearConv, and what the pass `quantized` makes; and what
+//! lies between them ([`between`]), with the operators of ONNX Runtime's quantiser that ONNX has none for.
 //!
 //! Zero points are subtracted first; sums are kept in 32 bits, and wrap as those of hardware do. `product` is the node
 //! of all of them, on executors; the loops here and in `conv` do what those do not: stacks of right-hand matrices, and
 //! left-hand scales or zero points that differ from row to row.
 
+mod between;
 mod conv;
 mod product;
 
@@ -23,6 +25,11 @@ pub(super) const OPERATORS: &[Operator] = &[
     ("", "QLinearConv", |cx| product::linear(cx, conv::make(cx, true)?)),
     ("kiln", "QuantizedConv", product::fused),
     ("kiln", "QuantizedMatMul", product::fused),
+    ("kiln", "QuantizedAdd", between::sum),
+    ("kiln", "QuantizedGlobalAveragePool", between::mean),
+    ("com.microsoft", "QLinearAdd", between::sum),
+    ("com.microsoft", "QLinearGlobalAveragePool", between::mean),
+    ("com.microsoft", "QGemm", product::gemm),
 ];
 
 struct MatMul {

@@ -1,10 +1,11 @@
 //! Pooling operators: MaxPool, AveragePool, LpPool, and their global forms.
 //!
 //! Output sizes and padding follow ONNX; [`exec::pool`](crate::exec::pool) does the rest in `f32`. MaxPool also takes
-//! bytes, and tells where the largest elements stood; both go window by window.
+//! bytes, and tells where the largest elements stood: window by window, but for bytes whose channels lie together.
 
 use kiln_kernels::cpu::pool::{Pool as Executor, PoolKind, PoolShape, Window};
-use kiln_kernels::reference;
+use kiln_kernels::cpu::quantized::bytes::largest;
+use kiln_kernels::{Isa, reference};
 
 use super::convert::through_f32;
 use super::{LoadCx, OpError, Operator, counted, refused, required};
@@ -50,6 +51,7 @@ struct Pool {
     channels_last: bool,
     /// Whether places of the largest elements are wanted, and whether they count columns first.
     places: Option<bool>,
+    isa: Isa,
 }
 
 fn make_max(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
@@ -84,7 +86,8 @@ fn make(
     windows: Option<Windows>,
     places: Option<bool>,
 ) -> Result<Box<dyn Node>, OpError> {
-    Ok(Box::new(Pool { kind, windows, channels_last: cx.node.int("channels_last", 0) != 0, places }))
+    let channels_last = cx.node.int("channels_last", 0) != 0;
+    Ok(Box::new(Pool { kind, windows, channels_last, places, isa: cx.build.isa }))
 }
 
 fn exponent(node: &NodeDesc) -> Result<u32, OpError> {
@@ -243,6 +246,12 @@ impl Node for Pool {
             return Ok(());
         }
         let shape = self.shape(input)?;
+        if self.places.is_none() && shape.channels_last && input.dtype().size() == 1 {
+            let signed = input.dtype() == DType::I8;
+            largest(self.isa, &shape, signed, input.bytes(), output.bytes_mut(), cx.parallel);
+            io.push(output);
+            return Ok(());
+        }
         let places = match self.places {
             None => None,
             Some(columns_first) => Some((columns_first, io.alloc(1)?)),

@@ -10,10 +10,13 @@
 //!
 //! - [`tile`]: what shapes the tile kernel; `emit` assembles it, `portable` is its contract in Rust, `finish` what
 //!   becomes of a sum.
+//! - [`bytes`]: sums, means and maxima between products.
 //! - [`weights`]: how weights are packed. [`prepare`]: the left-hand side made ready, and tensors of `f32` to bytes and back.
 //! - [`driver`]: a product or convolution that is ready to run, by `dense` panels or, for filters of one channel, which have
-//!   nothing to reduce over but the window, `depthwise`; [`model`] cuts its work.
+//!   nothing to reduce over but the window, `depthwise`, or, for windows of 3x3 at stride 1, `winograd`; [`model`] cuts its
+//!   work.
 
+pub mod bytes;
 mod dense;
 mod depthwise;
 pub mod driver;
@@ -24,6 +27,7 @@ mod portable;
 pub mod prepare;
 pub mod tile;
 pub mod weights;
+mod winograd;
 
 #[cfg(test)]
 mod tests;
@@ -31,4 +35,4 @@ mod tests;
 pub use driver::{Quantized, QuantizedBlocks, Terms};
 pub(crate) use tile::FAMILY;
 pub use tile::{Form, Output, QuantizedCode};
-pub use weights::{Layout, WeightSource};
+pub use weights::{Layout, Steps, WeightSource};

@@ -121,7 +121,7 @@ fn two_rows_of_lanes_are_joined_to_bytes() {
             let output = call(&code, &inputs, 3, &[]).vectors;
             let row = |a: usize| {
                 let (a, b) = (&inputs[a], &inputs[a + 1]);
-                let lanes = [&a[..4], &b[..4], &a[4..8], &b[4..8]].concat();
+                let lanes = [&a[..8], &b[..8]].concat();
                 lanes.into_iter().map(|lane| lane as u8).collect::<Vec<u8>>()
             };
             for ((at, first), expected) in [(0, 1), (1, 3), (2, 0)].into_iter().zip([row(0), row(2), row(0)]) {

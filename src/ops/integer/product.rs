@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use kiln_kernels::cpu::conv::{ConvShape, Weights};
 use kiln_kernels::cpu::quantized::weights::{pack, packed_bytes};
-use kiln_kernels::cpu::quantized::{Form, Output, Quantized, Terms, WeightSource};
+use kiln_kernels::cpu::quantized::{Form, Output, Quantized, Steps, Terms, WeightSource};
 use kiln_kernels::cpu::transpose::Transpose;
 
 use super::{Product, eight_bits, single};
@@ -74,6 +74,19 @@ const FUSED: Roles = Roles {
     y_zero: 8,
 };
 
+/// The inputs of QGemm.
+const GEMM: Roles = Roles {
+    x: 0,
+    x_scale: 1,
+    x_zero: 2,
+    weights: 3,
+    weights_scale: 4,
+    weights_zero: 5,
+    bias: 6,
+    y_scale: 7,
+    y_zero: 8,
+};
+
 /// What is summed.
 enum Kind {
     /// Rows times columns; the right-hand side stored by columns if `transposed`.
@@ -97,6 +110,8 @@ struct ByteProduct {
     known: Option<(QuantizedWeights, TensorSpec)>,
     /// Whether nothing but the packed weights is needed whatever comes.
     kept: bool,
+    /// The factors, where all that they follow from is known at load.
+    fixed: Option<Factors>,
     /// Loops for what executors do not do.
     plain: Option<Box<dyn Node>>,
 }
@@ -116,15 +131,24 @@ pub(super) fn fused(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     make(cx, FUSED, None)
 }
 
+/// ONNX Runtime's QGemm.
+pub(super) fn gemm(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    if cx.node.int("transA", 0) != 0 || cx.node.float("alpha", 1.0) != 1.0 {
+        return Err(OpError::unsupported(cx.node, "a transposed left-hand side or a factor"));
+    }
+    make(cx, GEMM, None)
+}
+
 fn make(cx: &LoadCx<'_>, roles: Roles, plain: Option<Box<dyn Node>>) -> Result<Box<dyn Node>, OpError> {
     let kind = if cx.node.op.contains("Conv") {
         let attributes = Box::new(ConvAttributes::read(cx.node)?);
         Kind::Conv { attributes, channels_last: cx.node.int("channels_last", 0) != 0 }
     } else {
-        Kind::Product { transposed: cx.node.int("trans_b", 0) != 0 }
+        Kind::Product { transposed: ["trans_b", "transB"].iter().any(|name| cx.node.int(name, 0) != 0) }
     };
     let (low, high) = (cx.node.float("low", f32::NEG_INFINITY), cx.node.float("high", f32::INFINITY));
-    let mut node = ByteProduct { family: "quantized", roles, kind, low, high, known: None, kept: false, plain };
+    let mut node =
+        ByteProduct { family: "quantized", roles, kind, low, high, known: None, kept: false, fixed: None, plain };
     let zero = cx.graph.constant_input(cx.node, roles.weights_zero);
     let zero_is_known = zero.is_some() || cx.node.input(roles.weights_zero).is_none();
     if let Some(tensor) = cx.graph.constant_input(cx.node, roles.weights).filter(|_| zero_is_known) {
@@ -136,6 +160,14 @@ fn make(cx: &LoadCx<'_>, roles: Roles, plain: Option<Box<dyn Node>>) -> Result<B
         };
         let fits = [roles.x_scale, roles.x_zero, roles.y_scale, roles.y_zero].into_iter().all(one);
         node.kept = node.known.is_some() && (node.plain.is_none() || fits && roles.weights_scale == ABSENT);
+    }
+    let constant = |role: usize| cx.node.input(role).is_none() || cx.graph.constant_input(cx.node, role).is_some();
+    let parameters = [roles.x_scale, roles.weights_scale, roles.y_scale, roles.bias];
+    if roles.x_scale != ABSENT && parameters.into_iter().all(constant) {
+        let inputs: Vec<Option<&Tensor>> =
+            (0..cx.node.inputs.len()).map(|at| cx.graph.constant_input(cx.node, at)).collect();
+        // What makes no factors is refused, or left to the loops, when shapes are known.
+        node.fixed = Factors::read(&roles, &inputs).ok();
     }
     Ok(Box::new(node))
 }
@@ -153,14 +185,18 @@ struct Fast {
 }
 
 impl ByteProduct {
-    /// Sizes of weights of that shape, and the dilations of the window.
-    fn sizes(&self, shape: &[usize]) -> Result<(Weights, [usize; 3]), NodeError> {
+    /// Sizes of weights of that shape, and how the window steps.
+    fn sizes(&self, shape: &[usize]) -> Result<(Weights, Steps), NodeError> {
         match &self.kind {
             Kind::Conv { attributes, .. } => {
-                let mut dilations = [1; 3];
-                let offset = 3usize.saturating_sub(attributes.dilations.len());
-                dilations[offset..].iter_mut().zip(&attributes.dilations).for_each(|(to, &by)| *to = by);
-                Ok((attributes.weights(shape)?, dilations))
+                let three = |given: &[usize]| {
+                    let mut all = [1; 3];
+                    let offset = 3usize.saturating_sub(given.len());
+                    all[offset..].iter_mut().zip(given).for_each(|(to, &by)| *to = by);
+                    all
+                };
+                let steps = Steps { strides: three(&attributes.strides), dilations: three(&attributes.dilations) };
+                Ok((attributes.weights(shape)?, steps))
             }
             Kind::Product { transposed } => {
                 let [channels, filters] = match (shape, *transposed) {
@@ -168,7 +204,7 @@ impl ByteProduct {
                     (&[k, n], false) | (&[n, k], true) => [k, n],
                     _ => return Err(refused(format!("quantised weights of shape {shape:?}"))),
                 };
-                Ok((Weights { channels, filters, groups: 1, kernel: [1; 3], transposed: None }, [1; 3]))
+                Ok((Weights { channels, filters, groups: 1, kernel: [1; 3], transposed: None }, Steps::ONE))
             }
         }
     }
@@ -190,9 +226,9 @@ impl ByteProduct {
         isa: kiln_kernels::Isa,
     ) -> Result<QuantizedWeights, NodeError> {
         eight_bits(tensor)?;
-        let (sizes, dilations) = self.sizes(tensor.shape())?;
+        let (sizes, steps) = self.sizes(tensor.shape())?;
         let zeros = zero_points(zero)?;
-        Ok(weights::quantized(isa, &self.source(tensor, &zeros, &sizes), &sizes, dilations)?)
+        Ok(weights::quantized(isa, &self.source(tensor, &zeros, &sizes), &sizes, steps)?)
     }
 
     fn weights_spec<'a>(&'a self, inputs: &[Option<&'a Tensor>]) -> Result<&'a TensorSpec, NodeError> {
@@ -368,12 +404,20 @@ impl ByteProduct {
     ) -> Result<Tensor, NodeError> {
         let roles = &self.roles;
         let x = required(inputs, roles.x)?;
-        let factors = Factors::read(self, fast, inputs)?;
+        let read;
+        let factors = match &self.fixed {
+            Some(fixed) => fixed,
+            None => {
+                read = if fast.output == Output::Sums { Factors::NONE } else { Factors::read(roles, inputs)? };
+                &read
+            }
+        };
+        let bias = optional(inputs, roles.bias).filter(|bias| bias.dtype() == DType::I32);
         let zero = |role| optional(inputs, role).map(single::<i64>).transpose().map(|zero| zero.unwrap_or(0) as i32);
         let terms = Terms {
             signed: x.dtype() == DType::I8,
             left_zero: zero(roles.x_zero)?,
-            bias: factors.bias,
+            bias: bias.map(Tensor::as_slice).transpose()?,
             scale: &factors.scale,
             shift: factors.shift.as_deref(),
             low: self.low / factors.unit,
@@ -421,34 +465,27 @@ impl ByteProduct {
 }
 
 /// The numbers that lead from sums to the result.
-struct Factors<'a> {
-    bias: Option<&'a [i32]>,
+struct Factors {
     scale: Vec<f32>,
     shift: Option<Vec<f32>>,
     /// What the result is counted in before it is rounded: the output's scale, or 1.
     unit: f32,
 }
 
-impl<'a> Factors<'a> {
-    fn read(node: &ByteProduct, fast: &Fast, inputs: &[Option<&'a Tensor>]) -> Result<Factors<'a>, NodeError> {
-        let roles = &node.roles;
-        if fast.output == Output::Sums {
-            return Ok(Factors { bias: None, scale: Vec::new(), shift: None, unit: 1.0 });
-        }
+impl Factors {
+    /// Those of sums that are stored as they are.
+    const NONE: Factors = Factors { scale: Vec::new(), shift: None, unit: 1.0 };
+
+    fn read(roles: &Roles, inputs: &[Option<&Tensor>]) -> Result<Factors, NodeError> {
         let number = |role| optional(inputs, role).map(single::<f64>).transpose().map(|scale| scale.unwrap_or(1.0));
         let (left, unit) = (number(roles.x_scale)?, number(roles.y_scale)?);
         let columns = optional(inputs, roles.weights_scale).map(widened::<f64>).transpose()?;
         // In double precision, so that the factor is rounded once.
         let scale = columns.unwrap_or_else(|| vec![1.0]).into_iter().map(|own| (left * own / unit) as f32).collect();
-        let mut factors = Factors { bias: None, scale, shift: None, unit: unit as f32 };
-        match optional(inputs, roles.bias) {
-            Some(bias) if bias.dtype() == DType::I32 => factors.bias = Some(bias.as_slice()?),
-            Some(bias) => {
-                let shift = bias.as_slice::<f32>()?.iter().map(|&bias| (f64::from(bias) / unit) as f32);
-                factors.shift = Some(shift.collect());
-            }
-            None => {}
-        }
-        Ok(factors)
+        let shift = match optional(inputs, roles.bias).filter(|bias| bias.dtype() != DType::I32) {
+            Some(bias) => Some(bias.as_slice::<f32>()?.iter().map(|&bias| (f64::from(bias) / unit) as f32).collect()),
+            None => None,
+        };
+        Ok(Factors { scale, shift, unit: unit as f32 })
     }
 }

@@ -6,8 +6,9 @@
 use super::dense::Dense;
 use super::depthwise::Channels;
 use super::finish::Finish;
-use super::tile::{FAMILY, Form, Output, place};
-use super::weights::{Layout, packed_bytes};
+use super::tile::{FAMILY, Form, Output};
+use super::weights::{Layout, Steps, packed_bytes};
+use super::winograd::Winograd;
 use crate::cpu::CodeSource;
 use crate::cpu::conv::ConvShape;
 use crate::error::{KernelError, Result};
@@ -61,16 +62,16 @@ pub struct Quantized {
 #[derive(Clone, Debug)]
 enum Way {
     Dense(Dense),
+    Winograd(Winograd),
     Channels(Channels),
 }
 
-/// How columns are laid out: groups of panels, and the vectors of a panel.
+/// How columns are laid out: groups of panels, and their width.
 #[derive(Clone, Copy, Debug)]
 struct Columns {
     groups: usize,
     panels: usize,
     width: usize,
-    vectors: usize,
 }
 
 impl Columns {
@@ -123,10 +124,14 @@ impl Quantized {
             return Err(KernelError::Unsupported { family: FAMILY, reason });
         }
         let sizes = shape.weights();
-        let layout = Layout::of(isa, &sizes, shape.dilations, form);
+        let steps = Steps { strides: shape.strides, dilations: shape.dilations };
+        let layout = Layout::of(isa, &sizes, steps, form);
         let packed = packed_bytes(isa, &sizes, layout);
         let way = match layout {
             Layout::Channels { vectors } => Way::Channels(Channels::new(isa, shape, output, blocks, vectors, source)?),
+            Layout::Transformed { vectors } => {
+                Way::Winograd(Winograd::new(isa, shape, output, blocks, vectors, source)?)
+            }
             Layout::Panels { .. } => Way::Dense(Dense::new(isa, shape, output, blocks, layout, source)?),
         };
         Ok(Quantized { isa, shape, layout, output, way, packed })
@@ -147,9 +152,10 @@ impl Quantized {
     fn columns(&self) -> Columns {
         let (groups, panels, width) = match &self.way {
             Way::Dense(dense) => (dense.panelling.groups, dense.panelling.panels, dense.panelling.width),
+            Way::Winograd(winograd) => (1, winograd.panels.panels, winograd.panels.width),
             Way::Channels(channels) => (1, channels.panels.panels, channels.panels.width),
         };
-        Columns { groups, panels, width, vectors: width / self.isa.lanes() }
+        Columns { groups, panels, width }
     }
 
     /// Words of one list of all columns.
@@ -162,6 +168,7 @@ impl Quantized {
     pub fn scratch_len(&self) -> usize {
         let own = match &self.way {
             Way::Dense(dense) => dense.scratch_len(),
+            Way::Winograd(winograd) => winograd.scratch_len(),
             Way::Channels(channels) => channels.scratch_len(),
         };
         3 * self.list() + own
@@ -208,6 +215,7 @@ impl Quantized {
         let operands = Operands { x, weights, signed, left_zero, start, finish };
         match &self.way {
             Way::Dense(dense) => dense.run(&operands, y, own, parallel),
+            Way::Winograd(winograd) => winograd.run(&operands, y, own, parallel),
             Way::Channels(channels) => channels.run(&operands, y, own, parallel),
         }
         Ok(())
@@ -242,12 +250,13 @@ impl Quantized {
 
     /// Starts, factors and addends of all columns, those that are nobody's too, in the order of panels.
     fn spread(&self, weights: &[u8], terms: &Terms<'_>, start: &mut [i32], scale: &mut [i32], shift: &mut [i32]) {
-        let Columns { groups, panels, width, vectors } = self.columns();
+        let Columns { groups, panels, width } = self.columns();
         let filters = self.shape.filters / groups.max(1);
         let scale: &mut [f32] = bytemuck::cast_slice_mut(scale);
         let shift: &mut [f32] = bytemuck::cast_slice_mut(shift);
         let sums_at = match &self.way {
             Way::Dense(dense) => dense.panelling.has_sums().then(|| dense.panelling.sums_at()),
+            Way::Winograd(_) => None,
             Way::Channels(channels) => Some(channels.panels.sums_at()),
         };
         start.fill(0);
@@ -256,7 +265,7 @@ impl Quantized {
         for panel in 0..groups * panels {
             let (group, first) = (panel / panels, panel % panels * width);
             for column in 0..width.min(filters - first) {
-                let (filter, to) = (group * filters + first + column, panel * width + place(self.isa, vectors, column));
+                let (filter, to) = (group * filters + first + column, panel * width + column);
                 start[to] = terms.bias.map_or(0, |bias| bias[filter]);
                 if self.output != Output::Sums {
                     scale[to] = if let &[one] = terms.scale { one } else { terms.scale[filter] };

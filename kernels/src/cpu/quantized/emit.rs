@@ -5,7 +5,7 @@
 
 use std::mem::offset_of;
 
-use super::tile::{Form, LeftRows, Output, QuantizedArgs, QuantizedCode, UNROLL, in_turns, most_rows};
+use super::tile::{Form, LeftRows, Output, QuantizedArgs, QuantizedCode, UNROLL, most_rows};
 use crate::cpu::gemm::tile::MOST_ROWS;
 use crate::jit::{Asm, Cond, Gpr, Label, Mem, Vreg};
 
@@ -253,18 +253,18 @@ impl Variant<'_> {
         }
         self.asm.load(C, arg!(c));
         self.asm.load(LDC, arg!(ldc));
-        let in_turns = in_turns(self.key.isa, self.vectors);
-        let together = if in_turns && self.key.output.bytes() == 1 { 2 } else { 1 };
+        // Two vectors of eight lanes, twice, fill a register with bytes.
+        let joined = self.asm.lanes() == 8 && self.vectors == 2 && self.key.output.bytes() == 1;
+        let together = if joined { 2 } else { 1 };
         for first in (0..self.rows).step_by(together) {
             let rows = first..self.rows.min(first + together);
             for row in rows.clone() {
                 (0..self.vectors).for_each(|vector| self.result(row, vector));
             }
-            match (self.key.output.bytes(), in_turns) {
-                (1, true) => self.store_joined(rows.start, rows.len() == 2),
-                (1, false) => self.store_bytes(first),
-                (_, true) => self.store_turned(first),
-                (_, false) => {
+            match self.key.output.bytes() {
+                1 if joined => self.store_joined(rows.start, rows.len() == 2),
+                1 => self.store_bytes(first),
+                _ => {
                     let bytes = self.asm.vector_bytes();
                     for vector in 0..self.vectors {
                         self.asm.vstore(Mem::at(C, vector as i32 * bytes), self.sum(first, vector));
@@ -312,21 +312,10 @@ impl Variant<'_> {
         }
     }
 
-    /// Stores one or two rows of bytes whose columns stand in turns.
+    /// Stores one or two rows of bytes of two vectors each.
     fn store_joined(&mut self, row: usize, two: bool) {
         let first = (Mem::at(C, 0), [self.sum(row, 0), self.sum(row, 1)]);
         let second = two.then(|| (Mem::indexed(C, LDC, 1, 0), [self.sum(row + 1, 0), self.sum(row + 1, 1)]));
         self.asm.vstore_u8_joined(first, second, self.free(3));
-    }
-
-    /// Stores one row of 32-bit numbers whose columns stand in turns.
-    fn store_turned(&mut self, row: usize) {
-        /// The lower halves of both operands, and the upper ones.
-        const HALVES: [u8; 2] = [0x20, 0x31];
-        let (scratch, bytes) = (self.free(3), self.asm.vector_bytes());
-        for (vector, halves) in HALVES.into_iter().enumerate() {
-            self.asm.vshuffle_128(scratch, self.sum(row, 0), self.sum(row, 1), halves);
-            self.asm.vstore(Mem::at(C, vector as i32 * bytes), scratch);
-        }
     }
 }

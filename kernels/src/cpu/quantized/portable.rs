@@ -1,7 +1,7 @@
 //! The tile kernel of quantised products in Rust: the contract of [`QuantizedArgs`], loop by loop.
 
 use super::finish::Finish;
-use super::tile::{Form, LeftRows, QuantizedArgs, QuantizedCode, place};
+use super::tile::{Form, LeftRows, QuantizedArgs, QuantizedCode};
 use crate::cpu::gemm::tile::MOST_ROWS;
 
 /// Columns of the widest tile without emitted code: two vectors of eight.
@@ -76,14 +76,9 @@ unsafe fn one(key: &QuantizedCode, args: &QuantizedArgs) {
         // SAFETY: factors and addends are readable over the tile's columns; they are null where none are used.
         if f32_is_used(key) { unsafe { std::slice::from_raw_parts(pointer, width) } } else { &[][..] }
     };
-    // Columns from the panel's order back into their own.
-    let order: [usize; MOST_WIDTH] = std::array::from_fn(|column| place(key.isa, usize::from(key.vectors), column));
-    let ordered = |all: &[f32]| order.map(|place| all.get(place).copied().unwrap_or_default());
-    let (scale, shift) = (ordered(finish(args.scale)), ordered(finish(args.shift)));
-    let finish =
-        Finish { output: key.output, scale: &scale, shift: &shift, low: args.low, high: args.high, zero: args.zero };
+    let (scale, shift) = (finish(args.scale), finish(args.shift));
+    let finish = Finish { output: key.output, scale, shift, low: args.low, high: args.high, zero: args.zero };
     for (row, sums) in sums[..rows].iter().enumerate() {
-        let sums = order.map(|place| sums[place]);
         let to = args.c.get().wrapping_add(row * args.ldc);
         // SAFETY: every column of every row of the output is writable.
         let to = unsafe { std::slice::from_raw_parts_mut(to, width * key.output.bytes()) };

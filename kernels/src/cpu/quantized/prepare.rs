@@ -33,6 +33,8 @@ macro_rules! twice {
     };
 }
 
+pub(super) use twice;
+
 twice! {
     /// Bytes less their zero point, as 16-bit integers.
     pub(super) fn words(from: &[u8], signed: bool, zero: i16, to: &mut [i16]) {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::weights::{pack, packed_bytes};
-use super::{Form, Layout, Output, Quantized, QuantizedBlocks, Terms, WeightSource};
+use super::{Form, Layout, Output, Quantized, QuantizedBlocks, Steps, Terms, WeightSource};
 use crate::cpu::EmitEach;
 use crate::cpu::conv::ConvShape;
 use crate::cpu::fence::{Scoped, levels};
@@ -225,7 +225,7 @@ fn convolutions_see_zero_points_as_padding() {
         Window { kernel: 2, stride: 1, dilation: 1, pad: 0 },
     ];
     // Few channels (lines), many, groups, and one filter a channel (depthwise, of a block of channels and of two).
-    let channels = [[3, 10, 1], [17, 9, 1], [6, 10, 3], [1, 1, 21], [1, 1, 40], [1, 2, 5]];
+    let channels = [[3, 10, 1], [17, 9, 1], [6, 10, 3], [1, 1, 21], [1, 1, 32], [1, 1, 40], [1, 2, 5]];
     for isa in levels() {
         for (number, window) in windows.into_iter().enumerate() {
             for sizes in channels {
@@ -240,11 +240,36 @@ fn convolutions_see_zero_points_as_padding() {
 }
 
 #[test]
+fn transformed_windows_give_the_same_bits() {
+    let window = Window { kernel: 3, stride: 1, dilation: 1, pad: 1 };
+    for isa in levels() {
+        for (number, (size, [channels, filters])) in
+            [([6, 7], [32, 17]), ([1, 2], [48, 40]), ([5, 12], [64, 33])].into_iter().enumerate()
+        {
+            let pad = 1 - number % 2;
+            let window = Window { pad: if size[0] < 3 { 1 } else { pad }, ..window };
+            let shape = picture(2, size, [channels, filters, 1], window);
+            let seed = number as u64 + 40;
+            assert!(matches!(Layout::of(isa, &shape.weights(), Steps::ONE, Form::Words), Layout::Transformed { .. }));
+            Case::new(shape, [number == 1, false], seed).check(isa, Form::Words, 1 + number);
+            Case::symmetric(shape, number == 2, seed).check(isa, Form::Widened, 2);
+        }
+        // All at their extremes, with the most channels.
+        for (a, left_zero, w, zero) in [(255u8, 0, 255u8, 0), (0, 255, 255, 0), (255, 0, 0, 255)] {
+            let shape = picture(1, [4, 4], [384, 16, 1], window);
+            let (x, weights) = (vec![a; shape.input_len()], vec![w; shape.weights().len()]);
+            let case = Case { shape, x, weights, signed: [false, false], left_zero, zeros: vec![zero] };
+            case.check(isa, Form::Words, 1);
+        }
+    }
+}
+
+#[test]
 fn what_does_not_fit_is_refused() {
     let case = Case::new(product(3, 4, 5), [false, false], 3);
     let sizes = case.shape.weights();
     let isa = Isa::Portable;
-    let layout = Layout::of(isa, &sizes, [1; 3], Form::Widened);
+    let layout = Layout::of(isa, &sizes, Steps::ONE, Form::Widened);
     let mut packed = vec![0; packed_bytes(isa, &sizes, layout)];
     assert!(pack(isa, &sizes, layout, &case.source(), &mut packed).is_err(), "weights that are no signed bytes");
     assert!(pack(isa, &sizes, layout, &case.source(), &mut packed[1..]).is_err());

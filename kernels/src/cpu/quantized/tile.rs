@@ -141,23 +141,6 @@ impl QuantizedCode {
     }
 }
 
-/// Whether the vectors of a panel share its columns in turns of four: the first has columns 0 to 3 and 8 to 11, the second
-/// the others. So two vectors of eight lanes become bytes in order by packing alone.
-#[must_use]
-pub(crate) const fn in_turns(isa: Isa, vectors: usize) -> bool {
-    isa.lanes() == 8 && vectors == 2
-}
-
-/// The place of a column in a panel.
-#[must_use]
-pub(crate) const fn place(isa: Isa, vectors: usize, column: usize) -> usize {
-    match in_turns(isa, vectors) {
-        // The two bits of weight 4 and 8 change places.
-        true => (column & !12) | (column & 4) << 1 | (column & 8) >> 1,
-        false => column,
-    }
-}
-
 /// Most rows of a tile that is `vectors` wide; 0 where no such tile is emitted.
 ///
 /// Sums, a register for each vector of weights, one for the broadcast group of the left-hand side and one for products
@@ -319,7 +302,5 @@ mod tests {
         for (columns, vectors) in [(1, 1), (9, 2), (16, 2), (24, 1), (64, 2), (1000, 2)] {
             assert_eq!(panel_vectors(Isa::Avx2, columns), vectors, "{columns} columns");
         }
-        let places: Vec<usize> = (0..16).map(|column| place(Isa::Avx2, 2, column)).collect();
-        assert_eq!(places, [0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 12, 13, 14, 15]);
     }
 }

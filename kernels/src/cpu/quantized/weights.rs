@@ -9,10 +9,11 @@
 //! Filters of one channel (depthwise) make panels of channels: pairs of positions of the window below each other, one
 //! pair for each channel.
 //!
-//! Columns stand in a panel as [`place`] says. Behind all panels of [`Form::Bytes`] and of filters of one channel stand the
+//! Behind all panels of [`Form::Bytes`] and of filters of one channel stand the
 //! columns' sums, by which the left-hand zero point is taken off.
 
-use super::tile::{FAMILY, Form, panel_vectors, place};
+use super::tile::{FAMILY, Form, panel_vectors};
+use super::winograd::CHANNELS;
 use crate::cpu::conv::Weights;
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
@@ -20,6 +21,27 @@ use crate::isa::Isa;
 /// Channels below which a line of the window is one run: the few elements of one position would not pay for fetching
 /// its pointers.
 const FEW_CHANNELS: usize = 16;
+
+/// Channels and filters up to which 3x3 windows are transformed. The transform itself is exact up to 917: the quarter of a sum
+/// that 32 bits have to hold four times is at most 9 * 255 * 255 a channel.
+const MOST_TRANSFORMED: usize = 384;
+
+/// Frequencies of the transform of 3x3 windows.
+pub(crate) const TRANSFORMED: usize = 16;
+
+/// How a window steps: all that decides on a layout besides the weights' sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Steps {
+    /// Distance of output positions in the input.
+    pub strides: [usize; 3],
+    /// Distance of the window's positions.
+    pub dilations: [usize; 3],
+}
+
+impl Steps {
+    /// Position by position.
+    pub const ONE: Steps = Steps { strides: [1; 3], dilations: [1; 3] };
+}
 
 /// How weights are packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,6 +55,11 @@ pub enum Layout {
         /// Whether a line of the window is one run.
         lines: bool,
     },
+    /// Windows of 3x3, transformed: a matrix for each frequency.
+    Transformed {
+        /// Vectors of a panel.
+        vectors: usize,
+    },
     /// Filters of one channel, as 16-bit integers.
     Channels {
         /// Vectors of a panel.
@@ -43,13 +70,22 @@ pub enum Layout {
 impl Layout {
     /// The layout of weights of these sizes.
     #[must_use]
-    pub fn of(isa: Isa, sizes: &Weights, dilations: [usize; 3], form: Form) -> Layout {
+    pub fn of(isa: Isa, sizes: &Weights, steps: Steps, form: Form) -> Layout {
         if sizes.is_depthwise() {
             return Layout::Channels { vectors: panel_vectors(isa, sizes.channels) };
         }
         let few = sizes.channels < FEW_CHANNELS && sizes.kernel[2] > 1;
-        let lines = few && sizes.groups == 1 && dilations[2] == 1;
-        Layout::Panels { form, vectors: panel_vectors(isa, sizes.filters / sizes.groups.max(1)), lines }
+        let lines = few && sizes.groups == 1 && steps.dilations[2] == 1;
+        let vectors = panel_vectors(isa, sizes.filters / sizes.groups.max(1));
+        let plain = sizes.kernel == [1, 3, 3] && steps == Steps::ONE && sizes.groups == 1;
+        // Four times the bytes a window: larger layers would wait for their weights, and few channels for the transforms.
+        let fits =
+            (32..=MOST_TRANSFORMED).contains(&sizes.channels) && (16..=MOST_TRANSFORMED).contains(&sizes.filters);
+        // Where bytes are multiplied four at a time, half as many products at half the speed gain nothing.
+        if plain && fits && sizes.channels.is_multiple_of(CHANNELS) && form != Form::Bytes {
+            return Layout::Transformed { vectors };
+        }
+        Layout::Panels { form, vectors, lines }
     }
 }
 
@@ -223,11 +259,38 @@ impl ChannelPanels {
     }
 }
 
+/// Sizes of packed panels of transformed windows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WinogradPanels {
+    /// Columns of a panel.
+    pub(crate) width: usize,
+    /// Panels of a frequency.
+    pub(crate) panels: usize,
+    channels: usize,
+}
+
+impl WinogradPanels {
+    pub(crate) fn new(isa: Isa, sizes: &Weights, vectors: usize) -> WinogradPanels {
+        let width = vectors * isa.lanes();
+        WinogradPanels { width, panels: sizes.filters.div_ceil(width.max(1)), channels: sizes.channels }
+    }
+
+    /// Bytes of a panel of one frequency.
+    pub(crate) fn panel_bytes(&self) -> usize {
+        self.channels * self.width * 2
+    }
+
+    fn bytes(&self) -> usize {
+        TRANSFORMED * self.panels * self.panel_bytes()
+    }
+}
+
 /// Bytes of weights packed that way.
 #[must_use]
 pub fn packed_bytes(isa: Isa, sizes: &Weights, layout: Layout) -> usize {
     match layout {
         Layout::Panels { form, vectors, lines } => Panelling::new(isa, sizes, form, vectors, lines).bytes(),
+        Layout::Transformed { vectors } => WinogradPanels::new(isa, sizes, vectors).bytes(),
         Layout::Channels { vectors } => {
             let panels = ChannelPanels::new(isa, sizes, vectors);
             panels.sums_at() + panels.columns() * 4
@@ -250,6 +313,10 @@ pub fn pack(isa: Isa, sizes: &Weights, layout: Layout, source: &WeightSource<'_>
     out.fill(0);
     match layout {
         Layout::Panels { .. } => pack_panels(isa, sizes, layout, source, out),
+        Layout::Transformed { vectors } => {
+            pack_transformed(isa, sizes, vectors, source, out);
+            Ok(())
+        }
         Layout::Channels { vectors } => {
             pack_channels(isa, sizes, vectors, source, out);
             Ok(())
@@ -263,7 +330,7 @@ fn pack_channels(isa: Isa, sizes: &Weights, vectors: usize, source: &WeightSourc
     let [depth, height, line] = sizes.kernel;
     let (weights, sums) = out.split_at_mut(panels.sums_at());
     for channel in 0..sizes.channels {
-        let (panel, place) = (channel / panels.width, place(isa, vectors, channel % panels.width));
+        let (panel, place) = (channel / panels.width, channel % panels.width);
         let weights = &mut weights[panel * panels.panel_bytes()..];
         let mut sum = 0i32;
         for tap in 0..depth * height * line {
@@ -276,6 +343,27 @@ fn pack_channels(isa: Isa, sizes: &Weights, vectors: usize, source: &WeightSourc
         }
         let at = (panel * panels.width + place) * 4;
         sums[at..at + 4].copy_from_slice(&sum.to_ne_bytes());
+    }
+}
+
+/// Packs transformed windows.
+fn pack_transformed(isa: Isa, sizes: &Weights, vectors: usize, source: &WeightSource<'_>, out: &mut [u8]) {
+    let panels = WinogradPanels::new(isa, sizes, vectors);
+    // Twice the rows of the transform, of which two are halves.
+    let line = |[a, b, c]: [i16; 3]| [2 * a, a + b + c, a - b + c, 2 * c];
+    for filter in 0..sizes.filters {
+        let (panel, place) = (filter / panels.width, filter % panels.width);
+        for channel in 0..sizes.channels {
+            let row = |h: usize| line([0, 1, 2].map(|w| source.at(filter, channel, h * 3 + w)));
+            let rows = [row(0), row(1), row(2)];
+            for w in 0..4 {
+                for (h, value) in line(rows.map(|row| row[w])).into_iter().enumerate() {
+                    let panel = ((h * 4 + w) * panels.panels + panel) * panels.panel_bytes();
+                    let at = panel + ((channel / 2 * panels.width + place) * 2 + channel % 2) * 2;
+                    out[at..at + 2].copy_from_slice(&value.to_ne_bytes());
+                }
+            }
+        }
     }
 }
 
@@ -304,7 +392,7 @@ fn pack_panels(isa: Isa, sizes: &Weights, layout: Layout, source: &WeightSource<
                 };
                 for column in 0..columns {
                     let value = source.at(group * filters + first + column, channel, tap);
-                    let at = (place(isa, vectors, column) * form.group() + element - start) * size;
+                    let at = (column * form.group() + element - start) * size;
                     weights[at..at + size].copy_from_slice(&value.to_le_bytes()[..size]);
                 }
             }

@@ -70,9 +70,7 @@ impl Asm {
     }
 
     /// Each lane of the two pairs of vectors, first and second, as bytes: 16 at `first`, and 16 at the second address where
-    /// there is one. Of each pair the first vector holds columns 0 to 3 and 8 to 11, the second the others, which is how
-    /// packing within groups of 128 bits joins them. For AVX2 alone; the vectors and `scratch` are destroyed, and lanes may
-    /// hold nothing but 0 to 255.
+    /// there is one. For AVX2 alone; the vectors and `scratch` are destroyed, and lanes may hold nothing but 0 to 255.
     pub fn vstore_u8_joined(&mut self, first: (Mem, [Vreg; 2]), second: Option<(Mem, [Vreg; 2])>, scratch: Vreg) {
         let (to, [a, b]) = first;
         self.check_vectors(a.0 | b.0 | scratch.0);
@@ -87,14 +85,15 @@ impl Asm {
             x64!(self; vpackssdw Ry(c.0), Ry(c.0), Ry(d.0));
             other = c;
         }
-        // In quarters: first, second, first, second; to be brought together two by two.
+        // Packing works within groups of 128 bits: the lower one now has bytes 0 to 3 and 8 to 11 of each row, the upper one the
+        // others, which go between them.
         x64!(self; vpackuswb Ry(a.0), Ry(a.0), Ry(other.0));
         self.vshuffle_128(scratch, a, a, 1);
         if let Some((to, [c, _])) = second {
-            self.vunpack_hi_64(c, a, scratch);
+            self.vunpack_hi_32(c, a, scratch);
             self.vstore_half(to, c);
         }
-        self.vunpack_lo_64(a, a, scratch);
+        self.vunpack_lo_32(a, a, scratch);
         self.vstore_half(to, a);
     }
 

@@ -1,0 +1,291 @@
+//! What becomes of quantised tensors between products, without making numbers of them: sums, means and maxima of bytes.
+//!
+//! Loops that the compiler turns into vector code; where the level allows, into that of AVX2. Every level makes the same
+//! bits.
+
+use super::finish::nearest_even;
+use super::prepare::twice;
+use crate::cpu::pool::{PoolShape, Window};
+use crate::isa::Isa;
+use crate::parallel::{Parallel, for_each_chunk};
+
+/// Elements of a task.
+const CHUNK: usize = 1 << 15;
+
+/// One operand of a sum.
+#[derive(Clone, Copy, Debug)]
+pub struct Addend<'a> {
+    /// Its bytes.
+    pub data: &'a [u8],
+    /// Whether they are signed.
+    pub signed: bool,
+    /// Its zero point, and its scale over the result's.
+    pub zero: i32,
+    /// See `zero`.
+    pub scale: f64,
+}
+
+/// What a real number becomes, counted in the result's scale.
+#[derive(Clone, Copy, Debug)]
+pub struct Rounding {
+    /// Whether the result's bytes are signed.
+    pub signed: bool,
+    /// Its zero point.
+    pub zero: i32,
+    /// Bounds before it is rounded.
+    pub low: f32,
+    /// The upper one.
+    pub high: f32,
+}
+
+impl Rounding {
+    /// The bounds that the type sets, too.
+    fn bounded(self) -> Rounding {
+        let (least, greatest) = if self.signed { (-128, 127) } else { (0, 255) };
+        Rounding {
+            low: self.low.max((least - self.zero) as f32),
+            high: self.high.min((greatest - self.zero) as f32),
+            ..self
+        }
+    }
+
+    #[inline(always)]
+    fn byte(&self, value: f32) -> u8 {
+        // Here NaN becomes a bound.
+        let value = if value > self.low { value } else { self.low };
+        let value = if value < self.high { value } else { self.high };
+        (nearest_even(value) + self.zero) as u8
+    }
+}
+
+/// The factors of a sum: of both operands' bytes, seen as unsigned, and what is added.
+#[derive(Clone, Copy)]
+struct Factors {
+    flips: [u8; 2],
+    scales: [f32; 2],
+    shift: f32,
+}
+
+twice! {
+    fn add_chunk(a: &[u8], b: &[u8], factors: Factors, rounding: Rounding, to: &mut [u8]) {
+        let Factors { flips, scales, shift } = factors;
+        for ((to, &a), &b) in to.iter_mut().zip(a).zip(b) {
+            let (a, b) = (i32::from(a ^ flips[0]) as f32, i32::from(b ^ flips[1]) as f32);
+            *to = rounding.byte(a.mul_add(scales[0], b.mul_add(scales[1], shift)));
+        }
+    }
+}
+
+/// Adds two tensors of one length, as long as `to`.
+pub fn add(isa: Isa, a: Addend<'_>, b: Addend<'_>, rounding: Rounding, to: &mut [u8], parallel: &dyn Parallel) {
+    let rounding = rounding.bounded();
+    // Signed bytes are moved up by 128, and so are their zero points.
+    let flip = |signed: bool| if signed { 0x80 } else { 0 };
+    let zero = |addend: Addend<'_>| f64::from(addend.zero + i32::from(flip(addend.signed))) * addend.scale;
+    let factors = Factors {
+        flips: [flip(a.signed), flip(b.signed)],
+        scales: [a.scale as f32, b.scale as f32],
+        shift: -(zero(a) + zero(b)) as f32,
+    };
+    for_each_chunk(parallel, to, CHUNK, &|index, to| {
+        let part = |data: &[u8]| index * CHUNK..data.len().min((index + 1) * CHUNK);
+        add_chunk(isa, &a.data[part(a.data)], &b.data[part(b.data)], factors, rounding, to);
+    });
+}
+
+twice! {
+    /// Adds bytes to the sums of their columns.
+    fn sum_row(row: &[u8], flip: u8, sums: &mut [i32]) {
+        sums.iter_mut().zip(row).for_each(|(sum, &byte)| *sum = sum.wrapping_add(i32::from(byte ^ flip)));
+    }
+}
+
+/// The means over all positions of `[batch, positions, channels]`, or of `[batch, channels, positions]` unless
+/// `channels_last`; `to` is `[batch, channels]`. `x.scale` is over the result's and not yet over the positions.
+pub fn means(
+    isa: Isa,
+    x: Addend<'_>,
+    [batch, channels, positions]: [usize; 3],
+    channels_last: bool,
+    rounding: Rounding,
+    to: &mut [u8],
+) {
+    let rounding = rounding.bounded();
+    let flip = if x.signed { 0x80 } else { 0 };
+    let zero = (i64::from(x.zero) + i64::from(flip)) * positions as i64;
+    let scale = x.scale / positions as f64;
+    let finish = |sum: i64| rounding.byte(((sum - zero) as f64 * scale) as f32);
+    if !channels_last {
+        for (to, row) in to.iter_mut().zip(x.data.chunks_exact(positions.max(1))) {
+            *to = finish(row.iter().map(|&byte| i64::from(byte ^ flip)).sum());
+        }
+        return;
+    }
+    /// Positions whose bytes 32 bits certainly hold the sum of.
+    const PART: usize = 1 << 20;
+    let (mut sums, mut part) = (vec![0i64; channels], vec![0i32; channels]);
+    for image in 0..batch {
+        let data = &x.data[image * positions * channels..][..positions * channels];
+        sums.fill(0);
+        for rows in data.chunks((PART * channels).max(1)) {
+            part.fill(0);
+            rows.chunks_exact(channels.max(1)).for_each(|row| sum_row(isa, row, flip, &mut part));
+            sums.iter_mut().zip(&part).for_each(|(sum, &part)| *sum += i64::from(part));
+        }
+        let to = &mut to[image * channels..][..channels];
+        to.iter_mut().zip(&sums).for_each(|(to, &sum)| *to = finish(sum));
+    }
+}
+
+twice! {
+    /// The larger of each two bytes.
+    fn larger(to: &mut [u8], from: &[u8], signed: bool) {
+        let pairs = to.iter_mut().zip(from);
+        if signed {
+            pairs.for_each(|(to, &from)| *to = (*to as i8).max(from as i8) as u8);
+        } else {
+            pairs.for_each(|(to, &from)| *to = (*to).max(from));
+        }
+    }
+}
+
+/// The largest bytes of windows over pictures whose channels lie together. A window that sees nothing gives the least.
+pub fn largest(isa: Isa, shape: &PoolShape, signed: bool, x: &[u8], y: &mut [u8], parallel: &dyn Parallel) {
+    let least = if signed { 0x80 } else { 0 };
+    let [depth, height, width] = shape.axes;
+    let [depths, heights] = [depth.output, height.output].map(|count| count as usize);
+    let line = width.input as usize * shape.channels;
+    // The window goes down first, over whole lines, and then along what is left.
+    for_each_chunk(parallel, y, width.output as usize * shape.channels, &|index, y| {
+        let [image, d, h] = [index / heights / depths, index / heights % depths, index % heights];
+        let mut down = vec![least; line];
+        for d in places(&depth, d) {
+            for h in places(&height, h) {
+                let number = (image * depth.input as usize + d) * height.input as usize + h;
+                larger(isa, &mut down, &x[number * line..][..line], signed);
+            }
+        }
+        y.fill(least);
+        for (w, y) in y.chunks_exact_mut(shape.channels.max(1)).enumerate() {
+            places(&width, w).for_each(|w| larger(isa, y, &down[w * shape.channels..][..shape.channels], signed));
+        }
+    });
+}
+
+/// Where the taps of a window read.
+fn places(window: &Window, index: usize) -> impl Iterator<Item = usize> {
+    let taps = window.taps(index);
+    let step = window.dilation as usize;
+    (0..taps.count).map(move |tap| taps.first + tap * step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::fence::levels;
+    use crate::cpu::pool::PoolKind;
+    use crate::parallel::Serial;
+    use crate::reference::pool::pool;
+
+    fn bytes(count: usize, seed: u64) -> Vec<u8> {
+        (0..count as u64).map(|at| ((at + seed).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8).collect()
+    }
+
+    fn real(byte: u8, signed: bool, zero: i32) -> f64 {
+        f64::from(if signed { i32::from(byte as i8) } else { i32::from(byte) } - zero)
+    }
+
+    /// A real number, counted in a scale, as a byte.
+    fn rounded(value: f64, rounding: Rounding) -> u8 {
+        let (least, greatest) = if rounding.signed { (-128, 127) } else { (0, 255) };
+        let clamped = value.max(f64::from(rounding.low)).min(f64::from(rounding.high));
+        (clamped.round_ties_even() as i32 + rounding.zero).clamp(least, greatest) as u8
+    }
+
+    #[test]
+    fn sums_of_bytes_are_rounded_once_at_every_level() {
+        // Scales of powers of two, with which everything is exact.
+        for (signed, zeros) in [(false, [3, 200, 128]), (true, [-5, 100, -128])] {
+            let (a, b) = (bytes(1001, 1), bytes(1001, 5000));
+            let addend = |data, zero, scale| Addend { data, signed, zero, scale };
+            for (low, high) in [(f32::NEG_INFINITY, f32::INFINITY), (-20.5, 31.0)] {
+                let rounding = Rounding { signed, zero: zeros[2], low, high };
+                let expected = a.iter().zip(&b).map(|(&a, &b)| {
+                    rounded(real(a, signed, zeros[0]) * 0.5 + real(b, signed, zeros[1]) * 0.125, rounding)
+                });
+                let expected: Vec<u8> = expected.collect();
+                for isa in levels() {
+                    let mut to = vec![0; a.len()];
+                    let (a, b) = (addend(&a, zeros[0], 0.5), addend(&b, zeros[1], 0.125));
+                    add(isa, a, b, rounding, &mut to, &Serial);
+                    assert_eq!(to, expected, "{isa} {signed}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn means_of_bytes_in_both_orders() {
+        for signed in [false, true] {
+            let rounding = Rounding { signed, zero: 7, low: f32::NEG_INFINITY, high: f32::INFINITY };
+            let [batch, channels, positions] = [2, 37, 16];
+            let last = bytes(batch * channels * positions, 9);
+            let mut first = vec![0; last.len()];
+            let mut expected = Vec::new();
+            for image in 0..batch {
+                for channel in 0..channels {
+                    let mut sum = 0.0;
+                    for position in 0..positions {
+                        let byte = last[(image * positions + position) * channels + channel];
+                        first[(image * channels + channel) * positions + position] = byte;
+                        sum += real(byte, signed, 11);
+                    }
+                    expected.push(rounded(sum / 16.0 * 2.0, rounding));
+                }
+            }
+            for isa in levels() {
+                for (data, channels_last) in [(&first, false), (&last, true)] {
+                    let x = Addend { data, signed, zero: 11, scale: 2.0 };
+                    let mut to = vec![0; batch * channels];
+                    means(isa, x, [batch, channels, positions], channels_last, rounding, &mut to);
+                    assert_eq!(to, expected, "{isa} {signed} {channels_last}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn maxima_of_bytes_are_those_of_the_reference() {
+        let axis = |input, output, kernel, stride, dilation, before| Window {
+            input,
+            output,
+            kernel,
+            stride,
+            dilation,
+            before,
+            after: before,
+        };
+        let axes = [
+            [Window::NONE, axis(9, 5, 3, 2, 1, 1), axis(8, 4, 3, 2, 1, 1)],
+            [axis(4, 3, 2, 1, 1, 0), axis(7, 3, 3, 1, 2, 0), axis(5, 5, 1, 1, 1, 0)],
+        ];
+        for axes in axes {
+            let shape = PoolShape { batch: 2, channels: 19, axes, channels_last: true };
+            let count = |pick: fn(&Window) -> u64| axes.iter().map(pick).product::<u64>() as usize * 2 * 19;
+            let x = bytes(count(|axis| axis.input), 3);
+            let mut expected = vec![0u8; count(|axis| axis.output)];
+            pool(PoolKind::Max, &shape, &x, &mut expected);
+            let signed: Vec<i8> = x.iter().map(|&byte| byte as i8).collect();
+            let mut below = vec![0i8; expected.len()];
+            pool(PoolKind::Max, &shape, &signed, &mut below);
+            let below: Vec<u8> = below.into_iter().map(|byte| byte as u8).collect();
+            for isa in levels() {
+                for (signed, expected) in [(false, &expected), (true, &below)] {
+                    let mut y = vec![0; expected.len()];
+                    largest(isa, &shape, signed, &x, &mut y, &Serial);
+                    assert_eq!(&y, expected, "{isa} {signed}");
+                }
+            }
+        }
+    }
+}
