@@ -97,6 +97,71 @@ fn products_with_and_without_rounding_after_them() {
 }
 
 #[test]
+fn sums_and_means_between_bytes() {
+    for bounded in [false, true] {
+        check(&[2, 3, 4, 4], |build, x| {
+            let a = through_bytes(build, x, 0.0625, 30);
+            let b = through_bytes(build, x, 0.125, 128);
+            let mut sum = build.op("Add", &[a, b], &[]);
+            if bounded {
+                sum = build.op("Relu", &[sum], &[]);
+            }
+            let sum = through_bytes(build, sum, 0.25, 3);
+            let mean = build.op("GlobalAveragePool", &[sum], &[]);
+            let mean = through_bytes(build, mean, 0.125, 7);
+            let flat = build.op("Flatten", &[mean], &[]);
+            through_bytes(build, flat, 0.125, 7)
+        });
+    }
+}
+
+#[test]
+fn a_network_of_bytes() {
+    // Also with scales that stand behind Constant nodes, and weights that are quantised in the graph.
+    for constants in [false, true] {
+        check(&[1, 3, 9, 9], |build, x| {
+            let number = |build: &mut GraphBuilder, value: f32| {
+                if constants {
+                    build.op("Constant", &[], &[("value", Attr::Tensor(Tensor::scalar(value)))])
+                } else {
+                    scalar(build, value)
+                }
+            };
+            let bytes = |build: &mut GraphBuilder, x: ValueId, scale: f32| {
+                let (scale, zero) = (number(build, scale), build.constant(Tensor::scalar(96u8)));
+                let quantised = build.op("QuantizeLinear", &[x, scale, zero], &[]);
+                build.op("DequantizeLinear", &[quantised, scale, zero], &[])
+            };
+            let x = bytes(build, x, 0.0625);
+            let w = if constants {
+                let values: Vec<f32> = (0..16 * 27).map(|at| ((at * 37) % 255) as f32 / 64.0 - 2.0).collect();
+                let values = build.constant(Tensor::from_vec([16, 3, 3, 3], values).unwrap());
+                let (scale, zero) = (number(build, 1.0 / 64.0), build.constant(Tensor::scalar(0i8)));
+                let quantised = build.op("QuantizeLinear", &[values, scale, zero], &[]);
+                build.op("DequantizeLinear", &[quantised, scale, zero], &[])
+            } else {
+                weights(build, &[16, 3, 3, 3], 0)
+            };
+            let y = build.op("Conv", &[x, w], &[("pads", Attr::Ints(vec![1, 1, 1, 1]))]);
+            let y = bytes(build, y, 0.25);
+            let attrs = [
+                ("kernel_shape", Attr::Ints(vec![3, 3])),
+                ("strides", Attr::Ints(vec![2, 2])),
+                ("pads", Attr::Ints(vec![1, 1, 1, 1])),
+            ];
+            let y = build.op("MaxPool", &[y], &attrs);
+            let y = bytes(build, y, 0.25);
+            let w = weights(build, &[16, 1, 3, 3], 0);
+            let attrs = [("pads", Attr::Ints(vec![1, 1, 1, 1])), ("group", Attr::Int(16))];
+            let z = build.op("Conv", &[y, w], &attrs);
+            let z = bytes(build, z, 0.5);
+            let sum = build.op("Add", &[y, z], &[]);
+            bytes(build, sum, 0.5)
+        });
+    }
+}
+
+#[test]
 fn sums_of_dynamic_quantisation() {
     check(&[2, 3, 6], |build, x| {
         // The range is 255 / 64, so that the scale is a power of two.

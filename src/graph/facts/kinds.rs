@@ -17,7 +17,18 @@ pub(super) fn dtype(view: &View<'_>, output: usize) -> Option<DType> {
             }),
             // The output is of its zero point's type, where it has one.
             ("QuantizedConv" | "QuantizedMatMul", _) if node.input(8).is_some() => view.input(8).dtype,
+            ("QuantizedAdd", _) => view.input(7).dtype,
+            ("QuantizedGlobalAveragePool", _) => view.input(4).dtype,
             _ => Some(DType::F32),
+        };
+    }
+    if node.domain == "com.microsoft" {
+        // Of the zero point's type, or else of the operand's.
+        let typed = |zero: usize| if node.input(zero).is_some() { view.input(zero).dtype } else { view.input(0).dtype };
+        return match node.op.as_str() {
+            "QLinearAdd" => typed(7),
+            "QLinearGlobalAveragePool" => typed(4),
+            _ => None,
         };
     }
     if !node.domain.is_empty() {

@@ -21,7 +21,7 @@ fn first(view: &View<'_>, sizes: &mut Sizes) -> Option<Dims> {
     let node = view.node;
     match node.domain.as_str() {
         "" => {}
-        "kiln" if node.op == "Chain" => return broadcast_all(view, sizes),
+        "kiln" if node.op == "Chain" || node.op == "QuantizedAdd" => return broadcast_all(view, sizes),
         "kiln" => {}
         _ => return None,
     }

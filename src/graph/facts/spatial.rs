@@ -31,7 +31,7 @@ pub(super) fn infer(view: &View<'_>, sizes: &mut Sizes) -> Option<Dims> {
             windows(view, &x, x[1], &kernel, node.int("ceil_mode", 0) != 0, sizes)?
         }
         "ConvTranspose" | "FusedConvTranspose" => transposed(view, &x, sizes)?,
-        "GlobalAveragePool" | "GlobalMaxPool" | "GlobalLpPool" => {
+        "GlobalAveragePool" | "GlobalMaxPool" | "GlobalLpPool" | "QuantizedGlobalAveragePool" => {
             x.iter().enumerate().map(|(place, &size)| if place < 2 { size } else { Size::Known(1) }).collect()
         }
         "DepthToSpace" | "SpaceToDepth" => blocks(view, &x, sizes)?,

@@ -77,6 +77,9 @@ fn pulls(node: &NodeDesc) -> bool {
 
 /// Whether a node can be marked `channels_last`.
 fn follows(node: &NodeDesc) -> bool {
+    if node.is_fused("QuantizedGlobalAveragePool") {
+        return true;
+    }
     node.domain.is_empty()
         && matches!(
             node.op.as_str(),
@@ -93,7 +96,7 @@ fn follows(node: &NodeDesc) -> bool {
 
 /// Whether a node computes every element from the elements in the same place of its operands, which broadcast.
 fn is_element_wise(node: &NodeDesc) -> bool {
-    if node.is_fused("Chain") {
+    if node.is_fused("Chain") || node.is_fused("QuantizedAdd") {
         return true;
     }
     node.domain.is_empty()

@@ -10,6 +10,11 @@
 //! Only where one constant scale serves the left-hand side and the output, and one or one a filter the weights: others
 //! stay what they are. This pass comes before folding, which would make numbers of the weights. `Relu` and `Clip` before
 //! the rounding are bounds of the node.
+//!
+//! Additions and global means between such tensors become nodes on bytes too, and what moves or picks elements does so on the
+//! bytes ([`between`]). Operators of the QOperator form are rewritten to the same nodes.
+
+mod between;
 
 use super::PassCx;
 use super::edit::Edit;
@@ -24,13 +29,16 @@ const Y_ZERO: usize = 8;
 const INPUTS: usize = 9;
 
 pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
-    let known = |node: &NodeDesc| node.is("DequantizeLinear") || node.is("MatMulInteger");
-    if !graph.nodes.iter().any(known) {
+    if !between::is_quantised(graph) {
         return 0;
     }
     let mut edit = Edit::new(graph);
+    between::constants(&mut edit, cx);
     for slot in edit.slots() {
-        let Some(node) = edit.cloned(slot, |node| node.domain.is_empty()) else { continue };
+        let Some(node) = edit.cloned(slot, |node| node.domain != "kiln") else { continue };
+        if between::qoperator(&mut edit, slot, &node, &cx.facts).is_some() || !node.domain.is_empty() {
+            continue;
+        }
         match node.op.as_str() {
             "QuantizeLinear" => requantised(&mut edit, slot, &node, &cx.facts),
             "Mul" => scaled_sums(&mut edit, slot, &node, &cx.facts),
@@ -66,14 +74,25 @@ fn requantised(edit: &mut Edit<'_>, slot: usize, node: &NodeDesc, facts: &Facts)
         taken.push(bounding);
         value = bounds.input(0)?;
     }
-    let (maker, product) = edit.sole_maker(value).filter(|(_, node)| is_product(node))?;
-    let product = product.clone();
-    let mut fused = fused(edit, &product, facts)?;
+    let (maker, before) = edit.sole_maker(value)?;
+    let before = before.clone();
+    let on_bytes = if taken.is_empty() { between::moved(edit, &before, node) } else { None };
+    let mut fused = if let Some(on_bytes) = on_bytes {
+        on_bytes
+    } else {
+        let mut fused = if is_product(&before) {
+            let mut product = fused(edit, &before, facts)?;
+            product.inputs[Y_SCALE] = node.inputs[1];
+            product.inputs[Y_ZERO] = Some(zero);
+            product
+        } else {
+            between::computed(edit, facts, &before, node)?
+        };
+        fused.attrs.insert("low".to_owned(), Attr::Float(low));
+        fused.attrs.insert("high".to_owned(), Attr::Float(high));
+        fused
+    };
     taken.push(maker);
-    fused.attrs.insert("low".to_owned(), Attr::Float(low));
-    fused.attrs.insert("high".to_owned(), Attr::Float(high));
-    fused.inputs[Y_SCALE] = node.inputs[1];
-    fused.inputs[Y_ZERO] = Some(zero);
     fused.outputs.clone_from(&node.outputs);
     taken.into_iter().for_each(|slot| {
         edit.take(slot);

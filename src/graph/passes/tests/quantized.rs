@@ -98,3 +98,31 @@ fn what_is_not_one_scale_a_tensor_or_filter_stays() {
         build.op("Gemm", &[x, w], &[("alpha", Attr::Float(2.0))])
     });
 }
+
+#[test]
+fn what_lies_between_bytes_works_on_bytes() {
+    let (mut build, x) = with_x(&[-2, 4, 6, 6]);
+    let x = through_bytes(&mut build, x, 0.0625, 30);
+    let pooled = build.op("MaxPool", &[x], &[("kernel_shape", [2, 2].into())]);
+    let pooled = through_bytes(&mut build, pooled, 0.0625, 30);
+    let sum = build.op("Add", &[pooled, pooled], &[]);
+    let sum = through_bytes(&mut build, sum, 0.125, 3);
+    let mean = build.op("GlobalAveragePool", &[sum], &[]);
+    let mean = through_bytes(&mut build, mean, 0.125, 3);
+    let flat = build.op("Flatten", &[mean], &[]);
+    let y = through_bytes(&mut build, flat, 0.125, 3);
+    let graph = rewritten_by(build, y, &["quantized", "dead"]);
+    let names: Vec<&str> = graph.nodes.iter().map(|node| node.op.as_str()).collect();
+    let between = ["MaxPool", "QuantizedAdd", "QuantizedGlobalAveragePool", "Flatten"];
+    assert_eq!(names, [&["QuantizeLinear"][..], &between, &["DequantizeLinear"]].concat());
+}
+
+#[test]
+fn the_maximum_of_bytes_that_are_scaled_otherwise_afterwards_stays() {
+    let (mut build, x) = with_x(&[-2, 4, 6, 6]);
+    let x = through_bytes(&mut build, x, 0.0625, 30);
+    let pooled = build.op("MaxPool", &[x], &[("kernel_shape", [2, 2].into())]);
+    let y = through_bytes(&mut build, pooled, 0.125, 30);
+    let graph = rewritten_by(build, y, &["quantized", "dead"]);
+    assert_eq!(graph.nodes.len(), 5, "{:?}", ops(&graph));
+}

@@ -1,0 +1,153 @@
+//! What lies between products of quantised tensors: sums, means, maxima and moves of bytes, and the QOperator form.
+
+use super::super::PassCx;
+use super::super::edit::Edit;
+use super::{dequantised, is_number};
+use crate::graph::facts::{Fact, Facts};
+use crate::graph::ir::{Graph, NodeDesc, ValueId};
+use crate::tensor::{DType, Tensor};
+
+/// The domain in which ONNX Runtime's quantiser writes what ONNX has no operator for.
+const MICROSOFT: &str = "com.microsoft";
+
+/// Whether a graph may hold something that this pass changes.
+pub(super) fn is_quantised(graph: &Graph) -> bool {
+    let known = ["DequantizeLinear", "MatMulInteger", "QLinearConv"];
+    graph.nodes.iter().any(|node| node.domain == MICROSOFT || known.iter().any(|op| node.is(op)))
+}
+
+/// Makes constants of Constant nodes and of quantised constants, which exporters write instead of initialisers: folding
+/// would, but after that it would also make numbers of the bytes.
+pub(super) fn constants(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) {
+    for slot in edit.slots() {
+        let known = |node: &NodeDesc| node.is("Constant") || node.is("QuantizeLinear");
+        let Some(node) = edit.cloned(slot, known) else { continue };
+        let inputs: Vec<Option<Tensor>> =
+            node.inputs.iter().map(|input| input.and_then(|value| edit.graph.constant(value)).cloned()).collect();
+        if node.inputs.iter().zip(&inputs).any(|(value, constant)| value.is_some() && constant.is_none()) {
+            continue;
+        }
+        let Some(outputs) = (cx.evaluate)(edit.graph, &node, &inputs) else { continue };
+        for (id, tensor) in node.outputs.iter().zip(&outputs) {
+            if let Some(id) = id {
+                cx.facts.set(*id, Fact::of_tensor(tensor));
+            }
+        }
+        edit.make_constants(slot, outputs);
+    }
+}
+
+/// The value as a number without dimensions, if it is a constant of one element.
+fn scalar(edit: &mut Edit<'_>, value: ValueId) -> Option<ValueId> {
+    let tensor = edit.graph.constant(value).filter(|tensor| tensor.len() == 1)?;
+    if tensor.shape().is_empty() {
+        return Some(value);
+    }
+    let tensor = tensor.reshaped([]).ok()?;
+    Some(edit.add_constant("scalar", tensor))
+}
+
+/// Bytes with their scale and zero point, all of which stand in a node's inputs from that place on.
+fn operand(edit: &mut Edit<'_>, facts: &Facts, node: &NodeDesc, at: usize) -> Option<[Option<ValueId>; 3]> {
+    let x = node.input(at)?;
+    let dtype = [DType::U8, DType::I8].into_iter().find(|&dtype| facts.is(x, dtype))?;
+    let [scale, zero] = parameters(edit, node, at + 1, dtype)?;
+    Some([Some(x), scale, zero])
+}
+
+/// A scale and a zero point without dimensions; the zero point is made, of that type, where there is none.
+fn parameters(edit: &mut Edit<'_>, node: &NodeDesc, at: usize, dtype: DType) -> Option<[Option<ValueId>; 2]> {
+    edit.constant(node, at).filter(|scale| is_number(scale))?;
+    let scale = scalar(edit, node.input(at)?)?;
+    let zero = match node.input(at + 1) {
+        Some(zero) => scalar(edit, zero)?,
+        None if dtype == DType::I8 => edit.add_constant("zero", Tensor::scalar(0i8)),
+        None => edit.add_constant("zero", Tensor::scalar(0u8)),
+    };
+    let fits = |tensor: &Tensor| matches!(tensor.dtype(), DType::U8 | DType::I8);
+    edit.graph.constant(zero).is_some_and(fits).then_some([Some(scale), Some(zero)])
+}
+
+/// The fused operator, in the place of `node`.
+fn put(edit: &mut Edit<'_>, slot: usize, node: &NodeDesc, op: &str, inputs: Vec<Option<ValueId>>) {
+    let (domain, op) = ("kiln".to_owned(), op.to_owned());
+    edit.put(slot, NodeDesc { domain, op, inputs, ..node.clone() });
+}
+
+/// Operators of the QOperator form that have a fused one.
+pub(super) fn qoperator(edit: &mut Edit<'_>, slot: usize, node: &NodeDesc, facts: &Facts) -> Option<()> {
+    match (node.domain.as_str(), node.op.as_str()) {
+        (MICROSOFT, "QLinearAdd") => {
+            let mut inputs = operand(edit, facts, node, 0)?.to_vec();
+            inputs.extend(operand(edit, facts, node, 3)?);
+            inputs.extend(parameters(edit, node, 6, kind(facts, inputs[0]))?);
+            put(edit, slot, node, "QuantizedAdd", inputs);
+        }
+        (MICROSOFT, "QLinearGlobalAveragePool") if node.int("channels_last", 0) == 0 => {
+            let mut inputs = operand(edit, facts, node, 0)?.to_vec();
+            inputs.extend(parameters(edit, node, 3, kind(facts, inputs[0]))?);
+            put(edit, slot, node, "QuantizedGlobalAveragePool", inputs);
+        }
+        ("", "QLinearConv") => {
+            let weights = edit.constant(node, 3).filter(|weights| (3..=5).contains(&weights.shape().len()))?;
+            let filters = weights.shape()[0];
+            let row = |index: usize| match node.input(index) {
+                None => true,
+                Some(_) => edit.constant(node, index).is_some_and(|row| row.len() == 1 || row.shape() == [filters]),
+            };
+            let single = |index: usize| edit.constant(node, index).is_some_and(|tensor| tensor.len() == 1);
+            let bias = node.input(8).is_none() || edit.constant(node, 8).is_some_and(|bias| bias.shape() == [filters]);
+            let fits = row(4) && row(5) && bias && [1, 2, 6, 7].into_iter().all(single);
+            let floats = [1, 4, 6].iter().all(|&at| edit.constant(node, at).is_some_and(|s| s.dtype() == DType::F32));
+            (fits && floats).then_some(())?;
+            let inputs = [0, 3, 8, 1, 2, 4, 5, 6, 7].map(|index| node.input(index)).to_vec();
+            put(edit, slot, node, "QuantizedConv", inputs);
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+fn kind(facts: &Facts, value: Option<ValueId>) -> DType {
+    if value.is_some_and(|value| facts.is(value, DType::I8)) { DType::I8 } else { DType::U8 }
+}
+
+/// What a node that quantises makes of a sum or a mean of dequantised tensors, as the fused operator without outputs.
+pub(super) fn computed(edit: &mut Edit<'_>, facts: &Facts, maker: &NodeDesc, node: &NodeDesc) -> Option<NodeDesc> {
+    let (op, count) = match maker.op.as_str() {
+        "Add" if maker.domain.is_empty() => ("QuantizedAdd", 2),
+        "GlobalAveragePool" if maker.domain.is_empty() => ("QuantizedGlobalAveragePool", 1),
+        _ => return None,
+    };
+    let mut inputs = Vec::new();
+    for index in 0..count {
+        let bytes = dequantised(edit, maker.input(index)?)?;
+        inputs.extend(operand(edit, facts, &bytes, 0)?);
+    }
+    inputs.extend(parameters(edit, node, 1, DType::U8)?);
+    let (domain, op) = ("kiln".to_owned(), op.to_owned());
+    Some(NodeDesc { domain, op, inputs, outputs: Vec::new(), ..maker.clone() })
+}
+
+/// A node that moves or picks dequantised elements which are quantised again as they were does so on the bytes: nothing
+/// is rounded, because what was a byte times the scale is that byte again.
+pub(super) fn moved(edit: &Edit<'_>, maker: &NodeDesc, node: &NodeDesc) -> Option<NodeDesc> {
+    let moves = ["Flatten", "Reshape", "Transpose", "Squeeze", "Unsqueeze"].iter().any(|op| maker.is(op));
+    let picks = maker.is("MaxPool") && maker.output(1).is_none();
+    if !(moves || picks) {
+        return None;
+    }
+    let bytes = dequantised(edit, maker.input(0)?)?;
+    let same = |index: usize| {
+        let (a, b) = (edit.constant(&bytes, index)?, edit.constant(node, index)?);
+        let numbers = a.len() == 1 && b.len() == 1 && a.dtype() == b.dtype();
+        (numbers && a.bytes() == b.bytes()).then_some(())
+    };
+    same(1).and(same(2))?;
+    let scale = edit.constant(node, 1)?.as_slice::<f32>().ok()?[0];
+    // So that dividing by it leads back to the byte.
+    (scale.is_normal() && (scale * 512.0).is_normal()).then_some(())?;
+    let mut on_bytes = maker.clone();
+    on_bytes.inputs[0] = bytes.input(0);
+    Some(on_bytes)
+}
