@@ -51,13 +51,16 @@
 //! ```
 //!
 //! Read on in this order: `key` (what callers bring), `fields` (how a key states its fields, so that tests can change
-//! each), `erased` (many key types in one table), `shard` (the policy, single-threaded), `flight` (one builder per
-//! key), `budget` (the bound), `store` (how they are put together), `stats`.
+//! each), `erased` (many key types in one table), `clock` (what "recently" means), `shard` (the policy, single-threaded),
+//! `front` (hits without a lock), `flight` (one builder per key), `budget` (the bound), `store` (how they are put
+//! together), `stats`.
 
 mod budget;
+mod clock;
 mod erased;
 mod fields;
 mod flight;
+mod front;
 mod key;
 mod shard;
 mod shim;

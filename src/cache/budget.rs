@@ -41,16 +41,16 @@ impl Budget {
         self.limits.entries > 0 && bytes <= self.limits.bytes
     }
 
-    /// Takes room for one entry of that size, if there is room now.
-    pub(super) fn take(&self, bytes: usize) -> bool {
+    /// Takes room for one entry of that size, if there is room now, and says how many entries there are then.
+    pub(super) fn take(&self, bytes: usize) -> Option<usize> {
         let mut used = lock(&self.used);
         // `used.bytes` never exceeds the limit, so the difference cannot wrap.
         if used.entries >= self.limits.entries || bytes > self.limits.bytes - used.bytes {
-            return false;
+            return None;
         }
         used.entries += 1;
         used.bytes += bytes;
-        true
+        Some(used.entries)
     }
 
     /// Gives back the room of `entries` entries that held `bytes` in all.

@@ -3,13 +3,17 @@
 //! A look-up must not allocate, so the table's owned keys ([`Erased`]) and a borrowed key ([`Query`]) meet in one
 //! unsized view, [`Probe`]: `lru` and `hashbrown` ask an owned key to lend itself as a `dyn Probe` and compare that with
 //! the query. Two probes are equal when their hashes are, and their types are, and the keys themselves are; the hash
-//! comes first only because it is the cheapest to refuse by. This file knows nothing of values, locks or order.
+//! comes first only because it is the cheapest to refuse by. An owned key also carries the stamp of its entry's last use
+//! and a weak reference to its value, for threads that remember it (`front`). This file knows nothing of locks or order.
 
 use std::any::{Any, TypeId};
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
+use std::sync::OnceLock;
 
 use super::Key;
+use super::shim::{Arc, AtomicU64, Ordering, Weak};
+use super::stats::FamilyId;
 
 /// A key seen without its type.
 pub(super) trait Probe {
@@ -51,9 +55,9 @@ impl<'a, K: Key> Query<'a, K> {
         Query { hash: state.finish(), key }
     }
 
-    /// An owned copy, for the table.
-    pub(super) fn to_erased(&self) -> Erased {
-        Erased { hash: self.hash, key: Box::new(self.key.clone()) }
+    /// The same key owned, for the table.
+    pub(super) fn owned(&self, key: Arc<Kept<K>>) -> Erased {
+        Erased { hash: self.hash, key }
     }
 }
 
@@ -74,21 +78,90 @@ impl<K: Key> Probe for Query<'_, K> {
     }
 }
 
-/// Owned keys of any type.
-trait OwnedKey: Any + Send + Sync {
-    fn same(&self, other: &dyn Any) -> bool;
+/// The stamp of what is not stored: never the time of a use.
+pub(super) const GONE: u64 = u64::MAX;
+
+/// A key as the table keeps it, with what a thread may know of its entry without the shard's lock.
+///
+/// The value is held by the shard alone; here it is weak, so that nobody who remembers a key keeps a value alive.
+pub(super) struct Kept<K: Key> {
+    key: K,
+    /// When the entry was used last, in the time of `store`; [`GONE`] while it is not stored. Written under the shard's lock.
+    stamp: AtomicU64,
+    family: FamilyId,
+    value: OnceLock<Weak<K::Value>>,
 }
 
-impl<K: Key> OwnedKey for K {
-    fn same(&self, other: &dyn Any) -> bool {
-        other.downcast_ref::<K>().is_some_and(|other| self == other)
+impl<K: Key> Kept<K> {
+    pub(super) fn new(key: K, family: FamilyId) -> Arc<Kept<K>> {
+        Arc::new(Kept { key, stamp: AtomicU64::new(GONE), family, value: OnceLock::new() })
+    }
+
+    /// Says which value the key has got, once, before it is stored.
+    pub(super) fn found(&self, value: &Arc<K::Value>) {
+        self.value.get_or_init(|| Arc::downgrade(value));
+    }
+
+    pub(super) fn family(&self) -> FamilyId {
+        self.family
+    }
+
+    /// The value, if this is the key, it is stored, and it counts as used now.
+    #[inline]
+    pub(super) fn hit(&self, key: &K, now: u64) -> Option<Arc<K::Value>> {
+        // Acquire: who sees the stamp of a stored entry sees its value.
+        if self.stamp.load(Ordering::Acquire) != now || self.key != *key {
+            return None;
+        }
+        self.value.get()?.upgrade()
     }
 }
 
-/// An owned key of any type.
+/// A [`Kept`] key of any type.
+pub(super) trait Remembered: Any + Send + Sync {
+    fn key(&self) -> &dyn Any;
+    fn same(&self, other: &dyn Any) -> bool;
+    fn stamp(&self) -> &AtomicU64;
+}
+
+impl<K: Key> Remembered for Kept<K> {
+    fn key(&self) -> &dyn Any {
+        &self.key
+    }
+
+    fn same(&self, other: &dyn Any) -> bool {
+        other.downcast_ref::<K>().is_some_and(|other| self.key == *other)
+    }
+
+    fn stamp(&self) -> &AtomicU64 {
+        &self.stamp
+    }
+}
+
+/// An owned key of any type. Copies share the key.
+#[derive(Clone)]
 pub(super) struct Erased {
     hash: u64,
-    key: Box<dyn OwnedKey>,
+    key: Arc<dyn Remembered>,
+}
+
+impl Erased {
+    /// The key, for those who remember it.
+    pub(super) fn remembered(&self) -> &Arc<dyn Remembered> {
+        &self.key
+    }
+
+    /// When the entry was used last.
+    #[inline]
+    pub(super) fn stamp(&self) -> u64 {
+        self.key.stamp().load(Ordering::Relaxed)
+    }
+
+    /// Notes a use, or that the entry is [`GONE`]. Called under the shard's lock.
+    #[inline]
+    pub(super) fn set_stamp(&self, stamp: u64) {
+        self.key.stamp().store(stamp, Ordering::Release);
+    }
 }
 
 impl Probe for Erased {
@@ -99,7 +172,7 @@ impl Probe for Erased {
 
     #[inline]
     fn any(&self) -> &dyn Any {
-        &*self.key
+        self.key.key()
     }
 
     fn same(&self, other: &dyn Any) -> bool {
@@ -115,7 +188,7 @@ impl Hash for Erased {
 
 impl PartialEq for Erased {
     fn eq(&self, other: &Self) -> bool {
-        self.hash == other.hash && self.key.same(&*other.key)
+        self.hash == other.hash && self.key.same(other.key.key())
     }
 }
 

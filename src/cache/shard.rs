@@ -4,24 +4,23 @@
 //! value: what leaves is returned, so that the caller can let go of it after the lock.
 //!
 //! Within a shard the order is exact (the `lru` crate's list). Between shards it is kept by *stamps*: an entry carries
-//! the number of insertions that the cache had seen when the entry was last used. A shard's stamps rise along its list,
-//! so the oldest entry of all is at the tail of some shard. The stamp changes with insertions and not with every hit,
-//! because a counter that every hit increments would be the one cache line that all threads fight over; entries that
-//! were used between the same two insertions count as equally old.
+//! the time at which it was last used. A shard's stamps rise along its list, so the oldest entry of all is at the tail
+//! of some shard. Time goes on with insertions and not with every hit, because a counter that every hit increments would
+//! be the one cache line that all threads fight over; entries that were used at the same time count as equally old.
 
 use hashbrown::HashMap;
 use lru::LruCache;
 
-use super::erased::{Erased, GivenHash, Probe};
+use super::clock::Clock;
+use super::erased::{Erased, GONE, GivenHash, Probe};
 use super::flight::{Flight, Shared};
-use super::shim::{Arc, AtomicU64, Ordering};
+use super::shim::Arc;
 use super::stats::{FamilyId, Stats};
 
 /// A stored value.
 pub(super) struct Entry {
     pub(super) value: Shared,
     pub(super) bytes: usize,
-    pub(super) stamp: u64,
     pub(super) family: FamilyId,
 }
 
@@ -44,14 +43,14 @@ impl Shard {
 
     /// The value of a key, which becomes the most recently used.
     #[inline]
-    pub(super) fn hit(&mut self, probe: &dyn Probe, clock: &AtomicU64) -> Option<Shared> {
-        let entry = self.entries.get_mut(probe)?;
+    pub(super) fn hit(&mut self, probe: &dyn Probe, clock: &Clock) -> Option<(&Erased, &Entry)> {
+        let (key, entry) = self.entries.get_key_value_mut(probe)?;
         // The clock is read under the shard's lock, so that stamps never fall from one use to the next.
-        entry.stamp = clock.load(Ordering::Relaxed);
+        key.set_stamp(clock.now());
         let counts = &mut self.counts[entry.family];
         counts.lookups += 1;
         counts.hits += 1;
-        Some(Arc::clone(&entry.value))
+        Some((key, entry))
     }
 
     /// The counters of a family.
@@ -77,22 +76,24 @@ impl Shard {
         self.flights.remove_entry(probe).map(|(key, _)| key)
     }
 
-    /// Stores an entry; what it replaced, if anything, is returned.
-    pub(super) fn store(&mut self, key: Erased, entry: Entry) -> Option<Victim> {
-        let (family, bytes) = (entry.family, entry.bytes as u64);
-        let replaced = self.entries.push(key, entry);
-        let counts = self.count(family);
-        counts.entries += 1;
-        counts.bytes += bytes;
-        if let Some((_, old)) = &replaced {
-            self.uncount(old.family, old.bytes);
+    /// Stores an entry as used at that time; what it replaced, if anything, is returned.
+    pub(super) fn store(&mut self, key: Erased, entry: Entry, stamp: u64) -> Option<Victim> {
+        let probe: &dyn Probe = &key;
+        let replaced = self.entries.pop_entry(probe);
+        if let Some(victim) = &replaced {
+            self.leave(victim);
         }
+        let counts = self.count(entry.family);
+        counts.entries += 1;
+        counts.bytes += entry.bytes as u64;
+        key.set_stamp(stamp);
+        self.entries.push(key, entry);
         replaced
     }
 
     /// The stamp of the least recently used entry.
     pub(super) fn oldest(&self) -> Option<u64> {
-        self.entries.peek_lru().map(|(_, entry)| entry.stamp)
+        self.entries.peek_lru().map(|(key, _)| key.stamp())
     }
 
     /// Takes the least recently used entry out.
@@ -114,13 +115,15 @@ impl Shard {
 
     fn remove_oldest(&mut self) -> Option<Victim> {
         let victim = self.entries.pop_lru()?;
-        self.uncount(victim.1.family, victim.1.bytes);
+        self.leave(&victim);
         Some(victim)
     }
 
-    fn uncount(&mut self, family: FamilyId, bytes: usize) {
-        let counts = self.count(family);
+    /// Notes that an entry is not stored any more.
+    fn leave(&mut self, (key, entry): &Victim) {
+        key.set_stamp(GONE);
+        let counts = self.count(entry.family);
         counts.entries -= 1;
-        counts.bytes -= bytes as u64;
+        counts.bytes -= entry.bytes as u64;
     }
 }

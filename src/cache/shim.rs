@@ -1,11 +1,14 @@
 //! Which threads, locks and atomics the cache uses: the one place to put a model checker's in their stead.
 //!
+//! `tests/cache_model` does that: it compiles the cache's files with a shim of its own.
+//!
 //! Locks here outlive panics. No foreign code runs under them but a key's `Eq`, and that only reads, so what a lock
 //! guards is whole even when a thread died holding it; poisoning would turn one caller's panic into everyone's.
 
 pub(super) use std::sync::atomic::{AtomicU64, Ordering};
-pub(super) use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+pub(super) use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 pub(super) use std::thread::{ThreadId, current};
+pub(super) use std::thread_local;
 
 /// Locks, whatever happened to those who held the lock before.
 #[inline]

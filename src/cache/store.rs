@@ -1,6 +1,7 @@
 //! The cache itself: shards behind locks, single flight around builders, one bound around everything.
 //!
-//! A hit takes one lock, of the shard that the key's hash names, and nothing else that is shared is written. A miss
+//! A hit is answered by what the thread remembers (`front`), where that changes nothing; else it takes one lock, of the
+//! shard that the key's hash names, and nothing else that is shared is written. A miss
 //! goes through a flight: noted under the shard's lock, built under no lock, landed under the shard's lock again.
 //! Lock order: a shard's lock and the budget's are never held together, nor are two shards'.
 
@@ -12,8 +13,10 @@ use std::time::Instant;
 use hashbrown::DefaultHashBuilder;
 
 use super::budget::{Budget, Limits};
-use super::erased::{Erased, Probe, Query};
+use super::clock::Clock;
+use super::erased::{Erased, Kept, Probe, Query};
 use super::flight::{Circle, Flight, Shared, Waits};
+use super::front::{self, HitCounts};
 use super::shard::{Entry, Shard, Victim};
 use super::shim::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use super::stats::{Families, FamilyId, Stats};
@@ -27,6 +30,8 @@ const SHARDS_PER_THREAD: usize = 8;
 const MOST_SHARDS: usize = 64;
 /// The hint of a shard that is empty.
 const EMPTY: u64 = u64::MAX;
+/// The name of the next cache: never used twice, so that nothing of a cache that is gone is taken for another's.
+static NAMES: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
 /// A shard behind its lock, on cache lines of its own (two, because the prefetcher pulls them in pairs).
 #[repr(align(128))]
@@ -50,8 +55,10 @@ pub struct Cache<S = DefaultHashBuilder> {
     hasher: S,
     shards: Box<[Locked]>,
     budget: Budget,
-    /// Insertions so far: the stamp of whatever is used now.
-    clock: AtomicU64,
+    clock: Clock,
+    /// What threads call this cache when they remember its entries.
+    name: u64,
+    hits: HitCounts,
     families: Families,
     waits: Waits,
 }
@@ -74,7 +81,8 @@ impl<S: BuildHasher> Cache<S> {
     }
 
     /// An empty cache of about `shards` shards: rounded up to a power of two, at most 64. One shard keeps the exact
-    /// order of use; more keep it up to entries that were used between the same two insertions.
+    /// order of use, at the price of a lock for every hit; more keep it up to entries that were used between the same two
+    /// insertions (from 1,024 entries on: between insertions of 1/512 of the entries).
     #[must_use]
     pub fn with_shards(limits: Limits, hasher: S, shards: usize) -> Cache<S> {
         let shards = shards.clamp(1, MOST_SHARDS).next_power_of_two();
@@ -84,7 +92,9 @@ impl<S: BuildHasher> Cache<S> {
             hasher,
             shards,
             budget: Budget::new(limits),
-            clock: AtomicU64::new(0),
+            clock: Clock::default(),
+            name: NAMES.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
+            hits: HitCounts::default(),
             families: Families::default(),
             waits: Waits::default(),
         }
@@ -99,8 +109,8 @@ impl<S: BuildHasher> Cache<S> {
     #[inline]
     pub fn get_or_create<K: Key, C: ?Sized, E>(&self, key: &K, cx: &C, build: Builder<K, C, E>) -> Answer<K::Value, E> {
         let query = Query::new(key, &self.hasher);
-        match self.hit(&query) {
-            Some(value) => Ok((typed::<K>(value), Outcome::Hit)),
+        match self.hit(key, &query) {
+            Some(value) => Ok((value, Outcome::Hit)),
             None => self.create(key, &query, cx, build),
         }
     }
@@ -108,14 +118,14 @@ impl<S: BuildHasher> Cache<S> {
     /// The value of `key` if it is stored now. Builds nothing and waits for nobody.
     pub fn get<K: Key>(&self, key: &K) -> Option<Arc<K::Value>> {
         let query = Query::new(key, &self.hasher);
-        let found = self.hit(&query);
+        let found = self.hit(key, &query);
         if found.is_none() {
             let counts = &mut lock(&self.locked(&query).shard);
             let counts = counts.count(self.families.id::<K>());
             counts.lookups += 1;
             counts.misses += 1;
         }
-        found.map(typed::<K>)
+        found
     }
 
     /// Stores a value of `key`, in place of another if there is one: for a caller that has found a better one. Whoever
@@ -126,16 +136,11 @@ impl<S: BuildHasher> Cache<S> {
         let family = self.families.id::<K>();
         let mut victims = Vec::new();
         if self.make_room(bytes, &mut victims) {
+            let (kept, value) = (Kept::new(key.clone(), family), Arc::new(value));
+            kept.found(&value);
             let locked = self.locked(&query);
-            let mut shard = lock(&locked.shard);
-            let stamp = self.clock.fetch_add(1, Ordering::Relaxed) + 1;
-            let replaced = shard.store(query.to_erased(), Entry { value: Arc::new(value), bytes, stamp, family });
-            locked.note_oldest(&shard);
-            drop(shard);
-            if let Some(victim) = replaced {
-                self.budget.give_back(1, victim.1.bytes);
-                victims.push(victim);
-            }
+            let shard = lock(&locked.shard);
+            self.store(locked, shard, query.owned(kept), Entry { value, bytes, family }, &mut victims);
         }
         // Victims are dropped here, last: their `Drop` may ask the cache for anything.
     }
@@ -143,9 +148,7 @@ impl<S: BuildHasher> Cache<S> {
     /// The counters of all families together.
     pub fn stats(&self) -> Stats {
         let mut total = Stats::default();
-        for locked in &self.shards {
-            lock(&locked.shard).counts().iter().for_each(|counts| total.add(counts));
-        }
+        self.family_stats().iter().for_each(|(_, stats)| total.add(stats));
         total
     }
 
@@ -153,12 +156,17 @@ impl<S: BuildHasher> Cache<S> {
     pub fn family_stats(&self) -> Vec<(&'static str, Stats)> {
         let names = self.families.names();
         let mut families: Vec<(&'static str, Stats)> = Vec::new();
-        for locked in &self.shards {
-            for (name, counts) in names.iter().zip(lock(&locked.shard).counts()) {
-                match families.iter_mut().find(|(known, _)| known == name) {
-                    Some((_, total)) => total.add(counts),
-                    None => families.push((name, *counts)),
+        for (family, name) in names.iter().enumerate() {
+            let mut stats = Stats::default();
+            for locked in &self.shards {
+                if let Some(counts) = lock(&locked.shard).counts().get(family) {
+                    stats.add(counts);
                 }
+            }
+            self.hits.add_to(family, &mut stats);
+            match families.iter_mut().find(|(known, _)| known == name) {
+                Some((_, total)) => total.add(&stats),
+                None => families.push((name, stats)),
             }
         }
         families.sort_by_key(|(name, _)| *name);
@@ -203,9 +211,33 @@ impl<S: BuildHasher> Cache<S> {
         &self.shards[(probe.hash() >> 40) as usize & (self.shards.len() - 1)]
     }
 
+    /// Whether threads remember entries. Where the order of use is exact, each hit has to change it.
     #[inline]
-    fn hit<K: Key>(&self, query: &Query<'_, K>) -> Option<Shared> {
-        lock(&self.locked(query).shard).hit(query, &self.clock)
+    fn is_remembered(&self) -> bool {
+        self.shards.len() > 1
+    }
+
+    #[inline]
+    fn hit<K: Key>(&self, key: &K, query: &Query<'_, K>) -> Option<Arc<K::Value>> {
+        if self.is_remembered()
+            && let Some(value) = front::hit(self.name, query.hash(), key, self.clock.now())
+        {
+            return Some(value);
+        }
+        self.find(query).map(typed::<K>)
+    }
+
+    /// Looks into the shard.
+    fn find(&self, probe: &dyn Probe) -> Option<Shared> {
+        let mut shard = lock(&self.locked(probe).shard);
+        let (key, entry) = shard.hit(probe, &self.clock)?;
+        let (value, family) = (Arc::clone(&entry.value), entry.family);
+        if self.is_remembered() {
+            let remembered = Arc::clone(key.remembered());
+            drop(shard);
+            front::remember(self.name, &self.hits, probe.hash(), remembered, family);
+        }
+        Some(value)
     }
 
     /// The slow path of a look-up: waits for another's build or builds.
@@ -219,7 +251,8 @@ impl<S: BuildHasher> Cache<S> {
         build: Builder<K, C, E>,
     ) -> Answer<K::Value, E> {
         let family = self.families.id::<K>();
-        let landing = match self.board(query, query.to_erased(), family) {
+        let kept = Kept::new(key.clone(), family);
+        let landing = match self.board(query, query.owned(Arc::clone(&kept) as Arc<_>), family) {
             Boarding::Answered(value, outcome) => return Ok((typed::<K>(value), outcome)),
             Boarding::Circle => return Err(CacheError::Reentrant { family: K::FAMILY }),
             Boarding::Builder(landing) => landing,
@@ -229,6 +262,7 @@ impl<S: BuildHasher> Cache<S> {
         let Built { value, bytes, from_record } = build(key, cx).map_err(CacheError::Build)?;
         let nanos = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let value = Arc::new(value);
+        kept.found(&value);
         landing.land(Arc::clone(&value) as Shared, bytes, nanos, from_record);
         Ok((value, if from_record { Outcome::RecordHit } else { Outcome::Miss }))
     }
@@ -240,8 +274,8 @@ impl<S: BuildHasher> Cache<S> {
         loop {
             let mut shard = lock(&locked.shard);
             // It may have been stored since the fast path looked, or while this thread waited for a failed build.
-            if let Some(value) = shard.hit(probe, &self.clock) {
-                return Boarding::Answered(value, Outcome::Hit);
+            if let Some((_, entry)) = shard.hit(probe, &self.clock) {
+                return Boarding::Answered(Arc::clone(&entry.value), Outcome::Hit);
             }
             let Some(theirs) = shard.flight(probe) else {
                 shard.take_off(key, Arc::clone(&flight));
@@ -273,13 +307,34 @@ impl<S: BuildHasher> Cache<S> {
         if !self.budget.admits(bytes) {
             return false;
         }
-        while !self.budget.take(bytes) {
+        loop {
+            if let Some(entries) = self.budget.take(bytes) {
+                self.clock.hold(entries);
+                return true;
+            }
             // Nothing left to evict means that other threads hold the room for entries that they have yet to store.
             let Some(victim) = self.evict_oldest() else { return false };
             self.budget.give_back(1, victim.1.bytes);
             victims.push(victim);
         }
-        true
+    }
+
+    /// Stores an entry for which there is room.
+    fn store(
+        &self,
+        locked: &Locked,
+        mut shard: MutexGuard<'_, Shard>,
+        key: Erased,
+        entry: Entry,
+        victims: &mut Vec<Victim>,
+    ) {
+        let replaced = shard.store(key, entry, self.clock.tick());
+        locked.note_oldest(&shard);
+        drop(shard);
+        if let Some(victim) = replaced {
+            self.budget.give_back(1, victim.1.bytes);
+            victims.push(victim);
+        }
     }
 
     /// Takes out the least recently used entry of all shards.
@@ -350,15 +405,8 @@ impl<S: BuildHasher> Landing<'_, S> {
         // The flight ends and the entry appears under one lock: nobody can see neither and build again.
         let key = shard.end_flight(self.probe);
         if let (true, Some(key)) = (stored, key) {
-            let stamp = self.cache.clock.fetch_add(1, Ordering::Relaxed) + 1;
-            let entry = Entry { value: Arc::clone(&value), bytes, stamp, family: self.family };
-            let replaced = shard.store(key, entry);
-            self.locked.note_oldest(&shard);
-            drop(shard);
-            if let Some(victim) = replaced {
-                self.cache.budget.give_back(1, victim.1.bytes);
-                victims.push(victim);
-            }
+            let entry = Entry { value: Arc::clone(&value), bytes, family: self.family };
+            self.cache.store(self.locked, shard, key, entry, &mut victims);
         } else {
             drop(shard);
             if stored {

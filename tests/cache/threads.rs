@@ -16,6 +16,7 @@ with_every_hasher!(
     two_threads_that_need_each_others_keys_end_in_an_error,
     a_storm_of_everything_adds_up,
     eviction_under_use_keeps_values_whole,
+    what_threads_remember_is_counted_and_let_go,
 );
 
 /// Longer than any of these tests takes on a busy machine; a deadlock takes for ever.
@@ -260,5 +261,40 @@ fn eviction_under_use_keeps_values_whole<S: Hashing>() {
             }
         });
         assert!(cache.len() <= 4);
+    });
+}
+
+fn what_threads_remember_is_counted_and_let_go<S: Hashing>() {
+    within_patience(|| {
+        let cx = Context::<S>::new(512, usize::MAX);
+        let ask = |of| cx.cache.get_or_create(&Square { of }, &cx, square).unwrap();
+        for _ in 0..3 {
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        (0..10).for_each(|_| (0..100).for_each(|of| assert_eq!(*ask(of).0, u64::from(of).pow(2))));
+                    });
+                }
+            });
+        }
+        let stats = cx.cache.stats();
+        assert_eq!((stats.lookups, stats.builds, cx.builds()), (3 * 4 * 10 * 100, 100, 100));
+        assert_eq!(stats.lookups, stats.hits + stats.misses + stats.waits);
+        // This thread remembers a value that then goes, in each of the three ways to go.
+        let weak = |of| std::sync::Arc::downgrade(&ask(of).0);
+        for of in [1, 1, 2, 2, 3, 3] {
+            ask(of);
+        }
+        let [replaced, evicted, cleared] = [1, 2, 3].map(weak);
+        cx.cache.put(&Square { of: 1 }, Built { value: 11, bytes: 10, from_record: false });
+        assert!(replaced.upgrade().is_none());
+        assert_eq!((*ask(1).0, ask(1).1), (11, Outcome::Hit));
+        (1000..1600).for_each(|of| drop(ask(of)));
+        assert!(evicted.upgrade().is_none() && cleared.upgrade().is_none());
+        assert_eq!(ask(2).1, Outcome::Miss);
+        let cleared = weak(2);
+        cx.cache.clear();
+        assert!(cleared.upgrade().is_none());
+        assert_eq!(ask(2).1, Outcome::Miss);
     });
 }
