@@ -1,0 +1,14 @@
+//! The model checker's threads, locks and atomics, under the names of `src/cache/shim.rs`.
+
+pub(super) use shuttle::sync::atomic::{AtomicU64, Ordering};
+pub(super) use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+pub(super) use shuttle::thread::{ThreadId, current};
+pub(super) use shuttle::thread_local;
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+    condvar.wait(guard).unwrap_or_else(PoisonError::into_inner)
+}
