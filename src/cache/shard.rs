@@ -108,6 +108,11 @@ impl Shard {
         std::iter::from_fn(|| self.remove_oldest()).collect()
     }
 
+    /// The keys of all entries.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &Erased> {
+        self.entries.iter().map(|(key, _)| key)
+    }
+
     /// The counters, by family number.
     pub(super) fn counts(&self) -> &[Stats] {
         &self.counts

@@ -173,6 +173,15 @@ impl<S: BuildHasher> Cache<S> {
         families
     }
 
+    /// The keys of one type that are stored now, in no order: for tools and tests.
+    pub fn keys<K: Key>(&self) -> Vec<K> {
+        let mut keys = Vec::new();
+        for locked in &self.shards {
+            keys.extend(lock(&locked.shard).keys().filter_map(|key| key.any().downcast_ref::<K>().cloned()));
+        }
+        keys
+    }
+
     /// Forgets everything that is stored. What is in use lives on; what is being built is stored when it is done.
     pub fn clear(&self) {
         for locked in &self.shards {

@@ -2,9 +2,10 @@
 //!
 //! `behaviour` is the suite that holds for every hasher, `model` compares with a reference cache under random
 //! operations, `threads` is about builders and waiters in parallel, `laws` shows that a rotten key is found, and
-//! `foreign` is a graph executor of somebody else's that uses the cache and the records alone.
+//! `executors` is about executors and code, `foreign` is a graph executor of somebody else's that uses the cache and the records alone.
 
 mod behaviour;
+mod executors;
 mod fixture;
 mod foreign;
 mod laws;

@@ -1,0 +1,135 @@
+//! What a new shape costs below a node: emission, executors on known and on new code, executors from records.
+//! `cargo bench --bench emission`. Figures are medians and 99th percentiles over thousands of single operations.
+
+#![allow(clippy::print_stdout, reason = "a bench prints")]
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Instant;
+
+use kiln::cache::{Cache, Limits};
+use kiln::exec::conv::ConvKey;
+use kiln::exec::matmul::{MatMulKey, Stored};
+use kiln::exec::{BuildCx, Family, warm};
+use kiln::record::{CacheMode, Fingerprint, Store};
+use kiln_kernels::cpu::conv::ConvShape;
+use kiln_kernels::cpu::{Elements, Numerics};
+use kiln_kernels::{CodeKey, Isa};
+
+const THREADS: usize = 1;
+const SHAPES: u64 = 10_000;
+
+fn context(records: Arc<Store>) -> BuildCx {
+    BuildCx {
+        isa: Isa::detect(),
+        threads: THREADS,
+        numerics: Numerics::Default,
+        precision: Default::default(),
+        cache: Arc::new(Cache::new(Limits { entries: 1 << 16, bytes: 1 << 30 })),
+        records,
+        check: false,
+    }
+}
+
+fn product(m: u64) -> MatMulKey {
+    MatMulKey {
+        isa: Isa::detect(),
+        threads: THREADS as u32,
+        m,
+        n: 768,
+        k: 768,
+        batch: Default::default(),
+        left: Stored::Rows,
+        right: Stored::Packed(2),
+        elements: Elements::F32,
+        scale: 1.0.into(),
+        bias: true,
+        activation: None,
+    }
+}
+
+/// Pictures of so many pixels a line.
+fn convolution(number: u64) -> ConvKey {
+    let (height, width) = (8 + number as usize / 100, 8 + number as usize % 100);
+    let shape = ConvShape {
+        batch: 1,
+        channels: 64,
+        filters: 64,
+        groups: 1,
+        input: [1, height, width],
+        output: [1, height, width],
+        kernel: [1, 3, 3],
+        strides: [1; 3],
+        dilations: [1; 3],
+        pads: [0, 1, 1],
+        transposed: false,
+    };
+    ConvKey::new(&shape, Numerics::Default, None, Isa::detect(), THREADS)
+}
+
+/// Prints the median and the 99th percentile of nanoseconds, in microseconds.
+fn row(name: &str, mut nanos: Vec<u128>) {
+    nanos.sort_unstable();
+    let at = |share: usize| nanos.get(nanos.len() * share / 100).map_or(f64::NAN, |nanos| *nanos as f64 / 1e3);
+    println!("{name:52} {:9.2} {:9.2}", at(50), at(99));
+}
+
+fn timed<T>(operation: impl FnOnce() -> T) -> u128 {
+    let started = Instant::now();
+    let made = operation();
+    let nanos = started.elapsed().as_nanos();
+    drop(black_box(made));
+    nanos
+}
+
+fn emission() {
+    let cx = context(Arc::new(Store::off()));
+    let _ = cx.executor(&product(64));
+    for key in cx.cache.keys::<CodeKey>() {
+        let name = format!("emission of {} ({} bytes)", key.family(), key.assemble().map_or(0, |code| code.len()));
+        row(&name, (0..SHAPES).map(|_| timed(|| key.assemble())).collect());
+        row(&format!("emission and sealing of {}", key.family()), (0..SHAPES).map(|_| timed(|| key.emit())).collect());
+    }
+}
+
+fn new_shapes<K: Family>(name: &str, key: fn(u64) -> K) {
+    let cx = context(Arc::new(Store::in_memory()));
+    (0..100).for_each(|number| drop(cx.executor(&key(number + 1))));
+    let hits = (100..SHAPES).map(|number| timed(|| cx.executor(&key(number + 1)).is_ok())).collect();
+    row(&format!("{name}: new shape, known code"), hits);
+    let misses = (0..2000).map(|number| {
+        let cx = context(Arc::new(Store::in_memory()));
+        timed(|| cx.executor(&key(number + 100)).is_ok())
+    });
+    row(&format!("{name}: new shape, new code"), misses.collect());
+    let fresh = BuildCx { cache: Arc::new(Cache::new(cx.cache.limits())), ..cx };
+    (0..100).for_each(|number| drop(fresh.executor(&key(number + 1))));
+    let started = Instant::now();
+    let rebuilt = (100..SHAPES).filter(|number| fresh.executor(&key(number + 1)).is_ok()).count();
+    let rate = rebuilt as f64 / started.elapsed().as_secs_f64();
+    println!("{:52} {rate:9.0} a second", format!("{name}: executors from records, known code"));
+}
+
+/// A thousand records in a file, to executors.
+fn start(folder: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
+    let fingerprint = Fingerprint::from_facts([("bench", "emission")]);
+    let open = || Arc::new(Store::open(folder, &fingerprint, CacheMode::ReadWrite));
+    let cx = context(open());
+    for number in 0..500 {
+        cx.executor(&product(number + 1))?;
+        cx.executor(&convolution(number))?;
+    }
+    cx.records.save()?;
+    drop(cx);
+    let times = (0..20).map(|_| timed(|| warm(&context(open())))).collect();
+    row("1,000 records to executors, from the file on", times);
+    Ok(())
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    println!("{:52} {:>9} {:>9}", "us", "median", "99 %");
+    emission();
+    new_shapes("product", product);
+    new_shapes("convolution", convolution);
+    start(tempfile::tempdir()?.path())
+}
