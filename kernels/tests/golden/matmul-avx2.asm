@@ -1,0 +1,1996 @@
+; Tile(TileCode { isa: Avx2, vectors: 2, left: Strided, right: Packed, activation: None })
+; 11488 bytes
+0000 push rbx
+0001 push rbp
+0002 push r12
+0004 push r13
+0006 push r14
+0008 push r15
+000a mov rax,[rdi]
+000f cmp rax,6
+0016 je near 0000000000000070h
+001c cmp rax,5
+0023 je near 0000000000000AE0h
+0029 cmp rax,4
+0030 je near 0000000000001410h
+0036 cmp rax,3
+003d je near 0000000000001C20h
+0043 cmp rax,2
+004a je near 0000000000002320h
+0050 cmp rax,1
+0057 je near 00000000000028C0h
+005d jmp 0000000000002C81h
+0062 nop word [rax+rax]
+006b nop dword [rax+rax]
+0070 mov rax,[rdi+98h]
+0078 test rax,rax
+007b jne near 000000000000012Fh
+0081 mov rdx,[rdi+90h]
+0089 test rdx,rdx
+008c je near 0000000000000265h
+0092 mov rax,[rdi+0D0h]
+009a test rax,rax
+009d je near 00000000000000EAh
+00a3 mov rax,[rdi+0D8h]
+00ab vmovd xmm15,eax
+00b0 vpbroadcastd ymm15,xmm15
+00b5 vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+00bd vmaskmovps ymm0,ymm15,[rdx]
+00c4 mov rax,[rdi+0E0h]
+00cc vmovd xmm15,eax
+00d1 vpbroadcastd ymm15,xmm15
+00d6 vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+00de vmaskmovps ymm1,ymm15,[rdx+20h]
+00e5 jmp 00000000000000F8h
+00ea vmovups ymm0,[rdx]
+00f1 vmovups ymm1,[rdx+20h]
+00f8 vmovaps ymm2,ymm0
+00fd vmovaps ymm3,ymm1
+0102 vmovaps ymm4,ymm0
+0107 vmovaps ymm5,ymm1
+010c vmovaps ymm6,ymm0
+0111 vmovaps ymm7,ymm1
+0116 vmovaps ymm8,ymm0
+011b vmovaps ymm9,ymm1
+0120 vmovaps ymm10,ymm0
+0125 vmovaps ymm11,ymm1
+012a jmp 00000000000002A1h
+012f mov rdx,[rdi+78h]
+0134 mov rbx,[rdi+80h]
+013c mov rax,[rdi+0D0h]
+0144 test rax,rax
+0147 jne near 00000000000001B5h
+014d vmovups ymm0,[rdx]
+0154 vmovups ymm1,[rdx+20h]
+015b add rdx,rbx
+015e vmovups ymm2,[rdx]
+0165 vmovups ymm3,[rdx+20h]
+016c add rdx,rbx
+016f vmovups ymm4,[rdx]
+0176 vmovups ymm5,[rdx+20h]
+017d add rdx,rbx
+0180 vmovups ymm6,[rdx]
+0187 vmovups ymm7,[rdx+20h]
+018e add rdx,rbx
+0191 vmovups ymm8,[rdx]
+0198 vmovups ymm9,[rdx+20h]
+019f add rdx,rbx
+01a2 vmovups ymm10,[rdx]
+01a9 vmovups ymm11,[rdx+20h]
+01b0 jmp 0000000000000260h
+01b5 mov rax,[rdi+0D8h]
+01bd vmovd xmm15,eax
+01c2 vpbroadcastd ymm15,xmm15
+01c7 vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+01cf vmaskmovps ymm0,ymm15,[rdx]
+01d6 add rdx,rbx
+01d9 vmaskmovps ymm2,ymm15,[rdx]
+01e0 add rdx,rbx
+01e3 vmaskmovps ymm4,ymm15,[rdx]
+01ea add rdx,rbx
+01ed vmaskmovps ymm6,ymm15,[rdx]
+01f4 add rdx,rbx
+01f7 vmaskmovps ymm8,ymm15,[rdx]
+01fe add rdx,rbx
+0201 vmaskmovps ymm10,ymm15,[rdx]
+0208 mov rax,[rdi+0E0h]
+0210 vmovd xmm15,eax
+0215 vpbroadcastd ymm15,xmm15
+021a vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+0222 mov rdx,[rdi+78h]
+0227 vmaskmovps ymm1,ymm15,[rdx+20h]
+022e add rdx,rbx
+0231 vmaskmovps ymm3,ymm15,[rdx+20h]
+0238 add rdx,rbx
+023b vmaskmovps ymm5,ymm15,[rdx+20h]
+0242 add rdx,rbx
+0245 vmaskmovps ymm7,ymm15,[rdx+20h]
+024c add rdx,rbx
+024f vmaskmovps ymm9,ymm15,[rdx+20h]
+0256 add rdx,rbx
+0259 vmaskmovps ymm11,ymm15,[rdx+20h]
+0260 jmp 00000000000002A1h
+0265 vxorps ymm0,ymm0,ymm0
+026a vxorps ymm1,ymm1,ymm1
+026f vxorps ymm2,ymm2,ymm2
+0274 vxorps ymm3,ymm3,ymm3
+0279 vxorps ymm4,ymm4,ymm4
+027e vxorps ymm5,ymm5,ymm5
+0283 vxorps ymm6,ymm6,ymm6
+0288 vxorps ymm7,ymm7,ymm7
+028d vxorps ymm8,ymm8,ymm8
+0292 vxorps ymm9,ymm9,ymm9
+0297 vxorps ymm10,ymm10,ymm10
+029c vxorps ymm11,ymm11,ymm11
+02a1 mov r11,[rdi+60h]
+02a6 mov rax,[rdi+10h]
+02ab mov rbp,[rdi+18h]
+02b0 lea rcx,[rax+rbp]
+02b5 lea rdx,[rcx+rbp]
+02ba lea rbx,[rdx+rbp]
+02bf lea rsi,[rbx+rbp]
+02c4 lea r8,[rsi+rbp]
+02c9 mov r12,[rdi+40h]
+02ce mov r13,[rdi+48h]
+02d3 cmp r12,r13
+02d6 jge near 0000000000000710h
+02dc mov r14,[rdi+68h]
+02e1 test r14,r14
+02e4 je near 0000000000000520h
+02ea nop word [rax+rax]
+02f3 nop word [rax+rax]
+02fc nop dword [rax]
+0300 prefetcht0 [r14]
+0306 vmovups ymm12,[r11]
+030d vmovups ymm13,[r11+20h]
+0314 vpbroadcastd ymm14,[rax+r12]
+031b vfmadd231ps ymm0,ymm14,ymm12
+0320 vfmadd231ps ymm1,ymm14,ymm13
+0325 vpbroadcastd ymm14,[rcx+r12]
+032c vfmadd231ps ymm2,ymm14,ymm12
+0331 vfmadd231ps ymm3,ymm14,ymm13
+0336 vpbroadcastd ymm14,[rdx+r12]
+033d vfmadd231ps ymm4,ymm14,ymm12
+0342 vfmadd231ps ymm5,ymm14,ymm13
+0347 vpbroadcastd ymm14,[rbx+r12]
+034e vfmadd231ps ymm6,ymm14,ymm12
+0353 vfmadd231ps ymm7,ymm14,ymm13
+0358 vpbroadcastd ymm14,[rsi+r12]
+035f vfmadd231ps ymm8,ymm14,ymm12
+0364 vfmadd231ps ymm9,ymm14,ymm13
+0369 vpbroadcastd ymm14,[r8+r12]
+0370 vfmadd231ps ymm10,ymm14,ymm12
+0375 vfmadd231ps ymm11,ymm14,ymm13
+037a prefetcht0 [r14+40h]
+0380 vmovups ymm12,[r11+40h]
+0387 vmovups ymm13,[r11+60h]
+038e vpbroadcastd ymm14,[rax+r12+4]
+0395 vfmadd231ps ymm0,ymm14,ymm12
+039a vfmadd231ps ymm1,ymm14,ymm13
+039f vpbroadcastd ymm14,[rcx+r12+4]
+03a6 vfmadd231ps ymm2,ymm14,ymm12
+03ab vfmadd231ps ymm3,ymm14,ymm13
+03b0 vpbroadcastd ymm14,[rdx+r12+4]
+03b7 vfmadd231ps ymm4,ymm14,ymm12
+03bc vfmadd231ps ymm5,ymm14,ymm13
+03c1 vpbroadcastd ymm14,[rbx+r12+4]
+03c8 vfmadd231ps ymm6,ymm14,ymm12
+03cd vfmadd231ps ymm7,ymm14,ymm13
+03d2 vpbroadcastd ymm14,[rsi+r12+4]
+03d9 vfmadd231ps ymm8,ymm14,ymm12
+03de vfmadd231ps ymm9,ymm14,ymm13
+03e3 vpbroadcastd ymm14,[r8+r12+4]
+03ea vfmadd231ps ymm10,ymm14,ymm12
+03ef vfmadd231ps ymm11,ymm14,ymm13
+03f4 vmovups ymm12,[r11+80h]
+03fe vmovups ymm13,[r11+0A0h]
+0408 vpbroadcastd ymm14,[rax+r12+8]
+040f vfmadd231ps ymm0,ymm14,ymm12
+0414 vfmadd231ps ymm1,ymm14,ymm13
+0419 vpbroadcastd ymm14,[rcx+r12+8]
+0420 vfmadd231ps ymm2,ymm14,ymm12
+0425 vfmadd231ps ymm3,ymm14,ymm13
+042a vpbroadcastd ymm14,[rdx+r12+8]
+0431 vfmadd231ps ymm4,ymm14,ymm12
+0436 vfmadd231ps ymm5,ymm14,ymm13
+043b vpbroadcastd ymm14,[rbx+r12+8]
+0442 vfmadd231ps ymm6,ymm14,ymm12
+0447 vfmadd231ps ymm7,ymm14,ymm13
+044c vpbroadcastd ymm14,[rsi+r12+8]
+0453 vfmadd231ps ymm8,ymm14,ymm12
+0458 vfmadd231ps ymm9,ymm14,ymm13
+045d vpbroadcastd ymm14,[r8+r12+8]
+0464 vfmadd231ps ymm10,ymm14,ymm12
+0469 vfmadd231ps ymm11,ymm14,ymm13
+046e vmovups ymm12,[r11+0C0h]
+0478 vmovups ymm13,[r11+0E0h]
+0482 vpbroadcastd ymm14,[rax+r12+0Ch]
+0489 vfmadd231ps ymm0,ymm14,ymm12
+048e vfmadd231ps ymm1,ymm14,ymm13
+0493 vpbroadcastd ymm14,[rcx+r12+0Ch]
+049a vfmadd231ps ymm2,ymm14,ymm12
+049f vfmadd231ps ymm3,ymm14,ymm13
+04a4 vpbroadcastd ymm14,[rdx+r12+0Ch]
+04ab vfmadd231ps ymm4,ymm14,ymm12
+04b0 vfmadd231ps ymm5,ymm14,ymm13
+04b5 vpbroadcastd ymm14,[rbx+r12+0Ch]
+04bc vfmadd231ps ymm6,ymm14,ymm12
+04c1 vfmadd231ps ymm7,ymm14,ymm13
+04c6 vpbroadcastd ymm14,[rsi+r12+0Ch]
+04cd vfmadd231ps ymm8,ymm14,ymm12
+04d2 vfmadd231ps ymm9,ymm14,ymm13
+04d7 vpbroadcastd ymm14,[r8+r12+0Ch]
+04de vfmadd231ps ymm10,ymm14,ymm12
+04e3 vfmadd231ps ymm11,ymm14,ymm13
+04e8 add r14,80h
+04ef add r12,10h
+04f3 add r11,100h
+04fa cmp r12,r13
+04fd jl near 0000000000000300h
+0503 mov [rdi+68h],r14
+0508 jmp 0000000000000710h
+050d nop word [rax+rax]
+0516 nop word [rax+rax]
+051f nop
+0520 vmovups ymm12,[r11]
+0527 vmovups ymm13,[r11+20h]
+052e vpbroadcastd ymm14,[rax+r12]
+0535 vfmadd231ps ymm0,ymm14,ymm12
+053a vfmadd231ps ymm1,ymm14,ymm13
+053f vpbroadcastd ymm14,[rcx+r12]
+0546 vfmadd231ps ymm2,ymm14,ymm12
+054b vfmadd231ps ymm3,ymm14,ymm13
+0550 vpbroadcastd ymm14,[rdx+r12]
+0557 vfmadd231ps ymm4,ymm14,ymm12
+055c vfmadd231ps ymm5,ymm14,ymm13
+0561 vpbroadcastd ymm14,[rbx+r12]
+0568 vfmadd231ps ymm6,ymm14,ymm12
+056d vfmadd231ps ymm7,ymm14,ymm13
+0572 vpbroadcastd ymm14,[rsi+r12]
+0579 vfmadd231ps ymm8,ymm14,ymm12
+057e vfmadd231ps ymm9,ymm14,ymm13
+0583 vpbroadcastd ymm14,[r8+r12]
+058a vfmadd231ps ymm10,ymm14,ymm12
+058f vfmadd231ps ymm11,ymm14,ymm13
+0594 vmovups ymm12,[r11+40h]
+059b vmovups ymm13,[r11+60h]
+05a2 vpbroadcastd ymm14,[rax+r12+4]
+05a9 vfmadd231ps ymm0,ymm14,ymm12
+05ae vfmadd231ps ymm1,ymm14,ymm13
+05b3 vpbroadcastd ymm14,[rcx+r12+4]
+05ba vfmadd231ps ymm2,ymm14,ymm12
+05bf vfmadd231ps ymm3,ymm14,ymm13
+05c4 vpbroadcastd ymm14,[rdx+r12+4]
+05cb vfmadd231ps ymm4,ymm14,ymm12
+05d0 vfmadd231ps ymm5,ymm14,ymm13
+05d5 vpbroadcastd ymm14,[rbx+r12+4]
+05dc vfmadd231ps ymm6,ymm14,ymm12
+05e1 vfmadd231ps ymm7,ymm14,ymm13
+05e6 vpbroadcastd ymm14,[rsi+r12+4]
+05ed vfmadd231ps ymm8,ymm14,ymm12
+05f2 vfmadd231ps ymm9,ymm14,ymm13
+05f7 vpbroadcastd ymm14,[r8+r12+4]
+05fe vfmadd231ps ymm10,ymm14,ymm12
+0603 vfmadd231ps ymm11,ymm14,ymm13
+0608 vmovups ymm12,[r11+80h]
+0612 vmovups ymm13,[r11+0A0h]
+061c vpbroadcastd ymm14,[rax+r12+8]
+0623 vfmadd231ps ymm0,ymm14,ymm12
+0628 vfmadd231ps ymm1,ymm14,ymm13
+062d vpbroadcastd ymm14,[rcx+r12+8]
+0634 vfmadd231ps ymm2,ymm14,ymm12
+0639 vfmadd231ps ymm3,ymm14,ymm13
+063e vpbroadcastd ymm14,[rdx+r12+8]
+0645 vfmadd231ps ymm4,ymm14,ymm12
+064a vfmadd231ps ymm5,ymm14,ymm13
+064f vpbroadcastd ymm14,[rbx+r12+8]
+0656 vfmadd231ps ymm6,ymm14,ymm12
+065b vfmadd231ps ymm7,ymm14,ymm13
+0660 vpbroadcastd ymm14,[rsi+r12+8]
+0667 vfmadd231ps ymm8,ymm14,ymm12
+066c vfmadd231ps ymm9,ymm14,ymm13
+0671 vpbroadcastd ymm14,[r8+r12+8]
+0678 vfmadd231ps ymm10,ymm14,ymm12
+067d vfmadd231ps ymm11,ymm14,ymm13
+0682 vmovups ymm12,[r11+0C0h]
+068c vmovups ymm13,[r11+0E0h]
+0696 vpbroadcastd ymm14,[rax+r12+0Ch]
+069d vfmadd231ps ymm0,ymm14,ymm12
+06a2 vfmadd231ps ymm1,ymm14,ymm13
+06a7 vpbroadcastd ymm14,[rcx+r12+0Ch]
+06ae vfmadd231ps ymm2,ymm14,ymm12
+06b3 vfmadd231ps ymm3,ymm14,ymm13
+06b8 vpbroadcastd ymm14,[rdx+r12+0Ch]
+06bf vfmadd231ps ymm4,ymm14,ymm12
+06c4 vfmadd231ps ymm5,ymm14,ymm13
+06c9 vpbroadcastd ymm14,[rbx+r12+0Ch]
+06d0 vfmadd231ps ymm6,ymm14,ymm12
+06d5 vfmadd231ps ymm7,ymm14,ymm13
+06da vpbroadcastd ymm14,[rsi+r12+0Ch]
+06e1 vfmadd231ps ymm8,ymm14,ymm12
+06e6 vfmadd231ps ymm9,ymm14,ymm13
+06eb vpbroadcastd ymm14,[r8+r12+0Ch]
+06f2 vfmadd231ps ymm10,ymm14,ymm12
+06f7 vfmadd231ps ymm11,ymm14,ymm13
+06fc add r12,10h
+0700 add r11,100h
+0707 cmp r12,r13
+070a jl near 0000000000000520h
+0710 mov r13,[rdi+58h]
+0715 cmp r12,r13
+0718 jge near 00000000000007A3h
+071e vmovups ymm12,[r11]
+0725 vmovups ymm13,[r11+20h]
+072c vpbroadcastd ymm14,[rax+r12]
+0733 vfmadd231ps ymm0,ymm14,ymm12
+0738 vfmadd231ps ymm1,ymm14,ymm13
+073d vpbroadcastd ymm14,[rcx+r12]
+0744 vfmadd231ps ymm2,ymm14,ymm12
+0749 vfmadd231ps ymm3,ymm14,ymm13
+074e vpbroadcastd ymm14,[rdx+r12]
+0755 vfmadd231ps ymm4,ymm14,ymm12
+075a vfmadd231ps ymm5,ymm14,ymm13
+075f vpbroadcastd ymm14,[rbx+r12]
+0766 vfmadd231ps ymm6,ymm14,ymm12
+076b vfmadd231ps ymm7,ymm14,ymm13
+0770 vpbroadcastd ymm14,[rsi+r12]
+0777 vfmadd231ps ymm8,ymm14,ymm12
+077c vfmadd231ps ymm9,ymm14,ymm13
+0781 vpbroadcastd ymm14,[r8+r12]
+0788 vfmadd231ps ymm10,ymm14,ymm12
+078d vfmadd231ps ymm11,ymm14,ymm13
+0792 add r12,4
+0796 add r11,40h
+079a cmp r12,r13
+079d jl near 000000000000071Eh
+07a3 mov rax,[rdi+0A0h]
+07ab test rax,rax
+07ae je near 00000000000009A2h
+07b4 mov rax,[rdi+0A8h]
+07bc test rax,rax
+07bf je near 000000000000080Bh
+07c5 vpbroadcastd ymm12,[rdi+0B0h]
+07cf vmulps ymm0,ymm0,ymm12
+07d4 vmulps ymm1,ymm1,ymm12
+07d9 vmulps ymm2,ymm2,ymm12
+07de vmulps ymm3,ymm3,ymm12
+07e3 vmulps ymm4,ymm4,ymm12
+07e8 vmulps ymm5,ymm5,ymm12
+07ed vmulps ymm6,ymm6,ymm12
+07f2 vmulps ymm7,ymm7,ymm12
+07f7 vmulps ymm8,ymm8,ymm12
+07fc vmulps ymm9,ymm9,ymm12
+0801 vmulps ymm10,ymm10,ymm12
+0806 vmulps ymm11,ymm11,ymm12
+080b mov rax,[rdi+0B8h]
+0813 test rax,rax
+0816 jne near 00000000000009A2h
+081c mov rsi,[rdi+0C0h]
+0824 test rsi,rsi
+0827 je near 00000000000009A2h
+082d mov rsi,[rdi+0C8h]
+0835 mov rdx,[rdi+78h]
+083a mov rbx,[rdi+80h]
+0842 mov rax,[rdi+0D0h]
+084a test rax,rax
+084d jne near 00000000000008BBh
+0853 vaddps ymm0,ymm0,[rdx+rsi]
+085a vaddps ymm1,ymm1,[rdx+rsi+20h]
+0861 add rdx,rbx
+0864 vaddps ymm2,ymm2,[rdx+rsi]
+086b vaddps ymm3,ymm3,[rdx+rsi+20h]
+0872 add rdx,rbx
+0875 vaddps ymm4,ymm4,[rdx+rsi]
+087c vaddps ymm5,ymm5,[rdx+rsi+20h]
+0883 add rdx,rbx
+0886 vaddps ymm6,ymm6,[rdx+rsi]
+088d vaddps ymm7,ymm7,[rdx+rsi+20h]
+0894 add rdx,rbx
+0897 vaddps ymm8,ymm8,[rdx+rsi]
+089e vaddps ymm9,ymm9,[rdx+rsi+20h]
+08a5 add rdx,rbx
+08a8 vaddps ymm10,ymm10,[rdx+rsi]
+08af vaddps ymm11,ymm11,[rdx+rsi+20h]
+08b6 jmp 00000000000009A2h
+08bb mov rax,[rdi+0D8h]
+08c3 vmovd xmm15,eax
+08c8 vpbroadcastd ymm15,xmm15
+08cd vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+08d5 vmaskmovps ymm12,ymm15,[rdx+rsi]
+08dc vaddps ymm0,ymm0,ymm12
+08e1 add rdx,rbx
+08e4 vmaskmovps ymm12,ymm15,[rdx+rsi]
+08eb vaddps ymm2,ymm2,ymm12
+08f0 add rdx,rbx
+08f3 vmaskmovps ymm12,ymm15,[rdx+rsi]
+08fa vaddps ymm4,ymm4,ymm12
+08ff add rdx,rbx
+0902 vmaskmovps ymm12,ymm15,[rdx+rsi]
+0909 vaddps ymm6,ymm6,ymm12
+090e add rdx,rbx
+0911 vmaskmovps ymm12,ymm15,[rdx+rsi]
+0918 vaddps ymm8,ymm8,ymm12
+091d add rdx,rbx
+0920 vmaskmovps ymm12,ymm15,[rdx+rsi]
+0927 vaddps ymm10,ymm10,ymm12
+092c mov rax,[rdi+0E0h]
+0934 vmovd xmm15,eax
+0939 vpbroadcastd ymm15,xmm15
+093e vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+0946 mov rdx,[rdi+78h]
+094b vmaskmovps ymm12,ymm15,[rdx+rsi+20h]
+0952 vaddps ymm1,ymm1,ymm12
+0957 add rdx,rbx
+095a vmaskmovps ymm12,ymm15,[rdx+rsi+20h]
+0961 vaddps ymm3,ymm3,ymm12
+0966 add rdx,rbx
+0969 vmaskmovps ymm12,ymm15,[rdx+rsi+20h]
+0970 vaddps ymm5,ymm5,ymm12
+0975 add rdx,rbx
+0978 vmaskmovps ymm12,ymm15,[rdx+rsi+20h]
+097f vaddps ymm7,ymm7,ymm12
+0984 add rdx,rbx
+0987 vmaskmovps ymm12,ymm15,[rdx+rsi+20h]
+098e vaddps ymm9,ymm9,ymm12
+0993 add rdx,rbx
+0996 vmaskmovps ymm12,ymm15,[rdx+rsi+20h]
+099d vaddps ymm11,ymm11,ymm12
+09a2 mov rdx,[rdi+78h]
+09a7 mov rbx,[rdi+80h]
+09af mov rax,[rdi+0D0h]
+09b7 test rax,rax
+09ba jne near 0000000000000A28h
+09c0 vmovups [rdx],ymm0
+09c7 vmovups [rdx+20h],ymm1
+09ce add rdx,rbx
+09d1 vmovups [rdx],ymm2
+09d8 vmovups [rdx+20h],ymm3
+09df add rdx,rbx
+09e2 vmovups [rdx],ymm4
+09e9 vmovups [rdx+20h],ymm5
+09f0 add rdx,rbx
+09f3 vmovups [rdx],ymm6
+09fa vmovups [rdx+20h],ymm7
+0a01 add rdx,rbx
+0a04 vmovups [rdx],ymm8
+0a0b vmovups [rdx+20h],ymm9
+0a12 add rdx,rbx
+0a15 vmovups [rdx],ymm10
+0a1c vmovups [rdx+20h],ymm11
+0a23 jmp 0000000000000AD3h
+0a28 mov rax,[rdi+0D8h]
+0a30 vmovd xmm15,eax
+0a35 vpbroadcastd ymm15,xmm15
+0a3a vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+0a42 vmaskmovps [rdx],ymm15,ymm0
+0a49 add rdx,rbx
+0a4c vmaskmovps [rdx],ymm15,ymm2
+0a53 add rdx,rbx
+0a56 vmaskmovps [rdx],ymm15,ymm4
+0a5d add rdx,rbx
+0a60 vmaskmovps [rdx],ymm15,ymm6
+0a67 add rdx,rbx
+0a6a vmaskmovps [rdx],ymm15,ymm8
+0a71 add rdx,rbx
+0a74 vmaskmovps [rdx],ymm15,ymm10
+0a7b mov rax,[rdi+0E0h]
+0a83 vmovd xmm15,eax
+0a88 vpbroadcastd ymm15,xmm15
+0a8d vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+0a95 mov rdx,[rdi+78h]
+0a9a vmaskmovps [rdx+20h],ymm15,ymm1
+0aa1 add rdx,rbx
+0aa4 vmaskmovps [rdx+20h],ymm15,ymm3
+0aab add rdx,rbx
+0aae vmaskmovps [rdx+20h],ymm15,ymm5
+0ab5 add rdx,rbx
+0ab8 vmaskmovps [rdx+20h],ymm15,ymm7
+0abf add rdx,rbx
+0ac2 vmaskmovps [rdx+20h],ymm15,ymm9
+0ac9 add rdx,rbx
+0acc vmaskmovps [rdx+20h],ymm15,ymm11
+0ad3 jmp 0000000000002C45h
+0ad8 nop dword [rax+rax]
+0ae0 mov rax,[rdi+98h]
+0ae8 test rax,rax
+0aeb jne near 0000000000000B95h
+0af1 mov rdx,[rdi+90h]
+0af9 test rdx,rdx
+0afc je near 0000000000000CA6h
+0b02 mov rax,[rdi+0D0h]
+0b0a test rax,rax
+0b0d je near 0000000000000B5Ah
+0b13 mov rax,[rdi+0D8h]
+0b1b vmovd xmm15,eax
+0b20 vpbroadcastd ymm15,xmm15
+0b25 vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+0b2d vmaskmovps ymm0,ymm15,[rdx]
+0b34 mov rax,[rdi+0E0h]
+0b3c vmovd xmm15,eax
+0b41 vpbroadcastd ymm15,xmm15
+0b46 vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+0b4e vmaskmovps ymm1,ymm15,[rdx+20h]
+0b55 jmp 0000000000000B68h
+0b5a vmovups ymm0,[rdx]
+0b61 vmovups ymm1,[rdx+20h]
+0b68 vmovaps ymm2,ymm0
+0b6d vmovaps ymm3,ymm1
+0b72 vmovaps ymm4,ymm0
+0b77 vmovaps ymm5,ymm1
+0b7c vmovaps ymm6,ymm0
+0b81 vmovaps ymm7,ymm1
+0b86 vmovaps ymm8,ymm0
+0b8b vmovaps ymm9,ymm1
+0b90 jmp 0000000000000CD8h
+0b95 mov rdx,[rdi+78h]
+0b9a mov rbx,[rdi+80h]
+0ba2 mov rax,[rdi+0D0h]
+0baa test rax,rax
+0bad jne near 0000000000000C0Ah
+0bb3 vmovups ymm0,[rdx]
+0bba vmovups ymm1,[rdx+20h]
+0bc1 add rdx,rbx
+0bc4 vmovups ymm2,[rdx]
+0bcb vmovups ymm3,[rdx+20h]
+0bd2 add rdx,rbx
+0bd5 vmovups ymm4,[rdx]
+0bdc vmovups ymm5,[rdx+20h]
+0be3 add rdx,rbx
+0be6 vmovups ymm6,[rdx]
+0bed vmovups ymm7,[rdx+20h]
+0bf4 add rdx,rbx
+0bf7 vmovups ymm8,[rdx]
+0bfe vmovups ymm9,[rdx+20h]
+0c05 jmp 0000000000000CA1h
+0c0a mov rax,[rdi+0D8h]
+0c12 vmovd xmm15,eax
+0c17 vpbroadcastd ymm15,xmm15
+0c1c vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+0c24 vmaskmovps ymm0,ymm15,[rdx]
+0c2b add rdx,rbx
+0c2e vmaskmovps ymm2,ymm15,[rdx]
+0c35 add rdx,rbx
+0c38 vmaskmovps ymm4,ymm15,[rdx]
+0c3f add rdx,rbx
+0c42 vmaskmovps ymm6,ymm15,[rdx]
+0c49 add rdx,rbx
+0c4c vmaskmovps ymm8,ymm15,[rdx]
+0c53 mov rax,[rdi+0E0h]
+0c5b vmovd xmm15,eax
+0c60 vpbroadcastd ymm15,xmm15
+0c65 vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+0c6d mov rdx,[rdi+78h]
+0c72 vmaskmovps ymm1,ymm15,[rdx+20h]
+0c79 add rdx,rbx
+0c7c vmaskmovps ymm3,ymm15,[rdx+20h]
+0c83 add rdx,rbx
+0c86 vmaskmovps ymm5,ymm15,[rdx+20h]
+0c8d add rdx,rbx
+0c90 vmaskmovps ymm7,ymm15,[rdx+20h]
+0c97 add rdx,rbx
+0c9a vmaskmovps ymm9,ymm15,[rdx+20h]
+0ca1 jmp 0000000000000CD8h
+0ca6 vxorps ymm0,ymm0,ymm0
+0cab vxorps ymm1,ymm1,ymm1
+0cb0 vxorps ymm2,ymm2,ymm2
+0cb5 vxorps ymm3,ymm3,ymm3
+0cba vxorps ymm4,ymm4,ymm4
+0cbf vxorps ymm5,ymm5,ymm5
+0cc4 vxorps ymm6,ymm6,ymm6
+0cc9 vxorps ymm7,ymm7,ymm7
+0cce vxorps ymm8,ymm8,ymm8
+0cd3 vxorps ymm9,ymm9,ymm9
+0cd8 mov r11,[rdi+60h]
+0cdd mov rax,[rdi+10h]
+0ce2 mov rbp,[rdi+18h]
+0ce7 lea rcx,[rax+rbp]
+0cec lea rdx,[rcx+rbp]
+0cf1 lea rbx,[rdx+rbp]
+0cf6 lea rsi,[rbx+rbp]
+0cfb mov r12,[rdi+40h]
+0d00 mov r13,[rdi+48h]
+0d05 cmp r12,r13
+0d08 jge near 00000000000010ACh
+0d0e mov r14,[rdi+68h]
+0d13 test r14,r14
+0d16 je near 0000000000000F00h
+0d1c nop dword [rax]
+0d20 prefetcht0 [r14]
+0d26 vmovups ymm10,[r11]
+0d2d vmovups ymm11,[r11+20h]
+0d34 vpbroadcastd ymm12,[rax+r12]
+0d3b vfmadd231ps ymm0,ymm12,ymm10
+0d40 vfmadd231ps ymm1,ymm12,ymm11
+0d45 vpbroadcastd ymm12,[rcx+r12]
+0d4c vfmadd231ps ymm2,ymm12,ymm10
+0d51 vfmadd231ps ymm3,ymm12,ymm11
+0d56 vpbroadcastd ymm12,[rdx+r12]
+0d5d vfmadd231ps ymm4,ymm12,ymm10
+0d62 vfmadd231ps ymm5,ymm12,ymm11
+0d67 vpbroadcastd ymm12,[rbx+r12]
+0d6e vfmadd231ps ymm6,ymm12,ymm10
+0d73 vfmadd231ps ymm7,ymm12,ymm11
+0d78 vpbroadcastd ymm12,[rsi+r12]
+0d7f vfmadd231ps ymm8,ymm12,ymm10
+0d84 vfmadd231ps ymm9,ymm12,ymm11
+0d89 prefetcht0 [r14+40h]
+0d8f vmovups ymm10,[r11+40h]
+0d96 vmovups ymm11,[r11+60h]
+0d9d vpbroadcastd ymm12,[rax+r12+4]
+0da4 vfmadd231ps ymm0,ymm12,ymm10
+0da9 vfmadd231ps ymm1,ymm12,ymm11
+0dae vpbroadcastd ymm12,[rcx+r12+4]
+0db5 vfmadd231ps ymm2,ymm12,ymm10
+0dba vfmadd231ps ymm3,ymm12,ymm11
+0dbf vpbroadcastd ymm12,[rdx+r12+4]
+0dc6 vfmadd231ps ymm4,ymm12,ymm10
+0dcb vfmadd231ps ymm5,ymm12,ymm11
+0dd0 vpbroadcastd ymm12,[rbx+r12+4]
+0dd7 vfmadd231ps ymm6,ymm12,ymm10
+0ddc vfmadd231ps ymm7,ymm12,ymm11
+0de1 vpbroadcastd ymm12,[rsi+r12+4]
+0de8 vfmadd231ps ymm8,ymm12,ymm10
+0ded vfmadd231ps ymm9,ymm12,ymm11
+0df2 vmovups ymm10,[r11+80h]
+0dfc vmovups ymm11,[r11+0A0h]
+0e06 vpbroadcastd ymm12,[rax+r12+8]
+0e0d vfmadd231ps ymm0,ymm12,ymm10
+0e12 vfmadd231ps ymm1,ymm12,ymm11
+0e17 vpbroadcastd ymm12,[rcx+r12+8]
+0e1e vfmadd231ps ymm2,ymm12,ymm10
+0e23 vfmadd231ps ymm3,ymm12,ymm11
+0e28 vpbroadcastd ymm12,[rdx+r12+8]
+0e2f vfmadd231ps ymm4,ymm12,ymm10
+0e34 vfmadd231ps ymm5,ymm12,ymm11
+0e39 vpbroadcastd ymm12,[rbx+r12+8]
+0e40 vfmadd231ps ymm6,ymm12,ymm10
+0e45 vfmadd231ps ymm7,ymm12,ymm11
+0e4a vpbroadcastd ymm12,[rsi+r12+8]
+0e51 vfmadd231ps ymm8,ymm12,ymm10
+0e56 vfmadd231ps ymm9,ymm12,ymm11
+0e5b vmovups ymm10,[r11+0C0h]
+0e65 vmovups ymm11,[r11+0E0h]
+0e6f vpbroadcastd ymm12,[rax+r12+0Ch]
+0e76 vfmadd231ps ymm0,ymm12,ymm10
+0e7b vfmadd231ps ymm1,ymm12,ymm11
+0e80 vpbroadcastd ymm12,[rcx+r12+0Ch]
+0e87 vfmadd231ps ymm2,ymm12,ymm10
+0e8c vfmadd231ps ymm3,ymm12,ymm11
+0e91 vpbroadcastd ymm12,[rdx+r12+0Ch]
+0e98 vfmadd231ps ymm4,ymm12,ymm10
+0e9d vfmadd231ps ymm5,ymm12,ymm11
+0ea2 vpbroadcastd ymm12,[rbx+r12+0Ch]
+0ea9 vfmadd231ps ymm6,ymm12,ymm10
+0eae vfmadd231ps ymm7,ymm12,ymm11
+0eb3 vpbroadcastd ymm12,[rsi+r12+0Ch]
+0eba vfmadd231ps ymm8,ymm12,ymm10
+0ebf vfmadd231ps ymm9,ymm12,ymm11
+0ec4 add r14,80h
+0ecb add r12,10h
+0ecf add r11,100h
+0ed6 cmp r12,r13
+0ed9 jl near 0000000000000D20h
+0edf mov [rdi+68h],r14
+0ee4 jmp 00000000000010ACh
+0ee9 nop word [rax+rax]
+0ef2 nop word [rax+rax]
+0efb nop dword [rax+rax]
+0f00 vmovups ymm10,[r11]
+0f07 vmovups ymm11,[r11+20h]
+0f0e vpbroadcastd ymm12,[rax+r12]
+0f15 vfmadd231ps ymm0,ymm12,ymm10
+0f1a vfmadd231ps ymm1,ymm12,ymm11
+0f1f vpbroadcastd ymm12,[rcx+r12]
+0f26 vfmadd231ps ymm2,ymm12,ymm10
+0f2b vfmadd231ps ymm3,ymm12,ymm11
+0f30 vpbroadcastd ymm12,[rdx+r12]
+0f37 vfmadd231ps ymm4,ymm12,ymm10
+0f3c vfmadd231ps ymm5,ymm12,ymm11
+0f41 vpbroadcastd ymm12,[rbx+r12]
+0f48 vfmadd231ps ymm6,ymm12,ymm10
+0f4d vfmadd231ps ymm7,ymm12,ymm11
+0f52 vpbroadcastd ymm12,[rsi+r12]
+0f59 vfmadd231ps ymm8,ymm12,ymm10
+0f5e vfmadd231ps ymm9,ymm12,ymm11
+0f63 vmovups ymm10,[r11+40h]
+0f6a vmovups ymm11,[r11+60h]
+0f71 vpbroadcastd ymm12,[rax+r12+4]
+0f78 vfmadd231ps ymm0,ymm12,ymm10
+0f7d vfmadd231ps ymm1,ymm12,ymm11
+0f82 vpbroadcastd ymm12,[rcx+r12+4]
+0f89 vfmadd231ps ymm2,ymm12,ymm10
+0f8e vfmadd231ps ymm3,ymm12,ymm11
+0f93 vpbroadcastd ymm12,[rdx+r12+4]
+0f9a vfmadd231ps ymm4,ymm12,ymm10
+0f9f vfmadd231ps ymm5,ymm12,ymm11
+0fa4 vpbroadcastd ymm12,[rbx+r12+4]
+0fab vfmadd231ps ymm6,ymm12,ymm10
+0fb0 vfmadd231ps ymm7,ymm12,ymm11
+0fb5 vpbroadcastd ymm12,[rsi+r12+4]
+0fbc vfmadd231ps ymm8,ymm12,ymm10
+0fc1 vfmadd231ps ymm9,ymm12,ymm11
+0fc6 vmovups ymm10,[r11+80h]
+0fd0 vmovups ymm11,[r11+0A0h]
+0fda vpbroadcastd ymm12,[rax+r12+8]
+0fe1 vfmadd231ps ymm0,ymm12,ymm10
+0fe6 vfmadd231ps ymm1,ymm12,ymm11
+0feb vpbroadcastd ymm12,[rcx+r12+8]
+0ff2 vfmadd231ps ymm2,ymm12,ymm10
+0ff7 vfmadd231ps ymm3,ymm12,ymm11
+0ffc vpbroadcastd ymm12,[rdx+r12+8]
+1003 vfmadd231ps ymm4,ymm12,ymm10
+1008 vfmadd231ps ymm5,ymm12,ymm11
+100d vpbroadcastd ymm12,[rbx+r12+8]
+1014 vfmadd231ps ymm6,ymm12,ymm10
+1019 vfmadd231ps ymm7,ymm12,ymm11
+101e vpbroadcastd ymm12,[rsi+r12+8]
+1025 vfmadd231ps ymm8,ymm12,ymm10
+102a vfmadd231ps ymm9,ymm12,ymm11
+102f vmovups ymm10,[r11+0C0h]
+1039 vmovups ymm11,[r11+0E0h]
+1043 vpbroadcastd ymm12,[rax+r12+0Ch]
+104a vfmadd231ps ymm0,ymm12,ymm10
+104f vfmadd231ps ymm1,ymm12,ymm11
+1054 vpbroadcastd ymm12,[rcx+r12+0Ch]
+105b vfmadd231ps ymm2,ymm12,ymm10
+1060 vfmadd231ps ymm3,ymm12,ymm11
+1065 vpbroadcastd ymm12,[rdx+r12+0Ch]
+106c vfmadd231ps ymm4,ymm12,ymm10
+1071 vfmadd231ps ymm5,ymm12,ymm11
+1076 vpbroadcastd ymm12,[rbx+r12+0Ch]
+107d vfmadd231ps ymm6,ymm12,ymm10
+1082 vfmadd231ps ymm7,ymm12,ymm11
+1087 vpbroadcastd ymm12,[rsi+r12+0Ch]
+108e vfmadd231ps ymm8,ymm12,ymm10
+1093 vfmadd231ps ymm9,ymm12,ymm11
+1098 add r12,10h
+109c add r11,100h
+10a3 cmp r12,r13
+10a6 jl near 0000000000000F00h
+10ac mov r13,[rdi+58h]
+10b1 cmp r12,r13
+10b4 jge near 000000000000112Eh
+10ba vmovups ymm10,[r11]
+10c1 vmovups ymm11,[r11+20h]
+10c8 vpbroadcastd ymm12,[rax+r12]
+10cf vfmadd231ps ymm0,ymm12,ymm10
+10d4 vfmadd231ps ymm1,ymm12,ymm11
+10d9 vpbroadcastd ymm12,[rcx+r12]
+10e0 vfmadd231ps ymm2,ymm12,ymm10
+10e5 vfmadd231ps ymm3,ymm12,ymm11
+10ea vpbroadcastd ymm12,[rdx+r12]
+10f1 vfmadd231ps ymm4,ymm12,ymm10
+10f6 vfmadd231ps ymm5,ymm12,ymm11
+10fb vpbroadcastd ymm12,[rbx+r12]
+1102 vfmadd231ps ymm6,ymm12,ymm10
+1107 vfmadd231ps ymm7,ymm12,ymm11
+110c vpbroadcastd ymm12,[rsi+r12]
+1113 vfmadd231ps ymm8,ymm12,ymm10
+1118 vfmadd231ps ymm9,ymm12,ymm11
+111d add r12,4
+1121 add r11,40h
+1125 cmp r12,r13
+1128 jl near 00000000000010BAh
+112e mov rax,[rdi+0A0h]
+1136 test rax,rax
+1139 je near 00000000000012F4h
+113f mov rax,[rdi+0A8h]
+1147 test rax,rax
+114a je near 000000000000118Ch
+1150 vpbroadcastd ymm10,[rdi+0B0h]
+115a vmulps ymm0,ymm0,ymm10
+115f vmulps ymm1,ymm1,ymm10
+1164 vmulps ymm2,ymm2,ymm10
+1169 vmulps ymm3,ymm3,ymm10
+116e vmulps ymm4,ymm4,ymm10
+1173 vmulps ymm5,ymm5,ymm10
+1178 vmulps ymm6,ymm6,ymm10
+117d vmulps ymm7,ymm7,ymm10
+1182 vmulps ymm8,ymm8,ymm10
+1187 vmulps ymm9,ymm9,ymm10
+118c mov rax,[rdi+0B8h]
+1194 test rax,rax
+1197 jne near 00000000000012F4h
+119d mov rsi,[rdi+0C0h]
+11a5 test rsi,rsi
+11a8 je near 00000000000012F4h
+11ae mov rsi,[rdi+0C8h]
+11b6 mov rdx,[rdi+78h]
+11bb mov rbx,[rdi+80h]
+11c3 mov rax,[rdi+0D0h]
+11cb test rax,rax
+11ce jne near 000000000000122Bh
+11d4 vaddps ymm0,ymm0,[rdx+rsi]
+11db vaddps ymm1,ymm1,[rdx+rsi+20h]
+11e2 add rdx,rbx
+11e5 vaddps ymm2,ymm2,[rdx+rsi]
+11ec vaddps ymm3,ymm3,[rdx+rsi+20h]
+11f3 add rdx,rbx
+11f6 vaddps ymm4,ymm4,[rdx+rsi]
+11fd vaddps ymm5,ymm5,[rdx+rsi+20h]
+1204 add rdx,rbx
+1207 vaddps ymm6,ymm6,[rdx+rsi]
+120e vaddps ymm7,ymm7,[rdx+rsi+20h]
+1215 add rdx,rbx
+1218 vaddps ymm8,ymm8,[rdx+rsi]
+121f vaddps ymm9,ymm9,[rdx+rsi+20h]
+1226 jmp 00000000000012F4h
+122b mov rax,[rdi+0D8h]
+1233 vmovd xmm15,eax
+1238 vpbroadcastd ymm15,xmm15
+123d vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+1245 vmaskmovps ymm10,ymm15,[rdx+rsi]
+124c vaddps ymm0,ymm0,ymm10
+1251 add rdx,rbx
+1254 vmaskmovps ymm10,ymm15,[rdx+rsi]
+125b vaddps ymm2,ymm2,ymm10
+1260 add rdx,rbx
+1263 vmaskmovps ymm10,ymm15,[rdx+rsi]
+126a vaddps ymm4,ymm4,ymm10
+126f add rdx,rbx
+1272 vmaskmovps ymm10,ymm15,[rdx+rsi]
+1279 vaddps ymm6,ymm6,ymm10
+127e add rdx,rbx
+1281 vmaskmovps ymm10,ymm15,[rdx+rsi]
+1288 vaddps ymm8,ymm8,ymm10
+128d mov rax,[rdi+0E0h]
+1295 vmovd xmm15,eax
+129a vpbroadcastd ymm15,xmm15
+129f vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+12a7 mov rdx,[rdi+78h]
+12ac vmaskmovps ymm10,ymm15,[rdx+rsi+20h]
+12b3 vaddps ymm1,ymm1,ymm10
+12b8 add rdx,rbx
+12bb vmaskmovps ymm10,ymm15,[rdx+rsi+20h]
+12c2 vaddps ymm3,ymm3,ymm10
+12c7 add rdx,rbx
+12ca vmaskmovps ymm10,ymm15,[rdx+rsi+20h]
+12d1 vaddps ymm5,ymm5,ymm10
+12d6 add rdx,rbx
+12d9 vmaskmovps ymm10,ymm15,[rdx+rsi+20h]
+12e0 vaddps ymm7,ymm7,ymm10
+12e5 add rdx,rbx
+12e8 vmaskmovps ymm10,ymm15,[rdx+rsi+20h]
+12ef vaddps ymm9,ymm9,ymm10
+12f4 mov rdx,[rdi+78h]
+12f9 mov rbx,[rdi+80h]
+1301 mov rax,[rdi+0D0h]
+1309 test rax,rax
+130c jne near 0000000000001369h
+1312 vmovups [rdx],ymm0
+1319 vmovups [rdx+20h],ymm1
+1320 add rdx,rbx
+1323 vmovups [rdx],ymm2
+132a vmovups [rdx+20h],ymm3
+1331 add rdx,rbx
+1334 vmovups [rdx],ymm4
+133b vmovups [rdx+20h],ymm5
+1342 add rdx,rbx
+1345 vmovups [rdx],ymm6
+134c vmovups [rdx+20h],ymm7
+1353 add rdx,rbx
+1356 vmovups [rdx],ymm8
+135d vmovups [rdx+20h],ymm9
+1364 jmp 0000000000001400h
+1369 mov rax,[rdi+0D8h]
+1371 vmovd xmm15,eax
+1376 vpbroadcastd ymm15,xmm15
+137b vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+1383 vmaskmovps [rdx],ymm15,ymm0
+138a add rdx,rbx
+138d vmaskmovps [rdx],ymm15,ymm2
+1394 add rdx,rbx
+1397 vmaskmovps [rdx],ymm15,ymm4
+139e add rdx,rbx
+13a1 vmaskmovps [rdx],ymm15,ymm6
+13a8 add rdx,rbx
+13ab vmaskmovps [rdx],ymm15,ymm8
+13b2 mov rax,[rdi+0E0h]
+13ba vmovd xmm15,eax
+13bf vpbroadcastd ymm15,xmm15
+13c4 vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+13cc mov rdx,[rdi+78h]
+13d1 vmaskmovps [rdx+20h],ymm15,ymm1
+13d8 add rdx,rbx
+13db vmaskmovps [rdx+20h],ymm15,ymm3
+13e2 add rdx,rbx
+13e5 vmaskmovps [rdx+20h],ymm15,ymm5
+13ec add rdx,rbx
+13ef vmaskmovps [rdx+20h],ymm15,ymm7
+13f6 add rdx,rbx
+13f9 vmaskmovps [rdx+20h],ymm15,ymm9
+1400 jmp 0000000000002C45h
+1405 nop word [rax+rax]
+140e xchg ax,ax
+1410 mov rax,[rdi+98h]
+1418 test rax,rax
+141b jne near 00000000000014BBh
+1421 mov rdx,[rdi+90h]
+1429 test rdx,rdx
+142c je near 00000000000015A7h
+1432 mov rax,[rdi+0D0h]
+143a test rax,rax
+143d je near 000000000000148Ah
+1443 mov rax,[rdi+0D8h]
+144b vmovd xmm15,eax
+1450 vpbroadcastd ymm15,xmm15
+1455 vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+145d vmaskmovps ymm0,ymm15,[rdx]
+1464 mov rax,[rdi+0E0h]
+146c vmovd xmm15,eax
+1471 vpbroadcastd ymm15,xmm15
+1476 vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+147e vmaskmovps ymm1,ymm15,[rdx+20h]
+1485 jmp 0000000000001498h
+148a vmovups ymm0,[rdx]
+1491 vmovups ymm1,[rdx+20h]
+1498 vmovaps ymm2,ymm0
+149d vmovaps ymm3,ymm1
+14a2 vmovaps ymm4,ymm0
+14a7 vmovaps ymm5,ymm1
+14ac vmovaps ymm6,ymm0
+14b1 vmovaps ymm7,ymm1
+14b6 jmp 00000000000015CFh
+14bb mov rdx,[rdi+78h]
+14c0 mov rbx,[rdi+80h]
+14c8 mov rax,[rdi+0D0h]
+14d0 test rax,rax
+14d3 jne near 000000000000151Fh
+14d9 vmovups ymm0,[rdx]
+14e0 vmovups ymm1,[rdx+20h]
+14e7 add rdx,rbx
+14ea vmovups ymm2,[rdx]
+14f1 vmovups ymm3,[rdx+20h]
+14f8 add rdx,rbx
+14fb vmovups ymm4,[rdx]
+1502 vmovups ymm5,[rdx+20h]
+1509 add rdx,rbx
+150c vmovups ymm6,[rdx]
+1513 vmovups ymm7,[rdx+20h]
+151a jmp 00000000000015A2h
+151f mov rax,[rdi+0D8h]
+1527 vmovd xmm15,eax
+152c vpbroadcastd ymm15,xmm15
+1531 vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+1539 vmaskmovps ymm0,ymm15,[rdx]
+1540 add rdx,rbx
+1543 vmaskmovps ymm2,ymm15,[rdx]
+154a add rdx,rbx
+154d vmaskmovps ymm4,ymm15,[rdx]
+1554 add rdx,rbx
+1557 vmaskmovps ymm6,ymm15,[rdx]
+155e mov rax,[rdi+0E0h]
+1566 vmovd xmm15,eax
+156b vpbroadcastd ymm15,xmm15
+1570 vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+1578 mov rdx,[rdi+78h]
+157d vmaskmovps ymm1,ymm15,[rdx+20h]
+1584 add rdx,rbx
+1587 vmaskmovps ymm3,ymm15,[rdx+20h]
+158e add rdx,rbx
+1591 vmaskmovps ymm5,ymm15,[rdx+20h]
+1598 add rdx,rbx
+159b vmaskmovps ymm7,ymm15,[rdx+20h]
+15a2 jmp 00000000000015CFh
+15a7 vxorps ymm0,ymm0,ymm0
+15ac vxorps ymm1,ymm1,ymm1
+15b1 vxorps ymm2,ymm2,ymm2
+15b6 vxorps ymm3,ymm3,ymm3
+15bb vxorps ymm4,ymm4,ymm4
+15c0 vxorps ymm5,ymm5,ymm5
+15c5 vxorps ymm6,ymm6,ymm6
+15ca vxorps ymm7,ymm7,ymm7
+15cf mov r11,[rdi+60h]
+15d4 mov rax,[rdi+10h]
+15d9 mov rbp,[rdi+18h]
+15de lea rcx,[rax+rbp]
+15e3 lea rdx,[rcx+rbp]
+15e8 lea rbx,[rdx+rbp]
+15ed mov r12,[rdi+40h]
+15f2 mov r13,[rdi+48h]
+15f7 cmp r12,r13
+15fa jge near 0000000000001928h
+1600 mov r14,[rdi+68h]
+1605 test r14,r14
+1608 je near 00000000000017C0h
+160e nop word [rax+rax]
+1617 nop word [rax+rax]
+1620 prefetcht0 [r14]
+1626 vmovups ymm8,[r11]
+162d vmovups ymm9,[r11+20h]
+1634 vpbroadcastd ymm10,[rax+r12]
+163b vfmadd231ps ymm0,ymm10,ymm8
+1640 vfmadd231ps ymm1,ymm10,ymm9
+1645 vpbroadcastd ymm10,[rcx+r12]
+164c vfmadd231ps ymm2,ymm10,ymm8
+1651 vfmadd231ps ymm3,ymm10,ymm9
+1656 vpbroadcastd ymm10,[rdx+r12]
+165d vfmadd231ps ymm4,ymm10,ymm8
+1662 vfmadd231ps ymm5,ymm10,ymm9
+1667 vpbroadcastd ymm10,[rbx+r12]
+166e vfmadd231ps ymm6,ymm10,ymm8
+1673 vfmadd231ps ymm7,ymm10,ymm9
+1678 prefetcht0 [r14+40h]
+167e vmovups ymm8,[r11+40h]
+1685 vmovups ymm9,[r11+60h]
+168c vpbroadcastd ymm10,[rax+r12+4]
+1693 vfmadd231ps ymm0,ymm10,ymm8
+1698 vfmadd231ps ymm1,ymm10,ymm9
+169d vpbroadcastd ymm10,[rcx+r12+4]
+16a4 vfmadd231ps ymm2,ymm10,ymm8
+16a9 vfmadd231ps ymm3,ymm10,ymm9
+16ae vpbroadcastd ymm10,[rdx+r12+4]
+16b5 vfmadd231ps ymm4,ymm10,ymm8
+16ba vfmadd231ps ymm5,ymm10,ymm9
+16bf vpbroadcastd ymm10,[rbx+r12+4]
+16c6 vfmadd231ps ymm6,ymm10,ymm8
+16cb vfmadd231ps ymm7,ymm10,ymm9
+16d0 vmovups ymm8,[r11+80h]
+16da vmovups ymm9,[r11+0A0h]
+16e4 vpbroadcastd ymm10,[rax+r12+8]
+16eb vfmadd231ps ymm0,ymm10,ymm8
+16f0 vfmadd231ps ymm1,ymm10,ymm9
+16f5 vpbroadcastd ymm10,[rcx+r12+8]
+16fc vfmadd231ps ymm2,ymm10,ymm8
+1701 vfmadd231ps ymm3,ymm10,ymm9
+1706 vpbroadcastd ymm10,[rdx+r12+8]
+170d vfmadd231ps ymm4,ymm10,ymm8
+1712 vfmadd231ps ymm5,ymm10,ymm9
+1717 vpbroadcastd ymm10,[rbx+r12+8]
+171e vfmadd231ps ymm6,ymm10,ymm8
+1723 vfmadd231ps ymm7,ymm10,ymm9
+1728 vmovups ymm8,[r11+0C0h]
+1732 vmovups ymm9,[r11+0E0h]
+173c vpbroadcastd ymm10,[rax+r12+0Ch]
+1743 vfmadd231ps ymm0,ymm10,ymm8
+1748 vfmadd231ps ymm1,ymm10,ymm9
+174d vpbroadcastd ymm10,[rcx+r12+0Ch]
+1754 vfmadd231ps ymm2,ymm10,ymm8
+1759 vfmadd231ps ymm3,ymm10,ymm9
+175e vpbroadcastd ymm10,[rdx+r12+0Ch]
+1765 vfmadd231ps ymm4,ymm10,ymm8
+176a vfmadd231ps ymm5,ymm10,ymm9
+176f vpbroadcastd ymm10,[rbx+r12+0Ch]
+1776 vfmadd231ps ymm6,ymm10,ymm8
+177b vfmadd231ps ymm7,ymm10,ymm9
+1780 add r14,80h
+1787 add r12,10h
+178b add r11,100h
+1792 cmp r12,r13
+1795 jl near 0000000000001620h
+179b mov [rdi+68h],r14
+17a0 jmp 0000000000001928h
+17a5 nop word [rax+rax]
+17ae nop word [rax+rax]
+17b7 nop word [rax+rax]
+17c0 vmovups ymm8,[r11]
+17c7 vmovups ymm9,[r11+20h]
+17ce vpbroadcastd ymm10,[rax+r12]
+17d5 vfmadd231ps ymm0,ymm10,ymm8
+17da vfmadd231ps ymm1,ymm10,ymm9
+17df vpbroadcastd ymm10,[rcx+r12]
+17e6 vfmadd231ps ymm2,ymm10,ymm8
+17eb vfmadd231ps ymm3,ymm10,ymm9
+17f0 vpbroadcastd ymm10,[rdx+r12]
+17f7 vfmadd231ps ymm4,ymm10,ymm8
+17fc vfmadd231ps ymm5,ymm10,ymm9
+1801 vpbroadcastd ymm10,[rbx+r12]
+1808 vfmadd231ps ymm6,ymm10,ymm8
+180d vfmadd231ps ymm7,ymm10,ymm9
+1812 vmovups ymm8,[r11+40h]
+1819 vmovups ymm9,[r11+60h]
+1820 vpbroadcastd ymm10,[rax+r12+4]
+1827 vfmadd231ps ymm0,ymm10,ymm8
+182c vfmadd231ps ymm1,ymm10,ymm9
+1831 vpbroadcastd ymm10,[rcx+r12+4]
+1838 vfmadd231ps ymm2,ymm10,ymm8
+183d vfmadd231ps ymm3,ymm10,ymm9
+1842 vpbroadcastd ymm10,[rdx+r12+4]
+1849 vfmadd231ps ymm4,ymm10,ymm8
+184e vfmadd231ps ymm5,ymm10,ymm9
+1853 vpbroadcastd ymm10,[rbx+r12+4]
+185a vfmadd231ps ymm6,ymm10,ymm8
+185f vfmadd231ps ymm7,ymm10,ymm9
+1864 vmovups ymm8,[r11+80h]
+186e vmovups ymm9,[r11+0A0h]
+1878 vpbroadcastd ymm10,[rax+r12+8]
+187f vfmadd231ps ymm0,ymm10,ymm8
+1884 vfmadd231ps ymm1,ymm10,ymm9
+1889 vpbroadcastd ymm10,[rcx+r12+8]
+1890 vfmadd231ps ymm2,ymm10,ymm8
+1895 vfmadd231ps ymm3,ymm10,ymm9
+189a vpbroadcastd ymm10,[rdx+r12+8]
+18a1 vfmadd231ps ymm4,ymm10,ymm8
+18a6 vfmadd231ps ymm5,ymm10,ymm9
+18ab vpbroadcastd ymm10,[rbx+r12+8]
+18b2 vfmadd231ps ymm6,ymm10,ymm8
+18b7 vfmadd231ps ymm7,ymm10,ymm9
+18bc vmovups ymm8,[r11+0C0h]
+18c6 vmovups ymm9,[r11+0E0h]
+18d0 vpbroadcastd ymm10,[rax+r12+0Ch]
+18d7 vfmadd231ps ymm0,ymm10,ymm8
+18dc vfmadd231ps ymm1,ymm10,ymm9
+18e1 vpbroadcastd ymm10,[rcx+r12+0Ch]
+18e8 vfmadd231ps ymm2,ymm10,ymm8
+18ed vfmadd231ps ymm3,ymm10,ymm9
+18f2 vpbroadcastd ymm10,[rdx+r12+0Ch]
+18f9 vfmadd231ps ymm4,ymm10,ymm8
+18fe vfmadd231ps ymm5,ymm10,ymm9
+1903 vpbroadcastd ymm10,[rbx+r12+0Ch]
+190a vfmadd231ps ymm6,ymm10,ymm8
+190f vfmadd231ps ymm7,ymm10,ymm9
+1914 add r12,10h
+1918 add r11,100h
+191f cmp r12,r13
+1922 jl near 00000000000017C0h
+1928 mov r13,[rdi+58h]
+192d cmp r12,r13
+1930 jge near 0000000000001999h
+1936 vmovups ymm8,[r11]
+193d vmovups ymm9,[r11+20h]
+1944 vpbroadcastd ymm10,[rax+r12]
+194b vfmadd231ps ymm0,ymm10,ymm8
+1950 vfmadd231ps ymm1,ymm10,ymm9
+1955 vpbroadcastd ymm10,[rcx+r12]
+195c vfmadd231ps ymm2,ymm10,ymm8
+1961 vfmadd231ps ymm3,ymm10,ymm9
+1966 vpbroadcastd ymm10,[rdx+r12]
+196d vfmadd231ps ymm4,ymm10,ymm8
+1972 vfmadd231ps ymm5,ymm10,ymm9
+1977 vpbroadcastd ymm10,[rbx+r12]
+197e vfmadd231ps ymm6,ymm10,ymm8
+1983 vfmadd231ps ymm7,ymm10,ymm9
+1988 add r12,4
+198c add r11,40h
+1990 cmp r12,r13
+1993 jl near 0000000000001936h
+1999 mov rax,[rdi+0A0h]
+19a1 test rax,rax
+19a4 je near 0000000000001B26h
+19aa mov rax,[rdi+0A8h]
+19b2 test rax,rax
+19b5 je near 00000000000019EDh
+19bb vpbroadcastd ymm8,[rdi+0B0h]
+19c5 vmulps ymm0,ymm0,ymm8
+19ca vmulps ymm1,ymm1,ymm8
+19cf vmulps ymm2,ymm2,ymm8
+19d4 vmulps ymm3,ymm3,ymm8
+19d9 vmulps ymm4,ymm4,ymm8
+19de vmulps ymm5,ymm5,ymm8
+19e3 vmulps ymm6,ymm6,ymm8
+19e8 vmulps ymm7,ymm7,ymm8
+19ed mov rax,[rdi+0B8h]
+19f5 test rax,rax
+19f8 jne near 0000000000001B26h
+19fe mov rsi,[rdi+0C0h]
+1a06 test rsi,rsi
+1a09 je near 0000000000001B26h
+1a0f mov rsi,[rdi+0C8h]
+1a17 mov rdx,[rdi+78h]
+1a1c mov rbx,[rdi+80h]
+1a24 mov rax,[rdi+0D0h]
+1a2c test rax,rax
+1a2f jne near 0000000000001A7Bh
+1a35 vaddps ymm0,ymm0,[rdx+rsi]
+1a3c vaddps ymm1,ymm1,[rdx+rsi+20h]
+1a43 add rdx,rbx
+1a46 vaddps ymm2,ymm2,[rdx+rsi]
+1a4d vaddps ymm3,ymm3,[rdx+rsi+20h]
+1a54 add rdx,rbx
+1a57 vaddps ymm4,ymm4,[rdx+rsi]
+1a5e vaddps ymm5,ymm5,[rdx+rsi+20h]
+1a65 add rdx,rbx
+1a68 vaddps ymm6,ymm6,[rdx+rsi]
+1a6f vaddps ymm7,ymm7,[rdx+rsi+20h]
+1a76 jmp 0000000000001B26h
+1a7b mov rax,[rdi+0D8h]
+1a83 vmovd xmm15,eax
+1a88 vpbroadcastd ymm15,xmm15
+1a8d vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+1a95 vmaskmovps ymm8,ymm15,[rdx+rsi]
+1a9c vaddps ymm0,ymm0,ymm8
+1aa1 add rdx,rbx
+1aa4 vmaskmovps ymm8,ymm15,[rdx+rsi]
+1aab vaddps ymm2,ymm2,ymm8
+1ab0 add rdx,rbx
+1ab3 vmaskmovps ymm8,ymm15,[rdx+rsi]
+1aba vaddps ymm4,ymm4,ymm8
+1abf add rdx,rbx
+1ac2 vmaskmovps ymm8,ymm15,[rdx+rsi]
+1ac9 vaddps ymm6,ymm6,ymm8
+1ace mov rax,[rdi+0E0h]
+1ad6 vmovd xmm15,eax
+1adb vpbroadcastd ymm15,xmm15
+1ae0 vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+1ae8 mov rdx,[rdi+78h]
+1aed vmaskmovps ymm8,ymm15,[rdx+rsi+20h]
+1af4 vaddps ymm1,ymm1,ymm8
+1af9 add rdx,rbx
+1afc vmaskmovps ymm8,ymm15,[rdx+rsi+20h]
+1b03 vaddps ymm3,ymm3,ymm8
+1b08 add rdx,rbx
+1b0b vmaskmovps ymm8,ymm15,[rdx+rsi+20h]
+1b12 vaddps ymm5,ymm5,ymm8
+1b17 add rdx,rbx
+1b1a vmaskmovps ymm8,ymm15,[rdx+rsi+20h]
+1b21 vaddps ymm7,ymm7,ymm8
+1b26 mov rdx,[rdi+78h]
+1b2b mov rbx,[rdi+80h]
+1b33 mov rax,[rdi+0D0h]
+1b3b test rax,rax
+1b3e jne near 0000000000001B8Ah
+1b44 vmovups [rdx],ymm0
+1b4b vmovups [rdx+20h],ymm1
+1b52 add rdx,rbx
+1b55 vmovups [rdx],ymm2
+1b5c vmovups [rdx+20h],ymm3
+1b63 add rdx,rbx
+1b66 vmovups [rdx],ymm4
+1b6d vmovups [rdx+20h],ymm5
+1b74 add rdx,rbx
+1b77 vmovups [rdx],ymm6
+1b7e vmovups [rdx+20h],ymm7
+1b85 jmp 0000000000001C0Dh
+1b8a mov rax,[rdi+0D8h]
+1b92 vmovd xmm15,eax
+1b97 vpbroadcastd ymm15,xmm15
+1b9c vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+1ba4 vmaskmovps [rdx],ymm15,ymm0
+1bab add rdx,rbx
+1bae vmaskmovps [rdx],ymm15,ymm2
+1bb5 add rdx,rbx
+1bb8 vmaskmovps [rdx],ymm15,ymm4
+1bbf add rdx,rbx
+1bc2 vmaskmovps [rdx],ymm15,ymm6
+1bc9 mov rax,[rdi+0E0h]
+1bd1 vmovd xmm15,eax
+1bd6 vpbroadcastd ymm15,xmm15
+1bdb vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+1be3 mov rdx,[rdi+78h]
+1be8 vmaskmovps [rdx+20h],ymm15,ymm1
+1bef add rdx,rbx
+1bf2 vmaskmovps [rdx+20h],ymm15,ymm3
+1bf9 add rdx,rbx
+1bfc vmaskmovps [rdx+20h],ymm15,ymm5
+1c03 add rdx,rbx
+1c06 vmaskmovps [rdx+20h],ymm15,ymm7
+1c0d jmp 0000000000002C45h
+1c12 nop word [rax+rax]
+1c1b nop dword [rax+rax]
+1c20 mov rax,[rdi+98h]
+1c28 test rax,rax
+1c2b jne near 0000000000001CC1h
+1c31 mov rdx,[rdi+90h]
+1c39 test rdx,rdx
+1c3c je near 0000000000001D88h
+1c42 mov rax,[rdi+0D0h]
+1c4a test rax,rax
+1c4d je near 0000000000001C9Ah
+1c53 mov rax,[rdi+0D8h]
+1c5b vmovd xmm15,eax
+1c60 vpbroadcastd ymm15,xmm15
+1c65 vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+1c6d vmaskmovps ymm0,ymm15,[rdx]
+1c74 mov rax,[rdi+0E0h]
+1c7c vmovd xmm15,eax
+1c81 vpbroadcastd ymm15,xmm15
+1c86 vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+1c8e vmaskmovps ymm1,ymm15,[rdx+20h]
+1c95 jmp 0000000000001CA8h
+1c9a vmovups ymm0,[rdx]
+1ca1 vmovups ymm1,[rdx+20h]
+1ca8 vmovaps ymm2,ymm0
+1cad vmovaps ymm3,ymm1
+1cb2 vmovaps ymm4,ymm0
+1cb7 vmovaps ymm5,ymm1
+1cbc jmp 0000000000001DA6h
+1cc1 mov rdx,[rdi+78h]
+1cc6 mov rbx,[rdi+80h]
+1cce mov rax,[rdi+0D0h]
+1cd6 test rax,rax
+1cd9 jne near 0000000000001D14h
+1cdf vmovups ymm0,[rdx]
+1ce6 vmovups ymm1,[rdx+20h]
+1ced add rdx,rbx
+1cf0 vmovups ymm2,[rdx]
+1cf7 vmovups ymm3,[rdx+20h]
+1cfe add rdx,rbx
+1d01 vmovups ymm4,[rdx]
+1d08 vmovups ymm5,[rdx+20h]
+1d0f jmp 0000000000001D83h
+1d14 mov rax,[rdi+0D8h]
+1d1c vmovd xmm15,eax
+1d21 vpbroadcastd ymm15,xmm15
+1d26 vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+1d2e vmaskmovps ymm0,ymm15,[rdx]
+1d35 add rdx,rbx
+1d38 vmaskmovps ymm2,ymm15,[rdx]
+1d3f add rdx,rbx
+1d42 vmaskmovps ymm4,ymm15,[rdx]
+1d49 mov rax,[rdi+0E0h]
+1d51 vmovd xmm15,eax
+1d56 vpbroadcastd ymm15,xmm15
+1d5b vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+1d63 mov rdx,[rdi+78h]
+1d68 vmaskmovps ymm1,ymm15,[rdx+20h]
+1d6f add rdx,rbx
+1d72 vmaskmovps ymm3,ymm15,[rdx+20h]
+1d79 add rdx,rbx
+1d7c vmaskmovps ymm5,ymm15,[rdx+20h]
+1d83 jmp 0000000000001DA6h
+1d88 vxorps ymm0,ymm0,ymm0
+1d8d vxorps ymm1,ymm1,ymm1
+1d92 vxorps ymm2,ymm2,ymm2
+1d97 vxorps ymm3,ymm3,ymm3
+1d9c vxorps ymm4,ymm4,ymm4
+1da1 vxorps ymm5,ymm5,ymm5
+1da6 vxorps ymm6,ymm6,ymm6
+1dab vxorps ymm7,ymm7,ymm7
+1db0 vxorps ymm8,ymm8,ymm8
+1db5 vxorps ymm9,ymm9,ymm9
+1dba vxorps ymm10,ymm10,ymm10
+1dbf vxorps ymm11,ymm11,ymm11
+1dc4 mov r11,[rdi+60h]
+1dc9 mov rax,[rdi+10h]
+1dce mov rbp,[rdi+18h]
+1dd3 lea rcx,[rax+rbp]
+1dd8 lea rdx,[rcx+rbp]
+1ddd mov r12,[rdi+40h]
+1de2 mov r13,[rdi+48h]
+1de7 cmp r12,r13
+1dea jge near 0000000000002084h
+1df0 mov r14,[rdi+68h]
+1df5 test r14,r14
+1df8 je near 0000000000001F60h
+1dfe xchg ax,ax
+1e00 prefetcht0 [r14]
+1e06 vmovups ymm12,[r11]
+1e0d vmovups ymm13,[r11+20h]
+1e14 vpbroadcastd ymm14,[rax+r12]
+1e1b vfmadd231ps ymm0,ymm14,ymm12
+1e20 vfmadd231ps ymm1,ymm14,ymm13
+1e25 vpbroadcastd ymm14,[rcx+r12]
+1e2c vfmadd231ps ymm2,ymm14,ymm12
+1e31 vfmadd231ps ymm3,ymm14,ymm13
+1e36 vpbroadcastd ymm14,[rdx+r12]
+1e3d vfmadd231ps ymm4,ymm14,ymm12
+1e42 vfmadd231ps ymm5,ymm14,ymm13
+1e47 prefetcht0 [r14+40h]
+1e4d vmovups ymm12,[r11+40h]
+1e54 vmovups ymm13,[r11+60h]
+1e5b vpbroadcastd ymm14,[rax+r12+4]
+1e62 vfmadd231ps ymm6,ymm14,ymm12
+1e67 vfmadd231ps ymm7,ymm14,ymm13
+1e6c vpbroadcastd ymm14,[rcx+r12+4]
+1e73 vfmadd231ps ymm8,ymm14,ymm12
+1e78 vfmadd231ps ymm9,ymm14,ymm13
+1e7d vpbroadcastd ymm14,[rdx+r12+4]
+1e84 vfmadd231ps ymm10,ymm14,ymm12
+1e89 vfmadd231ps ymm11,ymm14,ymm13
+1e8e vmovups ymm12,[r11+80h]
+1e98 vmovups ymm13,[r11+0A0h]
+1ea2 vpbroadcastd ymm14,[rax+r12+8]
+1ea9 vfmadd231ps ymm0,ymm14,ymm12
+1eae vfmadd231ps ymm1,ymm14,ymm13
+1eb3 vpbroadcastd ymm14,[rcx+r12+8]
+1eba vfmadd231ps ymm2,ymm14,ymm12
+1ebf vfmadd231ps ymm3,ymm14,ymm13
+1ec4 vpbroadcastd ymm14,[rdx+r12+8]
+1ecb vfmadd231ps ymm4,ymm14,ymm12
+1ed0 vfmadd231ps ymm5,ymm14,ymm13
+1ed5 vmovups ymm12,[r11+0C0h]
+1edf vmovups ymm13,[r11+0E0h]
+1ee9 vpbroadcastd ymm14,[rax+r12+0Ch]
+1ef0 vfmadd231ps ymm6,ymm14,ymm12
+1ef5 vfmadd231ps ymm7,ymm14,ymm13
+1efa vpbroadcastd ymm14,[rcx+r12+0Ch]
+1f01 vfmadd231ps ymm8,ymm14,ymm12
+1f06 vfmadd231ps ymm9,ymm14,ymm13
+1f0b vpbroadcastd ymm14,[rdx+r12+0Ch]
+1f12 vfmadd231ps ymm10,ymm14,ymm12
+1f17 vfmadd231ps ymm11,ymm14,ymm13
+1f1c add r14,80h
+1f23 add r12,10h
+1f27 add r11,100h
+1f2e cmp r12,r13
+1f31 jl near 0000000000001E00h
+1f37 mov [rdi+68h],r14
+1f3c jmp 0000000000002084h
+1f41 nop word [rax+rax]
+1f4a nop word [rax+rax]
+1f53 nop word [rax+rax]
+1f5c nop dword [rax]
+1f60 vmovups ymm12,[r11]
+1f67 vmovups ymm13,[r11+20h]
+1f6e vpbroadcastd ymm14,[rax+r12]
+1f75 vfmadd231ps ymm0,ymm14,ymm12
+1f7a vfmadd231ps ymm1,ymm14,ymm13
+1f7f vpbroadcastd ymm14,[rcx+r12]
+1f86 vfmadd231ps ymm2,ymm14,ymm12
+1f8b vfmadd231ps ymm3,ymm14,ymm13
+1f90 vpbroadcastd ymm14,[rdx+r12]
+1f97 vfmadd231ps ymm4,ymm14,ymm12
+1f9c vfmadd231ps ymm5,ymm14,ymm13
+1fa1 vmovups ymm12,[r11+40h]
+1fa8 vmovups ymm13,[r11+60h]
+1faf vpbroadcastd ymm14,[rax+r12+4]
+1fb6 vfmadd231ps ymm6,ymm14,ymm12
+1fbb vfmadd231ps ymm7,ymm14,ymm13
+1fc0 vpbroadcastd ymm14,[rcx+r12+4]
+1fc7 vfmadd231ps ymm8,ymm14,ymm12
+1fcc vfmadd231ps ymm9,ymm14,ymm13
+1fd1 vpbroadcastd ymm14,[rdx+r12+4]
+1fd8 vfmadd231ps ymm10,ymm14,ymm12
+1fdd vfmadd231ps ymm11,ymm14,ymm13
+1fe2 vmovups ymm12,[r11+80h]
+1fec vmovups ymm13,[r11+0A0h]
+1ff6 vpbroadcastd ymm14,[rax+r12+8]
+1ffd vfmadd231ps ymm0,ymm14,ymm12
+2002 vfmadd231ps ymm1,ymm14,ymm13
+2007 vpbroadcastd ymm14,[rcx+r12+8]
+200e vfmadd231ps ymm2,ymm14,ymm12
+2013 vfmadd231ps ymm3,ymm14,ymm13
+2018 vpbroadcastd ymm14,[rdx+r12+8]
+201f vfmadd231ps ymm4,ymm14,ymm12
+2024 vfmadd231ps ymm5,ymm14,ymm13
+2029 vmovups ymm12,[r11+0C0h]
+2033 vmovups ymm13,[r11+0E0h]
+203d vpbroadcastd ymm14,[rax+r12+0Ch]
+2044 vfmadd231ps ymm6,ymm14,ymm12
+2049 vfmadd231ps ymm7,ymm14,ymm13
+204e vpbroadcastd ymm14,[rcx+r12+0Ch]
+2055 vfmadd231ps ymm8,ymm14,ymm12
+205a vfmadd231ps ymm9,ymm14,ymm13
+205f vpbroadcastd ymm14,[rdx+r12+0Ch]
+2066 vfmadd231ps ymm10,ymm14,ymm12
+206b vfmadd231ps ymm11,ymm14,ymm13
+2070 add r12,10h
+2074 add r11,100h
+207b cmp r12,r13
+207e jl near 0000000000001F60h
+2084 mov r13,[rdi+58h]
+2089 cmp r12,r13
+208c jge near 00000000000020E4h
+2092 vmovups ymm12,[r11]
+2099 vmovups ymm13,[r11+20h]
+20a0 vpbroadcastd ymm14,[rax+r12]
+20a7 vfmadd231ps ymm0,ymm14,ymm12
+20ac vfmadd231ps ymm1,ymm14,ymm13
+20b1 vpbroadcastd ymm14,[rcx+r12]
+20b8 vfmadd231ps ymm2,ymm14,ymm12
+20bd vfmadd231ps ymm3,ymm14,ymm13
+20c2 vpbroadcastd ymm14,[rdx+r12]
+20c9 vfmadd231ps ymm4,ymm14,ymm12
+20ce vfmadd231ps ymm5,ymm14,ymm13
+20d3 add r12,4
+20d7 add r11,40h
+20db cmp r12,r13
+20de jl near 0000000000002092h
+20e4 vaddps ymm0,ymm0,ymm6
+20e9 vaddps ymm1,ymm1,ymm7
+20ee vaddps ymm2,ymm2,ymm8
+20f3 vaddps ymm3,ymm3,ymm9
+20f8 vaddps ymm4,ymm4,ymm10
+20fd vaddps ymm5,ymm5,ymm11
+2102 mov rax,[rdi+0A0h]
+210a test rax,rax
+210d je near 0000000000002256h
+2113 mov rax,[rdi+0A8h]
+211b test rax,rax
+211e je near 000000000000214Ch
+2124 vpbroadcastd ymm6,[rdi+0B0h]
+212e vmulps ymm0,ymm0,ymm6
+2133 vmulps ymm1,ymm1,ymm6
+2138 vmulps ymm2,ymm2,ymm6
+213d vmulps ymm3,ymm3,ymm6
+2142 vmulps ymm4,ymm4,ymm6
+2147 vmulps ymm5,ymm5,ymm6
+214c mov rax,[rdi+0B8h]
+2154 test rax,rax
+2157 jne near 0000000000002256h
+215d mov rsi,[rdi+0C0h]
+2165 test rsi,rsi
+2168 je near 0000000000002256h
+216e mov rsi,[rdi+0C8h]
+2176 mov rdx,[rdi+78h]
+217b mov rbx,[rdi+80h]
+2183 mov rax,[rdi+0D0h]
+218b test rax,rax
+218e jne near 00000000000021C9h
+2194 vaddps ymm0,ymm0,[rdx+rsi]
+219b vaddps ymm1,ymm1,[rdx+rsi+20h]
+21a2 add rdx,rbx
+21a5 vaddps ymm2,ymm2,[rdx+rsi]
+21ac vaddps ymm3,ymm3,[rdx+rsi+20h]
+21b3 add rdx,rbx
+21b6 vaddps ymm4,ymm4,[rdx+rsi]
+21bd vaddps ymm5,ymm5,[rdx+rsi+20h]
+21c4 jmp 0000000000002256h
+21c9 mov rax,[rdi+0D8h]
+21d1 vmovd xmm15,eax
+21d6 vpbroadcastd ymm15,xmm15
+21db vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+21e3 vmaskmovps ymm6,ymm15,[rdx+rsi]
+21ea vaddps ymm0,ymm0,ymm6
+21ef add rdx,rbx
+21f2 vmaskmovps ymm6,ymm15,[rdx+rsi]
+21f9 vaddps ymm2,ymm2,ymm6
+21fe add rdx,rbx
+2201 vmaskmovps ymm6,ymm15,[rdx+rsi]
+2208 vaddps ymm4,ymm4,ymm6
+220d mov rax,[rdi+0E0h]
+2215 vmovd xmm15,eax
+221a vpbroadcastd ymm15,xmm15
+221f vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+2227 mov rdx,[rdi+78h]
+222c vmaskmovps ymm6,ymm15,[rdx+rsi+20h]
+2233 vaddps ymm1,ymm1,ymm6
+2238 add rdx,rbx
+223b vmaskmovps ymm6,ymm15,[rdx+rsi+20h]
+2242 vaddps ymm3,ymm3,ymm6
+2247 add rdx,rbx
+224a vmaskmovps ymm6,ymm15,[rdx+rsi+20h]
+2251 vaddps ymm5,ymm5,ymm6
+2256 mov rdx,[rdi+78h]
+225b mov rbx,[rdi+80h]
+2263 mov rax,[rdi+0D0h]
+226b test rax,rax
+226e jne near 00000000000022A9h
+2274 vmovups [rdx],ymm0
+227b vmovups [rdx+20h],ymm1
+2282 add rdx,rbx
+2285 vmovups [rdx],ymm2
+228c vmovups [rdx+20h],ymm3
+2293 add rdx,rbx
+2296 vmovups [rdx],ymm4
+229d vmovups [rdx+20h],ymm5
+22a4 jmp 0000000000002318h
+22a9 mov rax,[rdi+0D8h]
+22b1 vmovd xmm15,eax
+22b6 vpbroadcastd ymm15,xmm15
+22bb vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+22c3 vmaskmovps [rdx],ymm15,ymm0
+22ca add rdx,rbx
+22cd vmaskmovps [rdx],ymm15,ymm2
+22d4 add rdx,rbx
+22d7 vmaskmovps [rdx],ymm15,ymm4
+22de mov rax,[rdi+0E0h]
+22e6 vmovd xmm15,eax
+22eb vpbroadcastd ymm15,xmm15
+22f0 vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+22f8 mov rdx,[rdi+78h]
+22fd vmaskmovps [rdx+20h],ymm15,ymm1
+2304 add rdx,rbx
+2307 vmaskmovps [rdx+20h],ymm15,ymm3
+230e add rdx,rbx
+2311 vmaskmovps [rdx+20h],ymm15,ymm5
+2318 jmp 0000000000002C45h
+231d nop dword [rax]
+2320 mov rax,[rdi+98h]
+2328 test rax,rax
+232b jne near 00000000000023B7h
+2331 mov rdx,[rdi+90h]
+2339 test rdx,rdx
+233c je near 0000000000002459h
+2342 mov rax,[rdi+0D0h]
+234a test rax,rax
+234d je near 000000000000239Ah
+2353 mov rax,[rdi+0D8h]
+235b vmovd xmm15,eax
+2360 vpbroadcastd ymm15,xmm15
+2365 vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+236d vmaskmovps ymm0,ymm15,[rdx]
+2374 mov rax,[rdi+0E0h]
+237c vmovd xmm15,eax
+2381 vpbroadcastd ymm15,xmm15
+2386 vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+238e vmaskmovps ymm1,ymm15,[rdx+20h]
+2395 jmp 00000000000023A8h
+239a vmovups ymm0,[rdx]
+23a1 vmovups ymm1,[rdx+20h]
+23a8 vmovaps ymm2,ymm0
+23ad vmovaps ymm3,ymm1
+23b2 jmp 000000000000246Dh
+23b7 mov rdx,[rdi+78h]
+23bc mov rbx,[rdi+80h]
+23c4 mov rax,[rdi+0D0h]
+23cc test rax,rax
+23cf jne near 00000000000023F9h
+23d5 vmovups ymm0,[rdx]
+23dc vmovups ymm1,[rdx+20h]
+23e3 add rdx,rbx
+23e6 vmovups ymm2,[rdx]
+23ed vmovups ymm3,[rdx+20h]
+23f4 jmp 0000000000002454h
+23f9 mov rax,[rdi+0D8h]
+2401 vmovd xmm15,eax
+2406 vpbroadcastd ymm15,xmm15
+240b vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+2413 vmaskmovps ymm0,ymm15,[rdx]
+241a add rdx,rbx
+241d vmaskmovps ymm2,ymm15,[rdx]
+2424 mov rax,[rdi+0E0h]
+242c vmovd xmm15,eax
+2431 vpbroadcastd ymm15,xmm15
+2436 vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+243e mov rdx,[rdi+78h]
+2443 vmaskmovps ymm1,ymm15,[rdx+20h]
+244a add rdx,rbx
+244d vmaskmovps ymm3,ymm15,[rdx+20h]
+2454 jmp 000000000000246Dh
+2459 vxorps ymm0,ymm0,ymm0
+245e vxorps ymm1,ymm1,ymm1
+2463 vxorps ymm2,ymm2,ymm2
+2468 vxorps ymm3,ymm3,ymm3
+246d vxorps ymm4,ymm4,ymm4
+2472 vxorps ymm5,ymm5,ymm5
+2477 vxorps ymm6,ymm6,ymm6
+247c vxorps ymm7,ymm7,ymm7
+2481 mov r11,[rdi+60h]
+2486 mov rax,[rdi+10h]
+248b mov rbp,[rdi+18h]
+2490 lea rcx,[rax+rbp]
+2495 mov r12,[rdi+40h]
+249a mov r13,[rdi+48h]
+249f cmp r12,r13
+24a2 jge near 00000000000026A0h
+24a8 mov r14,[rdi+68h]
+24ad test r14,r14
+24b0 je near 00000000000025C0h
+24b6 nop word [rax+rax]
+24bf nop
+24c0 prefetcht0 [r14]
+24c6 vmovups ymm8,[r11]
+24cd vmovups ymm9,[r11+20h]
+24d4 vpbroadcastd ymm10,[rax+r12]
+24db vfmadd231ps ymm0,ymm10,ymm8
+24e0 vfmadd231ps ymm1,ymm10,ymm9
+24e5 vpbroadcastd ymm10,[rcx+r12]
+24ec vfmadd231ps ymm2,ymm10,ymm8
+24f1 vfmadd231ps ymm3,ymm10,ymm9
+24f6 prefetcht0 [r14+40h]
+24fc vmovups ymm8,[r11+40h]
+2503 vmovups ymm9,[r11+60h]
+250a vpbroadcastd ymm10,[rax+r12+4]
+2511 vfmadd231ps ymm4,ymm10,ymm8
+2516 vfmadd231ps ymm5,ymm10,ymm9
+251b vpbroadcastd ymm10,[rcx+r12+4]
+2522 vfmadd231ps ymm6,ymm10,ymm8
+2527 vfmadd231ps ymm7,ymm10,ymm9
+252c vmovups ymm8,[r11+80h]
+2536 vmovups ymm9,[r11+0A0h]
+2540 vpbroadcastd ymm10,[rax+r12+8]
+2547 vfmadd231ps ymm0,ymm10,ymm8
+254c vfmadd231ps ymm1,ymm10,ymm9
+2551 vpbroadcastd ymm10,[rcx+r12+8]
+2558 vfmadd231ps ymm2,ymm10,ymm8
+255d vfmadd231ps ymm3,ymm10,ymm9
+2562 vmovups ymm8,[r11+0C0h]
+256c vmovups ymm9,[r11+0E0h]
+2576 vpbroadcastd ymm10,[rax+r12+0Ch]
+257d vfmadd231ps ymm4,ymm10,ymm8
+2582 vfmadd231ps ymm5,ymm10,ymm9
+2587 vpbroadcastd ymm10,[rcx+r12+0Ch]
+258e vfmadd231ps ymm6,ymm10,ymm8
+2593 vfmadd231ps ymm7,ymm10,ymm9
+2598 add r14,80h
+259f add r12,10h
+25a3 add r11,100h
+25aa cmp r12,r13
+25ad jl near 00000000000024C0h
+25b3 mov [rdi+68h],r14
+25b8 jmp 00000000000026A0h
+25bd nop dword [rax]
+25c0 vmovups ymm8,[r11]
+25c7 vmovups ymm9,[r11+20h]
+25ce vpbroadcastd ymm10,[rax+r12]
+25d5 vfmadd231ps ymm0,ymm10,ymm8
+25da vfmadd231ps ymm1,ymm10,ymm9
+25df vpbroadcastd ymm10,[rcx+r12]
+25e6 vfmadd231ps ymm2,ymm10,ymm8
+25eb vfmadd231ps ymm3,ymm10,ymm9
+25f0 vmovups ymm8,[r11+40h]
+25f7 vmovups ymm9,[r11+60h]
+25fe vpbroadcastd ymm10,[rax+r12+4]
+2605 vfmadd231ps ymm4,ymm10,ymm8
+260a vfmadd231ps ymm5,ymm10,ymm9
+260f vpbroadcastd ymm10,[rcx+r12+4]
+2616 vfmadd231ps ymm6,ymm10,ymm8
+261b vfmadd231ps ymm7,ymm10,ymm9
+2620 vmovups ymm8,[r11+80h]
+262a vmovups ymm9,[r11+0A0h]
+2634 vpbroadcastd ymm10,[rax+r12+8]
+263b vfmadd231ps ymm0,ymm10,ymm8
+2640 vfmadd231ps ymm1,ymm10,ymm9
+2645 vpbroadcastd ymm10,[rcx+r12+8]
+264c vfmadd231ps ymm2,ymm10,ymm8
+2651 vfmadd231ps ymm3,ymm10,ymm9
+2656 vmovups ymm8,[r11+0C0h]
+2660 vmovups ymm9,[r11+0E0h]
+266a vpbroadcastd ymm10,[rax+r12+0Ch]
+2671 vfmadd231ps ymm4,ymm10,ymm8
+2676 vfmadd231ps ymm5,ymm10,ymm9
+267b vpbroadcastd ymm10,[rcx+r12+0Ch]
+2682 vfmadd231ps ymm6,ymm10,ymm8
+2687 vfmadd231ps ymm7,ymm10,ymm9
+268c add r12,10h
+2690 add r11,100h
+2697 cmp r12,r13
+269a jl near 00000000000025C0h
+26a0 mov r13,[rdi+58h]
+26a5 cmp r12,r13
+26a8 jge near 00000000000026EFh
+26ae vmovups ymm8,[r11]
+26b5 vmovups ymm9,[r11+20h]
+26bc vpbroadcastd ymm10,[rax+r12]
+26c3 vfmadd231ps ymm0,ymm10,ymm8
+26c8 vfmadd231ps ymm1,ymm10,ymm9
+26cd vpbroadcastd ymm10,[rcx+r12]
+26d4 vfmadd231ps ymm2,ymm10,ymm8
+26d9 vfmadd231ps ymm3,ymm10,ymm9
+26de add r12,4
+26e2 add r11,40h
+26e6 cmp r12,r13
+26e9 jl near 00000000000026AEh
+26ef vaddps ymm0,ymm0,ymm4
+26f4 vaddps ymm1,ymm1,ymm5
+26f9 vaddps ymm2,ymm2,ymm6
+26fe vaddps ymm3,ymm3,ymm7
+2703 mov rax,[rdi+0A0h]
+270b test rax,rax
+270e je near 000000000000281Eh
+2714 mov rax,[rdi+0A8h]
+271c test rax,rax
+271f je near 0000000000002743h
+2725 vpbroadcastd ymm4,[rdi+0B0h]
+272f vmulps ymm0,ymm0,ymm4
+2734 vmulps ymm1,ymm1,ymm4
+2739 vmulps ymm2,ymm2,ymm4
+273e vmulps ymm3,ymm3,ymm4
+2743 mov rax,[rdi+0B8h]
+274b test rax,rax
+274e jne near 000000000000281Eh
+2754 mov rsi,[rdi+0C0h]
+275c test rsi,rsi
+275f je near 000000000000281Eh
+2765 mov rsi,[rdi+0C8h]
+276d mov rdx,[rdi+78h]
+2772 mov rbx,[rdi+80h]
+277a mov rax,[rdi+0D0h]
+2782 test rax,rax
+2785 jne near 00000000000027AFh
+278b vaddps ymm0,ymm0,[rdx+rsi]
+2792 vaddps ymm1,ymm1,[rdx+rsi+20h]
+2799 add rdx,rbx
+279c vaddps ymm2,ymm2,[rdx+rsi]
+27a3 vaddps ymm3,ymm3,[rdx+rsi+20h]
+27aa jmp 000000000000281Eh
+27af mov rax,[rdi+0D8h]
+27b7 vmovd xmm15,eax
+27bc vpbroadcastd ymm15,xmm15
+27c1 vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+27c9 vmaskmovps ymm4,ymm15,[rdx+rsi]
+27d0 vaddps ymm0,ymm0,ymm4
+27d5 add rdx,rbx
+27d8 vmaskmovps ymm4,ymm15,[rdx+rsi]
+27df vaddps ymm2,ymm2,ymm4
+27e4 mov rax,[rdi+0E0h]
+27ec vmovd xmm15,eax
+27f1 vpbroadcastd ymm15,xmm15
+27f6 vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+27fe mov rdx,[rdi+78h]
+2803 vmaskmovps ymm4,ymm15,[rdx+rsi+20h]
+280a vaddps ymm1,ymm1,ymm4
+280f add rdx,rbx
+2812 vmaskmovps ymm4,ymm15,[rdx+rsi+20h]
+2819 vaddps ymm3,ymm3,ymm4
+281e mov rdx,[rdi+78h]
+2823 mov rbx,[rdi+80h]
+282b mov rax,[rdi+0D0h]
+2833 test rax,rax
+2836 jne near 0000000000002860h
+283c vmovups [rdx],ymm0
+2843 vmovups [rdx+20h],ymm1
+284a add rdx,rbx
+284d vmovups [rdx],ymm2
+2854 vmovups [rdx+20h],ymm3
+285b jmp 00000000000028BBh
+2860 mov rax,[rdi+0D8h]
+2868 vmovd xmm15,eax
+286d vpbroadcastd ymm15,xmm15
+2872 vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+287a vmaskmovps [rdx],ymm15,ymm0
+2881 add rdx,rbx
+2884 vmaskmovps [rdx],ymm15,ymm2
+288b mov rax,[rdi+0E0h]
+2893 vmovd xmm15,eax
+2898 vpbroadcastd ymm15,xmm15
+289d vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+28a5 mov rdx,[rdi+78h]
+28aa vmaskmovps [rdx+20h],ymm15,ymm1
+28b1 add rdx,rbx
+28b4 vmaskmovps [rdx+20h],ymm15,ymm3
+28bb jmp 0000000000002C45h
+28c0 mov rax,[rdi+98h]
+28c8 test rax,rax
+28cb jne near 000000000000294Dh
+28d1 mov rdx,[rdi+90h]
+28d9 test rdx,rdx
+28dc je near 00000000000029CAh
+28e2 mov rax,[rdi+0D0h]
+28ea test rax,rax
+28ed je near 000000000000293Ah
+28f3 mov rax,[rdi+0D8h]
+28fb vmovd xmm15,eax
+2900 vpbroadcastd ymm15,xmm15
+2905 vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+290d vmaskmovps ymm0,ymm15,[rdx]
+2914 mov rax,[rdi+0E0h]
+291c vmovd xmm15,eax
+2921 vpbroadcastd ymm15,xmm15
+2926 vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+292e vmaskmovps ymm1,ymm15,[rdx+20h]
+2935 jmp 0000000000002948h
+293a vmovups ymm0,[rdx]
+2941 vmovups ymm1,[rdx+20h]
+2948 jmp 00000000000029D4h
+294d mov rdx,[rdi+78h]
+2952 mov rbx,[rdi+80h]
+295a mov rax,[rdi+0D0h]
+2962 test rax,rax
+2965 jne near 000000000000297Eh
+296b vmovups ymm0,[rdx]
+2972 vmovups ymm1,[rdx+20h]
+2979 jmp 00000000000029C5h
+297e mov rax,[rdi+0D8h]
+2986 vmovd xmm15,eax
+298b vpbroadcastd ymm15,xmm15
+2990 vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+2998 vmaskmovps ymm0,ymm15,[rdx]
+299f mov rax,[rdi+0E0h]
+29a7 vmovd xmm15,eax
+29ac vpbroadcastd ymm15,xmm15
+29b1 vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+29b9 mov rdx,[rdi+78h]
+29be vmaskmovps ymm1,ymm15,[rdx+20h]
+29c5 jmp 00000000000029D4h
+29ca vxorps ymm0,ymm0,ymm0
+29cf vxorps ymm1,ymm1,ymm1
+29d4 vxorps ymm2,ymm2,ymm2
+29d9 vxorps ymm3,ymm3,ymm3
+29de vxorps ymm4,ymm4,ymm4
+29e3 vxorps ymm5,ymm5,ymm5
+29e8 vxorps ymm6,ymm6,ymm6
+29ed vxorps ymm7,ymm7,ymm7
+29f2 mov r11,[rdi+60h]
+29f7 mov rax,[rdi+10h]
+29fc mov rbp,[rdi+18h]
+2a01 mov r12,[rdi+40h]
+2a06 mov r13,[rdi+48h]
+2a0b cmp r12,r13
+2a0e jge near 0000000000002A94h
+2a14 nop word [rax+rax]
+2a1d nop dword [rax]
+2a20 vpbroadcastd ymm8,[rax+r12]
+2a27 vfmadd231ps ymm0,ymm8,[r11]
+2a2e vfmadd231ps ymm1,ymm8,[r11+20h]
+2a35 vpbroadcastd ymm8,[rax+r12+4]
+2a3c vfmadd231ps ymm2,ymm8,[r11+40h]
+2a43 vfmadd231ps ymm3,ymm8,[r11+60h]
+2a4a vpbroadcastd ymm8,[rax+r12+8]
+2a51 vfmadd231ps ymm4,ymm8,[r11+80h]
+2a5b vfmadd231ps ymm5,ymm8,[r11+0A0h]
+2a65 vpbroadcastd ymm8,[rax+r12+0Ch]
+2a6c vfmadd231ps ymm6,ymm8,[r11+0C0h]
+2a76 vfmadd231ps ymm7,ymm8,[r11+0E0h]
+2a80 add r12,10h
+2a84 add r11,100h
+2a8b cmp r12,r13
+2a8e jl near 0000000000002A20h
+2a94 mov r13,[rdi+58h]
+2a99 cmp r12,r13
+2a9c jge near 0000000000002AC8h
+2aa2 vpbroadcastd ymm8,[rax+r12]
+2aa9 vfmadd231ps ymm0,ymm8,[r11]
+2ab0 vfmadd231ps ymm1,ymm8,[r11+20h]
+2ab7 add r12,4
+2abb add r11,40h
+2abf cmp r12,r13
+2ac2 jl near 0000000000002AA2h
+2ac8 vaddps ymm0,ymm0,ymm2
+2acd vaddps ymm1,ymm1,ymm3
+2ad2 vaddps ymm0,ymm0,ymm4
+2ad7 vaddps ymm1,ymm1,ymm5
+2adc vaddps ymm0,ymm0,ymm6
+2ae1 vaddps ymm1,ymm1,ymm7
+2ae6 mov rax,[rdi+0A0h]
+2aee test rax,rax
+2af1 je near 0000000000002BC8h
+2af7 mov rax,[rdi+0A8h]
+2aff test rax,rax
+2b02 je near 0000000000002B1Ch
+2b08 vpbroadcastd ymm2,[rdi+0B0h]
+2b12 vmulps ymm0,ymm0,ymm2
+2b17 vmulps ymm1,ymm1,ymm2
+2b1c mov rax,[rdi+0B8h]
+2b24 test rax,rax
+2b27 jne near 0000000000002BC8h
+2b2d mov rsi,[rdi+0C0h]
+2b35 test rsi,rsi
+2b38 je near 0000000000002BC8h
+2b3e mov rsi,[rdi+0C8h]
+2b46 mov rdx,[rdi+78h]
+2b4b mov rbx,[rdi+80h]
+2b53 mov rax,[rdi+0D0h]
+2b5b test rax,rax
+2b5e jne near 0000000000002B77h
+2b64 vaddps ymm0,ymm0,[rdx+rsi]
+2b6b vaddps ymm1,ymm1,[rdx+rsi+20h]
+2b72 jmp 0000000000002BC8h
+2b77 mov rax,[rdi+0D8h]
+2b7f vmovd xmm15,eax
+2b84 vpbroadcastd ymm15,xmm15
+2b89 vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+2b91 vmaskmovps ymm2,ymm15,[rdx+rsi]
+2b98 vaddps ymm0,ymm0,ymm2
+2b9d mov rax,[rdi+0E0h]
+2ba5 vmovd xmm15,eax
+2baa vpbroadcastd ymm15,xmm15
+2baf vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+2bb7 mov rdx,[rdi+78h]
+2bbc vmaskmovps ymm2,ymm15,[rdx+rsi+20h]
+2bc3 vaddps ymm1,ymm1,ymm2
+2bc8 mov rdx,[rdi+78h]
+2bcd mov rbx,[rdi+80h]
+2bd5 mov rax,[rdi+0D0h]
+2bdd test rax,rax
+2be0 jne near 0000000000002BF9h
+2be6 vmovups [rdx],ymm0
+2bed vmovups [rdx+20h],ymm1
+2bf4 jmp 0000000000002C40h
+2bf9 mov rax,[rdi+0D8h]
+2c01 vmovd xmm15,eax
+2c06 vpbroadcastd ymm15,xmm15
+2c0b vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+2c13 vmaskmovps [rdx],ymm15,ymm0
+2c1a mov rax,[rdi+0E0h]
+2c22 vmovd xmm15,eax
+2c27 vpbroadcastd ymm15,xmm15
+2c2c vpcmpgtd ymm15,ymm15,[rel 2CC0h]
+2c34 mov rdx,[rdi+78h]
+2c39 vmaskmovps [rdx+20h],ymm15,ymm1
+2c40 jmp 0000000000002C45h
+2c45 mov rax,[rdi+10h]
+2c4a add rax,[rdi+20h]
+2c4f mov [rdi+10h],rax
+2c54 mov rax,[rdi+78h]
+2c59 add rax,[rdi+88h]
+2c61 mov [rdi+78h],rax
+2c66 mov rax,[rdi+8]
+2c6b sub rax,1
+2c6f mov [rdi+8],rax
+2c74 cmp rax,0
+2c7b jg near 000000000000000Ah
+2c81 pop r15
+2c83 pop r14
+2c85 pop r13
+2c87 pop r12
+2c89 pop rbp
+2c8a pop rbx
+2c8b vzeroupper
+2c8e ret
+2c8f nop word [rax+rax]
+2c98 nop word [rax+rax]
+2ca1 nop word [rax+rax]
+2caa nop word [rax+rax]
+2cb3 nop word [rax+rax]
+2cbc nop dword [rax]
+; [00, 00, 00, 00]
+; [01, 00, 00, 00]
+; [02, 00, 00, 00]
+; [03, 00, 00, 00]
+; [04, 00, 00, 00]
+; [05, 00, 00, 00]
+; [06, 00, 00, 00]
+; [07, 00, 00, 00]
+
