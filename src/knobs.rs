@@ -13,6 +13,7 @@ use std::str::FromStr;
 
 use kiln_kernels::Isa;
 use kiln_kernels::cpu::{Numerics, Precision};
+use kiln_kernels::jit::ProfilerFiles;
 
 /// A variable holds what it must not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -102,6 +103,8 @@ knobs! {
     cache_check: bool = "KILN_CACHE_CHECK", "0";
     /// Which lines are printed while running: errors, creations of executors, executions, times of nodes.
     verbose: Verbose = "KILN_VERBOSE", "none";
+    /// Whether emitted code is named for Linux's perf: in /tmp/perf-PID.map, in /tmp/jit-PID.dump for perf inject, or in both.
+    perf: ProfilerFiles = "KILN_PERF", "off";
 }
 
 fn value<T: Value>(variable: &'static str, default: &str, found: Option<OsString>) -> Result<T, KnobError> {
@@ -208,6 +211,21 @@ impl Value for ByteSize {
 
     fn parse(text: &str) -> Option<ByteSize> {
         text.parse().ok()
+    }
+}
+
+impl Value for ProfilerFiles {
+    const ALLOWED: &'static str = "off, map, jitdump or both";
+
+    fn parse(text: &str) -> Option<ProfilerFiles> {
+        let (map, dump) = match text {
+            "off" => (false, false),
+            "map" => (true, false),
+            "jitdump" => (false, true),
+            "both" => (true, true),
+            _ => return None,
+        };
+        Some(ProfilerFiles { map, dump })
     }
 }
 

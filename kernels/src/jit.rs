@@ -1,7 +1,8 @@
 //! Turning instructions into callable machine code; knows no operator.
 //!
 //! [`asm`] is the one assembler that emitters use, for AVX2 (VEX, through dynasm) and AVX-512 (EVEX, through
-//! [`evex`]) alike. [`code`] seals what it made into executable memory, which [`arena`] manages, and calls it.
+//! [`evex`]) alike. [`code`] seals what it made into executable memory, which [`arena`] manages, and calls it;
+//! `symbols` names it for profilers.
 //! With the feature `emulator`, `emulator` interprets what this processor lacks, and `verify` checks kernels.
 
 mod arena;
@@ -12,9 +13,11 @@ mod decode;
 #[cfg(feature = "emulator")]
 mod emulator;
 pub mod evex;
+mod symbols;
 #[cfg(feature = "emulator")]
 pub mod verify;
 
 pub use arena::CodeMemory;
 pub use asm::{Asm, Cond, Gpr, Label, Mask, Mem, Predicate, Rounding, Src, Vreg};
 pub use code::{Code, code_memory};
+pub use symbols::{ProfilerFiles, name_code_for};

@@ -82,7 +82,10 @@ impl Arena {
 
     /// The arena of this process.
     pub(super) fn global() -> &'static Arc<Arena> {
-        static GLOBAL: LazyLock<Arc<Arena>> = LazyLock::new(|| Arena::new(Schemes::ALL));
+        static GLOBAL: LazyLock<Arc<Arena>> = LazyLock::new(|| {
+            // Perf looks for names of anonymous memory only: it takes a memory file for a library that is gone.
+            Arena::new(Schemes { dual: !super::symbols::on(), ..Schemes::ALL })
+        });
         &GLOBAL
     }
 

@@ -49,9 +49,11 @@ impl Code {
         if bytes.is_empty() {
             return Err(KernelError::Assembly { family, reason: "a kernel without instructions".to_owned() });
         }
+        let block = arena.place(bytes)?;
+        super::symbols::note(isa, family, block.address().as_ptr() as u64, bytes);
         Ok(Code {
             isa,
-            block: arena.place(bytes)?,
+            block,
             len: bytes.len(),
             #[cfg(feature = "emulator")]
             native: isa <= Isa::detect(),
