@@ -2,11 +2,12 @@
 //!
 //! Loading reads the model, rewrites its graph ([`crate::graph::passes`]), makes the nodes, and rebuilds every executor
 //! that the records know, so that the first request of a known shape builds nothing. [`compile`] does that.
-//! [`options`] is what a caller may set; [`profile`] and [`verbose`] watch runs.
+//! [`options`] is what a caller may set; [`profile`], [`trace`] and [`verbose`] watch runs.
 
 pub mod compile;
 pub mod options;
 pub mod profile;
+pub mod trace;
 pub mod verbose;
 
 use std::path::Path;
@@ -30,6 +31,7 @@ pub use compile::Description;
 pub use kiln_kernels::cpu::{Numerics, Precision};
 pub use options::SessionOptions;
 pub use profile::{NodeProfile, Profile};
+pub use trace::Trace;
 pub use verbose::Verbose;
 
 /// Why a session could not be made, or a request not be served.
@@ -130,6 +132,7 @@ pub struct Session {
     loops: LoopLimits,
     profile: Option<Mutex<Profile>>,
     verbose: Verbose,
+    trace: Option<Arc<Trace>>,
     warmed: usize,
 }
 
@@ -146,6 +149,9 @@ impl Session {
 
     /// Makes a session of a graph built in memory.
     pub fn from_graph(graph: Graph, options: &SessionOptions) -> Result<Session, SessionError> {
+        if let Err(error) = kiln_kernels::jit::name_code_for(options.profiler) {
+            tracing::warn!(%error, "emitted code is not named for profilers");
+        }
         let threads = Threads::new(options.threads)?;
         let build = options.build_cx(&threads);
         let inputs = compile::input_ports(&graph);
@@ -170,6 +176,7 @@ impl Session {
             loops: options.loops,
             profile,
             verbose: options.verbose,
+            trace: options.trace.clone(),
             warmed,
         })
     }
@@ -189,8 +196,10 @@ impl Session {
     /// Serves one request.
     pub fn run(&self, inputs: &[(&str, Tensor)]) -> Result<Vec<(String, Tensor)>, SessionError> {
         let watch = Watch { session: self };
-        let observer: Option<&dyn Observer> =
-            (self.profile.is_some() || self.verbose.any()).then_some(&watch as &dyn Observer);
+        let watched = self.profile.is_some() || self.verbose.any() || self.trace.is_some();
+        let observer: Option<&dyn Observer> = watched.then_some(&watch as &dyn Observer);
+        let shapes = inputs.iter().map(|(name, tensor)| (*name, tensor.shape()));
+        let _request = self.trace.as_ref().map(|trace| trace.request(shapes));
         self.run_observed(inputs, observer)
     }
 
@@ -366,7 +375,7 @@ impl Port {
     }
 }
 
-/// The session's own observer: profile and verbose lines.
+/// The session's own observer: profile, trace and verbose lines.
 struct Watch<'a> {
     session: &'a Session,
 }
@@ -375,6 +384,9 @@ impl Observer for Watch<'_> {
     fn step(&self, event: &StepEvent<'_>) {
         if let Some(profile) = &self.session.profile {
             profile.lock().unwrap_or_else(PoisonError::into_inner).add(event);
+        }
+        if let Some(trace) = &self.session.trace {
+            trace.step(event);
         }
         self.session.verbose.step(event, self.session.build.isa);
     }

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kiln_kernels::cpu::{Numerics, Precision};
+use kiln_kernels::jit::ProfilerFiles;
 use kiln_kernels::{EMITTER_REVISION, Isa, Parallel};
 
+use super::trace::Trace;
 use super::verbose::Verbose;
 use crate::cache::{Cache, Limits};
 use crate::exec::BuildCx;
@@ -53,6 +55,10 @@ pub struct SessionOptions {
     pub profile: bool,
     /// Lines about executors and executions.
     pub verbose: Verbose,
+    /// Where spans of time of requests and nodes are noted, if anywhere. Sessions may share one.
+    pub trace: Option<Arc<Trace>>,
+    /// Whether emitted code is named for profilers. The first session of a process decides.
+    pub profiler: ProfilerFiles,
     /// Graph passes, each of which can be turned off.
     pub passes: PassOptions,
     /// Bounds on models, which are untrusted.
@@ -85,6 +91,8 @@ impl Default for SessionOptions {
             buffer_bytes: 1 << 30,
             profile: false,
             verbose: Verbose::default(),
+            trace: None,
+            profiler: ProfilerFiles::default(),
             passes: PassOptions::default(),
             limits: onnx::Limits::default(),
             loops: LoopLimits::default(),
@@ -116,6 +124,7 @@ impl SessionOptions {
             cache_limits: Limits { entries: knobs.cache_capacity, bytes: knobs.cache_bytes.0 },
             cache_check: knobs.cache_check,
             verbose: Verbose { create: knobs.verbose.create, exec: knobs.verbose.exec },
+            profiler: knobs.perf,
             ..SessionOptions::default()
         }
     }

@@ -64,7 +64,7 @@ fn line(what: &str, event: &StepEvent<'_>, isa: Isa, time: Duration) -> String {
 }
 
 /// `float32[1x3x224x224]`
-fn brief(spec: &TensorSpec) -> String {
+pub(super) fn brief(spec: &TensorSpec) -> String {
     let dims: Vec<String> = spec.shape.iter().map(usize::to_string).collect();
     format!("{}[{}]", spec.dtype, dims.join("x"))
 }

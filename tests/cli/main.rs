@@ -7,5 +7,6 @@ mod command;
 mod demo;
 mod inspect;
 mod mistakes;
+mod observe;
 mod onnx_file;
 mod run;

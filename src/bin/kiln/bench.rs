@@ -19,6 +19,7 @@ use crate::memory;
 use crate::profile;
 use crate::setup::{self, Habit, SessionArgs};
 use crate::trace::Trace;
+use crate::trace_out::TraceOut;
 use crate::tuning;
 use crate::workload::{self, Workload};
 
@@ -48,6 +49,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE.npz")]
     save_outputs: Option<PathBuf>,
     #[command(flatten)]
+    trace_out: TraceOut,
+    #[command(flatten)]
     session: SessionArgs,
 }
 
@@ -63,6 +66,7 @@ pub(crate) fn seconds(text: &str) -> Result<f64, String> {
 pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     let mut options = args.session.options(Habit::Memory)?;
     options.profile |= args.profile;
+    args.trace_out.watch(&mut options);
     let model = args.model.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     let trace = args.trace.as_deref().map(|path| Trace::load(path, &model)).transpose()?;
     let shown = args.model.display().to_string();
@@ -108,6 +112,7 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
         peak_mb,
         memory: Memory { base, loaded, traced },
     });
+    args.trace_out.write(&options)?;
     setup::save(&session, screen)?;
     if let Some(path) = &args.json {
         let json = serde_json::to_string(&report).failed(|| "cannot write JSON")?;

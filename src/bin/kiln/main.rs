@@ -1,6 +1,6 @@
 //! The `kiln` command: what was typed becomes validated objects, those run, and the end is an exit code.
 //!
-//! Each subcommand is a file ([`demo`], [`run`], [`bench`], [`tune`], [`check`], [`inspect`], [`cache`], [`lists`]); what they
+//! Each subcommand is a file ([`demo`], [`run`], [`bench`], [`report`], [`tune`], [`check`], [`inspect`], [`cache`], [`lists`]); what they
 //! share stands in a file named after it. All printing of the whole project happens in this folder, through a `screen`
 //! that is handed down, so that a closed pipe ends a command quietly.
 
@@ -21,12 +21,14 @@ mod memory;
 mod npy;
 mod profile;
 mod progress;
+mod report;
 mod run;
 mod setup;
 mod shape;
 mod statistics;
 mod table;
 mod trace;
+mod trace_out;
 mod tune;
 mod tuning;
 mod values;
@@ -63,6 +65,9 @@ enum Command {
     /// Measures a model over a trace of changing shapes
     #[command(after_help = CONTRACT)]
     Bench(bench::Args),
+    /// Makes an HTML page of what `bench --json` measured
+    #[command(after_help = CONTRACT)]
+    Report(report::Args),
     /// Measures where kernels leave a choice, and keeps the fastest as records
     #[command(after_help = CONTRACT)]
     Tune(tune::Args),
@@ -100,6 +105,7 @@ fn dispatch(command: Command, screen: &mut dyn Write) -> Outcome {
         Command::Demo(args) => demo::run(&args, screen),
         Command::Run(args) => run::run(&args, screen),
         Command::Bench(args) => bench::run(&args, screen),
+        Command::Report(args) => report::run(&args, screen),
         Command::Tune(args) => tune::run(&args, screen),
         Command::Check(args) => check::run(&args, screen),
         Command::Inspect(args) => inspect::run(&args, screen),

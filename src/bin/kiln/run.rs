@@ -14,6 +14,7 @@ use crate::profile;
 use crate::setup::{self, Habit, SessionArgs};
 use crate::shape;
 use crate::table::{Table, milliseconds};
+use crate::trace_out::TraceOut;
 use crate::tuning;
 
 /// What was typed.
@@ -30,12 +31,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
     #[command(flatten)]
+    trace_out: TraceOut,
+    #[command(flatten)]
     session: SessionArgs,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
-    let options = args.session.options(Habit::Records)?;
+    let mut options = args.session.options(Habit::Records)?;
+    args.trace_out.watch(&mut options);
     let start = Instant::now();
     let session = setup::load(&args.model, &options)?;
     let load_ms = start.elapsed().as_secs_f64() * 1e3;
@@ -71,6 +75,7 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
         table.row([name.clone(), tensor.dtype().to_string(), shape::text(tensor.shape()), min, max, mean]);
     }
     write!(screen, "{}", table.text())?;
+    args.trace_out.write(&options)?;
     if let Some(folder) = &args.output_dir {
         write_outputs(folder, &outputs, screen)?;
     }

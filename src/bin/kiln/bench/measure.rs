@@ -33,6 +33,18 @@ pub(super) struct Lookups {
 }
 
 impl Lookups {
+    /// The costliest thing that they met, in the words of verbose lines; `none` where nothing was looked up.
+    pub(super) fn costliest(&self) -> &'static str {
+        use kiln::cache::Outcome;
+        let met = [
+            (Outcome::Miss, self.misses),
+            (Outcome::RecordHit, self.record_hits),
+            (Outcome::Waited, self.waits),
+            (Outcome::Hit, self.hits),
+        ];
+        met.into_iter().find(|(_, count)| *count > 0).map_or("none", |(outcome, _)| outcome.name())
+    }
+
     fn since(session: &Session, before: &kiln::cache::Stats) -> Lookups {
         let now = session.cache_stats();
         let record_hits = now.record_hits - before.record_hits;

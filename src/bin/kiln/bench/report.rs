@@ -69,6 +69,8 @@ pub(super) struct Report {
     lat1: Vec<f64>,
     lat2: Vec<f64>,
     new: Vec<bool>,
+    /// The costliest thing that the cache did for each request of the first pass.
+    outcomes: Vec<&'static str>,
     new_ms: Option<f64>,
     new_again_ms: Option<f64>,
     new_extra_ms: Option<f64>,
@@ -180,7 +182,7 @@ impl RecordCounters {
 impl Report {
     /// The report of what was measured.
     pub(super) fn new(sources: &Sources<'_>) -> Report {
-        let Passes { first, second, new, repeat_builds, lookups: _ } = sources.passes;
+        let Passes { first, second, new, repeat_builds, lookups } = sources.passes;
         let Extra { new_ms, new_again_ms, new_extra_ms, new_ratio, repeat_ms, repeat_ratio } =
             Extra::of(sources.passes);
         let four_digits = |list: &[f64]| list.iter().map(|&ms| rounded(ms, 4)).collect();
@@ -208,6 +210,7 @@ impl Report {
             lat1: four_digits(first),
             lat2: four_digits(second),
             new: new.clone(),
+            outcomes: lookups.iter().map(Lookups::costliest).collect(),
             new_ms,
             new_again_ms,
             new_extra_ms,
