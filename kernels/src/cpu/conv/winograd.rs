@@ -149,7 +149,7 @@ impl Winograd {
             let (side, point, panel_len) = (self.tile.side(), self.layout.filter_point, self.panels.panel_len());
             parallel.run(rows, &|task| {
                 for (panel, row) in part(panels * side, rows, task).map(|index| (index / side, index % side)) {
-                    self.filters(&buffers, row, panel, row * side * point + panel * panel_len);
+                    self.filters(&buffers, row, panel, 0..panel_len, row * side * point + panel * panel_len);
                 }
             });
         }

@@ -54,6 +54,9 @@ pub(in crate::cpu::conv) fn blocks(isa: Isa, shape: &ConvShape, tile: WinogradTi
             row_tasks = threads;
         } else {
             unit_tasks = threads.min(units);
+            // Too few panels for all threads: several groups at a time.
+            row_tasks = (threads / unit_tasks).min(total / FEW_TILES).max(1);
+            groups = groups.next_multiple_of(row_tasks);
         }
     }
     let row_block = total.div_ceil(groups).max(1);
@@ -83,13 +86,13 @@ pub(in crate::cpu::conv) fn pick(
 /// whose weights no cache holds.
 const WEIGHT_FROM_MEMORY: f64 = 8.0;
 
-/// What transforming weights costs for each point of a vector of them, in multiply-adds of one vector: two thirds are
-/// multiply-adds, the rest stores.
-const TRANSFORMED_WEIGHT: f64 = 3.0;
+/// What transforming weights costs for each point of a vector of them, in multiply-adds of one vector: three are, the
+/// rest is storing and reading it again. Measured where there are few tiles, of either size, on one and two threads.
+const TRANSFORMED_WEIGHT: f64 = 6.0;
 
 /// What a transform costs for each point of a vector of channels, in multiply-adds of one vector. Measured where there
 /// are few channels.
-const TRANSFORMED_POINT: f64 = 6.0;
+const TRANSFORMED_POINT: f64 = 12.0;
 
 /// The time of a direct convolution, in multiply-adds of one vector.
 fn direct(isa: Isa, shape: &ConvShape) -> f64 {

@@ -8,6 +8,10 @@ use super::{Buffers, Winograd, filters, portable};
 use crate::cpu::gemm::Tiles;
 use crate::cpu::gemm::tile::{TileArgs, most_rows};
 
+/// Elements of a tap that are transformed to all rows of points before the next: nine such runs stay near meanwhile.
+/// Whole vectors.
+const RUN: usize = 1024;
+
 /// What one task multiplies: some panels of filters with the points of a group.
 pub(super) struct Part {
     /// The group's tiles.
@@ -98,16 +102,16 @@ impl Winograd {
         }
     }
 
-    /// Transforms the weights of a panel to one row of points, from `to` in scratch on.
-    pub(super) fn filters(&self, buffers: &Buffers<'_>, row: usize, panel: usize, to: usize) {
-        let run = self.panels.panel_len();
-        let taps = self.shape.taps() * run;
+    /// Transforms a run of the weights of a panel to one row of points, which starts at `to` in scratch.
+    pub(super) fn filters(&self, buffers: &Buffers<'_>, row: usize, panel: usize, run: Range<usize>, to: usize) {
+        let tap = self.panels.panel_len();
+        let first = self.shape.taps() * tap * panel + run.start;
         let args = FilterArgs {
-            from: buffers.weights.as_ptr().wrapping_add(panel * taps),
-            tap_step: run * 4,
-            to: buffers.scratch.at(to),
+            from: buffers.weights.as_ptr().wrapping_add(first),
+            tap_step: tap * 4,
+            to: buffers.scratch.at(to + run.start),
             point_step: self.layout.filter_point * 4,
-            bytes: run * 4,
+            bytes: run.len() * 4,
         };
         // SAFETY: weights were checked to be packed panels of nine taps; a row's points are inside scratch, which was
         // checked, and no other task makes this panel's there.
@@ -138,8 +142,12 @@ impl Winograd {
                 }
                 Filters::Along => {
                     for panel in block.clone() {
-                        (0..side)
-                            .for_each(|row| self.filters(buffers, row, panel, part.own + row * side * filter_point));
+                        for run in (0..panel_len).step_by(RUN) {
+                            let run = run..panel_len.min(run + RUN);
+                            for row in 0..side {
+                                self.filters(buffers, row, panel, run.clone(), part.own + row * side * filter_point);
+                            }
+                        }
                         for point in 0..self.tile.points() {
                             product.multiply(point, panel, panel - first, part.own + point * filter_point);
                         }
