@@ -290,6 +290,7 @@ impl Executable {
             });
             before = match key {
                 None => {
+                    state.leases[number].release();
                     span.steps.clone().try_for_each(|index| self.run_step(index, state, resources, None))?;
                     None
                 }
@@ -300,10 +301,12 @@ impl Executable {
                             plan.number
                         }
                         None => {
+                            // What the plan before has laid out is what the nodes of these shapes find in the pool.
+                            state.leases[number].release();
                             let plan = self.make_plan(span, state, resources)?;
-                            let number = plan.number;
+                            let made = plan.number;
                             plan.keep(&key, plans);
-                            number
+                            made
                         }
                     };
                     Some((plans, plan))
