@@ -170,7 +170,7 @@ impl Session {
             build,
             tuner,
             threads,
-            buffers: BufferPool::new(options.buffer_bytes),
+            buffers: BufferPool::bounded(options.buffer_bytes, options.memory_bytes),
             plans: options.plans(),
             idle: Mutex::new(Idle { states: Vec::new(), bytes: 0, limit: options.buffer_bytes }),
             loops: options.loops,

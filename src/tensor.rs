@@ -19,6 +19,7 @@ use smallvec::SmallVec;
 pub use backing::Backing;
 pub use buffer::{Buffer, BufferPool};
 pub use dtype::{BoolByte, DType, Element};
+pub use memory::installed_bytes;
 
 /// Dimensions, outermost first. Empty for a scalar.
 pub type Shape = SmallVec<[usize; 6]>;
@@ -48,6 +49,16 @@ pub enum TensorError {
     /// The shape's bytes cannot be counted in `isize`.
     #[error("shape {0:?} is too large")]
     TooLarge(Shape),
+    /// There is no memory for that many elements: the machine has less, or the session was told to take less.
+    #[error("shape {shape:?} takes {need} bytes, of which {room} are left")]
+    Memory {
+        /// The shape.
+        shape: Shape,
+        /// Its bytes.
+        need: usize,
+        /// Bytes that may still be taken.
+        room: usize,
+    },
 }
 
 /// Type and shape of a tensor, without its bytes.
@@ -76,6 +87,13 @@ impl TensorSpec {
     /// Number of elements; an error where it or its bytes overflow.
     pub fn elements(&self) -> Result<usize, TensorError> {
         element_count(&self.shape, self.dtype.size().max(1))
+    }
+
+    /// Whether a tensor of it fits into that many bytes.
+    fn fits(&self, room: usize) -> Result<(), TensorError> {
+        let each = if self.dtype == DType::String { size_of::<String>() } else { self.dtype.size() };
+        let need = self.elements()?.saturating_mul(each);
+        if need <= room { Ok(()) } else { Err(TensorError::Memory { shape: self.shape.clone(), need, room }) }
     }
 }
 
@@ -172,6 +190,7 @@ impl Tensor {
     /// A tensor of zeros (`false`, empty strings).
     pub fn zeros(spec: TensorSpec) -> Result<Tensor, TensorError> {
         let count = spec.elements()?;
+        spec.fits(installed_bytes())?;
         let data = if spec.dtype == DType::String {
             Data::Strings(Arc::new(vec![String::new(); count]))
         } else {
@@ -182,6 +201,7 @@ impl Tensor {
 
     /// A tensor whose bytes come from `pool` and hold whatever was in them: for outputs that are written whole.
     pub fn from_pool(pool: &Arc<BufferPool>, spec: TensorSpec) -> Result<Tensor, TensorError> {
+        spec.fits(pool.room())?;
         if spec.dtype == DType::String {
             return Tensor::zeros(spec);
         }

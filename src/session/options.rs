@@ -51,6 +51,8 @@ pub struct SessionOptions {
     pub records: Option<Arc<Store>>,
     /// Most free bytes of tensor memory kept between requests.
     pub buffer_bytes: usize,
+    /// Most bytes of tensors that requests may hold at once, all together; models can ask for any number in a few bytes.
+    pub memory_bytes: usize,
     /// Whether times by node are kept.
     pub profile: bool,
     /// Lines about executors and executions.
@@ -89,6 +91,7 @@ impl Default for SessionOptions {
             records: None,
             // Enough for the widest point of the networks that we measure, several requests at once.
             buffer_bytes: 1 << 30,
+            memory_bytes: crate::tensor::installed_bytes(),
             profile: false,
             verbose: Verbose::default(),
             trace: None,

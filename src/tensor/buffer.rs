@@ -6,10 +6,11 @@
 //! even if it is a good deal larger, and lets go what was not used for longest.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::backing::Backing;
-use super::memory::{LINE, Memory};
+use super::memory::{LINE, Memory, installed_bytes};
 
 /// Aligned bytes. Dropping one that a pool lent gives its memory back to the pool.
 #[derive(Debug)]
@@ -119,6 +120,10 @@ impl Drop for Buffer {
 #[derive(Debug)]
 pub struct BufferPool {
     free: Mutex<Free>,
+    /// Bytes that are out.
+    lent: AtomicUsize,
+    /// How many may be out at once.
+    most: usize,
 }
 
 #[derive(Debug, Default)]
@@ -150,7 +155,20 @@ impl BufferPool {
     /// A pool that keeps at most `limit` free bytes.
     #[must_use]
     pub fn new(limit: usize) -> Arc<BufferPool> {
-        Arc::new(BufferPool { free: Mutex::new(Free { limit, ..Free::default() }) })
+        BufferPool::bounded(limit, installed_bytes())
+    }
+
+    /// A pool that keeps at most `limit` free bytes and lends at most about `most` at once: tensors beyond that are
+    /// refused ([`TensorError::Memory`](super::TensorError::Memory)) instead of ending the process.
+    #[must_use]
+    pub fn bounded(limit: usize, most: usize) -> Arc<BufferPool> {
+        let free = Mutex::new(Free { limit, ..Free::default() });
+        Arc::new(BufferPool { free, lent: AtomicUsize::new(0), most })
+    }
+
+    /// Bytes that may still be lent. Of requests that ask at the same time, one may get a little more.
+    pub(super) fn room(&self) -> usize {
+        self.most.saturating_sub(self.lent.load(Ordering::Relaxed))
     }
 
     /// A buffer of at least `bytes` bytes that hold whatever was in them.
@@ -158,14 +176,18 @@ impl BufferPool {
     pub fn take(pool: &Arc<BufferPool>, bytes: usize) -> Buffer {
         let size = class_of(bytes.div_ceil(LINE).max(1)) * LINE;
         let found = pool.lock().take(size, slack(size));
-        Buffer::of(found.unwrap_or_else(|| Memory::zeroed(size)), bytes, Some(pool.clone()))
+        let memory = found.unwrap_or_else(|| Memory::zeroed(size));
+        pool.lent.fetch_add(memory.bytes().len(), Ordering::Relaxed);
+        Buffer::of(memory, bytes, Some(pool.clone()))
     }
 
     /// Memory for bytes that may stay: at most an eighth larger than they are.
     fn lend_exactly(&self, bytes: usize) -> Memory {
         let size = bytes.next_multiple_of(LINE);
         let found = self.lock().find(size, size + size / 8);
-        found.unwrap_or_else(|| Memory::zeroed(size))
+        let memory = found.unwrap_or_else(|| Memory::zeroed(size));
+        self.lent.fetch_add(memory.bytes().len(), Ordering::Relaxed);
+        memory
     }
 
     /// Lets go of all free memory, and keeps none from now on.
@@ -187,6 +209,7 @@ impl BufferPool {
 
     fn give_back(&self, memory: Memory) {
         let size = memory.bytes().len();
+        self.lent.fetch_sub(size, Ordering::Relaxed);
         let mut free = self.lock();
         if size > free.limit {
             return;

@@ -160,8 +160,10 @@ impl Node for Pad {
         inputs: &[Option<&Tensor>],
         outputs: &[TensorSpec],
     ) -> Result<Prepared, NodeError> {
-        // Beside a zero there may be dimensions too large for a table, and there is nothing to move.
-        if counted(outputs[0].dtype, outputs[0].shape.iter().copied())?.elements()? == 0 {
+        // Beside a zero there may be dimensions too large for a table, and there is nothing to move. Other large ones
+        // wait until the output has found its memory, which is more than a table takes.
+        let empty = counted(outputs[0].dtype, outputs[0].shape.iter().copied())?.elements()? == 0;
+        if empty || outputs[0].shape.iter().any(|&dim| dim > LONGEST_KEPT) {
             return Ok(Prepared::NONE);
         }
         let borders = self.borders(inputs)?;
@@ -176,13 +178,20 @@ impl Node for Pad {
         }
         let input = io.input(0)?;
         let constant = self.constant(io, input.dtype())?;
-        let plan = prepared.get::<Plan>()?;
+        let long = output.shape().iter().any(|&dim| dim > LONGEST_KEPT);
+        let made =
+            long.then(|| self.borders(&io.inputs()).map(|borders| Plan::new(input.shape(), &borders, self.mode)));
+        let made = made.transpose()?;
+        let plan = made.as_ref().map_or_else(|| prepared.get::<Plan>(), Ok)?;
         let padded = Padded { plan, width: input.dtype().size(), parallel: cx.parallel };
         let output = rearrange(&padded, &[input, &constant], output)?;
         io.push(output);
         Ok(())
     }
 }
+
+/// Places of an axis whose table is kept from one request to the next.
+const LONGEST_KEPT: usize = 1 << 16;
 
 /// Marks a place that is the constant.
 const CONSTANT: usize = usize::MAX;
