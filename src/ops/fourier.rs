@@ -15,17 +15,27 @@ pub(super) const OPERATORS: &[Operator] = &[("", "DFT", make_dft), ("", "STFT", 
 /// What transforms are computed in: `f64` for `f64`, `f32` for every narrower type.
 trait Real: Wide + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> {
     fn of(value: f64) -> Self;
+
+    fn wide(self) -> f64;
 }
 
 impl Real for f32 {
     fn of(value: f64) -> f32 {
         value as f32
     }
+
+    fn wide(self) -> f64 {
+        self.into()
+    }
 }
 
 impl Real for f64 {
     fn of(value: f64) -> f64 {
         value
+    }
+
+    fn wide(self) -> f64 {
+        self
     }
 }
 
@@ -58,13 +68,72 @@ fn turned<T: Real>([a, b]: Complex<T>, factor: T) -> Complex<T> {
 ///
 /// The length is a product of fours, a two, and odd primes. Each factor is a pass over all values, which transforms that
 /// many of them at once and lays them in the order that the next pass reads (after Stockham: no bits are reversed in the
-/// end). Primes above five are transformed as the definition says, so that lengths with a large one cost more.
+/// end). Small primes above five are transformed as the definition says, larger ones as a [`Chirp`].
 struct Transform<T> {
     /// The powers of the first root of one, in the direction of the transform.
     roots: Vec<Complex<T>>,
     factors: Vec<usize>,
+    /// For the factor that is too large for the definition; there is one at most that is worth having.
+    chirp: Option<Box<Chirp>>,
     /// The direction: 1 is back.
     sign: f64,
+}
+
+/// The largest factor that the definition transforms: its square is what that costs.
+const BY_DEFINITION: usize = 61;
+
+/// The largest prime factor that is transformed at all: tables for it take tens of MiB.
+const LARGEST_PRIME: usize = 1 << 18;
+
+/// The transform of a large prime length as a convolution with a chirp (Bluestein), which transforms of a power of two
+/// compute. In `f64`, because the chirp's products cancel.
+struct Chirp {
+    /// The chirp, as long as the prime.
+    chirp: Vec<Complex<f64>>,
+    /// The transform of its conjugate, laid around the ends of the power of two.
+    spectrum: Vec<Complex<f64>>,
+    there: Transform<f64>,
+    back: Transform<f64>,
+}
+
+impl Chirp {
+    fn new(length: usize, sign: f64) -> Chirp {
+        let padded = (2 * length).next_power_of_two();
+        let there = Transform::new(padded, false);
+        // The square is reduced first: its angle would lose all digits.
+        let angle = |index: usize| sign * TAU * (index * index % (2 * length)) as f64 / (2 * length) as f64;
+        let chirp: Vec<Complex<f64>> = (0..length).map(|index| [angle(index).cos(), angle(index).sin()]).collect();
+        let mut around = vec![[0.0; 2]; padded];
+        for (index, &[re, im]) in chirp.iter().enumerate() {
+            around[index] = [re, -im];
+            around[(padded - index) % padded] = [re, -im];
+        }
+        let spectrum = there.run(&around);
+        Chirp { chirp, spectrum, there, back: Transform::new(padded, true) }
+    }
+
+    fn run<T: Real>(&self, values: &mut [Complex<T>]) {
+        let mut padded = vec![[0.0; 2]; self.spectrum.len()];
+        for ((to, value), &turn) in padded.iter_mut().zip(&*values).zip(&self.chirp) {
+            *to = times(value.map(T::wide), turn);
+        }
+        let mut spectrum = self.there.run(&padded);
+        spectrum.iter_mut().zip(&self.spectrum).for_each(|(value, &by)| *value = times(*value, by));
+        let made = self.back.run(&spectrum);
+        for ((to, made), &turn) in values.iter_mut().zip(made).zip(&self.chirp) {
+            *to = times(made, turn).map(T::of);
+        }
+    }
+}
+
+/// Refuses lengths with prime factors that tables would be too large for.
+fn transformable(length: usize) -> Result<usize, NodeError> {
+    match factors(length).last() {
+        Some(&prime) if prime > LARGEST_PRIME => Err(NodeError::Unsupported(format!(
+            "a transform of length {length}, whose factor {prime} is too large a prime"
+        ))),
+        _ => Ok(length),
+    }
 }
 
 /// A two goes first, where the values that it takes apart lie farthest from each other.
@@ -79,7 +148,7 @@ fn factors(length: usize) -> Vec<usize> {
         rest /= 2;
     }
     let mut prime = 3;
-    while prime * prime <= rest {
+    while prime * prime <= rest && prime <= LARGEST_PRIME {
         while rest.is_multiple_of(prime) {
             factors.push(prime);
             rest /= prime;
@@ -99,7 +168,10 @@ impl<T: Real> Transform<T> {
             let angle = sign * TAU * index as f64 / length as f64;
             [T::of(angle.cos()), T::of(angle.sin())]
         };
-        Transform { roots: (0..length).map(root).collect(), factors: factors(length), sign }
+        let factors = factors(length);
+        let large = factors.last().copied().filter(|&factor| factor > BY_DEFINITION);
+        let chirp = large.map(|factor| Box::new(Chirp::new(factor, sign)));
+        Transform { roots: (0..length).map(root).collect(), factors, chirp, sign }
     }
 
     fn run(&self, values: &[Complex<T>]) -> Vec<Complex<T>> {
@@ -164,6 +236,9 @@ impl<T: Real> Transform<T> {
                     difference(second.0, second.1),
                     difference(first.0, first.1),
                 ]);
+            }
+            _ if self.chirp.as_ref().is_some_and(|chirp| chirp.chirp.len() == values.len()) => {
+                self.chirp.iter().for_each(|chirp| chirp.run(values));
             }
             _ => {
                 let (count, step) = (values.len(), self.roots.len() / values.len());
@@ -237,6 +312,7 @@ impl Dft {
         };
         let length = usize::try_from(length).ok().filter(|&length| length > 0 && axis + 1 < shape.len());
         let length = length.ok_or_else(|| refused(format!("no transform along axis {given} of shape {shape:?}")))?;
+        let length = transformable(length)?;
         let mut output = Shape::from_slice(shape);
         let last = output.len() - 1;
         (output[axis], output[last]) = match (self.one_sided, self.inverse) {
@@ -351,6 +427,7 @@ impl Stft {
         match (step, length) {
             (Some(step), Some(length)) if length <= samples && window.is_none_or(|window| window <= length) => {
                 let bins = if self.one_sided { length / 2 + 1 } else { length };
+                transformable(length)?;
                 Ok(Frames { batches, count: 1 + (samples - length) / step, step, length, bins })
             }
             _ => Err(refused(format!("no frames of {length:?} every {step:?} of {samples} samples"))),
@@ -421,7 +498,7 @@ mod tests {
 
     #[test]
     fn any_length_agrees_with_the_definition_and_comes_back() {
-        for length in [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 30, 32, 40, 49, 60] {
+        for length in [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 30, 32, 40, 49, 60, 67, 202, 211] {
             let signal: Vec<Complex<f64>> = (0..length).map(|i| [(i * i % 7) as f64, (i % 3) as f64 - 1.0]).collect();
             let spectrum = Transform::new(length, false).run(&signal);
             for (k, &[re, im]) in spectrum.iter().enumerate() {
@@ -467,6 +544,7 @@ mod tests {
         row(4).gives_about(&[4, 2], &[3.0, 0.0, 1.0, -2.0, -1.0, 0.0, 1.0, 2.0]);
         row(0).is_refused("no transform");
         row(i64::MAX).is_refused("too large");
+        row(1_048_573).is_refused("too large a prime");
         row(2).input(&[], &[1i64]).is_refused("no transform");
         Trial::new("DFT")
             .version(17)

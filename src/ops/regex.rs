@@ -23,7 +23,12 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let pattern = cx.node.string("pattern", "");
     let compile = |pattern: &str| {
         let compiled = RegexBuilder::new(pattern).size_limit(MOST_BYTES).dfa_size_limit(MOST_BYTES).build();
-        compiled.map_err(|error| OpError::invalid(cx.node, format!("pattern {pattern:?}: {error}")))
+        compiled.map_err(|error| {
+            // The crate repeats the whole expression, which may be long, and says in the last line what is wrong with it.
+            let told = error.to_string();
+            let reason = told.lines().last().unwrap_or_default();
+            OpError::invalid(cx.node, format!("pattern {:?}: {reason}", pattern.chars().take(60).collect::<String>()))
+        })
     };
     // Alone first, so that a parenthesis too many cannot pair with the ones around it.
     compile(pattern)?;
