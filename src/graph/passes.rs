@@ -8,7 +8,7 @@
 //! 1. *Clean*: products between quantised tensors (before folding would make numbers of their weights), constants into bodies, constant folding, no-ops, reshapes with known targets, transposes that meet,
 //!    equal nodes, dead nodes.
 //! 2. *Fuse*: padding and per-channel arithmetic into convolutions, scales, biases, transposes and residuals into
-//!    matmuls, attention with the heads around it, and then whatever became clean again.
+//!    matmuls, layer normalisations into their operator, attention with the heads around it, and then whatever became clean again.
 //! 3. *Chains*: element-wise nodes into one node; chains that are one function into the matmul or convolution before.
 //! 4. *Layout*: spatial operators to channels-last, and a last cleaning.
 //!
@@ -27,6 +27,7 @@ mod edit;
 mod fold;
 mod gemm;
 mod identity;
+mod layer_norm;
 mod layout;
 mod matmul;
 mod pad;
@@ -89,6 +90,7 @@ const GROUPS: &[Group] = &[
     Group {
         passes: &[
             ("pad", pad::run),
+            ("layer_norm", layer_norm::run),
             ("affine", affine::run),
             ("gemm", gemm::run),
             ("matmul", matmul::run),

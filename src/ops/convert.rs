@@ -19,6 +19,16 @@ use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// Makes a node with `make` that may be given `f16`, `bf16` or `f64` where it computes in `f32`.
 pub fn through_f32(cx: &LoadCx<'_>, make: MakeNode) -> Result<Box<dyn Node>, OpError> {
+    through(cx, make, usize::MAX)
+}
+
+/// As [`through_f32`], for a node whose first output alone is of the inputs' type: what follows are moments and the like,
+/// which stay in `f32`.
+pub(crate) fn first_through_f32(cx: &LoadCx<'_>, make: MakeNode) -> Result<Box<dyn Node>, OpError> {
+    through(cx, make, 1)
+}
+
+fn through(cx: &LoadCx<'_>, make: MakeNode, converted_outputs: usize) -> Result<Box<dyn Node>, OpError> {
     let declared = |index: usize| cx.node.input(index).map(|value| declared_type(cx.graph, value));
     let types: Vec<Option<DType>> = (0..cx.node.inputs.len()).filter_map(declared).collect();
     if types.iter().all(|dtype| dtype.is_some_and(|dtype| !converted(dtype))) {
@@ -30,7 +40,7 @@ pub fn through_f32(cx: &LoadCx<'_>, make: MakeNode) -> Result<Box<dyn Node>, OpE
     for (_, constant) in constants.iter_mut().enumerate().take(64).filter(|(index, _)| kept >> index & 1 == 1) {
         *constant = constant.take().map(|tensor| Tensor::hollow(tensor.spec().clone()));
     }
-    Ok(Box::new(ThroughF32 { inner, constants }))
+    Ok(Box::new(ThroughF32 { inner, constants, converted_outputs }))
 }
 
 fn declared_type(graph: &Graph, value: crate::graph::ValueId) -> Option<DType> {
@@ -79,6 +89,8 @@ struct ThroughF32 {
     inner: Box<dyn Node>,
     /// Converted constants by input.
     constants: Constants,
+    /// Outputs, from the first on, that are converted back.
+    converted_outputs: usize,
 }
 
 impl ThroughF32 {
@@ -100,12 +112,13 @@ fn borrowed(tensors: &Constants) -> SmallVec<[Option<&Tensor>; 4]> {
     tensors.iter().map(Option::as_ref).collect()
 }
 
-fn with_type(specs: &[TensorSpec], from: DType, to: DType) -> Specs {
-    let change = |spec: &TensorSpec| TensorSpec {
-        dtype: if spec.dtype == from { to } else { spec.dtype },
+/// Specs of which the first `count` are of type `to` where they were of type `from`.
+fn with_type(specs: &[TensorSpec], from: DType, to: DType, count: usize) -> Specs {
+    let change = |(index, spec): (usize, &TensorSpec)| TensorSpec {
+        dtype: if index < count && spec.dtype == from { to } else { spec.dtype },
         shape: spec.shape.clone(),
     };
-    specs.iter().map(change).collect()
+    specs.iter().enumerate().map(change).collect()
 }
 
 impl Node for ThroughF32 {
@@ -126,7 +139,7 @@ impl Node for ThroughF32 {
             return self.inner.infer(inputs);
         };
         let specs = self.inner.infer(&borrowed(&self.converted(inputs)?))?;
-        Ok(with_type(&specs, DType::F32, foreign))
+        Ok(with_type(&specs, DType::F32, foreign, self.converted_outputs))
     }
 
     fn prepare_params(
@@ -139,7 +152,11 @@ impl Node for ThroughF32 {
             return self.inner.prepare_params(cx, inputs, outputs);
         };
         let tensors = self.converted(inputs)?;
-        self.inner.prepare_params(cx, &borrowed(&tensors), &with_type(outputs, foreign, DType::F32))
+        self.inner.prepare_params(
+            cx,
+            &borrowed(&tensors),
+            &with_type(outputs, foreign, DType::F32, self.converted_outputs),
+        )
     }
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
@@ -147,7 +164,7 @@ impl Node for ThroughF32 {
             return self.inner.execute(prepared, io, cx);
         };
         let tensors = self.converted(&io.inputs())?;
-        let specs = with_type(io.specs(), foreign, DType::F32);
+        let specs = with_type(io.specs(), foreign, DType::F32, self.converted_outputs);
         let mut inner = Io::new(tensors, &specs, cx.buffers);
         self.inner.execute(prepared, &mut inner, cx)?;
         for (index, made) in inner.into_outputs().into_iter().enumerate() {

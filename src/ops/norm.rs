@@ -1,13 +1,14 @@
-//! Normalisations: of rows ([`rows`]), by channel ([`channels`]), and over any axes ([`axes`]).
+//! Normalisations: of rows ([`rows`]), by channel ([`channels`]), by place ([`places`]), and over any axes ([`axes`]).
 //!
 //! All compute in `f32`; other floats are converted around them. Statistics of batches are only taken in training, for
 //! which a plain loop is enough.
 
 mod axes;
 mod channels;
+mod places;
 mod rows;
 
-use super::convert::through_f32;
+use super::convert::{first_through_f32, through_f32};
 use super::{Operator, refused, required};
 use crate::exec::norm::ChannelsKey;
 use crate::graph::NodeError;
@@ -15,9 +16,13 @@ use crate::tensor::{DType, Tensor, TensorError};
 
 /// This group's operators.
 pub(super) const OPERATORS: &[Operator] = &[
-    ("", "LayerNormalization", |cx| through_f32(cx, |cx| rows::make(cx, true))),
+    ("", "LayerNormalization", |cx| first_through_f32(cx, |cx| rows::make(cx, true))),
     ("", "RMSNormalization", |cx| through_f32(cx, |cx| rows::make(cx, false))),
-    ("", "BatchNormalization", |cx| through_f32(cx, channels::make_batch)),
+    ("", "BatchNormalization", |cx| {
+        // Of operator sets 7 and 8.
+        let each_place = cx.node.version < 9 && cx.node.int("spatial", 1) == 0;
+        through_f32(cx, if each_place { places::make } else { channels::make_batch })
+    }),
     ("", "InstanceNormalization", |cx| through_f32(cx, channels::make_instance)),
     ("", "GroupNormalization", |cx| through_f32(cx, channels::make_group)),
     ("", "LRN", |cx| through_f32(cx, channels::make_local)),

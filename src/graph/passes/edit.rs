@@ -45,6 +45,11 @@ impl<'a> Edit<'a> {
         Some(node)
     }
 
+    /// The node in a slot, whose inputs may have been replaced since.
+    pub(super) fn at(&self, slot: usize) -> Option<&NodeDesc> {
+        self.slots.get(slot)?.as_ref()
+    }
+
     /// A copy of the node in a slot, if it is one that `wanted` says yes to.
     pub(super) fn cloned(&mut self, slot: usize, wanted: impl FnOnce(&NodeDesc) -> bool) -> Option<NodeDesc> {
         self.node(slot).filter(|node| wanted(node)).cloned()

@@ -119,3 +119,14 @@ fn vectors_are_divided_by_their_norm_and_zeros_stay() {
     over(-1, 1).gives_about(&[2, 2], &[1., 0., -1., 0.]);
     over(-1, 3).is_refused("p = 3");
 }
+
+#[test]
+fn moments_of_halves_stay_wide() {
+    use half::f16;
+    let halves = |values: &[f32]| values.iter().map(|&value| f16::from_f32(value)).collect::<Vec<_>>();
+    let row = exact("LayerNormalization").outputs(3).input(&[1, 2], &halves(&[1.0, 3.0]));
+    let outputs = row.input(&[2], &halves(&[1.0, 1.0])).run().unwrap();
+    assert_eq!(outputs[0].as_slice::<f16>().unwrap(), halves(&[-1.0, 1.0]));
+    assert_eq!(outputs[1].as_slice::<f32>().unwrap(), [2.0]);
+    assert_eq!(outputs[2].dtype(), crate::tensor::DType::F32);
+}

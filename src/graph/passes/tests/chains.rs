@@ -103,3 +103,34 @@ fn a_long_row_of_nodes_is_cut_where_a_chain_ends() {
     let graph = chained(build, x);
     assert!((4..=8).contains(&graph.nodes.len()), "{} chains", graph.nodes.len());
 }
+
+/// The normalisation of the last axis in small operators, with or without a bias.
+fn decomposed(axes: i64, power: f32, bias: bool) -> Vec<String> {
+    let (mut build, x) = with_x(&[-2, -3, 8]);
+    let axes = [("axes", Attr::Ints(vec![axes]))];
+    let mean = build.op("ReduceMean", &[x], &axes);
+    let centred = build.op("Sub", &[x, mean], &[]);
+    let two = scalar(&mut build, power);
+    let square = build.op("Pow", &[centred, two], &[]);
+    let variance = build.op("ReduceMean", &[square], &axes);
+    let epsilon = scalar(&mut build, 1e-5);
+    let sum = build.op("Add", &[variance, epsilon], &[]);
+    let root = build.op("Sqrt", &[sum], &[]);
+    let quotient = build.op("Div", &[centred, root], &[]);
+    let row = floats(&mut build, &[8]);
+    let mut y = build.op("Mul", &[row, quotient], &[]);
+    if bias {
+        y = build.op("Add", &[y, row], &[]);
+    }
+    ops(&optimised(build, y))
+}
+
+#[test]
+fn layer_normalisation_in_small_operators_becomes_one() {
+    assert_eq!(decomposed(-1, 2.0, true), ["LayerNormalization"]);
+    assert_eq!(decomposed(2, 2.0, false), ["LayerNormalization"]);
+    for (axes, power) in [(1, 2.0), (-1, 3.0)] {
+        let kept = decomposed(axes, power, true);
+        assert!(kept.len() > 2 && !kept.contains(&"LayerNormalization".to_owned()), "{kept:?}");
+    }
+}
