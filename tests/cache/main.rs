@@ -1,6 +1,6 @@
 //! What the cache promises, stated as tests.
 //!
-//! `behaviour` is the suite that holds for every hasher, `model` compares with a reference cache under random
+//! `behaviour` is the suite that holds for every hasher, `model` compares with a reference cache (`lru`) under random
 //! operations, `threads` is about builders and waiters in parallel, `laws` shows that a rotten key is found, and
 //! `executors` is about executors and code, `foreign` is a graph executor of somebody else's that uses the cache and the records alone.
 
@@ -9,5 +9,6 @@ mod executors;
 mod fixture;
 mod foreign;
 mod laws;
+mod lru;
 mod model;
 mod threads;

@@ -34,7 +34,8 @@ pub(crate) struct SessionArgs {
     /// What is measured where kernels leave a choice, while no request runs: nothing, a few candidates, or many
     #[arg(long, value_name = "EFFORT", help_heading = "Session")]
     tune: Option<Effort>,
-    /// Leave out that rewriting of the graph; may be given several times (`kiln inspect` shows the names)
+    /// Leave out that rewriting of the graph; may be given several times (`kiln inspect` shows the names),
+    /// or `all`
     #[arg(long = "without-pass", value_name = "NAME", help_heading = "Session")]
     without_passes: Vec<String>,
 }
@@ -162,6 +163,10 @@ impl SessionArgs {
         }
         let passes = kiln::graph::passes::names();
         for name in &self.without_passes {
+            if name == "all" {
+                options.passes = kiln::graph::passes::PassOptions::none();
+                continue;
+            }
             if !passes.contains(&name.as_str()) {
                 return Err(Failure::usage(format!("no pass is named '{name}'; there are {}", passes.join(", "))));
             }

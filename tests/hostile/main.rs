@@ -1,0 +1,100 @@
+//! Models made to harm: each ends in a typed error or a right result, soon and in little memory.
+//!
+//! [`nodes`] and [`bodies`] list models, one for each way to ask an operator, a loop or the file for too much; they are
+//! written to bytes, loaded and run as a user would. [`files`] damages whole files and points to others.
+
+mod bodies;
+mod files;
+mod gauge;
+mod nodes;
+mod wire;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use kiln::graph::{Graph, LoopLimits};
+use kiln::onnx;
+use kiln::session::{Session, SessionOptions};
+use kiln::tensor::Tensor;
+
+#[global_allocator]
+static ALLOCATOR: gauge::Counting = gauge::Counting;
+
+/// One model at a time: the gauge counts the whole process.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// What a hostile model of up to 64 KiB may take. Tensors of a request have their own bound, a part of it.
+const MEMORY: usize = 64 << 20;
+const TENSORS: usize = 24 << 20;
+
+/// Far above the goal of 100 ms, because the machines that run tests are shared; the worst is printed.
+const TIME: Duration = Duration::from_secs(2);
+
+/// A model with the inputs that it is run on.
+pub(crate) struct Case {
+    pub(crate) name: String,
+    pub(crate) graph: Graph,
+    pub(crate) inputs: Vec<(String, Tensor)>,
+}
+
+pub(crate) fn options() -> SessionOptions {
+    SessionOptions {
+        threads: 1,
+        buffer_bytes: 1 << 20,
+        memory_bytes: TENSORS,
+        loops: LoopLimits { turns: 1 << 12, bytes: 8 << 20 },
+        ..SessionOptions::default()
+    }
+}
+
+/// Loads and runs; what came of it, as text.
+fn attempt(bytes: &[u8], inputs: &[(String, Tensor)]) -> Result<String, String> {
+    let session = match Session::load_bytes(bytes.to_vec(), &options()) {
+        Ok(session) => session,
+        Err(error) => return Ok(format!("load: {error}")),
+    };
+    let inputs: Vec<(&str, Tensor)> = inputs.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect();
+    match session.run(&inputs) {
+        Ok(outputs) => {
+            let made: usize = outputs.iter().map(|(_, tensor)| tensor.byte_len()).sum();
+            if made > TENSORS { Err(format!("{made} bytes of outputs")) } else { Ok(format!("{made} bytes")) }
+        }
+        Err(error) => Ok(format!("run: {error}")),
+    }
+}
+
+#[test]
+fn hostile_models_end_soon_in_an_error_or_a_result() {
+    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let cases: Vec<Case> = nodes::cases().into_iter().chain(bodies::cases()).collect();
+    assert!(cases.len() >= 60, "{} models", cases.len());
+    // Threads, tables of instructions and the like are made once a process.
+    let _ = attempt(&onnx::write(&nodes::harmless()).unwrap(), &[]);
+    let (mut problems, mut longest, mut largest) = (Vec::new(), (Duration::ZERO, String::new()), (0, String::new()));
+    for case in &cases {
+        let bytes = match onnx::write(&case.graph) {
+            Ok(bytes) => bytes,
+            Err(error) => panic!("{}: {error}", case.name),
+        };
+        assert!(bytes.len() <= 64 << 10, "{}: {} bytes", case.name, bytes.len());
+        let (before, start) = (gauge::reset(), Instant::now());
+        let result = catch_unwind(AssertUnwindSafe(|| attempt(&bytes, &case.inputs)));
+        let (time, memory) = (start.elapsed(), gauge::most(before));
+        let ending = match result {
+            Ok(Ok(ending)) => ending,
+            Ok(Err(problem)) => format!("PROBLEM {problem}"),
+            Err(_) => "PROBLEM panic".to_owned(),
+        };
+        if std::env::args().any(|arg| arg == "--nocapture") {
+            eprintln!("{:60} {:7.1} ms {:6} KiB  {ending}", case.name, time.as_secs_f64() * 1e3, memory >> 10);
+        }
+        if ending.starts_with("PROBLEM") || time > TIME || memory + TENSORS > MEMORY + 4 * bytes.len() {
+            problems.push(format!("{}: {ending}, {time:?}, {memory} bytes", case.name));
+        }
+        longest = longest.max((time, case.name.clone()));
+        largest = largest.max((memory, case.name.clone()));
+    }
+    println!("{} models; longest {longest:?}, largest {largest:?}", cases.len());
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
