@@ -148,8 +148,9 @@ impl<'a> Io<'a> {
         let spec = self.specs[index].clone();
         if let Some((lease, places)) = self.memory.lease
             && let Some(Some(place)) = places.get(index)
+            && let Some(buffer) = lease.lend(place, self.memory.pool)
         {
-            return Ok(Tensor::over(spec, lease.lend(place, self.memory.pool)));
+            return Ok(Tensor::over(spec, buffer));
         }
         Ok(Tensor::from_pool(self.memory.pool, spec)?)
     }

@@ -57,19 +57,19 @@ impl Lease {
         self.places.clear();
     }
 
-    /// The buffer of that place.
+    /// The buffer of that place; none where the pool has no room for it.
     #[inline]
-    pub(super) fn lend(&self, place: &Place, pool: &Arc<BufferPool>) -> Arc<Buffer> {
+    pub(super) fn lend(&self, place: &Place, pool: &Arc<BufferPool>) -> Option<Arc<Buffer>> {
         match self.places.get(place.number as usize).and_then(Cell::take) {
-            Some(buffer) => buffer,
+            Some(buffer) => Some(buffer),
             None => self.fetch(place, pool),
         }
     }
 
     #[cold]
-    fn fetch(&self, place: &Place, pool: &Arc<BufferPool>) -> Arc<Buffer> {
+    fn fetch(&self, place: &Place, pool: &Arc<BufferPool>) -> Option<Arc<Buffer>> {
         let home = Home { holder: self.holder, place: place.number };
-        Arc::new(BufferPool::take(pool, place.room).at_home(home))
+        (place.room <= pool.room()).then(|| Arc::new(BufferPool::take(pool, place.room).at_home(home)))
     }
 
     /// Takes the memory of a tensor that nobody will read any more, if it belongs here.

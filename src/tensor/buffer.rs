@@ -167,7 +167,7 @@ impl BufferPool {
     }
 
     /// Bytes that may still be lent. Of requests that ask at the same time, one may get a little more.
-    pub(super) fn room(&self) -> usize {
+    pub(crate) fn room(&self) -> usize {
         self.most.saturating_sub(self.lent.load(Ordering::Relaxed))
     }
 
