@@ -3,6 +3,8 @@
 //! [`nodes`] and [`bodies`] list models, one for each way to ask an operator, a loop or the file for too much; they are
 //! written to bytes, loaded and run as a user would. [`files`] damages whole files and points to others.
 
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the worst figures are what a reader of the log wants")]
+
 mod bodies;
 mod files;
 mod gauge;
