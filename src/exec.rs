@@ -1,14 +1,16 @@
 //! Executors: one file a kernel family with its key, its builder and what is cached.
 //!
 //! [`family`] is the trait that a key implements; [`context`] is all that a builder sees besides its key. A builder
-//! never sees the graph. [`tune`] measures what cost models guess.
+//! never sees the graph. [`blob`] and [`layout`] are for callers who keep choices or weights themselves. [`tune`] measures what cost models guess.
 
 pub mod activation;
 pub mod attention;
+pub mod blob;
 pub mod chain;
 pub mod context;
 pub mod conv;
 pub mod family;
+pub mod layout;
 pub mod matmul;
 pub mod norm;
 pub mod pool;
@@ -23,8 +25,10 @@ pub mod weights;
 
 use kiln_kernels::Isa;
 
+pub use blob::Executor;
 pub use context::{BuildCx, BuildError};
 pub use family::{Family, FamilyEntry};
+pub use layout::{LayoutError, TensorLayout};
 
 /// Every family, in the order in which executors are rebuilt from records.
 pub const FAMILIES: &[FamilyEntry] = &[

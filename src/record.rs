@@ -8,13 +8,21 @@
 //!
 //! This floor knows bytes, files and evidence. It knows no executor, no code and no address: a record cannot carry one.
 //!
-//! - `codec` alone knows how values become bytes; `frame` lays records out in a file (docs/records.md, byte by byte);
+//! - `codec` alone knows how values become bytes, `packing` makes them short; `frame` and `entry` lay records out in a file
+//!   (docs/records.md, byte by byte);
 //! - `fingerprint` says which machine and which Kiln a file is for; each has one file in the cache folder;
-//! - `folder` touches the file system, and refuses what another user could have put there;
-//! - `entry` and `evidence` are what is kept and which of two records is better; `store` puts all of it together;
-//! - `inspect` reads a folder for tools, `laws` is what the tests demand of every key type.
+//! - `folder` says what may be read and written, and refuses what another user could have put there; `disk` is the file
+//!   system itself, which tests replace by one that fails (`faults`);
+//! - `evidence` says which of two records is better, `contents` is what a store holds; `store` puts all of it together,
+//!   `saving` writes it and `writer` does so in the background;
+//! - `blob` and `engine` are for callers with a storage of their own;
+//! - `inspect` reads a folder for tools and `tools` writes for them, `laws` is what the tests demand of every key type.
 
+mod blob;
 mod codec;
+mod contents;
+mod disk;
+mod engine;
 mod entry;
 mod evidence;
 mod fingerprint;
@@ -22,18 +30,31 @@ mod folder;
 mod frame;
 mod inspect;
 pub mod laws;
+mod packing;
+mod saving;
 mod store;
+mod tools;
+mod writer;
+
+#[cfg(test)]
+mod faults;
 
 use std::path::PathBuf;
 
 use serde::{Serialize, de::DeserializeOwned};
 
+pub use blob::{BlobError, RecordId, read_blob, write_blob};
 pub use codec::{CodecError, decode, encode};
+pub use contents::StoreStats;
+pub use engine::{Engine, EngineError};
 pub use entry::Record;
 pub use evidence::{Evidence, How};
 pub use fingerprint::Fingerprint;
 pub use inspect::{FileSummary, inspect_file, inspect_folder};
-pub use store::{CacheMode, SaveReport, Store, StoreStats};
+pub use saving::SaveReport;
+pub use store::{CacheMode, LoadReport, Store};
+pub use tools::{clear_folder, merge_into, replace_file};
+pub use writer::Pace;
 
 /// A cache key whose builder's choices are kept as records.
 pub trait Recorded: crate::cache::Key + Serialize + DeserializeOwned {
@@ -67,7 +88,8 @@ pub enum RecordError {
         /// Why, and what would help.
         why: &'static str,
     },
-    /// Other processes were saving all the time. What is new stays in memory for the next save.
+    /// Other processes were saving all the time, and a shard could not be written either, because there are too many or
+    /// too much is new. What is new stays in memory for the next save.
     #[error("{}: locked by other processes for {waited_ms} ms", path.display())]
     Locked {
         /// The lock file.

@@ -2,11 +2,14 @@
 //!
 //! Loading reads the model, rewrites its graph ([`crate::graph::passes`]), makes the nodes, and rebuilds every executor
 //! that the records know, so that the first request of a known shape builds nothing. [`compile`] does that.
-//! [`options`] is what a caller may set; [`profile`], [`trace`] and [`verbose`] watch runs.
+//! [`options`] is what a caller may set; [`records`] moves records about; [`profile`], [`trace`] and [`verbose`] watch
+//! runs.
 
 pub mod compile;
 pub mod options;
 pub mod profile;
+pub mod records;
+mod structure;
 pub mod trace;
 pub mod verbose;
 
@@ -31,6 +34,7 @@ pub use compile::Description;
 pub use kiln_kernels::cpu::{Numerics, Precision};
 pub use options::SessionOptions;
 pub use profile::{NodeProfile, Profile};
+pub use records::{CacheKind, ChoiceBlob, UnknownKind};
 pub use trace::Trace;
 pub use verbose::Verbose;
 
@@ -153,7 +157,7 @@ impl Session {
             tracing::warn!(%error, "emitted code is not named for profilers");
         }
         let threads = Threads::new(options.threads)?;
-        let build = options.build_cx(&threads);
+        let build = options.build_cx(&threads, &graph);
         let inputs = compile::input_ports(&graph);
         let outputs = compile::output_ports(&graph);
         let constants = graph.constants.values().map(|tensor| tensor.byte_len()).sum();

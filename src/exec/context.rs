@@ -17,6 +17,12 @@ pub enum BuildError {
     /// The kernel's parameters were refused, or its code could not be made.
     #[error(transparent)]
     Kernel(#[from] KernelError),
+    /// There is no usable record for the key, and nothing may be chosen.
+    #[error("no record says how to build this {family}, and choosing is not allowed")]
+    NotRecorded {
+        /// The family of the key.
+        family: &'static str,
+    },
     /// The cache could not serve the request: a builder that asks for its own key, or one that panicked.
     #[error("executor cache: {0}")]
     Cache(String),

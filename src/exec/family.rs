@@ -63,6 +63,9 @@ pub(super) fn build_executor<K: Family>(key: &K, cx: &BuildCx) -> Result<Built<K
         }
         cx.records.reject(key);
     }
+    if cx.records.is_complete() {
+        return Err(BuildError::NotRecorded { family: K::FAMILY });
+    }
     let choice = key.choose(cx);
     let value = key.build(&choice, cx)?;
     cx.records.insert(key, &choice, Evidence::model());

@@ -1,17 +1,21 @@
-//! One record, as it is shown and as it lies in a file.
+//! One record, as it is shown, as it lies in a file, and as it is kept in memory.
 //!
 //! A record names its problem by the family and the bytes of the whole key, so that two problems are never taken for
 //! one and a tool can show what a record is about. Nothing in it is an address, and no number in it is used as a length.
+//!
+//! In memory a record stays in the bytes of the newest schema ([`Kept`]): a store of 100,000 is loaded with one
+//! allocation each, looked up without decoding any, and saved without encoding any anew.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use super::codec::{self, CodecError};
+use super::codec::{self, CodecError, LIMIT};
 use super::evidence::{Evidence, How};
+use super::packing;
 
 /// What a builder chose for one key, in bytes of the codec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The family of the key.
+    /// The family of the key; at most 255 bytes.
     pub family: String,
     /// The revision of the family that made the choice.
     pub revision: u32,
@@ -23,9 +27,9 @@ pub struct Record {
     pub evidence: Evidence,
 }
 
-/// The layout of a record in a file: the fields in this order. Changing it changes the schema; see docs/records.md.
-#[derive(Serialize, Deserialize)]
-struct Wire<'a> {
+/// A record of schemas 1 and 2, of which the first ends before `against`.
+#[derive(Deserialize)]
+struct Older<'a> {
     family: &'a str,
     revision: u32,
     key: &'a [u8],
@@ -37,49 +41,194 @@ struct Wire<'a> {
     against: u64,
 }
 
-impl Record {
-    /// The bytes of the record.
-    pub(super) fn to_bytes(&self) -> Result<Vec<u8>, CodecError> {
-        codec::encode(&Wire {
-            family: &self.family,
-            revision: self.revision,
-            key: &self.key,
-            choice: &self.choice,
-            how: self.evidence.how.code(),
-            nanos: self.evidence.nanos,
-            samples: self.evidence.samples,
-            created: self.evidence.created,
-            against: self.evidence.against,
-        })
-    }
+/// Revision, how, nanoseconds, samples, created, against.
+const NUMBERS: usize = 4 + 4 + 8 + 4 + 8 + 8;
 
-    /// The record of those bytes, if they are one.
-    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Record> {
-        let wire: Wire<'_> = codec::decode_borrowed(bytes).ok()?;
-        let evidence = Evidence {
-            how: How::from_code(wire.how)?,
-            nanos: wire.nanos,
-            samples: wire.samples,
-            created: wire.created,
-            against: wire.against,
-        };
-        Some(Record {
-            family: wire.family.to_owned(),
-            revision: wire.revision,
-            key: wire.key.to_vec(),
-            choice: wire.choice.to_vec(),
-            evidence,
-        })
-    }
+/// No record takes more: texts and numbers are at most [`LIMIT`] bytes, of which each fifteen need one more where nothing
+/// is zero, and lengths.
+pub(super) const LONGEST: usize = 4608;
 
-    /// Whether this record should replace the other one, of the same family and key.
-    pub(super) fn beats(&self, other: &Record) -> bool {
-        self.rank() > other.rank()
-    }
+/// Whether a record lies in the file as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// It does.
+    Saved,
+    /// It does not.
+    New,
+    /// It is being written.
+    Writing,
+}
 
+/// A record in memory: its bytes in the newest schema. They begin with its name: the family and the packed key.
+#[derive(Debug)]
+pub(super) struct Kept {
+    bytes: Box<[u8]>,
+    name_len: u16,
+    pub(super) state: State,
+}
+
+/// What a [`Kept`] says besides its name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Claim<'a> {
+    pub(super) revision: u32,
+    /// Packed.
+    pub(super) choice: &'a [u8],
+    pub(super) evidence: Evidence,
+}
+
+impl Claim<'_> {
     /// What decides between two records of one key. A higher revision is the newer meaning of a choice; whoever knows
     /// it could not use the older one.
     pub(super) fn rank(&self) -> impl Ord + use<> {
         (self.revision, self.evidence.rank())
     }
+}
+
+/// The bytes that a record of that family and key begins with.
+pub(super) fn name_of(family: &str, key: &[u8]) -> Result<Vec<u8>, CodecError> {
+    let family_len =
+        u8::try_from(family.len()).map_err(|_| CodecError::Encode("the family's name is too long".to_owned()))?;
+    let mut bytes = Vec::with_capacity(64 + key.len() / 2);
+    bytes.push(family_len);
+    bytes.extend_from_slice(family.as_bytes());
+    push_packed(key, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// The length of the packed bytes, and they.
+fn push_packed(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
+    let at = out.len();
+    out.extend_from_slice(&[0, 0]);
+    packing::pack_into(bytes, out);
+    let len = out.len() - at - 2;
+    let len = u16::try_from(len).map_err(|_| CodecError::TooLong(len))?;
+    out[at..at + 2].copy_from_slice(&len.to_le_bytes());
+    Ok(())
+}
+
+impl Kept {
+    /// A record in that state.
+    pub(super) fn of_record(record: &Record, state: State) -> Result<Kept, CodecError> {
+        let Record { family, revision, key, choice, evidence } = record;
+        Kept::new(family, *revision, key, choice, evidence, state)
+    }
+
+    fn new(
+        family: &str,
+        revision: u32,
+        key: &[u8],
+        choice: &[u8],
+        evidence: &Evidence,
+        state: State,
+    ) -> Result<Kept, CodecError> {
+        let too_long = |len: usize| if len > LIMIT { Err(CodecError::TooLong(len)) } else { Ok(()) };
+        too_long(family.len() + key.len() + choice.len() + NUMBERS)?;
+        let mut bytes = name_of(family, key)?;
+        let name_len = bytes.len();
+        push_packed(choice, &mut bytes)?;
+        let mut numbers = [0; NUMBERS];
+        numbers[..4].copy_from_slice(&revision.to_le_bytes());
+        numbers[4..8].copy_from_slice(&evidence.how.code().to_le_bytes());
+        numbers[8..16].copy_from_slice(&evidence.nanos.to_le_bytes());
+        numbers[16..20].copy_from_slice(&evidence.samples.to_le_bytes());
+        numbers[20..28].copy_from_slice(&evidence.created.to_le_bytes());
+        numbers[28..].copy_from_slice(&evidence.against.to_le_bytes());
+        packing::pack_into(&numbers, &mut bytes);
+        let name_len = u16::try_from(name_len).map_err(|_| CodecError::TooLong(name_len))?;
+        Ok(Kept { bytes: bytes.into(), name_len, state })
+    }
+
+    /// The record of a file of that schema with those bytes, if they are one.
+    pub(super) fn of_file(schema: u16, bytes: &[u8], state: State) -> Option<Kept> {
+        let longer;
+        let bytes = match schema {
+            1 => {
+                longer = [bytes, &0_u64.to_le_bytes()].concat();
+                &longer
+            }
+            _ => bytes,
+        };
+        if schema <= 2 {
+            let old: Older<'_> = codec::decode_borrowed(bytes).ok()?;
+            let evidence = Evidence {
+                how: How::from_code(old.how)?,
+                nanos: old.nanos,
+                samples: old.samples,
+                created: old.created,
+                against: old.against,
+            };
+            return Kept::new(old.family, old.revision, old.key, old.choice, &evidence, state).ok();
+        }
+        let (&family_len, rest) = bytes.split_first()?;
+        std::str::from_utf8(rest.get(..usize::from(family_len))?).ok()?;
+        let (key, rest) = packed_at(&rest[usize::from(family_len)..])?;
+        packing::unpacked_len(key).filter(|len| *len <= LIMIT)?;
+        let name_len = u16::try_from(bytes.len() - rest.len()).ok()?;
+        let kept = Kept { bytes: bytes.into(), name_len, state };
+        let choice = kept.claim()?.choice;
+        packing::unpacked_len(choice).filter(|len| *len <= LIMIT)?;
+        Some(kept)
+    }
+
+    /// Its bytes in the newest schema.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The bytes that tell its problem from others.
+    pub(super) fn name(&self) -> &[u8] {
+        self.bytes.get(..usize::from(self.name_len)).unwrap_or_default()
+    }
+
+    /// The family's name.
+    pub(super) fn family(&self) -> &str {
+        let Some((&len, rest)) = self.bytes.split_first() else { return "" };
+        rest.get(..usize::from(len)).and_then(|text| std::str::from_utf8(text).ok()).unwrap_or_default()
+    }
+
+    /// The key's bytes.
+    pub(super) fn key(&self) -> Option<Vec<u8>> {
+        let at = 1 + usize::from(*self.bytes.first()?) + 2;
+        packing::unpack(self.name().get(at..)?, LIMIT)
+    }
+
+    /// What it says. There is something, because it was looked at when the record was made.
+    pub(super) fn claim(&self) -> Option<Claim<'_>> {
+        let (choice, rest) = packed_at(self.bytes.get(usize::from(self.name_len)..)?)?;
+        let numbers: [u8; NUMBERS] = packing::unpack(rest, NUMBERS)?.try_into().ok()?;
+        let u32_at = |at: usize| numbers.get(at..)?.first_chunk().copied().map(u32::from_le_bytes);
+        let u64_at = |at: usize| numbers.get(at..)?.first_chunk().copied().map(u64::from_le_bytes);
+        let evidence = Evidence {
+            how: How::from_code(u32_at(4)?)?,
+            nanos: u64_at(8)?,
+            samples: u32_at(16)?,
+            created: u64_at(20)?,
+            against: u64_at(28)?,
+        };
+        Some(Claim { revision: u32_at(0)?, choice, evidence })
+    }
+
+    /// Whether this record should replace the other one, of the same name.
+    pub(super) fn beats(&self, other: &Kept) -> bool {
+        let rank = |kept: &Kept| kept.claim().map(|claim| claim.rank());
+        rank(self) > rank(other)
+    }
+
+    /// The same as it is shown.
+    pub(super) fn to_record(&self) -> Option<Record> {
+        let Claim { revision, choice, evidence } = self.claim()?;
+        Some(Record {
+            family: self.family().to_owned(),
+            revision,
+            key: self.key()?,
+            choice: packing::unpack(choice, LIMIT)?,
+            evidence,
+        })
+    }
+}
+
+/// Packed bytes behind their length, and what comes after them.
+fn packed_at(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (len, rest) = bytes.split_first_chunk()?;
+    rest.split_at_checked(usize::from(u16::from_le_bytes(*len)))
 }

@@ -1,16 +1,21 @@
 //! The layout of a record file: a header, framed records, a footer. docs/records.md shows it byte by byte.
 //!
 //! Each record stands in a frame of its own with its length and checksum, so that damage costs the records that it
-//! touches and no other, and a file that was cut off still gives what comes before the cut. This file turns slices into
-//! records and back; it opens nothing, allocates nothing by a length that it read, and has no way to panic on any bytes.
+//! touches and no other, and a file that was cut off still gives what comes before the cut. This file turns bytes into
+//! records and back; it opens nothing, holds no more than a window of what it reads, allocates nothing by a length that
+//! it read, and has no way to panic on any bytes.
+
+use std::io::{self, Read};
 
 use super::codec;
-use super::entry::Record;
+use super::entry::{Kept, LONGEST, State};
 
 /// First bytes of every record file; the first is not ASCII, so that no text file starts so.
 const MAGIC: [u8; 8] = *b"\x89KILNREC";
 /// The version of everything that this file and `entry` lay out.
-pub(super) const SCHEMA: u16 = 2;
+pub(super) const SCHEMA: u16 = 3;
+/// The first version: all of them are read for ever.
+pub(super) const OLDEST: u16 = 1;
 /// Magic, schema, codec id, header length, reserved word, fingerprint, reserved bytes, checksum.
 const HEADER: usize = 64;
 /// A frame's length and checksum.
@@ -19,6 +24,8 @@ const FRAME: usize = 8;
 const END: u32 = u32::MAX;
 /// The end mark, the count and the checksum.
 const FOOTER: usize = 12;
+/// Bytes that are asked of a file at once.
+const WINDOW: usize = 1 << 16;
 
 /// No file is longer: 262,144 records of the usual size, and what a reader may be made to read.
 pub(super) const MOST_BYTES: usize = 64 << 20;
@@ -46,6 +53,27 @@ impl Rejected {
             Rejected::Fingerprint => "for another machine or another build",
             Rejected::Checksum => "the header is damaged",
         }
+    }
+}
+
+/// Why a file gave nothing, or not all that it may hold.
+#[derive(Debug)]
+pub(super) enum ReadError {
+    /// It is not to be used.
+    Rejected(Rejected),
+    /// The system failed on the way; what came before was handed on.
+    Io(io::Error),
+}
+
+impl From<Rejected> for ReadError {
+    fn from(rejected: Rejected) -> ReadError {
+        ReadError::Rejected(rejected)
+    }
+}
+
+impl From<io::Error> for ReadError {
+    fn from(error: io::Error) -> ReadError {
+        ReadError::Io(error)
     }
 }
 
@@ -85,7 +113,7 @@ impl Header {
     }
 
     /// The header at the start of a file.
-    pub(super) fn read(bytes: &[u8]) -> Result<Header, Rejected> {
+    fn read(bytes: &[u8]) -> Result<Header, Rejected> {
         let magic = bytes.get(..8).unwrap_or(bytes);
         if !MAGIC.starts_with(magic) {
             return Err(Rejected::Magic);
@@ -93,12 +121,12 @@ impl Header {
         let schema = u16::from_le_bytes(bytes_at(bytes, 8).ok_or(Rejected::Checksum)?);
         let [codec, length] = bytes_at(bytes, 10).ok_or(Rejected::Checksum)?;
         // Before the checksum, because another schema may have its checksum elsewhere.
-        if schema != SCHEMA || codec != codec::ID || usize::from(length) != HEADER {
+        if !(OLDEST..=SCHEMA).contains(&schema) || codec != codec::ID || usize::from(length) != HEADER {
             return Err(Rejected::Version);
         }
         let fingerprint = bytes_at(bytes, 16).ok_or(Rejected::Checksum)?;
         let header = Header { schema, codec, fingerprint };
-        // Compared as a whole: the checksum, and the reserved bytes, which this schema writes as zeros.
+        // Compared as a whole: the checksum, and the reserved bytes, which these schemas write as zeros.
         if bytes.get(..HEADER) != Some(&header.to_bytes()) {
             return Err(Rejected::Checksum);
         }
@@ -106,23 +134,32 @@ impl Header {
     }
 }
 
-/// Lays out a file. Records that are too long for a frame are left out; the count of those written is returned.
-pub(super) fn write<'a>(header: Header, records: impl Iterator<Item = &'a Record>) -> (Vec<u8>, u32) {
-    let mut file = header.to_bytes().to_vec();
-    let mut count = 0;
-    for payload in records.filter_map(|record| record.to_bytes().ok()) {
+/// What a record takes in a file.
+pub(super) fn room(kept: &Kept) -> usize {
+    FRAME + kept.bytes().len()
+}
+
+/// What a file takes besides its records.
+pub(super) const FRAMELESS: usize = HEADER + FOOTER;
+
+/// Lays out a file.
+pub(super) fn write<'a>(header: Header, records: impl Iterator<Item = &'a [u8]>, room: usize) -> Vec<u8> {
+    let mut file = Vec::with_capacity(FRAMELESS + room);
+    file.extend_from_slice(&header.to_bytes());
+    let mut count = 0_u32;
+    for payload in records {
         // The codec's limit keeps the length far below `u32::MAX`.
         let length = (payload.len() as u32).to_le_bytes();
-        file.extend(length);
-        file.extend(frame_checksum(length, &payload).to_le_bytes());
-        file.extend(payload);
+        file.extend_from_slice(&length);
+        file.extend_from_slice(&frame_checksum(length, payload).to_le_bytes());
+        file.extend_from_slice(payload);
         count += 1;
     }
-    file.extend(END.to_le_bytes());
-    file.extend(u32::to_le_bytes(count));
+    file.extend_from_slice(&END.to_le_bytes());
+    file.extend_from_slice(&count.to_le_bytes());
     let checksum = crc32fast::hash(&file);
-    file.extend(checksum.to_le_bytes());
-    (file, count)
+    file.extend_from_slice(&checksum.to_le_bytes());
+    file
 }
 
 /// The checksum covers the length, so that a damaged length cannot make a frame of other bytes.
@@ -142,42 +179,86 @@ pub(super) struct Frames {
     pub(super) damaged: u64,
 }
 
-/// Reads the frames behind a header that [`Header::read`] accepted, handing every sound record on.
-pub(super) fn read(bytes: &[u8], mut each: impl FnMut(Record)) -> Frames {
+/// The part of a file that is looked at.
+struct Window<R> {
+    source: R,
+    bytes: Box<[u8]>,
+    from: usize,
+    to: usize,
+    /// Of all that was passed.
+    checksum: crc32fast::Hasher,
+}
+
+impl<R: Read> Window<R> {
+    /// The next `count` bytes, or fewer where the file ends before.
+    fn peek(&mut self, count: usize) -> io::Result<&[u8]> {
+        while self.to - self.from < count {
+            if self.from + count > self.bytes.len() {
+                self.bytes.copy_within(self.from..self.to, 0);
+                self.to -= self.from;
+                self.from = 0;
+            }
+            match self.source.read(&mut self.bytes[self.to..])? {
+                0 => break,
+                read => self.to += read,
+            }
+        }
+        let end = self.to.min(self.from + count);
+        Ok(&self.bytes[self.from..end])
+    }
+
+    /// Goes on behind the next `count` bytes, which have been seen.
+    fn pass(&mut self, count: usize) {
+        let end = self.to.min(self.from + count);
+        self.checksum.update(&self.bytes[self.from..end]);
+        self.from = end;
+    }
+}
+
+/// Reads a file whose header `accept` takes, handing every sound record on, in that state.
+pub(super) fn read(
+    source: impl Read,
+    state: State,
+    accept: impl FnOnce(&Header) -> Result<(), Rejected>,
+    mut each: impl FnMut(Kept),
+) -> Result<(Header, Frames), ReadError> {
+    let bytes = vec![0; WINDOW].into_boxed_slice();
+    let mut window = Window { source, bytes, from: 0, to: 0, checksum: crc32fast::Hasher::new() };
+    let header = Header::read(window.peek(HEADER)?)?;
+    accept(&header)?;
+    window.pass(HEADER);
     let mut frames = Frames::default();
-    let mut at = HEADER;
-    while let Some(length) = u32_at(bytes, at) {
-        if length == END || length as usize > codec::LIMIT || frames.sound >= MOST_RECORDS as u64 {
+    while let Some(length) = u32_at(window.peek(FRAME)?, 0) {
+        if length == END || length as usize > LONGEST || frames.sound >= MOST_RECORDS as u64 {
             break;
         }
-        let start = at + FRAME;
-        let (Some(checksum), Some(payload)) =
-            (u32_at(bytes, at + 4), bytes.get(start..).and_then(|rest| rest.get(..length as usize)))
-        else {
-            break;
-        };
+        let whole = FRAME + length as usize;
+        let frame = window.peek(whole)?;
+        let (Some(checksum), Some(payload)) = (u32_at(frame, 4), frame.get(FRAME..whole)) else { break };
         // Nothing is decoded that does not have its checksum.
         let sound = frame_checksum(length.to_le_bytes(), payload) == checksum;
-        match sound.then(|| Record::from_bytes(payload)).flatten() {
+        match sound.then(|| Kept::of_file(header.schema, payload, state)).flatten() {
             Some(record) => {
                 frames.sound += 1;
                 each(record);
             }
             None => frames.damaged += 1,
         }
-        at = start + payload.len();
+        window.pass(whole);
     }
-    if frames.damaged == 0 && !is_footer(bytes, at, frames.sound) {
+    if frames.damaged == 0 && !is_footer(&mut window, frames.sound)? {
         frames.damaged = 1;
     }
-    frames
+    Ok((header, frames))
 }
 
-/// Whether the file ends at `at` with the footer that it should have.
-fn is_footer(bytes: &[u8], at: usize, count: u64) -> bool {
-    let checksum = bytes.get(..at + FOOTER - 4).map(crc32fast::hash);
-    bytes.len() == at + FOOTER
-        && u32_at(bytes, at) == Some(END)
-        && u32_at(bytes, at + 4).map(u64::from) == Some(count)
-        && u32_at(bytes, at + FOOTER - 4) == checksum
+/// Whether the file ends here with the footer that it should have.
+fn is_footer<R: Read>(window: &mut Window<R>, count: u64) -> io::Result<bool> {
+    // One byte more than there should be.
+    let footer = window.peek(FOOTER + 1)?;
+    let marks =
+        footer.len() == FOOTER && u32_at(footer, 0) == Some(END) && u32_at(footer, 4).map(u64::from) == Some(count);
+    let checksum = u32_at(footer, FOOTER - 4);
+    window.pass(FOOTER - 4);
+    Ok(marks && checksum == Some(window.checksum.clone().finalize()))
 }

@@ -4,9 +4,11 @@
 
 use std::path::{Path, PathBuf};
 
+use super::entry::{Kept, State};
 use super::fingerprint::hex;
-use super::frame::{self, Header};
-use super::{Record, RecordError, folder};
+use super::folder::{self, Folder};
+use super::frame::{self, ReadError};
+use super::{Record, RecordError};
 
 /// What one record file holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub struct FileSummary {
     pub codec: u8,
     /// The digits of the fingerprint of the machine and build that it is for; the file's name starts with them.
     pub fingerprint: String,
+    /// All of its fingerprint.
+    pub digest: [u8; 32],
     /// Damaged parts that were passed over.
     pub damaged: u64,
     /// The records, in the file's order.
@@ -34,17 +38,22 @@ pub struct FileSummary {
 /// [`RecordError`] if it cannot be read, is refused, or has no header that this build knows.
 pub fn inspect_file(path: &Path) -> Result<FileSummary, RecordError> {
     let unreadable = |why| RecordError::Unreadable { path: path.to_owned(), why };
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let bytes = folder::read(parent, path, frame::MOST_BYTES)?.ok_or_else(|| unreadable("there is no such file"))?;
-    let header = Header::read(&bytes).map_err(|rejected| unreadable(rejected.why()))?;
+    let folder = Folder::new(path.parent().unwrap_or(Path::new("")));
+    let source = folder.read(path, frame::MOST_BYTES)?.ok_or_else(|| unreadable("there is no such file"))?;
+    let bytes = source.length;
     let mut records = Vec::new();
-    let frames = frame::read(&bytes, |record| records.push(record));
+    let read = frame::read(source, State::Saved, |_| Ok(()), |kept: Kept| records.extend(kept.to_record()));
+    let (header, frames) = read.map_err(|error| match error {
+        ReadError::Rejected(rejected) => unreadable(rejected.why()),
+        ReadError::Io(source) => RecordError::Io { what: "read", path: path.to_owned(), source },
+    })?;
     Ok(FileSummary {
         path: path.to_owned(),
-        bytes: bytes.len() as u64,
+        bytes,
         schema: header.schema,
         codec: header.codec,
         fingerprint: hex(&header.fingerprint[..16]),
+        digest: header.fingerprint,
         damaged: frames.damaged,
         records,
     })
@@ -56,7 +65,7 @@ pub fn inspect_file(path: &Path) -> Result<FileSummary, RecordError> {
 ///
 /// [`RecordError`] if the folder itself cannot be listed or is refused. A folder that does not exist holds nothing.
 pub fn inspect_folder(path: &Path) -> Result<Vec<Result<FileSummary, RecordError>>, RecordError> {
-    let names = folder::list(path)?;
-    let files = names.iter().filter(|name| name.ends_with(folder::SUFFIX));
+    let names = Folder::new(path).list()?;
+    let files = names.iter().filter(|name| name.ends_with(folder::SUFFIX) || name.ends_with(folder::SHARD));
     Ok(files.map(|name| inspect_file(&path.join(name))).collect())
 }

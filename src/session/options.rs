@@ -8,16 +8,17 @@ use kiln_kernels::cpu::{Numerics, Precision};
 use kiln_kernels::jit::ProfilerFiles;
 use kiln_kernels::{EMITTER_REVISION, Isa, Parallel};
 
+use super::structure;
 use super::trace::Trace;
 use super::verbose::Verbose;
 use crate::cache::{Cache, Limits};
 use crate::exec::BuildCx;
 use crate::exec::tune::{Tune, Tuner};
-use crate::graph::LoopLimits;
 use crate::graph::passes::PassOptions;
+use crate::graph::{Graph, LoopLimits};
 use crate::knobs::{KnobError, Knobs};
 use crate::onnx;
-use crate::record::{CacheMode, Fingerprint, Store};
+use crate::record::{CacheMode, Fingerprint, Pace, Store};
 use crate::threads::Threads;
 
 /// Settings of a session. [`SessionOptions::default`] reads no environment variable; [`SessionOptions::from_env`] does.
@@ -35,10 +36,18 @@ pub struct SessionOptions {
     pub tune: Tune,
     /// Time for all measurements of the session; none means the policy's.
     pub tune_budget: Option<Duration>,
-    /// Whether choices are kept, and where.
+    /// Whether records are loaded when the session is made, and saved in the background and at its end, wherever a folder
+    /// is named. Without it nothing is loaded or saved but by [`Session::load_cache`](super::Session::load_cache) and
+    /// [`Session::save_cache`](super::Session::save_cache).
+    pub optimize: bool,
+    /// What is kept; whether in files too, `optimize` and `cache_dir` say as well.
     pub cache_mode: CacheMode,
-    /// Folder of record files; none means the platform's cache folder.
+    /// Folder of record files; none means no files. [`SessionOptions::from_env`] names the platform's cache folder.
     pub cache_dir: Option<PathBuf>,
+    /// Whether the model has a record file of its own, named by its structure, instead of the one that all models share.
+    pub cache_per_model: bool,
+    /// Whether building an executor for which there is no record is an error. Nothing is chosen or tuned then.
+    pub error_on_cache_miss: bool,
     /// Bound of the executor cache; `entries` 0 turns it off.
     pub cache_limits: Limits,
     /// Bound of the plans of whole requests, which each session has for itself; `entries` 0 runs every request node by node.
@@ -47,7 +56,8 @@ pub struct SessionOptions {
     pub cache_check: bool,
     /// A cache to share with other sessions, instead of one of its own.
     pub cache: Option<Arc<Cache>>,
-    /// Records to share with other sessions, instead of those of the folder.
+    /// Records to share with other sessions, instead of those of the folder; whether they are complete, and when they are
+    /// saved, was decided when they were opened.
     pub records: Option<Arc<Store>>,
     /// Most free bytes of tensor memory kept between requests.
     pub buffer_bytes: usize,
@@ -80,8 +90,11 @@ impl Default for SessionOptions {
             // nobody asked for: who wants it says so, or tunes offline once and keeps the records.
             tune: Tune::Off,
             tune_budget: None,
-            cache_mode: CacheMode::Memory,
+            optimize: true,
+            cache_mode: CacheMode::ReadWrite,
             cache_dir: None,
+            cache_per_model: false,
+            error_on_cache_miss: false,
             // The same bounds as the knobs' defaults; src/knobs.rs says why.
             cache_limits: Limits { entries: 16_384, bytes: 256 << 20 },
             // A plan of some hundred nodes takes some ten kilobytes: a few thousand shapes of a large network.
@@ -123,7 +136,7 @@ impl SessionOptions {
             numerics: knobs.numerics,
             precision: knobs.precision,
             tune: knobs.tune,
-            cache_dir: knobs.cache_dir.clone(),
+            cache_dir: knobs.cache_dir.clone().or_else(crate::record::default_folder),
             cache_limits: Limits { entries: knobs.cache_capacity, bytes: knobs.cache_bytes.0 },
             cache_check: knobs.cache_check,
             verbose: Verbose { create: knobs.verbose.create, exec: knobs.verbose.exec },
@@ -144,15 +157,24 @@ impl SessionOptions {
     }
 
     /// The context of this session's builders.
-    pub(super) fn build_cx(&self, threads: &Threads) -> BuildCx {
+    pub(super) fn build_cx(&self, threads: &Threads, graph: &Graph) -> BuildCx {
         let isa = self.isa();
-        let own = || match (self.cache_mode, self.folder()) {
+        let own = || match (self.cache_mode, self.cache_dir.as_ref().filter(|_| self.optimize)) {
             (CacheMode::Read | CacheMode::ReadWrite, Some(folder)) => {
-                Store::open(&folder, &Fingerprint::host(isa.name(), EMITTER_REVISION), self.cache_mode)
+                let fingerprint = Fingerprint::host(isa.name(), EMITTER_REVISION);
+                let store = match self.cache_per_model {
+                    true => {
+                        let name = format!("{}-{}.kiln", structure::digits(graph), &fingerprint.digits()[..16]);
+                        Store::open_file(&folder.join(name), &fingerprint, self.cache_mode)
+                    }
+                    false => Store::open(folder, &fingerprint, self.cache_mode),
+                };
+                store.with_writer(Pace::default())
             }
             (CacheMode::Off, _) => Store::off(),
             _ => Store::in_memory(),
         };
+        let own = || own().taken_as_complete(self.error_on_cache_miss);
         let records = self.records.clone().unwrap_or_else(|| Arc::new(own()));
         let limits =
             if self.cache_mode == CacheMode::Off { Limits { entries: 0, bytes: 0 } } else { self.cache_limits };
@@ -169,11 +191,7 @@ impl SessionOptions {
 
     /// The tuner of a session with that context, if it shall have one. Without a cache there is nothing to replace.
     pub(super) fn tuner(&self, build: &BuildCx, constants: usize) -> Option<Tuner> {
-        let kept = self.cache_mode != CacheMode::Off;
+        let kept = self.cache_mode != CacheMode::Off && !self.error_on_cache_miss;
         kept.then(|| Tuner::start(self.tune, build, constants, self.tune_budget)).flatten()
-    }
-
-    fn folder(&self) -> Option<PathBuf> {
-        self.cache_dir.clone().or_else(crate::record::default_folder)
     }
 }

@@ -9,4 +9,5 @@ mod inspect;
 mod mistakes;
 mod observe;
 mod onnx_file;
+mod records;
 mod run;

@@ -83,11 +83,11 @@ pub(crate) fn folder() -> tempfile::TempDir {
 }
 
 /// A folder whose file holds problems 0 to `count`, each with the tile of its number; and the file's bytes.
-pub(crate) fn saved(count: u8) -> (tempfile::TempDir, std::path::PathBuf, Vec<u8>) {
+pub(crate) fn saved(count: u32) -> (tempfile::TempDir, std::path::PathBuf, Vec<u8>) {
     let folder = folder();
     let store = open(folder.path());
     for number in 0..count {
-        store.insert(&problem(number.into()), &tile(number), measured(3));
+        store.insert(&problem(number), &tile(number as u8), measured(3));
     }
     let path = store.save().unwrap().path.unwrap();
     let bytes = std::fs::read(&path).unwrap();

@@ -1,18 +1,24 @@
-//! The bytes of each schema, which every later build must still understand, or refuse by its number.
+//! The bytes of each schema, which every later build must still understand.
 //!
 //! The golden file of the newest schema is also the example in docs/records.md, which is compared with it here.
 
-use kiln::record::{RecordError, encode, inspect_file};
+use kiln::record::{CacheMode, Fingerprint, Store, encode, inspect_file};
 
-use crate::fixture::{fingerprint, known, open, problem, saved, tile};
+use crate::fixture::{fingerprint, known, measured, open, problem, saved, tile};
 
-const SCHEMA_1: &[u8] = include_bytes!("schema1.kiln");
-const SCHEMA_2: &[u8] = include_bytes!("schema2.kiln");
+/// The golden files, with what they say about the time of the best choice that lost.
+const GOLDEN: [(u16, &[u8], u64); 3] = [
+    (1, include_bytes!("schema1.kiln"), 0),
+    (2, include_bytes!("schema2.kiln"), 1250),
+    (3, include_bytes!("schema3.kiln"), 1250),
+];
+
+const NEWEST: &[u8] = GOLDEN[2].1;
 
 #[test]
-fn this_build_writes_schema_2_byte_for_byte() {
+fn this_build_writes_schema_3_byte_for_byte() {
     let (_folder, _, bytes) = saved(2);
-    assert_eq!(bytes, SCHEMA_2);
+    assert_eq!(bytes, NEWEST);
 }
 
 /// Puts those bytes where the store of the tests looks for its file.
@@ -24,24 +30,50 @@ fn placed(bytes: &[u8]) -> (tempfile::TempDir, std::path::PathBuf) {
 }
 
 #[test]
-fn this_build_reads_schema_2() {
-    let (folder, path) = placed(SCHEMA_2);
-    assert_eq!(known(&open(folder.path()), 2), 2);
-    let summary = inspect_file(&path).unwrap();
-    assert_eq!((summary.schema, summary.codec, summary.damaged), (2, 1, 0));
-    assert_eq!(summary.fingerprint, fingerprint().digits());
-    let first = &summary.records[0];
-    assert_eq!((first.family.as_str(), first.revision), ("problem", 2));
-    assert_eq!((&first.key, &first.choice), (&encode(&problem(0)).unwrap(), &encode(&tile(0)).unwrap()));
-    assert_eq!(first.evidence, crate::fixture::measured(3));
+fn this_build_reads_every_schema_and_writes_it_back_as_the_newest() {
+    for (schema, bytes, against) in GOLDEN {
+        let (folder, path) = placed(bytes);
+        let summary = inspect_file(&path).unwrap();
+        assert_eq!((summary.schema, summary.codec, summary.damaged), (schema, 1, 0));
+        assert_eq!(summary.fingerprint, fingerprint().digits());
+        let first = &summary.records[0];
+        assert_eq!((first.family.as_str(), first.revision), ("problem", 2));
+        assert_eq!((&first.key, &first.choice), (&encode(&problem(0)).unwrap(), &encode(&tile(0)).unwrap()));
+        assert_eq!(first.evidence, kiln::record::Evidence { against, ..measured(3) });
+
+        let store = open(folder.path());
+        assert_eq!((known(&store, 2), store.stats().loaded), (2, 2), "schema {schema}");
+        assert_eq!(store.save().unwrap().path.is_some(), schema < 3, "schema {schema} is written anew");
+        assert_eq!((inspect_file(&path).unwrap().schema, known(&open(folder.path()), 2)), (3, 2));
+    }
 }
 
 #[test]
-fn this_build_refuses_schema_1_by_its_number() {
-    let (folder, path) = placed(SCHEMA_1);
-    let store = open(folder.path());
-    assert_eq!((known(&store, 2), store.stats().rejected_version), (0, 1));
-    assert!(matches!(inspect_file(&path), Err(RecordError::Unreadable { .. })));
+fn a_file_under_the_digits_of_an_older_schema_is_found_and_written_under_the_new_ones() {
+    for (schema, bytes, _) in &GOLDEN[..2] {
+        let number = schema.to_string();
+        let older = Fingerprint::from_facts([("kiln", "0.1.0"), ("schema", &number), ("machine", "of the tests")]);
+        let now = Fingerprint::from_facts([("kiln", "0.1.0"), ("machine", "of the tests")]);
+        // The golden records in a file for that machine, as a build of that time would have named it.
+        let mut bytes = bytes.to_vec();
+        bytes[16..48].copy_from_slice(&older.digest());
+        let checksum = crc32fast::hash(&bytes[..60]);
+        bytes[60..64].copy_from_slice(&checksum.to_le_bytes());
+        let end = bytes.len() - 4;
+        let checksum = crc32fast::hash(&bytes[..end]);
+        bytes[end..].copy_from_slice(&checksum.to_le_bytes());
+        let folder = crate::fixture::folder();
+        std::fs::write(folder.path().join(format!("{}.kiln", older.digits())), &bytes).unwrap();
+
+        let store = Store::open(folder.path(), &now, CacheMode::ReadWrite);
+        assert_eq!((known(&store, 2), store.stats().rejected_checksum), (2, 0), "schema {schema}");
+        let written = store.save().unwrap().path.unwrap();
+        assert_eq!(written.file_stem().unwrap().to_str(), Some(now.digits().as_str()));
+        let next = Store::open(folder.path(), &now, CacheMode::ReadWrite);
+        assert_eq!((known(&next, 2), next.save().unwrap().path), (2, None), "and there is nothing more to do");
+        let other = Fingerprint::from_facts([("kiln", "0.1.0"), ("machine", "another")]);
+        assert_eq!(known(&Store::open(folder.path(), &other, CacheMode::Read), 2), 0);
+    }
 }
 
 #[test]
@@ -56,5 +88,5 @@ fn the_document_shows_the_golden_file() {
         .flat_map(|(_, rest)| rest.split("  ").next().unwrap_or_default().split(' ').collect::<Vec<_>>())
         .map(|byte| u8::from_str_radix(byte, 16).unwrap())
         .collect();
-    assert_eq!(shown, SCHEMA_2);
+    assert_eq!(shown, NEWEST);
 }

@@ -1,10 +1,18 @@
 //! What the records promise, stated as tests.
 //!
 //! `store` is about what is kept and which of two records wins, `file` about saving, loading and sharing, `damage` about
-//! files that are cut, flipped or made by an enemy, `golden` about the bytes of each schema, which are for ever.
+//! files that are cut, flipped or made by an enemy, `golden` about the bytes of each schema, which are for ever, `shards`
+//! about savers that do not wait for each other, `writer` about saving in the background, and `killed` about processes that
+//! die while they save.
 
+mod allocations;
 mod damage;
 mod file;
 mod fixture;
 mod golden;
+mod hostile;
+mod killed;
+mod sessions;
+mod shards;
 mod store;
+mod writer;

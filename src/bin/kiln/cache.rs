@@ -1,14 +1,19 @@
-//! `kiln cache`: what a folder of records holds. Reads records as the sessions do: any bytes are safe to read.
+//! `kiln cache`: what a folder of records holds, and what is done with it. Reads records as the sessions do: any bytes
+//! are safe to read.
+//!
+//! [`shown`] is what people look at, [`upkeep`] what changes files, [`exchange`] the way to and from JSON.
 
-use std::collections::BTreeMap;
+mod exchange;
+mod shown;
+mod upkeep;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use kiln::record::{FileSummary, How, Record, RecordError, inspect_folder};
+use kiln::record::{FileSummary, RecordError, inspect_file, inspect_folder};
 
 use crate::failure::{Blame, Failure, Outcome};
-use crate::table::{Table, bytes};
 
 /// What was typed.
 #[derive(Debug, clap::Args)]
@@ -21,31 +26,102 @@ pub(crate) struct Args {
 enum What {
     /// Files, fingerprints, and how many records of each family
     Stats {
-        /// Folder of records, as given to --cache-dir
-        folder: PathBuf,
+        /// Folder of records, as given to --cache-dir, or one record file
+        place: PathBuf,
     },
     /// Every record, with the choice that it keeps
     List {
+        /// Folder of records, as given to --cache-dir, or one record file
+        place: PathBuf,
+    },
+    /// Everything about one record
+    Show {
+        /// Folder of records, as given to --cache-dir, or one record file
+        place: PathBuf,
+        /// The record's id, or its first digits, as `kiln cache list` prints it
+        id: String,
+    },
+    /// Checks every file and record; exit code 1 where something is damaged
+    Verify {
+        /// Folder of records, as given to --cache-dir, or one record file
+        place: PathBuf,
+    },
+    /// Adds the records of files to one; of two for one key the better proven stays
+    Merge {
+        /// The file to add to; made if it is not there
+        into: PathBuf,
+        /// The files whose records are added, for the same machine and build
+        #[arg(required = true)]
+        from: Vec<PathBuf>,
+    },
+    /// Writes a record file as JSON
+    Export {
+        /// The record file
+        file: PathBuf,
+        /// The JSON file; standard output if left out
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+    },
+    /// Adds the records of a JSON file to a record file
+    Import {
+        /// The JSON file, as `kiln cache export` writes it
+        json: PathBuf,
+        /// The record file, or a folder in which the file is named by the fingerprint
+        into: PathBuf,
+    },
+    /// Drops records from a file; without any condition, those that this build cannot use
+    Prune(upkeep::Prune),
+    /// Removes all record files of a folder, with their locks and shards, and nothing else
+    Clear {
         /// Folder of records, as given to --cache-dir
         folder: PathBuf,
+    },
+    /// What one file has and another has not, and where their choices differ
+    Diff {
+        /// A record file
+        old: PathBuf,
+        /// Another
+        new: PathBuf,
     },
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     match &args.command {
-        What::Stats { folder } => stats(folder, screen),
-        What::List { folder } => list(folder, screen),
+        What::Stats { place } => shown::stats(&files(place, screen)?, screen),
+        What::List { place } => shown::list(&files(place, screen)?, screen),
+        What::Show { place, id } => shown::show(&files(place, screen)?, id, screen),
+        What::Verify { place } => shown::verify(place, screen),
+        What::Merge { into, from } => upkeep::merge(into, from, screen),
+        What::Export { file, json } => exchange::export(file, json.as_deref(), screen),
+        What::Import { json, into } => exchange::import(json, into, screen),
+        What::Prune(prune) => upkeep::prune(prune, screen),
+        What::Clear { folder } => upkeep::clear(folder, screen),
+        What::Diff { old, new } => shown::diff(&file(old)?, &file(new)?, screen),
     }
 }
 
-/// The folder's files. A folder that is not there is a typing error, though to a session it would only be empty.
-fn files(folder: &Path, screen: &mut dyn Write) -> Outcome<Vec<FileSummary>> {
-    if !folder.is_dir() {
-        return Err(Failure::usage(format!("{} is no folder", folder.display())));
+/// One file, which must be there and sound enough to read.
+fn file(path: &Path) -> Outcome<FileSummary> {
+    inspect_file(path).usage(|| "cannot read records")
+}
+
+/// What each file of a folder holds, or one file. A folder that is not there is a typing error, though to a session it
+/// would only be empty.
+fn all(place: &Path) -> Outcome<Vec<Result<FileSummary, RecordError>>> {
+    if place.is_file() {
+        return Ok(vec![inspect_file(place)]);
     }
+    if !place.is_dir() {
+        return Err(Failure::usage(format!("{} is no folder", place.display())));
+    }
+    inspect_folder(place).usage(|| "cannot list records")
+}
+
+/// Those that can be read; of the others it is said why not.
+fn files(place: &Path, screen: &mut dyn Write) -> Outcome<Vec<FileSummary>> {
     let mut files = Vec::new();
-    for file in inspect_folder(folder).usage(|| "cannot list records")? {
+    for file in all(place)? {
         match file {
             Ok(file) => files.push(file),
             Err(error @ RecordError::Unreadable { .. }) => writeln!(screen, "unreadable: {error}")?,
@@ -53,67 +129,7 @@ fn files(folder: &Path, screen: &mut dyn Write) -> Outcome<Vec<FileSummary>> {
         }
     }
     if files.is_empty() {
-        writeln!(screen, "{} holds no records", folder.display())?;
+        writeln!(screen, "{} holds no records", place.display())?;
     }
     Ok(files)
-}
-
-fn stats(folder: &Path, screen: &mut dyn Write) -> Outcome {
-    for file in files(folder, screen)? {
-        writeln!(
-            screen,
-            "{}: {}, schema {}, codec {}, for {}, {} records, {} damaged",
-            file.path.display(),
-            bytes(file.bytes),
-            file.schema,
-            file.codec,
-            file.fingerprint,
-            file.records.len(),
-            file.damaged
-        )?;
-        let mut families: BTreeMap<(&str, u32), Counts> = BTreeMap::new();
-        for record in &file.records {
-            families.entry((&record.family, record.revision)).or_default().add(record);
-        }
-        let mut table = Table::new(&["family", ">revision", ">records", ">measured", ">bytes"]);
-        for ((family, revision), counts) in families {
-            let figures = [u64::from(revision), counts.records, counts.measured, counts.bytes];
-            table.row([family.to_owned()].into_iter().chain(figures.map(|figure| figure.to_string())));
-        }
-        write!(screen, "{}", table.text())?;
-    }
-    Ok(())
-}
-
-#[derive(Default)]
-struct Counts {
-    records: u64,
-    measured: u64,
-    bytes: u64,
-}
-
-impl Counts {
-    fn add(&mut self, record: &Record) {
-        self.records += 1;
-        self.measured += u64::from(record.evidence.how == How::Measured);
-        self.bytes += (record.key.len() + record.choice.len()) as u64;
-    }
-}
-
-fn list(folder: &Path, screen: &mut dyn Write) -> Outcome {
-    for file in files(folder, screen)? {
-        writeln!(screen, "{}", file.path.display())?;
-        let mut table = Table::new(&["family", "why", ">us", "key", "choice"]);
-        for record in &file.records {
-            let time = match record.evidence.nanos {
-                0 => "-".to_owned(),
-                nanos => format!("{:.1}", nanos as f64 / 1e3),
-            };
-            let (key, choice) = kiln::exec::describe(record)
-                .unwrap_or_else(|| (format!("{} bytes, not known here", record.key.len()), "-".to_owned()));
-            table.row([record.family.clone(), record.evidence.how.name().to_owned(), time, key, choice]);
-        }
-        write!(screen, "{}", table.text())?;
-    }
-    Ok(())
 }

@@ -21,7 +21,7 @@ use crate::values::{Fill, Recipe};
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct FeedArgs {
     /// Shape of an input whose values are made up: 'x[1,3,224,224]', 'x:1x3x224x224'; '?' leaves a dimension open, the name may be left out where there is one input
-    #[arg(long = "shape", value_name = "SHAPE", help_heading = "Inputs")]
+    #[arg(long = "shape", visible_alias = "shapes", value_name = "SHAPE", help_heading = "Inputs")]
     pub(crate) shapes: Vec<ShapeArg>,
     /// Size of a dimension that the model names: 'batch=4'
     #[arg(long = "dim", value_name = "NAME=SIZE", help_heading = "Inputs")]

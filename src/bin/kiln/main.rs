@@ -1,6 +1,6 @@
 //! The `kiln` command: what was typed becomes validated objects, those run, and the end is an exit code.
 //!
-//! Each subcommand is a file ([`demo`], [`run`], [`bench`], [`report`], [`tune`], [`check`], [`inspect`], [`cache`], [`lists`]); what they
+//! Each subcommand is a file ([`demo`], [`run`], [`bench`], [`report`], [`tune`], [`warm`], [`check`], [`inspect`], [`cache`], [`lists`]); what they
 //! share stands in a file named after it. All printing of the whole project happens in this folder, through a `screen`
 //! that is handed down, so that a closed pipe ends a command quietly.
 
@@ -32,6 +32,7 @@ mod trace_out;
 mod tune;
 mod tuning;
 mod values;
+mod warm;
 mod warnings;
 mod workload;
 
@@ -71,13 +72,16 @@ enum Command {
     /// Measures where kernels leave a choice, and keeps the fastest as records
     #[command(after_help = CONTRACT)]
     Tune(tune::Args),
+    /// Fills the records with a model's choices ahead of time, without measuring
+    #[command(after_help = CONTRACT)]
+    Warm(warm::Args),
     /// Runs ONNX test cases and compares outputs with the expected ones
     #[command(after_help = CONTRACT)]
     Check(check::Args),
     /// Shows a model's graph after fusion, with layouts, kernels and keys
     #[command(after_help = CONTRACT)]
     Inspect(inspect::Args),
-    /// Shows what a folder of records holds
+    /// Shows, checks, merges, exports and cleans up records
     #[command(after_help = CONTRACT)]
     Cache(cache::Args),
     /// Lists the environment variables that Kiln reads
@@ -107,6 +111,7 @@ fn dispatch(command: Command, screen: &mut dyn Write) -> Outcome {
         Command::Bench(args) => bench::run(&args, screen),
         Command::Report(args) => report::run(&args, screen),
         Command::Tune(args) => tune::run(&args, screen),
+        Command::Warm(args) => warm::run(&args, screen),
         Command::Check(args) => check::run(&args, screen),
         Command::Inspect(args) => inspect::run(&args, screen),
         Command::Cache(args) => cache::run(&args, screen),

@@ -25,6 +25,12 @@ pub(crate) struct SessionArgs {
     /// What is kept: nothing, executors of this process, records read, records read and written
     #[arg(long, value_name = "MODE", help_heading = "Session")]
     cache_mode: Option<Mode>,
+    /// A record file of the model's own, named by its structure, instead of the one that all models share
+    #[arg(long, help_heading = "Session")]
+    cache_per_model: bool,
+    /// Fail where no record says how to build an executor, instead of choosing: for deployments that must not tune
+    #[arg(long, help_heading = "Session")]
+    error_on_cache_miss: bool,
     /// How far rounding may go: sums of products only, also transforms as exact as those, or also slightly worse ones
     #[arg(long, value_name = "POLICY", help_heading = "Session")]
     numerics: Option<Policy>,
@@ -158,6 +164,8 @@ impl SessionArgs {
         if let Some(precision) = self.precision {
             options.precision = precision.into();
         }
+        options.cache_per_model = self.cache_per_model;
+        options.error_on_cache_miss = self.error_on_cache_miss;
         if let Some(effort) = self.tune {
             options.tune = effort.into();
         }

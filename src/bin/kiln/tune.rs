@@ -8,7 +8,6 @@ use kiln::session::Tune;
 
 use crate::failure::{Failure, Outcome};
 use crate::feed::FeedArgs;
-use crate::progress::Progress;
 use crate::setup::{self, Habit, SessionArgs};
 use crate::trace::Trace;
 use crate::tuning::{self, Tuning};
@@ -51,14 +50,7 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     workload.notices.iter().try_for_each(|notice| writeln!(screen, "notice: {notice}"))?;
     // One request of each shape asks for its keys.
     let requests = workload.different();
-    let progress = Progress::new("shapes", requests.len());
-    for request in &requests {
-        let feeds = request.make()?;
-        let outputs = session.run(&workload::borrowed(&feeds));
-        outputs.map_err(|error| Failure::from(error).context(args.model.display().to_string()))?;
-        progress.step();
-    }
-    drop(progress);
+    workload::send_each(&session, &args.model, &requests)?;
     tuning::settle(&session, screen)?;
     setup::save(&session, screen)?;
     if let Some(report) = session.tune_report() {

@@ -1,13 +1,15 @@
 //! The requests of a benchmark or of tuning, whether a trace or the command line names them.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use kiln::session::Port;
+use kiln::session::{Port, Session};
 use kiln::tensor::Tensor;
 use serde_json::Value;
 
-use crate::failure::{Blame, Outcome};
+use crate::failure::{Blame, Failure, Outcome};
 use crate::feed::{self, FeedArgs};
+use crate::progress::Progress;
 use crate::trace::{Dims, Trace};
 use crate::values::Recipe;
 
@@ -86,6 +88,18 @@ impl Workload {
         }
         Ok(Workload { requests, steady, notices: plan.notices })
     }
+}
+
+/// Sends one request after the other, with a progress bar.
+pub(crate) fn send_each(session: &Session, model: &Path, requests: &[&Request]) -> Outcome {
+    let progress = Progress::new("shapes", requests.len());
+    for request in requests {
+        let feeds = request.make()?;
+        let outputs = session.run(&borrowed(&feeds));
+        outputs.map_err(|error| Failure::from(error).context(model.display().to_string()))?;
+        progress.step();
+    }
+    Ok(())
 }
 
 /// A request's shapes for people: `N=1 S=16`, `x=[1,3]`.

@@ -1,0 +1,115 @@
+//! Executors by hand: one key's executor with its id and blob, for callers who keep choices in a storage of their own.
+//!
+//! The blob is a record file with one record. It comes from anywhere, so building from it is a record's path with every
+//! check that there is: checksums, machine and build, family and revision, the whole key, and the choice against the key.
+
+use std::sync::Arc;
+
+use kiln_kernels::EMITTER_REVISION;
+
+use super::context::{BuildCx, BuildError};
+use super::family::Family;
+use crate::cache::{Built, Outcome};
+use crate::record::{
+    BlobError, CodecError, Engine, Evidence, Fingerprint, Record, RecordId, decode, encode, read_blob, write_blob,
+};
+
+/// One key's executor.
+pub struct Executor<K: Family> {
+    key: K,
+    value: Arc<K::Value>,
+    outcome: Outcome,
+    record: Record,
+    engine: Engine,
+}
+
+impl BuildCx {
+    /// The device that builders of this context build for.
+    #[must_use]
+    pub fn engine(&self) -> Engine {
+        Engine::new(Fingerprint::host(self.isa.name(), EMITTER_REVISION))
+    }
+
+    /// The executor of that key, with what callers need who keep its choice themselves.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] as [`BuildCx::executor`].
+    pub fn make<K: Family>(&self, key: &K) -> Result<Executor<K>, BuildError> {
+        let (value, outcome) = self.executor(key)?;
+        // Without records the choice is the cost model's, again.
+        let known = self.records.lookup_with_evidence(key).filter(|(choice, _)| key.accepts(choice, self));
+        let (choice, evidence) = known.unwrap_or_else(|| (key.choose(self), Evidence::model()));
+        let record = record_of(key, &choice, evidence).map_err(|error| BuildError::Cache(error.to_string()))?;
+        Ok(Executor { key: key.clone(), value, outcome, record, engine: self.engine() })
+    }
+
+    /// The executor of that key, built with the choice of a blob, which is kept as a record from now on.
+    ///
+    /// # Errors
+    ///
+    /// [`BlobError`]; nothing is built or kept then.
+    pub fn make_from_blob<K: Family>(&self, key: &K, blob: &[u8]) -> Result<Executor<K>, BlobError> {
+        let engine = self.engine();
+        let mut records = read_blob(blob, engine.fingerprint())?;
+        let (Some(record), true) = (records.pop(), records.is_empty()) else {
+            return Err(BlobError::Unreadable("it does not hold one record"));
+        };
+        let name = |record: &Record| format!("{} {}", record.family, RecordId::of(record));
+        let key_bytes = encode(key).map_err(|error| BlobError::Build(error.to_string()))?;
+        let wanted = Record { family: K::FAMILY.to_owned(), revision: K::REVISION, key: key_bytes, ..record.clone() };
+        if RecordId::of(&record) != RecordId::of(&wanted) {
+            return Err(BlobError::Other { found: name(&record), wanted: name(&wanted) });
+        }
+        let choice: K::Choice = decode(&record.choice).map_err(|_| BlobError::Invalid)?;
+        if !key.fits(self) || !key.accepts(&choice, self) {
+            return Err(BlobError::Invalid);
+        }
+        let value = key.build(&choice, self).map_err(|error| BlobError::Build(error.to_string()))?;
+        self.records.insert(key, &choice, record.evidence);
+        let bytes = K::weigh(&value);
+        self.cache.put(key, Built { value, bytes, from_record: true });
+        let (value, _) = self.executor(key).map_err(|error| BlobError::Build(error.to_string()))?;
+        Ok(Executor { key: key.clone(), value, outcome: Outcome::RecordHit, record, engine })
+    }
+}
+
+fn record_of<K: Family>(key: &K, choice: &K::Choice, evidence: Evidence) -> Result<Record, CodecError> {
+    let (key, choice) = (encode(key)?, encode(choice)?);
+    Ok(Record { family: K::FAMILY.to_owned(), revision: K::REVISION, key, choice, evidence })
+}
+
+impl<K: Family> Executor<K> {
+    /// The key.
+    pub fn key(&self) -> &K {
+        &self.key
+    }
+
+    /// What runs.
+    pub fn value(&self) -> &Arc<K::Value> {
+        &self.value
+    }
+
+    /// How it was come by: [`Outcome::Hit`], [`Outcome::RecordHit`], [`Outcome::Miss`], or after waiting for another.
+    pub fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+
+    /// What its blob is to be kept under: the same for equal problems, on every machine. [`Engine::id`] tells machines
+    /// apart.
+    pub fn cache_id(&self) -> RecordId {
+        RecordId::of(&self.record)
+    }
+
+    /// What another process needs to build it without choosing again: its choice, and everything to verify it by.
+    ///
+    /// # Errors
+    ///
+    /// [`CodecError`] for a key that is too long for a record.
+    pub fn cache_blob(&self) -> Result<Vec<u8>, CodecError> {
+        write_blob(std::slice::from_ref(&self.record), self.engine.fingerprint())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! Short forms of bytes that are mostly zeros, as the codec's integers of full width are.
+//!
+//! A packed text is a row of control bytes, each followed by literal bytes: the upper four bits count zeros, the lower
+//! four count the literals that follow them. A single zero between literals is a literal. Measured on the records of
+//! seven networks, keys and choices shrink to between a quarter and a half.
+//!
+//! Packing is a function of the bytes alone, so packed keys can be compared as they are. Unpacking takes any bytes.
+
+/// Most zeros, and most literals, of one control byte.
+const RUN: usize = 15;
+
+/// Appends the short form of those bytes.
+pub(super) fn pack_into(bytes: &[u8], out: &mut Vec<u8>) {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let zeros = rest.iter().take(RUN).take_while(|byte| **byte == 0).count();
+        rest = &rest[zeros..];
+        let ends = |at: &usize| rest[*at] == 0 && rest.get(at + 1).is_none_or(|next| *next == 0);
+        let most = rest.len().min(RUN);
+        let literals = (0..most).find(ends).unwrap_or(most);
+        // Both counts are at most 15.
+        out.push((zeros << 4 | literals) as u8);
+        out.extend_from_slice(&rest[..literals]);
+        rest = &rest[literals..];
+    }
+}
+
+/// How many bytes a short form stands for; none if it is not whole.
+pub(super) fn unpacked_len(mut packed: &[u8]) -> Option<usize> {
+    let mut len = 0;
+    while let Some((control, rest)) = packed.split_first() {
+        let literals = usize::from(control & 15);
+        packed = rest.get(literals..)?;
+        len += usize::from(control >> 4) + literals;
+    }
+    Some(len)
+}
+
+/// The bytes of a short form, if they are at most `most`.
+pub(super) fn unpack(mut packed: &[u8], most: usize) -> Option<Vec<u8>> {
+    let len = unpacked_len(packed).filter(|len| *len <= most)?;
+    let mut out = Vec::with_capacity(len);
+    while let Some((control, rest)) = packed.split_first() {
+        let literals = usize::from(control & 15);
+        out.resize(out.len() + usize::from(control >> 4), 0);
+        out.extend_from_slice(rest.get(..literals)?);
+        packed = &rest[literals..];
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn pack(bytes: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        pack_into(bytes, &mut out);
+        out
+    }
+
+    #[test]
+    fn zeros_are_counted_and_single_ones_are_literals() {
+        let table: [(&[u8], &[u8]); 7] = [
+            (&[], &[]),
+            (&[0], &[0x10]),
+            (&[7], &[0x01, 7]),
+            (&[1, 0, 2], &[0x03, 1, 0, 2]),
+            (&[1, 0, 0, 2], &[0x01, 1, 0x21, 2]),
+            (&[3, 0, 0, 0, 0, 0, 0, 0], &[0x01, 3, 0x70]),
+            (&[0; 16], &[0xF0, 0x10]),
+        ];
+        for (bytes, packed) in table {
+            assert_eq!(pack(bytes), packed, "{bytes:?}");
+            assert_eq!(unpack(packed, 16).as_deref(), Some(bytes));
+        }
+    }
+
+    #[test]
+    fn what_is_cut_off_or_too_long_is_nothing() {
+        assert_eq!(unpack(&[0x02, 1], 100), None);
+        assert_eq!(unpack(&[0xF0; 300], 4096), None);
+        assert_eq!(unpacked_len(&[0xF0; 300]), Some(4500));
+    }
+
+    proptest! {
+        #[test]
+        fn packing_is_undone_by_unpacking(bytes in proptest::collection::vec(prop_oneof![Just(0_u8), any::<u8>()], 0..300)) {
+            let packed = pack(&bytes);
+            prop_assert_eq!(unpacked_len(&packed), Some(bytes.len()));
+            prop_assert!(packed.len() <= bytes.len() + bytes.len() / RUN + 1);
+            prop_assert_eq!(unpack(&packed, 300), Some(bytes));
+        }
+
+        #[test]
+        fn any_bytes_unpack_or_do_not(packed in proptest::collection::vec(any::<u8>(), 0..100)) {
+            let len = unpacked_len(&packed);
+            prop_assert_eq!(unpack(&packed, 4096).map(|bytes| bytes.len()), len);
+        }
+    }
+}

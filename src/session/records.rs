@@ -1,0 +1,179 @@
+//! A session's records, as its caller moves them about: into a file, out of a file, or one by one as blobs.
+
+use std::path::Path;
+use std::str::FromStr;
+
+use super::Session;
+use crate::record::{
+    self, CacheMode, CodecError, Engine, LoadReport, Record, RecordError, RecordId, SaveReport, Store, write_blob,
+};
+
+/// Which records a caller means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CacheKind {
+    /// All of them.
+    All,
+    /// Choices of kernels that run on the processor.
+    Cpu,
+    /// Choices of cuDNN's algorithms. A build without cuDNN makes none, and keeps those that it meets.
+    Cudnn,
+    /// Choices of kernels that the fusing passes made of several operators.
+    Fusion,
+}
+
+/// A kind that does not exist, and why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there are no records of kind '{kind}': {why}")]
+pub struct UnknownKind {
+    /// What was asked for.
+    pub kind: String,
+    /// Why there is no such kind.
+    pub why: &'static str,
+}
+
+impl CacheKind {
+    /// Every kind.
+    pub const ALL: [CacheKind; 4] = [CacheKind::All, CacheKind::Cpu, CacheKind::Cudnn, CacheKind::Fusion];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            CacheKind::All => "all",
+            CacheKind::Cpu => "cpu",
+            CacheKind::Cudnn => "cudnn",
+            CacheKind::Fusion => "fusion",
+        }
+    }
+
+    /// Whether records of that family are of this kind.
+    #[must_use]
+    pub fn holds(self, family: &str) -> bool {
+        let own = match family {
+            "chain" => CacheKind::Fusion,
+            _ if family.starts_with("cudnn") => CacheKind::Cudnn,
+            _ => CacheKind::Cpu,
+        };
+        self == CacheKind::All || self == own
+    }
+}
+
+impl FromStr for CacheKind {
+    type Err = UnknownKind;
+
+    fn from_str(text: &str) -> Result<CacheKind, UnknownKind> {
+        CacheKind::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| UnknownKind {
+            kind: text.to_owned(),
+            why: match text {
+                "tensorrt" => {
+                    "TensorRT keeps whole compiled engines, which only it can read and no reader can verify; \
+                     records hold parameters alone; there are cpu, cudnn, fusion and all"
+                }
+                _ => "there are cpu, cudnn, fusion and all",
+            },
+        })
+    }
+}
+
+/// One choice of a session, ready for a storage of the caller's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChoiceBlob {
+    /// What to keep it under.
+    pub id: RecordId,
+    /// The family of its key.
+    pub family: String,
+    /// The bytes, which [`Session::load_blob`] takes.
+    pub blob: Vec<u8>,
+}
+
+impl Session {
+    /// Writes the records of that kind into a file of the caller's, together with what is in it already, of which the
+    /// better proven stays. The session's own file is [`Session::save_records`]' matter.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordError`]; the file is then what it was.
+    pub fn save_cache(&self, path: &Path, kind: CacheKind) -> Result<SaveReport, RecordError> {
+        let store = Store::open_file(path, self.engine().fingerprint(), CacheMode::ReadWrite);
+        for record in self.build.records.list().iter().filter(|record| kind.holds(&record.family)) {
+            store.insert_record(record);
+        }
+        store.save()
+    }
+
+    /// Takes over the better records of that kind from a file, and builds what they determine at once.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordError`] if the file cannot be read, is refused, or is for another machine or build. The session goes on
+    /// as it was.
+    pub fn load_cache(&self, path: &Path, kind: CacheKind) -> Result<LoadReport, RecordError> {
+        let report = self.build.records.load_from(path, self.engine().fingerprint(), |family| kind.holds(family))?;
+        if report.taken > 0 {
+            let _built = crate::exec::warm(&self.build);
+        }
+        Ok(report)
+    }
+
+    /// The device that this session's executors are for: its id tells machines apart, its blob says what it is.
+    #[must_use]
+    pub fn engine(&self) -> Engine {
+        self.build.engine()
+    }
+
+    /// Every choice that this session knows, as a blob of its own.
+    ///
+    /// # Errors
+    ///
+    /// [`CodecError`] for a record that is too long for a file, which the store does not keep.
+    pub fn choices(&self) -> Result<Vec<ChoiceBlob>, CodecError> {
+        let engine = self.engine();
+        let blob = |record: Record| {
+            let blob = write_blob(std::slice::from_ref(&record), engine.fingerprint())?;
+            Ok(ChoiceBlob { id: RecordId::of(&record), family: record.family, blob })
+        };
+        self.build.records.list().into_iter().map(blob).collect()
+    }
+
+    /// Keeps the records of a blob, if they are better than what is known, and builds what they determine; how many
+    /// there were. Their choices are validated as those of any file.
+    ///
+    /// # Errors
+    ///
+    /// [`record::BlobError`] for anything but a sound blob for this machine and build.
+    pub fn load_blob(&self, blob: &[u8]) -> Result<usize, record::BlobError> {
+        let records = record::read_blob(blob, self.engine().fingerprint())?;
+        for record in &records {
+            self.build.records.insert_record(record);
+        }
+        let _built = crate::exec::warm(&self.build);
+        Ok(records.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_have_names_and_those_that_do_not_exist_have_reasons() {
+        for kind in CacheKind::ALL {
+            assert_eq!(kind.name().parse(), Ok(kind));
+        }
+        let error = "tensorrt".parse::<CacheKind>().unwrap_err();
+        assert!(error.to_string().contains("'tensorrt'") && error.why.contains("compiled engines"), "{error}");
+        assert!("CPU".parse::<CacheKind>().unwrap_err().why.contains("cpu, cudnn"));
+    }
+
+    #[test]
+    fn every_family_is_of_one_kind_and_of_all() {
+        for family in crate::exec::FAMILIES {
+            let kinds: Vec<&str> =
+                CacheKind::ALL.iter().filter(|kind| kind.holds(family.name)).map(|kind| kind.name()).collect();
+            assert_eq!(kinds.len(), 2, "{}: {kinds:?}", family.name);
+        }
+        assert!(CacheKind::Fusion.holds("chain") && CacheKind::Cudnn.holds("cudnn-conv"));
+        assert!(!CacheKind::Cudnn.holds("conv"));
+    }
+}

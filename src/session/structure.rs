@@ -1,0 +1,78 @@
+//! What a model's own record file is named by: its structure. Weights are not in it, so that a model that was trained
+//! anew finds its records.
+
+use crate::graph::ir::{Attr, Graph, ValueId};
+
+/// The first 16 hexadecimal digits of a digest over operators, attributes, edges, and declared shapes and types.
+pub(super) fn digits(graph: &Graph) -> String {
+    let mut text = Text(blake3::Hasher::new());
+    text.graph(graph);
+    text.0.finalize().to_hex()[..16].to_owned()
+}
+
+struct Text(blake3::Hasher);
+
+impl Text {
+    /// Each word is preceded by its length, so that no two lists of words are one string of bytes.
+    fn word(&mut self, word: &str) {
+        self.0.update(&(word.len() as u64).to_le_bytes());
+        self.0.update(word.as_bytes());
+    }
+
+    fn edges<'a>(&mut self, edges: impl IntoIterator<Item = &'a Option<ValueId>>) {
+        let numbers: Vec<String> =
+            edges.into_iter().map(|edge| edge.map_or("-".to_owned(), |value| value.0.to_string())).collect();
+        self.word(&numbers.join(" "));
+    }
+
+    fn graph(&mut self, graph: &Graph) {
+        self.word("graph");
+        for value in &graph.values {
+            // Names are for people: two exports of one network may differ in them.
+            self.word(&format!("{:?} {:?} {:?}", value.kind, value.dtype, value.dims));
+        }
+        for (value, tensor) in &graph.constants {
+            self.word(&format!("constant {} {:?} {:?}", value.0, tensor.dtype(), tensor.shape()));
+        }
+        self.word(&format!("{:?} {:?}", graph.inputs, graph.outputs));
+        for node in &graph.nodes {
+            self.word(&format!("{} {} {}", node.domain, node.op, node.version));
+            self.edges(&node.inputs);
+            self.edges(&node.outputs);
+            for (name, attr) in &node.attrs {
+                self.word(name);
+                match attr {
+                    Attr::Tensor(tensor) => self.word(&format!("{:?} {:?}", tensor.dtype(), tensor.shape())),
+                    Attr::Graph(body) => self.graph(body),
+                    plain => self.word(&format!("{plain:?}")),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::GraphBuilder;
+    use crate::graph::ir::Dim;
+    use crate::tensor::{DType, Tensor};
+
+    fn network(op: &str, columns: usize, weight: f32) -> Graph {
+        let mut builder = GraphBuilder::new("any name", 17);
+        let x = builder.input("x", DType::F32, [Dim::Any, Dim::Fixed(4)]);
+        let w = builder.constant(Tensor::from_slice([4, columns], &vec![weight; 4 * columns]).unwrap());
+        let y = builder.op(op, &[x, w], &[]);
+        builder.output("y", y);
+        builder.finish()
+    }
+
+    #[test]
+    fn structure_is_operators_and_shapes_and_not_weights() {
+        let digits = |op, columns, weight| super::digits(&network(op, columns, weight));
+        assert_eq!(digits("MatMul", 3, 1.0), digits("MatMul", 3, 2.0));
+        assert_ne!(digits("MatMul", 3, 1.0), digits("MatMul", 4, 1.0));
+        assert_ne!(digits("MatMul", 4, 1.0), digits("Add", 4, 1.0));
+        assert_eq!(digits("Add", 4, 1.0).len(), 16);
+    }
+}
