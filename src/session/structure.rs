@@ -31,7 +31,10 @@ impl Text {
             // Names are for people: two exports of one network may differ in them.
             self.word(&format!("{:?} {:?} {:?}", value.kind, value.dtype, value.dims));
         }
-        for (value, tensor) in &graph.constants {
+        // The map has another order in every process.
+        let mut constants: Vec<_> = graph.constants.iter().collect();
+        constants.sort_unstable_by_key(|(value, _)| value.0);
+        for (value, tensor) in constants {
             self.word(&format!("constant {} {:?} {:?}", value.0, tensor.dtype(), tensor.shape()));
         }
         self.word(&format!("{:?} {:?}", graph.inputs, graph.outputs));
@@ -62,7 +65,12 @@ mod tests {
         let mut builder = GraphBuilder::new("any name", 17);
         let x = builder.input("x", DType::F32, [Dim::Any, Dim::Fixed(4)]);
         let w = builder.constant(Tensor::from_slice([4, columns], &vec![weight; 4 * columns]).unwrap());
-        let y = builder.op(op, &[x, w], &[]);
+        let mut y = builder.op(op, &[x, w], &[]);
+        // Enough constants to come in another order in every map.
+        for length in 1..9 {
+            let more = builder.constant(Tensor::from_slice([length, 1, 1], &vec![weight; length]).unwrap());
+            y = builder.op("Add", &[y, more], &[]);
+        }
         builder.output("y", y);
         builder.finish()
     }

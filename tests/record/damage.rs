@@ -222,7 +222,7 @@ fn the_largest_file_loads_quickly_and_takes_little_more_than_itself() {
     let (_folder, _, bytes) = saved(1);
     // As many records as a file may hold, each of 240 bytes that do not pack, then a footer.
     let mut file = bytes[..HEADER].to_vec();
-    let numbers = [0x01, 1, 0x31, 1, 0xF0, 0xF0];
+    let numbers = [0x01, 1, 0x31, 1, 0xF0, 0xF0, 0x10];
     for number in 0_u32..(1 << 18) {
         let literal: Vec<u8> = (0..220).map(|at| (at as u8).wrapping_mul(31) | 1).collect();
         let chunks = literal.chunks(15).flat_map(|chunk| [&[chunk.len() as u8], chunk].concat()).collect::<Vec<_>>();
