@@ -5,6 +5,8 @@
 //! about savers that do not wait for each other, `writer` about saving in the background, and `killed` about processes that
 //! die while they save.
 
+#![allow(clippy::print_stdout, reason = "what was measured is for a reader of the log")]
+
 mod allocations;
 mod damage;
 mod file;
