@@ -59,8 +59,7 @@ pub(super) struct Winograd {
     tile: WinogradTile,
     activation: Option<UnaryOp>,
     input: Kernel,
-    /// The transforms of weights, one for each row of points.
-    filters: Vec<Kernel>,
+    filters: Kernel,
     output: Kernel,
     product: Tile,
     grid: Grid,
@@ -112,7 +111,7 @@ impl Winograd {
             tile,
             activation,
             input: kernel(WinogradSide::Input)?,
-            filters: (0..tile.side() as u8).map(|row| kernel(WinogradSide::Filters { row })).collect::<Result<_>>()?,
+            filters: kernel(WinogradSide::Filters)?,
             output: kernel(WinogradSide::Output { activation })?,
             product: Tile::new(product, source)?,
             grid,
@@ -129,7 +128,7 @@ impl Winograd {
 
     /// Bytes held besides code.
     pub(super) fn bytes(&self) -> usize {
-        self.zeros.len() * 4 + self.filters.len() * size_of::<Kernel>()
+        self.zeros.len() * 4
     }
 
     /// Convolves. The driver has checked that every buffer is as long as the shape says.

@@ -10,7 +10,7 @@ use super::{emit, filters};
 use crate::cpu::activation;
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::{CodeKey, CodeSource};
-use crate::error::{KernelError, Result};
+use crate::error::Result;
 use crate::isa::Isa;
 use crate::jit::{Asm, Code};
 
@@ -30,11 +30,8 @@ pub struct WinogradCode {
 pub enum WinogradSide {
     /// Inputs to points.
     Input,
-    /// Weights to one row of points.
-    Filters {
-        /// Which.
-        row: u8,
-    },
+    /// Weights to the row of points that the call names.
+    Filters,
     /// Products to outputs.
     Output {
         /// Applied before the store.
@@ -47,13 +44,7 @@ impl WinogradCode {
     pub(crate) fn emit(&self, asm: &mut Asm) -> Result<()> {
         match self.side {
             WinogradSide::Input => emit::input(asm, self.tile),
-            WinogradSide::Filters { row } if usize::from(row) < self.tile.side() => {
-                filters::emit(asm, self.tile, usize::from(row));
-            }
-            WinogradSide::Filters { row } => {
-                let reason = format!("row {row} of the points of {:?}", self.tile);
-                return Err(KernelError::Unsupported { family: FAMILY, reason });
-            }
+            WinogradSide::Filters => filters::emit(asm, self.tile),
             WinogradSide::Output { activation } => {
                 activation::check(FAMILY, activation)?;
                 emit::output(asm, self.tile, activation);
@@ -100,6 +91,8 @@ pub(super) struct FilterArgs {
     pub(super) point_step: usize,
     /// Bytes of a tap, whole vectors.
     pub(super) bytes: usize,
+    /// Which row of points.
+    pub(super) row: usize,
 }
 
 /// The arguments of an output transform. Distances are in bytes.

@@ -3,7 +3,7 @@
 //! A tap of a packed panel is a run of numbers, channel by channel, and so is a point: the transform is the same small sum
 //! at every place of nine runs. It costs about as much as multiplying three tiles of four by four outputs, and saves
 //! reading four times as many weights, from memory in networks whose weights no cache holds. So weights are never kept
-//! transformed. A kernel makes one row of points: the sums of a row of the first matrix then stay in registers, and the
+//! transformed. A call makes one row of points: the sums of a row of the first matrix then stay in registers, and the
 //! taps in the second cache for the rows after it.
 
 use std::mem::offset_of;
@@ -71,14 +71,14 @@ impl Registers {
     }
 }
 
-/// Emits the transform to one row of points.
-pub(super) fn emit(asm: &mut Asm, tile: WinogradTile, row: usize) {
+/// Emits the transform to a row of points: a loop for each row, of which a call runs one.
+pub(super) fn emit(asm: &mut Asm, tile: WinogradTile) {
     macro_rules! arg {
         ($field:ident) => {
             Mem::at(ARGS, offset_of!(FilterArgs, $field) as i32)
         };
     }
-    let (vector, line, last, done) = (asm.vector_bytes(), asm.label(), asm.label(), asm.label());
+    let done = asm.label();
     asm.prologue();
     asm.load(TAP_STEP, arg!(tap_step));
     asm.load(TAPS[0], arg!(from));
@@ -91,10 +91,26 @@ pub(super) fn emit(asm: &mut Asm, tile: WinogradTile, row: usize) {
     asm.lea(POINTS[1], Mem::indexed(POINTS[0], T0, 1, 0));
     asm.load(LEFT, arg!(bytes));
     let registers = Registers::load(asm, tile);
+    asm.load(T0, arg!(row));
+    for row in 0..tile.side() {
+        let other = asm.label();
+        asm.cmp_imm(T0, row as i32);
+        asm.jump_if(Cond::NotEqual, other);
+        runs(asm, &registers, tile, row);
+        asm.jump(done);
+        asm.bind(other);
+    }
+    asm.bind(done);
+    asm.epilogue();
+}
+
+/// Transforms all that is left to a row of points.
+fn runs(asm: &mut Asm, registers: &Registers, tile: WinogradTile, row: usize) {
+    let (vector, line, last, done) = (asm.vector_bytes(), asm.label(), asm.label(), asm.label());
     asm.cmp_imm(LEFT, LINE);
     asm.jump_if(Cond::Less, last);
     asm.bind(line);
-    vectors(asm, &registers, tile, row, LINE / vector);
+    vectors(asm, registers, tile, row, LINE / vector);
     asm.sub_imm(LEFT, LINE);
     asm.cmp_imm(LEFT, LINE);
     asm.jump_if(Cond::GreaterEqual, line);
@@ -102,10 +118,9 @@ pub(super) fn emit(asm: &mut Asm, tile: WinogradTile, row: usize) {
     if vector < LINE {
         asm.test(LEFT);
         asm.jump_if(Cond::Equal, done);
-        vectors(asm, &registers, tile, row, 1);
+        vectors(asm, registers, tile, row, 1);
     }
     asm.bind(done);
-    asm.epilogue();
 }
 
 /// Transforms some vectors and moves on.
@@ -135,8 +150,8 @@ fn vectors(asm: &mut Asm, registers: &Registers, tile: WinogradTile, row: usize,
 /// # Safety
 ///
 /// Nine taps are readable and the row's points writable over `bytes`, and nobody else's.
-pub(super) unsafe fn portable(tile: WinogradTile, row: usize, args: &FilterArgs) {
-    let factors = tile.filter();
+pub(super) unsafe fn portable(tile: WinogradTile, args: &FilterArgs) {
+    let (factors, row) = (tile.filter(), args.row);
     for element in 0..args.bytes / 4 {
         let tap = |index: usize| {
             let at = args.from.wrapping_byte_add(index * args.tap_step).wrapping_add(element);

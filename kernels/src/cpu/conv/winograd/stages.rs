@@ -112,13 +112,14 @@ impl Winograd {
             to: buffers.scratch.at(to + run.start),
             point_step: self.layout.filter_point * 4,
             bytes: run.len() * 4,
+            row,
         };
         // SAFETY: weights were checked to be packed panels of nine taps; a row's points are inside scratch, which was
         // checked, and no other task makes this panel's there.
         unsafe {
-            match &self.filters[row] {
+            match &self.filters {
                 Kernel::Emitted(code) => code.call(&args),
-                Kernel::Portable => filters::portable(self.tile, row, &args),
+                Kernel::Portable => filters::portable(self.tile, &args),
             }
         }
     }
