@@ -30,12 +30,6 @@ pub trait Family: Recorded {
         Vec::new()
     }
 
-    /// The share of its time that `to` must save to replace `from`. By default what is beyond the noise.
-    fn margin(from: &Self::Choice, to: &Self::Choice) -> f64 {
-        let _ = (from, to);
-        0.03
-    }
-
     /// What one run of the executor for a measurement needs.
     fn demand(&self, value: &Self::Value) -> Demand {
         let _ = value;

@@ -23,7 +23,7 @@ use super::RecordError;
 use super::disk::{Fs, Open, System};
 
 /// How long a save tries to get the lock before it writes a shard: a save takes a few milliseconds.
-const PATIENCE: Duration = Duration::from_millis(50);
+pub(super) const WAITED_MS: u64 = 50;
 /// How long it sleeps between two tries.
 const PAUSE: Duration = Duration::from_millis(2);
 /// How often an operation that was interrupted is tried again at once.
@@ -196,7 +196,7 @@ impl Folder {
             if again(|| self.fs.try_lock(&file)).map_err(failed("lock", &path))? {
                 return Ok(Some(Lock(file)));
             }
-            if started.elapsed() >= PATIENCE {
+            if started.elapsed() >= Duration::from_millis(WAITED_MS) {
                 return Ok(None);
             }
             std::thread::sleep(PAUSE);

@@ -7,7 +7,7 @@ use std::sync::PoisonError;
 
 use super::RecordError;
 use super::entry::{Kept, State};
-use super::folder::Lock;
+use super::folder::{Lock, WAITED_MS};
 use super::frame;
 use super::store::{Core, Place, Taken};
 
@@ -15,8 +15,6 @@ use super::store::{Core, Place, Taken};
 pub(super) const MOST_SHARDS: usize = 64;
 /// No shard is longer: what a process finds out between two saves is far less.
 const SHARD_BYTES: usize = 4 << 20;
-/// How long a save waits for the lock, as errors say it.
-pub(super) const WAITED_MS: u64 = 50;
 
 /// What a save did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

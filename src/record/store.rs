@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::contents::{Contents, StoreStats};
 use super::entry::{self, Kept, State};
-use super::folder::{self, Folder};
+use super::folder::{self, Folder, Source};
 use super::frame::{self, Frames, Header, ReadError, Rejected};
 use super::saving::MOST_SHARDS;
 use super::writer::{Pace, Writer};
@@ -312,13 +312,8 @@ impl Store {
         let unreadable = |why| RecordError::Unreadable { path: path.to_owned(), why };
         let folder = Folder::new(path.parent().unwrap_or(Path::new("")));
         let source = folder.read(path, frame::MOST_BYTES)?.ok_or_else(|| unreadable("there is no such file"))?;
+        let (taken, read) = self.core.merge_all(source, State::New, fingerprint.digest(), wanted);
         let mut contents = self.core.lock();
-        let mut taken = 0;
-        let read = frame::read(source, State::New, accepting(fingerprint.digest()), |kept| {
-            if wanted(kept.family()) {
-                taken += u64::from(contents.merge(kept));
-            }
-        });
         match read {
             Ok((_, frames)) => {
                 contents.stats.loaded += frames.sound;
@@ -408,19 +403,7 @@ impl Core {
         most: usize,
     ) -> Result<Taken, RecordError> {
         let Some(source) = folder.read(path, most)? else { return Ok(Taken::Absent) };
-        let (mut taken, mut batch) = (0, Vec::with_capacity(BATCH));
-        let mut merge = |batch: &mut Vec<Kept>| {
-            let mut contents = self.lock();
-            taken += batch.drain(..).map(|kept| u64::from(contents.merge(kept))).sum::<u64>();
-        };
-        let each = |kept| {
-            batch.push(kept);
-            if batch.len() == BATCH {
-                merge(&mut batch);
-            }
-        };
-        let read = frame::read(source, state, accepting(fingerprint), each);
-        merge(&mut batch);
+        let (taken, read) = self.merge_all(source, state, fingerprint, |_| true);
         let mut contents = self.lock();
         match read {
             Ok((header, frames)) => {
@@ -439,6 +422,32 @@ impl Core {
             }
             Err(ReadError::Io(source)) => Err(RecordError::Io { what: "read", path: path.to_owned(), source }),
         }
+    }
+
+    /// Reads a file for that fingerprint and takes over its better records, of the families that `wanted` takes; how many.
+    /// They are merged in batches, so that nobody who looks up waits for a disk.
+    fn merge_all(
+        &self,
+        source: Source,
+        state: State,
+        fingerprint: [u8; 32],
+        wanted: impl Fn(&str) -> bool,
+    ) -> (u64, Result<(Header, Frames), ReadError>) {
+        let (mut taken, mut batch) = (0, Vec::with_capacity(BATCH));
+        let mut merge = |batch: &mut Vec<Kept>| {
+            let mut contents = self.lock();
+            taken += batch.drain(..).map(|kept| u64::from(contents.merge(kept))).sum::<u64>();
+        };
+        let read = frame::read(source, state, accepting(fingerprint), |kept| {
+            if wanted(kept.family()) {
+                batch.push(kept);
+            }
+            if batch.len() == BATCH {
+                merge(&mut batch);
+            }
+        });
+        merge(&mut batch);
+        (taken, read)
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Contents> {

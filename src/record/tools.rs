@@ -32,7 +32,7 @@ pub fn replace_file(path: &Path, digest: [u8; 32], records: &[Record]) -> Result
     let (folder, stem) = place(path);
     folder.make()?;
     let Some(lock) = folder.lock(&stem)? else {
-        return Err(RecordError::Locked { path: path.to_owned(), waited_ms: super::saving::WAITED_MS });
+        return Err(RecordError::Locked { path: path.to_owned(), waited_ms: super::folder::WAITED_MS });
     };
     let mut kept: Vec<Kept> = records.iter().filter_map(|record| Kept::of_record(record, State::Saved).ok()).collect();
     kept.sort_unstable_by(|a, b| a.name().cmp(b.name()));

@@ -39,6 +39,8 @@ struct Dump {
 }
 
 static OPEN: OnceLock<Mutex<Option<Open>>> = OnceLock::new();
+/// Held while the files are made: a second call would remove the first one's.
+static OPENING: Mutex<()> = Mutex::new(());
 
 /// Whether code shall be named, which also decides where it lies: see [`Schemes`](super::arena).
 pub(super) fn on() -> bool {
@@ -52,13 +54,17 @@ pub(super) fn on() -> bool {
 ///
 /// A file cannot be made; then nothing is named.
 pub fn name_code_for(files: ProfilerFiles) -> io::Result<()> {
-    if (!files.map && !files.dump) || on() {
+    if !files.map && !files.dump {
+        return Ok(());
+    }
+    let _one_at_a_time = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+    if on() {
         return Ok(());
     }
     let process = std::process::id();
     let map = files.map.then(|| create(Path::new(&format!("/tmp/perf-{process}.map")))).transpose()?;
     let dump = files.dump.then(|| Dump::create(&PathBuf::from(format!("/tmp/jit-{process}.dump")))).transpose()?;
-    // Losing a race against another thread's call leaves its files in force.
+    // Nobody else has set it: that takes the lock.
     let _ = OPEN.set(Mutex::new(Some(Open { map, dump, count: 0 })));
     Ok(())
 }
