@@ -1,20 +1,22 @@
 //! Every convolution of ResNet-50, every kind of layer of MobileNet v2 and a list of matrix products, one by one, beside
 //! oneDNN: the lists of its own bench, `f32`, with bias, one and two threads, weights and inputs as near as the layer
-//! before left them.
+//! before left them. The products of libxsmm's bench beside libxsmm as well.
 //!
 //! `cargo bench --bench layers -- --onednn FILE` prints the ratio to the figures in a file that oneDNN's bench wrote.
 //! `--against PROGRAM` runs that bench in turn with Kiln, `--rounds N` times, and compares the least of each: on a shared
-//! machine only the minimum repeats. `--matmul` measures products in place of convolutions; other words choose rows
-//! whose name contains one of them.
+//! machine only the minimum repeats. `--matmul` measures products in place of convolutions, `--libxsmm PROGRAM` those
+//! that libxsmm's bench prints, on one thread as it does; other words choose rows whose name contains one of them. The
+//! words are given to oneDNN's bench too: a build of it that heeds them measures these rows alone, any other ignores them.
 
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
 
 #[path = "measure/limit.rs"]
 mod limit;
+#[path = "layers/peers.rs"]
+mod peers;
 
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use kiln::tensor::Buffer;
@@ -23,6 +25,8 @@ use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape, Strategy}
 use kiln_kernels::cpu::gemm::{Epilogue, Extras, Left, Matmul, MatmulShape, Panels, Right, Source, panel_vectors};
 use kiln_kernels::cpu::{Elements, Numerics};
 use kiln_kernels::{EmitEach, Isa, Parallel};
+
+use peers::Times;
 
 /// Channels, filters, size, kernel, stride, groups.
 type Layer = [usize; 6];
@@ -96,14 +100,15 @@ fn products() -> Vec<Product> {
     products
 }
 
+/// Per cent of the multiply-add limit that large products are to reach.
+const NEAR: f64 = 92.0;
+
 /// What is measured, and what is known of it.
 enum Row {
     Layer(Layer),
     Product(Product),
 }
 
-/// Seconds of a call by row and threads: the least of what was measured.
-type Times = HashMap<(String, usize), f64>;
 
 impl Row {
     fn name(&self) -> String {
@@ -135,47 +140,19 @@ impl Row {
             Row::Product(product) => (matmul(isa, product, pool), String::new()),
         }
     }
-
-    /// Finds this row in an object of oneDNN's list.
-    fn of(object: &serde_json::Value) -> Option<Row> {
-        let get = |name: &str| Some(object[name].as_u64()? as usize);
-        if object["type"].as_str()? != "f32" {
-            return None;
-        }
-        match object["bench"].as_str()? {
-            "conv" => Some(Row::Layer([get("ci")?, get("co")?, get("h")?, get("k")?, get("s")?, get("g")?])),
-            "matmul" => Some(Row::Product([get("m")?, get("k")?, get("n")?])),
-            _ => None,
-        }
-    }
-}
-
-/// Takes the least of what is known and what oneDNN's bench printed.
-fn read(printed: &str, times: &mut Times) {
-    let list: serde_json::Value = serde_json::from_str(printed).expect("what oneDNN's bench prints");
-    for object in list["rows"].as_array().into_iter().flatten() {
-        if let (Some(row), Some(threads), Some(us)) =
-            (Row::of(object), object["threads"].as_u64(), object["us"].as_f64())
-        {
-            keep(times, (row.name(), threads as usize), us / 1e6);
-        }
-    }
-}
-
-fn keep(times: &mut Times, key: (String, usize), seconds: f64) {
-    let least = times.entry(key).or_insert(f64::INFINITY);
-    *least = least.min(seconds);
 }
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
     let (mut words, mut theirs, mut against, mut rounds, mut matmul) = (vec![], Times::new(), None, 1, false);
+    let mut libxsmm = None;
     let mut next = arguments.iter();
     while let Some(word) = next.next() {
-        let mut value = || next.next().expect("an option's value");
+        let mut value = || next.next().expect("an option's value").clone();
         match word.as_str() {
-            "--onednn" => read(&std::fs::read_to_string(value()).expect("a file"), &mut theirs),
-            "--against" => against = Some(value().clone()),
+            "--onednn" => drop(peers::read(&std::fs::read_to_string(value()).expect("a file"), &mut theirs)),
+            "--against" => against = Some(value()),
+            "--libxsmm" => libxsmm = Some(value()),
             "--rounds" => rounds = value().parse().expect("a number of rounds"),
             "--matmul" => matmul = true,
             _ => words.push(word.clone()),
@@ -186,38 +163,37 @@ fn main() {
         println!("no code can be emitted on this machine");
         return;
     }
-    let rows: Vec<Row> = match matmul {
-        true => products().into_iter().map(Row::Product).collect(),
-        false => layers().into_iter().map(Row::Layer).collect(),
+    let peer = if libxsmm.is_some() { "libxsmm" } else { "oneDNN" };
+    let rows: Vec<Row> = match (&libxsmm, matmul) {
+        (Some(program), _) => peers::read(&peers::run(program, &[]), &mut theirs),
+        (None, true) => products().into_iter().map(Row::Product).collect(),
+        (None, false) => layers().into_iter().map(Row::Layer).collect(),
     };
     let wanted = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word.as_str()));
     let rows: Vec<Row> = rows.into_iter().filter(|row| wanted(&row.name())).collect();
+    let threads: &[usize] = if libxsmm.is_some() { &[1] } else { &[1, 2] };
+    let what = [if matmul { "matmul" } else { "conv" }, "f32"].map(String::from);
     let (mut ours, mut ways, mut peak) = (Times::new(), HashMap::new(), 0f64);
-    for _ in 0..rounds {
+    for round in 0..rounds {
         if let Some(program) = &against {
-            read(&run(program, if matmul { "matmul" } else { "conv" }), &mut theirs);
+            peers::read(&peers::run(program, &[&what, words.as_slice()].concat()), &mut theirs);
         }
-        for threads in [1, 2] {
+        if let Some(program) = libxsmm.as_ref().filter(|_| round > 0) {
+            peers::read(&peers::run(program, &[]), &mut theirs);
+        }
+        for &threads in threads {
             let pool = Threads::new(threads).expect("threads");
             peak = peak.max(limit::multiply_adds(isa, Duration::from_millis(20)));
             for row in &rows {
                 let (seconds, way) = row.measure(isa, &pool);
-                keep(&mut ours, (row.name(), threads), seconds);
+                peers::keep(&mut ours, (row.name(), threads), seconds);
                 ways.insert((row.name(), threads), way);
             }
         }
     }
-    for threads in [1, 2] {
-        print(&rows, threads, peak * threads as f64, &ours, &theirs, &ways);
+    for &threads in threads {
+        print(&rows, threads, peak * threads as f64, &ours, peer, &theirs, &ways);
     }
-}
-
-/// What oneDNN's bench prints.
-fn run(program: &str, what: &str) -> String {
-    let mut command = Command::new(program);
-    command.arg(what).env("OMP_PROC_BIND", "true").env("OMP_WAIT_POLICY", "active");
-    let output = command.output().expect("a program");
-    String::from_utf8(output.stdout).expect("text")
 }
 
 /// The table of that many threads.
@@ -226,17 +202,19 @@ fn print(
     threads: usize,
     peak: f64,
     ours: &Times,
+    peer: &str,
     theirs: &Times,
     ways: &HashMap<(String, usize), String>,
 ) {
     println!("{threads} thread(s), limit {peak:.0} GFLOP/s");
-    let mut ratios = vec![];
+    let (mut ratios, mut near) = (vec![], 0);
     for row in rows {
         let key = (row.name(), threads);
         let (flop, bytes) = row.cost();
         let seconds = ours[&key];
         let rate = flop / seconds / 1e9;
         let (us, share) = (seconds * 1e6, 100.0 * rate / peak);
+        near += usize::from(share >= NEAR);
         let mut line = format!(
             "{:32} {:18} {us:9.1} us {rate:7.1} GFLOP/s {share:4.0} % {:6.1} GB/s",
             key.0,
@@ -246,15 +224,18 @@ fn print(
         if let Some(&their) = theirs.get(&key) {
             ratios.push(their / seconds);
             let mark = if their < seconds { " <" } else { "" };
-            line += &format!("   oneDNN {:9.1} us {:5.2}{mark}", their * 1e6, their / seconds);
+            let their_share = 100.0 * flop / their / 1e9 / peak;
+            line +=
+                &format!("   {peer} {:9.1} us {their_share:4.0} % {:5.2}{mark}", their * 1e6, their / seconds);
         }
         println!("{line}");
     }
+    println!("at {NEAR} % of the limit or more: {near} of {}", rows.len());
     if !ratios.is_empty() {
         let mean = (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp();
         let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
         let behind = ratios.iter().filter(|&&ratio| ratio < 1.0).count();
-        println!("over oneDNN: geometric mean {mean:.3}, least {least:.2}, behind in {behind} of {}", ratios.len());
+        println!("over {peer}: geometric mean {mean:.3}, least {least:.2}, behind in {behind} of {}", ratios.len());
     }
 }
 
