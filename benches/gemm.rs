@@ -132,7 +132,7 @@ fn main() {
     let wanted = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word.as_str()));
     for threads in [1, 2] {
         let pool = Threads::new(threads).expect("threads");
-        let peak = limit::multiply_adds(isa, budget) * threads as f64;
+        let peak = limit::multiply_adds(isa, threads, budget);
         println!("{isa}, {threads} thread(s), limit {peak:.0} GFLOP/s");
         for (m, k, n, packed) in PRODUCTS {
             let name = format!("matmul {m}x{k}x{n}{}", if packed { "" } else { " dynamic" });

@@ -109,7 +109,6 @@ enum Row {
     Product(Product),
 }
 
-
 impl Row {
     fn name(&self) -> String {
         match self {
@@ -173,7 +172,7 @@ fn main() {
     let rows: Vec<Row> = rows.into_iter().filter(|row| wanted(&row.name())).collect();
     let threads: &[usize] = if libxsmm.is_some() { &[1] } else { &[1, 2] };
     let what = [if matmul { "matmul" } else { "conv" }, "f32"].map(String::from);
-    let (mut ours, mut ways, mut peak) = (Times::new(), HashMap::new(), 0f64);
+    let (mut ours, mut ways, mut peak) = (Times::new(), HashMap::new(), [0f64; 2]);
     for round in 0..rounds {
         if let Some(program) = &against {
             peers::read(&peers::run(program, &[&what, words.as_slice()].concat()), &mut theirs);
@@ -183,7 +182,8 @@ fn main() {
         }
         for &threads in threads {
             let pool = Threads::new(threads).expect("threads");
-            peak = peak.max(limit::multiply_adds(isa, Duration::from_millis(20)));
+            let limit = &mut peak[threads - 1];
+            *limit = limit.max(limit::multiply_adds(isa, threads, Duration::from_millis(20)));
             for row in &rows {
                 let (seconds, way) = row.measure(isa, &pool);
                 peers::keep(&mut ours, (row.name(), threads), seconds);
@@ -192,7 +192,7 @@ fn main() {
         }
     }
     for &threads in threads {
-        print(&rows, threads, peak * threads as f64, &ours, peer, &theirs, &ways);
+        print(&rows, threads, peak[threads - 1], &ours, peer, &theirs, &ways);
     }
 }
 
@@ -225,8 +225,7 @@ fn print(
             ratios.push(their / seconds);
             let mark = if their < seconds { " <" } else { "" };
             let their_share = 100.0 * flop / their / 1e9 / peak;
-            line +=
-                &format!("   {peer} {:9.1} us {their_share:4.0} % {:5.2}{mark}", their * 1e6, their / seconds);
+            line += &format!("   {peer} {:9.1} us {their_share:4.0} % {:5.2}{mark}", their * 1e6, their / seconds);
         }
         println!("{line}");
     }

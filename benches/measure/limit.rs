@@ -5,8 +5,17 @@ use std::time::{Duration, Instant};
 use kiln_kernels::Isa;
 use kiln_kernels::jit::{Asm, Code, Cond, Gpr, Mem, Vreg};
 
+/// Multiply-adds a second of that many threads, in GFLOP/s: each while the others do the same, because cores that share
+/// power or are shared themselves are slower together than one is alone.
+pub(crate) fn multiply_adds(isa: Isa, threads: usize, budget: Duration) -> f64 {
+    std::thread::scope(|scope| {
+        let each: Vec<_> = (0..threads).map(|_| scope.spawn(|| of_one(isa, budget))).collect();
+        each.into_iter().map(|thread| thread.join().expect("a loop in registers")).sum()
+    })
+}
+
 /// Multiply-adds a second of one core, in GFLOP/s, with everything in registers.
-pub(crate) fn multiply_adds(isa: Isa, budget: Duration) -> f64 {
+fn of_one(isa: Isa, budget: Duration) -> f64 {
     const LOOPS: usize = 10_000;
     const SUMS: u8 = 12;
     let mut asm = Asm::new(isa).expect("a level that code is emitted for");

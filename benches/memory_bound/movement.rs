@@ -1,11 +1,17 @@
-//! What only moves: transposition of elements of every width.
+//! What only moves: transposition of elements of every width, and images that become twice as large.
 
 use std::hint::black_box;
+use std::sync::Arc;
 
+use kiln::cache::{Cache, F32Bits, Limits};
+use kiln::exec::context::BuildCx;
+use kiln::exec::family::Family;
+use kiln::exec::resize::{Mode, ResizeAxis, ResizeKey, Rounding, Transform};
+use kiln::record::Store;
 use kiln_kernels::cpu::transpose::{Collapsed, Method, Transpose};
 use kiln_kernels::{EmitEach, Isa, Parallel, Result};
 
-use crate::table::Table;
+use crate::table::{Table, values};
 
 fn transpose(table: &Table<'_>, (shape, perm, element): (&[usize], &[usize], usize)) -> Result<()> {
     let bytes = shape.iter().product::<usize>() * element;
@@ -17,6 +23,46 @@ fn transpose(table: &Table<'_>, (shape, perm, element): (&[usize], &[usize], usi
         let (input, mut output) = (vec![1u8; bytes], vec![0u8; bytes]);
         Ok(move || {
             let done = transpose.run(&input, &mut output, table.threads);
+            black_box(&mut output);
+            done
+        })
+    })
+}
+
+/// An image of 64 channels of 128x128 that becomes twice as large either way, channels first or last.
+fn resize(table: &Table<'_>, (name, mode, last): (&str, Mode, bool)) -> Result<()> {
+    let axis = |input: u64, output: u64| {
+        let scale = (output as f64 / input as f64).to_bits();
+        ResizeAxis { input, output, scale, start: F32Bits::new(0.0), end: F32Bits::new(1.0) }
+    };
+    let (keep, twice) = (axis(64, 64), axis(128, 256));
+    let axes = if last { [twice, twice, keep] } else { [keep, twice, twice] };
+    let place = if last { "nhwc" } else { "nchw" };
+    let (input, output) = (64 * 128 * 128, 64 * 256 * 256);
+    table.row(&format!("resize {name} 64@128 to 256 {place}"), (input + output) / 2, || {
+        let threads = table.threads.threads();
+        let key = ResizeKey {
+            mode,
+            transform: Transform::HalfPixel,
+            exclude_outside: false,
+            antialias: false,
+            axes: axes.into_iter().collect(),
+            width: 4,
+            threads: threads as u32,
+        };
+        let cx = BuildCx {
+            isa: Isa::detect(),
+            threads,
+            numerics: Default::default(),
+            precision: Default::default(),
+            cache: Arc::new(Cache::new(Limits { entries: 64, bytes: 1 << 20 })),
+            records: Arc::new(Store::in_memory()),
+            check: false,
+        };
+        let resize = key.build(&key.choose(&cx), &cx)?;
+        let (input, mut output) = (values(input), vec![0.0; output]);
+        Ok(move || {
+            let done = resize.blend(&input, &mut output, 0.0, table.threads);
             black_box(&mut output);
             done
         })
@@ -45,5 +91,9 @@ pub(crate) fn measure(table: &Table<'_>) -> Result<()> {
         (&[1, 64, 56, 56], &[0, 1, 2, 3], 4),
         (&[8, 12, 512, 64], &[1, 0, 2, 3], 4),
     ];
-    table.shapes(&cases).iter().try_for_each(|&case| transpose(table, case))
+    table.shapes(&cases).iter().try_for_each(|&case| transpose(table, case))?;
+    let nearest = Mode::Nearest(Rounding::PreferFloor);
+    let modes = [("nearest", nearest), ("linear", Mode::Linear)];
+    let cases = modes.map(|(name, mode)| [false, true].map(|last| (name, mode, last)));
+    table.shapes(cases.as_flattened()).iter().try_for_each(|&case| resize(table, case))
 }
