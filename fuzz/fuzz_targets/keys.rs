@@ -1,0 +1,64 @@
+//! Keys of every family, reached by walks that bytes say, obey the laws of keys; two of them are equal exactly where
+//! their bytes are; and bytes that are a key are the bytes of that key.
+
+#![no_main]
+
+use std::fmt::Debug;
+
+use kiln::cache::{Key, Mutate};
+use kiln::exec::{self, FAMILIES};
+use kiln::record::laws::{assert_key_laws, walk};
+use kiln::record::{decode, encode};
+use libfuzzer_sys::fuzz_target;
+use serde::{Serialize, de::DeserializeOwned};
+
+/// A walk is at most as long as those of the tests: keys of long walks are long, and have many neighbours.
+const MOST_STEPS: usize = 48;
+
+fn steps(bytes: &[u8]) -> Vec<u32> {
+    bytes
+        .chunks(2)
+        .take(MOST_STEPS)
+        .map(|pair| pair.iter().fold(0, |step, &byte| step << 8 | u32::from(byte)))
+        .collect()
+}
+
+fn check<K: Key + Mutate + Debug + Serialize + DeserializeOwned>(bytes: &[u8]) {
+    let (one, two) = bytes.split_at(bytes.len() / 2);
+    assert_key_laws::<K>(&steps(one));
+    let (one, two): (K, K) = (walk(&steps(one)), walk(&steps(two)));
+    if let (Ok(one_bytes), Ok(two_bytes)) = (encode(&one), encode(&two)) {
+        assert_eq!(one == two, one_bytes == two_bytes, "{one:?} and {two:?}");
+    }
+    if let Ok(key) = decode::<K>(bytes) {
+        assert_eq!(encode(&key).as_deref(), Ok(bytes), "{key:?} has other bytes than it came from");
+    }
+}
+
+macro_rules! families {
+    ($($key:ty),* $(,)?) => {
+        /// Every family's key; the array is as long as the families are many, or this does not compile.
+        const CHECKS: [fn(&[u8]); FAMILIES.len()] = [$(check::<$key>),*];
+    };
+}
+
+families! {
+    exec::attention::AttentionKey,
+    exec::chain::ChainKey,
+    exec::conv::ConvKey,
+    exec::matmul::MatMulKey,
+    exec::norm::ChannelNormKey,
+    exec::norm::RowNormKey,
+    exec::pool::PoolKey,
+    exec::quantized::QuantizedKey,
+    exec::recurrent::RecurrentKey,
+    exec::reduce::ReduceKey,
+    exec::softmax::SoftmaxKey,
+    exec::resize::ResizeKey,
+    exec::transpose::TransposeKey,
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((family, rest)) = bytes.split_first() else { return };
+    CHECKS[usize::from(*family) % CHECKS.len()](rest);
+});

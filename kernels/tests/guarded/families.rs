@@ -1,0 +1,70 @@
+//! The kernel families, each as a function that draws a problem, computes it between pages that fault and compares it
+//! with the reference. Shared by the tests here and the fuzz target `kernels`; knows neither.
+
+mod draw;
+mod page;
+mod places;
+mod products;
+mod rows;
+mod windows;
+
+use kiln_kernels::{Isa, Parallel};
+
+pub(crate) use places::{chain, transpose};
+pub(crate) use products::{attention, matmul, recurrent};
+pub(crate) use rows::{groups, local, reduce, rows, softmax};
+pub(crate) use windows::{conv, pool, quantized};
+
+use draw::Draw;
+
+/// Draws a problem and checks it.
+pub(crate) type Family = fn(&mut Draw<'_>, Isa);
+
+/// All of them.
+pub(crate) const FAMILIES: [Family; 13] =
+    [attention, chain, conv, groups, local, matmul, pool, quantized, recurrent, reduce, rows, softmax, transpose];
+
+/// Sizes where instructions are interpreted: more than two vectors.
+const INTERPRETED: usize = 36;
+
+/// The levels that can run here.
+pub(crate) fn levels() -> Vec<Isa> {
+    Isa::ALL.into_iter().filter(|isa| isa.usable()).collect()
+}
+
+/// The problem that the bytes say, of a family and at a level.
+pub(crate) fn check(family: Family, bytes: &[u8], isa: Isa) {
+    family(&mut Draw::new(bytes, if isa > Isa::detect() { INTERPRETED } else { 256 }), isa);
+}
+
+/// The problem that the bytes say: the first is the family, the second the level.
+pub(crate) fn run(bytes: &[u8]) {
+    let (first, rest) = bytes.split_first().unwrap_or((&0, &[]));
+    let (second, rest) = rest.split_first().unwrap_or((&0, &[]));
+    let levels = levels();
+    check(FAMILIES[usize::from(*first) % FAMILIES.len()], rest, levels[usize::from(*second) % levels.len()]);
+}
+
+/// Tasks in turn, said to be on several threads, so that work is split as it is among them.
+#[derive(Debug)]
+struct InTurn(usize);
+
+impl Parallel for InTurn {
+    fn threads(&self) -> usize {
+        self.0
+    }
+
+    fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+        // The last first: no task may count on another one's being done.
+        (0..tasks).rev().for_each(task);
+    }
+}
+
+/// Compares element by element; `bound` says how far one may be from what is wanted of it.
+fn close(found: &[f32], want: &[f32], bound: impl Fn(f32) -> f32, place: &dyn Fn() -> String) {
+    assert_eq!(found.len(), want.len(), "{}", place());
+    for (at, (&found, &want)) in found.iter().zip(want).enumerate() {
+        let same = found == want || found.is_nan() && want.is_nan() || (found - want).abs() <= bound(want);
+        assert!(same, "{found} for {want} at {at}: {}", place());
+    }
+}

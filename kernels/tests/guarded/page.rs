@@ -1,0 +1,101 @@
+//! Buffers flush against a page that faults, at their end or at their start; the rest of their pages is NaN, which no
+//! result survives, and is checked to be untouched.
+
+use std::ops::{Deref, DerefMut};
+use std::ptr::null_mut;
+
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
+
+const PAGE: usize = 4096;
+
+/// What unused bytes hold: NaN as floats.
+const REST: u8 = 0xFF;
+
+/// Numbers of which all bits are a value.
+///
+/// # Safety
+///
+/// Every pattern of bits must be a value of the type, and its size must divide a page.
+pub(crate) unsafe trait Plain: Copy {}
+
+// SAFETY: all patterns of bits are floats.
+unsafe impl Plain for f32 {}
+// SAFETY: all are numbers.
+unsafe impl Plain for u8 {}
+// SAFETY: all are numbers.
+unsafe impl Plain for i32 {}
+
+/// A buffer between pages that fault.
+#[derive(Debug)]
+pub(crate) struct Guarded<T: Plain> {
+    /// The first of the pages that fault.
+    map: *mut u8,
+    /// Bytes of the pages between.
+    inside: usize,
+    /// The first element.
+    data: *mut T,
+    len: usize,
+}
+
+impl<T: Plain> Guarded<T> {
+    /// `len` elements that nobody has written, at the end of their pages or at the start.
+    pub(crate) fn blank(len: usize, at_end: bool) -> Guarded<T> {
+        let bytes = len * size_of::<T>();
+        let inside = bytes.next_multiple_of(PAGE).max(PAGE);
+        // SAFETY: fresh memory of our own, of which all that is written lies between the first page and the last.
+        unsafe {
+            let map = mmap_anonymous(null_mut(), inside + 2 * PAGE, ProtFlags::empty(), MapFlags::PRIVATE)
+                .expect("there is memory for small buffers")
+                .cast::<u8>();
+            let start = map.add(PAGE);
+            mprotect(start.cast(), inside, MprotectFlags::READ | MprotectFlags::WRITE).expect("the pages are ours");
+            start.write_bytes(REST, inside);
+            let data = start.add(if at_end { inside - bytes } else { 0 }).cast();
+            Guarded { map, inside, data, len }
+        }
+    }
+
+    /// The values, likewise.
+    pub(crate) fn of(values: &[T], at_end: bool) -> Guarded<T> {
+        let mut guarded = Guarded::blank(values.len(), at_end);
+        guarded.copy_from_slice(values);
+        guarded
+    }
+
+    /// The elements, if nothing around them was written.
+    pub(crate) fn open(&self) -> &[T] {
+        let before = self.data as usize - (self.map as usize + PAGE);
+        let after = self.inside - before - self.len * size_of::<T>();
+        // SAFETY: both lie in the pages of `blank`, all of whose bytes were written there.
+        let around = unsafe {
+            let start = self.map.add(PAGE);
+            let before = std::slice::from_raw_parts(start, before);
+            [before, std::slice::from_raw_parts(start.add(self.inside - after), after)]
+        };
+        assert!(around.concat().iter().all(|&byte| byte == REST), "written outside of a buffer");
+        self
+    }
+}
+
+impl<T: Plain> Deref for Guarded<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: `len` elements of `blank`, aligned as a page is or as its end less whole elements.
+        unsafe { std::slice::from_raw_parts(self.data, self.len) }
+    }
+}
+
+impl<T: Plain> DerefMut for Guarded<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as above, and borrowed as the buffer is.
+        unsafe { std::slice::from_raw_parts_mut(self.data, self.len) }
+    }
+}
+
+impl<T: Plain> Drop for Guarded<T> {
+    fn drop(&mut self) {
+        // SAFETY: all the pages of `blank`, which nobody sees any more.
+        unsafe { munmap(self.map.cast(), self.inside + 2 * PAGE).expect("the pages are ours") };
+    }
+}

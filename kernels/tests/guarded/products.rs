@@ -1,0 +1,289 @@
+//! Families whose heart is the matrix product: products, attention, recurrent layers.
+
+use kiln_kernels::cpu::Elements;
+use kiln_kernels::cpu::attention::{Attention, AttentionBlocks, AttentionShape, Operands, Steps};
+use kiln_kernels::cpu::chain::UnaryOp;
+use kiln_kernels::cpu::gemm::{
+    BatchDim, Epilogue, Extras, Left, Matmul, MatmulBlocks, MatmulShape, Panels, Right, Source, panel_vectors,
+};
+use kiln_kernels::cpu::recurrent::{
+    self as cells, Activation, Cell, Direction, DirectionWeights, Outputs, Recurrent, RecurrentShape,
+};
+use kiln_kernels::reference::recurrent as plain;
+use kiln_kernels::{EmitEach, Isa, reference};
+
+use super::draw::Draw;
+use super::page::Guarded;
+use super::{InTurn, close};
+
+/// Matrices with NaN between their rows.
+fn lay_out([count, rows, columns]: [usize; 3], stride: usize, value: impl Fn(usize, usize, usize) -> f32) -> Vec<f32> {
+    let mut data = vec![f32::NAN; (count * rows - 1) * stride + columns];
+    for matrix in 0..count {
+        for row in 0..rows {
+            for column in 0..columns {
+                data[(matrix * rows + row) * stride + column] = value(matrix, row, column);
+            }
+        }
+    }
+    data
+}
+
+/// Weights as panels of what they consist of.
+fn panels(
+    isa: Isa,
+    elements: Elements,
+    source: &Source<'_>,
+    rows: usize,
+    columns: usize,
+    at_end: bool,
+) -> Guarded<f32> {
+    let width = panel_vectors(isa, columns) * isa.lanes();
+    let panels = Panels { rows: elements.words(rows), columns, width };
+    let mut packed = Guarded::blank(panels.len(), at_end);
+    match elements.in_pairs() {
+        true => panels.pack_pairs(source, 1.0, &mut packed).unwrap(),
+        false => panels.pack(source, 1.0, &mut packed).unwrap(),
+    }
+    packed.open();
+    packed
+}
+
+pub(crate) fn matmul(draw: &mut Draw<'_>, isa: Isa) {
+    let (batches, m, n, k) = (draw.size(3), draw.size(40), draw.size(130), draw.size(100));
+    let (slack, threads, at_end) = (draw.below(4), draw.size(4), draw.flag());
+    let elements: Vec<Elements> =
+        [Elements::F32, Elements::Bf16, Elements::Bf16Dot].into_iter().filter(|it| it.suit(isa)).collect();
+    let (a, b) = (draw.integers(batches * m * k), draw.integers(k * n));
+    let left_at = |batch: usize, row: usize, column: usize| a[(batch * m + row) * k + column];
+    let (left, left_data, step) = match draw.flag() {
+        false => (Left::Rows { stride: k + slack }, lay_out([batches, m, k], k + slack, left_at), m * (k + slack)),
+        true => {
+            let turned = lay_out([batches, k, m], m + slack, |batch, column, row| left_at(batch, row, column));
+            (Left::Columns { stride: m + slack }, turned, k * (m + slack))
+        }
+    };
+    let left_data = Guarded::of(&left_data, at_end);
+    let (right, right_data) = match draw.below(3) {
+        0 => {
+            let elements = draw.of(&elements);
+            let packed = panels(isa, elements, &Source::row_major(&b, k, n), k, n, at_end);
+            (Right::Packed { vectors: panel_vectors(isa, n), elements }, packed)
+        }
+        1 => {
+            let data = lay_out([1, k, n], n + slack, |_, row, column| b[row * n + column]);
+            (Right::Rows { stride: n + slack }, Guarded::of(&data, at_end))
+        }
+        _ => {
+            let data = lay_out([1, n, k], k + slack, |_, column, row| b[row * n + column]);
+            (Right::Columns { stride: k + slack }, Guarded::of(&data, at_end))
+        }
+    };
+    let batch = [BatchDim { size: batches, left: step, right: 0 }].into_iter().collect();
+    let shape = MatmulShape { m, n, k, batch, left, right };
+    let packed = matches!(right, Right::Packed { .. });
+    let (bias, residual) = (draw.integers(n), draw.integers(batches * m * n));
+    let (with_bias, with_residual, relu) = (draw.flag(), draw.flag(), draw.flag());
+    // A factor besides a bias asks for a right-hand side that is packed on the way.
+    let scale = if draw.flag() && !(packed && with_bias) { 2.0 } else { 1.0 };
+    let epilogue = Epilogue { scale, bias: with_bias, activation: relu.then_some(UnaryOp::Relu) };
+    let blocks = draw.byte();
+    let candidates = MatmulBlocks::candidates(isa, &shape, &epilogue, threads, 24);
+    let blocks = candidates[usize::from(blocks) % candidates.len()];
+    let mut want: Vec<f32> =
+        (0..batches).flat_map(|batch| reference::gemm::matmul(m, n, k, &a[batch * m * k..][..m * k], &b)).collect();
+    for (index, value) in want.iter_mut().enumerate() {
+        *value = *value * scale + if with_bias { bias[index % n] } else { 0.0 };
+        *value += if with_residual { residual[index] } else { 0.0 };
+        *value = if relu { value.max(0.0) } else { *value };
+    }
+    let product = Matmul::new(isa, shape.clone(), blocks, epilogue, &EmitEach).unwrap();
+    let [bias, residual] = [bias, residual].map(|values| Guarded::of(&values, at_end));
+    let extras = Extras { bias: with_bias.then_some(&*bias), residual: with_residual.then_some(&*residual) };
+    let (mut scratch, mut c) = (Guarded::blank(product.scratch_len(), at_end), Guarded::blank(want.len(), at_end));
+    product.run(&left_data, &right_data, &mut c, extras, &mut scratch, &InTurn(threads)).unwrap();
+    scratch.open();
+    close(c.open(), &want, |_| 0.0, &|| format!("{isa} {blocks:?} {shape:?} {epilogue:?}"));
+}
+
+pub(crate) fn attention(draw: &mut Draw<'_>, isa: Isa) {
+    let (batch, queries, keys) = (draw.size(2), draw.size(20), draw.size(50));
+    let (size, value_size) = (draw.size(40), draw.size(40));
+    let (shared, own) = (draw.size(2), draw.size(2));
+    let heads = shared * own;
+    // Heads before positions, or beside each other behind their positions.
+    let joined = draw.flag();
+    let steps = |heads: usize, rows: usize, size: usize| match joined {
+        true => Steps { batch: rows * heads * size, head: size, row: heads * size },
+        false => Steps { batch: heads * rows * size, head: rows * size, row: size },
+    };
+    let key_columns = !joined && draw.flag();
+    let key = if key_columns { Steps { row: keys, ..steps(own, keys, size) } } else { steps(own, keys, size) };
+    let beside = Steps { batch: 0, head: if draw.flag() { queries * keys } else { 0 }, row: keys };
+    let shape = AttentionShape {
+        batch,
+        heads,
+        shared,
+        queries,
+        keys,
+        size,
+        value_size,
+        query: steps(heads, queries, size),
+        key,
+        key_columns,
+        value: steps(own, keys, value_size),
+        output: steps(heads, queries, value_size),
+        mask: draw.flag().then_some(beside),
+        keep: draw.flag().then_some(beside),
+        inverted: draw.flag(),
+        fill: -1e4,
+        scale: 0.25,
+        cap: draw.flag().then_some(3.0),
+        causal: draw.flag().then_some(draw.below(3)),
+        blind_is_zero: false,
+    };
+    let (threads, at_end) = (draw.size(4), draw.flag());
+    let picked = AttentionBlocks::pick(isa, &shape, threads);
+    let width = panel_vectors(isa, keys) * isa.lanes();
+    let blocks = [
+        picked,
+        AttentionBlocks { pack_values: !picked.pack_values, stream: false, ..picked },
+        AttentionBlocks { keys: width, rows: 5, stream: false, head_tasks: 3, query_tasks: 2, ..picked },
+        AttentionBlocks { stream: true, pack_values: false, ..picked },
+    ];
+    let fitting: Vec<AttentionBlocks> = blocks.into_iter().filter(|blocks| blocks.fits(&shape, isa)).collect();
+    let blocks = draw.of(&fitting);
+    let needs = shape.needs().unwrap();
+    let [query, key, value, mask] = [0, 1, 2, 4].map(|operand| Guarded::of(&draw.floats(needs[operand]), at_end));
+    let keep: Vec<u8> = draw.raw(needs[5]).iter().map(|byte| byte % 2).collect();
+    let keep = Guarded::of(&keep, at_end);
+    let operands = Operands {
+        query: &query,
+        key: &key,
+        value: &value,
+        mask: shape.mask.map(|_| &*mask),
+        keep: shape.keep.map(|_| &*keep),
+    };
+    let mut want = vec![0.0; needs[3]];
+    reference::attention::attention(&shape, &operands, &mut want);
+    let attention = Attention::new(isa, shape, blocks, &EmitEach).unwrap();
+    let mut scratch = Guarded::blank(attention.scratch_len(), at_end);
+    let mut output = Guarded::blank(needs[3], at_end);
+    attention.run(&operands, &mut output, &mut scratch, &InTurn(threads)).unwrap();
+    scratch.open();
+    close(output.open(), &want, |_| 1e-5, &|| format!("{isa}, {blocks:?}, {shape:?}"));
+}
+
+const CELLS: [Cell; 6] = [
+    Cell::Lstm { input_forget: false, peepholes: false },
+    Cell::Lstm { input_forget: false, peepholes: true },
+    Cell::Lstm { input_forget: true, peepholes: true },
+    Cell::Gru { linear_before_reset: false },
+    Cell::Gru { linear_before_reset: true },
+    Cell::Rnn,
+];
+
+/// What a caller makes of ONNX's weights for one direction.
+struct Packed {
+    input: Guarded<f32>,
+    recurrent: Guarded<f32>,
+    faded: Guarded<f32>,
+    bias: Guarded<f32>,
+    reset_bias: Guarded<f32>,
+    peepholes: Guarded<f32>,
+}
+
+fn prepare(shape: &RecurrentShape, isa: Isa, inputs: &plain::Inputs<'_>, direction: usize, at_end: bool) -> Packed {
+    let (hidden, columns, input) = (shape.hidden, shape.gate_columns(), shape.input);
+    let pack = |weights: &[f32], rows: usize, columns: usize| {
+        panels(isa, Elements::F32, &Source::column_major(weights, rows, rows), rows, columns, at_end)
+    };
+    let w = &inputs.w[direction * columns * input..][..columns * input];
+    let r = &inputs.r[direction * columns * hidden..][..columns * hidden];
+    // The state that a reset gate fades is multiplied apart.
+    let fades = matches!(shape.cell, Cell::Gru { linear_before_reset: false });
+    let kept = if fades { 2 * hidden } else { columns };
+    let b = inputs.b.map_or(vec![0.0; 2 * columns], |b| b[direction * 2 * columns..][..2 * columns].to_vec());
+    let after = matches!(shape.cell, Cell::Gru { linear_before_reset: true });
+    let summed = |place: usize| !after || place < 2 * hidden;
+    let bias: Vec<f32> = (0..columns).map(|i| b[i] + if summed(i) { b[columns + i] } else { 0.0 }).collect();
+    let peepholes = inputs.peepholes.map_or(&[][..], |p| &p[direction * 3 * hidden..][..3 * hidden]);
+    Packed {
+        input: pack(w, input, columns),
+        recurrent: pack(&r[..kept * hidden], hidden, kept),
+        faded: if fades { pack(&r[kept * hidden..], hidden, hidden) } else { Guarded::blank(0, at_end) },
+        bias: Guarded::of(&bias, at_end),
+        reset_bias: Guarded::of(if after { &b[columns + 2 * hidden..] } else { &[] }, at_end),
+        peepholes: Guarded::of(peepholes, at_end),
+    }
+}
+
+pub(crate) fn recurrent(draw: &mut Draw<'_>, isa: Isa) {
+    let cell = draw.of(&CELLS);
+    let [sigmoid, tanh] = [UnaryOp::Sigmoid, UnaryOp::Tanh].map(Activation::Unary);
+    let direction = |reverse: bool| Direction { reverse, activations: [sigmoid, tanh, tanh] };
+    let both = draw.flag();
+    let directions = if both { vec![direction(false), direction(true)] } else { vec![direction(draw.flag())] };
+    let (steps, batch, input, hidden) = (draw.size(4), draw.size(3), draw.size(20), draw.size(40));
+    let shape = RecurrentShape {
+        cell,
+        clip: draw.flag().then_some(0.5f32.into()),
+        directions: directions.iter().copied().collect(),
+        steps,
+        batch,
+        input,
+        hidden,
+        batch_first: draw.flag(),
+    };
+    let (apart, threads, states, at_end) = (both && draw.flag(), draw.size(3), draw.flag(), draw.flag());
+    let lengths: Option<Vec<usize>> = draw.flag().then(|| (0..batch).map(|_| draw.below(steps + 1)).collect());
+    let (count, columns) = (directions.len(), shape.gate_columns());
+    let mut halves = |count: usize| draw.floats(count).iter().map(|x| x / 2.0).collect::<Vec<f32>>();
+    let (x, w, r) = (halves(shape.xs()), halves(count * columns * input), halves(count * columns * hidden));
+    let (b, peepholes) = (halves(count * 2 * columns), halves(count * 3 * hidden));
+    let (h, c) = (halves(shape.states()), halves(shape.states()));
+    let inputs = plain::Inputs {
+        x: &x,
+        w: &w,
+        r: &r,
+        b: states.then_some(&b),
+        peepholes: matches!(cell, Cell::Lstm { peepholes: true, .. }).then_some(&peepholes),
+        lengths: lengths.as_deref(),
+        h: states.then_some(&h),
+        c: states.then_some(&c),
+    };
+    let memory = if cell.has_memory() { shape.states() } else { 0 };
+    let mut want = [vec![0.0; shape.ys()], vec![0.0; shape.states()], vec![0.0; memory]];
+    let [y, last_h, last_c] = &mut want;
+    plain::recurrent(&shape, &inputs, &mut Outputs { y, h: last_h, c: last_c });
+
+    let layer = Recurrent::new(shape.clone(), isa, apart, threads, &EmitEach).unwrap();
+    let packed: Vec<Packed> = (0..count).map(|direction| prepare(&shape, isa, &inputs, direction, at_end)).collect();
+    let weights: Vec<DirectionWeights<'_>> = packed
+        .iter()
+        .map(|packed| DirectionWeights {
+            input: &packed.input,
+            recurrent: &packed.recurrent,
+            faded: &packed.faded,
+            bias: &packed.bias,
+            reset_bias: &packed.reset_bias,
+            peepholes: &packed.peepholes,
+        })
+        .collect();
+    let [x, h, c] = [&x, &h, &c].map(|values| Guarded::of(values, at_end));
+    let operands = cells::Operands {
+        x: &x,
+        weights: &weights,
+        lengths: lengths.as_deref(),
+        h: states.then_some(&*h),
+        c: states.then_some(&*c),
+    };
+    let [mut y, mut last_h, mut last_c] = [shape.ys(), shape.states(), memory].map(|len| Guarded::blank(len, at_end));
+    let mut scratch = Guarded::blank(layer.scratch_len(), at_end);
+    let mut outputs = Outputs { y: &mut y, h: &mut last_h, c: &mut last_c };
+    layer.run(&operands, &mut outputs, &mut scratch, &InTurn(threads)).unwrap();
+    scratch.open();
+    for (found, want) in [y, last_h, last_c].iter().zip(&want) {
+        close(found.open(), want, |_| 2e-5, &|| format!("{shape:?} at {isa}, {lengths:?}, apart {apart}"));
+    }
+}

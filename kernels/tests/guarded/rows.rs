@@ -1,0 +1,144 @@
+//! Families that walk rows and columns: softmax, reductions, normalisations.
+
+use kiln_kernels::cpu::norm::{Channels, Groups, Local, LocalNorm, Moments, RowForm, RowNorm, RowOperands, RowResults};
+use kiln_kernels::cpu::reduce::{Collapsed, Reduce, Reduction};
+use kiln_kernels::cpu::softmax::{Around, Softmax};
+use kiln_kernels::{EmitEach, Isa, reference};
+
+use super::draw::Draw;
+use super::page::Guarded;
+use super::{InTurn, close};
+
+pub(crate) fn softmax(draw: &mut Draw<'_>, isa: Isa) {
+    let around = Around { outer: draw.size(5), length: draw.size(140), inner: draw.of(&[1, 1, 2, 3, 16, 33, 70]) };
+    let (logarithm, tasks, at_end) = (draw.flag(), draw.size(4), draw.flag());
+    let each = around.length * around.inner;
+    let input: Vec<f32> = draw.integers(around.outer * each).iter().map(|x| x * 5.0).collect();
+    let mut want = vec![0.0; input.len()];
+    for (input, want) in input.chunks_exact(each).zip(want.chunks_exact_mut(each)) {
+        reference::softmax::softmax(logarithm, input, around.inner, around.length, around.inner, want);
+    }
+    let softmax = Softmax::new(around, logarithm, isa, tasks, &EmitEach).unwrap();
+    let (input, mut output) = (Guarded::of(&input, at_end), Guarded::blank(input.len(), at_end));
+    softmax.run(&input, &mut output, &InTurn(tasks)).unwrap();
+    let mut place = Guarded::of(&input, at_end);
+    softmax.run_in_place(&mut place, &InTurn(tasks)).unwrap();
+    // A logarithm is a difference of two numbers, and as accurate as the larger.
+    let bound = |want: f32| if logarithm { 3e-6 + 3e-7 * want.abs() } else { 2e-6 * want.abs() + 1e-37 };
+    for output in [output.open(), place.open()] {
+        close(output, &want, bound, &|| format!("{around:?}, logarithm {logarithm}, {isa}"));
+    }
+}
+
+pub(crate) fn reduce(draw: &mut Draw<'_>, isa: Isa) {
+    let reduction = draw.of(&Reduction::ALL);
+    let rank = draw.below(5);
+    let shape: Vec<usize> = (0..rank).map(|_| draw.of(&[1, 2, 3, 5, 8, 17, 40, 70])).collect();
+    let count: usize = shape.iter().product();
+    let axes = draw.byte();
+    if count > 1 << 16 {
+        return;
+    }
+    let (tasks, at_end) = (draw.size(5), draw.flag());
+    // Positive and around one, so that products and logarithms stay where they can be compared.
+    let input: Vec<f32> = draw.floats(count).iter().map(|x| 1.0 + x / 16.0).collect();
+    let collapsed = Collapsed::new(&shape, |axis| axes >> axis & 1 == 1);
+    let mut groups = vec![vec![]; collapsed.output_len()];
+    for (flat, &x) in input.iter().enumerate() {
+        let (mut rest, mut to, mut step) = (flat, 0, 1);
+        for axis in (0..rank).rev() {
+            if axes >> axis & 1 == 0 {
+                to += rest % shape[axis] * step;
+                step *= shape[axis];
+            }
+            rest /= shape[axis];
+        }
+        groups[to].push(x);
+    }
+    let scale = if reduction == Reduction::Mean { 1.0 / collapsed.reduced_len() as f32 } else { 1.0 };
+    let mut want = vec![0.0; groups.len()];
+    for (group, want) in groups.iter().zip(&mut want) {
+        reference::reduce::reduce(reduction.pass(), scale, group, 1, group.len(), std::slice::from_mut(want));
+    }
+    let reduce = Reduce::new(reduction, &collapsed, isa, tasks, &EmitEach).unwrap();
+    let (input, mut output) = (Guarded::of(&input, at_end), Guarded::blank(want.len(), at_end));
+    let mut scratch = Guarded::blank(reduce.scratch_len(), at_end);
+    reduce.run(&input, &mut output, &mut scratch, &InTurn(tasks)).unwrap();
+    scratch.open();
+    let near = 4e-6 * (collapsed.reduced_len() as f32).sqrt();
+    close(output.open(), &want, |want| near * want.abs().max(1.0), &|| format!("{reduction:?} of {shape:?}, {isa}"));
+}
+
+pub(crate) fn rows(draw: &mut Draw<'_>, isa: Isa) {
+    let (rows, length, bits) = (draw.size(6), draw.size(110), draw.byte());
+    let form = RowForm {
+        rows,
+        length,
+        centred: bits & 1 != 0,
+        scale: bits & 2 != 0,
+        bias: bits & 4 != 0,
+        moments: bits & 8 != 0,
+    };
+    let (in_place, tasks, at_end) = (bits & 16 != 0, draw.size(3), draw.flag());
+    let input: Vec<f32> = draw.floats(rows * length).iter().map(|x| x * 3.0 + 0.5).collect();
+    let (scale, bias) = (Guarded::of(&draw.floats(length), at_end), Guarded::of(&draw.floats(length), at_end));
+    let operands =
+        RowOperands { scale: form.scale.then_some(&*scale), bias: form.bias.then_some(&*bias), epsilon: 1e-3 };
+    let mut output = if in_place { Guarded::of(&input, at_end) } else { Guarded::blank(rows * length, at_end) };
+    let (mut mean, mut deviation) = (Guarded::blank(rows, at_end), Guarded::blank(rows, at_end));
+    let norm = RowNorm::new(form, isa, tasks, &EmitEach).unwrap();
+    let moments = form.moments.then(|| (&mut *mean, &mut *deviation));
+    let results = RowResults { output: &mut output, moments };
+    match in_place {
+        true => norm.run_in_place(operands, results, &InTurn(tasks)).unwrap(),
+        false => norm.run(&Guarded::of(&input, at_end), operands, results, &InTurn(tasks)).unwrap(),
+    }
+    let place = || format!("{form:?} at {isa}, in place {in_place}");
+    let bound = |want: f32| 4e-6 * want.abs().max(1.0);
+    for row in 0..rows {
+        let here = row * length..(row + 1) * length;
+        let mut want = vec![0.0; length];
+        let moments = Moments { centred: form.centred, epsilon: 1e-3 };
+        let found = reference::norm::row(&input[here.clone()], operands.scale, operands.bias, moments, &mut want);
+        // A row of one element, or of equal ones, has a deviation near the epsilon that divides its rounding.
+        let bound = |want: f32| bound(want) * found.1.max(1.0);
+        close(&output.open()[here], &want, bound, &place);
+        if form.moments {
+            close(&[mean.open()[row], deviation.open()[row]], &[found.0, found.1], bound, &place);
+        }
+    }
+}
+
+fn channels(draw: &mut Draw<'_>) -> Channels {
+    Channels { batch: draw.size(2), channels: draw.size(40), spatial: draw.size(50), last: draw.flag() }
+}
+
+pub(crate) fn groups(draw: &mut Draw<'_>, isa: Isa) {
+    let shape = channels(draw);
+    let divisors: Vec<usize> = (1..=shape.channels).filter(|groups| shape.channels.is_multiple_of(*groups)).collect();
+    let (groups, tasks, at_end) = (draw.of(&divisors), draw.size(4), draw.flag());
+    let input = draw.floats(shape.batch * shape.channels * shape.spatial);
+    let (scale, bias) = (draw.floats(shape.channels), draw.floats(shape.channels));
+    let want = reference::norm::groups(shape, groups, 1e-3, &input, &scale, &bias);
+    let norm = Groups::new(shape, groups, isa, tasks, &EmitEach).unwrap();
+    let (input, mut output) = (Guarded::of(&input, at_end), Guarded::blank(want.len(), at_end));
+    let (scale, bias) = (Guarded::of(&scale, at_end), Guarded::of(&bias, at_end));
+    let mut scratch = Guarded::blank(norm.scratch_len(), at_end);
+    norm.run(&input, (&scale, &bias), 1e-3, &mut output, &mut scratch, &InTurn(tasks)).unwrap();
+    scratch.open();
+    // The deviation is at most one over the root of the epsilon, and rounding is multiplied by it.
+    close(output.open(), &want, |want| 2e-5 * want.abs().max(1.0), &|| format!("{shape:?} in {groups}, {isa}"));
+}
+
+pub(crate) fn local(draw: &mut Draw<'_>, _: Isa) {
+    let shape = channels(draw);
+    let (size, beta) = (draw.of(&[1, 2, 3, 5, 9, 1000]), draw.of(&[0.5, 0.75, 1.25]));
+    let local = Local { size, alpha: 0.1, beta, bias: 1.5 };
+    let (tasks, at_end) = (draw.size(4), draw.flag());
+    let input = draw.floats(shape.batch * shape.channels * shape.spatial);
+    let mut want = vec![0.0; input.len()];
+    reference::norm::local(shape, local, &input, &mut want);
+    let (input, mut output) = (Guarded::of(&input, at_end), Guarded::blank(want.len(), at_end));
+    LocalNorm::new(shape, local, tasks).unwrap().run(&input, &mut output, &InTurn(tasks)).unwrap();
+    close(output.open(), &want, |want| 4e-6 * want.abs().max(1.0), &|| format!("{shape:?}, {local:?}"));
+}

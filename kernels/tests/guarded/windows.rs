@@ -1,0 +1,176 @@
+//! Families that move windows over pictures: convolutions in floats and in bytes, and pooling.
+
+use kiln_kernels::cpu::Numerics;
+use kiln_kernels::cpu::chain::UnaryOp;
+use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape, Strategy};
+use kiln_kernels::cpu::pool::{Path, Pool, PoolKind, PoolShape, Window};
+use kiln_kernels::cpu::quantized::weights::{pack, packed_bytes};
+use kiln_kernels::cpu::quantized::{Form, Output, Quantized, QuantizedBlocks, Terms, WeightSource};
+use kiln_kernels::{EmitEach, Isa, KernelError, reference};
+
+use super::draw::Draw;
+use super::page::Guarded;
+use super::{InTurn, close};
+
+/// A convolution whose sizes fit together; none where a window is larger than its picture.
+fn shape(draw: &mut Draw<'_>, transposed: bool) -> Option<ConvShape> {
+    let (channels, filters) = (draw.size(36), draw.size(40));
+    // As many groups as channels more often than other numbers: a family of its own.
+    let (groups, channels, filters) = match draw.below(6) {
+        0 | 1 => (channels, channels, channels * draw.size(2)),
+        2 => (3, channels.div_ceil(6) * 3, filters.div_ceil(6) * 3),
+        _ => (1, channels, filters),
+    };
+    let mut shape = ConvShape {
+        batch: draw.size(2),
+        channels,
+        filters,
+        groups,
+        input: [1; 3],
+        output: [1; 3],
+        kernel: [1; 3],
+        strides: [1; 3],
+        dilations: [1; 3],
+        pads: [0; 3],
+        transposed,
+    };
+    let dims = draw.of(&[2, 2, 2, 1, 3]);
+    for dim in 3 - dims..3 {
+        let (input, kernel) = (draw.size(if dims == 3 { 4 } else { 11 }), draw.of(&[3, 1, 2, 5]));
+        let (stride, dilation) = (draw.of(&[1, 1, 2, 3]), draw.of(&[1, 1, 1, 2]));
+        let reach = (kernel - 1) * dilation + 1;
+        let (before, after) = (draw.below(reach.min(4)), draw.below(reach.min(4)));
+        shape.output[dim] = match transposed {
+            true => ((input - 1) * stride + reach).checked_sub(before + after).filter(|&output| output > 0)?,
+            false => (input + before + after).checked_sub(reach)? / stride + 1,
+        };
+        (shape.input[dim], shape.kernel[dim], shape.strides[dim]) = (input, kernel, stride);
+        (shape.dilations[dim], shape.pads[dim]) = (dilation, before);
+    }
+    (shape.work() <= 4 << 20 && shape.validate().is_ok()).then_some(shape)
+}
+
+pub(crate) fn conv(draw: &mut Draw<'_>, isa: Isa) {
+    let transposed = draw.below(5) == 4;
+    let Some(shape) = shape(draw, transposed) else { return };
+    let (numerics, threads) = (draw.of(&[Numerics::Default, Numerics::Strict]), draw.size(4));
+    let candidates = ConvBlocks::candidates(isa, &shape, numerics, threads, 24);
+    let blocks = draw.of(&candidates);
+    let (with_bias, with_residual, relu, at_end) = (draw.flag(), draw.flag(), draw.flag(), draw.flag());
+    let (x, weights) = (draw.integers(shape.input_len()), draw.integers(shape.weights().len()));
+    let (bias, residual) = (draw.integers(shape.filters), draw.integers(shape.output_len()));
+    let mut want = reference::conv::conv(&shape, &x, &weights);
+    let rms = (want.iter().map(|&y| f64::from(y).powi(2)).sum::<f64>() / want.len() as f64).sqrt() as f32;
+    for (index, value) in want.iter_mut().enumerate() {
+        *value += if with_bias { bias[index % shape.filters] } else { 0.0 };
+        *value += if with_residual { residual[index] } else { 0.0 };
+        *value = if relu { value.max(0.0) } else { *value };
+    }
+    let mut packed = Guarded::blank(shape.weights().packed_len(isa, blocks.layout()), at_end);
+    shape.weights().pack(isa, blocks.layout(), &weights, &mut packed).unwrap();
+    let conv = Conv::new(isa, shape, blocks, relu.then_some(UnaryOp::Relu), &EmitEach).unwrap();
+    let [x, bias, residual] = [x, bias, residual].map(|values| Guarded::of(&values, at_end));
+    let extras = ConvExtras { bias: with_bias.then_some(&*bias), residual: with_residual.then_some(&*residual) };
+    let (mut scratch, mut y) = (Guarded::blank(conv.scratch_len(), at_end), Guarded::blank(want.len(), at_end));
+    conv.run(&x, &packed, &mut y, extras, &mut scratch, &InTurn(threads)).unwrap();
+    scratch.open();
+    packed.open();
+    // Sums of small whole numbers are exact; a transform is as far off as its policy says.
+    let most = if matches!(blocks.strategy, Strategy::Winograd(_)) { 1e-4 * rms.max(1.0) } else { 0.0 };
+    close(y.open(), &want, |_| most, &|| format!("{isa} {blocks:?} {shape:?}"));
+}
+
+pub(crate) fn quantized(draw: &mut Draw<'_>, isa: Isa) {
+    let Some(shape) = shape(draw, false) else { return };
+    let signed = [draw.flag(), draw.flag()];
+    let zero = |draw: &mut Draw<'_>, signed: bool| i32::from(draw.byte()) - if signed { 128 } else { 0 };
+    let left_zero = zero(draw, signed[0]);
+    let zeros: Vec<i32> = match draw.below(3) {
+        0 => vec![0],
+        1 => vec![zero(draw, signed[1])],
+        _ => (0..shape.filters).map(|_| zero(draw, signed[1])).collect(),
+    };
+    let (output, threads) = (draw.of(&[Output::Sums, Output::Floats, Output::Unsigned, Output::Signed]), draw.size(4));
+    let (with_bias, clamped, at_end) = (draw.flag(), draw.flag(), draw.flag());
+    let (x, weights) = (draw.raw(shape.input_len()), draw.raw(shape.weights().len()));
+    let sizes = shape.weights();
+    let source = WeightSource::convolution(&weights, signed[1], &zeros, &sizes);
+    let narrow = source.fits_bytes(&sizes).unwrap();
+    let forms = [Form::Words, Form::Widened, Form::Bytes];
+    let forms: Vec<Form> =
+        forms.into_iter().filter(|form| form.usable(isa) && (narrow || *form == Form::Words)).collect();
+    let form = draw.of(&forms);
+    let bias: Vec<i32> = draw.integers(shape.filters).iter().map(|&x| x as i32 * 1000).collect();
+    // Factors that lead sums of all sizes into the range of a byte.
+    let reach = (shape.group_channels() * shape.taps()) as f32;
+    let scale: Vec<f32> =
+        (0..shape.filters).map(|filter| (1 + filter % 3) as f32 / 64.0 / reach.sqrt().ceil()).collect();
+    let terms = Terms {
+        signed: signed[0],
+        left_zero,
+        bias: with_bias.then_some(&bias),
+        scale: &scale,
+        shift: None,
+        low: if clamped { 0.0 } else { f32::NEG_INFINITY },
+        high: if clamped { 6.0 } else { f32::INFINITY },
+        zero: match output {
+            Output::Unsigned => 117,
+            Output::Signed => -3,
+            _ => 0,
+        },
+    };
+    let want = reference::quantized::quantized(&shape, &x, &source, &terms, output);
+    let blocks = QuantizedBlocks::pick(isa, &shape, threads);
+    let ready = Quantized::new(isa, shape, form, output, blocks, &EmitEach).unwrap();
+    let mut packed = Guarded::blank(packed_bytes(isa, &sizes, ready.layout()), at_end);
+    pack(isa, &sizes, ready.layout(), &source, &mut packed).unwrap();
+    let (x, mut y) = (Guarded::of(&x, at_end), Guarded::blank(want.len(), at_end));
+    let mut scratch = Guarded::blank(ready.scratch_len(), at_end);
+    ready.run(&x, &packed, &mut y, &terms, &mut scratch, &InTurn(threads)).unwrap();
+    scratch.open();
+    packed.open();
+    let at = y.open().iter().zip(&want).position(|(found, want)| found != want);
+    assert!(at.is_none(), "{isa} {form:?} {output:?} of {shape:?}: byte {at:?}");
+}
+
+pub(crate) fn pool(draw: &mut Draw<'_>, isa: Isa) {
+    let kind = draw.of(&[
+        PoolKind::Max,
+        PoolKind::Average { include_pad: false },
+        PoolKind::Average { include_pad: true },
+        PoolKind::Lp { p: 1 },
+        PoolKind::Lp { p: 2 },
+        PoolKind::Lp { p: 3 },
+    ]);
+    let mut axes = [Window::NONE; 3];
+    for axis in &mut axes[usize::from(draw.below(4) != 3)..] {
+        let (input, kernel) = (draw.size(12) as u64, draw.size(4) as u64);
+        let (stride, dilation) = (draw.size(3) as u64, draw.of(&[1, 1, 2]));
+        let (before, after, up) = (draw.below(3) as u64, draw.below(3) as u64, draw.flag());
+        let Some(room) = (input + before + after).checked_sub((kernel - 1) * dilation + 1) else { return };
+        let output = if up { room.div_ceil(stride) } else { room / stride } + 1;
+        *axis = Window { input, output, kernel, stride, dilation, before, after };
+    }
+    let shape = PoolShape { batch: draw.size(2), channels: draw.size(70), axes, channels_last: draw.flag() };
+    let (tasks, at_end) = (draw.size(5), draw.flag());
+    if shape.inputs() > 1 << 15 {
+        return;
+    }
+    let input = draw.floats(shape.inputs());
+    let mut want = vec![0.0; shape.outputs()];
+    reference::pool::pool(kind, &shape, &input, &mut want);
+    let input = Guarded::of(&input, at_end);
+    for path in [Path::Code, Path::Planar, Path::Reference, Path::Whole] {
+        if !path.fits(kind, &shape, isa) {
+            continue;
+        }
+        let pool = match Pool::new(kind, shape, isa, path, tasks, &EmitEach) {
+            Err(KernelError::IsaMissing(_)) => return,
+            other => other.unwrap(),
+        };
+        let mut output = Guarded::blank(want.len(), at_end);
+        pool.run(&input, &mut output, &InTurn(tasks)).unwrap();
+        let place = || format!("{kind:?} of {shape:?} by {path:?} at {isa}");
+        close(output.open(), &want, |want| 1e-6 + 2e-6 * want.abs(), &place);
+    }
+}
