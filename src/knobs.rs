@@ -95,6 +95,10 @@ knobs! {
     num_threads: Option<NonZeroUsize> = "KILN_NUM_THREADS", "";
     /// The folder of record files; by default `kiln` in the platform's cache folder.
     cache_dir: Option<PathBuf> = "KILN_CACHE_DIR", "";
+    /// The user at a remote store of records, where its URL is given and the store wants one.
+    remote_user: Option<String> = "KILN_REMOTE_USER", "";
+    /// The password at a remote store of records; those of S3 are read as Amazon's own tools read them.
+    remote_password: Option<Secret> = "KILN_REMOTE_PASSWORD", "";
     /// Executors and code blobs that are kept in memory; 0 keeps none.
     cache_capacity: usize = "KILN_CACHE_CAPACITY", "16384";
     /// Memory that they may hold together.
@@ -186,6 +190,22 @@ impl Value for Option<PathBuf> {
     }
 }
 
+impl Value for Option<String> {
+    const ALLOWED: &'static str = "a text";
+
+    fn parse(text: &str) -> Option<Self> {
+        Some((!text.is_empty()).then(|| text.to_owned()))
+    }
+}
+
+impl Value for Option<Secret> {
+    const ALLOWED: &'static str = "a text";
+
+    fn parse(text: &str) -> Option<Self> {
+        Some((!text.is_empty()).then(|| Secret(text.to_owned())))
+    }
+}
+
 impl Value for usize {
     const ALLOWED: &'static str = "a number";
 
@@ -234,6 +254,16 @@ impl Value for Verbose {
 
     fn parse(text: &str) -> Option<Verbose> {
         text.parse().ok()
+    }
+}
+
+/// A text that is not to be shown.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Secret(pub String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(...)")
     }
 }
 
@@ -363,6 +393,10 @@ mod tests {
         assert_eq!(with("KILN_TUNE", "full").unwrap().tune, Tune::Full);
         assert_eq!(with("KILN_NUM_THREADS", "3").unwrap().num_threads, NonZeroUsize::new(3));
         assert_eq!(with("KILN_CACHE_DIR", "/a b/c").unwrap().cache_dir, Some("/a b/c".into()));
+        assert_eq!(with("KILN_REMOTE_USER", "kiln").unwrap().remote_user, Some("kiln".to_owned()));
+        let secret = with("KILN_REMOTE_PASSWORD", "opensesame").unwrap();
+        assert_eq!(secret.remote_password, Some(Secret("opensesame".to_owned())));
+        assert!(!format!("{secret:?}").contains("opensesame"));
         assert_eq!(with("KILN_CACHE_CAPACITY", "0").unwrap().cache_capacity, 0);
         assert_eq!(with("KILN_CACHE_BYTES", "1 GiB").unwrap().cache_bytes, ByteSize(1 << 30));
         assert!(with("KILN_CACHE_CHECK", "1").unwrap().cache_check);

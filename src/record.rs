@@ -15,6 +15,7 @@
 //!   system itself, which tests replace by one that fails (`faults`);
 //! - `evidence` says which of two records is better, `contents` is what a store holds; `store` puts all of it together,
 //!   `saving` writes it and `writer` does so in the background;
+//! - `remote` shares the records of many machines through a store elsewhere;
 //! - `blob` and `engine` are for callers with a storage of their own;
 //! - `inspect` reads a folder for tools and `tools` writes for them, `laws` is what the tests demand of every key type.
 
@@ -31,6 +32,7 @@ mod frame;
 mod inspect;
 pub mod laws;
 mod packing;
+mod remote;
 mod saving;
 mod store;
 mod tools;
@@ -51,6 +53,7 @@ pub use entry::Record;
 pub use evidence::{Evidence, How};
 pub use fingerprint::Fingerprint;
 pub use inspect::{FileSummary, inspect_file, inspect_folder};
+pub use remote::{Credentials, Object, Over, Put, Remote, RemoteError, RemotePolicy, connect};
 pub use saving::SaveReport;
 pub use store::{CacheMode, LoadReport, Store};
 pub use tools::{clear_folder, merge_into, replace_file};

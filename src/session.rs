@@ -163,6 +163,8 @@ impl Session {
         let constants = graph.constants.values().map(|tensor| tensor.byte_len()).sum();
         // What every process builds at load (packed weights, constants) comes before what this model's requests built.
         let (executable, description) = compile::compile(graph, options, &build, &threads)?;
+        // Asked for before the model was read, so that most of the way lies behind it.
+        build.records.await_remote();
         let warmed = crate::exec::warm(&build);
         let tuner = options.tuner(&build, constants);
         let profile = options.profile.then(|| Mutex::new(Profile::default()));

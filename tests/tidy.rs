@@ -36,7 +36,9 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("rayon::", &["kernels/benches"]),
     ("prost", &["src/onnx"]),
     ("dynasm", &["kernels/src/jit", "kernels/tests"]),
-    ("std::env::var", &["src/knobs.rs"]),
+    ("opendal", &["src/record/remote"]),
+    ("tokio::", &["src/record/remote"]),
+    ("std::env::var", &["src/knobs.rs", "tests/remote"]),
     ("iced_x86", &["kernels/src/jit", "kernels/tests"]),
 ];
 

@@ -28,6 +28,14 @@ pub struct StoreStats {
     pub shards: u64,
     /// Saves of the background writer that failed.
     pub failed_saves: u64,
+    /// Looks at the remote store.
+    pub remote_gets: u64,
+    /// Times that the file there was written.
+    pub remote_puts: u64,
+    /// Records of other machines taken over from there.
+    pub remote_taken: u64,
+    /// Times that it was down, slow or lying.
+    pub remote_failures: u64,
     /// Files that are not record files.
     pub rejected_magic: u64,
     /// Files of an unknown schema or codec, and look-ups that found a record of another revision.

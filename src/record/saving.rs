@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::PoisonError;
 
 use super::RecordError;
+use super::contents::Contents;
 use super::entry::{Kept, State};
 use super::folder::{Lock, WAITED_MS};
 use super::frame;
@@ -108,25 +109,35 @@ impl Core {
         Ok(SaveReport { path: Some(added?), written, merged: 0, bytes: bytes.len() as u64, shard: true })
     }
 
-    /// Begins a save: the bytes of a file with the records that `wanted` takes, in order of family and key, so that equal
-    /// contents are equal files; and as many as a file may hold, the best proven first.
+    /// Begins a save: the bytes of a file with the records that `wanted` takes, and how many they are.
     fn snapshot(&self, place: &Place, wanted: impl Fn(&Kept) -> bool, most: usize) -> (Vec<u8>, u64) {
         let mut contents = self.lock();
         contents.begin();
-        let mut records: Vec<&Kept> = contents.iter().filter(|kept| wanted(kept)).collect();
-        let mut room: usize = records.iter().map(|kept| frame::room(kept)).sum();
-        if room > most - frame::FRAMELESS {
-            records.sort_by_cached_key(|kept| Reverse(kept.claim().map(|claim| claim.rank())));
-            let mut left = most - frame::FRAMELESS;
-            records.retain(|kept| {
-                let fits = frame::room(kept) <= left;
-                left -= if fits { frame::room(kept) } else { 0 };
-                fits
-            });
-            room = most - frame::FRAMELESS - left;
-        }
-        records.sort_unstable_by_key(|kept| kept.name());
-        let bytes = frame::write(place.header, records.iter().map(|kept| kept.bytes()), room);
-        (bytes, records.len() as u64)
+        lay_out(&contents, place, wanted, most)
     }
+
+    /// The bytes of a file with all records, or as many as fit, which nobody here writes.
+    pub(super) fn image(&self, place: &Place, most: usize) -> Vec<u8> {
+        lay_out(&self.lock(), place, |_| true, most).0
+    }
+}
+
+/// The bytes of a file with the records that `wanted` takes, in order of family and key, so that equal contents are equal
+/// files; and as many as a file may hold, the best proven first.
+fn lay_out(contents: &Contents, place: &Place, wanted: impl Fn(&Kept) -> bool, most: usize) -> (Vec<u8>, u64) {
+    let mut records: Vec<&Kept> = contents.iter().filter(|kept| wanted(kept)).collect();
+    let mut room: usize = records.iter().map(|kept| frame::room(kept)).sum();
+    if room > most - frame::FRAMELESS {
+        records.sort_by_cached_key(|kept| Reverse(kept.claim().map(|claim| claim.rank())));
+        let mut left = most - frame::FRAMELESS;
+        records.retain(|kept| {
+            let fits = frame::room(kept) <= left;
+            left -= if fits { frame::room(kept) } else { 0 };
+            fits
+        });
+        room = most - frame::FRAMELESS - left;
+    }
+    records.sort_unstable_by_key(|kept| kept.name());
+    let bytes = frame::write(place.header, records.iter().map(|kept| kept.bytes()), room);
+    (bytes, records.len() as u64)
 }

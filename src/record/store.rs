@@ -6,12 +6,14 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::contents::{Contents, StoreStats};
 use super::entry::{self, Kept, State};
 use super::folder::{self, Folder, Source};
 use super::frame::{self, Frames, Header, ReadError, Rejected};
+use super::remote::courier::Courier;
+use super::remote::{Remote, RemotePolicy};
 use super::saving::MOST_SHARDS;
 use super::writer::{Pace, Writer};
 use super::{Evidence, Fingerprint, Record, RecordError, Recorded, SaveReport, codec, packing};
@@ -82,7 +84,8 @@ pub(super) struct Core {
 /// Records of many families, shared by threads, loaded from and saved to one file. See the [module](super).
 pub struct Store {
     core: Arc<Core>,
-    writer: Option<Writer>,
+    writer: Option<Arc<Writer>>,
+    courier: Option<Courier>,
     complete: bool,
 }
 
@@ -138,7 +141,7 @@ impl Store {
 
     fn with_place(place: Option<Place>, mode: CacheMode) -> Store {
         let core = Core { mode, place, contents: Mutex::default(), saving: Mutex::default() };
-        Store { core: Arc::new(core), writer: None, complete: false }
+        Store { core: Arc::new(core), writer: None, courier: None, complete: false }
     }
 
     /// The same with a writer: what is new is saved by a thread of the store's own once it has settled, and at the end
@@ -153,9 +156,37 @@ impl Store {
             if wake {
                 writer.wake();
             }
-            self.writer = Some(writer);
+            self.writer = Some(Arc::new(writer));
         }
         self
+    }
+
+    /// The same with a store elsewhere behind its file, which a thread of its own talks to: what is better there is taken
+    /// over, what is better here is put there unless the mode or the policy says that nothing is written. Nothing here
+    /// ever waits for it but [`Store::await_remote`] and, for a bounded time, the end. To be asked for after
+    /// [`Store::with_writer`], so that what comes from there is written into the file; a store without one has no other.
+    #[must_use]
+    pub fn with_remote(mut self, remote: Arc<dyn Remote>, policy: RemotePolicy) -> Store {
+        if self.core.place.is_some() && matches!(self.mode(), CacheMode::Read | CacheMode::ReadWrite) {
+            let read_only = policy.read_only || self.mode() == CacheMode::Read;
+            // The courier may outlive the store, and the writer must not outlive it with him.
+            let writer = self.writer.as_ref().map(Arc::downgrade);
+            let news = move || {
+                if let Some(writer) = writer.as_ref().and_then(Weak::upgrade) {
+                    writer.wake();
+                }
+            };
+            self.courier = Some(Courier::start(self.core.clone(), remote, RemotePolicy { read_only, ..policy }, news));
+        }
+        self
+    }
+
+    /// Waits for the first answer of the store elsewhere, as long as its policy says and only if there is no record yet:
+    /// who has some starts with those.
+    pub fn await_remote(&self) {
+        if let Some(courier) = self.courier.as_ref().filter(|_| self.core.lock().len() == 0) {
+            courier.await_answer();
+        }
     }
 
     /// The same as one that holds every choice that will be needed: a builder that finds none is to fail instead of
@@ -235,9 +266,8 @@ impl Store {
         }
         match Kept::of_record(record, State::New) {
             Ok(kept) => {
-                let news = self.core.lock().insert(kept);
-                if let Some(writer) = self.writer.as_ref().filter(|_| news) {
-                    writer.wake();
+                if self.core.lock().insert(kept) {
+                    self.wake();
                 }
                 true
             }
@@ -245,6 +275,15 @@ impl Store {
                 self.too_long(&record.family, &error);
                 false
             }
+        }
+    }
+
+    fn wake(&self) {
+        if let Some(writer) = &self.writer {
+            writer.wake();
+        }
+        if let Some(courier) = &self.courier {
+            courier.wake();
         }
     }
 
@@ -319,8 +358,8 @@ impl Store {
                 contents.stats.loaded += frames.sound;
                 contents.stats.rejected_checksum += frames.damaged;
                 drop(contents);
-                if let Some(writer) = self.writer.as_ref().filter(|_| taken > 0) {
-                    writer.wake();
+                if taken > 0 {
+                    self.wake();
                 }
                 Ok(LoadReport { sound: frames.sound, taken, damaged: frames.damaged })
             }
@@ -336,8 +375,18 @@ impl Store {
     }
 }
 
+impl Drop for Store {
+    fn drop(&mut self) {
+        // The file first, which must hold what is new whatever becomes of the rest; then what is still to be put.
+        if let Some(writer) = &self.writer {
+            writer.finish();
+        }
+        self.courier = None;
+    }
+}
+
 /// Takes files of that fingerprint.
-fn accepting(own: [u8; 32]) -> impl FnOnce(&Header) -> Result<(), Rejected> {
+pub(super) fn accepting(own: [u8; 32]) -> impl FnOnce(&Header) -> Result<(), Rejected> {
     move |header| if own == header.fingerprint { Ok(()) } else { Err(Rejected::Fingerprint) }
 }
 

@@ -88,8 +88,9 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
-    fn drop(&mut self) {
+impl Writer {
+    /// Ends the thread and saves once more.
+    pub(super) fn finish(&self) {
         self.desk.lock().stop = true;
         self.desk.changed.notify_one();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();

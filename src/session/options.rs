@@ -18,7 +18,7 @@ use crate::graph::passes::PassOptions;
 use crate::graph::{Graph, LoopLimits};
 use crate::knobs::{KnobError, Knobs};
 use crate::onnx;
-use crate::record::{CacheMode, Fingerprint, Pace, Store};
+use crate::record::{CacheMode, Fingerprint, Pace, Remote, RemotePolicy, Store};
 use crate::threads::Threads;
 
 /// Settings of a session. [`SessionOptions::default`] reads no environment variable; [`SessionOptions::from_env`] does.
@@ -46,6 +46,9 @@ pub struct SessionOptions {
     pub cache_dir: Option<PathBuf>,
     /// Whether the model has a record file of its own, named by its structure, instead of the one that all models share.
     pub cache_per_model: bool,
+    /// A store elsewhere behind that file, shared by many machines ([`crate::record::connect`]), and how it is used. It needs
+    /// the folder: what it gives is kept there.
+    pub remote: Option<(Arc<dyn Remote>, RemotePolicy)>,
     /// Whether building an executor for which there is no record is an error. Nothing is chosen or tuned then.
     pub error_on_cache_miss: bool,
     /// Bound of the executor cache; `entries` 0 turns it off.
@@ -94,6 +97,7 @@ impl Default for SessionOptions {
             cache_mode: CacheMode::ReadWrite,
             cache_dir: None,
             cache_per_model: false,
+            remote: None,
             error_on_cache_miss: false,
             // The same bounds as the knobs' defaults; src/knobs.rs says why.
             cache_limits: Limits { entries: 16_384, bytes: 256 << 20 },
@@ -169,7 +173,11 @@ impl SessionOptions {
                     }
                     false => Store::open(folder, &fingerprint, self.cache_mode),
                 };
-                store.with_writer(Pace::default())
+                let store = store.with_writer(Pace::default());
+                match &self.remote {
+                    Some((remote, policy)) => store.with_remote(remote.clone(), *policy),
+                    None => store,
+                }
             }
             (CacheMode::Off, _) => Store::off(),
             _ => Store::in_memory(),

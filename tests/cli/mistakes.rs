@@ -96,3 +96,20 @@ fn a_model_with_unknown_operators_is_refused_with_all_of_them() {
         kiln([command, &arg(&model)]).fails(3, &["m.onnx", "Frobnicate", "Discombobulate"]);
     }
 }
+
+#[test]
+fn a_remote_store_that_cannot_be_used_is_a_usage_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = arg(&folder.path().join("dense.onnx"));
+    std::fs::write(&model, onnx_file::dense()).unwrap();
+    let run = |flags: &[&str]| kiln(["run", &model].iter().copied().chain(flags.iter().copied()));
+    let place = arg(folder.path());
+    run(&["--cache-dir", &place, "--remote-cache", "http://cache"]).fails(2, &["--remote-cache", "redis://", "s3://"]);
+    let hidden = run(&["--cache-dir", &place, "--remote-cache", "redis://me:opensesame@cache"]);
+    hidden.fails(2, &["KILN_REMOTE_PASSWORD"]);
+    assert!(!hidden.stderr.contains("opensesame"), "{hidden:?}");
+    run(&["--cache-mode", "memory", "--remote-cache", "redis://cache"]).fails(2, &["--cache-dir"]);
+    if cfg!(not(feature = "remote")) {
+        run(&["--cache-dir", &place, "--remote-cache", "redis://cache"]).fails(2, &["--features remote"]);
+    }
+}

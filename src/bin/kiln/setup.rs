@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use kiln::graph::{NodeError, RunError};
 use kiln::knobs::Knobs;
 use kiln::onnx::{ModelError, TensorProblem};
-use kiln::record::CacheMode;
+use kiln::record::{CacheMode, Credentials, RemotePolicy};
 use kiln::session::{Numerics, Precision, Session, SessionError, SessionOptions, Tune};
 
 use crate::failure::{Blame, Code, Failure, Outcome};
@@ -25,6 +25,13 @@ pub(crate) struct SessionArgs {
     /// What is kept: nothing, executors of this process, records read, records read and written
     #[arg(long, value_name = "MODE", help_heading = "Session")]
     cache_mode: Option<Mode>,
+    /// A store that many machines share, behind that folder: redis://HOST[:PORT][/PREFIX], rediss://, or
+    /// s3://BUCKET[/PREFIX][?endpoint=URL&region=NAME]; credentials come from the environment
+    #[arg(long, value_name = "URL", help_heading = "Session")]
+    remote_cache: Option<String>,
+    /// Take from the shared store and never write there
+    #[arg(long, requires = "remote_cache", help_heading = "Session")]
+    remote_read_only: bool,
     /// A record file of the model's own, named by its structure, instead of the one that all models share
     #[arg(long, help_heading = "Session")]
     cache_per_model: bool,
@@ -193,6 +200,16 @@ impl SessionArgs {
             (None, Some(mode)) => options.cache_mode = mode.into(),
             (None, None) if habit == Habit::Memory => options.cache_mode = CacheMode::Memory,
             (None, None) => options.cache_mode = CacheMode::ReadWrite,
+        }
+        if let Some(url) = &self.remote_cache {
+            let files = matches!(options.cache_mode, CacheMode::Read | CacheMode::ReadWrite);
+            if !files || options.cache_dir.is_none() {
+                return Err(Failure::usage("--remote-cache needs records in a folder, as --cache-dir gives them"));
+            }
+            let credentials = Credentials { user: knobs.remote_user, password: knobs.remote_password };
+            let remote = kiln::record::connect(url, &credentials).usage(|| "--remote-cache")?;
+            let policy = RemotePolicy { read_only: self.remote_read_only, ..RemotePolicy::default() };
+            options.remote = Some((remote, policy));
         }
         Ok(options)
     }

@@ -155,6 +155,11 @@ struct RecordCounters {
     lookups: u64,
     hits: u64,
     rejected: u64,
+    /// Looks at the remote store, where there is one.
+    remote_gets: u64,
+    remote_puts: u64,
+    remote_taken: u64,
+    remote_failures: u64,
     /// Executors rebuilt from records before the first request.
     warmed: usize,
 }
@@ -174,6 +179,10 @@ impl RecordCounters {
                 + stats.rejected_semantic
                 + stats.rejected_io
                 + stats.rejected_length,
+            remote_gets: stats.remote_gets,
+            remote_puts: stats.remote_puts,
+            remote_taken: stats.remote_taken,
+            remote_failures: stats.remote_failures,
             warmed: session.warmed(),
         }
     }
@@ -329,7 +338,7 @@ impl Report {
             "plans: {lookups} look-ups, {hits} hits; {entries} entries, {}, {evictions} evictions",
             bytes(size)
         );
-        let RecordCounters { records, loaded, lookups, hits, rejected, warmed } = self.records;
+        let RecordCounters { records, loaded, lookups, hits, rejected, warmed, .. } = self.records;
         let _ = writeln!(
             text,
             "records: {loaded} loaded, {rejected} rejected, {warmed} executors rebuilt at load; {lookups} look-ups, {hits} \

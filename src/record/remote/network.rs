@@ -1,0 +1,206 @@
+//! The clients for Redis and S3, through OpenDAL, on a runtime that works only while somebody waits for it.
+//!
+//! This is the only file that knows OpenDAL's operations. Each look at the store makes a new connection: looks are rare,
+//! and a connection that was left lying is a way to fail. What is answered is bounded in time here and in length by
+//! `bounds`.
+
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use opendal::services::{Redis, S3};
+use opendal::{ErrorKind, HttpTransporter, OperationContext, Operator};
+use tokio::runtime::{Builder, Runtime};
+
+use super::address::Address;
+use super::bounds::{Bounded, Budget, Relay};
+use super::{Credentials, Object, Over, Put, Remote, RemoteError};
+
+/// No operation takes longer: 24 MiB, more than any fleet's records, over a tenth of a gigabit a second.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// So often an object is looked at that changed between the look at its length and the reading.
+const LOOKS: u32 = 4;
+/// What answers hold besides objects: greetings, headers of HTTP are bounded by their own reader, errors.
+const TALK: usize = 1 << 16;
+
+/// A store behind a network.
+pub(super) struct Network {
+    address: Address,
+    credentials: Credentials,
+    budget: Budget,
+    desk: Mutex<Desk>,
+}
+
+#[derive(Default)]
+struct Desk {
+    /// Before the runtime, whose tasks it would stop.
+    link: Option<Link>,
+    runtime: Option<Runtime>,
+}
+
+/// A connection.
+struct Link {
+    operator: Operator,
+    _relay: Option<Relay>,
+}
+
+impl fmt::Debug for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Network").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+fn failed(error: impl fmt::Display) -> RemoteError {
+    RemoteError::Failed(error.to_string())
+}
+
+impl Network {
+    /// The store at that address. Connects to nothing yet.
+    pub(super) fn new(address: Address, credentials: &Credentials) -> Result<Network, RemoteError> {
+        let network = Network {
+            address,
+            credentials: credentials.clone(),
+            budget: Budget::default(),
+            desk: Mutex::new(Desk::default()),
+        };
+        network.operator(None)?;
+        Ok(network)
+    }
+
+    /// The operator, through a relay if there is one.
+    fn operator(&self, relay: Option<&Relay>) -> Result<Operator, RemoteError> {
+        match &self.address {
+            Address::Redis { tls, host, port, db, prefix } => {
+                let scheme = if *tls { "rediss" } else { "redis" };
+                let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
+                let endpoint = relay.map_or_else(|| format!("{scheme}://{host}:{port}"), Relay::endpoint);
+                let service = Redis::default()
+                    .endpoint(&endpoint)
+                    .root(&format!("/{prefix}"))
+                    .db(i64::from(*db))
+                    .username(self.credentials.user.as_deref().unwrap_or_default())
+                    .password(self.credentials.password.as_ref().map_or("", |password| &password.0))
+                    .connection_pool_max_size(1);
+                Operator::new(service).map_err(failed)
+            }
+            Address::S3 { bucket, prefix, endpoint, region } => {
+                let service = S3::default()
+                    .bucket(bucket)
+                    .root(&format!("/{prefix}"))
+                    .endpoint(endpoint.as_deref().unwrap_or_default())
+                    .region(region.as_deref().unwrap_or_default());
+                let transport = HttpTransporter::new(Bounded::new(self.budget.clone()));
+                let context = OperationContext::new().with_http_transport(transport);
+                Ok(Operator::new(service).map_err(failed)?.with_context(context))
+            }
+        }
+    }
+
+    async fn open(&self) -> Result<Link, RemoteError> {
+        let relay = match &self.address {
+            Address::Redis { tls: false, host, port, .. } => {
+                let refused = |error| failed(format_args!("cannot reach {host}:{port}: {error}"));
+                Some(Relay::open(host.clone(), *port, self.budget.clone()).await.map_err(refused)?)
+            }
+            // A server that has shown its certificate is who it should be.
+            Address::Redis { tls: true, .. } | Address::S3 { .. } => None,
+        };
+        Ok(Link { operator: self.operator(relay.as_ref())?, _relay: relay })
+    }
+
+    /// Waits for an operation, on a new connection if that is asked for or there is none.
+    fn perform<T>(
+        &self,
+        anew: bool,
+        most: usize,
+        operation: impl AsyncFnOnce(&Operator) -> Result<T, RemoteError>,
+    ) -> Result<T, RemoteError> {
+        let mut desk = self.desk.lock().unwrap_or_else(PoisonError::into_inner);
+        let Desk { link, runtime } = &mut *desk;
+        let runtime = match runtime {
+            Some(runtime) => runtime,
+            None => runtime.insert(Builder::new_current_thread().enable_all().build().map_err(failed)?),
+        };
+        self.budget.refill(most.saturating_add(TALK));
+        let done = runtime.block_on(async {
+            if anew {
+                *link = None;
+            }
+            let work = async {
+                let link = match link {
+                    Some(link) => link,
+                    None => link.insert(self.open().await?),
+                };
+                operation(&link.operator).await
+            };
+            tokio::time::timeout(PATIENCE, work).await.unwrap_or(Err(RemoteError::TimedOut(PATIENCE)))
+        });
+        done.map_err(|error| {
+            *link = None;
+            if self.budget.is_used_up() { RemoteError::TooLong { most } } else { error }
+        })
+    }
+}
+
+impl Remote for Network {
+    fn get(&self, name: &str, most: usize) -> Result<Option<Object>, RemoteError> {
+        self.perform(true, most, async |operator| {
+            for _ in 0..LOOKS {
+                let about = match operator.stat(name).await {
+                    Ok(about) => about,
+                    Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+                    Err(error) => return Err(failed(error)),
+                };
+                if about.content_length() > most as u64 {
+                    return Err(RemoteError::TooLong { most });
+                }
+                let version = about.etag().map(str::to_owned);
+                // What was measured is what is read.
+                let read = match &version {
+                    Some(version) => operator.read_with(name).if_match(version).await,
+                    None => operator.read(name).await,
+                };
+                return match read {
+                    Ok(buffer) if buffer.len() > most => Err(RemoteError::TooLong { most }),
+                    Ok(buffer) => Ok(Some(Object { bytes: buffer.to_vec(), version })),
+                    Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+                    Err(error) if error.kind() == ErrorKind::ConditionNotMatch => continue,
+                    Err(error) => Err(failed(error)),
+                };
+            }
+            Err(RemoteError::Contended)
+        })
+    }
+
+    fn put(&self, name: &str, bytes: &[u8], over: Over<'_>) -> Result<Put, RemoteError> {
+        let conditional = matches!(self.address, Address::S3 { .. });
+        self.perform(false, TALK, async |operator| {
+            let write = || operator.write_with(name, bytes.to_vec());
+            let written = match over {
+                Over::Nothing if conditional => write().if_not_exists(true).await,
+                Over::Version(version) if conditional => write().if_match(version).await,
+                _ => return write().await.map(|_| Put::Unsure).map_err(failed),
+            };
+            let Err(error) = written else { return Ok(Put::Certain) };
+            let text = error.to_string();
+            match error.kind() {
+                ErrorKind::ConditionNotMatch | ErrorKind::AlreadyExists => Ok(Put::Changed),
+                _ if text.contains("ConditionalRequestConflict") => Ok(Put::Changed),
+                // What speaks S3 does not always speak all of it.
+                _ if text.contains("NotImplemented") => write().await.map(|_| Put::Unsure).map_err(failed),
+                _ => Err(failed(error)),
+            }
+        })
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        let desk = self.desk.get_mut().unwrap_or_else(PoisonError::into_inner);
+        desk.link = None;
+        if let Some(runtime) = desk.runtime.take() {
+            // A name that is being looked up may take as long as it likes.
+            runtime.shutdown_background();
+        }
+    }
+}
