@@ -3,23 +3,27 @@
 //! A [`Tensor`] is cheap to clone: its bytes are shared and given back to the pool that they came from when the last
 //! holder lets go. Writing asks for sole ownership ([`Tensor::as_mut_slice`] copies where it has to).
 //!
-//! [`dtype`] lists the element types, [`minifloat`] says what the smallest mean, [`buffer`] lends and keeps memory that
-//! `memory` gets from the system, [`backing`] is a file whose tensors are read when they are needed.
+//! [`dtype`] lists the element types, [`minifloat`] says what the smallest mean, [`pool`] lends and keeps the memory of a
+//! [`buffer`], which `extents` divides and `memory` gets from the system, [`backing`] is a file whose tensors are read when
+//! they are needed.
 
 pub mod backing;
 pub mod buffer;
 pub mod dtype;
+mod extents;
 mod memory;
 pub mod minifloat;
+pub mod pool;
 
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 pub use backing::Backing;
-pub use buffer::{Buffer, BufferPool};
+pub use buffer::Buffer;
 pub use dtype::{BoolByte, DType, Element};
 pub use memory::installed_bytes;
+pub use pool::BufferPool;
 
 /// Dimensions, outermost first. Empty for a scalar.
 pub type Shape = SmallVec<[usize; 6]>;

@@ -24,7 +24,7 @@ const FLOORS: &[&[&str]] = &[
 ];
 
 /// Floors of the kernels crate.
-const KERNEL_FLOORS: &[&[&str]] = &[&["isa", "parallel"], &["error"], &["jit"], &["cpu", "reference"]];
+const KERNEL_FLOORS: &[&[&str]] = &[&["isa", "parallel", "extent"], &["error"], &["jit"], &["cpu", "reference"]];
 
 /// Modules that share a floor and know each other: a family's driver falls back to its reference, and a reference is
 /// stated in its family's parameters.

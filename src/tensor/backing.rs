@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::buffer::BufferPool;
+use super::pool::BufferPool;
 
 /// Most bytes kept between the reading of one tensor and the next.
 const KEPT: usize = 256 << 20;

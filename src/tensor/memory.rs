@@ -1,13 +1,12 @@
 //! Aligned bytes from the system. Knows neither tensors nor who reuses what.
 //!
-//! Small pieces come from the heap. Large ones are mapped, and present from the start: a page that is first touched by a
-//! kernel costs a fault, and for one that writes as fast as memory allows, faults would be most of its time. What fills a
-//! huge page starts one: the prefetchers of a core stop at the end of a page, and each page costs a look into the page
-//! tables, so weights were read a third faster out of 2 MiB pages than out of 4 KiB ones.
+//! Small pieces come from the heap. Large ones are pieces of reserved address space, and present from the start: a page
+//! that is first touched by a kernel costs a fault, and for one that writes as fast as memory allows, faults would be most
+//! of its time.
 
 use std::sync::LazyLock;
 
-use memmap2::{Advice, MmapMut};
+use kiln_kernels::extent::Extent;
 
 /// One cache line, the unit and alignment of all tensor memory.
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
@@ -17,26 +16,16 @@ pub(super) struct Line([u8; LINE]);
 /// Bytes of a cache line.
 pub(super) const LINE: usize = 64;
 
-/// Bytes from which on memory is mapped: smaller pieces would waste pages and calls.
+/// Bytes from which on memory that nobody shares is mapped: smaller pieces would waste pages and calls.
 const MAPPED: usize = 1 << 18;
-
-/// The size of a huge page on x86-64, and the alignment that makes one possible.
-const HUGE: usize = 2 << 20;
 
 /// At least as many bytes as were asked for, rounded up to whole cache lines, and aligned to them.
 #[derive(Debug)]
 pub(super) enum Memory {
     /// From the heap.
     Heap(Vec<Line>),
-    /// The bytes of a mapping that are in use.
-    Mapped {
-        /// The mapping.
-        map: MmapMut,
-        /// Where they start.
-        start: usize,
-        /// How many they are.
-        len: usize,
-    },
+    /// A piece of reserved address space whose pages are present.
+    Piece(Extent),
 }
 
 /// Bytes of memory that this machine has; as many as there can be where it does not say.
@@ -64,6 +53,11 @@ impl Memory {
         if let Some(mapped) = Memory::mapped(lines * LINE) {
             return mapped;
         }
+        Memory::heap(lines)
+    }
+
+    /// That many lines of zeros from the heap.
+    pub(super) fn heap(lines: usize) -> Memory {
         Memory::Heap(vec![Line([0; LINE]); lines])
     }
 
@@ -72,21 +66,18 @@ impl Memory {
         if len < MAPPED {
             return None;
         }
-        // Room to start at a multiple of a huge page. What is never touched costs no memory.
-        let room = if len < HUGE { 0 } else { HUGE };
-        let map = MmapMut::map_anon(len.checked_add(room)?).ok()?;
-        let start = if room == 0 { 0 } else { map.as_ptr().align_offset(HUGE) };
-        // Both only save time: where they are refused, pages are small or come one by one when they are touched.
-        let _ = map.advise(Advice::HugePage);
-        let _ = map.advise_range(Advice::PopulateWrite, start, len);
-        Some(Memory::Mapped { map, start, len })
+        let mut extent = Extent::reserve(len).ok()?;
+        // The rest of the last page is never touched, and goes with the mapping.
+        drop(extent.split_off(len));
+        extent.populate();
+        Some(Memory::Piece(extent))
     }
 
     /// All bytes.
     pub(super) fn bytes(&self) -> &[u8] {
         match self {
             Memory::Heap(lines) => bytemuck::cast_slice(lines),
-            Memory::Mapped { map, start, len } => &map[*start..][..*len],
+            Memory::Piece(extent) => extent.bytes(),
         }
     }
 
@@ -94,22 +85,23 @@ impl Memory {
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         match self {
             Memory::Heap(lines) => bytemuck::cast_slice_mut(lines),
-            Memory::Mapped { map, start, len } => &mut map[*start..][..*len],
+            Memory::Piece(extent) => extent.bytes_mut(),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use kiln_kernels::extent::HUGE_PAGE;
+
     use super::*;
 
     #[test]
     fn memory_of_any_size_is_aligned_whole_lines_of_zeros() {
-        for bytes in [0, 1, 64, 65, MAPPED - 1, MAPPED, HUGE - 1, 3 << 20, (3 << 20) + 1] {
+        for bytes in [0, 1, 64, 65, MAPPED - 1, MAPPED, HUGE_PAGE - 1, 3 << 20, (3 << 20) + 1] {
             let mut memory = Memory::zeroed(bytes);
             assert_eq!(memory.bytes().len(), bytes.next_multiple_of(LINE));
-            let aligned = if bytes < HUGE { LINE } else { HUGE };
-            assert_eq!(memory.bytes().as_ptr().addr() % aligned, 0);
+            assert_eq!(memory.bytes().as_ptr().addr() % LINE, 0);
             assert!(memory.bytes().iter().all(|&byte| byte == 0));
             memory.bytes_mut().fill(1);
             assert!(memory.bytes().iter().all(|&byte| byte == 1));

@@ -1,0 +1,209 @@
+//! Extents: exclusive pieces of a reserved stretch of address space, split and joined by whoever owns them.
+//!
+//! Memory that changes its division all the time, as tensors of changing shapes do, must not be given back to the system
+//! and asked for anew: fresh pages cost more than most operators take to fill them. A stretch is reserved once, which costs
+//! nothing; its pages come when somebody populates them, and stay whatever lies in them. Each byte belongs to exactly one
+//! extent, as each byte of a slice does after `split_at_mut`. Knows nobody who allocates.
+
+use std::io;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use memmap2::{Advice, MmapMut, MmapOptions, UncheckedAdvice};
+
+/// The size of a huge page on x86-64, to which a reservation is aligned.
+///
+/// The prefetchers of a core stop at the end of a page, and each page costs a look into the page tables: weights were read
+/// a third faster out of 2 MiB pages than out of 4 KiB ones.
+pub const HUGE_PAGE: usize = 2 << 20;
+
+/// What every system's ordinary pages divide: some have pages of 64 KiB. Memory is given back in units of this.
+const LARGEST_PAGE: usize = 1 << 16;
+
+/// A stretch of address space, unmapped with the last extent of it.
+#[derive(Debug)]
+struct Region {
+    map: MmapMut,
+    /// The mapping's first byte.
+    base: NonNull<u8>,
+}
+
+// SAFETY: `base` is the address of the mapping, which the region owns; nothing is read or written through it but by
+// extents, whose ranges are disjoint.
+unsafe impl Send for Region {}
+// SAFETY: a shared region only gives its address and takes advice for pages that the adviser's extent covers.
+unsafe impl Sync for Region {}
+
+/// Exclusive bytes of a reserved stretch: zeros that are not present until they are populated or written.
+#[derive(Debug)]
+pub struct Extent {
+    region: Arc<Region>,
+    /// Offset of the first byte from the region's.
+    start: usize,
+    len: usize,
+}
+
+impl Extent {
+    /// Reserves at least so many bytes of address space: in whole huge pages and aligned to one, or, if they fill none, in
+    /// small pages, of which less is wasted.
+    ///
+    /// # Errors
+    ///
+    /// The system refuses: address space is bounded too, by limits of the process for example.
+    pub fn reserve(bytes: usize) -> io::Result<Extent> {
+        let too_many = || io::Error::from(io::ErrorKind::OutOfMemory);
+        let huge = bytes >= HUGE_PAGE;
+        let unit = if huge { HUGE_PAGE } else { LARGEST_PAGE };
+        let len = bytes.max(1).checked_next_multiple_of(unit).ok_or_else(too_many)?;
+        let room = if huge { len.checked_add(HUGE_PAGE).ok_or_else(too_many)? } else { len };
+        let mut map = MmapOptions::new().len(room).no_reserve_swap().map_anon()?;
+        let base = NonNull::new(map.as_mut_ptr()).ok_or_else(too_many)?;
+        let start = if huge { base.as_ptr().align_offset(HUGE_PAGE).min(HUGE_PAGE) } else { 0 };
+        if huge {
+            // It only saves time: where it is refused, pages are small.
+            let _ = map.advise(Advice::HugePage);
+        }
+        Ok(Extent { region: Arc::new(Region { map, base }), start, len })
+    }
+
+    /// How many bytes there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The address of the first byte.
+    #[must_use]
+    pub fn address(&self) -> usize {
+        self.region.base.addr().get() + self.start
+    }
+
+    /// Keeps the first `at` bytes, or all where there are fewer, and gives the rest.
+    #[must_use]
+    pub fn split_off(&mut self, at: usize) -> Extent {
+        let at = at.min(self.len);
+        let rest = Extent { region: self.region.clone(), start: self.start + at, len: self.len - at };
+        self.len = at;
+        rest
+    }
+
+    /// Whether `next` starts where this ends, in the same stretch.
+    #[must_use]
+    pub fn meets(&self, next: &Extent) -> bool {
+        Arc::ptr_eq(&self.region, &next.region) && self.start + self.len == next.start
+    }
+
+    /// Takes the bytes that follow in.
+    ///
+    /// # Errors
+    ///
+    /// `next`, unchanged, where it does not follow.
+    pub fn join(&mut self, next: Extent) -> Result<(), Extent> {
+        if !self.meets(&next) {
+            return Err(next);
+        }
+        self.len += next.len;
+        Ok(())
+    }
+
+    /// All bytes.
+    #[must_use]
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: the range lies in the mapping, which lives as long as the region, and is readable; it belongs to no other
+        // extent, so nobody writes to it while this one is borrowed.
+        unsafe { std::slice::from_raw_parts(self.region.base.add(self.start).as_ptr(), self.len) }
+    }
+
+    /// All bytes, to be written.
+    #[inline]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `bytes`, and this one is borrowed for nobody else.
+        unsafe { std::slice::from_raw_parts_mut(self.region.base.add(self.start).as_ptr(), self.len) }
+    }
+
+    /// Has all pages present now, in one call to the system instead of a fault each.
+    pub fn populate(&mut self) {
+        // Where it is refused, pages come when they are touched.
+        let _ = self.region.map.advise_range(Advice::PopulateWrite, self.start, self.len);
+    }
+
+    /// Gives the pages that lie wholly inside back to the system; what was in them reads as zeros. At its ends less than
+    /// 64 KiB each stay.
+    pub fn discard(&mut self) {
+        let first = self.start.next_multiple_of(LARGEST_PAGE);
+        let end = (self.start + self.len) / LARGEST_PAGE * LARGEST_PAGE;
+        if let Some(inside) = end.checked_sub(first).filter(|&inside| inside > 0) {
+            // SAFETY: the pages belong to this extent alone, which is borrowed for nobody else, and any bytes are valid.
+            let _ = unsafe { self.region.map.unchecked_advise_range(UncheckedAdvice::DontNeed, first, inside) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reservation_is_zeros_in_whole_pages() {
+        for (bytes, page) in [(0, LARGEST_PAGE), (1, LARGEST_PAGE), (HUGE_PAGE, HUGE_PAGE), (HUGE_PAGE + 1, HUGE_PAGE)]
+        {
+            let extent = Extent::reserve(bytes).unwrap();
+            assert_eq!(extent.len(), bytes.max(1).next_multiple_of(page));
+            assert!(page < HUGE_PAGE || extent.address().is_multiple_of(HUGE_PAGE));
+            assert!(extent.bytes().iter().all(|&byte| byte == 0));
+        }
+        assert!(Extent::reserve(usize::MAX).is_err());
+    }
+
+    #[test]
+    fn what_is_split_can_be_written_by_two_threads_and_joined() {
+        let mut left = Extent::reserve(HUGE_PAGE).unwrap();
+        let mut right = left.split_off(1000);
+        assert_eq!((left.len(), right.len()), (1000, HUGE_PAGE - 1000));
+        assert_eq!(left.address() + 1000, right.address());
+        std::thread::scope(|scope| {
+            scope.spawn(|| left.bytes_mut().fill(1));
+            scope.spawn(|| right.bytes_mut().fill(2));
+        });
+        assert!(right.join(left.split_off(0)).is_err(), "in this order they do not meet");
+        left = Extent::reserve(1).unwrap();
+        assert!(right.join(left).is_err(), "nor do two reservations");
+    }
+
+    #[test]
+    fn joined_bytes_are_those_of_both() {
+        let mut left = Extent::reserve(HUGE_PAGE).unwrap();
+        let mut right = left.split_off(64);
+        left.bytes_mut().fill(1);
+        right.bytes_mut().fill(2);
+        left.join(right).unwrap();
+        assert_eq!(left.len(), HUGE_PAGE);
+        assert_eq!((left.bytes()[63], left.bytes()[64]), (1, 2));
+    }
+
+    #[test]
+    fn only_whole_pages_inside_are_given_back() {
+        let page = LARGEST_PAGE;
+        let mut before = Extent::reserve(HUGE_PAGE).unwrap();
+        // A mapping starts at a page, which need not be a multiple of the largest kind.
+        let lead = before.start.next_multiple_of(page) - before.start;
+        let mut inside = before.split_off(lead + 100);
+        let mut after = inside.split_off(3 * page);
+        for extent in [&mut before, &mut inside, &mut after] {
+            extent.populate();
+            extent.bytes_mut().fill(7);
+        }
+        inside.discard();
+        assert!(before.bytes().iter().chain(after.bytes()).all(|&byte| byte == 7));
+        assert_eq!(inside.bytes()[0], 7, "this page begins in the extent before");
+        assert!(inside.bytes()[page..2 * page].iter().all(|&byte| byte == 0));
+        assert_eq!(inside.bytes()[3 * page - 1], 7, "this page ends in the extent after");
+    }
+}

@@ -1,0 +1,307 @@
+//! The pool that lends memory to tensors.
+//!
+//! A run of a graph allocates and frees the same sizes again and again, and with changing shapes other ones. Memory that
+//! was used before is worth keeping: fresh pages cost more than most operators take to fill them. Large buffers are cut out
+//! of [free extents](super::extents), which join when they are freed. Small ones come from the heap, in classes of about an
+//! eighth of a power of two; what was not used for longest is let go.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use kiln_kernels::extent::Extent;
+
+use super::buffer::Buffer;
+use super::extents::FreeExtents;
+use super::memory::{LINE, Line, Memory, installed_bytes};
+
+/// Free memory, bounded in bytes.
+#[derive(Debug)]
+pub struct BufferPool {
+    free: Mutex<Free>,
+    /// Bytes that are out.
+    lent: AtomicUsize,
+    /// How many may be out at once.
+    most: usize,
+}
+
+#[derive(Debug, Default)]
+struct Free {
+    /// Most bytes kept.
+    limit: usize,
+    /// Large memory.
+    extents: FreeExtents,
+    /// Small memory by bytes; the last of a size was freed last, so its lines are the warmest.
+    sizes: BTreeMap<usize, Vec<Kept>>,
+    /// Bytes of small memory.
+    bytes: usize,
+    /// Counts what is given back.
+    clock: u64,
+}
+
+#[derive(Debug)]
+struct Kept {
+    memory: Vec<Line>,
+    since: u64,
+}
+
+/// Buffers from this size on are cut out of extents.
+const LARGE: usize = 1 << 16;
+
+impl BufferPool {
+    /// A pool that keeps at most `limit` free bytes.
+    #[must_use]
+    pub fn new(limit: usize) -> Arc<BufferPool> {
+        BufferPool::bounded(limit, installed_bytes())
+    }
+
+    /// A pool that keeps at most `limit` free bytes and lends at most about `most` at once: tensors beyond that are
+    /// refused ([`TensorError::Memory`](super::TensorError::Memory)) instead of ending the process.
+    #[must_use]
+    pub fn bounded(limit: usize, most: usize) -> Arc<BufferPool> {
+        let free = Mutex::new(Free { limit, ..Free::default() });
+        Arc::new(BufferPool { free, lent: AtomicUsize::new(0), most })
+    }
+
+    /// Bytes that may still be lent. Of requests that ask at the same time, one may get a little more.
+    pub(crate) fn room(&self) -> usize {
+        self.most.saturating_sub(self.lent.load(Ordering::Relaxed))
+    }
+
+    /// A buffer of at least `bytes` bytes that hold whatever was in them.
+    #[must_use]
+    pub fn take(pool: &Arc<BufferPool>, bytes: usize) -> Buffer {
+        let lines = bytes.div_ceil(LINE).max(1);
+        Buffer::of(pool.lend(lines, 2), bytes, Some(pool.clone()))
+    }
+
+    /// Memory for bytes that may stay: not much larger than they are.
+    pub(super) fn lend_exactly(&self, bytes: usize) -> Memory {
+        self.lend(bytes.div_ceil(LINE), 1)
+    }
+
+    /// Memory of so many lines; from the heap, it may have `slack` times as many.
+    fn lend(&self, lines: usize, slack: usize) -> Memory {
+        let memory = match lines * LINE {
+            bytes if bytes < LARGE => self.lend_small(class_of(lines), slack),
+            bytes => self.lend_large(bytes),
+        };
+        self.lent.fetch_add(memory.bytes().len(), Ordering::Relaxed);
+        memory
+    }
+
+    fn lend_small(&self, lines: usize, slack: usize) -> Memory {
+        let bytes = lines * LINE;
+        let found = self.lock().find(bytes, bytes * slack);
+        found.map_or_else(|| Memory::heap(lines), Memory::Heap)
+    }
+
+    fn lend_large(&self, bytes: usize) -> Memory {
+        let Some(found) = self.lock().extents.take(bytes) else { return Memory::zeroed(bytes) };
+        // Fresh pages take long; nobody should wait for them.
+        let (extent, rest) = found.settle(bytes);
+        if let Some(rest) = rest {
+            let mut free = self.lock();
+            free.extents.insert(rest);
+            self.bound(free);
+        }
+        Memory::Piece(extent)
+    }
+
+    /// Gives all free memory back to the system, and keeps none from now on.
+    pub(super) fn retire(&self) {
+        let mut free = self.lock();
+        free.limit = 0;
+        self.bound(free);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Free> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes held for reuse.
+    #[must_use]
+    pub fn free_bytes(&self) -> usize {
+        let free = self.lock();
+        free.bytes + free.extents.bytes()
+    }
+
+    pub(super) fn give_back(&self, memory: Memory) {
+        let size = memory.bytes().len();
+        self.lent.fetch_sub(size, Ordering::Relaxed);
+        let mut free = self.lock();
+        match memory {
+            Memory::Piece(extent) => free.extents.insert(extent),
+            Memory::Heap(memory) => {
+                free.clock += 1;
+                let since = free.clock;
+                free.bytes += size;
+                free.sizes.entry(size).or_default().push(Kept { memory, since });
+            }
+        }
+        self.bound(free);
+    }
+
+    fn bound(&self, free: MutexGuard<'_, Free>) {
+        if free.bytes + free.extents.bytes() > free.limit {
+            self.shrink(free);
+        }
+    }
+
+    /// Lets go of what is beyond the limit: large memory first.
+    #[cold]
+    fn shrink(&self, mut free: MutexGuard<'_, Free>) {
+        let most = free.limit.saturating_sub(free.bytes);
+        let mut excess = free.extents.excess(most);
+        let mut victims = Vec::new();
+        while free.bytes > free.limit {
+            victims.extend(free.oldest());
+        }
+        // Giving memory back to the system takes long; nobody should wait for it.
+        drop(free);
+        drop(victims);
+        excess.iter_mut().for_each(Extent::discard);
+        let mut free = self.lock();
+        excess.into_iter().for_each(|extent| free.extents.insert_absent(extent));
+    }
+}
+
+impl Free {
+    /// The smallest free small memory of `least` to `most` bytes.
+    fn find(&mut self, least: usize, most: usize) -> Option<Vec<Line>> {
+        let (&found, kept) = self.sizes.range_mut(least..=most).next()?;
+        let last = kept.pop();
+        if kept.is_empty() {
+            self.sizes.remove(&found);
+        }
+        self.bytes -= found;
+        last.map(|kept| kept.memory)
+    }
+
+    /// Removes what was given back first.
+    fn oldest(&mut self) -> Option<Vec<Line>> {
+        let first = |kept: &[Kept]| kept.first().map_or(u64::MAX, |kept| kept.since);
+        let (&size, kept) = self.sizes.iter_mut().min_by_key(|(_, kept)| first(kept))?;
+        let oldest = kept.remove(0);
+        if kept.is_empty() {
+            self.sizes.remove(&size);
+        }
+        self.bytes -= size;
+        Some(oldest.memory)
+    }
+}
+
+/// A number of lines rounded up to its class: eight classes a power of two.
+fn class_of(lines: usize) -> usize {
+    if lines <= 8 {
+        return lines;
+    }
+    lines.next_multiple_of(1 << (lines.ilog2() - 3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(buffer: &Buffer) -> usize {
+        buffer.bytes().as_ptr().addr()
+    }
+
+    #[test]
+    fn classes_are_monotone_and_at_most_an_eighth_larger() {
+        let mut last = 0;
+        for lines in 1..100_000 {
+            let size = class_of(lines);
+            assert!(size >= lines && size <= lines + lines / 8 + 1, "{lines} became {size}");
+            assert_eq!(class_of(size), size, "a class size is its own class");
+            assert!(size >= last, "{lines}");
+            last = size;
+        }
+    }
+
+    #[test]
+    fn freed_memory_is_lent_again() {
+        let pool = BufferPool::new(1 << 20);
+        let first = BufferPool::take(&pool, 1000);
+        let place = address(&first);
+        drop(first);
+        assert_eq!(pool.free_bytes(), 1024);
+        assert_eq!(address(&BufferPool::take(&pool, 1010)), place);
+        assert_eq!(pool.free_bytes(), 1024);
+    }
+
+    #[test]
+    fn large_memory_is_divided_anew_for_other_sizes() {
+        let pool = BufferPool::new(1 << 26);
+        let buffers = [3 << 20, 2 << 20, 3 << 20].map(|bytes| BufferPool::take(&pool, bytes));
+        let places: Vec<usize> = buffers.iter().map(address).collect();
+        drop(buffers);
+        assert_eq!(pool.free_bytes(), 8 << 20);
+        let whole = BufferPool::take(&pool, 8 << 20);
+        assert_eq!((address(&whole), pool.free_bytes()), (places[0], 0), "three neighbours became one");
+        drop(whole);
+        let parts: Vec<Buffer> = (0..8).map(|_| BufferPool::take(&pool, 1 << 20)).collect();
+        assert_eq!(pool.free_bytes(), 0, "and one became eight");
+        drop(parts);
+        assert_eq!(pool.free_bytes(), 8 << 20);
+    }
+
+    #[test]
+    fn a_larger_size_adds_only_the_pages_that_are_missing() {
+        let pool = BufferPool::new(1 << 26);
+        let first = BufferPool::take(&pool, 6 << 20);
+        let place = address(&first);
+        drop(first);
+        let larger = BufferPool::take(&pool, 10 << 20);
+        assert_eq!((address(&larger), pool.free_bytes()), (place, 0));
+    }
+
+    #[test]
+    fn buffers_in_use_lie_apart_whatever_was_freed_between_them() {
+        let pool = BufferPool::new(1 << 24);
+        let mut seed = 3u32;
+        let mut next = |below: usize| {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (seed >> 8) as usize % below
+        };
+        let mut held: Vec<(Buffer, u8)> = Vec::new();
+        for round in 0..2000 {
+            if held.len() > 12 || (!held.is_empty() && next(2) == 0) {
+                let (buffer, mark) = held.swap_remove(next(held.len()));
+                assert!(buffer.bytes().iter().step_by(4096).all(|&byte| byte == mark));
+                assert_eq!(buffer.bytes().last(), Some(&mark));
+            } else {
+                let mark = (round % 251) as u8;
+                let mut buffer = BufferPool::take(&pool, 1 + next(4 << 20));
+                buffer.bytes_mut().fill(mark);
+                held.push((buffer, mark));
+            }
+            assert!(pool.free_bytes() <= 1 << 24);
+        }
+        drop(held);
+        assert_eq!(pool.lent.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_full_pool_lets_the_oldest_go() {
+        let pool = BufferPool::new(512);
+        drop(BufferPool::take(&pool, 1000));
+        assert_eq!(pool.free_bytes(), 0, "more than the pool may hold");
+        let buffers = [64, 128, 256, 192].map(|bytes| BufferPool::take(&pool, bytes));
+        drop(buffers);
+        assert_eq!(pool.free_bytes(), 256 + 192, "the first two went first");
+    }
+
+    #[test]
+    fn large_memory_beyond_the_limit_goes_back_to_the_system() {
+        let pool = BufferPool::new(3 << 20);
+        drop([BufferPool::take(&pool, 2 << 20), BufferPool::take(&pool, 2 << 20)]);
+        assert_eq!(pool.free_bytes(), 3 << 20);
+        drop([BufferPool::take(&pool, 4 << 20), BufferPool::take(&pool, 2 << 20)]);
+        assert_eq!(pool.free_bytes(), 3 << 20);
+        pool.retire();
+        assert_eq!(pool.free_bytes(), 0);
+        drop(BufferPool::take(&pool, 2 << 20));
+        assert_eq!(pool.free_bytes(), 0, "nothing is kept any more");
+    }
+}
