@@ -27,6 +27,8 @@ struct Pass {
     columns_in: usize,
     columns_out: usize,
     unit: usize,
+    /// What repeats along a row, where rows are mixed element by element.
+    period: Option<Period>,
     /// Elements written.
     output: usize,
 }
@@ -57,7 +59,9 @@ impl Blend {
             for axis in [Some(first), second].into_iter().flatten() {
                 sizes[axis] = axes[axis].output as usize;
             }
+            let period = columns.as_ref().filter(|_| unit == 1).and_then(Period::of);
             passes.push(Pass {
+                period,
                 rows,
                 columns,
                 rows_in,
@@ -140,15 +144,80 @@ impl Pass {
                 mix(taps, out);
             }
         } else if columns.taps == 2 {
-            let pairs = columns.places.chunks_exact(2).zip(columns.weights.chunks_exact(2));
-            for (out, (places, weights)) in out.iter_mut().zip(pairs) {
-                *out = row[places[0] as usize] * weights[0] + row[places[1] as usize] * weights[1];
-            }
+            let end = self.period.as_ref().map_or(0, |period| period.run(row, out));
+            let start = self.period.as_ref().map_or(0, |period| period.lead);
+            mix_pairs(columns, row, out, 0..start);
+            mix_pairs(columns, row, out, end..out.len());
         } else {
             for (place, out) in out.iter_mut().enumerate() {
                 *out = columns.at(place).map(|(column, weight)| row[column] * weight).sum();
             }
         }
+    }
+}
+
+/// The regular part of a row that becomes a whole number of times as long: each two neighbours are mixed in the same
+/// few ways. Weights that are known for all of them, and neighbours that need no table, make vector code of the loop.
+#[derive(Debug)]
+struct Period {
+    /// Places before the first two neighbours.
+    lead: usize,
+    /// Pairs of neighbours.
+    pairs: usize,
+    /// The weights of the places between two neighbours.
+    weights: Vec<[f32; 2]>,
+}
+
+impl Period {
+    /// The most places between two neighbours that have a loop of their own.
+    const MOST: usize = 4;
+
+    fn of(table: &Table) -> Option<Period> {
+        if table.taps != 2 {
+            return None;
+        }
+        let places: Vec<&[u32]> = table.places.chunks_exact(2).collect();
+        let weights: Vec<&[f32]> = table.weights.chunks_exact(2).collect();
+        let lead = places.iter().position(|&pair| pair == [0, 1])?;
+        let times = places[lead..].iter().take_while(|&&pair| pair == [0, 1]).count();
+        let regular = |&at: &usize| {
+            let (pair, way) = (((at - lead) / times) as u32, (at - lead) % times);
+            places[at] == [pair, pair + 1] && weights[at] == weights[lead + way]
+        };
+        let pairs = (lead..places.len()).take_while(regular).count() / times;
+        let own = weights[lead..lead + times].iter().map(|pair| [pair[0], pair[1]]).collect();
+        ((2..=Period::MOST).contains(&times) && pairs > 1).then_some(Period { lead, pairs, weights: own })
+    }
+
+    /// Mixes its part of the row; tells where it ends.
+    fn run(&self, row: &[f32], out: &mut [f32]) -> usize {
+        let end = self.lead + self.pairs * self.weights.len();
+        let out = &mut out[self.lead..end];
+        match *self.weights.as_slice() {
+            [a, b] => between(row, [a, b], out),
+            [a, b, c] => between(row, [a, b, c], out),
+            [a, b, c, d] => between(row, [a, b, c, d], out),
+            _ => return self.lead,
+        }
+        end
+    }
+}
+
+/// Mixes each two neighbours of a row in so many ways.
+fn between<const WAYS: usize>(row: &[f32], weights: [[f32; 2]; WAYS], out: &mut [f32]) {
+    for ((out, left), right) in out.chunks_exact_mut(WAYS).zip(row).zip(&row[1..]) {
+        for (out, weights) in out.iter_mut().zip(weights) {
+            *out = left * weights[0] + right * weights[1];
+        }
+    }
+}
+
+/// Mixes two neighbours each for some places of a row.
+fn mix_pairs(columns: &Table, row: &[f32], out: &mut [f32], places: std::ops::Range<usize>) {
+    let of = places.start * 2..places.end * 2;
+    let pairs = columns.places[of.clone()].chunks_exact(2).zip(columns.weights[of].chunks_exact(2));
+    for (out, (places, weights)) in out[places].iter_mut().zip(pairs) {
+        *out = row[places[0] as usize] * weights[0] + row[places[1] as usize] * weights[1];
     }
 }
 
@@ -165,5 +234,37 @@ fn mix<'a>(mut taps: impl Iterator<Item = (&'a [f32], f32)>, out: &mut [f32]) {
                 out.iter_mut().zip(next).for_each(|(out, value)| *out += value * weight);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Mode, ResizeKey, Transform};
+    use super::*;
+
+    #[test]
+    fn regular_rows_are_mixed_like_irregular_ones() {
+        let transforms = [Transform::HalfPixel, Transform::Asymmetric, Transform::AlignCorners];
+        let mut regular = 0;
+        for (transform, input, output) in transforms.into_iter().flat_map(|transform| {
+            [(16, 32), (5, 15), (9, 36), (7, 11), (12, 6), (1, 2), (2, 4), (3, 15)].map(|(a, b)| (transform, a, b))
+        }) {
+            let scale = (output as f64 / input as f64).to_bits();
+            let axis = ResizeAxis { input, output, scale, ..ResizeAxis::keep(1) };
+            let (mode, axes) = (Mode::Linear, [axis].into_iter().collect());
+            let (exclude_outside, antialias) = (false, false);
+            let key = ResizeKey { mode, transform, exclude_outside, antialias, axes, width: 4, threads: 1 };
+            let table = Table::new(&axis, &key);
+            let row: Vec<f32> = (0..input).map(|at| (at * 37 % 19) as f32 - 7.5).collect();
+            let mut expected = vec![0.0; output as usize];
+            mix_pairs(&table, &row, &mut expected, 0..output as usize);
+            let blend = Blend::new(&key.axes, vec![Some(table)]);
+            regular += usize::from(blend.passes[0].period.is_some());
+            let mut given = vec![f32::NAN; output as usize];
+            blend.run(&row, &mut given, 1, &kiln_kernels::parallel::Serial);
+            assert_eq!(given, expected, "{key:?}");
+        }
+        // Half pixels and none: 16 to 32, 5 to 15 and 9 to 36, and with two neighbours alone nothing is regular.
+        assert!(regular >= 6, "{regular}");
     }
 }

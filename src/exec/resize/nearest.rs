@@ -15,6 +15,8 @@ pub(super) struct Pick {
     row: Vec<u32>,
     /// Elements that keep their place after it.
     unit: usize,
+    /// How often each element of a row is repeated, where that is all that happens to rows.
+    repeats: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -30,12 +32,14 @@ impl Pick {
     pub(super) fn new(axes: &[ResizeAxis], mut tables: Vec<Option<Table>>) -> Pick {
         let stride = |axis: usize| axes[axis + 1..].iter().map(|axis| axis.input as usize).product::<usize>();
         let Some(last) = tables.iter().rposition(Option::is_some) else {
-            return Pick { outer: vec![], row: vec![0], unit: axes.iter().map(|axis| axis.input as usize).product() };
+            let unit = axes.iter().map(|axis| axis.input as usize).product();
+            return Pick { outer: vec![], row: vec![0], unit, repeats: None };
         };
         let mut places = |axis: usize| tables[axis].take().map_or(vec![], |table| table.places);
         let outer =
             |axis: usize| Outer { size: axes[axis].output as usize, stride: stride(axis), places: places(axis) };
-        Pick { outer: (0..last).map(outer).collect(), unit: stride(last), row: places(last) }
+        let (outer, row) = ((0..last).map(outer).collect(), places(last));
+        Pick { outer, unit: stride(last), repeats: repeats(&row), row }
     }
 
     /// Picks the whole of `output` from `input`.
@@ -77,6 +81,13 @@ impl Pick {
 
     fn row<T: Clone>(&self, from: &[T], out: &mut [T]) {
         if self.unit == 1 {
+            match self.repeats {
+                // Known at compile time, a few repetitions become shuffles of whole vectors.
+                Some(2) => return repeat::<2, T>(from, out),
+                Some(3) => return repeat::<3, T>(from, out),
+                Some(4) => return repeat::<4, T>(from, out),
+                _ => {}
+            }
             out.iter_mut().zip(&self.row).for_each(|(out, &place)| *out = from[place as usize].clone());
             return;
         }
@@ -88,5 +99,46 @@ impl Pick {
     pub(super) fn bytes(&self) -> usize {
         let outer = self.outer.iter().map(|axis| axis.places.len() * 4 + std::mem::size_of::<Outer>());
         outer.sum::<usize>() + self.row.len() * 4
+    }
+}
+
+/// How often each element is repeated to make that row, if it is made so.
+fn repeats(row: &[u32]) -> Option<usize> {
+    let times = row.iter().take_while(|&&place| place == 0).count();
+    let regular = |(at, &place): (usize, &u32)| place as usize == at / times;
+    (times > 0 && row.len().is_multiple_of(times) && row.iter().enumerate().all(regular)).then_some(times)
+}
+
+fn repeat<const TIMES: usize, T: Clone>(from: &[T], out: &mut [T]) {
+    out.chunks_exact_mut(TIMES).zip(from).for_each(|(out, value)| out.fill(value.clone()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_rows_of_equal_repetitions_are_repeated() {
+        assert_eq!(repeats(&[0, 0, 1, 1, 2, 2]), Some(2));
+        assert_eq!(repeats(&[0, 1, 2]), Some(1));
+        assert_eq!(repeats(&[0, 0, 0]), Some(3));
+        for row in [&[0, 0, 1][..], &[0, 0, 1, 2], &[1, 1], &[0, 0, 1, 1, 1, 2], &[0, 0, 2, 2], &[]] {
+            assert_eq!(repeats(row), None, "{row:?}");
+        }
+    }
+
+    #[test]
+    fn repeated_rows_are_those_that_are_picked_one_by_one() {
+        let from: Vec<u16> = (0..37).map(|at| at * 5 + 1).collect();
+        for times in 1..6 {
+            let row: Vec<u32> = (0..37 * times).map(|at| at / times).collect();
+            let quick = Pick { outer: vec![], unit: 1, repeats: repeats(&row), row };
+            let slow = Pick { outer: vec![], unit: 1, repeats: None, row: quick.row.clone() };
+            let [mut one, mut other] = [(); 2].map(|()| vec![0; quick.row.len()]);
+            quick.row(&from, &mut one);
+            slow.row(&from, &mut other);
+            assert_eq!(one, other);
+            assert_eq!(quick.repeats, Some(times as usize));
+        }
     }
 }
