@@ -1,7 +1,8 @@
 //! The assembler of every emitter: one set of vector operations, encoded as VEX (AVX2) or EVEX (AVX-512).
 //!
 //! An emitter is written once. It asks [`Asm::lanes`] and [`Asm::registers`] and never which encoding is in use.
-//! dynasm encodes general-purpose and VEX instructions; [`evex`] encodes the rest into the same buffer.
+//! dynasm encodes general-purpose and VEX instructions; [`evex`] encodes the rest into the same [`buffer`], and [`vex`]
+//! again what emitters write most often, faster.
 //!
 //! # ABI of every kernel
 //!
@@ -28,6 +29,7 @@
 #[macro_use]
 mod encode;
 mod arithmetic;
+mod buffer;
 mod control;
 mod integer;
 mod lanes;
@@ -36,15 +38,15 @@ mod moves;
 mod operand;
 mod short;
 
-use dynasmrt::relocations::{Relocation, RelocationKind, RelocationSize};
-use dynasmrt::x64::X64Relocation;
-use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi, VecAssembler};
+use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 
 pub use operand::{Cond, Gpr, Label, Mask, Mem, Predicate, Rounding, Src, Vreg};
 
+use buffer::Buffer;
+
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
-use crate::jit::evex;
+use crate::jit::{evex, vex};
 
 /// Room for a typical kernel (about 2 KiB), so that emitting one grows no buffer.
 const CODE_CAPACITY: usize = 4096;
@@ -65,7 +67,7 @@ enum Constant {
 /// An assembler for one kernel.
 pub struct Asm {
     isa: Isa,
-    ops: VecAssembler<X64Relocation>,
+    ops: Buffer,
     constants: Vec<(Constant, DynamicLabel)>,
     /// Why the kernel cannot be encoded: the first reason that came up.
     refused: Option<&'static str>,
@@ -85,7 +87,7 @@ impl Asm {
         if !isa.is_jit() {
             return Err(KernelError::IsaMissing(isa));
         }
-        let ops = VecAssembler::new_with_capacity(0, CODE_CAPACITY, 0, 0, LABEL_CAPACITY, 0, LABEL_CAPACITY);
+        let ops = Buffer::new(CODE_CAPACITY, LABEL_CAPACITY);
         Ok(Asm { isa, ops, constants: Vec::with_capacity(LABEL_CAPACITY), refused: None, slots: 0 })
     }
 
@@ -95,7 +97,7 @@ impl Asm {
         if let Some(reason) = self.refused {
             return Err(KernelError::Assembly { family, reason: reason.to_owned() });
         }
-        self.ops.finalize().map_err(|error| KernelError::Assembly { family, reason: error.to_string() })
+        self.ops.finish().map_err(|reason| KernelError::Assembly { family, reason })
     }
 
     /// The level that this kernel is emitted for.
@@ -125,7 +127,7 @@ impl Asm {
     /// Bytes emitted so far, without the constant table.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.ops.offset().0
+        self.ops.len()
     }
 
     /// Whether nothing has been emitted yet.
@@ -180,7 +182,7 @@ impl Asm {
         if let Some((_, label)) = self.constants.iter().find(|(have, _)| *have == constant) {
             return *label;
         }
-        let label = self.ops.new_dynamic_label();
+        let label = self.ops.label();
         self.constants.push((constant, label));
         label
     }
@@ -219,10 +221,48 @@ impl Asm {
         evex::encode(&mut self.ops, form, operands, rm);
         if let Src::Const(bits) = src {
             let label = self.constant(Constant::Splat(bits));
-            let relative = X64Relocation::from_size(RelocationKind::Relative, RelocationSize::DWord);
             // The processor counts a rip-relative displacement from the end of the instruction, and an immediate may
             // stand between the two.
-            self.ops.dynamic_relocation(label, 0, 4 + u8::from(operands.imm.is_some()), 0, relative);
+            self.ops.refer(label, usize::from(operands.imm.is_some()));
         }
+    }
+
+    /// Appends a VEX instruction whose last operand is `src`.
+    #[inline(always)]
+    fn vex(&mut self, form: vex::Form, reg: u8, vvvv: u8, src: Src) {
+        let place = match src {
+            Src::Reg(reg) => {
+                self.check_vectors(reg.0);
+                vex::Place::register(reg.0)
+            }
+            Src::Mem(mem) => {
+                self.check_address(mem);
+                vex::Place::memory(mem)
+            }
+            Src::Const(_) => vex::Place::RELATIVE,
+        };
+        let (word, len) = vex::vector(form, reg, vvvv, place);
+        self.ops.append_long(word, len);
+        if let Src::Const(bits) = src {
+            let label = self.constant(Constant::Splat(bits));
+            self.ops.refer(label, 0);
+        }
+    }
+
+    /// Appends an instruction on a 64-bit register and memory.
+    #[inline(always)]
+    fn integer(&mut self, opcode: u8, reg: Gpr, mem: Mem) {
+        self.check_gprs(reg.0);
+        self.check_address(mem);
+        let (word, len) = vex::integer(opcode, reg.0, vex::Place::memory(mem));
+        self.ops.append(word, len);
+    }
+
+    /// Appends an instruction on two 64-bit registers, `rm` being the one that is written.
+    #[inline(always)]
+    fn integers(&mut self, opcode: u8, rm: Gpr, reg: Gpr) {
+        self.check_gprs(rm.0 | reg.0);
+        let (word, len) = vex::integer(opcode, reg.0, vex::Place::register(rm.0));
+        self.ops.append(word, len);
     }
 }

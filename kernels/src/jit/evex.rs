@@ -139,6 +139,11 @@ impl Form {
     const fn scalar(self) -> Form {
         Form { prefix: self.prefix & !LENGTH_512, ..self.memory(LANE) }
     }
+
+    /// Opcode map, mandatory prefix and opcode.
+    pub(super) const fn numbers(&self) -> (u8, u8, u8) {
+        ((self.prefix >> 8) as u8 & 7, (self.prefix >> 16) as u8 & 3, self.opcode)
+    }
 }
 
 /// Defines the forms as constants and as one list for the test that walks them.

@@ -1,13 +1,14 @@
 //! Lane-by-lane arithmetic on `f32`, on bits and on 32-bit integers.
 
-use dynasmrt::{DynasmApi, DynasmLabelApi};
+use dynasmrt::DynasmApi;
 
 use super::{Asm, Rounding, Src, Vreg};
 use crate::jit::evex::{self, Operands};
+use crate::jit::vex;
 
-/// Defines `name(dst, a, b)` with a source as last operand: VEX mnemonic, then EVEX form.
+/// Defines `name(dst, a, b)` with a source as last operand: the EVEX form, which has a twin in VEX.
 macro_rules! three_operands {
-    ($($(#[$doc:meta])* $name:ident = $vex:ident, $evex:ident;)*) => {
+    ($($(#[$doc:meta])* $name:ident = $evex:ident;)*) => {
         impl Asm {
             $($(#[$doc])*
             pub fn $name(&mut self, dst: Vreg, a: Vreg, b: impl Into<Src>) {
@@ -17,7 +18,8 @@ macro_rules! three_operands {
                     if asm.wide() {
                         asm.evex(&evex::$evex, Operands::of(dst.0, a.0), b);
                     } else {
-                        x64_src!(asm, b, imm 0, [$vex Ry(dst.0), Ry(a.0),] []);
+                        const TWIN: vex::Form = vex::Form::twin(&evex::$evex);
+                        asm.vex(TWIN, dst.0, a.0, b);
                     }
                 }
                 encode(self, dst, a, b.into());
@@ -63,35 +65,35 @@ macro_rules! shifts {
 
 three_operands! {
     /// dst = a + b
-    vadd = vaddps, VADDPS;
+    vadd = VADDPS;
     /// dst = a - b
-    vsub = vsubps, VSUBPS;
+    vsub = VSUBPS;
     /// dst = a * b
-    vmul = vmulps, VMULPS;
+    vmul = VMULPS;
     /// dst = a / b
-    vdiv = vdivps, VDIVPS;
+    vdiv = VDIVPS;
     /// x86 semantics: b where either operand is NaN or both are zero.
-    vmax = vmaxps, VMAXPS;
+    vmax = VMAXPS;
     /// x86 semantics: b where either operand is NaN or both are zero.
-    vmin = vminps, VMINPS;
+    vmin = VMINPS;
     /// dst = a * b + dst
-    vfma231 = vfmadd231ps, VFMADD231PS;
+    vfma231 = VFMADD231PS;
     /// dst = dst * a + b
-    vfma213 = vfmadd213ps, VFMADD213PS;
+    vfma213 = VFMADD213PS;
     /// dst = -(a * b) + dst
-    vfnma231 = vfnmadd231ps, VFNMADD231PS;
+    vfnma231 = VFNMADD231PS;
     /// dst = a & b
-    vand = vandps, VANDPS;
+    vand = VANDPS;
     /// dst = a | b
-    vor = vorps, VORPS;
+    vor = VORPS;
     /// dst = a ^ b
-    vxor = vxorps, VXORPS;
+    vxor = VXORPS;
     /// !a & b
-    vandn = vandnps, VANDNPS;
+    vandn = VANDNPS;
     /// dst = a + b on 32-bit integers, wrapping
-    viadd = vpaddd, VPADDD;
+    viadd = VPADDD;
     /// dst = a - b on 32-bit integers, wrapping
-    visub = vpsubd, VPSUBD;
+    visub = VPSUBD;
 }
 
 two_operands! {

@@ -37,7 +37,7 @@ impl Asm {
 
     /// A new jump target, to be placed by [`Asm::bind`].
     pub fn label(&mut self) -> Label {
-        Label(self.ops.new_dynamic_label())
+        Label(self.ops.label())
     }
 
     /// Places a label here. Placing one twice is an error of [`Asm::finish`].
@@ -61,21 +61,22 @@ impl Asm {
 
     /// Continues at the label.
     pub fn jump(&mut self, label: Label) {
-        let target = label.0;
-        x64!(self; jmp =>target);
+        self.ops.append(0xE9, 5);
+        self.ops.refer(label.0, 0);
     }
 
     /// Continues at the label where the condition holds.
     pub fn jump_if(&mut self, cond: Cond, label: Label) {
-        let target = label.0;
-        match cond {
-            Cond::Equal => x64!(self; je =>target),
-            Cond::NotEqual => x64!(self; jne =>target),
-            Cond::Less => x64!(self; jl =>target),
-            Cond::LessEqual => x64!(self; jle =>target),
-            Cond::Greater => x64!(self; jg =>target),
-            Cond::GreaterEqual => x64!(self; jge =>target),
-        }
+        let condition = match cond {
+            Cond::Equal => 0x4,
+            Cond::NotEqual => 0x5,
+            Cond::Less => 0xC,
+            Cond::LessEqual => 0xE,
+            Cond::Greater => 0xF,
+            Cond::GreaterEqual => 0xD,
+        };
+        self.ops.append(0x800F | condition << 8, 6);
+        self.ops.refer(label.0, 0);
     }
 
     /// `prefetcht0`

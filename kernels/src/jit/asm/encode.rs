@@ -4,8 +4,6 @@
 //! dynasm decides the form of an address when Kiln is compiled, while ours is known when a kernel is emitted, so
 //! `x64_mem!` spells out the four forms (with or without a SIB byte, 8- or 32-bit displacement) and picks one.
 
-use dynasmrt::DynasmApi;
-
 use super::{Asm, Mem};
 
 /// The number of rsp, which as an index in a SIB byte means "no index".
@@ -36,10 +34,7 @@ impl Asm {
     pub(super) fn patch_scale(&mut self, address: &Address, tail: usize) {
         if address.scale != 1 {
             let sib = (address.scale.trailing_zeros() as u8) << 6 | (address.index & 7) << 3 | (address.base & 7);
-            let at = dynasmrt::AssemblyOffset(self.len() - tail - 1);
-            let mut patch = self.ops.alter();
-            patch.goto(at);
-            patch.push(sib);
+            self.ops.replace(self.len() - tail - 1, |_| sib);
         }
     }
 }

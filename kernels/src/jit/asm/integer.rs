@@ -3,30 +3,29 @@
 use dynasmrt::DynasmApi;
 
 use super::{Asm, Gpr, Mem};
+use crate::jit::vex;
 
-/// Defines `name(dst, src)` over two registers.
+/// Defines `name(dst, src)` over two registers: the opcode of the form that writes its rm operand.
 macro_rules! two_registers {
-    ($($(#[$doc:meta])* $name:ident = $op:ident;)*) => {
+    ($($(#[$doc:meta])* $name:ident = $op:literal;)*) => {
         impl Asm {
             $($(#[$doc])*
             pub fn $name(&mut self, dst: Gpr, src: Gpr) {
-                self.check_gprs(dst.0 | src.0);
-                x64!(self; $op Rq(dst.0), Rq(src.0));
+                self.integers($op, dst, src);
             })*
         }
     };
 }
 
-/// Defines `name(dst, imm)`, with the short form for an immediate of one byte.
+/// Defines `name(dst, imm)`, with the short form for an immediate of one byte: three bits of the opcode.
 macro_rules! register_immediate {
-    ($($(#[$doc:meta])* $name:ident = $op:ident;)*) => {
+    ($($(#[$doc:meta])* $name:ident = $op:literal;)*) => {
         impl Asm {
             $($(#[$doc])*
             pub fn $name(&mut self, dst: Gpr, imm: i32) {
-                self.check_gprs(dst.0);
                 match i8::try_from(imm) {
-                    Ok(short) => x64!(self; $op Rq(dst.0), BYTE short),
-                    Err(_) => x64!(self; $op Rq(dst.0), DWORD imm),
+                    Ok(_) => self.immediate(0x83, $op, dst, imm, 1),
+                    Err(_) => self.immediate(0x81, $op, dst, imm, 4),
                 }
             })*
         }
@@ -35,31 +34,44 @@ macro_rules! register_immediate {
 
 two_registers! {
     /// dst += src
-    add = add;
+    add = 0x01;
     /// dst -= src
-    sub = sub;
-    /// dst *= src
-    imul = imul;
+    sub = 0x29;
     /// Flags of `a - b`.
-    cmp = cmp;
+    cmp = 0x39;
 }
 
 register_immediate! {
     /// dst += imm
-    add_imm = add;
+    add_imm = 0;
     /// dst -= imm
-    sub_imm = sub;
+    sub_imm = 5;
     /// dst &= imm, sign-extended
-    and_imm = and;
+    and_imm = 4;
+    /// Flags of `dst - imm`.
+    cmp_imm = 7;
 }
 
 impl Asm {
     /// dst = src; nothing where they are the same.
     pub fn mov(&mut self, dst: Gpr, src: Gpr) {
-        self.check_gprs(dst.0 | src.0);
         if dst != src {
-            x64!(self; mov Rq(dst.0), Rq(src.0));
+            self.integers(0x89, dst, src);
         }
+    }
+
+    /// dst *= src
+    pub fn imul(&mut self, dst: Gpr, src: Gpr) {
+        self.check_gprs(dst.0 | src.0);
+        x64!(self; imul Rq(dst.0), Rq(src.0));
+    }
+
+    /// An instruction on a register and an immediate of that many bytes.
+    #[inline(always)]
+    fn immediate(&mut self, opcode: u8, digit: u8, dst: Gpr, imm: i32, bytes: usize) {
+        self.check_gprs(dst.0);
+        let (word, len) = vex::integer(opcode, digit, vex::Place::register(dst.0));
+        self.ops.append(word | u64::from(imm as u32) << 24, len + bytes);
     }
 
     /// dst = imm in the shortest form that leaves the flags alone.
@@ -78,26 +90,22 @@ impl Asm {
 
     /// dst = the 64 bits at the address
     pub fn load(&mut self, dst: Gpr, src: Mem) {
-        self.check_gprs(dst.0);
-        x64_mem!(self, src, imm 0, [mov Rq(dst.0),] []);
+        self.integer(0x8B, dst, src);
     }
 
     /// The 64 bits at the address = src
     pub fn store(&mut self, dst: Mem, src: Gpr) {
-        self.check_gprs(src.0);
-        x64_mem!(self, dst, imm 0, [mov] [, Rq(src.0)]);
+        self.integer(0x89, src, dst);
     }
 
     /// dst = the address itself
     pub fn lea(&mut self, dst: Gpr, src: Mem) {
-        self.check_gprs(dst.0);
-        x64_mem!(self, src, imm 0, [lea Rq(dst.0),] []);
+        self.integer(0x8D, dst, src);
     }
 
     /// dst += the 64 bits at the address
     pub fn add_mem(&mut self, dst: Gpr, src: Mem) {
-        self.check_gprs(dst.0);
-        x64_mem!(self, src, imm 0, [add Rq(dst.0),] []);
+        self.integer(0x03, dst, src);
     }
 
     /// dst <<= bits
@@ -114,16 +122,9 @@ impl Asm {
         x64!(self; shr Rq(dst.0), BYTE bits);
     }
 
-    /// Flags of `a - imm`. dynasm reaches only the four-byte form of a comparison.
-    pub fn cmp_imm(&mut self, a: Gpr, imm: i32) {
-        self.check_gprs(a.0);
-        x64!(self; cmp Rq(a.0), DWORD imm);
-    }
-
     /// Flags of `a & a`: Equal when zero.
     pub fn test(&mut self, a: Gpr) {
-        self.check_gprs(a.0);
-        x64!(self; test Rq(a.0), Rq(a.0));
+        self.integers(0x85, a, a);
     }
 
     fn check_shift(&mut self, dst: Gpr, bits: u8) {

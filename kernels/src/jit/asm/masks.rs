@@ -4,6 +4,14 @@ use dynasmrt::{DynasmApi, DynasmLabelApi};
 
 use super::{Asm, Constant, Gpr, Mask, Predicate, Src, Vreg};
 use crate::jit::evex::{self, Operands};
+use crate::jit::vex;
+
+/// `vmovd` from a general-purpose register.
+const MOVD: vex::Form = vex::Form::new(1, 1, 0x6E).half();
+/// `vpbroadcastd`.
+const BROADCAST: vex::Form = vex::Form::new(2, 1, 0x58);
+/// `vpcmpgtd`.
+const GREATER: vex::Form = vex::Form::new(1, 1, 0x66);
 
 impl Predicate {
     /// The immediate of `vcmpps`: the quiet form, so that a NaN raises no exception flag.
@@ -43,11 +51,12 @@ impl Asm {
             // count > lane number
             let lanes = self.vector_mask(mask);
             let numbers = self.constant(Constant::LaneNumbers);
-            x64!(self
-                ; vmovd Rx(lanes), Rd(count.0)
-                ; vpbroadcastd Ry(lanes), Rx(lanes)
-                ; vpcmpgtd Ry(lanes), Ry(lanes), [=>numbers]
-            );
+            let (word, len) = vex::vector(MOVD, lanes, 0, vex::Place::register(count.0));
+            self.ops.append_long(word, len);
+            self.vex(BROADCAST, lanes, 0, Vreg(lanes).into());
+            let (word, len) = vex::vector(GREATER, lanes, lanes, vex::Place::RELATIVE);
+            self.ops.append_long(word, len);
+            self.ops.refer(numbers, 0);
         }
     }
 

@@ -1,9 +1,21 @@
 //! Moving vectors between registers and memory. Addresses need no alignment unless an operation says so.
 
-use dynasmrt::{DynasmApi, DynasmLabelApi};
+use dynasmrt::DynasmApi;
 
 use super::{Asm, Mask, Mem, Src, Vreg};
 use crate::jit::evex::{self, Operands};
+use crate::jit::vex::Form;
+
+const LOAD: Form = Form::twin(&evex::VMOVUPS_LOAD);
+const STORE: Form = Form::twin(&evex::VMOVUPS_STORE);
+/// `vmovaps` between registers.
+const COPY: Form = Form::new(1, 0, 0x28);
+const XOR: Form = Form::twin(&evex::VXORPS);
+/// `vmaskmovps`.
+const MASKED_LOAD: Form = Form::new(2, 1, 0x2C);
+const MASKED_STORE: Form = Form::new(2, 1, 0x2E);
+/// `vpbroadcastd`: as a load it takes the same port as `vbroadcastss` and no bypass.
+const BROADCAST: Form = Form::new(2, 1, 0x58);
 
 impl Asm {
     /// dst = 0 in every lane
@@ -12,7 +24,7 @@ impl Asm {
         if self.wide() {
             self.evex(&evex::VPXORD, Operands::of(dst.0, dst.0), dst.into());
         } else {
-            x64!(self; vxorps Ry(dst.0), Ry(dst.0), Ry(dst.0));
+            self.vex(XOR, dst.0, dst.0, dst.into());
         }
     }
 
@@ -25,7 +37,7 @@ impl Asm {
         if self.wide() {
             self.evex(&evex::VMOVUPS_LOAD, Operands::of(dst.0, 0), src.into());
         } else {
-            x64!(self; vmovaps Ry(dst.0), Ry(src.0));
+            self.vex(COPY, dst.0, 0, src.into());
         }
     }
 
@@ -42,7 +54,7 @@ impl Asm {
             Src::Const(0) => self.vzero(dst),
             Src::Const(_) if self.wide() => self.evex(&evex::VBROADCASTSS, Operands::of(dst.0, 0), src),
             Src::Mem(_) if self.wide() => self.evex(&evex::VMOVUPS_LOAD, Operands::of(dst.0, 0), src),
-            Src::Mem(_) | Src::Const(_) => x64_src!(self, src, imm 0, [vmovups Ry(dst.0),] []),
+            Src::Mem(_) | Src::Const(_) => self.vex(LOAD, dst.0, 0, src),
         }
     }
 
@@ -52,7 +64,7 @@ impl Asm {
         if self.wide() {
             self.evex(&evex::VMOVUPS_STORE, Operands::of(src.0, 0), dst.into());
         } else {
-            x64_mem!(self, dst, imm 0, [vmovups] [, Ry(src.0)]);
+            self.vex(STORE, src.0, 0, dst.into());
         }
     }
 
@@ -74,7 +86,7 @@ impl Asm {
             self.evex(&evex::VMOVUPS_LOAD, Operands::of(dst.0, 0).zeroing(k), src.into());
         } else {
             let lanes = self.vector_mask(mask);
-            x64_mem!(self, src, imm 0, [vmaskmovps Ry(dst.0), Ry(lanes),] []);
+            self.vex(MASKED_LOAD, dst.0, lanes, src.into());
         }
     }
 
@@ -86,7 +98,7 @@ impl Asm {
             self.evex(&evex::VMOVUPS_STORE, Operands::of(src.0, 0).merging(k), dst.into());
         } else {
             let lanes = self.vector_mask(mask);
-            x64_mem!(self, dst, imm 0, [vmaskmovps] [, Ry(lanes), Ry(src.0)]);
+            self.vex(MASKED_STORE, src.0, lanes, dst.into());
         }
     }
 
@@ -96,9 +108,7 @@ impl Asm {
         if self.wide() {
             self.evex(&evex::VBROADCASTSS, Operands::of(dst.0, 0), src.into());
         } else {
-            // dynasm 5.1 encodes `vbroadcastss ymm, m32` with a 128-bit length. The integer twin is encoded
-            // right, and as a load it takes the same port and no bypass.
-            x64_mem!(self, src, imm 0, [vpbroadcastd Ry(dst.0), DWORD] []);
+            self.vex(BROADCAST, dst.0, 0, src.into());
         }
     }
 

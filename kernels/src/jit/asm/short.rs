@@ -3,10 +3,11 @@
 //! No operation here saturates on the way to a sum: pairs of 16-bit products and quadruples of 8-bit ones are exact in
 //! 32 bits, and sums of sums wrap.
 
-use dynasmrt::{DynasmApi, DynasmLabelApi};
+use dynasmrt::DynasmApi;
 
 use super::{Asm, Mem, Src, Vreg};
 use crate::jit::evex::{self, Operands};
+use crate::jit::vex;
 
 impl Asm {
     /// Each 32-bit lane of dst = the sum of the products of the two signed 16-bit halves of a's and b's lane. `b` is a
@@ -18,7 +19,7 @@ impl Asm {
         if self.wide() {
             self.evex(&evex::VPMADDWD, Operands::of(dst.0, a.0), b);
         } else {
-            x64_src!(self, b, imm 0, [vpmaddwd Ry(dst.0), Ry(a.0),] []);
+            self.vex(vex::Form::twin(&evex::VPMADDWD), dst.0, a.0, b);
         }
     }
 
@@ -47,9 +48,7 @@ impl Asm {
         const LENGTH_256: u8 = 0x7D;
         let start = self.len();
         x64_mem!(self, src, imm 0, [vpmovsxbw Rx(dst.0), QWORD] []);
-        let mut patch = self.ops.alter();
-        patch.goto(dynasmrt::AssemblyOffset(start + 2));
-        patch.push(LENGTH_256);
+        self.ops.replace(start + 2, |_| LENGTH_256);
     }
 
     /// `lanes()` bytes in memory = the lowest byte of each 32-bit lane of src. On AVX2 `src` and `scratch` are

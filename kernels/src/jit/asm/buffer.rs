@@ -1,0 +1,224 @@
+//! Where instructions are written: bytes, labels and the references between them.
+//!
+//! dynasm writes most of its instructions byte by byte, into anything that has its traits. What emitters write most
+//! often is put together as one word ([`vex`](crate::jit::vex)) and appended as one: a tenth of the time of a push
+//! for each byte goes to finding out whether there is room. So the bytes are initialised ahead of the end, and a word is
+//! written whole though only its first bytes count.
+//!
+//! This file knows bytes and labels; it must never know an instruction.
+
+use dynasmrt::components::LabelRegistry;
+use dynasmrt::relocations::Relocation;
+use dynasmrt::x64::X64Relocation;
+use dynasmrt::{AssemblyOffset, DynamicLabel, DynasmApi, DynasmError, DynasmLabelApi};
+
+/// Bytes of the longest word that is appended at once.
+const WORD: usize = 16;
+
+/// A displacement of four bytes that names a label.
+struct Reference {
+    label: DynamicLabel,
+    /// Where it stands.
+    field: usize,
+    /// What it counts from.
+    origin: usize,
+}
+
+/// Code that is being written.
+pub(super) struct Buffer {
+    /// Written up to `end`; behind it stand bytes that do not count yet.
+    bytes: Vec<u8>,
+    end: usize,
+    labels: LabelRegistry,
+    references: Vec<Reference>,
+    /// What went wrong first.
+    error: Option<&'static str>,
+}
+
+impl Buffer {
+    /// Room for so many bytes, and as many labels as references to them; it grows.
+    pub(super) fn new(bytes: usize, labels: usize) -> Buffer {
+        Buffer {
+            bytes: vec![0; bytes],
+            end: 0,
+            labels: LabelRegistry::with_capacity(0, 0, labels),
+            references: Vec::with_capacity(labels),
+            error: None,
+        }
+    }
+
+    /// Bytes so far.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.end
+    }
+
+    /// Appends the first `count` bytes of the word, at most eight.
+    #[inline(always)]
+    pub(super) fn append(&mut self, word: u64, count: usize) {
+        self.reserve();
+        if let Some(place) = self.bytes.get_mut(self.end..self.end + 8) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        self.end += count;
+    }
+
+    /// Appends the first `count` bytes of the word.
+    #[inline(always)]
+    pub(super) fn append_long(&mut self, word: u128, count: usize) {
+        self.reserve();
+        if let Some(place) = self.bytes.get_mut(self.end..self.end + WORD) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        self.end += count;
+    }
+
+    /// Replaces a byte that was written before.
+    pub(super) fn replace(&mut self, at: usize, with: impl FnOnce(u8) -> u8) {
+        if let Some(byte) = self.bytes.get_mut(at) {
+            *byte = with(*byte);
+        }
+    }
+
+    /// A label that stands nowhere yet.
+    pub(super) fn label(&mut self) -> DynamicLabel {
+        self.labels.new_dynamic_label()
+    }
+
+    /// Says that the four bytes which end `back` bytes before the end hold the distance from the end to the label.
+    #[inline]
+    pub(super) fn refer(&mut self, label: DynamicLabel, back: usize) {
+        self.references.push(Reference { label, field: self.end - back - 4, origin: self.end });
+    }
+
+    /// The bytes, with every reference resolved.
+    pub(super) fn finish(mut self) -> Result<Vec<u8>, String> {
+        if let Some(error) = self.error {
+            return Err(error.to_owned());
+        }
+        for Reference { label, field, origin } in self.references {
+            let target = self.labels.resolve_dynamic(label).map_err(|error: DynasmError| error.to_string())?;
+            let distance = target.0 as i64 - origin as i64;
+            let distance = i32::try_from(distance).map_err(|_| "a kernel of more than two gigabytes".to_owned())?;
+            if let Some(place) = self.bytes.get_mut(field..field + 4) {
+                place.copy_from_slice(&distance.to_le_bytes());
+            }
+        }
+        self.bytes.truncate(self.end);
+        Ok(self.bytes)
+    }
+
+    /// Room for one more word.
+    #[inline(always)]
+    fn reserve(&mut self) {
+        if self.bytes.len() - self.end < WORD {
+            self.grow();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        self.bytes.resize(self.bytes.len() * 4 + WORD, 0);
+    }
+
+    #[cold]
+    fn fail(&mut self, error: &'static str) {
+        self.error.get_or_insert(error);
+    }
+}
+
+impl Extend<u8> for Buffer {
+    #[inline]
+    fn extend<T: IntoIterator<Item = u8>>(&mut self, bytes: T) {
+        bytes.into_iter().for_each(|byte| self.push(byte));
+    }
+}
+
+impl<'a> Extend<&'a u8> for Buffer {
+    #[inline]
+    fn extend<T: IntoIterator<Item = &'a u8>>(&mut self, bytes: T) {
+        bytes.into_iter().for_each(|byte| self.push(*byte));
+    }
+}
+
+impl DynasmApi for Buffer {
+    #[inline]
+    fn offset(&self) -> AssemblyOffset {
+        AssemblyOffset(self.end)
+    }
+
+    #[inline]
+    fn push(&mut self, byte: u8) {
+        self.append(u64::from(byte), 1);
+    }
+
+    fn align(&mut self, alignment: usize, with: u8) {
+        while !self.end.is_multiple_of(alignment) {
+            self.push(with);
+        }
+    }
+
+    #[inline]
+    fn push_i32(&mut self, value: i32) {
+        self.append(u64::from(value as u32), 4);
+    }
+
+    #[inline]
+    fn push_u16(&mut self, value: u16) {
+        self.append(u64::from(value), 2);
+    }
+
+    #[inline]
+    fn push_u32(&mut self, value: u32) {
+        self.append(u64::from(value), 4);
+    }
+
+    #[inline]
+    fn push_i64(&mut self, value: i64) {
+        self.append(value as u64, 8);
+    }
+}
+
+/// Of dynasm's labels only the dynamic ones are in use, and of its references relative ones of four bytes.
+impl DynasmLabelApi for Buffer {
+    type Relocation = X64Relocation;
+
+    fn local_label(&mut self, _: &'static str) {
+        self.fail("a local label");
+    }
+
+    fn global_label(&mut self, _: &'static str) {
+        self.fail("a global label");
+    }
+
+    fn dynamic_label(&mut self, label: DynamicLabel) {
+        if self.labels.define_dynamic(label, AssemblyOffset(self.end)).is_err() {
+            self.fail("a label that stands in two places");
+        }
+    }
+
+    fn forward_relocation(&mut self, _: &'static str, _: isize, _: u8, _: u8, _: X64Relocation) {
+        self.fail("a reference to a local label");
+    }
+
+    fn backward_relocation(&mut self, _: &'static str, _: isize, _: u8, _: u8, _: X64Relocation) {
+        self.fail("a reference to a local label");
+    }
+
+    fn global_relocation(&mut self, _: &'static str, _: isize, _: u8, _: u8, _: X64Relocation) {
+        self.fail("a reference to a global label");
+    }
+
+    fn dynamic_relocation(&mut self, label: DynamicLabel, offset: isize, field: u8, origin: u8, kind: X64Relocation) {
+        if offset != 0 || kind.size() != 4 {
+            return self.fail("a reference of another kind than four relative bytes");
+        }
+        let (field, origin) = (self.end - usize::from(field), self.end - usize::from(origin));
+        self.references.push(Reference { label, field, origin });
+    }
+
+    fn value_relocation(&mut self, _: usize, _: u8, _: u8, _: X64Relocation) {
+        self.fail("a reference to an address");
+    }
+}
