@@ -18,6 +18,7 @@ pub mod quantized;
 pub mod recurrent;
 pub mod reduce;
 pub mod resize;
+mod share;
 pub mod softmax;
 pub mod transpose;
 pub mod tune;
@@ -29,6 +30,7 @@ pub use blob::Executor;
 pub use context::{BuildCx, BuildError};
 pub use family::{Family, FamilyEntry};
 pub use layout::{LayoutError, TensorLayout};
+pub use share::{Share, ShareStats};
 
 /// Every family, in the order in which executors are rebuilt from records.
 pub const FAMILIES: &[FamilyEntry] = &[

@@ -18,8 +18,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::cache;
-use crate::exec::BuildCx;
 use crate::exec::tune::Tuner;
+use crate::exec::{BuildCx, Share};
 use crate::graph::ir::{Dim, ValueKind};
 use crate::graph::{
     Executable, Graph, LoopBudget, LoopLimits, Observer, Resources, RunError, RunState, StepEvent, Value,
@@ -29,6 +29,7 @@ use crate::record;
 use crate::tensor::{BufferPool, DType, Tensor};
 use crate::threads::{Threads, ThreadsError};
 
+pub use crate::exec::ShareStats;
 pub use crate::exec::tune::{Tune, TuneChange, TuneReport};
 pub use compile::Description;
 pub use kiln_kernels::cpu::{Numerics, Precision};
@@ -127,6 +128,8 @@ pub struct Session {
     build: BuildCx,
     /// Measures keys while no request runs, if it shall.
     tuner: Option<Tuner>,
+    /// What its requests have had of the cache, which other sessions may use too.
+    share: Share,
     threads: Threads,
     buffers: Arc<BufferPool>,
     /// Plans of shapes that were seen; none where nothing is kept.
@@ -175,6 +178,7 @@ impl Session {
             description,
             build,
             tuner,
+            share: Share::default(),
             threads,
             buffers: BufferPool::bounded(options.buffer_bytes, options.memory_bytes),
             plans: options.plans(),
@@ -242,6 +246,7 @@ impl Session {
             buffers: &self.buffers,
             plans: self.plans.as_ref(),
             tuner: self.tuner.as_ref(),
+            share: Some(&self.share),
             loops: &LoopBudget::new(self.loops),
             observer,
         };
@@ -284,7 +289,14 @@ impl Session {
         self.build.cache.stats()
     }
 
-    /// The same, by kernel family.
+    /// What this session's requests have had of the cache; [`cache_stats`](Session::cache_stats) is of all sessions that share
+    /// it.
+    #[must_use]
+    pub fn share_stats(&self) -> ShareStats {
+        self.share.stats()
+    }
+
+    /// The same as [`cache_stats`](Session::cache_stats), by kernel family.
     #[must_use]
     pub fn family_stats(&self) -> Vec<(&'static str, cache::Stats)> {
         self.build.cache.family_stats()

@@ -6,7 +6,8 @@
 //! - [`wish`] measures one key: candidates of its family, built as any executor is, run on made-up operands
 //!   ([`operands`]) under the rules of a [`contest`].
 //! - What wins is recorded with what it was measured against. Where it is not what was in use, the executor in the cache
-//!   is replaced and the [generation](Tuner::generation) counted up, which running states compare once a request.
+//!   is replaced, the key's [`standing`] marked, which those who hold the executor before it keep, and the
+//!   [generation](Tuner::generation) counted up, which says that looking at standings is worth while.
 //! - [`worker`] is the thread and the queue.
 //!
 //! A key whose record was measured is not measured again, in any process. docs/tuning.md is the user's side of this.
@@ -14,6 +15,7 @@
 mod contest;
 mod operands;
 mod report;
+mod standing;
 mod wish;
 mod worker;
 
@@ -22,6 +24,7 @@ use std::time::Duration;
 pub use crate::knobs::Tune;
 pub use operands::{Demand, Operands};
 pub use report::{TuneChange, TuneReport};
+pub use standing::Standing;
 pub use worker::{Request, Tuner};
 
 use contest::Rules;

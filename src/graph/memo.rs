@@ -1,7 +1,7 @@
 //! What a node remembers of the shapes that it has been prepared for, where no plan does: the last few, so that shapes
 //! that take turns ask no cache.
 
-use super::node::{Node, NodeError, PrepareCx, Prepared, Specs};
+use super::node::{Node, NodeError, PrepareCx, Prepared, Specs, Standings};
 use crate::tensor::{Tensor, TensorSpec};
 
 use smallvec::SmallVec;
@@ -19,6 +19,8 @@ pub(super) struct Memo {
     contents: SmallVec<[(usize, Tensor); 2]>,
     pub(super) specs: Specs,
     pub(super) prepared: Prepared,
+    /// Of the executors that it was prepared with.
+    pub(super) standings: Standings,
     /// When it was used last.
     used: u32,
 }
@@ -53,6 +55,7 @@ impl Memos {
         inputs: &[Option<&Tensor>],
     ) -> Result<usize, NodeError> {
         let memo = Memo::prepare(node, cx, inputs)?;
+        self.memos.retain(Memo::is_current);
         if memo.is_large() {
             self.memos.retain(|memo| !memo.is_large());
         }
@@ -74,11 +77,6 @@ impl Memos {
         &self.memos[at]
     }
 
-    /// Forgets everything.
-    pub(super) fn clear(&mut self) {
-        self.memos.clear();
-    }
-
     fn use_now(&mut self, at: usize) {
         self.last = at;
         // After four thousand million uses the order is wrong for a while, which costs a look-up.
@@ -90,9 +88,15 @@ impl Memos {
 impl Memo {
     /// Whether these inputs are those that the node was prepared for.
     fn stands_for(&self, inputs: &[Option<&Tensor>]) -> bool {
-        self.inputs.len() == inputs.len()
+        self.is_current()
+            && self.inputs.len() == inputs.len()
             && self.inputs.iter().zip(inputs).all(|(old, new)| old.as_ref() == new.map(Tensor::spec))
             && self.contents.iter().all(|(input, old)| inputs[*input].is_some_and(|new| new.same(old)))
+    }
+
+    /// Whether none of its executors has been replaced.
+    fn is_current(&self) -> bool {
+        !self.standings.iter().any(|standing| standing.is_replaced())
     }
 
     /// Whether it holds more contents than a node may hold several times.
@@ -114,6 +118,6 @@ impl Memo {
             .filter_map(|(input, tensor)| tensor.map(|tensor| (input, tensor.clone())))
             .collect();
         let inputs = inputs.iter().map(|tensor| tensor.map(|tensor| tensor.spec().clone())).collect();
-        Ok(Memo { inputs, contents, specs, prepared, used: 0 })
+        Ok(Memo { inputs, contents, specs, prepared, standings: cx.take_standings(), used: 0 })
     }
 }

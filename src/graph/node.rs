@@ -15,8 +15,8 @@ use smallvec::SmallVec;
 
 pub use super::io::Io;
 use crate::cache::Outcome;
-use crate::exec::tune::Tuner;
-use crate::exec::{BuildCx, BuildError, Family};
+use crate::exec::tune::{Standing, Tuner};
+use crate::exec::{BuildCx, BuildError, Family, Share};
 use crate::tensor::{BufferPool, Tensor, TensorError, TensorSpec};
 
 /// Why a node could not be prepared or run. The graph adds the node's name.
@@ -80,12 +80,18 @@ impl Prepared {
     }
 }
 
+/// What says whether the executors of a node are still the best that are known.
+pub(super) type Standings = SmallVec<[Arc<Standing>; 1]>;
+
 /// What a node may use while it prepares: the caches, through the one door that counts outcomes.
 pub struct PrepareCx<'a> {
     build: &'a BuildCx,
     /// Who wants to know which keys are asked for, if anybody.
     tuner: Option<&'a Tuner>,
+    /// Whose look-ups these are.
+    share: Option<&'a Share>,
     outcome: Cell<Option<Outcome>>,
+    standings: RefCell<Standings>,
     /// Texts of the keys that were asked for; only where somebody wants to read them, because making them allocates.
     keys: Option<RefCell<Vec<String>>>,
 }
@@ -94,7 +100,8 @@ impl<'a> PrepareCx<'a> {
     /// A context that has not been asked yet.
     #[must_use]
     pub fn new(build: &'a BuildCx) -> PrepareCx<'a> {
-        PrepareCx { build, tuner: None, outcome: Cell::new(None), keys: None }
+        let (outcome, standings) = (Cell::new(None), RefCell::default());
+        PrepareCx { build, tuner: None, share: None, outcome, standings, keys: None }
     }
 
     /// A context that also notes every key in words, for tools that show them.
@@ -109,14 +116,23 @@ impl<'a> PrepareCx<'a> {
         PrepareCx { tuner, ..self }
     }
 
+    /// The same context, whose look-ups are counted there.
+    #[must_use]
+    pub fn counted_in(self, share: Option<&'a Share>) -> PrepareCx<'a> {
+        PrepareCx { share, ..self }
+    }
+
     /// The executor of that key: from the cache, from a record, or built.
     pub fn executor<K: Family>(&self, key: &K) -> Result<Arc<K::Value>, NodeError> {
         if let Some(keys) = &self.keys {
             keys.borrow_mut().push(format!("{key:?}"));
         }
+        // Before the executor: one that is replaced between the two is asked for once more, and none is missed.
+        let standing = self.tuner.and_then(|tuner| tuner.note(key));
         let (executor, outcome) = self.build.executor(key)?;
-        if let Some(tuner) = self.tuner {
-            tuner.note(key);
+        self.standings.borrow_mut().extend(standing);
+        if let Some(share) = self.share {
+            share.count(outcome, K::weigh(&executor));
         }
         // A node that asks several times reports its most expensive answer.
         self.outcome.set(self.outcome.get().max(Some(outcome)));
@@ -145,6 +161,11 @@ impl<'a> PrepareCx<'a> {
     #[must_use]
     pub fn outcome(&self) -> Option<Outcome> {
         self.outcome.get()
+    }
+
+    /// What says whether the executors that were given are replaced.
+    pub(super) fn take_standings(&self) -> Standings {
+        self.standings.take()
     }
 
     /// The keys that were asked for, if they were noted.

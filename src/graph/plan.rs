@@ -4,19 +4,24 @@
 //! its outputs lie in memory ([`recorder`]). What is the same in every request of those shapes, shapes that were taken
 //! apart and put together again, it holds as finished tensors, and the steps that made them are left out. Plans are shared
 //! by all threads that run a session, and live in a bounded [`Cache`] of the session's.
+//!
+//! Where a tuner has replaced an executor, the plans that hold the one before are made anew, because a better way of computing
+//! may need other memory. Their other steps keep what they have, and other plans are not touched.
 
 mod recorder;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 
 use super::ir::ValueId;
 use super::lease::Place;
-use super::node::{Prepared, Specs};
+use super::node::{Prepared, Specs, Standings};
 use super::spans::SpanKey;
 use super::value::Value;
 use crate::cache::{Cache, Key};
+use crate::exec::tune::Standing;
 use crate::tensor::{Tensor, TensorSpec};
 
 pub(super) use recorder::{Recorder, Wanted};
@@ -36,10 +41,8 @@ pub(super) fn fresh_number() -> u64 {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct PlanKey {
     graph: u64,
-    /// The plan of the stretch before; 0 for the first.
+    /// What the plan of the stretch before is followed by; 0 for the first.
     after: u64,
-    /// How many executors had been replaced.
-    generation: u64,
     specs: SmallVec<[Option<TensorSpec>; 4]>,
     contents: Vec<Option<(TensorSpec, Vec<u8>)>>,
 }
@@ -47,7 +50,7 @@ pub(super) struct PlanKey {
 impl PlanKey {
     /// The key of a stretch, whose values `value` tells. None where contents are too long to be a key.
     pub(super) fn of<'a>(
-        [graph, after, generation]: [u64; 3],
+        [graph, after]: [u64; 2],
         span: &SpanKey,
         value: impl Fn(ValueId) -> Option<&'a Value>,
     ) -> Option<PlanKey> {
@@ -59,7 +62,7 @@ impl PlanKey {
         });
         let contents = contents.collect::<Option<Vec<_>>>()?;
         let specs = span.specs.iter().map(|id| tensor(id).map(|tensor| tensor.spec().clone())).collect();
-        Some(PlanKey { graph, after, generation, specs, contents })
+        Some(PlanKey { graph, after, specs, contents })
     }
 }
 
@@ -72,6 +75,12 @@ impl Key for PlanKey {
 pub(super) struct Plan {
     /// Unlike that of any other plan.
     pub(super) number: u64,
+    /// What the next stretch's plan is found by: the number of the first plan of these shapes, which this one may have followed.
+    pub(super) shapes: u64,
+    /// How many executors had been replaced when none of this plan's had been.
+    checked: AtomicU64,
+    /// Of its executors that may be replaced, each with the step that holds it.
+    standings: Box<[(u32, Arc<Standing>)]>,
     /// By step of the stretch.
     pub(super) steps: Box<[PlannedStep]>,
     /// Values that are the same in every request, where a step or the caller reads them.
@@ -93,6 +102,26 @@ pub(super) struct PlannedStep {
 }
 
 impl Plan {
+    /// Whether none of its executors has been replaced, where so many have been in all.
+    #[inline]
+    pub(super) fn is_current(&self, replaced: u64) -> bool {
+        self.checked.load(Ordering::Relaxed) == replaced || self.check(replaced)
+    }
+
+    #[cold]
+    fn check(&self, replaced: u64) -> bool {
+        let current = !self.standings.iter().any(|(_, standing)| standing.is_replaced());
+        if current {
+            self.checked.store(replaced, Ordering::Relaxed);
+        }
+        current
+    }
+
+    /// Of the executors of that step.
+    fn standings(&self, step: u32) -> Standings {
+        self.standings.iter().filter(|(holder, _)| *holder == step).map(|(_, standing)| Arc::clone(standing)).collect()
+    }
+
     /// Bytes that the plan keeps alive: itself, and the tensors that it holds. Executors are charged to themselves.
     fn weigh(&self) -> usize {
         let spilled = |step: &PlannedStep| {
@@ -102,7 +131,8 @@ impl Plan {
         let steps = self.steps.iter().map(|step| size_of::<PlannedStep>() + spilled(step)).sum::<usize>();
         // A tensor's memory has a few words of its own, and is whole cache lines.
         let held = |(_, tensor): &(ValueId, Tensor)| size_of::<(ValueId, Tensor)>() + 192 + tensor.byte_len();
-        size_of::<Plan>() + steps + self.settled.iter().map(held).sum::<usize>()
+        let standings = self.standings.len() * size_of::<(u32, Arc<Standing>)>();
+        size_of::<Plan>() + standings + steps + self.settled.iter().map(held).sum::<usize>()
     }
 
     /// Keeps the plan for whoever asks with that key.

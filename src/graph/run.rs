@@ -30,8 +30,8 @@ use super::plan::{Plan, PlanKey, Recorder, Wanted, fresh_number};
 use super::spans::{self, Span};
 use super::value::Value;
 use crate::cache::{Cache, Outcome};
-use crate::exec::BuildCx;
 use crate::exec::tune::Tuner;
+use crate::exec::{BuildCx, Share};
 use crate::tensor::{BufferPool, Tensor, TensorSpec};
 
 /// A node failed; says which.
@@ -165,8 +165,6 @@ struct NodeState {
 #[derive(Default)]
 pub struct RunState {
     nodes: Vec<NodeState>,
-    /// How many executors a tuner had replaced when the nodes were prepared.
-    generation: u64,
     values: Vec<Option<Value>>,
     /// Memory of the plan that each stretch ran by last.
     leases: Vec<Lease>,
@@ -200,6 +198,8 @@ pub struct Resources<'a> {
     pub plans: Option<&'a Cache>,
     /// Who measures and replaces executors while no request runs, if anybody.
     pub tuner: Option<&'a Tuner>,
+    /// Whose look-ups the request's are, if that is counted.
+    pub share: Option<&'a Share>,
     /// What the request's loops may do.
     pub loops: &'a LoopBudget,
     /// Who watches, if anybody.
@@ -249,12 +249,6 @@ impl Executable {
         state: &mut RunState,
         resources: &Resources<'_>,
     ) -> Result<Vec<Value>, RunError> {
-        let generation = resources.tuner.map_or(0, Tuner::generation);
-        if state.generation != generation {
-            // Some executor was replaced since: every node asks again, which are hits. It happens a few times in all.
-            state.nodes.iter_mut().for_each(|node| node.memos.clear());
-            state.generation = generation;
-        }
         state.nodes.resize_with(self.steps.len(), NodeState::default);
         state.leases.resize_with(self.spans.len(), Lease::default);
         state.values.resize(self.constants.len(), None);
@@ -277,6 +271,8 @@ impl Executable {
 
     /// Runs all stretches.
     fn run_spans(&self, state: &mut RunState, resources: &Resources<'_>) -> Result<(), RunError> {
+        // Executors that were replaced so far: whoever holds one of them sees that when this number has changed.
+        let replaced = resources.tuner.map_or(0, Tuner::generation);
         // The plan of the stretch before, which is a part of the next one's key; none once a stretch had no plan.
         let mut before = resources.plans.map(|plans| (plans, 0));
         for (number, span) in self.spans.iter().enumerate() {
@@ -286,7 +282,7 @@ impl Executable {
             };
             let key = before.and_then(|(plans, after)| {
                 let value = |id| self.value(&state.values, id);
-                Some((plans, PlanKey::of([self.number, after, state.generation], parts, value)?))
+                Some((plans, PlanKey::of([self.number, after], parts, value)?))
             });
             before = match key {
                 None => {
@@ -296,15 +292,15 @@ impl Executable {
                 }
                 Some((plans, key)) => {
                     let plan = match plans.get(&key) {
-                        Some(plan) => {
+                        Some(plan) if plan.is_current(replaced) => {
                             self.run_plan((number, span), &plan, state, resources)?;
-                            plan.number
+                            plan.shapes
                         }
-                        None => {
+                        followed => {
                             // What the plan before has laid out is what the nodes of these shapes find in the pool.
                             state.leases[number].release();
-                            let plan = self.make_plan(span, state, resources)?;
-                            let made = plan.number;
+                            let plan = self.make_plan(span, followed.as_deref(), replaced, state, resources)?;
+                            let made = plan.shapes;
                             plan.keep(&key, plans);
                             made
                         }
@@ -316,19 +312,28 @@ impl Executable {
         Ok(())
     }
 
-    /// Runs a stretch node by node and makes a plan of it.
-    fn make_plan(&self, span: &Span, state: &mut RunState, resources: &Resources<'_>) -> Result<Plan, RunError> {
+    /// Runs a stretch node by node and makes a plan of it; in place of one of the same shapes, whose steps stay as they
+    /// are where their executors do.
+    fn make_plan(
+        &self,
+        span: &Span,
+        before: Option<&Plan>,
+        replaced: u64,
+        state: &mut RunState,
+        resources: &Resources<'_>,
+    ) -> Result<Plan, RunError> {
         let wanted = Wanted {
             steps: &self.steps[span.steps.clone()],
             settled: &self.settled,
             returned: &self.returned,
             later: &self.steps[span.steps.end..],
+            before,
         };
         let mut recorder = Recorder::new(wanted, &state.values);
         for index in span.steps.clone() {
             self.run_step(index, state, resources, Some(&mut recorder))?;
         }
-        Ok(recorder.finish())
+        Ok(recorder.finish(replaced))
     }
 
     /// Runs a stretch by its plan.
@@ -427,40 +432,51 @@ impl Executable {
             });
         }
         let (mut outcome, mut keys) = (None, Vec::new());
-        let known = memos.find(&inputs);
-        let memo = match known {
-            Some(known) => known,
+        let mut is_known = true;
+        let kept = recorder.as_ref().and_then(|recorder| recorder.kept());
+        let (specs, executor, standings) = match kept {
+            Some((planned, standings)) => (&planned.specs, &planned.prepared, standings),
             None => {
-                let noted = resources.observer.is_some_and(Observer::wants_keys);
-                let prepare =
-                    if noted { PrepareCx::noting_keys(resources.build) } else { PrepareCx::new(resources.build) };
-                let prepare = prepare.told_to(resources.tuner);
-                let fresh = memos.prepare(node, &prepare, &inputs)?;
-                outcome = prepare.outcome();
-                keys = prepare.into_keys();
-                fresh
+                let memo = match memos.find(&inputs) {
+                    Some(known) => known,
+                    None => {
+                        is_known = false;
+                        let noted = resources.observer.is_some_and(Observer::wants_keys);
+                        let prepare = match noted {
+                            true => PrepareCx::noting_keys(resources.build),
+                            false => PrepareCx::new(resources.build),
+                        };
+                        let prepare = prepare.told_to(resources.tuner).counted_in(resources.share);
+                        let fresh = memos.prepare(node, &prepare, &inputs)?;
+                        outcome = prepare.outcome();
+                        keys = prepare.into_keys();
+                        fresh
+                    }
+                };
+                let memo = memos.get(memo);
+                (&memo.specs, &memo.prepared, memo.standings.clone())
             }
         };
         drop(inputs);
-        let memo = memos.get(memo);
+        let seen = resources.observer.map(|_| self.input_specs(step, values));
         let prepared = start.map(|start| (start.elapsed(), Instant::now()));
         let memory = Memory { pool: resources.buffers, lease: None };
-        let mut io = Io::within(self.edges(step, values), &memo.specs, memory);
-        node.execute(&memo.prepared, &mut io, &RunCx { parallel: resources.parallel, buffers: resources.buffers })?;
-        if let (Some(observer), Some((prepare, started))) = (resources.observer, prepared) {
+        let mut io = Io::within(self.edges(step, values), specs, memory);
+        node.execute(executor, &mut io, &RunCx { parallel: resources.parallel, buffers: resources.buffers })?;
+        if let (Some(observer), Some((prepare, started)), Some(inputs)) = (resources.observer, prepared, seen) {
             observer.step(&StepEvent {
-                prepared: known.is_none(),
+                prepared: !is_known,
                 outcome,
                 keys: &keys,
-                inputs: &memo.inputs,
-                outputs: &memo.specs,
+                inputs: &inputs,
+                outputs: specs,
                 prepare,
                 execute: started.elapsed(),
                 ..StepEvent::new(index, step)
             });
         }
         if let Some(recorder) = recorder {
-            recorder.step(&memo.specs, &memo.prepared, values);
+            recorder.step(specs, executor, standings, values);
         }
         for value in &step.dead {
             values[value.index()] = None;

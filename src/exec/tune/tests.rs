@@ -1,7 +1,7 @@
 //! The tuner on a family whose candidates take as long as their choice says, fail, panic, or are not accepted.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Instant;
 
 use kiln_kernels::cpu::Numerics;
@@ -42,7 +42,13 @@ const FOREIGN: u32 = 4;
 /// The best choice: 50 microseconds.
 const BEST: u32 = 50;
 
+/// A choice whose execution ends when [`GATE`] is opened.
+const GATED: u32 = 5;
+
 static FOREIGN_BUILDS: AtomicU32 = AtomicU32::new(0);
+/// Executions of [`GATED`] that have begun.
+static GATED_RUNS: AtomicU32 = AtomicU32::new(0);
+static GATE: AtomicBool = AtomicBool::new(false);
 
 impl Family for Sleeper {
     fn choose(&self, _: &BuildCx) -> u32 {
@@ -71,6 +77,7 @@ impl Family for Sleeper {
         match self.number {
             0 => vec![PICKED, FOREIGN, UNBUILDABLE, PANICS, FAILS, BEST],
             1 => vec![PICKED],
+            6 => vec![PICKED, GATED],
             _ => vec![PICKED, BEST],
         }
     }
@@ -78,6 +85,13 @@ impl Family for Sleeper {
     fn trial(&self, value: &u32, _: Operands<'_>, _: &dyn Parallel) -> KernelResult<()> {
         match *value {
             PANICS => panic!("on purpose"),
+            GATED => {
+                GATED_RUNS.fetch_add(1, Ordering::SeqCst);
+                while !GATE.load(Ordering::SeqCst) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Ok(())
+            }
             FAILS => Err(KernelError::Unsupported { family: "sleeper", reason: "on purpose".to_owned() }),
             micros => {
                 let start = Instant::now();
@@ -114,7 +128,7 @@ fn a_better_candidate_takes_the_place_of_the_pick_and_is_recorded() {
     let (first, outcome) = cx.executor(&key).unwrap();
     assert_eq!((*first, outcome), (PICKED, Outcome::Miss));
     let tuner = started(Tune::Fast, &cx);
-    tuner.note(&key);
+    let _ = tuner.note(&key);
     assert!(tuner.settle(PATIENCE));
     assert_eq!(tuner.generation(), 1);
     let (now, outcome) = cx.executor(&key).unwrap();
@@ -131,7 +145,7 @@ fn a_better_candidate_takes_the_place_of_the_pick_and_is_recorded() {
 fn candidates_that_fail_panic_or_are_not_accepted_change_nothing_else() {
     let cx = context();
     let tuner = started(Tune::Full, &cx);
-    tuner.note(&Sleeper { number: 0 });
+    let _ = tuner.note(&Sleeper { number: 0 });
     assert!(tuner.settle(PATIENCE));
     assert_eq!(cx.records.lookup(&Sleeper { number: 0 }), Some(BEST));
     assert_eq!(FOREIGN_BUILDS.load(Ordering::SeqCst), 0);
@@ -144,7 +158,7 @@ fn what_was_measured_is_not_measured_again_and_what_leaves_no_choice_is_not_meas
     cx.records.insert(&Sleeper { number: 5 }, &300, Evidence::measured(1, 1));
     let tuner = started(Tune::Fast, &cx);
     for number in [5, 1, 5, 1] {
-        tuner.note(&Sleeper { number });
+        let _ = tuner.note(&Sleeper { number });
     }
     assert!(tuner.settle(PATIENCE));
     let report = tuner.report();
@@ -158,7 +172,7 @@ fn a_record_that_its_key_does_not_accept_is_measured_anew() {
     cx.records.insert(&Sleeper { number: 5 }, &FOREIGN, Evidence::measured(1, 1000));
     assert_eq!(*cx.executor(&Sleeper { number: 5 }).unwrap().0, PICKED);
     let tuner = started(Tune::Fast, &cx);
-    tuner.note(&Sleeper { number: 5 });
+    let _ = tuner.note(&Sleeper { number: 5 });
     assert!(tuner.settle(PATIENCE));
     assert_eq!((tuner.report().tuned, cx.records.lookup(&Sleeper { number: 5 })), (1, Some(BEST)));
 }
@@ -168,7 +182,7 @@ fn nothing_runs_while_a_request_does() {
     let cx = context();
     let tuner = started(Tune::Fast, &cx);
     let request = tuner.request();
-    tuner.note(&Sleeper { number: 2 });
+    let _ = tuner.note(&Sleeper { number: 2 });
     assert!(!tuner.settle(Duration::from_millis(50)), "it has to wait for the request");
     let report = tuner.report();
     assert_eq!((report.tuned, report.waiting, report.time), (0, 1, Duration::ZERO));
@@ -183,7 +197,7 @@ fn the_queue_is_bounded_and_stopping_does_not_wait_for_it() {
     let tuner = started(Tune::Full, &cx);
     let request = tuner.request();
     for number in 2..5002 {
-        tuner.note(&Sleeper { number });
+        let _ = tuner.note(&Sleeper { number });
     }
     let report = tuner.report();
     assert_eq!(report.waiting + report.dropped, 5000);
@@ -200,12 +214,70 @@ fn the_time_for_all_keys_is_bounded() {
     let cx = context();
     let tuner = Tuner::start(Tune::Fast, &cx, 0, Some(Duration::from_millis(1))).expect("a thread can be started");
     for number in 2..10 {
-        tuner.note(&Sleeper { number });
+        let _ = tuner.note(&Sleeper { number });
     }
     assert!(tuner.settle(PATIENCE));
-    tuner.note(&Sleeper { number: 99 });
+    let _ = tuner.note(&Sleeper { number: 99 });
     let report = tuner.report();
     assert_eq!((report.tuned, report.dropped), (1, 8), "one key takes more than a millisecond");
+}
+
+#[test]
+fn nobody_waits_behind_a_measurement() {
+    let cx = context();
+    let tuner = Arc::new(started(Tune::Full, &cx));
+    let key = Sleeper { number: 6 };
+    let _ = tuner.note(&key);
+    let start = Instant::now();
+    while GATED_RUNS.load(Ordering::SeqCst) == 0 {
+        assert!(start.elapsed() < PATIENCE, "the measurement never began");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // The measurement cannot end before the gate is opened, so that whoever waits for it would wait for ever.
+    let (tell, told) = std::sync::mpsc::channel();
+    let theirs = (cx.clone(), Arc::clone(&tuner));
+    std::thread::spawn(move || {
+        let (cx, tuner) = theirs;
+        let _request = tuner.request();
+        let asked: Vec<u32> = [6, 2, 6].map(|number| *cx.executor(&Sleeper { number }).unwrap().0).into();
+        let noted = tuner.note(&Sleeper { number: 2 }).is_some() && tuner.note(&Sleeper { number: 6 }).is_some();
+        let _ = tell.send((asked, noted, tuner.report().waiting));
+    });
+    let answer = told.recv_timeout(PATIENCE);
+    GATE.store(true, Ordering::SeqCst);
+    assert_eq!(answer, Ok((vec![PICKED; 3], true, 2)));
+    assert!(tuner.settle(PATIENCE));
+}
+
+#[test]
+fn a_standing_is_marked_when_its_executor_is_replaced_and_never_else() {
+    let cx = context();
+    cx.records.insert(&Sleeper { number: 5 }, &300, Evidence::measured(1, 1));
+    let tuner = started(Tune::Fast, &cx);
+    let request = tuner.request();
+    let [known, single, open, same] = [5, 1, 8, 8].map(|number| tuner.note(&Sleeper { number }).expect("it waits"));
+    assert!(Arc::ptr_eq(&open, &same), "all holders of an executor share one");
+    assert_eq!(*cx.executor(&Sleeper { number: 8 }).unwrap().0, PICKED);
+    assert!(!open.is_replaced());
+    drop(request);
+    assert!(tuner.settle(PATIENCE));
+    assert!(open.is_replaced() && !known.is_replaced() && !single.is_replaced());
+    for number in [5, 1, 8] {
+        assert!(tuner.note(&Sleeper { number }).is_none(), "what is over changes no more");
+    }
+    assert_eq!(*cx.executor(&Sleeper { number: 8 }).unwrap().0, BEST);
+}
+
+#[test]
+fn a_key_that_found_the_queue_full_keeps_its_standing() {
+    let cx = context();
+    let tuner = started(Tune::Fast, &cx);
+    let request = tuner.request();
+    (10..5010).for_each(|number| drop(tuner.note(&Sleeper { number })));
+    let [first, again] = [5009, 5009].map(|number| tuner.note(&Sleeper { number }).expect("it may be tuned later"));
+    assert!(Arc::ptr_eq(&first, &again));
+    assert!(tuner.report().dropped > 0);
+    drop((request, first));
 }
 
 #[test]

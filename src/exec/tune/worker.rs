@@ -18,11 +18,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use hashbrown::{DefaultHashBuilder, HashSet};
+use hashbrown::{DefaultHashBuilder, HashMap};
 use kiln_kernels::Pool;
 
 use super::operands::Stock;
 use super::report::{Ended, TuneReport};
+use super::standing::Standing;
 use super::wish::{Lab, Wanted, Wish};
 use super::{Effort, Tune};
 use crate::exec::{BuildCx, Family};
@@ -34,7 +35,7 @@ const QUIET: Duration = Duration::from_millis(5);
 /// Keys that may wait.
 const MOST_WAITING: usize = 4096;
 
-/// Hashes of keys that are remembered as noted.
+/// Keys of which something is remembered, by their hashes.
 const MOST_NOTED: usize = 1 << 16;
 
 /// Ten steps below normal: whatever else wants the processor gets it.
@@ -69,11 +70,33 @@ pub(super) struct Shared {
     settled: Condvar,
 }
 
+/// A key that waits.
+struct Queued {
+    wish: Box<dyn Wish>,
+    hash: u64,
+    standing: Arc<Standing>,
+}
+
+/// What is remembered of a key that was asked for.
+enum Noted {
+    /// It waits, or has been turned away for now.
+    Open { standing: Arc<Standing>, waits: bool },
+    /// Its turn is over: its executor stays.
+    Over,
+}
+
+impl Noted {
+    /// Whether somebody else has to do with it.
+    fn is_held(&self) -> bool {
+        matches!(self, Noted::Open { standing, .. } if Arc::strong_count(standing) > 1)
+    }
+}
+
 #[derive(Default)]
 struct State {
-    queue: VecDeque<Box<dyn Wish>>,
-    /// Hashes of keys that were noted. Two keys of one hash only mean that the second is not tuned.
-    noted: HashSet<u64>,
+    queue: VecDeque<Queued>,
+    /// By the keys' hashes. Two keys of one hash only mean that the second is not tuned, and asked for once in vain.
+    noted: HashMap<u64, Noted>,
     /// Whether the worker has a key in hand.
     busy: bool,
     /// Whether the time for all keys is used up.
@@ -111,30 +134,46 @@ impl Tuner {
         }
     }
 
-    /// Notes that a key was asked for. Never waits for a measurement.
-    pub fn note<K: Family>(&self, key: &K) {
+    /// Notes that a key will be asked for, and gives what says later whether the answer has been replaced; nothing where it
+    /// will not be. Never waits for a measurement.
+    pub fn note<K: Family>(&self, key: &K) -> Option<Arc<Standing>> {
         if !K::TUNED {
-            return;
+            return None;
         }
         let hash = self.shared.hasher.hash_one((TypeId::of::<K>(), key));
         let mut state = self.shared.lock();
-        if state.noted.contains(&hash) {
-            return;
-        }
-        if state.exhausted || state.queue.len() >= MOST_WAITING {
+        let known = match state.noted.get(&hash) {
+            Some(Noted::Over) => return None,
+            Some(Noted::Open { standing, waits: true }) => return Some(Arc::clone(standing)),
+            Some(Noted::Open { standing, waits: false }) => Some(Arc::clone(standing)),
+            None => None,
+        };
+        if state.exhausted {
             state.report.dropped += 1;
-            return;
+            return None;
         }
-        if state.noted.len() >= MOST_NOTED {
-            state.noted.clear();
+        if known.is_none() && state.noted.len() >= MOST_NOTED {
+            state.noted.retain(|_, noted| noted.is_held());
+            if state.noted.len() >= MOST_NOTED {
+                // Who holds what is forgotten here keeps it until it asks again.
+                state.noted.clear();
+            }
         }
-        state.noted.insert(hash);
-        state.queue.push_back(Box::new(Wanted(key.clone())));
-        drop(state);
-        self.shared.wake.notify_one();
+        let standing = known.unwrap_or_default();
+        let waits = state.queue.len() < MOST_WAITING;
+        state.noted.insert(hash, Noted::Open { standing: Arc::clone(&standing), waits });
+        if waits {
+            let wish = Box::new(Wanted(key.clone()));
+            state.queue.push_back(Queued { wish, hash, standing: Arc::clone(&standing) });
+            drop(state);
+            self.shared.wake.notify_one();
+        } else {
+            state.report.dropped += 1;
+        }
+        Some(standing)
     }
 
-    /// Counts executors that were replaced in the cache: whoever keeps executors looks them up again when it changes.
+    /// Counts executors that were replaced in the cache: while it stays, no [`Standing`] changes.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.shared.generation.load(Ordering::Acquire)
@@ -232,14 +271,14 @@ impl Shared {
     }
 
     /// The next key if one waits.
-    fn next(&self) -> Option<Box<dyn Wish>> {
+    fn next(&self) -> Option<Queued> {
         let mut state = self.lock();
-        let wish = state.queue.pop_front();
-        state.busy = wish.is_some();
-        if wish.is_none() {
+        let queued = state.queue.pop_front();
+        state.busy = queued.is_some();
+        if queued.is_none() {
             self.settled.notify_all();
         }
-        wish
+        queued
     }
 
     fn sleep(&self) {
@@ -249,10 +288,11 @@ impl Shared {
         }
     }
 
-    /// Notes how a key ended.
-    fn end(&self, ended: Ended, spent: Duration, total: Duration) {
+    /// Notes how a key ended. Where its executor was replaced, the new one is in the cache by now.
+    fn end(&self, (hash, standing): (u64, &Standing), ended: Ended, spent: Duration, total: Duration) {
         let changed = matches!(ended, Ended::Tuned(Some(_)));
         let mut state = self.lock();
+        state.noted.insert(hash, Noted::Over);
         state.report.add(ended, spent);
         let mut dropped = VecDeque::new();
         if state.report.time >= total {
@@ -263,7 +303,8 @@ impl Shared {
         drop(state);
         drop(dropped);
         if changed {
-            // After the executor was replaced: whoever sees the new number finds the new executor.
+            // In this order: whoever sees the new number sees the mark.
+            standing.replace();
             self.generation.fetch_add(1, Ordering::Release);
         }
     }
@@ -275,7 +316,7 @@ fn work(shared: &Shared, cx: &BuildCx, effort: &Effort, constants: usize) {
     let _ = rustix::process::setpriority_process(None, NICENESS);
     let mut tools: Option<(Pool, Stock)> = None;
     while !shared.stop.load(Ordering::SeqCst) {
-        let Some(wish) = shared.next() else {
+        let Some(Queued { wish, hash, standing }) = shared.next() else {
             // Threads and operands are for as long as keys come one after another.
             tools = None;
             shared.sleep();
@@ -295,7 +336,7 @@ fn work(shared: &Shared, cx: &BuildCx, effort: &Effort, constants: usize) {
                 (ended.unwrap_or(Ended::Failed), lab.spent)
             }
         };
-        shared.end(ended, spent, effort.total);
+        shared.end((hash, &standing), ended, spent, effort.total);
     }
     let mut state = shared.lock();
     state.busy = false;

@@ -5,14 +5,18 @@
 //! in use at the same time may take turns in one place. They are given places in the order of the steps, each the tightest
 //! free one; where none is large enough, the largest grows.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
 use smallvec::{SmallVec, smallvec};
 
 use super::super::ir::ValueId;
 use super::super::lease::Place;
-use super::super::node::{Prepared, Specs};
+use super::super::node::{Prepared, Specs, Standings};
 use super::super::run::Step;
 use super::super::value::Value;
 use super::{Plan, PlannedStep, fresh_number};
+use crate::exec::tune::Standing;
 use crate::tensor::{DType, Tensor};
 
 /// Bytes of a settled value that a plan holds; what is larger is computed in each request.
@@ -48,12 +52,15 @@ pub(in super::super) struct Wanted<'a> {
     pub(in super::super) returned: &'a [bool],
     /// The steps after the stretch.
     pub(in super::super) later: &'a [Step],
+    /// The plan of the same shapes that is to be followed.
+    pub(in super::super) before: Option<&'a Plan>,
 }
 
 /// Watches the run of a stretch.
 pub(in super::super) struct Recorder<'a> {
     wanted: Wanted<'a>,
     steps: Vec<PlannedStep>,
+    standings: Vec<(u32, Arc<Standing>)>,
     seen: Vec<Seen>,
     storages: Vec<Storage>,
     /// Of each output with memory of its own: step, output, storage.
@@ -70,13 +77,21 @@ impl<'a> Recorder<'a> {
         };
         let steps = Vec::with_capacity(wanted.steps.len());
         let seen = values.iter().map(address).collect();
-        Recorder { wanted, steps, seen, storages: Vec::new(), homes: Vec::new(), settled: Vec::new() }
+        let (standings, storages, homes, settled) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Recorder { wanted, steps, standings, seen, storages, homes, settled }
     }
 
     /// Notes that the next step has run; its dead values are still noted as alive.
-    pub(in super::super) fn step(&mut self, specs: &Specs, prepared: &Prepared, values: &[Option<Value>]) {
+    pub(in super::super) fn step(
+        &mut self,
+        specs: &Specs,
+        prepared: &Prepared,
+        standings: Standings,
+        values: &[Option<Value>],
+    ) {
         let step = &self.wanted.steps[self.steps.len()];
         let index = self.steps.len() as u32;
+        self.standings.extend(standings.into_iter().map(|standing| (index, standing)));
         for (output, spec) in specs.iter().enumerate() {
             let value = step.outputs.get(output).copied().flatten();
             let made = value.and_then(|value| values[value.index()].as_ref()).and_then(Value::as_tensor);
@@ -139,8 +154,16 @@ impl<'a> Recorder<'a> {
         true
     }
 
-    /// The plan of what was seen.
-    pub(in super::super) fn finish(mut self) -> Plan {
+    /// What the next step was prepared with, where that was and still is good.
+    pub(in super::super) fn kept(&self) -> Option<(&'a PlannedStep, Standings)> {
+        let (before, step) = (self.wanted.before?, self.steps.len());
+        let standings = before.standings(step as u32);
+        let replaced = standings.iter().any(|standing| standing.is_replaced());
+        before.steps.get(step).filter(|_| !replaced).map(|planned| (planned, standings))
+    }
+
+    /// The plan of what was seen, begun when so many executors had been replaced.
+    pub(in super::super) fn finish(mut self, replaced: u64) -> Plan {
         let end = self.steps.len() as u32;
         for storage in self.storages.iter_mut().filter(|storage| storage.users > 0) {
             storage.last = end;
@@ -155,7 +178,16 @@ impl<'a> Recorder<'a> {
             planned.places[output as usize] = Some(Place { number, room: rooms[number as usize] });
         }
         let settled = self.read_settled();
-        Plan { number: fresh_number(), steps: self.steps.into(), settled, places: rooms.len() }
+        let number = fresh_number();
+        Plan {
+            number,
+            shapes: self.wanted.before.map_or(number, |before| before.shapes),
+            checked: AtomicU64::new(replaced),
+            standings: self.standings.into(),
+            steps: self.steps.into(),
+            settled,
+            places: rooms.len(),
+        }
     }
 
     /// The settled values that somebody reads whom the plan does not leave out.

@@ -1,0 +1,64 @@
+//! What one session has had of a cache: its look-ups by outcome, and the bytes of what it built.
+//!
+//! Many sessions may use one cache, whose own counters are of all of them. These are counted where nodes ask for executors, once
+//! a new shape, and never on the way of a request whose shapes are known. What sessions share by nature, code and packed
+//! weights, is not in anybody's share.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::cache::Outcome;
+
+/// Counters of one session, which its requests write.
+#[derive(Debug, Default)]
+pub struct Share {
+    hits: AtomicU64,
+    waits: AtomicU64,
+    record_hits: AtomicU64,
+    misses: AtomicU64,
+    built_bytes: AtomicU64,
+}
+
+/// A session's part in a cache so far. Every look-up is in exactly one of the first four.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ShareStats {
+    /// Executors that were there, whoever had built them.
+    pub hits: u64,
+    /// Executors that another thread was building.
+    pub waits: u64,
+    /// Executors that this session rebuilt from records.
+    pub record_hits: u64,
+    /// Executors that this session chose and built.
+    pub misses: u64,
+    /// Bytes of the executors that this session built, whether they are still there or not.
+    pub built_bytes: u64,
+}
+
+impl Share {
+    /// Counts a look-up that was answered by an executor of so many bytes.
+    pub fn count(&self, outcome: Outcome, bytes: usize) {
+        let counter = match outcome {
+            Outcome::Hit => &self.hits,
+            Outcome::Waited => &self.waits,
+            Outcome::RecordHit => &self.record_hits,
+            Outcome::Miss => &self.misses,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        if matches!(outcome, Outcome::RecordHit | Outcome::Miss) {
+            self.built_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// The counters now.
+    #[must_use]
+    pub fn stats(&self) -> ShareStats {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        ShareStats {
+            hits: read(&self.hits),
+            waits: read(&self.waits),
+            record_hits: read(&self.record_hits),
+            misses: read(&self.misses),
+            built_bytes: read(&self.built_bytes),
+        }
+    }
+}
