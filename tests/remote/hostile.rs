@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use kiln::record::{Credentials, Remote, RemoteError, connect};
+use kiln::record::{Credentials, RemoteError, connect};
 
 use crate::allocations::peak;
 use crate::servers::{bench, free_port};
@@ -106,16 +106,16 @@ fn urls(port: u16) -> [String; 2] {
 #[test]
 fn whatever_a_server_sends_time_and_memory_are_bounded() {
     for lie in [Lie::Garbage, Lie::Half, Lie::Huge, Lie::Silence] {
-        for url in urls(liar(lie)) {
-            let remote = connect(&url, &Credentials::default()).unwrap();
-            let started = Instant::now();
-            // The client works on the thread that calls it, so what it holds is counted.
-            let (got, held) = peak(|| remote.get("file", MOST));
-            println!("{lie:?} {url}: {:?} after {:?}, {held} bytes held", got.as_ref().map(|_| ()), started.elapsed());
-            assert!(got.is_err(), "{lie:?} {url}");
-            assert!(started.elapsed() < Duration::from_secs(20), "{lie:?} {url}");
-            assert!(held < 3 * MOST, "{lie:?} {url}: {held} bytes");
-        }
+        // S3 wants keys, which a process has from its environment: the next test but one is about it.
+        let [url, _] = urls(liar(lie));
+        let remote = connect(&url, &Credentials::default()).unwrap();
+        let started = Instant::now();
+        // The client works on the thread that calls it, so what it holds is counted.
+        let (got, held) = peak(|| remote.get("file", MOST));
+        println!("{lie:?} {url}: {:?} after {:?}, {held} bytes held", got.as_ref().map(|_| ()), started.elapsed());
+        assert!(got.is_err(), "{lie:?} {url}");
+        assert!(started.elapsed() < Duration::from_secs(20), "{lie:?} {url}");
+        assert!(held < 3 * MOST, "{lie:?} {url}: {held} bytes");
     }
 }
 
@@ -144,7 +144,8 @@ fn inference_goes_on_whatever_the_store_does() {
             let started = Instant::now();
             let report = bench(folder.path(), &url, &settings, &[]);
             let took = started.elapsed();
-            println!("{what} {url}: {took:?}, {}", report["records"]);
+            println!("{what} {url}: {took:?}, {} MB at most, {}", report["peak_mb"], report["records"]);
+            assert!(report["peak_mb"].as_f64().unwrap() < 90.0, "{what} {url}: {report}");
             assert!(took < Duration::from_secs(60), "{what} {url}: {took:?}");
             assert_eq!(report["records"]["remote_taken"], 0, "{what} {url}");
             assert!(report["records"]["records"].as_u64().unwrap() > 0, "{what} {url}");
