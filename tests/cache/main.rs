@@ -2,7 +2,7 @@
 //!
 //! `behaviour` is the suite that holds for every hasher, `model` compares with a reference cache (`lru`) under random
 //! operations, `threads` is about builders and waiters in parallel, `laws` shows that a rotten key is found, and
-//! `executors` is about executors and code, `foreign` is a graph executor of somebody else's that uses the cache and the records alone.
+//! `executors` and `nodes` are about executors and code, `foreign` is a graph executor of somebody else's that uses the cache and the records alone.
 
 mod behaviour;
 mod executors;
@@ -11,4 +11,5 @@ mod foreign;
 mod laws;
 mod lru;
 mod model;
+mod nodes;
 mod threads;
