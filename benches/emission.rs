@@ -1,5 +1,6 @@
 //! What a new shape costs below a node: emission, executors on known and on new code, executors from records.
-//! `cargo bench --bench emission`. Figures are medians and 99th percentiles over thousands of single operations.
+//! `cargo bench --bench emission`. Figures are medians and 99th percentiles over thousands of single operations. The targets
+//! are 3 us (10 at the 99th) for emission and sealing, 3 us for a new shape on known code and 15 us on new code.
 
 #![allow(clippy::print_stdout, reason = "a bench prints")]
 

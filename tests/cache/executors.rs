@@ -171,7 +171,7 @@ fn twenty_thousand_distinct_shapes_fill_the_cache_and_no_more() {
 
 /// Alone in its process: `cargo test --release --test cache -- --ignored --exact executors::a_million_distinct_shapes`.
 #[test]
-#[ignore = "half a minute, and other tests' memory would count"]
+#[ignore = "a few seconds, and other tests' memory would count"]
 #[allow(clippy::print_stdout, reason = "the figure is what it is run for")]
 fn a_million_distinct_shapes() {
     let cx = context(Isa::detect(), 1024, Arc::new(Store::off()));
