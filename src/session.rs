@@ -3,10 +3,11 @@
 //! Loading reads the model, rewrites its graph ([`crate::graph::passes`]), makes the nodes, and rebuilds every executor
 //! that the records know, so that the first request of a known shape builds nothing. [`compile`] does that.
 //! [`options`] is what a caller may set; [`records`] moves records about; [`profile`], [`trace`] and [`verbose`] watch
-//! runs.
+//! runs. [`overrides`] serves requests that replace what a model has defaults for.
 
 pub mod compile;
 pub mod options;
+mod overrides;
 pub mod profile;
 pub mod records;
 mod structure;
@@ -34,6 +35,7 @@ pub use crate::exec::tune::{Tune, TuneChange, TuneReport};
 pub use compile::Description;
 pub use kiln_kernels::cpu::{Numerics, Precision};
 pub use options::SessionOptions;
+use overrides::Overrides;
 pub use profile::{NodeProfile, Profile};
 pub use records::{CacheKind, ChoiceBlob, UnknownKind};
 pub use trace::Trace;
@@ -106,6 +108,10 @@ struct Idle {
 }
 
 impl Idle {
+    fn new(limit: usize) -> Idle {
+        Idle { states: Vec::new(), bytes: 0, limit }
+    }
+
     fn pop(&mut self) -> RunState {
         let (state, bytes) = self.states.pop().unwrap_or_default();
         self.bytes -= bytes;
@@ -122,6 +128,8 @@ impl Idle {
 /// A loaded model.
 pub struct Session {
     executable: Executable,
+    /// What requests may replace, if the model lets them.
+    overrides: Option<Overrides>,
     inputs: Vec<Port>,
     outputs: Vec<Port>,
     description: Description,
@@ -163,6 +171,7 @@ impl Session {
         let build = options.build_cx(&threads, &graph);
         let inputs = compile::input_ports(&graph);
         let outputs = compile::output_ports(&graph);
+        let overrides = Overrides::of(&graph, options);
         let constants = graph.constants.values().map(|tensor| tensor.byte_len()).sum();
         // What every process builds at load (packed weights, constants) comes before what this model's requests built.
         let (executable, description) = compile::compile(graph, options, &build, &threads)?;
@@ -173,6 +182,7 @@ impl Session {
         let profile = options.profile.then(|| Mutex::new(Profile::default()));
         Ok(Session {
             executable,
+            overrides,
             inputs,
             outputs,
             description,
@@ -182,7 +192,7 @@ impl Session {
             threads,
             buffers: BufferPool::bounded(options.buffer_bytes, options.memory_bytes),
             plans: options.plans(),
-            idle: Mutex::new(Idle { states: Vec::new(), bytes: 0, limit: options.buffer_bytes }),
+            idle: Mutex::new(Idle::new(options.buffer_bytes)),
             loops: options.loops,
             profile,
             verbose: options.verbose,
@@ -237,8 +247,15 @@ impl Session {
     }
 
     fn serve(&self, ordered: Vec<Option<Value>>, observer: Option<&dyn Observer>) -> Result<Vec<Value>, SessionError> {
+        let mut ordered = ordered;
+        let variant = match &self.overrides {
+            Some(overrides) => overrides.variant(&mut ordered, &self.build, &self.threads)?,
+            None => None,
+        };
+        let (executable, idle) =
+            variant.as_deref().map_or((&self.executable, &self.idle), |variant| (&variant.executable, &variant.idle));
         let _request = self.tuner.as_ref().map(Tuner::request);
-        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let idle = || idle.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = idle().pop();
         let resources = Resources {
             build: &self.build,
@@ -250,7 +267,7 @@ impl Session {
             loops: &LoopBudget::new(self.loops),
             observer,
         };
-        let result = self.executable.run(ordered, &mut state, &resources);
+        let result = executable.run(ordered, &mut state, &resources);
         let mut bytes = state.kept_bytes();
         let mut idle = idle();
         if idle.bytes + bytes > idle.limit {

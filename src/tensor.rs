@@ -294,6 +294,18 @@ impl Tensor {
         let _ = self.bytes();
     }
 
+    /// The same elements. Where they are still in a file they are read from it for this tensor alone, when it is asked;
+    /// else they are shared.
+    #[must_use]
+    pub fn unread(&self) -> Tensor {
+        let own = match &self.data {
+            Data::Bytes(buffer) => buffer.unread(),
+            Data::Strings(_) | Data::Absent => None,
+        };
+        let data = own.map_or_else(|| self.data.clone(), |own| Data::Bytes(Arc::new(own)));
+        Tensor { spec: self.spec.clone(), data }
+    }
+
     /// How many raw bytes there are; where they are still in a file, they stay there.
     #[must_use]
     pub fn byte_len(&self) -> usize {

@@ -34,8 +34,8 @@ pub(super) struct SpanKey {
 pub(super) fn find(graph: &Graph, works: &[&Work]) -> (Vec<Span>, Vec<bool>) {
     let listed = listed_contents(graph, works);
     let mut settled = vec![false; graph.values.len()];
-    // A constant that is also an input is a default, which a request may replace.
-    for value in graph.constants.keys().filter(|value| !graph.inputs.contains(value)).chain(&listed) {
+    // Also those that are inputs too: an executable whose requests may replace a default does not have it as a constant.
+    for value in graph.constants.keys().chain(&listed) {
         settled[value.index()] = true;
     }
     // Whose shapes the key of the stretch in hand would have to name: none once a plan before it has named them.

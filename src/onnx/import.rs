@@ -7,7 +7,7 @@
 //! body reads the value of that name, after the inputs that the file gives it (see [`Attr::Graph`](crate::graph::Attr)).
 //! After that no graph reaches out of itself, and nothing above this floor knows of scopes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::proto::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto};
@@ -31,6 +31,8 @@ pub(super) struct Importer<'a> {
     pub(super) functions: Functions,
     /// Nodes so far, in all graphs.
     pub(super) nodes: usize,
+    /// Whether initialisers that the model's graph lists as inputs too are defaults.
+    pub(super) defaults: bool,
 }
 
 /// An imported graph, with the names that it takes from the graphs around it. Those are values without a maker.
@@ -84,12 +86,17 @@ impl Scope {
     }
 }
 
+/// The version of the format since which an initialiser that is also listed as an input is a default, which a request
+/// may replace. Before it every initialiser had to be listed, and is a constant.
+const DEFAULTS_SINCE: i64 = 4;
+
 /// The graph of a model.
 pub(super) fn import(model: ModelProto, external: External, limits: &Limits) -> Result<Graph, ModelError> {
     let graph = model.graph.ok_or_else(|| ModelError::Wire("there is no graph in it".to_owned()))?;
     let opsets = Rc::new(opsets(&model.opset_import)?);
     let functions = Functions::new(model.functions, limits)?;
-    let mut importer = Importer { limits, external, functions, nodes: 0 };
+    let defaults = model.ir_version.unwrap_or(DEFAULTS_SINCE) >= DEFAULTS_SINCE;
+    let mut importer = Importer { limits, external, functions, nodes: 0, defaults };
     let body = importer.graph(graph, &opsets, 0)?;
     match body.free.first() {
         None => Ok(Graph { backings: importer.external.into_backings(), ..body.graph }),
@@ -134,13 +141,19 @@ impl Importer<'_> {
         let mut scope = Scope::default();
         proto.name().clone_into(&mut scope.graph.name);
         self.initialisers(&proto, &mut scope)?;
+        let mut defaults = HashSet::new();
         for info in &proto.input {
             self.name(info.name(), "an input of the graph")?;
-            // Up to IR version 3 every initialiser is listed among the inputs. Later ones may list it to say that the
-            // caller can override it; here it stays what the model says.
+            // In a body it stays what the model says: there is no caller who could leave it out.
+            let is_default = self.defaults && depth == 0;
             let initialiser = scope.defined(info.name()).filter(|id| scope.graph.constants.contains_key(id));
             let id = match initialiser {
-                Some(id) => id,
+                Some(id) => {
+                    if is_default && defaults.insert(id) {
+                        scope.graph.inputs.push(id);
+                    }
+                    id
+                }
                 None => {
                     let id = scope.define("input", info.name())?;
                     scope.graph.inputs.push(id);
@@ -148,6 +161,10 @@ impl Importer<'_> {
                 }
             };
             scope.declare(id, info, "input")?;
+            if initialiser.is_some() && is_default {
+                // What a request gives instead of a default has the shape that is declared, not that of the default.
+                scope.graph.values[id.index()].dims = declared_dims(info);
+            }
         }
         let nodes = self.functions.expand(proto.node, opsets, limits)?;
         for name in nodes.iter().flat_map(|(node, _)| &node.output).filter(|name| !name.is_empty()) {

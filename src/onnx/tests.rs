@@ -155,7 +155,7 @@ fn typed_fields_hold_what_raw_bytes_hold() {
 }
 
 #[test]
-fn constants_are_no_nodes_and_initialisers_are_no_inputs() {
+fn constants_are_no_nodes_and_initialisers_are_inputs_where_requests_may_replace_them() {
     let mut message =
         model(vec![node("Constant", &[], &["c"]), node("Add", &["x", "c"], &["d"]), node("Mul", &["d", "w"], &["y"])]);
     let graph = message.graph.as_mut().unwrap();
@@ -167,9 +167,12 @@ fn constants_are_no_nodes_and_initialisers_are_no_inputs() {
     });
     graph.initializer.push(tensor_proto("w", &Tensor::scalar(2.0f32)));
     graph.input.insert(0, named("w"));
+    message.ir_version = Some(3);
+    assert_eq!(load_message(&message).unwrap().inputs.len(), 1, "every initialiser had to be listed once");
+    message.ir_version = Some(4);
     let graph = load_message(&message).unwrap();
     assert_eq!(told(&graph), ["d = Add x c", "y = Mul d w"]);
-    assert_eq!(graph.inputs.len(), 1);
+    assert_eq!(graph.inputs.iter().map(|id| graph.value(*id).name.as_str()).collect::<Vec<_>>(), ["w", "x"]);
     assert_eq!(graph.constant_input(&graph.nodes[0], 1).unwrap().shape(), [2]);
     assert_eq!(graph.constant_input(&graph.nodes[1], 1).unwrap().shape(), [0usize; 0]);
 }

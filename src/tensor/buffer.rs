@@ -52,6 +52,12 @@ impl Buffer {
         Buffer { memory: OnceLock::new(), later, pool, asked: bytes, home: Home::default() }
     }
 
+    /// The same bytes of the same file, to be read once more; none where these were read or never lay in a file.
+    pub(super) fn unread(&self) -> Option<Buffer> {
+        let later = self.later.lock().unwrap_or_else(PoisonError::into_inner);
+        later.as_ref().map(|later| Buffer::deferred(later.backing.clone(), later.offset, self.asked))
+    }
+
     pub(super) fn of(memory: Memory, asked: usize, pool: Option<Arc<BufferPool>>) -> Buffer {
         Buffer { memory: OnceLock::from(memory), later: Mutex::new(None), pool, asked, home: Home::default() }
     }
