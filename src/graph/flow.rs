@@ -25,12 +25,15 @@ pub struct LoopLimits {
     pub turns: u64,
     /// Bytes that loops gather from their turns, and that one loop carries from a turn to the next.
     pub bytes: u64,
+    /// Innermost steps of one operator whose attributes turn a few elements into any number of products: Einsum.
+    pub steps: u64,
 }
 
 impl Default for LoopLimits {
-    /// A million turns, which take a few tenths of a second where they do nothing; 4 GiB.
+    /// A million turns, which take a few tenths of a second where they do nothing; 4 GiB; as many steps as a core does
+    /// in about a minute.
     fn default() -> LoopLimits {
-        LoopLimits { turns: 1 << 20, bytes: 4 << 30 }
+        LoopLimits { turns: 1 << 20, bytes: 4 << 30, steps: 1 << 36 }
     }
 }
 
@@ -47,6 +50,12 @@ impl LoopBudget {
     #[must_use]
     pub fn new(limits: LoopLimits) -> LoopBudget {
         LoopBudget { limits, turns: Cell::new(0), gathered: Cell::new(0) }
+    }
+
+    /// The most steps of one operator.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.limits.steps
     }
 
     /// Counts one turn.
@@ -181,7 +190,7 @@ mod tests {
 
     #[test]
     fn loops_stop_where_the_budget_ends() {
-        let budget = LoopBudget::new(LoopLimits { turns: 2, bytes: 10 });
+        let budget = LoopBudget::new(LoopLimits { turns: 2, bytes: 10, steps: 0 });
         assert!(budget.turn().is_ok() && budget.turn().is_ok());
         assert_eq!(budget.turn().unwrap_err().to_string(), "turns of loops: more than the limit of 2");
         assert!(budget.gather(10).is_ok());

@@ -41,7 +41,7 @@ pub enum NodeError {
     /// A node of one of its bodies failed.
     #[error("in its body: {0}")]
     Body(Box<super::RunError>),
-    /// The request's loops did more than they may.
+    /// The request's loops, or one operator's, did more than they may.
     #[error("{what}: more than the limit of {limit}")]
     Limit {
         /// What was counted.
@@ -181,9 +181,21 @@ pub struct RunCx<'a> {
     pub parallel: &'a dyn Parallel,
     /// Memory of outputs and scratch.
     pub buffers: &'a Arc<BufferPool>,
+    /// Most steps that a node may take whose attributes turn a few elements into any number of them.
+    pub steps: u64,
 }
 
 impl RunCx<'_> {
+    /// Holds the steps that a node is about to take against their bound.
+    ///
+    /// # Errors
+    ///
+    /// [`NodeError::Limit`] where they are more.
+    pub fn check_steps(&self, steps: u64) -> Result<(), NodeError> {
+        let limit = self.steps;
+        if steps <= limit { Ok(()) } else { Err(NodeError::Limit { what: "steps of one operator", limit }) }
+    }
+
     /// Scratch of `count` elements that hold whatever was in them.
     pub fn scratch<T: crate::tensor::Element>(&self, count: usize) -> Result<Tensor, NodeError> {
         Ok(Tensor::from_pool(self.buffers, TensorSpec::new(T::DTYPE, [count]))?)

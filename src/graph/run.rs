@@ -206,6 +206,12 @@ pub struct Resources<'a> {
     pub observer: Option<&'a dyn Observer>,
 }
 
+impl Resources<'_> {
+    fn run_cx(&self) -> RunCx<'_> {
+        RunCx { parallel: self.parallel, buffers: self.buffers, steps: self.loops.steps() }
+    }
+}
+
 impl Executable {
     /// Joins a graph with what does its nodes' work, in order, and with what was fused into each.
     pub fn new(graph: &Graph, works: impl IntoIterator<Item = (Work, String)>) -> Executable {
@@ -351,7 +357,7 @@ impl Executable {
         for (value, tensor) in &plan.settled {
             values[value.index()] = Some(Value::Tensor(tensor.clone()));
         }
-        let cx = RunCx { parallel: resources.parallel, buffers: resources.buffers };
+        let cx = resources.run_cx();
         let steps = self.steps[span.steps.clone()].iter().zip(&plan.steps);
         for (offset, (step, planned)) in steps.enumerate() {
             let Work::Node(node) = &step.work else { continue };
@@ -462,7 +468,7 @@ impl Executable {
         let prepared = start.map(|start| (start.elapsed(), Instant::now()));
         let memory = Memory { pool: resources.buffers, lease: None };
         let mut io = Io::within(self.edges(step, values), specs, memory);
-        node.execute(executor, &mut io, &RunCx { parallel: resources.parallel, buffers: resources.buffers })?;
+        node.execute(executor, &mut io, &resources.run_cx())?;
         if let (Some(observer), Some((prepare, started)), Some(inputs)) = (resources.observer, prepared, seen) {
             observer.step(&StepEvent {
                 prepared: !is_known,

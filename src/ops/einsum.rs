@@ -82,6 +82,13 @@ struct Plan {
     strides: Vec<Vec<usize>>,
 }
 
+impl Plan {
+    /// Innermost steps: every operand is read at every place of all loops.
+    fn steps(&self) -> u64 {
+        self.sizes.iter().fold(self.strides.len() as u64, |steps, &size| steps.saturating_mul(size as u64))
+    }
+}
+
 impl Einsum {
     fn plan(&self, inputs: &[Option<&Tensor>]) -> Result<Plan, NodeError> {
         let operands: Vec<&Tensor> =
@@ -212,7 +219,8 @@ impl Node for Einsum {
         Ok(Prepared::new(Arc::new(self.plan(inputs)?)))
     }
 
-    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        cx.check_steps(prepared.get::<Plan>()?.steps())?;
         let output = compute!(io.spec(0).dtype, sum(prepared.get::<Plan>()?, io))?;
         io.push(output);
         Ok(())
@@ -248,6 +256,16 @@ mod tests {
         row.gives(&[2, 2, 1], &[1f32, 5.0, 9.0, 13.0]);
         einsum("...ii->...i").input(&[2, 2, 2], &stack).gives(&[2, 2], &[0f32, 3.0, 4.0, 7.0]);
         einsum("b...->...b").input(&[2, 3], &stack[..6]).gives(&[3, 2], &[0f32, 3.0, 1.0, 4.0, 2.0, 5.0]);
+    }
+
+    #[test]
+    fn a_few_elements_cannot_ask_for_any_number_of_steps() {
+        let many = |letters: &str| {
+            let trial = einsum(&format!("{letters}->"));
+            letters.split(',').fold(trial, |trial, _| trial.input(&[8], &[1f32; 8]))
+        };
+        many("a,b,c,d,e").gives(&[], &[32768f32]);
+        many("a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q,r,s,t").is_refused("steps of one operator");
     }
 
     #[test]

@@ -6,6 +6,9 @@
 use crate::graph::NodeError;
 use crate::tensor::Tensor;
 
+/// Most bytes of text in one rearranged tensor.
+const TEXT_BYTES: usize = 1 << 30;
+
 /// A rearrangement of the elements of some tensors of one type into another tensor.
 pub(crate) trait Movement {
     /// Writes `to`, whose length is that of the output, from the sources. A movement of much data may split `to`
@@ -29,6 +32,14 @@ pub(crate) fn rearrange(movement: &impl Movement, from: &[&Tensor], mut to: Tens
     match to.dtype().size() {
         0 => {
             let sources = from.iter().map(|tensor| tensor.as_strings()).collect::<Result<Vec<_>, _>>()?;
+            let longest = sources.iter().flat_map(|texts| texts.iter().map(String::len)).max().unwrap_or(0);
+            // Every element gets a text of its own, so that a long one repeated would take any memory.
+            if to.len().saturating_mul(longest) > TEXT_BYTES {
+                return Err(NodeError::Limit {
+                    what: "bytes of text that an operator makes",
+                    limit: TEXT_BYTES as u64,
+                });
+            }
             let mut values = to.as_strings()?.to_vec();
             movement.run(&sources, &mut values)?;
             Ok(Tensor::from_strings(to.shape().iter().copied(), values)?)

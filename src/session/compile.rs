@@ -47,6 +47,9 @@ fn port(graph: &Graph, value: ValueId, has_default: bool) -> Port {
 /// weights of a large model are not all in memory twice.
 const WAVE: usize = 32;
 
+/// Most steps of an operator that is folded; what takes longer waits for a request, which says how long it may take.
+const FOLDED_STEPS: u64 = 1 << 22;
+
 /// Rewrites the graph and makes its nodes.
 pub(super) fn compile(
     mut graph: Graph,
@@ -227,7 +230,7 @@ fn evaluate(graph: &Graph, node: &NodeDesc, inputs: &[Option<Tensor>], build: &B
     // Folded constants stay for the life of the session, so they must not hold a pool's oversized buffers.
     let buffers: Arc<BufferPool> = BufferPool::new(0);
     let mut io = Io::new(inputs.iter().cloned().collect(), &specs, &buffers);
-    made.execute(&prepared, &mut io, &RunCx { parallel: &Serial, buffers: &buffers }).ok()?;
+    made.execute(&prepared, &mut io, &RunCx { parallel: &Serial, buffers: &buffers, steps: FOLDED_STEPS }).ok()?;
     Some(io.into_outputs().into_vec())
 }
 

@@ -87,3 +87,12 @@ fn damaged_data_refuses_its_case_and_not_the_others() {
     assert!(verdicts["a_damaged"].as_str().unwrap().starts_with("refused: input_0.pb"), "{verdicts}");
     assert_eq!(verdicts["b_good"], "passed");
 }
+
+#[test]
+fn a_case_that_takes_too_long_is_named_and_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    write_passing(&folder.path().join("suite/slow"));
+    let finished = kiln(["check", &arg(folder.path()), "--limit", "0"]);
+    assert_eq!(finished.code, 1, "{finished:?}");
+    assert!(finished.stderr.contains("suite/slow: hangs"), "{finished:?}");
+}

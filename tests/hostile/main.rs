@@ -45,7 +45,7 @@ pub(crate) fn options() -> SessionOptions {
         threads: 1,
         buffer_bytes: 1 << 20,
         memory_bytes: TENSORS,
-        loops: LoopLimits { turns: 1 << 12, bytes: 8 << 20 },
+        loops: LoopLimits { turns: 1 << 12, bytes: 8 << 20, steps: 1 << 24 },
         ..SessionOptions::default()
     }
 }

@@ -3,10 +3,12 @@
 mod case;
 mod folder;
 mod tally;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use kiln::session::SessionOptions;
 
@@ -36,6 +38,9 @@ pub(crate) struct Args {
     /// Write the results by operator, as a table in Markdown, to this file
     #[arg(long, value_name = "FILE")]
     operators: Option<PathBuf>,
+    /// A case that takes longer hangs: it is named, and ends the run as a failure
+    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    limit: u64,
     #[command(flatten)]
     session: SessionArgs,
 }
@@ -51,7 +56,7 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
         return Err(Failure::usage("no case there: a case is a folder with a model.onnx"));
     }
     let mut tally = Tally::new();
-    let results = check_all(&cases, &options, args.quiet, &mut tally, screen)?;
+    let results = check_all(args, &cases, &options, &mut tally, screen)?;
     print_totals(&cases, &results, screen)?;
     if let Some(path) = &args.json {
         let texts: BTreeMap<&str, String> =
@@ -73,20 +78,23 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
 }
 
 fn check_all(
+    args: &Args,
     cases: &[Case],
     options: &SessionOptions,
-    quiet: bool,
     tally: &mut Tally,
     screen: &mut dyn Write,
 ) -> Outcome<Vec<Verdict>> {
     let progress = Progress::new("cases", cases.len());
     let crashes = case::Crashes::watch();
+    let begins = watch::start(Duration::from_secs(args.limit));
     let mut results = Vec::with_capacity(cases.len());
     for case in cases {
+        // A watch that has gone has ended the process with it.
+        let _ = begins.send(case.name.clone());
         let mut seen = Seen::default();
         let verdict = crashes.guard(|| case::check(case, options, &mut seen));
         tally.add(&seen.uses, &verdict, seen.lookups);
-        if !quiet || verdict.column() != 0 {
+        if !args.quiet || verdict.column() != 0 {
             progress.suspended(|| writeln!(screen, "{}: {verdict}", case.name))?;
         }
         results.push(verdict);
