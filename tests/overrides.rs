@@ -107,22 +107,22 @@ fn what_a_request_gives_counts_and_the_rest_are_defaults() {
 
 #[test]
 fn weights_in_a_file_are_read_once_more_when_another_default_is_replaced() {
-    let weights = floats(&[96, 96], numbers(-9, 10));
+    let weights = floats(&[256, 256], numbers(-9, 10));
     let mut build = GraphBuilder::new("large", 17);
-    let x = build.input("x", DType::F32, ["n".into(), 96.into()]);
+    let x = build.input("x", DType::F32, ["n".into(), 256.into()]);
     let [w, s] = ["w", "s"].map(|name| build.input(name, DType::F32, [Dim::Any, Dim::Any]));
     let product = build.op("MatMul", &[x, w], &[]);
     let sum = build.op("Add", &[product, s], &[]);
     build.output("y", sum);
-    let summand = floats(&[1, 96], numbers(0, 3));
+    let summand = floats(&[1, 256], numbers(0, 3));
     let graph = with_defaults(build, &[("w", &weights), ("s", &summand)]);
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), onnx::write(&graph).unwrap()).unwrap();
     let session = Session::load(file.path(), &options()).unwrap();
-    let x = floats(&[2, 96], numbers(-2, 3));
+    let x = floats(&[2, 256], numbers(-2, 3));
     let run = |s: Option<f32>| {
         let mut given = vec![("x", x.clone())];
-        given.extend(s.map(|s| ("s", floats(&[1, 96], std::iter::once(s)))));
+        given.extend(s.map(|s| ("s", floats(&[1, 256], std::iter::once(s)))));
         session.run(&given).map(|mut outputs| outputs.remove(0).1)
     };
     let zero = run(Some(0.0)).unwrap();
