@@ -138,7 +138,8 @@ fn a_better_candidate_takes_the_place_of_the_pick_and_is_recorded() {
     assert!(evidence.nanos >= 50_000 && evidence.against >= 2_000_000 && evidence.samples > 0, "{evidence:?}");
     let report = tuner.report();
     assert_eq!((report.tuned, report.changed, report.waiting, report.changes.len()), (1, 1, 0, 1));
-    assert_eq!((report.changes[0].from.as_str(), report.changes[0].to.as_str()), ("400", "50"));
+    let change = &report.changes[0];
+    assert_eq!((&change.from, &change.to), (&PICKED.to_string(), &BEST.to_string()));
 }
 
 #[test]
