@@ -142,7 +142,7 @@ fn join(free: &mut BTreeMap<usize, Extent>, extent: Extent, mut gone: impl FnMut
 }
 
 impl Found {
-    /// Has its pages present, which takes long if there are many: the extent of that many bytes, and what was present too.
+    /// Has its pages present, which takes long if there are many: the extent of that many bytes, and what is left of its pages.
     pub(super) fn settle(self, bytes: usize) -> (Extent, Option<Extent>) {
         let Found { mut present, fresh } = self;
         let Some(mut fresh) = fresh else { return (present, None) };
