@@ -24,6 +24,7 @@ pub use buffer::Buffer;
 pub use dtype::{BoolByte, DType, Element};
 pub use memory::installed_bytes;
 pub use pool::BufferPool;
+pub(crate) use pool::LARGE;
 
 /// Dimensions, outermost first. Empty for a scalar.
 pub type Shape = SmallVec<[usize; 6]>;

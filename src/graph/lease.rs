@@ -1,7 +1,7 @@
-//! Memory that a run state keeps for one plan: a buffer for each place that the plan has laid out.
+//! Small memory that a run state keeps for one plan: a buffer for each place that the plan has laid out.
 //!
-//! A plan has computed how large each place must be and which outputs take turns in it, so that a request of known shapes
-//! asks nobody for memory. Buffers come from the session's pool when a place is first used and go back there when the state
+//! A plan has computed how large each place must be and which small outputs take turns in it, so that the steps that take
+//! least time ask nobody for memory. Buffers come from the session's pool when a place is first used and go back there when the state
 //! serves another plan. A place is a wish, not a promise: where its buffer is still in use (it left with an output, say),
 //! the next one comes from the pool.
 

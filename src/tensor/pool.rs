@@ -45,8 +45,8 @@ struct Kept {
     since: u64,
 }
 
-/// Buffers from this size on are cut out of extents.
-const LARGE: usize = 1 << 16;
+/// Buffers of this many bytes and more are cut out of extents.
+pub(crate) const LARGE: usize = 1 << 16;
 
 impl BufferPool {
     /// A pool that keeps at most `limit` free bytes.

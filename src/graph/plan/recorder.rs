@@ -4,6 +4,10 @@
 //! a *storage*, which is in use from the step that makes it to the last that reads anything in it. Storages that are not
 //! in use at the same time may take turns in one place. They are given places in the order of the steps, each the tightest
 //! free one; where none is large enough, the largest grows.
+//!
+//! Large storages are given none: whoever makes them asks the session's pool, which cuts them out of the same pages in every
+//! request, the first included. Places are as large as their largest tenant, so all of them together are larger than
+//! what is in use at any time, and a plan that laid large memory out this way took fresh pages in its second request.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -17,7 +21,7 @@ use super::super::run::Step;
 use super::super::value::Value;
 use super::{Plan, PlannedStep, fresh_number};
 use crate::exec::tune::Standing;
-use crate::tensor::{DType, Tensor};
+use crate::tensor::{DType, LARGE, Tensor};
 
 /// Bytes of a settled value that a plan holds; what is larger is computed in each request.
 const MOST_SETTLED: usize = 16 << 10;
@@ -31,6 +35,13 @@ struct Storage {
     users: u32,
     /// Whether it leaves the graph with an output, so that no place ever gets it back.
     leaves: bool,
+}
+
+impl Storage {
+    /// Whether it is given a place.
+    fn stays(&self) -> bool {
+        !self.leaves && self.bytes < LARGE
+    }
 }
 
 /// What is known of a value of the stretch.
@@ -208,10 +219,10 @@ fn lay_out(storages: &[Storage]) -> (Vec<Option<u32>>, Vec<usize>) {
     let mut rooms: Vec<usize> = Vec::new();
     let mut free: SmallVec<[u32; 16]> = smallvec![];
     // Storages are in the order of their first steps.
-    let mut ends: Vec<u32> = (0..storages.len() as u32).filter(|&number| !storages[number as usize].leaves).collect();
+    let mut ends: Vec<u32> = (0..storages.len() as u32).filter(|&number| storages[number as usize].stays()).collect();
     ends.sort_by_key(|&number| storages[number as usize].last);
     let mut ends = ends.into_iter().peekable();
-    for (number, storage) in storages.iter().enumerate().filter(|(_, storage)| !storage.leaves) {
+    for (number, storage) in storages.iter().enumerate().filter(|(_, storage)| storage.stays()) {
         // What was read for the last time before this step is free; a step's inputs are in use while it writes.
         while let Some(ended) = ends.next_if(|&ended| storages[ended as usize].last < storage.first) {
             free.extend(places[ended as usize]);
@@ -250,8 +261,9 @@ mod tests {
             Storage { leaves: true, ..storage(1000, 2, 9) },
             storage(50, 3, 3),
             storage(200, 4, 5),
+            storage(LARGE, 4, 6),
         ]);
-        assert_eq!(places, [Some(0), Some(1), Some(0), None, Some(1), Some(0)]);
+        assert_eq!(places, [Some(0), Some(1), Some(0), None, Some(1), Some(0), None]);
         assert_eq!(rooms, [200, 50], "a place grows with what is put there");
     }
 
