@@ -8,6 +8,7 @@
 //! - [`flow`] is its counterpart for steps that see more than tensors ([`value`]) or have bodies.
 //! - [`run`] runs both: by a `plan` of the request's shapes where there is one (`spans` says what can be planned, a
 //!   `lease` holds its memory), else node by node, each with a `memo` of its last shapes. `io` is what a node sees.
+//!   [`stop`] ends a request before its graph ends.
 //!
 //! Operator names follow the ONNX vocabulary because it is the field's; protobuf and opset arithmetic are not known here.
 
@@ -24,6 +25,7 @@ pub mod passes;
 mod plan;
 pub mod run;
 mod spans;
+pub mod stop;
 pub mod value;
 pub mod verify;
 
@@ -32,4 +34,5 @@ pub use flow::{Body, Flow, FlowCx, LoopBudget, LoopLimits};
 pub use ir::{Attr, Attrs, Graph, NodeDesc, ValueId};
 pub use node::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 pub use run::{Executable, Observer, Resources, RunError, RunState, StepEvent, Work};
+pub use stop::{Cancel, Stop, Stopped};
 pub use value::Value;

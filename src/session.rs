@@ -6,6 +6,7 @@
 //! runs. [`overrides`] serves requests that replace what a model has defaults for.
 
 pub mod compile;
+mod evaluate;
 pub mod options;
 mod overrides;
 pub mod profile;
@@ -23,7 +24,7 @@ use crate::exec::tune::Tuner;
 use crate::exec::{BuildCx, Share};
 use crate::graph::ir::{Dim, ValueKind};
 use crate::graph::{
-    Executable, Graph, LoopBudget, LoopLimits, Observer, Resources, RunError, RunState, StepEvent, Value,
+    Executable, Graph, LoopBudget, LoopLimits, Observer, Resources, RunError, RunState, StepEvent, Stop, Stopped, Value,
 };
 use crate::onnx::{self, ModelError};
 use crate::record;
@@ -32,9 +33,10 @@ use crate::threads::{Threads, ThreadsError};
 
 pub use crate::exec::ShareStats;
 pub use crate::exec::tune::{Tune, TuneChange, TuneReport};
+pub use crate::graph::Cancel;
 pub use compile::Description;
 pub use kiln_kernels::cpu::{Numerics, Precision};
-pub use options::SessionOptions;
+pub use options::{RunOptions, SessionOptions};
 use overrides::Overrides;
 pub use profile::{NodeProfile, Profile};
 pub use records::{CacheKind, ChoiceBlob, UnknownKind};
@@ -75,9 +77,17 @@ pub enum SessionError {
         /// What it is.
         reason: String,
     },
-    /// A node failed.
+    /// A node failed, or the request was ended before it ([`RunError::stopped`]).
     #[error(transparent)]
     Run(#[from] RunError),
+    /// Loading took longer than it may.
+    #[error("loading ended before node '{node}' was made: {why}")]
+    LoadStopped {
+        /// The node.
+        node: String,
+        /// Why.
+        why: Stopped,
+    },
     /// Threads could not be started.
     #[error(transparent)]
     Threads(#[from] ThreadsError),
@@ -145,6 +155,7 @@ pub struct Session {
     /// States of finished requests, kept because they remember shapes and hold memory.
     idle: Mutex<Idle>,
     loops: LoopLimits,
+    time_limit: Option<Duration>,
     profile: Option<Mutex<Profile>>,
     verbose: Verbose,
     trace: Option<Arc<Trace>>,
@@ -154,16 +165,22 @@ pub struct Session {
 impl Session {
     /// Loads an ONNX file.
     pub fn load(path: &Path, options: &SessionOptions) -> Result<Session, SessionError> {
-        Session::from_graph(onnx::load(path, &options.limits)?, options)
+        let stop = Stop::after(options.load_time_limit, None);
+        Session::make(onnx::load(path, &options.limits)?, options, stop.as_ref())
     }
 
     /// Loads an ONNX model from memory; external data is refused.
     pub fn load_bytes(bytes: Vec<u8>, options: &SessionOptions) -> Result<Session, SessionError> {
-        Session::from_graph(onnx::load_bytes(bytes.into(), None, &options.limits)?, options)
+        let stop = Stop::after(options.load_time_limit, None);
+        Session::make(onnx::load_bytes(bytes.into(), None, &options.limits)?, options, stop.as_ref())
     }
 
     /// Makes a session of a graph built in memory.
     pub fn from_graph(graph: Graph, options: &SessionOptions) -> Result<Session, SessionError> {
+        Session::make(graph, options, Stop::after(options.load_time_limit, None).as_ref())
+    }
+
+    fn make(graph: Graph, options: &SessionOptions, stop: Option<&Stop>) -> Result<Session, SessionError> {
         if let Err(error) = kiln_kernels::jit::name_code_for(options.profiler) {
             tracing::warn!(%error, "emitted code is not named for profilers");
         }
@@ -174,7 +191,7 @@ impl Session {
         let overrides = Overrides::of(&graph, options);
         let constants = graph.constants.values().map(|tensor| tensor.byte_len()).sum();
         // What every process builds at load (packed weights, constants) comes before what this model's requests built.
-        let (executable, description) = compile::compile(graph, options, &build, &threads)?;
+        let (executable, description) = compile::compile(graph, options, &build, &threads, stop)?;
         // Asked for before the model was read, so that most of the way lies behind it.
         build.records.await_remote();
         let warmed = crate::exec::warm(&build);
@@ -194,6 +211,7 @@ impl Session {
             plans: options.plans(),
             idle: Mutex::new(Idle::new(options.buffer_bytes)),
             loops: options.loops,
+            time_limit: options.time_limit,
             profile,
             verbose: options.verbose,
             trace: options.trace.clone(),
@@ -215,12 +233,22 @@ impl Session {
 
     /// Serves one request.
     pub fn run(&self, inputs: &[(&str, Tensor)]) -> Result<Vec<(String, Tensor)>, SessionError> {
+        self.run_with(inputs, &RunOptions::default())
+    }
+
+    /// Serves one request that may be ended before its end: then it fails with a [`RunError`] that names the node and
+    /// whose [`stopped`](RunError::stopped) says why. Nothing of it is left behind; the next request is served as ever.
+    pub fn run_with(
+        &self,
+        inputs: &[(&str, Tensor)],
+        options: &RunOptions,
+    ) -> Result<Vec<(String, Tensor)>, SessionError> {
         let watch = Watch { session: self };
         let watched = self.profile.is_some() || self.verbose.any() || self.trace.is_some();
         let observer: Option<&dyn Observer> = watched.then_some(&watch as &dyn Observer);
         let shapes = inputs.iter().map(|(name, tensor)| (*name, tensor.shape()));
         let _request = self.trace.as_ref().map(|trace| trace.request(shapes));
-        self.run_observed(inputs, observer)
+        self.run_tensors(inputs, options, observer)
     }
 
     /// Serves one request under the caller's observer, for tests and tools that look at every step.
@@ -229,7 +257,16 @@ impl Session {
         inputs: &[(&str, Tensor)],
         observer: Option<&dyn Observer>,
     ) -> Result<Vec<(String, Tensor)>, SessionError> {
-        let values = self.serve(self.bind(inputs)?, observer)?;
+        self.run_tensors(inputs, &RunOptions::default(), observer)
+    }
+
+    fn run_tensors(
+        &self,
+        inputs: &[(&str, Tensor)],
+        options: &RunOptions,
+        observer: Option<&dyn Observer>,
+    ) -> Result<Vec<(String, Tensor)>, SessionError> {
+        let values = self.serve(self.bind(inputs)?, options, observer)?;
         let mut outputs = Vec::with_capacity(values.len());
         for (port, value) in self.outputs.iter().zip(values) {
             let tensor = value
@@ -242,12 +279,26 @@ impl Session {
 
     /// Serves one request whose inputs or outputs are sequences or optional values.
     pub fn run_values(&self, inputs: &[(&str, Value)]) -> Result<Vec<(String, Value)>, SessionError> {
-        let values = self.serve(self.bind(inputs)?, None)?;
+        self.run_values_with(inputs, &RunOptions::default())
+    }
+
+    /// The same for a request that may be ended, as [`Session::run_with`].
+    pub fn run_values_with(
+        &self,
+        inputs: &[(&str, Value)],
+        options: &RunOptions,
+    ) -> Result<Vec<(String, Value)>, SessionError> {
+        let values = self.serve(self.bind(inputs)?, options, None)?;
         Ok(self.outputs.iter().map(|port| port.name.clone()).zip(values).collect())
     }
 
-    fn serve(&self, ordered: Vec<Option<Value>>, observer: Option<&dyn Observer>) -> Result<Vec<Value>, SessionError> {
-        let mut ordered = ordered;
+    fn serve(
+        &self,
+        mut ordered: Vec<Option<Value>>,
+        options: &RunOptions,
+        observer: Option<&dyn Observer>,
+    ) -> Result<Vec<Value>, SessionError> {
+        let stop = Stop::after(options.time_limit.or(self.time_limit), options.cancel.clone());
         let variant = match &self.overrides {
             Some(overrides) => overrides.variant(&mut ordered, &self.build, &self.threads)?,
             None => None,
@@ -265,6 +316,7 @@ impl Session {
             tuner: self.tuner.as_ref(),
             share: Some(&self.share),
             loops: &LoopBudget::new(self.loops),
+            stop: stop.as_ref(),
             observer,
         };
         let result = executable.run(ordered, &mut state, &resources);

@@ -9,6 +9,7 @@
 //!
 //! A model says how often a loop turns, so that a few bytes can ask for years of computing and for all memory. Turns and
 //! the bytes that loops carry and gather are therefore bounded ([`LoopLimits`]), over all loops of a request together.
+//! Where a request may only take so long, each turn asks whether that has passed ([`super::stop`]).
 
 use std::cell::Cell;
 
@@ -147,6 +148,18 @@ impl FlowCx<'_> {
         body.executable
             .run(inputs, &mut self.states[which], &resources)
             .map_err(|error| NodeError::Body(Box::new(error)))
+    }
+
+    /// Begins a turn of a loop: counts it, and asks whether the request shall end here.
+    ///
+    /// # Errors
+    ///
+    /// Where the request has had all the turns that it may have, or all the time.
+    pub fn turn(&self) -> Result<(), NodeError> {
+        if let Some(stop) = self.resources.stop {
+            stop.check()?;
+        }
+        self.resources.loops.turn()
     }
 
     /// What the request's loops may still do.

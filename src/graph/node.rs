@@ -14,6 +14,7 @@ use kiln_kernels::{Isa, KernelError, Parallel};
 use smallvec::SmallVec;
 
 pub use super::io::Io;
+use super::stop::{Stop, Stopped};
 use crate::cache::Outcome;
 use crate::exec::tune::{Standing, Tuner};
 use crate::exec::{BuildCx, BuildError, Family, Share};
@@ -41,6 +42,9 @@ pub enum NodeError {
     /// A node of one of its bodies failed.
     #[error("in its body: {0}")]
     Body(Box<super::RunError>),
+    /// The request was ended before the node was done.
+    #[error("ended here: {0}")]
+    Stopped(#[from] Stopped),
     /// The request's loops, or one operator's, did more than they may.
     #[error("{what}: more than the limit of {limit}")]
     Limit {
@@ -183,9 +187,23 @@ pub struct RunCx<'a> {
     pub buffers: &'a Arc<BufferPool>,
     /// Most steps that a node may take whose attributes turn a few elements into any number of them.
     pub steps: u64,
+    /// What may end the request, for nodes whose own loops are long.
+    pub stop: Option<&'a Stop>,
 }
 
 impl RunCx<'_> {
+    /// Whether a node that takes many steps shall take another one.
+    ///
+    /// # Errors
+    ///
+    /// [`NodeError::Stopped`] where the request has ended.
+    pub fn check_stop(&self) -> Result<(), NodeError> {
+        match self.stop {
+            None => Ok(()),
+            Some(stop) => Ok(stop.check()?),
+        }
+    }
+
     /// Holds the steps that a node is about to take against their bound.
     ///
     /// # Errors

@@ -47,6 +47,7 @@ use std::time::Instant;
 
 use super::facts::Facts;
 use super::ir::{Attr, Graph, NodeDesc};
+use super::stop::Stop;
 use super::verify::verify;
 use crate::tensor::Tensor;
 
@@ -134,8 +135,18 @@ pub fn names() -> Vec<&'static str> {
 
 /// Rewrites a model's graph with the passes that `options` leave on.
 pub fn optimise(graph: &mut Graph, options: &PassOptions, evaluate: &Evaluate<'_>) -> PassReport {
+    optimise_until(None, graph, options, evaluate)
+}
+
+/// The same, but once `stop` says so no other pass begins. The graph is right whichever was the last.
+pub fn optimise_until(
+    stop: Option<&Stop>,
+    graph: &mut Graph,
+    options: &PassOptions,
+    evaluate: &Evaluate<'_>,
+) -> PassReport {
     let mut report = PassReport { nodes_before: graph.nodes.len(), ..PassReport::default() };
-    let mut folding = fold::Budget::default();
+    let mut folding = fold::Budget::until(stop.cloned());
     rewrite(graph, options, evaluate, &mut folding, true, &mut report);
     report.nodes_after = graph.nodes.len();
     report
@@ -154,6 +165,9 @@ fn rewrite(
             let mut cx = PassCx { facts: Facts::of(graph, declared), evaluate, folding: &mut *folding };
             let mut changes = 0;
             for (name, run) in group.passes.iter().filter(|(name, _)| options.is_on(name)) {
+                if cx.folding.is_stopped() {
+                    return;
+                }
                 let start = Instant::now();
                 let made = run(graph, &mut cx);
                 report.add(name, made, start.elapsed());

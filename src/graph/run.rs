@@ -3,7 +3,8 @@
 //!
 //! An [`Executable`] is immutable and shared by every request, and so are the plans of its stretches ([`super::plan`],
 //! [`super::spans`]). The first request of some shapes runs node by node and leaves a plan; later ones find it by one
-//! look-up a stretch (one a request, where no shape depends on data) and compare nothing. What belongs to one request at
+//! look-up a stretch (one a request, where no shape depends on data) and compare nothing. Running by a plan is here,
+//! running step by step in [`stepwise`], what watchers are told in [`observe`]. What belongs to one request at
 //! a time is in a [`RunState`]: values, the memory that a plan has laid out, what nodes without plans remember. Whoever
 //! runs requests at once keeps several.
 //!
@@ -13,26 +14,36 @@
 //! memory goes back to its place in the state's [lease](super::lease), otherwise to the session's pool, from which the
 //! next outputs are taken, so that a request touches about as much memory as is alive at its widest point. A step that is
 //! the last reader of an input may write over it.
+//!
+//! # Ending before the end
+//!
+//! Before each step the request's [`Stop`] is asked, where it has one: a step that has begun runs to its end.
+
+mod observe;
+mod stepwise;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use kiln_kernels::Parallel;
 use smallvec::SmallVec;
 
-use super::flow::{Flow, FlowCx, LoopBudget};
+use super::flow::{Flow, LoopBudget};
 use super::io::{Edges, Io, Memory};
 use super::ir::{Graph, ValueId};
 use super::lease::Lease;
 use super::memo::Memos;
-use super::node::{Node, NodeError, PrepareCx, RunCx};
+use super::node::{Node, NodeError, RunCx};
 use super::plan::{Plan, PlanKey, Recorder, Wanted, fresh_number};
 use super::spans::{self, Span};
+use super::stop::{Stop, Stopped};
 use super::value::Value;
-use crate::cache::{Cache, Outcome};
+use crate::cache::Cache;
 use crate::exec::tune::Tuner;
 use crate::exec::{BuildCx, Share};
-use crate::tensor::{BufferPool, Tensor, TensorSpec};
+use crate::tensor::{BufferPool, TensorSpec};
+
+pub use observe::{Observer, StepEvent};
 
 /// A node failed; says which.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +55,18 @@ pub struct RunError {
     pub op: String,
     /// Why.
     pub error: NodeError,
+}
+
+impl RunError {
+    /// Why the request was ended at this node, or at a node in its bodies; `None` where a node failed.
+    #[must_use]
+    pub fn stopped(&self) -> Option<Stopped> {
+        match &self.error {
+            NodeError::Stopped(stopped) => Some(*stopped),
+            NodeError::Body(inner) => inner.stopped(),
+            _ => None,
+        }
+    }
 }
 
 /// What does a step's work.
@@ -102,57 +125,6 @@ pub struct Executable {
     outputs: Vec<ValueId>,
 }
 
-/// What happened when a step was prepared and run; given to an [`Observer`].
-pub struct StepEvent<'a> {
-    /// Place of the step.
-    pub index: usize,
-    /// The step.
-    pub step: &'a Step,
-    /// Whether shapes had changed, so that `prepare_params` was called.
-    pub prepared: bool,
-    /// What the cache answered; `None` where it was not asked.
-    pub outcome: Option<Outcome>,
-    /// The keys that it was asked with, in words; empty unless [`Observer::wants_keys`].
-    pub keys: &'a [String],
-    /// Specs of the inputs, in order.
-    pub inputs: &'a [Option<TensorSpec>],
-    /// Specs of the outputs.
-    pub outputs: &'a [TensorSpec],
-    /// Time of inference and preparation.
-    pub prepare: Duration,
-    /// Time of execution.
-    pub execute: Duration,
-}
-
-impl<'a> StepEvent<'a> {
-    /// Of a step for which nothing was asked, and nothing else said.
-    fn new(index: usize, step: &'a Step) -> StepEvent<'a> {
-        let (prepare, execute) = (Duration::ZERO, Duration::ZERO);
-        StepEvent {
-            index,
-            step,
-            prepared: false,
-            outcome: None,
-            keys: &[],
-            inputs: &[],
-            outputs: &[],
-            prepare,
-            execute,
-        }
-    }
-}
-
-/// Watches a run. Times are taken only where there is one.
-pub trait Observer: Sync {
-    /// Whether [`StepEvent::keys`] shall be filled, which costs time.
-    fn wants_keys(&self) -> bool {
-        false
-    }
-
-    /// Called after each step.
-    fn step(&self, event: &StepEvent<'_>);
-}
-
 /// What a step keeps from request to request.
 #[derive(Default)]
 struct NodeState {
@@ -202,13 +174,15 @@ pub struct Resources<'a> {
     pub share: Option<&'a Share>,
     /// What the request's loops may do.
     pub loops: &'a LoopBudget,
+    /// What may end the request before its graph ends, if anything.
+    pub stop: Option<&'a Stop>,
     /// Who watches, if anybody.
     pub observer: Option<&'a dyn Observer>,
 }
 
 impl Resources<'_> {
     fn run_cx(&self) -> RunCx<'_> {
-        RunCx { parallel: self.parallel, buffers: self.buffers, steps: self.loops.steps() }
+        RunCx { parallel: self.parallel, buffers: self.buffers, steps: self.loops.steps(), stop: self.stop }
     }
 }
 
@@ -363,6 +337,9 @@ impl Executable {
             let Work::Node(node) = &step.work else { continue };
             let seen = resources.observer.map(|observer| (observer, self.input_specs(step, values), Instant::now()));
             if planned.runs {
+                if let Some(stop) = resources.stop {
+                    stop.check().map_err(|stopped| step.failed(stopped.into()))?;
+                }
                 let memory = Memory { pool: resources.buffers, lease: Some((lease, &planned.places)) };
                 let mut io = Io::within(self.edges(step, values), &planned.specs, memory);
                 node.execute(&planned.prepared, &mut io, &cx).map_err(|error| step.failed(error))?;
@@ -385,25 +362,6 @@ impl Executable {
         Ok(())
     }
 
-    /// Runs a step that no plan has prepared; a recorder gets to know what it made.
-    fn run_step(
-        &self,
-        index: usize,
-        state: &mut RunState,
-        resources: &Resources<'_>,
-        recorder: Option<&mut Recorder<'_>>,
-    ) -> Result<(), RunError> {
-        let step = &self.steps[index];
-        let done = match &step.work {
-            Work::Node(node) => self.run_node(index, node.as_ref(), state, resources, recorder),
-            Work::Flow(flow) => self.run_flow(index, step, flow.as_ref(), state, resources),
-        };
-        done.map_err(|error| {
-            state.nodes[index] = NodeState::default();
-            step.failed(error)
-        })
-    }
-
     fn value<'a>(&'a self, values: &'a [Option<Value>], value: ValueId) -> Option<&'a Value> {
         values[value.index()].as_ref().or(self.constants[value.index()].as_ref())
     }
@@ -416,121 +374,6 @@ impl Executable {
     /// Specs of a step's inputs, for those who watch.
     fn input_specs(&self, step: &Step, values: &[Option<Value>]) -> Vec<Option<TensorSpec>> {
         step.inputs.iter().map(|input| spec_of(input.and_then(|value| self.value(values, value)))).collect()
-    }
-
-    fn run_node(
-        &self,
-        index: usize,
-        node: &dyn Node,
-        state: &mut RunState,
-        resources: &Resources<'_>,
-        recorder: Option<&mut Recorder<'_>>,
-    ) -> Result<(), NodeError> {
-        let RunState { nodes, values, .. } = state;
-        let (step, memos) = (&self.steps[index], &mut nodes[index].memos);
-        let start = resources.observer.map(|_| Instant::now());
-        let mut inputs: SmallVec<[Option<&Tensor>; 4]> = SmallVec::with_capacity(step.inputs.len());
-        for input in &step.inputs {
-            inputs.push(match input.and_then(|value| self.value(values, value)) {
-                Some(Value::Tensor(tensor)) => Some(tensor),
-                Some(other) => return Err(other.is_no("a tensor")),
-                None => None,
-            });
-        }
-        let (mut outcome, mut keys) = (None, Vec::new());
-        let mut is_known = true;
-        let kept = recorder.as_ref().and_then(|recorder| recorder.kept());
-        let (specs, executor, standings) = match kept {
-            Some((planned, standings)) => (&planned.specs, &planned.prepared, standings),
-            None => {
-                let memo = match memos.find(&inputs) {
-                    Some(known) => known,
-                    None => {
-                        is_known = false;
-                        let noted = resources.observer.is_some_and(Observer::wants_keys);
-                        let prepare = match noted {
-                            true => PrepareCx::noting_keys(resources.build),
-                            false => PrepareCx::new(resources.build),
-                        };
-                        let prepare = prepare.told_to(resources.tuner).counted_in(resources.share);
-                        let fresh = memos.prepare(node, &prepare, &inputs)?;
-                        outcome = prepare.outcome();
-                        keys = prepare.into_keys();
-                        fresh
-                    }
-                };
-                let memo = memos.get(memo);
-                (&memo.specs, &memo.prepared, memo.standings.clone())
-            }
-        };
-        drop(inputs);
-        let seen = resources.observer.map(|_| self.input_specs(step, values));
-        let prepared = start.map(|start| (start.elapsed(), Instant::now()));
-        let memory = Memory { pool: resources.buffers, lease: None };
-        let mut io = Io::within(self.edges(step, values), specs, memory);
-        node.execute(executor, &mut io, &resources.run_cx())?;
-        if let (Some(observer), Some((prepare, started)), Some(inputs)) = (resources.observer, prepared, seen) {
-            observer.step(&StepEvent {
-                prepared: !is_known,
-                outcome,
-                keys: &keys,
-                inputs: &inputs,
-                outputs: specs,
-                prepare,
-                execute: started.elapsed(),
-                ..StepEvent::new(index, step)
-            });
-        }
-        if let Some(recorder) = recorder {
-            recorder.step(specs, executor, standings, values);
-        }
-        for value in &step.dead {
-            values[value.index()] = None;
-        }
-        Ok(())
-    }
-
-    fn run_flow(
-        &self,
-        index: usize,
-        step: &Step,
-        flow: &dyn Flow,
-        state: &mut RunState,
-        resources: &Resources<'_>,
-    ) -> Result<(), NodeError> {
-        let RunState { nodes, values, .. } = state;
-        let start = resources.observer.map(|_| Instant::now());
-        let inputs: Vec<Option<Value>> =
-            step.inputs.iter().map(|input| input.and_then(|value| self.value(values, value)).cloned()).collect();
-        // What was left out in the file is absent; what is named and was never made would look the same.
-        let missing = |(input, value): (&Option<ValueId>, &Option<Value>)| input.is_some() && value.is_none();
-        if let Some(place) = step.inputs.iter().zip(&inputs).position(missing) {
-            return Err(NodeError::Input(format!("input {place} is missing")));
-        }
-        for value in &step.dead {
-            values[value.index()] = None;
-        }
-        let seen = start.map(|_| inputs.iter().map(|value| spec_of(value.as_ref())).collect::<Vec<_>>());
-        let mut cx = FlowCx { resources, states: &mut nodes[index].bodies };
-        let outputs = flow.run(inputs, &mut cx)?;
-        if let (Some(observer), Some(start), Some(inputs)) = (resources.observer, start, seen) {
-            let outputs: Vec<TensorSpec> = outputs.iter().filter_map(|value| spec_of(Some(value))).collect();
-            observer.step(&StepEvent {
-                inputs: &inputs,
-                outputs: &outputs,
-                execute: start.elapsed(),
-                ..StepEvent::new(index, step)
-            });
-        }
-        if outputs.len() < step.outputs.len() {
-            return Err(NodeError::Input(format!("it made {} of {} outputs", outputs.len(), step.outputs.len())));
-        }
-        for (value, made) in step.outputs.iter().zip(outputs) {
-            if let Some(value) = value {
-                values[value.index()] = Some(made);
-            }
-        }
-        Ok(())
     }
 }
 

@@ -153,7 +153,7 @@ impl Einsum {
     }
 }
 
-fn sum<W: Arithmetic>(plan: &Plan, io: &Io<'_>) -> Result<Tensor, NodeError> {
+fn sum<W: Arithmetic>(plan: &Plan, io: &Io<'_>, cx: &RunCx<'_>) -> Result<Tensor, NodeError> {
     let to = io.alloc(0)?;
     let operands = io.inputs().into_iter().flatten().map(widened::<W>).collect::<Result<Vec<_>, _>>()?;
     let mut output = vec![W::default(); to.len()];
@@ -169,6 +169,7 @@ fn sum<W: Arithmetic>(plan: &Plan, io: &Io<'_>) -> Result<Tensor, NodeError> {
         return narrow(&output, to);
     }
     loop {
+        cx.check_stop()?;
         for (number, (values, strides)) in operands.iter().zip(&plan.strides).enumerate() {
             let start = index.iter().zip(strides).map(|(at, stride)| at * stride).sum();
             let run = Run { start, count: length, stride: strides.last().copied().unwrap_or(0) as isize };
@@ -221,7 +222,7 @@ impl Node for Einsum {
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         cx.check_steps(prepared.get::<Plan>()?.steps())?;
-        let output = compute!(io.spec(0).dtype, sum(prepared.get::<Plan>()?, io))?;
+        let output = compute!(io.spec(0).dtype, sum(prepared.get::<Plan>()?, io, cx))?;
         io.push(output);
         Ok(())
     }

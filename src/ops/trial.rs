@@ -103,7 +103,7 @@ impl Trial {
             .map_err(|error| format!("prepare: {error}"))?;
         let buffers = BufferPool::new(1 << 20);
         let mut io = Io::new(self.inputs.iter().cloned().collect(), &specs, &buffers);
-        let run = RunCx { parallel: &Serial, buffers: &buffers, steps: 1 << 20 };
+        let run = RunCx { parallel: &Serial, buffers: &buffers, steps: 1 << 20, stop: None };
         running.execute(&prepared, &mut io, &run).map_err(|error| format!("execute: {error}"))?;
         let outputs = io.into_outputs();
         assert_eq!(outputs.len(), specs.len(), "one output for each spec");

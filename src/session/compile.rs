@@ -3,21 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use kiln_kernels::Parallel;
 use kiln_kernels::cpu::chain::{Program, Step};
 use kiln_kernels::parallel::for_each_chunk;
-use kiln_kernels::{Parallel, Serial};
-use smallvec::SmallVec;
 
+use super::evaluate::evaluate;
 use super::options::SessionOptions;
 use super::{Port, SessionError};
 use crate::exec::BuildCx;
 use crate::graph::ir::{Attr, Graph, NodeDesc};
-use crate::graph::node::{Io, PrepareCx, RunCx};
 use crate::graph::passes::{self, PassReport};
-use crate::graph::{Body, Executable, Flow, Node, ValueId, Work};
+use crate::graph::{Body, Executable, Flow, Node, Stop, ValueId, Work};
 use crate::onnx;
 use crate::ops::{self, FlowLoad, LoadCx, OpError};
-use crate::tensor::{BufferPool, Tensor, TensorSpec};
+use crate::tensor::Tensor;
 
 /// A graph after all passes, for people and tools.
 #[derive(Clone, Debug, Default)]
@@ -47,19 +46,18 @@ fn port(graph: &Graph, value: ValueId, has_default: bool) -> Port {
 /// weights of a large model are not all in memory twice.
 const WAVE: usize = 32;
 
-/// Most steps of an operator that is folded; what takes longer waits for a request, which says how long it may take.
-const FOLDED_STEPS: u64 = 1 << 22;
-
 /// Rewrites the graph and makes its nodes.
 pub(super) fn compile(
     mut graph: Graph,
     options: &SessionOptions,
     build: &BuildCx,
     parallel: &dyn Parallel,
+    stop: Option<&Stop>,
 ) -> Result<(Executable, Description), SessionError> {
-    let evaluate = |graph: &Graph, node: &NodeDesc, inputs: &[Option<Tensor>]| evaluate(graph, node, inputs, build);
-    let passes = passes::optimise(&mut graph, &options.passes, &evaluate);
-    let mut maker = Maker { build, parallel, problems: BTreeSet::new(), held: Vec::new() };
+    let evaluate =
+        |graph: &Graph, node: &NodeDesc, inputs: &[Option<Tensor>]| evaluate(graph, node, inputs, build, stop);
+    let passes = passes::optimise_until(stop, &mut graph, &options.passes, &evaluate);
+    let mut maker = Maker { build, parallel, stop, problems: BTreeSet::new(), held: Vec::new() };
     let Some(executable) = maker.executable(&mut graph)?.filter(|_| maker.problems.is_empty()) else {
         return Err(SessionError::Unsupported(maker.problems.into_iter().collect()));
     };
@@ -72,6 +70,8 @@ pub(super) fn compile(
 struct Maker<'a> {
     build: &'a BuildCx,
     parallel: &'a dyn Parallel,
+    /// What may end the loading, if anything.
+    stop: Option<&'a Stop>,
     problems: BTreeSet<String>,
     /// Constants that nodes and graphs read as the model has them.
     held: Vec<Tensor>,
@@ -84,6 +84,9 @@ impl Maker<'_> {
         let mut wanted = graph.use_counts();
         while works.len() < graph.nodes.len() {
             let first = works.len();
+            if let Some(Err(why)) = self.stop.map(Stop::check) {
+                return Err(SessionError::LoadStopped { node: graph.nodes[first].name.clone(), why });
+            }
             let mut wave: Vec<Option<Result<Box<dyn Node>, OpError>>> = Vec::new();
             wave.resize_with(WAVE.min(graph.nodes.len() - first), || None);
             let (whole, build) = (&*graph, self.build);
@@ -210,28 +213,10 @@ fn collect_tensors<'a>(graph: &'a Graph, tensors: &mut Vec<&'a Tensor>) {
     }
 }
 
-fn make(graph: &Graph, node: &NodeDesc, build: &BuildCx) -> Result<Box<dyn Node>, OpError> {
+/// The running form of one node.
+pub(super) fn make(graph: &Graph, node: &NodeDesc, build: &BuildCx) -> Result<Box<dyn Node>, OpError> {
     let make = ops::lookup(&node.domain, &node.op).ok_or_else(|| OpError::Unknown(node.op.clone()))?;
     make(&LoadCx { node, graph, build })
-}
-
-/// Runs one node on constants, for constant folding. Whatever goes wrong is left for the node's own time.
-fn evaluate(graph: &Graph, node: &NodeDesc, inputs: &[Option<Tensor>], build: &BuildCx) -> Option<Vec<Tensor>> {
-    let made = make(graph, node, build).ok()?;
-    let borrowed: SmallVec<[Option<&Tensor>; 4]> = inputs.iter().map(Option::as_ref).collect();
-    let specs = made.infer(&borrowed).ok()?;
-    // A few bytes of model can name petabytes; they are refused before memory is taken.
-    let bytes = |spec: &TensorSpec| spec.elements().ok()?.checked_mul(spec.dtype.size().max(1));
-    let total = specs.iter().try_fold(0usize, |total, spec| total.checked_add(bytes(spec)?))?;
-    if total > passes::FOLDED_BYTES {
-        return None;
-    }
-    let prepared = made.prepare_params(&PrepareCx::new(build), &borrowed, &specs).ok()?;
-    // Folded constants stay for the life of the session, so they must not hold a pool's oversized buffers.
-    let buffers: Arc<BufferPool> = BufferPool::new(0);
-    let mut io = Io::new(inputs.iter().cloned().collect(), &specs, &buffers);
-    made.execute(&prepared, &mut io, &RunCx { parallel: &Serial, buffers: &buffers, steps: FOLDED_STEPS }).ok()?;
-    Some(io.into_outputs().into_vec())
 }
 
 /// What was fused into a node, in the words of verbose lines.
@@ -270,7 +255,7 @@ fn name(op: &impl std::fmt::Debug) -> String {
 mod tests {
     use super::*;
     use crate::graph::GraphBuilder;
-    use crate::tensor::DType;
+    use crate::tensor::{DType, TensorSpec};
 
     #[test]
     fn a_constant_goes_when_its_last_reader_has_kept_it() {

@@ -15,7 +15,7 @@ use crate::cache::{Cache, Limits};
 use crate::exec::BuildCx;
 use crate::exec::tune::{Tune, Tuner};
 use crate::graph::passes::PassOptions;
-use crate::graph::{Graph, LoopLimits};
+use crate::graph::{Cancel, Graph, LoopLimits};
 use crate::knobs::{KnobError, Knobs};
 use crate::onnx;
 use crate::record::{CacheMode, Fingerprint, Pace, Remote, RemotePolicy, Store};
@@ -80,6 +80,22 @@ pub struct SessionOptions {
     pub limits: onnx::Limits,
     /// Bounds on what the loops of a request do, which models ask for.
     pub loops: LoopLimits,
+    /// Most time of a request that does not say so itself ([`RunOptions::time_limit`]); none means any.
+    pub time_limit: Option<Duration>,
+    /// Most time of loading a model; none means any. Looked at between the nodes that are folded, the passes over the
+    /// graph and the nodes that are made, each of which runs to its end; what comes before, reading the file, takes a
+    /// time that its size bounds.
+    pub load_time_limit: Option<Duration>,
+}
+
+/// Settings of one request.
+#[derive(Clone, Debug, Default)]
+pub struct RunOptions {
+    /// Most time of the request; none means the session's. Looked at before each node: one that has begun runs to its
+    /// end.
+    pub time_limit: Option<Duration>,
+    /// Lets another thread end the request.
+    pub cancel: Option<Cancel>,
 }
 
 impl Default for SessionOptions {
@@ -116,6 +132,8 @@ impl Default for SessionOptions {
             passes: PassOptions::default(),
             limits: onnx::Limits::default(),
             loops: LoopLimits::default(),
+            time_limit: None,
+            load_time_limit: None,
         }
     }
 }

@@ -17,7 +17,7 @@ use super::options::SessionOptions;
 use super::{Idle, SessionError};
 use crate::exec::BuildCx;
 use crate::graph::ir::Attr;
-use crate::graph::{Executable, Graph, Value};
+use crate::graph::{Executable, Graph, Stop, Value};
 use crate::onnx;
 
 /// The defaults of a model, and what was made for requests that replace some.
@@ -96,7 +96,8 @@ impl Overrides {
             defaults[place] = Some(Value::Tensor(tensor));
         }
         graph.backings.iter().try_for_each(onnx::read_whole)?;
-        let (executable, _) = compile(graph, &self.options, build, parallel)?;
+        let stop = Stop::after(self.options.load_time_limit, None);
+        let (executable, _) = compile(graph, &self.options, build, parallel, stop.as_ref())?;
         Ok(Variant { executable, idle: Mutex::new(Idle::new(self.options.buffer_bytes)), defaults })
     }
 }

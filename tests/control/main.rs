@@ -1,6 +1,8 @@
 //! Control flow: bodies give what the same nodes written out would give, keep their executors from turn to turn, and
 //! stop where a request has had all that it may have.
 
+mod ending;
+
 use std::time::{Duration, Instant};
 
 use kiln::graph::ir::{Attr, Graph};

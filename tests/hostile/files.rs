@@ -32,7 +32,7 @@ fn sample() -> Vec<u8> {
 }
 
 fn load(bytes: Vec<u8>) -> Option<Session> {
-    Session::load_bytes(bytes, &options()).ok()
+    Session::load_bytes(bytes, &options(None)).ok()
 }
 
 /// A run on small inputs; whatever it says, it ends.
@@ -91,7 +91,7 @@ fn names_and_numbers_of_odd_forms_are_errors_or_harmless() {
         ("ones", vec![0xff; 4096]),
     ];
     for (name, bytes) in rows {
-        let result = Session::load_bytes(bytes, &options());
+        let result = Session::load_bytes(bytes, &options(None));
         if let Err(error) = &result {
             assert!(!matches!(error, SessionError::Run(_)), "{name}: {error}");
         }
@@ -118,7 +118,7 @@ fn folder() -> tempfile::TempDir {
 fn load_in(root: &Path, entries: &[(&str, &str)]) -> Result<Session, SessionError> {
     let file = root.join("model/model.onnx");
     std::fs::write(&file, model(&graph(&elsewhere(entries)))).unwrap();
-    Session::load(&file, &options())
+    Session::load(&file, &options(None))
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn weights_come_from_below_the_models_folder_or_not_at_all() {
     assert_eq!(outputs[0].1.as_slice::<f32>().unwrap(), [2.0, 3.0, 4.0, 5.0]);
     // From memory there is no folder, and so no other file.
     let bytes = model(&graph(&elsewhere(&[("location", "w")])));
-    assert!(matches!(Session::load_bytes(bytes, &options()), Err(SessionError::Model(_))));
+    assert!(matches!(Session::load_bytes(bytes, &options(None)), Err(SessionError::Model(_))));
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn everything_that_is_missing_is_said_at_once() {
     let c = build.op("MaxPool", &[b], &[("kernel_shape", kiln::graph::ir::Attr::Ints(vec![1]))]);
     let d = build.op("Cast", &[c], &[("to", 14.into())]);
     build.output("y", d);
-    let error = Session::load_bytes(onnx::write(&build.finish()).unwrap(), &options()).err().unwrap();
+    let error = Session::load_bytes(onnx::write(&build.finish()).unwrap(), &options(None)).err().unwrap();
     let SessionError::Unsupported(missing) = &error else { panic!("{error}") };
     for part in ["ai.onnx.Nonsense (version 17)", "com.example.Other (version 1)", "element type number 14"] {
         assert!(missing.iter().any(|what| what.contains(part)), "{part} in {missing:?}");

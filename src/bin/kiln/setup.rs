@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::ValueEnum;
 use kiln::graph::{NodeError, RunError};
@@ -47,6 +48,12 @@ pub(crate) struct SessionArgs {
     /// What is measured where kernels leave a choice, while no request runs: nothing, a few candidates, or many
     #[arg(long, value_name = "EFFORT", help_heading = "Session")]
     tune: Option<Effort>,
+    /// Most time of a request, in milliseconds; one that takes longer fails before its next node
+    #[arg(long, value_name = "MS", help_heading = "Session")]
+    time_limit: Option<u64>,
+    /// Most time of loading a model, in milliseconds
+    #[arg(long, value_name = "MS", help_heading = "Session")]
+    load_time_limit: Option<u64>,
     /// Leave out that rewriting of the graph; may be given several times (`kiln inspect` shows the names),
     /// or `all`
     #[arg(long = "without-pass", value_name = "NAME", help_heading = "Session")]
@@ -176,6 +183,8 @@ impl SessionArgs {
         if let Some(effort) = self.tune {
             options.tune = effort.into();
         }
+        options.time_limit = self.time_limit.map(Duration::from_millis);
+        options.load_time_limit = self.load_time_limit.map(Duration::from_millis);
         let passes = kiln::graph::passes::names();
         for name in &self.without_passes {
             if name == "all" {

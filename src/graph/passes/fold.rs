@@ -1,7 +1,7 @@
 //! Nodes that compute the same at every request are computed now.
 //!
 //! Folding runs a model's nodes before anybody asked for a result, so it is bounded: in bytes an output, in bytes
-//! altogether, and in time. A few hundred bytes of model can name a tensor of petabytes; what may be that large is not
+//! altogether, and in time; whoever evaluates bounds the steps of each node. A few hundred bytes of model can name a tensor of petabytes; what may be that large is not
 //! even tried. A result much larger than what it was computed from stays a node (an expanded mask costs memory for the
 //! life of the session), except for filled tensors, which stand for weights in models that have been emptied of theirs.
 
@@ -11,6 +11,7 @@ use super::PassCx;
 use super::edit::Edit;
 use crate::graph::facts::{Fact, Facts};
 use crate::graph::ir::{CAPTURES, Graph, NodeDesc};
+use crate::graph::stop::Stop;
 use crate::tensor::{DType, Tensor};
 
 /// Most bytes of one folded output.
@@ -29,11 +30,18 @@ const ALWAYS_WORTH_BYTES: usize = 1 << 20;
 pub(super) struct Budget {
     bytes: usize,
     time: Duration,
+    stop: Option<Stop>,
 }
 
-impl Default for Budget {
-    fn default() -> Budget {
-        Budget { bytes: FOLDED_TOTAL_BYTES, time: FOLDING_TIME }
+impl Budget {
+    /// All of it, unless that ends first.
+    pub(super) fn until(stop: Option<Stop>) -> Budget {
+        Budget { bytes: FOLDED_TOTAL_BYTES, time: FOLDING_TIME, stop }
+    }
+
+    /// Whether nothing more shall be rewritten.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.check().is_err())
     }
 }
 
@@ -74,7 +82,8 @@ fn known_elements(node: &NodeDesc, facts: &Facts) -> Option<Vec<Tensor>> {
 }
 
 fn evaluated(edit: &mut Edit<'_>, node: &NodeDesc, cx: &mut PassCx<'_>) -> Option<Vec<Tensor>> {
-    if node.attrs.contains_key(CAPTURES) || !is_repeatable(node) || cx.folding.time.is_zero() {
+    if node.attrs.contains_key(CAPTURES) || !is_repeatable(node) || cx.folding.time.is_zero() || cx.folding.is_stopped()
+    {
         return None;
     }
     let inputs: Vec<Option<Tensor>> = node

@@ -173,7 +173,8 @@ fn a_node_that_let_go_of_its_weights_convolves_directly_and_on_tiles() {
         let expected = reference::conv::conv(&ready.shape, &turned(&x, [1, channels, size * size]), &weights);
         let buffers = BufferPool::new(1 << 20);
         let mut io = Io::new([Some(tensor), None].into_iter().collect(), &specs, &buffers);
-        node.execute(&prepared, &mut io, &RunCx { parallel: &Serial, buffers: &buffers, steps: 0 }).unwrap();
+        node.execute(&prepared, &mut io, &RunCx { parallel: &Serial, buffers: &buffers, steps: 0, stop: None })
+            .unwrap();
         let found = io.into_outputs().remove(0);
         let found = turned(found.as_slice().unwrap(), [1, filters, size * size]);
         for (index, (found, expected)) in found.iter().zip(&expected).enumerate() {

@@ -56,7 +56,7 @@ impl Flow for Loop {
         let mut gathered: Vec<Gathered> = self.gathered.iter().map(|_| Gathered::default()).collect();
         let mut turn = 0i64;
         while turns.is_none_or(|turns| turn < turns) && truth(&condition)? {
-            cx.budget().turn()?;
+            cx.turn()?;
             let mut given: Vec<Option<Value>> = Vec::with_capacity(LEADING + self.carried + captured.len());
             given.push(Some(Value::Tensor(Tensor::scalar(turn))));
             given.push(Some(condition));

@@ -108,7 +108,7 @@ impl Scan {
         let length = length.unwrap_or(0).min(longest);
         let mut gathered: Vec<Gathered> = self.outputs.iter().map(|_| Gathered::default()).collect();
         for turn in 0..length {
-            cx.budget().turn()?;
+            cx.turn()?;
             let mut given = std::mem::take(&mut carried);
             for ((tensor, &axis), along) in scanned.iter().zip(&axes).zip(&self.inputs) {
                 let index = if along.backwards { length - 1 - turn } else { turn };

@@ -1,0 +1,58 @@
+//! What those see who watch a run: an event a step.
+
+use std::time::Duration;
+
+use super::Step;
+use crate::cache::Outcome;
+use crate::tensor::TensorSpec;
+
+/// What happened when a step was prepared and run; given to an [`Observer`].
+pub struct StepEvent<'a> {
+    /// Place of the step.
+    pub index: usize,
+    /// The step.
+    pub step: &'a Step,
+    /// Whether shapes had changed, so that `prepare_params` was called.
+    pub prepared: bool,
+    /// What the cache answered; `None` where it was not asked.
+    pub outcome: Option<Outcome>,
+    /// The keys that it was asked with, in words; empty unless [`Observer::wants_keys`].
+    pub keys: &'a [String],
+    /// Specs of the inputs, in order.
+    pub inputs: &'a [Option<TensorSpec>],
+    /// Specs of the outputs.
+    pub outputs: &'a [TensorSpec],
+    /// Time of inference and preparation.
+    pub prepare: Duration,
+    /// Time of execution.
+    pub execute: Duration,
+}
+
+impl<'a> StepEvent<'a> {
+    /// Of a step for which nothing was asked, and nothing else said.
+    pub(super) fn new(index: usize, step: &'a Step) -> StepEvent<'a> {
+        let (prepare, execute) = (Duration::ZERO, Duration::ZERO);
+        StepEvent {
+            index,
+            step,
+            prepared: false,
+            outcome: None,
+            keys: &[],
+            inputs: &[],
+            outputs: &[],
+            prepare,
+            execute,
+        }
+    }
+}
+
+/// Watches a run. Times are taken only where there is one.
+pub trait Observer: Sync {
+    /// Whether [`StepEvent::keys`] shall be filled, which costs time.
+    fn wants_keys(&self) -> bool {
+        false
+    }
+
+    /// Called after each step.
+    fn step(&self, event: &StepEvent<'_>);
+}

@@ -1,0 +1,101 @@
+//! Running one node on constants, for constant folding. Knows nothing of the passes that ask for it.
+//!
+//! What is computed while a model is loaded is asked for by the file alone, before anybody gave a request or said how
+//! long it may take. It is bounded three times: in bytes made, in steps of a single node, and by the passes in time
+//! altogether. A time that is looked at between nodes bounds nothing where a single node may take hours: two matrices of
+//! 64 MiB, each filled from a few bytes of file, have 68 thousand million products.
+
+use std::sync::Arc;
+
+use kiln_kernels::Serial;
+use smallvec::SmallVec;
+
+use super::compile::make;
+use crate::exec::BuildCx;
+use crate::graph::ir::{Graph, NodeDesc};
+use crate::graph::node::{Io, PrepareCx, RunCx};
+use crate::graph::passes::FOLDED_BYTES;
+use crate::graph::stop::Stop;
+use crate::tensor::{BufferPool, Tensor, TensorSpec};
+
+/// Most steps of an operator whose attributes say how many there are, when it is folded; what takes longer waits for a
+/// request, which says how long it may take.
+const FOLDED_STEPS: u64 = 1 << 22;
+
+/// Most products or elements under windows of a node that is folded: a matrix of 1024 squared times another, a hundredth
+/// of a second in emitted code and about a second in plain Rust, which computes the types that have no kernels.
+const FOLDED_PRODUCTS: usize = 1 << 30;
+
+/// The outputs of a node on these inputs. Whatever goes wrong is left for the node's own time.
+pub(super) fn evaluate(
+    graph: &Graph,
+    node: &NodeDesc,
+    inputs: &[Option<Tensor>],
+    build: &BuildCx,
+    stop: Option<&Stop>,
+) -> Option<Vec<Tensor>> {
+    let made = make(graph, node, build).ok()?;
+    let borrowed: SmallVec<[Option<&Tensor>; 4]> = inputs.iter().map(Option::as_ref).collect();
+    let specs = made.infer(&borrowed).ok()?;
+    // A few bytes of model can name petabytes; they are refused before memory is taken.
+    let bytes = |spec: &TensorSpec| spec.elements().ok()?.checked_mul(spec.dtype.size().max(1));
+    let total = specs.iter().try_fold(0usize, |total, spec| total.checked_add(bytes(spec)?))?;
+    if total > FOLDED_BYTES || products(node, &borrowed, &specs)? > FOLDED_PRODUCTS {
+        return None;
+    }
+    let prepared = made.prepare_params(&PrepareCx::new(build), &borrowed, &specs).ok()?;
+    // Folded constants stay for the life of the session, so they must not hold a pool's oversized buffers.
+    let buffers: Arc<BufferPool> = BufferPool::new(0);
+    let mut io = Io::new(inputs.iter().cloned().collect(), &specs, &buffers);
+    let cx = RunCx { parallel: &Serial, buffers: &buffers, steps: FOLDED_STEPS, stop };
+    made.execute(&prepared, &mut io, &cx).ok()?;
+    Some(io.into_outputs().into_vec())
+}
+
+/// Products that a node forms, or elements that it looks at under its windows; nothing for those whose time is that of
+/// reading and writing. `None` where there are more than can be counted.
+fn products(node: &NodeDesc, inputs: &[Option<&Tensor>], outputs: &[TensorSpec]) -> Option<usize> {
+    let shape = |input: usize| inputs.get(input).copied().flatten().map_or(&[][..], Tensor::shape);
+    let count = |dims: &[usize]| dims.iter().try_fold(1usize, |count, dim| count.checked_mul(*dim));
+    let each = match node.op.as_str() {
+        "MatMul" | "MatMulInteger" | "QLinearMatMul" => shape(0).last().copied(),
+        // Either axis of the first operand may be the one that is summed along.
+        "Gemm" => shape(0).iter().copied().max(),
+        // What a window sees of all channels is one filter.
+        "Conv" | "ConvInteger" | "DeformConv" => shape(1).get(1..).and_then(count),
+        "QLinearConv" => shape(3).get(1..).and_then(count),
+        "ConvTranspose" => return count(shape(0))?.checked_mul(shape(1).get(1..).and_then(count)?),
+        "AveragePool" | "LpPool" | "MaxPool" => {
+            let sides = node.ints("kernel_shape").unwrap_or_default().iter();
+            sides.map(|&side| usize::try_from(side).ok()).try_fold(1usize, |count, side| count.checked_mul(side?))
+        }
+        _ => return Some(0),
+    };
+    outputs.first()?.elements().ok()?.checked_mul(each?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Attr;
+    use crate::tensor::DType;
+
+    #[test]
+    fn products_are_those_of_the_definitions() {
+        let zeros = |shape: &[usize]| Tensor::zeros(TensorSpec::new(DType::F32, shape.iter().copied())).unwrap();
+        let count = |op: &str, kernel: &[i64], inputs: &[&[usize]], output: &[usize]| {
+            let mut node = NodeDesc { op: op.to_owned(), ..NodeDesc::default() };
+            node.attrs.insert("kernel_shape".to_owned(), Attr::Ints(kernel.to_vec()));
+            let inputs: Vec<Tensor> = inputs.iter().map(|shape| zeros(shape)).collect();
+            let inputs: Vec<Option<&Tensor>> = inputs.iter().map(Some).collect();
+            products(&node, &inputs, &[TensorSpec::new(DType::F32, output.iter().copied())])
+        };
+        assert_eq!(count("MatMul", &[], &[&[2, 3, 5], &[5, 7]], &[2, 3, 7]), Some(2 * 3 * 5 * 7));
+        assert_eq!(count("Gemm", &[], &[&[5, 3], &[5, 7]], &[3, 7]), Some(3 * 5 * 7));
+        assert_eq!(count("Conv", &[], &[&[1, 4, 8, 8], &[6, 2, 3, 3]], &[1, 6, 6, 6]), Some(6 * 36 * 2 * 9));
+        assert_eq!(count("ConvTranspose", &[], &[&[1, 4, 8, 8], &[4, 6, 3, 3]], &[1, 6, 10, 10]), Some(256 * 54));
+        assert_eq!(count("MaxPool", &[3, 3], &[&[1, 4, 8, 8]], &[1, 4, 6, 6]), Some(4 * 36 * 9));
+        assert_eq!(count("Add", &[], &[&[9], &[9]], &[9]), Some(0));
+        assert_eq!(count("MaxPool", &[i64::MAX, 4], &[&[1, 4, 8, 8]], &[1, 4, 6, 6]), None, "too many to count");
+    }
+}
