@@ -58,6 +58,8 @@ pub enum CodeKey {
     Transpose(transpose::TransposeCode),
     /// Rows rounded to pairs of `bf16`.
     Halve(gemm::HalveCode),
+    /// A product of one row.
+    Row(gemm::RowCode),
     /// A tile of a matrix product or convolution.
     Tile(gemm::TileCode),
     /// A stretch of a depthwise convolution's output line.
@@ -83,6 +85,7 @@ impl CodeKey {
             CodeKey::Softmax(code) => code.isa,
             CodeKey::Transpose(code) => code.isa,
             CodeKey::Halve(code) => code.isa,
+            CodeKey::Row(code) => code.isa,
             CodeKey::Tile(key) => key.isa,
             CodeKey::Depthwise(key) => key.isa,
             CodeKey::Slide(key) => key.isa,
@@ -104,6 +107,7 @@ impl CodeKey {
             CodeKey::Softmax(_) => softmax::FAMILY,
             CodeKey::Transpose(_) => "transpose",
             CodeKey::Halve(_) => gemm::halve::FAMILY,
+            CodeKey::Row(_) => gemm::row::FAMILY,
             CodeKey::Tile(_) => gemm::tile::FAMILY,
             CodeKey::Depthwise(_) | CodeKey::Slide(_) => conv::depthwise::FAMILY,
             CodeKey::Winograd(_) => conv::winograd::FAMILY,
@@ -135,6 +139,7 @@ impl CodeKey {
             CodeKey::Softmax(code) => softmax::emit::emit(code, &mut asm),
             CodeKey::Transpose(code) => transpose::emit::emit(code, &mut asm)?,
             CodeKey::Halve(code) => code.emit(&mut asm),
+            CodeKey::Row(code) => code.emit(&mut asm)?,
             CodeKey::Tile(key) => key.emit(&mut asm)?,
             CodeKey::Depthwise(key) => key.emit(&mut asm)?,
             CodeKey::Slide(key) => key.emit(&mut asm)?,

@@ -7,6 +7,7 @@
 //!
 //! - [`tile`]: what shapes a kernel's instructions, its arguments, and calling it. [`emit`] assembles it,
 //!   [`portable`] is the same contract in Rust. [`halve`] rounds left-hand rows where pairs are multiplied.
+//! - [`row`]: the kernel of a single row, which reads several panels side by side.
 //! - [`panels`]: how the right-hand matrix is laid out, and packing it.
 //! - [`rows`]: how rows are cut into tiles of nearly equal height.
 //! - [`matmul`]: the driver of (batched) matrix products; [`model`] picks its blocks, [`candidates`] lists others
@@ -21,6 +22,7 @@ pub mod matmul;
 pub(crate) mod model;
 pub mod panels;
 mod portable;
+pub(crate) mod row;
 pub mod rows;
 pub(crate) mod shared;
 pub mod tile;
@@ -28,5 +30,6 @@ pub mod tile;
 pub use halve::HalveCode;
 pub use matmul::{BatchDim, Epilogue, Extras, Left, Matmul, MatmulBlocks, MatmulShape, Right};
 pub use panels::{Panels, Source};
+pub use row::RowCode;
 pub use rows::Tiles;
 pub use tile::{TileCode, most_rows, panel_vectors};

@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use super::halve::Halve;
 use super::panels::{Panels, Source};
+use super::row::{Row, RowCode, STREAMS};
 use super::rows::{Tiles, part};
 use super::shared::Shared;
 use super::tile::{LeftRows, RightColumns, Tile, TileArgs, TileCode, most_rows};
@@ -87,6 +88,8 @@ pub struct Matmul {
     /// The kernel of panels that are packed, and of those that are not.
     packed: Option<Tile>,
     plain: Option<Tile>,
+    /// The kernel of a single row on panels that come packed.
+    row: Option<Row>,
     tiles: Tiles,
     panels: Panels,
     /// What turns left-hand rows into pairs, where pairs are multiplied.
@@ -173,10 +176,16 @@ impl Matmul {
         let plain = if plain_panels { Some(tile(RightColumns::Plain)?) } else { None };
         let any_packed = !plain_panels || packed_from < panels.count();
         let packed = if any_packed { Some(tile(RightColumns::packed(elements))?) } else { None };
+        let alone = shape.m == 1 && shape.right_is_packed() && elements != Elements::Bf16Dot;
+        let row = (alone && isa.is_jit() && shape.n / width >= STREAMS).then(|| {
+            let (vectors, pairs) = (blocks.vectors as u8, elements.in_pairs());
+            Row::new(RowCode { isa, vectors, pairs, activation: epilogue.activation }, panels, source)
+        });
+        let row = row.transpose()?;
         let pack_in_task = blocks.row_tasks == 1 && shape.right_matrices() == shape.batches();
         let tiles = Tiles::new(shape.m, most_rows(isa, blocks.vectors));
         let halve = (elements == Elements::Bf16Dot).then(|| Halve::new(isa, source)).transpose()?;
-        Ok(Matmul { shape, blocks, epilogue, isa, packed, plain, tiles, panels, halve, packed_from, pack_in_task })
+        Ok(Matmul { shape, blocks, epilogue, isa, packed, plain, row, tiles, panels, halve, packed_from, pack_in_task })
     }
 
     /// Elements of scratch that [`Matmul::run`] needs.
@@ -342,6 +351,16 @@ impl Matmul {
             // Both were checked to be as long as all of C, so that one distance holds for every element.
             args.residual_offset = (residual.as_ptr() as isize).wrapping_sub(buffers.c.at(0) as isize);
         }
+        let panels = match &self.row {
+            Some(row) if !tiles.is_empty() => {
+                args.reduce_over(0, shape.k);
+                let right = buffers.right.as_ptr().wrapping_add(place.right);
+                let bias = buffers.extras.bias.map_or(std::ptr::null(), <[f32]>::as_ptr);
+                // SAFETY: `check` made sure that every operand spans what its shape says, and tasks have panels of their own.
+                unsafe { row.run(&args, left, right, bias, c, panels) }
+            }
+            _ => panels,
+        };
         for block in panels.clone().step_by(blocks.panel_block) {
             let block = block..panels.end.min(block + blocks.panel_block);
             if self.pack_in_task && self.packed_len() > 0 {

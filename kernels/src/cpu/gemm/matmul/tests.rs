@@ -179,7 +179,7 @@ fn operands_may_lie_in_any_way() {
 #[test]
 fn factor_bias_residual_and_activation_come_in_that_order() {
     for isa in levels() {
-        for (m, n) in [(1, 5), (7, 40), (6, 16), (13, 67)] {
+        for (m, n) in [(1, 5), (1, 71), (7, 40), (6, 16), (13, 67)] {
             for bits in 0..16 {
                 let on = |bit: u32| bits >> bit & 1 == 1;
                 let activation = on(0).then_some(UnaryOp::Relu);
@@ -193,6 +193,31 @@ fn factor_bias_residual_and_activation_come_in_that_order() {
                         Case { activation, bias, residual, scale, elements, ..Case::new(isa, m, n, 7) }.check();
                     }
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_single_row_takes_activations_of_any_length() {
+    // Short ones are applied in registers, long ones to what was stored.
+    for (isa, elements) in forms() {
+        for activation in [UnaryOp::HardSwish, UnaryOp::Gelu] {
+            let (n, k) = (5 * 64 + 3, 7);
+            let vectors = crate::cpu::gemm::panel_vectors(isa, n);
+            let right = Right::Packed { vectors, elements };
+            let shape = MatmulShape { m: 1, n, k, batch: smallvec![], left: Left::Rows { stride: k }, right };
+            let epilogue = Epilogue { scale: 0.125, bias: false, activation: Some(activation) };
+            let product = Matmul::picked(isa, shape, epilogue, 2, &EmitEach).unwrap();
+            let (a, b) = (integers(k, 1), integers(k * n, 2));
+            let mut c = Fenced::new(n);
+            let mut scratch = Fenced::new(product.scratch_len());
+            let packed = pack(isa, elements, &b, k, n);
+            product.run(&a, &packed, c.inside(), Extras::default(), scratch.inside(), &Scoped).unwrap();
+            scratch.open();
+            for (found, sum) in c.open().into_iter().zip(matmul(1, n, k, &a, &b)) {
+                let expected = crate::reference::chain::unary(activation, sum * 0.125);
+                assert!((found - expected).abs() <= 2e-6 * expected.abs().max(1.0), "{found} for {expected}, {isa}");
             }
         }
     }

@@ -1,0 +1,307 @@
+//! The product of one row: as fast as memory gives the right-hand side.
+//!
+//! A tile reads one panel front to back, and with one row nothing is read twice: the time is that of the reads. A core
+//! that reads one stretch of memory front to back waits, because its prefetchers look only so far ahead in each. On
+//! Zen 3, whose weights lie in huge pages, one stretch is read at 21 GB/s, two at 20, four at 25, eight at 25. So this
+//! kernel reads [`STREAMS`] panels side by side. Their columns are neighbours in C, so all else is that of one wide tile
+//! whose columns are all there; what is left of the panels is done by tiles.
+//!
+//! It knows nothing of threads and batches: see [`matmul`](super::matmul).
+
+use std::mem::offset_of;
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::panels::Panels;
+use super::tile::{MOST_VECTORS, TileArgs, UNROLL};
+use crate::cpu::activation::{self, Place};
+use crate::cpu::chain::UnaryOp;
+use crate::cpu::{CodeKey, CodeSource};
+use crate::error::{KernelError, Result};
+use crate::isa::Isa;
+use crate::jit::{Asm, Code, Cond, Gpr, Mem, Src, Vreg};
+
+/// Panels that are read side by side. More are not faster, and fill the registers.
+pub(super) const STREAMS: usize = 4;
+
+/// The name of the code.
+pub(crate) const FAMILY: &str = "row";
+
+/// What shapes the instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RowCode {
+    /// Level.
+    pub isa: Isa,
+    /// Vectors that a panel is wide.
+    pub vectors: u8,
+    /// Whether panels hold pairs of `bf16`.
+    pub pairs: bool,
+    /// Applied before the last store.
+    pub activation: Option<UnaryOp>,
+}
+
+/// The arguments of one call. Distances are in bytes.
+#[repr(C)]
+struct RowArgs {
+    left: *const f32,
+    /// The first of the panels.
+    panels: *const f32,
+    /// Distance of panels.
+    apart: usize,
+    /// The bytes of the left-hand row at which the last whole group of [`UNROLL`] ends, the last pair, and the row.
+    unrolled: usize,
+    paired: usize,
+    end: usize,
+    c: *mut f32,
+    /// Added first, or null.
+    bias: *const f32,
+    /// Not 0 where the sum is multiplied by `scale`.
+    scaled: usize,
+    scale: f32,
+    /// Not 0 where a tensor is added before the activation, which lies that far from C.
+    residual: usize,
+    residual_offset: isize,
+}
+
+/// A row's kernel that can be called.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    code: Arc<Code>,
+    panels: Panels,
+}
+
+impl Row {
+    /// The kernel for panels of a matrix, `code.vectors` wide.
+    pub(super) fn new(code: RowCode, panels: Panels, source: &dyn CodeSource) -> Result<Row> {
+        Ok(Row { code: source.code(&CodeKey::Row(code))?, panels })
+    }
+
+    /// Computes the columns of some panels, as many as go side by side; the panels that are left. `args` holds what does not
+    /// depend on the panel; `left` and `c` are the whole rows, `right` the first panel of all.
+    ///
+    /// # Safety
+    ///
+    /// The left-hand row is readable over the reduction, the panels, the bias and the residual are readable as `args` says,
+    /// and those columns of C are nobody else's.
+    pub(super) unsafe fn run(
+        &self,
+        args: &TileArgs,
+        left: *const f32,
+        right: *const f32,
+        bias: *const f32,
+        c: *mut f32,
+        panels: Range<usize>,
+    ) -> Range<usize> {
+        let whole = panels.end.min(self.panels.columns / self.panels.width);
+        let mut first = panels.start;
+        while first + STREAMS <= whole {
+            let column = first * self.panels.width;
+            let args = RowArgs {
+                left,
+                panels: right.wrapping_add(first * self.panels.panel_len()),
+                apart: self.panels.panel_len() * 4,
+                unrolled: args.unrolled,
+                paired: args.paired,
+                end: args.end,
+                c: c.wrapping_add(column),
+                bias: if bias.is_null() { bias } else { bias.wrapping_add(column) },
+                scaled: usize::from(args.scale != 1.0),
+                scale: args.scale,
+                residual: args.residual,
+                residual_offset: args.residual_offset,
+            };
+            // SAFETY: the caller's contract; the struct is the one that the emitter reads.
+            unsafe { self.code.call(&args) };
+            first += STREAMS;
+        }
+        first..panels.end
+    }
+}
+
+const ARGS: Gpr = Gpr::RDI;
+const LEFT: Gpr = Gpr::RSI;
+/// Byte in the left-hand row, and where it ends.
+const AT: Gpr = Gpr::RAX;
+const END: Gpr = Gpr::RCX;
+/// The first panel's current row, and the distances to the second and fourth panel.
+const FIRST: Gpr = Gpr::RDX;
+const APART: Gpr = Gpr::R8;
+const APART3: Gpr = Gpr::R9;
+const C: Gpr = Gpr::R10;
+const OTHER: Gpr = Gpr::R11;
+/// Keeps the upper half of a word: the second row of a pair, as `f32`.
+const UPPER: Src = Src::Const(0xFFFF_0000);
+
+macro_rules! arg {
+    ($field:ident) => {
+        Mem::at(ARGS, offset_of!(RowArgs, $field) as i32)
+    };
+}
+
+impl RowCode {
+    /// Assembles the kernel.
+    pub(crate) fn emit(&self, asm: &mut Asm) -> Result<()> {
+        let vectors = usize::from(self.vectors);
+        // Besides the sums, two elements of the row and what becomes of a word.
+        if vectors == 0 || vectors > MOST_VECTORS || STREAMS * vectors + 4 > usize::from(asm.registers()) {
+            let reason = format!("{STREAMS} panels of {vectors} vectors do not fit the registers of {}", self.isa);
+            return Err(KernelError::Unsupported { family: FAMILY, reason });
+        }
+        activation::check(FAMILY, self.activation)?;
+        asm.prologue();
+        self.start(asm);
+        self.reduce(asm);
+        self.finish(asm);
+        asm.epilogue();
+        Ok(())
+    }
+
+    fn sums(&self) -> u8 {
+        STREAMS as u8 * self.vectors
+    }
+
+    /// Where a sum's vector lies in a stretch as wide as all panels.
+    fn vector(asm: &Asm, base: Gpr, sum: u8) -> Mem {
+        Mem::at(base, i32::from(sum) * asm.vector_bytes())
+    }
+
+    /// Sums from bias or zero.
+    fn start(&self, asm: &mut Asm) {
+        let (zero, ready) = (asm.label(), asm.label());
+        asm.load(OTHER, arg!(bias));
+        asm.test(OTHER);
+        asm.jump_if(Cond::Equal, zero);
+        for sum in 0..self.sums() {
+            let at = RowCode::vector(asm, OTHER, sum);
+            asm.vload(Vreg(sum), at);
+        }
+        asm.jump(ready);
+        asm.bind(zero);
+        for sum in 0..self.sums() {
+            asm.vzero(Vreg(sum));
+        }
+        asm.bind(ready);
+    }
+
+    /// The reduction: groups, of pairs what is left of them, elements.
+    fn reduce(&self, asm: &mut Asm) {
+        asm.load(LEFT, arg!(left));
+        asm.load(FIRST, arg!(panels));
+        asm.load(APART, arg!(apart));
+        asm.lea(APART3, Mem::indexed(APART, APART, 2, 0));
+        asm.mov_imm(AT, 0);
+        let steps = [(arg!(unrolled), UNROLL), (arg!(paired), 2), (arg!(end), 1)];
+        for (end, elements) in steps.into_iter().filter(|&(_, elements)| elements != 2 || self.pairs) {
+            let (next, done) = (asm.label(), asm.label());
+            asm.load(END, end);
+            asm.cmp(AT, END);
+            asm.jump_if(Cond::GreaterEqual, done);
+            asm.align(32);
+            asm.bind(next);
+            let bytes = i32::from(self.vectors) * asm.vector_bytes();
+            let rows = if self.pairs { elements.div_ceil(2) } else { elements };
+            for row in 0..rows {
+                match self.pairs {
+                    true => self.pair(asm, row as i32, elements.min(2)),
+                    false => self.element(asm, row as i32),
+                }
+            }
+            asm.add_imm(AT, elements as i32 * 4);
+            asm.add_imm(FIRST, rows as i32 * bytes);
+            asm.cmp(AT, END);
+            asm.jump_if(Cond::Less, next);
+            asm.bind(done);
+        }
+    }
+
+    /// Where the vector of a sum is in that row of the panels.
+    fn column(&self, asm: &Asm, row: i32, sum: u8) -> Mem {
+        let (stream, vector) = (sum / self.vectors, sum % self.vectors);
+        let at = (row * i32::from(self.vectors) + i32::from(vector)) * asm.vector_bytes();
+        match stream {
+            0 => Mem::at(FIRST, at),
+            3 => Mem::indexed(FIRST, APART3, 1, at),
+            _ => Mem::indexed(FIRST, APART, stream, at),
+        }
+    }
+
+    /// One element of the left-hand row, times a row of the panels.
+    fn element(&self, asm: &mut Asm, row: i32) {
+        let element = Vreg(self.sums());
+        asm.vbroadcast(element, Mem::indexed(LEFT, AT, 1, row * 4));
+        for sum in 0..self.sums() {
+            let at = self.column(asm, row, sum);
+            asm.vfma231(Vreg(sum), element, at);
+        }
+    }
+
+    /// Two elements of the left-hand row, or the first of a pair that has no second, times a row of words.
+    fn pair(&self, asm: &mut Asm, row: i32, elements: usize) {
+        let [even, odd, word, half] = [0, 1, 2, 3].map(|index| Vreg(self.sums() + index));
+        asm.vbroadcast(even, Mem::indexed(LEFT, AT, 1, row * 8));
+        if elements == 2 {
+            asm.vbroadcast(odd, Mem::indexed(LEFT, AT, 1, row * 8 + 4));
+        }
+        for sum in 0..self.sums() {
+            let at = self.column(asm, row, sum);
+            asm.vload(word, at);
+            asm.vishl(half, word, 16);
+            asm.vfma231(Vreg(sum), even, half);
+            if elements == 2 {
+                asm.vand(word, word, UPPER);
+                asm.vfma231(Vreg(sum), odd, word);
+            }
+        }
+    }
+
+    /// Factor, residual, activation, the store.
+    fn finish(&self, asm: &mut Asm) {
+        let (unscaled, alone) = (asm.label(), asm.label());
+        asm.load(OTHER, arg!(scaled));
+        asm.test(OTHER);
+        asm.jump_if(Cond::Equal, unscaled);
+        let scale = Vreg(self.sums());
+        asm.vbroadcast(scale, arg!(scale));
+        for sum in 0..self.sums() {
+            asm.vmul(Vreg(sum), Vreg(sum), scale);
+        }
+        asm.bind(unscaled);
+        asm.load(C, arg!(c));
+        asm.load(OTHER, arg!(residual));
+        asm.test(OTHER);
+        asm.jump_if(Cond::Equal, alone);
+        asm.load(OTHER, arg!(residual_offset));
+        asm.add(OTHER, C);
+        for sum in 0..self.sums() {
+            let at = RowCode::vector(asm, OTHER, sum);
+            asm.vadd(Vreg(sum), Vreg(sum), at);
+        }
+        asm.bind(alone);
+        let temps = |first: u8, asm: &Asm| (first..asm.registers()).map(Vreg).collect::<Vec<_>>();
+        let free = usize::from(asm.registers() - self.sums());
+        let place = self.activation.map(|op| (op, activation::place(op, free)));
+        if let Some((op, Place::Registers)) = place {
+            let temps = temps(self.sums(), asm);
+            (0..self.sums()).for_each(|sum| activation::emit(asm, op, Vreg(sum), &temps));
+        }
+        for sum in 0..self.sums() {
+            let at = RowCode::vector(asm, C, sum);
+            asm.vstore(at, Vreg(sum));
+        }
+        if let Some((op, Place::Memory)) = place {
+            let (next, bytes) = (asm.label(), asm.vector_bytes());
+            asm.mov(END, C);
+            asm.add_imm(END, i32::from(self.sums()) * bytes);
+            asm.bind(next);
+            asm.vload(Vreg(0), Mem::at(C, 0));
+            let temps = temps(1, asm);
+            activation::emit(asm, op, Vreg(0), &temps);
+            asm.vstore(Mem::at(C, 0), Vreg(0));
+            asm.add_imm(C, bytes);
+            asm.cmp(C, END);
+            asm.jump_if(Cond::Less, next);
+        }
+    }
+}
