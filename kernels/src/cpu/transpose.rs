@@ -1,11 +1,13 @@
 //! Transposition of any rank, for elements of 1, 2, 4 and 8 bytes.
 //!
-//! [`geometry`] reduces a permutation to what has to move, [`emit`] has the instructions for elements of 4 and 8 bytes, and
+//! [`geometry`] reduces a permutation to what has to move, [`emit`] has the instructions for elements of 4 and 8 bytes,
+//! `interleave` turns tiles of smaller ones, and
 //! [`Transpose`] is the driver: it splits the work between threads and walks it in blocks that stay in the first-level
 //! cache. Which way a permutation goes is a [`Method`]. The oracle is [`reference::transpose`](crate::reference::transpose).
 
 pub mod emit;
 pub mod geometry;
+mod interleave;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -34,7 +36,7 @@ pub enum Method {
     Tiles,
     /// One side is 2 to 4 elements wide and dense: whole vectors that overlap.
     Narrow,
-    /// Square blocks, element by element in plain Rust.
+    /// Square blocks in plain Rust: tiles of interleaved rows for elements of 1 and 2 bytes, else element by element.
     Blocks,
 }
 

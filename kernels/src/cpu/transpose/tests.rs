@@ -35,7 +35,9 @@ fn matrices_around_every_tile_border_turn() {
     for isa in Isa::ALL {
         for &rows in &sides {
             for &columns in &sides {
-                check(&[rows, columns], &[1, 0], 4, isa, 1 + (rows + columns) % 3);
+                for element in [1, 2, 4] {
+                    check(&[rows, columns], &[1, 0], element, isa, 1 + (rows + columns) % 3);
+                }
             }
         }
     }
@@ -80,7 +82,15 @@ fn every_element_size_moves() {
 fn long_rows_of_the_output_are_written_a_line_at_a_time() {
     for isa in Isa::ALL {
         // Around the lengths at which rows of the output count as far apart, and blocks of columns end.
-        for (shape, element) in [([511, 9], 4), ([513, 265], 4), ([533, 40], 4), ([255, 9], 8), ([259, 263], 8)] {
+        for (shape, element) in [
+            ([511, 9], 4),
+            ([513, 265], 4),
+            ([533, 40], 4),
+            ([255, 9], 8),
+            ([259, 263], 8),
+            ([2051, 265], 1),
+            ([1027, 271], 2),
+        ] {
             check(&shape, &[1, 0], element, isa, 1);
             check(&shape, &[1, 0], element, isa, 3);
         }

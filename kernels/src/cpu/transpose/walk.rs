@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::emit::{Form, TransposeArgs};
 use super::geometry::{Axis, Planes, offsets};
+use super::interleave;
 use crate::jit::Code;
 use crate::parallel::{Parallel, for_each_chunk, part};
 
@@ -121,7 +122,10 @@ pub(super) fn planes(
             // SAFETY: the regions of all units partition the planes, whose elements lie inside both buffers.
             unsafe {
                 match code {
-                    Some((Form::Tile | Form::WideTile, code)) => tiles(planes, code, element, &region, ends),
+                    Some((Form::Tile | Form::WideTile, code)) => {
+                        let side = code.isa().lanes() * 4 / element;
+                        tiles(planes, side, element, &region, ends, &|args| code.call(args));
+                    }
                     Some((form, code)) => narrow(planes, *form, code, &region, ends),
                     None => blocks(planes, element, &region, ends),
                 }
@@ -148,9 +152,16 @@ const FAR_COLUMNS: usize = 256;
 
 /// # Safety
 ///
-/// The region lies inside the planes, both its sides are at least a tile long, and no other task writes it.
-unsafe fn tiles(planes: &Planes, code: &Code, element: usize, region: &Region, ends: &Ends) {
-    let tile = code.isa().lanes() * 4 / element;
+/// The region lies inside the planes, both its sides are at least a tile long, and no other task writes it. `turn` does
+/// what its arguments say to tiles of `tile` elements a side.
+unsafe fn tiles(
+    planes: &Planes,
+    tile: usize,
+    element: usize,
+    region: &Region,
+    ends: &Ends,
+    turn: &dyn Fn(&TransposeArgs),
+) {
     let (rows, columns) = (planes.rows, planes.columns);
     let far = columns.output * element >= FAR && columns.extent >= FAR_COLUMNS;
     // The side whose partner lies further apart comes first: it uses up (or fills) whole cache lines at once.
@@ -175,8 +186,8 @@ unsafe fn tiles(planes: &Planes, code: &Code, element: usize, region: &Region, e
                 outer_src: outer.0.wrapping_sub(inner.0 * inner.2) as isize,
                 outer_dst: outer.1.wrapping_sub(inner.1 * inner.2) as isize,
             };
-            // SAFETY: every tile lies inside the region, so both sides are valid; the code takes `TransposeArgs`.
-            unsafe { code.call(&args) };
+            // Every tile lies inside the region, so both sides are valid.
+            turn(&args);
         }
     }
 }
@@ -225,9 +236,15 @@ unsafe fn narrow(planes: &Planes, form: Form, code: &Code, region: &Region, ends
 ///
 /// The region lies inside the planes, and no other task writes it.
 unsafe fn blocks(planes: &Planes, element: usize, region: &Region, ends: &Ends) {
+    let extents = [region.rows, region.columns].map(|(start, end)| end - start);
+    let tiled = interleave::AVAILABLE && element <= 2 && extents.iter().all(|&it| it >= interleave::side(element));
     // SAFETY: passed on; plain bytes of these sizes have these types, and offsets keep the buffers' alignment.
     unsafe {
         match element {
+            _ if tiled => {
+                let turn = |args: &TransposeArgs| interleave::turn(element, args);
+                tiles(planes, interleave::side(element), element, region, ends, &turn);
+            }
             1 => blocks_of::<u8>(planes, region, ends),
             2 => blocks_of::<[u8; 2]>(planes, region, ends),
             4 => blocks_of::<[u8; 4]>(planes, region, ends),
