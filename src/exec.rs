@@ -10,6 +10,7 @@ pub mod chain;
 pub mod context;
 pub mod conv;
 pub mod family;
+pub mod footprint;
 pub mod layout;
 pub mod matmul;
 pub mod norm;
@@ -37,6 +38,7 @@ pub const FAMILIES: &[FamilyEntry] = &[
     FamilyEntry::of::<attention::AttentionKey>(),
     FamilyEntry::of::<chain::ChainKey>(),
     FamilyEntry::of::<conv::ConvKey>(),
+    FamilyEntry::of::<footprint::FootprintKey>(),
     FamilyEntry::of::<matmul::MatMulKey>(),
     FamilyEntry::of::<norm::ChannelNormKey>(),
     FamilyEntry::of::<norm::RowNormKey>(),

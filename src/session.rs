@@ -7,6 +7,7 @@
 
 pub mod compile;
 mod evaluate;
+mod footprint;
 pub mod options;
 mod overrides;
 pub mod profile;
@@ -36,6 +37,7 @@ pub use crate::exec::tune::{Tune, TuneChange, TuneReport};
 pub use crate::graph::Cancel;
 pub use compile::Description;
 pub use kiln_kernels::cpu::{Numerics, Precision};
+use footprint::Footprint;
 pub use options::{RunOptions, SessionOptions};
 use overrides::Overrides;
 pub use profile::{NodeProfile, Profile};
@@ -150,6 +152,8 @@ pub struct Session {
     share: Share,
     threads: Threads,
     buffers: Arc<BufferPool>,
+    /// What is remembered of the memory that requests need.
+    footprint: Footprint,
     /// Plans of shapes that were seen; none where nothing is kept.
     plans: Option<cache::Cache>,
     /// States of finished requests, kept because they remember shapes and hold memory.
@@ -185,7 +189,8 @@ impl Session {
             tracing::warn!(%error, "emitted code is not named for profilers");
         }
         let threads = Threads::new(options.threads)?;
-        let build = options.build_cx(&threads, &graph);
+        let digest = structure::digest(&graph);
+        let build = options.build_cx(&threads, &digest);
         let inputs = compile::input_ports(&graph);
         let outputs = compile::output_ports(&graph);
         let overrides = Overrides::of(&graph, options);
@@ -195,6 +200,8 @@ impl Session {
         // Asked for before the model was read, so that most of the way lies behind it.
         build.records.await_remote();
         let warmed = crate::exec::warm(&build);
+        let buffers = BufferPool::bounded(options.buffer_bytes, options.memory_bytes);
+        let footprint = Footprint::prepare(&digest, &build, &buffers, &threads);
         let tuner = options.tuner(&build, constants);
         let profile = options.profile.then(|| Mutex::new(Profile::default()));
         Ok(Session {
@@ -207,7 +214,8 @@ impl Session {
             tuner,
             share: Share::default(),
             threads,
-            buffers: BufferPool::bounded(options.buffer_bytes, options.memory_bytes),
+            buffers,
+            footprint,
             plans: options.plans(),
             idle: Mutex::new(Idle::new(options.buffer_bytes)),
             loops: options.loops,
@@ -328,6 +336,7 @@ impl Session {
         }
         idle.push(state, bytes);
         drop(idle);
+        self.footprint.note(&self.buffers, &self.build.records);
         Ok(result?)
     }
 

@@ -46,6 +46,7 @@ families! {
     exec::attention::AttentionKey,
     exec::chain::ChainKey,
     exec::conv::ConvKey,
+    exec::footprint::FootprintKey,
     exec::matmul::MatMulKey,
     exec::norm::ChannelNormKey,
     exec::norm::RowNormKey,

@@ -8,14 +8,14 @@ use kiln_kernels::cpu::{Numerics, Precision};
 use kiln_kernels::jit::ProfilerFiles;
 use kiln_kernels::{EMITTER_REVISION, Isa, Parallel};
 
-use super::structure;
+use super::structure::Digest;
 use super::trace::Trace;
 use super::verbose::Verbose;
 use crate::cache::{Cache, Limits};
 use crate::exec::BuildCx;
 use crate::exec::tune::{Tune, Tuner};
 use crate::graph::passes::PassOptions;
-use crate::graph::{Cancel, Graph, LoopLimits};
+use crate::graph::{Cancel, LoopLimits};
 use crate::knobs::{KnobError, Knobs};
 use crate::onnx;
 use crate::record::{CacheMode, Fingerprint, Pace, Remote, RemotePolicy, Store};
@@ -62,7 +62,8 @@ pub struct SessionOptions {
     /// Records to share with other sessions, instead of those of the folder; whether they are complete, and when they are
     /// saved, was decided when they were opened.
     pub records: Option<Arc<Store>>,
-    /// Most free bytes of tensor memory kept between requests.
+    /// Most free bytes of tensor memory kept between requests; and most that are had ready at load, where records say how
+    /// much requests of this model have needed.
     pub buffer_bytes: usize,
     /// Most bytes of tensors that requests may hold at once, all together; models can ask for any number in a few bytes.
     pub memory_bytes: usize,
@@ -179,14 +180,14 @@ impl SessionOptions {
     }
 
     /// The context of this session's builders.
-    pub(super) fn build_cx(&self, threads: &Threads, graph: &Graph) -> BuildCx {
+    pub(super) fn build_cx(&self, threads: &Threads, model: &Digest) -> BuildCx {
         let isa = self.isa();
         let own = || match (self.cache_mode, self.cache_dir.as_ref().filter(|_| self.optimize)) {
             (CacheMode::Read | CacheMode::ReadWrite, Some(folder)) => {
                 let fingerprint = Fingerprint::host(isa.name(), EMITTER_REVISION);
                 let store = match self.cache_per_model {
                     true => {
-                        let name = format!("{}-{}.kiln", structure::digits(graph), &fingerprint.digits()[..16]);
+                        let name = format!("{}-{}.kiln", model.digits(), &fingerprint.digits()[..16]);
                         Store::open_file(&folder.join(name), &fingerprint, self.cache_mode)
                     }
                     false => Store::open(folder, &fingerprint, self.cache_mode),

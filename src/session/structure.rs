@@ -1,13 +1,31 @@
-//! What a model's own record file is named by: its structure. Weights are not in it, so that a model that was trained
-//! anew finds its records.
+//! What a model's own records are found by: its structure. Weights are not in it, so that a model that was trained anew finds
+//! its records.
 
 use crate::graph::ir::{Attr, Graph, ValueId};
 
-/// The first 16 hexadecimal digits of a digest over operators, attributes, edges, and declared shapes and types.
-pub(super) fn digits(graph: &Graph) -> String {
+/// A digest over operators, attributes, edges, and declared shapes and types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Digest(u64);
+
+/// The digest of a graph.
+pub(super) fn digest(graph: &Graph) -> Digest {
     let mut text = Text(blake3::Hasher::new());
     text.graph(graph);
-    text.0.finalize().to_hex()[..16].to_owned()
+    let mut first = [0; 8];
+    first.copy_from_slice(&text.0.finalize().as_bytes()[..8]);
+    Digest(u64::from_be_bytes(first))
+}
+
+impl Digest {
+    /// As a number.
+    pub(super) fn number(self) -> u64 {
+        self.0
+    }
+
+    /// In 16 hexadecimal digits, to name a file by.
+    pub(super) fn digits(self) -> String {
+        format!("{:016x}", self.0)
+    }
 }
 
 struct Text(blake3::Hasher);
@@ -77,7 +95,7 @@ mod tests {
 
     #[test]
     fn structure_is_operators_and_shapes_and_not_weights() {
-        let digits = |op, columns, weight| super::digits(&network(op, columns, weight));
+        let digits = |op, columns, weight| super::digest(&network(op, columns, weight)).digits();
         assert_eq!(digits("MatMul", 3, 1.0), digits("MatMul", 3, 2.0));
         assert_ne!(digits("MatMul", 3, 1.0), digits("MatMul", 4, 1.0));
         assert_ne!(digits("MatMul", 4, 1.0), digits("Add", 4, 1.0));

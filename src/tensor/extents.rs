@@ -23,6 +23,10 @@ pub(super) struct FreeExtents {
     absent: BTreeMap<usize, Extent>,
     /// Bytes of those that are present.
     bytes: usize,
+    /// Bytes that are present, free or taken.
+    present_bytes: usize,
+    /// The most that ever were.
+    most_present: usize,
 }
 
 /// Memory that was found.
@@ -37,6 +41,11 @@ impl FreeExtents {
     /// Bytes whose pages are present.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// The most bytes that were ever present at once, free or taken.
+    pub(super) fn most_present(&self) -> usize {
+        self.most_present
     }
 
     /// An extent of that many bytes, none where the system gives no more address space.
@@ -77,6 +86,8 @@ impl FreeExtents {
         if !rest.is_empty() {
             self.absent.insert(rest.address(), rest);
         }
+        self.present_bytes += fresh.len();
+        self.most_present = self.most_present.max(self.present_bytes);
         Some(Found { present, fresh: Some(fresh) })
     }
 
@@ -100,7 +111,9 @@ impl FreeExtents {
             let Some((&address, extent)) = self.present.last_key_value() else { break };
             let Some(mut extent) = self.remove(extent.len(), address) else { break };
             let kept = most.saturating_sub(self.bytes).min(extent.len());
-            out.push(extent.split_off(kept));
+            let beyond = extent.split_off(kept);
+            self.present_bytes -= beyond.len();
+            out.push(beyond);
             self.insert(extent);
         }
         out
@@ -142,6 +155,18 @@ fn join(free: &mut BTreeMap<usize, Extent>, extent: Extent, mut gone: impl FnMut
 }
 
 impl Found {
+    /// All of it, in pieces of that many bytes to be populated by several threads.
+    pub(super) fn pieces(self, bytes: usize) -> Vec<Extent> {
+        let mut pieces = Vec::new();
+        for mut rest in [Some(self.present), self.fresh].into_iter().flatten() {
+            while !rest.is_empty() {
+                let next = rest.split_off(bytes);
+                pieces.push(std::mem::replace(&mut rest, next));
+            }
+        }
+        pieces
+    }
+
     /// Has its pages present, which takes long if there are many: the extent of that many bytes, and what is left of its pages.
     pub(super) fn settle(self, bytes: usize) -> (Extent, Option<Extent>) {
         let Found { mut present, fresh } = self;

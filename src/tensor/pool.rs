@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use kiln_kernels::extent::Extent;
+use kiln_kernels::Parallel;
+use kiln_kernels::extent::{Extent, HUGE_PAGE};
+use kiln_kernels::parallel::for_each_chunk;
 
 use super::buffer::Buffer;
 use super::extents::FreeExtents;
@@ -47,6 +49,9 @@ struct Kept {
 
 /// Buffers of this many bytes and more are cut out of extents.
 pub(crate) const LARGE: usize = 1 << 16;
+
+/// Bytes that one thread populates at a time.
+const PIECE: usize = 2 * HUGE_PAGE;
 
 impl BufferPool {
     /// A pool that keeps at most `limit` free bytes.
@@ -106,6 +111,29 @@ impl BufferPool {
             self.bound(free);
         }
         Memory::Piece(extent)
+    }
+
+    /// Has that many bytes of large memory present before anybody asks for them, as far as the pool keeps so much, with the
+    /// help of all threads.
+    pub fn prepare(&self, bytes: usize, parallel: &dyn Parallel) {
+        let mut free = self.lock();
+        let bytes = bytes.min(free.limit).min(self.most);
+        if bytes < LARGE || bytes <= free.extents.bytes() {
+            return;
+        }
+        let Some(found) = free.extents.take(bytes) else { return };
+        drop(free);
+        let mut pieces = found.pieces(PIECE);
+        for_each_chunk(parallel, &mut pieces, 1, &|_, pieces| pieces.iter_mut().for_each(Extent::populate));
+        let mut free = self.lock();
+        pieces.into_iter().for_each(|piece| free.extents.insert(piece));
+        self.bound(free);
+    }
+
+    /// The most bytes of large memory that were ever present at once.
+    #[must_use]
+    pub fn most_present(&self) -> usize {
+        self.lock().extents.most_present()
     }
 
     /// Gives all free memory back to the system, and keeps none from now on.
@@ -254,6 +282,21 @@ mod tests {
         drop(first);
         let larger = BufferPool::take(&pool, 10 << 20);
         assert_eq!((address(&larger), pool.free_bytes()), (place, 0));
+    }
+
+    #[test]
+    fn prepared_memory_is_what_is_lent_and_no_more_than_the_pool_keeps() {
+        let pool = BufferPool::new(8 << 20);
+        pool.prepare(6 << 20, &kiln_kernels::Serial);
+        assert_eq!((pool.free_bytes(), pool.most_present()), (6 << 20, 6 << 20));
+        drop([BufferPool::take(&pool, 4 << 20), BufferPool::take(&pool, 2 << 20)]);
+        pool.prepare(5 << 20, &kiln_kernels::Serial);
+        assert_eq!(pool.most_present(), 6 << 20, "nothing had to be added");
+        let more = BufferPool::take(&pool, 7 << 20);
+        assert_eq!(pool.most_present(), 8 << 20, "what is missing comes in whole huge pages");
+        drop(more);
+        pool.prepare(100 << 20, &kiln_kernels::Serial);
+        assert!(pool.free_bytes() <= 8 << 20);
     }
 
     #[test]
