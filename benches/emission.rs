@@ -83,13 +83,17 @@ fn timed<T>(operation: impl FnOnce() -> T) -> u128 {
     nanos
 }
 
-fn emission() {
+/// What an executor asks for, part by part.
+fn emission<K: Family>(name: &str, key: &K) {
     let cx = context(Arc::new(Store::off()));
-    let _ = cx.executor(&product(64));
+    let _ = cx.executor(key);
     for key in cx.cache.keys::<CodeKey>() {
-        let name = format!("emission of {} ({} bytes)", key.family(), key.assemble().map_or(0, |code| code.len()));
-        row(&name, (0..SHAPES).map(|_| timed(|| key.assemble())).collect());
-        row(&format!("emission and sealing of {}", key.family()), (0..SHAPES).map(|_| timed(|| key.emit())).collect());
+        let kit = cx.cache.get(&key);
+        for (part, code) in kit.iter().flat_map(|kit| kit.parts()) {
+            let what = format!("{name}: {} {part} ({} bytes)", key.family(), code.bytes().len());
+            row(&format!("{what}, emission"), (0..SHAPES).map(|_| timed(|| key.assemble(part))).collect());
+            row(&format!("{what}, and sealing"), (0..SHAPES).map(|_| timed(|| key.emit(part))).collect());
+        }
     }
 }
 
@@ -129,7 +133,8 @@ fn start(folder: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{:52} {:>9} {:>9}", "us", "median", "99 %");
-    emission();
+    emission("product", &product(64));
+    emission("convolution", &convolution(4800));
     new_shapes("product", product);
     new_shapes("convolution", convolution);
     start(tempfile::tempdir()?.path())

@@ -11,6 +11,7 @@ pub mod conv;
 #[cfg(test)]
 pub(crate) mod fence;
 pub mod gemm;
+mod kit;
 pub mod norm;
 pub mod numerics;
 pub mod pool;
@@ -23,10 +24,9 @@ pub(crate) mod sweep;
 pub mod transpose;
 pub mod vecmath;
 
+pub use kit::{CodeSource, EmitEach, Kit, MOST_PARTS, Parts};
 pub use numerics::{Numerics, NumericsError};
 pub use precision::{Elements, Precision, PrecisionError};
-
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -125,9 +125,22 @@ impl CodeKey {
         }
     }
 
-    /// Assembles the kernel: the bytes alone, the same for equal keys.
-    pub fn assemble(&self) -> Result<Vec<u8>> {
+    /// How many parts its code has: one, but of a tile one for each number of rows.
+    #[must_use]
+    pub fn parts(&self) -> usize {
+        match self {
+            CodeKey::Tile(key) => gemm::most_rows(key.isa, usize::from(key.vectors)),
+            _ => 1,
+        }
+    }
+
+    /// Assembles a part of the kernel: the bytes alone, the same for equal keys.
+    pub fn assemble(&self, part: usize) -> Result<Vec<u8>> {
         let mut asm = Asm::new(self.isa())?;
+        if part > 0 && part >= self.parts() {
+            let reason = format!("part {part} of {}", self.parts());
+            return Err(KernelError::Assembly { family: self.family(), reason });
+        }
         match self {
             CodeKey::Attention(code) => attention::emit::emit(code, &mut asm),
             CodeKey::Chain(code) => chain::emit::emit(code, &mut asm)?,
@@ -140,7 +153,7 @@ impl CodeKey {
             CodeKey::Transpose(code) => transpose::emit::emit(code, &mut asm)?,
             CodeKey::Halve(code) => code.emit(&mut asm),
             CodeKey::Row(code) => code.emit(&mut asm)?,
-            CodeKey::Tile(key) => key.emit(&mut asm)?,
+            CodeKey::Tile(key) => key.emit(part + 1, &mut asm)?,
             CodeKey::Depthwise(key) => key.emit(&mut asm)?,
             CodeKey::Slide(key) => key.emit(&mut asm)?,
             CodeKey::Winograd(key) => key.emit(&mut asm)?,
@@ -148,28 +161,12 @@ impl CodeKey {
         asm.finish(self.family())
     }
 
-    /// Assembles the kernel and seals it into executable memory.
-    pub fn emit(&self) -> Result<Code> {
-        let bytes = self.assemble()?;
+    /// Assembles a part of the kernel and seals it into executable memory.
+    pub fn emit(&self, part: usize) -> Result<Code> {
+        let bytes = self.assemble(part)?;
         match self.extension() {
             Some(extension) => Code::seal_extended(self.isa(), extension, self.family(), &bytes),
             None => Code::seal(self.isa(), self.family(), &bytes),
         }
-    }
-}
-
-/// Where a driver gets its code: a cache in production, [`EmitEach`] in tests.
-pub trait CodeSource {
-    /// The code of that key, emitted now or before.
-    fn code(&self, key: &CodeKey) -> Result<Arc<Code>>;
-}
-
-/// A [`CodeSource`] that keeps nothing.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct EmitEach;
-
-impl CodeSource for EmitEach {
-    fn code(&self, key: &CodeKey) -> Result<Arc<Code>, KernelError> {
-        key.emit().map(Arc::new)
     }
 }

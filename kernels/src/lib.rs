@@ -19,7 +19,7 @@ pub mod jit;
 pub mod parallel;
 pub mod reference;
 
-pub use cpu::{CodeKey, CodeSource, EmitEach};
+pub use cpu::{CodeKey, CodeSource, EmitEach, Kit, Parts};
 pub use error::{KernelError, Result};
 pub use isa::{Extension, Isa};
 pub use parallel::{Parallel, Pool, Serial};

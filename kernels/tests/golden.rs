@@ -9,28 +9,24 @@ use std::sync::{Arc, Mutex};
 use iced_x86::{Decoder, DecoderOptions, Formatter, NasmFormatter};
 use kiln_kernels::cpu::Elements;
 use kiln_kernels::cpu::gemm::{Epilogue, Left, Matmul, MatmulBlocks, MatmulShape, Right};
-use kiln_kernels::jit::Code;
-use kiln_kernels::{CodeKey, CodeSource, EmitEach, Isa, Result};
+use kiln_kernels::{CodeKey, CodeSource, EmitEach, Isa, Kit, Parts, Result};
 
-/// Notes which code a driver asks for.
+/// Notes which code a driver asks for, part by part.
 #[derive(Default)]
-struct Noting(Mutex<Vec<CodeKey>>);
+struct Noting(Mutex<Vec<(CodeKey, usize)>>);
 
 impl CodeSource for Noting {
-    fn code(&self, key: &CodeKey) -> Result<Arc<Code>> {
-        let mut keys = self.0.lock().unwrap();
-        if !keys.contains(key) {
-            keys.push(key.clone());
-        }
-        EmitEach.code(key)
+    fn kit(&self, key: &CodeKey, wanted: Parts) -> Result<Arc<Kit>> {
+        self.0.lock().unwrap().extend(wanted.iter().map(|part| (key.clone(), part)));
+        EmitEach.kit(key, wanted)
     }
 }
 
-/// The code of a product with packed weights.
-fn products(isa: Isa) -> Vec<CodeKey> {
+/// The code of a product with packed weights, whose rows are cut into tiles of one height.
+fn products(isa: Isa) -> Vec<(CodeKey, usize)> {
     let right = Right::Packed { vectors: 2, elements: Elements::F32 };
     let shape =
-        MatmulShape { m: 64, n: 256, k: 256, batch: Default::default(), left: Left::Rows { stride: 256 }, right };
+        MatmulShape { m: 48, n: 256, k: 256, batch: Default::default(), left: Left::Rows { stride: 256 }, right };
     let epilogue = Epilogue { bias: true, ..Epilogue::default() };
     let noting = Noting::default();
     let blocks = MatmulBlocks::pick(isa, &shape, &epilogue, 1);
@@ -39,10 +35,10 @@ fn products(isa: Isa) -> Vec<CodeKey> {
 }
 
 /// One line an instruction, with its offset; bytes after the last `ret` are constants.
-fn listing(key: &CodeKey) -> String {
-    let bytes = key.assemble().unwrap();
+fn listing(key: &CodeKey, part: usize) -> String {
+    let bytes = key.assemble(part).unwrap();
     let mut formatter = NasmFormatter::new();
-    let mut text = format!("; {key:?}\n; {} bytes\n", bytes.len());
+    let mut text = format!("; {key:?}\n; part {part}, {} bytes\n", bytes.len());
     let mut table = bytes.len() as u64;
     let mut decoder = Decoder::with_ip(64, &bytes, 0, DecoderOptions::NONE);
     while decoder.ip() < table {
@@ -66,7 +62,7 @@ fn places() -> Vec<(PathBuf, String)> {
     let place = |isa: Isa| {
         let keys = products(isa);
         assert!(!keys.is_empty(), "a product asks for no code");
-        (folder.join(format!("matmul-{isa}.asm")), keys.iter().map(|key| listing(key) + "\n").collect())
+        (folder.join(format!("matmul-{isa}.asm")), keys.iter().map(|(key, part)| listing(key, *part) + "\n").collect())
     };
     [Isa::Avx2, Isa::Avx512].map(place).into()
 }

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use kiln_kernels::cpu::{Elements, Numerics, Precision};
-use kiln_kernels::jit::Code;
-use kiln_kernels::{CodeKey, CodeSource, Isa, KernelError};
+use kiln_kernels::{CodeKey, CodeSource, Isa, KernelError, Kit, Parts};
 
 use super::family::{Family, build_executor};
 use crate::cache::{Built, Cache, CacheError, Key, Outcome};
@@ -61,26 +60,41 @@ impl BuildCx {
 }
 
 impl Key for CodeKey {
-    type Value = Code;
+    type Value = Kit;
     const FAMILY: &'static str = "code";
 }
 
 impl CodeSource for BuildCx {
-    fn code(&self, key: &CodeKey) -> Result<Arc<Code>, KernelError> {
-        fn emit(key: &CodeKey, _: &BuildCx) -> Result<Built<Code>, KernelError> {
-            let code = key.emit()?;
-            Ok(Built { bytes: code.size(), value: code, from_record: false })
+    fn kit(&self, key: &CodeKey, wanted: Parts) -> Result<Arc<Kit>, KernelError> {
+        fn emit(key: &CodeKey, wanted: &Parts) -> Result<Built<Kit>, KernelError> {
+            Kit::emit(key, *wanted).map(charged)
         }
-        let (code, outcome) = self.cache.get_or_create(key, self, emit).map_err(|error| match error {
+        let (kit, outcome) = self.cache.get_or_create(key, &wanted, emit).map_err(|error| match error {
             CacheError::Build(error) => error,
             other => KernelError::Assembly { family: key.family(), reason: other.to_string() },
         })?;
-        if self.check && outcome == Outcome::Hit && key.assemble()? != code.bytes() {
-            let reason = format!("the cached code differs from what its key {key:?} builds now");
-            return Err(KernelError::Assembly { family: key.family(), reason });
+        if self.check && outcome == Outcome::Hit {
+            for (part, code) in kit.parts() {
+                if key.assemble(part)? != code.bytes() {
+                    let reason = format!("the cached code differs from what its key {key:?} builds now");
+                    return Err(KernelError::Assembly { family: key.family(), reason });
+                }
+            }
         }
-        Ok(code)
+        if kit.has(wanted) {
+            return Ok(kit);
+        }
+        // It was made for an executor that needed other parts. Of two threads that add to it at once one is forgotten: its
+        // executor keeps its parts all the same, and they are emitted again for the next that asks.
+        let fuller = kit.with(key, wanted)?;
+        self.cache.put(key, charged(fuller.clone()));
+        Ok(Arc::new(fuller))
     }
+}
+
+/// Code, charged for the memory that it occupies.
+fn charged(kit: Kit) -> Built<Kit> {
+    Built { bytes: kit.size(), value: kit, from_record: false }
 }
 
 fn flatten(error: CacheError<BuildError>) -> BuildError {

@@ -66,7 +66,7 @@ fn convolution(isa: Isa, [batch, height, width]: [usize; 3], channels: usize, gr
 
 /// All code that a context holds.
 fn code(cx: &BuildCx) -> BTreeMap<String, Vec<u8>> {
-    let bytes = |key: &CodeKey| cx.cache.get(key).map(|code| code.bytes().to_vec()).unwrap();
+    let bytes = |key: &CodeKey| cx.cache.get(key).map(|kit| kit.bytes()).unwrap();
     cx.cache.keys::<CodeKey>().iter().map(|key| (format!("{key:?}"), bytes(key))).collect()
 }
 

@@ -21,10 +21,13 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 pub use emit::{Adjust, AttentionCode, Form};
 pub use shape::{AttentionBlocks, AttentionShape, Steps};
 
 use crate::cpu::CodeSource;
+use crate::cpu::gemm::rows::part_sizes;
 use crate::cpu::gemm::tile::{LeftRows, RightColumns, Tile, TileArgs, TileCode};
 use crate::cpu::gemm::{Panels, Tiles, most_rows, panel_vectors};
 use crate::error::{KernelError, Result};
@@ -109,20 +112,33 @@ struct Unit {
     keep: usize,
 }
 
+/// The numbers of rows that blocks of queries have.
+fn block_rows(shape: &AttentionShape, blocks: &AttentionBlocks) -> SmallVec<[usize; 4]> {
+    let sizes = part_sizes(shape.queries, blocks.query_tasks);
+    let blocks = sizes.flat_map(|queries| [queries.min(blocks.rows), queries % blocks.rows]);
+    blocks.filter(|&rows| rows > 0).collect()
+}
+
 impl Product {
-    /// Kernels are made only where they are `used`.
-    fn new(isa: Isa, [rows, columns]: [usize; 2], pack: bool, used: bool, source: &dyn CodeSource) -> Result<Product> {
+    /// Kernels are made for so many rows at a time, if any.
+    fn new(
+        isa: Isa,
+        [rows, columns]: [usize; 2],
+        pack: bool,
+        blocks: &[usize],
+        source: &dyn CodeSource,
+    ) -> Result<Product> {
         let vectors = panel_vectors(isa, columns);
         let panels = Panels { rows, columns, width: vectors * isa.lanes() };
+        let most_rows = most_rows(isa, vectors);
         let tile = |right: RightColumns| {
             let key = TileCode { isa, vectors: vectors as u8, left: LeftRows::Strided, right, activation: None };
-            Tile::new(key, source)
+            Tile::new(key, blocks.iter().map(|&rows| Tiles::new(rows, most_rows)), source)
         };
         let packed_from = if pack { 0 } else { columns / panels.width };
-        let make = |wanted: bool, right| if used && wanted { tile(right).map(Some) } else { Ok(None) };
+        let make = |wanted: bool, right| if !blocks.is_empty() && wanted { tile(right).map(Some) } else { Ok(None) };
         let packed = make(packed_from < panels.count(), RightColumns::Packed)?;
         let plain = make(packed_from > 0, RightColumns::Plain)?;
-        let most_rows = most_rows(isa, vectors);
         Ok(Product { panels, packed_from, packed, plain, most_rows, lanes: isa.lanes() })
     }
 
@@ -164,8 +180,9 @@ impl Attention {
             let reason = format!("{blocks:?} for {shape:?}");
             return Err(KernelError::Unsupported { family: FAMILY, reason });
         }
-        let scores = Product::new(isa, [shape.size, shape.keys], !shape.key_columns, !blocks.stream, source)?;
-        let context = Product::new(isa, [shape.keys, shape.value_size], blocks.pack_values, !blocks.stream, source)?;
+        let rows = if blocks.stream { SmallVec::new() } else { block_rows(&shape, &blocks) };
+        let scores = Product::new(isa, [shape.size, shape.keys], !shape.key_columns, &rows, source)?;
+        let context = Product::new(isa, [shape.keys, shape.value_size], blocks.pack_values, &rows, source)?;
         let adjust = Adjust { cap: shape.cap.is_some(), select: shape.keep.is_some(), mask: shape.mask.is_some() };
         let turn = match blocks.stream || shape.key_columns {
             true => None,

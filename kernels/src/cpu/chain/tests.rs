@@ -276,14 +276,14 @@ fn equal_keys_give_equal_code_and_wrong_ones_are_refused() {
             unroll,
         })
     };
-    assert_eq!(key(2).assemble().unwrap(), key(2).assemble().unwrap());
-    assert_ne!(key(2).assemble().unwrap(), key(3).assemble().unwrap());
+    assert_eq!(key(2).assemble(0).unwrap(), key(2).assemble(0).unwrap());
+    assert_ne!(key(2).assemble(0).unwrap(), key(3).assemble(0).unwrap());
     for unroll in [0, MAX_UNROLL + 1, u8::MAX] {
-        assert!(key(unroll).assemble().is_err(), "{unroll} vectors in flight");
+        assert!(key(unroll).assemble(0).is_err(), "{unroll} vectors in flight");
     }
     let mut program = Program::unary(UnaryOp::Relu);
     program.steps[0] = Step::Unary(UnaryOp::Relu, 9);
     let lanes = SmallVec::from_slice(&[Lane::Vector]);
-    assert!(CodeKey::Chain(ChainCode { isa: Isa::Avx2, program, lanes, unroll: 1 }).assemble().is_err());
+    assert!(CodeKey::Chain(ChainCode { isa: Isa::Avx2, program, lanes, unroll: 1 }).assemble(0).is_err());
     assert!(Builder::new(&[Storage::F32; MAX_INPUTS + 1]).finish(Storage::F32).is_none());
 }

@@ -80,7 +80,6 @@ impl Dense {
         let left = if blocks.strategy == Strategy::Pointwise { LeftRows::Strided } else { LeftRows::Table };
         let vectors = blocks.vectors as u8;
         let key = TileCode { isa, vectors, left, right: RightColumns::Packed, activation };
-        let tile = Tile::new(key, source)?;
         let zeros = vec![0.0; shape.channels];
         let starts = class_panels.iter().scan(0, |next, panels| {
             let start = *next;
@@ -102,7 +101,8 @@ impl Dense {
                 phase,
             }
         };
-        let phases = shape.phases().into_iter().map(plan).collect();
+        let phases: Vec<PhasePlan> = shape.phases().into_iter().map(plan).collect();
+        let tile = Tile::new(key, phases.iter().map(|plan| plan.tiles), source)?;
         let group_len = class_panels.iter().map(Panels::len).sum();
         Ok(Dense { shape, blocks, isa, tile, phases, group_len, zeros })
     }

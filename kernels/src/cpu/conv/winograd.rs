@@ -37,7 +37,7 @@ pub use matrices::WinogradTile;
 
 use self::code::{Kernel, WinogradSide};
 use self::grid::{Filters, Layout, panels};
-use self::stages::Part;
+use self::stages::{Part, cuts};
 use super::driver::{ConvBlocks, ConvExtras};
 use super::shape::ConvShape;
 use crate::cpu::CodeSource;
@@ -113,7 +113,7 @@ impl Winograd {
             input: kernel(WinogradSide::Input)?,
             filters: kernel(WinogradSide::Filters)?,
             output: kernel(WinogradSide::Output { activation })?,
-            product: Tile::new(product, source)?,
+            product: Tile::new(product, cuts(isa, &blocks, &grid), source)?,
             grid,
             panels,
             layout: Layout::new(isa, tile, &blocks, &grid, &panels),

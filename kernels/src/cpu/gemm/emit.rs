@@ -1,9 +1,8 @@
 //! Assembles the tile kernel.
 //!
-//! One blob holds a variant for every number of rows. A variant starts its accumulators from zero, bias or C, runs over
-//! taps and elements, and stores. What follows a tile is common to all variants: activations that take many
-//! instructions are applied to the stored tile, vector by vector out of the nearest cache, and the pointers move to
-//! the next tile.
+//! Each number of rows has code of its own, which does one tile after another. A tile's accumulators start from zero,
+//! bias or C, run over taps and elements, and are stored. Activations that take many instructions are then applied to
+//! the stored tile, vector by vector out of the nearest cache, and the pointers move to the next tile.
 //!
 //! The tile of few rows has too few accumulators to keep the multiply-adds busy (latency times throughput is 8), so
 //! it has several sets, one for each step of the unrolled loop in turn, added up at the end.
@@ -53,42 +52,24 @@ macro_rules! arg {
     };
 }
 
-/// Assembles the kernel of that key, whose width [`most_rows`] knows.
-pub(super) fn tile(asm: &mut Asm, key: &TileCode) {
-    let tallest = most_rows(key.isa, usize::from(key.vectors));
+/// Assembles the kernel of that key for tiles of `rows` rows, of which [`most_rows`] knows the most.
+pub(super) fn tile(asm: &mut Asm, key: &TileCode, rows: usize) {
     let memory = key.activation.is_some_and(|op| activation::place(op, spare(asm, key)) == Place::Memory);
-    let labels = Shared { next: asm.label(), unfinished: asm.label() };
-    let again = asm.label();
-    let variants: Vec<(usize, Label)> = (1..=tallest).rev().map(|rows| (rows, asm.label())).collect();
-    let done = asm.label();
-
+    let (again, unfinished) = (asm.label(), asm.label());
     asm.prologue();
+    asm.align(16);
     asm.bind(again);
-    asm.load(T0, arg!(rows));
-    for &(rows, label) in &variants {
-        asm.cmp_imm(T0, rows as i32);
-        asm.jump_if(Cond::Equal, label);
-    }
-    asm.jump(done);
-
-    for &(rows, label) in &variants {
-        asm.align(16);
-        asm.bind(label);
-        Variant::new(asm, key, rows, memory).emit(&labels);
-    }
-
-    asm.bind(labels.next);
+    Variant::new(asm, key, rows, memory).emit(unfinished);
     if memory {
-        finish(asm, key);
+        finish(asm, key, rows);
     }
-    asm.bind(labels.unfinished);
+    asm.bind(unfinished);
     advance(asm, key);
     asm.load(T0, arg!(tiles));
     asm.sub_imm(T0, 1);
     asm.store(arg!(tiles), T0);
     asm.cmp_imm(T0, 0);
     asm.jump_if(Cond::Greater, again);
-    asm.bind(done);
     asm.epilogue();
 }
 
@@ -96,14 +77,6 @@ pub(super) fn tile(asm: &mut Asm, key: &TileCode) {
 fn spare(asm: &Asm, key: &TileCode) -> usize {
     let vectors = usize::from(key.vectors);
     usize::from(asm.registers()) - most_rows(key.isa, vectors) * vectors
-}
-
-/// Where variants go on after their stores.
-struct Shared {
-    /// To whatever is left to do to the stored tile.
-    next: Label,
-    /// Past it, because the sum is not finished.
-    unfinished: Label,
 }
 
 /// One number of rows.
@@ -140,7 +113,8 @@ impl<'a> Variant<'a> {
         Variant { asm, key, rows, vectors, sets, memory, upper }
     }
 
-    fn emit(&mut self, shared: &Shared) {
+    /// One tile. Where the sum is not finished and the activation would follow the store, goes to `unfinished`.
+    fn emit(&mut self, unfinished: Label) {
         self.start();
         self.reduce();
         let store = self.asm.label();
@@ -160,9 +134,8 @@ impl<'a> Variant<'a> {
         if self.memory {
             self.asm.load(T0, arg!(unfinished));
             self.asm.test(T0);
-            self.asm.jump_if(Cond::NotEqual, shared.unfinished);
+            self.asm.jump_if(Cond::NotEqual, unfinished);
         }
-        self.asm.jump(shared.next);
     }
 
     fn sum(&self, set: usize, row: usize, vector: usize) -> Vreg {
@@ -531,7 +504,7 @@ fn keep_mask(asm: &mut Asm, count: impl FnOnce(&mut Asm)) -> crate::jit::Mask {
 
 /// Applies the activation to the stored tile: column of vectors by column of vectors, so that a mask is made once for
 /// each.
-fn finish(asm: &mut Asm, key: &TileCode) {
+fn finish(asm: &mut Asm, key: &TileCode, rows: usize) {
     let Some(op) = key.activation else { return };
     let bytes = asm.vector_bytes();
     let temps: Vec<Vreg> = (1..asm.registers() - 1).map(Vreg).collect();
@@ -549,7 +522,7 @@ fn finish(asm: &mut Asm, key: &TileCode) {
     asm.load(C, arg!(c));
     asm.add(C, AT);
     asm.load(LDC, arg!(ldc));
-    asm.load(COUNT, arg!(rows));
+    asm.mov_imm(COUNT, rows as i64);
     asm.cmp_imm(T0, lanes);
     asm.jump_if(Cond::Less, partial);
     asm.bind(whole);

@@ -167,10 +167,11 @@ impl Matmul {
             _ if blocks.pack => 0,
             _ => shape.n / width,
         };
+        let tiles = Tiles::new(shape.m, most_rows(isa, blocks.vectors));
         let tile = |right: RightColumns| {
             let vectors = blocks.vectors as u8;
             let key = TileCode { isa, vectors, left: LeftRows::Strided, right, activation: epilogue.activation };
-            Tile::new(key, source)
+            Tile::new(key, [tiles], source)
         };
         let plain_panels = !matches!(shape.right, Right::Packed { .. }) && packed_from > 0;
         let plain = if plain_panels { Some(tile(RightColumns::Plain)?) } else { None };
@@ -183,7 +184,6 @@ impl Matmul {
         });
         let row = row.transpose()?;
         let pack_in_task = blocks.row_tasks == 1 && shape.right_matrices() == shape.batches();
-        let tiles = Tiles::new(shape.m, most_rows(isa, blocks.vectors));
         let halve = (elements == Elements::Bf16Dot).then(|| Halve::new(isa, source)).transpose()?;
         Ok(Matmul { shape, blocks, epilogue, isa, packed, plain, row, tiles, panels, halve, packed_from, pack_in_task })
     }

@@ -41,8 +41,13 @@ impl Tiles {
         tile * (self.total / count) + tile.min(self.total % count)
     }
 
+    /// The heights that occur: none, one or two.
+    pub fn heights(self) -> impl Iterator<Item = usize> + use<> {
+        self.runs(0..self.count).map(|run| run.height)
+    }
+
     /// The tiles of a range as one or two runs of equal height.
-    pub fn runs(&self, tiles: Range<usize>) -> impl Iterator<Item = Run> {
+    pub fn runs(&self, tiles: Range<usize>) -> impl Iterator<Item = Run> + use<> {
         let count = self.count.max(1);
         let (low, taller) = (self.total / count, self.total % count);
         let split = taller.clamp(tiles.start, tiles.end);
@@ -58,6 +63,11 @@ impl Tiles {
 pub(crate) fn part(total: usize, parts: usize, index: usize) -> Range<usize> {
     let tiles = Tiles { total, count: parts.max(1) };
     tiles.start(index)..tiles.start(index + 1)
+}
+
+/// The sizes of those parts that are not empty.
+pub(crate) fn part_sizes(total: usize, parts: usize) -> impl Iterator<Item = usize> + use<> {
+    Tiles { total, count: parts.max(1) }.heights().filter(|&size| size > 0)
 }
 
 #[cfg(test)]
@@ -77,6 +87,7 @@ mod tests {
                     heights.push(run.height);
                 }
                 assert_eq!(row, total);
+                assert_eq!(tiles.heights().collect::<Vec<_>>(), heights);
                 assert!(heights.iter().all(|&height| height <= most && height > 0));
                 assert!(heights.len() < 2 || heights[0] == heights[1] + 1);
             }

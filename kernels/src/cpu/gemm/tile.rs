@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::Tiles;
 use crate::cpu::activation;
 use crate::cpu::chain::UnaryOp;
-use crate::cpu::{CodeKey, CodeSource, Elements};
+use crate::cpu::{CodeKey, CodeSource, Elements, MOST_PARTS, Parts};
 use crate::error::{KernelError, Result};
 use crate::isa::{Extension, Isa};
 use crate::jit::Code;
@@ -59,7 +60,8 @@ impl RightColumns {
     }
 }
 
-/// What shapes the instructions of a tile kernel: one blob serves all sizes, strides, tails and numbers of rows.
+/// What shapes the instructions of a tile kernel: it serves all sizes, strides and tails, with a part of its own for each
+/// number of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TileCode {
     /// Level.
@@ -81,10 +83,11 @@ impl TileCode {
         usize::from(self.vectors) * self.isa.lanes()
     }
 
-    /// Assembles the kernel.
-    pub(crate) fn emit(&self, asm: &mut crate::jit::Asm) -> Result<()> {
-        if most_rows(self.isa, usize::from(self.vectors)) == 0 {
-            let reason = format!("a tile of {} vectors does not fit the registers of {}", self.vectors, self.isa);
+    /// Assembles the kernel of tiles of `rows` rows, 1 to [`most_rows`].
+    pub(crate) fn emit(&self, rows: usize, asm: &mut crate::jit::Asm) -> Result<()> {
+        if !(1..=most_rows(self.isa, usize::from(self.vectors))).contains(&rows) {
+            let vectors = self.vectors;
+            let reason = format!("a tile of {rows} rows and {vectors} vectors in the registers of {}", self.isa);
             return Err(KernelError::Unsupported { family: FAMILY, reason });
         }
         if self.right == RightColumns::Dots && self.isa != Isa::Avx512 {
@@ -92,7 +95,7 @@ impl TileCode {
             return Err(KernelError::Unsupported { family: FAMILY, reason });
         }
         activation::check(FAMILY, self.activation)?;
-        super::emit::tile(asm, self);
+        super::emit::tile(asm, self, rows);
         Ok(())
     }
 }
@@ -257,19 +260,32 @@ impl TileArgs {
     }
 }
 
-/// A tile kernel that can be called.
+/// A tile kernel that can be called, for the heights that it was made for.
 #[derive(Clone, Debug)]
 pub(crate) enum Tile {
-    /// Machine code.
-    Emitted(Arc<Code>),
+    /// Machine code, that for one row first.
+    Emitted([Option<Arc<Code>>; MOST_PARTS]),
     /// Where nothing may be emitted.
     Portable(TileCode),
 }
 
+// A part for each height.
+const _: () = assert!(MOST_ROWS <= MOST_PARTS);
+
 impl Tile {
-    /// The kernel of that key: emitted, or the Rust one at [`Isa::Portable`].
-    pub(crate) fn new(key: TileCode, source: &dyn CodeSource) -> Result<Tile> {
-        if key.isa.is_jit() { source.code(&CodeKey::Tile(key)).map(Tile::Emitted) } else { Ok(Tile::Portable(key)) }
+    /// The kernel of that key for every height into which these cut their rows: emitted, or the Rust one at
+    /// [`Isa::Portable`].
+    pub(crate) fn new(key: TileCode, cuts: impl IntoIterator<Item = Tiles>, source: &dyn CodeSource) -> Result<Tile> {
+        if !key.isa.is_jit() {
+            return Ok(Tile::Portable(key));
+        }
+        let heights = cuts.into_iter().flat_map(|tiles| tiles.heights());
+        let wanted = heights.fold(Parts::default(), |parts, height| parts.and(height - 1));
+        if wanted.is_empty() {
+            return Ok(Tile::Emitted(Default::default()));
+        }
+        let kit = source.kit(&CodeKey::Tile(key), wanted)?;
+        Ok(Tile::Emitted(Arc::unwrap_or_clone(kit).into_parts()))
     }
 
     /// Computes the tiles that `args` describes.
@@ -278,15 +294,30 @@ impl Tile {
     ///
     /// Every row of the left-hand side is readable over the reduction, the columns of the right-hand side are readable
     /// (whole panels where packed), C's own columns are writable and nobody else's, bias and residual are readable
-    /// over C's own columns, and `rows` is at most [`most_rows`] of the key.
+    /// over C's own columns.
+    ///
+    /// # Panics
+    ///
+    /// Where `rows` is not among the heights that it was made for.
     pub(crate) unsafe fn call(&self, args: &TileArgs) {
         match self {
-            // SAFETY: the caller vouches for the pointers; the struct is the one that the emitter reads.
-            Tile::Emitted(code) => unsafe { code.call(args) },
+            Tile::Emitted(parts) => match parts.get(args.rows.wrapping_sub(1)) {
+                // SAFETY: the caller vouches for the pointers; the struct is the one that the emitter reads, and this is
+                // the part for its number of rows.
+                Some(Some(code)) => unsafe { code.call(args) },
+                _ => unmade(args.rows),
+            },
             // SAFETY: the same contract.
             Tile::Portable(key) => unsafe { super::portable::tile(key, args) },
         }
     }
+}
+
+/// A driver is built with all heights into which it will cut rows.
+#[cold]
+#[inline(never)]
+fn unmade(rows: usize) -> ! {
+    panic!("a tile of {rows} rows, for which no code was asked");
 }
 
 #[cfg(test)]

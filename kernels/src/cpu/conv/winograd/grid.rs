@@ -47,6 +47,11 @@ impl Grid {
         self.total.div_ceil(self.groups.count().max(1))
     }
 
+    /// The sizes of groups that occur.
+    pub(super) fn sizes(&self) -> impl Iterator<Item = usize> {
+        self.groups.heights()
+    }
+
     /// The tiles of a group.
     pub(super) fn group(&self, index: usize) -> Range<usize> {
         self.groups.start(index)..self.groups.start(index + 1)

@@ -3,10 +3,12 @@
 use std::ops::Range;
 
 use super::code::{FilterArgs, InputArgs, Kernel, OutputArgs};
-use super::grid::{Filters, Layout};
+use super::grid::{Filters, Grid, Layout};
 use super::{Buffers, Winograd, filters, portable};
+use crate::cpu::conv::driver::ConvBlocks;
 use crate::cpu::gemm::Tiles;
 use crate::cpu::gemm::tile::{TileArgs, most_rows};
+use crate::isa::Isa;
 
 /// Elements of a tap that are transformed to all rows of points before the next: nine such runs stay near meanwhile.
 /// Whole vectors.
@@ -193,6 +195,16 @@ impl Winograd {
     }
 }
 
+/// How the tiles of a group, which are rows to a product, are cut into tiles of the kernel.
+fn cut(isa: Isa, blocks: &ConvBlocks, group: usize) -> Tiles {
+    Tiles::new(group, most_rows(isa, blocks.vectors))
+}
+
+/// The same of all groups.
+pub(super) fn cuts(isa: Isa, blocks: &ConvBlocks, grid: &Grid) -> impl Iterator<Item = Tiles> {
+    grid.sizes().map(move |group| cut(isa, blocks, group))
+}
+
 /// The products of a task.
 struct Products<'a> {
     winograd: &'a Winograd,
@@ -204,7 +216,7 @@ struct Products<'a> {
 
 impl<'a> Products<'a> {
     fn new(winograd: &'a Winograd, buffers: &'a Buffers<'a>, part: &'a Part) -> Products<'a> {
-        let rows = Tiles::new(part.tiles.len(), most_rows(winograd.isa, winograd.blocks.vectors));
+        let rows = cut(winograd.isa, &winograd.blocks, part.tiles.len());
         Products { winograd, buffers, part, rows }
     }
 

@@ -444,14 +444,14 @@ fn a_thousand_shapes_are_served_by_at_most_eight_blobs() {
     use std::cell::RefCell;
     use std::collections::HashSet;
 
-    use crate::cpu::{CodeKey, CodeSource};
+    use crate::cpu::{CodeKey, CodeSource, Kit, Parts};
 
     /// Notes the keys that are asked for; nothing is called, so nothing need be sealed twice.
     struct Count(RefCell<HashSet<CodeKey>>);
     impl CodeSource for Count {
-        fn code(&self, key: &CodeKey) -> Result<std::sync::Arc<crate::jit::Code>> {
+        fn kit(&self, key: &CodeKey, wanted: Parts) -> Result<std::sync::Arc<Kit>> {
             self.0.borrow_mut().insert(key.clone());
-            EmitEach.code(key)
+            EmitEach.kit(key, wanted)
         }
     }
     for isa in levels().into_iter().filter(|isa| isa.is_jit()) {

@@ -1,0 +1,125 @@
+//! The code of one key, in parts that are emitted when an executor first needs them, and where drivers get it.
+//!
+//! Most kernels are of one part. A tile has one for each number of rows: a product meets one or two of them, and to emit
+//! the others would take longer than all else that a new shape costs. What a driver calls later it asks for while it is
+//! built, so that no call ever finds a part missing.
+//!
+//! A kit never changes. One with more parts takes its place in a cache, and shares what both have.
+
+use std::sync::Arc;
+
+use super::CodeKey;
+use crate::error::{KernelError, Result};
+use crate::jit::Code;
+
+/// Most parts that a key's code has.
+pub const MOST_PARTS: usize = 8;
+
+/// Some of a key's parts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Parts(u8);
+
+impl Parts {
+    /// The only part of most kernels.
+    pub const FIRST: Parts = Parts(1);
+
+    /// These and one more, below [`MOST_PARTS`].
+    #[must_use]
+    pub const fn and(self, part: usize) -> Parts {
+        Parts(self.0 | 1 << (part % MOST_PARTS))
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Their numbers, rising.
+    pub fn iter(self) -> impl Iterator<Item = usize> {
+        (0..MOST_PARTS).filter(move |part| self.0 >> part & 1 != 0)
+    }
+}
+
+/// The parts of a key's code that have been emitted.
+#[derive(Clone, Debug, Default)]
+pub struct Kit {
+    parts: [Option<Arc<Code>>; MOST_PARTS],
+}
+
+impl Kit {
+    /// Emits the wanted parts of a key's code.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps one of them from being emitted or sealed.
+    pub fn emit(key: &CodeKey, wanted: Parts) -> Result<Kit> {
+        Kit::default().with(key, wanted)
+    }
+
+    /// The same with the wanted parts of the same key, of which only those that are missing are emitted.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Kit::emit`].
+    pub fn with(&self, key: &CodeKey, wanted: Parts) -> Result<Kit> {
+        let mut kit = self.clone();
+        for part in wanted.iter() {
+            if kit.parts[part].is_none() {
+                kit.parts[part] = Some(Arc::new(key.emit(part)?));
+            }
+        }
+        Ok(kit)
+    }
+
+    /// Whether all of these parts are there.
+    #[must_use]
+    pub fn has(&self, wanted: Parts) -> bool {
+        wanted.iter().all(|part| self.parts[part].is_some())
+    }
+
+    /// All that are there, by number.
+    pub fn parts(&self) -> impl Iterator<Item = (usize, &Arc<Code>)> {
+        self.parts.iter().enumerate().filter_map(|(number, part)| Some((number, part.as_ref()?)))
+    }
+
+    /// Each part, by number.
+    pub(crate) fn into_parts(self) -> [Option<Arc<Code>>; MOST_PARTS] {
+        self.parts
+    }
+
+    /// The machine code of all parts, by number.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
+        self.parts().flat_map(|(_, code)| code.bytes()).copied().collect()
+    }
+
+    /// Bytes of executable memory that it occupies: what a cache charges for it.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.parts().map(|(_, code)| code.size()).sum()
+    }
+}
+
+/// Where a driver gets its code: a cache in production, [`EmitEach`] in tests.
+pub trait CodeSource {
+    /// The code of that key, with at least the wanted parts, emitted now or before.
+    fn kit(&self, key: &CodeKey, wanted: Parts) -> Result<Arc<Kit>>;
+
+    /// The code of a key that has one part.
+    fn code(&self, key: &CodeKey) -> Result<Arc<Code>> {
+        let kit = self.kit(key, Parts::FIRST)?;
+        let first = kit.parts().next().map(|(_, code)| Arc::clone(code));
+        first.ok_or_else(|| KernelError::Assembly { family: key.family(), reason: "a kit without its part".to_owned() })
+    }
+}
+
+/// A [`CodeSource`] that keeps nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EmitEach;
+
+impl CodeSource for EmitEach {
+    fn kit(&self, key: &CodeKey, wanted: Parts) -> Result<Arc<Kit>> {
+        Kit::emit(key, wanted).map(Arc::new)
+    }
+}
