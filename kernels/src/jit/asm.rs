@@ -67,6 +67,10 @@ enum Constant {
 /// An assembler for one kernel.
 pub struct Asm {
     isa: Isa,
+    /// Vector registers that may be named: a power of two.
+    registers: u8,
+    /// Whether EVEX is the encoding in use.
+    wide: bool,
     ops: Buffer,
     constants: Vec<(Constant, DynamicLabel)>,
     /// Why the kernel cannot be encoded: the first reason that came up.
@@ -88,7 +92,8 @@ impl Asm {
             return Err(KernelError::IsaMissing(isa));
         }
         let ops = Buffer::new(CODE_CAPACITY, LABEL_CAPACITY);
-        Ok(Asm { isa, ops, constants: Vec::with_capacity(LABEL_CAPACITY), refused: None, slots: 0 })
+        let constants = Vec::with_capacity(LABEL_CAPACITY);
+        Ok(Asm { isa, registers: isa.registers(), wide: isa == Isa::Avx512, ops, constants, refused: None, slots: 0 })
     }
 
     /// The finished bytes: code, then the constant table on its own 64-byte line.
@@ -121,7 +126,7 @@ impl Asm {
     /// Vector registers that may be named.
     #[must_use]
     pub fn registers(&self) -> u8 {
-        self.isa.registers()
+        self.registers
     }
 
     /// Bytes emitted so far, without the constant table.
@@ -138,11 +143,12 @@ impl Asm {
 
     /// Whether EVEX is the encoding in use.
     fn wide(&self) -> bool {
-        self.isa == Isa::Avx512
+        self.wide
     }
 
     /// Remembers why this kernel has no encoding; [`Asm::finish`] reports it.
     #[cold]
+    #[inline(never)]
     fn refuse(&mut self, reason: &'static str) {
         self.refused.get_or_insert(reason);
     }
@@ -162,7 +168,20 @@ impl Asm {
     }
 
     /// Checks what every encoding of an address relies on.
+    #[inline(always)]
     fn check_address(&mut self, mem: Mem) {
+        // No index passes as any that is allowed would.
+        let (index, scale) = mem.index.map_or((0, 1), |(index, scale)| (index.0, scale));
+        let scaled = (1u16 << 1 | 1 << 2 | 1 << 4 | 1 << 8) >> scale.min(15) & 1 != 0;
+        if ((mem.base.0 | index) >= 16) | (index == encode::RSP) | !scaled {
+            self.refuse_address(mem);
+        }
+    }
+
+    /// Says what is wrong with an address.
+    #[cold]
+    #[inline(never)]
+    fn refuse_address(&mut self, mem: Mem) {
         if mem.base.0 >= 16 {
             self.refuse("an address whose base is no register, or a spill slot that was not reserved");
         }
@@ -227,30 +246,38 @@ impl Asm {
         }
     }
 
-    /// Appends a VEX instruction whose last operand is `src`.
-    #[inline(always)]
+    /// Appends a VEX instruction whose last operand is `src`. All of them come here, and it is not copied into each: code
+    /// that encodes is cold when a kernel is emitted, and to fetch it takes longer than to run it.
+    #[inline(never)]
     fn vex(&mut self, form: vex::Form, reg: u8, vvvv: u8, src: Src) {
-        let place = match src {
-            Src::Reg(reg) => {
-                self.check_vectors(reg.0);
-                vex::Place::register(reg.0)
+        match src {
+            Src::Reg(rm) => {
+                self.check_vectors(reg | vvvv | rm.0);
+                let (word, len) = vex::vector(form, reg, vvvv, vex::Place::register(rm.0));
+                self.ops.append_long(word, len);
             }
             Src::Mem(mem) => {
+                self.check_vectors(reg | vvvv);
                 self.check_address(mem);
-                vex::Place::memory(mem)
+                let (word, len) = vex::vector(form, reg, vvvv, vex::Place::memory(mem));
+                self.ops.append_long(word, len);
             }
-            Src::Const(_) => vex::Place::RELATIVE,
-        };
-        let (word, len) = vex::vector(form, reg, vvvv, place);
-        self.ops.append_long(word, len);
-        if let Src::Const(bits) = src {
-            let label = self.constant(Constant::Splat(bits));
-            self.ops.refer(label, 0);
+            Src::Const(bits) => self.vex_relative(form, reg, vvvv, Constant::Splat(bits)),
         }
     }
 
+    /// The same with an entry of the constant table.
+    #[inline(never)]
+    fn vex_relative(&mut self, form: vex::Form, reg: u8, vvvv: u8, constant: Constant) {
+        self.check_vectors(reg | vvvv);
+        let (word, len) = vex::vector(form, reg, vvvv, vex::Place::RELATIVE);
+        self.ops.append_long(word, len);
+        let label = self.constant(constant);
+        self.ops.refer(label, 0);
+    }
+
     /// Appends an instruction on a 64-bit register and memory.
-    #[inline(always)]
+    #[inline(never)]
     fn integer(&mut self, opcode: u8, reg: Gpr, mem: Mem) {
         self.check_gprs(reg.0);
         self.check_address(mem);
@@ -259,7 +286,7 @@ impl Asm {
     }
 
     /// Appends an instruction on two 64-bit registers, `rm` being the one that is written.
-    #[inline(always)]
+    #[inline(never)]
     fn integers(&mut self, opcode: u8, rm: Gpr, reg: Gpr) {
         self.check_gprs(rm.0 | reg.0);
         let (word, len) = vex::integer(opcode, reg.0, vex::Place::register(rm.0));

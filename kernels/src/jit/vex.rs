@@ -58,28 +58,21 @@ impl Place {
         const SIB: u8 = 0b100;
         // Without a displacement this base would mean "rip" or "none".
         const NEEDS_DISP: u8 = 0b101;
+        // Addresses of all kinds follow each other, so that branches on the kind would be guessed wrongly.
         let base = mem.base.0;
-        let (mode, disp_len) = match i8::try_from(mem.disp) {
-            Ok(0) if base & 7 != NEEDS_DISP => (0, 0),
-            Ok(_) => (0x40, 1),
-            Err(_) => (0x80, 4),
-        };
-        let disp = u64::from(mem.disp as u32);
-        match mem.index {
-            None if base & 7 != SIB => Place {
-                word: mode | u64::from(base & 7) | disp << 8,
-                len: 1 + disp_len,
-                high: u32::from(base >> 3 & 1),
-            },
-            index => {
-                let (index, scale) = index.map_or((SIB, 1), |(index, scale)| (index.0, scale));
-                let sib = (scale.trailing_zeros() as u8 & 3) << 6 | (index & 7) << 3 | (base & 7);
-                Place {
-                    word: mode | u64::from(SIB) | u64::from(sib) << 8 | disp << 16,
-                    len: 2 + disp_len,
-                    high: u32::from(index >> 3 & 1) << 1 | u32::from(base >> 3 & 1),
-                }
-            }
+        let some = (mem.disp != 0) | (base & 7 == NEEDS_DISP);
+        let far = i32::from(mem.disp as i8) != mem.disp;
+        let mode = (u64::from(some) + u64::from(far)) << 6;
+        let disp_len = usize::from(some) + 3 * usize::from(far);
+        let has_sib = mem.index.is_some() | (base & 7 == SIB);
+        let (index, scale) = mem.index.map_or((SIB, 1), |(index, scale)| (index.0, scale));
+        let sib = (scale.trailing_zeros() as u8 & 3) << 6 | (index & 7) << 3 | (base & 7);
+        let rm = if has_sib { u64::from(SIB) | u64::from(sib) << 8 } else { u64::from(base & 7) };
+        let len = 1 + usize::from(has_sib);
+        Place {
+            word: mode | rm | u64::from(mem.disp as u32) << (8 * len),
+            len: len + disp_len,
+            high: u32::from(index >> 3 & 1) << 1 | u32::from(base >> 3 & 1),
         }
     }
 

@@ -56,9 +56,9 @@ impl Buffer {
     /// Appends the first `count` bytes of the word, at most eight.
     #[inline(always)]
     pub(super) fn append(&mut self, word: u64, count: usize) {
-        self.reserve();
-        if let Some(place) = self.bytes.get_mut(self.end..self.end + 8) {
-            place.copy_from_slice(&word.to_le_bytes());
+        match self.bytes.get_mut(self.end..).and_then(|rest| rest.first_chunk_mut()) {
+            Some(place) => *place = word.to_le_bytes(),
+            None => self.append_grown(u128::from(word)),
         }
         self.end += count;
     }
@@ -66,11 +66,21 @@ impl Buffer {
     /// Appends the first `count` bytes of the word.
     #[inline(always)]
     pub(super) fn append_long(&mut self, word: u128, count: usize) {
-        self.reserve();
+        match self.bytes.get_mut(self.end..).and_then(|rest| rest.first_chunk_mut()) {
+            Some(place) => *place = word.to_le_bytes(),
+            None => self.append_grown(word),
+        }
+        self.end += count;
+    }
+
+    /// Writes the word where there was no room for it.
+    #[cold]
+    #[inline(never)]
+    fn append_grown(&mut self, word: u128) {
+        self.bytes.resize(self.bytes.len() * 4 + WORD, 0);
         if let Some(place) = self.bytes.get_mut(self.end..self.end + WORD) {
             place.copy_from_slice(&word.to_le_bytes());
         }
-        self.end += count;
     }
 
     /// Replaces a byte that was written before.
@@ -106,20 +116,6 @@ impl Buffer {
         }
         self.bytes.truncate(self.end);
         Ok(self.bytes)
-    }
-
-    /// Room for one more word.
-    #[inline(always)]
-    fn reserve(&mut self) {
-        if self.bytes.len() - self.end < WORD {
-            self.grow();
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn grow(&mut self) {
-        self.bytes.resize(self.bytes.len() * 4 + WORD, 0);
     }
 
     #[cold]

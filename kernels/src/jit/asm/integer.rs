@@ -67,7 +67,7 @@ impl Asm {
     }
 
     /// An instruction on a register and an immediate of that many bytes.
-    #[inline(always)]
+    #[inline(never)]
     fn immediate(&mut self, opcode: u8, digit: u8, dst: Gpr, imm: i32, bytes: usize) {
         self.check_gprs(dst.0);
         let (word, len) = vex::integer(opcode, digit, vex::Place::register(dst.0));

@@ -50,13 +50,10 @@ impl Asm {
         } else {
             // count > lane number
             let lanes = self.vector_mask(mask);
-            let numbers = self.constant(Constant::LaneNumbers);
             let (word, len) = vex::vector(MOVD, lanes, 0, vex::Place::register(count.0));
             self.ops.append_long(word, len);
             self.vex(BROADCAST, lanes, 0, Vreg(lanes).into());
-            let (word, len) = vex::vector(GREATER, lanes, lanes, vex::Place::RELATIVE);
-            self.ops.append_long(word, len);
-            self.ops.refer(numbers, 0);
+            self.vex_relative(GREATER, lanes, lanes, Constant::LaneNumbers);
         }
     }
 
