@@ -36,7 +36,6 @@ use crate::jit::{Asm, Code};
 
 /// Everything that determines the bytes of one emitted kernel. Shapes are not in it: they are run-time arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[non_exhaustive]
 pub enum CodeKey {
     /// What attention does between its tiles.
     Attention(attention::AttentionCode),
@@ -125,11 +124,12 @@ impl CodeKey {
         }
     }
 
-    /// How many parts its code has: one, but of a tile one for each number of rows.
+    /// How many parts its code has: most have one, a tile one for each number of rows.
     #[must_use]
     pub fn parts(&self) -> usize {
         match self {
             CodeKey::Tile(key) => gemm::most_rows(key.isa, usize::from(key.vectors)),
+            CodeKey::Winograd(_) => conv::WinogradCode::PARTS,
             _ => 1,
         }
     }
@@ -156,7 +156,7 @@ impl CodeKey {
             CodeKey::Tile(key) => key.emit(part + 1, &mut asm)?,
             CodeKey::Depthwise(key) => key.emit(&mut asm)?,
             CodeKey::Slide(key) => key.emit(&mut asm)?,
-            CodeKey::Winograd(key) => key.emit(&mut asm)?,
+            CodeKey::Winograd(key) => key.emit(part, &mut asm)?,
         }
         asm.finish(self.family())
     }

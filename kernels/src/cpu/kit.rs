@@ -20,9 +20,6 @@ pub const MOST_PARTS: usize = 8;
 pub struct Parts(u8);
 
 impl Parts {
-    /// The only part of most kernels.
-    pub const FIRST: Parts = Parts(1);
-
     /// These and one more, below [`MOST_PARTS`].
     #[must_use]
     pub const fn and(self, part: usize) -> Parts {
@@ -106,11 +103,16 @@ pub trait CodeSource {
     /// The code of that key, with at least the wanted parts, emitted now or before.
     fn kit(&self, key: &CodeKey, wanted: Parts) -> Result<Arc<Kit>>;
 
+    /// One part of a key's code.
+    fn part(&self, key: &CodeKey, part: usize) -> Result<Arc<Code>> {
+        let kit = self.kit(key, Parts::default().and(part))?;
+        let code = kit.parts.get(part).and_then(Option::clone);
+        code.ok_or_else(|| KernelError::Assembly { family: key.family(), reason: format!("a kit without part {part}") })
+    }
+
     /// The code of a key that has one part.
     fn code(&self, key: &CodeKey) -> Result<Arc<Code>> {
-        let kit = self.kit(key, Parts::FIRST)?;
-        let first = kit.parts().next().map(|(_, code)| Arc::clone(code));
-        first.ok_or_else(|| KernelError::Assembly { family: key.family(), reason: "a kit without its part".to_owned() })
+        self.part(key, 0)
     }
 }
 

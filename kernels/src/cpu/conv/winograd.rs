@@ -31,11 +31,11 @@ mod portable;
 mod stages;
 
 pub(crate) use code::FAMILY;
-pub use code::WinogradCode;
+pub use code::{WinogradCode, WinogradSide};
 pub(super) use grid::{Grid, fits};
 pub use matrices::WinogradTile;
 
-use self::code::{Kernel, WinogradSide};
+use self::code::Kernel;
 use self::grid::{Filters, Layout, panels};
 use self::stages::{Part, cuts};
 use super::driver::{ConvBlocks, ConvExtras};
@@ -101,7 +101,8 @@ impl Winograd {
     ) -> Result<Winograd> {
         let (left, right) = (LeftRows::Strided, RightColumns::Packed);
         let product = TileCode { isa, vectors: blocks.vectors as u8, left, right, activation: None };
-        let kernel = |side: WinogradSide| Kernel::new(WinogradCode { isa, tile, side }, source);
+        let kernel = |side: WinogradSide, whole: bool| Kernel::new(WinogradCode { isa, tile, side }, whole, source);
+        let fills = |size: usize| size.is_multiple_of(isa.lanes());
         let grid = Grid::new(&shape, tile, blocks.row_block);
         let panels = panels(&shape, product.width());
         Ok(Winograd {
@@ -110,9 +111,9 @@ impl Winograd {
             isa,
             tile,
             activation,
-            input: kernel(WinogradSide::Input)?,
-            filters: kernel(WinogradSide::Filters)?,
-            output: kernel(WinogradSide::Output { activation })?,
+            input: kernel(WinogradSide::Input, fills(shape.channels))?,
+            filters: kernel(WinogradSide::Filters, panels.panel_len().is_multiple_of(filters::LINE_ELEMENTS))?,
+            output: kernel(WinogradSide::Output { activation }, fills(shape.filters))?,
             product: Tile::new(product, cuts(isa, &blocks, &grid), source)?,
             grid,
             panels,

@@ -14,7 +14,8 @@ use crate::error::Result;
 use crate::isa::Isa;
 use crate::jit::{Asm, Code};
 
-/// What shapes the instructions of a transform: one blob serves all sizes.
+/// What shapes the instructions of a transform. It has two parts: one for sizes that fill whole vectors (of weights, whole
+/// lines), and one for any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct WinogradCode {
     /// Level.
@@ -40,19 +41,28 @@ pub enum WinogradSide {
 }
 
 impl WinogradCode {
-    /// Assembles the kernel.
-    pub(crate) fn emit(&self, asm: &mut Asm) -> Result<()> {
+    /// Its parts.
+    pub(crate) const PARTS: usize = 2;
+
+    /// Assembles one of them.
+    pub(crate) fn emit(&self, part: usize, asm: &mut Asm) -> Result<()> {
+        let rest = part == ANY;
         match self.side {
-            WinogradSide::Input => emit::input(asm, self.tile),
-            WinogradSide::Filters => filters::emit(asm, self.tile),
+            WinogradSide::Input => emit::input(asm, self.tile, rest),
+            WinogradSide::Filters => filters::emit(asm, self.tile, rest),
             WinogradSide::Output { activation } => {
                 activation::check(FAMILY, activation)?;
-                emit::output(asm, self.tile, activation);
+                emit::output(asm, self.tile, activation, rest);
             }
         }
         Ok(())
     }
 }
+
+/// The part for whole vectors.
+const WHOLE: usize = 0;
+/// The part for any size.
+const ANY: usize = 1;
 
 /// The name of the transforms' code.
 pub(crate) const FAMILY: &str = "winograd";
@@ -128,7 +138,12 @@ pub(super) enum Kernel {
 }
 
 impl Kernel {
-    pub(super) fn new(key: WinogradCode, source: &dyn CodeSource) -> Result<Kernel> {
-        if key.isa.is_jit() { source.code(&CodeKey::Winograd(key)).map(Kernel::Emitted) } else { Ok(Kernel::Portable) }
+    /// The transform of that key, for sizes that are multiples of its vector or line, or for any.
+    pub(super) fn new(key: WinogradCode, whole: bool, source: &dyn CodeSource) -> Result<Kernel> {
+        let part = if whole { WHOLE } else { ANY };
+        match key.isa.is_jit() {
+            true => source.part(&CodeKey::Winograd(key), part).map(Kernel::Emitted),
+            false => Ok(Kernel::Portable),
+        }
     }
 }

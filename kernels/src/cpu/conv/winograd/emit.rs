@@ -3,12 +3,15 @@
 //!
 //! A tile's vectors are more than there are registers, so what the first pass gives waits on the stack. Both passes
 //! are written from the matrices: a row is a sum of its columns, ones first, because adding is cheaper than
-//! multiplying and has ports of its own.
+//! multiplying and has ports of its own. A pass is a loop over the rows or columns of a tile: written out it would take
+//! six times as long to emit and be no faster.
 
 use std::mem::offset_of;
 
+use smallvec::SmallVec;
+
 use super::code::{InputArgs, OutputArgs};
-use super::matrices::{Rows, WinogradTile};
+use super::matrices::{MOST_SIDE, Rows, WinogradTile};
 use crate::cpu::activation::{self, Place};
 use crate::cpu::chain::UnaryOp;
 use crate::jit::{Asm, Cond, Gpr, Label, Mask, Mem, Src, Vreg};
@@ -38,20 +41,25 @@ const OFFSET: Gpr = Gpr::R13;
 /// Whether there is a residual, and its distance from the output.
 const RESIDUAL: Gpr = Gpr::R14;
 const OTHER: Gpr = Gpr::R15;
+/// Distance from the first row or column of the tile to the one that is being transformed, in bytes of the table. Masks
+/// are made before it is in use.
+const PLACE_AT: Gpr = T1;
+/// Bytes of a pointer.
+const POINTER: i32 = 8;
 
 /// Factors of a matrix: in registers as far as those go, else in the table of constants.
-struct Factors(Vec<(f32, Vreg)>);
+struct Factors(SmallVec<[(f32, Vreg); 12]>);
 
 impl Factors {
     /// Loads the factors of `rows` into `registers`.
     fn load(asm: &mut Asm, rows: Rows, registers: impl Iterator<Item = u8>) -> Factors {
-        let mut distinct: Vec<f32> = Vec::new();
+        let mut distinct: SmallVec<[f32; 12]> = SmallVec::new();
         for factor in rows.iter().flat_map(|row| row.iter()).map(|factor| factor.abs()) {
             if factor != 0.0 && factor != 1.0 && !distinct.contains(&factor) {
                 distinct.push(factor);
             }
         }
-        let held: Vec<(f32, Vreg)> = distinct.into_iter().zip(registers.map(Vreg)).collect();
+        let held: SmallVec<[(f32, Vreg); 12]> = distinct.into_iter().zip(registers.map(Vreg)).collect();
         for &(factor, register) in &held {
             asm.vload(register, factor);
         }
@@ -65,10 +73,13 @@ impl Factors {
 
     /// `out` = the sum of the first registers, times the factors of `row`.
     fn sum(&self, asm: &mut Asm, row: &[f32], out: Vreg) {
-        let mut terms: Vec<(f32, Vreg)> =
-            row.iter().enumerate().filter(|(_, factor)| **factor != 0.0).map(|(i, &f)| (f, Vreg(i as u8))).collect();
-        // Every row has a column that is taken as it is.
-        terms.sort_by_key(|&(factor, _)| if factor == 1.0 { 0 } else { 1 + u8::from(factor != -1.0) });
+        // Every row has a column that is taken as it is. Those that are only subtracted come before those that are
+        // multiplied.
+        let rank = |factor: f32| if factor == 1.0 { 0 } else { 1 + u8::from(factor != -1.0) };
+        let columns = || row.iter().zip(0u8..).filter(|(factor, _)| **factor != 0.0);
+        let ranked = (0..3).flat_map(|wanted| columns().filter(move |(factor, _)| rank(**factor) == wanted));
+        let terms: SmallVec<[(f32, Vreg); MOST_SIDE]> =
+            ranked.map(|(&factor, column)| (factor, Vreg(column))).collect();
         let mut sum = terms[0].1;
         if terms.get(1).is_none_or(|(factor, _)| factor.abs() != 1.0) {
             asm.vmov(out, sum);
@@ -89,9 +100,9 @@ impl Factors {
     }
 }
 
-/// Emits `vector` for the whole vectors of channels, and once more under a mask for those beyond. `rest` is where
-/// their number is.
-fn channels(asm: &mut Asm, whole: Mem, rest: Mem, mut vector: impl FnMut(&mut Asm, Option<Mask>)) {
+/// Emits `vector` for the whole vectors of channels, and where there may be a `rest`, once more under a mask for the
+/// channels beyond. Their number is at that address.
+fn channels(asm: &mut Asm, whole: Mem, rest: Option<Mem>, mut vector: impl FnMut(&mut Asm, Option<Mask>)) {
     let (next, last, done) = (asm.label(), asm.label(), asm.label());
     let bytes = asm.vector_bytes();
     asm.mov_imm(CHANNEL, 0);
@@ -104,17 +115,41 @@ fn channels(asm: &mut Asm, whole: Mem, rest: Mem, mut vector: impl FnMut(&mut As
     asm.cmp(CHANNEL, WHOLE);
     asm.jump_if(Cond::Less, next);
     asm.bind(last);
-    asm.load(T0, rest);
-    asm.test(T0);
-    asm.jump_if(Cond::Equal, done);
-    let mask = asm.mask(0, Vreg(asm.registers() - 1));
-    asm.mask_first(mask, T0, T1);
-    vector(asm, Some(mask));
+    if let Some(rest) = rest {
+        asm.load(T0, rest);
+        asm.test(T0);
+        asm.jump_if(Cond::Equal, done);
+        let mask = asm.mask(0, Vreg(asm.registers() - 1));
+        asm.mask_first(mask, T0, T1);
+        vector(asm, Some(mask));
+    }
     asm.bind(done);
 }
 
+/// Repeats `step` for so many rows or columns of the tile, which are `stride` places apart: [`place`] and [`slot`] are
+/// those of the first.
+fn repeat(asm: &mut Asm, count: usize, stride: usize, step: impl FnOnce(&mut Asm)) {
+    let next = asm.label();
+    asm.mov_imm(PLACE_AT, 0);
+    asm.bind(next);
+    step(asm);
+    asm.add_imm(PLACE_AT, stride as i32 * POINTER);
+    asm.cmp_imm(PLACE_AT, (count * stride) as i32 * POINTER);
+    asm.jump_if(Cond::Less, next);
+}
+
+/// Where the tile's pointer number `index` is, counted from the row or column that is being repeated.
+fn place(index: usize) -> Mem {
+    Mem::indexed(TABLE, PLACE_AT, 1, index as i32 * POINTER)
+}
+
+/// Where its vector waits on the stack.
+fn slot(asm: &Asm, index: usize) -> Mem {
+    Mem { index: Some((PLACE_AT, (asm.vector_bytes() / POINTER) as u8)), ..asm.slot(index as u8) }
+}
+
 /// The transform of inputs: from a table of pointers to a row of each point.
-pub(super) fn input(asm: &mut Asm, tile: WinogradTile) {
+pub(super) fn input(asm: &mut Asm, tile: WinogradTile, rest: bool) {
     macro_rules! arg {
         ($field:ident) => {
             Mem::at(ARGS, offset_of!(InputArgs, $field) as i32)
@@ -133,22 +168,22 @@ pub(super) fn input(asm: &mut Asm, tile: WinogradTile) {
     let sums = [first, first + 1, first + 2, first + 3].map(Vreg);
     let factors = Factors::load(asm, rows, first + 4..asm.registers() - 1);
     asm.bind(next);
-    channels(asm, arg!(whole), arg!(rest), |asm, mask| {
-        for column in 0..side {
+    channels(asm, arg!(whole), rest.then_some(arg!(rest)), |asm, mask| {
+        repeat(asm, side, 1, |asm| {
             for row in 0..side {
-                asm.load(PLACE, Mem::at(TABLE, (row * side + column) as i32 * 8));
+                asm.load(PLACE, place(row * side));
                 load(asm, Vreg(row as u8), Mem::indexed(PLACE, CHANNEL, 1, 0), mask);
             }
             for (row, line) in rows.iter().enumerate() {
                 let sum = sums[row % sums.len()];
                 factors.sum(asm, line, sum);
-                asm.vstore(asm.slot((row * side + column) as u8), sum);
+                asm.vstore(slot(asm, row * side), sum);
             }
-        }
+        });
         asm.lea(POINT, Mem::indexed(POINTS, CHANNEL, 1, 0));
-        for row in 0..side {
+        repeat(asm, side, side, |asm| {
             for column in 0..side {
-                asm.vload(Vreg(column as u8), asm.slot((row * side + column) as u8));
+                asm.vload(Vreg(column as u8), slot(asm, column));
             }
             for (column, line) in rows.iter().enumerate() {
                 let sum = sums[column % sums.len()];
@@ -157,7 +192,7 @@ pub(super) fn input(asm: &mut Asm, tile: WinogradTile) {
                 asm.vstore(Mem::at(POINT, 0), sum);
                 asm.add(POINT, STEP);
             }
-        }
+        });
     });
     asm.add_imm(TABLE, tile.points() as i32 * 8);
     asm.add_mem(POINTS, arg!(to_step));
@@ -170,7 +205,7 @@ pub(super) fn input(asm: &mut Asm, tile: WinogradTile) {
 
 /// The transform of products: from a row of each point through a table of pointers, null where the tile reaches
 /// beyond the output.
-pub(super) fn output(asm: &mut Asm, tile: WinogradTile, activation: Option<UnaryOp>) {
+pub(super) fn output(asm: &mut Asm, tile: WinogradTile, activation: Option<UnaryOp>, rest: bool) {
     macro_rules! arg {
         ($field:ident) => {
             Mem::at(ARGS, offset_of!(OutputArgs, $field) as i32)
@@ -190,11 +225,11 @@ pub(super) fn output(asm: &mut Asm, tile: WinogradTile, activation: Option<Unary
     let factors = Factors::load(asm, rows, first..asm.registers() - 1);
     // Once a column of outputs is summed up, what it was summed from is free.
     let temps: Vec<Vreg> = (0..side as u8).map(Vreg).collect();
-    let place = activation.map(|op| (op, activation::place(op, temps.len())));
+    let activation = activation.map(|op| (op, activation::place(op, temps.len())));
     asm.bind(next);
-    channels(asm, arg!(whole), arg!(rest), |asm, mask| {
+    channels(asm, arg!(whole), rest.then_some(arg!(rest)), |asm, mask| {
         asm.lea(POINT, Mem::indexed(POINTS, CHANNEL, 1, 0));
-        for row in 0..side {
+        repeat(asm, side, outputs, |asm| {
             for column in 0..side {
                 asm.vload(Vreg(column as u8), Mem::at(POINT, 0));
                 asm.add(POINT, STEP);
@@ -202,23 +237,22 @@ pub(super) fn output(asm: &mut Asm, tile: WinogradTile, activation: Option<Unary
             for (column, line) in rows.iter().enumerate() {
                 let sum = Vreg((side + column) as u8);
                 factors.sum(asm, line, sum);
-                asm.vstore(asm.slot((row * outputs + column) as u8), sum);
+                asm.vstore(slot(asm, column), sum);
             }
-        }
+        });
         asm.mov(OFFSET, CHANNEL);
         asm.add_mem(OFFSET, arg!(column));
-        for column in 0..outputs {
+        repeat(asm, outputs, 1, |asm| {
             for row in 0..side {
-                asm.vload(Vreg(row as u8), asm.slot((row * outputs + column) as u8));
+                asm.vload(Vreg(row as u8), slot(asm, row * outputs));
             }
             for (row, line) in rows.iter().enumerate() {
                 factors.sum(asm, line, Vreg((side + row) as u8));
             }
-            let results: Vec<(usize, Vreg)> =
-                (0..outputs).map(|row| (row * outputs + column, Vreg((side + row) as u8))).collect();
-            finish(asm, &results, place, &temps, mask);
-        }
-        if let Some((op, Place::Memory)) = place {
+            let results = (0..outputs).map(|row| (row * outputs, Vreg((side + row) as u8)));
+            finish(asm, results, activation, &temps, mask);
+        });
+        if let Some((op, Place::Memory)) = activation {
             again(asm, op, tile, first, mask);
         }
     });
@@ -234,15 +268,15 @@ pub(super) fn output(asm: &mut Asm, tile: WinogradTile, activation: Option<Unary
 /// Residual, activation and store of some outputs, each with its place in the table.
 fn finish(
     asm: &mut Asm,
-    results: &[(usize, Vreg)],
-    place: Option<(UnaryOp, Place)>,
+    results: impl Iterator<Item = (usize, Vreg)> + Clone,
+    activation: Option<(UnaryOp, Place)>,
     temps: &[Vreg],
     mask: Option<Mask>,
 ) {
     let plain = asm.label();
     asm.test(RESIDUAL);
     asm.jump_if(Cond::Equal, plain);
-    for &(index, value) in results {
+    for (index, value) in results.clone() {
         let outside = aim(asm, index);
         asm.add(PLACE, OFFSET);
         let at = Mem::indexed(PLACE, OTHER, 1, 0);
@@ -256,12 +290,12 @@ fn finish(
         asm.bind(outside);
     }
     asm.bind(plain);
-    if let Some((op, Place::Registers)) = place {
-        for &(_, value) in results {
+    if let Some((op, Place::Registers)) = activation {
+        for (_, value) in results.clone() {
             activation::emit(asm, op, value, temps);
         }
     }
-    for &(index, value) in results {
+    for (index, value) in results {
         let outside = aim(asm, index);
         let at = Mem::indexed(PLACE, OFFSET, 1, 0);
         match mask {
@@ -275,7 +309,7 @@ fn finish(
 /// Loads an output's pointer; the label is where to go on, and is jumped to if the output does not exist.
 fn aim(asm: &mut Asm, index: usize) -> Label {
     let outside = asm.label();
-    asm.load(PLACE, Mem::at(TABLE, index as i32 * 8));
+    asm.load(PLACE, place(index));
     asm.test(PLACE);
     asm.jump_if(Cond::Equal, outside);
     outside

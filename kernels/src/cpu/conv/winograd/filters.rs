@@ -8,6 +8,8 @@
 
 use std::mem::offset_of;
 
+use smallvec::SmallVec;
+
 use super::code::FilterArgs;
 use super::matrices::WinogradTile;
 use crate::jit::{Asm, Cond, Gpr, Mem, Src, Vreg};
@@ -28,6 +30,9 @@ const T0: Gpr = Gpr::R11;
 /// first cache: a line is used whole before it is left.
 const LINE: i32 = 64;
 
+/// Elements of a line. Runs of whole lines need no code for what is beyond.
+pub(super) const LINE_ELEMENTS: usize = LINE as usize / 4;
+
 /// The `index`th of three places that far from each other.
 fn third(base: Gpr, step: Gpr, index: usize, byte: i32) -> Mem {
     if index == 0 { Mem::at(base, byte) } else { Mem::indexed(base, step, index as u8, byte) }
@@ -36,18 +41,18 @@ fn third(base: Gpr, step: Gpr, index: usize, byte: i32) -> Mem {
 /// Registers of a kernel: three sums of taps for each vector of a line, four results in turn, factors.
 struct Registers {
     results: [Vreg; 4],
-    factors: Vec<(f64, Vreg)>,
+    factors: SmallVec<[(f64, Vreg); 8]>,
 }
 
 impl Registers {
     fn load(asm: &mut Asm, tile: WinogradTile) -> Registers {
-        let mut distinct: Vec<f64> = Vec::new();
+        let mut distinct: SmallVec<[f64; 8]> = SmallVec::new();
         for factor in tile.filter().iter().flatten().map(|factor| factor.abs()) {
             if factor != 0.0 && factor != 1.0 && !distinct.contains(&factor) {
                 distinct.push(factor);
             }
         }
-        let factors: Vec<(f64, Vreg)> = distinct.into_iter().zip((10..asm.registers()).map(Vreg)).collect();
+        let factors: SmallVec<[(f64, Vreg); 8]> = distinct.into_iter().zip((10..asm.registers()).map(Vreg)).collect();
         for &(factor, register) in &factors {
             asm.vload(register, factor as f32);
         }
@@ -56,10 +61,9 @@ impl Registers {
 
     /// The sum of `operands`, times the factors of a row that has one above zero, in `out`.
     fn sum(&self, asm: &mut Asm, row: &[f64; 3], out: Vreg, operands: [Src; 3]) {
-        let mut terms: Vec<(f64, Src)> =
-            row.iter().copied().zip(operands).filter(|(factor, _)| *factor != 0.0).collect();
-        terms.sort_by_key(|&(factor, _)| factor < 0.0);
-        for (index, (factor, operand)) in terms.into_iter().enumerate() {
+        let terms =
+            |above: bool| row.iter().copied().zip(operands).filter(move |&(f, _)| f != 0.0 && (f > 0.0) == above);
+        for (index, (factor, operand)) in terms(true).chain(terms(false)).enumerate() {
             let held = self.factors.iter().find(|(have, _)| *have == factor.abs());
             match held {
                 None => asm.vload(out, operand),
@@ -71,8 +75,9 @@ impl Registers {
     }
 }
 
-/// Emits the transform to a row of points: a loop for each row, of which a call runs one.
-pub(super) fn emit(asm: &mut Asm, tile: WinogradTile) {
+/// Emits the transform to a row of points: a loop for each row, of which a call runs one. Where there is no `rest`, runs
+/// are whole lines.
+pub(super) fn emit(asm: &mut Asm, tile: WinogradTile, rest: bool) {
     macro_rules! arg {
         ($field:ident) => {
             Mem::at(ARGS, offset_of!(FilterArgs, $field) as i32)
@@ -96,7 +101,7 @@ pub(super) fn emit(asm: &mut Asm, tile: WinogradTile) {
         let other = asm.label();
         asm.cmp_imm(T0, row as i32);
         asm.jump_if(Cond::NotEqual, other);
-        runs(asm, &registers, tile, row);
+        runs(asm, &registers, tile, row, rest);
         asm.jump(done);
         asm.bind(other);
     }
@@ -105,7 +110,7 @@ pub(super) fn emit(asm: &mut Asm, tile: WinogradTile) {
 }
 
 /// Transforms all that is left to a row of points.
-fn runs(asm: &mut Asm, registers: &Registers, tile: WinogradTile, row: usize) {
+fn runs(asm: &mut Asm, registers: &Registers, tile: WinogradTile, row: usize, rest: bool) {
     let (vector, line, last, done) = (asm.vector_bytes(), asm.label(), asm.label(), asm.label());
     asm.cmp_imm(LEFT, LINE);
     asm.jump_if(Cond::Less, last);
@@ -115,7 +120,7 @@ fn runs(asm: &mut Asm, registers: &Registers, tile: WinogradTile, row: usize) {
     asm.cmp_imm(LEFT, LINE);
     asm.jump_if(Cond::GreaterEqual, line);
     asm.bind(last);
-    if vector < LINE {
+    if rest && vector < LINE {
         asm.test(LEFT);
         asm.jump_if(Cond::Equal, done);
         vectors(asm, registers, tile, row, 1);
