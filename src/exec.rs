@@ -7,6 +7,7 @@ pub mod activation;
 pub mod attention;
 pub mod blob;
 pub mod chain;
+mod code;
 pub mod context;
 pub mod conv;
 pub mod family;

@@ -6,7 +6,7 @@ use kiln_kernels::cpu::{Elements, Numerics, Precision};
 use kiln_kernels::{CodeKey, CodeSource, Isa, KernelError, Kit, Parts};
 
 use super::family::{Family, build_executor};
-use crate::cache::{Built, Cache, CacheError, Key, Outcome};
+use crate::cache::{Built, Cache, CacheError, Outcome};
 use crate::record::Store;
 
 /// Why an executor could not be built.
@@ -57,11 +57,6 @@ impl BuildCx {
     pub fn executor<K: Family>(&self, key: &K) -> Result<(Arc<K::Value>, Outcome), BuildError> {
         self.cache.get_or_create(key, self, build_executor::<K>).map_err(flatten)
     }
-}
-
-impl Key for CodeKey {
-    type Value = Kit;
-    const FAMILY: &'static str = "code";
 }
 
 impl CodeSource for BuildCx {
