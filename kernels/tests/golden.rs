@@ -8,7 +8,14 @@ use std::sync::{Arc, Mutex};
 
 use iced_x86::{Decoder, DecoderOptions, Formatter, NasmFormatter};
 use kiln_kernels::cpu::Elements;
+use kiln_kernels::cpu::chain::{ChainCode, Lane, Program, Step, Storage, UnaryOp};
+use kiln_kernels::cpu::conv::winograd::WinogradSide;
+use kiln_kernels::cpu::conv::{WinogradCode, WinogradTile};
 use kiln_kernels::cpu::gemm::{Epilogue, Left, Matmul, MatmulBlocks, MatmulShape, Right};
+use kiln_kernels::cpu::norm::RowNormCode;
+use kiln_kernels::cpu::reduce::{Finish, Fold, Map, Pass, ReduceCode, Walk};
+use kiln_kernels::cpu::softmax::{self, SoftmaxCode};
+use kiln_kernels::cpu::transpose::{self, TransposeCode};
 use kiln_kernels::{CodeKey, CodeSource, EmitEach, Isa, Kit, Parts, Result};
 
 /// Notes which code a driver asks for, part by part.
@@ -56,15 +63,41 @@ fn listing(key: &CodeKey, part: usize) -> String {
     text
 }
 
+/// The smallest kernel of each other family that has all that its kernels have: loops, tails, masks and constants.
+fn others(isa: Isa) -> [(&'static str, CodeKey); 6] {
+    let program = Program {
+        inputs: [Storage::F32].into_iter().collect(),
+        steps: [Step::Unary(UnaryOp::Sigmoid, 0)].into_iter().collect(),
+        output: Storage::F32,
+    };
+    let chain = ChainCode { isa, program, lanes: [Lane::Vector].into_iter().collect(), unroll: 1 };
+    let pass = Pass { map: Map::Square, fold: Fold::Add, finish: Finish::Sqrt };
+    let norm = RowNormCode { isa, centred: true, scale: true, bias: true, moments: false };
+    let winograd = WinogradCode { isa, tile: WinogradTile::Two, side: WinogradSide::Input };
+    [
+        ("chain", CodeKey::Chain(chain)),
+        ("layer-norm", CodeKey::RowNorm(norm)),
+        ("reduction", CodeKey::Reduce(ReduceCode { isa, pass, walk: Walk::Rows, centred: false })),
+        ("softmax", CodeKey::Softmax(SoftmaxCode { isa, form: softmax::Form::Softmax, columns: false })),
+        ("transposition", CodeKey::Transpose(TransposeCode { isa, form: transpose::Form::Tile })),
+        ("winograd-input", CodeKey::Winograd(winograd)),
+    ]
+}
+
 /// Where each listing is, and what it would be now.
 fn places() -> Vec<(PathBuf, String)> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    let place = |isa: Isa| {
+    let mut places = Vec::new();
+    for isa in [Isa::Avx2, Isa::Avx512] {
         let keys = products(isa);
         assert!(!keys.is_empty(), "a product asks for no code");
-        (folder.join(format!("matmul-{isa}.asm")), keys.iter().map(|(key, part)| listing(key, *part) + "\n").collect())
-    };
-    [Isa::Avx2, Isa::Avx512].map(place).into()
+        let text = keys.iter().map(|(key, part)| listing(key, *part) + "\n").collect();
+        places.push((folder.join(format!("matmul-{isa}.asm")), text));
+        // The last part does all that the others do.
+        let others = others(isa).map(|(name, key)| (format!("{name}-{isa}.asm"), listing(&key, key.parts() - 1)));
+        places.extend(others.map(|(name, text)| (folder.join(name), text)));
+    }
+    places
 }
 
 fn holds(path: &Path, now: &str) {
@@ -78,7 +111,7 @@ fn holds(path: &Path, now: &str) {
 }
 
 #[test]
-fn products_on_packed_weights_are_as_they_were() {
+fn kernels_are_as_they_were() {
     for (path, now) in places() {
         holds(&path, &now);
     }

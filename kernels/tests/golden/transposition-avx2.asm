@@ -1,0 +1,79 @@
+; Transpose(TransposeCode { isa: Avx2, form: Tile })
+; part 0, 338 bytes
+0000 push rbx
+0001 push rbp
+0002 push r12
+0004 push r13
+0006 push r14
+0008 push r15
+000a mov rsi,[rdi]
+000d mov rdx,[rdi+8]
+0011 mov r8,[rdi+10h]
+0015 mov r10,[rdi+18h]
+0019 lea r9,[r8+r8*2]
+001d lea r11,[r10+r10*2]
+0021 mov rbx,[rdi+38h]
+0025 mov rcx,[rdi+20h]
+0029 nop dword [rax]
+0030 mov rax,rsi
+0033 vmovups ymm0,[rax]
+0038 vmovups ymm1,[rax+r8]
+003e vmovups ymm2,[rax+r8*2]
+0044 vmovups ymm3,[rax+r9]
+004a lea rax,[rax+r8*4]
+004e vmovups ymm4,[rax]
+0053 vmovups ymm5,[rax+r8]
+0059 vmovups ymm6,[rax+r8*2]
+005f vmovups ymm7,[rax+r9]
+0065 vunpcklps ymm8,ymm0,ymm1
+006a vunpckhps ymm9,ymm0,ymm1
+006f vunpcklps ymm10,ymm2,ymm3
+0074 vunpckhps ymm11,ymm2,ymm3
+0079 vunpcklps ymm12,ymm4,ymm5
+007e vunpckhps ymm13,ymm4,ymm5
+0083 vunpcklps ymm14,ymm6,ymm7
+0088 vunpckhps ymm15,ymm6,ymm7
+008d vunpcklpd ymm0,ymm8,ymm10
+0092 vunpckhpd ymm1,ymm8,ymm10
+0097 vunpcklpd ymm2,ymm9,ymm11
+009c vunpckhpd ymm3,ymm9,ymm11
+00a1 vunpcklpd ymm4,ymm12,ymm14
+00a6 vunpckhpd ymm5,ymm12,ymm14
+00ab vunpcklpd ymm6,ymm13,ymm15
+00b0 vunpckhpd ymm7,ymm13,ymm15
+00b5 vperm2f128 ymm8,ymm0,ymm4,20h
+00bb vperm2f128 ymm12,ymm0,ymm4,31h
+00c1 vperm2f128 ymm9,ymm1,ymm5,20h
+00c7 vperm2f128 ymm13,ymm1,ymm5,31h
+00cd vperm2f128 ymm10,ymm2,ymm6,20h
+00d3 vperm2f128 ymm14,ymm2,ymm6,31h
+00d9 vperm2f128 ymm11,ymm3,ymm7,20h
+00df vperm2f128 ymm15,ymm3,ymm7,31h
+00e5 mov rax,rdx
+00e8 vmovups [rax],ymm8
+00ed vmovups [rax+r10],ymm9
+00f3 vmovups [rax+r10*2],ymm10
+00f9 vmovups [rax+r11],ymm11
+00ff lea rax,[rax+r10*4]
+0103 vmovups [rax],ymm12
+0108 vmovups [rax+r10],ymm13
+010e vmovups [rax+r10*2],ymm14
+0114 vmovups [rax+r11],ymm15
+011a add rsi,[rdi+28h]
+011e add rdx,[rdi+30h]
+0122 sub rcx,1
+0126 test rcx,rcx
+0129 jne near 0000000000000030h
+012f add rsi,[rdi+40h]
+0133 add rdx,[rdi+48h]
+0137 sub rbx,1
+013b test rbx,rbx
+013e jne near 0000000000000025h
+0144 pop r15
+0146 pop r14
+0148 pop r13
+014a pop r12
+014c pop rbp
+014d pop rbx
+014e vzeroupper
+0151 ret
