@@ -125,3 +125,29 @@ impl CodeSource for EmitEach {
         Kit::emit(key, wanted).map(Arc::new)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::gemm::TileCode;
+    use crate::cpu::gemm::tile::{LeftRows, RightColumns};
+    use crate::isa::Isa;
+
+    #[test]
+    fn a_fuller_kit_shares_what_both_have() {
+        let (left, right) = (LeftRows::Strided, RightColumns::Packed);
+        let key = CodeKey::Tile(TileCode { isa: Isa::Avx2, vectors: 2, left, right, activation: None });
+        let [few, more] = [Parts::default().and(1), Parts::default().and(1).and(3)];
+        let small = Kit::emit(&key, few).unwrap();
+        let large = small.with(&key, more).unwrap();
+        assert!(small.has(few) && !small.has(more) && large.has(more));
+        let parts = |kit: &Kit| kit.parts().map(|(part, code)| (part, Arc::clone(code))).collect::<Vec<_>>();
+        let (of_small, of_large) = (parts(&small), parts(&large));
+        let [(1, before)] = &of_small[..] else { panic!("{small:?}") };
+        let [(1, kept), (3, added)] = &of_large[..] else { panic!("{large:?}") };
+        assert!(Arc::ptr_eq(before, kept), "a part was emitted twice");
+        assert_eq!(large.size(), small.size() + added.size());
+        assert_eq!(large.bytes(), [kept.bytes(), added.bytes()].concat());
+        assert!(Kit::emit(&key, Parts::default().and(7)).is_err(), "a tile of eight rows and two vectors");
+    }
+}
