@@ -70,8 +70,3 @@ crate::mutate! { struct SlideCode { isa, kernel, strides, activation } }
 crate::mutate! { struct WinogradCode { isa, tile, side } }
 crate::mutate! { enum WinogradTile { Two, Four } }
 crate::mutate! { enum WinogradSide { Input, Filters, Output { activation } } }
-
-#[cfg(test)]
-mod tests {
-    crate::key_laws! { code_keys_obey_the_laws: super::CodeKey }
-}

@@ -17,6 +17,8 @@ use kiln_kernels::cpu::{Elements, Numerics};
 use kiln_kernels::jit::code_memory;
 use kiln_kernels::{CodeKey, Isa};
 
+kiln::key_laws! { code_keys_obey_the_laws: CodeKey }
+
 fn context(isa: Isa, entries: usize, records: Arc<Store>) -> BuildCx {
     BuildCx {
         isa,
@@ -144,6 +146,25 @@ fn ten_thousand_shapes_of_a_node_share_a_handful_of_code() {
         cx.executor(&convolution(isa, shape, 64, 1)).unwrap();
     }
     assert!(blobs(&cx) <= 8, "a convolution emitted {} kernels", blobs(&cx));
+}
+
+#[test]
+fn code_is_charged_part_by_part_as_executors_need_it() {
+    let isa = Isa::detect();
+    let cx = context(isa, 4096, Arc::new(Store::off()));
+    let charged = |key: &MatMulKey| {
+        cx.executor(key).unwrap();
+        let families = cx.cache.family_stats();
+        let (_, code) = families.iter().find(|(name, _)| *name == "code").unwrap();
+        let held: usize = cx.cache.keys::<CodeKey>().iter().map(|key| cx.cache.get(key).unwrap().size()).sum();
+        assert_eq!(code.bytes, held as u64);
+        (code.entries, held)
+    };
+    let six = charged(&product(isa, 6));
+    let three = charged(&product(isa, 3));
+    let again = charged(&MatMulKey { n: 80, ..product(isa, 6) });
+    assert!(six.0 == three.0 && six.1 < three.1, "{six:?}, then {three:?}");
+    assert_eq!(three, again, "tiles of six rows are there");
 }
 
 /// Kilobytes of this process that are in memory.
