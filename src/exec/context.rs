@@ -1,6 +1,6 @@
 //! All that a builder sees besides its key: the level, the threads, the cache (for code) and the records.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use kiln_kernels::cpu::{Elements, Numerics, Precision};
 use kiln_kernels::{CodeKey, CodeSource, Isa, KernelError, Kit, Parts};
@@ -79,13 +79,18 @@ impl CodeSource for BuildCx {
         if kit.has(wanted) {
             return Ok(kit);
         }
-        // It was made for an executor that needed other parts. Of two threads that add to it at once one is forgotten: its
-        // executor keeps its parts all the same, and they are emitted again for the next that asks.
+        // It was made for an executor that needed other parts.
         let fuller = kit.with(key, wanted)?;
+        // Of two threads that add parts at once neither may put its own in the place of the other's.
+        let _one_at_a_time = ADDING.lock().unwrap_or_else(PoisonError::into_inner);
+        let fuller = self.cache.get(key).map_or_else(|| fuller.clone(), |stored| stored.joined(&fuller));
         self.cache.put(key, charged(fuller.clone()));
         Ok(Arc::new(fuller))
     }
 }
+
+/// Held while parts are put beside others, which takes less than a microsecond: they have been emitted by then.
+static ADDING: Mutex<()> = Mutex::new(());
 
 /// Code, charged for the memory that it occupies.
 fn charged(kit: Kit) -> Built<Kit> {

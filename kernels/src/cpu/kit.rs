@@ -69,6 +69,16 @@ impl Kit {
         Ok(kit)
     }
 
+    /// What is in this kit or in another of the same key.
+    #[must_use]
+    pub fn joined(&self, other: &Kit) -> Kit {
+        let mut kit = self.clone();
+        for (mine, theirs) in kit.parts.iter_mut().zip(&other.parts) {
+            *mine = mine.take().or_else(|| theirs.clone());
+        }
+        kit
+    }
+
     /// Whether all of these parts are there.
     #[must_use]
     pub fn has(&self, wanted: Parts) -> bool {
@@ -148,6 +158,8 @@ mod tests {
         assert!(Arc::ptr_eq(before, kept), "a part was emitted twice");
         assert_eq!(large.size(), small.size() + added.size());
         assert_eq!(large.bytes(), [kept.bytes(), added.bytes()].concat());
+        let last = Kit::emit(&key, Parts::default().and(3)).unwrap();
+        assert_eq!(small.joined(&last).bytes(), large.bytes());
         assert!(Kit::emit(&key, Parts::default().and(7)).is_err(), "a tile of eight rows and two vectors");
     }
 }
