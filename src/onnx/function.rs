@@ -63,6 +63,20 @@ impl Functions {
         Ok(expanded)
     }
 
+    /// Counts an expansion that is made elsewhere, of a part of the graph of that many nodes; its number.
+    pub(super) fn count(&mut self, nodes: usize, limits: &Limits, node: &NodeProto) -> Result<usize, ModelError> {
+        self.charge(nodes, limits, node)?;
+        self.calls += 1;
+        Ok(self.calls - 1)
+    }
+
+    /// Counts the nodes that such an expansion has made.
+    pub(super) fn charge(&mut self, nodes: usize, limits: &Limits, node: &NodeProto) -> Result<(), ModelError> {
+        self.nodes = self.nodes.saturating_add(nodes);
+        let what = "the number of nodes made of functions";
+        limits.check(what, self.nodes as u64, limits.expanded_nodes as u64, || place_of(node))
+    }
+
     fn expand_one(
         &mut self,
         node: NodeProto,
@@ -77,9 +91,7 @@ impl Functions {
         };
         let Function { proto: function, opsets, bytes } = &*function;
         limits.check("nesting of functions", depth as u64 + 1, limits.depth as u64, || place_of(&node))?;
-        self.nodes = self.nodes.saturating_add(function.node.len() + function.output.len());
-        let what = "the number of nodes made of functions";
-        limits.check(what, self.nodes as u64, limits.expanded_nodes as u64, || place_of(&node))?;
+        self.charge(function.node.len() + function.output.len(), limits, &node)?;
         self.bytes = self.bytes.saturating_add(*bytes);
         let what = "the number of bytes made of functions";
         limits.check(what, self.bytes as u64, limits.expanded_bytes as u64, || place_of(&node))?;
@@ -116,9 +128,7 @@ impl Functions {
         };
         self.calls += 1;
         limits.check("nesting of functions", depth as u64 + 1, limits.depth as u64, || place_of(&node))?;
-        self.nodes = self.nodes.saturating_add(nodes.len());
-        let what = "the number of nodes made of functions";
-        limits.check(what, self.nodes as u64, limits.expanded_nodes as u64, || place_of(&node))?;
+        self.charge(nodes.len(), limits, &node)?;
         // The graphs in it are the model's own, written for the operator sets that it imports, if for any of ONNX's.
         let mut opsets = (**opsets).clone();
         opsets.entry(String::new()).or_insert(standard::WRITTEN_FOR);

@@ -21,38 +21,55 @@ pub(super) fn expansion(node: &NodeProto, number: usize) -> Result<Option<Vec<No
 }
 
 /// Nodes in the making, whose values have a prefix of their own.
-struct Draft {
+pub(super) struct Draft {
     prefix: String,
-    nodes: Vec<NodeProto>,
+    pub(super) nodes: Vec<NodeProto>,
 }
 
-fn int(name: &str, value: i64) -> AttributeProto {
+pub(super) fn int(name: &str, value: i64) -> AttributeProto {
     let kind = Some(AttributeType::Int.into());
     AttributeProto { name: Some(name.to_owned()), i: Some(value), r#type: kind, ..Default::default() }
 }
 
-fn ints(name: &str, values: &[i64]) -> AttributeProto {
+pub(super) fn ints(name: &str, values: &[i64]) -> AttributeProto {
     let kind = Some(AttributeType::Ints.into());
     AttributeProto { name: Some(name.to_owned()), ints: values.to_vec(), r#type: kind, ..Default::default() }
 }
 
-fn float(name: &str, value: f32) -> AttributeProto {
+pub(super) fn float(name: &str, value: f32) -> AttributeProto {
     let kind = Some(AttributeType::Float.into());
     AttributeProto { name: Some(name.to_owned()), f: Some(value), r#type: kind, ..Default::default() }
 }
 
-fn constant(tensor: TensorProto) -> AttributeProto {
+pub(super) fn constant(tensor: TensorProto) -> AttributeProto {
     let kind = Some(AttributeType::Tensor.into());
     AttributeProto { name: Some("value".to_owned()), t: Some(tensor), r#type: kind, ..Default::default() }
 }
 
+/// A text as an attribute.
+pub(super) fn texts(name: &str, value: &[u8]) -> AttributeProto {
+    let kind = Some(AttributeType::String.into());
+    AttributeProto { name: Some(name.to_owned()), s: Some(value.to_vec()), r#type: kind, ..Default::default() }
+}
+
 impl Draft {
-    fn named(&self, name: &str) -> String {
+    pub(super) fn new(prefix: String) -> Draft {
+        Draft { prefix, nodes: Vec::new() }
+    }
+
+    pub(super) fn named(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
     }
 
     /// Adds a node that makes the value `output`; whose name it becomes.
-    fn node(&mut self, domain: &str, op: &str, inputs: &[&str], output: String, attribute: Vec<AttributeProto>) {
+    pub(super) fn node(
+        &mut self,
+        domain: &str,
+        op: &str,
+        inputs: &[&str],
+        output: String,
+        attribute: Vec<AttributeProto>,
+    ) {
         self.nodes.push(NodeProto {
             domain: Some(domain.to_owned()),
             op_type: Some(op.to_owned()),
@@ -65,7 +82,7 @@ impl Draft {
     }
 
     /// Adds a node of ONNX's own domain, and returns what its value is called.
-    fn op(&mut self, op: &str, inputs: &[&str], name: &str, attribute: Vec<AttributeProto>) -> String {
+    pub(super) fn op(&mut self, op: &str, inputs: &[&str], name: &str, attribute: Vec<AttributeProto>) -> String {
         let output = self.named(name);
         self.node("", op, inputs, output.clone(), attribute);
         output
@@ -118,7 +135,7 @@ fn flex_attention(node: &NodeProto, number: usize) -> Result<Vec<NodeProto>, Mod
         return Err(malformed("it takes three inputs and makes one output"));
     };
     let attribute = |name: &str| node.attribute.iter().find(|attribute| attribute.name() == name);
-    let mut draft = Draft { prefix: format!("FlexAttention%{number}/"), nodes: Vec::new() };
+    let mut draft = Draft::new(format!("FlexAttention%{number}/"));
     let d = &mut draft;
     let batch = d.sizes(query, 0, 1, "batch");
     let heads = d.sizes(query, 1, 2, "heads");

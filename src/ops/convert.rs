@@ -19,41 +19,62 @@ use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// Makes a node with `make` that may be given `f16`, `bf16` or `f64` where it computes in `f32`.
 pub fn through_f32(cx: &LoadCx<'_>, make: MakeNode) -> Result<Box<dyn Node>, OpError> {
-    through(cx, make, usize::MAX)
+    through(cx, make, Foreign::AllFloats, usize::MAX)
+}
+
+/// As [`through_f32`], for a node that computes `f64` itself: which it is given need not be known when it is made.
+pub(crate) fn halves_through_f32(cx: &LoadCx<'_>, make: MakeNode) -> Result<Box<dyn Node>, OpError> {
+    through(cx, make, Foreign::Halves, usize::MAX)
+}
+
+/// Which elements a node cannot compute itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Foreign {
+    /// All floats but `f32`.
+    AllFloats,
+    /// All that are narrower.
+    Halves,
+}
+
+impl Foreign {
+    /// Whether the adapter converts elements of that type.
+    fn has(self, dtype: DType) -> bool {
+        dtype.is_float() && dtype != DType::F32 && (self == Foreign::AllFloats || dtype != DType::F64)
+    }
 }
 
 /// As [`through_f32`], for a node whose first output alone is of the inputs' type: what follows are moments and the like,
 /// which stay in `f32`.
 pub(crate) fn first_through_f32(cx: &LoadCx<'_>, make: MakeNode) -> Result<Box<dyn Node>, OpError> {
-    through(cx, make, 1)
+    through(cx, make, Foreign::AllFloats, 1)
 }
 
-fn through(cx: &LoadCx<'_>, make: MakeNode, converted_outputs: usize) -> Result<Box<dyn Node>, OpError> {
+fn through(
+    cx: &LoadCx<'_>,
+    make: MakeNode,
+    foreign: Foreign,
+    converted_outputs: usize,
+) -> Result<Box<dyn Node>, OpError> {
     let declared = |index: usize| cx.node.input(index).map(|value| declared_type(cx.graph, value));
     let types: Vec<Option<DType>> = (0..cx.node.inputs.len()).filter_map(declared).collect();
-    if types.iter().all(|dtype| dtype.is_some_and(|dtype| !converted(dtype))) {
+    if types.iter().all(|dtype| dtype.is_some_and(|dtype| !foreign.has(dtype))) {
         return make(cx);
     }
-    let (graph, node, mut constants) = converted_surroundings(cx)?;
+    let (graph, node, mut constants) = converted_surroundings(cx, foreign)?;
     let inner = make(&LoadCx { node: &node, graph: &graph, build: cx.build })?;
     let kept = inner.kept_inputs();
     for (_, constant) in constants.iter_mut().enumerate().take(64).filter(|(index, _)| kept >> index & 1 == 1) {
         *constant = constant.take().map(|tensor| Tensor::hollow(tensor.spec().clone()));
     }
-    Ok(Box::new(ThroughF32 { inner, constants, converted_outputs }))
+    Ok(Box::new(ThroughF32 { inner, foreign, constants, converted_outputs }))
 }
 
 fn declared_type(graph: &Graph, value: crate::graph::ValueId) -> Option<DType> {
     graph.constant(value).map(Tensor::dtype).or(graph.value(value).dtype)
 }
 
-/// Whether the adapter converts elements of that type.
-fn converted(dtype: DType) -> bool {
-    dtype.is_float() && dtype != DType::F32
-}
-
-fn to_f32(tensor: &Tensor) -> Result<Tensor, NodeError> {
-    if !converted(tensor.dtype()) {
+fn to_f32(tensor: &Tensor, foreign: Foreign) -> Result<Tensor, NodeError> {
+    if !foreign.has(tensor.dtype()) {
         return Ok(tensor.clone());
     }
     let spec = TensorSpec { dtype: DType::F32, shape: tensor.spec().shape.clone() };
@@ -63,16 +84,17 @@ fn to_f32(tensor: &Tensor) -> Result<Tensor, NodeError> {
 type Constants = SmallVec<[Option<Tensor>; 4]>;
 
 /// A graph of this node alone, with its constants converted, and those constants by input.
-fn converted_surroundings(cx: &LoadCx<'_>) -> Result<(Graph, NodeDesc, Constants), OpError> {
+fn converted_surroundings(cx: &LoadCx<'_>, foreign: Foreign) -> Result<(Graph, NodeDesc, Constants), OpError> {
     let (mut graph, mut node, mut constants) = (Graph::default(), cx.node.clone(), Constants::new());
     for input in &mut node.inputs {
-        let constant = input.and_then(|value| cx.graph.constant(value)).map(to_f32).transpose();
+        let constant =
+            input.and_then(|value| cx.graph.constant(value)).map(|tensor| to_f32(tensor, foreign)).transpose();
         let constant = constant.map_err(|error| OpError::invalid(cx.node, error.to_string()))?;
         if let Some(value) = input {
             let info = cx.graph.value(*value).clone();
             *value = graph.add_value(info);
             let known = &mut graph.values[value.index()];
-            known.dtype = known.dtype.map(|dtype| if converted(dtype) { DType::F32 } else { dtype });
+            known.dtype = known.dtype.map(|dtype| if foreign.has(dtype) { DType::F32 } else { dtype });
             if let Some(tensor) = &constant {
                 graph.constants.insert(*value, tensor.clone());
             }
@@ -87,6 +109,7 @@ fn converted_surroundings(cx: &LoadCx<'_>) -> Result<(Graph, NodeDesc, Constants
 
 struct ThroughF32 {
     inner: Box<dyn Node>,
+    foreign: Foreign,
     /// Converted constants by input.
     constants: Constants,
     /// Outputs, from the first on, that are converted back.
@@ -95,14 +118,14 @@ struct ThroughF32 {
 
 impl ThroughF32 {
     /// The type to convert back to: the first input's that is converted. Nothing where none is.
-    fn foreign<'t>(inputs: impl Iterator<Item = Option<&'t Tensor>>) -> Option<DType> {
-        inputs.flatten().map(Tensor::dtype).find(|&dtype| converted(dtype))
+    fn foreign<'t>(&self, inputs: impl Iterator<Item = Option<&'t Tensor>>) -> Option<DType> {
+        inputs.flatten().map(Tensor::dtype).find(|&dtype| self.foreign.has(dtype))
     }
 
     fn converted(&self, inputs: &[Option<&Tensor>]) -> Result<Constants, NodeError> {
         let one = |(index, input): (usize, &Option<&Tensor>)| match (self.constants.get(index), input) {
             (Some(Some(constant)), Some(_)) => Ok(Some(constant.clone())),
-            (_, input) => input.map(to_f32).transpose(),
+            (_, input) => input.map(|tensor| to_f32(tensor, self.foreign)).transpose(),
         };
         inputs.iter().enumerate().map(one).collect()
     }
@@ -135,7 +158,7 @@ impl Node for ThroughF32 {
     }
 
     fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let Some(foreign) = ThroughF32::foreign(inputs.iter().copied()) else {
+        let Some(foreign) = self.foreign(inputs.iter().copied()) else {
             return self.inner.infer(inputs);
         };
         let specs = self.inner.infer(&borrowed(&self.converted(inputs)?))?;
@@ -148,7 +171,7 @@ impl Node for ThroughF32 {
         inputs: &[Option<&Tensor>],
         outputs: &[TensorSpec],
     ) -> Result<Prepared, NodeError> {
-        let Some(foreign) = ThroughF32::foreign(inputs.iter().copied()) else {
+        let Some(foreign) = self.foreign(inputs.iter().copied()) else {
             return self.inner.prepare_params(cx, inputs, outputs);
         };
         let tensors = self.converted(inputs)?;
@@ -160,7 +183,7 @@ impl Node for ThroughF32 {
     }
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
-        let Some(foreign) = ThroughF32::foreign(io.inputs().iter().copied()) else {
+        let Some(foreign) = self.foreign(io.inputs().iter().copied()) else {
             return self.inner.execute(prepared, io, cx);
         };
         let tensors = self.converted(&io.inputs())?;
@@ -222,5 +245,9 @@ mod tests {
         double().input(&[1], &[bf16::from_f32(1.5)]).gives(&[1], &[bf16::from_f32(3.0)]);
         double().input(&[1], &[0.25f64]).gives(&[1], &[0.5f64]);
         double().input(&[1], &[1i32]).is_refused("I32");
+        // Where the node says that it computes doubles itself, it gets them.
+        let halves = || Trial::new("Double").made_by(|cx| halves_through_f32(cx, make_double));
+        halves().input(&[1], &[bf16::from_f32(1.5)]).gives(&[1], &[bf16::from_f32(3.0)]);
+        halves().input(&[1], &[0.25f64]).is_refused("F64");
     }
 }

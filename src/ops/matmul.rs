@@ -14,7 +14,7 @@ use kiln_kernels::cpu::chain::{Step, UnaryOp};
 use kiln_kernels::cpu::gemm::{Extras, Matmul};
 
 use self::dims::{Operand, Problem};
-use super::convert::through_f32;
+use super::convert::halves_through_f32;
 use super::{LoadCx, OpError, Operator, one, optional, refused, required};
 use crate::exec::activation::Activation;
 use crate::exec::matmul::{MatMulKey, Stored};
@@ -25,9 +25,9 @@ use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 
 /// This group's operators.
 pub(super) const OPERATORS: &[Operator] = &[
-    ("", "MatMul", |cx| adapted(cx, make_matmul)),
-    ("", "Gemm", |cx| adapted(cx, make_gemm)),
-    ("kiln", "FusedMatMul", |cx| adapted(cx, make_fused)),
+    ("", "MatMul", |cx| halves_through_f32(cx, make_matmul)),
+    ("", "Gemm", |cx| halves_through_f32(cx, make_gemm)),
+    ("kiln", "FusedMatMul", |cx| halves_through_f32(cx, make_fused)),
 ];
 
 /// A matrix product.
@@ -62,15 +62,6 @@ enum Third {
     Broadcast,
     /// A row that is added to every row; a fourth input is a residual.
     Bias,
-}
-
-/// Elements in double precision and integers are multiplied as they are, half precision through `f32`.
-fn adapted(cx: &LoadCx<'_>, make: super::MakeNode) -> Result<Box<dyn Node>, OpError> {
-    let declared = |index: usize| {
-        let value = cx.node.input(index)?;
-        cx.graph.constant(value).map(Tensor::dtype).or(cx.graph.value(value).dtype)
-    };
-    if (0..2).any(|index| declared(index) == Some(DType::F64)) { make(cx) } else { through_f32(cx, make) }
 }
 
 fn make_matmul(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {

@@ -2,6 +2,7 @@
 //! with each one left out, and again when a shape returns after another one.
 
 mod draw;
+mod gradient;
 mod quantized;
 
 use kiln::graph::Graph;
