@@ -62,7 +62,7 @@ crate::mutate! { struct TransposeCode { isa, form } }
 crate::mutate! { enum Turn { Tile, WideTile, Interleave(rows), Deinterleave(rows) } }
 crate::mutate! { struct HalveCode { isa } }
 crate::mutate! { struct RowCode { isa, vectors, pairs, activation } }
-crate::mutate! { struct TileCode { isa, vectors, left, right, activation } }
+crate::mutate! { struct TileCode { isa, vectors, left, right, activation, in_order } }
 crate::mutate! { enum LeftRows { Strided, Lines, Table } }
 crate::mutate! { enum RightColumns { Packed, Plain, Pairs, Dots } }
 crate::mutate! { struct DepthwiseCode { isa, activation } }

@@ -132,7 +132,14 @@ impl Product {
         let panels = Panels { rows, columns, width: vectors * isa.lanes() };
         let most_rows = most_rows(isa, vectors);
         let tile = |right: RightColumns| {
-            let key = TileCode { isa, vectors: vectors as u8, left: LeftRows::Strided, right, activation: None };
+            let key = TileCode {
+                isa,
+                vectors: vectors as u8,
+                left: LeftRows::Strided,
+                right,
+                activation: None,
+                in_order: false,
+            };
             Tile::new(key, blocks.iter().map(|&rows| Tiles::new(rows, most_rows)), source)
         };
         let packed_from = if pack { 0 } else { columns / panels.width };

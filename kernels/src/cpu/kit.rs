@@ -146,7 +146,8 @@ mod tests {
     #[test]
     fn a_fuller_kit_shares_what_both_have() {
         let (left, right) = (LeftRows::Strided, RightColumns::Packed);
-        let key = CodeKey::Tile(TileCode { isa: Isa::Avx2, vectors: 2, left, right, activation: None });
+        let key =
+            CodeKey::Tile(TileCode { isa: Isa::Avx2, vectors: 2, left, right, activation: None, in_order: false });
         let [few, more] = [Parts::default().and(1), Parts::default().and(1).and(3)];
         let small = Kit::emit(&key, few).unwrap();
         let large = small.with(&key, more).unwrap();

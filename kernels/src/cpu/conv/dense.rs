@@ -79,7 +79,7 @@ impl Dense {
     ) -> Result<Dense> {
         let left = if blocks.strategy == Strategy::Pointwise { LeftRows::Strided } else { LeftRows::Table };
         let vectors = blocks.vectors as u8;
-        let key = TileCode { isa, vectors, left, right: RightColumns::Packed, activation };
+        let key = TileCode { isa, vectors, left, right: RightColumns::Packed, activation, in_order: false };
         let zeros = vec![0.0; shape.channels];
         let starts = class_panels.iter().scan(0, |next, panels| {
             let start = *next;

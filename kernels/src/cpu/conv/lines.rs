@@ -73,8 +73,11 @@ impl Lines {
     ) -> Result<Lines> {
         let (left, right) = (LeftRows::Lines, RightColumns::Packed);
         let tiles = Tiles::new(shape.output[2], most_rows(isa, blocks.vectors));
-        let tile =
-            Tile::new(TileCode { isa, vectors: blocks.vectors as u8, left, right, activation }, [tiles], source)?;
+        let tile = Tile::new(
+            TileCode { isa, vectors: blocks.vectors as u8, left, right, activation, in_order: false },
+            [tiles],
+            source,
+        )?;
         let lines = shape.batch * shape.output[0] * shape.output[1];
         let row_tasks = blocks.row_tasks.min(lines * tiles.count()).max(1);
         let block = blocks.row_block.min(shape.output[1]).min(lines.div_ceil(row_tasks)).max(1);

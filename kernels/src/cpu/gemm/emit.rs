@@ -108,7 +108,7 @@ impl<'a> Variant<'a> {
         let most = if key.right == RightColumns::Dots { 12 } else { 8 };
         let busy = |sets: usize| rows * vectors * sets >= most;
         let sets = [1, 2, 4].into_iter().filter(|&sets| fits(sets)).find(|&sets| busy(sets));
-        let sets = sets.unwrap_or_else(|| if fits(4) { 4 } else { 1 });
+        let sets = if key.in_order { 1 } else { sets.unwrap_or_else(|| if fits(4) { 4 } else { 1 }) };
         let upper = (pairs && rows * vectors * sets + loads < last).then_some(Vreg(last as u8));
         Variant { asm, key, rows, vectors, sets, memory, upper }
     }

@@ -168,17 +168,18 @@ impl Matmul {
             _ => shape.n / width,
         };
         let tiles = Tiles::new(shape.m, most_rows(isa, blocks.vectors));
+        let alone = shape.m == 1 && shape.right_is_packed() && elements != Elements::Bf16Dot;
+        let in_order = alone && isa.is_jit() && shape.n / width >= STREAMS;
         let tile = |right: RightColumns| {
-            let vectors = blocks.vectors as u8;
-            let key = TileCode { isa, vectors, left: LeftRows::Strided, right, activation: epilogue.activation };
+            let (vectors, activation) = (blocks.vectors as u8, epilogue.activation);
+            let key = TileCode { isa, vectors, left: LeftRows::Strided, right, activation, in_order };
             Tile::new(key, [tiles], source)
         };
         let plain_panels = !matches!(shape.right, Right::Packed { .. }) && packed_from > 0;
         let plain = if plain_panels { Some(tile(RightColumns::Plain)?) } else { None };
         let any_packed = !plain_panels || packed_from < panels.count();
         let packed = if any_packed { Some(tile(RightColumns::packed(elements))?) } else { None };
-        let alone = shape.m == 1 && shape.right_is_packed() && elements != Elements::Bf16Dot;
-        let row = (alone && isa.is_jit() && shape.n / width >= STREAMS).then(|| {
+        let row = in_order.then(|| {
             let (vectors, pairs) = (blocks.vectors as u8, elements.in_pairs());
             Row::new(RowCode { isa, vectors, pairs, activation: epilogue.activation }, panels, source)
         });

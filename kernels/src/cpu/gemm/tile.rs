@@ -74,6 +74,9 @@ pub struct TileCode {
     pub right: RightColumns,
     /// Applied before the last store.
     pub activation: Option<UnaryOp>,
+    /// Whether the terms of a sum are added one after the other whatever the number of rows, as the kernel of one row adds
+    /// them whose last panels this one does. Equal columns would have unequal sums otherwise.
+    pub in_order: bool,
 }
 
 impl TileCode {

@@ -224,6 +224,29 @@ fn a_single_row_takes_activations_of_any_length() {
 }
 
 #[test]
+fn equal_columns_of_a_single_row_are_equal_to_the_last_bit() {
+    // Softmax of large sums makes much of the least difference: which kernel a column falls to must not show.
+    for (isa, elements) in forms() {
+        let (n, k) = if isa <= Isa::detect() { (1000, 530) } else { (5 * 64 + 3, 21) };
+        let vectors = crate::cpu::gemm::panel_vectors(isa, n);
+        let right = Right::Packed { vectors, elements };
+        let shape = MatmulShape { m: 1, n, k, batch: smallvec![], left: Left::Rows { stride: k }, right };
+        let epilogue = Epilogue { scale: 0.3, bias: true, activation: None };
+        let a: Vec<f32> = (0..k).map(|index| 1.0 + (index as f32 * 0.37).sin()).collect();
+        let b: Vec<f32> = (0..k * n).map(|index| ((index / n) as f32 * 0.71).cos()).collect();
+        let (packed, bias) = (pack(isa, elements, &b, k, n), vec![0.1; n]);
+        for threads in [1, 2, 3] {
+            let product = Matmul::picked(isa, shape.clone(), epilogue, threads, &EmitEach).unwrap();
+            let extras = Extras { bias: Some(&bias), residual: None };
+            let (mut c, mut scratch) = (vec![0.0; n], vec![0.0; product.scratch_len()]);
+            product.run(&a, &packed, &mut c, extras, &mut scratch, &Scoped).unwrap();
+            let other = c.iter().position(|value| value.to_bits() != c[0].to_bits());
+            assert_eq!(other.map(|column| (column, c[column])), None, "{} on {isa}, {elements:?}", c[0]);
+        }
+    }
+}
+
+#[test]
 fn any_cut_of_the_work_gives_the_same_product() {
     let cuts: [fn(&mut MatmulBlocks); 6] = [
         |blocks| blocks.k_block = 5,
