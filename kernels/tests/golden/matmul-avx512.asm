@@ -1,4 +1,4 @@
-; Tile(TileCode { isa: Avx512, vectors: 2, left: Strided, right: Packed, activation: None })
+; Tile(TileCode { isa: Avx512, vectors: 2, left: Strided, right: Packed, activation: None, in_order: false })
 ; part 7, 3508 bytes
 0000 push rbx
 0001 push rbp
