@@ -24,7 +24,8 @@ const FLOORS: &[&[&str]] = &[
 ];
 
 /// Floors of the kernels crate.
-const KERNEL_FLOORS: &[&[&str]] = &[&["isa", "parallel", "extent"], &["error"], &["jit"], &["cpu", "reference"]];
+const KERNEL_FLOORS: &[&[&str]] =
+    &[&["isa", "parallel", "extent"], &["error"], &["jit"], &["cpu", "reference"], &["gpu"]];
 
 /// Modules that share a floor and know each other: a family's driver falls back to its reference, and a reference is
 /// stated in its family's parameters.
@@ -37,6 +38,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("prost", &["src/onnx"]),
     ("dynasm", &["kernels/src/jit", "kernels/tests"]),
     ("opendal", &["src/record/remote"]),
+    ("cudarc", &["kernels/src/gpu/cuda"]),
     ("tokio::", &["src/record/remote"]),
     ("std::env::var", &["src/knobs.rs", "tests/remote"]),
     ("iced_x86", &["kernels/src/jit", "kernels/tests"]),

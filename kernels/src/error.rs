@@ -40,6 +40,22 @@ pub enum KernelError {
         /// What the assembler said.
         reason: String,
     },
+    /// A device, or a library that works on one, refused.
+    #[error("{call}: {reason}")]
+    Device {
+        /// What was asked of it.
+        call: &'static str,
+        /// What it said.
+        reason: String,
+    },
+    /// A device has not as much memory, or no more of it may be taken.
+    #[error("{need} bytes of device memory are needed, {room} are left")]
+    DeviceMemory {
+        /// Bytes needed.
+        need: u64,
+        /// Bytes that may still be taken.
+        room: u64,
+    },
     /// No executable memory could be had.
     #[error("no executable memory: {0}")]
     CodeMemory(#[from] std::io::Error),
