@@ -11,6 +11,8 @@
 
 pub mod algorithm;
 pub mod arena;
+#[cfg(feature = "emulator")]
+pub mod emulated;
 pub mod facts;
 pub mod problem;
 #[cfg(test)]

@@ -1,0 +1,175 @@
+//! The processor in the role of a GPU: device memory is its own, kernels are compiled for it, and the libraries are a
+//! [`Script`] that says what they would propose, how long it would take and what would fail.
+//!
+//! The results are true, so that whole networks can be tested on it; the times are those of the script, so that choices
+//! and searches can be. What was asked of it is counted ([`Counts`]). It knows nothing of who chooses.
+//!
+//! [`memory`] is its memory, [`library`] solves problems, [`script`] is what a test may say.
+
+mod library;
+mod memory;
+pub mod script;
+#[cfg(test)]
+mod tests;
+
+use std::any::Any;
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use script::{Failure, Listed, Proposal, Script};
+
+use super::{Algorithm, Device, DeviceFacts, Heuristic, Module, Policy, Problem, Region, Solver, Source};
+use crate::error::{KernelError, Result};
+use library::Prepared;
+use memory::Memory;
+
+/// A device that the processor plays.
+#[derive(Debug)]
+pub struct Emulated {
+    shared: Arc<Shared>,
+}
+
+/// What the device and everything that was made on it have in common.
+#[derive(Debug)]
+struct Shared {
+    script: Script,
+    memory: Memory,
+    counters: Counters,
+}
+
+/// How often something was asked of the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Proposals, whatever the heuristic.
+    pub heuristics: u64,
+    /// Proposals for a search.
+    pub thorough: u64,
+    /// Solvers that were asked for, those that failed included.
+    pub solvers: u64,
+    /// Measurements.
+    pub times: u64,
+    /// Runs of solvers.
+    pub runs: u64,
+    /// Compilations of kernels.
+    pub compiles: u64,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    heuristics: AtomicU64,
+    thorough: AtomicU64,
+    solvers: AtomicU64,
+    times: AtomicU64,
+    runs: AtomicU64,
+    compiles: AtomicU64,
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+thread_local! {
+    /// Scripted nanoseconds of everything that this thread has run.
+    static SPENT: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Lets the device's clock go on by that many nanoseconds, as far as the calling thread can tell.
+fn spend(nanos: u64) {
+    SPENT.set(SPENT.get().saturating_add(nanos));
+}
+
+impl Emulated {
+    /// A device that does as the script says.
+    #[must_use]
+    pub fn open(script: Script) -> Arc<Emulated> {
+        let memory = Memory::new(script.facts.memory_bytes);
+        Arc::new(Emulated { shared: Arc::new(Shared { script, memory, counters: Counters::default() }) })
+    }
+
+    /// What was asked of it so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let Counters { heuristics, thorough, solvers, times, runs, compiles } = &self.shared.counters;
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counts {
+            heuristics: read(heuristics),
+            thorough: read(thorough),
+            solvers: read(solvers),
+            times: read(times),
+            runs: read(runs),
+            compiles: read(compiles),
+        }
+    }
+}
+
+impl Device for Emulated {
+    fn facts(&self) -> &DeviceFacts {
+        &self.shared.script.facts
+    }
+
+    fn reserve(&self, bytes: u64) -> Result<u64> {
+        self.shared.memory.reserve(bytes)
+    }
+
+    fn release(&self, address: u64) {
+        self.shared.memory.release(address);
+    }
+
+    fn free_bytes(&self) -> Result<u64> {
+        Ok(self.shared.memory.room())
+    }
+
+    fn upload(&self, bytes: &[u8], to: &Region) -> Result<()> {
+        self.shared.memory.hold().write(to, "upload", bytes)
+    }
+
+    fn download(&self, from: &Region, bytes: &mut [u8]) -> Result<()> {
+        let held = self.shared.memory.hold();
+        bytes.copy_from_slice(held.bytes(from, "download", bytes.len() as u64)?);
+        Ok(())
+    }
+
+    fn synchronise(&self) -> Result<()> {
+        // Everything has run when the call that started it returns.
+        Ok(())
+    }
+
+    fn time(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<u64> {
+        count(&self.shared.counters.times);
+        let before = SPENT.get();
+        work()?;
+        Ok(SPENT.get() - before)
+    }
+
+    fn compile(&self, _: &Source) -> Result<Arc<dyn Module>> {
+        count(&self.shared.counters.compiles);
+        Err(KernelError::Device { call: "compile", reason: "no compiler".to_owned() })
+    }
+
+    fn heuristics(&self, problem: &Problem, _: &Policy, heuristic: Heuristic) -> Result<Vec<Algorithm>> {
+        let Shared { script, counters, .. } = &*self.shared;
+        count(&counters.heuristics);
+        if heuristic == Heuristic::Thorough {
+            count(&counters.thorough);
+        }
+        std::thread::sleep(script.delay);
+        if script.heuristics_fail {
+            return Err(KernelError::Device { call: "heuristics", reason: "as scripted".to_owned() });
+        }
+        Ok(script.proposed(problem, heuristic).map(Proposal::algorithm).collect())
+    }
+
+    fn solver(&self, problem: &Problem, algorithm: &Algorithm) -> Result<Arc<dyn Solver>> {
+        count(&self.shared.counters.solvers);
+        let proposal = self.shared.script.engine(problem, &algorithm.engine);
+        let proposal = proposal.filter(|proposal| proposal.failure != Some(Failure::Solver)).ok_or_else(|| {
+            KernelError::Unsupported { family: "emulated", reason: format!("there is no {:?}", algorithm.engine) }
+        })?;
+        Ok(Arc::new(Prepared::new(problem.clone(), proposal.clone(), self.shared.clone())?))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

@@ -1,0 +1,177 @@
+//! What the libraries of an emulated device propose, as plain data. Knows nothing of how problems are solved.
+
+use std::time::Duration;
+
+use super::super::{Algorithm, DeviceFacts, Engine, Epilogue, Heuristic, Notes, Problem};
+use crate::cpu::chain::UnaryOp;
+
+/// Everything that a test may say about a device.
+#[derive(Clone, Debug)]
+pub struct Script {
+    /// What the device says of itself. `memory_bytes` bounds what it lends; `cudnn` and `cublaslt` decide which proposals
+    /// exist.
+    pub facts: DeviceFacts,
+    /// What there is for convolutions, best first.
+    pub convolutions: Vec<Proposal>,
+    /// What there is for matrix products, best first.
+    pub products: Vec<Proposal>,
+    /// Whether asking for proposals fails.
+    pub heuristics_fail: bool,
+    /// How long asking for proposals takes on the test's own clock, so that threads can meet in it.
+    pub delay: Duration,
+}
+
+/// A way of solving problems that a library knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proposal {
+    /// Its name.
+    pub engine: Engine,
+    /// Bytes of scratch memory.
+    pub workspace: u64,
+    /// What is known of its arithmetic.
+    pub notes: Notes,
+    /// How long it takes.
+    pub nanos: u64,
+    /// Who proposes it.
+    pub listed: Listed,
+    /// Whether it exists for problems that do more to their results than nothing.
+    pub fused: bool,
+    /// The library's version that brought it.
+    pub since: u64,
+    /// The library's version that dropped it.
+    pub until: u64,
+    /// What of it fails.
+    pub failure: Option<Failure>,
+}
+
+/// Which heuristics propose it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listed {
+    /// Those for first uses and those for searches.
+    Quick,
+    /// Those for searches alone.
+    Thorough,
+    /// Those for when all else fails.
+    Fallback,
+    /// None, though it exists.
+    Nowhere,
+}
+
+/// What fails, though it was proposed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// Making it ready.
+    Solver,
+    /// Running it.
+    Run,
+}
+
+impl Default for Script {
+    /// A device of 1 GiB whose libraries know, for each kind of problem, what is fastest and not allowed by default, and a
+    /// few plain ways that are.
+    fn default() -> Script {
+        let graph = |index, knobs: &[(i32, i64)]| Engine::Graph { index, knobs: knobs.to_vec() };
+        let convolutions = vec![
+            Proposal {
+                notes: Notes::TENSOR_CORE,
+                fused: true,
+                ..Proposal::new(graph(34, &[(17, 1), (24, 5)]), 0, 30_000)
+            },
+            Proposal::new(graph(7, &[]), 4 << 30, 20_000),
+            Proposal { fused: true, ..Proposal::new(graph(11, &[(2, 1)]), 1 << 20, 60_000) },
+            Proposal { notes: Notes::NONDETERMINISTIC, ..Proposal::new(graph(36, &[(17, 8)]), 0, 50_000) },
+            Proposal {
+                notes: Notes(1 << 6),
+                listed: Listed::Thorough,
+                ..Proposal::new(graph(5, &[]), 2 << 20, 40_000)
+            },
+            Proposal {
+                listed: Listed::Fallback,
+                fused: true,
+                ..Proposal::new(Engine::Legacy { algo: 1, math: 0 }, 0, 80_000)
+            },
+        ];
+        let lt = |number| Engine::Lt { data: [number, 0, 0, 0, 0, 0, 0, 0] };
+        let products = vec![
+            Proposal { notes: Notes::TENSOR_CORE, fused: true, ..Proposal::new(lt(1), 4 << 20, 15_000) },
+            Proposal { fused: true, ..Proposal::new(lt(2), 4 << 20, 40_000) },
+            Proposal {
+                notes: Notes::NONDETERMINISTIC,
+                listed: Listed::Thorough,
+                fused: true,
+                ..Proposal::new(lt(3), 0, 25_000)
+            },
+            Proposal { listed: Listed::Fallback, fused: true, ..Proposal::new(lt(4), 0, 50_000) },
+        ];
+        let facts = DeviceFacts {
+            name: "emulated".to_owned(),
+            compute: [9, 0],
+            multiprocessors: 132,
+            l2_bytes: 50 << 20,
+            memory_bytes: 1 << 30,
+            memory_clock: 2_619_000,
+            bus_width: 5120,
+            driver: 13_000,
+            nvrtc: 13_000,
+            cudnn: 91_900,
+            cudnn_cudart: 13_000,
+            cublaslt: 130_000,
+            ..DeviceFacts::default()
+        };
+        Script { facts, convolutions, products, heuristics_fail: false, delay: Duration::ZERO }
+    }
+}
+
+impl Proposal {
+    /// One of every version that all heuristics but the last propose, for plain problems alone, without remarks.
+    #[must_use]
+    pub fn new(engine: Engine, workspace: u64, nanos: u64) -> Proposal {
+        Proposal {
+            engine,
+            workspace,
+            notes: Notes::default(),
+            nanos,
+            listed: Listed::Quick,
+            fused: false,
+            since: 0,
+            until: u64::MAX,
+            failure: None,
+        }
+    }
+
+    /// What the library says of it.
+    #[must_use]
+    pub fn algorithm(&self) -> Algorithm {
+        Algorithm { engine: self.engine.clone(), workspace: self.workspace, notes: self.notes }
+    }
+
+    fn serves(&self, epilogue: &Epilogue) -> bool {
+        epilogue.is_none() || self.fused && matches!(epilogue.activation, None | Some(UnaryOp::Relu))
+    }
+}
+
+impl Script {
+    /// What there is for a problem in the libraries' present versions.
+    fn known(&self, problem: &Problem) -> impl Iterator<Item = &Proposal> {
+        let (list, version) = match problem {
+            Problem::Conv(_) => (&self.convolutions, self.facts.cudnn),
+            Problem::MatMul(_) => (&self.products, self.facts.cublaslt),
+        };
+        let epilogue = problem.epilogue();
+        list.iter().filter(move |one| (one.since..one.until).contains(&version) && one.serves(&epilogue))
+    }
+
+    /// What a heuristic proposes.
+    pub(super) fn proposed(&self, problem: &Problem, heuristic: Heuristic) -> impl Iterator<Item = &Proposal> {
+        self.known(problem).filter(move |one| match heuristic {
+            Heuristic::Quick => one.listed == Listed::Quick,
+            Heuristic::Thorough => matches!(one.listed, Listed::Quick | Listed::Thorough),
+            Heuristic::Fallback => one.listed == Listed::Fallback,
+        })
+    }
+
+    /// The way of that name, proposed or not.
+    pub(super) fn engine(&self, problem: &Problem, engine: &Engine) -> Option<&Proposal> {
+        self.known(problem).find(|one| one.engine == *engine)
+    }
+}
