@@ -40,7 +40,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("opendal", &["src/record/remote"]),
     ("cudarc", &["kernels/src/gpu/cuda"]),
     ("tokio::", &["src/record/remote"]),
-    ("std::env::var", &["src/knobs.rs", "tests/remote"]),
+    ("std::env::var", &["src/knobs.rs", "tests/remote", "kernels/src/gpu/cuda/tests.rs"]),
     ("iced_x86", &["kernels/src/jit", "kernels/tests"]),
 ];
 

@@ -11,6 +11,8 @@
 
 pub mod algorithm;
 pub mod arena;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 #[cfg(feature = "emulator")]
 pub mod emulated;
 pub mod facts;

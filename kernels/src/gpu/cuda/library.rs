@@ -1,0 +1,283 @@
+//! Which of NVIDIA's libraries may be called: the gate that every other file of this folder stands behind.
+//!
+//! cudarc loads a library at its first call and panics where it finds none, or not a function in it; cuDNN goes further and
+//! aborts the process where parts of it, or cuBLASLt, cannot be loaded. Neither can be caught in a way that leaves a
+//! program in order. So each library is loaded here first, by the names that cudarc tries and in the same order, is held
+//! against the list of all functions that this folder calls, and is called only then. What was loaded stays loaded.
+//!
+//! Folders come before what the loader finds by itself: once a file was loaded by its full path, asking for its SONAME gives
+//! the same one, to cudarc and to the libraries among themselves.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::path::{Path, PathBuf};
+
+use cudarc::{cublaslt, cudnn, driver, nvrtc};
+use libloading::Library as Loaded;
+
+use super::OpenOptions;
+
+/// One of NVIDIA's libraries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Library {
+    /// libcuda, which comes with the kernel's driver.
+    Driver,
+    /// The compiler.
+    Nvrtc,
+    /// Matrix products.
+    CublasLt,
+    /// Convolutions.
+    Cudnn,
+}
+
+/// A library that may be called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its version as it numbers itself: 13000 is CUDA 13.0, 91900 is cuDNN 9.19.0.
+    pub version: u64,
+    /// The file that it was loaded from, where the loader tells.
+    pub path: Option<PathBuf>,
+}
+
+/// All libraries, each one or the reason why it may not be called.
+#[derive(Clone, Debug)]
+pub(super) struct Libraries {
+    pub(super) driver: Result<Found, String>,
+    pub(super) nvrtc: Result<Found, String>,
+    pub(super) cublaslt: Result<Found, String>,
+    pub(super) cudnn: Result<Found, String>,
+    /// The CUDA run time that cuDNN was built for; 0 without cuDNN.
+    pub(super) cudnn_cudart: u64,
+}
+
+/// Parts of cuDNN that it loads by itself, and without which it aborts.
+const CUDNN_PARTS: [&str; 6] = ["graph", "ops", "cnn", "heuristic", "engines_precompiled", "engines_runtime_compiled"];
+
+impl Library {
+    /// Its file's name without `lib` and `.so`.
+    fn stem(self) -> &'static str {
+        match self {
+            Library::Driver => "cuda",
+            Library::Nvrtc => "nvrtc",
+            Library::CublasLt => "cublasLt",
+            Library::Cudnn => "cudnn",
+        }
+    }
+
+    /// Every function of it that this folder calls; a test compares.
+    pub(super) fn functions(self) -> &'static [&'static str] {
+        match self {
+            Library::Driver => &[
+                "cuCtxSetCurrent",
+                "cuDeviceGet",
+                "cuDeviceGetAttribute",
+                "cuDeviceGetCount",
+                "cuDeviceGetName",
+                "cuDevicePrimaryCtxRelease_v2",
+                "cuDevicePrimaryCtxRetain",
+                "cuDeviceTotalMem_v2",
+                "cuDriverGetVersion",
+                "cuEventCreate",
+                "cuEventDestroy_v2",
+                "cuEventElapsedTime_v2",
+                "cuEventRecord",
+                "cuEventSynchronize",
+                "cuFuncGetParamInfo",
+                "cuInit",
+                "cuLaunchKernel",
+                "cuMemAlloc_v2",
+                "cuMemFree_v2",
+                "cuMemGetInfo_v2",
+                "cuMemcpyDtoHAsync_v2",
+                "cuMemcpyHtoDAsync_v2",
+                "cuModuleGetFunction",
+                "cuModuleLoadData",
+                "cuModuleUnload",
+                "cuStreamCreate",
+                "cuStreamDestroy_v2",
+                "cuStreamSynchronize",
+            ],
+            Library::Nvrtc => &[
+                "nvrtcCompileProgram",
+                "nvrtcCreateProgram",
+                "nvrtcDestroyProgram",
+                "nvrtcGetCUBIN",
+                "nvrtcGetCUBINSize",
+                "nvrtcGetNumSupportedArchs",
+                "nvrtcGetPTX",
+                "nvrtcGetPTXSize",
+                "nvrtcGetProgramLog",
+                "nvrtcGetProgramLogSize",
+                "nvrtcGetSupportedArchs",
+                "nvrtcVersion",
+            ],
+            Library::CublasLt => &["cublasLtGetCudartVersion", "cublasLtGetVersion"],
+            Library::Cudnn => &["cudnnGetCudartVersion", "cudnnGetVersion"],
+        }
+    }
+
+    /// The library, loaded and complete, with the file it came from.
+    fn load(self, dirs: &[PathBuf]) -> Result<(Loaded, Option<PathBuf>), String> {
+        let mut refused = Vec::new();
+        let names = cudarc::get_lib_name_candidates(self.stem());
+        for dir in dirs {
+            // A relative folder without a slash would be taken for a name to look for.
+            let Ok(dir) = std::path::absolute(dir) else { continue };
+            for path in names.iter().map(|name| dir.join(name)).filter(|path| path.is_file()) {
+                if let Err(reason) = load(&path).map(std::mem::forget) {
+                    refused.push(reason);
+                }
+            }
+        }
+        for name in &names {
+            let loaded = match load(Path::new(name)) {
+                Ok(loaded) => loaded,
+                // That there is no such file is said once, for all names.
+                Err(reason) if reason.contains("No such file") => continue,
+                Err(reason) => {
+                    refused.push(reason);
+                    continue;
+                }
+            };
+            let missing = self.functions().iter().find(|function| !has(&loaded, function));
+            let path = file_of(&loaded, self.functions()[0]);
+            if let Some(missing) = missing {
+                let file = path.map_or(name.clone(), |path| path.display().to_string());
+                return Err(format!("{file} is too old: it lacks {missing}"));
+            }
+            return Ok((loaded, path));
+        }
+        refused.dedup();
+        let nowhere = format!("no {} in the loader's folders", names.last().map_or(self.stem(), String::as_str));
+        Err(if refused.is_empty() { nowhere } else { refused.join("; ") })
+    }
+
+    /// The library, with its version; cuDNN is only asked for through [`Libraries::find`].
+    fn find(self, dirs: &[PathBuf]) -> Result<Found, String> {
+        let (loaded, path) = self.load(dirs)?;
+        // cudarc keeps pointers into it, and work may run at any time.
+        std::mem::forget(loaded);
+        // SAFETY: loading runs the initialisers of a library that was just loaded, which do nothing a second time.
+        let present = unsafe {
+            match self {
+                Library::Driver => driver::sys::is_culib_present(),
+                Library::Nvrtc => nvrtc::sys::is_culib_present(),
+                Library::CublasLt => cublaslt::sys::is_culib_present(),
+                Library::Cudnn => cudnn::sys::is_culib_present(),
+            }
+        };
+        if !present {
+            return Err("it was loaded, but cudarc does not find it".to_owned());
+        }
+        let version = self.version().ok_or_else(|| "it does not tell its version".to_owned())?;
+        Ok(Found { version, path })
+    }
+
+    /// The version that a library tells that is loaded and complete.
+    fn version(self) -> Option<u64> {
+        match self {
+            Library::Driver => {
+                let mut version = 0;
+                // SAFETY: the function is there, and writes one int. It needs no initialised driver.
+                let status = unsafe { driver::sys::cuDriverGetVersion(&raw mut version) };
+                (status == driver::sys::CUresult::CUDA_SUCCESS).then(|| u64::try_from(version).ok()).flatten()
+            }
+            Library::Nvrtc => {
+                let (mut major, mut minor) = (0, 0);
+                // SAFETY: the function is there, and writes two ints.
+                let status = unsafe { nvrtc::sys::nvrtcVersion(&raw mut major, &raw mut minor) };
+                let version = u64::try_from(major).ok()? * 1000 + u64::try_from(minor).ok()? * 10;
+                (status == nvrtc::sys::nvrtcResult::NVRTC_SUCCESS).then_some(version)
+            }
+            // SAFETY: the function is there, and takes nothing.
+            Library::CublasLt => Some(unsafe { cublaslt::sys::cublasLtGetVersion() } as u64),
+            // SAFETY: the function is there, and takes nothing; the parts of the library that it asks were loaded.
+            Library::Cudnn => Some(unsafe { cudnn::sys::cudnnGetVersion() } as u64),
+        }
+    }
+}
+
+impl Libraries {
+    /// Looks for all of them.
+    pub(super) fn find(options: &OpenOptions) -> Libraries {
+        let dirs = &options.library_dirs;
+        let [driver, nvrtc, cublaslt] =
+            [Library::Driver, Library::Nvrtc, Library::CublasLt].map(|library| library.find(dirs));
+        let (cudnn, cudnn_cudart) = match find_cudnn(dirs, cublaslt.is_ok()) {
+            Ok((found, cudart)) => (Ok(found), cudart),
+            Err(reason) => (Err(reason), 0),
+        };
+        Libraries { driver, nvrtc, cublaslt, cudnn, cudnn_cudart }
+    }
+}
+
+/// cuDNN, which aborts the process where one of its parts or cuBLASLt of its own CUDA version cannot be loaded.
+fn find_cudnn(dirs: &[PathBuf], with_cublaslt: bool) -> Result<(Found, u64), String> {
+    if !with_cublaslt {
+        return Err("not used without cuBLASLt, for want of which it would abort the process".to_owned());
+    }
+    let (loaded, path) = Library::Cudnn.load(dirs)?;
+    std::mem::forget(loaded);
+    for part in CUDNN_PARTS {
+        let name = format!("libcudnn_{part}.so.9");
+        // Beside the file itself, as its own list of folders says, and otherwise where the loader looks.
+        let beside = path.as_deref().and_then(Path::parent).map(|dir| dir.join(&name)).filter(|path| path.is_file());
+        let part = load(&beside.unwrap_or_else(|| name.clone().into()));
+        std::mem::forget(part.map_err(|reason| format!("not used, for want of a part: {reason}"))?);
+    }
+    // SAFETY: both functions are there and take nothing, and what they may call was loaded.
+    let [own, of_cublaslt] = unsafe {
+        [cudnn::sys::cudnnGetCudartVersion() as u64 / 1000, cublaslt::sys::cublasLtGetCudartVersion() as u64 / 1000]
+    };
+    if own != of_cublaslt {
+        return Err(format!("built for CUDA {own}, and not used because cuBLASLt is of CUDA {of_cublaslt}"));
+    }
+    let needed = format!("libcublasLt.so.{own}");
+    std::mem::forget(load(Path::new(&needed)).map_err(|reason| format!("not used without {needed}: {reason}"))?);
+    let found = Library::Cudnn.find(dirs)?;
+    // SAFETY: as above.
+    Ok((found, unsafe { cudnn::sys::cudnnGetCudartVersion() } as u64))
+}
+
+/// Loads a file, by its path or its name; the loader's words where it cannot be.
+fn load(file: &Path) -> Result<Loaded, String> {
+    // SAFETY: initialisers of a library run. These are NVIDIA's, or whatever stands in their place in a folder that the
+    // process's user or its loader's configuration names: as far trusted as the program itself.
+    unsafe { Loaded::new(file) }.map_err(|error| {
+        let source = std::error::Error::source(&error).map(ToString::to_string);
+        source.unwrap_or_else(|| format!("{}: {error}", file.display()))
+    })
+}
+
+fn has(library: &Loaded, function: &str) -> bool {
+    // SAFETY: the symbol is looked for and not used.
+    unsafe { library.get::<*const c_void>(function) }.is_ok()
+}
+
+/// What `dladdr` tells of an address.
+#[repr(C)]
+struct DlInfo {
+    file: *const c_char,
+    base: *const c_void,
+    name: *const c_char,
+    address: *const c_void,
+}
+
+unsafe extern "C" {
+    // Of the C library, which every program on this system is linked with.
+    fn dladdr(address: *const c_void, info: *mut DlInfo) -> c_int;
+}
+
+/// The file that a function was loaded from.
+fn file_of(library: &Loaded, function: &str) -> Option<PathBuf> {
+    let mut info =
+        DlInfo { file: std::ptr::null(), base: std::ptr::null(), name: std::ptr::null(), address: std::ptr::null() };
+    // SAFETY: a function's address is a pointer's; it is looked up and not called. `dladdr` writes the structure, whose
+    // text lives as long as the library, which is loaded here.
+    unsafe {
+        let address = library.get::<*const c_void>(function).ok()?;
+        if dladdr(*address, &raw mut info) == 0 || info.file.is_null() {
+            return None;
+        }
+        Some(CStr::from_ptr(info.file).to_string_lossy().into_owned().into())
+    }
+}
