@@ -17,6 +17,7 @@ pub mod cuda;
 pub mod emulated;
 pub mod facts;
 pub mod problem;
+pub mod source;
 #[cfg(test)]
 mod testing;
 

@@ -4,8 +4,9 @@
 //! The results are true, so that whole networks can be tested on it; the times are those of the script, so that choices
 //! and searches can be. What was asked of it is counted ([`Counts`]). It knows nothing of who chooses.
 //!
-//! [`memory`] is its memory, [`library`] solves problems, [`script`] is what a test may say.
+//! [`memory`] is its memory, [`compiler`] makes kernels run, [`library`] solves problems, [`script`] is what a test may say.
 
+pub mod compiler;
 mod library;
 mod memory;
 pub mod script;
@@ -19,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use script::{Failure, Listed, Proposal, Script};
 
-use super::{Algorithm, Device, DeviceFacts, Heuristic, Module, Policy, Problem, Region, Solver, Source};
+use super::{Algorithm, Arg, Device, DeviceFacts, Heuristic, Launch, Module, Policy, Problem, Region, Solver, Source};
 use crate::error::{KernelError, Result};
 use library::Prepared;
 use memory::Memory;
@@ -103,6 +104,29 @@ impl Emulated {
     }
 }
 
+/// A kernel that has the device's memory to itself while it runs.
+#[derive(Debug)]
+struct Compiled {
+    module: Arc<dyn Module>,
+    shared: Arc<Shared>,
+}
+
+impl Module for Compiled {
+    fn launch(&self, launch: &Launch<'_>) -> Result<()> {
+        let held = self.shared.memory.hold();
+        for arg in launch.args {
+            if let Arg::Memory(Some(region)) = arg {
+                held.check(region, "an argument", region.bytes())?;
+            }
+        }
+        self.module.launch(launch)
+    }
+
+    fn size(&self) -> usize {
+        self.module.size()
+    }
+}
+
 impl Device for Emulated {
     fn facts(&self) -> &DeviceFacts {
         &self.shared.script.facts
@@ -142,9 +166,9 @@ impl Device for Emulated {
         Ok(SPENT.get() - before)
     }
 
-    fn compile(&self, _: &Source) -> Result<Arc<dyn Module>> {
+    fn compile(&self, source: &Source) -> Result<Arc<dyn Module>> {
         count(&self.shared.counters.compiles);
-        Err(KernelError::Device { call: "compile", reason: "no compiler".to_owned() })
+        Ok(Arc::new(Compiled { module: compiler::compile(source)?, shared: self.shared.clone() }))
     }
 
     fn heuristics(&self, problem: &Problem, _: &Policy, heuristic: Heuristic) -> Result<Vec<Algorithm>> {

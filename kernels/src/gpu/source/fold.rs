@@ -1,0 +1,87 @@
+//! Reductions over the threads of a warp or of a block, each of which gets the result.
+
+/// How many threads share a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub enum Team {
+    /// A warp, with several rows in a block.
+    Warp,
+    /// A block.
+    Block,
+}
+
+/// Elements of a row from which on a block shares it: 32 for each lane of a warp. Shorter rows leave most threads of a
+/// block waiting at its barriers.
+const LONG: u64 = 1024;
+
+/// Rows of a block whose warps have one each.
+const ROWS: u64 = (super::THREADS / super::WARP) as u64;
+
+impl Team {
+    /// Who shares a row of that length.
+    pub(super) fn of(length: u64) -> Team {
+        if length > LONG { Team::Block } else { Team::Warp }
+    }
+
+    /// Blocks for so many rows.
+    pub(super) fn blocks(self, rows: u64) -> u64 {
+        match self {
+            Team::Warp => rows.div_ceil(ROWS),
+            Team::Block => rows,
+        }
+    }
+
+    /// `fold_NAME(value)` for each name, which combines `value` and `other` by an expression, and the thread's row and place
+    /// among those that share it: `TEAM_ROW`, `TEAM_ROWS` at once, `TEAM_PLACE` and `TEAM_SIZE`.
+    pub(super) fn text(self, folds: &[(&str, &str)]) -> String {
+        let mut text = match self {
+            Team::Warp => "#define TEAM_ROW ((Index)KILN_BLOCK_X * (KILN_THREADS_X / 32) + KILN_THREAD_X / 32)
+#define TEAM_ROWS ((Index)KILN_BLOCKS_X * (KILN_THREADS_X / 32))
+#define TEAM_PLACE (KILN_THREAD_X % 32)
+#define TEAM_SIZE 32
+"
+            .to_owned(),
+            Team::Block => "#define TEAM_ROW ((Index)KILN_BLOCK_X)
+#define TEAM_ROWS ((Index)KILN_BLOCKS_X)
+#define TEAM_PLACE KILN_THREAD_X
+#define TEAM_SIZE KILN_THREADS_X
+"
+            .to_owned(),
+        };
+        for (name, combine) in folds {
+            let warp = if self == Team::Warp { format!("fold_{name}") } else { format!("warp_{name}") };
+            text += &format!(
+                "KILN_DEVICE float {warp}(float value)
+{{
+    for (int lane = 16; lane > 0; lane /= 2) {{
+        float other = KILN_SHUFFLE_XOR(value, lane);
+        value = {combine};
+    }}
+    return value;
+}}
+"
+            );
+            if self == Team::Block {
+                // The first barrier is for a result of before that somebody may not have read yet.
+                text += &format!(
+                    "KILN_DEVICE float fold_{name}(float value)
+{{
+    KILN_SHARED float parts[32];
+    value = warp_{name}(value);
+    KILN_SYNC();
+    if (KILN_THREAD_X % 32 == 0) parts[KILN_THREAD_X / 32] = value;
+    KILN_SYNC();
+    /* Every thread folds the same few numbers, of which a warp reads each at once. */
+    value = parts[0];
+    for (u32 part = 1; part < KILN_THREADS_X / 32; ++part) {{
+        float other = parts[part];
+        value = {combine};
+    }}
+    return value;
+}}
+"
+                );
+            }
+        }
+        text
+    }
+}

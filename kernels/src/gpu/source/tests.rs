@@ -1,0 +1,145 @@
+//! Every family on the processor, against the references and plain loops, and what all texts have in common.
+
+mod chain;
+mod movement;
+mod rows;
+
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::cpu::chain::{BinaryOp, Bits, Geometry, Program, Step, Storage, UnaryOp};
+
+/// All functions of one element, with parameters that show.
+pub(super) fn unary_ops() -> Vec<UnaryOp> {
+    use UnaryOp::*;
+    let bits = |value: f32| Bits::from(value);
+    let plain = [
+        Abs, Neg, Reciprocal, Sqrt, Exp, Log, Erf, Tanh, Sigmoid, Relu, HardSwish, Softplus, Softsign, Mish, Silu,
+        Gelu, GeluTanh, Floor, Ceil, Round, Sign, Sin, Cos, Tan, Asin, Acos, Atan, Sinh, Cosh, Asinh, Acosh, Atanh,
+        Not, IsNan,
+    ];
+    let with = [
+        Clip { lo: bits(-1.0), hi: bits(1.5) },
+        LeakyRelu { alpha: bits(0.1) },
+        Elu { alpha: bits(1.3) },
+        Selu { alpha: bits(1.673), gamma: bits(1.051) },
+        Celu { alpha: bits(1.7) },
+        ThresholdedRelu { alpha: bits(0.7) },
+        HardSigmoid { alpha: bits(0.2), beta: bits(0.5) },
+    ];
+    plain.into_iter().chain(with).collect()
+}
+
+/// All functions of two elements.
+pub(super) fn binary_ops() -> Vec<BinaryOp> {
+    use BinaryOp::*;
+    vec![
+        Add,
+        Sub,
+        Mul,
+        Div,
+        Max,
+        Min,
+        Pow,
+        Fmod,
+        PRelu,
+        Equal,
+        Less,
+        LessOrEqual,
+        Greater,
+        GreaterOrEqual,
+        And,
+        Or,
+        Xor,
+    ]
+}
+
+/// A program of one step over so many float operands.
+pub(super) fn single(inputs: usize, step: Step) -> Program {
+    Program { inputs: (0..inputs).map(|_| Storage::F32).collect(), steps: vec![step], output: Storage::F32 }
+}
+
+/// A code of every form that a family has, and every step of a chain.
+pub(crate) fn every_code() -> Vec<KernelCode> {
+    let mut codes = vec![KernelCode::Fill];
+    let mut kernel = |kernel: Result<Box<dyn Kernel>>| codes.push(kernel.unwrap().code());
+    let chain = |program: &Program, output: &[usize], operands: &[&[usize]]| -> Result<Box<dyn Kernel>> {
+        Ok(Box::new(ChainKernel::new(program, &Geometry::new(output, operands)?)?))
+    };
+    for op in unary_ops() {
+        kernel(chain(&single(1, Step::Unary(op, 0)), &[64], &[&[64]]));
+    }
+    for op in binary_ops() {
+        let program = single(2, Step::Binary(op, 0, 1));
+        kernel(chain(&program, &[64], &[&[64], &[64]]));
+        kernel(chain(&program, &[2, 3, 8], &[&[2, 3, 8], &[3, 1]]));
+        kernel(chain(&program, &[2, 3, 7], &[&[2, 3, 7], &[3, 1]]));
+    }
+    kernel(chain(&chain::masked(), &[4, 5, 8], &[&[4, 5, 8], &[5, 1], &[4, 5, 8]]));
+    for width in [1, 2, 4, 8] {
+        for size in [3, 64] {
+            kernel(
+                CopyKernel::new(width, &[3, 5, size], (1, &[400, 70, 1]), (0, &[500, 80, 1]))
+                    .map(|copy| Box::new(copy) as _),
+            );
+        }
+        kernel(TransposeKernel::new(width, &[2, 33, 40], &[0, 2, 1]).map(|turned| Box::new(turned) as _));
+        kernel(TransposeKernel::new(width, &[2, 33, 40], &[1, 0, 2]).map(|turned| Box::new(turned) as _));
+    }
+    // A walk whose indices have 64 bits.
+    kernel(CopyKernel::new(4, &[1 << 33], (0, &[1]), (0, &[2])).map(|copy| Box::new(copy) as _));
+    kernel(TransposeKernel::new(4, &[1 << 17, 1 << 17], &[1, 0]).map(|turned| Box::new(turned) as _));
+    for (length, inner, logarithm) in [(7, 1, false), (5000, 1, true), (7, 3, false), (7, 3, true), (1 << 33, 1, false)]
+    {
+        kernel(SoftmaxKernel::new(2, length, inner, logarithm).map(|softmax| Box::new(softmax) as _));
+    }
+    for (length, step) in [(12, 1), (12, 4), (4096, 1), (4096, 4)] {
+        for (centred, scaled, bias) in [(true, true, true), (false, true, false), (true, false, false)] {
+            let scaling = scaled.then_some(Scaling { period: 3, step });
+            kernel(RowNormKernel::new(6, length, 1e-5, centred, scaling, bias).map(|norm| Box::new(norm) as _));
+        }
+    }
+    codes
+}
+
+#[test]
+fn every_text_includes_nothing_and_is_one_kernel_of_its_name() {
+    let codes = every_code();
+    let distinct: BTreeSet<String> = codes.iter().map(|code| code.source().unwrap().text).collect();
+    assert!(distinct.len() > 60, "{} texts", distinct.len());
+    for code in codes {
+        let source = code.source().unwrap();
+        assert!(source.text.starts_with(PRELUDE) && !source.text.contains("#include"), "{code:?}");
+        let head = format!("KILN_KERNEL void {}(", source.entry);
+        assert_eq!(source.text.matches(&head).count(), 1, "{code:?}");
+        assert!(source.text.is_ascii() && code.family().starts_with("device "), "{code:?}");
+    }
+}
+
+#[test]
+fn another_shape_has_the_same_code() {
+    let softmax = |length| SoftmaxKernel::new(5, length, 1, false).unwrap().code();
+    assert_eq!(softmax(10), softmax(1000));
+    assert_eq!(softmax(2000), softmax(50_000));
+    let add = single(2, Step::Binary(BinaryOp::Add, 0, 1));
+    let chain = |output: &[usize], right: &[usize]| {
+        ChainKernel::new(&add, &Geometry::new(output, &[output, right]).unwrap()).unwrap().code()
+    };
+    assert_eq!(chain(&[1], &[1]), chain(&[3, 5, 7], &[3, 5, 7]));
+    assert_eq!(chain(&[3, 5, 8], &[5, 1]), chain(&[7, 11, 56 * 56], &[11, 1]));
+    let turned = |rows, columns| TransposeKernel::new(4, &[rows, columns], &[1, 0]).unwrap().code();
+    assert_eq!(turned(8, 9), turned(1000, 64));
+    let norm = |rows, length| RowNormKernel::new(rows, length, 1e-5, true, None, false).unwrap().code();
+    assert_eq!(norm(1, 768), norm(77, 512));
+}
+
+#[test]
+fn codes_that_a_record_could_hold_are_refused() {
+    let walk = super::walk::WalkCode { rank: 0, operands: 2, wide: false };
+    assert!(KernelCode::Copy(CopyCode { width: 4, walk }).source().is_err());
+    let walk = super::walk::WalkCode { rank: 1, operands: 2, wide: false };
+    assert!(KernelCode::Copy(CopyCode { width: 3, walk }).source().is_err());
+    assert!(KernelCode::Transpose(TransposeCode { width: 4, walk }).source().is_err());
+    let program = single(1, Step::Unary(UnaryOp::Abs, 3));
+    assert!(KernelCode::Chain(ChainCode { program, walk, lanes: Default::default() }).source().is_err());
+}
