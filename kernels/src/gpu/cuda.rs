@@ -3,17 +3,25 @@
 //! One binary runs with and without these libraries, so the first question is always what is there, and asking must
 //! harm nobody: [`probe`](fn@probe) says of every library which one was found or why none is used, and of devices what is known of
 //! them. [`open`] makes a [`Device`](super::Device) of one. Reading order: [`library`] (what may be called at all),
-//! [`context`] (the device's one stream), [`device`], [`compiler`] and [`module`] (kernels of Kiln's own).
+//! [`context`] (the device's one stream), [`device`], [`compiler`] and [`module`] (kernels of Kiln's own), [`cublaslt`]
+//! (matrix products), [`graph`] and [`legacy`] (convolutions, by cuDNN's two interfaces).
 //!
 //! Raw handles and addresses stay in here. Nothing here knows nodes or plans, keeps files, or reads environment variables:
 //! what the environment says arrives in [`OpenOptions`].
 
 mod compiler;
 mod context;
+mod cublaslt;
+mod cudnn;
 mod device;
+mod graph;
+mod legacy;
 mod library;
 mod module;
+mod operands;
+mod owned;
 mod probe;
+mod shape;
 mod status;
 #[cfg(test)]
 mod tests;

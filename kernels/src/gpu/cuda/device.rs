@@ -1,20 +1,23 @@
 //! A GPU as a [`Device`]: memory, copies, times, and the doors to the compiler and the libraries.
 
 use std::any::Any;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::sys::{self, CUresult};
 
 use super::OpenOptions;
-use super::compiler;
 use super::context::Context;
+use super::cublaslt::Lt;
+use super::cudnn::Cudnn;
 use super::library::Libraries;
 use super::module::CudaModule;
 use super::probe::{facts, initialise};
 use super::status::check;
+use super::{compiler, graph, legacy};
 use crate::error::{KernelError, Result};
 use crate::gpu::{
-    ALIGNMENT, Algorithm, Device, DeviceFacts, Heuristic, Module, Policy, Problem, Region, Solver, Source,
+    ALIGNMENT, Algorithm, ConvProblem, Device, DeviceFacts, Engine, Heuristic, Module, Policy, Problem, Region, Solver,
+    Source,
 };
 
 /// Opens a GPU.
@@ -27,18 +30,57 @@ pub fn open(ordinal: u32, options: &OpenOptions) -> Result<Arc<dyn Device>> {
     initialise(&libraries)?;
     let (device, facts) = facts(ordinal, &libraries, options)?;
     let context = Context::open(device)?;
-    Ok(Arc::new(CudaDevice { facts, libraries, context }))
+    Ok(Arc::new(CudaDevice { facts, libraries, lt: OnceLock::new(), cudnn: OnceLock::new(), context }))
 }
+
+/// A library that was started at its first use, or why it could not be.
+type Started<T> = OnceLock<std::result::Result<Arc<T>, String>>;
 
 /// A GPU with its context, which is the last that is dropped.
 #[derive(Debug)]
 struct CudaDevice {
     facts: DeviceFacts,
     libraries: Libraries,
+    lt: Started<Lt>,
+    cudnn: Started<Cudnn>,
     context: Arc<Context>,
 }
 
 impl CudaDevice {
+    /// cuBLASLt. Starting it takes part of a second, which only those wait for who need it.
+    fn lt(&self) -> Result<&Arc<Lt>> {
+        self.lack("cuBLASLt", &self.libraries.cublaslt)?;
+        let start = || Lt::open(&self.context).map_err(|error| error.to_string());
+        let started = self.lt.get_or_init(start).as_ref();
+        started.map_err(|reason| KernelError::Device { call: "cuBLASLt", reason: reason.clone() })
+    }
+
+    /// cuDNN.
+    fn cudnn(&self) -> Result<&Arc<Cudnn>> {
+        self.lack("cuDNN", &self.libraries.cudnn)?;
+        let start = || Cudnn::open(&self.context).map_err(|error| error.to_string());
+        let started = self.cudnn.get_or_init(start).as_ref();
+        started.map_err(|reason| KernelError::Device { call: "cuDNN", reason: reason.clone() })
+    }
+
+    /// Proposals for a convolution: those of the graph interface, then the numbered algorithms, of which some always
+    /// compute in strict `f32`. One interface that has none is no error, unless the other has none either.
+    fn convolutions(&self, conv: &ConvProblem, policy: &Policy, heuristic: Heuristic) -> Result<Vec<Algorithm>> {
+        let cudnn = self.cudnn()?;
+        let mut graph = graph::heuristics(cudnn, conv, heuristic);
+        if heuristic == Heuristic::Thorough && !graph.as_ref().is_ok_and(|found| !found.is_empty()) {
+            graph = graph::heuristics(cudnn, conv, Heuristic::Quick);
+        }
+        match (graph, legacy::heuristics(cudnn, conv, policy)) {
+            (Ok(mut found), Ok(more)) => {
+                found.extend(more);
+                Ok(found)
+            }
+            (Ok(found), Err(_)) | (Err(_), Ok(found)) => Ok(found),
+            (Err(error), Err(_)) => Err(error),
+        }
+    }
+
     fn lack(&self, call: &'static str, found: &std::result::Result<super::Found, String>) -> Result<()> {
         found.as_ref().map(|_| ()).map_err(|reason| KernelError::Device { call, reason: reason.clone() })
     }
@@ -123,17 +165,29 @@ impl Device for CudaDevice {
         Ok(Arc::new(CudaModule::load(&self.context, source, &image)?))
     }
 
-    fn heuristics(&self, problem: &Problem, _: &Policy, _: Heuristic) -> Result<Vec<Algorithm>> {
+    fn heuristics(&self, problem: &Problem, policy: &Policy, heuristic: Heuristic) -> Result<Vec<Algorithm>> {
         match problem {
-            Problem::Conv(_) => self.lack("cuDNN", &self.libraries.cudnn)?,
-            Problem::MatMul(_) => self.lack("cuBLASLt", &self.libraries.cublaslt)?,
+            Problem::Conv(conv) => self.convolutions(conv, policy, heuristic),
+            Problem::MatMul(product) => self.lt()?.heuristics(product, policy),
         }
-        Ok(Vec::new())
     }
 
     fn solver(&self, problem: &Problem, algorithm: &Algorithm) -> Result<Arc<dyn Solver>> {
-        let reason = format!("{problem:?} by {algorithm:?}");
-        Err(KernelError::Unsupported { family: "cuda", reason })
+        Ok(match (problem, &algorithm.engine) {
+            (Problem::Conv(conv), Engine::Graph { index, knobs }) => {
+                Arc::new(graph::solver(self.cudnn()?, conv, *index, knobs)?)
+            }
+            (Problem::Conv(conv), Engine::Legacy { algo, math }) => {
+                Arc::new(legacy::solver(self.cudnn()?, conv, *algo, *math)?)
+            }
+            (Problem::MatMul(product), Engine::Lt { data }) => {
+                Arc::new(self.lt()?.solver(product, *data, algorithm.notes)?)
+            }
+            (_, engine) => {
+                let reason = format!("{engine:?} is no way of solving such a problem");
+                return Err(KernelError::Unsupported { family: "cuda", reason });
+            }
+        })
     }
 
     fn as_any(&self) -> &dyn Any {

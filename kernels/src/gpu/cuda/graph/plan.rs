@@ -1,0 +1,103 @@
+//! Plans: an engine with its knobs, made ready on a device, and run.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use cudarc::cudnn::sys::{cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind, cudnnHandle_t};
+
+use super::super::cudnn::{Cudnn, believable};
+use super::super::operands::addresses;
+use super::descriptor::{Address, Descriptor, Handle};
+use super::engines::configured;
+use super::operations::{graph, name};
+use crate::error::{KernelError, Result};
+use crate::gpu::{ConvProblem, Operands, Problem, Region, Solver};
+
+/// A plan that is ready. It is dropped before the library's handle, to which it is bound.
+#[derive(Debug)]
+pub(in super::super) struct Planned {
+    plan: Descriptor,
+    problem: Problem,
+    workspace: u64,
+    cudnn: Arc<Cudnn>,
+}
+
+/// The plan of an engine with its knobs.
+pub(super) fn finished(config: Arc<Descriptor>, handle: cudnnHandle_t) -> Result<Descriptor> {
+    let mut plan = Descriptor::new(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?;
+    plan.set(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, &[Handle(handle)])?;
+    plan.set_parts(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &[config])?;
+    plan.finish()
+}
+
+/// Makes an engine with its knobs ready, which may be of any origin: the library checks them.
+///
+/// # Errors
+///
+/// [`KernelError::Unsupported`] where it is no way of solving the problem with this version on this device.
+pub(in super::super) fn solver(
+    cudnn: &Arc<Cudnn>,
+    conv: &ConvProblem,
+    index: i64,
+    knobs: &[(i32, i64)],
+) -> Result<Planned> {
+    let (plan, workspace) = cudnn.with(|handle| {
+        let graph = graph(conv, Some(handle))?;
+        let config = configured(&graph, index, knobs).map_err(no_way)?;
+        // Where the library tells it of a configuration, an absurd wish need not be planned first.
+        if let Ok(bytes) = config.get_one(Name::CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE) {
+            believable(bytes)?;
+        }
+        let plan = finished(config, handle).map_err(no_way)?;
+        let workspace = believable(plan.get_one(Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)?)?;
+        Ok((plan, workspace))
+    })?;
+    Ok(Planned { plan, problem: Problem::Conv(*conv), workspace, cudnn: cudnn.clone() })
+}
+
+/// What the library calls a bad parameter of an engine or a knob is a choice of another version.
+fn no_way(error: KernelError) -> KernelError {
+    match error {
+        KernelError::Device { call, reason } if reason.contains("BAD_PARAM") || reason.contains("INVALID_VALUE") => {
+            KernelError::Unsupported { family: "cuDNN", reason: format!("{call}: {reason}") }
+        }
+        other => other,
+    }
+}
+
+impl Solver for Planned {
+    fn workspace(&self) -> u64 {
+        self.workspace
+    }
+
+    fn run(&self, operands: &Operands<'_>, workspace: Option<&Region>) -> Result<()> {
+        let at = addresses("cuDNN", &self.problem, operands, workspace, self.workspace)?;
+        let epilogue = self.problem.epilogue();
+        let all = [
+            (name::INPUT, at.left, true),
+            (name::WEIGHTS, at.right, true),
+            (name::BIAS, at.bias, epilogue.bias),
+            (name::RESIDUAL, at.residual, epilogue.residual),
+            (name::OUTPUT, at.output, true),
+        ];
+        let there = all.iter().filter(|(_, _, there)| *there);
+        let names: Vec<i64> = there.clone().map(|(name, _, _)| *name).collect();
+        let memory: Vec<Address> = there.map(|(_, address, _)| Address(*address as *mut c_void)).collect();
+        let mut pack = Descriptor::new(Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)?;
+        pack.set(Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, &names)?;
+        pack.set(Name::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, &memory)?;
+        pack.set(Name::CUDNN_ATTR_VARIANT_PACK_WORKSPACE, &[Address(at.workspace as *mut c_void)])?;
+        let pack = pack.finish()?;
+        self.cudnn.with(|handle| {
+            // SAFETY: the plan was finished by `solver` and the pack just now. The regions hold what the problem says
+            // (`addresses`), from whose sizes the graph was made, and as much scratch memory as the plan wants. `with` gives
+            // the handle to this thread alone, with its context bound.
+            unsafe { self.plan.execute(handle, &pack) }
+        })
+    }
+
+    fn size(&self) -> usize {
+        // What a plan keeps is not told; PyTorch reckons with 200 KiB.
+        200 << 10
+    }
+}

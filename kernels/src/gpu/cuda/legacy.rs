@@ -1,0 +1,298 @@
+//! cuDNN's older calls: convolutions by a numbered algorithm, in strict `f32` where it is told so.
+//!
+//! What the graph interface fuses runs on tensor cores only, so this is how a convolution with bias, residual and ReLU runs in
+//! strict `f32`. The fused call takes no other functions, wants a bias, and without a function has one algorithm. A transposed
+//! convolution is the gradient by the input, of which there is no fused form.
+//!
+//! [`descriptors`] holds a problem in the library's words.
+
+mod descriptors;
+
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cudarc::cudnn::sys::{
+    self, cudnnConvolutionBwdDataAlgo_t as Backward, cudnnConvolutionFwdAlgo_t as Forward, cudnnDeterminism_t,
+    cudnnMathType_t as Math, cudnnStatus_t,
+};
+
+use self::descriptors::Descriptors;
+use super::cudnn::{Cudnn, believable};
+use super::operands::{Addresses, addresses};
+use super::status::check;
+use crate::cpu::chain::UnaryOp;
+use crate::error::{KernelError, Result};
+use crate::gpu::{Algorithm, ConvProblem, Engine, Epilogue, Notes, Operands, Policy, Problem, Region, Solver};
+
+/// All algorithms of forward convolutions, by their numbers.
+const FORWARD: [Forward; 8] = [
+    Forward::CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM,
+    Forward::CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM,
+    Forward::CUDNN_CONVOLUTION_FWD_ALGO_GEMM,
+    Forward::CUDNN_CONVOLUTION_FWD_ALGO_DIRECT,
+    Forward::CUDNN_CONVOLUTION_FWD_ALGO_FFT,
+    Forward::CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING,
+    Forward::CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD,
+    Forward::CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED,
+];
+
+/// All algorithms of gradients by the input, by their numbers.
+const BACKWARD: [Backward; 6] = [
+    Backward::CUDNN_CONVOLUTION_BWD_DATA_ALGO_0,
+    Backward::CUDNN_CONVOLUTION_BWD_DATA_ALGO_1,
+    Backward::CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT,
+    Backward::CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT_TILING,
+    Backward::CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD,
+    Backward::CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED,
+];
+
+fn unsupported(reason: String) -> KernelError {
+    KernelError::Unsupported { family: "cuDNN", reason }
+}
+
+/// What is called for an epilogue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Call {
+    /// `cudnnConvolutionForward`
+    Plain,
+    /// `cudnnConvolutionBiasActivationForward`, with ReLU or nothing.
+    Fused { relu: bool },
+    /// `cudnnConvolutionBackwardData`
+    Gradient,
+}
+
+impl Call {
+    fn of(conv: &ConvProblem) -> Result<Call> {
+        match (conv.transposed, conv.epilogue) {
+            (true, Epilogue::NONE) => Ok(Call::Gradient),
+            (false, Epilogue::NONE) => Ok(Call::Plain),
+            (false, Epilogue { bias: true, activation: None, .. }) => Ok(Call::Fused { relu: false }),
+            (false, Epilogue { bias: true, activation: Some(UnaryOp::Relu), .. }) => Ok(Call::Fused { relu: true }),
+            (transposed, epilogue) => Err(unsupported(format!("{epilogue:?}, transposed: {transposed}, in one call"))),
+        }
+    }
+
+    /// Whether an algorithm of that number does it.
+    fn takes(self, algo: i32) -> bool {
+        match self {
+            Call::Plain | Call::Fused { relu: true } => usize::try_from(algo).is_ok_and(|algo| algo < FORWARD.len()),
+            Call::Fused { relu: false } => algo == Forward::CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM as i32,
+            Call::Gradient => usize::try_from(algo).is_ok_and(|algo| algo < BACKWARD.len()),
+        }
+    }
+
+    /// What an algorithm's name says of its arithmetic.
+    fn notes(self, algo: i32) -> Notes {
+        // Winograd's transform of an unknown tile.
+        const WINOGRAD: Notes = Notes(1 << 5);
+        match (self, algo) {
+            (Call::Gradient, 2 | 3) | (Call::Plain | Call::Fused { .. }, 4 | 5) => Notes::FFT,
+            (Call::Gradient, 4 | 5) | (Call::Plain | Call::Fused { .. }, 6 | 7) => WINOGRAD,
+            _ => Notes(0),
+        }
+    }
+}
+
+/// A kind of arithmetic by its number; everything but plain multiply-adds may use TF32.
+fn math_of(number: i32) -> Result<Math> {
+    [Math::CUDNN_DEFAULT_MATH, Math::CUDNN_TENSOR_OP_MATH, Math::CUDNN_FMA_MATH]
+        .into_iter()
+        .find(|&math| math as i32 == number)
+        .ok_or_else(|| unsupported(format!("arithmetic {number}")))
+}
+
+/// A proposal of the library, of either kind.
+struct Perf {
+    algo: i32,
+    status: cudnnStatus_t,
+    memory: usize,
+    determinism: cudnnDeterminism_t,
+    math: Math,
+}
+
+/// What the library proposes, best first; TF32 before the rest, where it is allowed.
+pub(super) fn heuristics(cudnn: &Cudnn, conv: &ConvProblem, policy: &Policy) -> Result<Vec<Algorithm>> {
+    let call = Call::of(conv)?;
+    let kinds: &[Math] =
+        if policy.tf32 { &[Math::CUDNN_TENSOR_OP_MATH, Math::CUDNN_FMA_MATH] } else { &[Math::CUDNN_FMA_MATH] };
+    let mut found: Vec<Algorithm> = Vec::new();
+    for &math in kinds {
+        let descriptors = Descriptors::new(conv, math)?;
+        for perf in cudnn.with(|handle| proposals(handle, &descriptors, call))? {
+            let usable = perf.status == cudnnStatus_t::CUDNN_STATUS_SUCCESS && call.takes(perf.algo);
+            let Some(workspace) = believable(perf.memory as i64).ok().filter(|_| usable) else { continue };
+            // Where only multiply-adds were asked for, that is what is kept, whatever the answer calls it.
+            let strict = math == Math::CUDNN_FMA_MATH || perf.math == Math::CUDNN_FMA_MATH;
+            let mut notes = call.notes(perf.algo);
+            if !strict {
+                notes = notes.and(Notes::TENSOR_CORE);
+            }
+            if perf.determinism == cudnnDeterminism_t::CUDNN_NON_DETERMINISTIC {
+                notes = notes.and(Notes::NONDETERMINISTIC);
+            }
+            let math = if strict { Math::CUDNN_FMA_MATH } else { Math::CUDNN_TENSOR_OP_MATH };
+            let engine = Engine::Legacy { algo: perf.algo, math: math as i32 };
+            if found.iter().all(|known| known.engine != engine) {
+                found.push(Algorithm { engine, workspace, notes });
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// All that the library says of a problem, without running anything.
+fn proposals(handle: sys::cudnnHandle_t, descriptors: &Descriptors, call: Call) -> Result<Vec<Perf>> {
+    let (x, w, conv, y) = descriptors.raw();
+    let mut count = 0;
+    if call == Call::Gradient {
+        // SAFETY: all-zero bytes are a value: zero is a number of each of the enumerations.
+        let mut perfs: [sys::cudnnConvolutionBwdDataAlgoPerf_t; 16] = unsafe { std::mem::zeroed() };
+        // SAFETY: handle and descriptors are held, and at most as many results are written as there are.
+        let status = unsafe {
+            let (count, perfs) = (&raw mut count, perfs.as_mut_ptr());
+            sys::cudnnGetConvolutionBackwardDataAlgorithm_v7(handle, w, x, conv, y, 16, count, perfs)
+        };
+        check("cudnnGetConvolutionBackwardDataAlgorithm_v7", status)?;
+        let perfs = perfs.iter().take(usize::try_from(count).unwrap_or(0));
+        return Ok(perfs
+            .map(|perf| Perf {
+                algo: perf.algo as i32,
+                status: perf.status,
+                memory: perf.memory,
+                determinism: perf.determinism,
+                math: perf.mathType,
+            })
+            .collect());
+    }
+    // SAFETY: all-zero bytes are a value: zero is a number of each of the enumerations.
+    let mut perfs: [sys::cudnnConvolutionFwdAlgoPerf_t; 16] = unsafe { std::mem::zeroed() };
+    // SAFETY: handle and descriptors are held, and at most as many results are written as there are.
+    let status = unsafe {
+        let (count, perfs) = (&raw mut count, perfs.as_mut_ptr());
+        sys::cudnnGetConvolutionForwardAlgorithm_v7(handle, x, w, conv, y, 16, count, perfs)
+    };
+    check("cudnnGetConvolutionForwardAlgorithm_v7", status)?;
+    let perfs = perfs.iter().take(usize::try_from(count).unwrap_or(0));
+    Ok(perfs
+        .map(|perf| Perf {
+            algo: perf.algo as i32,
+            status: perf.status,
+            memory: perf.memory,
+            determinism: perf.determinism,
+            math: perf.mathType,
+        })
+        .collect())
+}
+
+/// A numbered algorithm that is ready.
+#[derive(Debug)]
+pub(super) struct Numbered {
+    problem: Problem,
+    call: Call,
+    algo: usize,
+    workspace: u64,
+    descriptors: Mutex<Descriptors>,
+    cudnn: Arc<Cudnn>,
+}
+
+/// Makes a numbered algorithm ready, which may be of any origin.
+pub(super) fn solver(cudnn: &Arc<Cudnn>, conv: &ConvProblem, algo: i32, math: i32) -> Result<Numbered> {
+    let call = Call::of(conv)?;
+    let number = usize::try_from(algo).ok().filter(|_| call.takes(algo));
+    let algo = number.ok_or_else(|| unsupported(format!("algorithm {algo} of {call:?}")))?;
+    let descriptors = Descriptors::new(conv, math_of(math)?)?;
+    let (x, w, c, y) = descriptors.raw();
+    let mut bytes = 0;
+    cudnn.with(|handle| {
+        // SAFETY: handle and descriptors are held, and one size is written.
+        let status = unsafe {
+            let bytes = &raw mut bytes;
+            match call {
+                Call::Gradient => {
+                    sys::cudnnGetConvolutionBackwardDataWorkspaceSize(handle, w, x, c, y, BACKWARD[algo], bytes)
+                }
+                _ => sys::cudnnGetConvolutionForwardWorkspaceSize(handle, x, w, c, y, FORWARD[algo], bytes),
+            }
+        };
+        check("cudnnGetConvolutionWorkspaceSize", status)
+    })?;
+    let workspace = believable(bytes as i64)?;
+    let descriptors = Mutex::new(descriptors);
+    Ok(Numbered { problem: Problem::Conv(*conv), call, algo, workspace, descriptors, cudnn: cudnn.clone() })
+}
+
+impl Numbered {
+    fn start(&self, handle: sys::cudnnHandle_t, at: &Addresses) -> cudnnStatus_t {
+        let descriptors = self.descriptors.lock().unwrap_or_else(PoisonError::into_inner);
+        let (x, w, conv, y) = descriptors.raw();
+        let pointer = |address: u64| address as *mut c_void;
+        let [input, weights, output, scratch] = [at.left, at.right, at.output, at.workspace].map(pointer);
+        let bytes = usize::try_from(self.workspace).unwrap_or(0);
+        let (one, zero) = (1f32, 0f32);
+        let [one, zero]: [*const c_void; 2] = [(&raw const one).cast(), (&raw const zero).cast()];
+        // SAFETY: the handle is ours alone, and descriptors are held. The operands hold what the descriptors say, which say
+        // what the problem does (`Shape::of`, `addresses`); so does the scratch memory. Factors are read at once.
+        unsafe {
+            match self.call {
+                Call::Plain => {
+                    let algo = FORWARD[self.algo];
+                    sys::cudnnConvolutionForward(
+                        handle, one, x, input, w, weights, conv, algo, scratch, bytes, zero, y, output,
+                    )
+                }
+                Call::Fused { .. } => {
+                    let algo = FORWARD[self.algo];
+                    // A factor of zero means that it is not read, but it must be somewhere.
+                    let (second, residual) =
+                        if at.residual == 0 { (zero, output) } else { (one, pointer(at.residual)) };
+                    let (b, function) = descriptors.fused();
+                    sys::cudnnConvolutionBiasActivationForward(
+                        handle,
+                        one,
+                        x,
+                        input,
+                        w,
+                        weights,
+                        conv,
+                        algo,
+                        scratch,
+                        bytes,
+                        second,
+                        y,
+                        residual,
+                        b,
+                        pointer(at.bias),
+                        function,
+                        y,
+                        output,
+                    )
+                }
+                Call::Gradient => {
+                    let algo = BACKWARD[self.algo];
+                    sys::cudnnConvolutionBackwardData(
+                        handle, one, w, weights, x, input, conv, algo, scratch, bytes, zero, y, output,
+                    )
+                }
+            }
+        }
+    }
+}
+
+impl Solver for Numbered {
+    fn workspace(&self) -> u64 {
+        self.workspace
+    }
+
+    fn run(&self, operands: &Operands<'_>, workspace: Option<&Region>) -> Result<()> {
+        let at = addresses("cuDNN", &self.problem, operands, workspace, self.workspace)?;
+        self.cudnn.with(|handle| check("cudnnConvolution", self.start(handle, &at)))
+    }
+
+    fn size(&self) -> usize {
+        // Six descriptors of some hundred bytes beside this.
+        size_of::<Numbered>() + 2048
+    }
+}
+
+#[cfg(test)]
+mod tests;
