@@ -29,6 +29,7 @@ fn context(records: Arc<Store>) -> BuildCx {
         cache: Arc::new(Cache::new(Limits { entries: 1 << 16, bytes: 1 << 30 })),
         records,
         check: false,
+        gpu: None,
     }
 }
 

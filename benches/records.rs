@@ -94,6 +94,7 @@ fn context(records: Store) -> BuildCx {
         cache: Arc::new(Cache::new(Limits { entries: 1 << 20, bytes: 1 << 30 })),
         records: Arc::new(records),
         check: false,
+        gpu: None,
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! [`family`] is the trait that a key implements; [`context`] is all that a builder sees besides its key. A builder
 //! never sees the graph. [`blob`] and [`layout`] are for callers who keep choices or weights themselves. [`tune`] measures what cost models guess.
+//! [`gpu`] is the same for a device beside the processor, where a choice is an algorithm of a library's.
 
 pub mod activation;
 pub mod attention;
@@ -12,6 +13,7 @@ pub mod context;
 pub mod conv;
 pub mod family;
 pub mod footprint;
+pub mod gpu;
 pub mod layout;
 pub mod matmul;
 pub mod norm;
@@ -31,6 +33,7 @@ use kiln_kernels::Isa;
 pub use blob::Executor;
 pub use context::{BuildCx, BuildError};
 pub use family::{Family, FamilyEntry};
+pub use gpu::GpuCx;
 pub use layout::{LayoutError, TensorLayout};
 pub use share::{Share, ShareStats};
 
@@ -39,6 +42,9 @@ pub const FAMILIES: &[FamilyEntry] = &[
     FamilyEntry::of::<attention::AttentionKey>(),
     FamilyEntry::of::<chain::ChainKey>(),
     FamilyEntry::of::<conv::ConvKey>(),
+    gpu::problem::entry::<gpu::problem::CublasLtKey>(),
+    gpu::problem::entry::<gpu::problem::CudnnConvKey>(),
+    gpu::problem::entry::<gpu::problem::CudnnFusionKey>(),
     FamilyEntry::of::<footprint::FootprintKey>(),
     FamilyEntry::of::<matmul::MatMulKey>(),
     FamilyEntry::of::<norm::ChannelNormKey>(),

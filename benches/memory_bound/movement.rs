@@ -58,6 +58,7 @@ fn resize(table: &Table<'_>, (name, mode, last): (&str, Mode, bool)) -> Result<(
             cache: Arc::new(Cache::new(Limits { entries: 64, bytes: 1 << 20 })),
             records: Arc::new(Store::in_memory()),
             check: false,
+            gpu: None,
         };
         let resize = key.build(&key.choose(&cx), &cx)?;
         let (input, mut output) = (values(input), vec![0.0; output]);

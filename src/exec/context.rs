@@ -6,6 +6,7 @@ use kiln_kernels::cpu::{Elements, Numerics, Precision};
 use kiln_kernels::{CodeKey, CodeSource, Isa, KernelError, Kit, Parts};
 
 use super::family::{Family, build_executor};
+use super::gpu::GpuCx;
 use crate::cache::{Built, Cache, CacheError, Outcome};
 use crate::record::Store;
 
@@ -22,6 +23,9 @@ pub enum BuildError {
         /// The family of the key.
         family: &'static str,
     },
+    /// A device is asked for, and there is none in this context.
+    #[error("there is no device beside the processor")]
+    NoDevice,
     /// The cache could not serve the request: a builder that asks for its own key, or one that panicked.
     #[error("executor cache: {0}")]
     Cache(String),
@@ -44,6 +48,8 @@ pub struct BuildCx {
     pub records: Arc<Store>,
     /// Whether a hit of code is emitted again and compared.
     pub check: bool,
+    /// A device beside the processor, if there is one to be used.
+    pub gpu: Option<Arc<GpuCx>>,
 }
 
 impl BuildCx {
@@ -97,7 +103,7 @@ fn charged(kit: Kit) -> Built<Kit> {
     Built { bytes: kit.size(), value: kit, from_record: false }
 }
 
-fn flatten(error: CacheError<BuildError>) -> BuildError {
+pub(super) fn flatten(error: CacheError<BuildError>) -> BuildError {
     match error {
         CacheError::Build(error) => error,
         other => BuildError::Cache(other.to_string()),

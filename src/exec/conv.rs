@@ -221,6 +221,7 @@ mod tests {
             cache: Arc::new(Cache::new(Limits { entries: 64, bytes: 1 << 20 })),
             records: Arc::new(Store::in_memory()),
             check: false,
+            gpu: None,
         };
         let shape = ConvShape {
             batch: 1,

@@ -10,14 +10,16 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use kiln_kernels::cpu::Numerics;
+use kiln_kernels::gpu::Problem;
 use kiln_kernels::{Isa, KernelError, Parallel};
 use smallvec::SmallVec;
 
 pub use super::io::Io;
 use super::stop::{Stop, Stopped};
 use crate::cache::Outcome;
+use crate::exec::gpu::{Solution, SolverKey};
 use crate::exec::tune::{Standing, Tuner};
-use crate::exec::{BuildCx, BuildError, Family, Share};
+use crate::exec::{BuildCx, BuildError, Family, GpuCx, Share};
 use crate::tensor::{BufferPool, Tensor, TensorError, TensorSpec};
 
 /// Why a node could not be prepared or run. The graph adds the node's name.
@@ -128,19 +130,42 @@ impl<'a> PrepareCx<'a> {
 
     /// The executor of that key: from the cache, from a record, or built.
     pub fn executor<K: Family>(&self, key: &K) -> Result<Arc<K::Value>, NodeError> {
-        if let Some(keys) = &self.keys {
-            keys.borrow_mut().push(format!("{key:?}"));
-        }
+        self.note_key(key);
         // Before the executor: one that is replaced between the two is asked for once more, and none is missed.
         let standing = self.tuner.and_then(|tuner| tuner.note(key));
         let (executor, outcome) = self.build.executor(key)?;
         self.standings.borrow_mut().extend(standing);
+        self.count(outcome, K::weigh(&executor));
+        Ok(executor)
+    }
+
+    fn note_key(&self, key: &dyn std::fmt::Debug) {
+        if let Some(keys) = &self.keys {
+            keys.borrow_mut().push(format!("{key:?}"));
+        }
+    }
+
+    fn count(&self, outcome: Outcome, bytes: usize) {
         if let Some(share) = self.share {
-            share.count(outcome, K::weigh(&executor));
+            share.count(outcome, bytes);
         }
         // A node that asks several times reports its most expensive answer.
         self.outcome.set(self.outcome.get().max(Some(outcome)));
-        Ok(executor)
+    }
+
+    /// How a problem is solved on the device: from the cache, from a record, or as its libraries propose.
+    pub fn solver(&self, problem: &Problem) -> Result<Arc<Solution>, NodeError> {
+        let key = SolverKey::new(problem, self.build.gpu()?);
+        self.note_key(&key);
+        let (solution, outcome) = self.build.solver_of(&key)?;
+        self.count(outcome, solution.weigh());
+        Ok(solution)
+    }
+
+    /// The device, if there is one to be used.
+    #[must_use]
+    pub fn gpu(&self) -> Option<&'a GpuCx> {
+        self.build.gpu.as_deref()
     }
 
     /// The instruction-set level in force, a part of every key.

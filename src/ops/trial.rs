@@ -176,5 +176,6 @@ pub(crate) fn build_cx() -> BuildCx {
         cache: Arc::new(crate::cache::Cache::new(crate::cache::Limits { entries: 64, bytes: 1 << 20 })),
         records: Arc::new(crate::record::Store::in_memory()),
         check: false,
+        gpu: None,
     }
 }

@@ -207,7 +207,7 @@ impl SessionOptions {
             if self.cache_mode == CacheMode::Off { Limits { entries: 0, bytes: 0 } } else { self.cache_limits };
         let cache = self.cache.clone().unwrap_or_else(|| Arc::new(Cache::new(limits)));
         let (threads, numerics, precision) = (threads.threads(), self.numerics, self.precision);
-        BuildCx { isa, threads, numerics, precision, cache, records, check: self.cache_check }
+        BuildCx { isa, threads, numerics, precision, cache, records, check: self.cache_check, gpu: None }
     }
 
     /// The plans of a session, if it shall keep any: they hold executors, so that no cache means no plans.

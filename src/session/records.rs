@@ -16,9 +16,12 @@ pub enum CacheKind {
     All,
     /// Choices of kernels that run on the processor.
     Cpu,
-    /// Choices of cuDNN's algorithms. A build without cuDNN makes none, and keeps those that it meets.
+    /// Choices of cuDNN's algorithms for single operators. A build without cuDNN makes none, and keeps those that it meets.
     Cudnn,
-    /// Choices of kernels that the fusing passes made of several operators.
+    /// Choices of cuBLASLt's algorithms, of which the same is true.
+    Cublaslt,
+    /// Choices of what was made of several operators: element-wise chains on the processor and on devices, and convolutions
+    /// of cuDNN's with what follows them.
     Fusion,
 }
 
@@ -34,7 +37,8 @@ pub struct UnknownKind {
 
 impl CacheKind {
     /// Every kind.
-    pub const ALL: [CacheKind; 4] = [CacheKind::All, CacheKind::Cpu, CacheKind::Cudnn, CacheKind::Fusion];
+    pub const ALL: [CacheKind; 5] =
+        [CacheKind::All, CacheKind::Cpu, CacheKind::Cudnn, CacheKind::Cublaslt, CacheKind::Fusion];
 
     /// Its name.
     #[must_use]
@@ -43,6 +47,7 @@ impl CacheKind {
             CacheKind::All => "all",
             CacheKind::Cpu => "cpu",
             CacheKind::Cudnn => "cudnn",
+            CacheKind::Cublaslt => "cublaslt",
             CacheKind::Fusion => "fusion",
         }
     }
@@ -51,8 +56,9 @@ impl CacheKind {
     #[must_use]
     pub fn holds(self, family: &str) -> bool {
         let own = match family {
-            "chain" => CacheKind::Fusion,
-            _ if family.starts_with("cudnn") => CacheKind::Cudnn,
+            "chain" | "cudnn-fusion" | "nvrtc-kernel" => CacheKind::Fusion,
+            "cudnn-conv" => CacheKind::Cudnn,
+            "cublaslt-matmul" => CacheKind::Cublaslt,
             _ => CacheKind::Cpu,
         };
         self == CacheKind::All || self == own
@@ -68,9 +74,9 @@ impl FromStr for CacheKind {
             why: match text {
                 "tensorrt" => {
                     "TensorRT keeps whole compiled engines, which only it can read and no reader can verify; \
-                     records hold parameters alone; there are cpu, cudnn, fusion and all"
+                     records hold parameters alone; there are cpu, cudnn, cublaslt, fusion and all"
                 }
-                _ => "there are cpu, cudnn, fusion and all",
+                _ => "there are cpu, cudnn, cublaslt, fusion and all",
             },
         })
     }
@@ -174,6 +180,7 @@ mod tests {
             assert_eq!(kinds.len(), 2, "{}: {kinds:?}", family.name);
         }
         assert!(CacheKind::Fusion.holds("chain") && CacheKind::Cudnn.holds("cudnn-conv"));
-        assert!(!CacheKind::Cudnn.holds("conv"));
+        assert!(!CacheKind::Cudnn.holds("conv") && !CacheKind::Cudnn.holds("cudnn-fusion"));
+        assert!(CacheKind::Fusion.holds("cudnn-fusion") && CacheKind::Cublaslt.holds("cublaslt-matmul"));
     }
 }

@@ -28,6 +28,7 @@ fn context(isa: Isa, entries: usize, records: Arc<Store>) -> BuildCx {
         cache: Arc::new(Cache::new(Limits { entries, bytes: 256 << 20 })),
         records,
         check: false,
+        gpu: None,
     }
 }
 

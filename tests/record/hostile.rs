@@ -29,6 +29,7 @@ fn context(isa: Isa) -> BuildCx {
         cache: Arc::new(Cache::new(Limits { entries: 0, bytes: 0 })),
         records: Arc::new(Store::in_memory()),
         check: false,
+        gpu: None,
     }
 }
 

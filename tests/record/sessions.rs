@@ -112,8 +112,8 @@ fn records_of_a_kind_go_into_a_file_and_out_of_it() {
         assert!(families.iter().all(|family| kind.holds(family)), "{kind:?}: {families:?}");
         counts.push(families.len());
     }
-    let [all, cpu, cudnn, fusion] = counts[..] else { panic!("four kinds") };
-    assert_eq!((all, cudnn), (cpu + fusion, 0), "no record is of cuDNN here");
+    let [all, cpu, cudnn, cublaslt, fusion] = counts[..] else { panic!("five kinds") };
+    assert_eq!((all, cudnn, cublaslt), (cpu + fusion, 0, 0), "no record is of a device's library here");
     assert!(cpu > 0 && fusion > 0);
 
     let other = self::session(None);

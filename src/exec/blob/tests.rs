@@ -18,6 +18,7 @@ fn context() -> BuildCx {
         cache: Arc::new(Cache::new(Limits { entries: 64, bytes: 1 << 20 })),
         records: Arc::new(Store::in_memory()),
         check: false,
+        gpu: None,
     }
 }
 

@@ -1,0 +1,76 @@
+//! Executors on a device beside the processor: which algorithm of its libraries solves a problem, and where that is kept.
+//!
+//! [`GpuCx`] is the device with its memory and what the caller allows. [`problem`] has the keys that are recorded, one
+//! family for each library's kind of problem; [`ranking`] is what is recorded of one: the algorithms, best first, so that
+//! another policy is served without asking or measuring again. [`solver`] is the key of what is kept in memory and the
+//! builder behind it: a record if one serves, else the library's heuristics, and never a measurement. Those are made by
+//! the [tuner](super::tune), while no request runs.
+//!
+//! Nothing here knows the graph or which device it is.
+
+pub mod problem;
+pub mod ranking;
+pub mod solver;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use kiln_kernels::gpu::{Arena, Device, Policy, Scope};
+
+use crate::record::{Engine, Fingerprint};
+
+pub use ranking::{Candidate, Ranking, Refused, Why};
+pub use solver::{Origin, Solution, SolverKey};
+
+/// A device as builders see it.
+#[derive(Debug)]
+pub struct GpuCx {
+    /// The device.
+    pub device: Arc<dyn Device>,
+    /// Its memory.
+    pub arena: Arc<Arena>,
+    /// Which algorithms may be used.
+    pub policy: Policy,
+    /// Digests of what the choices of each scope depend on, in the order of [`SCOPES`].
+    scopes: [u64; SCOPES.len()],
+}
+
+const SCOPES: [Scope; 3] = [Scope::Cudnn, Scope::CublasLt, Scope::Nvrtc];
+
+impl GpuCx {
+    /// A device whose memory is lent by that arena.
+    #[must_use]
+    pub fn new(arena: Arc<Arena>, policy: Policy) -> GpuCx {
+        let device = arena.device().clone();
+        let scopes = SCOPES.map(|scope| {
+            let digest = Fingerprint::from_facts(device.facts().of_scope(scope)).digest();
+            u64::from_le_bytes(std::array::from_fn(|place| digest[place]))
+        });
+        GpuCx { device, arena, policy, scopes }
+    }
+
+    /// What choices of that scope depend on, in short: the first bytes of the digest of its facts.
+    #[must_use]
+    pub fn scope(&self, scope: Scope) -> u64 {
+        let [cudnn, cublaslt, nvrtc] = self.scopes;
+        match scope {
+            Scope::Cudnn => cudnn,
+            Scope::CublasLt => cublaslt,
+            Scope::Nvrtc => nvrtc,
+        }
+    }
+
+    /// The device as callers name it who keep choices themselves: this build of Kiln and all facts of the device that
+    /// choices depend on.
+    #[must_use]
+    pub fn engine(&self) -> Engine {
+        let mut facts = vec![("kiln".to_owned(), env!("CARGO_PKG_VERSION").to_owned())];
+        for fact in SCOPES.iter().flat_map(|&scope| self.device.facts().of_scope(scope)) {
+            if !facts.contains(&fact) {
+                facts.push(fact);
+            }
+        }
+        Engine::new(Fingerprint::from_facts(facts))
+    }
+}

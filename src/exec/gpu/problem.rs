@@ -1,0 +1,250 @@
+//! Problems as keys of records: each library's kind of problem is a family, so that a version of one library says nothing
+//! about the records of another.
+
+use std::fmt::Write;
+
+use kiln_kernels::gpu::{ConvProblem, Epilogue, MatMulProblem, Policy, Problem, Scope};
+
+use super::GpuCx;
+use super::ranking::Ranking;
+use super::solver::Solution;
+use crate::cache::Key;
+use crate::exec::{BuildCx, FamilyEntry};
+use crate::record::{Evidence, Record, Recorded, Store, decode};
+
+crate::mutate! { struct Epilogue { bias, residual, activation } }
+crate::mutate! {
+    struct ConvProblem {
+        batch, channels, filters, groups, input, kernel, strides, dilations, pads, output, transposed, epilogue,
+    }
+}
+crate::mutate! {
+    struct MatMulProblem { batch, m, n, k, trans_left, trans_right, one_left, one_right, scale, epilogue }
+}
+crate::mutate! { enum Problem { Conv(problem), MatMul(problem) } }
+crate::mutate! { struct Policy { deterministic, tf32, reduced, transforms, workspace } }
+
+crate::key! {
+    /// A convolution of cuDNN's that stores what it has summed.
+    #[derive(Copy)]
+    pub struct CudnnConvKey {
+        /// The convolution.
+        pub problem: ConvProblem,
+        /// What choices depend on besides: [`GpuCx::scope`].
+        pub scope: u64,
+    }
+}
+
+crate::key! {
+    /// A convolution of cuDNN's with what is done to its sums before they are stored.
+    #[derive(Copy)]
+    pub struct CudnnFusionKey {
+        /// The convolution.
+        pub problem: ConvProblem,
+        /// What choices depend on besides: [`GpuCx::scope`].
+        pub scope: u64,
+    }
+}
+
+crate::key! {
+    /// Matrix products of cuBLASLt's.
+    #[derive(Copy)]
+    pub struct CublasLtKey {
+        /// The products.
+        pub problem: MatMulProblem,
+        /// What choices depend on besides: [`GpuCx::scope`].
+        pub scope: u64,
+    }
+}
+
+/// A problem's key in records.
+pub trait Posed: Recorded<Choice = Ranking> {
+    /// Whose choices are meant.
+    const SCOPE: Scope;
+
+    /// What is to be solved; nothing where the key, which may be from a record, is not one of this family.
+    fn problem(&self) -> Option<Problem>;
+
+    /// What choices depend on besides.
+    fn scope(&self) -> u64;
+}
+
+/// Families with their scope, their kind of problem, and whether nothing may be or is done to its results.
+macro_rules! posed {
+    ($($key:ident, $family:literal, $scope:ident, $kind:ident, $plain:expr;)*) => {$(
+        impl Key for $key {
+            type Value = Solution;
+            const FAMILY: &'static str = $family;
+        }
+
+        impl Recorded for $key {
+            const REVISION: u32 = 1;
+            type Choice = Ranking;
+        }
+
+        impl Posed for $key {
+            const SCOPE: Scope = Scope::$scope;
+
+            fn problem(&self) -> Option<Problem> {
+                let fits = $plain.contains(&self.problem.epilogue.is_none()) && self.problem.extents().is_some();
+                fits.then_some(Problem::$kind(self.problem))
+            }
+
+            fn scope(&self) -> u64 {
+                self.scope
+            }
+        }
+    )*};
+}
+
+posed! {
+    CudnnConvKey, "cudnn-conv", Cudnn, Conv, [true];
+    CudnnFusionKey, "cudnn-fusion", Cudnn, Conv, [false];
+    CublasLtKey, "cublaslt-matmul", CublasLt, MatMul, [true, false];
+}
+
+/// The scope of a problem's choices.
+#[must_use]
+pub fn scope_of(problem: &Problem) -> Scope {
+    match problem {
+        Problem::Conv(_) => CudnnConvKey::SCOPE,
+        Problem::MatMul(_) => CublasLtKey::SCOPE,
+    }
+}
+
+/// What is recorded of a problem, whatever its family.
+pub(in crate::exec) trait Recall {
+    /// What is known.
+    fn recall(&self, records: &Store) -> Option<(Ranking, Evidence)>;
+
+    /// Keeps what is known now.
+    fn keep(&self, records: &Store, ranking: &Ranking, evidence: Evidence);
+
+    /// Forgets what must not be believed.
+    fn reject(&self, records: &Store);
+
+    /// The name of the family.
+    fn family(&self) -> &'static str;
+}
+
+impl<K: Posed> Recall for K {
+    fn recall(&self, records: &Store) -> Option<(Ranking, Evidence)> {
+        records.lookup_with_evidence(self)
+    }
+
+    fn keep(&self, records: &Store, ranking: &Ranking, evidence: Evidence) {
+        records.insert(self, ranking, evidence);
+    }
+
+    fn reject(&self, records: &Store) {
+        records.reject(self);
+    }
+
+    fn family(&self) -> &'static str {
+        K::FAMILY
+    }
+}
+
+/// The key under which a problem is recorded.
+pub(in crate::exec) fn posed(problem: &Problem, scope: u64) -> Box<dyn Recall> {
+    match *problem {
+        Problem::Conv(problem) if problem.epilogue.is_none() => Box::new(CudnnConvKey { problem, scope }),
+        Problem::Conv(problem) => Box::new(CudnnFusionKey { problem, scope }),
+        Problem::MatMul(problem) => Box::new(CublasLtKey { problem, scope }),
+    }
+}
+
+/// The entry of a kind of problem in the table of all families.
+pub(in crate::exec) const fn entry<K: Posed>() -> FamilyEntry {
+    FamilyEntry { name: K::FAMILY, warm: warm::<K>, describe: describe::<K> }
+}
+
+/// Makes solvers of all recorded problems of this device and its libraries' versions; how many.
+fn warm<K: Posed>(cx: &BuildCx) -> usize {
+    let Some(gpu) = &cx.gpu else { return 0 };
+    let ours = |key: &K| key.problem().filter(|_| key.scope() == gpu.scope(K::SCOPE));
+    let problems: Vec<Problem> = cx.records.keys::<K>().iter().filter_map(ours).collect();
+    // One that cannot be solved any more costs nothing now: the node that needs it does without.
+    problems.iter().filter(|problem| cx.solver(problem).is_ok()).count()
+}
+
+fn describe<K: Posed>(record: &Record) -> Option<(String, String)> {
+    if record.revision != K::REVISION {
+        return None;
+    }
+    let key: K = decode(&record.key).ok()?;
+    let ranking: Ranking = decode(&record.choice).ok()?;
+    let mut text = key.problem().as_ref().map_or_else(|| "no problem of this family".to_owned(), in_words);
+    let _ = write!(text, " for {:016x}", key.scope());
+    Some((text, ranking.to_string()))
+}
+
+/// A problem as people write it: `1x3x224x224 by 64x3x7x7 +bias +relu`.
+fn in_words(problem: &Problem) -> String {
+    let sizes = |sizes: &[u32]| sizes.iter().map(u32::to_string).collect::<Vec<_>>().join("x");
+    // Spatial dimensions that are missing come first.
+    let spatial = |conv: &ConvProblem, list: [u32; 3]| {
+        let missing = conv.input.iter().zip(conv.kernel).take_while(|(input, kernel)| (**input, *kernel) == (1, 1));
+        sizes(&list[missing.count().min(2)..])
+    };
+    let mut text = match problem {
+        Problem::Conv(conv) => {
+            let (input, kernel) = (spatial(conv, conv.input), spatial(conv, conv.kernel));
+            let mut text = format!("{}x{}x{input} by {}, {kernel}", conv.batch, conv.channels, conv.filters);
+            let lists = [("strides", conv.strides, 1), ("dilations", conv.dilations, 1), ("pads", conv.pads, 0)];
+            for (name, list, usual) in lists {
+                if list != [usual; 3] {
+                    let _ = write!(text, " {name} {}", spatial(conv, list));
+                }
+            }
+            if conv.groups != 1 {
+                let _ = write!(text, " groups {}", conv.groups);
+            }
+            text + if conv.transposed { " transposed" } else { "" }
+        }
+        Problem::MatMul(product) => {
+            let stored = |transposed, one| match (transposed, one) {
+                (true, true) => "' (one)",
+                (true, false) => "'",
+                (false, true) => " (one)",
+                (false, false) => "",
+            };
+            let (left, right) =
+                (stored(product.trans_left, product.one_left), stored(product.trans_right, product.one_right));
+            let mut text =
+                format!("{} of {}x{}{left} by {}x{}{right}", product.batch, product.m, product.k, product.k, product.n);
+            if product.scale != 1f32.to_bits() {
+                let _ = write!(text, " times {}", f32::from_bits(product.scale));
+            }
+            text
+        }
+    };
+    let epilogue = problem.epilogue();
+    text += if epilogue.bias { " +bias" } else { "" };
+    text += if epilogue.residual { " +residual" } else { "" };
+    if let Some(activation) = epilogue.activation {
+        let _ = write!(text, " +{}", format!("{activation:?}").to_lowercase());
+    }
+    text
+}
+
+impl GpuCx {
+    /// The digest that choices for a problem depend on.
+    #[must_use]
+    pub fn scope_of(&self, problem: &Problem) -> u64 {
+        self.scope(scope_of(problem))
+    }
+}
+
+#[cfg(test)]
+mod laws {
+    use super::*;
+    use crate::exec::gpu::SolverKey;
+
+    crate::key_laws! {
+        a_convolution_of_cudnns_is_all_of_its_key: CudnnConvKey,
+        a_fusion_of_cudnns_is_all_of_its_key: CudnnFusionKey,
+        a_product_of_cublaslts_is_all_of_its_key: CublasLtKey,
+        a_solver_is_all_of_its_key: SolverKey,
+    }
+}

@@ -1,0 +1,262 @@
+//! Solvers: an algorithm that is ready, how one is chosen, and how a choice is replayed.
+//!
+//! The policy is a part of the key in memory and no part of a problem's key in records: a process with another policy
+//! takes another candidate of the same record. A record is a hint. Its candidates are tried in order; what the library
+//! does not make any more is noted, and the next one is taken; where none is left, the heuristics are asked, which takes
+//! a few microseconds to milliseconds and measures nothing.
+
+use std::sync::Arc;
+
+use kiln_kernels::KernelError;
+use kiln_kernels::gpu::{Algorithm, Heuristic, Policy, Problem, Solver};
+
+use super::GpuCx;
+use super::problem::posed;
+use super::ranking::{Candidate, Ranking, Why, is_sane};
+use crate::cache::{Built, Key, Outcome};
+use crate::exec::{BuildCx, BuildError};
+use crate::record::Evidence;
+
+crate::key! {
+    /// Everything that determines a solver of one device.
+    pub struct SolverKey {
+        /// What is to be solved.
+        pub problem: Problem,
+        /// What choices depend on besides: [`GpuCx::scope`].
+        pub scope: u64,
+        /// The device's number: a solver works on one alone.
+        pub ordinal: u32,
+        /// Which algorithms may be used.
+        pub policy: Policy,
+    }
+}
+
+/// How a problem is solved on a device.
+#[derive(Clone, Debug)]
+pub struct Solution {
+    /// The solver; nothing where the libraries have no way that is allowed.
+    pub solver: Option<Arc<dyn Solver>>,
+    /// The way.
+    pub algorithm: Option<Algorithm>,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
+/// How a solution was come by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// It is the first of a record, or the record knows that there is none.
+    Replayed,
+    /// It is a later one of a record, of that place: the policy does not allow those before, or they do not work any more.
+    RunnerUp(u32),
+    /// It is the first of the heuristics that is allowed and works, or there is none.
+    Heuristic,
+    /// It has won a measurement.
+    Measured,
+}
+
+impl Key for SolverKey {
+    type Value = Solution;
+    const FAMILY: &'static str = "solver";
+}
+
+impl Solution {
+    fn nothing(origin: Origin) -> Solution {
+        Solution { solver: None, algorithm: None, origin }
+    }
+
+    /// Bytes that it keeps.
+    #[must_use]
+    pub fn weigh(&self) -> usize {
+        size_of::<Solution>() + self.solver.as_ref().map_or(0, |solver| solver.size())
+    }
+}
+
+/// Why an algorithm gives no solver.
+#[derive(Debug)]
+pub(in crate::exec) enum Unusable {
+    /// It never will in this version: to be remembered.
+    Unsupported,
+    /// It does not now.
+    Now(KernelError),
+    /// It needs more scratch memory than is allowed, more than it was said to.
+    Workspace,
+}
+
+/// Makes an algorithm ready, as it turns out to be.
+pub(in crate::exec) fn ready(
+    gpu: &GpuCx,
+    problem: &Problem,
+    algorithm: &Algorithm,
+    policy: &Policy,
+) -> Result<(Arc<dyn Solver>, Algorithm), Unusable> {
+    let solver = gpu.device.solver(problem, algorithm).map_err(|error| match error {
+        KernelError::Unsupported { .. } => Unusable::Unsupported,
+        other => Unusable::Now(other),
+    })?;
+    let workspace = solver.workspace();
+    if workspace > policy.workspace {
+        return Err(Unusable::Workspace);
+    }
+    Ok((solver, Algorithm { workspace, ..algorithm.clone() }))
+}
+
+/// Proposals of one heuristic that are new, may be true, and are not refused, with their places; none where the library
+/// fails.
+pub(in crate::exec) fn ask(
+    gpu: &GpuCx,
+    key: &SolverKey,
+    heuristic: Heuristic,
+    known: &Ranking,
+    proposals: &mut Vec<Candidate>,
+) -> Result<(), KernelError> {
+    for algorithm in gpu.device.heuristics(&key.problem, &key.policy, heuristic)? {
+        let twice = proposals.iter().any(|one| one.algorithm.engine == algorithm.engine);
+        if !twice && is_sane(&algorithm, &key.problem) && !known.refuses(&algorithm.engine) {
+            let rank = u32::try_from(proposals.len()).unwrap_or(u32::MAX);
+            proposals.push(Candidate { algorithm, nanos: 0, rank });
+        }
+    }
+    Ok(())
+}
+
+impl SolverKey {
+    /// The key of a problem on that device.
+    #[must_use]
+    pub fn new(problem: &Problem, gpu: &GpuCx) -> SolverKey {
+        let (scope, ordinal) = (gpu.scope_of(problem), gpu.device.facts().ordinal);
+        SolverKey { problem: problem.clone(), scope, ordinal, policy: gpu.policy }
+    }
+
+    /// What the records say, if it may be true.
+    pub(in crate::exec) fn recall(&self, cx: &BuildCx) -> Option<(Ranking, Evidence)> {
+        let posed = posed(&self.problem, self.scope);
+        let (ranking, evidence) = posed.recall(&cx.records)?;
+        if ranking.is_sane(&self.problem) {
+            return Some((ranking, evidence));
+        }
+        posed.reject(&cx.records);
+        None
+    }
+}
+
+impl BuildCx {
+    /// How that problem is solved on the device of this context. Never waits for a measurement. What the libraries cannot
+    /// do, or not as the policy allows, is a [`Solution`] without a solver.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] where there is no device, or where nothing is recorded and nothing may be chosen. What goes wrong in
+    /// the libraries is no error here.
+    pub fn solver(&self, problem: &Problem) -> Result<(Arc<Solution>, Outcome), BuildError> {
+        self.solver_of(&SolverKey::new(problem, self.gpu()?))
+    }
+
+    /// The same of a key.
+    ///
+    /// # Errors
+    ///
+    /// As [`BuildCx::solver`].
+    pub fn solver_of(&self, key: &SolverKey) -> Result<(Arc<Solution>, Outcome), BuildError> {
+        self.cache.get_or_create(key, self, build).map_err(crate::exec::context::flatten)
+    }
+
+    /// The device of this context.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError::NoDevice`] where there is none.
+    pub fn gpu(&self) -> Result<&GpuCx, BuildError> {
+        self.gpu.as_deref().ok_or(BuildError::NoDevice)
+    }
+}
+
+/// The builder: a record if one serves, else the heuristics; then record what is new.
+fn build(key: &SolverKey, cx: &BuildCx) -> Result<Built<Solution>, BuildError> {
+    let gpu = cx.gpu()?;
+    let recalled = key.recall(cx);
+    let (mut known, evidence) = recalled.clone().unwrap_or_else(|| (Ranking::default(), Evidence::model()));
+    let mut solution = None;
+    if recalled.is_some() {
+        solution = replay(gpu, key, &mut known);
+    }
+    let from_record = solution.is_some();
+    let mut sound = true;
+    if solution.is_none() {
+        if cx.records.is_complete() {
+            return Err(BuildError::NotRecorded { family: posed(&key.problem, key.scope).family() });
+        }
+        (solution, sound) = choose(gpu, key, &mut known);
+    }
+    // What a library that failed has not said is asked again by the next process.
+    if (sound || !known.candidates.is_empty()) && recalled.is_none_or(|(before, _)| before != known) {
+        posed(&key.problem, key.scope).keep(&cx.records, &known, evidence);
+    }
+    let value = solution.unwrap_or_else(|| Solution::nothing(Origin::Heuristic));
+    Ok(Built { bytes: value.weigh(), value, from_record })
+}
+
+/// The first candidate of a record that is allowed and still works. Notes those that never will again.
+fn replay(gpu: &GpuCx, key: &SolverKey, known: &mut Ranking) -> Option<Solution> {
+    if known.candidates.is_empty() {
+        return Some(Solution::nothing(Origin::Replayed));
+    }
+    for (place, candidate) in known.candidates.clone().into_iter().enumerate() {
+        if key.policy.allows(&candidate.algorithm).is_err() {
+            continue;
+        }
+        match ready(gpu, &key.problem, &candidate.algorithm, &key.policy) {
+            Ok((solver, algorithm)) => {
+                let origin = if place == 0 { Origin::Replayed } else { Origin::RunnerUp(place as u32) };
+                return Some(Solution { solver: Some(solver), algorithm: Some(algorithm), origin });
+            }
+            Err(why) => note(known, &candidate.algorithm, &why),
+        }
+    }
+    None
+}
+
+/// The first proposal of the heuristics that is allowed and works, with what they propose besides added to what is known;
+/// and whether the library has answered at all.
+fn choose(gpu: &GpuCx, key: &SolverKey, known: &mut Ranking) -> (Option<Solution>, bool) {
+    let mut proposals: Vec<Candidate> = Vec::new();
+    let (mut solution, mut sound) = (None, true);
+    for heuristic in [Heuristic::Quick, Heuristic::Fallback] {
+        let first = proposals.len();
+        if let Err(error) = ask(gpu, key, heuristic, known, &mut proposals) {
+            tracing::warn!(problem = ?key.problem, %error, "a library cannot say how it would solve a problem");
+            sound = false;
+        }
+        for one in &mut proposals[first..] {
+            if key.policy.allows(&one.algorithm).is_err() {
+                continue;
+            }
+            match ready(gpu, &key.problem, &one.algorithm, &key.policy) {
+                Ok((solver, algorithm)) => {
+                    one.algorithm = algorithm.clone();
+                    let algorithm = Some(algorithm);
+                    solution = Some(Solution { solver: Some(solver), algorithm, origin: Origin::Heuristic });
+                    break;
+                }
+                Err(why) => note(known, &one.algorithm, &why),
+            }
+        }
+        if solution.is_some() {
+            break;
+        }
+    }
+    let in_use = solution.as_ref().and_then(|solution| solution.algorithm.as_ref());
+    known.propose(&proposals, in_use.map(|algorithm| &algorithm.engine));
+    (solution, sound)
+}
+
+/// Says, and remembers where that is worth it, that an algorithm does not work.
+pub(in crate::exec) fn note(known: &mut Ranking, algorithm: &Algorithm, why: &Unusable) {
+    match why {
+        Unusable::Unsupported => known.refuse(&algorithm.engine, Why::Unsupported),
+        Unusable::Now(error) => tracing::warn!(?algorithm, %error, "an algorithm cannot be made ready"),
+        Unusable::Workspace => {
+            tracing::debug!(?algorithm, "an algorithm needs more scratch memory than it was said to")
+        }
+    }
+}
