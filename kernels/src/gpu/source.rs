@@ -8,12 +8,17 @@
 //! [`walk`] counts through strided operands and [`fold`] reduces over warps and blocks for all families. No device,
 //! no compiler and no memory is known here: this is text and numbers.
 
+pub mod cast;
 pub mod chain;
 pub mod copy;
 pub mod fill;
 mod fold;
 mod functions;
+pub mod gather;
 pub mod norm;
+pub mod pool;
+pub mod reduce;
+pub mod resize;
 pub mod softmax;
 #[cfg(test)]
 mod testing;
@@ -29,10 +34,15 @@ use serde::{Deserialize, Serialize};
 use super::{Arg, Launch, Module, Region, Source};
 use crate::error::{KernelError, Result};
 
+pub use cast::{CastCode, CastKernel, Scalar};
 pub use chain::{ChainCode, ChainKernel};
 pub use copy::{CopyCode, CopyKernel};
 pub use fill::FillKernel;
+pub use gather::{GatherCode, GatherKernel};
 pub use norm::{RowNormCode, RowNormKernel, Scaling};
+pub use pool::{PoolCode, PoolKernel};
+pub use reduce::{ReduceCode, ReduceKernel};
+pub use resize::{Mix, ResizeCode, ResizeKernel, Resized};
 pub use softmax::{SoftmaxCode, SoftmaxKernel};
 pub use transpose::{TransposeCode, TransposeKernel};
 
@@ -80,6 +90,11 @@ pub enum KernelCode {
     Transpose(TransposeCode),
     Softmax(SoftmaxCode),
     RowNorm(RowNormCode),
+    Pool(PoolCode),
+    Reduce(ReduceCode),
+    Gather(GatherCode),
+    Cast(CastCode),
+    Resize(ResizeCode),
 }
 
 impl KernelCode {
@@ -93,6 +108,11 @@ impl KernelCode {
             KernelCode::Transpose(_) => transpose::FAMILY,
             KernelCode::Softmax(_) => softmax::FAMILY,
             KernelCode::RowNorm(_) => norm::FAMILY,
+            KernelCode::Pool(_) => pool::FAMILY,
+            KernelCode::Reduce(_) => reduce::FAMILY,
+            KernelCode::Gather(_) => gather::FAMILY,
+            KernelCode::Cast(_) => cast::FAMILY,
+            KernelCode::Resize(_) => resize::FAMILY,
         }
     }
 
@@ -109,6 +129,11 @@ impl KernelCode {
             KernelCode::Transpose(code) => code.source(),
             KernelCode::Softmax(code) => Ok(code.source()),
             KernelCode::RowNorm(code) => Ok(code.source()),
+            KernelCode::Pool(code) => code.source(),
+            KernelCode::Reduce(code) => Ok(code.source()),
+            KernelCode::Gather(code) => code.source(),
+            KernelCode::Cast(code) => Ok(code.source()),
+            KernelCode::Resize(code) => code.source(),
         }
     }
 }

@@ -10,6 +10,16 @@ const POISON: u8 = 0xff;
 
 /// Runs a kernel; what it wrote.
 pub(super) fn run(kernel: &dyn Kernel, inputs: &[Option<&[u8]>], output_bytes: usize) -> Result<Vec<u8>> {
+    run_marking(kernel, inputs, output_bytes, usize::MAX).map(|(written, _)| written)
+}
+
+/// Runs a kernel that may write to one of its inputs too; what it wrote, and that input afterwards.
+pub(super) fn run_marking(
+    kernel: &dyn Kernel,
+    inputs: &[Option<&[u8]>],
+    output_bytes: usize,
+    marked: usize,
+) -> Result<(Vec<u8>, Vec<u8>)> {
     let device = Emulated::open(Script::default());
     let sizes = inputs.iter().flatten().map(|bytes| bytes.len()).chain([output_bytes, 0]);
     let most: u64 = sizes.map(|bytes| (bytes as u64 + 1).next_multiple_of(ALIGNMENT)).sum();
@@ -37,13 +47,18 @@ pub(super) fn run(kernel: &dyn Kernel, inputs: &[Option<&[u8]>], output_bytes: u
     let all = arena.take(most)?;
     device.download(&all, &mut memory)?;
     let written = memory[place..place + output_bytes].to_vec();
-    let mut untouched = vec![POISON; memory.len()];
-    for (bytes, place) in inputs.iter().zip(places).filter_map(|(bytes, place)| Some(((*bytes)?, place?))) {
+    let (mut untouched, mut mark) = (vec![POISON; memory.len()], vec![]);
+    for (index, (bytes, place)) in inputs.iter().zip(places).enumerate() {
+        let (Some(bytes), Some(place)) = (bytes, place) else { continue };
         untouched[place..place + bytes.len()].copy_from_slice(bytes);
+        if index == marked {
+            mark = memory[place..place + bytes.len()].to_vec();
+            untouched[place..place + bytes.len()].copy_from_slice(&mark);
+        }
     }
     untouched[place..place + output_bytes].copy_from_slice(&written);
     assert!(memory == untouched, "{kernel:?} wrote beside its output");
-    Ok(written)
+    Ok((written, mark))
 }
 
 /// Runs a kernel over floats.

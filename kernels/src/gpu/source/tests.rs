@@ -1,6 +1,8 @@
 //! Every family on the processor, against the references and plain loops, and what all texts have in common.
 
 mod chain;
+mod elements;
+mod folds;
 mod movement;
 mod rows;
 
@@ -8,6 +10,8 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::cpu::chain::{BinaryOp, Bits, Geometry, Program, Step, Storage, UnaryOp};
+use crate::cpu::pool::PoolKind;
+use crate::cpu::reduce::Reduction;
 
 /// All functions of one element, with parameters that show.
 pub(super) fn unary_ops() -> Vec<UnaryOp> {
@@ -99,6 +103,30 @@ pub(crate) fn every_code() -> Vec<KernelCode> {
             kernel(RowNormKernel::new(6, length, 1e-5, centred, scaling, bias).map(|norm| Box::new(norm) as _));
         }
     }
+    for (form, window) in
+        [(1, 1), (1, 2), (2, 1), (3, 2)].into_iter().flat_map(|form| [(form, 0), (form, 1), (form, 2)])
+    {
+        let kind = [PoolKind::Max, PoolKind::Average { include_pad: true }, PoolKind::Average { include_pad: false }];
+        let shape = folds::pictures(form.0, 9, 3, 2, form.1, 1);
+        kernel(PoolKernel::new(kind[window], &shape).map(|pool| Box::new(pool) as _));
+    }
+    for reduction in Reduction::ALL {
+        for (length, inner) in [(9, 1), (5000, 1), (9, 7), (90, 7)] {
+            kernel(ReduceKernel::of(reduction, 2, length, inner).map(|reduce| Box::new(reduce) as _));
+        }
+    }
+    for (width, inner, index) in [(1, 1, 8), (2, 3, 4), (4, 3, 8), (8, 1, 8), (4, 4, 8)] {
+        kernel(GatherKernel::new(width, 2, 5, inner, 4, index).map(|gather| Box::new(gather) as _));
+    }
+    for (from, to) in Scalar::ALL.into_iter().flat_map(|from| Scalar::ALL.map(|to| (from, to))) {
+        kernel(CastKernel::new(from, to, 9).map(|cast| Box::new(cast) as _));
+    }
+    let axis = Resized { input: 4, output: 8, taps: 2 };
+    for axes in 1..=3 {
+        for mix in [Mix::Blend, Mix::Pick { width: 1 }, Mix::Pick { width: 4 }, Mix::Pick { width: 8 }] {
+            kernel(ResizeKernel::new(mix, 3, &[axis; 3][..axes], 1).map(|resize| Box::new(resize) as _));
+        }
+    }
     codes
 }
 
@@ -131,6 +159,12 @@ fn another_shape_has_the_same_code() {
     assert_eq!(turned(8, 9), turned(1000, 64));
     let norm = |rows, length| RowNormKernel::new(rows, length, 1e-5, true, None, false).unwrap().code();
     assert_eq!(norm(1, 768), norm(77, 512));
+    let pool =
+        |size, kernel| PoolKernel::new(PoolKind::Max, &folds::pictures(2, size, kernel, 1, 1, 0)).unwrap().code();
+    assert_eq!(pool(7, 2), pool(56, 3));
+    let axis = |input, output, taps| Resized { input, output, taps };
+    let resize = |axis| ResizeKernel::new(Mix::Blend, 3, &[axis], 1).unwrap().code();
+    assert_eq!(resize(axis(3, 6, 2)), resize(axis(30, 7, 4)));
 }
 
 #[test]
@@ -142,4 +176,7 @@ fn codes_that_a_record_could_hold_are_refused() {
     assert!(KernelCode::Transpose(TransposeCode { width: 4, walk }).source().is_err());
     let program = single(1, Step::Unary(UnaryOp::Abs, 3));
     assert!(KernelCode::Chain(ChainCode { program, walk, lanes: Default::default() }).source().is_err());
+    assert!(KernelCode::Pool(PoolCode { kind: PoolKind::Lp { p: 2 }, walk, dilated: false }).source().is_err());
+    assert!(KernelCode::Gather(GatherCode { width: 4, index_width: 2, walk }).source().is_err());
+    assert!(KernelCode::Resize(ResizeCode { mix: Mix::Pick { width: 16 }, walk }).source().is_err());
 }

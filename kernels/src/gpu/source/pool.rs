@@ -1,0 +1,169 @@
+//! Pooling of `[N, C, D, H, W]`, with up to two of the axes in front missing: the largest element or the mean of windows.
+//!
+//! A thread has a window. Where windows lie is said by [`Window`](crate::cpu::pool::Window), with its words. One window
+//! over a whole picture is better reduced.
+
+use std::fmt::Write;
+
+use serde::{Deserialize, Serialize};
+
+use super::walk::{Walk, WalkCode};
+use super::{Kernel, KernelCode, is_wide, launch_each, operand, parameters, product, refuse, source};
+use crate::cpu::pool::{PoolKind, PoolShape, Window};
+use crate::error::Result;
+use crate::gpu::{Arg, Module, Region, Source};
+
+pub(super) const FAMILY: &str = "device pool";
+
+/// What shapes the instructions of a pooling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PoolCode {
+    /// What a window collects.
+    pub kind: PoolKind,
+    /// How windows are walked through: pictures, then 1 to 3 axes.
+    pub walk: WalkCode,
+    /// Whether the elements of a window lie apart.
+    pub dilated: bool,
+}
+
+/// A pooling at its sizes.
+#[derive(Debug)]
+pub struct PoolKernel {
+    code: PoolCode,
+    inputs: u64,
+    outputs: u64,
+    walk: Vec<u8>,
+    windows: Vec<Vec<u8>>,
+}
+
+impl PoolKernel {
+    /// Pools pictures. Inputs: the pictures.
+    ///
+    /// # Errors
+    ///
+    /// Unsupported for norms, for channels that come last, and for sizes beyond any memory.
+    pub fn new(kind: PoolKind, shape: &PoolShape) -> Result<PoolKernel> {
+        if !shape.is_valid() || shape.channels_last || matches!(kind, PoolKind::Lp { .. }) {
+            return Err(refuse(FAMILY, format!("{kind:?} of {shape:?}")));
+        }
+        let missing = shape.axes.iter().take(2).take_while(|&axis| *axis == Window::NONE).count();
+        let axes = &shape.axes[missing..];
+        let pictures = product(FAMILY, &[shape.batch as u64, shape.channels as u64])?;
+        let (inputs, outputs) = (shape.inputs() as u64, shape.outputs() as u64);
+        let counts: Vec<u64> = [pictures].into_iter().chain(axes.iter().map(|axis| axis.output)).collect();
+        // The operand counts lines along the first axis; from there on, places of one axis lead to those of the next.
+        let steps: Vec<i64> = [axes[0].input as i64].into_iter().chain(axes.iter().map(|_| 0)).collect();
+        let walk = Walk { counts, operands: vec![(0, steps)], tail: 0 };
+        let mut code = walk.code(FAMILY)?;
+        // Every sum that places a window or its end, in 31 bits.
+        let reach = |axis: &Window| axis.output * axis.stride + axis.span() + axis.before + axis.input + axis.after;
+        code.wide |= is_wide(inputs) || axes.iter().any(|axis| is_wide(reach(axis)));
+        let window = |axis: &Window| {
+            let sizes = [axis.input, axis.kernel, axis.stride, axis.dilation, axis.before, axis.after].into_iter();
+            if code.wide {
+                sizes.flat_map(u64::to_ne_bytes).collect()
+            } else {
+                sizes.flat_map(|size| (size as u32).to_ne_bytes()).collect::<Vec<u8>>()
+            }
+        };
+        let windows = axes.iter().map(window).collect();
+        let dilated = axes.iter().any(|axis| axis.dilation != 1);
+        Ok(PoolKernel {
+            code: PoolCode { kind, walk: code, dilated },
+            inputs,
+            outputs,
+            walk: walk.bytes(code),
+            windows,
+        })
+    }
+}
+
+impl PoolCode {
+    pub(super) fn source(self) -> Result<Source> {
+        let axes = usize::from(self.walk.rank).saturating_sub(1);
+        if !(1..=3).contains(&axes) || self.walk.operands != 1 {
+            return Err(refuse(FAMILY, "pictures have one to three axes"));
+        }
+        let place = if self.walk.wide { "i64" } else { "int" };
+        let steps = if self.dilated { "(end - start + dilation - 1) / dilation" } else { "end - start" };
+        let skipped = if self.dilated { "(dilation - 1 - start) / dilation" } else { "-start" };
+        let helpers = format!(
+            "{}typedef {place} Place;
+typedef struct {{ Place input, kernel, stride, dilation, before, after; }} Window;
+/* Taps of a window from start on that lie before end. */
+KILN_DEVICE Place kiln_reach(Place start, Place end, Place dilation, Place kernel)
+{{
+    Place taps = {steps};
+    return taps < kernel ? taps : kernel;
+}}
+/* Taps of a window that lie before the picture. */
+KILN_DEVICE Place kiln_skipped(Place start, Place dilation) {{ return start < 0 ? {skipped} : 0; }}
+",
+            self.walk.structure()
+        );
+        let mut body = format!(
+            "    for (Index at = KILN_START; at < walk.total; at += KILN_STEP) {{\n{}",
+            // Steps along the axes are the window's.
+            self.walk.offsets("at", |_, axis| axis > 0)
+        );
+        for axis in 0..axes {
+            // Each axis: where its taps on the picture start and end, and how many there are with the padding.
+            let _ = writeln!(
+                body,
+                "        Place start{axis} = (Place)place{0} * window{axis}.stride - window{axis}.before;
+        Place first{axis} = kiln_skipped(start{axis}, window{axis}.dilation);
+        Place end{axis} = kiln_reach(start{axis}, window{axis}.input, window{axis}.dilation, window{axis}.kernel);",
+                axis + 1
+            );
+        }
+        let count = |axis: usize| match self.kind {
+            PoolKind::Average { include_pad: true } => format!(
+                "fmaxf((float)kiln_reach(start{axis}, window{axis}.input + window{axis}.after, window{axis}.dilation, \
+                 window{axis}.kernel), 0.0f)"
+            ),
+            _ => format!("fmaxf((float)(end{axis} - first{axis}), 0.0f)"),
+        };
+        let (nothing, collect, finish) = match self.kind {
+            PoolKind::Max => ("KILN_BITS(0xff800000u)", "if (x > value) value = x;", "value".to_owned()),
+            PoolKind::Average { .. } => {
+                let counts: Vec<String> = (0..axes).map(count).collect();
+                ("0.0f", "value += x;", format!("value / fmaxf({}, 1.0f)", counts.join(" * ")))
+            }
+            PoolKind::Lp { .. } => return Err(refuse(FAMILY, "norms of windows")),
+        };
+        let _ = writeln!(body, "        float value = {nothing};");
+        let mut line = "offset0".to_owned();
+        for axis in 0..axes {
+            let _ = writeln!(
+                body,
+                "        for (Place tap{axis} = first{axis}; tap{axis} < end{axis}; ++tap{axis}) {{
+        Index line{axis} = {line}{} + (Index)(start{axis} + tap{axis} * window{axis}.dilation);",
+                if axis == 0 { String::new() } else { format!(" * (Index)window{axis}.input") }
+            );
+            line = format!("line{axis}");
+        }
+        let _ = writeln!(body, "        float x = in[{line}];\n        {collect}\n        {}", "}".repeat(axes));
+        let _ = writeln!(body, "        out[at] = {finish};\n    }}");
+        let names: Vec<String> = (0..axes).map(|axis| format!("window{axis}")).collect();
+        let mut list = vec![("const float*", "in"), ("float*", "out"), ("Walk", "walk")];
+        list.extend(names.iter().map(|name| ("Window", name.as_str())));
+        Ok(source("kiln_pool", &helpers, &parameters(&list), &body))
+    }
+}
+
+impl Kernel for PoolKernel {
+    fn code(&self) -> KernelCode {
+        KernelCode::Pool(self.code)
+    }
+
+    fn launch(&self, module: &dyn Module, inputs: &[Option<&Region>], output: &Region) -> Result<()> {
+        let input = operand(FAMILY, inputs, 0, self.inputs, 4)?;
+        output.holds(FAMILY, "output", self.outputs, 4)?;
+        if self.outputs == 0 {
+            return Ok(());
+        }
+        let mut args = vec![Arg::Memory(Some(input)), Arg::Memory(Some(output)), Arg::Bytes(&self.walk)];
+        args.extend(self.windows.iter().map(|window| Arg::Bytes(window)));
+        launch_each(module, self.outputs, &args)
+    }
+}
