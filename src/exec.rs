@@ -45,6 +45,7 @@ pub const FAMILIES: &[FamilyEntry] = &[
     gpu::problem::entry::<gpu::problem::CublasLtKey>(),
     gpu::problem::entry::<gpu::problem::CudnnConvKey>(),
     gpu::problem::entry::<gpu::problem::CudnnFusionKey>(),
+    gpu::module::ENTRY,
     FamilyEntry::of::<footprint::FootprintKey>(),
     FamilyEntry::of::<matmul::MatMulKey>(),
     FamilyEntry::of::<norm::ChannelNormKey>(),

@@ -4,10 +4,11 @@
 //! family for each library's kind of problem; [`ranking`] is what is recorded of one: the algorithms, best first, so that
 //! another policy is served without asking or measuring again. [`solver`] is the key of what is kept in memory and the
 //! builder behind it: a record if one serves, else the library's heuristics, and never a measurement. Those are made by
-//! the [tuner](super::tune), while no request runs.
+//! the [tuner](super::tune), while no request runs. [`module`] keeps compiled kernels of Kiln's own, which leave no choice.
 //!
 //! Nothing here knows the graph or which device it is.
 
+pub mod module;
 pub mod problem;
 pub mod ranking;
 pub mod solver;
@@ -20,6 +21,7 @@ use kiln_kernels::gpu::{Arena, Device, Policy, Scope};
 
 use crate::record::{Engine, Fingerprint};
 
+pub use module::Compiled;
 pub use ranking::{Candidate, Ranking, Refused, Why};
 pub use solver::{Origin, Solution, SolverKey};
 

@@ -10,7 +10,8 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use kiln_kernels::cpu::Numerics;
-use kiln_kernels::gpu::Problem;
+use kiln_kernels::gpu::source::KernelCode;
+use kiln_kernels::gpu::{Module, Problem};
 use kiln_kernels::{Isa, KernelError, Parallel};
 use smallvec::SmallVec;
 
@@ -157,9 +158,19 @@ impl<'a> PrepareCx<'a> {
     pub fn solver(&self, problem: &Problem) -> Result<Arc<Solution>, NodeError> {
         let key = SolverKey::new(problem, self.build.gpu()?);
         self.note_key(&key);
+        let standing = self.tuner.and_then(|tuner| tuner.note_solver(&key));
         let (solution, outcome) = self.build.solver_of(&key)?;
+        self.standings.borrow_mut().extend(standing);
         self.count(outcome, solution.weigh());
         Ok(solution)
+    }
+
+    /// The compiled kernel of that code on the device: from the cache, ahead of need by a record, or compiled now.
+    pub fn module(&self, code: &KernelCode) -> Result<Arc<dyn Module>, NodeError> {
+        self.note_key(code);
+        let (compiled, outcome) = self.build.module(code)?;
+        self.count(outcome, compiled.weigh());
+        Ok(compiled.module.clone())
     }
 
     /// The device, if there is one to be used.

@@ -180,7 +180,7 @@ fn describe<K: Posed>(record: &Record) -> Option<(String, String)> {
 }
 
 /// A problem as people write it: `1x3x224x224 by 64x3x7x7 +bias +relu`.
-fn in_words(problem: &Problem) -> String {
+pub(in crate::exec) fn in_words(problem: &Problem) -> String {
     let sizes = |sizes: &[u32]| sizes.iter().map(u32::to_string).collect::<Vec<_>>().join("x");
     // Spatial dimensions that are missing come first.
     let spatial = |conv: &ConvProblem, list: [u32; 3]| {

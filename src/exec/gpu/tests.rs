@@ -1,6 +1,9 @@
 //! Choices on an emulated device: what is asked when, what is recorded, and what becomes of a record under another policy,
 //! another library, and in hostile hands.
 
+mod modules;
+mod search;
+
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
@@ -19,13 +22,13 @@ use crate::exec::{self, BuildCx, BuildError};
 use crate::record::{CacheMode, Evidence, How, Recorded, Store};
 
 /// A process: a device, a cache of its own, and records.
-pub(in crate::exec) struct Process {
-    pub(in crate::exec) device: Arc<Emulated>,
-    pub(in crate::exec) cx: BuildCx,
+struct Process {
+    device: Arc<Emulated>,
+    cx: BuildCx,
 }
 
 impl Process {
-    pub(in crate::exec) fn new(script: Script, policy: Policy, records: Store) -> Process {
+    fn new(script: Script, policy: Policy, records: Store) -> Process {
         let device = Emulated::open(script);
         let arena = Arena::new(device.clone(), 512 << 20);
         let cx = BuildCx {
@@ -46,17 +49,17 @@ impl Process {
     }
 
     /// Another process that has read what this one has written.
-    pub(in crate::exec) fn next(&self, script: Script, policy: Policy) -> Process {
+    fn next(&self, script: Script, policy: Policy) -> Process {
         let records = Store::in_memory();
         self.cx.records.list().iter().for_each(|record| assert!(records.insert_record(record)));
         Process::new(script, policy, records)
     }
 
-    pub(in crate::exec) fn solve(&self, problem: &Problem) -> (Arc<Solution>, Outcome) {
+    fn solve(&self, problem: &Problem) -> (Arc<Solution>, Outcome) {
         self.cx.solver(problem).unwrap()
     }
 
-    pub(in crate::exec) fn engine(&self, problem: &Problem) -> Option<Engine> {
+    fn engine(&self, problem: &Problem) -> Option<Engine> {
         self.solve(problem).0.algorithm.clone().map(|algorithm| algorithm.engine)
     }
 
@@ -64,12 +67,12 @@ impl Process {
         self.cx.gpu().unwrap()
     }
 
-    pub(in crate::exec) fn ranking<K: Posed>(&self, key: &K) -> (Ranking, Evidence) {
+    fn ranking<K: Posed>(&self, key: &K) -> (Ranking, Evidence) {
         self.cx.records.lookup_with_evidence(key).unwrap()
     }
 
     /// The record of the plain convolution.
-    pub(in crate::exec) fn known(&self) -> (Ranking, Evidence) {
+    fn known(&self) -> (Ranking, Evidence) {
         self.ranking(&self.key())
     }
 
@@ -85,7 +88,7 @@ impl Process {
     }
 }
 
-pub(in crate::exec) const CONV: ConvProblem = ConvProblem {
+const CONV: ConvProblem = ConvProblem {
     batch: 1,
     channels: 3,
     filters: 4,
@@ -113,11 +116,11 @@ const PRODUCT: MatMulProblem = MatMulProblem {
     epilogue: Epilogue::NONE,
 };
 
-pub(in crate::exec) fn fused(activation: UnaryOp) -> ConvProblem {
+fn fused(activation: UnaryOp) -> ConvProblem {
     ConvProblem { epilogue: Epilogue { bias: true, residual: false, activation: Some(activation) }, ..CONV }
 }
 
-pub(in crate::exec) fn conv() -> Problem {
+fn conv() -> Problem {
     Problem::Conv(CONV)
 }
 
@@ -126,7 +129,7 @@ fn graph(index: i64, knobs: &[(i32, i64)]) -> Engine {
 }
 
 /// The engines of the default script, by what is to be said of them.
-pub(in crate::exec) fn tensor_core() -> Engine {
+fn tensor_core() -> Engine {
     graph(34, &[(17, 1), (24, 5)])
 }
 
@@ -134,15 +137,15 @@ fn huge() -> Engine {
     graph(7, &[])
 }
 
-pub(in crate::exec) fn ordinary() -> Engine {
+fn ordinary() -> Engine {
     graph(11, &[(2, 1)])
 }
 
-pub(in crate::exec) fn split() -> Engine {
+fn split() -> Engine {
     graph(36, &[(17, 8)])
 }
 
-pub(in crate::exec) const LEGACY: Engine = Engine::Legacy { algo: 1, math: 0 };
+const LEGACY: Engine = Engine::Legacy { algo: 1, math: 0 };
 
 /// The default script without what a test takes away.
 fn without(script: Script, gone: &[Engine]) -> Script {

@@ -23,9 +23,12 @@ use kiln_kernels::Pool;
 
 use super::operands::Stock;
 use super::report::{Ended, TuneReport};
+use super::search::Sought;
 use super::standing::Standing;
 use super::wish::{Lab, Wanted, Wish};
 use super::{Effort, Tune};
+use crate::cache::Key;
+use crate::exec::gpu::SolverKey;
 use crate::exec::{BuildCx, Family};
 
 /// How long no request may have run before a measurement starts: longer than a client that sends one request after
@@ -140,6 +143,15 @@ impl Tuner {
         if !K::TUNED {
             return None;
         }
+        self.note_as(key, || Box::new(Wanted(key.clone())))
+    }
+
+    /// The same for a problem of a device's libraries.
+    pub fn note_solver(&self, key: &SolverKey) -> Option<Arc<Standing>> {
+        self.note_as(key, || Box::new(Sought(key.clone())))
+    }
+
+    fn note_as<K: Key>(&self, key: &K, wish: impl FnOnce() -> Box<dyn Wish>) -> Option<Arc<Standing>> {
         let hash = self.shared.hasher.hash_one((TypeId::of::<K>(), key));
         let mut state = self.shared.lock();
         let known = match state.noted.get(&hash) {
@@ -163,8 +175,7 @@ impl Tuner {
         let waits = state.queue.len() < MOST_WAITING;
         state.noted.insert(hash, Noted::Open { standing: Arc::clone(&standing), waits });
         if waits {
-            let wish = Box::new(Wanted(key.clone()));
-            state.queue.push_back(Queued { wish, hash, standing: Arc::clone(&standing) });
+            state.queue.push_back(Queued { wish: wish(), hash, standing: Arc::clone(&standing) });
             drop(state);
             self.shared.wake.notify_one();
         } else {
