@@ -109,6 +109,8 @@ knobs! {
     verbose: Verbose = "KILN_VERBOSE", "none";
     /// Whether emitted code is named for Linux's perf: in /tmp/perf-PID.map, in /tmp/jit-PID.dump for perf inject, or in both.
     perf: ProfilerFiles = "KILN_PERF", "off";
+    /// Folders of NVIDIA's libraries, which come before those that the dynamic loader finds by itself.
+    cuda_lib_dirs: Folders = "KILN_CUDA_LIB_DIRS", "";
 }
 
 fn value<T: Value>(variable: &'static str, default: &str, found: Option<OsString>) -> Result<T, KnobError> {
@@ -136,6 +138,17 @@ impl Knobs {
             }
         }
         Knobs::read(std::env::var_os)
+    }
+
+    /// Where NVIDIA's libraries are, and what the process's environment says to them.
+    #[cfg(feature = "cuda")]
+    #[must_use]
+    #[allow(clippy::disallowed_methods, reason = "this is the file that the lint sends everybody to")]
+    pub fn cuda_options(&self) -> kiln_kernels::gpu::cuda::OpenOptions {
+        kiln_kernels::gpu::cuda::OpenOptions {
+            library_dirs: self.cuda_lib_dirs.0.clone(),
+            environment: library_environment(std::env::var_os),
+        }
     }
 }
 
@@ -255,6 +268,40 @@ impl Value for Verbose {
     fn parse(text: &str) -> Option<Verbose> {
         text.parse().ok()
     }
+}
+
+impl Value for Folders {
+    const ALLOWED: &'static str = "paths, separated by colons";
+
+    fn parse(text: &str) -> Option<Folders> {
+        Some(Folders(text.split(':').filter(|path| !path.is_empty()).map(PathBuf::from).collect()))
+    }
+}
+
+/// Folders, the first before the others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Folders(pub Vec<PathBuf>);
+
+/// Variables of NVIDIA's that change what its libraries compute or choose.
+const LIBRARY_VARIABLES: [&str; 2] = ["NVIDIA_TF32_OVERRIDE", "CUBLAS_WORKSPACE_CONFIG"];
+
+/// The variable that names a file of engines that cuDNN must not choose.
+const ERRATA: &str = "CUDNN_ERRATA_JSON_FILE";
+
+/// What the environment says to NVIDIA's libraries, as facts about a device that its records depend on: variables that are
+/// set, with their values, and of a file its digest.
+#[must_use]
+pub fn library_environment(get: impl Fn(&'static str) -> Option<OsString>) -> Vec<(String, String)> {
+    let set = |name| get(name).filter(|value| !value.is_empty());
+    let mut facts: Vec<(String, String)> = LIBRARY_VARIABLES
+        .iter()
+        .filter_map(|name| Some(((*name).to_owned(), set(name)?.to_string_lossy().into_owned())))
+        .collect();
+    if let Some(path) = set(ERRATA) {
+        let digest = std::fs::read(path).map(|bytes| blake3::hash(&bytes).to_hex().to_string());
+        facts.push((ERRATA.to_owned(), digest.unwrap_or_else(|_| "unreadable".to_owned())));
+    }
+    facts
 }
 
 /// A text that is not to be shown.
@@ -402,6 +449,26 @@ mod tests {
         assert!(with("KILN_CACHE_CHECK", "1").unwrap().cache_check);
         assert_eq!(with("KILN_VERBOSE", "create, profile").unwrap().verbose, verbose);
         assert_eq!(with("KILN_VERBOSE", "all").unwrap().verbose, Verbose::ALL);
+        let folders = with("KILN_CUDA_LIB_DIRS", "/a b/c::/d").unwrap().cuda_lib_dirs;
+        assert_eq!(folders, Folders(vec!["/a b/c".into(), "/d".into()]));
+    }
+
+    #[test]
+    fn what_changes_the_libraries_is_told_and_nothing_else() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "{}").unwrap();
+        let path = file.path().as_os_str().to_owned();
+        let facts = library_environment(|name| match name {
+            "NVIDIA_TF32_OVERRIDE" => Some("0".into()),
+            "CUBLAS_WORKSPACE_CONFIG" => Some("".into()),
+            "CUDNN_ERRATA_JSON_FILE" => Some(path.clone()),
+            other => panic!("{other} is none of them"),
+        });
+        let names: Vec<&str> = facts.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["NVIDIA_TF32_OVERRIDE", "CUDNN_ERRATA_JSON_FILE"]);
+        assert_eq!((facts[0].1.as_str(), facts[1].1.as_str()), ("0", blake3::hash(b"{}").to_hex().as_str()));
+        let nowhere = library_environment(|name| (name == ERRATA).then(|| "/nowhere".into()));
+        assert_eq!(nowhere, [(ERRATA.to_owned(), "unreadable".to_owned())]);
     }
 
     #[test]

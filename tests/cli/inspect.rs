@@ -34,6 +34,14 @@ fn a_folder_without_records_is_said_to_have_none() {
 }
 
 #[test]
+fn devices_are_told_of_on_any_machine() {
+    assert!(!kiln(["devices"]).ok().is_empty());
+    let json: serde_json::Value = serde_json::from_str(&kiln(["devices", "--json"]).ok()).unwrap();
+    assert_eq!(json["built_in"], cfg!(feature = "cuda"));
+    assert!(json["devices"].as_array().is_some_and(|devices| devices.is_empty() == json["no_devices"].is_string()));
+}
+
+#[test]
 fn knobs_and_operators_are_listed() {
     assert!(kiln(["knobs"]).ok().contains("KILN_MAX_ISA"));
     assert!(kiln(["ops"]).ok().lines().any(|line| line == "ai.onnx.MatMul"));

@@ -5,8 +5,18 @@ use crate::onnx_file;
 
 #[test]
 fn every_subcommand_explains_itself_and_its_exit_codes() {
-    let commands: [&[&str]; 9] =
-        [&[], &["demo"], &["run"], &["bench"], &["check"], &["inspect"], &["cache"], &["cache", "stats"], &["knobs"]];
+    let commands: [&[&str]; 10] = [
+        &[],
+        &["demo"],
+        &["run"],
+        &["bench"],
+        &["check"],
+        &["inspect"],
+        &["cache"],
+        &["cache", "stats"],
+        &["devices"],
+        &["knobs"],
+    ];
     for command in commands {
         let help = kiln(command.iter().copied().chain(["--help"])).ok();
         assert!(help.contains("Usage: kiln"), "{command:?}: {help}");

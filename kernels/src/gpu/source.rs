@@ -23,7 +23,7 @@ pub mod softmax;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 pub mod transpose;
 mod walk;
 

@@ -1,6 +1,6 @@
 //! The `kiln` command: what was typed becomes validated objects, those run, and the end is an exit code.
 //!
-//! Each subcommand is a file ([`demo`], [`run`], [`bench`], [`report`], [`tune`], [`warm`], [`check`], [`inspect`], [`cache`], [`lists`]); what they
+//! Each subcommand is a file ([`demo`], [`run`], [`bench`], [`report`], [`tune`], [`warm`], [`check`], [`inspect`], [`cache`], [`devices`], [`lists`]); what they
 //! share stands in a file named after it. All printing of the whole project happens in this folder, through a `screen`
 //! that is handed down, so that a closed pipe ends a command quietly.
 
@@ -13,6 +13,7 @@ mod cache;
 mod check;
 mod closeness;
 mod demo;
+mod devices;
 mod failure;
 mod feed;
 mod inspect;
@@ -84,6 +85,9 @@ enum Command {
     /// Shows, checks, merges, exports and cleans up records
     #[command(after_help = CONTRACT)]
     Cache(cache::Args),
+    /// Shows the GPUs and the libraries for them that were found, and why something is not used
+    #[command(after_help = CONTRACT)]
+    Devices(devices::Args),
     /// Lists the environment variables that Kiln reads
     #[command(after_help = CONTRACT)]
     Knobs,
@@ -115,6 +119,7 @@ fn dispatch(command: Command, screen: &mut dyn Write) -> Outcome {
         Command::Check(args) => check::run(&args, screen),
         Command::Inspect(args) => inspect::run(&args, screen),
         Command::Cache(args) => cache::run(&args, screen),
+        Command::Devices(args) => devices::run(&args, screen),
         Command::Knobs => lists::knobs(screen),
         Command::Ops => lists::ops(screen),
     }

@@ -119,6 +119,13 @@ impl Lt {
     }
 }
 
+impl Drop for Lt {
+    fn drop(&mut self) {
+        // The handle gives its memory back to the context of the calling thread.
+        let _ = self.context.synchronise();
+    }
+}
+
 /// A result before it was written.
 const NOTHING: sys::cublasLtMatmulHeuristicResult_t = sys::cublasLtMatmulHeuristicResult_t {
     algo: sys::cublasLtMatmulAlgo_t { data: [0; 8] },

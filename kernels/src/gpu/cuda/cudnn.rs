@@ -47,6 +47,21 @@ impl Cudnn {
     }
 }
 
+impl Cudnn {
+    /// Waits for all work, before something that it uses is given back; the context is bound then.
+    pub(super) fn settle(&self) {
+        // Where work has failed, nothing of it runs any more.
+        let _ = self.context.synchronise();
+    }
+}
+
+impl Drop for Cudnn {
+    fn drop(&mut self) {
+        // The handle gives its memory back to the context of the calling thread.
+        self.settle();
+    }
+}
+
 /// Bytes of scratch memory, where they are any that a device could have.
 pub(super) fn believable(workspace: i64) -> Result<u64> {
     u64::try_from(workspace).ok().filter(|&bytes| bytes <= ABSURD).ok_or_else(|| KernelError::Unsupported {

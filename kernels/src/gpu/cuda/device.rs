@@ -68,8 +68,14 @@ impl CudaDevice {
     fn convolutions(&self, conv: &ConvProblem, policy: &Policy, heuristic: Heuristic) -> Result<Vec<Algorithm>> {
         let cudnn = self.cudnn()?;
         let mut graph = graph::heuristics(cudnn, conv, heuristic);
-        if heuristic == Heuristic::Thorough && !graph.as_ref().is_ok_and(|found| !found.is_empty()) {
-            graph = graph::heuristics(cudnn, conv, Heuristic::Quick);
+        // The slower mode ranks better and finds others; neither contains the other.
+        if heuristic == Heuristic::Thorough
+            && let Ok(quick) = graph::heuristics(cudnn, conv, Heuristic::Quick)
+        {
+            let mut all = graph.unwrap_or_default();
+            let new: Vec<Algorithm> = quick.into_iter().filter(|one| !all.contains(one)).collect();
+            all.extend(new);
+            graph = Ok(all);
         }
         match (graph, legacy::heuristics(cudnn, conv, policy)) {
             (Ok(mut found), Ok(more)) => {

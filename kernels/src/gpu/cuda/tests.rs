@@ -148,3 +148,17 @@ fn a_kernel_is_compiled_to_machine_code_where_there_is_no_device() {
     let cut = Source { text: "extern \"C\" __global__ void add(\0".to_owned(), ..source };
     assert!(compile_for(&cut, [9, 0], &options).is_err());
 }
+
+#[test]
+fn every_kernel_of_kilns_own_is_compiled_to_machine_code() {
+    let Some(options) = options_with("compiling every kernel", |libraries| &libraries.nvrtc) else { return };
+    let codes = crate::gpu::source::tests::every_code();
+    assert!(codes.len() > 60, "{} codes", codes.len());
+    for code in codes {
+        let source = code.source().unwrap();
+        let image = compile_for(&source, [9, 0], &options);
+        assert!(image.as_ref().is_ok_and(|image| image.starts_with(b"\x7fELF")), "{code:?}: {image:?}");
+        let kinds: Vec<Kind> = source.parameters.iter().map(|declared| Kind::of(declared)).collect();
+        assert!(kinds.contains(&Kind::Memory), "{code:?}: {:?}", source.parameters);
+    }
+}

@@ -22,6 +22,13 @@ pub(in super::super) struct Planned {
     cudnn: Arc<Cudnn>,
 }
 
+impl Drop for Planned {
+    fn drop(&mut self) {
+        // Work that was started may still run the plan's code.
+        self.cudnn.settle();
+    }
+}
+
 /// The plan of an engine with its knobs.
 pub(super) fn finished(config: Arc<Descriptor>, handle: cudnnHandle_t) -> Result<Descriptor> {
     let mut plan = Descriptor::new(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?;

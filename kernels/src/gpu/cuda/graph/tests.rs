@@ -2,11 +2,11 @@
 
 use super::super::tests::options_with;
 use super::descriptor::{Descriptor, KnobKind};
-use super::engines::{configured, engine, engine_count};
+use super::engines::{configured, engine, engine_count, notes};
 use super::operations::graph;
 use crate::cpu::chain::UnaryOp;
 use crate::error::KernelError;
-use crate::gpu::{ConvProblem, Epilogue};
+use crate::gpu::{ConvProblem, Epilogue, Notes};
 use cudarc::cudnn::sys::{cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
 
 /// A convolution of 3x3 over 56x56, of 64 channels.
@@ -81,7 +81,13 @@ fn choices_of_another_version_are_errors() {
         assert!(matches!(engine(&graph, index), Err(KernelError::Unsupported { .. })), "engine {index}");
     }
     // Engine 0 is one of plain multiply-adds, which needs nothing of a device to be described.
-    for knobs in [vec![(9999, 1)], vec![(17, i64::MAX)], vec![(-1, -1)], vec![(0, 0); 65], vec![(17, 1), (17, 2)]] {
+    let notes = notes(&engine(&graph, 0).unwrap()).unwrap();
+    assert!(!notes.has(Notes::TENSOR_CORE), "{notes:?}");
+    let reason = |knobs: &[(i32, i64)]| configured(&graph, 0, knobs).unwrap_err().to_string();
+    assert!(reason(&[(17, i64::MAX)]).contains("BAD_PARAM"), "a value that the knob does not have");
+    assert!(reason(&[(17, 1), (17, 2)]).contains("BAD_PARAM"), "two values of one knob");
+    assert!(reason(&[(0, 0); 65]).contains("65 knobs"));
+    for knobs in [[(9999, 1)], [(-1, -1)], [(i32::MAX, 0)]] {
         assert!(configured(&graph, 0, &knobs).is_err(), "{knobs:?}");
     }
 }
