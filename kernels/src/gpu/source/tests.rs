@@ -90,9 +90,6 @@ pub(crate) fn every_code() -> Vec<KernelCode> {
         kernel(TransposeKernel::new(width, &[2, 33, 40], &[0, 2, 1]).map(|turned| Box::new(turned) as _));
         kernel(TransposeKernel::new(width, &[2, 33, 40], &[1, 0, 2]).map(|turned| Box::new(turned) as _));
     }
-    // A walk whose indices have 64 bits.
-    kernel(CopyKernel::new(4, &[1 << 33], (0, &[1]), (0, &[2])).map(|copy| Box::new(copy) as _));
-    kernel(TransposeKernel::new(4, &[1 << 17, 1 << 17], &[1, 0]).map(|turned| Box::new(turned) as _));
     for (length, inner, logarithm) in [(7, 1, false), (5000, 1, true), (7, 3, false), (7, 3, true), (1 << 33, 1, false)]
     {
         kernel(SoftmaxKernel::new(2, length, inner, logarithm).map(|softmax| Box::new(softmax) as _));
@@ -127,7 +124,33 @@ pub(crate) fn every_code() -> Vec<KernelCode> {
             kernel(ResizeKernel::new(mix, 3, &[axis; 3][..axes], 1).map(|resize| Box::new(resize) as _));
         }
     }
+    codes.extend(wide_codes());
     codes
+}
+
+/// A code of each family whose indices have 64 bits.
+fn wide_codes() -> Vec<KernelCode> {
+    let huge = 1u64 << 33;
+    let add = single(2, Step::Binary(BinaryOp::Add, 0, 1));
+    let geometry = |output: &[usize], right: &[usize]| Geometry::new(output, &[output, right]).unwrap();
+    let mut shape = folds::pictures(2, 9, 3, 2, 1, 1);
+    shape.batch = 1 << 30;
+    let axis = Resized { input: 4, output: 8, taps: 2 };
+    let kernels: Vec<Result<Box<dyn Kernel>>> = vec![
+        ChainKernel::new(&add, &geometry(&[1 << 33], &[1])).map(|kernel| Box::new(kernel) as _),
+        ChainKernel::new(&add, &geometry(&[1 << 30, 7], &[1 << 30, 1])).map(|kernel| Box::new(kernel) as _),
+        CopyKernel::new(4, &[huge], (0, &[1]), (0, &[2])).map(|kernel| Box::new(kernel) as _),
+        TransposeKernel::new(4, &[1 << 17, 1 << 17], &[1, 0]).map(|kernel| Box::new(kernel) as _),
+        SoftmaxKernel::new(2, huge, 1, false).map(|kernel| Box::new(kernel) as _),
+        RowNormKernel::new(huge, 9, 1e-5, true, Some(Scaling { period: 3, step: 3 }), true)
+            .map(|kernel| Box::new(kernel) as _),
+        PoolKernel::new(PoolKind::Max, &shape).map(|kernel| Box::new(kernel) as _),
+        ReduceKernel::of(Reduction::LogSumExp, huge, 9, 1).map(|kernel| Box::new(kernel) as _),
+        GatherKernel::new(4, 1, huge, 1, 3, 8).map(|kernel| Box::new(kernel) as _),
+        CastKernel::new(Scalar::F32, Scalar::I64, huge).map(|kernel| Box::new(kernel) as _),
+        ResizeKernel::new(Mix::Blend, huge, &[axis; 2], 1).map(|kernel| Box::new(kernel) as _),
+    ];
+    kernels.into_iter().map(|kernel| kernel.unwrap().code()).collect()
 }
 
 #[test]
@@ -141,6 +164,15 @@ fn every_text_includes_nothing_and_is_one_kernel_of_its_name() {
         let head = format!("KILN_KERNEL void {}(", source.entry);
         assert_eq!(source.text.matches(&head).count(), 1, "{code:?}");
         assert!(source.text.is_ascii() && code.family().starts_with("device "), "{code:?}");
+    }
+}
+
+#[test]
+fn what_has_more_than_31_bits_of_places_has_indices_of_64() {
+    for code in wide_codes() {
+        let source = code.source().unwrap();
+        assert!(source.text.contains("typedef u64 Index;"), "{code:?}");
+        crate::gpu::emulated::compiler::compile(&source).unwrap();
     }
 }
 

@@ -2,6 +2,8 @@
 
 use super::super::testing::{bytes, run};
 use super::*;
+use crate::gpu::emulated::{Emulated, Script};
+use crate::gpu::{Arena, Device};
 use crate::reference;
 
 /// Start and strides.
@@ -70,6 +72,37 @@ fn neighbours_that_move_together_are_moved_at_once() {
     assert_eq!(width(&[5, 6], (0, &[6, 1]), (16, &[32, 1])), 8);
     assert_eq!(width(&[5, 8], (1, &[16, 1]), (0, &[8, 1])), 4);
     assert_eq!(width(&[5, 8], (0, &[16, 2]), (0, &[8, 1])), 4);
+}
+
+#[test]
+fn places_beyond_31_bits_are_reached() {
+    let mut script = Script::default();
+    script.facts.memory_bytes = 1 << 33;
+    let device = Emulated::open(script);
+    let arena = Arena::new(device.clone(), 1 << 33);
+    // Memory of which the emulated device gets no more than is written.
+    let far = arena.take((1 << 32) + 8).unwrap();
+    let [near, back, picked] = [(); 3].map(|()| arena.take(4).unwrap());
+    device.upload(&[7, 8, 9, 10], &near).unwrap();
+    let launch = |kernel: &dyn Kernel, inputs: &[Option<&Region>], output: &Region| {
+        kernel.launch(&*device.compile(&kernel.code().source().unwrap()).unwrap(), inputs, output).unwrap();
+    };
+    let steps: Steps<'_> = (5, &[1 << 30]);
+    launch(&CopyKernel::new(1, &[4], (0, &[1]), steps).unwrap(), &[Some(&near)], &far);
+    launch(&CopyKernel::new(1, &[4], steps, (0, &[1])).unwrap(), &[Some(&far)], &back);
+    let indices = arena.take(16).unwrap();
+    device.upload(bytemuck::cast_slice(&[5 + (3i64 << 30), 5 + (2 << 30) - far.bytes() as i64]), &indices).unwrap();
+    let fault = arena.take(4).unwrap();
+    device.upload(&[0; 4], &fault).unwrap();
+    let gather = GatherKernel::new(1, 1, far.bytes(), 1, 2, 8).unwrap();
+    launch(&gather, &[Some(&far), Some(&indices), Some(&fault)], &picked);
+    let read = |region: &Region| {
+        let mut bytes = [0; 4];
+        device.download(region, &mut bytes).unwrap();
+        bytes
+    };
+    assert_eq!(read(&back), [7, 8, 9, 10]);
+    assert_eq!((read(&picked)[..2].to_vec(), read(&fault)), (vec![10, 9], [0; 4]));
 }
 
 #[test]
