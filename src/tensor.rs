@@ -5,11 +5,12 @@
 //!
 //! [`dtype`] lists the element types, [`minifloat`] says what the smallest mean, [`pool`] lends and keeps the memory of a
 //! [`buffer`], which `extents` divides and `memory` gets from the system, [`backing`] is a file whose tensors are read when
-//! they are needed.
+//! they are needed. [`elsewhere`] is memory that the processor cannot read.
 
 pub mod backing;
 pub mod buffer;
 pub mod dtype;
+pub mod elsewhere;
 mod extents;
 mod memory;
 pub mod minifloat;
@@ -22,6 +23,7 @@ use smallvec::SmallVec;
 pub use backing::Backing;
 pub use buffer::Buffer;
 pub use dtype::{BoolByte, DType, Element};
+pub use elsewhere::Elsewhere;
 pub use memory::installed_bytes;
 pub use pool::BufferPool;
 pub(crate) use pool::LARGE;
@@ -118,6 +120,8 @@ pub fn element_count(shape: &[usize], size: usize) -> Result<usize, TensorError>
 enum Data {
     Bytes(Arc<Buffer>),
     Strings(Arc<Vec<String>>),
+    /// Not in the processor's memory: see [`Tensor::elsewhere`].
+    Elsewhere(Arc<Elsewhere>),
     /// Nothing: see [`Tensor::hollow`].
     Absent,
 }
@@ -175,6 +179,27 @@ impl Tensor {
         Tensor { spec, data: Data::Absent }
     }
 
+    /// A tensor whose elements lie in memory that the processor cannot read, such as a device's. Like those of a
+    /// [hollow](Tensor::hollow) tensor they are not to be had here: who made it knows how to fetch them.
+    #[must_use]
+    pub fn elsewhere(spec: TensorSpec, memory: Arc<Elsewhere>) -> Tensor {
+        Tensor { spec, data: Data::Elsewhere(memory) }
+    }
+
+    /// The memory of a tensor that lies elsewhere, if it is of that kind.
+    #[inline]
+    #[must_use]
+    pub fn away<T: std::any::Any>(&self) -> Option<&T> {
+        if let Data::Elsewhere(memory) = &self.data { memory.get() } else { None }
+    }
+
+    /// Whether the elements lie in memory that the processor cannot read.
+    #[inline]
+    #[must_use]
+    pub fn is_elsewhere(&self) -> bool {
+        matches!(self.data, Data::Elsewhere(_))
+    }
+
     /// A tensor of strings.
     pub fn from_strings(shape: impl IntoIterator<Item = usize>, values: Vec<String>) -> Result<Tensor, TensorError> {
         let spec = TensorSpec::new(DType::String, shape);
@@ -228,7 +253,11 @@ impl Tensor {
 
     /// Where the memory of the bytes is, to tell it from others that are alive.
     pub(crate) fn place(&self) -> Option<usize> {
-        if let Data::Bytes(buffer) = &self.data { Some(Arc::as_ptr(buffer).addr()) } else { None }
+        match &self.data {
+            Data::Bytes(buffer) => Some(Arc::as_ptr(buffer).addr()),
+            Data::Elsewhere(memory) => Some(Arc::as_ptr(memory).addr()),
+            Data::Strings(_) | Data::Absent => None,
+        }
     }
 
     /// Element type.
@@ -277,7 +306,7 @@ impl Tensor {
     pub fn as_strings(&self) -> Result<&[String], TensorError> {
         match &self.data {
             Data::Strings(values) => Ok(values),
-            Data::Bytes(_) | Data::Absent => Err(TensorError::Type { expected: DType::String, found: self.dtype() }),
+            _ => Err(TensorError::Type { expected: DType::String, found: self.dtype() }),
         }
     }
 
@@ -286,7 +315,7 @@ impl Tensor {
     pub fn bytes(&self) -> &[u8] {
         match &self.data {
             Data::Bytes(buffer) => &buffer.bytes()[..self.len() * self.spec.dtype.size()],
-            Data::Strings(_) | Data::Absent => &[],
+            _ => &[],
         }
     }
 
@@ -301,7 +330,7 @@ impl Tensor {
     pub fn unread(&self) -> Tensor {
         let own = match &self.data {
             Data::Bytes(buffer) => buffer.unread(),
-            Data::Strings(_) | Data::Absent => None,
+            _ => None,
         };
         let data = own.map_or_else(|| self.data.clone(), |own| Data::Bytes(Arc::new(own)));
         Tensor { spec: self.spec.clone(), data }
@@ -312,7 +341,7 @@ impl Tensor {
     pub fn byte_len(&self) -> usize {
         match &self.data {
             Data::Bytes(_) => self.len() * self.spec.dtype.size(),
-            Data::Strings(_) | Data::Absent => 0,
+            _ => 0,
         }
     }
 
@@ -329,7 +358,7 @@ impl Tensor {
                 // Nobody else holds it now, and there are no weak holders, so that the copy of nothing never runs.
                 &mut Arc::get_mut(shared).map_or(&mut [][..], |buffer| buffer.bytes_mut())[..length]
             }
-            Data::Strings(_) | Data::Absent => &mut [],
+            _ => &mut [],
         }
     }
 
@@ -338,6 +367,7 @@ impl Tensor {
         match &mut self.data {
             Data::Bytes(buffer) => Arc::get_mut(buffer).is_some(),
             Data::Strings(values) => Arc::get_mut(values).is_some(),
+            Data::Elsewhere(memory) => Arc::get_mut(memory).is_some(),
             Data::Absent => false,
         }
     }
@@ -350,6 +380,7 @@ impl Tensor {
         match &self.data {
             Data::Bytes(buffer) => Arc::strong_count(buffer) == 1,
             Data::Strings(values) => Arc::strong_count(values) == 1,
+            Data::Elsewhere(memory) => Arc::strong_count(memory) == 1,
             Data::Absent => false,
         }
     }
@@ -360,6 +391,7 @@ impl Tensor {
         match (&self.data, &other.data) {
             (Data::Bytes(a), Data::Bytes(b)) => Arc::ptr_eq(a, b),
             (Data::Strings(a), Data::Strings(b)) => Arc::ptr_eq(a, b),
+            (Data::Elsewhere(a), Data::Elsewhere(b)) => Arc::ptr_eq(a, b),
             _ => false,
         }
     }
@@ -389,6 +421,8 @@ impl Tensor {
             && (self.shares_bytes(other)
                 || match (&self.data, &other.data) {
                     (Data::Strings(a), Data::Strings(b)) => a == b,
+                    // Nothing is known of them here.
+                    (Data::Elsewhere(_), _) | (_, Data::Elsewhere(_)) => false,
                     _ => self.bytes() == other.bytes(),
                 })
     }

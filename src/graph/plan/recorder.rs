@@ -113,6 +113,8 @@ impl<'a> Recorder<'a> {
                 (Some(seen), _) => seen.storage,
                 // A constant that was passed on lies in no storage either, but then its address is that of none alive.
                 (None, DType::String) => 0,
+                // Nor does what lies in no memory of the processor's.
+                (None, _) if made.is_some_and(Tensor::is_elsewhere) => 0,
                 (None, _) => {
                     let bytes = spec.elements().unwrap_or(0) * spec.dtype.size();
                     self.storages.push(Storage { bytes, first: index, last: index, users: 0, leaves: false });
@@ -152,7 +154,9 @@ impl<'a> Recorder<'a> {
         let tensor = |value: &ValueId| values[value.index()].as_ref().and_then(Value::as_tensor);
         let small = |value: &ValueId| {
             self.wanted.settled[value.index()]
-                && tensor(value).is_some_and(|made| made.dtype() != DType::String && made.byte_len() <= MOST_SETTLED)
+                && tensor(value).is_some_and(|made| {
+                    made.dtype() != DType::String && !made.is_elsewhere() && made.byte_len() <= MOST_SETTLED
+                })
         };
         if !outputs().all(small) {
             return false;
