@@ -5,6 +5,7 @@
 //! another policy is served without asking or measuring again. [`solver`] is the key of what is kept in memory and the
 //! builder behind it: a record if one serves, else the library's heuristics, and never a measurement. Those are made by
 //! the [tuner](super::tune), while no request runs. [`module`] keeps compiled kernels of Kiln's own, which leave no choice.
+//! [`traffic`] counts copies.
 //!
 //! Nothing here knows the graph or which device it is.
 
@@ -14,6 +15,7 @@ pub mod ranking;
 pub mod solver;
 #[cfg(test)]
 mod tests;
+pub mod traffic;
 
 use std::sync::Arc;
 
@@ -24,6 +26,7 @@ use crate::record::{Engine, Fingerprint};
 pub use module::Compiled;
 pub use ranking::{Candidate, Ranking, Refused, Why};
 pub use solver::{Origin, Solution, SolverKey};
+pub use traffic::{Copies, Traffic};
 
 /// A device as builders see it.
 #[derive(Debug)]
@@ -34,6 +37,8 @@ pub struct GpuCx {
     pub arena: Arc<Arena>,
     /// Which algorithms may be used.
     pub policy: Policy,
+    /// What is copied there and back.
+    pub traffic: Traffic,
     /// Digests of what the choices of each scope depend on, in the order of [`SCOPES`].
     scopes: [u64; SCOPES.len()],
 }
@@ -49,7 +54,7 @@ impl GpuCx {
             let digest = Fingerprint::from_facts(device.facts().of_scope(scope)).digest();
             u64::from_le_bytes(std::array::from_fn(|place| digest[place]))
         });
-        GpuCx { device, arena, policy, scopes }
+        GpuCx { device, arena, policy, traffic: Traffic::default(), scopes }
     }
 
     /// What choices of that scope depend on, in short: the first bytes of the digest of its facts.

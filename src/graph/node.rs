@@ -15,6 +15,7 @@ use kiln_kernels::gpu::{Module, Problem};
 use kiln_kernels::{Isa, KernelError, Parallel};
 use smallvec::SmallVec;
 
+use super::device::DeviceCx;
 pub use super::io::Io;
 use super::stop::{Stop, Stopped};
 use crate::cache::Outcome;
@@ -286,6 +287,18 @@ pub trait Node: Send + Sync {
     ) -> Result<Prepared, NodeError> {
         let _ = (cx, inputs, outputs);
         Ok(Prepared::NONE)
+    }
+
+    /// The same where the node runs on a device: writes down what the device shall do, instead of asking for an executor of the
+    /// processor's. Called of nodes alone whose operator has a form there.
+    fn prepare_device(
+        &self,
+        cx: &mut DeviceCx<'_>,
+        inputs: &[Option<&Tensor>],
+        outputs: &[TensorSpec],
+    ) -> Result<(), NodeError> {
+        let _ = (cx, inputs, outputs);
+        Err(NodeError::Unsupported(format!("{} on a device", self.family())))
     }
 
     /// Computes the outputs: one [`Io::push`] for each.

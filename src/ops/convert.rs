@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use super::cast::convert;
 use super::{LoadCx, MakeNode, OpError};
 use crate::graph::node::{PrepareCx, Specs};
-use crate::graph::{Graph, Io, Node, NodeDesc, NodeError, Prepared, RunCx};
+use crate::graph::{DeviceCx, Graph, Io, Node, NodeDesc, NodeError, Prepared, RunCx};
 use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// Makes a node with `make` that may be given `f16`, `bf16` or `f64` where it computes in `f32`.
@@ -180,6 +180,18 @@ impl Node for ThroughF32 {
             &borrowed(&tensors),
             &with_type(outputs, foreign, DType::F32, self.converted_outputs),
         )
+    }
+
+    fn prepare_device(
+        &self,
+        cx: &mut DeviceCx<'_>,
+        inputs: &[Option<&Tensor>],
+        outputs: &[TensorSpec],
+    ) -> Result<(), NodeError> {
+        match self.foreign(inputs.iter().copied()) {
+            None => self.inner.prepare_device(cx, inputs, outputs),
+            Some(foreign) => Err(NodeError::Unsupported(format!("{} of {foreign} on a device", self.family()))),
+        }
     }
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {

@@ -1,0 +1,78 @@
+//! Nodes on a device: the same nodes, whose work is a sequence of the device's kernels and libraries.
+//!
+//! Where a graph runs on a device, [placing](crate::session) marks the nodes that shall run there and puts copies on the
+//! edges between them and the others ([`transfer`]). A marked node infers its outputs as ever; instead of asking for an
+//! executor of the processor's it writes down a [`Sequence`] ([`Node::prepare_device`]) whose solvers and kernels come out of
+//! the same cache. Tensors between such nodes lie in the device's memory ([`Tensor::elsewhere`]).
+
+mod finish;
+mod sequence;
+pub mod transfer;
+
+use std::sync::Arc;
+
+pub use finish::Addend;
+pub use sequence::{DeviceCx, Operand, Sequence};
+
+use super::node::{Io, Node, NodeError, PrepareCx, Prepared, RunCx, Specs};
+use crate::exec::gpu::GpuCx;
+use crate::tensor::{DType, Tensor, TensorSpec};
+
+/// The attribute ([`Attr::Int`](super::Attr::Int)) of nodes that run on the device.
+pub const ON_DEVICE: &str = "on_device";
+
+/// The fused operator that copies a value to the device.
+pub const TO_DEVICE: &str = "ToDevice";
+
+/// The fused operator that copies a value from the device.
+pub const TO_HOST: &str = "ToHost";
+
+/// A node that runs on a device.
+pub struct OnDevice {
+    node: Box<dyn Node>,
+    gpu: Arc<GpuCx>,
+    /// Which types its operands on the device may have.
+    carries: fn(DType) -> bool,
+}
+
+impl OnDevice {
+    /// That node on that device, where it may be given elements of those types.
+    #[must_use]
+    pub fn new(node: Box<dyn Node>, gpu: Arc<GpuCx>, carries: fn(DType) -> bool) -> OnDevice {
+        OnDevice { node, gpu, carries }
+    }
+}
+
+impl Node for OnDevice {
+    fn family(&self) -> &'static str {
+        self.node.family()
+    }
+
+    fn value_inputs(&self) -> u64 {
+        self.node.value_inputs()
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        self.node.infer(inputs)
+    }
+
+    fn prepare_params(
+        &self,
+        cx: &PrepareCx<'_>,
+        inputs: &[Option<&Tensor>],
+        outputs: &[TensorSpec],
+    ) -> Result<Prepared, NodeError> {
+        // Whoever placed the node went by what the model declares; a kernel would take other elements for what they are not.
+        let there = inputs.iter().flatten().filter(|tensor| tensor.is_elsewhere()).map(|tensor| tensor.dtype());
+        if let Some(other) = there.chain(outputs.iter().map(|spec| spec.dtype)).find(|dtype| !(self.carries)(*dtype)) {
+            return Err(NodeError::Unsupported(format!("{} of {other} on a device", self.family())));
+        }
+        let mut device = DeviceCx::new(cx, outputs);
+        self.node.prepare_device(&mut device, inputs, outputs)?;
+        Ok(Prepared::new(Arc::new(device.finish())))
+    }
+
+    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+        prepared.get::<Sequence>()?.run(&self.gpu, io)
+    }
+}

@@ -1,0 +1,77 @@
+//! Copies between the processor and a device, as nodes of the graph: so they are seen, timed and counted as every step is.
+
+use std::sync::Arc;
+
+use kiln_kernels::gpu::Region;
+
+use super::super::node::{Io, Node, NodeError, Prepared, RunCx, Specs};
+use crate::exec::gpu::GpuCx;
+use crate::tensor::{DType, Elsewhere, Tensor, TensorSpec};
+
+/// Copies its input to the device.
+pub struct ToDevice(pub Arc<GpuCx>);
+
+/// Copies its input from the device.
+pub struct ToHost(pub Arc<GpuCx>);
+
+/// Bytes of a tensor's elements.
+pub(super) fn bytes_of(spec: &TensorSpec) -> Result<u64, NodeError> {
+    Ok((spec.elements()? * spec.dtype.size()) as u64)
+}
+
+/// The same tensor on the device.
+///
+/// # Errors
+///
+/// Strings, which no device holds, and a device without room.
+pub fn to_device(gpu: &GpuCx, tensor: &Tensor) -> Result<Tensor, NodeError> {
+    if tensor.dtype() == DType::String {
+        return Err(NodeError::Unsupported("strings on a device".to_owned()));
+    }
+    let region = gpu.arena.take(bytes_of(tensor.spec())?)?;
+    gpu.device.upload(tensor.bytes(), &region)?;
+    gpu.traffic.count_to_device(region.bytes());
+    Ok(Tensor::elsewhere(tensor.spec().clone(), Arc::new(Elsewhere::new(region))))
+}
+
+fn one_spec(inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+    let input = inputs.first().copied().flatten().ok_or_else(|| NodeError::Input("input 0 is missing".to_owned()))?;
+    Ok(Specs::from_elem(input.spec().clone(), 1))
+}
+
+impl Node for ToDevice {
+    fn family(&self) -> &'static str {
+        "to_device"
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        one_spec(inputs)
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+        let tensor = to_device(&self.0, io.input(0)?)?;
+        io.push(tensor);
+        Ok(())
+    }
+}
+
+impl Node for ToHost {
+    fn family(&self) -> &'static str {
+        "to_host"
+    }
+
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        one_spec(inputs)
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+        let mut output = io.alloc(0)?;
+        let input = io.input(0)?;
+        let region: &Region =
+            input.away().ok_or_else(|| NodeError::Input("the tensor is not on the device".to_owned()))?;
+        self.0.device.download(region, output.bytes_mut())?;
+        self.0.traffic.count_to_host(region.bytes());
+        io.push(output);
+        Ok(())
+    }
+}
