@@ -15,6 +15,7 @@ mod crop;
 mod cumulative;
 mod deformable;
 mod determinant;
+pub mod device;
 mod diagonal;
 mod dropout;
 mod einsum;

@@ -12,7 +12,7 @@ use kiln_kernels::{KernelError, Parallel, Result as KernelResult};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use self::axis::Table;
+pub use self::axis::Table;
 use self::blend::Blend;
 use self::nearest::Pick;
 use super::context::BuildCx;
@@ -147,6 +147,41 @@ impl ResizeKey {
             && self.elements(|axis| axis.input).is_some()
             && self.elements(|axis| axis.output).is_some()
             && self.axes.iter().all(|axis| axis.keeps() || axis::is_valid(axis, self))
+    }
+}
+
+/// The axes of a resize from the first that changes to the last, each with its table, and the elements around them.
+#[derive(Debug)]
+pub struct Tables {
+    /// Product of the axes before.
+    pub outer: u64,
+    /// Axes with their tables.
+    pub axes: Vec<(ResizeAxis, Table)>,
+    /// Product of the axes after.
+    pub inner: u64,
+}
+
+impl ResizeKey {
+    /// The tables, for whoever resizes by other means; no axes where none changes.
+    ///
+    /// # Errors
+    ///
+    /// Sizes or scales that no table can be made of.
+    pub fn tables(&self) -> KernelResult<Tables> {
+        if !self.is_valid() {
+            return Err(KernelError::Unsupported { family: "resize", reason: format!("{self:?}") });
+        }
+        let changes = |axis: &ResizeAxis| !axis.keeps();
+        let first = self.axes.iter().position(changes).unwrap_or(self.axes.len());
+        let end = self.axes.iter().rposition(changes).map_or(first, |last| last + 1);
+        let product = |axes: &[ResizeAxis]| axes.iter().map(|axis| axis.output).product();
+        // One that keeps its size between two that do not has a table like them, if it is short enough for one.
+        let between = &self.axes[first..end];
+        if between.iter().any(|axis| !axis::is_valid(axis, self)) {
+            return Err(KernelError::Unsupported { family: "resize", reason: format!("{self:?}") });
+        }
+        let axes = between.iter().map(|axis| (*axis, Table::new(axis, self))).collect();
+        Ok(Tables { outer: product(&self.axes[..first]), axes, inner: product(&self.axes[end..]) })
     }
 }
 

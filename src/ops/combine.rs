@@ -3,6 +3,7 @@
 //! Elements of any type are moved by copies as long as the memory allows, split between threads where there are many.
 //! [`pad`] and [`repeat`] are the other operators that write an output larger than what they read.
 
+mod device;
 mod pad;
 mod repeat;
 #[cfg(test)]
@@ -17,7 +18,7 @@ use super::{
     refused, required,
 };
 use crate::graph::node::Specs;
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
+use crate::graph::{DeviceCx, Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{Shape, Tensor, TensorSpec};
 
 /// This group's operators.
@@ -59,6 +60,15 @@ impl Node for Concat {
         let parts = (0..inputs.len()).map(|index| required(inputs, index)).collect::<Result<Parts<'_>, _>>()?;
         let TensorSpec { dtype, shape } = joined_spec(&parts, self.axis)?;
         one(dtype, shape)
+    }
+
+    fn prepare_device(
+        &self,
+        cx: &mut DeviceCx<'_>,
+        inputs: &[Option<&Tensor>],
+        outputs: &[TensorSpec],
+    ) -> Result<(), NodeError> {
+        self.on_device(cx, inputs, outputs)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
@@ -204,6 +214,15 @@ impl Node for Split {
             TensorSpec { dtype: input.dtype(), shape }
         };
         Ok(sizes.iter().map(spec).collect())
+    }
+
+    fn prepare_device(
+        &self,
+        cx: &mut DeviceCx<'_>,
+        inputs: &[Option<&Tensor>],
+        outputs: &[TensorSpec],
+    ) -> Result<(), NodeError> {
+        self.on_device(cx, inputs, outputs)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {

@@ -6,6 +6,7 @@
 //! the node is made, in the one layout that every strategy reads, and let go as the model has them.
 
 mod attributes;
+mod device;
 mod sizes;
 
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use crate::exec::conv::ConvKey;
 use crate::exec::transpose::TransposeKey;
 use crate::exec::weights::{self, Packed};
 use crate::graph::node::Specs;
-use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
+use crate::graph::{DeviceCx, Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 
 /// This group's operators.
@@ -176,6 +177,15 @@ impl Node for Conv {
             residual,
             output: self.turn(cx, [shape.batch, positions(shape.output), shape.filters])?,
         })))
+    }
+
+    fn prepare_device(
+        &self,
+        cx: &mut DeviceCx<'_>,
+        inputs: &[Option<&Tensor>],
+        outputs: &[TensorSpec],
+    ) -> Result<(), NodeError> {
+        self.on_device(cx, inputs, outputs)
     }
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {

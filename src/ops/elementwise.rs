@@ -5,6 +5,7 @@
 //! each of the types that have one, and the generic node for the rest.
 
 mod channel;
+mod device;
 #[cfg(test)]
 mod tests;
 
@@ -16,7 +17,7 @@ use super::{LoadCx, OpError, Operator, broadcast, one, refused, required};
 use crate::exec::chain::ChainKey;
 use crate::exec::chain::lower::{Input, Param, lower};
 use crate::graph::node::Specs;
-use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
+use crate::graph::{Attr, DeviceCx, Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
 use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 
 /// Builds the table: every operator of ONNX's own domain here is made by [`make`].
@@ -212,6 +213,15 @@ impl Node for Elementwise {
         let geometry = Geometry::new(&outputs[0].shape, &operands)?;
         let key = ChainKey::new(&lowered.program, geometry, cx.isa(), cx.threads());
         Ok(Prepared::new(cx.executor(&key)?))
+    }
+
+    fn prepare_device(
+        &self,
+        cx: &mut DeviceCx<'_>,
+        inputs: &[Option<&Tensor>],
+        outputs: &[TensorSpec],
+    ) -> Result<(), NodeError> {
+        self.on_device(cx, inputs, outputs)
     }
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {

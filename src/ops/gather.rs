@@ -6,9 +6,11 @@
 use super::{
     Blocks, LoadCx, Movement, OpError, Operator, around, axis_of, index_of, one, rearrange, refused, required, strides,
 };
+use crate::graph::device::Operand;
 use crate::graph::node::Specs;
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::Tensor;
+use crate::graph::{DeviceCx, Io, Node, NodeError, Prepared, RunCx};
+use crate::tensor::{Tensor, TensorSpec};
+use kiln_kernels::gpu::source::gather::GatherKernel;
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[
@@ -36,6 +38,24 @@ impl Node for Gather {
         let axis = axis_of(self.axis, data.shape().len())?;
         let (before, after) = (&data.shape()[..axis], &data.shape()[axis + 1..]);
         one(data.dtype(), before.iter().chain(indices.shape()).chain(after).copied())
+    }
+
+    fn prepare_device(
+        &self,
+        cx: &mut DeviceCx<'_>,
+        inputs: &[Option<&Tensor>],
+        _: &[TensorSpec],
+    ) -> Result<(), NodeError> {
+        let (data, indices) = (required(inputs, 0)?, required(inputs, 1)?);
+        let axis = axis_of(self.axis, data.shape().len())?;
+        let (outer, size, inner) = around(data.shape(), axis);
+        // The processor has them, and checks them in every request: nothing on the device has to report.
+        cx.indices(1, size);
+        let fault = cx.scratch(4);
+        let [outer, size, inner, count] = [outer, size, inner, indices.len()].map(|size| size as u64);
+        let kernel =
+            GatherKernel::new(data.dtype().size() as u8, outer, size, inner, count, indices.dtype().size() as u8)?;
+        cx.kernel(kernel, &[Some(Operand::Input(0)), Some(Operand::Input(1)), Some(fault)], Operand::Output(0))
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

@@ -4,6 +4,7 @@
 //! product the shapes ask for; weights known at load are packed when the node is made. Elements other than `f32` go
 //! through plain loops ([`plain`]) or, for the short floats, through the adapter of [`convert`](super::convert).
 
+mod device;
 mod dims;
 mod plain;
 
@@ -20,7 +21,7 @@ use crate::exec::activation::Activation;
 use crate::exec::matmul::{MatMulKey, Stored};
 use crate::exec::weights::{self, MatMulWeights};
 use crate::graph::node::Specs;
-use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
+use crate::graph::{Attr, DeviceCx, Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
 use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 
 /// This group's operators.
@@ -250,6 +251,15 @@ impl Node for MatMul {
         };
         let matmul = Some(cx.executor(&key)?);
         Ok(Prepared::new(Arc::new(Ready { problem, addend, matmul })))
+    }
+
+    fn prepare_device(
+        &self,
+        cx: &mut DeviceCx<'_>,
+        inputs: &[Option<&Tensor>],
+        outputs: &[TensorSpec],
+    ) -> Result<(), NodeError> {
+        self.on_device(cx, inputs, outputs)
     }
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {

@@ -3,15 +3,17 @@
 //! Output sizes and padding follow ONNX; [`exec::pool`](crate::exec::pool) does the rest in `f32`. MaxPool also takes
 //! bytes, and tells where the largest elements stood: window by window, but for bytes whose channels lie together.
 
+use crate::graph::device::Operand;
 use kiln_kernels::cpu::pool::{Pool as Executor, PoolKind, PoolShape, Window};
 use kiln_kernels::cpu::quantized::bytes::largest;
+use kiln_kernels::gpu::source::pool::PoolKernel;
 use kiln_kernels::{Isa, reference};
 
 use super::convert::through_f32;
 use super::{LoadCx, OpError, Operator, counted, refused, required};
 use crate::exec::pool::PoolKey;
 use crate::graph::node::Specs;
-use crate::graph::{Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
+use crate::graph::{DeviceCx, Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
 use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 
 /// This group's operators.
@@ -235,6 +237,16 @@ impl Node for Pool {
             threads: u32::try_from(cx.threads()).unwrap_or(u32::MAX),
         };
         Ok(Prepared::new(cx.executor(&key)?))
+    }
+
+    fn prepare_device(
+        &self,
+        cx: &mut DeviceCx<'_>,
+        inputs: &[Option<&Tensor>],
+        _: &[TensorSpec],
+    ) -> Result<(), NodeError> {
+        let shape = self.shape(required(inputs, 0)?)?;
+        cx.kernel(PoolKernel::new(self.kind, &shape)?, &[Some(Operand::Input(0))], Operand::Output(0))
     }
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {

@@ -1,13 +1,16 @@
 //! Reductions of `f32` through kernels; other element types go through the [generic](super::generic) node, which also
 //! says what every version of these operators means by its axes.
 
+use crate::graph::device::Operand;
 use kiln_kernels::cpu::reduce::{Reduce as Executor, Reduction};
+use kiln_kernels::gpu::source::reduce::ReduceKernel;
+use kiln_kernels::gpu::source::transpose::TransposeKernel;
 
 use super::generic::{make_reduce, reduced_axes};
 use super::{LoadCx, OpError, Operator, required};
 use crate::exec::reduce::ReduceKey;
 use crate::graph::node::Specs;
-use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
+use crate::graph::{DeviceCx, Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// The operators of this file.
@@ -66,6 +69,39 @@ impl Node for Reduce {
         let axes = reduced_axes(self.fixed_axes.as_deref(), self.none_means_none, inputs)?;
         let key = ReduceKey::new(self.reduction, input.shape(), |axis| axes.contains(&axis), cx.isa(), cx.threads());
         Ok(Prepared::new(cx.executor(&key)?))
+    }
+
+    fn prepare_device(
+        &self,
+        cx: &mut DeviceCx<'_>,
+        inputs: &[Option<&Tensor>],
+        _: &[TensorSpec],
+    ) -> Result<(), NodeError> {
+        let shape = required(inputs, 0)?.shape();
+        let axes = reduced_axes(self.fixed_axes.as_deref(), self.none_means_none, inputs)?;
+        let input = Operand::Input(0);
+        let is_reduced = |axis: &usize| axes.contains(axis) || shape[*axis] == 1;
+        // Neighbours are folded where they are; others are brought together first, behind what stays.
+        let first = (0..shape.len()).find(|axis| axes.contains(axis) && shape[*axis] != 1).unwrap_or(shape.len());
+        let end = (first..shape.len()).find(|axis| !is_reduced(axis)).unwrap_or(shape.len());
+        let count = |range: &[usize]| range.iter().product::<usize>() as u64;
+        if (end..shape.len()).all(|axis| !axes.contains(&axis) || shape[axis] == 1) {
+            let [outer, length, inner] = [&shape[..first], &shape[first..end], &shape[end..]].map(count);
+            return cx.kernel(
+                ReduceKernel::of(self.reduction, outer, length, inner)?,
+                &[Some(input)],
+                Operand::Output(0),
+            );
+        }
+        let (kept, folded): (Vec<u32>, Vec<u32>) =
+            (0..shape.len() as u32).partition(|&axis| !axes.contains(&(axis as usize)));
+        let size = |axes: &[u32]| axes.iter().map(|&axis| shape[axis as usize] as u64).product::<u64>();
+        let (outer, length) = (size(&kept), size(&folded));
+        let turned = cx.scratch(outer * length * size_of::<f32>() as u64);
+        let sizes: Vec<u64> = shape.iter().map(|&size| size as u64).collect();
+        let turn = TransposeKernel::new(size_of::<f32>() as u8, &sizes, &[kept, folded].concat())?;
+        cx.kernel(turn, &[Some(input)], turned)?;
+        cx.kernel(ReduceKernel::of(self.reduction, outer, length, 1)?, &[Some(turned)], Operand::Output(0))
     }
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {

@@ -1,6 +1,8 @@
 //! Resize and its older form Upsample: sizes, scales, regions and policies after ONNX; the rest is
 //! [`exec::resize`](crate::exec::resize).
 
+mod device;
+
 use kiln_kernels::Parallel;
 use smallvec::SmallVec;
 
@@ -12,7 +14,7 @@ use super::{
 use crate::cache::F32Bits;
 use crate::exec::resize::{Mode, Resize as Executor, ResizeAxis, ResizeKey, Rounding, Transform};
 use crate::graph::node::Specs;
-use crate::graph::{Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
+use crate::graph::{DeviceCx, Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
 use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 
 /// This group's operators.
@@ -180,7 +182,7 @@ impl Resize {
         Ok(axes)
     }
 
-    fn key(&self, cx: &PrepareCx<'_>, inputs: &[Option<&Tensor>]) -> Result<ResizeKey, NodeError> {
+    fn key(&self, threads: usize, inputs: &[Option<&Tensor>]) -> Result<ResizeKey, NodeError> {
         let key = ResizeKey {
             mode: self.mode,
             transform: self.transform,
@@ -188,7 +190,7 @@ impl Resize {
             antialias: self.antialias,
             axes: self.resized(inputs)?,
             width: required(inputs, 0)?.dtype().size() as u8,
-            threads: u32::try_from(cx.threads()).unwrap_or(u32::MAX),
+            threads: u32::try_from(threads).unwrap_or(u32::MAX),
         };
         Ok(key.merged())
     }
@@ -229,7 +231,16 @@ impl Node for Resize {
         inputs: &[Option<&Tensor>],
         _: &[TensorSpec],
     ) -> Result<Prepared, NodeError> {
-        Ok(Prepared::new(cx.executor(&self.key(cx, inputs)?)?))
+        Ok(Prepared::new(cx.executor(&self.key(cx.threads(), inputs)?)?))
+    }
+
+    fn prepare_device(
+        &self,
+        cx: &mut DeviceCx<'_>,
+        inputs: &[Option<&Tensor>],
+        outputs: &[TensorSpec],
+    ) -> Result<(), NodeError> {
+        self.on_device(cx, inputs, outputs)
     }
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {

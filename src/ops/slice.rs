@@ -2,13 +2,14 @@
 //!
 //! The bounds are resolved when shapes or bounds change; what is left for a run is one copy through a [`View`].
 
+use crate::graph::device::Operand;
 use std::sync::Arc;
 
 use super::{
     Cut, LoadCx, Movement, OpError, Operator, View, axes_of, integers, one, optional, rearrange, refused, required,
 };
 use crate::graph::node::{PrepareCx, Specs};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
+use crate::graph::{DeviceCx, Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{Tensor, TensorSpec};
 
 /// The operators of this file.
@@ -119,6 +120,21 @@ impl Node for Slice {
         _: &[TensorSpec],
     ) -> Result<Prepared, NodeError> {
         Ok(Prepared::new(Arc::new(View::cut(required(inputs, 0)?.shape(), &self.cuts(inputs)?))))
+    }
+
+    fn prepare_device(
+        &self,
+        cx: &mut DeviceCx<'_>,
+        inputs: &[Option<&Tensor>],
+        outputs: &[TensorSpec],
+    ) -> Result<(), NodeError> {
+        let input = required(inputs, 0)?;
+        let view = View::cut(input.shape(), &self.cuts(inputs)?);
+        if view.is_whole() && input.spec() == &outputs[0] {
+            cx.view(0, 0);
+            return Ok(());
+        }
+        cx.kernel(view.copying(input.dtype().size())?, &[Some(Operand::Input(0))], Operand::Output(0))
     }
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

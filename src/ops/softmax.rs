@@ -6,15 +6,17 @@
 //! In `f16` the standard's definition (ReduceMax, Sub, Exp, ReduceSum, Div, each of which rounds) is followed step by
 //! step: rounding once in the end is closer to the truth, and further from every model's other runtimes.
 
+use crate::graph::device::Operand;
 use half::f16;
 use kiln_kernels::cpu::softmax::Softmax as Executor;
+use kiln_kernels::gpu::source::softmax::SoftmaxKernel;
 use kiln_kernels::parallel::for_each_chunk;
 
 use super::convert::through_f32;
 use super::{LoadCx, OpError, Operator, around, axis_of, required};
 use crate::exec::softmax::SoftmaxKey;
 use crate::graph::node::Specs;
-use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
+use crate::graph::{DeviceCx, Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::tensor::{DType, Tensor, TensorError, TensorSpec};
 
 /// The operators of this file.
@@ -93,6 +95,15 @@ impl Node for Stepwise {
         }
     }
 
+    fn prepare_device(
+        &self,
+        cx: &mut DeviceCx<'_>,
+        inputs: &[Option<&Tensor>],
+        outputs: &[TensorSpec],
+    ) -> Result<(), NodeError> {
+        self.wide.prepare_device(cx, inputs, outputs)
+    }
+
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         if !is_half(io.input(0)?) {
             return self.wide.execute(prepared, io, cx);
@@ -152,6 +163,18 @@ impl Node for Softmax {
             threads: u32::try_from(cx.threads()).unwrap_or(u32::MAX),
         };
         Ok(Prepared::new(cx.executor(&key)?))
+    }
+
+    fn prepare_device(
+        &self,
+        cx: &mut DeviceCx<'_>,
+        inputs: &[Option<&Tensor>],
+        _: &[TensorSpec],
+    ) -> Result<(), NodeError> {
+        let [outer, length, inner] =
+            <[usize; 3]>::from(self.around(required(inputs, 0)?.shape())?).map(|size| size as u64);
+        let kernel = SoftmaxKernel::new(outer, length, inner, self.logarithm)?;
+        cx.kernel(kernel, &[Some(Operand::Input(0))], Operand::Output(0))
     }
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {

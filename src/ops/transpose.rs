@@ -2,14 +2,16 @@
 //!
 //! Elements of any type move as plain bytes through [`exec::transpose`](crate::exec::transpose); strings one by one.
 
+use crate::graph::device::Operand;
 use kiln_kernels::cpu::transpose::Transpose as Executor;
+use kiln_kernels::gpu::source::transpose::TransposeKernel;
 use kiln_kernels::reference;
 use smallvec::SmallVec;
 
 use super::{LoadCx, OpError, Operator, required};
 use crate::exec::transpose::TransposeKey;
 use crate::graph::node::Specs;
-use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
+use crate::graph::{DeviceCx, Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 
 /// This group's operators.
@@ -148,6 +150,20 @@ impl Node for Permute {
         let Move { view, perm, .. } = self.of(input)?;
         let key = TransposeKey::new(&view, &perm, input.dtype().size(), cx.isa(), cx.threads());
         Ok(Prepared::new(cx.executor(&key)?))
+    }
+
+    fn prepare_device(
+        &self,
+        cx: &mut DeviceCx<'_>,
+        inputs: &[Option<&Tensor>],
+        _: &[TensorSpec],
+    ) -> Result<(), NodeError> {
+        let input = required(inputs, 0)?;
+        let Move { view, perm, .. } = self.of(input)?;
+        let view: SmallVec<[u64; 6]> = view.iter().map(|&size| size as u64).collect();
+        let perm: SmallVec<[u32; 8]> = perm.iter().map(|&axis| axis as u32).collect();
+        let kernel = TransposeKernel::new(input.dtype().size() as u8, &view, &perm)?;
+        cx.kernel(kernel, &[Some(Operand::Input(0))], Operand::Output(0))
     }
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {

@@ -5,6 +5,7 @@
 //! contiguous is one long run. A [`Cursor`] hands out those runs in the output's order, in pieces of any length; copying
 //! and computing operators read through it. Element types are not known here.
 
+use kiln_kernels::gpu::source::copy::CopyKernel;
 use smallvec::SmallVec;
 
 use super::{Axes, around, refused, strides};
@@ -101,6 +102,15 @@ impl View {
     /// Whether it reads a dense stretch from the first element on, in order.
     pub(crate) fn is_whole(&self) -> bool {
         self.start == 0 && matches!(self.steps.as_slice(), [] | [Step { stride: 1, .. }])
+    }
+
+    /// The same on a device: copies what it reads, of elements of `width` bytes, one behind the other.
+    pub(crate) fn copying(&self, width: usize) -> Result<CopyKernel, NodeError> {
+        let counts: SmallVec<[u64; 6]> = self.steps.iter().map(|step| step.count as u64).collect();
+        let from: SmallVec<[i64; 6]> = self.steps.iter().map(|step| step.stride as i64).collect();
+        let sizes: SmallVec<[usize; 6]> = self.steps.iter().map(|step| step.count).collect();
+        let to: SmallVec<[i64; 6]> = strides(&sizes).iter().map(|&stride| stride as i64).collect();
+        Ok(CopyKernel::new(width as u8, &counts, (self.start as i64, &from), (0, &to))?)
     }
 
     /// Reads from the start.

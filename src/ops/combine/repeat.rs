@@ -1,13 +1,14 @@
 //! Tile and Expand: the same elements again and again, read through a [`View`] that does not move along some axes.
 
+use crate::graph::device::Operand;
 use kiln_kernels::Parallel;
 use kiln_kernels::parallel::for_each_chunk;
 
 use super::share;
 use crate::graph::node::Specs;
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
+use crate::graph::{DeviceCx, Io, Node, NodeError, Prepared, RunCx};
 use crate::ops::{LoadCx, Movement, OpError, View, dimensions, integers, one, rearrange, refused, required};
-use crate::tensor::{Shape, Tensor};
+use crate::tensor::{Shape, Tensor, TensorSpec};
 
 /// Which of the two.
 enum Repeat {
@@ -68,6 +69,22 @@ impl Node for Repeat {
 
     fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
         one(required(inputs, 0)?.dtype(), self.shape(inputs)?)
+    }
+
+    fn prepare_device(
+        &self,
+        cx: &mut DeviceCx<'_>,
+        inputs: &[Option<&Tensor>],
+        outputs: &[TensorSpec],
+    ) -> Result<(), NodeError> {
+        let input = required(inputs, 0)?;
+        let to = &outputs[0].shape;
+        if input.len() == to.iter().product::<usize>() {
+            cx.view(0, 0);
+            return Ok(());
+        }
+        let view = self.view(input.shape(), to)?;
+        cx.kernel(view.copying(input.dtype().size())?, &[Some(Operand::Input(0))], Operand::Output(0))
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {

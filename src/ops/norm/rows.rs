@@ -1,5 +1,7 @@
 //! LayerNormalization and RMSNormalization: the axes from `axis` on are a row.
 
+use crate::graph::device::Operand;
+use kiln_kernels::gpu::source::norm::{RowNormKernel, Scaling};
 use std::borrow::Cow;
 
 use kiln_kernels::cpu::norm::{RowNorm as Executor, RowOperands, RowResults};
@@ -7,7 +9,7 @@ use kiln_kernels::cpu::norm::{RowNorm as Executor, RowOperands, RowResults};
 use super::floats;
 use crate::exec::norm::RowNormKey;
 use crate::graph::node::Specs;
-use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
+use crate::graph::{DeviceCx, Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::ops::{LoadCx, OpError, View, axis_of, counted, optional, required};
 use crate::tensor::{DType, Tensor, TensorSpec};
 
@@ -88,6 +90,35 @@ impl Node for RowNorm {
             threads: u32::try_from(cx.threads()).unwrap_or(u32::MAX),
         };
         Ok(Prepared::new(cx.executor(&key)?))
+    }
+
+    fn prepare_device(
+        &self,
+        cx: &mut DeviceCx<'_>,
+        inputs: &[Option<&Tensor>],
+        _: &[TensorSpec],
+    ) -> Result<(), NodeError> {
+        let shape = required(inputs, 0)?.shape();
+        let axis = axis_of(self.axis, shape.len())?;
+        let [rows, length] = [&shape[..axis], &shape[axis..]].map(|dims| dims.iter().product::<usize>() as u64);
+        let mut operands = [Some(Operand::Input(0)), None, None];
+        for (index, operand) in operands.iter_mut().enumerate().skip(1) {
+            let Some(tensor) = optional(inputs, index) else { continue };
+            let same = tensor.len() as u64 == length && tensor.shape().ends_with(&shape[axis..]);
+            // What broadcasts to a row is stretched to one first.
+            *operand = Some(if same {
+                Operand::Input(index)
+            } else {
+                let row = View::broadcast(tensor.shape(), &shape[axis..])?;
+                let whole = cx.scratch(length * size_of::<f32>() as u64);
+                cx.kernel(row.copying(size_of::<f32>())?, &[Some(Operand::Input(index))], whole)?;
+                whole
+            });
+        }
+        let scaling = Some(Scaling { period: 1, step: 1 });
+        let bias = operands[2].is_some();
+        let kernel = RowNormKernel::new(rows, length, self.epsilon, self.centred, scaling, bias)?;
+        cx.kernel(kernel, &operands, Operand::Output(0))
     }
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
