@@ -9,6 +9,8 @@
 //! - [`graph`]: descriptions, passes, and the trait of a running node.
 //! - [`ops`]: what ONNX means by each operator.
 //! - [`onnx`]: model files.
+//!
+//! [`gpu`] is what devices beside the processor offer; it comes from the kernels crate, where they are.
 
 #![allow(rustdoc::private_intra_doc_links, reason = "headers guide readers of the source to private files too")]
 #![deny(unsafe_code)]
@@ -23,3 +25,5 @@ pub mod record;
 pub mod session;
 pub mod tensor;
 pub mod threads;
+
+pub use kiln_kernels::gpu;

@@ -6,10 +6,12 @@
 //! runs. [`overrides`] serves requests that replace what a model has defaults for.
 
 pub mod compile;
+mod device;
 mod evaluate;
 mod footprint;
 pub mod options;
 mod overrides;
+mod placement;
 pub mod profile;
 pub mod records;
 mod structure;
@@ -25,7 +27,8 @@ use crate::exec::tune::Tuner;
 use crate::exec::{BuildCx, Share};
 use crate::graph::ir::{Dim, ValueKind};
 use crate::graph::{
-    Executable, Graph, LoopBudget, LoopLimits, Observer, Resources, RunError, RunState, StepEvent, Stop, Stopped, Value,
+    Executable, Graph, LoopBudget, LoopLimits, NodeError, Observer, Resources, RunError, RunState, StepEvent, Stop,
+    Stopped, Value,
 };
 use crate::onnx::{self, ModelError};
 use crate::record;
@@ -36,6 +39,7 @@ pub use crate::exec::ShareStats;
 pub use crate::exec::tune::{Tune, TuneChange, TuneReport};
 pub use crate::graph::Cancel;
 pub use compile::Description;
+pub use device::DeviceStats;
 use footprint::Footprint;
 pub use kiln_kernels::cpu::{Numerics, Precision};
 pub use options::{RunOptions, SessionOptions};
@@ -90,6 +94,9 @@ pub enum SessionError {
         /// Why.
         why: Stopped,
     },
+    /// The device could not be prepared: it has no room for the model's constants.
+    #[error("device: {0}")]
+    Device(#[from] NodeError),
     /// Threads could not be started.
     #[error(transparent)]
     Threads(#[from] ThreadsError),

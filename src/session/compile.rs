@@ -9,8 +9,11 @@ use kiln_kernels::parallel::for_each_chunk;
 
 use super::evaluate::evaluate;
 use super::options::SessionOptions;
+use super::placement::{Uploads, place};
 use super::{Port, SessionError};
 use crate::exec::BuildCx;
+use crate::graph::device::transfer::{ToDevice, ToHost, to_device};
+use crate::graph::device::{ON_DEVICE, OnDevice, TO_DEVICE, TO_HOST};
 use crate::graph::ir::{Attr, Graph, NodeDesc};
 use crate::graph::passes::{self, PassReport};
 use crate::graph::{Body, Executable, Flow, Node, Stop, ValueId, Work};
@@ -46,6 +49,9 @@ fn port(graph: &Graph, value: ValueId, has_default: bool) -> Port {
 /// weights of a large model are not all in memory twice.
 const WAVE: usize = 32;
 
+/// Passes that prepare for kernels of the processor's: its layout, its fused attention, its products of bytes.
+const NOT_ON_DEVICES: [&str; 3] = ["layout", "attention", "quantized"];
+
 /// Rewrites the graph and makes its nodes.
 pub(super) fn compile(
     mut graph: Graph,
@@ -56,9 +62,14 @@ pub(super) fn compile(
 ) -> Result<(Executable, Description), SessionError> {
     let evaluate =
         |graph: &Graph, node: &NodeDesc, inputs: &[Option<Tensor>]| evaluate(graph, node, inputs, build, stop);
-    let passes = passes::optimise_until(stop, &mut graph, &options.passes, &evaluate);
+    let wanted = match build.gpu {
+        None => options.passes.clone(),
+        Some(_) => NOT_ON_DEVICES.iter().fold(options.passes.clone(), |passes, name| passes.without(name)),
+    };
+    let passes = passes::optimise_until(stop, &mut graph, &wanted, &evaluate);
+    let uploads = if build.gpu.is_some() { place(&mut graph) } else { Uploads::new() };
     let mut maker = Maker { build, parallel, stop, problems: BTreeSet::new(), held: Vec::new() };
-    let Some(executable) = maker.executable(&mut graph)?.filter(|_| maker.problems.is_empty()) else {
+    let Some(executable) = maker.executable(&mut graph, &uploads)?.filter(|_| maker.problems.is_empty()) else {
         return Err(SessionError::Unsupported(maker.problems.into_iter().collect()));
     };
     read_kept(&graph, &maker.held, parallel)?;
@@ -79,7 +90,7 @@ struct Maker<'a> {
 
 impl Maker<'_> {
     /// The running form of a graph; `None` where something is not supported. The graph's constants are let go.
-    fn executable(&mut self, graph: &mut Graph) -> Result<Option<Executable>, SessionError> {
+    fn executable(&mut self, graph: &mut Graph, uploads: &Uploads) -> Result<Option<Executable>, SessionError> {
         let mut works: Vec<Option<Work>> = Vec::with_capacity(graph.nodes.len());
         let mut wanted = graph.use_counts();
         while works.len() < graph.nodes.len() {
@@ -115,10 +126,25 @@ impl Maker<'_> {
             }
         }
         let Some(works) = works.into_iter().collect::<Option<Vec<Work>>>() else { return Ok(None) };
+        self.upload(graph, uploads)?;
         let fused = graph.nodes.iter().map(fusions);
         let executable = Executable::new(graph, works.into_iter().zip(fused));
         self.held.extend(graph.constants.drain().map(|(_, tensor)| tensor));
         Ok(Some(executable))
+    }
+
+    /// Sends the constants that the device's nodes read; what nobody else reads is let go here.
+    fn upload(&self, graph: &mut Graph, uploads: &Uploads) -> Result<(), SessionError> {
+        let Some(gpu) = &self.build.gpu else { return Ok(()) };
+        let readers = graph.use_counts();
+        for &(host, there) in uploads {
+            let Some(tensor) = graph.constants.get(&host) else { continue };
+            graph.constants.insert(there, to_device(gpu, tensor)?);
+            if readers[host.index()] == 0 {
+                graph.constants.remove(&host);
+            }
+        }
+        Ok(())
     }
 
     /// A step that sees more than tensors, with its bodies; `None` where something in those is not supported.
@@ -134,7 +160,7 @@ impl Maker<'_> {
             let body = Arc::make_mut(body);
             let declared = |ids: &[ValueId]| ids.iter().map(|&id| body.value(id).clone()).collect::<Vec<_>>();
             let (inputs, outputs) = (declared(&body.inputs), declared(&body.outputs));
-            match self.executable(body)? {
+            match self.executable(body, &Uploads::new())? {
                 Some(made) => {
                     bodies.as_mut().and_then(|bodies| bodies.insert(name.clone(), Body::new(made, inputs, outputs)))
                 }
@@ -215,8 +241,23 @@ fn collect_tensors<'a>(graph: &'a Graph, tensors: &mut Vec<&'a Tensor>) {
 
 /// The running form of one node.
 pub(super) fn make(graph: &Graph, node: &NodeDesc, build: &BuildCx) -> Result<Box<dyn Node>, OpError> {
+    if let Some(gpu) = &build.gpu {
+        if node.is_fused(TO_DEVICE) {
+            return Ok(Box::new(ToDevice(gpu.clone())));
+        }
+        if node.is_fused(TO_HOST) {
+            return Ok(Box::new(ToHost(gpu.clone())));
+        }
+    }
     let make = ops::lookup(&node.domain, &node.op).ok_or_else(|| OpError::Unknown(node.op.clone()))?;
-    make(&LoadCx { node, graph, build })
+    let made = make(&LoadCx { node, graph, build })?;
+    Ok(match &build.gpu {
+        Some(gpu) if node.int(ON_DEVICE, 0) != 0 => {
+            let form = ops::device::form(node).ok_or_else(|| OpError::unsupported(node, "no form on a device"))?;
+            Box::new(OnDevice::new(made, gpu.clone(), ops::device::carried(&form)))
+        }
+        _ => made,
+    })
 }
 
 /// What was fused into a node, in the words of verbose lines.

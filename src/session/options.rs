@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kiln_kernels::cpu::{Numerics, Precision};
+use kiln_kernels::gpu::{Arena, Device, Policy};
 use kiln_kernels::jit::ProfilerFiles;
 use kiln_kernels::{EMITTER_REVISION, Isa, Parallel};
 
@@ -13,6 +14,7 @@ use super::trace::Trace;
 use super::verbose::Verbose;
 use crate::cache::{Cache, Limits};
 use crate::exec::BuildCx;
+use crate::exec::gpu::GpuCx;
 use crate::exec::tune::{Tune, Tuner};
 use crate::graph::passes::PassOptions;
 use crate::graph::{Cancel, LoopLimits};
@@ -32,6 +34,12 @@ pub struct SessionOptions {
     pub numerics: Numerics,
     /// What weights may be rounded to for speed.
     pub precision: Precision,
+    /// A device beside the processor, on which everything runs that has a form there; none means the processor alone.
+    pub device: Option<Arc<dyn Device>>,
+    /// What the device's libraries may do.
+    pub device_policy: Policy,
+    /// Most bytes of the device's memory that this session takes.
+    pub device_bytes: u64,
     /// Whether choices are measured in the background.
     pub tune: Tune,
     /// Time for all measurements of the session; none means the policy's.
@@ -106,6 +114,9 @@ impl Default for SessionOptions {
             max_isa: None,
             numerics: Numerics::default(),
             precision: Precision::default(),
+            device: None,
+            device_policy: Policy::default(),
+            device_bytes: u64::MAX,
             // Tuning changes the order of additions at a moment that nobody foresees, and takes processor time that
             // nobody asked for: who wants it says so, or tunes offline once and keeps the records.
             tune: Tune::Off,
@@ -207,7 +218,11 @@ impl SessionOptions {
             if self.cache_mode == CacheMode::Off { Limits { entries: 0, bytes: 0 } } else { self.cache_limits };
         let cache = self.cache.clone().unwrap_or_else(|| Arc::new(Cache::new(limits)));
         let (threads, numerics, precision) = (threads.threads(), self.numerics, self.precision);
-        BuildCx { isa, threads, numerics, precision, cache, records, check: self.cache_check, gpu: None }
+        let gpu = self.device.as_ref().map(|device| {
+            let arena = Arena::new(device.clone(), self.device_bytes);
+            Arc::new(GpuCx::new(arena, self.device_policy))
+        });
+        BuildCx { isa, threads, numerics, precision, cache, records, check: self.cache_check, gpu }
     }
 
     /// The plans of a session, if it shall keep any: they hold executors, so that no cache means no plans.

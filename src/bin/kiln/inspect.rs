@@ -157,7 +157,10 @@ fn nodes(graph: &Graph, runs: Vec<RunView>) -> Vec<NodeView> {
     let view = |node: &NodeDesc| NodeView {
         name: node.name.clone(),
         op: if node.domain.is_empty() { node.op.clone() } else { format!("{}.{}", node.domain, node.op) },
-        layout: (node.int("channels_last", 0) == 1).then_some("channels last"),
+        layout: match node.int("on_device", 0) {
+            0 => (node.int("channels_last", 0) == 1).then_some("channels last"),
+            _ => Some("on the device"),
+        },
         fused: kiln::session::compile::fusions(node),
         inputs: names(graph, &node.inputs),
         outputs: names(graph, &node.outputs),

@@ -13,6 +13,7 @@ mod cache;
 mod check;
 mod closeness;
 mod demo;
+mod device;
 mod devices;
 mod failure;
 mod feed;

@@ -11,6 +11,7 @@ use kiln::onnx::{ModelError, TensorProblem};
 use kiln::record::{CacheMode, Credentials, RemotePolicy};
 use kiln::session::{Numerics, Precision, Session, SessionError, SessionOptions, Tune};
 
+use crate::device::DeviceArgs;
 use crate::failure::{Blame, Code, Failure, Outcome};
 use crate::progress::Progress;
 
@@ -54,6 +55,8 @@ pub(crate) struct SessionArgs {
     /// Most time of loading a model, in milliseconds
     #[arg(long, value_name = "MS", help_heading = "Session")]
     load_time_limit: Option<u64>,
+    #[command(flatten)]
+    device: DeviceArgs,
     /// Leave out that rewriting of the graph; may be given several times (`kiln inspect` shows the names),
     /// or `all`
     #[arg(long = "without-pass", value_name = "NAME", help_heading = "Session")]
@@ -210,6 +213,7 @@ impl SessionArgs {
             (None, None) if habit == Habit::Memory => options.cache_mode = CacheMode::Memory,
             (None, None) => options.cache_mode = CacheMode::ReadWrite,
         }
+        self.device.apply(&mut options, &knobs)?;
         if let Some(url) = &self.remote_cache {
             let files = matches!(options.cache_mode, CacheMode::Read | CacheMode::ReadWrite);
             if !files || options.cache_dir.is_none() {

@@ -19,6 +19,8 @@ pub(super) fn dtype(view: &View<'_>, output: usize) -> Option<DType> {
             ("QuantizedConv" | "QuantizedMatMul", _) if node.input(8).is_some() => view.input(8).dtype,
             ("QuantizedAdd", _) => view.input(7).dtype,
             ("QuantizedGlobalAveragePool", _) => view.input(4).dtype,
+            // Of its factors' type, which passes have fused whatever it is.
+            ("FusedMatMul" | "FusedConv" | "FusedConvTranspose", _) => view.input(0).dtype,
             _ => Some(DType::F32),
         };
     }

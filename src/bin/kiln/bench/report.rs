@@ -87,9 +87,40 @@ pub(super) struct Report {
     /// Look-ups of plans of whole requests.
     plans: CacheCounters,
     records: RecordCounters,
+    /// What was copied to a device and back, and held of its memory; absent on the processor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device: Option<DeviceFigures>,
     /// What was tuned between the passes and since; absent where nothing is tuned.
     #[serde(skip_serializing_if = "Option::is_none")]
     tuning: Option<Tuning>,
+}
+
+/// A session's device in figures.
+#[derive(Debug, Serialize)]
+struct DeviceFigures {
+    name: String,
+    copies_to_device: u64,
+    bytes_to_device: u64,
+    copies_to_host: u64,
+    bytes_to_host: u64,
+    /// Bytes of its memory that were taken in all, and the most that was in use at once.
+    taken: u64,
+    most_lent: u64,
+}
+
+impl DeviceFigures {
+    fn of(session: &Session) -> Option<DeviceFigures> {
+        let stats = session.device_stats()?;
+        Some(DeviceFigures {
+            name: stats.name,
+            copies_to_device: stats.to_device.copies,
+            bytes_to_device: stats.to_device.bytes,
+            copies_to_host: stats.to_host.copies,
+            bytes_to_host: stats.to_host.bytes,
+            taken: stats.arena.taken,
+            most_lent: stats.arena.most_lent,
+        })
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -250,6 +281,7 @@ impl Report {
             cache: sources.session.cache_stats().into(),
             plans: sources.session.plan_stats().into(),
             records: RecordCounters::of(sources.session),
+            device: DeviceFigures::of(sources.session),
             tuning: Tuning::of(sources.session, sources.options.tune),
         }
     }
@@ -344,6 +376,17 @@ impl Report {
             "records: {loaded} loaded, {rejected} rejected, {warmed} executors rebuilt at load; {lookups} look-ups, {hits} \
              hits; {records} known now"
         );
+        if let Some(device) = &self.device {
+            let _ = writeln!(
+                text,
+                "{}: {} copies there, {} back, {} of its memory taken, {} in use at most",
+                device.name,
+                device.copies_to_device,
+                device.copies_to_host,
+                bytes(device.taken),
+                bytes(device.most_lent)
+            );
+        }
         if let Some(tuning) = &self.tuning {
             let _ = writeln!(text, "{}", tuning.text());
         }

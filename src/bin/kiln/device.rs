@@ -1,0 +1,110 @@
+//! `--device`: where networks run, and what the device's libraries may do.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use kiln::gpu::{Device, Policy};
+use kiln::knobs::{ByteSize, Knobs};
+use kiln::session::SessionOptions;
+
+use crate::failure::{Code, Failure, Outcome};
+
+/// Flags about devices.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct DeviceArgs {
+    /// Where networks run: cpu, or an NVIDIA GPU by its number, cuda or cuda:N (`kiln devices` lists them)
+    #[arg(long, value_name = "DEVICE", default_value = "cpu", help_heading = "Device")]
+    device: Place,
+    /// Let the device's libraries round factors to TF32
+    #[arg(long, help_heading = "Device")]
+    tf32: bool,
+    /// Use only algorithms of the device's libraries whose results are the same in every run
+    #[arg(long, help_heading = "Device")]
+    deterministic: bool,
+    /// Most scratch memory of an algorithm, as in 256MiB
+    #[arg(long, value_name = "BYTES", help_heading = "Device")]
+    workspace: Option<ByteSize>,
+    /// Most memory taken of the device, as in 16GiB
+    #[arg(long, value_name = "BYTES", help_heading = "Device")]
+    device_memory: Option<ByteSize>,
+}
+
+/// A place where networks run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Place {
+    /// The processor.
+    #[default]
+    Cpu,
+    /// An NVIDIA GPU, by its number.
+    Cuda(u32),
+    /// One that is played on the processor.
+    #[cfg(feature = "emulator")]
+    Emulated,
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Place, String> {
+        let number = |text: &str| text.parse().ok();
+        let place = match text {
+            "cpu" => Some(Place::Cpu),
+            "cuda" => Some(Place::Cuda(0)),
+            #[cfg(feature = "emulator")]
+            "emulated" => Some(Place::Emulated),
+            _ => text.strip_prefix("cuda:").and_then(number).map(Place::Cuda),
+        };
+        place.ok_or_else(|| "expected cpu, cuda or cuda:N".to_owned())
+    }
+}
+
+impl DeviceArgs {
+    /// Sets what was typed.
+    pub(crate) fn apply(&self, options: &mut SessionOptions, knobs: &Knobs) -> Outcome {
+        let default = Policy::default();
+        options.device_policy = Policy {
+            tf32: self.tf32,
+            deterministic: self.deterministic,
+            workspace: self.workspace.map_or(default.workspace, |size| size.0 as u64),
+            ..default
+        };
+        if let Some(size) = self.device_memory {
+            options.device_bytes = size.0 as u64;
+        }
+        options.device = match self.device {
+            Place::Cpu => None,
+            Place::Cuda(ordinal) => Some(open(ordinal, knobs)?),
+            #[cfg(feature = "emulator")]
+            Place::Emulated => Some(kiln::gpu::emulated::Emulated::open(kiln::gpu::emulated::Script::default())),
+        };
+        Ok(())
+    }
+}
+
+#[cfg(feature = "cuda")]
+fn open(ordinal: u32, knobs: &Knobs) -> Outcome<Arc<dyn Device>> {
+    use crate::failure::Blame;
+    kiln::gpu::cuda::open(ordinal, &knobs.cuda_options()).usage(|| format!("--device cuda:{ordinal}"))
+}
+
+#[cfg(not(feature = "cuda"))]
+fn open(ordinal: u32, _: &Knobs) -> Outcome<Arc<dyn Device>> {
+    let why = format!("--device cuda:{ordinal}: this program was built without the feature cuda");
+    Err(Failure::new(Code::Unsupported, anyhow::anyhow!(why)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_have_names_and_numbers() {
+        let cases = [("cpu", Place::Cpu), ("cuda", Place::Cuda(0)), ("cuda:3", Place::Cuda(3))];
+        for (text, place) in cases {
+            assert_eq!(text.parse(), Ok(place));
+        }
+        for text in ["", "gpu", "cuda:", "cuda:-1", "cuda:x", "CPU"] {
+            assert!(text.parse::<Place>().is_err(), "{text}");
+        }
+    }
+}

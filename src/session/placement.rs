@@ -1,0 +1,221 @@
+//! Which nodes of a graph run on a device, and the copies between them and the others.
+//!
+//! Nodes with a form on the device ([`ops::device`](crate::ops::device)) go there where they compute much, or where one of
+//! their inputs is there already; everything else (shapes, indices, what has no form) stays with the processor. A value
+//! that both sides need is copied once, by a node of its own, so that copies are seen in profiles and traces. Constants
+//! that the device reads are sent when the graph is loaded. Bodies of loops and branches stay with the processor.
+
+use crate::graph::device::{ON_DEVICE, TO_DEVICE, TO_HOST};
+use crate::graph::facts::Facts;
+use crate::graph::ir::{Attr, Graph, NodeDesc, ValueId, ValueInfo};
+use crate::ops::device::{Form, Pull, carried, form};
+
+/// Elements of a table from which picking rows on the device pays.
+const TABLE: usize = 4096;
+
+/// Constants that the device needs: as the graph has them, and as the device's nodes read them.
+pub(super) type Uploads = Vec<(ValueId, ValueId)>;
+
+/// Marks the nodes that run on the device, puts copies on the edges between them and the others, and lists the constants to
+/// send.
+pub(super) fn place(graph: &mut Graph) -> Uploads {
+    let facts = Facts::of(graph, true);
+    let nodes = std::mem::take(&mut graph.nodes);
+    let mut placing = Placing { sides: vec![Side::default(); graph.values.len()], uploads: Vec::new(), graph };
+    for mut node in nodes {
+        let form = form(&node).filter(|form| placing.fits(form, &node, &facts) && placing.pulls(form, &node));
+        let host_inputs = form.map_or(u64::MAX, |form| form.host_inputs);
+        for (index, input) in node.inputs.iter_mut().enumerate() {
+            if let Some(value) = input {
+                *value = if index >= 64 || host_inputs >> index & 1 == 1 {
+                    placing.on_host(*value)
+                } else {
+                    placing.on_device(*value)
+                };
+            }
+        }
+        if form.is_some() {
+            node.attrs.insert(ON_DEVICE.to_owned(), Attr::Int(1));
+            for value in node.outputs.iter_mut().flatten() {
+                let there = placing.twin(*value, "device");
+                placing.sides[value.index()] = Side { there: Some(there), only_there: true };
+                *value = there;
+            }
+        }
+        placing.graph.nodes.push(node);
+    }
+    for index in 0..placing.graph.outputs.len() {
+        let output = placing.graph.outputs[index];
+        placing.on_host(output);
+    }
+    placing.uploads
+}
+
+/// Where a value is.
+#[derive(Clone, Copy, Default)]
+struct Side {
+    /// Its name on the device, where it is or will be there.
+    there: Option<ValueId>,
+    /// Whether it is nowhere else.
+    only_there: bool,
+}
+
+struct Placing<'a> {
+    graph: &'a mut Graph,
+    /// Of each value of the graph as it was.
+    sides: Vec<Side>,
+    uploads: Uploads,
+}
+
+impl Placing<'_> {
+    /// Whether the device can hold all that the node reads and makes there.
+    fn fits(&self, form: &Form, node: &NodeDesc, facts: &Facts) -> bool {
+        let carried = |value: &ValueId| facts.get(*value).dtype.is_some_and(carried(form));
+        let inputs = node.inputs.iter().enumerate();
+        let there = inputs.filter(|(index, _)| *index >= 64 || form.host_inputs >> index & 1 == 0);
+        there.filter_map(|(_, value)| value.as_ref()).all(carried) && node.outputs.iter().flatten().all(carried)
+    }
+
+    /// Whether the node goes to the device.
+    fn pulls(&self, form: &Form, node: &NodeDesc) -> bool {
+        let inputs = node.inputs.iter().enumerate();
+        let mut there = inputs.filter(|(index, _)| *index >= 64 || form.host_inputs >> index & 1 == 0);
+        let follows = there.any(|(_, value)| value.is_some_and(|value| self.sides[value.index()].only_there));
+        match form.pull {
+            Pull::Always => true,
+            Pull::Follows => follows,
+            Pull::Table => follows || self.graph.constant_input(node, 0).is_some_and(|table| table.len() >= TABLE),
+        }
+    }
+
+    /// Another name for a value, of the same declaration.
+    fn twin(&mut self, value: ValueId, side: &str) -> ValueId {
+        let info = self.graph.value(value);
+        let name = format!("{}@{side}", info.name);
+        let info = ValueInfo { name, ..info.clone() };
+        self.graph.add_value(info)
+    }
+
+    /// The value's name for a node on the device, to which it is copied if it is not there.
+    fn on_device(&mut self, value: ValueId) -> ValueId {
+        // A single number becomes a part of the program that reads it, or travels with its launch.
+        if self.graph.constant(value).is_some_and(|tensor| tensor.len() == 1) {
+            return value;
+        }
+        if let Some(there) = self.sides[value.index()].there {
+            return there;
+        }
+        let there = self.twin(value, "device");
+        self.sides[value.index()].there = Some(there);
+        if self.graph.constants.contains_key(&value) {
+            self.uploads.push((value, there));
+        } else {
+            self.copy(TO_DEVICE, value, there);
+        }
+        there
+    }
+
+    /// The value's name for a node of the processor's, to which it is copied if it is on the device alone.
+    fn on_host(&mut self, value: ValueId) -> ValueId {
+        if let Side { there: Some(there), only_there: true } = self.sides[value.index()] {
+            self.sides[value.index()].only_there = false;
+            self.copy(TO_HOST, there, value);
+        }
+        value
+    }
+
+    fn copy(&mut self, op: &str, from: ValueId, to: ValueId) {
+        let name = format!("{}.{op}", self.graph.value(from).name);
+        let (inputs, outputs) = (vec![Some(from)], vec![Some(to)]);
+        let copy = NodeDesc {
+            name,
+            domain: "kiln".to_owned(),
+            op: op.to_owned(),
+            version: 1,
+            inputs,
+            outputs,
+            ..NodeDesc::default()
+        };
+        self.graph.nodes.push(copy);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::GraphBuilder;
+    use crate::graph::verify::verify;
+    use crate::tensor::{DType, Tensor, TensorSpec};
+
+    fn weights(shape: &[usize]) -> Tensor {
+        Tensor::zeros(TensorSpec::new(DType::F32, shape.iter().copied())).unwrap()
+    }
+
+    /// The nodes in order, those on the device with a star.
+    fn placed(mut graph: Graph) -> (String, Uploads, Graph) {
+        let uploads = place(&mut graph);
+        let star = |node: &NodeDesc| if node.int(ON_DEVICE, 0) == 1 { "*" } else { "" };
+        let names: Vec<String> = graph.nodes.iter().map(|node| format!("{}{}", node.op, star(node))).collect();
+        for &(host, there) in &uploads {
+            let tensor = graph.constants[&host].clone();
+            graph.constants.insert(there, tensor);
+        }
+        assert_eq!(verify(&graph), Ok(()));
+        (names.join(" "), uploads, graph)
+    }
+
+    #[test]
+    fn a_network_goes_there_once_and_comes_back_once() {
+        let mut builder = GraphBuilder::new("net", 17);
+        let x = builder.input("x", DType::F32, [1.into(), 3.into(), "H".into(), "W".into()]);
+        let filters = builder.constant(weights(&[8, 3, 3, 3]));
+        let conv = builder.op("Conv", &[x, filters], &[]);
+        let relu = builder.op("Relu", &[conv], &[]);
+        let pooled = builder.op("GlobalAveragePool", &[relu], &[]);
+        builder.output("y", pooled);
+        let (names, uploads, graph) = placed(builder.finish());
+        assert_eq!(names, "ToDevice Conv* Relu* GlobalAveragePool* ToHost");
+        assert_eq!(uploads.len(), 1);
+        assert_eq!(graph.value(graph.outputs[0]).name, "y", "the caller's name stays");
+    }
+
+    #[test]
+    fn shapes_stay_with_the_processor_and_a_value_is_copied_once() {
+        let mut builder = GraphBuilder::new("shapes", 17);
+        let x = builder.input("x", DType::F32, ["N".into(), 64.into()]);
+        let matrix = builder.constant(weights(&[64, 64]));
+        let product = builder.op("MatMul", &[x, matrix], &[]);
+        let shape = builder.op("Shape", &[product], &[]);
+        let nonzero = builder.op("NonZero", &[product], &[]);
+        let again = builder.op("Reshape", &[product, shape], &[]);
+        builder.output("y", again);
+        builder.output("z", nonzero);
+        builder.output("p", product);
+        let (names, ..) = placed(builder.finish());
+        assert_eq!(names, "ToDevice MatMul* ToHost Shape NonZero Reshape* ToHost");
+    }
+
+    #[test]
+    fn what_computes_nothing_there_and_other_types_stay() {
+        let mut builder = GraphBuilder::new("integers", 17);
+        let x = builder.input("x", DType::I64, ["N".into()]);
+        let sum = builder.op("Add", &[x, x], &[]);
+        let f = builder.input("f", DType::F32, ["N".into()]);
+        let relu = builder.op("Relu", &[f], &[]);
+        builder.output("y", sum);
+        builder.output("z", relu);
+        assert_eq!(placed(builder.finish()).0, "Add Relu");
+    }
+
+    #[test]
+    fn rows_of_a_table_are_picked_where_the_table_is() {
+        let mut builder = GraphBuilder::new("embedding", 17);
+        let ids = builder.input("ids", DType::I64, ["N".into()]);
+        let table = builder.constant(weights(&[1000, 64]));
+        let rows = builder.op("Gather", &[table, ids], &[]);
+        builder.output("y", rows);
+        let (names, _, graph) = placed(builder.finish());
+        assert_eq!(names, "Gather* ToHost");
+        assert_eq!(graph.nodes[0].inputs[1], Some(ids), "the processor checks indices");
+    }
+}
