@@ -49,6 +49,12 @@ pub fn form(node: &NodeDesc) -> Option<Form> {
         ("", "LayerNormalization" | "RMSNormalization") if outputs == 1 && node.outputs.len() == 1 => {
             computes(Pull::Follows)
         }
+        ("", "InstanceNormalization" | "GroupNormalization") => computes(Pull::Follows),
+        ("", "BatchNormalization")
+            if node.outputs.len() == 1 && node.int("training_mode", 0) == 0 && node.int("spatial", 1) != 0 =>
+        {
+            computes(Pull::Follows)
+        }
         ("", "Softmax" | "LogSoftmax") => computes(Pull::Follows),
         ("", "MaxPool") if node.outputs.len() == 1 => computes(Pull::Follows),
         ("", "AveragePool" | "GlobalMaxPool" | "GlobalAveragePool") => computes(Pull::Follows),

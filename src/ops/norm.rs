@@ -5,6 +5,7 @@
 
 mod axes;
 mod channels;
+mod device;
 mod places;
 mod rows;
 
@@ -54,11 +55,12 @@ fn images(shape: &[usize], last: bool) -> Result<ChannelsKey, NodeError> {
 
 /// Input `index` as one number a channel.
 fn by_channel<'t>(inputs: &[Option<&'t Tensor>], index: usize, channels: u64) -> Result<&'t [f32], NodeError> {
-    let values = floats(inputs, index)?.as_slice::<f32>()?;
+    let values = floats(inputs, index)?;
+    // Counted by the shape: on a device the elements are not to be had here.
     if values.len() as u64 != channels {
         return Err(refused(format!("input {index} has {} elements for {channels} channels", values.len())));
     }
-    Ok(values)
+    Ok(values.as_slice()?)
 }
 
 #[cfg(test)]

@@ -146,6 +146,20 @@ fn rows() {
 }
 
 #[test]
+fn channels() {
+    let images: &[&[&[usize]]] = &[&[&[2, 6, 4, 5], &[6], &[6]], &[&[1, 6, 1, 40], &[6], &[6]]];
+    row("InstanceNormalization", images).check();
+    row("GroupNormalization", &[&[&[2, 6, 4, 5], &[3], &[3]]]).attr("num_groups", 3).check();
+    let mut batch = row(
+        "BatchNormalization",
+        &[&[&[2, 6, 4, 5], &[6], &[6], &[6], &[6]], &[&[3, 6, 2, 9], &[6], &[6], &[6], &[6]]],
+    );
+    // Random variances are of either sign: far enough from zero, all are positive.
+    batch = batch.attr("epsilon", Attr::Float(1.5));
+    batch.check();
+}
+
+#[test]
 fn windows() {
     let images: &[&[&[usize]]] = &[&[&[1, 3, 9, 9]], &[&[2, 3, 6, 13]]];
     for op in ["MaxPool", "AveragePool"] {

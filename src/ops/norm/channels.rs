@@ -7,12 +7,12 @@ use super::{by_channel, floats, images};
 use crate::cache::F32Bits;
 use crate::exec::norm::{ByChannel, ChannelNorm, ChannelNormKey, ChannelsKey};
 use crate::graph::node::Specs;
-use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
+use crate::graph::{DeviceCx, Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::ops::{LoadCx, OpError, counted, refused, required};
 use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// What one of these operators does to images.
-enum Form {
+pub(super) enum Form {
     /// By known moments. Factor and summand of each channel are computed at load where all is known there.
     Batch {
         epsilon: f32,
@@ -38,8 +38,8 @@ enum Form {
     },
 }
 
-struct Channels {
-    form: Form,
+pub(super) struct Channels {
+    pub(super) form: Form,
     last: bool,
 }
 
@@ -111,7 +111,7 @@ fn affine(scale: &[f32], bias: &[f32], mean: &[f32], variance: &[f32], epsilon: 
 }
 
 impl Channels {
-    fn images(&self, shape: &[usize]) -> Result<ChannelsKey, NodeError> {
+    pub(super) fn images(&self, shape: &[usize]) -> Result<ChannelsKey, NodeError> {
         images(shape, self.last)
     }
 
@@ -223,6 +223,15 @@ impl Node for Channels {
         let threads = u32::try_from(cx.threads()).unwrap_or(u32::MAX);
         let key = ChannelNormKey { form, images, isa: cx.isa(), threads };
         Ok(Prepared::new(cx.executor(&key)?))
+    }
+
+    fn prepare_device(
+        &self,
+        cx: &mut DeviceCx<'_>,
+        inputs: &[Option<&Tensor>],
+        outputs: &[TensorSpec],
+    ) -> Result<(), NodeError> {
+        self.on_device(cx, inputs, outputs)
     }
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
