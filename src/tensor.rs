@@ -56,6 +56,9 @@ pub enum TensorError {
     /// The shape's bytes cannot be counted in `isize`.
     #[error("shape {0:?} is too large")]
     TooLarge(Shape),
+    /// The elements lie where the processor cannot read them, or were let go.
+    #[error("the elements of a tensor of shape {0:?} are not to be had here")]
+    Elsewhere(Shape),
     /// There is no memory for that many elements: the machine has less, or the session was told to take less.
     #[error("shape {shape:?} takes {need} bytes, of which {room} are left")]
     Memory {
@@ -293,12 +296,14 @@ impl Tensor {
     /// The elements, if they are of type `T`.
     pub fn as_slice<T: Element>(&self) -> Result<&[T], TensorError> {
         self.expect(T::DTYPE)?;
+        self.expect_here()?;
         Ok(bytemuck::cast_slice(self.bytes()))
     }
 
     /// The elements to be written, copied first where somebody else holds them too.
     pub fn as_mut_slice<T: Element>(&mut self) -> Result<&mut [T], TensorError> {
         self.expect(T::DTYPE)?;
+        self.expect_here()?;
         Ok(bytemuck::cast_slice_mut(self.bytes_mut()))
     }
 
@@ -425,6 +430,14 @@ impl Tensor {
                     (Data::Elsewhere(_), _) | (_, Data::Elsewhere(_)) => false,
                     _ => self.bytes() == other.bytes(),
                 })
+    }
+
+    #[inline]
+    fn expect_here(&self) -> Result<(), TensorError> {
+        match self.data {
+            Data::Elsewhere(_) | Data::Absent => Err(TensorError::Elsewhere(self.spec.shape.clone())),
+            Data::Bytes(_) | Data::Strings(_) => Ok(()),
+        }
     }
 
     fn expect(&self, expected: DType) -> Result<(), TensorError> {

@@ -53,14 +53,18 @@ fn images(shape: &[usize], last: bool) -> Result<ChannelsKey, NodeError> {
     Ok(ChannelsKey { batch: shape[0] as u64, channels: channels as u64, spatial, last })
 }
 
-/// Input `index` as one number a channel.
-fn by_channel<'t>(inputs: &[Option<&'t Tensor>], index: usize, channels: u64) -> Result<&'t [f32], NodeError> {
+/// Input `index`, which has one number a channel.
+fn of_channels<'t>(inputs: &[Option<&'t Tensor>], index: usize, channels: u64) -> Result<&'t Tensor, NodeError> {
     let values = floats(inputs, index)?;
-    // Counted by the shape: on a device the elements are not to be had here.
     if values.len() as u64 != channels {
         return Err(refused(format!("input {index} has {} elements for {channels} channels", values.len())));
     }
-    Ok(values.as_slice()?)
+    Ok(values)
+}
+
+/// Its numbers.
+fn by_channel<'t>(inputs: &[Option<&'t Tensor>], index: usize, channels: u64) -> Result<&'t [f32], NodeError> {
+    Ok(of_channels(inputs, index, channels)?.as_slice()?)
 }
 
 #[cfg(test)]

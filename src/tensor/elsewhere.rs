@@ -29,7 +29,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::tensor::{DType, Tensor, TensorSpec};
+    use crate::tensor::{DType, Tensor, TensorError, TensorSpec};
 
     #[test]
     fn a_tensor_elsewhere_has_a_shape_and_an_identity_and_no_bytes_here() {
@@ -37,6 +37,7 @@ mod tests {
         let tensor = Tensor::elsewhere(spec(), Arc::new(Elsewhere::new(7u64)));
         assert_eq!((tensor.shape(), tensor.len(), tensor.byte_len()), (&[2, 3][..], 6, 0));
         assert!(tensor.bytes().is_empty() && tensor.is_elsewhere());
+        assert!(matches!(tensor.as_slice::<f32>(), Err(TensorError::Elsewhere(_))));
         assert_eq!(tensor.away::<u64>(), Some(&7));
         assert_eq!(tensor.away::<u32>(), None);
         assert!(tensor.is_sole());

@@ -3,7 +3,7 @@
 
 use kiln_kernels::reference::norm::moments;
 
-use super::{by_channel, floats, images};
+use super::{by_channel, floats, images, of_channels};
 use crate::cache::F32Bits;
 use crate::exec::norm::{ByChannel, ChannelNorm, ChannelNormKey, ChannelsKey};
 use crate::graph::node::Specs;
@@ -183,7 +183,7 @@ impl Node for Channels {
         let mut specs = Specs::from_elem(input.spec().clone(), 1);
         match self.form {
             Form::Batch { .. } | Form::Training { .. } => {
-                (1..5).try_for_each(|index| by_channel(inputs, index, channels).map(drop))?;
+                (1..5).try_for_each(|index| of_channels(inputs, index, channels).map(drop))?;
             }
             Form::Groups { groups, by_group, .. } => {
                 let groups = groups.unwrap_or(channels);
@@ -191,7 +191,7 @@ impl Node for Channels {
                     return Err(refused(format!("{channels} channels do not form {groups} equal groups")));
                 }
                 let numbers = if by_group { groups } else { channels };
-                (1..3).try_for_each(|index| by_channel(inputs, index, numbers).map(drop))?;
+                (1..3).try_for_each(|index| of_channels(inputs, index, numbers).map(drop))?;
             }
             Form::Local { .. } => {}
         }
