@@ -165,7 +165,7 @@ mod tests {
             ("output_shape", Attr::from([8, 8])),
             ("output_padding", Attr::from([1, 1])),
         ] {
-            assert_eq!(form(&node("ConvTranspose", &[attrs.clone()])), None, "{attrs:?}");
+            assert_eq!(form(&node("ConvTranspose", std::slice::from_ref(&attrs))), None, "{attrs:?}");
         }
         let mut places = node("MaxPool", &[]);
         assert!(form(&places).is_some());

@@ -7,7 +7,7 @@ use kiln::gpu::{Device, Policy};
 use kiln::knobs::{ByteSize, Knobs};
 use kiln::session::SessionOptions;
 
-use crate::failure::{Code, Failure, Outcome};
+use crate::failure::Outcome;
 
 /// Flags about devices.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -89,6 +89,7 @@ fn open(ordinal: u32, knobs: &Knobs) -> Outcome<Arc<dyn Device>> {
 
 #[cfg(not(feature = "cuda"))]
 fn open(ordinal: u32, _: &Knobs) -> Outcome<Arc<dyn Device>> {
+    use crate::failure::{Code, Failure};
     let why = format!("--device cuda:{ordinal}: this program was built without the feature cuda");
     Err(Failure::new(Code::Unsupported, anyhow::anyhow!(why)))
 }
