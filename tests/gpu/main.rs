@@ -4,6 +4,8 @@
 //! libraries' work in plain Rust, and on an NVIDIA GPU where this build has the feature `cuda` and the machine has one.
 //! Where it has none, that half says so and nothing is claimed of it.
 
+#![allow(clippy::print_stderr, reason = "a skipped test must say so")]
+
 mod devices;
 #[path = "../passes/draw.rs"]
 mod draw;
