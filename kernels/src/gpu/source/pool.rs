@@ -1,6 +1,6 @@
 //! Pooling of `[N, C, D, H, W]`, with up to two of the axes in front missing: the largest element or the mean of windows.
 //!
-//! A thread has a window. Where windows lie is said by [`Window`](crate::cpu::pool::Window), with its words. One window
+//! A thread has a window. Where windows lie is said by [`Window`], with its words. One window
 //! over a whole picture is better reduced.
 
 use std::fmt::Write;
