@@ -152,6 +152,9 @@ pub trait Solver: Send + Sync + Debug {
     /// Bytes of scratch memory that it needs.
     fn workspace(&self) -> u64;
 
+    /// What its library says of its arithmetic. What only proposals say (that two runs may differ) need not be among it.
+    fn notes(&self) -> Notes;
+
     /// Starts it.
     ///
     /// # Errors

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use kiln_kernels::KernelError;
-use kiln_kernels::gpu::{Algorithm, Heuristic, Policy, Problem, Solver};
+use kiln_kernels::gpu::{Algorithm, Heuristic, Policy, Problem, Refusal, Solver};
 
 use super::GpuCx;
 use super::problem::posed;
@@ -79,8 +79,8 @@ pub(in crate::exec) enum Unusable {
     Unsupported,
     /// It does not now.
     Now(KernelError),
-    /// It needs more scratch memory than is allowed, more than it was said to.
-    Workspace,
+    /// It is not what it was said to be, and as it is, it is not allowed.
+    NotAllowed(Refusal),
 }
 
 /// Makes an algorithm ready, as it turns out to be.
@@ -94,11 +94,11 @@ pub(in crate::exec) fn ready(
         KernelError::Unsupported { .. } => Unusable::Unsupported,
         other => Unusable::Now(other),
     })?;
-    let workspace = solver.workspace();
-    if workspace > policy.workspace {
-        return Err(Unusable::Workspace);
-    }
-    Ok((solver, Algorithm { workspace, ..algorithm.clone() }))
+    // A record may say less than the truth.
+    let (workspace, notes) = (solver.workspace(), algorithm.notes.and(solver.notes()));
+    let found = Algorithm { workspace, notes, ..algorithm.clone() };
+    policy.allows(&found).map_err(Unusable::NotAllowed)?;
+    Ok((solver, found))
 }
 
 /// Proposals of one heuristic that are new, may be true, and are not refused, with their places; none where the library
@@ -187,6 +187,11 @@ fn build(key: &SolverKey, cx: &BuildCx) -> Result<Built<Solution>, BuildError> {
             return Err(BuildError::NotRecorded { family: posed(&key.problem, key.scope).family() });
         }
         (solution, sound) = choose(gpu, key, &mut known);
+        // What a network cannot do without is not given up because a record refuses all there is.
+        if solution.is_none() && !can_be_split(&key.problem) && !known.refused.is_empty() {
+            known.refused.clear();
+            (solution, sound) = choose(gpu, key, &mut known);
+        }
     }
     // What a library that failed has not said is asked again by the next process.
     if (sound || !known.candidates.is_empty()) && recalled.is_none_or(|(before, _)| before != known) {
@@ -196,10 +201,16 @@ fn build(key: &SolverKey, cx: &BuildCx) -> Result<Built<Solution>, BuildError> {
     Ok(Built { bytes: value.weigh(), value, from_record })
 }
 
+/// Whether a problem that the library cannot solve is solved in two steps: what is done to its results can follow it.
+fn can_be_split(problem: &Problem) -> bool {
+    !problem.epilogue().is_none()
+}
+
 /// The first candidate of a record that is allowed and still works. Notes those that never will again.
 fn replay(gpu: &GpuCx, key: &SolverKey, known: &mut Ranking) -> Option<Solution> {
     if known.candidates.is_empty() {
-        return Some(Solution::nothing(Origin::Replayed));
+        // Believed where it costs time alone.
+        return can_be_split(&key.problem).then(|| Solution::nothing(Origin::Replayed));
     }
     for (place, candidate) in known.candidates.clone().into_iter().enumerate() {
         if key.policy.allows(&candidate.algorithm).is_err() {
@@ -255,8 +266,8 @@ pub(in crate::exec) fn note(known: &mut Ranking, algorithm: &Algorithm, why: &Un
     match why {
         Unusable::Unsupported => known.refuse(&algorithm.engine, Why::Unsupported),
         Unusable::Now(error) => tracing::warn!(?algorithm, %error, "an algorithm cannot be made ready"),
-        Unusable::Workspace => {
-            tracing::debug!(?algorithm, "an algorithm needs more scratch memory than it was said to")
+        Unusable::NotAllowed(why) => {
+            tracing::debug!(?algorithm, ?why, "an algorithm is not what it was said to be")
         }
     }
 }

@@ -368,7 +368,16 @@ fn records_that_lie_cost_time_alone() {
     let all = [tensor_core(), ordinary(), split(), LEGACY].map(|engine| Refused { engine, why: Why::Fails });
     let process =
         Process::told(Script::default(), Policy::default(), &Ranking { refused: all.into(), ..Ranking::default() });
-    assert!(process.engine(&conv()).is_none());
+    assert_eq!(process.engine(&conv()), Some(ordinary()));
+    // As does saying that there is no way at all of what a network cannot do without.
+    let process = Process::told(Script::default(), Policy::default(), &Ranking::default());
+    assert_eq!(process.engine(&conv()), Some(ordinary()));
+    // Whoever keeps quiet about an algorithm's arithmetic does not get it past a policy that forbids it.
+    let quiet = Ranking { candidates: vec![candidate(tensor_core()), candidate(ordinary())], ..Ranking::default() };
+    let process = Process::told(Script::default(), Policy::default(), &quiet);
+    assert_eq!(process.engine(&conv()), Some(ordinary()));
+    let lax = Process::told(Script::default(), Policy { tf32: true, ..Policy::default() }, &quiet);
+    assert_eq!(lax.engine(&conv()), Some(tensor_core()));
 }
 
 #[test]

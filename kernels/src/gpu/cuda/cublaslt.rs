@@ -115,7 +115,9 @@ impl Lt {
         check("cublasLtMatmulAlgoCheck", status)?;
         check("cublasLtMatmulAlgoCheck", result.state)?;
         let workspace = result.workspaceSize as u64;
-        Ok(Product { problem: Problem::MatMul(*problem), work: Mutex::new(work), algo, workspace, lt: self.clone() })
+        let notes = if adds_in_place(&algo) { notes.and(Notes::NONDETERMINISTIC) } else { notes };
+        let (problem, work) = (Problem::MatMul(*problem), Mutex::new(work));
+        Ok(Product { problem, work, algo, workspace, notes, lt: self.clone() })
     }
 }
 
@@ -270,12 +272,18 @@ pub(super) struct Product {
     work: Mutex<Work>,
     algo: sys::cublasLtMatmulAlgo_t,
     workspace: u64,
+    /// Those that decide what is computed: the arithmetic is chosen by them.
+    notes: Notes,
     lt: Arc<Lt>,
 }
 
 impl Solver for Product {
     fn workspace(&self) -> u64 {
         self.workspace
+    }
+
+    fn notes(&self) -> Notes {
+        self.notes
     }
 
     fn run(&self, operands: &Operands<'_>, workspace: Option<&Region>) -> Result<()> {

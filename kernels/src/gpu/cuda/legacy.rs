@@ -87,6 +87,8 @@ impl Call {
         const WINOGRAD: Notes = Notes(1 << 5);
         match (self, algo) {
             (Call::Gradient, 2 | 3) | (Call::Plain | Call::Fused { .. }, 4 | 5) => Notes::FFT,
+            // It adds its parts up in whatever order they come.
+            (Call::Gradient, 0) => Notes::NONDETERMINISTIC,
             (Call::Gradient, 4 | 5) | (Call::Plain | Call::Fused { .. }, 6 | 7) => WINOGRAD,
             _ => Notes(0),
         }
@@ -191,6 +193,7 @@ pub(super) struct Numbered {
     call: Call,
     algo: usize,
     workspace: u64,
+    notes: Notes,
     descriptors: Mutex<Descriptors>,
     cudnn: Arc<Cudnn>,
 }
@@ -200,7 +203,10 @@ pub(super) fn solver(cudnn: &Arc<Cudnn>, conv: &ConvProblem, algo: i32, math: i3
     let call = Call::of(conv)?;
     let number = usize::try_from(algo).ok().filter(|_| call.takes(algo));
     let algo = number.ok_or_else(|| unsupported(format!("algorithm {algo} of {call:?}")))?;
-    let descriptors = Descriptors::new(conv, math_of(math)?)?;
+    let math = math_of(math)?;
+    let own = call.notes(algo as i32);
+    let notes = if math == Math::CUDNN_FMA_MATH { own } else { own.and(Notes::TENSOR_CORE) };
+    let descriptors = Descriptors::new(conv, math)?;
     let (x, w, c, y) = descriptors.raw();
     let mut bytes = 0;
     cudnn.with(|handle| {
@@ -218,7 +224,7 @@ pub(super) fn solver(cudnn: &Arc<Cudnn>, conv: &ConvProblem, algo: i32, math: i3
     })?;
     let workspace = believable(bytes as i64)?;
     let descriptors = Mutex::new(descriptors);
-    Ok(Numbered { problem: Problem::Conv(*conv), call, algo, workspace, descriptors, cudnn: cudnn.clone() })
+    Ok(Numbered { problem: Problem::Conv(*conv), call, algo, workspace, notes, descriptors, cudnn: cudnn.clone() })
 }
 
 impl Numbered {
@@ -281,6 +287,10 @@ impl Numbered {
 impl Solver for Numbered {
     fn workspace(&self) -> u64 {
         self.workspace
+    }
+
+    fn notes(&self) -> Notes {
+        self.notes
     }
 
     fn run(&self, operands: &Operands<'_>, workspace: Option<&Region>) -> Result<()> {

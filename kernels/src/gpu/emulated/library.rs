@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::super::{ConvProblem, Epilogue, MatMulProblem, Operands, Problem, Region, Solver};
+use super::super::{ConvProblem, Epilogue, MatMulProblem, Notes, Operands, Problem, Region, Solver};
 use super::script::{Failure, Proposal};
 use super::{Shared, count, spend};
 use crate::error::{KernelError, Result};
@@ -46,6 +46,10 @@ impl Prepared {
 impl Solver for Prepared {
     fn workspace(&self) -> u64 {
         self.proposal.workspace
+    }
+
+    fn notes(&self) -> Notes {
+        self.proposal.notes
     }
 
     fn run(&self, operands: &Operands<'_>, workspace: Option<&Region>) -> Result<()> {

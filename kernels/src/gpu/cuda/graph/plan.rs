@@ -8,10 +8,10 @@ use cudarc::cudnn::sys::{cudnnBackendAttributeName_t as Name, cudnnBackendDescri
 use super::super::cudnn::{Cudnn, believable};
 use super::super::operands::addresses;
 use super::descriptor::{Address, Descriptor, Handle};
-use super::engines::configured;
+use super::engines::{configured, notes};
 use super::operations::{graph, name};
 use crate::error::{KernelError, Result};
-use crate::gpu::{ConvProblem, Operands, Problem, Region, Solver};
+use crate::gpu::{ConvProblem, Notes, Operands, Problem, Region, Solver};
 
 /// A plan that is ready. It is dropped before the library's handle, to which it is bound.
 #[derive(Debug)]
@@ -19,6 +19,7 @@ pub(in super::super) struct Planned {
     plan: Descriptor,
     problem: Problem,
     workspace: u64,
+    notes: Notes,
     cudnn: Arc<Cudnn>,
 }
 
@@ -48,18 +49,26 @@ pub(in super::super) fn solver(
     index: i64,
     knobs: &[(i32, i64)],
 ) -> Result<Planned> {
-    let (plan, workspace) = cudnn.with(|handle| {
+    let (plan, workspace, notes) = cudnn.with(|handle| {
         let graph = graph(conv, Some(handle))?;
         let config = configured(&graph, index, knobs).map_err(no_way)?;
         // Where the library tells it of a configuration, an absurd wish need not be planned first.
         if let Ok(bytes) = config.get_one(Name::CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE) {
             believable(bytes)?;
         }
+        let notes = notes_of(&config);
         let plan = finished(config, handle).map_err(no_way)?;
         let workspace = believable(plan.get_one(Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)?)?;
-        Ok((plan, workspace))
+        Ok((plan, workspace, notes))
     })?;
-    Ok(Planned { plan, problem: Problem::Conv(*conv), workspace, cudnn: cudnn.clone() })
+    Ok(Planned { plan, problem: Problem::Conv(*conv), workspace, notes, cudnn: cudnn.clone() })
+}
+
+/// What the engine of a configuration says of its arithmetic; nothing where the library does not say.
+fn notes_of(config: &Descriptor) -> Notes {
+    let engines = config.get_parts(Name::CUDNN_ATTR_ENGINECFG_ENGINE, Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
+    let engine = engines.ok().and_then(|engines| engines.into_iter().next());
+    engine.and_then(|engine| notes(&engine).ok()).unwrap_or_default()
 }
 
 /// What the library calls a bad parameter of an engine or a knob is a choice of another version.
@@ -75,6 +84,10 @@ fn no_way(error: KernelError) -> KernelError {
 impl Solver for Planned {
     fn workspace(&self) -> u64 {
         self.workspace
+    }
+
+    fn notes(&self) -> Notes {
+        self.notes
     }
 
     fn run(&self, operands: &Operands<'_>, workspace: Option<&Region>) -> Result<()> {
