@@ -28,7 +28,7 @@ pub(super) fn place(graph: &mut Graph) -> Uploads {
         for (index, input) in node.inputs.iter_mut().enumerate() {
             if let Some(value) = input {
                 *value = if index >= 64 || host_inputs >> index & 1 == 1 {
-                    placing.on_host(*value)
+                    if measures(&node.domain, &node.op) { placing.anywhere(*value) } else { placing.on_host(*value) }
                 } else {
                     placing.on_device(*value)
                 };
@@ -38,7 +38,7 @@ pub(super) fn place(graph: &mut Graph) -> Uploads {
             node.attrs.insert(ON_DEVICE.to_owned(), Attr::Int(1));
             for value in node.outputs.iter_mut().flatten() {
                 let there = placing.twin(*value, "device");
-                placing.sides[value.index()] = Side { there: Some(there), only_there: true };
+                placing.sides[value.index()] = Side { there: Some(there), made_there: true, copied: false };
                 *value = there;
             }
         }
@@ -56,8 +56,15 @@ pub(super) fn place(graph: &mut Graph) -> Uploads {
 struct Side {
     /// Its name on the device, where it is or will be there.
     there: Option<ValueId>,
-    /// Whether it is nowhere else.
-    only_there: bool,
+    /// Whether a node there makes it.
+    made_there: bool,
+    /// Whether it has been copied from there.
+    copied: bool,
+}
+
+/// Whether a node reads nothing of its inputs but their shapes.
+fn measures(domain: &str, op: &str) -> bool {
+    domain.is_empty() && matches!(op, "Shape" | "Size")
 }
 
 struct Placing<'a> {
@@ -80,7 +87,7 @@ impl Placing<'_> {
     fn pulls(&self, form: &Form, node: &NodeDesc) -> bool {
         let inputs = node.inputs.iter().enumerate();
         let mut there = inputs.filter(|(index, _)| *index >= 64 || form.host_inputs >> index & 1 == 0);
-        let follows = there.any(|(_, value)| value.is_some_and(|value| self.sides[value.index()].only_there));
+        let follows = there.any(|(_, value)| value.is_some_and(|value| self.sides[value.index()].made_there));
         match form.pull {
             Pull::Always => true,
             Pull::Follows => follows,
@@ -117,11 +124,19 @@ impl Placing<'_> {
 
     /// The value's name for a node of the processor's, to which it is copied if it is on the device alone.
     fn on_host(&mut self, value: ValueId) -> ValueId {
-        if let Side { there: Some(there), only_there: true } = self.sides[value.index()] {
-            self.sides[value.index()].only_there = false;
+        if let Side { there: Some(there), made_there: true, copied: false } = self.sides[value.index()] {
+            self.sides[value.index()].copied = true;
             self.copy(TO_HOST, there, value);
         }
         value
+    }
+
+    /// The value's name wherever it is, for a node that reads no element of it.
+    fn anywhere(&self, value: ValueId) -> ValueId {
+        match self.sides[value.index()] {
+            Side { there: Some(there), made_there: true, copied: false } => there,
+            _ => value,
+        }
     }
 
     fn copy(&mut self, op: &str, from: ValueId, to: ValueId) {
@@ -180,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn shapes_stay_with_the_processor_and_a_value_is_copied_once() {
+    fn shapes_stay_with_the_processor_without_a_copy_and_a_value_is_copied_once() {
         let mut builder = GraphBuilder::new("shapes", 17);
         let x = builder.input("x", DType::F32, ["N".into(), 64.into()]);
         let matrix = builder.constant(weights(&[64, 64]));
@@ -192,7 +207,7 @@ mod tests {
         builder.output("z", nonzero);
         builder.output("p", product);
         let (names, ..) = placed(builder.finish());
-        assert_eq!(names, "ToDevice MatMul* ToHost Shape NonZero Reshape* ToHost");
+        assert_eq!(names, "ToDevice MatMul* Shape ToHost NonZero Reshape* ToHost");
     }
 
     #[test]
