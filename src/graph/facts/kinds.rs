@@ -21,6 +21,11 @@ pub(super) fn dtype(view: &View<'_>, output: usize) -> Option<DType> {
             ("QuantizedGlobalAveragePool", _) => view.input(4).dtype,
             // Of its factors' type, which passes have fused whatever it is.
             ("FusedMatMul" | "FusedConv" | "FusedConvTranspose", _) => view.input(0).dtype,
+            // Half floats become whole ones, everything else stays.
+            ("Widen", _) => match view.input(0).dtype {
+                Some(DType::F16 | DType::BF16) => Some(DType::F32),
+                other => other,
+            },
             _ => Some(DType::F32),
         };
     }
