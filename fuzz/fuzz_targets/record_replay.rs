@@ -21,6 +21,7 @@ static CONTEXT: LazyLock<BuildCx> = LazyLock::new(|| BuildCx {
     precision: Precision::default(),
     cache: Arc::new(Cache::new(Limits { entries: 0, bytes: 0 })),
     records: Arc::new(Store::in_memory()),
+    gpu: None,
     check: false,
 });
 
