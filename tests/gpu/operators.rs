@@ -1,5 +1,6 @@
 //! Every operator with a form on a device, at shapes that change from request to request.
 
+use kiln::graph::device::ON_DEVICE;
 use kiln::graph::{Attr, Graph, GraphBuilder, ValueId};
 use kiln::tensor::{DType, Tensor};
 
@@ -86,7 +87,7 @@ impl Row {
         let what = format!("{} {:?} {:?}", self.op, self.attrs, self.lists);
         for session in same_everywhere(&what, &self.graph(), &requests, TOLERANCE) {
             let nodes = &session.describe().graph.nodes;
-            let there = nodes.iter().any(|node| node.op.contains(self.op) && node.int("on_device", 0) == 1);
+            let there = nodes.iter().any(|node| node.op.contains(self.op) && node.int(ON_DEVICE, 0) == 1);
             assert!(there || nodes.iter().all(|node| !node.op.contains(self.op)), "{what} did not run on the device");
         }
     }

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
+use kiln::graph::device::ON_DEVICE;
 use kiln::graph::passes::{PassCount, PassReport};
 use kiln::graph::{Graph, NodeDesc, Observer, StepEvent};
 use kiln::session::Session;
@@ -157,7 +158,7 @@ fn nodes(graph: &Graph, runs: Vec<RunView>) -> Vec<NodeView> {
     let view = |node: &NodeDesc| NodeView {
         name: node.name.clone(),
         op: if node.domain.is_empty() { node.op.clone() } else { format!("{}.{}", node.domain, node.op) },
-        layout: match node.int("on_device", 0) {
+        layout: match node.int(ON_DEVICE, 0) {
             0 => (node.int("channels_last", 0) == 1).then_some("channels last"),
             _ => Some("on the device"),
         },
