@@ -12,6 +12,7 @@ pub mod conv;
 pub(crate) mod fence;
 pub mod gemm;
 mod kit;
+pub mod matrix;
 pub mod norm;
 pub mod numerics;
 pub mod pool;
@@ -55,6 +56,10 @@ pub enum CodeKey {
     Softmax(softmax::SoftmaxCode),
     /// Transposition.
     Transpose(transpose::TransposeCode),
+    /// Blocks of a product on the matrix unit.
+    Multiply(matrix::MultiplyCode),
+    /// What follows them: bias, residual, activation.
+    Finish(matrix::FinishCode),
     /// Rows rounded to pairs of `bf16`.
     Halve(gemm::HalveCode),
     /// A product of one row.
@@ -83,6 +88,8 @@ impl CodeKey {
             CodeKey::RowNorm(code) => code.isa,
             CodeKey::Softmax(code) => code.isa,
             CodeKey::Transpose(code) => code.isa,
+            CodeKey::Multiply(code) => code.isa,
+            CodeKey::Finish(code) => code.isa,
             CodeKey::Halve(code) => code.isa,
             CodeKey::Row(code) => code.isa,
             CodeKey::Tile(key) => key.isa,
@@ -105,6 +112,8 @@ impl CodeKey {
             CodeKey::RowNorm(_) => norm::FAMILY,
             CodeKey::Softmax(_) => softmax::FAMILY,
             CodeKey::Transpose(_) => "transpose",
+            CodeKey::Multiply(_) => matrix::FAMILY,
+            CodeKey::Finish(_) => matrix::FINISH,
             CodeKey::Halve(_) => gemm::halve::FAMILY,
             CodeKey::Row(_) => gemm::row::FAMILY,
             CodeKey::Tile(_) => gemm::tile::FAMILY,
@@ -117,6 +126,7 @@ impl CodeKey {
     #[must_use]
     pub fn extension(&self) -> Option<Extension> {
         match self {
+            CodeKey::Multiply(_) => Some(Extension::Amx),
             CodeKey::Halve(_) => Some(Extension::Bf16),
             CodeKey::Tile(key) => key.right.extension(),
             CodeKey::Quantized(code) if code.form == quantized::Form::Bytes => Some(Extension::Vnni),
@@ -130,6 +140,7 @@ impl CodeKey {
         match self {
             CodeKey::Tile(key) => gemm::most_rows(key.isa, usize::from(key.vectors)),
             CodeKey::Winograd(_) => conv::WinogradCode::PARTS,
+            CodeKey::Multiply(_) => matrix::TALLEST,
             _ => 1,
         }
     }
@@ -151,6 +162,8 @@ impl CodeKey {
             CodeKey::RowNorm(code) => norm::emit::emit(code, &mut asm),
             CodeKey::Softmax(code) => softmax::emit::emit(code, &mut asm),
             CodeKey::Transpose(code) => transpose::emit::emit(code, &mut asm)?,
+            CodeKey::Multiply(code) => code.emit(part + 1, &mut asm),
+            CodeKey::Finish(code) => code.emit(&mut asm)?,
             CodeKey::Halve(code) => code.emit(&mut asm),
             CodeKey::Row(code) => code.emit(&mut asm)?,
             CodeKey::Tile(key) => key.emit(part + 1, &mut asm)?,

@@ -102,6 +102,8 @@ pub enum Extension {
     Bf16,
     /// AVX512_VNNI: sums of products of bytes. Beside [`Isa::Avx512`].
     Vnni,
+    /// AMX-TILE, AMX-BF16 and AMX-INT8: tiles of 16 rows of 64 bytes and sums of their products. Beside [`Isa::Avx512`].
+    Amx,
 }
 
 impl Extension {
@@ -114,6 +116,7 @@ impl Extension {
                 && match self {
                     Extension::Bf16 => std::is_x86_feature_detected!("avx512bf16"),
                     Extension::Vnni => std::is_x86_feature_detected!("avx512vnni"),
+                    Extension::Amx => crate::jit::tiles_permitted(),
                 }
         }
         #[cfg(not(target_arch = "x86_64"))]
@@ -132,6 +135,7 @@ impl Extension {
         match self {
             Extension::Bf16 => "avx512bf16",
             Extension::Vnni => "avx512vnni",
+            Extension::Amx => "amx",
         }
     }
 }

@@ -37,10 +37,11 @@ mod masks;
 mod moves;
 mod operand;
 mod short;
+mod tiles;
 
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 
-pub use operand::{Cond, Gpr, Label, Mask, Mem, Predicate, Rounding, Src, Vreg};
+pub use operand::{Cond, Gpr, Label, Mask, Mem, Predicate, Rounding, Src, Tile, Vreg};
 
 use buffer::Buffer;
 

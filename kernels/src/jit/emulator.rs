@@ -7,12 +7,13 @@
 //! It is stricter than a processor where that finds mistakes: registers start out as signalling garbage, a jump on flags that
 //! the manual leaves undefined is a panic, and so is a kernel that does not restore what it must.
 //!
-//! [`lower`] turns instructions into operations, [`execute`] runs them, [`machine`] is what they run on.
+//! [`lower`] turns instructions into operations, [`execute`] runs them, [`machine`] is what they run on, with [`tiles`].
 
 mod execute;
 mod lanes;
 mod lower;
 mod machine;
+mod tiles;
 
 use std::cell::RefCell;
 
@@ -68,6 +69,7 @@ impl Program {
                 assert_eq!(machine.gpr[register], before[register], "the kernel destroys register {register}");
             }
             assert!(machine.uppers_are_clear(), "the kernel returns without vzeroupper");
+            assert!(machine.tiles.are_released(), "the kernel keeps its tiles");
             executed
         })
     }

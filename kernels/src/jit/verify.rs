@@ -36,12 +36,14 @@ pub fn verify(isa: Isa, bytes: &[u8]) -> Result<usize, String> {
 
 /// The same for a kernel that may also use an extension of its level.
 pub fn verify_extended(isa: Isa, extension: Option<Extension>, bytes: &[u8]) -> Result<usize, String> {
-    let extended = extension.map(|extension| match extension {
-        Extension::Bf16 => CpuidFeature::AVX512_BF16,
-        Extension::Vnni => CpuidFeature::AVX512_VNNI,
-    });
+    let extended: &[CpuidFeature] = match extension {
+        None => &[],
+        Some(Extension::Bf16) => &[CpuidFeature::AVX512_BF16],
+        Some(Extension::Vnni) => &[CpuidFeature::AVX512_VNNI],
+        Some(Extension::Amx) => &[CpuidFeature::AMX_TILE, CpuidFeature::AMX_BF16, CpuidFeature::AMX_INT8],
+    };
     let has = |feature: &CpuidFeature| {
-        AVX2.contains(feature) || isa == Isa::Avx512 && AVX512.contains(feature) || extended == Some(*feature)
+        AVX2.contains(feature) || isa == Isa::Avx512 && AVX512.contains(feature) || extended.contains(feature)
     };
     let decoded = decode(bytes, 0)?;
     let starts: HashSet<u64> = decoded.instructions.iter().map(Instruction::ip).collect();

@@ -12,3 +12,4 @@ mod mistakes;
 mod moves;
 mod short;
 mod shuffles;
+mod tiles;

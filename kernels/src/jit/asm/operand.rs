@@ -30,6 +30,10 @@ impl Gpr {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vreg(pub u8);
 
+/// A tile register, 0 to 7: as many rows of as many bytes as it was configured for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tile(pub u8);
+
 /// A lane mask: a vector register of all-ones/all-zeros lanes on AVX2, a mask register k1-k7 on AVX-512.
 ///
 /// Emitters get one from [`Asm::mask`](super::Asm::mask), which maps a small index to `k(index + 1)`, or to the vector register

@@ -150,6 +150,13 @@ fn interpret(operations: &[Operation], m: &mut Machine, memory: &Memory) -> u64 
             Kind::VpackBytes => shuffle!(op, lanes::pack_bytes),
             Kind::Vshuffle4 => shuffle!(op, |a, b| lanes::shuffle_groups(a, b, op.imm)),
 
+            Kind::TileConfig
+            | Kind::TileRelease
+            | Kind::TileZero
+            | Kind::TileLoad
+            | Kind::TileStore
+            | Kind::TileDotBf16
+            | Kind::TileDotBytes => m.tile(op, memory),
             Kind::Push
             | Kind::Pop
             | Kind::Move
@@ -199,7 +206,7 @@ impl Flags {
 
 impl Machine {
     #[inline(always)]
-    fn address(&self, op: &Operation) -> u64 {
+    pub(super) fn address(&self, op: &Operation) -> u64 {
         let (base, index) = (self.gpr[usize::from(op.base)], self.gpr[usize::from(op.index)]);
         base.wrapping_add(index << op.shift).wrapping_add(op.disp as u64)
     }

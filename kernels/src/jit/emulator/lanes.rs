@@ -73,7 +73,7 @@ pub(super) fn shift_right_signed(x: u32, bits: i64) -> u32 {
 }
 
 /// An `f32` as the `bf16` instructions see it: denormals are zeros of their sign.
-fn flushed(x: f32) -> f32 {
+pub(super) fn flushed(x: f32) -> f32 {
     if x.is_subnormal() { 0.0f32.copysign(x) } else { x }
 }
 

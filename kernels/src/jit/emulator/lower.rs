@@ -30,6 +30,8 @@ pub(super) enum Kind {
     // Between lanes.
     VunpackLo32, VunpackHi32, VunpackLo64, VunpackHi64, Vpermute, Vpermute2, Vshuffle4, VpackWords,
     VpackBytes,
+    // Tiles.
+    TileConfig, TileRelease, TileZero, TileLoad, TileStore, TileDotBf16, TileDotBytes,
 }
 
 /// Where the last source of an operation comes from.
@@ -273,6 +275,13 @@ fn kind(instruction: &Instruction, operation: &mut Operation) -> Kind {
         M::Vpermilps => Kind::Vpermute,
         M::Vperm2f128 => Kind::Vpermute2,
         M::Vshuff32x4 => Kind::Vshuffle4,
+        M::Ldtilecfg => Kind::TileConfig,
+        M::Tilerelease => Kind::TileRelease,
+        M::Tilezero => Kind::TileZero,
+        M::Tileloadd => Kind::TileLoad,
+        M::Tilestored => { operation.dst = operation.b; Kind::TileStore }
+        M::Tdpbf16ps => Kind::TileDotBf16,
+        M::Tdpbusd => Kind::TileDotBytes,
         _ => panic!("emulator: unknown instruction {instruction} ({:?})", instruction.code()),
     }
 }

@@ -41,6 +41,7 @@ pub(super) struct Machine {
     pub(super) vectors: [Vector; 32],
     pub(super) masks: [u16; 8],
     pub(super) flags: Flags,
+    pub(super) tiles: super::tiles::Tiles,
 }
 
 impl Machine {
@@ -49,7 +50,13 @@ impl Machine {
         // No address of x86-64, and another one in each register.
         let mut gpr: [u64; 17] = std::array::from_fn(|register| 0xDEAD_BEEF_0000_0000 + register as u64);
         gpr[usize::from(ZERO)] = 0;
-        Machine { gpr, vectors: [[0x7FA0_DEAD; 16]; 32], masks: [0xA5A5; 8], flags: Flags::UNDEFINED }
+        Machine {
+            gpr,
+            vectors: [[0x7FA0_DEAD; 16]; 32],
+            masks: [0xA5A5; 8],
+            flags: Flags::UNDEFINED,
+            tiles: Default::default(),
+        }
     }
 
     /// Whether the upper halves of the registers that SSE code shares are zero.

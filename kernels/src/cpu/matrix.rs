@@ -1,0 +1,54 @@
+//! The processor's matrix unit (AMX): products of `bf16` on tiles of sixteen rows.
+//!
+//! A *tile row* is sixteen left-hand rows; a *step* is 32 elements of the reduction, 64 bytes of each row. A *block* is one or
+//! two tile rows by a panel of 32 columns, whose sums stay in the unit's registers for the whole reduction. The unit can
+//! neither add a bias nor keep to fewer columns, so work is in two kernels: [`multiply`] puts down the raw sums of several
+//! blocks, which stay in the nearest caches, and [`finish`] reads them once, applies factor, bias, residual and activation,
+//! and writes what belongs to the result.
+//!
+//! Left-hand rows are found through a table of tile rows and a list of *taps*, so that matrix products and convolutions
+//! share both. The right-hand side lies in panels of pairs as [`pack_pairs`](super::gemm::Panels::pack_pairs) makes them, 32
+//! columns wide, the reduction of each tap filled up with zeros to whole steps. Left-hand rows have zeros there, too.
+
+mod finish;
+mod multiply;
+
+pub(crate) use finish::FAMILY as FINISH;
+pub use finish::FinishCode;
+pub(crate) use finish::{Finish, FinishArgs};
+pub use multiply::MultiplyCode;
+pub(crate) use multiply::{FAMILY, Multiply, MultiplyArgs, TALLEST};
+
+/// Rows of a tile.
+pub const TILE_ROWS: usize = 16;
+/// Elements of the reduction in a step.
+pub const STEP: usize = 32;
+/// Columns of a panel.
+pub const PANEL: usize = 32;
+/// Words, of two elements each, of a step of a row.
+pub(crate) const STEP_WORDS: usize = STEP / 2;
+
+/// What the unit's registers are configured as: eight whole tiles.
+#[repr(C, align(64))]
+#[derive(Clone, Copy, Debug)]
+struct TileConfig([u8; 64]);
+
+impl TileConfig {
+    const WHOLE: TileConfig = {
+        let mut bytes = [0; 64];
+        // The palette, then for each tile the bytes of its rows as a 16-bit number, then its rows.
+        bytes[0] = 1;
+        let mut tile = 0;
+        while tile < 8 {
+            bytes[16 + 2 * tile] = 64;
+            bytes[48 + tile] = TILE_ROWS as u8;
+            tile += 1;
+        }
+        TileConfig(bytes)
+    };
+}
+
+static CONFIG: TileConfig = TileConfig::WHOLE;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,208 @@
+//! The kernel that multiplies: blocks of one or two tile rows by a panel, over all taps.
+
+use std::mem::offset_of;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{CONFIG, TileConfig};
+use crate::cpu::{CodeKey, CodeSource, MOST_PARTS, Parts};
+use crate::error::Result;
+use crate::isa::Isa;
+use crate::jit::{Asm, Code, Cond, Gpr, Mem, Tile};
+
+/// Most tile rows of a block.
+pub(crate) const TALLEST: usize = 2;
+
+/// What shapes the instructions: the level alone. A part for each number of tile rows of a block, 1 to [`TALLEST`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct MultiplyCode {
+    /// Level: AVX-512, with the matrix unit beside it.
+    pub isa: Isa,
+}
+
+/// The name of the code.
+pub(crate) const FAMILY: &str = "matrix";
+
+/// The arguments of one call. Distances are in bytes.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct MultiplyArgs {
+    config: *const TileConfig,
+    /// Blocks, at least one.
+    pub(crate) blocks: usize,
+    /// Where each tile row starts: block after block.
+    pub(crate) rows: *const *const u8,
+    /// Distance of the rows of a tile row.
+    pub(crate) row_step: usize,
+    /// Distance of a step and the next in each row.
+    pub(crate) left_step: usize,
+    /// What is added to where tile rows start, for each tap.
+    pub(crate) taps: *const isize,
+    /// Taps, at least one.
+    pub(crate) tap_count: usize,
+    /// Steps of each tap, at least one.
+    pub(crate) steps: usize,
+    /// The panel, from its first step on.
+    pub(crate) right: *const f32,
+    /// Sums: block after block, each of its rows 32 long.
+    pub(crate) out: *mut f32,
+    /// Not 0 where sums go on from what is in `out`.
+    pub(crate) resume: usize,
+}
+
+impl MultiplyArgs {
+    /// Arguments with nothing in them.
+    pub(crate) fn empty() -> MultiplyArgs {
+        MultiplyArgs {
+            config: &raw const CONFIG,
+            blocks: 0,
+            rows: std::ptr::null(),
+            row_step: 0,
+            left_step: 0,
+            taps: std::ptr::null(),
+            tap_count: 0,
+            steps: 0,
+            right: std::ptr::null(),
+            out: std::ptr::null_mut(),
+            resume: 0,
+        }
+    }
+}
+
+/// The kernel for the heights that it was made for.
+#[derive(Clone, Debug)]
+pub(crate) struct Multiply([Option<Arc<Code>>; MOST_PARTS]);
+
+impl Multiply {
+    /// The kernel for blocks of these heights in tile rows.
+    pub(crate) fn new(isa: Isa, heights: impl IntoIterator<Item = usize>, source: &dyn CodeSource) -> Result<Multiply> {
+        let wanted = heights.into_iter().fold(Parts::default(), |parts, height| parts.and(height - 1));
+        let kit = source.kit(&CodeKey::Multiply(MultiplyCode { isa }), wanted)?;
+        Ok(Multiply(Arc::unwrap_or_clone(kit).into_parts()))
+    }
+
+    /// Computes blocks of `height` tile rows.
+    ///
+    /// # Safety
+    ///
+    /// Every row of every tile row is readable over all taps and steps, the panel over as many, `out` is writable for all
+    /// blocks and nobody else's.
+    ///
+    /// # Panics
+    ///
+    /// Where `height` is not among those that it was made for.
+    pub(crate) unsafe fn call(&self, height: usize, args: &MultiplyArgs) {
+        match self.0.get(height.wrapping_sub(1)) {
+            // SAFETY: the caller vouches for the pointers; the struct is the one that the emitter reads.
+            Some(Some(code)) => unsafe { code.call(args) },
+            _ => panic!("a block of {height} tile rows, for which no code was asked"),
+        }
+    }
+}
+
+macro_rules! arg {
+    ($field:ident) => {
+        Mem::at(ARGS, offset_of!(MultiplyArgs, $field) as i32)
+    };
+}
+
+const ARGS: Gpr = Gpr::RDI;
+/// Left-hand tile rows.
+const LEFT: [Gpr; TALLEST] = [Gpr::RSI, Gpr::RDX];
+const RIGHT: Gpr = Gpr::R11;
+const OUT: Gpr = Gpr::R13;
+const TABLE: Gpr = Gpr::RAX;
+const TAPS: Gpr = Gpr::RBX;
+const TAPS_LEFT: Gpr = Gpr::RCX;
+const STEPS_LEFT: Gpr = Gpr::RBP;
+const ROW_STEP: Gpr = Gpr::R8;
+const LEFT_STEP: Gpr = Gpr::R9;
+/// Distance of rows of a panel and of sums: 32 words.
+const LINE: Gpr = Gpr::R12;
+const BLOCKS: Gpr = Gpr::R14;
+const T0: Gpr = Gpr::R10;
+/// Vectors of a panel.
+const VECTORS: usize = 2;
+/// Bytes of a row of a panel, of a step of it, and of the sums of a tile row.
+const LINE_BYTES: i32 = 128;
+const STEP_BYTES: i32 = 16 * LINE_BYTES;
+const SUM_BYTES: i32 = 16 * LINE_BYTES;
+
+impl MultiplyCode {
+    /// Assembles the kernel of blocks of `height` tile rows.
+    pub(crate) fn emit(&self, height: usize, asm: &mut Asm) {
+        let height = height.min(TALLEST);
+        let sum = |row: usize, vector: usize| Tile((row * VECTORS + vector) as u8);
+        let sums = || (0..height).flat_map(|row| (0..VECTORS).map(move |vector| (row, vector)));
+        let at = |row: usize, vector: usize| Mem::indexed(OUT, LINE, 1, row as i32 * SUM_BYTES + vector as i32 * 64);
+        let (block, tap, step, fresh, ready) = (asm.label(), asm.label(), asm.label(), asm.label(), asm.label());
+        asm.prologue();
+        asm.load(T0, arg!(config));
+        asm.tile_config(Mem::at(T0, 0));
+        asm.mov_imm(LINE, i64::from(LINE_BYTES));
+        asm.load(ROW_STEP, arg!(row_step));
+        asm.load(LEFT_STEP, arg!(left_step));
+        asm.load(TABLE, arg!(rows));
+        asm.load(OUT, arg!(out));
+        asm.load(BLOCKS, arg!(blocks));
+        asm.align(16);
+        asm.bind(block);
+        asm.load(T0, arg!(resume));
+        asm.test(T0);
+        asm.jump_if(Cond::Equal, fresh);
+        for (row, vector) in sums() {
+            asm.tile_load(sum(row, vector), at(row, vector));
+        }
+        asm.jump(ready);
+        asm.bind(fresh);
+        for (row, vector) in sums() {
+            asm.tile_zero(sum(row, vector));
+        }
+        asm.bind(ready);
+        asm.load(RIGHT, arg!(right));
+        asm.load(TAPS, arg!(taps));
+        asm.load(TAPS_LEFT, arg!(tap_count));
+        asm.bind(tap);
+        for (row, &left) in LEFT[..height].iter().enumerate() {
+            asm.load(left, Mem::at(TABLE, row as i32 * 8));
+            asm.load(T0, Mem::at(TAPS, 0));
+            asm.add(left, T0);
+        }
+        asm.load(STEPS_LEFT, arg!(steps));
+        asm.align(16);
+        asm.bind(step);
+        let right = |vector: usize| Tile((4 + vector) as u8);
+        let left = |row: usize| Tile((6 + row) as u8);
+        for row in 0..height {
+            asm.tile_load(left(row), Mem::indexed(LEFT[row], ROW_STEP, 1, 0));
+            for vector in 0..VECTORS {
+                if row == 0 {
+                    asm.tile_load(right(vector), Mem::indexed(RIGHT, LINE, 1, vector as i32 * 64));
+                }
+                asm.tile_dot_bf16(sum(row, vector), left(row), right(vector));
+            }
+        }
+        for &left in &LEFT[..height] {
+            asm.add(left, LEFT_STEP);
+        }
+        asm.add_imm(RIGHT, STEP_BYTES);
+        asm.sub_imm(STEPS_LEFT, 1);
+        asm.test(STEPS_LEFT);
+        asm.jump_if(Cond::NotEqual, step);
+        asm.add_imm(TAPS, 8);
+        asm.sub_imm(TAPS_LEFT, 1);
+        asm.test(TAPS_LEFT);
+        asm.jump_if(Cond::NotEqual, tap);
+        for (row, vector) in sums() {
+            asm.tile_store(at(row, vector), sum(row, vector));
+        }
+        asm.add_imm(OUT, height as i32 * SUM_BYTES);
+        asm.add_imm(TABLE, height as i32 * 8);
+        asm.sub_imm(BLOCKS, 1);
+        asm.test(BLOCKS);
+        asm.jump_if(Cond::NotEqual, block);
+        asm.tile_release();
+        asm.epilogue();
+    }
+}

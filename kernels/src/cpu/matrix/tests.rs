@@ -1,0 +1,92 @@
+use super::*;
+use crate::cpu::EmitEach;
+use crate::cpu::chain::UnaryOp;
+use crate::cpu::gemm::{Panels, Source};
+use crate::cpu::precision::{bf16_word, from_bf16, to_bf16};
+use crate::isa::Isa;
+
+/// Small numbers that `bf16` holds exactly, so that sums are exact in any order.
+fn small(index: usize) -> f32 {
+    (index * 7 % 13) as f32 - 6.0
+}
+
+/// Sums over taps of rows that lie in one line of words, beside plain sums.
+#[test]
+fn blocks_are_sums_over_taps_and_steps() {
+    let unit = Multiply::new(Isa::Avx512, [1, 2], &EmitEach).unwrap();
+    for (height, blocks, taps, steps, resume) in
+        [(1, 1, 1, 1, false), (2, 1, 1, 3, false), (2, 3, 2, 1, false), (1, 2, 3, 2, true), (2, 2, 1, 2, true)]
+    {
+        // Rows of a tile row are a step apart, taps a row apart: as in a convolution they overlap.
+        let row_words = steps * STEP_WORDS;
+        let tile_rows = blocks * height;
+        let rows = tile_rows * TILE_ROWS + taps;
+        let left: Vec<f32> =
+            (0..rows * row_words).map(|word| bf16_word(small(2 * word), small(2 * word + 1))).collect();
+        let right: Vec<f32> = (0..taps * steps * STEP * PANEL).map(|at| small(at * 3 + 1)).collect();
+        let panels = Panels { rows: taps * steps * STEP_WORDS, columns: PANEL, width: PANEL };
+        let mut packed = vec![0.0; panels.len()];
+        panels.pack_pairs(&Source::row_major(&right, taps * steps * STEP, PANEL), 1.0, &mut packed).unwrap();
+        let starts: Vec<*const u8> =
+            (0..tile_rows).map(|tile| left[tile * TILE_ROWS * row_words..].as_ptr().cast()).collect();
+        let offsets: Vec<isize> = (0..taps).map(|tap| (tap * row_words * 4) as isize).collect();
+        let mut out: Vec<f32> = (0..tile_rows * TILE_ROWS * PANEL).map(small).collect();
+        let before = out.clone();
+        let mut args = MultiplyArgs::empty();
+        args.blocks = blocks;
+        args.rows = starts.as_ptr();
+        (args.row_step, args.left_step) = (row_words * 4, 64);
+        (args.taps, args.tap_count, args.steps) = (offsets.as_ptr(), taps, steps);
+        (args.right, args.out) = (packed.as_ptr(), out.as_mut_ptr());
+        args.resume = usize::from(resume);
+        // SAFETY: all rows of all taps lie in `left`, the panel and the sums are whole.
+        unsafe { unit.call(height, &args) };
+        for (at, &found) in out.iter().enumerate() {
+            let (row, column) = (at / PANEL, at % PANEL);
+            let sum: f32 = (0..taps * steps * STEP)
+                .map(|k| {
+                    let (tap, k) = (k / (steps * STEP), k % (steps * STEP));
+                    small(2 * (row + tap) * row_words + k) * small(((tap * steps * STEP + k) * PANEL + column) * 3 + 1)
+                })
+                .sum();
+            let start = if resume { before[at] } else { 0.0 };
+            assert_eq!(found, start + sum, "{height} {blocks} {taps} {steps}: row {row}, column {column}");
+        }
+    }
+}
+
+#[test]
+fn finishing_touches_the_own_columns_alone() {
+    let sums: Vec<f32> = (0..5 * PANEL).map(small).collect();
+    let bias: Vec<f32> = (0..PANEL).map(|column| column as f32).collect();
+    for activation in [None, Some(UnaryOp::Relu), Some(UnaryOp::Gelu)] {
+        let kernel = Finish::new(Isa::Avx512, activation, &EmitEach).unwrap();
+        for (columns, rows) in [(1, 1), (16, 2), (17, 5), (31, 3), (32, 5)] {
+            let step = columns + 3;
+            let residual: Vec<f32> = (0..5 * step).map(|at| at as f32 * 0.5 - 9.0).collect();
+            let mut found = vec![77.0; 5 * step];
+            let mut args = FinishArgs::of_columns(columns);
+            (args.from, args.to, args.to_step, args.rows) = (sums.as_ptr(), found.as_mut_ptr(), step * 4, rows);
+            (args.bias, args.scale, args.residual) = (bias.as_ptr(), 0.5, 1);
+            args.residual_offset = (residual.as_ptr() as isize) - (found.as_ptr() as isize);
+            // SAFETY: the buffers hold five rows.
+            unsafe { kernel.call(&args) };
+            for (at, &found) in found.iter().enumerate() {
+                let (row, column) = (at / step, at % step);
+                let expected = match row < rows && column < columns {
+                    true => {
+                        let sum = sums[row * PANEL + column] * 0.5 + bias[column] + residual[at];
+                        activation.map_or(sum, |op| crate::reference::chain::unary(op, sum))
+                    }
+                    false => 77.0,
+                };
+                assert!((found - expected).abs() <= 1e-5, "{columns} {rows}: {row} {column}: {found} {expected}");
+            }
+        }
+    }
+}
+
+#[test]
+fn numbers_of_the_tests_are_exact_in_bf16() {
+    assert!((0..13).all(|index| from_bf16(to_bf16(small(index))) == small(index)));
+}

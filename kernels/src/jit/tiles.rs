@@ -1,0 +1,31 @@
+//! Whether this process may use tile registers (AMX). They are 8 KiB a thread, so that Linux saves them only for processes that
+//! have asked.
+
+/// Whether the processor multiplies tiles of `bf16` and of bytes, and the operating system lets this process do so. Asks
+/// once; what is permitted then holds for all threads.
+pub(crate) fn permitted() -> bool {
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    {
+        use std::sync::OnceLock;
+        static PERMITTED: OnceLock<bool> = OnceLock::new();
+        *PERMITTED.get_or_init(|| processor_has_them() && ask())
+    }
+    #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+    false
+}
+
+/// AMX-BF16, AMX-TILE and AMX-INT8: bits 22, 24 and 25 of EDX of CPUID leaf 7.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+fn processor_has_them() -> bool {
+    const BITS: u32 = 1 << 22 | 1 << 24 | 1 << 25;
+    std::arch::x86_64::__cpuid(0).eax >= 7 && std::arch::x86_64::__cpuid_count(7, 0).edx & BITS == BITS
+}
+
+/// Asks Linux (5.16 and newer) for the state of tiles, component 18 of what XSAVE saves; others refuse the request.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+fn ask() -> bool {
+    const ARCH_REQ_XCOMP_PERM: libc::c_ulong = 0x1023;
+    const TILE_DATA: libc::c_ulong = 18;
+    // SAFETY: this request takes two numbers and touches no memory of ours.
+    unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA) == 0 }
+}
