@@ -27,7 +27,7 @@ pub enum Stored {
 }
 
 crate::mutate! { enum Stored { Rows, Columns, Packed(vectors) } }
-crate::mutate! { enum Elements { F32, Bf16, Bf16Dot } }
+crate::mutate! { enum Elements { F32, Bf16, Bf16Dot, Bf16Tiles } }
 
 crate::key! {
     /// One batch dimension: matrices, and the distance of each side's in elements (0 repeats it).

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use hashbrown::HashMap;
 use kiln_kernels::cpu::Elements;
 use kiln_kernels::cpu::conv::Weights;
-use kiln_kernels::cpu::gemm::{Panels, Source, panel_vectors};
+use kiln_kernels::cpu::gemm::{Panels, Source};
 use kiln_kernels::cpu::quantized::{self, Form, Layout, Steps, WeightSource};
 use kiln_kernels::{Isa, Result as KernelResult};
 
@@ -82,11 +82,12 @@ pub fn matmul(
     transposed: bool,
     scale: f32,
 ) -> KernelResult<MatMulWeights> {
-    let vectors = panel_vectors(isa, n);
+    let vectors = elements.panel_vectors(isa, n);
     let panels = Panels { rows: elements.words(k), columns: n, width: vectors * isa.lanes() };
-    // Pairs lie alike however they are multiplied.
+    // Pairs lie alike however they are multiplied, but for what they are filled up to.
     let pairs = if elements.in_pairs() { " bf16" } else { "" };
-    let layout = format!("matmul {count} {k} {n} {transposed} {} {}{pairs}", scale.to_bits(), panels.width);
+    let (width, rows) = (panels.width, panels.rows);
+    let layout = format!("matmul {count} {k} {n} {transposed} {} {width} {rows}{pairs}", scale.to_bits());
     let packed = find_or_pack(&layout, bytemuck::cast_slice(weights), count * panels.len(), |out| {
         for index in 0..count {
             let matrix = weights.get(index * k * n..).unwrap_or_default();

@@ -26,7 +26,7 @@ pub const STEP: usize = 32;
 /// Columns of a panel.
 pub const PANEL: usize = 32;
 /// Words, of two elements each, of a step of a row.
-pub(crate) const STEP_WORDS: usize = STEP / 2;
+pub const STEP_WORDS: usize = STEP / 2;
 
 /// What the unit's registers are configured as: eight whole tiles.
 #[repr(C, align(64))]

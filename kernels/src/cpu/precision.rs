@@ -13,6 +13,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cpu::gemm::panel_vectors;
+use crate::cpu::matrix::{PANEL, STEP, STEP_WORDS};
 use crate::isa::{Extension, Isa};
 
 /// What a caller may ask for. Whatever it is, equal inputs give equal results on one machine.
@@ -36,6 +38,10 @@ pub enum Elements {
     /// In pairs of `bf16`. The other side is rounded to `bf16` too, and pairs are multiplied and added as
     /// [`Extension::Bf16`] does: the second product of a pair first, denormals as zeros. AVX-512 only.
     Bf16Dot,
+    /// In pairs of `bf16`, filled up with zeros to whole steps of the matrix unit ([`matrix`](crate::cpu::matrix)), in panels of
+    /// its width. The other side is rounded to `bf16` too, but for products of one row, which are those of `Bf16`. AVX-512
+    /// beside [`Extension::Amx`] only.
+    Bf16Tiles,
 }
 
 impl Precision {
@@ -45,6 +51,7 @@ impl Precision {
         let emulated = isa > Isa::detect();
         match self {
             Precision::F32 => Elements::F32,
+            Precision::Bf16 if isa == Isa::Avx512 && Extension::Amx.present() => Elements::Bf16Tiles,
             Precision::Bf16 if isa == Isa::Avx512 && (emulated || Extension::Bf16.present()) => Elements::Bf16Dot,
             Precision::Bf16 => Elements::Bf16,
         }
@@ -61,13 +68,26 @@ impl Elements {
     /// Words that so many consecutive rows take in each column.
     #[must_use]
     pub const fn words(self, rows: usize) -> usize {
-        if self.in_pairs() { rows.div_ceil(2) } else { rows }
+        match self {
+            Elements::F32 => rows,
+            Elements::Bf16 | Elements::Bf16Dot => rows.div_ceil(2),
+            Elements::Bf16Tiles => rows.div_ceil(STEP) * STEP_WORDS,
+        }
+    }
+
+    /// The panel width, in vectors, of a right-hand matrix of that many columns.
+    #[must_use]
+    pub fn panel_vectors(self, isa: Isa, columns: usize) -> usize {
+        if self == Elements::Bf16Tiles { PANEL / isa.lanes() } else { panel_vectors(isa, columns) }
     }
 
     /// Whether kernels of that level can multiply them.
     #[must_use]
     pub const fn suit(self, isa: Isa) -> bool {
-        matches!((self, isa), (Elements::F32 | Elements::Bf16, _) | (Elements::Bf16Dot, Isa::Avx512))
+        matches!(
+            (self, isa),
+            (Elements::F32 | Elements::Bf16, _) | (Elements::Bf16Dot | Elements::Bf16Tiles, Isa::Avx512)
+        )
     }
 }
 

@@ -28,6 +28,8 @@ pub(crate) const FAMILY: &str = "halve";
 struct HalveArgs {
     from: *const f32,
     to: *mut f32,
+    /// Bytes between the words of a group and of the next.
+    step: usize,
     /// Whole groups of two vectors of elements.
     groups: usize,
     /// Elements of the first and the second vector after them, and words that they become.
@@ -36,25 +38,46 @@ struct HalveArgs {
 
 /// What rounds a row.
 #[derive(Clone, Debug)]
-pub(super) struct Halve {
+pub(crate) struct Halve {
     code: Arc<Code>,
     lanes: usize,
 }
 
 impl Halve {
-    pub(super) fn new(isa: Isa, source: &dyn CodeSource) -> Result<Halve> {
+    pub(crate) fn new(isa: Isa, source: &dyn CodeSource) -> Result<Halve> {
         Ok(Halve { code: source.code(&CodeKey::Halve(HalveCode { isa }))?, lanes: isa.lanes() })
     }
 
     /// Rounds a row to half as many words, the last of an odd row with a zero.
     pub(super) fn row(&self, row: &[f32], words: &mut [f32]) {
         assert_eq!(words.len(), row.len().div_ceil(2), "half as many words as elements");
+        let last = row.len() % (2 * self.lanes);
+        // SAFETY: groups of as many words as lanes and what is left are all words.
+        unsafe { self.groups(row, words.as_mut_ptr(), self.lanes, last.div_ceil(2)) };
+    }
+
+    /// Rounds a row to groups of as many words as a vector has lanes, `step` words from one to the next; the last is filled up
+    /// with zeros.
+    ///
+    /// # Safety
+    ///
+    /// All groups are writable and nobody else's.
+    pub(crate) unsafe fn spread(&self, row: &[f32], to: *mut f32, step: usize) {
+        // SAFETY: the caller's contract.
+        unsafe { self.groups(row, to, step, self.lanes) };
+    }
+
+    /// # Safety
+    ///
+    /// All groups are writable, of the last, if it is not whole, `last` words.
+    unsafe fn groups(&self, row: &[f32], to: *mut f32, step: usize, last: usize) {
         let rest = row.len() % (2 * self.lanes);
         let args = HalveArgs {
             from: row.as_ptr(),
-            to: words.as_mut_ptr(),
+            to,
+            step: step * 4,
             groups: row.len() / (2 * self.lanes),
-            rest: [rest.min(self.lanes), rest.saturating_sub(self.lanes), rest.div_ceil(2)],
+            rest: [rest.min(self.lanes), rest.saturating_sub(self.lanes), last],
         };
         // SAFETY: groups and rest together are the row, and the words that it becomes.
         unsafe { self.code.call(&args) };
@@ -65,13 +88,14 @@ impl HalveCode {
     /// Assembles the kernel.
     pub(crate) fn emit(&self, asm: &mut Asm) {
         let bytes = asm.vector_bytes();
-        let (from, to, count, t0, t1) = (Gpr::RSI, Gpr::RDX, Gpr::R8, Gpr::RAX, Gpr::RCX);
+        let (from, to, count, step, t0, t1) = (Gpr::RSI, Gpr::RDX, Gpr::R8, Gpr::R9, Gpr::RAX, Gpr::RCX);
         let arg = |offset: usize| Mem::at(Gpr::RDI, offset as i32);
         let (low, high) = (Vreg(0), Vreg(1));
         let (next, rest, done) = (asm.label(), asm.label(), asm.label());
         asm.prologue();
         asm.load(from, arg(offset_of!(HalveArgs, from)));
         asm.load(to, arg(offset_of!(HalveArgs, to)));
+        asm.load(step, arg(offset_of!(HalveArgs, step)));
         asm.load(count, arg(offset_of!(HalveArgs, groups)));
         asm.test(count);
         asm.jump_if(Cond::Equal, rest);
@@ -80,7 +104,7 @@ impl HalveCode {
         asm.vround_bf16(low, high, Mem::at(from, 0));
         asm.vstore(Mem::at(to, 0), low);
         asm.add_imm(from, 2 * bytes);
-        asm.add_imm(to, bytes);
+        asm.add(to, step);
         asm.sub_imm(count, 1);
         asm.test(count);
         asm.jump_if(Cond::NotEqual, next);

@@ -4,6 +4,7 @@
 //! touches only the operands and scratch that the caller lends.
 
 mod shape;
+mod unit;
 
 use std::ops::Range;
 
@@ -21,6 +22,7 @@ use crate::parallel::{Parallel, for_each_chunk};
 
 use self::shape::Place;
 pub use self::shape::{BatchDim, Left, MatmulShape, Right};
+use self::unit::Unit;
 
 const FAMILY: &str = "matmul";
 
@@ -92,6 +94,8 @@ pub struct Matmul {
     row: Option<Row>,
     tiles: Tiles,
     panels: Panels,
+    /// What computes it instead of tiles, where that is the matrix unit.
+    unit: Option<Unit>,
     /// What turns left-hand rows into pairs, where pairs are multiplied.
     halve: Option<Halve>,
     /// The first panel that is packed here.
@@ -118,6 +122,7 @@ impl MatmulBlocks {
         let paired = !shape.elements().in_pairs() || self.k_block.is_multiple_of(2) || self.k_block >= shape.k;
         packed
             && paired
+            && unit::fits(shape, self.vectors, self.k_block, isa)
             && most_rows(isa, self.vectors) > 0
             && !positive.contains(&0)
             && tasks.is_some_and(|tasks| tasks <= MOST_TASKS)
@@ -167,7 +172,11 @@ impl Matmul {
             _ if blocks.pack => 0,
             _ => shape.n / width,
         };
-        let tiles = Tiles::new(shape.m, most_rows(isa, blocks.vectors));
+        let unit = Unit::new(isa, &shape, epilogue.activation, source)?;
+        let tiles = match unit {
+            Some(_) => Tiles::new(unit::tile_rows(shape.m), 1),
+            None => Tiles::new(shape.m, most_rows(isa, blocks.vectors)),
+        };
         let alone = shape.m == 1 && shape.right_is_packed() && elements != Elements::Bf16Dot;
         let in_order = alone && isa.is_jit() && shape.n / width >= STREAMS;
         let tile = |right: RightColumns| {
@@ -177,7 +186,7 @@ impl Matmul {
         };
         let plain_panels = !matches!(shape.right, Right::Packed { .. }) && packed_from > 0;
         let plain = if plain_panels { Some(tile(RightColumns::Plain)?) } else { None };
-        let any_packed = !plain_panels || packed_from < panels.count();
+        let any_packed = unit.is_none() && (!plain_panels || packed_from < panels.count());
         let packed = if any_packed { Some(tile(RightColumns::packed(elements))?) } else { None };
         let row = in_order.then(|| {
             let (vectors, pairs) = (blocks.vectors as u8, elements.in_pairs());
@@ -186,7 +195,21 @@ impl Matmul {
         let row = row.transpose()?;
         let pack_in_task = blocks.row_tasks == 1 && shape.right_matrices() == shape.batches();
         let halve = (elements == Elements::Bf16Dot).then(|| Halve::new(isa, source)).transpose()?;
-        Ok(Matmul { shape, blocks, epilogue, isa, packed, plain, row, tiles, panels, halve, packed_from, pack_in_task })
+        Ok(Matmul {
+            shape,
+            blocks,
+            epilogue,
+            isa,
+            packed,
+            plain,
+            row,
+            tiles,
+            panels,
+            unit,
+            halve,
+            packed_from,
+            pack_in_task,
+        })
     }
 
     /// Elements of scratch that [`Matmul::run`] needs.
@@ -207,7 +230,12 @@ impl Matmul {
             Left::Rows { .. } => 0,
             Left::Columns { .. } => rows * self.shape.k,
         };
-        turned + self.halve.as_ref().map_or(0, |_| rows * self.panels.rows)
+        let rounded = match (&self.unit, &self.halve) {
+            (Some(_), _) => self.shape.left_matrices() * unit::left_words(&self.shape),
+            (None, Some(_)) => rows * self.panels.rows,
+            (None, None) => 0,
+        };
+        turned + rounded
     }
 
     /// Elements of the panels that are packed here, of one matrix.
@@ -254,7 +282,10 @@ impl Matmul {
             let tiles = part(self.tiles.count(), blocks.row_tasks, rows);
             let panels = part(self.panels.count(), blocks.panel_tasks, panels);
             for batch in batches {
-                self.product(&buffers, batch, tiles.clone(), panels.clone());
+                match &self.unit {
+                    Some(unit) => self.product_on_unit(unit, &buffers, batch, tiles.clone(), panels.clone()),
+                    None => self.product(&buffers, batch, tiles.clone(), panels.clone()),
+                }
             }
         });
         Ok(())
@@ -285,11 +316,17 @@ impl Matmul {
     /// The left-hand rows as the kernel reads them: as they are, or made in `scratch` of [`Matmul::left_scratch`].
     fn left_rows(&self, left: &[f32], scratch: &mut [f32], parallel: &dyn Parallel) -> *const f32 {
         let (m, k) = (self.shape.m, self.shape.k);
-        let turned =
-            scratch.len() - self.halve.as_ref().map_or(0, |_| self.shape.left_matrices() * m * self.panels.rows);
+        let turned = match self.shape.left {
+            Left::Rows { .. } => 0,
+            Left::Columns { .. } => self.shape.left_matrices() * m * k,
+        };
         let (turned, halved) = scratch.split_at_mut(turned);
         if let Left::Columns { stride } = self.shape.left {
             self.turn_left(left, stride, turned, parallel);
+        }
+        if let Some(unit) = &self.unit {
+            self.round_left(unit, (left, turned), halved, parallel);
+            return halved.as_ptr();
         }
         let Some(halve) = self.halve.as_ref().filter(|_| !halved.is_empty()) else {
             return if turned.is_empty() { left.as_ptr() } else { turned.as_ptr() };

@@ -6,6 +6,8 @@
 
 use super::matmul::{Epilogue, Matmul, MatmulBlocks, MatmulShape, Right};
 use super::tile::{most_rows, panel_vectors};
+use crate::cpu::Elements;
+use crate::cpu::matrix::TILE_ROWS;
 use crate::isa::Isa;
 
 /// Bytes of the second cache that one thread may count on.
@@ -45,6 +47,9 @@ impl MatmulBlocks {
                 shape.m > worth || (epilogue.scale != 1.0 && epilogue.bias)
             }
         };
+        if shape.elements() == Elements::Bf16Tiles && shape.m > 1 {
+            return MatmulBlocks::on_unit(isa, shape, vectors, threads);
+        }
         let cache = second_cache(isa);
         let pairs = shape.elements().in_pairs();
         let element = if pairs { 2 } else { 4 };
@@ -60,6 +65,25 @@ impl MatmulBlocks {
             row_block: (cache / 2 / rows.max(1)).max(4),
             panel_block: (cache / 4 / panel.max(1)).max(1),
             k_block,
+            batch_tasks,
+            row_tasks,
+            panel_tasks,
+        }
+    }
+}
+
+impl MatmulBlocks {
+    /// Blocks for the matrix unit.
+    fn on_unit(isa: Isa, shape: &MatmulShape, vectors: usize, threads: usize) -> MatmulBlocks {
+        // Rows of a chunk stay in the second cache while panels pass by.
+        let row = TILE_ROWS * shape.elements().words(shape.k) * 4;
+        let (batch_tasks, row_tasks, panel_tasks) = split(isa, shape, vectors, threads);
+        MatmulBlocks {
+            vectors,
+            pack: false,
+            row_block: (second_cache(isa) / row.max(1)).max(4),
+            panel_block: 1,
+            k_block: shape.k.max(1),
             batch_tasks,
             row_tasks,
             panel_tasks,
@@ -85,7 +109,8 @@ fn split(isa: Isa, shape: &MatmulShape, vectors: usize, threads: usize) -> (usiz
         // Whole products need no shared packing and no look at each other's rows.
         return (tasks.min(batches), 1, 1);
     }
-    let tiles = shape.m.div_ceil(most_rows(isa, vectors)).max(1);
+    let height = if shape.elements() == Elements::Bf16Tiles { TILE_ROWS } else { most_rows(isa, vectors) };
+    let tiles = shape.m.div_ceil(height).max(1);
     let panels = shape.n.div_ceil(vectors * isa.lanes()).max(1);
     let parts = tasks.div_ceil(batches.max(1));
     // Splitting columns reads the left-hand side once for each part, splitting rows the right-hand side.

@@ -144,7 +144,7 @@ impl Panels {
     }
 
     /// Packs the whole matrix in pairs of `bf16`, each element times `scale` before it is rounded. This is the panels of
-    /// *words*: `rows` counts those of all groups, and a group of an odd number of rows ends in a pair with zero.
+    /// *words*: `rows` counts those of all groups, which have equally many each. Behind a group's last row stand zeros.
     ///
     /// # Errors
     ///
@@ -152,8 +152,9 @@ impl Panels {
     pub fn pack_pairs(&self, source: &Source<'_>, scale: f32, out: &mut [f32]) -> Result<()> {
         let elements = Panels { rows: source.outer.len() * source.inner, ..*self };
         elements.check(source)?;
-        let need = source.outer.len() * source.inner.div_ceil(2);
-        if self.rows != need {
+        let groups = source.outer.len().max(1);
+        let (words, need) = (self.rows / groups, groups * source.inner.div_ceil(2));
+        if self.rows < need || words * groups != self.rows {
             return Err(KernelError::Bounds { family: "pack", operand: "words", have: self.rows, need });
         }
         if out.len() != self.len() {
@@ -167,10 +168,10 @@ impl Panels {
         const STRIP: usize = 32;
         let mut rows = vec![0.0; STRIP * self.width];
         for (index, panel) in out.chunks_exact_mut(self.panel_len()).enumerate() {
-            let groups = panel.chunks_exact_mut((source.inner.div_ceil(2) * self.width).max(1));
+            let groups = panel.chunks_exact_mut((words * self.width).max(1));
             for (group, outer) in groups.zip(source.outer) {
                 for (strip, words) in group.chunks_mut(STRIP / 2 * self.width).enumerate() {
-                    let first = strip * STRIP;
+                    let first = (strip * STRIP).min(source.inner);
                     let count = STRIP.min(source.inner - first);
                     let outer = [outer + first * source.inner_stride];
                     let here = Source { outer: &outer, inner: count, ..*source };
@@ -275,7 +276,7 @@ mod tests {
                 }
             }
             assert!(words.pack_pairs(&source, 1.0, &mut vec![0.0; words.len() - 1]).is_err());
-            assert!(Panels { rows: words.rows + 1, ..words }.pack_pairs(&source, 1.0, &mut []).is_err());
+            assert!(Panels { rows: words.rows - 1, ..words }.pack_pairs(&source, 1.0, &mut []).is_err());
         }
     }
 

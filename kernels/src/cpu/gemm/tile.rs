@@ -49,7 +49,8 @@ impl RightColumns {
     pub(crate) fn packed(elements: Elements) -> RightColumns {
         match elements {
             Elements::F32 => RightColumns::Packed,
-            Elements::Bf16 => RightColumns::Pairs,
+            // The matrix unit takes all but single rows.
+            Elements::Bf16 | Elements::Bf16Tiles => RightColumns::Pairs,
             Elements::Bf16Dot => RightColumns::Dots,
         }
     }

@@ -59,7 +59,7 @@ impl Case {
         };
         let (right, right_data) = match self.right {
             'p' => {
-                let vectors = crate::cpu::gemm::panel_vectors(isa, n);
+                let vectors = self.elements.panel_vectors(isa, n);
                 (Right::Packed { vectors, elements: self.elements }, pack(isa, self.elements, &b, k, n))
             }
             't' => (Right::Columns { stride: k + slack }, lay_out(n, k, k + slack, |column, row| b[row * n + column])),
@@ -99,7 +99,7 @@ impl Case {
 
 /// A right-hand side in panels.
 fn pack(isa: Isa, elements: Elements, b: &[f32], k: usize, n: usize) -> Vec<f32> {
-    let width = crate::cpu::gemm::panel_vectors(isa, n) * isa.lanes();
+    let width = elements.panel_vectors(isa, n) * isa.lanes();
     let panels = Panels { rows: elements.words(k), columns: n, width };
     let mut packed = vec![0.0; panels.len()];
     let source = Source::row_major(b, k, n);
@@ -112,7 +112,7 @@ fn pack(isa: Isa, elements: Elements, b: &[f32], k: usize, n: usize) -> Vec<f32>
 
 /// Every level with everything that its kernels multiply.
 fn forms() -> impl Iterator<Item = (Isa, Elements)> {
-    let all = [Elements::F32, Elements::Bf16, Elements::Bf16Dot];
+    let all = [Elements::F32, Elements::Bf16, Elements::Bf16Dot, Elements::Bf16Tiles];
     levels().into_iter().flat_map(move |isa| all.into_iter().filter(move |it| it.suit(isa)).map(move |it| (isa, it)))
 }
 
@@ -204,7 +204,7 @@ fn a_single_row_takes_activations_of_any_length() {
     for (isa, elements) in forms() {
         for activation in [UnaryOp::HardSwish, UnaryOp::Gelu] {
             let (n, k) = (5 * 64 + 3, 7);
-            let vectors = crate::cpu::gemm::panel_vectors(isa, n);
+            let vectors = elements.panel_vectors(isa, n);
             let right = Right::Packed { vectors, elements };
             let shape = MatmulShape { m: 1, n, k, batch: smallvec![], left: Left::Rows { stride: k }, right };
             let epilogue = Epilogue { scale: 0.125, bias: false, activation: Some(activation) };
@@ -228,7 +228,7 @@ fn equal_columns_of_a_single_row_are_equal_to_the_last_bit() {
     // Softmax of large sums makes much of the least difference: which kernel a column falls to must not show.
     for (isa, elements) in forms() {
         let (n, k) = if isa <= Isa::detect() { (1000, 530) } else { (5 * 64 + 3, 21) };
-        let vectors = crate::cpu::gemm::panel_vectors(isa, n);
+        let vectors = elements.panel_vectors(isa, n);
         let right = Right::Packed { vectors, elements };
         let shape = MatmulShape { m: 1, n, k, batch: smallvec![], left: Left::Rows { stride: k }, right };
         let epilogue = Epilogue { scale: 1.0, bias: true, activation: None };
@@ -271,25 +271,26 @@ fn any_cut_of_the_work_gives_the_same_product() {
 #[test]
 fn pairs_are_cut_between_pairs_alone() {
     let cuts: [fn(&mut MatmulBlocks); 5] = [
-        |blocks| blocks.k_block = 6,
-        |blocks| (blocks.row_block, blocks.panel_block, blocks.k_block) = (2, 3, 8),
+        |blocks| blocks.k_block = 64,
+        |blocks| (blocks.row_block, blocks.panel_block, blocks.k_block) = (2, 3, 96),
         |blocks| (blocks.row_tasks, blocks.panel_tasks) = (3, 2),
-        |blocks| (blocks.row_tasks, blocks.panel_tasks, blocks.k_block) = (100, 100, 4),
+        |blocks| (blocks.row_tasks, blocks.panel_tasks, blocks.k_block) = (100, 100, 32),
         |blocks| (blocks.batch_tasks, blocks.row_tasks) = (3, 2),
     ];
     for (isa, elements) in forms().filter(|(_, elements)| elements.in_pairs()) {
         for blocks in cuts.map(Some) {
-            let case = Case { blocks, elements, ..Case::new(isa, 23, 75, 19) };
+            // The matrix unit's parts of a reduction are whole steps.
+            let case = Case { blocks, elements, ..Case::new(isa, 23, 75, 147) };
             case.check();
             Case { bias: true, residual: true, activation: Some(UnaryOp::Relu), ..case.clone() }.check();
             Case { left_transposed: true, ..case }.check();
         }
-        let right = Right::Packed { vectors: 1, elements };
+        let right = Right::Packed { vectors: elements.panel_vectors(isa, 5), elements };
         let shape = MatmulShape { m: 3, n: 5, k: 9, batch: smallvec![], left: Left::Rows { stride: 9 }, right };
         let good = MatmulBlocks::pick(isa, &shape, &Epilogue::default(), 1);
         assert!(good.fits(&shape, isa));
         assert!(!MatmulBlocks { k_block: 5, ..good }.fits(&shape, isa), "a part that starts inside of a pair");
-        let below = Right::Packed { vectors: 1, elements: Elements::Bf16Dot };
+        let below = Right::Packed { vectors: good.vectors, elements: Elements::Bf16Dot };
         let foreign = MatmulShape { right: below, ..shape };
         assert_eq!(good.fits(&foreign, isa), isa == Isa::Avx512);
     }
@@ -308,19 +309,18 @@ fn lower_precision_rounds_what_it_says_and_nothing_else() {
         for (m, n, k) in [(1, 33, 7), (2, 16, 100), (3, 24, 64), (5, 50, 301), (13, 40, 129)] {
             let k = if emulated { k.min(67) } else { k };
             let (a, b) = (numbers(m * k, 1), numbers(k * n, 2));
-            let right = Right::Packed { vectors: crate::cpu::gemm::panel_vectors(isa, n), elements };
+            let right = Right::Packed { vectors: elements.panel_vectors(isa, n), elements };
             let shape = MatmulShape { m, n, k, batch: smallvec![], left: Left::Rows { stride: k }, right };
             let product = Matmul::picked(isa, shape, Epilogue::default(), 1, &EmitEach).unwrap();
             let (mut c, mut scratch) = (vec![0.0; m * n], vec![0.0; product.scratch_len()]);
             let packed = pack(isa, elements, &b, k, n);
             product.run(&a, &packed, &mut c, Extras::default(), &mut scratch, &Serial).unwrap();
+            let both = elements == Elements::Bf16Dot || elements == Elements::Bf16Tiles && m > 1;
             let round = |value: f32, on: bool| f64::from(if on { from_bf16(to_bf16(value)) } else { value });
             for (index, &found) in c.iter().enumerate() {
                 let (row, column) = (index / n, index % n);
-                let terms = (0..k).map(|at| {
-                    round(a[row * k + at], elements == Elements::Bf16Dot)
-                        * round(b[at * n + column], elements.in_pairs())
-                });
+                let terms =
+                    (0..k).map(|at| round(a[row * k + at], both) * round(b[at * n + column], elements.in_pairs()));
                 let (sum, size) = terms.fold((0.0, 0.0), |(sum, size), term| (sum + term, size + term.abs()));
                 // Each of k additions, and each product that is not fused into one, is off by 2^-24 of at most all terms.
                 let allowed = 2.0 * k as f64 * size * 2f64.powi(-24);
@@ -337,7 +337,7 @@ fn weights_that_are_not_finite_stay_what_they_are() {
         for (weight, k) in [(f32::NAN, 3), (f32::from_bits(0x7F80_0001), 4), (f32::INFINITY, 5)] {
             let (mut b, a) = (vec![1.0; k * 9], vec![1.0; k]);
             b[(k - 1) * 9 + 4] = weight;
-            let right = Right::Packed { vectors: crate::cpu::gemm::panel_vectors(isa, 9), elements };
+            let right = Right::Packed { vectors: elements.panel_vectors(isa, 9), elements };
             let shape = MatmulShape { m: 1, n: 9, k, batch: smallvec![], left: Left::Rows { stride: k }, right };
             let product = Matmul::picked(isa, shape, Epilogue::default(), 1, &EmitEach).unwrap();
             let (mut c, mut scratch) = (vec![0.0; 9], vec![0.0; product.scratch_len()]);

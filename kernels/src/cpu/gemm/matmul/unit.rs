@@ -1,0 +1,164 @@
+//! Products on the matrix unit: the part of the driver that differs from tiles of vectors.
+//!
+//! Left-hand rows are rounded once into tile rows, whose steps follow each other, so that the unit reads them front to back.
+//! A chunk of tile rows that fits a cache sees all panels before the next one does; its sums stay in the nearest cache from the
+//! first part of the reduction to the last.
+
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+use super::{Buffers, Left, Matmul, MatmulShape};
+use crate::cpu::chain::UnaryOp;
+use crate::cpu::gemm::Halve;
+use crate::cpu::matrix::{Finish, FinishArgs, Multiply, MultiplyArgs, PANEL, STEP, STEP_WORDS, TALLEST, TILE_ROWS};
+use crate::cpu::{CodeSource, Elements};
+use crate::error::Result;
+use crate::isa::Isa;
+use crate::parallel::{Parallel, for_each_chunk};
+
+/// Words of a tile row's step.
+const STEP_OF_ROWS: usize = TILE_ROWS * STEP_WORDS;
+/// Tile rows whose sums are put down before they are ended: 32 KiB of them.
+const SUMS: usize = 16;
+
+/// The sums of [`SUMS`] tile rows.
+#[repr(align(64))]
+struct Sums(MaybeUninit<[f32; SUMS * TILE_ROWS * PANEL]>);
+
+/// The kernels.
+#[derive(Clone, Debug)]
+pub(super) struct Unit {
+    multiply: Multiply,
+    finish: Finish,
+    halve: Halve,
+}
+
+impl Unit {
+    /// The kernels for that shape, where the unit computes it: all but single rows.
+    pub(super) fn new(
+        isa: Isa,
+        shape: &MatmulShape,
+        activation: Option<UnaryOp>,
+        source: &dyn CodeSource,
+    ) -> Result<Option<Unit>> {
+        if shape.elements() != Elements::Bf16Tiles || shape.m == 1 {
+            return Ok(None);
+        }
+        // Parts of the rows end in a lone tile row where their number is odd.
+        let multiply = Multiply::new(isa, 1..=TALLEST, source)?;
+        let finish = Finish::new(isa, activation, source)?;
+        Ok(Some(Unit { multiply, finish, halve: Halve::new(isa, source)? }))
+    }
+}
+
+/// Tile rows of that many rows.
+pub(super) fn tile_rows(rows: usize) -> usize {
+    rows.div_ceil(TILE_ROWS)
+}
+
+/// Words of one left-hand matrix as the unit reads it.
+pub(super) fn left_words(shape: &MatmulShape) -> usize {
+    tile_rows(shape.m) * TILE_ROWS * shape.elements().words(shape.k)
+}
+
+impl Matmul {
+    /// Rounds left-hand matrices into tile rows. Rows that there are none of stay as they are: nobody looks at their sums.
+    pub(super) fn round_left(
+        &self,
+        unit: &Unit,
+        (left, turned): (&[f32], &[f32]),
+        words: &mut [f32],
+        parallel: &dyn Parallel,
+    ) {
+        let (m, k) = (self.shape.m, self.shape.k);
+        let (tiles, length) = (tile_rows(m), TILE_ROWS * self.panels.rows);
+        for_each_chunk(parallel, words, length.max(1), &|index, words| {
+            let (matrix, first) = (index / tiles, index % tiles * TILE_ROWS);
+            for row in first..m.min(first + TILE_ROWS) {
+                let from = match self.shape.left {
+                    Left::Rows { stride } => &left[self.shape.left_start(matrix) + row * stride..],
+                    Left::Columns { .. } => &turned[(matrix * m + row) * k..],
+                };
+                let to = &mut words[(row - first) * STEP_WORDS..];
+                // SAFETY: the last step of the last row of a tile row ends with its words.
+                unsafe { unit.halve.spread(&from[..k], to.as_mut_ptr(), STEP_OF_ROWS) };
+            }
+        });
+    }
+
+    /// A part of one product: some tile rows, some panels.
+    pub(super) fn product_on_unit(
+        &self,
+        unit: &Unit,
+        buffers: &Buffers<'_>,
+        batch: usize,
+        tiles: Range<usize>,
+        panels: Range<usize>,
+    ) {
+        let shape = &self.shape;
+        let place = shape.place(batch);
+        let (length, words) = (TILE_ROWS * self.panels.rows, left_words(shape));
+        let left = buffers.left.wrapping_add(place.left_index * words);
+        let right = buffers.right.as_ptr().wrapping_add(place.right);
+        let c = buffers.c.at(batch * shape.m * shape.n);
+        let mut sums = Sums(MaybeUninit::uninit());
+        if self.panels.rows == 0 {
+            sums.0.write([0.0; SUMS * TILE_ROWS * PANEL]);
+        }
+        let mut args = MultiplyArgs::empty();
+        (args.row_step, args.left_step) = (STEP_WORDS * 4, STEP_OF_ROWS * 4);
+        let tap = 0isize;
+        (args.taps, args.tap_count) = (&raw const tap, 1);
+        let mut rows = [std::ptr::null(); SUMS];
+        for chunk in tiles.clone().step_by(self.blocks.row_block) {
+            let chunk = chunk..tiles.end.min(chunk + self.blocks.row_block);
+            for panel in panels.clone() {
+                let mut end = FinishArgs::of_columns(self.panels.columns_of(panel));
+                end.bias =
+                    buffers.extras.bias.map_or(std::ptr::null(), |bias| bias.as_ptr().wrapping_add(panel * PANEL));
+                end.scale = self.epilogue.scale;
+                if let Some(residual) = buffers.extras.residual {
+                    end.residual = 1;
+                    end.residual_offset = (residual.as_ptr() as isize).wrapping_sub(buffers.c.at(0) as isize);
+                }
+                end.to_step = shape.n * 4;
+                for first in chunk.clone().step_by(SUMS) {
+                    let count = SUMS.min(chunk.end - first);
+                    for k in (0..self.panels.rows).step_by(self.blocks.k_block.div_ceil(STEP) * STEP_WORDS) {
+                        let part = (self.panels.rows - k).min(self.blocks.k_block.div_ceil(STEP) * STEP_WORDS);
+                        for (index, row) in rows[..count].iter_mut().enumerate() {
+                            *row = left.wrapping_add((first + index) * length + k * TILE_ROWS).cast();
+                        }
+                        args.steps = part / STEP_WORDS;
+                        args.right = right.wrapping_add(panel * self.panels.panel_len() + k * PANEL);
+                        args.resume = usize::from(k > 0);
+                        let pairs = count / TALLEST;
+                        for (height, from, blocks) in [(TALLEST, 0, pairs), (1, pairs * TALLEST, count % TALLEST)] {
+                            if blocks > 0 {
+                                args.blocks = blocks;
+                                args.rows = rows[from..].as_ptr();
+                                args.out = sums.0.as_mut_ptr().cast::<f32>().wrapping_add(from * TILE_ROWS * PANEL);
+                                // SAFETY: `check` made sure that the panels are whole and that scratch holds all tile
+                                // rows; sums are ours, and a block writes those of its own tile rows.
+                                unsafe { unit.multiply.call(height, &args) };
+                            }
+                        }
+                    }
+                    let row = first * TILE_ROWS;
+                    end.rows = (count * TILE_ROWS).min(shape.m - row);
+                    end.from = sums.0.as_ptr().cast();
+                    end.to = c.wrapping_add(row * shape.n + panel * PANEL);
+                    // SAFETY: all sums have just been put down; `check` made sure that bias, residual and C span what the
+                    // shape says, and tasks have disjoint parts of C.
+                    unsafe { unit.finish.call(&end) };
+                }
+            }
+        }
+    }
+}
+
+/// Refuses blocks that the unit cannot take.
+pub(super) fn fits(shape: &MatmulShape, vectors: usize, k_block: usize, isa: Isa) -> bool {
+    shape.elements() != Elements::Bf16Tiles
+        || vectors * isa.lanes() == PANEL && (k_block.is_multiple_of(STEP) || k_block >= shape.k)
+}
