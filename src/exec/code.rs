@@ -9,6 +9,7 @@ use kiln_kernels::cpu::conv::winograd::WinogradSide;
 use kiln_kernels::cpu::conv::{DepthwiseCode, SlideCode, WinogradCode, WinogradTile};
 use kiln_kernels::cpu::gemm::tile::{LeftRows, RightColumns};
 use kiln_kernels::cpu::gemm::{HalveCode, RowCode, TileCode};
+use kiln_kernels::cpu::matrix::{FinishCode, MultiplyCode};
 use kiln_kernels::cpu::norm::RowNormCode;
 use kiln_kernels::cpu::pool::{Collect, PoolCode};
 use kiln_kernels::cpu::quantized::QuantizedCode;
@@ -29,7 +30,8 @@ impl Key for CodeKey {
 crate::mutate! {
     enum CodeKey {
         Attention(code), Chain(code), Pool(code), Quantized(code), Gates(code), Reduce(code), RowNorm(code),
-        Softmax(code), Transpose(code), Halve(code), Row(code), Tile(code), Depthwise(code), Slide(code), Winograd(code),
+        Softmax(code), Transpose(code), Multiply(code), Finish(code), Halve(code), Row(code), Tile(code), Depthwise(code),
+        Slide(code), Winograd(code),
     }
 }
 
@@ -60,6 +62,8 @@ crate::mutate! { struct SoftmaxCode { isa, form, columns } }
 crate::mutate! { enum Exponentials { Softmax, LogSoftmax, LogSumExp } }
 crate::mutate! { struct TransposeCode { isa, form } }
 crate::mutate! { enum Turn { Tile, WideTile, Interleave(rows), Deinterleave(rows) } }
+crate::mutate! { struct MultiplyCode { isa } }
+crate::mutate! { struct FinishCode { isa, activation } }
 crate::mutate! { struct HalveCode { isa } }
 crate::mutate! { struct RowCode { isa, vectors, pairs, activation } }
 crate::mutate! { struct TileCode { isa, vectors, left, right, activation, in_order } }

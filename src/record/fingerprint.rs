@@ -11,6 +11,8 @@
 
 use std::fmt;
 
+use kiln_kernels::Extension;
+
 /// Named facts, and the digest of all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fingerprint {
@@ -121,7 +123,10 @@ fn usable_features() -> String {
         "avx512bitalg",
         "avx512vpopcntdq"
     );
-    let usable: Vec<&str> = features.iter().filter(|(_, usable)| *usable).map(|(name, _)| *name).collect();
+    // Linux lets a process use the matrix unit only where it has asked, which the kernels do.
+    let unit = (Extension::Amx.name(), Extension::Amx.present());
+    let usable: Vec<&str> =
+        features.into_iter().chain([unit]).filter(|(_, usable)| *usable).map(|(name, _)| name).collect();
     usable.join(",")
 }
 
