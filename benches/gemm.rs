@@ -202,7 +202,7 @@ fn product(
     cold: bool,
 ) -> f64 {
     let (a, b) = (numbers(m * k), numbers(k * n));
-    let vectors = panel_vectors(isa, n);
+    let vectors = packed.map_or_else(|| panel_vectors(isa, n), |elements| elements.panel_vectors(isa, n));
     let source = Source::row_major(&b, k, n);
     let (right, data) = match packed {
         Some(elements) => {

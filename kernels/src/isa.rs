@@ -4,6 +4,8 @@
 //! [`Extension`] of it too, and a [`Code`](crate::jit::Code) that exists proves that both may run here. Nothing in this file knows an operator
 //! or an environment variable; a cap from outside arrives as a value.
 
+mod unit;
+
 use serde::{Deserialize, Serialize};
 
 /// An instruction-set level, in rising order of capability.
@@ -116,7 +118,7 @@ impl Extension {
                 && match self {
                     Extension::Bf16 => std::is_x86_feature_detected!("avx512bf16"),
                     Extension::Vnni => std::is_x86_feature_detected!("avx512vnni"),
-                    Extension::Amx => crate::jit::tiles_permitted(),
+                    Extension::Amx => unit::permitted(),
                 }
         }
         #[cfg(not(target_arch = "x86_64"))]

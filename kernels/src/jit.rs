@@ -2,7 +2,7 @@
 //!
 //! [`asm`] is the one assembler that emitters use, for AVX2 (VEX, through dynasm and [`vex`]) and AVX-512 (EVEX, through
 //! [`evex`]) alike. [`code`] seals what it made into executable memory, which [`arena`] manages, and calls it;
-//! `symbols` names it for profilers, `tiles` asks for the registers of AMX.
+//! `symbols` names it for profilers.
 //! With the feature `emulator`, `emulator` interprets what this processor lacks, and `verify` checks kernels.
 
 mod arena;
@@ -14,7 +14,6 @@ mod decode;
 mod emulator;
 pub mod evex;
 mod symbols;
-mod tiles;
 #[cfg(feature = "emulator")]
 pub mod verify;
 mod vex;
@@ -23,4 +22,3 @@ pub use arena::CodeMemory;
 pub use asm::{Asm, Cond, Gpr, Label, Mask, Mem, Predicate, Rounding, Src, Tile, Vreg};
 pub use code::{Code, code_memory};
 pub use symbols::{ProfilerFiles, name_code_for};
-pub(crate) use tiles::permitted as tiles_permitted;

@@ -38,7 +38,7 @@ fn panels(
     columns: usize,
     at_end: bool,
 ) -> Guarded<f32> {
-    let width = panel_vectors(isa, columns) * isa.lanes();
+    let width = elements.panel_vectors(isa, columns) * isa.lanes();
     let panels = Panels { rows: elements.words(rows), columns, width };
     let mut packed = Guarded::blank(panels.len(), at_end);
     match elements.in_pairs() {
@@ -52,8 +52,8 @@ fn panels(
 pub(crate) fn matmul(draw: &mut Draw<'_>, isa: Isa) {
     let (batches, m, n, k) = (draw.size(3), draw.size(40), draw.size(130), draw.size(100));
     let (slack, threads, at_end) = (draw.below(4), draw.size(4), draw.flag());
-    let elements: Vec<Elements> =
-        [Elements::F32, Elements::Bf16, Elements::Bf16Dot].into_iter().filter(|it| it.suit(isa)).collect();
+    let all = [Elements::F32, Elements::Bf16, Elements::Bf16Dot, Elements::Bf16Tiles];
+    let elements: Vec<Elements> = all.into_iter().filter(|it| it.suit(isa)).collect();
     let (a, b) = (draw.integers(batches * m * k), draw.integers(k * n));
     let left_at = |batch: usize, row: usize, column: usize| a[(batch * m + row) * k + column];
     let (left, left_data, step) = match draw.flag() {
@@ -68,7 +68,7 @@ pub(crate) fn matmul(draw: &mut Draw<'_>, isa: Isa) {
         0 => {
             let elements = draw.of(&elements);
             let packed = panels(isa, elements, &Source::row_major(&b, k, n), k, n, at_end);
-            (Right::Packed { vectors: panel_vectors(isa, n), elements }, packed)
+            (Right::Packed { vectors: elements.panel_vectors(isa, n), elements }, packed)
         }
         1 => {
             let data = lay_out([1, k, n], n + slack, |_, row, column| b[row * n + column]);

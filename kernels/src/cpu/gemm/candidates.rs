@@ -4,7 +4,10 @@
 //! right-hand side stays as it is packed. Knows no clock.
 
 use super::matmul::{Epilogue, MatmulBlocks, MatmulShape, Right};
-use super::tile::{MOST_VECTORS, most_rows};
+use super::model::tile_rows;
+use super::tile::MOST_VECTORS;
+use crate::cpu::Elements;
+use crate::cpu::matrix::STEP;
 use crate::isa::Isa;
 
 /// Shortest reduction that is worth putting sums down for.
@@ -62,8 +65,9 @@ fn changes(isa: Isa, shape: &MatmulShape, from: &MatmulBlocks, threads: usize) -
         found.insert(0, MatmulBlocks { pack: !from.pack, ..*from });
     }
     for parts in [2, 3, 4] {
-        // Elements may lie in pairs, which no part divides.
-        let k_block = shape.k.div_ceil(parts).next_multiple_of(2);
+        // Elements may lie in pairs or in steps of the matrix unit, which no part divides.
+        let whole = if shape.elements() == Elements::Bf16Tiles { STEP } else { 2 };
+        let k_block = shape.k.div_ceil(parts).next_multiple_of(whole);
         if k_block >= SHORT_REDUCTION {
             found.push(MatmulBlocks { k_block, ..*from });
         }
@@ -96,7 +100,7 @@ fn effect(isa: Isa, shape: &MatmulShape, blocks: &MatmulBlocks) -> MatmulBlocks 
 
 /// Tiles of rows and panels of columns.
 fn extent(isa: Isa, shape: &MatmulShape, vectors: usize) -> (usize, usize) {
-    let tiles = shape.m.div_ceil(most_rows(isa, vectors).max(1)).max(1);
+    let tiles = shape.m.div_ceil(tile_rows(isa, shape, vectors)).max(1);
     (tiles, shape.n.div_ceil((vectors * isa.lanes()).max(1)).max(1))
 }
 

@@ -91,6 +91,11 @@ impl MatmulBlocks {
     }
 }
 
+/// Rows of the tallest tile, of vectors or of the matrix unit.
+pub(super) fn tile_rows(isa: Isa, shape: &MatmulShape, vectors: usize) -> usize {
+    if shape.elements() == Elements::Bf16Tiles { TILE_ROWS } else { most_rows(isa, vectors).max(1) }
+}
+
 /// The length of the parts of `total`, nearly equal and at most `most` long each; at least 1.
 fn equal_parts(total: usize, most: usize) -> usize {
     total.div_ceil(total.div_ceil(most).max(1)).max(1)
@@ -109,8 +114,7 @@ fn split(isa: Isa, shape: &MatmulShape, vectors: usize, threads: usize) -> (usiz
         // Whole products need no shared packing and no look at each other's rows.
         return (tasks.min(batches), 1, 1);
     }
-    let height = if shape.elements() == Elements::Bf16Tiles { TILE_ROWS } else { most_rows(isa, vectors) };
-    let tiles = shape.m.div_ceil(height).max(1);
+    let tiles = shape.m.div_ceil(tile_rows(isa, shape, vectors)).max(1);
     let panels = shape.n.div_ceil(vectors * isa.lanes()).max(1);
     let parts = tasks.div_ceil(batches.max(1));
     // Splitting columns reads the left-hand side once for each part, splitting rows the right-hand side.

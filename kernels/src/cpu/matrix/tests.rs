@@ -1,3 +1,5 @@
+//! The unit against plain sums of small integers, which are exact in any order.
+
 use super::*;
 use crate::cpu::EmitEach;
 use crate::cpu::chain::UnaryOp;

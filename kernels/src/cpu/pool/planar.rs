@@ -116,7 +116,8 @@ fn columns(kind: PoolKind, width: &Window, row: &[f32], out: &mut [f32], fold: &
     }
     inside.fill(kind.nothing());
     for tap in 0..width.kernel as usize {
-        let first = interior.start * stride + tap * dilation - width.before as usize;
+        // Where no window lies inside, nothing is folded, wherever this points.
+        let first = (interior.start * stride + tap * dilation).saturating_sub(width.before as usize);
         along(inside, &row[first.min(row.len())..], stride, fold);
     }
 }

@@ -158,9 +158,11 @@ impl Channels {
         let shape = &self.shape;
         let length = shape.input[2] * shape.channels;
         let row = |height: isize| {
-            let inside = (at[1] as usize) < shape.input[0] && (height as usize) < shape.input[1];
+            if at[1] as usize >= shape.input[0] || height as usize >= shape.input[1] {
+                return &blank[..length];
+            }
             let number = (at[0] as usize * shape.input[0] + at[1] as usize) * shape.input[1] + height as usize;
-            if inside { &operands.x[number * length..][..length] } else { &blank[..length] }
+            &operands.x[number * length..][..length]
         };
         let end = self.positions * shape.channels;
         let before = (shape.pads[2] * shape.channels).min(end);
