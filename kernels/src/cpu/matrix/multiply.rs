@@ -174,8 +174,8 @@ impl MultiplyCode {
         asm.bind(step);
         let right = |vector: usize| Tile((4 + vector) as u8);
         let left = |row: usize| Tile((6 + row) as u8);
-        for row in 0..height {
-            asm.tile_load(left(row), Mem::indexed(LEFT[row], ROW_STEP, 1, 0));
+        for (row, &rows) in LEFT[..height].iter().enumerate() {
+            asm.tile_load(left(row), Mem::indexed(rows, ROW_STEP, 1, 0));
             for vector in 0..VECTORS {
                 if row == 0 {
                     asm.tile_load(right(vector), Mem::indexed(RIGHT, LINE, 1, vector as i32 * 64));

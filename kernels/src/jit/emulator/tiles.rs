@@ -97,11 +97,11 @@ impl Configured {
         let words = bytes / 4;
         let tile = &mut self.tiles[usize::from(op.dst)];
         for (row, at) in (0..rows).map(|row| (row, row_at(row as u64))) {
-            for word in 0..words {
-                let at = at.wrapping_add(4 * word as u64);
+            for (index, word) in tile[row].iter_mut().enumerate().take(words) {
+                let at = at.wrapping_add(4 * index as u64);
                 match op.kind {
-                    Kind::TileStore => memory.write(at, tile[row][word]),
-                    _ => tile[row][word] = memory.read(at),
+                    Kind::TileStore => memory.write(at, *word),
+                    _ => *word = memory.read(at),
                 }
             }
             if op.kind == Kind::TileLoad {
@@ -119,9 +119,9 @@ impl Configured {
         let [left, right] = [op.a, op.b].map(|tile| self.tiles[usize::from(tile)]);
         for column in 0..columns {
             let right: [u32; 16] = std::array::from_fn(|step| right[step][column]);
-            for row in 0..rows {
-                let word = &mut self.tiles[usize::from(op.dst)][row][column];
-                *word = add(*word, &left[row][..steps], right);
+            let sums = &mut self.tiles[usize::from(op.dst)];
+            for (sums, left) in sums.iter_mut().zip(&left).take(rows) {
+                sums[column] = add(sums[column], &left[..steps], right);
             }
         }
     }
