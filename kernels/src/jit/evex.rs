@@ -200,6 +200,7 @@ forms! {
     VPDPBUSD = MAP_0F38 PREFIX_66 0x50 Layout::Rvm;
     VPMOVSXBW = MAP_0F38 PREFIX_66 0x20 Layout::Rm, memory(VECTOR / 2);
     VPMOVDB = MAP_0F38 PREFIX_F3 0x31 Layout::Mr, memory(VECTOR / 4);
+    VPERMW = MAP_0F38 PREFIX_66 0x8D Layout::Rvm, pairs();
     VSHUFF32X4 = MAP_0F3A PREFIX_66 0x23 Layout::Rvm;
     VDPBF16PS = MAP_0F38 PREFIX_F3 0x52 Layout::Rvm;
     VCVTNE2PS2BF16 = MAP_0F38 PREFIX_F2 0x72 Layout::Rvm;

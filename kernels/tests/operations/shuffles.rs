@@ -131,3 +131,16 @@ fn permuting_within_groups_and_between_them_by_every_immediate() {
         }
     }
 }
+
+#[test]
+fn permuting_16_bit_elements_by_a_vector_of_numbers() {
+    let mut random = Random(13);
+    for dst in [0, 1, 2, 30] {
+        let (order, from) = (random.vector(), random.vector());
+        let output = permuted(Isa::Avx512, dst, [order, from], Asm::vpermute_16);
+        let half = |vector: &Vector, at: usize| vector[at / 2] >> (at % 2 * 16) & 0xFFFF;
+        for at in 0..32 {
+            assert_eq!(half(&output, at), half(&from, half(&order, at) as usize & 31), "{dst}: element {at}");
+        }
+    }
+}

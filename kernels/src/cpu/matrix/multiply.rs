@@ -1,5 +1,6 @@
-//! The kernel that multiplies: blocks of one or two tile rows by a panel, over all taps.
+//! The kernel that multiplies: blocks of one or two tile rows by a panel or several, over all taps.
 
+use std::cell::Cell;
 use std::mem::offset_of;
 use std::sync::Arc;
 
@@ -45,10 +46,28 @@ pub(crate) struct MultiplyArgs {
     pub(crate) steps: usize,
     /// The panel, from its first step on.
     pub(crate) right: *const f32,
-    /// Sums: block after block, each of its rows 32 long.
+    /// Panels that all blocks are multiplied by, at least one.
+    pub(crate) panels: usize,
+    /// Distance of a panel and the next.
+    pub(crate) right_next: usize,
+    /// Sums: the rows of block after block.
     pub(crate) out: *mut f32,
+    /// Distance of rows of sums: 32 words, where nothing else is asked for.
+    pub(crate) out_step: usize,
+    /// Distance of the sums of a panel and of the next.
+    pub(crate) out_next: usize,
     /// Not 0 where sums go on from what is in `out`.
     pub(crate) resume: usize,
+    /// The code's own: the panel at hand, its sums, and how many panels are left.
+    current: Current,
+}
+
+#[derive(Debug)]
+#[repr(C)]
+struct Current {
+    right: Cell<*const f32>,
+    out: Cell<*mut f32>,
+    panels: Cell<usize>,
 }
 
 impl MultiplyArgs {
@@ -64,8 +83,17 @@ impl MultiplyArgs {
             tap_count: 0,
             steps: 0,
             right: std::ptr::null(),
+            panels: 1,
+            right_next: 0,
             out: std::ptr::null_mut(),
+            out_step: LINE_BYTES as usize,
+            out_next: 0,
             resume: 0,
+            current: Current {
+                right: Cell::new(std::ptr::null()),
+                out: Cell::new(std::ptr::null_mut()),
+                panels: Cell::new(0),
+            },
         }
     }
 }
@@ -86,8 +114,8 @@ impl Multiply {
     ///
     /// # Safety
     ///
-    /// Every row of every tile row is readable over all taps and steps, the panel over as many, `out` is writable for all
-    /// blocks and nobody else's.
+    /// Every row of every tile row is readable over all taps and steps, the panels over as many, `out` is writable for all
+    /// blocks and panels and nobody else's.
     ///
     /// # Panics
     ///
@@ -105,6 +133,9 @@ macro_rules! arg {
     ($field:ident) => {
         Mem::at(ARGS, offset_of!(MultiplyArgs, $field) as i32)
     };
+    ($outer:ident . $field:ident) => {
+        Mem::at(ARGS, (offset_of!(MultiplyArgs, $outer) + offset_of!(Current, $field)) as i32)
+    };
 }
 
 const ARGS: Gpr = Gpr::RDI;
@@ -118,16 +149,17 @@ const TAPS_LEFT: Gpr = Gpr::RCX;
 const STEPS_LEFT: Gpr = Gpr::RBP;
 const ROW_STEP: Gpr = Gpr::R8;
 const LEFT_STEP: Gpr = Gpr::R9;
-/// Distance of rows of a panel and of sums: 32 words.
+/// Distance of rows of a panel: 32 words.
 const LINE: Gpr = Gpr::R12;
+/// Distance of rows of sums.
+const OUT_STEP: Gpr = Gpr::R15;
 const BLOCKS: Gpr = Gpr::R14;
 const T0: Gpr = Gpr::R10;
 /// Vectors of a panel.
 const VECTORS: usize = 2;
-/// Bytes of a row of a panel, of a step of it, and of the sums of a tile row.
+/// Bytes of a row of a panel, and of a step of it.
 const LINE_BYTES: i32 = 128;
 const STEP_BYTES: i32 = 16 * LINE_BYTES;
-const SUM_BYTES: i32 = 16 * LINE_BYTES;
 
 impl MultiplyCode {
     /// Assembles the kernel of blocks of `height` tile rows.
@@ -135,7 +167,10 @@ impl MultiplyCode {
         let height = height.min(TALLEST);
         let sum = |row: usize, vector: usize| Tile((row * VECTORS + vector) as u8);
         let sums = || (0..height).flat_map(|row| (0..VECTORS).map(move |vector| (row, vector)));
-        let at = |row: usize, vector: usize| Mem::indexed(OUT, LINE, 1, row as i32 * SUM_BYTES + vector as i32 * 64);
+        let at = |base: Gpr, vector: usize| Mem::indexed(base, OUT_STEP, 1, vector as i32 * 64);
+        // to += the rows of sums of a tile row
+        let tile_row_on = |asm: &mut Asm, to: Gpr| (0..2).for_each(|_| asm.lea(to, Mem::indexed(to, OUT_STEP, 8, 0)));
+        let panel = asm.label();
         let (block, tap, step, fresh, ready) = (asm.label(), asm.label(), asm.label(), asm.label(), asm.label());
         asm.prologue();
         asm.load(T0, arg!(config));
@@ -143,16 +178,25 @@ impl MultiplyCode {
         asm.mov_imm(LINE, i64::from(LINE_BYTES));
         asm.load(ROW_STEP, arg!(row_step));
         asm.load(LEFT_STEP, arg!(left_step));
-        asm.load(TABLE, arg!(rows));
+        asm.load(OUT_STEP, arg!(out_step));
+        asm.load(T0, arg!(right));
+        asm.store(arg!(current.right), T0);
+        asm.load(T0, arg!(panels));
+        asm.store(arg!(current.panels), T0);
         asm.load(OUT, arg!(out));
+        asm.bind(panel);
+        asm.store(arg!(current.out), OUT);
+        asm.load(TABLE, arg!(rows));
         asm.load(BLOCKS, arg!(blocks));
         asm.align(16);
         asm.bind(block);
         asm.load(T0, arg!(resume));
         asm.test(T0);
         asm.jump_if(Cond::Equal, fresh);
-        for (row, vector) in sums() {
-            asm.tile_load(sum(row, vector), at(row, vector));
+        asm.mov(T0, OUT);
+        for row in 0..height {
+            (0..VECTORS).for_each(|vector| asm.tile_load(sum(row, vector), at(T0, vector)));
+            tile_row_on(asm, T0);
         }
         asm.jump(ready);
         asm.bind(fresh);
@@ -160,7 +204,7 @@ impl MultiplyCode {
             asm.tile_zero(sum(row, vector));
         }
         asm.bind(ready);
-        asm.load(RIGHT, arg!(right));
+        asm.load(RIGHT, arg!(current.right));
         asm.load(TAPS, arg!(taps));
         asm.load(TAPS_LEFT, arg!(tap_count));
         asm.bind(tap);
@@ -194,14 +238,24 @@ impl MultiplyCode {
         asm.sub_imm(TAPS_LEFT, 1);
         asm.test(TAPS_LEFT);
         asm.jump_if(Cond::NotEqual, tap);
-        for (row, vector) in sums() {
-            asm.tile_store(at(row, vector), sum(row, vector));
+        for row in 0..height {
+            (0..VECTORS).for_each(|vector| asm.tile_store(at(OUT, vector), sum(row, vector)));
+            tile_row_on(asm, OUT);
         }
-        asm.add_imm(OUT, height as i32 * SUM_BYTES);
         asm.add_imm(TABLE, height as i32 * 8);
         asm.sub_imm(BLOCKS, 1);
         asm.test(BLOCKS);
         asm.jump_if(Cond::NotEqual, block);
+        asm.load(T0, arg!(current.panels));
+        asm.sub_imm(T0, 1);
+        asm.store(arg!(current.panels), T0);
+        asm.load(RIGHT, arg!(current.right));
+        asm.add_mem(RIGHT, arg!(right_next));
+        asm.store(arg!(current.right), RIGHT);
+        asm.load(OUT, arg!(current.out));
+        asm.add_mem(OUT, arg!(out_next));
+        asm.test(T0);
+        asm.jump_if(Cond::NotEqual, panel);
         asm.tile_release();
         asm.epilogue();
     }

@@ -95,6 +95,16 @@ impl Asm {
         }
     }
 
+    /// Each 16-bit element of dst = that of src whose number the element of `order` is. For AVX-512 alone.
+    pub fn vpermute_16(&mut self, dst: Vreg, order: Vreg, src: Vreg) {
+        self.check_vectors(dst.0 | order.0 | src.0);
+        if self.wide() {
+            self.evex(&evex::VPERMW, Operands::of(dst.0, order.0), src.into());
+        } else {
+            self.refuse("a permutation of 16-bit elements outside of AVX-512");
+        }
+    }
+
     /// `vperm2f128` on AVX2, `vshuff32x4` on AVX-512: selects 128-bit groups by `imm`.
     pub fn vshuffle_128(&mut self, dst: Vreg, a: Vreg, b: Vreg, imm: u8) {
         self.check_vectors(dst.0 | a.0 | b.0);

@@ -146,6 +146,7 @@ fn interpret(operations: &[Operation], m: &mut Machine, memory: &Memory) -> u64 
             Kind::VunpackHi64 => shuffle!(op, |a, b| lanes::within_groups(a, b, |lane| [2, 3, 6, 7][lane])),
             Kind::Vpermute => shuffle!(op, |_, b| lanes::permute(b, op.imm)),
             Kind::Vpermute2 => shuffle!(op, |a, b| lanes::permute_halves(a, b, op.imm)),
+            Kind::VpermuteWords => shuffle!(op, lanes::permute_words),
             Kind::VpackWords => shuffle!(op, lanes::pack_words),
             Kind::VpackBytes => shuffle!(op, lanes::pack_bytes),
             Kind::Vshuffle4 => shuffle!(op, |a, b| lanes::shuffle_groups(a, b, op.imm)),

@@ -170,6 +170,12 @@ pub(super) fn permute_halves(a: &Vector, b: &Vector, imm: i64) -> Vector {
     out
 }
 
+/// `vpermw`: the 16-bit elements of b that a names.
+pub(super) fn permute_words(a: &Vector, b: &Vector) -> Vector {
+    let word = |at: u32| b[at as usize / 2 % 16] >> (at % 2 * 16) & 0xFFFF;
+    std::array::from_fn(|lane| word(a[lane] & 31) | word(a[lane] >> 16 & 31) << 16)
+}
+
 /// `vshuff32x4`: two groups of a, then two of b.
 pub(super) fn shuffle_groups(a: &Vector, b: &Vector, imm: i64) -> Vector {
     let mut out = [0; 16];

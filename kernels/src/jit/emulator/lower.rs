@@ -28,8 +28,8 @@ pub(super) enum Kind {
     Vmove, Vstore, VloadMasked, VstoreMasked, Vbroadcast, VloadOne, VstoreOne, VloadTwo, VfromGpr, VwidenU8,
     VwidenI8, VstoreBytes,
     // Between lanes.
-    VunpackLo32, VunpackHi32, VunpackLo64, VunpackHi64, Vpermute, Vpermute2, Vshuffle4, VpackWords,
-    VpackBytes,
+    VunpackLo32, VunpackHi32, VunpackLo64, VunpackHi64, Vpermute, Vpermute2, VpermuteWords, Vshuffle4,
+    VpackWords, VpackBytes,
     // Tiles.
     TileConfig, TileRelease, TileZero, TileLoad, TileStore, TileDotBf16, TileDotBytes,
 }
@@ -274,6 +274,7 @@ fn kind(instruction: &Instruction, operation: &mut Operation) -> Kind {
         M::Vunpckhpd => Kind::VunpackHi64,
         M::Vpermilps => Kind::Vpermute,
         M::Vperm2f128 => Kind::Vpermute2,
+        M::Vpermw => Kind::VpermuteWords,
         M::Vshuff32x4 => Kind::Vshuffle4,
         M::Ldtilecfg => Kind::TileConfig,
         M::Tilerelease => Kind::TileRelease,
