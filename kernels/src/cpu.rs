@@ -128,6 +128,7 @@ impl CodeKey {
         match self {
             CodeKey::Multiply(_) => Some(Extension::Amx),
             CodeKey::Halve(_) => Some(Extension::Bf16),
+            CodeKey::Attention(code) if code.form.makes_pairs() => Some(Extension::Bf16),
             CodeKey::Tile(key) => key.right.extension(),
             CodeKey::Quantized(code) if code.form == quantized::Form::Bytes => Some(Extension::Vnni),
             _ => None,

@@ -6,13 +6,18 @@
 //! score turns up. The products are those of [`gemm`](super::gemm)'s tiles; a few queries over many keys, which is how
 //! text is generated, are bound by memory instead, and read keys and values once, where they are.
 //!
-//! [`shape`] says what is computed and how it is cut, [`emit`] has the instructions between the tiles, [`pack`] turns
-//! keys into panels. The oracle is [`reference::attention`](crate::reference::attention).
+//! Where the shape says so, both products are those of the processor's matrix unit, on pairs of `bf16`; what lies between them
+//! is the same, in `f32`.
+//!
+//! [`shape`] says what is computed and how it is cut, [`emit`] has the instructions between the products, [`product`] has
+//! those of `f32` and [`pack`] turns keys into their panels, [`paired`] has those of the matrix unit. The oracle is [`reference::attention`](crate::reference::attention).
 
 pub mod emit;
 mod kernel;
 mod pack;
+mod paired;
 mod plain;
+mod product;
 pub mod shape;
 #[cfg(test)]
 mod tests;
@@ -28,15 +33,18 @@ pub use shape::{AttentionBlocks, AttentionShape, Steps};
 
 use crate::cpu::CodeSource;
 use crate::cpu::gemm::rows::part_sizes;
-use crate::cpu::gemm::tile::{LeftRows, RightColumns, Tile, TileArgs, TileCode};
-use crate::cpu::gemm::{Panels, Tiles, most_rows, panel_vectors};
+use crate::cpu::gemm::tile::TileArgs;
+use crate::cpu::matrix::PANEL;
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::Code;
 use crate::parallel::{Disjoint, Parallel, part};
-use emit::{RowState, STATE, ScaleArgs, StreamArgs, WeighArgs};
+use emit::stream::StreamArgs;
+use emit::{RowState, STATE, ScaleArgs, WeighArgs};
 use kernel::Kernels;
 use pack::Turn;
+use paired::{Paired, whole_rows};
+use product::Product;
 
 pub(crate) const FAMILY: &str = "attention";
 
@@ -55,19 +63,6 @@ pub struct Operands<'a> {
     pub keep: Option<&'a [u8]>,
 }
 
-/// A right-hand side that tiles multiply by: how many vectors wide, and the kernels for panels that are packed and for
-/// those that lie in a row-major matrix.
-#[derive(Clone, Debug)]
-struct Product {
-    panels: Panels,
-    /// The first panel that is packed.
-    packed_from: usize,
-    packed: Option<Tile>,
-    plain: Option<Tile>,
-    most_rows: usize,
-    lanes: usize,
-}
-
 /// Attention that is ready to run.
 #[derive(Clone, Debug)]
 pub struct Attention {
@@ -76,6 +71,8 @@ pub struct Attention {
     scores: Product,
     context: Product,
     turn: Option<Turn>,
+    /// Both products, where the matrix unit computes them.
+    paired: Option<Paired>,
     kernels: Kernels,
     /// Dots and Blend, where queries are taken one by one.
     stream: Option<[Arc<Code>; 2]>,
@@ -89,6 +86,9 @@ struct Room {
     scores: usize,
     keep: usize,
     state: usize,
+    /// Rounded queries, and sums of values, of the matrix unit.
+    queries: usize,
+    context: usize,
     end: usize,
     /// Elements from one row of scores to the next: a vector more than keys.
     row: usize,
@@ -119,63 +119,6 @@ fn block_rows(shape: &AttentionShape, blocks: &AttentionBlocks) -> SmallVec<[usi
     blocks.filter(|&rows| rows > 0).collect()
 }
 
-impl Product {
-    /// Kernels are made for so many rows at a time, if any.
-    fn new(
-        isa: Isa,
-        [rows, columns]: [usize; 2],
-        pack: bool,
-        blocks: &[usize],
-        source: &dyn CodeSource,
-    ) -> Result<Product> {
-        let vectors = panel_vectors(isa, columns);
-        let panels = Panels { rows, columns, width: vectors * isa.lanes() };
-        let most_rows = most_rows(isa, vectors);
-        let tile = |right: RightColumns| {
-            let key = TileCode {
-                isa,
-                vectors: vectors as u8,
-                left: LeftRows::Strided,
-                right,
-                activation: None,
-                in_order: false,
-            };
-            Tile::new(key, blocks.iter().map(|&rows| Tiles::new(rows, most_rows)), source)
-        };
-        let packed_from = if pack { 0 } else { columns / panels.width };
-        let make = |wanted: bool, right| if !blocks.is_empty() && wanted { tile(right).map(Some) } else { Ok(None) };
-        let packed = make(packed_from < panels.count(), RightColumns::Packed)?;
-        let plain = make(packed_from > 0, RightColumns::Plain)?;
-        Ok(Product { panels, packed_from, packed, plain, most_rows, lanes: isa.lanes() })
-    }
-
-    /// Elements of the panels that are packed.
-    fn packed_len(&self) -> usize {
-        (self.panels.count() - self.packed_from) * self.panels.panel_len()
-    }
-
-    /// Packs what is not multiplied where it lies: rows `stride` apart.
-    ///
-    /// # Safety
-    ///
-    /// The matrix is readable, and `to` has [`Product::packed_len`] places that are nobody else's.
-    unsafe fn pack(&self, from: *const f32, stride: usize, to: *mut f32) {
-        let Panels { rows, width, .. } = self.panels;
-        for panel in self.packed_from..self.panels.count() {
-            let count = self.panels.columns_of(panel);
-            for row in 0..rows {
-                let from = from.wrapping_add(row * stride + panel * width);
-                let to = to.wrapping_add((panel - self.packed_from) * self.panels.panel_len() + row * width);
-                // SAFETY: a row of the matrix, and a row of a panel.
-                unsafe {
-                    std::ptr::copy_nonoverlapping(from, to, count);
-                    to.add(count).write_bytes(0, width - count);
-                }
-            }
-        }
-    }
-}
-
 impl Attention {
     /// Makes it ready: gets its code from `source`.
     ///
@@ -187,11 +130,13 @@ impl Attention {
             let reason = format!("{blocks:?} for {shape:?}");
             return Err(KernelError::Unsupported { family: FAMILY, reason });
         }
-        let rows = if blocks.stream { SmallVec::new() } else { block_rows(&shape, &blocks) };
+        let paired = if blocks.stream { None } else { Paired::new(isa, &shape, source)? };
+        let elsewhere = blocks.stream || paired.is_some();
+        let rows = if elsewhere { SmallVec::new() } else { block_rows(&shape, &blocks) };
         let scores = Product::new(isa, [shape.size, shape.keys], !shape.key_columns, &rows, source)?;
         let context = Product::new(isa, [shape.keys, shape.value_size], blocks.pack_values, &rows, source)?;
         let adjust = Adjust { cap: shape.cap.is_some(), select: shape.keep.is_some(), mask: shape.mask.is_some() };
-        let turn = match blocks.stream || shape.key_columns {
+        let turn = match elsewhere || shape.key_columns {
             true => None,
             false => Some(Turn::new(isa, scores.panels.width, source)?),
         };
@@ -199,10 +144,15 @@ impl Attention {
             true => kernel::code(isa, Form::Dots, source)?.zip(kernel::code(isa, Form::Blend, source)?),
             false => None,
         };
-        let room = Room::new(&shape, &blocks, [&scores, &context], isa.lanes());
-        let kernels = Kernels::new(isa, adjust, source)?;
+        let panels = match &paired {
+            Some(paired) => paired.room(blocks.rows),
+            None if blocks.stream => [0; 3],
+            None => [scores.packed_len(), context.packed_len(), 0],
+        };
+        let room = Room::new(&shape, &blocks, panels, paired.as_ref().map(Paired::context_row), isa.lanes());
+        let kernels = Kernels::new(isa, adjust, paired.is_some(), source)?;
         let stream = stream.map(<[Arc<Code>; 2]>::from);
-        Ok(Attention { shape, blocks, scores, context, turn, kernels, stream, room })
+        Ok(Attention { shape, blocks, scores, context, turn, paired, kernels, stream, room })
     }
 
     /// Elements of scratch that [`Attention::run`] needs.
@@ -311,13 +261,18 @@ impl Attention {
             return;
         }
         let shape = &self.shape;
+        let values = scratch.wrapping_add(self.room.values);
         // SAFETY: `check` made sure of the operands, `Room` counted the panels of both, and scratch is the task's own.
         unsafe {
+            if let Some(paired) = &self.paired {
+                paired.pack_keys(unit.key, scratch);
+                return paired.pack_values(unit.value, values);
+            }
             match &self.turn {
                 Some(turn) => turn.pack(unit.key, shape.key.row, shape.keys, shape.size, scratch),
                 None => self.scores.pack(unit.key, shape.key.row, scratch),
             }
-            self.context.pack(unit.value, shape.value.row, scratch.wrapping_add(self.room.values));
+            self.context.pack(unit.value, shape.value.row, values);
         }
     }
 
@@ -331,6 +286,17 @@ impl Attention {
             unsafe { state.add(row).write(start) };
         }
         let output = unit.output.wrapping_add(first * shape.output.row);
+        let to = (output, shape.output.row);
+        // Where sums of values are until they are whole.
+        let sums = match &self.paired {
+            Some(paired) => (scratch.wrapping_add(self.room.context), paired.context_row()),
+            None => to,
+        };
+        if let Some(paired) = &self.paired {
+            let query = unit.query.wrapping_add(first * shape.query.row);
+            // SAFETY: `check` made sure of the queries, and `Room` has a place for a block of them.
+            unsafe { paired.round_queries(query, rows, scratch.wrapping_add(self.room.queries)) };
+        }
         let seen = |query: usize| shape.causal.map_or(shape.keys, |before| shape.keys.min(query + before + 1));
         let keys = seen(first + rows - 1);
         for start in (0..keys).step_by(self.blocks.keys) {
@@ -338,9 +304,9 @@ impl Attention {
             self.score(unit, scratch, first..first + rows, start..start + count);
             self.weigh(buffers, unit, scratch, first..first + rows, start..start + count);
             if start > 0 {
-                self.scale(output, state, rows);
+                self.scale(sums, sums, state, rows);
             }
-            self.blend(unit, scratch, output, rows, start..start + count);
+            self.blend(unit, scratch, sums.0, rows, start..start + count);
         }
         if keys == 0 {
             self.blend(unit, scratch, output, rows, 0..0);
@@ -352,7 +318,7 @@ impl Attention {
             let nothing = shape.blind_is_zero && state.sum == 0.0;
             state.factor = if nothing { 0.0 } else { 1.0 / state.sum };
         }
-        self.scale(output, state, rows);
+        self.scale(sums, to, state, rows);
     }
 
     /// Products of queries and keys into scratch.
@@ -377,6 +343,11 @@ impl Attention {
                 unsafe { dots.call(&args) };
             }
             return;
+        }
+        if let Some(paired) = &self.paired {
+            let packed = [scratch.wrapping_add(room.queries), scratch].map(<*mut f32>::cast_const);
+            // SAFETY: both have been packed, and `Room` has whole tile rows of scores of whole panels.
+            return unsafe { paired.score(packed, queries.len(), keys, scores, room.row) };
         }
         let mut args = TileArgs::empty();
         args.reduce_over(0, shape.size);
@@ -432,10 +403,13 @@ impl Attention {
         unsafe { self.kernels.weigh(&args) };
     }
 
-    fn scale(&self, output: *mut f32, state: *const RowState, rows: usize) {
-        let (stride, columns) = (self.shape.output.row * 4, self.shape.value_size);
-        let args = ScaleArgs { data: output, stride, rows, columns, state };
-        // SAFETY: rows of the output that `check` made sure of and that are this task's own, and a state for each.
+    /// Rows times their factors, from a place to a place; each with the distance of its rows.
+    fn scale(&self, from: (*mut f32, usize), to: (*mut f32, usize), state: *const RowState, rows: usize) {
+        let columns = self.shape.value_size;
+        let (from_stride, to_stride) = (from.1 * 4, to.1 * 4);
+        let args = ScaleArgs { from: from.0, from_stride, to: to.0, to_stride, rows, columns, state };
+        // SAFETY: rows of sums in scratch, or of the output that `check` made sure of and that are this task's own, and a
+        // state for each.
         unsafe { self.kernels.scale(&args) };
     }
 
@@ -461,6 +435,11 @@ impl Attention {
             }
             return;
         }
+        if let Some(paired) = &self.paired {
+            let packed = [weights, scratch.wrapping_add(room.values).cast_const()];
+            // SAFETY: values have been packed, weights are pairs by now, and `Room` has whole tile rows of sums.
+            return unsafe { paired.blend(packed, room.row, rows, keys, output) };
+        }
         let mut args = TileArgs::empty();
         args.reduce_over(0, keys.len());
         args.lda = room.row * 4;
@@ -473,48 +452,16 @@ impl Attention {
     }
 }
 
-impl Product {
-    /// Multiplies `rows` rows by some columns, the first of which starts a panel. `packed` is where the first packed
-    /// panel starts.
-    #[allow(clippy::too_many_arguments, reason = "both sides of a product, and where it goes")]
-    fn multiply(
-        &self,
-        args: &mut TileArgs,
-        plain: *const f32,
-        packed: *const f32,
-        columns: Range<usize>,
-        rows: usize,
-        left: *const f32,
-        to: *mut f32,
-    ) {
-        let width = self.panels.width;
-        let tiles = Tiles::new(rows, self.most_rows);
-        for first in columns.clone().step_by(width) {
-            let panel = first / width;
-            let is_packed = panel >= self.packed_from;
-            args.keep_columns(width.min(columns.end - first), width, self.lanes);
-            args.b = match is_packed {
-                true => packed.wrapping_add((panel - self.packed_from) * self.panels.panel_len()),
-                false => plain.wrapping_add(first),
-            };
-            let Some(tile) = (if is_packed { &self.packed } else { &self.plain }) else { continue };
-            for run in tiles.runs(0..tiles.count()) {
-                args.rows = run.height;
-                args.tiles.set(run.count);
-                args.a.set(left.wrapping_byte_add(run.row * args.lda));
-                args.a_step = run.height * args.lda;
-                args.c.set(to.wrapping_byte_add(run.row * args.ldc).wrapping_add(first - columns.start));
-                args.c_step = run.height * args.ldc;
-                // SAFETY: `Attention::check` made sure of the operands, a block's rows of scores and its rows of the
-                // output are the task's own, and only whole panels are read in place.
-                unsafe { tile.call(args) };
-            }
-        }
-    }
-}
-
 impl Room {
-    fn new(shape: &AttentionShape, blocks: &AttentionBlocks, [scores, context]: [&Product; 2], lanes: usize) -> Room {
+    /// `panels` are the elements of packed keys, of packed values and of rounded queries, `context` those of a row of sums of
+    /// values where the matrix unit puts them down.
+    fn new(
+        shape: &AttentionShape,
+        blocks: &AttentionBlocks,
+        [keys, values, queries]: [usize; 3],
+        context: Option<usize>,
+        lanes: usize,
+    ) -> Room {
         let mut end = 0;
         // Parts start on cache lines of their own.
         let mut part = |len: usize| {
@@ -522,13 +469,18 @@ impl Room {
             end += len.next_multiple_of(16);
             start
         };
-        let row = blocks.keys + lanes;
-        let panels = |product: &Product| if blocks.stream { 0 } else { product.packed_len() };
-        part(panels(scores));
-        let values = part(panels(context));
-        let scores = part(blocks.rows * row);
-        let keep = part(if shape.keep.is_some() { blocks.rows * row } else { 0 });
-        let state = part(blocks.rows * STATE);
-        Room { values, scores, keep, state, end, row }
+        // The matrix unit knows whole tile rows and panels alone.
+        let (rows, row) = match context {
+            Some(_) => (whole_rows(blocks.rows), blocks.keys.next_multiple_of(PANEL) + lanes),
+            None => (blocks.rows, blocks.keys + lanes),
+        };
+        part(keys);
+        let values = part(values);
+        let scores = part(rows * row);
+        let keep = part(if shape.keep.is_some() { rows * row } else { 0 });
+        let state = part(rows * STATE);
+        let queries = part(queries);
+        let context = part(rows * context.unwrap_or(0));
+        Room { values, scores, keep, state, queries, context, end, row }
     }
 }

@@ -141,10 +141,11 @@ pub(crate) fn attention(draw: &mut Draw<'_>, isa: Isa) {
         cap: draw.flag().then_some(3.0),
         causal: draw.flag().then_some(draw.below(3)),
         blind_is_zero: false,
+        elements: if isa == Isa::Avx512 && draw.flag() { Elements::Bf16Tiles } else { Elements::F32 },
     };
     let (threads, at_end) = (draw.size(4), draw.flag());
     let picked = AttentionBlocks::pick(isa, &shape, threads);
-    let width = panel_vectors(isa, keys) * isa.lanes();
+    let width = shape.panel(isa);
     let blocks = [
         picked,
         AttentionBlocks { pack_values: !picked.pack_values, stream: false, ..picked },
@@ -171,7 +172,8 @@ pub(crate) fn attention(draw: &mut Draw<'_>, isa: Isa) {
     let mut output = Guarded::blank(needs[3], at_end);
     attention.run(&operands, &mut output, &mut scratch, &InTurn(threads)).unwrap();
     scratch.open();
-    close(output.open(), &want, |_| 1e-5, &|| format!("{isa}, {blocks:?}, {shape:?}"));
+    let allowed = if shape.elements == Elements::F32 || blocks.stream { 1e-5 } else { 2e-2 };
+    close(output.open(), &want, |_| allowed, &|| format!("{isa}, {blocks:?}, {shape:?}"));
 }
 
 const CELLS: [Cell; 6] = [

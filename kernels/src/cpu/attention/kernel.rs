@@ -26,8 +26,9 @@ pub(super) struct Kernels {
 }
 
 impl Kernels {
-    pub(super) fn new(isa: Isa, adjust: Adjust, source: &dyn CodeSource) -> Result<Kernels> {
-        let weigh = code(isa, Form::Weigh(adjust), source)?;
+    /// Weights are pairs of `bf16` on request.
+    pub(super) fn new(isa: Isa, adjust: Adjust, pairs: bool, source: &dyn CodeSource) -> Result<Kernels> {
+        let weigh = code(isa, if pairs { Form::WeighPairs(adjust) } else { Form::Weigh(adjust) }, source)?;
         Ok(Kernels { adjust, weigh, scale: code(isa, Form::Scale, source)? })
     }
 
@@ -35,7 +36,7 @@ impl Kernels {
     ///
     /// # Safety
     ///
-    /// There are `rows` rows of `keys` scores, with room for a vector behind each, and a state for each row; mask and
+    /// There are `rows` rows of `keys` scores, with room for a vector behind each (for pairs, behind whole panels), and a state for each row; mask and
     /// condition, where the form reads them, have an element for each key that a row sees. Scores and states are nobody
     /// else's.
     pub(super) unsafe fn weigh(&self, args: &WeighArgs) {
@@ -52,7 +53,7 @@ impl Kernels {
     ///
     /// # Safety
     ///
-    /// There are `rows` rows of `columns` elements that are nobody else's, and a state for each.
+    /// There are `rows` rows of `columns` elements on both sides, those that are written nobody else's, and a state for each.
     pub(super) unsafe fn scale(&self, args: &ScaleArgs) {
         // SAFETY: the caller's contract, and the code takes `ScaleArgs`.
         unsafe {

@@ -65,10 +65,11 @@ fn exponentials(scores: &mut [f32], state: &mut RowState) {
 pub(super) unsafe fn scale(args: &ScaleArgs) {
     for row in 0..args.rows {
         // SAFETY: the caller vouches for rows of `columns` elements, and for a state each.
-        let (data, state) = unsafe {
-            let data = args.data.wrapping_byte_add(row * args.stride);
-            (std::slice::from_raw_parts_mut(data, args.columns), &*args.state.wrapping_add(row))
-        };
-        data.iter_mut().for_each(|value| *value *= state.factor);
+        unsafe {
+            let from = args.from.wrapping_byte_add(row * args.from_stride);
+            let to = args.to.wrapping_byte_add(row * args.to_stride);
+            let factor = (*args.state.wrapping_add(row)).factor;
+            (0..args.columns).for_each(|column| *to.add(column) = *from.add(column) * factor);
+        }
     }
 }

@@ -3,8 +3,10 @@
 //! Operands lie anywhere: each has a distance of batches, of heads and of rows, so that heads packed side by side behind
 //! their positions are read where they are, and written there.
 
+use crate::cpu::Elements;
 use crate::cpu::gemm::panel_vectors;
 use crate::cpu::gemm::tile::most_rows;
+use crate::cpu::matrix::{PANEL, TALLEST, TILE_ROWS};
 use crate::isa::Isa;
 
 /// Distances in elements; 0 repeats.
@@ -61,6 +63,8 @@ pub struct AttentionShape {
     pub causal: Option<usize>,
     /// Whether a query that sees nothing gives zeros, not NaN.
     pub blind_is_zero: bool,
+    /// What products are of: `f32`, or [`Elements::Bf16Tiles`] where the matrix unit may compute those of several queries.
+    pub elements: Elements,
 }
 
 /// How the work is cut: a builder's choice.
@@ -83,6 +87,9 @@ pub struct AttentionBlocks {
 /// Multiply-adds below which another thread costs more than it saves.
 const WORTH_A_THREAD: usize = 1 << 16;
 
+/// The same where the matrix unit multiplies.
+const WORTH_A_THREAD_ON_MATRIX_UNIT: usize = 1 << 18;
+
 /// Scores that stay in the second-level cache beside keys and values.
 const SCORES: usize = 24 << 10;
 
@@ -94,6 +101,18 @@ impl AttentionShape {
     #[must_use]
     pub fn units(&self) -> usize {
         self.batch * self.heads
+    }
+
+    /// Whether products of several queries are those of pairs on the matrix unit.
+    #[must_use]
+    pub(super) fn is_paired(&self) -> bool {
+        self.elements == Elements::Bf16Tiles && self.size > 0 && self.keys > 0
+    }
+
+    /// Keys of a panel, which blocks of them consist of.
+    #[must_use]
+    pub fn panel(&self, isa: Isa) -> usize {
+        if self.is_paired() { PANEL } else { panel_vectors(isa, self.keys) * isa.lanes() }
     }
 
     /// Elements that each operand must have: query, key, value, output, mask, condition. None where they cannot be
@@ -141,6 +160,7 @@ impl AttentionShape {
             && product(&[self.keys.saturating_add(64), self.value_size.saturating_add(64)])
             && self.causal.is_none_or(|before| before < MOST)
             && self.cap.is_none_or(|cap| cap > 0.0)
+            && matches!(self.elements, Elements::F32 | Elements::Bf16Tiles)
             && self.needs().is_some()
             && self.rows_are_apart()
     }
@@ -177,10 +197,13 @@ impl AttentionBlocks {
     pub fn pick(isa: Isa, shape: &AttentionShape, threads: usize) -> AttentionBlocks {
         // Packing a key costs about as much as using it for two queries.
         let stream = isa.is_jit() && !shape.key_columns && shape.queries < 4 && shape.keys > 0;
-        let tall = most_rows(isa, panel_vectors(isa, shape.keys)).max(1);
+        let (tall, worth) = match shape.is_paired() {
+            true => (TALLEST * TILE_ROWS, WORTH_A_THREAD_ON_MATRIX_UNIT),
+            false => (most_rows(isa, panel_vectors(isa, shape.keys)).max(1), WORTH_A_THREAD),
+        };
         let keys = if shape.keys <= 2 * KEY_BLOCK { shape.keys.max(1) } else { KEY_BLOCK };
         let rows = (SCORES / keys / tall * tall).clamp(tall, 16 * tall).min(shape.queries.max(1));
-        let threads = threads.min(shape.work() / WORTH_A_THREAD).max(1);
+        let threads = threads.min(shape.work() / worth).max(1);
         let units = shape.units().max(1);
         let query_tasks = match threads.div_ceil(units) {
             1 => 1,
@@ -192,7 +215,7 @@ impl AttentionBlocks {
             stream,
             rows,
             keys,
-            pack_values: !stream && (shape.queries > 96 || collides),
+            pack_values: !stream && (shape.is_paired() || shape.queries > 96 || collides),
             head_tasks: threads.min(units),
             query_tasks,
         }
@@ -204,12 +227,12 @@ impl AttentionBlocks {
         const MOST_TASKS: usize = 1 << 12;
         let positive = [self.rows, self.keys, self.head_tasks, self.query_tasks];
         let tasks = self.head_tasks.checked_mul(self.query_tasks);
-        let width = panel_vectors(isa, shape.keys) * isa.lanes();
-        !positive.contains(&0)
+        shape.elements.suit(isa)
+            && !positive.contains(&0)
             && tasks.is_some_and(|tasks| tasks <= MOST_TASKS)
             && self.rows <= shape.queries.max(1)
             && self.keys <= shape.keys.max(1)
-            && (self.keys == shape.keys.max(1) || self.keys.is_multiple_of(width))
+            && (self.keys == shape.keys.max(1) || self.keys.is_multiple_of(shape.panel(isa)))
             && self.rows.checked_mul(self.keys).is_some_and(|scores| scores <= 1 << 24)
             && (!self.stream || isa.is_jit() && !shape.key_columns && !self.pack_values && shape.keys > 0)
     }

@@ -1,8 +1,8 @@
 //! Attention against the plain one: every way to lie, to mask and to cut, at every level that can run here.
 
 use super::*;
-use crate::cpu::EmitEach;
 use crate::cpu::fence::{Fenced, Poisoned, Scoped, levels};
+use crate::cpu::{Elements, EmitEach};
 use crate::parallel::Serial;
 use crate::reference::attention as reference;
 
@@ -49,12 +49,13 @@ fn plain(batch: usize, heads: usize, queries: usize, keys: usize, size: usize) -
         cap: None,
         causal: None,
         blind_is_zero: false,
+        elements: Elements::F32,
     }
 }
 
 fn blocks(isa: Isa, shape: &AttentionShape) -> Vec<AttentionBlocks> {
     let picked = AttentionBlocks::pick(isa, shape, 2);
-    let width = panel_vectors(isa, shape.keys) * isa.lanes();
+    let width = shape.panel(isa);
     let mut all = vec![
         picked,
         AttentionBlocks { pack_values: !picked.pack_values, stream: false, ..picked },
@@ -72,6 +73,12 @@ fn check(shape: &AttentionShape) {
     check_with(shape, &mask);
 }
 
+/// Every level with everything that products there may be of.
+fn forms() -> impl Iterator<Item = (Isa, Elements)> {
+    let all = [Elements::F32, Elements::Bf16Tiles];
+    levels().into_iter().flat_map(move |isa| all.into_iter().filter(move |it| it.suit(isa)).map(move |it| (isa, it)))
+}
+
 fn check_with(shape: &AttentionShape, mask: &[f32]) {
     let needs = shape.needs().unwrap();
     let [query, key, value] = [0, 1, 2].map(|operand| Poisoned::new(&floats(needs[operand], operand as u32)));
@@ -86,16 +93,19 @@ fn check_with(shape: &AttentionShape, mask: &[f32]) {
     };
     let mut expected = vec![0.0; needs[3]];
     reference::attention(shape, &operands, &mut expected);
-    for isa in levels() {
+    for (isa, elements) in forms() {
+        let shape = &AttentionShape { elements, ..*shape };
         for blocks in blocks(isa, shape) {
             let attention = Attention::new(isa, *shape, blocks, &EmitEach).unwrap();
+            // Results are means of values below 1. Queries, keys, weights and values are off by 2^-9 each at most.
+            let allowed = if elements == Elements::F32 || blocks.stream { 1e-5 } else { 1e-2 };
             let mut scratch = Fenced::new(attention.scratch_len());
             let mut output = Fenced::new(needs[3]);
             output.inside().fill(0.0);
             attention.run(&operands, output.inside(), scratch.inside(), &Scoped).unwrap();
             scratch.open();
             for (at, (found, expected)) in output.open().into_iter().zip(&expected).enumerate() {
-                let close = (found - expected).abs() <= 1e-5 || found.is_nan() && expected.is_nan();
+                let close = (found - expected).abs() <= allowed || found.is_nan() && expected.is_nan();
                 assert!(close, "{isa}, {blocks:?}, {shape:?}: {found} at {at}, expected {expected}");
             }
         }
@@ -203,6 +213,42 @@ fn many_keys_take_several_blocks() {
 }
 
 #[test]
+fn the_matrix_unit_takes_heads_of_any_size_and_blocks_of_any_length() {
+    // Whole steps and others, tile rows by ones and twos, panels that are not full on either side.
+    for (queries, keys, size) in
+        [(32, 32, 32), (33, 64, 64), (16, 31, 80), (48, 65, 16), (17, 40, 33), (70, 130, 64), (5, 32, 31)]
+    {
+        let shape = plain(1, 2, queries, keys, size);
+        check(&shape);
+        check(&AttentionShape { causal: Some(keys.saturating_sub(queries)), ..shape });
+        check(&AttentionShape { value_size: 40, value: apart(2, keys, 40), output: apart(2, queries, 40), ..shape });
+        let key = Steps { batch: 2 * keys * size, head: keys * size, row: keys };
+        check(&AttentionShape { key, key_columns: true, mask: Some(Steps::default()), ..shape });
+    }
+}
+
+#[test]
+fn the_matrix_unit_multiplies_what_is_rounded_and_nothing_else() {
+    // Scores are zero, so that weights are equal; values are exact in `bf16`, and so are the means of as many as are a
+    // power of two. A value that is not exact is rounded.
+    let shape = AttentionShape { elements: Elements::Bf16Tiles, ..plain(1, 1, 40, 64, 16) };
+    let value: Vec<f32> = (0..64 * 16).map(|at| (at % 16) as f32 * 0.5 - 3.0).collect();
+    let odd = [1.0 + 1.0 / 512.0; 64 * 16];
+    let (query, key) = (floats(40 * 16, 1), vec![0.0; 64 * 16]);
+    let blocks = AttentionBlocks::pick(Isa::Avx512, &shape, 1);
+    let attention = Attention::new(Isa::Avx512, shape, blocks, &EmitEach).unwrap();
+    let mut scratch = vec![0.0; attention.scratch_len()];
+    let mut output = vec![0.0; 40 * 16];
+    let mut run = |value: &[f32]| {
+        let operands = Operands { query: &query, key: &key, value, mask: None, keep: None };
+        attention.run(&operands, &mut output, &mut scratch, &Serial).unwrap();
+        output.clone()
+    };
+    assert_eq!(run(&value), value[..16].repeat(40));
+    assert_eq!(run(&odd), vec![1.0; 40 * 16]);
+}
+
+#[test]
 fn what_does_not_fit_is_refused() {
     let shape = plain(1, 2, 3, 4, 8);
     let blocks = AttentionBlocks::pick(Isa::Avx2, &shape, 1);
@@ -216,6 +262,8 @@ fn what_does_not_fit_is_refused() {
     refuses(shape, AttentionBlocks { keys: 5, ..portable });
     refuses(shape, AttentionBlocks { head_tasks: 1 << 20, ..portable });
     refuses(AttentionShape { shared: 0, ..shape }, portable);
+    refuses(AttentionShape { elements: Elements::Bf16Tiles, ..shape }, portable);
+    refuses(AttentionShape { elements: Elements::Bf16, ..shape }, portable);
     refuses(AttentionShape { keys: usize::MAX, ..shape }, portable);
     refuses(AttentionShape { query: Steps { batch: 0, head: usize::MAX, row: 8 }, ..shape }, portable);
     // Rows of results that two tasks would write.

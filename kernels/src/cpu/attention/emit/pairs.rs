@@ -1,0 +1,274 @@
+//! Operands of the matrix unit: queries and keys as pairs of neighbouring features, values as pairs of neighbouring rows, and
+//! weights as pairs of neighbouring keys, all rounded to `bf16` and filled up with zeros to whole steps of 32.
+//!
+//! Sums and largest scores of rows stay in `f32`, and so do the weights that are added up: only what the unit reads is rounded.
+
+use std::mem::offset_of;
+
+use super::{ARGS, KEYS, MOST, ROW, SEEN, VALUE, sum};
+use crate::cpu::vecmath::{self, Copies, Side};
+use crate::jit::{Asm, Cond, Gpr, Mask, Mem, Vreg};
+
+/// Arguments of [`Form::Round`](super::Form::Round): rows of elements, times a factor, become rows of steps.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct RoundArgs {
+    /// The first row.
+    pub from: *const f32,
+    /// Bytes from row to row.
+    pub from_stride: usize,
+    /// Where its words go.
+    pub to: *mut f32,
+    /// Bytes from row to row.
+    pub to_stride: usize,
+    /// Rows, at least 1.
+    pub rows: usize,
+    /// Whole steps of a row.
+    pub steps: usize,
+    /// Elements of the first and the second half of the step behind them; nothing is written where there are none.
+    pub rest: [usize; 2],
+    /// The factor.
+    pub scale: f32,
+}
+
+/// Arguments of [`Form::Interleave`](super::Form::Interleave): up to 32 columns of rows become a panel.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct InterleaveArgs {
+    /// The first row.
+    pub from: *const f32,
+    /// Bytes from row to row.
+    pub from_stride: usize,
+    /// The panel: a line of 32 words for each pair of rows.
+    pub to: *mut f32,
+    /// Whole pairs of rows.
+    pub pairs: usize,
+    /// Not 0 where a row without a second one follows.
+    pub odd: usize,
+    /// Lines of zeros after that.
+    pub empty: usize,
+    /// Columns of the first and the second half, at most 16.
+    pub lanes: [usize; 2],
+    /// [`IN_TURNS`].
+    pub order: *const u16,
+}
+
+/// The numbers of a vector's 16-bit elements, those of both halves in turns.
+pub static IN_TURNS: [u16; 32] = {
+    let mut order = [0; 32];
+    let mut at = 0;
+    while at < 32 {
+        order[at] = (at / 2 + at % 2 * 16) as u16;
+        at += 1;
+    }
+    order
+};
+
+/// Bytes of 32 elements, and of the words that they become.
+const STEP_BYTES: i32 = 128;
+const STEP_WORD_BYTES: i32 = 64;
+
+/// Bytes from the start of a row of scores to those at hand, and to where their weights go: never beyond.
+const SCORES_AT: Gpr = Gpr::RAX;
+pub(super) const WEIGHTS_AT: Gpr = Gpr::R11;
+const END: Gpr = Gpr::R8;
+const REST: Gpr = Gpr::R9;
+const COUNT: Gpr = Gpr::R10;
+const SCRATCH: Gpr = Gpr::R15;
+
+/// Two vectors of scores, each with its temporaries.
+const SIDES: Copies = Copies { count: 2, first: 16, each: 3, constant: Some(Vreg(31)) };
+const SCORES: [Vreg; 2] = [Vreg(16), Vreg(19)];
+const SCORE_TEMPS: [Vreg; 2] = [Vreg(17), Vreg(18)];
+
+/// Masks of the halves of a step that is not whole.
+fn halves(asm: &Asm) -> [Mask; 2] {
+    // They are masks of AVX-512 alone.
+    [2, 3].map(|index| asm.mask(index, VALUE))
+}
+
+/// The second pass over a row of scores.
+pub(super) fn exponentials(asm: &mut Asm) {
+    let (next, rest, first_half, done) = (asm.label(), asm.label(), asm.label(), asm.label());
+    asm.mov_imm(SCORES_AT, 0);
+    asm.mov_imm(WEIGHTS_AT, 0);
+    asm.mov(END, SEEN);
+    asm.and_imm(END, -32);
+    asm.shl_imm(END, 2);
+    asm.cmp(SCORES_AT, END);
+    asm.jump_if(Cond::GreaterEqual, rest);
+    asm.align(16);
+    asm.bind(next);
+    step(asm, None);
+    asm.add_imm(SCORES_AT, STEP_BYTES);
+    asm.cmp(SCORES_AT, END);
+    asm.jump_if(Cond::Less, next);
+    asm.bind(rest);
+    asm.mov(REST, SEEN);
+    asm.and_imm(REST, 31);
+    asm.test(REST);
+    asm.jump_if(Cond::Equal, done);
+    let masks = halves(asm);
+    asm.mov_imm(COUNT, 0);
+    asm.mask_first(masks[1], COUNT, SCRATCH);
+    asm.cmp_imm(REST, 16);
+    asm.jump_if(Cond::Less, first_half);
+    asm.mov(COUNT, REST);
+    asm.sub_imm(COUNT, 16);
+    asm.mask_first(masks[1], COUNT, SCRATCH);
+    asm.mov_imm(REST, 16);
+    asm.bind(first_half);
+    asm.mask_first(masks[0], REST, SCRATCH);
+    step(asm, Some(masks));
+    asm.bind(done);
+}
+
+/// Weights of 32 keys, or of those that the masks let through.
+fn step(asm: &mut Asm, masks: Option<[Mask; 2]>) {
+    for (half, &scores) in SCORES.iter().enumerate() {
+        let at = Mem::indexed(ROW, SCORES_AT, 1, half as i32 * 64);
+        match masks {
+            Some(masks) => asm.vload_masked(scores, masks[half], at),
+            None => asm.vload(scores, at),
+        }
+        asm.vsub(scores, scores, MOST);
+    }
+    vecmath::emit_exp_nonpositive_side(&mut Side::new(asm, SIDES), SCORES[0], &SCORE_TEMPS);
+    for (half, &scores) in SCORES.iter().enumerate() {
+        if let Some(masks) = masks {
+            asm.vzero(VALUE);
+            asm.select(scores, masks[half], scores, VALUE);
+        }
+        asm.vadd(sum(half as u8), sum(half as u8), scores);
+    }
+    asm.vround_bf16(VALUE, SCORES[1], SCORES[0]);
+    asm.vstore(Mem::indexed(ROW, WEIGHTS_AT, 1, 0), VALUE);
+    asm.add_imm(WEIGHTS_AT, STEP_WORD_BYTES);
+}
+
+/// Zeros from the first step of which the row sees nothing to the last that some row sees.
+pub(super) fn hide(asm: &mut Asm) {
+    let (next, done) = (asm.label(), asm.label());
+    asm.lea(END, Mem::at(KEYS, 31));
+    asm.and_imm(END, -32);
+    asm.shl_imm(END, 1);
+    asm.vzero(VALUE);
+    asm.bind(next);
+    asm.cmp(WEIGHTS_AT, END);
+    asm.jump_if(Cond::GreaterEqual, done);
+    asm.vstore(Mem::indexed(ROW, WEIGHTS_AT, 1, 0), VALUE);
+    asm.add_imm(WEIGHTS_AT, STEP_WORD_BYTES);
+    asm.jump(next);
+    asm.bind(done);
+}
+
+const FROM: Gpr = Gpr::RSI;
+const TO: Gpr = Gpr::RDX;
+const ROWS: Gpr = Gpr::RCX;
+const FROM_AT: Gpr = Gpr::RBX;
+const TO_AT: Gpr = Gpr::R12;
+const LEFT: Gpr = Gpr::R13;
+const STRIDE: Gpr = Gpr::R14;
+const LOW: Vreg = Vreg(0);
+const HIGH: Vreg = Vreg(1);
+const FACTOR: Vreg = Vreg(2);
+const ORDER: Vreg = Vreg(3);
+const ZERO: Vreg = Vreg(4);
+
+/// Masks as long as the two numbers at an argument say.
+fn load_halves(asm: &mut Asm, lengths: Mem) -> [Mask; 2] {
+    let masks = halves(asm);
+    for (half, &mask) in masks.iter().enumerate() {
+        asm.load(COUNT, lengths.plus(half as i32 * 8));
+        asm.mask_first(mask, COUNT, SCRATCH);
+    }
+    masks
+}
+
+pub(super) fn round(asm: &mut Asm) {
+    let (row, next, rest, done) = (asm.label(), asm.label(), asm.label(), asm.label());
+    asm.load(FROM, arg!(RoundArgs, from));
+    asm.load(TO, arg!(RoundArgs, to));
+    asm.load(ROWS, arg!(RoundArgs, rows));
+    asm.load(REST, arg!(RoundArgs, rest));
+    let masks = load_halves(asm, arg!(RoundArgs, rest));
+    asm.vbroadcast(FACTOR, arg!(RoundArgs, scale));
+    asm.bind(row);
+    asm.mov(FROM_AT, FROM);
+    asm.mov(TO_AT, TO);
+    asm.load(LEFT, arg!(RoundArgs, steps));
+    asm.test(LEFT);
+    asm.jump_if(Cond::Equal, rest);
+    asm.align(16);
+    asm.bind(next);
+    asm.vmul(LOW, FACTOR, Mem::at(FROM_AT, 0));
+    asm.vmul(HIGH, FACTOR, Mem::at(FROM_AT, 64));
+    asm.vround_bf16(LOW, HIGH, LOW);
+    asm.vstore(Mem::at(TO_AT, 0), LOW);
+    asm.add_imm(FROM_AT, STEP_BYTES);
+    asm.add_imm(TO_AT, STEP_WORD_BYTES);
+    asm.sub_imm(LEFT, 1);
+    asm.test(LEFT);
+    asm.jump_if(Cond::NotEqual, next);
+    asm.bind(rest);
+    asm.test(REST);
+    asm.jump_if(Cond::Equal, done);
+    for (half, value) in [LOW, HIGH].into_iter().enumerate() {
+        asm.vload_masked(value, masks[half], Mem::at(FROM_AT, half as i32 * 64));
+        asm.vmul(value, value, FACTOR);
+        // Zeros times a factor that is not finite are none.
+        asm.vzero(ZERO);
+        asm.select(value, masks[half], value, ZERO);
+    }
+    asm.vround_bf16(LOW, HIGH, LOW);
+    asm.vstore(Mem::at(TO_AT, 0), LOW);
+    asm.bind(done);
+    asm.add_mem(FROM, arg!(RoundArgs, from_stride));
+    asm.add_mem(TO, arg!(RoundArgs, to_stride));
+    asm.sub_imm(ROWS, 1);
+    asm.test(ROWS);
+    asm.jump_if(Cond::NotEqual, row);
+}
+
+pub(super) fn interleave(asm: &mut Asm) {
+    asm.load(FROM, arg!(InterleaveArgs, from));
+    asm.load(TO, arg!(InterleaveArgs, to));
+    asm.load(STRIDE, arg!(InterleaveArgs, from_stride));
+    asm.load(SCRATCH, arg!(InterleaveArgs, order));
+    asm.vload(ORDER, Mem::at(SCRATCH, 0));
+    asm.vzero(ZERO);
+    let masks = load_halves(asm, arg!(InterleaveArgs, lanes));
+    // Pairs of rows, then a row beside zeros, then zeros.
+    for (count, rows) in
+        [(arg!(InterleaveArgs, pairs), 2), (arg!(InterleaveArgs, odd), 1), (arg!(InterleaveArgs, empty), 0)]
+    {
+        let (next, done) = (asm.label(), asm.label());
+        asm.load(LEFT, count);
+        asm.test(LEFT);
+        asm.jump_if(Cond::Equal, done);
+        asm.align(16);
+        asm.bind(next);
+        for (half, &mask) in masks.iter().enumerate() {
+            let at = half as i32 * 64;
+            let mut line = ZERO;
+            if rows > 0 {
+                let mut second = ZERO;
+                asm.vload_masked(LOW, mask, Mem::at(FROM, at));
+                if rows > 1 {
+                    asm.vload_masked(HIGH, mask, Mem::indexed(FROM, STRIDE, 1, at));
+                    second = HIGH;
+                }
+                asm.vround_bf16(LOW, second, LOW);
+                asm.vpermute_16(LOW, ORDER, LOW);
+                line = LOW;
+            }
+            asm.vstore(Mem::at(TO, at), line);
+        }
+        asm.lea(FROM, Mem::indexed(FROM, STRIDE, 2, 0));
+        asm.add_imm(TO, STEP_BYTES);
+        asm.sub_imm(LEFT, 1);
+        asm.test(LEFT);
+        asm.jump_if(Cond::NotEqual, next);
+        asm.bind(done);
+    }
+}

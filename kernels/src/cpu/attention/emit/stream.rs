@@ -1,0 +1,236 @@
+//! The path of single queries, which memory bounds.
+//!
+//! - [`Form::Dots`](super::Form::Dots): one query times rows of keys, a vector of scores at a time.
+//! - [`Form::Blend`](super::Form::Blend): rows of values, weighted, added up in registers: keys and values are read once,
+//!   front to back.
+
+use std::mem::offset_of;
+
+use super::ARGS;
+use crate::cpu::sweep;
+use crate::jit::{Asm, Cond, Gpr, Mem, Vreg};
+
+/// Arguments of [`Form::Dots`](super::Form::Dots) and [`Form::Blend`](super::Form::Blend). Rows are those of keys or values.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct StreamArgs {
+    /// The query, or the weights.
+    pub left: *const f32,
+    /// The first row.
+    pub rows: *const f32,
+    /// Bytes from row to row.
+    pub stride: usize,
+    /// Rows, at least 1.
+    pub count: usize,
+    /// Elements of a row, at least 1.
+    pub columns: usize,
+    /// The scores, or the sum.
+    pub out: *mut f32,
+    /// Not 0 where the sum goes on from what is there ([`Form::Blend`](super::Form::Blend)).
+    pub resume: usize,
+    /// Factor of the scores ([`Form::Dots`](super::Form::Dots)).
+    pub scale: f32,
+}
+
+const LEFT: Gpr = Gpr::RSI;
+const RIGHT: Gpr = Gpr::RDX;
+const OUT: Gpr = Gpr::RCX;
+const STRIDE: Gpr = Gpr::R8;
+const STRIDE3: Gpr = Gpr::R9;
+const COUNT: Gpr = Gpr::R10;
+const AT: Gpr = Gpr::RAX;
+const VECTORS: Gpr = Gpr::R11;
+const REST: Gpr = Gpr::RBX;
+/// The first of each four rows that are multiplied side by side.
+const FOURS: [Gpr; 4] = [Gpr::R12, Gpr::R13, Gpr::R14, Gpr::R15];
+
+/// Loads what both streaming forms share: pointers, bytes of a row in whole vectors, elements behind them.
+fn stream(asm: &mut Asm) {
+    asm.load(LEFT, arg!(StreamArgs, left));
+    asm.load(RIGHT, arg!(StreamArgs, rows));
+    asm.load(OUT, arg!(StreamArgs, out));
+    asm.load(STRIDE, arg!(StreamArgs, stride));
+    asm.load(COUNT, arg!(StreamArgs, count));
+    asm.load(REST, arg!(StreamArgs, columns));
+}
+
+/// Row `row` of those that are multiplied side by side.
+fn row_of(row: u8) -> Mem {
+    let base = FOURS[usize::from(row / 4)];
+    match row % 4 {
+        0 => Mem::at(base, 0),
+        1 => Mem::indexed(base, STRIDE, 1, 0),
+        2 => Mem::indexed(base, STRIDE, 2, 0),
+        _ => Mem::indexed(base, STRIDE3, 1, 0),
+    }
+}
+
+pub(super) fn dots(asm: &mut Asm) {
+    let lanes = asm.lanes() as u8;
+    stream(asm);
+    asm.lea(STRIDE3, Mem::indexed(STRIDE, STRIDE, 2, 0));
+    asm.mov(VECTORS, REST);
+    asm.and_imm(VECTORS, -i32::from(lanes));
+    asm.shl_imm(VECTORS, 2);
+    asm.and_imm(REST, i32::from(lanes) - 1);
+    let tail = asm.mask(0, sweep::TAIL);
+    asm.mask_first(tail, REST, AT);
+    // As many rows at a time as a vector has lanes, so that their sums are one vector; then row by row.
+    for rows in [lanes, 1] {
+        let (next, done) = (asm.label(), asm.label());
+        asm.bind(next);
+        asm.cmp_imm(COUNT, i32::from(rows));
+        asm.jump_if(Cond::Less, done);
+        products(asm, rows);
+        let total = if rows > 1 { fold(asm, lanes) } else { Vreg(0) };
+        let (factor, scratch) = (Vreg(lanes), Vreg(lanes + 1));
+        asm.vbroadcast(factor, arg!(StreamArgs, scale));
+        if rows > 1 {
+            asm.vmul(total, total, factor);
+            asm.vstore(Mem::at(OUT, 0), total);
+        } else {
+            asm.vreduce_add(total, total, scratch);
+            asm.vmul(total, total, factor);
+            asm.vstore_one(Mem::at(OUT, 0), total);
+        }
+        asm.add_imm(OUT, i32::from(rows) * 4);
+        for _ in 0..rows.div_ceil(8) {
+            asm.lea(RIGHT, Mem::indexed(RIGHT, STRIDE, rows.min(8), 0));
+        }
+        asm.sub_imm(COUNT, i32::from(rows));
+        asm.jump(next);
+        asm.bind(done);
+    }
+}
+
+/// The first `rows` registers become sums of products of the query with a row each.
+fn products(asm: &mut Asm, rows: u8) {
+    let bytes = asm.vector_bytes();
+    let (query, right) = (Vreg(asm.lanes() as u8), Vreg(asm.lanes() as u8 + 1));
+    let fours = usize::from(rows.div_ceil(4));
+    asm.mov(FOURS[0], RIGHT);
+    for four in 1..fours {
+        asm.lea(FOURS[four], Mem::indexed(FOURS[four - 1], STRIDE, 4, 0));
+    }
+    (0..rows).for_each(|row| asm.vzero(Vreg(row)));
+    asm.mov_imm(AT, 0);
+    let (next, rest, done) = (asm.label(), asm.label(), asm.label());
+    asm.cmp(AT, VECTORS);
+    asm.jump_if(Cond::GreaterEqual, rest);
+    asm.align(16);
+    asm.bind(next);
+    asm.vload(query, Mem::indexed(LEFT, AT, 1, 0));
+    (0..rows).for_each(|row| asm.vfma231(Vreg(row), query, row_of(row)));
+    FOURS[..fours].iter().for_each(|&four| asm.add_imm(four, bytes));
+    asm.add_imm(AT, bytes);
+    asm.cmp(AT, VECTORS);
+    asm.jump_if(Cond::Less, next);
+    asm.bind(rest);
+    asm.test(REST);
+    asm.jump_if(Cond::Equal, done);
+    let tail = asm.mask(0, sweep::TAIL);
+    asm.vload_masked(query, tail, Mem::indexed(LEFT, AT, 1, 0));
+    for row in 0..rows {
+        asm.vload_masked(right, tail, row_of(row));
+        asm.vfma231(Vreg(row), query, right);
+    }
+    asm.bind(done);
+}
+
+/// Adds up the lanes of each of the first `lanes` registers: lane i of the result is the sum of register i.
+fn fold(asm: &mut Asm, lanes: u8) -> Vreg {
+    let temp = Vreg(lanes);
+    // Four registers become one whose 128-bit groups each hold four sums of four lanes.
+    for four in (0..lanes).step_by(4) {
+        for pair in [four, four + 2] {
+            asm.vunpack_lo_32(temp, Vreg(pair), Vreg(pair + 1));
+            asm.vunpack_hi_32(Vreg(pair), Vreg(pair), Vreg(pair + 1));
+            asm.vadd(Vreg(pair), Vreg(pair), temp);
+        }
+        asm.vunpack_lo_64(temp, Vreg(four), Vreg(four + 2));
+        asm.vunpack_hi_64(Vreg(four), Vreg(four), Vreg(four + 2));
+        asm.vadd(Vreg(four), Vreg(four), temp);
+    }
+    // Even groups by the one selector, odd groups by the other.
+    let mut join = |to: u8, other: u8, even: u8, odd: u8| {
+        asm.vshuffle_128(temp, Vreg(to), Vreg(other), even);
+        asm.vshuffle_128(Vreg(to), Vreg(to), Vreg(other), odd);
+        asm.vadd(Vreg(to), Vreg(to), temp);
+    };
+    if lanes == 8 {
+        join(0, 4, 0x20, 0x31);
+    } else {
+        join(0, 4, 0x88, 0xdd);
+        join(8, 12, 0x88, 0xdd);
+        join(0, 8, 0x88, 0xdd);
+    }
+    Vreg(0)
+}
+
+pub(super) fn blend(asm: &mut Asm) {
+    let lanes = asm.lanes() as i32;
+    stream(asm);
+    // Columns by as many vectors at a time as there are; what is left, behind a mask.
+    for vectors in [8u8, 4, 2, 1, 0] {
+        let (next, done) = (asm.label(), asm.label());
+        let columns = i32::from(vectors) * lanes;
+        asm.bind(next);
+        if vectors == 0 {
+            asm.test(REST);
+            asm.jump_if(Cond::Equal, done);
+            let tail = asm.mask(0, sweep::TAIL);
+            asm.mask_first(tail, REST, AT);
+            column(asm, 1, true);
+        } else {
+            asm.cmp_imm(REST, columns);
+            asm.jump_if(Cond::Less, done);
+            column(asm, vectors, false);
+            asm.add_imm(RIGHT, columns * 4);
+            asm.add_imm(OUT, columns * 4);
+            asm.sub_imm(REST, columns);
+            asm.jump(next);
+        }
+        asm.bind(done);
+    }
+}
+
+/// A few vectors of columns, down all rows.
+fn column(asm: &mut Asm, vectors: u8, partial: bool) {
+    let bytes = asm.vector_bytes();
+    let tail = asm.mask(0, sweep::TAIL);
+    let (weight, value) = (Vreg(12), Vreg(13));
+    let (zero, ready, next) = (asm.label(), asm.label(), asm.label());
+    asm.load(AT, arg!(StreamArgs, resume));
+    asm.test(AT);
+    asm.jump_if(Cond::Equal, zero);
+    for vector in 0..vectors {
+        let at = Mem::at(OUT, i32::from(vector) * bytes);
+        if partial { asm.vload_masked(Vreg(vector), tail, at) } else { asm.vload(Vreg(vector), at) }
+    }
+    asm.jump(ready);
+    asm.bind(zero);
+    (0..vectors).for_each(|vector| asm.vzero(Vreg(vector)));
+    asm.bind(ready);
+    asm.mov(FOURS[0], RIGHT);
+    asm.mov_imm(AT, 0);
+    asm.align(16);
+    asm.bind(next);
+    asm.vbroadcast(weight, Mem::indexed(LEFT, AT, 4, 0));
+    for vector in 0..vectors {
+        let at = Mem::at(FOURS[0], i32::from(vector) * bytes);
+        if partial {
+            asm.vload_masked(value, tail, at);
+            asm.vfma231(Vreg(vector), weight, value);
+        } else {
+            asm.vfma231(Vreg(vector), weight, at);
+        }
+    }
+    asm.add(FOURS[0], STRIDE);
+    asm.add_imm(AT, 1);
+    asm.cmp(AT, COUNT);
+    asm.jump_if(Cond::Less, next);
+    for vector in 0..vectors {
+        let at = Mem::at(OUT, i32::from(vector) * bytes);
+        if partial { asm.vstore_masked(at, tail, Vreg(vector)) } else { asm.vstore(at, Vreg(vector)) }
+    }
+}

@@ -1,0 +1,240 @@
+//! Products on the matrix unit: queries and keys, weights and values as pairs of `bf16`, and where they lie.
+//!
+//! Keys of a head are rounded and turned into panels of 32, values are paired row by row into panels of 32 columns, once for
+//! all blocks of queries. A block of queries is rounded when it begins, the factor of scores already in it. Scores lie row by
+//! row as they do without the unit; weights take the first half of their row's place when they become pairs. The unit adds
+//! up what a block of queries gets of values in scratch, which is scaled to the output at the end.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::AttentionShape;
+use super::emit::Form;
+use super::emit::pairs::{IN_TURNS, InterleaveArgs, RoundArgs};
+use super::kernel::code;
+use super::pack::Turn;
+use crate::cpu::CodeSource;
+use crate::cpu::matrix::{Multiply, MultiplyArgs, PANEL, STEP, STEP_WORDS, TALLEST, TILE_ROWS};
+use crate::error::Result;
+use crate::isa::Isa;
+use crate::jit::Code;
+
+/// The kernels, and sizes in the unit's measures.
+#[derive(Clone, Debug)]
+pub(super) struct Paired {
+    multiply: Multiply,
+    round: Arc<Code>,
+    interleave: Arc<Code>,
+    /// Turns rounded keys, where they are stored row by row.
+    turn: Option<Turn>,
+    shape: AttentionShape,
+}
+
+/// Words of a row of so many elements: whole steps.
+fn words(elements: usize) -> usize {
+    elements.div_ceil(STEP) * STEP_WORDS
+}
+
+/// Rows of whole tile rows.
+pub(super) fn whole_rows(rows: usize) -> usize {
+    rows.next_multiple_of(TILE_ROWS)
+}
+
+impl Paired {
+    /// The kernels for that shape, where the unit computes it and there is something to multiply.
+    pub(super) fn new(isa: Isa, shape: &AttentionShape, source: &dyn CodeSource) -> Result<Option<Paired>> {
+        if !shape.is_paired() {
+            return Ok(None);
+        }
+        let (Some(round), Some(interleave)) = (code(isa, Form::Round, source)?, code(isa, Form::Interleave, source)?)
+        else {
+            return Ok(None);
+        };
+        let turn = if shape.key_columns { None } else { Some(Turn::new(isa, PANEL, source)?) };
+        let multiply = Multiply::new(isa, 1..=TALLEST, source)?;
+        Ok(Some(Paired { multiply, round, interleave, turn, shape: *shape }))
+    }
+
+    /// Words of a rounded row of queries.
+    fn query_words(&self) -> usize {
+        words(self.shape.size)
+    }
+
+    /// Words of a panel of keys, and of one of values.
+    fn panel_words(&self) -> [usize; 2] {
+        [words(self.shape.size) * PANEL, words(self.shape.keys) * PANEL]
+    }
+
+    /// Elements of a row of sums of values.
+    pub(super) fn context_row(&self) -> usize {
+        self.shape.value_size.next_multiple_of(PANEL)
+    }
+
+    /// Scratch of the packed keys, of the packed values, and of `rows` rounded queries. Behind the keys a panel of them is
+    /// rounded before it is turned.
+    pub(super) fn room(&self, rows: usize) -> [usize; 3] {
+        let [key, value] = self.panel_words();
+        let turned = if self.turn.is_some() { key } else { 0 };
+        [
+            self.shape.keys.div_ceil(PANEL) * key + turned,
+            self.shape.value_size.div_ceil(PANEL) * value,
+            whole_rows(rows) * self.query_words(),
+        ]
+    }
+
+    /// Packs the keys of a head.
+    ///
+    /// # Safety
+    ///
+    /// The keys are readable, and `to` has as many places as [`Paired::room`] says, which are nobody else's.
+    pub(super) unsafe fn pack_keys(&self, from: *const f32, to: *mut f32) {
+        let (shape, [panel, _]) = (&self.shape, self.panel_words());
+        let Some(turn) = &self.turn else {
+            // SAFETY: features are the rows here; the caller's contract.
+            return unsafe { self.interleave(from, shape.key.row, [shape.size, shape.keys], to) };
+        };
+        let rounded = to.wrapping_add(shape.keys.div_ceil(PANEL) * panel);
+        let words = self.query_words();
+        for first in (0..shape.keys).step_by(PANEL) {
+            let count = PANEL.min(shape.keys - first);
+            let from = from.wrapping_add(first * shape.key.row);
+            // SAFETY: a panel's keys, and the place of a panel that each is rounded in. Keys beyond the last are zeros.
+            unsafe {
+                self.round(from, [count, shape.key.row], 1.0, rounded);
+                rounded.add(count * words).write_bytes(0, (PANEL - count) * words);
+                turn.pack(rounded, words, PANEL, words, to.wrapping_add(first / PANEL * panel));
+            }
+        }
+    }
+
+    /// Packs the values of a head.
+    ///
+    /// # Safety
+    ///
+    /// As [`Paired::pack_keys`].
+    pub(super) unsafe fn pack_values(&self, from: *const f32, to: *mut f32) {
+        // SAFETY: the caller's contract.
+        unsafe { self.interleave(from, self.shape.value.row, [self.shape.keys, self.shape.value_size], to) };
+    }
+
+    /// Rounds a block of queries, times the factor of the scores.
+    ///
+    /// # Safety
+    ///
+    /// As [`Paired::pack_keys`].
+    pub(super) unsafe fn round_queries(&self, from: *const f32, rows: usize, to: *mut f32) {
+        unsafe { self.round(from, [rows, self.shape.query.row], self.shape.scale, to) };
+    }
+
+    /// Rounds rows of as many features as a head has.
+    unsafe fn round(&self, from: *const f32, [rows, stride]: [usize; 2], scale: f32, to: *mut f32) {
+        let (size, words) = (self.shape.size, self.query_words());
+        let args = RoundArgs {
+            from,
+            from_stride: stride * 4,
+            to,
+            to_stride: words * 4,
+            rows,
+            steps: size / STEP,
+            rest: halves(size % STEP),
+            scale,
+        };
+        // SAFETY: whole steps and the rest are the features, words are theirs; the code takes `RoundArgs`.
+        unsafe { self.round.call(&args) };
+    }
+
+    /// Packs a matrix, whose rows are the reduction's, into panels.
+    unsafe fn interleave(&self, from: *const f32, stride: usize, [rows, columns]: [usize; 2], to: *mut f32) {
+        let lines = words(rows);
+        for first in (0..columns).step_by(PANEL) {
+            let args = InterleaveArgs {
+                from: from.wrapping_add(first),
+                from_stride: stride * 4,
+                to: to.wrapping_add(first * lines),
+                pairs: rows / 2,
+                odd: rows % 2,
+                empty: lines - rows.div_ceil(2),
+                lanes: halves(PANEL.min(columns - first)),
+                order: IN_TURNS.as_ptr(),
+            };
+            // SAFETY: a panel's own columns are read, and its lines written; the code takes `InterleaveArgs`.
+            unsafe { self.interleave.call(&args) };
+        }
+    }
+
+    /// Raw sums of rounded queries by some keys, the first of which starts a panel.
+    ///
+    /// # Safety
+    ///
+    /// Queries and keys are packed where the pointers say. `to` has rows `row` elements apart, as many as whole tile rows have,
+    /// each with places for whole panels of keys.
+    pub(super) unsafe fn score(
+        &self,
+        [queries, packed]: [*const f32; 2],
+        rows: usize,
+        keys: Range<usize>,
+        to: *mut f32,
+        row: usize,
+    ) {
+        let [panel, _] = self.panel_words();
+        let mut args = MultiplyArgs::empty();
+        args.row_step = self.query_words() * 4;
+        args.steps = self.shape.size.div_ceil(STEP);
+        args.right = packed.wrapping_add(keys.start / PANEL * panel);
+        (args.panels, args.right_next) = (keys.len().div_ceil(PANEL), panel * 4);
+        (args.out, args.out_step) = (to, row * 4);
+        // SAFETY: the caller's contract.
+        unsafe { self.multiply(&mut args, queries, rows) };
+    }
+
+    /// Sums of values of some keys, weighted by pairs in rows `row` elements apart; added to what earlier keys gave.
+    ///
+    /// # Safety
+    ///
+    /// Weights and values are packed where the pointers say, and `to` has whole tile rows of [`Paired::context_row`].
+    pub(super) unsafe fn blend(
+        &self,
+        [weights, packed]: [*const f32; 2],
+        row: usize,
+        rows: usize,
+        keys: Range<usize>,
+        to: *mut f32,
+    ) {
+        let [_, panel] = self.panel_words();
+        let mut args = MultiplyArgs::empty();
+        args.row_step = row * 4;
+        args.steps = keys.len().div_ceil(STEP);
+        args.right = packed.wrapping_add(words(keys.start) * PANEL);
+        (args.panels, args.right_next) = (self.context_row() / PANEL, panel * 4);
+        (args.out, args.out_step) = (to, self.context_row() * 4);
+        args.resume = usize::from(keys.start > 0);
+        // SAFETY: the caller's contract.
+        unsafe { self.multiply(&mut args, weights, rows) };
+    }
+
+    /// Multiplies rows that lie as `args` say, from `left` on.
+    unsafe fn multiply(&self, args: &mut MultiplyArgs, left: *const f32, rows: usize) {
+        let tile_row = |index: usize| left.wrapping_byte_add(index * TILE_ROWS * args.row_step).cast::<u8>();
+        let starts: SmallVec<[*const u8; 32]> = (0..rows.div_ceil(TILE_ROWS)).map(tile_row).collect();
+        let tap = 0isize;
+        (args.taps, args.tap_count) = (&raw const tap, 1);
+        (args.left_step, args.out_next) = (STEP_WORDS * 4, PANEL * 4);
+        let tall = starts.len() / TALLEST;
+        for (height, from, blocks) in [(TALLEST, 0, tall), (1, tall * TALLEST, starts.len() % TALLEST)] {
+            if blocks > 0 {
+                args.blocks = blocks;
+                args.rows = starts[from..].as_ptr();
+                args.out = args.out.wrapping_byte_add(from * TILE_ROWS * args.out_step);
+                // SAFETY: tile rows, panels and sums are those that the caller vouches for.
+                unsafe { self.multiply.call(height, args) };
+            }
+        }
+    }
+}
+
+/// How a step's elements, or a panel's columns, are split into its two vectors.
+fn halves(count: usize) -> [usize; 2] {
+    [count.min(PANEL / 2), count.saturating_sub(PANEL / 2)]
+}

@@ -1,0 +1,117 @@
+//! Products of `f32`: queries by keys, weights by values, on the tiles of [`gemm`](crate::cpu::gemm).
+
+use std::ops::Range;
+
+use crate::cpu::CodeSource;
+use crate::cpu::gemm::tile::{LeftRows, RightColumns, Tile, TileArgs, TileCode};
+use crate::cpu::gemm::{Panels, Tiles, most_rows, panel_vectors};
+use crate::error::Result;
+use crate::isa::Isa;
+
+/// A right-hand side that tiles multiply by: how many vectors wide, and the kernels for panels that are packed and for
+/// those that lie in a row-major matrix.
+#[derive(Clone, Debug)]
+pub(super) struct Product {
+    pub(super) panels: Panels,
+    /// The first panel that is packed.
+    packed_from: usize,
+    packed: Option<Tile>,
+    plain: Option<Tile>,
+    most_rows: usize,
+    lanes: usize,
+}
+
+impl Product {
+    /// Kernels are made for so many rows at a time, if any.
+    pub(super) fn new(
+        isa: Isa,
+        [rows, columns]: [usize; 2],
+        pack: bool,
+        blocks: &[usize],
+        source: &dyn CodeSource,
+    ) -> Result<Product> {
+        let vectors = panel_vectors(isa, columns);
+        let panels = Panels { rows, columns, width: vectors * isa.lanes() };
+        let most_rows = most_rows(isa, vectors);
+        let tile = |right: RightColumns| {
+            let key = TileCode {
+                isa,
+                vectors: vectors as u8,
+                left: LeftRows::Strided,
+                right,
+                activation: None,
+                in_order: false,
+            };
+            Tile::new(key, blocks.iter().map(|&rows| Tiles::new(rows, most_rows)), source)
+        };
+        let packed_from = if pack { 0 } else { columns / panels.width };
+        let make = |wanted: bool, right| if !blocks.is_empty() && wanted { tile(right).map(Some) } else { Ok(None) };
+        let packed = make(packed_from < panels.count(), RightColumns::Packed)?;
+        let plain = make(packed_from > 0, RightColumns::Plain)?;
+        Ok(Product { panels, packed_from, packed, plain, most_rows, lanes: isa.lanes() })
+    }
+
+    /// Elements of the panels that are packed.
+    pub(super) fn packed_len(&self) -> usize {
+        (self.panels.count() - self.packed_from) * self.panels.panel_len()
+    }
+
+    /// Packs what is not multiplied where it lies: rows `stride` apart.
+    ///
+    /// # Safety
+    ///
+    /// The matrix is readable, and `to` has [`Product::packed_len`] places that are nobody else's.
+    pub(super) unsafe fn pack(&self, from: *const f32, stride: usize, to: *mut f32) {
+        let Panels { rows, width, .. } = self.panels;
+        for panel in self.packed_from..self.panels.count() {
+            let count = self.panels.columns_of(panel);
+            for row in 0..rows {
+                let from = from.wrapping_add(row * stride + panel * width);
+                let to = to.wrapping_add((panel - self.packed_from) * self.panels.panel_len() + row * width);
+                // SAFETY: a row of the matrix, and a row of a panel.
+                unsafe {
+                    std::ptr::copy_nonoverlapping(from, to, count);
+                    to.add(count).write_bytes(0, width - count);
+                }
+            }
+        }
+    }
+
+    /// Multiplies `rows` rows by some columns, the first of which starts a panel. `packed` is where the first packed
+    /// panel starts.
+    #[allow(clippy::too_many_arguments, reason = "both sides of a product, and where it goes")]
+    pub(super) fn multiply(
+        &self,
+        args: &mut TileArgs,
+        plain: *const f32,
+        packed: *const f32,
+        columns: Range<usize>,
+        rows: usize,
+        left: *const f32,
+        to: *mut f32,
+    ) {
+        let width = self.panels.width;
+        let tiles = Tiles::new(rows, self.most_rows);
+        for first in columns.clone().step_by(width) {
+            let panel = first / width;
+            let is_packed = panel >= self.packed_from;
+            args.keep_columns(width.min(columns.end - first), width, self.lanes);
+            args.b = match is_packed {
+                true => packed.wrapping_add((panel - self.packed_from) * self.panels.panel_len()),
+                false => plain.wrapping_add(first),
+            };
+            let Some(tile) = (if is_packed { &self.packed } else { &self.plain }) else { continue };
+            for run in tiles.runs(0..tiles.count()) {
+                args.rows = run.height;
+                args.tiles.set(run.count);
+                args.a.set(left.wrapping_byte_add(run.row * args.lda));
+                args.a_step = run.height * args.lda;
+                args.c.set(to.wrapping_byte_add(run.row * args.ldc).wrapping_add(first - columns.start));
+                args.c_step = run.height * args.ldc;
+                // SAFETY: `Attention::check` made sure of the operands, a block's rows of scores and its rows of the
+                // output are the task's own, and only whole panels are read in place.
+                unsafe { tile.call(args) };
+            }
+        }
+    }
+}
