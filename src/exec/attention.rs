@@ -1,6 +1,7 @@
 //! Attention executors: the key is the sizes, where each operand lies, and what is done to scores; the choice is how the
 //! work is cut. The computing is done by [`kiln_kernels::cpu::attention`], and the graph is not known here.
 
+use kiln_kernels::cpu::Elements;
 use kiln_kernels::cpu::attention::{Attention, AttentionBlocks, AttentionShape, Steps};
 use kiln_kernels::{Isa, Result as KernelResult};
 use serde::{Deserialize, Serialize};
@@ -76,6 +77,8 @@ crate::key! {
         pub causal: Option<u64>,
         /// Whether a query that sees nothing gives zeros.
         pub blind_is_zero: bool,
+        /// What products are of.
+        pub elements: Elements,
     }
 }
 
@@ -133,6 +136,7 @@ impl AttentionKey {
             cap: self.cap.map(F32Bits::get),
             causal: self.causal.map(|before| before as usize),
             blind_is_zero: self.blind_is_zero,
+            elements: self.elements,
         }
     }
 }
@@ -143,7 +147,7 @@ impl Key for AttentionKey {
 }
 
 impl Recorded for AttentionKey {
-    const REVISION: u32 = 1;
+    const REVISION: u32 = 2;
     type Choice = AttentionChoice;
 }
 
@@ -164,7 +168,8 @@ impl Family for AttentionKey {
 
     fn fits(&self, cx: &BuildCx) -> bool {
         // Sizes in a record are as untrusted as its choice.
-        self.isa == cx.isa && self.threads as usize == cx.threads && self.shape().is_valid()
+        let possible = self.elements == Elements::F32 || self.elements == cx.elements();
+        possible && self.isa == cx.isa && self.threads as usize == cx.threads && self.shape().is_valid()
     }
 
     fn accepts(&self, choice: &AttentionChoice, _: &BuildCx) -> bool {

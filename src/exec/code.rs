@@ -36,7 +36,7 @@ crate::mutate! {
 }
 
 crate::mutate! { struct AttentionCode { isa, form } }
-crate::mutate! { enum Between { Weigh(adjust), Scale, Dots, Blend } }
+crate::mutate! { enum Between { Weigh(adjust), Scale, Dots, Blend, WeighPairs(adjust), Round, Interleave } }
 crate::mutate! { struct Adjust { cap, select, mask } }
 crate::mutate! { struct ChainCode { isa, program, lanes, unroll } }
 crate::mutate! { enum Lane { Vector, Scalar } }

@@ -9,7 +9,7 @@ use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use kiln_kernels::cpu::Numerics;
+use kiln_kernels::cpu::{Elements, Numerics};
 use kiln_kernels::gpu::source::KernelCode;
 use kiln_kernels::gpu::{Module, Problem};
 use kiln_kernels::{Isa, KernelError, Parallel};
@@ -190,6 +190,12 @@ impl<'a> PrepareCx<'a> {
     #[must_use]
     pub fn threads(&self) -> usize {
         self.build.threads
+    }
+
+    /// What products of two computed matrices are of, a part of the keys of kernels that multiply such.
+    #[must_use]
+    pub fn computed_elements(&self) -> Elements {
+        self.build.elements().of_computed()
     }
 
     /// How far rounding may go, a part of every key whose kernels have a choice.

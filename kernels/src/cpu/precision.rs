@@ -65,6 +65,16 @@ impl Elements {
         !matches!(self, Elements::F32)
     }
 
+    /// What a product of two computed matrices is of, where weights consist of these: only the matrix unit gains so much that
+    /// rounding both pays.
+    #[must_use]
+    pub const fn of_computed(self) -> Elements {
+        match self {
+            Elements::Bf16Tiles => Elements::Bf16Tiles,
+            Elements::F32 | Elements::Bf16 | Elements::Bf16Dot => Elements::F32,
+        }
+    }
+
     /// Words that so many consecutive rows take in each column.
     #[must_use]
     pub const fn words(self, rows: usize) -> usize {

@@ -188,6 +188,7 @@ impl Fused {
             cap: None,
             causal: None,
             blind_is_zero: false,
+            elements: cx.computed_elements(),
         }
     }
 }

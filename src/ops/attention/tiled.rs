@@ -74,6 +74,7 @@ fn key(node: &Attention, plan: &Plan, inputs: &[Option<&Tensor>], cx: &PrepareCx
         cap: (node.cap > 0.0).then(|| node.cap.into()),
         causal: node.causal.then_some(past as u64),
         blind_is_zero: true,
+        elements: cx.computed_elements(),
     })
 }
 
