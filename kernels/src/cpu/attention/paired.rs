@@ -125,6 +125,7 @@ impl Paired {
     ///
     /// As [`Paired::pack_keys`].
     pub(super) unsafe fn round_queries(&self, from: *const f32, rows: usize, to: *mut f32) {
+        // SAFETY: the caller's contract.
         unsafe { self.round(from, [rows, self.shape.query.row], self.shape.scale, to) };
     }
 
