@@ -4,7 +4,7 @@ use kiln_kernels::cpu::Elements;
 use kiln_kernels::cpu::attention::{Attention, AttentionBlocks, AttentionShape, Operands, Steps};
 use kiln_kernels::cpu::chain::UnaryOp;
 use kiln_kernels::cpu::gemm::{
-    BatchDim, Epilogue, Extras, Left, Matmul, MatmulBlocks, MatmulShape, Panels, Right, Source, panel_vectors,
+    BatchDim, Epilogue, Extras, Left, Matmul, MatmulBlocks, MatmulShape, Panels, Right, Source,
 };
 use kiln_kernels::cpu::recurrent::{
     self as cells, Activation, Cell, Direction, DirectionWeights, Outputs, Recurrent, RecurrentShape,
