@@ -11,6 +11,7 @@ use std::mem::offset_of;
 
 use super::tile::{LeftRows, MOST_ROWS, RightColumns, TileArgs, TileCode, UNROLL, most_rows};
 use crate::cpu::activation::{self, Place};
+use crate::isa::Isa;
 use crate::jit::{Asm, Cond, Gpr, Label, Mem, Src, Vreg};
 
 /// The argument struct.
@@ -29,6 +30,8 @@ const TABLE: Gpr = Gpr::R14;
 const TAPS: Gpr = Gpr::R15;
 /// What is fetched meanwhile, where rows do not come through a table.
 const NEXT: Gpr = TABLE;
+/// Bytes by which that moves on with each element, in the same kernels.
+const PACE: Gpr = TAPS;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 /// Registers for the right-hand side of a single row whose columns come in pairs.
@@ -359,23 +362,29 @@ impl<'a> Variant<'a> {
         self.asm.bind(done);
     }
 
-    /// The loop over groups as it is where the next panel is fetched meanwhile; else goes to `plain`.
+    /// The loop over groups as it is where what comes next is fetched meanwhile; else goes to `plain`.
     fn fetching(&mut self, plain: Label, rest: Label) {
         let next = self.asm.label();
-        let ahead = self.bytes_of(UNROLL) / 2;
         self.asm.load(NEXT, arg!(ahead));
         self.asm.test(NEXT);
         self.asm.jump_if(Cond::Equal, plain);
+        self.asm.load(PACE, arg!(ahead_step));
         self.asm.align(32);
         self.asm.bind(next);
-        let mut lines = (0..ahead).step_by(LINE);
+        // The fastest pace is that of two tiles, each of which fetches half of what it reads.
+        let most = self.bytes_of(UNROLL) / (2 * UNROLL as i32);
         for step in 0..UNROLL {
-            for line in lines.by_ref().take((ahead as usize).div_ceil(UNROLL * LINE)) {
-                self.asm.prefetch(Mem::at(NEXT, line));
+            for line in (0..most).step_by(LINE) {
+                let at = Mem::at(NEXT, line);
+                // A panel is longer than the nearest cache, which holds what is being multiplied.
+                match self.key.isa {
+                    Isa::Avx512 => self.asm.prefetch_second(at),
+                    Isa::Portable | Isa::Avx2 => self.asm.prefetch(at),
+                }
             }
+            self.asm.add(NEXT, PACE);
             self.element(step, step % self.sets);
         }
-        self.asm.add_imm(NEXT, ahead);
         self.forward(UNROLL);
         self.asm.cmp(AT, END);
         self.asm.jump_if(Cond::Less, next);

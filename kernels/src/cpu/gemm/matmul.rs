@@ -13,7 +13,7 @@ use super::panels::{Panels, Source};
 use super::row::{Row, RowCode, STREAMS};
 use super::rows::{Tiles, part};
 use super::shared::Shared;
-use super::tile::{LeftRows, RightColumns, Tile, TileArgs, TileCode, most_rows};
+use super::tile::{LeftRows, RightColumns, Tile, TileArgs, TileCode, UNROLL, most_rows};
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::{CodeSource, Elements};
 use crate::error::{KernelError, Result};
@@ -29,7 +29,7 @@ const FAMILY: &str = "matmul";
 /// Left-hand rows that a task turns into pairs at a time.
 const HALVED_ROWS: usize = 16;
 
-/// Tiles that fetch the next panel together: each fetches half of it.
+/// Tiles that it takes to fetch what comes next: each fetches at most half as much as it reads.
 const FETCHING: usize = 2;
 
 /// How the work is cut: a builder's choice. Any values that [`MatmulBlocks::fits`] lets pass give the same result up to
@@ -422,21 +422,20 @@ impl Matmul {
                     let rows = rows..tiles.end.min(rows + blocks.row_block);
                     for panel in block.clone() {
                         let Some(tile) = self.aim(&mut args, buffers, &place, panel, k) else { continue };
-                        let last = rows.end.saturating_sub(FETCHING).max(rows.start);
-                        let next = self.next(&args, panel, panels.end);
-                        for (rows, ahead) in [(rows.start..last, std::ptr::null()), (last..rows.end, next)] {
-                            args.ahead.set(ahead);
-                            for run in self.tiles.runs(rows) {
-                                args.rows = run.height;
-                                args.tiles.set(run.count);
-                                args.a.set(left.wrapping_add(run.row * stride));
-                                args.a_step = run.height * args.lda;
-                                args.c.set(c.wrapping_add(run.row * shape.n + panel * self.panels.width));
-                                args.c_step = run.height * args.ldc;
-                                // SAFETY: `check` made sure that every operand spans what its shape says, `tiles` and
-                                // `panels` stay inside C, and tasks have disjoint parts of it.
-                                unsafe { tile.call(&args) };
-                            }
+                        let right = buffers.right.as_ptr().wrapping_add(place.right);
+                        let next = self.next(panel, k, &block, panels.end);
+                        args.ahead.set(next.map_or(std::ptr::null(), |next| right.wrapping_add(next)));
+                        args.ahead_step = self.pace(rows.len());
+                        for run in self.tiles.runs(rows.clone()) {
+                            args.rows = run.height;
+                            args.tiles.set(run.count);
+                            args.a.set(left.wrapping_add(run.row * stride));
+                            args.a_step = run.height * args.lda;
+                            args.c.set(c.wrapping_add(run.row * shape.n + panel * self.panels.width));
+                            args.c_step = run.height * args.ldc;
+                            // SAFETY: `check` made sure that every operand spans what its shape says, `tiles` and
+                            // `panels` stay inside C, and tasks have disjoint parts of it.
+                            unsafe { tile.call(&args) };
                         }
                     }
                 }
@@ -444,14 +443,32 @@ impl Matmul {
         }
     }
 
-    /// The panel after this one, which the last tiles fetch while they multiply this one, because processors look ahead
-    /// only where a panel is read for the first time. Null where there is none, or nothing that would hide it.
-    fn next(&self, args: &TileArgs, panel: usize, end: usize) -> *const f32 {
+    /// What is multiplied after this part of a panel, which tiles fetch while they multiply this one, because processors
+    /// look ahead only where a panel is read for the first time, and memory would be idle in all other tiles. None where
+    /// there is nothing, or nothing that would hide it.
+    fn next(&self, panel: usize, k: usize, block: &Range<usize>, end: usize) -> Option<usize> {
         let packed = matches!(self.shape.right, Right::Packed { .. });
-        match packed && self.tiles.count() >= FETCHING && panel + 1 < end {
-            true => args.b.wrapping_add(self.panels.panel_len()),
-            false => std::ptr::null(),
-        }
+        let (panel, k) = match (panel + 1 < block.end, k + self.blocks.k_block) {
+            (true, _) => (panel + 1, k),
+            (false, next) if next < self.shape.k => (block.start, next),
+            _ => (block.end, 0),
+        };
+        let any = packed && self.tiles.count() >= FETCHING && panel < end;
+        any.then(|| self.in_panels(panel, k))
+    }
+
+    /// Where a row of a panel is among packed ones.
+    fn in_panels(&self, panel: usize, row: usize) -> usize {
+        panel * self.panels.panel_len() + self.shape.elements().words(row) * self.panels.width
+    }
+
+    /// Bytes that each element of the reduction fetches of what comes next, where so many tiles share it: as slowly as will
+    /// do. Memory is busy all the time then, and those who wait for it leave room for reads from the caches.
+    fn pace(&self, tiles: usize) -> usize {
+        // What is multiplied two at a time, the kernel takes for one element.
+        let elements = if self.halve.is_some() { Elements::F32 } else { self.shape.elements() };
+        let group = elements.words(UNROLL) * self.panels.width * 4;
+        group.div_ceil(UNROLL * tiles.max(FETCHING))
     }
 
     /// Points the right-hand side, the bias and the kept columns at a panel; the kernel for it.
@@ -462,8 +479,7 @@ impl Matmul {
         let right = buffers.right.as_ptr().wrapping_add(place.right);
         match self.shape.right {
             Right::Packed { .. } => {
-                let row = self.shape.elements().words(k);
-                args.b = right.wrapping_add(panel * self.panels.panel_len() + row * width);
+                args.b = right.wrapping_add(self.in_panels(panel, k));
                 self.packed.as_ref()
             }
             _ if panel >= self.packed_from => {

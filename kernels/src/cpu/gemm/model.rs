@@ -5,7 +5,7 @@
 //! speed, so panels are what has to stay near, and rows may come from further away: they are a fraction of the traffic.
 
 use super::matmul::{Epilogue, Matmul, MatmulBlocks, MatmulShape, Right};
-use super::tile::{most_rows, panel_vectors};
+use super::tile::{UNROLL, most_rows, panel_vectors};
 use crate::cpu::Elements;
 use crate::cpu::matrix::TILE_ROWS;
 use crate::isa::Isa;
@@ -19,6 +19,18 @@ pub(crate) const fn second_cache(isa: Isa) -> usize {
         Isa::Portable | Isa::Avx2 => 512 << 10,
     }
 }
+
+/// Bytes of the first cache that a part of a panel may take which several tiles read: half of it.
+const fn first_cache(isa: Isa) -> usize {
+    match isa {
+        // 48 KiB on Intel's since 2019.
+        Isa::Avx512 => 24 << 10,
+        Isa::Portable | Isa::Avx2 => 16 << 10,
+    }
+}
+
+/// Tiles below each other up to which memory decides how fast weights are multiplied: more reuse them more often.
+const FEW_TILES: usize = 8;
 
 /// Multiply-adds below which another thread costs more than it saves: a microsecond of one core's work, which is
 /// what waking one takes at best.
@@ -53,7 +65,14 @@ impl MatmulBlocks {
         let cache = second_cache(isa);
         let pairs = shape.elements().in_pairs();
         let element = if pairs { 2 } else { 4 };
-        let k_block = equal_parts(shape.k, (cache / 2 / (width * element)).max(256));
+        let k_block = match shape.right {
+            // Whoever waits for memory has few reads under way beside those: the tiles after the first find what they
+            // multiply in the nearest cache. Sums that are put down and taken up again cost less.
+            Right::Packed { .. } if (2..=FEW_TILES).contains(&shape.m.div_ceil(most_rows(isa, vectors).max(1))) => {
+                equal_parts(shape.k, first_cache(isa) / (width * element)).next_multiple_of(UNROLL)
+            }
+            _ => equal_parts(shape.k, (cache / 2 / (width * element)).max(256)),
+        };
         // Parts of pairs begin with a pair.
         let k_block = if pairs { k_block.next_multiple_of(2) } else { k_block };
         let panel = k_block * width * element;

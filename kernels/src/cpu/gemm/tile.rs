@@ -171,9 +171,11 @@ pub(crate) struct TileArgs {
     pub(crate) end: usize,
     /// The first of the right-hand columns.
     pub(crate) b: *const f32,
-    /// What is fetched into the caches meanwhile, or null: the panel that comes next. A tile fetches half as much as it
-    /// reads. Only where rows are strided and columns packed.
+    /// What is fetched into the caches meanwhile, or null: the right-hand side that comes next. Only where rows are strided
+    /// and columns packed.
     pub(crate) ahead: Cell<*const f32>,
+    /// Bytes that are fetched with each element of the reduction, at most half of what it reads.
+    pub(crate) ahead_step: usize,
     /// Distance of right-hand rows, if they are [`RightColumns::Plain`].
     pub(crate) ldb: usize,
     /// The first row of C.
@@ -225,6 +227,7 @@ impl TileArgs {
             end: 0,
             b: std::ptr::null(),
             ahead: Cell::new(std::ptr::null()),
+            ahead_step: 0,
             ldb: 0,
             c: Cell::new(std::ptr::null_mut()),
             ldc: 0,

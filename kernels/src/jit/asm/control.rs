@@ -79,9 +79,14 @@ impl Asm {
         self.ops.refer(label.0, 0);
     }
 
-    /// `prefetcht0`
+    /// `prefetcht0`: into all caches.
     pub fn prefetch(&mut self, mem: Mem) {
         x64_mem!(self, mem, imm 0, [prefetcht0 BYTE] []);
+    }
+
+    /// `prefetcht1`: into the second cache and those behind it.
+    pub fn prefetch_second(&mut self, mem: Mem) {
+        x64_mem!(self, mem, imm 0, [prefetcht1 BYTE] []);
     }
 
     /// Reserves `slots` vector-sized, vector-aligned places on the stack until [`Asm::unspill`]; rbp holds the old rsp

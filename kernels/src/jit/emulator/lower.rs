@@ -194,7 +194,7 @@ fn kind(instruction: &Instruction, operation: &mut Operation) -> Kind {
     let to_memory = instruction.op_count() > 0 && instruction.op0_kind() == OpKind::Memory;
     let mut jump = |condition| { operation.condition = condition; Kind::JumpIf };
     match instruction.mnemonic() {
-        M::Nop | M::Prefetcht0 => Kind::Nop,
+        M::Nop | M::Prefetcht0 | M::Prefetcht1 => Kind::Nop,
         M::Ret => Kind::Return,
         M::Vzeroupper => Kind::ZeroUpper,
         M::Jmp => Kind::Jump,
