@@ -152,11 +152,17 @@ impl Dense {
         for block in tiles.clone().step_by(self.blocks.row_block) {
             let block = block..tiles.end.min(block + self.blocks.row_block);
             table.clear();
-            let placed = self.place(&buffers.field, plan, block, &mut table);
+            let placed = self.place(&buffers.field, plan, block.clone(), &mut table);
             for unit in units.clone() {
                 self.aim(&mut args, buffers, plan, unit);
                 let panel = unit % plan.panels.count();
                 let column = unit / plan.panels.count() * shape.group_filters() + panel * plan.panels.width;
+                if pointwise {
+                    // The next block of rows begins with the first panel again.
+                    let next = if unit + 1 < units.end { unit + 1 } else { units.start };
+                    let next = buffers.weights.as_ptr().wrapping_add(self.weights_at(plan, next));
+                    args.fetch(Some(next), plan.panels.width * 4, block.len());
+                }
                 for Placed { run, y, table: start } in &placed {
                     args.rows = run.height;
                     args.tiles.set(run.count);
@@ -217,14 +223,19 @@ impl Dense {
         (((image * depth + at(0, d)) * height + at(1, h)) * width + at(2, w)) * self.shape.filters
     }
 
+    /// Where the weights of a unit start.
+    fn weights_at(&self, plan: &PhasePlan, unit: usize) -> usize {
+        let (group, panel) = (unit / plan.panels.count(), unit % plan.panels.count());
+        group * self.group_len + plan.weights + panel * plan.panels.panel_len()
+    }
+
     /// Points weights, bias, kept columns and the part of the input's channels at a unit.
     fn aim(&self, args: &mut TileArgs, buffers: &Buffers<'_>, plan: &PhasePlan, unit: usize) {
         let (group, panel) = (unit / plan.panels.count(), unit % plan.panels.count());
         let width = plan.panels.width;
         args.keep_columns(plan.panels.columns_of(panel), width, self.isa.lanes());
         args.reduce_over(group * self.shape.group_channels(), self.shape.group_channels());
-        let at = group * self.group_len + plan.weights + panel * plan.panels.panel_len();
-        args.b = buffers.weights.as_ptr().wrapping_add(at);
+        args.b = buffers.weights.as_ptr().wrapping_add(self.weights_at(plan, unit));
         let column = group * self.shape.group_filters() + panel * width;
         args.bias = buffers.extras.bias.map_or(std::ptr::null(), |bias| bias.as_ptr().wrapping_add(column));
     }

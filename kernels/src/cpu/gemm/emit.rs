@@ -9,7 +9,7 @@
 
 use std::mem::offset_of;
 
-use super::tile::{LeftRows, MOST_ROWS, RightColumns, TileArgs, TileCode, UNROLL, most_rows};
+use super::tile::{FETCHING, LeftRows, MOST_ROWS, RightColumns, TileArgs, TileCode, UNROLL, most_rows};
 use crate::cpu::activation::{self, Place};
 use crate::isa::Isa;
 use crate::jit::{Asm, Cond, Gpr, Label, Mem, Src, Vreg};
@@ -371,8 +371,7 @@ impl<'a> Variant<'a> {
         self.asm.load(PACE, arg!(ahead_step));
         self.asm.align(32);
         self.asm.bind(next);
-        // The fastest pace is that of two tiles, each of which fetches half of what it reads.
-        let most = self.bytes_of(UNROLL) / (2 * UNROLL as i32);
+        let most = self.bytes_of(UNROLL) / (FETCHING * UNROLL) as i32;
         for step in 0..UNROLL {
             for line in (0..most).step_by(LINE) {
                 let at = Mem::at(NEXT, line);

@@ -29,9 +29,6 @@ const FAMILY: &str = "matmul";
 /// Left-hand rows that a task turns into pairs at a time.
 const HALVED_ROWS: usize = 16;
 
-/// Tiles that it takes to fetch what comes next: each fetches at most half as much as it reads.
-const FETCHING: usize = 2;
-
 /// How the work is cut: a builder's choice. Any values that [`MatmulBlocks::fits`] lets pass give the same result up to
 /// the order of additions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -424,8 +421,8 @@ impl Matmul {
                         let Some(tile) = self.aim(&mut args, buffers, &place, panel, k) else { continue };
                         let right = buffers.right.as_ptr().wrapping_add(place.right);
                         let next = self.next(panel, k, &block, panels.end);
-                        args.ahead.set(next.map_or(std::ptr::null(), |next| right.wrapping_add(next)));
-                        args.ahead_step = self.pace(rows.len());
+                        let next = next.map(|next| right.wrapping_add(next));
+                        args.fetch(next, self.row_bytes(), rows.len());
                         for run in self.tiles.runs(rows.clone()) {
                             args.rows = run.height;
                             args.tiles.set(run.count);
@@ -444,8 +441,7 @@ impl Matmul {
     }
 
     /// What is multiplied after this part of a panel, which tiles fetch while they multiply this one, because processors
-    /// look ahead only where a panel is read for the first time, and memory would be idle in all other tiles. None where
-    /// there is nothing, or nothing that would hide it.
+    /// look ahead only where a panel is read for the first time, and memory would be idle in all other tiles.
     fn next(&self, panel: usize, k: usize, block: &Range<usize>, end: usize) -> Option<usize> {
         let packed = matches!(self.shape.right, Right::Packed { .. });
         let (panel, k) = match (panel + 1 < block.end, k + self.blocks.k_block) {
@@ -453,8 +449,7 @@ impl Matmul {
             (false, next) if next < self.shape.k => (block.start, next),
             _ => (block.end, 0),
         };
-        let any = packed && self.tiles.count() >= FETCHING && panel < end;
-        any.then(|| self.in_panels(panel, k))
+        (packed && panel < end).then(|| self.in_panels(panel, k))
     }
 
     /// Where a row of a panel is among packed ones.
@@ -462,13 +457,11 @@ impl Matmul {
         panel * self.panels.panel_len() + self.shape.elements().words(row) * self.panels.width
     }
 
-    /// Bytes that each element of the reduction fetches of what comes next, where so many tiles share it: as slowly as will
-    /// do. Memory is busy all the time then, and those who wait for it leave room for reads from the caches.
-    fn pace(&self, tiles: usize) -> usize {
+    /// Bytes of a panel for each element of the kernel's reduction.
+    fn row_bytes(&self) -> usize {
         // What is multiplied two at a time, the kernel takes for one element.
         let elements = if self.halve.is_some() { Elements::F32 } else { self.shape.elements() };
-        let group = elements.words(UNROLL) * self.panels.width * 4;
-        group.div_ceil(UNROLL * tiles.max(FETCHING))
+        elements.words(UNROLL) * self.panels.width * 4 / UNROLL
     }
 
     /// Points the right-hand side, the bias and the kept columns at a panel; the kernel for it.

@@ -206,6 +206,9 @@ pub(crate) struct TileArgs {
     pub(crate) lanes: [usize; MOST_VECTORS],
 }
 
+/// Tiles that it takes to fetch what comes next: each fetches at most half as much as it reads.
+pub(crate) const FETCHING: usize = 2;
+
 /// Elements of the reduction that the kernel's loop does at a time.
 pub(crate) const UNROLL: usize = 4;
 
@@ -259,6 +262,15 @@ impl TileArgs {
         for (vector, count) in self.lanes.iter_mut().enumerate() {
             *count = columns.saturating_sub(vector * lanes).min(lanes);
         }
+    }
+
+    /// Has so many tiles fetch `next` while they multiply, each its share of as much as they read: as slowly as will do.
+    /// Memory is busy all the time then, and those who wait for it leave room for reads from the caches. A row of the
+    /// right-hand side is `row_bytes` long. Where there is nothing to fetch, or too few tiles to hide it, they only multiply.
+    pub(crate) fn fetch(&mut self, next: Option<*const f32>, row_bytes: usize, tiles: usize) {
+        let next = next.filter(|_| tiles >= FETCHING);
+        self.ahead.set(next.unwrap_or(std::ptr::null()));
+        self.ahead_step = row_bytes.div_ceil(tiles.max(FETCHING));
     }
 
     /// Sets `special` from what it stands for.

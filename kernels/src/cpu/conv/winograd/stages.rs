@@ -139,7 +139,8 @@ impl Winograd {
                 Filters::Ahead => {
                     for point in 0..self.tile.points() {
                         for panel in block.clone() {
-                            product.multiply(point, panel, panel - first, point * filter_point + panel * panel_len);
+                            let weights = point * filter_point + panel * panel_len;
+                            product.multiply(point, panel, panel - first, weights, panel_len);
                         }
                     }
                 }
@@ -152,7 +153,8 @@ impl Winograd {
                             }
                         }
                         for point in 0..self.tile.points() {
-                            product.multiply(point, panel, panel - first, part.own + point * filter_point);
+                            let weights = part.own + point * filter_point;
+                            product.multiply(point, panel, panel - first, weights, filter_point);
                         }
                     }
                 }
@@ -220,8 +222,9 @@ impl<'a> Products<'a> {
         Products { winograd, buffers, part, rows }
     }
 
-    /// Multiplies the rows of a point with a panel, the `place`th of its block, whose weights are there in scratch.
-    fn multiply(&self, point: usize, panel: usize, place: usize, weights: usize) {
+    /// Multiplies the rows of a point with a panel, the `place`th of its block, whose weights are there in scratch; those of
+    /// the next product are as far on as `next` says.
+    fn multiply(&self, point: usize, panel: usize, place: usize, weights: usize, next: usize) {
         let Winograd { layout, panels, isa, .. } = self.winograd;
         let (width, scratch) = (panels.width, &self.buffers.scratch);
         let mut args = TileArgs::empty();
@@ -230,6 +233,7 @@ impl<'a> Products<'a> {
         args.reduce_over(0, panels.rows);
         args.keep_columns(panels.columns_of(panel), width, isa.lanes());
         args.b = scratch.at(weights);
+        args.fetch(Some(args.b.wrapping_add(next)), width * 4, self.rows.count());
         let bias = self.buffers.extras.bias.filter(|_| point == self.winograd.tile.bias_point());
         args.bias = bias.map_or(std::ptr::null(), |bias| bias.as_ptr().wrapping_add(panel * width));
         let points = self.part.points + point * layout.input_point;
