@@ -66,7 +66,7 @@ fn convolution(number: u64) -> ConvKey {
         pads: [0, 1, 1],
         transposed: false,
     };
-    ConvKey::new(&shape, Numerics::Default, None, Isa::detect(), THREADS)
+    ConvKey::new(&shape, Elements::F32, Numerics::Default, None, Isa::detect(), THREADS)
 }
 
 /// Prints the median and the 99th percentile of nanoseconds, in microseconds.

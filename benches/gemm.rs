@@ -250,7 +250,7 @@ fn shape(channels: usize, filters: usize, size: usize, kernel: usize, stride: us
 /// A convolution in every way that there is for it, the cost model's pick marked.
 fn convolutions(isa: Isa, name: &str, shape: &ConvShape, pool: &Threads, budget: Duration, cold: bool, peak: f64) {
     let threads = kiln_kernels::Parallel::threads(pool);
-    let pick = ConvBlocks::pick(isa, shape, Numerics::Default, threads);
+    let pick = ConvBlocks::pick(isa, shape, Elements::F32, Numerics::Default, threads);
     let mut ways = vec![ConvBlocks::untransformed(isa, shape, threads)];
     ways.extend(WinogradTile::ALL.iter().filter_map(|&tile| ConvBlocks::winograd(isa, shape, tile, threads)));
     for blocks in &ways {

@@ -309,7 +309,7 @@ fn shape([channels, filters, size, kernel, stride, groups]: Layer) -> ConvShape 
 
 /// The convolution as the cost model picks it.
 fn convolution(isa: Isa, shape: &ConvShape, pool: &Threads) -> (f64, String) {
-    let blocks = ConvBlocks::pick(isa, shape, Numerics::Default, pool.threads());
+    let blocks = ConvBlocks::pick(isa, shape, Elements::F32, Numerics::Default, pool.threads());
     let weights = shape.weights();
     let mut packed = Floats::zeros(weights.packed_len(isa, blocks.layout()));
     weights.pack(isa, blocks.layout(), &Floats::numbers(weights.len()), &mut packed).expect("sizes agree");

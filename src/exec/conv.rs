@@ -1,10 +1,10 @@
-//! Convolution executors: the key is the sizes, what is fused, and how far rounding may go; the choice is the
-//! strategy and how the work is cut. Every strategy reads weights of one layout, which follows from their sizes. The
-//! convolving is done by [`kiln_kernels::cpu::conv`].
+//! Convolution executors: the key is the sizes, what weights consist of, what is fused, and how far rounding may go; the choice
+//! is the strategy and how the work is cut. Every strategy that takes the same elements reads weights of one layout, which
+//! follows from their sizes. The convolving is done by [`kiln_kernels::cpu::conv`].
 
-use kiln_kernels::cpu::Numerics;
 use kiln_kernels::cpu::chain::UnaryOp;
 use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape, Strategy};
+use kiln_kernels::cpu::{Elements, Numerics};
 use kiln_kernels::{Isa, Parallel, Result as KernelResult};
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +44,8 @@ crate::key! {
         pub pads: [u64; 3],
         /// Whether it is the transposed operation.
         pub transposed: bool,
+        /// What packed weights consist of, which decides how they are multiplied.
+        pub elements: Elements,
         /// What strategies may be used.
         pub numerics: Numerics,
         /// Applied last.
@@ -67,10 +69,11 @@ pub struct ConvChoice {
 }
 
 impl ConvKey {
-    /// The key of that convolution under that policy.
+    /// The key of that convolution with weights of those elements under that policy.
     #[must_use]
     pub fn new(
         shape: &ConvShape,
+        elements: Elements,
         numerics: Numerics,
         activation: Option<UnaryOp>,
         isa: Isa,
@@ -91,6 +94,7 @@ impl ConvKey {
             dilations: wide(shape.dilations),
             pads: wide(shape.pads),
             transposed: shape.transposed,
+            elements,
             numerics,
             activation: activation.map(Activation),
         }
@@ -145,24 +149,25 @@ impl Key for ConvKey {
 }
 
 impl Recorded for ConvKey {
-    const REVISION: u32 = 4;
+    const REVISION: u32 = 5;
     type Choice = ConvChoice;
 }
 
 impl Family for ConvKey {
     fn choose(&self, _: &BuildCx) -> ConvChoice {
-        ConvChoice::new(&ConvBlocks::pick(self.isa, &self.shape(), self.numerics, self.threads as usize))
+        ConvChoice::new(&ConvBlocks::pick(self.isa, &self.shape(), self.elements, self.numerics, self.threads as usize))
     }
 
     fn fits(&self, cx: &BuildCx) -> bool {
         // Sizes in a record are as untrusted as its choice.
-        self.isa == cx.isa && self.threads as usize == cx.threads && self.shape().validate().is_ok()
+        let alike = self.isa == cx.isa && self.threads as usize == cx.threads && self.shape().validate().is_ok();
+        alike && (self.elements == Elements::F32 || self.elements == self.shape().weights().elements(cx.elements()))
     }
 
     fn accepts(&self, choice: &ConvChoice, _: &BuildCx) -> bool {
         let (blocks, shape) = (choice.blocks(), self.shape());
         // A node has packed its weights once, in the layout that fits them.
-        let layout = blocks.layout() == shape.weights().layout(self.isa);
+        let layout = blocks.layout() == shape.weights().layout(self.isa, self.elements);
         layout && blocks.allowed(self.numerics) && blocks.fits(&shape, self.isa)
     }
 
@@ -174,7 +179,7 @@ impl Family for ConvKey {
 
     fn candidates(&self, _: &BuildCx, most: usize) -> Vec<ConvChoice> {
         let threads = self.threads as usize;
-        let found = ConvBlocks::candidates(self.isa, &self.shape(), self.numerics, threads, most);
+        let found = ConvBlocks::candidates(self.isa, &self.shape(), self.elements, self.numerics, threads, most);
         found.iter().map(ConvChoice::new).collect()
     }
 
@@ -236,7 +241,7 @@ mod tests {
             pads: [0, 1, 1],
             transposed: false,
         };
-        let key = |shape: &ConvShape, numerics| ConvKey::new(shape, numerics, None, cx.isa, cx.threads);
+        let key = |shape: &ConvShape, numerics| ConvKey::new(shape, Elements::F32, numerics, None, cx.isa, cx.threads);
         let choice = key(&shape, Numerics::Default).choose(&cx);
         assert!(matches!(choice.strategy, Strategy::Winograd(_)), "{choice:?}");
         let bytes = encode(&choice).expect("a choice is small");

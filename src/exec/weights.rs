@@ -103,14 +103,14 @@ pub fn matmul(
     Ok(MatMulWeights { k, n, count, vectors, elements, step: panels.len(), packed })
 }
 
-/// Packs the weights of a convolution in their layout at that level.
+/// Packs the weights of a convolution in their layout for those elements at that level.
 ///
 /// # Errors
 ///
 /// Where the sizes make no sense, or `weights` does not hold that many elements.
-pub fn conv(isa: Isa, weights: &[f32], sizes: &Weights) -> KernelResult<Arc<Packed>> {
+pub fn conv(isa: Isa, elements: Elements, weights: &[f32], sizes: &Weights) -> KernelResult<Arc<Packed>> {
     sizes.validate()?;
-    let layout = sizes.layout(isa);
+    let layout = sizes.layout(isa, elements);
     // Two levels may lay weights out alike, but not under the same names.
     let name = format!("conv {} {sizes:?} {layout:?}", isa.lanes());
     find_or_pack(&name, bytemuck::cast_slice(weights), sizes.packed_len(isa, layout), |out| {

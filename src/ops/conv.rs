@@ -3,7 +3,8 @@
 //! [`attributes`] reads and checks what the node says, [`sizes`] finds the geometry that shapes ask for. Kernels take
 //! channels-last tensors: a node that the layout pass has marked `channels_last` hands them on as they are, others turn
 //! input, residual and output around. Weights known at load are packed when
-//! the node is made, in the one layout that every strategy reads, and let go as the model has them.
+//! the node is made, in the one layout that every strategy reads (of those in `bf16`, where a caller asks for that, or of all
+//! others), and let go as the model has them.
 
 mod attributes;
 mod device;
@@ -11,6 +12,7 @@ mod sizes;
 
 use std::sync::Arc;
 
+use kiln_kernels::cpu::Elements;
 use kiln_kernels::cpu::chain::UnaryOp;
 use kiln_kernels::cpu::conv::{Conv as Executor, ConvExtras, ConvShape, Weights};
 use kiln_kernels::cpu::transpose::Transpose;
@@ -46,6 +48,8 @@ struct Conv {
 /// Weights that are known at load.
 struct KnownWeights {
     shape: Shape,
+    /// What they were packed as.
+    elements: Elements,
     /// Packed in their layout.
     packed: Arc<Packed>,
 }
@@ -76,8 +80,9 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         let invalid = |error: &dyn std::fmt::Display| OpError::invalid(cx.node, error.to_string());
         let sizes = conv.attributes.weights(tensor.shape()).map_err(|error| invalid(&error))?;
         let plain = tensor.as_slice().map_err(|error| invalid(&error))?;
-        let packed = weights::conv(cx.build.isa, plain, &sizes).map_err(|error| invalid(&error))?;
-        conv.weights = Some(KnownWeights { shape: Shape::from_slice(tensor.shape()), packed });
+        let elements = sizes.elements(cx.build.elements());
+        let packed = weights::conv(cx.build.isa, elements, plain, &sizes).map_err(|error| invalid(&error))?;
+        conv.weights = Some(KnownWeights { shape: Shape::from_slice(tensor.shape()), elements, packed });
     }
     Ok(Box::new(conv))
 }
@@ -163,7 +168,9 @@ impl Node for Conv {
         _: &[TensorSpec],
     ) -> Result<Prepared, NodeError> {
         let shape = self.shape(inputs)?;
-        let key = ConvKey::new(&shape, cx.numerics(), self.activation, cx.isa(), cx.threads());
+        // Weights that another node makes are in `f32`.
+        let elements = self.weights.as_ref().map_or(Elements::F32, |known| known.elements);
+        let key = ConvKey::new(&shape, elements, cx.numerics(), self.activation, cx.isa(), cx.threads());
         let conv = cx.executor(&key)?;
         let weights = self.weights.as_ref().map(|known| known.packed.clone());
         let positions = |size: [usize; 3]| size.iter().product::<usize>();

@@ -64,7 +64,7 @@ fn convolution(isa: Isa, [batch, height, width]: [usize; 3], channels: usize, gr
         pads: [0, 1, 1],
         transposed: false,
     };
-    ConvKey::new(&shape, Numerics::Default, None, isa, 2)
+    ConvKey::new(&shape, Elements::F32, Numerics::Default, None, isa, 2)
 }
 
 /// All code that a context holds.

@@ -27,7 +27,7 @@ pub mod rows;
 pub(crate) mod shared;
 pub mod tile;
 
-pub(crate) use halve::Halve;
+pub(crate) use halve::{Halve, HalveRows};
 pub use halve::HalveCode;
 pub use matmul::{BatchDim, Epilogue, Extras, Left, Matmul, MatmulBlocks, MatmulShape, Right};
 pub use panels::{Panels, Source};

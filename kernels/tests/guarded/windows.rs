@@ -1,6 +1,6 @@
 //! Families that move windows over pictures: convolutions in floats and in bytes, and pooling.
 
-use kiln_kernels::cpu::Numerics;
+use kiln_kernels::cpu::{Elements, Numerics};
 use kiln_kernels::cpu::chain::UnaryOp;
 use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape, Strategy};
 use kiln_kernels::cpu::pool::{Path, Pool, PoolKind, PoolShape, Window};
@@ -54,7 +54,9 @@ pub(crate) fn conv(draw: &mut Draw<'_>, isa: Isa) {
     let transposed = draw.below(5) == 4;
     let Some(shape) = shape(draw, transposed) else { return };
     let (numerics, threads) = (draw.of(&[Numerics::Default, Numerics::Strict]), draw.size(4));
-    let candidates = ConvBlocks::candidates(isa, &shape, numerics, threads, 24);
+    let wanted = draw.of(&[Elements::F32, Elements::Bf16Tiles]);
+    let elements = if wanted.suit(isa) { shape.weights().elements(wanted) } else { Elements::F32 };
+    let candidates = ConvBlocks::candidates(isa, &shape, elements, numerics, threads, 24);
     let blocks = draw.of(&candidates);
     let (with_bias, with_residual, relu, at_end) = (draw.flag(), draw.flag(), draw.flag(), draw.flag());
     let (x, weights) = (draw.integers(shape.input_len()), draw.integers(shape.weights().len()));

@@ -8,7 +8,9 @@ use super::driver::{ConvBlocks, Strategy};
 use super::model::FEW_CHANNELS;
 use super::shape::ConvShape;
 use super::winograd::{Grid, cost};
+use crate::cpu::Elements;
 use crate::cpu::gemm::tile::most_rows;
+use crate::cpu::matrix::TILE_ROWS;
 use crate::cpu::numerics::Numerics;
 use crate::isa::Isa;
 
@@ -16,15 +18,24 @@ impl ConvBlocks {
     /// At most `most` different ways, each of which a driver takes for that shape: the cost model's pick first, then the
     /// other strategies, then other cuts of all of them, in order of promise.
     #[must_use]
-    pub fn candidates(isa: Isa, shape: &ConvShape, numerics: Numerics, threads: usize, most: usize) -> Vec<ConvBlocks> {
-        let mut bases = vec![ConvBlocks::pick(isa, shape, numerics, threads)];
-        let transformed = cost::allowed(numerics).iter().rev();
-        let transformed = transformed.filter_map(|&tile| ConvBlocks::winograd(isa, shape, tile, threads));
-        let plain = ConvBlocks::untransformed(isa, shape, threads);
-        let others: Vec<ConvBlocks> = transformed.chain([plain]).chain(other_taps(shape, plain)).collect();
-        for other in others {
-            if bases.iter().all(|base| base.strategy != other.strategy) {
-                bases.push(other);
+    pub fn candidates(
+        isa: Isa,
+        shape: &ConvShape,
+        elements: Elements,
+        numerics: Numerics,
+        threads: usize,
+        most: usize,
+    ) -> Vec<ConvBlocks> {
+        let mut bases = vec![ConvBlocks::pick(isa, shape, elements, numerics, threads)];
+        if elements == Elements::F32 {
+            let transformed = cost::allowed(numerics).iter().rev();
+            let transformed = transformed.filter_map(|&tile| ConvBlocks::winograd(isa, shape, tile, threads));
+            let plain = ConvBlocks::untransformed(isa, shape, threads);
+            let others: Vec<ConvBlocks> = transformed.chain([plain]).chain(other_taps(shape, plain)).collect();
+            for other in others {
+                if bases.iter().all(|base| base.strategy != other.strategy) {
+                    bases.push(other);
+                }
             }
         }
         let cuts: Vec<Vec<ConvBlocks>> = bases.iter().map(|base| cuts(isa, shape, base, threads)).collect();
@@ -73,7 +84,7 @@ fn cuts(isa: Isa, shape: &ConvShape, base: &ConvBlocks, threads: usize) -> Vec<C
         let most = rows.div_ceil(row_tasks);
         let mut lengths = vec![base.row_block];
         let blocked = base.strategy != Strategy::Depthwise && units.div_ceil(unit_tasks) > 1;
-        if blocked || matches!(base.strategy, Strategy::Winograd(_) | Strategy::Lines) {
+        if blocked || matches!(base.strategy, Strategy::Winograd(_) | Strategy::Lines | Strategy::Unit) {
             lengths.extend([base.row_block / 2, base.row_block * 2, base.row_block / 4, base.row_block * 4]);
         }
         for (further, length) in lengths.into_iter().enumerate() {
@@ -111,9 +122,10 @@ impl Extent {
             Strategy::Winograd(tile) => {
                 Extent { rows: Grid::new(shape, tile, 1).total().max(1), units: panels(shape.filters) }
             }
-            Strategy::Pointwise | Strategy::Direct => {
+            Strategy::Pointwise | Strategy::Direct | Strategy::Unit => {
                 let phases = if shape.transposed { shape.strides.iter().product::<usize>().max(1) } else { 1 };
-                let rows = (positions / phases).div_ceil(most_rows(isa, blocks.vectors).max(1)).max(1);
+                let tile = if blocks.strategy == Strategy::Unit { TILE_ROWS } else { most_rows(isa, blocks.vectors) };
+                let rows = (positions / phases).div_ceil(tile.max(1)).max(1);
                 Extent { rows, units: shape.groups * panels(shape.group_filters()) }
             }
         }

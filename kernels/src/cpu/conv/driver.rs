@@ -6,9 +6,11 @@ use super::dense::Dense;
 use super::depthwise::Depthwise;
 use super::lines::{self, Lines};
 use super::shape::ConvShape;
+use super::unit::{self, OnUnit};
 use super::weights::{WeightLayout, Weights};
 use super::winograd::{self, Winograd, WinogradTile};
 use crate::cpu::CodeSource;
+use crate::cpu::Elements;
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::tile::most_rows;
 use crate::error::{KernelError, Result};
@@ -28,6 +30,8 @@ pub enum Strategy {
     Depthwise,
     /// On transformed tiles of that size.
     Winograd(WinogradTile),
+    /// In `bf16` on the processor's matrix unit, over a copy of the input.
+    Unit,
 }
 
 /// How the work is done and cut: a builder's choice.
@@ -38,7 +42,8 @@ pub struct ConvBlocks {
     /// Vectors that a tile is wide; 1 for depthwise.
     pub vectors: usize,
     /// Tiles of rows that share a table; for lines, lines of outputs whose inputs are copied at a time; for depthwise, lines
-    /// of a task; for Winograd, transformed tiles of a group.
+    /// of a task; for Winograd, transformed tiles of a group; on the matrix unit, lines of outputs whose inputs are copied at a
+    /// time.
     pub row_block: usize,
     /// Parts that each phase's rows are split into for threads.
     pub row_tasks: usize,
@@ -76,10 +81,17 @@ impl ConvBlocks {
         let vectors = self.vectors;
         match self.strategy {
             Strategy::Depthwise => WeightLayout::Rows,
+            Strategy::Unit => WeightLayout::Unit,
             Strategy::Pointwise | Strategy::Direct | Strategy::Lines | Strategy::Winograd(_) => {
                 WeightLayout::Panels { vectors }
             }
         }
+    }
+
+    /// What weights consist of for these blocks.
+    #[must_use]
+    pub fn elements(&self) -> Elements {
+        if self.strategy == Strategy::Unit { Elements::Bf16Tiles } else { Elements::F32 }
     }
 
     /// Whether a driver can take these blocks for that shape and level.
@@ -97,6 +109,10 @@ impl ConvBlocks {
                 Strategy::Lines => dense && lines::suits(shape) && lines::fits(self, shape),
                 Strategy::Depthwise => shape.weights().is_depthwise(),
                 Strategy::Winograd(tile) => dense && winograd::suits(shape) && winograd::fits(self, shape, isa, tile),
+                Strategy::Unit => {
+                    let elements = shape.weights().elements(Elements::Bf16Tiles);
+                    elements == Elements::Bf16Tiles && elements.suit(isa) && unit::fits(self, shape)
+                }
             }
     }
 }
@@ -117,6 +133,7 @@ enum Kernel {
     Lines(Box<Lines>),
     Depthwise(Box<Depthwise>),
     Winograd(Box<Winograd>),
+    Unit(Box<OnUnit>),
 }
 
 impl Conv {
@@ -142,6 +159,10 @@ impl Conv {
             Strategy::Depthwise => Kernel::Depthwise(Box::new(Depthwise::new(isa, shape, blocks, activation, source)?)),
             Strategy::Winograd(tile) => {
                 Kernel::Winograd(Box::new(Winograd::new(isa, shape, blocks, tile, activation, source)?))
+            }
+            Strategy::Unit => {
+                let panels = shape.weights().unit_panels();
+                Kernel::Unit(Box::new(OnUnit::new(isa, shape, blocks, activation, &panels, source)?))
             }
             Strategy::Lines => {
                 let panels = shape.weights().class_panels(blocks.vectors * isa.lanes());
@@ -180,6 +201,7 @@ impl Conv {
             Kernel::Dense(_) | Kernel::Depthwise(_) => 0,
             Kernel::Lines(lines) => lines.scratch_len(),
             Kernel::Winograd(winograd) => winograd.scratch_len(),
+            Kernel::Unit(unit) => unit.scratch_len(),
         }
     }
 
@@ -191,6 +213,7 @@ impl Conv {
             Kernel::Depthwise(_) => size_of::<Depthwise>(),
             Kernel::Lines(_) => size_of::<Lines>(),
             Kernel::Winograd(winograd) => size_of::<Winograd>() + winograd.bytes(),
+            Kernel::Unit(unit) => size_of::<OnUnit>() + unit.bytes(),
         };
         size_of::<Conv>() + held
     }
@@ -229,6 +252,7 @@ impl Conv {
             Kernel::Lines(lines) => lines.run(x, weights, y, extras, scratch, parallel),
             Kernel::Depthwise(depthwise) => depthwise.run(x, weights, y, extras, parallel),
             Kernel::Winograd(winograd) => winograd.run(x, weights, y, extras, scratch, parallel),
+            Kernel::Unit(unit) => unit.run(x, weights, y, extras, scratch, parallel),
         }
         Ok(())
     }

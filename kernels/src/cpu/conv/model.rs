@@ -3,10 +3,13 @@
 use super::driver::{ConvBlocks, Strategy};
 use super::lines;
 use super::shape::ConvShape;
+use super::unit::band;
 use super::weights::WeightLayout;
 use super::winograd::{WinogradTile, cost, suits};
+use crate::cpu::Elements;
 use crate::cpu::gemm::model::{WORTH_A_THREAD, second_cache};
 use crate::cpu::gemm::tile::most_rows;
+use crate::cpu::matrix::{PANEL, TILE_ROWS};
 use crate::cpu::numerics::Numerics;
 use crate::isa::Isa;
 
@@ -18,9 +21,13 @@ pub(super) const FEW_CHANNELS: usize = 16;
 const COPIED: usize = 64 << 10;
 
 impl ConvBlocks {
-    /// Blocks for that shape on that many threads: those of the strategy that is fastest by the cost model.
+    /// Blocks for that shape and weights of those elements on that many threads: those of the strategy that is fastest by the
+    /// cost model.
     #[must_use]
-    pub fn pick(isa: Isa, shape: &ConvShape, numerics: Numerics, threads: usize) -> ConvBlocks {
+    pub fn pick(isa: Isa, shape: &ConvShape, elements: Elements, numerics: Numerics, threads: usize) -> ConvBlocks {
+        if elements == Elements::Bf16Tiles {
+            return unit(isa, shape, threads);
+        }
         let busy = busy_threads(shape, threads);
         cost::pick(isa, shape, numerics, busy).unwrap_or_else(|| ConvBlocks::untransformed(isa, shape, threads))
     }
@@ -29,7 +36,7 @@ impl ConvBlocks {
     #[must_use]
     pub fn untransformed(isa: Isa, shape: &ConvShape, threads: usize) -> ConvBlocks {
         let threads = busy_threads(shape, threads);
-        match shape.weights().layout(isa) {
+        match shape.weights().layout(isa, Elements::F32) {
             WeightLayout::Panels { vectors } => dense(isa, shape, vectors, threads),
             _ => depthwise(isa, shape, threads),
         }
@@ -70,6 +77,33 @@ fn depthwise(isa: Isa, shape: &ConvShape, threads: usize) -> ConvBlocks {
         }
     }
     ConvBlocks { strategy: Strategy::Depthwise, vectors: 1, row_block: 1, row_tasks, unit_tasks }
+}
+
+/// How many times as fast as vectors the matrix unit multiplies, all told.
+const UNIT_SPEED: usize = 4;
+
+fn unit(isa: Isa, shape: &ConvShape, threads: usize) -> ConvBlocks {
+    let threads = threads.min(shape.work() / (UNIT_SPEED * WORTH_A_THREAD)).max(1);
+    let row_block = band(isa, shape, threads);
+    let phases = if shape.transposed { shape.strides.iter().product::<usize>().max(1) } else { 1 };
+    let units = shape.groups * shape.group_filters().div_ceil(PANEL);
+    let tiles = (shape.output_len() / shape.filters.max(1) / phases).div_ceil(TILE_ROWS).max(1);
+    let (mut row_tasks, mut unit_tasks) = (1, 1);
+    if threads > 1 {
+        // What is cut is read once in all, the other once by each task: the larger is cut, where there are enough parts.
+        let weights = shape.weights().len();
+        let rows_first = shape.input_len() >= weights;
+        let even = |count: usize| count >= 4 * threads || count.is_multiple_of(threads);
+        if even(tiles) && (rows_first || !even(units)) {
+            row_tasks = threads;
+        } else if units >= threads {
+            unit_tasks = threads;
+        } else {
+            row_tasks = threads.min(tiles);
+            unit_tasks = (threads / row_tasks).clamp(1, units.max(1));
+        }
+    }
+    ConvBlocks { strategy: Strategy::Unit, vectors: PANEL / isa.lanes(), row_block, row_tasks, unit_tasks }
 }
 
 fn dense(isa: Isa, shape: &ConvShape, vectors: usize, threads: usize) -> ConvBlocks {

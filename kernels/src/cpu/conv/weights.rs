@@ -3,10 +3,13 @@
 //!
 //! Dense weights are panels, a set for each group and, in a transposed convolution, for each *class*: the kernel
 //! positions that reach outputs of one remainder modulo the stride (see [`shape`](super::shape)). Depthwise weights
-//! are a row of all channels for each kernel position.
+//! are a row of all channels for each kernel position. For the matrix unit panels consist of pairs of `bf16`, each tap's
+//! channels filled up with zeros to whole steps; where channels are few, a line of the kernel is one tap.
 
 use super::shape::{MOST_PHASES, class_taps};
+use crate::cpu::Elements;
 use crate::cpu::gemm::{Panels, Source, panel_vectors};
+use crate::cpu::matrix::PANEL;
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 
@@ -36,7 +39,15 @@ pub enum WeightLayout {
     },
     /// A row of channels for each kernel position.
     Rows,
+    /// Panels of pairs of `bf16` for the matrix unit.
+    Unit,
 }
+
+/// Channels below which the matrix unit takes a line of the kernel for one tap.
+const FEW_CHANNELS: usize = 16;
+
+/// Filters, and elements of the reduction, from which on the matrix unit is worth it: it takes 32 of each.
+const WORTH_THE_UNIT: usize = 8;
 
 impl Weights {
     /// Whether the sizes can be packed.
@@ -62,10 +73,32 @@ impl Weights {
         Ok(())
     }
 
-    /// The layout of these weights at that level, for every strategy.
+    /// What these weights consist of where a product's consist of `wanted`: `f32`, or pairs that suit the matrix unit.
     #[must_use]
-    pub fn layout(&self, isa: Isa) -> WeightLayout {
-        if self.is_depthwise() {
+    pub fn elements(&self, wanted: Elements) -> Elements {
+        let reduction = self.group_channels() * if self.gathers() { self.kernel[2] } else { 1 };
+        let enough = self.group_filters() >= WORTH_THE_UNIT && reduction >= WORTH_THE_UNIT;
+        let reached = || self.classes().iter().all(|class| !class.is_empty());
+        if wanted == Elements::Bf16Tiles && enough && reached() { wanted } else { Elements::F32 }
+    }
+
+    /// Whether a line of the kernel is one tap on the matrix unit.
+    pub(crate) fn gathers(&self) -> bool {
+        self.transposed.is_none() && self.groups == 1 && self.channels < FEW_CHANNELS && self.kernel[2] > 1
+    }
+
+    /// Words of a tap of a group on the matrix unit.
+    pub(crate) fn unit_words(&self) -> usize {
+        let positions = if self.gathers() { self.kernel[2] } else { 1 };
+        Elements::Bf16Tiles.words(positions * self.group_channels())
+    }
+
+    /// The layout of these weights at that level, for every strategy that takes those elements.
+    #[must_use]
+    pub fn layout(&self, isa: Isa, elements: Elements) -> WeightLayout {
+        if elements == Elements::Bf16Tiles {
+            WeightLayout::Unit
+        } else if self.is_depthwise() {
             WeightLayout::Rows
         } else {
             WeightLayout::Panels { vectors: panel_vectors(isa, self.group_filters()) }
@@ -132,16 +165,25 @@ impl Weights {
         self.classes().into_iter().map(panels).collect()
     }
 
-    /// Elements when packed.
+    /// The panels of words of each class of one group, for the matrix unit.
+    pub(crate) fn unit_panels(&self) -> Vec<Panels> {
+        let positions = if self.gathers() { self.kernel[2] } else { 1 };
+        let panels = |taps: Vec<usize>| {
+            let rows = taps.len() / positions * self.unit_words();
+            Panels { rows, columns: self.group_filters(), width: PANEL }
+        };
+        self.classes().into_iter().map(panels).collect()
+    }
+
+    /// Elements, or words that hold two of them, when packed.
     #[must_use]
     pub fn packed_len(&self, isa: Isa, layout: WeightLayout) -> usize {
-        match layout {
-            WeightLayout::Rows => self.len(),
-            WeightLayout::Panels { vectors } => {
-                let width = vectors * isa.lanes();
-                self.groups * self.class_panels(width).iter().map(Panels::len).sum::<usize>()
-            }
-        }
+        let panels = match layout {
+            WeightLayout::Rows => return self.len(),
+            WeightLayout::Panels { vectors } => self.class_panels(vectors * isa.lanes()),
+            WeightLayout::Unit => self.unit_panels(),
+        };
+        self.groups * panels.iter().map(Panels::len).sum::<usize>()
     }
 
     /// Packs weights.
@@ -166,11 +208,41 @@ impl Weights {
                 }
                 Ok(())
             }
-            WeightLayout::Panels { vectors } => self.pack_panels(vectors * isa.lanes(), weights, out),
+            WeightLayout::Panels { vectors } => {
+                let panels = self.class_panels(vectors * isa.lanes());
+                self.pack_panels(&panels, weights, out, |panels, source, out| panels.pack(source, 1.0, out))
+            }
+            WeightLayout::Unit if self.gathers() => self.pack_lines(weights, out),
+            WeightLayout::Unit => {
+                let pack = |panels: &Panels, source: &Source<'_>, out: &mut [f32]| panels.pack_pairs(source, 1.0, out);
+                self.pack_panels(&self.unit_panels(), weights, out, pack)
+            }
         }
     }
 
-    fn pack_panels(&self, width: usize, weights: &[f32], mut out: &mut [f32]) -> Result<()> {
+    /// Packs lines of the kernel as taps of the matrix unit.
+    fn pack_lines(&self, weights: &[f32], out: &mut [f32]) -> Result<()> {
+        let (taps, channels) = (self.kernel.iter().product::<usize>(), self.channels);
+        // A line's elements follow each other once channels are innermost.
+        let mut turned = vec![0.0; weights.len()];
+        for (from, to) in weights.chunks_exact(taps * channels).zip(turned.chunks_exact_mut(taps * channels)) {
+            for (index, value) in to.iter_mut().enumerate() {
+                *value = from[index % channels * taps + index / channels];
+            }
+        }
+        let line = self.kernel[2] * channels;
+        let outer: Vec<usize> = (0..taps * channels).step_by(line).collect();
+        let source = Source { data: &turned, outer: &outer, inner: line, inner_stride: 1, column_stride: taps * channels };
+        self.unit_panels()[0].pack_pairs(&source, 1.0, out)
+    }
+
+    fn pack_panels(
+        &self,
+        class_panels: &[Panels],
+        weights: &[f32],
+        mut out: &mut [f32],
+        pack: impl Fn(&Panels, &Source<'_>, &mut [f32]) -> Result<()>,
+    ) -> Result<()> {
         let taps: usize = self.kernel.iter().product();
         let (channels, filters) = (self.group_channels(), self.group_filters());
         let (inner_stride, column_stride) =
@@ -178,12 +250,11 @@ impl Weights {
         let classes = self.classes();
         for group in 0..self.groups {
             let start = group * channels * filters * taps;
-            for class in &classes {
+            for (class, panels) in classes.iter().zip(class_panels) {
                 let outer: Vec<usize> = class.iter().map(|tap| start + tap).collect();
                 let source = Source { data: weights, outer: &outer, inner: channels, inner_stride, column_stride };
-                let panels = Panels { rows: class.len() * channels, columns: filters, width };
                 let (here, rest) = out.split_at_mut(panels.len());
-                panels.pack(&source, 1.0, here)?;
+                pack(panels, &source, here)?;
                 out = rest;
             }
         }

@@ -1,4 +1,4 @@
-//! Rounds left-hand rows to pairs of `bf16`, for kernels that multiply pairs.
+//! Rounds left-hand rows, and what convolutions read, to pairs of `bf16` for kernels that multiply pairs.
 //!
 //! The processor rounds to nearest even and takes denormals for zeros; only AVX-512 kernels multiply pairs, so there is
 //! no other form.
@@ -28,6 +28,10 @@ pub(crate) const FAMILY: &str = "halve";
 struct HalveArgs {
     from: *const f32,
     to: *mut f32,
+    /// Rows, and bytes from one to the next on both sides.
+    rows: usize,
+    from_step: usize,
+    to_step: usize,
     /// Bytes between the words of a group and of the next.
     step: usize,
     /// Whole groups of two vectors of elements.
@@ -51,9 +55,9 @@ impl Halve {
     /// Rounds a row to half as many words, the last of an odd row with a zero.
     pub(super) fn row(&self, row: &[f32], words: &mut [f32]) {
         assert_eq!(words.len(), row.len().div_ceil(2), "half as many words as elements");
-        let last = row.len() % (2 * self.lanes);
+        let last = (row.len() % (2 * self.lanes)).div_ceil(2);
         // SAFETY: groups of as many words as lanes and what is left are all words.
-        unsafe { self.groups(row, words.as_mut_ptr(), self.lanes, last.div_ceil(2)) };
+        unsafe { self.call(row, words.as_mut_ptr(), &HalveRows::one(row.len()), self.lanes, last) };
     }
 
     /// Rounds a row to groups of as many words as a vector has lanes, `step` words from one to the next; the last is filled up
@@ -64,23 +68,64 @@ impl Halve {
     /// All groups are writable and nobody else's.
     pub(crate) unsafe fn spread(&self, row: &[f32], to: *mut f32, step: usize) {
         // SAFETY: the caller's contract.
-        unsafe { self.groups(row, to, step, self.lanes) };
+        unsafe { self.call(row, to, &HalveRows::one(row.len()), step, self.lanes) };
+    }
+
+    /// Rounds rows to groups of as many words as a vector has lanes, one behind the other; the last of each is filled up with
+    /// zeros.
+    ///
+    /// # Panics
+    ///
+    /// Where a buffer ends before the last row does.
+    pub(crate) fn rows(&self, from: &[f32], to: &mut [f32], rows: &HalveRows) {
+        let Some(last) = rows.count.checked_sub(1) else { return };
+        let words = rows.length.div_ceil(2 * self.lanes) * self.lanes;
+        assert!(last * rows.from + rows.length <= from.len() && last * rows.to + words <= to.len(), "{rows:?} beyond the end");
+        let mut rows = *rows;
+        if rows.from == rows.length && rows.to == words && rows.length.is_multiple_of(2 * self.lanes) {
+            // Without gaps they are one.
+            rows = HalveRows::one(rows.count * rows.length);
+        }
+        // SAFETY: all rows and what they become lie in the buffers.
+        unsafe { self.call(from, to.as_mut_ptr(), &rows, self.lanes, self.lanes) };
     }
 
     /// # Safety
     ///
-    /// All groups are writable, of the last, if it is not whole, `last` words.
-    unsafe fn groups(&self, row: &[f32], to: *mut f32, step: usize, last: usize) {
-        let rest = row.len() % (2 * self.lanes);
+    /// All rows are readable and all their groups writable, of the last, if it is not whole, `last` words.
+    unsafe fn call(&self, from: &[f32], to: *mut f32, rows: &HalveRows, step: usize, last: usize) {
+        let rest = rows.length % (2 * self.lanes);
         let args = HalveArgs {
-            from: row.as_ptr(),
+            from: from.as_ptr(),
             to,
+            rows: rows.count,
+            from_step: rows.from * 4,
+            to_step: rows.to * 4,
             step: step * 4,
-            groups: row.len() / (2 * self.lanes),
+            groups: rows.length / (2 * self.lanes),
             rest: [rest.min(self.lanes), rest.saturating_sub(self.lanes), last],
         };
-        // SAFETY: groups and rest together are the row, and the words that it becomes.
+        // SAFETY: the caller's contract.
         unsafe { self.code.call(&args) };
+    }
+}
+
+/// Rows of equal length, and how far they are apart.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HalveRows {
+    /// Rows.
+    pub(crate) count: usize,
+    /// Elements of each.
+    pub(crate) length: usize,
+    /// Elements from one to the next.
+    pub(crate) from: usize,
+    /// Words from what one becomes to what the next becomes.
+    pub(crate) to: usize,
+}
+
+impl HalveRows {
+    fn one(length: usize) -> HalveRows {
+        HalveRows { count: 1, length, from: 0, to: 0 }
     }
 }
 
@@ -89,13 +134,24 @@ impl HalveCode {
     pub(crate) fn emit(&self, asm: &mut Asm) {
         let bytes = asm.vector_bytes();
         let (from, to, count, step, t0, t1) = (Gpr::RSI, Gpr::RDX, Gpr::R8, Gpr::R9, Gpr::RAX, Gpr::RCX);
+        let (row_from, row_to, rows) = (Gpr::R10, Gpr::R11, Gpr::RBX);
         let arg = |offset: usize| Mem::at(Gpr::RDI, offset as i32);
         let (low, high) = (Vreg(0), Vreg(1));
-        let (next, rest, done) = (asm.label(), asm.label(), asm.label());
+        let (row, next, rest, done) = (asm.label(), asm.label(), asm.label(), asm.label());
         asm.prologue();
-        asm.load(from, arg(offset_of!(HalveArgs, from)));
-        asm.load(to, arg(offset_of!(HalveArgs, to)));
+        asm.load(row_from, arg(offset_of!(HalveArgs, from)));
+        asm.load(row_to, arg(offset_of!(HalveArgs, to)));
+        asm.load(rows, arg(offset_of!(HalveArgs, rows)));
         asm.load(step, arg(offset_of!(HalveArgs, step)));
+        let masks = [0, 1, 2].map(|index: usize| {
+            asm.load(t0, arg(offset_of!(HalveArgs, rest) + 8 * index));
+            let mask = asm.mask(index as u8, Vreg(asm.registers() - 1));
+            asm.mask_first(mask, t0, t1);
+            mask
+        });
+        asm.bind(row);
+        asm.mov(from, row_from);
+        asm.mov(to, row_to);
         asm.load(count, arg(offset_of!(HalveArgs, groups)));
         asm.test(count);
         asm.jump_if(Cond::Equal, rest);
@@ -109,24 +165,22 @@ impl HalveCode {
         asm.test(count);
         asm.jump_if(Cond::NotEqual, next);
         asm.bind(rest);
-        let lanes = |asm: &mut Asm, index: usize| {
-            asm.load(t0, arg(offset_of!(HalveArgs, rest) + 8 * index));
-            let mask = asm.mask(0, Vreg(asm.registers() - 1));
-            asm.mask_first(mask, t0, t1);
-            mask
-        };
         asm.load(t0, arg(offset_of!(HalveArgs, rest)));
         asm.test(t0);
         asm.jump_if(Cond::Equal, done);
         // Masked lanes are zero, so that an odd row ends in a pair with zero.
-        let mask = lanes(asm, 0);
-        asm.vload_masked(low, mask, Mem::at(from, 0));
-        let mask = lanes(asm, 1);
-        asm.vload_masked(high, mask, Mem::at(from, bytes));
+        asm.vload_masked(low, masks[0], Mem::at(from, 0));
+        asm.vload_masked(high, masks[1], Mem::at(from, bytes));
         asm.vround_bf16(low, high, low);
-        let mask = lanes(asm, 2);
-        asm.vstore_masked(Mem::at(to, 0), mask, low);
+        asm.vstore_masked(Mem::at(to, 0), masks[2], low);
         asm.bind(done);
+        asm.load(t0, arg(offset_of!(HalveArgs, from_step)));
+        asm.add(row_from, t0);
+        asm.load(t0, arg(offset_of!(HalveArgs, to_step)));
+        asm.add(row_to, t0);
+        asm.sub_imm(rows, 1);
+        asm.test(rows);
+        asm.jump_if(Cond::NotEqual, row);
         asm.epilogue();
     }
 }

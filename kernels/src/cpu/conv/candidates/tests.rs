@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::cpu::EmitEach;
+use crate::cpu::{Elements, EmitEach};
 use crate::cpu::conv::{self, Conv, ConvBlocks, ConvExtras, ConvShape};
 use crate::cpu::fence::{Fenced, Poisoned, Scoped, integers, levels};
 use crate::cpu::numerics::Numerics;
@@ -41,9 +41,9 @@ fn shapes(isa: Isa) -> impl Strategy<Value = ConvShape> {
     })
 }
 
-fn check(isa: Isa, shape: &ConvShape, numerics: Numerics, threads: usize) {
-    let candidates = ConvBlocks::candidates(isa, shape, numerics, threads, 24);
-    assert_eq!(candidates[0], ConvBlocks::pick(isa, shape, numerics, threads));
+fn check(isa: Isa, shape: &ConvShape, elements: Elements, numerics: Numerics, threads: usize) {
+    let candidates = ConvBlocks::candidates(isa, shape, elements, numerics, threads, 24);
+    assert_eq!(candidates[0], ConvBlocks::pick(isa, shape, elements, numerics, threads));
     let x = integers(shape.input_len(), 1);
     let weights = integers(shape.weights().len(), 2);
     let expected = reference::conv::conv(shape, &x, &weights);
@@ -78,7 +78,11 @@ fn at_every_level(cases: u32, numerics: Numerics) {
         let config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
         proptest!(config, |(shape in shapes(isa), threads in 1..=4usize)| {
             if shape.validate().is_ok() {
-                check(isa, &shape, numerics, threads);
+                check(isa, &shape, Elements::F32, numerics, threads);
+                let elements = shape.weights().elements(Elements::Bf16Tiles);
+                if elements != Elements::F32 && elements.suit(isa) {
+                    check(isa, &shape, elements, numerics, threads);
+                }
             }
         });
     }
@@ -110,7 +114,7 @@ fn the_few_are_the_strategies_and_the_many_are_cuts_of_them() {
         transposed: false,
     };
     let strategies = |most: usize, numerics: Numerics| -> Vec<conv::Strategy> {
-        ConvBlocks::candidates(Isa::Avx2, &shape, numerics, 2, most).iter().map(|blocks| blocks.strategy).collect()
+        ConvBlocks::candidates(Isa::Avx2, &shape, Elements::F32, numerics, 2, most).iter().map(|blocks| blocks.strategy).collect()
     };
     let mut three = strategies(3, Numerics::Default);
     three.sort_by_key(|strategy| format!("{strategy:?}"));

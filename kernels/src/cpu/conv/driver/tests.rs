@@ -3,7 +3,7 @@
 use super::*;
 use crate::cpu::conv::SlideCode;
 use crate::cpu::fence::{Fenced, Poisoned, Scoped, integers, levels};
-use crate::cpu::{CodeKey, EmitEach, Numerics};
+use crate::cpu::{CodeKey, Elements, EmitEach, Numerics};
 use crate::reference;
 
 /// A two-dimensional convolution: the sizes that most cases vary.
@@ -61,9 +61,16 @@ impl Plane {
     }
 }
 
-/// Runs a shape with some blocks, bias, residual and Relu, and compares.
+/// Runs a shape with some blocks, bias, residual and Relu, and compares: in `f32`, and in `bf16` where the matrix unit takes it.
 fn check(isa: Isa, shape: ConvShape, change: fn(&mut ConvBlocks)) {
-    let mut blocks = ConvBlocks::pick(isa, &shape, Numerics::Strict, 2);
+    check_in(isa, Elements::F32, shape, change);
+    if Elements::Bf16Tiles.suit(isa) && shape.weights().elements(Elements::Bf16Tiles) == Elements::Bf16Tiles {
+        check_in(isa, Elements::Bf16Tiles, shape, change);
+    }
+}
+
+fn check_in(isa: Isa, elements: Elements, shape: ConvShape, change: fn(&mut ConvBlocks)) {
+    let mut blocks = ConvBlocks::pick(isa, &shape, elements, Numerics::Strict, 2);
     change(&mut blocks);
     let layout = blocks.layout();
     let x = integers(shape.input_len(), 1);
@@ -240,7 +247,7 @@ fn depthwise_applies_long_activations_once() {
     for isa in levels() {
         let plane = Plane { channels: 33, filters: 33, groups: 33, ..PLANE };
         let shape = plane.shape();
-        let blocks = ConvBlocks::pick(isa, &shape, Numerics::Strict, 2);
+        let blocks = ConvBlocks::pick(isa, &shape, Elements::F32, Numerics::Strict, 2);
         let layout = blocks.layout();
         let (x, weights) = (integers(shape.input_len(), 1), integers(shape.weights().len(), 2));
         let mut packed = vec![0.0; shape.weights().packed_len(isa, layout)];
@@ -321,7 +328,7 @@ fn sizes_that_make_no_sense_are_refused() {
 #[test]
 fn short_buffers_and_foreign_blocks_are_refused() {
     let shape = PLANE.shape();
-    let blocks = ConvBlocks::pick(Isa::Portable, &shape, Numerics::Strict, 1);
+    let blocks = ConvBlocks::pick(Isa::Portable, &shape, Elements::F32, Numerics::Strict, 1);
     let layout = blocks.layout();
     let conv = Conv::new(Isa::Portable, shape, blocks, None, &EmitEach).unwrap();
     let run = |short: [usize; 4]| {

@@ -3,7 +3,7 @@
 use super::super::{Conv, ConvBlocks, ConvExtras, ConvShape};
 use super::*;
 use crate::cpu::fence::{Fenced, Poisoned, Scoped, levels};
-use crate::cpu::{EmitEach, Numerics};
+use crate::cpu::{Elements, EmitEach, Numerics};
 use crate::reference;
 
 /// A multiple of 1/15: what every product of the three matrices is, times a power of two.
@@ -240,7 +240,7 @@ fn a_policy_allows_what_it_says() {
     let shape = shape((1, 128, 128, (28, 28), 1, 0));
     for isa in levels() {
         for numerics in [Numerics::Strict, Numerics::Precise, Numerics::Default] {
-            let blocks = ConvBlocks::pick(isa, &shape, numerics, 1);
+            let blocks = ConvBlocks::pick(isa, &shape, Elements::F32, numerics, 1);
             assert!(blocks.allowed(numerics) && blocks.fits(&shape, isa));
             let tiles = WinogradTile::ALL.map(|tile| ConvBlocks::winograd(isa, &shape, tile, 1).unwrap());
             let allowed = tiles.map(|blocks| blocks.allowed(numerics));

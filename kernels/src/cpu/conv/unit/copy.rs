@@ -1,0 +1,140 @@
+//! Rounding a band's input into the places of a [`Grid`].
+
+use std::ops::Range;
+
+use super::grid::{Grid, Stretch};
+use super::Buffers;
+use crate::cpu::CodeSource;
+use crate::cpu::conv::shape::ConvShape;
+use crate::cpu::gemm::{Halve, HalveRows};
+use crate::cpu::gemm::rows::part;
+use crate::cpu::matrix::STEP_WORDS;
+use crate::error::Result;
+use crate::isa::Isa;
+use crate::parallel::Parallel;
+
+/// What copies.
+#[derive(Clone, Debug)]
+pub(super) struct Copy {
+    halve: Halve,
+    /// Steps of the reduction of a tap.
+    steps: usize,
+    groups: usize,
+    channels: usize,
+    /// Distance of neighbouring places in the input, in positions.
+    stride: usize,
+    gathered: Option<Gathered>,
+}
+
+/// Lines of which each place holds what a line of the kernel sees.
+#[derive(Clone, Copy, Debug)]
+struct Gathered {
+    kernel: usize,
+    dilation: usize,
+    pad: usize,
+    width: usize,
+}
+
+impl Copy {
+    pub(super) fn new(isa: Isa, shape: &ConvShape, source: &dyn CodeSource) -> Result<Copy> {
+        let weights = shape.weights();
+        let gathered = Gathered {
+            kernel: shape.kernel[2],
+            dilation: shape.dilations[2],
+            pad: shape.pads[2],
+            width: shape.input[2],
+        };
+        Ok(Copy {
+            halve: Halve::new(isa, source)?,
+            steps: weights.unit_words() / STEP_WORDS,
+            groups: shape.groups,
+            channels: shape.channels,
+            stride: if shape.transposed { 1 } else { shape.strides[2] },
+            gathered: weights.gathers().then_some(gathered),
+        })
+    }
+
+    /// Words of a place.
+    pub(super) fn position(&self) -> usize {
+        self.groups * self.steps * STEP_WORDS
+    }
+
+    /// Steps of the reduction of a tap.
+    pub(super) fn steps(&self) -> usize {
+        self.steps
+    }
+
+    /// Copies what some lines of outputs read, of a band of up to `most`.
+    pub(super) fn run(
+        &self,
+        buffers: &Buffers<'_>,
+        grid: &Grid,
+        (lines, most): (&Range<usize>, usize),
+        tasks: usize,
+        parallel: &dyn Parallel,
+    ) {
+        let position = self.position();
+        let all = lines.len() + grid.halo();
+        parallel.run(tasks, &|task| {
+            let mut line = Vec::new();
+            for index in part(grid.regions() * all, tasks, task) {
+                let (region, index) = (index / all, index % all);
+                let at = (region * grid.region(most) + index * grid.line()) * position;
+                let mut places = grid.line();
+                if index + 1 == all {
+                    places += grid.overhang();
+                }
+                // SAFETY: lines of regions are disjoint parts of scratch, which was checked to hold them.
+                let to = unsafe { std::slice::from_raw_parts_mut(buffers.words.at(at), places * position) };
+                let number = lines.start + index;
+                match &self.gathered {
+                    None => self.line(buffers.x, grid.stretch(region, number), to),
+                    Some(gathered) => match grid.gathered(region, number) {
+                        Some(from) => self.gather(gathered, buffers.x, from, &mut line, to),
+                        None => to.fill(0.0),
+                    },
+                }
+            }
+        });
+    }
+
+    /// One line: the stretch that is the input's own, zeros around it.
+    fn line(&self, x: &[f32], stretch: Option<Stretch>, to: &mut [f32]) {
+        let Some(Stretch { places, from }) = stretch else {
+            to.fill(0.0);
+            return;
+        };
+        let (position, group) = (self.position(), self.channels / self.groups);
+        to[..places.start * position].fill(0.0);
+        to[places.end * position..].fill(0.0);
+        let to = &mut to[places.start * position..places.end * position];
+        let x = &x[from * self.channels..];
+        for index in 0..self.groups {
+            let rows = HalveRows { count: places.len(), length: group, from: self.stride * self.channels, to: position };
+            self.halve.rows(&x[index * group..], &mut to[index * self.steps * STEP_WORDS..], &rows);
+        }
+    }
+
+    /// One line of the input, with its padding in `line`, as windows.
+    fn gather(&self, windows: &Gathered, x: &[f32], from: usize, line: &mut Vec<f32>, to: &mut [f32]) {
+        let Gathered { kernel, dilation, pad, width } = *windows;
+        let (channels, places) = (self.channels, to.len() / self.position());
+        let x = &x[from * width * channels..][..width * channels];
+        let reach = (places - 1) * self.stride + (kernel - 1) * dilation + 1;
+        line.clear();
+        line.resize(pad.min(reach) * channels, 0.0);
+        line.extend_from_slice(&x[..width.min(reach.saturating_sub(pad)) * channels]);
+        line.resize(reach * channels, 0.0);
+        let mut rows = HalveRows { count: places, length: kernel * channels, from: self.stride * channels, to: self.position() };
+        if dilation == 1 {
+            self.halve.rows(line, to, &rows);
+            return;
+        }
+        let apart: Vec<f32> = (0..places)
+            .flat_map(|place| (0..kernel).map(move |tap| place * self.stride + tap * dilation))
+            .flat_map(|position| line[position * channels..][..channels].iter().copied())
+            .collect();
+        rows.from = rows.length;
+        self.halve.rows(&apart, to, &rows);
+    }
+}

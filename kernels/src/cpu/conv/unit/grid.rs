@@ -1,0 +1,211 @@
+//! Where positions of the input lie once they are copied for the matrix unit.
+//!
+//! Tile rows are sixteen neighbouring positions, and lines are seldom a multiple of sixteen long. So lines are laid end to end
+//! with their padding between them, and tile rows run on across the ends of lines: a tap is one distance for all of them. Sums
+//! of positions that belong to no output are dropped, and where two lines meet, the padding behind the one is the padding before
+//! the other. Planes and images follow each other in the same way.
+//!
+//! With a stride, the positions of each remainder modulo the stride are a *region* of their own. In it, neighbouring outputs
+//! read neighbouring positions, as they do without one; a remainder that no tap reads is not copied.
+
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
+use crate::cpu::conv::shape::{ConvShape, Phase};
+use crate::cpu::matrix::TILE_ROWS;
+
+/// One dimension. Output `o` reads *place* `o + reach` of a remainder, which is position `place * step + remainder - base`.
+#[derive(Clone, Debug)]
+struct Axis {
+    step: usize,
+    base: isize,
+    /// Positions of the input.
+    size: usize,
+    /// Places that outputs read.
+    extent: usize,
+    /// Distance of places of one line (plane, image) and the next.
+    period: usize,
+    /// Remainders that taps read.
+    remainders: SmallVec<[usize; 4]>,
+    /// The farthest place that the first output reads.
+    reach: usize,
+}
+
+impl Axis {
+    /// The axis for taps at those distances, up to `count` outputs `step` apart and an input of that size.
+    fn new(taps: impl Iterator<Item = isize> + Clone, step: usize, count: usize, size: usize) -> Axis {
+        let base = -taps.clone().min().unwrap_or(0);
+        let place = |at: isize| ((at + base) as usize / step, (at + base) as usize % step);
+        let mut remainders: SmallVec<[usize; 4]> = taps.clone().map(|at| place(at).1).collect();
+        remainders.sort_unstable();
+        remainders.dedup();
+        let reach = taps.map(|at| place(at).0).max().unwrap_or(0);
+        let mut axis = Axis { step, base, size, extent: count + reach, period: 0, remainders, reach };
+        let inside = axis.remainders.iter().map(|&remainder| axis.inside(remainder));
+        let (first, end) = inside.fold((axis.extent, 0), |(first, end), range| (first.min(range.start), end.max(range.end)));
+        // What is zero on both sides is shared, as long as no two outputs meet.
+        axis.period = axis.extent - first.min(axis.extent - end).min(reach);
+        axis
+    }
+
+    /// Places of a remainder whose positions the input has.
+    fn inside(&self, remainder: usize) -> Range<usize> {
+        let up = |position: isize| {
+            let step = self.step as isize;
+            ((position + step - 1).div_euclid(step).max(0) as usize).min(self.extent)
+        };
+        let zero = self.base - remainder as isize;
+        up(zero)..up(zero + self.size as isize)
+    }
+
+    /// The position at a place that is inside.
+    fn position(&self, place: usize, remainder: usize) -> usize {
+        ((place * self.step + remainder) as isize - self.base) as usize
+    }
+
+    /// The number of a tap's remainder, and how many places it is away from an output's.
+    fn tap(&self, at: isize) -> (usize, usize) {
+        let from = (at + self.base) as usize;
+        let remainder = self.remainders.iter().position(|&remainder| remainder == from % self.step);
+        (remainder.unwrap_or(0), from / self.step)
+    }
+}
+
+/// The copy of a batch.
+#[derive(Clone, Debug)]
+pub(super) struct Grid {
+    batch: usize,
+    axes: [Axis; 3],
+}
+
+/// A stretch of a copied line that is the input's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stretch {
+    /// Places in the line.
+    pub(super) places: Range<usize>,
+    /// The input's position for the first of them, counted over all dimensions.
+    pub(super) from: usize,
+}
+
+impl Grid {
+    /// The grid of a convolution with those phases. Of a line that is `gathered`, an output's place is its first position.
+    pub(super) fn new(shape: &ConvShape, phases: &[Phase], gathered: bool) -> Grid {
+        let step = |dim: usize| phases.first().map_or(1, |phase| phase.step[dim]);
+        let count = |dim: usize| phases.iter().map(|phase| phase.count[dim]).max().unwrap_or(0);
+        let axis = |dim: usize| {
+            let taps = phases.iter().flat_map(|phase| &phase.taps).map(|tap| tap.at[dim]);
+            Axis::new(taps, step(dim), count(dim), shape.input[dim])
+        };
+        let last = match gathered {
+            true => {
+                let one = Axis::new(std::iter::once(-(shape.pads[2] as isize)), step(2), count(2), shape.input[2]);
+                Axis { period: one.extent, ..one }
+            }
+            false => axis(2),
+        };
+        Grid { batch: shape.batch, axes: [axis(0), axis(1), last] }
+    }
+
+    /// Places of a line.
+    pub(super) fn line(&self) -> usize {
+        self.axes[2].period
+    }
+
+    /// Lines that outputs may start in.
+    pub(super) fn lines(&self) -> usize {
+        self.batch * self.axes[0].period * self.axes[1].period
+    }
+
+    /// Lines after the last of some lines that its outputs read.
+    pub(super) fn halo(&self) -> usize {
+        self.axes[0].reach * self.axes[1].period + self.axes[1].reach
+    }
+
+    /// Regions.
+    pub(super) fn regions(&self) -> usize {
+        self.axes.iter().map(|axis| axis.remainders.len()).product()
+    }
+
+    /// Places behind the last line that its outputs read, which are zero.
+    pub(super) fn overhang(&self) -> usize {
+        self.axes[2].extent - self.axes[2].period
+    }
+
+    /// Places of a region of that many lines of outputs. Tile rows read on behind their last output.
+    pub(super) fn region(&self, lines: usize) -> usize {
+        (lines + self.halo()) * self.line() + self.overhang() + TILE_ROWS - 1
+    }
+
+    /// Whether outputs lie without gaps, so that the ends of lines are of no importance.
+    pub(super) fn is_dense(&self, phase: &Phase) -> bool {
+        phase.stride == [1; 3] && (0..3).all(|dim| self.axes[dim].period == phase.count[dim])
+    }
+
+    /// How far a tap is from an output's place, in regions of `region` places each.
+    pub(super) fn tap(&self, at: [isize; 3], region: usize) -> usize {
+        let [(d, depth), (h, height), (w, width)] = [0, 1, 2].map(|dim| self.axes[dim].tap(at[dim]));
+        let index = (d * self.axes[1].remainders.len() + h) * self.axes[2].remainders.len() + w;
+        index * region + (depth * self.axes[1].period + height) * self.line() + width
+    }
+
+    /// What a line of a region holds of the input; nothing where it is all padding.
+    pub(super) fn stretch(&self, region: usize, line: usize) -> Option<Stretch> {
+        let [depth, height, width] = &self.axes;
+        let (rest, w) = (region / width.remainders.len(), region % width.remainders.len());
+        let (d, h) = (rest / height.remainders.len(), rest % height.remainders.len());
+        let (d, h, w) = (depth.remainders[d], height.remainders[h], width.remainders[w]);
+        let [image, d_place, h_place] = self.places(line);
+        if image >= self.batch || !depth.inside(d).contains(&d_place) || !height.inside(h).contains(&h_place) {
+            return None;
+        }
+        let places = width.inside(w);
+        let line = (image * depth.size + depth.position(d_place, d)) * height.size + height.position(h_place, h);
+        let from = line * width.size + if places.is_empty() { 0 } else { width.position(places.start, w) };
+        (!places.is_empty()).then_some(Stretch { places, from })
+    }
+
+    /// The input's line, counted over all dimensions, that a gathered line is made of; none where it is all padding.
+    pub(super) fn gathered(&self, region: usize, line: usize) -> Option<usize> {
+        let [depth, height, _] = &self.axes;
+        let (d, h) = (region / height.remainders.len(), region % height.remainders.len());
+        let (d, h) = (depth.remainders[d], height.remainders[h]);
+        let [image, d_place, h_place] = self.places(line);
+        let inside = image < self.batch && depth.inside(d).contains(&d_place) && height.inside(h).contains(&h_place);
+        inside.then(|| (image * depth.size + depth.position(d_place, d)) * height.size + height.position(h_place, h))
+    }
+
+    /// The first output of a phase in a line, as a position of the whole output; none where the line has none.
+    pub(super) fn output(&self, phase: &Phase, line: usize, output: [usize; 3]) -> Option<usize> {
+        let [image, d, h] = self.places(line);
+        if image >= self.batch || d >= phase.count[0] || h >= phase.count[1] {
+            return None;
+        }
+        let at = |dim: usize, index: usize| phase.start[dim] + index * phase.stride[dim];
+        Some(((image * output[0] + at(0, d)) * output[1] + at(1, h)) * output[2] + phase.start[2])
+    }
+
+    /// Where tile rows start that cover all outputs of a phase in some lines, in places from the first line on.
+    pub(super) fn cover(&self, phase: &Phase, lines: Range<usize>, output: [usize; 3], starts: &mut Vec<usize>) {
+        if self.is_dense(phase) {
+            starts.extend((0..lines.len() * self.line()).step_by(TILE_ROWS));
+            return;
+        }
+        let mut covered = 0;
+        for (index, line) in lines.enumerate() {
+            if self.output(phase, line, output).is_some() {
+                let first = index * self.line();
+                let from = first.max(covered);
+                let tiles = (first + phase.count[2]).saturating_sub(from).div_ceil(TILE_ROWS);
+                starts.extend((0..tiles).map(|tile| from + tile * TILE_ROWS));
+                covered = from + tiles * TILE_ROWS;
+            }
+        }
+    }
+
+    /// Image, place along the depth and along the height of a line.
+    fn places(&self, line: usize) -> [usize; 3] {
+        let (height, depth) = (self.axes[1].period.max(1), self.axes[0].period.max(1));
+        [line / height / depth, line / height % depth, line % height]
+    }
+}

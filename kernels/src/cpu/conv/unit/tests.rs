@@ -1,0 +1,1 @@
+//! Grids beside plain arithmetic.
