@@ -1,11 +1,11 @@
 //! Families that move windows over pictures: convolutions in floats and in bytes, and pooling.
 
-use kiln_kernels::cpu::{Elements, Numerics};
 use kiln_kernels::cpu::chain::UnaryOp;
 use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape, Strategy};
 use kiln_kernels::cpu::pool::{Path, Pool, PoolKind, PoolShape, Window};
 use kiln_kernels::cpu::quantized::weights::{pack, packed_bytes};
 use kiln_kernels::cpu::quantized::{Form, Output, Quantized, QuantizedBlocks, Terms, WeightSource};
+use kiln_kernels::cpu::{Elements, Numerics};
 use kiln_kernels::{EmitEach, Isa, KernelError, reference};
 
 use super::draw::Draw;

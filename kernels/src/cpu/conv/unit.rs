@@ -25,13 +25,16 @@ use crate::cpu::gemm::Panels;
 use crate::cpu::gemm::model::second_cache;
 use crate::cpu::gemm::rows::part;
 use crate::cpu::gemm::shared::Shared;
-use crate::cpu::matrix::{Finish, FinishArgs, Multiply, MultiplyArgs, PANEL, STEP_WORDS, TALLEST, TILE_ROWS};
+use crate::cpu::matrix::{Finish, FinishArgs, Held, Multiply, MultiplyArgs, PANEL, STEP_WORDS, TALLEST, TILE_ROWS};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::parallel::Parallel;
 
-/// Tile rows whose sums are put down before they are ended: 32 KiB of them.
+/// Tile rows by panels whose sums are put down before they are ended: 32 KiB of them.
 const SUMS: usize = 16;
+
+/// Steps of the reduction up to which ending sums takes longer than putting them down.
+const SHORT: usize = 4;
 
 /// The sums of [`SUMS`] tile rows.
 #[repr(align(64))]
@@ -53,6 +56,8 @@ pub(super) struct OnUnit {
     phases: Vec<PhasePlan>,
     /// Words of one group's packed weights.
     group_len: usize,
+    /// Whether all weights of a group stay in the second cache.
+    near: bool,
     multiply: Multiply,
     finish: Finish,
 }
@@ -76,6 +81,16 @@ struct Buffers<'a> {
     extras: ConvExtras<'a>,
     /// The copy.
     words: Shared,
+}
+
+/// What chunks of a task have in common.
+struct Part<'a> {
+    plan: &'a PhasePlan,
+    lines: &'a Range<usize>,
+    held: Held<'a>,
+    /// Distances of taps in the group that was last.
+    taps: Vec<isize>,
+    group: usize,
 }
 
 /// Some lines of outputs, and for each phase where its tile rows start.
@@ -141,13 +156,15 @@ impl OnUnit {
                 phase,
             }
         };
+        let group_len = class_panels.iter().map(Panels::len).sum::<usize>();
         Ok(OnUnit {
+            near: group_len * 4 <= second_cache(isa) / 2,
+            group_len,
             shape,
             band,
             row_tasks: blocks.row_tasks,
             unit_tasks: blocks.unit_tasks,
             phases: phases.into_iter().map(plan).collect(),
-            group_len: class_panels.iter().map(Panels::len).sum(),
             multiply: Multiply::new(isa, 1..=TALLEST, source)?,
             finish: Finish::new(isa, activation, source)?,
             copy,
@@ -203,88 +220,135 @@ impl OnUnit {
 
     /// Some tile rows of a phase by some panels.
     fn task(&self, buffers: &Buffers<'_>, phase: usize, band: &Band, tiles: Range<usize>, units: Range<usize>) {
+        if tiles.is_empty() || units.is_empty() {
+            return;
+        }
         let plan = &self.phases[phase];
-        let position = self.copy.position();
         let starts = &band.starts[phase][tiles];
-        let at = |start: &usize| buffers.words.at(start * position).cast_const().cast::<u8>();
+        let at = |start: &usize| buffers.words.at(start * self.copy.position()).cast_const().cast::<u8>();
         let rows: Vec<*const u8> = starts.iter().map(at).collect();
-        let mut taps = plan.taps.clone();
-        let mut args = MultiplyArgs::empty();
-        (args.row_step, args.left_step) = (position * 4, STEP_WORDS * 4);
-        args.steps = self.copy.steps();
+        let mut part = Part { plan, lines: &band.lines, held: self.multiply.hold(), taps: plan.taps.clone(), group: 0 };
         let mut sums = Sums(MaybeUninit::uninit());
-        for unit in units {
-            let (group, panel) = (unit / plan.panels.count(), unit % plan.panels.count());
-            let further = (group * self.copy.steps() * STEP_WORDS * 4) as isize;
-            taps.iter_mut().zip(&plan.taps).for_each(|(tap, plain)| *tap = plain + further);
-            (args.taps, args.tap_count) = (taps.as_ptr(), taps.len());
-            let weights = group * self.group_len + plan.weights + panel * plan.panels.panel_len();
-            args.right = buffers.weights.as_ptr().wrapping_add(weights);
-            let column = group * self.shape.group_filters() + panel * PANEL;
-            let mut end = FinishArgs::of_columns(plan.panels.columns_of(panel));
-            end.bias = buffers.extras.bias.map_or(std::ptr::null(), |bias| bias.as_ptr().wrapping_add(column));
-            if let Some(residual) = buffers.extras.residual {
-                end.residual = 1;
-                end.residual_offset = (residual.as_ptr() as isize).wrapping_sub(buffers.y.at(0) as isize);
-            }
-            end.to_step = plan.phase.stride[2] * self.shape.filters * 4;
-            for (rows, starts) in rows.chunks(SUMS).zip(starts.chunks(SUMS)) {
-                let pairs = rows.len() / TALLEST;
-                for (height, from, blocks) in [(TALLEST, 0, pairs), (1, pairs * TALLEST, rows.len() % TALLEST)] {
-                    if blocks > 0 {
-                        args.blocks = blocks;
-                        args.rows = rows[from..].as_ptr();
-                        args.out = sums.0.as_mut_ptr().cast::<f32>().wrapping_add(from * TILE_ROWS * PANEL);
-                        // SAFETY: all places that tile rows of this band read were counted into scratch, whose length
-                        // was checked as that of the panels; sums are ours, and a block writes those of its tile rows.
-                        unsafe { self.multiply.call(height, &args) };
-                    }
+        let panels = self.panels_of_chunk(plan, rows.len());
+        let tiles = SUMS / panels;
+        let chunks = || rows.chunks(tiles).zip(starts.chunks(tiles));
+        if self.near {
+            for (rows, starts) in chunks() {
+                for units in cuts(&units, plan.panels.count(), panels) {
+                    self.chunk(buffers, &mut part, (rows, starts), units, &mut sums);
                 }
-                self.finish(buffers, plan, &band.lines, starts, sums.0.as_ptr().cast(), column, &mut end);
+            }
+        } else {
+            for units in cuts(&units, plan.panels.count(), panels) {
+                for (rows, starts) in chunks() {
+                    self.chunk(buffers, &mut part, (rows, starts), units.clone(), &mut sums);
+                }
             }
         }
     }
 
-    /// Ends the sums of tile rows: writes those that belong to outputs.
-    #[expect(clippy::too_many_arguments, reason = "the innermost step of three loops, whose state it takes")]
-    fn finish(
+    /// Panels whose sums are put down together. Whole rows of outputs are written at a time where that leaves enough tile rows
+    /// for each panel to be worth fetching.
+    fn panels_of_chunk(&self, plan: &PhasePlan, tiles: usize) -> usize {
+        let steps = plan.taps.len() * self.copy.steps();
+        let wanted = match self.near {
+            true if steps <= SHORT => SUMS / TALLEST,
+            true => SUMS / TALLEST / 2,
+            false => 1,
+        };
+        let spare = SUMS / tiles.next_multiple_of(TALLEST).min(SUMS);
+        wanted.max(spare).min(plan.panels.count().next_power_of_two()).clamp(1, SUMS / TALLEST)
+    }
+
+    /// A chunk: tile rows by panels of one group, of which all sums are put down before they are ended.
+    fn chunk(
         &self,
         buffers: &Buffers<'_>,
-        plan: &PhasePlan,
-        lines: &Range<usize>,
-        starts: &[usize],
-        sums: *const f32,
-        column: usize,
-        args: &mut FinishArgs,
+        part: &mut Part<'_>,
+        (rows, starts): (&[*const u8], &[usize]),
+        units: Range<usize>,
+        sums: &mut Sums,
     ) {
-        let shape = &self.shape;
+        let plan = part.plan;
+        let (group, first) = (units.start / plan.panels.count(), units.start % plan.panels.count());
+        let steps = self.copy.steps();
+        if part.group != group {
+            let further = (group * steps * STEP_WORDS * 4) as isize;
+            part.taps.iter_mut().zip(&plan.taps).for_each(|(tap, plain)| *tap = plain + further);
+            part.group = group;
+        }
+        let width = units.len() * PANEL;
+        let mut args = MultiplyArgs::empty();
+        (args.row_step, args.left_step, args.out_step) = (self.copy.position() * 4, STEP_WORDS * 4, width * 4);
+        (args.taps, args.tap_count, args.steps) = (part.taps.as_ptr(), part.taps.len(), steps);
+        let sums = sums.0.as_mut_ptr().cast::<f32>();
+        let weights = group * self.group_len + plan.weights + first * plan.panels.panel_len();
+        let pairs = rows.len() / TALLEST;
+        for panel in 0..units.len() {
+            let at = weights + panel * plan.panels.panel_len();
+            args.right = buffers.weights.as_ptr().wrapping_add(at);
+            for (height, from, blocks) in [(TALLEST, 0, pairs), (1, pairs * TALLEST, rows.len() % TALLEST)] {
+                if blocks > 0 {
+                    (args.blocks, args.rows) = (blocks, rows[from..].as_ptr());
+                    args.out = sums.wrapping_add(from * TILE_ROWS * width + panel * PANEL);
+                    // SAFETY: all places that tile rows of this band read were counted into scratch, whose length was
+                    // checked as that of the panels; there is room for the sums of a chunk, of which a block writes its own.
+                    unsafe { part.held.call(height, &mut args) };
+                }
+            }
+        }
+        let column = first * PANEL;
+        let columns = width.min(self.shape.group_filters() - column);
+        let column = group * self.shape.group_filters() + column;
+        let mut end = FinishArgs::of_columns(columns).biased(buffers.extras.bias, column);
+        if let Some(residual) = buffers.extras.residual {
+            end.residual = 1;
+            end.residual_offset = (residual.as_ptr() as isize).wrapping_sub(buffers.y.at(0) as isize);
+        }
+        (end.from_step, end.to_step) = (width * 4, plan.phase.stride[2] * self.shape.filters * 4);
+        self.finish(part, starts, sums, buffers.y.at(column), end);
+    }
+
+    /// Ends the sums of tile rows: writes those that belong to outputs, the first of which are at `to`.
+    fn finish(&self, part: &Part<'_>, starts: &[usize], sums: *const f32, to: *mut f32, mut args: FinishArgs) {
+        let (shape, phase, lines) = (&self.shape, &part.plan.phase, part.lines);
         let (line, last) = (self.grid.line(), lines.len() * self.grid.line());
         // Lines without gaps between their outputs are one.
-        let (stride, count) = if self.grid.is_dense(&plan.phase) { (last, last) } else { (line, plan.phase.count[2]) };
+        let (stride, count) = if self.grid.is_dense(phase) { (last, last) } else { (line, phase.count[2]) };
         let mut tile = 0;
         while tile < starts.len() {
             let next = starts[tile..].windows(2).take_while(|pair| pair[1] == pair[0] + TILE_ROWS).count() + 1;
-            let (start, sums) = (starts[tile], sums.wrapping_add(tile * TILE_ROWS * PANEL));
+            let (start, sums) = (starts[tile], sums.wrapping_byte_add(tile * TILE_ROWS * args.from_step));
             let end = (start + next * TILE_ROWS).min(last);
             let mut at = start;
             while at < end {
                 let (index, place) = (at / stride, at % stride);
                 let rows = count.saturating_sub(place).min(end - at);
-                let output = self.grid.output(&plan.phase, lines.start + index, shape.output);
+                let output = self.grid.output(phase, lines.start + index, shape.output);
                 if let (Some(output), true) = (output, rows > 0) {
-                    let output = output + place * plan.phase.stride[2];
-                    args.from = sums.wrapping_add((at - start) * PANEL);
-                    args.to = buffers.y.at(output * shape.filters + column);
+                    let output = output + place * phase.stride[2];
+                    args.from = sums.wrapping_byte_add((at - start) * args.from_step);
+                    args.to = to.wrapping_add(output * shape.filters);
                     args.rows = rows;
                     // SAFETY: these sums have just been put down; C's rows, bias and residual are inside buffers that were
                     // checked; tasks have disjoint rows or columns of C, phases have disjoint rows.
-                    unsafe { self.finish.call(args) };
+                    unsafe { self.finish.call(&args) };
                 }
                 at += (stride - place).min(end - at);
             }
             tile += next;
         }
     }
+}
+
+/// Cuts units into pieces of up to `most`, each of one group of `count`.
+fn cuts(units: &Range<usize>, count: usize, most: usize) -> impl Iterator<Item = Range<usize>> + use<> {
+    let (mut next, end) = (units.start, units.end);
+    std::iter::from_fn(move || {
+        let start = next;
+        next = end.min(start + most).min((start / count + 1) * count);
+        (start < end).then_some(start..next)
+    })
 }
 
 #[cfg(test)]

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::PANEL;
 use crate::cpu::activation;
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::{CodeKey, CodeSource};
 use crate::error::Result;
 use crate::isa::Isa;
-use crate::jit::{Asm, Code, Cond, Gpr, Mem, Vreg};
+use crate::jit::{Asm, Code, Cond, Gpr, Mask, Mem, Vreg};
 
 /// What shapes the instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -28,18 +29,21 @@ pub(crate) const FAMILY: &str = "finish";
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct FinishArgs {
-    /// Sums, rows of 32.
+    /// Sums.
     pub(crate) from: *const f32,
+    /// Distance of rows of sums.
+    pub(crate) from_step: usize,
     /// The first element of the result.
     pub(crate) to: *mut f32,
     /// Distance of the result's rows.
     pub(crate) to_step: usize,
     /// Rows, at least one.
     pub(crate) rows: usize,
-    /// Columns that are the result's own in each half, at most 16; the first has at least one.
-    pub(crate) lanes: [usize; 2],
-    /// Added to every row, as many as the result's own columns; or null.
-    pub(crate) bias: *const f32,
+    /// Whole vectors of the result's own columns, and columns after them.
+    vectors: usize,
+    rest: usize,
+    /// Added to every row, as many as the result's own columns.
+    bias: *const f32,
     /// Not 0 where a tensor is added before the activation.
     pub(crate) residual: usize,
     /// Distance from an element of the result to that tensor's.
@@ -49,21 +53,37 @@ pub(crate) struct FinishArgs {
 }
 
 impl FinishArgs {
-    /// Arguments that change nothing, for the first `columns` of 32 columns.
+    /// Arguments that change nothing, for the first `columns` of rows of 32 sums, or of as many as `from_step` says.
     pub(crate) fn of_columns(columns: usize) -> FinishArgs {
+        debug_assert!(columns <= MOST_COLUMNS, "{columns} columns");
         FinishArgs {
             from: std::ptr::null(),
+            from_step: PANEL * 4,
             to: std::ptr::null_mut(),
             to_step: 0,
             rows: 0,
-            lanes: [columns.min(16), columns.saturating_sub(16).min(16)],
-            bias: std::ptr::null(),
+            vectors: columns / LANES,
+            rest: columns % LANES,
+            bias: NO_BIAS.as_ptr(),
             residual: 0,
             residual_offset: 0,
             scale: 1.0,
         }
     }
+
+    /// With a row that is added to every row, where there is one: from its element `column` on.
+    pub(crate) fn biased(self, bias: Option<&[f32]>, column: usize) -> FinishArgs {
+        FinishArgs { bias: bias.map_or(self.bias, |bias| bias.as_ptr().wrapping_add(column)), ..self }
+    }
 }
+
+/// Most columns of a call.
+const MOST_COLUMNS: usize = 512;
+
+static NO_BIAS: [f32; MOST_COLUMNS] = [0.0; MOST_COLUMNS];
+
+/// Columns of a vector.
+const LANES: usize = 16;
 
 /// The kernel.
 #[derive(Clone, Debug)]
@@ -78,7 +98,7 @@ impl Finish {
     ///
     /// # Safety
     ///
-    /// `from` is readable for all rows, the result's own columns are writable and nobody else's, bias and residual are
+    /// `from` is readable for the result's own columns of all rows, which are writable and nobody else's; bias and residual are
     /// readable over them.
     pub(crate) unsafe fn call(&self, args: &FinishArgs) {
         // SAFETY: the caller vouches for the pointers; the struct is the one that the emitter reads.
@@ -93,77 +113,106 @@ macro_rules! arg {
 }
 
 const ARGS: Gpr = Gpr::RDI;
-const FROM: Gpr = Gpr::RSI;
-const TO: Gpr = Gpr::RDX;
-const TO_STEP: Gpr = Gpr::R8;
+const FROM_ROW: Gpr = Gpr::RSI;
+const TO_ROW: Gpr = Gpr::RDX;
+const FROM: Gpr = Gpr::R11;
+const TO: Gpr = Gpr::R12;
+const BIAS: Gpr = Gpr::R13;
+const VECTORS: Gpr = Gpr::R14;
 const ROWS: Gpr = Gpr::R9;
 const OFFSET: Gpr = Gpr::R10;
+const RESIDUAL: Gpr = Gpr::R8;
 const T0: Gpr = Gpr::RAX;
 const T1: Gpr = Gpr::RCX;
-/// Bytes of a row of sums.
-const LINE_BYTES: i32 = 128;
-/// Values first, so that what is left is one block of temporaries.
+/// Two vectors at a time: values first, so that what is left is one block of temporaries.
 const VALUES: [Vreg; 2] = [Vreg(0), Vreg(1)];
-const BIAS: [Vreg; 2] = [Vreg(2), Vreg(3)];
-const SCALE: Vreg = Vreg(4);
-const FIRST_TEMP: u8 = 5;
+const SCALE: Vreg = Vreg(2);
+const OTHER: Vreg = Vreg(3);
+const FIRST_TEMP: u8 = 4;
 
 impl FinishCode {
     /// Assembles the kernel.
     pub(crate) fn emit(&self, asm: &mut Asm) -> Result<()> {
         activation::check(FAMILY, self.activation)?;
-        let (unbiased, row, alone) = (asm.label(), asm.label(), asm.label());
+        let (row, pair, single, rest, next) = (asm.label(), asm.label(), asm.label(), asm.label(), asm.label());
         asm.prologue();
-        asm.load(FROM, arg!(from));
-        asm.load(TO, arg!(to));
-        asm.load(TO_STEP, arg!(to_step));
+        asm.load(FROM_ROW, arg!(from));
+        asm.load(TO_ROW, arg!(to));
         asm.load(ROWS, arg!(rows));
-        asm.vbroadcast(SCALE, arg!(scale));
-        let masks = [0, 1].map(|half: usize| {
-            let mask = asm.mask(half as u8, Vreg(asm.registers() - 1));
-            asm.load(T0, arg!(lanes).plus(half as i32 * 8));
-            asm.mask_first(mask, T0, T1);
-            mask
-        });
-        for bias in BIAS {
-            asm.vzero(bias);
-        }
-        asm.load(T0, arg!(bias));
-        asm.test(T0);
-        asm.jump_if(Cond::Equal, unbiased);
-        for half in 0..2 {
-            asm.vload_masked(BIAS[half], masks[half], Mem::at(T0, half as i32 * 64));
-        }
-        asm.bind(unbiased);
         asm.load(OFFSET, arg!(residual_offset));
-        let temps: Vec<Vreg> = (FIRST_TEMP..asm.registers()).map(Vreg).collect();
+        asm.load(RESIDUAL, arg!(residual));
+        asm.vbroadcast(SCALE, arg!(scale));
+        let mask = asm.mask(0, Vreg(asm.registers() - 1));
+        asm.load(T0, arg!(rest));
+        asm.mask_first(mask, T0, T1);
         asm.align(16);
         asm.bind(row);
-        for half in 0..2 {
-            asm.vload(VALUES[half], Mem::at(FROM, half as i32 * 64));
-            asm.vfma213(VALUES[half], SCALE, BIAS[half]);
-        }
-        asm.load(T0, arg!(residual));
+        asm.mov(FROM, FROM_ROW);
+        asm.mov(TO, TO_ROW);
+        asm.load(BIAS, arg!(bias));
+        asm.load(VECTORS, arg!(vectors));
+        asm.sub_imm(VECTORS, 2);
+        asm.cmp_imm(VECTORS, 0);
+        asm.jump_if(Cond::Less, single);
+        asm.align(16);
+        asm.bind(pair);
+        self.vectors(asm, 2, None);
+        asm.sub_imm(VECTORS, 2);
+        asm.cmp_imm(VECTORS, 0);
+        asm.jump_if(Cond::GreaterEqual, pair);
+        asm.bind(single);
+        asm.cmp_imm(VECTORS, -1);
+        asm.jump_if(Cond::Less, rest);
+        self.vectors(asm, 1, None);
+        asm.bind(rest);
+        asm.load(T0, arg!(rest));
         asm.test(T0);
-        asm.jump_if(Cond::Equal, alone);
-        for half in 0..2 {
-            let other = temps[half];
-            asm.vload_masked(other, masks[half], Mem::indexed(TO, OFFSET, 1, half as i32 * 64));
-            asm.vadd(VALUES[half], VALUES[half], other);
-        }
-        asm.bind(alone);
-        for half in 0..2 {
-            if let Some(op) = self.activation {
-                activation::emit(asm, op, VALUES[half], &temps);
-            }
-            asm.vstore_masked(Mem::at(TO, half as i32 * 64), masks[half], VALUES[half]);
-        }
-        asm.add_imm(FROM, LINE_BYTES);
-        asm.add(TO, TO_STEP);
+        asm.jump_if(Cond::Equal, next);
+        self.vectors(asm, 1, Some(mask));
+        asm.bind(next);
+        asm.load(T0, arg!(from_step));
+        asm.add(FROM_ROW, T0);
+        asm.load(T0, arg!(to_step));
+        asm.add(TO_ROW, T0);
         asm.sub_imm(ROWS, 1);
         asm.test(ROWS);
         asm.jump_if(Cond::NotEqual, row);
         asm.epilogue();
         Ok(())
+    }
+
+    /// The next one or two vectors of a row, or the first lanes of one.
+    fn vectors(&self, asm: &mut Asm, count: usize, mask: Option<Mask>) {
+        let alone = asm.label();
+        let temps: Vec<Vreg> = (FIRST_TEMP..asm.registers() - 1).map(Vreg).collect();
+        let load = |asm: &mut Asm, to: Vreg, from: Mem| match mask {
+            Some(mask) => asm.vload_masked(to, mask, from),
+            None => asm.vload(to, from),
+        };
+        let values = || VALUES[..count].iter().zip((0..).step_by(64));
+        for (&value, at) in values() {
+            load(asm, value, Mem::at(FROM, at));
+            load(asm, OTHER, Mem::at(BIAS, at));
+            asm.vfma213(value, SCALE, OTHER);
+        }
+        asm.test(RESIDUAL);
+        asm.jump_if(Cond::Equal, alone);
+        for (&value, at) in values() {
+            load(asm, OTHER, Mem::indexed(TO, OFFSET, 1, at));
+            asm.vadd(value, value, OTHER);
+        }
+        asm.bind(alone);
+        for (&value, at) in values() {
+            if let Some(op) = self.activation {
+                activation::emit(asm, op, value, &temps);
+            }
+            match mask {
+                Some(mask) => asm.vstore_masked(Mem::at(TO, at), mask, value),
+                None => asm.vstore(Mem::at(TO, at), value),
+            }
+        }
+        for pointer in [FROM, TO, BIAS] {
+            asm.add_imm(pointer, count as i32 * 64);
+        }
     }
 }

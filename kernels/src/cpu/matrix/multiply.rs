@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{CONFIG, TileConfig};
 use crate::cpu::{CodeKey, CodeSource, MOST_PARTS, Parts};
 use crate::error::Result;
-use crate::isa::Isa;
+use crate::isa::{Extension, Isa};
 use crate::jit::{Asm, Code, Cond, Gpr, Mem, Tile};
 
 /// Most tile rows of a block.
@@ -29,8 +29,11 @@ pub(crate) const FAMILY: &str = "matrix";
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct MultiplyArgs {
+    /// What to configure the unit as first; null where it is held.
     config: *const TileConfig,
-    /// Blocks, at least one.
+    /// Not 0 where the unit is let go of at the end.
+    release: usize,
+    /// Blocks.
     pub(crate) blocks: usize,
     /// Where each tile row starts: block after block.
     pub(crate) rows: *const *const u8,
@@ -75,6 +78,7 @@ impl MultiplyArgs {
     pub(crate) fn empty() -> MultiplyArgs {
         MultiplyArgs {
             config: &raw const CONFIG,
+            release: 1,
             blocks: 0,
             rows: std::ptr::null(),
             row_step: 0,
@@ -127,6 +131,50 @@ impl Multiply {
             _ => panic!("a block of {height} tile rows, for which no code was asked"),
         }
     }
+
+    /// Configures the unit for many calls, which takes as long as a short call itself.
+    pub(crate) fn hold(&self) -> Held<'_> {
+        // An emulated unit lives for one call.
+        let held = Held { multiply: self, emulated: !Extension::Amx.present() };
+        held.switch(MultiplyArgs { release: 0, ..MultiplyArgs::empty() });
+        held
+    }
+}
+
+/// The unit, configured until this is dropped. It is this thread's alone.
+#[derive(Debug)]
+pub(crate) struct Held<'a> {
+    multiply: &'a Multiply,
+    emulated: bool,
+}
+
+impl Held<'_> {
+    /// Computes blocks of `height` tile rows.
+    ///
+    /// # Safety
+    ///
+    /// That of [`Multiply::call`].
+    pub(crate) unsafe fn call(&self, height: usize, args: &mut MultiplyArgs) {
+        if !self.emulated {
+            (args.config, args.release) = (std::ptr::null(), 0);
+        }
+        // SAFETY: the caller's contract; the unit is configured.
+        unsafe { self.multiply.call(height, args) };
+    }
+
+    /// A call without blocks.
+    fn switch(&self, args: MultiplyArgs) {
+        if let (Some(code), false) = (self.multiply.0.iter().flatten().next(), self.emulated) {
+            // SAFETY: there are no blocks, so no pointer is read through but that of the configuration.
+            unsafe { code.call(&args) };
+        }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.switch(MultiplyArgs { config: std::ptr::null(), ..MultiplyArgs::empty() });
+    }
 }
 
 macro_rules! arg {
@@ -170,11 +218,17 @@ impl MultiplyCode {
         let at = |base: Gpr, vector: usize| Mem::indexed(base, OUT_STEP, 1, vector as i32 * 64);
         // to += the rows of sums of a tile row
         let tile_row_on = |asm: &mut Asm, to: Gpr| (0..2).for_each(|_| asm.lea(to, Mem::indexed(to, OUT_STEP, 8, 0)));
-        let panel = asm.label();
+        let (panel, configured, done, kept) = (asm.label(), asm.label(), asm.label(), asm.label());
         let (block, tap, step, fresh, ready) = (asm.label(), asm.label(), asm.label(), asm.label(), asm.label());
         asm.prologue();
         asm.load(T0, arg!(config));
+        asm.test(T0);
+        asm.jump_if(Cond::Equal, configured);
         asm.tile_config(Mem::at(T0, 0));
+        asm.bind(configured);
+        asm.load(BLOCKS, arg!(blocks));
+        asm.test(BLOCKS);
+        asm.jump_if(Cond::Equal, done);
         asm.mov_imm(LINE, i64::from(LINE_BYTES));
         asm.load(ROW_STEP, arg!(row_step));
         asm.load(LEFT_STEP, arg!(left_step));
@@ -256,7 +310,12 @@ impl MultiplyCode {
         asm.add_mem(OUT, arg!(out_next));
         asm.test(T0);
         asm.jump_if(Cond::NotEqual, panel);
+        asm.bind(done);
+        asm.load(T0, arg!(release));
+        asm.test(T0);
+        asm.jump_if(Cond::Equal, kept);
         asm.tile_release();
+        asm.bind(kept);
         asm.epilogue();
     }
 }

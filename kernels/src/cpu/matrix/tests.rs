@@ -67,9 +67,9 @@ fn finishing_touches_the_own_columns_alone() {
             let step = columns + 3;
             let residual: Vec<f32> = (0..5 * step).map(|at| at as f32 * 0.5 - 9.0).collect();
             let mut found = vec![77.0; 5 * step];
-            let mut args = FinishArgs::of_columns(columns);
+            let mut args = FinishArgs::of_columns(columns).biased(Some(&bias), 0);
             (args.from, args.to, args.to_step, args.rows) = (sums.as_ptr(), found.as_mut_ptr(), step * 4, rows);
-            (args.bias, args.scale, args.residual) = (bias.as_ptr(), 0.5, 1);
+            (args.scale, args.residual) = (0.5, 1);
             args.residual_offset = (residual.as_ptr() as isize) - (found.as_ptr() as isize);
             // SAFETY: the buffers hold five rows.
             unsafe { kernel.call(&args) };

@@ -114,8 +114,7 @@ impl Matmul {
             let chunk = chunk..tiles.end.min(chunk + self.blocks.row_block);
             for panel in panels.clone() {
                 let mut end = FinishArgs::of_columns(self.panels.columns_of(panel));
-                end.bias =
-                    buffers.extras.bias.map_or(std::ptr::null(), |bias| bias.as_ptr().wrapping_add(panel * PANEL));
+                end = end.biased(buffers.extras.bias, panel * PANEL);
                 end.scale = self.epilogue.scale;
                 if let Some(residual) = buffers.extras.residual {
                     end.residual = 1;
