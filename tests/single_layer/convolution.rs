@@ -10,6 +10,21 @@ const IMAGES: &[Step<'_>] =
 
 /// A convolution of `channels` to `out` over `steps`, with bias.
 fn table(channels: usize, out: usize, group: usize, window: Window, steps: &[Step<'_>]) {
+    check(layer(channels, out, group, window), group, window, steps);
+}
+
+/// The same in `bf16`.
+fn lower(channels: usize, out: usize, group: usize, window: Window, steps: &[Step<'_>]) {
+    check(layer(channels, out, group, window).lower(), group, window, steps);
+}
+
+fn check(layer: Layer, group: usize, window: Window, steps: &[Step<'_>]) {
+    layer.check(steps, |x| {
+        vec![conv(&Array::of(&x[0]), &Array::of(&x[1]), Some(&Array::of(&x[2])), window, group).tensor()]
+    });
+}
+
+fn layer(channels: usize, out: usize, group: usize, window: Window) -> Layer {
     let [kh, kw] = window.kernel;
     let [ph, pw] = window.pads.map(|pad| pad as i64);
     Layer::new("Conv", 11)
@@ -21,9 +36,6 @@ fn table(channels: usize, out: usize, group: usize, window: Window, steps: &[Ste
         .dynamic(&[-1, channels as i64, -1, -1])
         .weights(&[out, channels / group, kh, kw])
         .weights(&[out])
-        .check(steps, |x| {
-            vec![conv(&Array::of(&x[0]), &Array::of(&x[1]), Some(&Array::of(&x[2])), window, group).tensor()]
-        });
 }
 
 #[test]
@@ -66,6 +78,22 @@ fn conv_grouped() {
 }
 
 #[test]
+fn conv_in_lower_precision() {
+    let steps: &[Step<'_>] =
+        &[&[&[1, 34, 9, 11]], &[&[2, 34, 7, 7]], &[&[2, 34, 7, 7]], &[&[1, 34, 6, 18]], &[&[1, 34, 9, 11]]];
+    for (kernel, stride, pad, dilation) in
+        [([3, 3], 1, 1, 1), ([1, 1], 1, 0, 1), ([1, 1], 2, 0, 1), ([3, 3], 2, 1, 1), ([2, 3], 1, 2, 2)]
+    {
+        let window = Window::new(kernel, [stride; 2], [pad; 2], [dilation; 2]);
+        lower(34, 40, 1, window, steps);
+        lower(34, 50, 2, window, steps);
+    }
+    // Few channels, of which a line of the kernel is one tap; channels of their own, which stay as they are.
+    lower(3, 20, 1, Window::new([7, 7], [2, 2], [3, 3], [1, 1]), IMAGES);
+    lower(3, 3, 3, Window::new([3, 3], [1, 1], [1, 1], [1, 1]), IMAGES);
+}
+
+#[test]
 fn conv_of_one_dimension() {
     let window = Window::new([1, 3], [1, 2], [0, 1], [1, 1]);
     let steps: &[Step<'_>] = &[&[&[1, 5, 17]], &[&[2, 5, 8]], &[&[2, 5, 8]], &[&[1, 5, 17]]];
@@ -91,20 +119,44 @@ fn conv_transposed() {
         (Window::new([3, 3], [2, 2], [1, 1], [1, 1]), 1),
         (Window::new([3, 4], [1, 3], [0, 1], [2, 1]), 2),
     ] {
-        let [ph, pw] = window.pads.map(|pad| pad as i64);
-        let out = 10 / group;
-        Layer::new("ConvTranspose", 11)
-            .ints("kernel_shape", &window.kernel.map(|k| k as i64))
-            .ints("strides", &window.strides.map(|s| s as i64))
-            .ints("dilations", &window.dilations.map(|d| d as i64))
-            .ints("pads", &[ph, pw, ph, pw])
-            .attr("group", Attr::Int(group as i64))
-            .dynamic(&[-1, 6, -1, -1])
-            .weights(&[6, out, window.kernel[0], window.kernel[1]])
-            .weights(&[10])
-            .check(steps, |x| {
-                let (a, w, b) = (Array::of(&x[0]), Array::of(&x[1]), Array::of(&x[2]));
-                vec![conv_transpose(&a, &w, Some(&b), window, group).tensor()]
-            });
+        transposed(window, group, 6, 10, steps, |layer| layer);
     }
+}
+
+#[test]
+fn conv_transposed_in_lower_precision() {
+    let steps: &[Step<'_>] = &[&[&[1, 24, 5, 4]], &[&[2, 24, 3, 7]], &[&[2, 24, 3, 7]], &[&[1, 24, 5, 4]]];
+    for (window, group) in [
+        (Window::new([2, 2], [2, 2], [0, 0], [1, 1]), 1),
+        (Window::new([3, 3], [2, 2], [1, 1], [1, 1]), 1),
+        (Window::new([3, 4], [1, 3], [0, 1], [2, 1]), 2),
+    ] {
+        transposed(window, group, 24, 36, steps, Layer::lower);
+    }
+}
+
+/// A transposed convolution of `channels` to `filters` over `steps`, with bias.
+fn transposed(
+    window: Window,
+    group: usize,
+    channels: usize,
+    filters: usize,
+    steps: &[Step<'_>],
+    change: fn(Layer) -> Layer,
+) {
+    let [ph, pw] = window.pads.map(|pad| pad as i64);
+    let out = filters / group;
+    let layer = Layer::new("ConvTranspose", 11)
+        .ints("kernel_shape", &window.kernel.map(|k| k as i64))
+        .ints("strides", &window.strides.map(|s| s as i64))
+        .ints("dilations", &window.dilations.map(|d| d as i64))
+        .ints("pads", &[ph, pw, ph, pw])
+        .attr("group", Attr::Int(group as i64))
+        .dynamic(&[-1, channels as i64, -1, -1])
+        .weights(&[channels, out, window.kernel[0], window.kernel[1]])
+        .weights(&[filters]);
+    change(layer).check(steps, |x| {
+        let (a, w, b) = (Array::of(&x[0]), Array::of(&x[1]), Array::of(&x[2]));
+        vec![conv_transpose(&a, &w, Some(&b), window, group).tensor()]
+    });
 }

@@ -49,6 +49,7 @@ pub(crate) struct Layer {
     inputs: Vec<Input>,
     outputs: usize,
     tolerance: f64,
+    precision: Precision,
     /// The input that lower precision rounds, where it is asked for.
     halved: Option<usize>,
 }
@@ -56,7 +57,7 @@ pub(crate) struct Layer {
 impl Layer {
     pub(crate) fn new(op: &str, version: i64) -> Layer {
         let node = NodeDesc { name: op.to_lowercase(), op: op.to_owned(), version, ..NodeDesc::default() };
-        Layer { node, inputs: Vec::new(), outputs: 1, tolerance: 2e-5, halved: None }
+        Layer { node, inputs: Vec::new(), outputs: 1, tolerance: 2e-5, precision: Precision::F32, halved: None }
     }
 
     pub(crate) fn attr(mut self, name: &str, value: Attr) -> Layer {
@@ -112,8 +113,14 @@ impl Layer {
     /// Asks for `bf16`: the reference gets the constant of that index rounded, and at levels that multiply pairs all that
     /// is given too.
     pub(crate) fn halved(mut self, weights: usize) -> Layer {
-        self.halved = Some(weights);
+        (self.halved, self.precision) = (Some(weights), Precision::Bf16);
         self
+    }
+
+    /// Asks for `bf16`, beside a reference that is given all as it is: off by no more than a hundredth.
+    pub(crate) fn lower(mut self) -> Layer {
+        self.precision = Precision::Bf16;
+        self.tolerance(1e-2)
     }
 
     /// What the reference is given for what the layer was.
@@ -179,11 +186,10 @@ impl Layer {
 
     fn check_at(&self, isa: Isa, steps: &[Step<'_>], reference: &dyn Fn(&[Tensor]) -> Vec<Tensor>) {
         // Whatever asks for code that is there already has it assembled again, and compared byte by byte.
-        let precision = if self.halved.is_some() { Precision::Bf16 } else { Precision::F32 };
         let options = SessionOptions {
             threads: 2,
             max_isa: Some(isa),
-            precision,
+            precision: self.precision,
             cache_check: true,
             ..SessionOptions::default()
         };

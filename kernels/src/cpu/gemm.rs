@@ -27,8 +27,8 @@ pub mod rows;
 pub(crate) mod shared;
 pub mod tile;
 
-pub(crate) use halve::{Halve, HalveRows};
 pub use halve::HalveCode;
+pub(crate) use halve::{Halve, HalveRows};
 pub use matmul::{BatchDim, Epilogue, Extras, Left, Matmul, MatmulBlocks, MatmulShape, Right};
 pub use panels::{Panels, Source};
 pub use row::RowCode;

@@ -137,7 +137,9 @@ impl OnUnit {
         let grid = Grid::new(&shape, &phases, weights.gathers());
         if weights.gathers() {
             // Of each line of the kernel the first position stands for all.
-            phases.iter_mut().for_each(|phase| phase.taps = phase.taps.iter().step_by(shape.kernel[2]).copied().collect());
+            phases
+                .iter_mut()
+                .for_each(|phase| phase.taps = phase.taps.iter().step_by(shape.kernel[2]).copied().collect());
         }
         let band = blocks.row_block.min(grid.lines()).max(1);
         let copy = Copy::new(isa, &shape, source)?;

@@ -46,7 +46,8 @@ pub enum WeightLayout {
 /// Channels below which the matrix unit takes a line of the kernel for one tap.
 const FEW_CHANNELS: usize = 16;
 
-/// Filters, and elements of the reduction, from which on the matrix unit is worth it: it takes 32 of each.
+/// Elements of a tap's reduction, and filters of one of several groups, from which on the matrix unit is worth it: it takes 32
+/// of each.
 const WORTH_THE_UNIT: usize = 8;
 
 impl Weights {
@@ -77,7 +78,7 @@ impl Weights {
     #[must_use]
     pub fn elements(&self, wanted: Elements) -> Elements {
         let reduction = self.group_channels() * if self.gathers() { self.kernel[2] } else { 1 };
-        let enough = self.group_filters() >= WORTH_THE_UNIT && reduction >= WORTH_THE_UNIT;
+        let enough = reduction >= WORTH_THE_UNIT && (self.groups == 1 || self.group_filters() >= WORTH_THE_UNIT);
         let reached = || self.classes().iter().all(|class| !class.is_empty());
         if wanted == Elements::Bf16Tiles && enough && reached() { wanted } else { Elements::F32 }
     }
@@ -232,7 +233,8 @@ impl Weights {
         }
         let line = self.kernel[2] * channels;
         let outer: Vec<usize> = (0..taps * channels).step_by(line).collect();
-        let source = Source { data: &turned, outer: &outer, inner: line, inner_stride: 1, column_stride: taps * channels };
+        let source =
+            Source { data: &turned, outer: &outer, inner: line, inner_stride: 1, column_stride: taps * channels };
         self.unit_panels()[0].pack_pairs(&source, 1.0, out)
     }
 

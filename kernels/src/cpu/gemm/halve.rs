@@ -80,7 +80,10 @@ impl Halve {
     pub(crate) fn rows(&self, from: &[f32], to: &mut [f32], rows: &HalveRows) {
         let Some(last) = rows.count.checked_sub(1) else { return };
         let words = rows.length.div_ceil(2 * self.lanes) * self.lanes;
-        assert!(last * rows.from + rows.length <= from.len() && last * rows.to + words <= to.len(), "{rows:?} beyond the end");
+        assert!(
+            last * rows.from + rows.length <= from.len() && last * rows.to + words <= to.len(),
+            "{rows:?} beyond the end"
+        );
         let mut rows = *rows;
         if rows.from == rows.length && rows.to == words && rows.length.is_multiple_of(2 * self.lanes) {
             // Without gaps they are one.

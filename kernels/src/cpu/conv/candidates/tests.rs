@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 
-use crate::cpu::{Elements, EmitEach};
 use crate::cpu::conv::{self, Conv, ConvBlocks, ConvExtras, ConvShape};
 use crate::cpu::fence::{Fenced, Poisoned, Scoped, integers, levels};
 use crate::cpu::numerics::Numerics;
+use crate::cpu::{Elements, EmitEach};
 use crate::isa::Isa;
 use crate::reference;
 
@@ -114,7 +114,10 @@ fn the_few_are_the_strategies_and_the_many_are_cuts_of_them() {
         transposed: false,
     };
     let strategies = |most: usize, numerics: Numerics| -> Vec<conv::Strategy> {
-        ConvBlocks::candidates(Isa::Avx2, &shape, Elements::F32, numerics, 2, most).iter().map(|blocks| blocks.strategy).collect()
+        ConvBlocks::candidates(Isa::Avx2, &shape, Elements::F32, numerics, 2, most)
+            .iter()
+            .map(|blocks| blocks.strategy)
+            .collect()
     };
     let mut three = strategies(3, Numerics::Default);
     three.sort_by_key(|strategy| format!("{strategy:?}"));

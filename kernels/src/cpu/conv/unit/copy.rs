@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use super::grid::{Grid, Stretch};
 use super::Buffers;
+use super::grid::{Grid, Stretch};
 use crate::cpu::CodeSource;
 use crate::cpu::conv::shape::ConvShape;
-use crate::cpu::gemm::{Halve, HalveRows};
 use crate::cpu::gemm::rows::part;
+use crate::cpu::gemm::{Halve, HalveRows};
 use crate::cpu::matrix::STEP_WORDS;
 use crate::error::Result;
 use crate::isa::Isa;
@@ -110,7 +110,8 @@ impl Copy {
         let to = &mut to[places.start * position..places.end * position];
         let x = &x[from * self.channels..];
         for index in 0..self.groups {
-            let rows = HalveRows { count: places.len(), length: group, from: self.stride * self.channels, to: position };
+            let rows =
+                HalveRows { count: places.len(), length: group, from: self.stride * self.channels, to: position };
             self.halve.rows(&x[index * group..], &mut to[index * self.steps * STEP_WORDS..], &rows);
         }
     }
@@ -125,7 +126,8 @@ impl Copy {
         line.resize(pad.min(reach) * channels, 0.0);
         line.extend_from_slice(&x[..width.min(reach.saturating_sub(pad)) * channels]);
         line.resize(reach * channels, 0.0);
-        let mut rows = HalveRows { count: places, length: kernel * channels, from: self.stride * channels, to: self.position() };
+        let mut rows =
+            HalveRows { count: places, length: kernel * channels, from: self.stride * channels, to: self.position() };
         if dilation == 1 {
             self.halve.rows(line, to, &rows);
             return;

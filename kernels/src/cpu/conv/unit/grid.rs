@@ -43,7 +43,8 @@ impl Axis {
         let reach = taps.map(|at| place(at).0).max().unwrap_or(0);
         let mut axis = Axis { step, base, size, extent: count + reach, period: 0, remainders, reach };
         let inside = axis.remainders.iter().map(|&remainder| axis.inside(remainder));
-        let (first, end) = inside.fold((axis.extent, 0), |(first, end), range| (first.min(range.start), end.max(range.end)));
+        let (first, end) =
+            inside.fold((axis.extent, 0), |(first, end), range| (first.min(range.start), end.max(range.end)));
         // What is zero on both sides is shared, as long as no two outputs meet.
         axis.period = axis.extent - first.min(axis.extent - end).min(reach);
         axis
