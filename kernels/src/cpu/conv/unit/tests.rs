@@ -51,7 +51,9 @@ fn every_tap_of_every_output_reads_its_position() {
         let region = grid.region(grid.lines());
         // What lies at each place, by the stretches of all lines.
         let mut places = vec![None; grid.regions() * region];
-        for (index, place) in (0..grid.regions()).flat_map(|index| (0..grid.lines() + grid.halo()).map(move |l| (index, l))) {
+        for (index, place) in
+            (0..grid.regions()).flat_map(|index| (0..grid.lines() + grid.halo()).map(move |l| (index, l)))
+        {
             if let Some(Stretch { places: own, from }) = grid.stretch(index, place) {
                 for (number, at) in own.enumerate() {
                     places[index * region + place * grid.line() + at] = Some(from + number * strides[2]);
@@ -63,15 +65,15 @@ fn every_tap_of_every_output_reads_its_position() {
             let Some(output) = grid.output(phase, line, shape.output) else { continue };
             for w in 0..shape.output[2] {
                 seen += 1;
-                let (h, rest) = (output / shape.output[2] % shape.output[1], output / shape.output[2] / shape.output[1]);
+                let (h, rest) =
+                    (output / shape.output[2] % shape.output[1], output / shape.output[2] / shape.output[1]);
                 let at = [rest % shape.output[0], h, w];
                 for tap in &phase.taps {
                     let position = [0, 1, 2].map(|dim| (at[dim] * strides[dim]) as isize + tap.at[dim]);
                     let inside = (0..3).all(|dim| (0..input[dim] as isize).contains(&position[dim]));
                     let [d, h, w_in] = position.map(|position| position as usize);
                     let image = rest / shape.output[0];
-                    let expected =
-                        inside.then(|| ((image * input[0] + d) * input[1] + h) * input[2] + w_in);
+                    let expected = inside.then(|| ((image * input[0] + d) * input[1] + h) * input[2] + w_in);
                     assert_eq!(places[grid.tap(tap.at, region) + line * grid.line() + w], expected, "{shape:?}");
                 }
             }
