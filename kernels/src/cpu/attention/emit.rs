@@ -221,6 +221,9 @@ fn weigh(asm: &mut Asm, adjust: Adjust, weights: Weights) {
     asm.load(KEYS, arg!(WeighArgs, keys));
     asm.load(MASK, arg!(WeighArgs, mask));
     asm.load(KEEP, arg!(WeighArgs, keep));
+    if weights == Weights::Pairs {
+        pairs::prepare(asm);
+    }
     let (next, some, all, blind, fill) = (asm.label(), asm.label(), asm.label(), asm.label(), asm.label());
     asm.bind(next);
     asm.load(SEEN, arg!(WeighArgs, visible));

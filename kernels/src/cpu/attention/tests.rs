@@ -98,7 +98,7 @@ fn check_with(shape: &AttentionShape, mask: &[f32]) {
         for blocks in blocks(isa, shape) {
             let attention = Attention::new(isa, *shape, blocks, &EmitEach).unwrap();
             // Results are means of values below 1. Queries, keys, weights and values are off by 2^-9 each at most.
-            let allowed = if elements == Elements::F32 || blocks.stream { 1e-5 } else { 1e-2 };
+            let allowed = if !shape.is_paired() || blocks.stream { 1e-5 } else { 1e-2 };
             let mut scratch = Fenced::new(attention.scratch_len());
             let mut output = Fenced::new(needs[3]);
             output.inside().fill(0.0);
@@ -216,7 +216,7 @@ fn many_keys_take_several_blocks() {
 fn the_matrix_unit_takes_heads_of_any_size_and_blocks_of_any_length() {
     // Whole steps and others, tile rows by ones and twos, panels that are not full on either side.
     for (queries, keys, size) in
-        [(32, 32, 32), (33, 64, 64), (16, 31, 80), (48, 65, 16), (17, 40, 33), (70, 130, 64), (5, 32, 31)]
+        [(32, 32, 32), (33, 64, 64), (16, 31, 80), (48, 65, 16), (17, 40, 33), (70, 130, 64), (19, 32, 31)]
     {
         let shape = plain(1, 2, queries, keys, size);
         check(&shape);
