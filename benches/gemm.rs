@@ -6,11 +6,14 @@
 
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
 
+#[path = "measure/floats.rs"]
+mod floats;
 #[path = "measure/limit.rs"]
 mod limit;
 
 use std::time::{Duration, Instant};
 
+use floats::Floats;
 use kiln::threads::Threads;
 use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape, Strategy, WinogradTile};
 use kiln_kernels::cpu::gemm::{Epilogue, Extras, Left, Matmul, MatmulShape, Panels, Right, Source, panel_vectors};
@@ -36,7 +39,7 @@ const PRODUCTS: [(usize, usize, usize, bool); 14] = [
 ];
 
 /// Rows, and reductions by columns, of products whose weights are in lower precision, beside the same in `f32`.
-const HALVED_ROWS: [usize; 6] = [1, 2, 3, 16, 128, 512];
+const HALVED_ROWS: [usize; 7] = [1, 2, 3, 16, 32, 128, 384];
 const HALVED: [(usize, usize); 3] = [(768, 768), (768, 3072), (3072, 768)];
 
 /// Channels, filters, size, kernel, stride, groups: the convolutions of ResNet-50 and the layers of MobileNet v2.
@@ -185,10 +188,6 @@ fn best(budget: Duration, mut call: impl FnMut()) -> f64 {
     best
 }
 
-fn numbers(count: usize) -> Vec<f32> {
-    (0..count).map(|i| ((i * 2_654_435_761) >> 20 & 255) as f32 / 256.0 - 0.5).collect()
-}
-
 /// The best time of a product, its right-hand side packed in such elements or as it is.
 #[allow(clippy::too_many_arguments, reason = "a row of the table and how it is measured")]
 fn product(
@@ -201,13 +200,13 @@ fn product(
     budget: Duration,
     cold: bool,
 ) -> f64 {
-    let (a, b) = (numbers(m * k), numbers(k * n));
+    let (a, b) = (Floats::numbers(m * k), Floats::numbers(k * n));
     let vectors = packed.map_or_else(|| panel_vectors(isa, n), |elements| elements.panel_vectors(isa, n));
     let source = Source::row_major(&b, k, n);
     let (right, data) = match packed {
         Some(elements) => {
             let panels = Panels { rows: elements.words(k), columns: n, width: vectors * isa.lanes() };
-            let mut data = vec![0.0; panels.len()];
+            let mut data = Floats::zeros(panels.len());
             match elements.in_pairs() {
                 true => panels.pack_pairs(&source, 1.0, &mut data).expect("sizes agree"),
                 false => panels.pack(&source, 1.0, &mut data).expect("sizes agree"),
@@ -219,9 +218,9 @@ fn product(
     let shape = MatmulShape { m, n, k, batch: Default::default(), left: Left::Rows { stride: k }, right };
     let threads = kiln_kernels::Parallel::threads(pool);
     let matmul = Matmul::picked(isa, shape, Epilogue::default(), threads, &EmitEach).expect("a good shape");
-    let mut scratch = vec![0.0; matmul.scratch_len()];
-    let mut c = vec![0.0; m * n];
-    let copies = vec![data; if cold { (UNCACHED / 4 / (k * n).max(1)).clamp(1, 64) } else { 1 }];
+    let mut scratch = Floats::zeros(matmul.scratch_len());
+    let mut c = Floats::zeros(m * n);
+    let copies = data.copies(if cold { (UNCACHED / 4 / (k * n).max(1)).clamp(1, 64) } else { 1 });
     let mut next = copies.iter().cycle();
     best(budget, || {
         let data = next.next().expect("a cycle");
@@ -266,14 +265,14 @@ fn convolutions(isa: Isa, name: &str, shape: &ConvShape, pool: &Threads, budget:
 
 fn convolution(isa: Isa, shape: &ConvShape, blocks: &ConvBlocks, pool: &Threads, budget: Duration, cold: bool) -> f64 {
     let (weights, layout) = (shape.weights(), blocks.layout());
-    let mut packed = vec![0.0; weights.packed_len(isa, layout)];
-    weights.pack(isa, layout, &numbers(weights.len()), &mut packed).expect("sizes agree");
+    let mut packed = Floats::zeros(weights.packed_len(isa, layout));
+    weights.pack(isa, layout, &Floats::numbers(weights.len()), &mut packed).expect("sizes agree");
     let copies = if cold { (UNCACHED / 4 / packed.len().max(1)).clamp(1, 64) } else { 1 };
-    let copies = vec![packed; copies];
+    let copies = packed.copies(copies);
     let conv = Conv::new(isa, *shape, *blocks, None, &EmitEach).expect("a good shape");
-    let (x, bias) = (numbers(shape.input_len()), numbers(shape.filters));
-    let mut scratch = vec![0.0; conv.scratch_len()];
-    let mut y = vec![0.0; shape.output_len()];
+    let (x, bias) = (Floats::numbers(shape.input_len()), Floats::numbers(shape.filters));
+    let mut scratch = Floats::zeros(conv.scratch_len());
+    let mut y = Floats::zeros(shape.output_len());
     let extras = ConvExtras { bias: Some(&bias), residual: None };
     let mut next = copies.iter().cycle();
     best(budget, || {

