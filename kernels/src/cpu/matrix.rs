@@ -17,7 +17,7 @@ pub(crate) use finish::FAMILY as FINISH;
 pub use finish::FinishCode;
 pub(crate) use finish::{Finish, FinishArgs};
 pub use multiply::MultiplyCode;
-pub(crate) use multiply::{FAMILY, Held, Multiply, MultiplyArgs, TALLEST};
+pub(crate) use multiply::{AHEAD, FAMILY, Held, Multiply, MultiplyArgs, TALLEST};
 
 /// Rows of a tile.
 pub const TILE_ROWS: usize = 16;

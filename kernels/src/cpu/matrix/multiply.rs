@@ -61,6 +61,9 @@ pub(crate) struct MultiplyArgs {
     pub(crate) out_next: usize,
     /// Not 0 where sums go on from what is in `out`.
     pub(crate) resume: usize,
+    /// What each step fetches into the second cache meanwhile, [`AHEAD`] bytes from there on, or null; and how far it moves on.
+    pub(crate) ahead: Cell<*const f32>,
+    pub(crate) ahead_step: usize,
     /// The code's own: the panel at hand, its sums, and how many panels are left.
     current: Current,
 }
@@ -93,6 +96,8 @@ impl MultiplyArgs {
             out_step: LINE_BYTES as usize,
             out_next: 0,
             resume: 0,
+            ahead: Cell::new(std::ptr::null()),
+            ahead_step: 0,
             current: Current {
                 right: Cell::new(std::ptr::null()),
                 out: Cell::new(std::ptr::null_mut()),
@@ -101,6 +106,9 @@ impl MultiplyArgs {
         }
     }
 }
+
+/// Bytes that a step fetches: a quarter of what it reads.
+pub(crate) const AHEAD: usize = 512;
 
 /// The kernel for the heights that it was made for.
 #[derive(Clone, Debug)]
@@ -220,6 +228,7 @@ impl MultiplyCode {
         let tile_row_on = |asm: &mut Asm, to: Gpr| (0..2).for_each(|_| asm.lea(to, Mem::indexed(to, OUT_STEP, 8, 0)));
         let (panel, configured, done, kept) = (asm.label(), asm.label(), asm.label(), asm.label());
         let (block, tap, step, fresh, ready) = (asm.label(), asm.label(), asm.label(), asm.label(), asm.label());
+        let alone = asm.label();
         asm.prologue();
         asm.load(T0, arg!(config));
         asm.test(T0);
@@ -270,6 +279,15 @@ impl MultiplyCode {
         asm.load(STEPS_LEFT, arg!(steps));
         asm.align(16);
         asm.bind(step);
+        asm.load(T0, arg!(ahead));
+        asm.test(T0);
+        asm.jump_if(Cond::Equal, alone);
+        for line in (0..AHEAD as i32).step_by(64) {
+            asm.prefetch_second(Mem::at(T0, line));
+        }
+        asm.add_mem(T0, arg!(ahead_step));
+        asm.store(arg!(ahead), T0);
+        asm.bind(alone);
         let right = |vector: usize| Tile((4 + vector) as u8);
         let left = |row: usize| Tile((6 + row) as u8);
         for (row, &rows) in LEFT[..height].iter().enumerate() {

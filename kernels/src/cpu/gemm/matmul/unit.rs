@@ -10,7 +10,9 @@ use std::ops::Range;
 use super::{Buffers, Left, Matmul, MatmulShape};
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::Halve;
-use crate::cpu::matrix::{Finish, FinishArgs, Multiply, MultiplyArgs, PANEL, STEP, STEP_WORDS, TALLEST, TILE_ROWS};
+use crate::cpu::matrix::{
+    AHEAD, Finish, FinishArgs, Multiply, MultiplyArgs, PANEL, STEP, STEP_WORDS, TALLEST, TILE_ROWS,
+};
 use crate::cpu::{CodeSource, Elements};
 use crate::error::Result;
 use crate::isa::Isa;
@@ -18,8 +20,10 @@ use crate::parallel::{Parallel, for_each_chunk};
 
 /// Words of a tile row's step.
 const STEP_OF_ROWS: usize = TILE_ROWS * STEP_WORDS;
-/// Tile rows whose sums are put down before they are ended: 32 KiB of them.
+/// Tile rows, by a panel, whose sums are put down before they are ended: 32 KiB of them.
 const SUMS: usize = 16;
+/// Most panels side by side.
+const GROUP: usize = 4;
 
 /// The sums of [`SUMS`] tile rows.
 #[repr(align(64))]
@@ -107,28 +111,29 @@ impl Matmul {
         }
         let mut args = MultiplyArgs::empty();
         (args.row_step, args.left_step) = (STEP_WORDS * 4, STEP_OF_ROWS * 4);
+        args.right_next = self.panels.panel_len() * 4;
+        args.out_next = PANEL * 4;
         let tap = 0isize;
         (args.taps, args.tap_count) = (&raw const tap, 1);
+        let held = unit.multiply.hold();
         let mut rows = [std::ptr::null(); SUMS];
+        let k_block = self.blocks.k_block.div_ceil(STEP) * STEP_WORDS;
         for chunk in tiles.clone().step_by(self.blocks.row_block) {
             let chunk = chunk..tiles.end.min(chunk + self.blocks.row_block);
-            for panel in panels.clone() {
-                let mut end = FinishArgs::of_columns(self.panels.columns_of(panel));
-                end = end.biased(buffers.extras.bias, panel * PANEL);
-                end.scale = self.epilogue.scale;
-                if let Some(residual) = buffers.extras.residual {
-                    end.residual = 1;
-                    end.residual_offset = (residual.as_ptr() as isize).wrapping_sub(buffers.c.at(0) as isize);
-                }
-                end.to_step = shape.n * 4;
-                for first in chunk.clone().step_by(SUMS) {
-                    let count = SUMS.min(chunk.end - first);
-                    for k in (0..self.panels.rows).step_by(self.blocks.k_block.div_ceil(STEP) * STEP_WORDS) {
-                        let part = (self.panels.rows - k).min(self.blocks.k_block.div_ceil(STEP) * STEP_WORDS);
+            for first in chunk.clone().step_by(SUMS) {
+                let count = SUMS.min(chunk.end - first);
+                // Several panels side by side, so that whole stretches of a row of the result are written at once.
+                let group = (SUMS / count).min(GROUP);
+                for panel in panels.clone().step_by(group) {
+                    let group = group.min(panels.end - panel);
+                    args.panels = group;
+                    args.out_step = group * PANEL * 4;
+                    self.fetch_ahead(&mut args, right, panel + group, panels.end, count.div_ceil(TALLEST));
+                    for k in (0..self.panels.rows).step_by(k_block) {
                         for (index, row) in rows[..count].iter_mut().enumerate() {
                             *row = left.wrapping_add((first + index) * length + k * TILE_ROWS).cast();
                         }
-                        args.steps = part / STEP_WORDS;
+                        args.steps = (self.panels.rows - k).min(k_block) / STEP_WORDS;
                         args.right = right.wrapping_add(panel * self.panels.panel_len() + k * PANEL);
                         args.resume = usize::from(k > 0);
                         let pairs = count / TALLEST;
@@ -136,23 +141,40 @@ impl Matmul {
                             if blocks > 0 {
                                 args.blocks = blocks;
                                 args.rows = rows[from..].as_ptr();
-                                args.out = sums.0.as_mut_ptr().cast::<f32>().wrapping_add(from * TILE_ROWS * PANEL);
+                                let before = from * TILE_ROWS * group * PANEL;
+                                args.out = sums.0.as_mut_ptr().cast::<f32>().wrapping_add(before);
                                 // SAFETY: `check` made sure that the panels are whole and that scratch holds all tile
-                                // rows; sums are ours, and a block writes those of its own tile rows.
-                                unsafe { unit.multiply.call(height, &args) };
+                                // rows; sums are ours and hold `count` tile rows of `group` panels, and a block writes
+                                // those of its own tile rows.
+                                unsafe { held.call(height, &mut args) };
                             }
                         }
                     }
+                    let columns = (shape.n - panel * PANEL).min(group * PANEL);
+                    let mut end = FinishArgs::of_columns(columns).biased(buffers.extras.bias, panel * PANEL);
+                    end.scale = self.epilogue.scale;
+                    if let Some(residual) = buffers.extras.residual {
+                        end.residual = 1;
+                        end.residual_offset = (residual.as_ptr() as isize).wrapping_sub(buffers.c.at(0) as isize);
+                    }
                     let row = first * TILE_ROWS;
                     end.rows = (count * TILE_ROWS).min(shape.m - row);
-                    end.from = sums.0.as_ptr().cast();
-                    end.to = c.wrapping_add(row * shape.n + panel * PANEL);
+                    (end.from, end.from_step) = (sums.0.as_ptr().cast(), group * PANEL * 4);
+                    (end.to, end.to_step) = (c.wrapping_add(row * shape.n + panel * PANEL), shape.n * 4);
                     // SAFETY: all sums have just been put down; `check` made sure that bias, residual and C span what the
                     // shape says, and tasks have disjoint parts of C.
                     unsafe { unit.finish.call(&end) };
                 }
             }
         }
+    }
+
+    /// Has the steps of the next panels fetch those after them: their own bytes, spread over the blocks that see each step.
+    fn fetch_ahead(&self, args: &mut MultiplyArgs, right: *const f32, next: usize, end: usize, blocks: usize) {
+        // One block reads its panels in order, once, as processors expect it.
+        let worth = blocks > 1 && next < end;
+        args.ahead.set(if worth { right.wrapping_add(next * self.panels.panel_len()) } else { std::ptr::null() });
+        args.ahead_step = (STEP_WORDS * PANEL * 4 / blocks).next_multiple_of(64).min(AHEAD);
     }
 }
 
