@@ -13,7 +13,7 @@
 //!   ([`winograd`]); where [`Numerics`](super::Numerics) allows it.
 //! - [`Strategy::Depthwise`]: each channel has a filter of its own, so there is no reduction over channels: another
 //!   kernel, vectorised over channels ([`depthwise`]).
-//! - [`Strategy::Unit`]: weights are in `bf16` and multiplied on the processor's matrix unit ([`unit`]).
+//! - [`Strategy::Unit`]: weights are in `bf16` and multiplied on the processor's matrix unit ([`mod@unit`]).
 //!
 //! A transposed convolution is one convolution for each *phase*, the output positions of one remainder modulo the
 //! stride: see [`shape`], which also checks sizes. [`weights`] packs, [`dense`] drives the first two strategies,
