@@ -157,12 +157,10 @@ impl Dense {
                 self.aim(&mut args, buffers, plan, unit);
                 let panel = unit % plan.panels.count();
                 let column = unit / plan.panels.count() * shape.group_filters() + panel * plan.panels.width;
-                if pointwise {
-                    // The next block of rows begins with the first panel again.
-                    let next = if unit + 1 < units.end { unit + 1 } else { units.start };
-                    let next = buffers.weights.as_ptr().wrapping_add(self.weights_at(plan, next));
-                    args.fetch(Some(next), plan.panels.width * 4, block.len());
-                }
+                // The next block of rows begins with the first panel again.
+                let next = if unit + 1 < units.end { unit + 1 } else { units.start };
+                let next = buffers.weights.as_ptr().wrapping_add(self.weights_at(plan, next));
+                args.fetch(Some(next), plan.panels.width * 4, block.len());
                 for Placed { run, y, table: start } in &placed {
                     args.rows = run.height;
                     args.tiles.set(run.count);

@@ -28,10 +28,6 @@ const END: Gpr = Gpr::R13;
 const TABLE: Gpr = Gpr::R14;
 /// Taps left.
 const TAPS: Gpr = Gpr::R15;
-/// What is fetched meanwhile, where rows do not come through a table.
-const NEXT: Gpr = TABLE;
-/// Bytes by which that moves on with each element, in the same kernels.
-const PACE: Gpr = TAPS;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 /// Registers for the right-hand side of a single row whose columns come in pairs.
@@ -40,6 +36,8 @@ const LONE_PAIR: usize = 1;
 const UPPER: Src = Src::Const(0xFFFF_0000);
 /// Distance of left-hand rows while their pointers are made; of right-hand rows after.
 const STRIDE: Gpr = Gpr::RBP;
+/// What is fetched meanwhile, where right-hand rows follow each other.
+const NEXT: Gpr = STRIDE;
 
 // Outside the reduction the row pointers' registers are free.
 const T0: Gpr = Gpr::RAX;
@@ -324,7 +322,7 @@ impl<'a> Variant<'a> {
         self.asm.load(END, arg!(unrolled));
         self.asm.cmp(AT, END);
         self.asm.jump_if(Cond::GreaterEqual, rest);
-        if self.rows > 1 && self.key.left == LeftRows::Strided && self.key.right != RightColumns::Plain {
+        if self.rows > 1 && self.key.left != LeftRows::Lines && self.key.right != RightColumns::Plain {
             self.fetching(group, rest);
         }
         // A loop that starts a cache line is decoded and predicted from as few lines as possible.
@@ -368,7 +366,6 @@ impl<'a> Variant<'a> {
         self.asm.load(NEXT, arg!(ahead));
         self.asm.test(NEXT);
         self.asm.jump_if(Cond::Equal, plain);
-        self.asm.load(PACE, arg!(ahead_step));
         self.asm.align(32);
         self.asm.bind(next);
         let most = self.bytes_of(UNROLL) / (FETCHING * UNROLL) as i32;
@@ -381,7 +378,7 @@ impl<'a> Variant<'a> {
                     Isa::Portable | Isa::Avx2 => self.asm.prefetch(at),
                 }
             }
-            self.asm.add(NEXT, PACE);
+            self.asm.add_mem(NEXT, arg!(ahead_step));
             self.element(step, step % self.sets);
         }
         self.forward(UNROLL);

@@ -171,8 +171,8 @@ pub(crate) struct TileArgs {
     pub(crate) end: usize,
     /// The first of the right-hand columns.
     pub(crate) b: *const f32,
-    /// What is fetched into the caches meanwhile, or null: the right-hand side that comes next. Only where rows are strided
-    /// and columns packed.
+    /// What is fetched into the caches meanwhile, or null: the right-hand side that comes next. Not where rows are
+    /// [`LeftRows::Lines`] or columns are not packed.
     pub(crate) ahead: Cell<*const f32>,
     /// Bytes that are fetched with each element of the reduction, at most half of what it reads.
     pub(crate) ahead_step: usize,
