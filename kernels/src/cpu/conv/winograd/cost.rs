@@ -38,9 +38,11 @@ pub(in crate::cpu::conv) fn blocks(isa: Isa, shape: &ConvShape, tile: WinogradTi
     let row_bytes = tile.points() * shape.channels.next_multiple_of(isa.lanes()).max(1) * 4;
     let (ahead, units) = (few(tile, &panels), panels.count().max(1));
     let tiles = if ahead {
-        // The points of a group are read for each block of filters: they should stay in half of the second cache.
-        // Transformed weights are read for each group, from further away: groups must not be small.
-        (second_cache(isa) / 2 / row_bytes).clamp(FEW_TILES, 16 * most)
+        // The points of a group are read for each block of filters: they should stay in half of the second cache, where
+        // that is as small as it may be. Transformed weights are read for each group, from further away: groups must not
+        // be small.
+        let near = if isa == Isa::Avx512 { second_cache(isa) } else { second_cache(isa) / 2 };
+        (near / row_bytes).clamp(FEW_TILES, 16 * most)
     } else {
         // A panel's weights are transformed for each group, and then it is they that stay near.
         (POINTS / row_bytes).clamp(FEW_TILES, MOST_TILES)
@@ -87,8 +89,14 @@ pub(in crate::cpu::conv) fn pick(
 const WEIGHT_FROM_MEMORY: f64 = 8.0;
 
 /// What transforming weights costs for each point of a vector of them, in multiply-adds of one vector: three are, the
-/// rest is storing and reading it again. Measured where there are few tiles, of either size, on one and two threads.
-const TRANSFORMED_WEIGHT: f64 = 6.0;
+/// rest is storing and reading it again, of twice as many bytes with AVX-512. Measured where there are few tiles, of
+/// either size, on one and two threads; with AVX-512 on one, where 256 channels of 14x14 and 512 of 7x7 say 16 to 18.
+const fn transformed_weight(isa: Isa) -> f64 {
+    match isa {
+        Isa::Avx512 => 16.0,
+        Isa::Portable | Isa::Avx2 => 6.0,
+    }
+}
 
 /// What a transform costs for each point of a vector of channels, in multiply-adds of one vector. Measured where there
 /// are few channels.
@@ -111,7 +119,7 @@ fn on_tiles(isa: Isa, shape: &ConvShape, blocks: &ConvBlocks) -> f64 {
     let columns = (shape.filters.next_multiple_of(blocks.vectors * lanes) / lanes) as f64;
     let ahead = blocks.unit_tasks == 1 && few(tile, &panels(shape, blocks.vectors * lanes));
     let transforms = if ahead { 1 } else { grid.groups() } as f64;
-    let weights = points * TRANSFORMED_WEIGHT * transforms + shape.taps() as f64 * WEIGHT_FROM_MEMORY;
+    let weights = points * transformed_weight(isa) * transforms + shape.taps() as f64 * WEIGHT_FROM_MEMORY;
     let products = shape.channels as f64 * columns * (points * tiles + weights);
     products + points * tiles * TRANSFORMED_POINT * (vectors + columns)
 }
