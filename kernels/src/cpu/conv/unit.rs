@@ -40,12 +40,6 @@ const SHORT: usize = 4;
 #[repr(align(64))]
 struct Sums(MaybeUninit<[f32; SUMS * TILE_ROWS * PANEL]>);
 
-/// Steps of a piece of the reduction: 16 KiB of a panel.
-const PIECE: usize = 8;
-
-/// Blocks of two tile rows above which a reduction is done in pieces.
-const WORTH_PIECES: usize = 2;
-
 /// Words that scratch may have to be moved by, to begin with a cache line.
 const ALIGNMENT: usize = 16;
 
@@ -75,23 +69,8 @@ struct PhasePlan {
     panels: Panels,
     /// Where the phase's weights start in each group.
     weights: usize,
-    /// Distances of taps in bytes: those of all pieces, then those of the whole.
+    /// Distances of taps in bytes.
     taps: Vec<isize>,
-    /// The reduction in pieces of which those of a panel stay in the first cache.
-    pieces: Vec<Piece>,
-    whole: Piece,
-}
-
-/// A part of the reduction.
-#[derive(Clone, Copy, Debug)]
-struct Piece {
-    /// Where its taps start, and how many they are.
-    at: usize,
-    count: usize,
-    /// Steps of each.
-    steps: usize,
-    /// Where a panel's words for it start.
-    right: usize,
 }
 
 /// The buffers of one run, as tasks see them.
@@ -133,15 +112,20 @@ pub(super) fn fits(blocks: &ConvBlocks, shape: &ConvShape) -> bool {
     blocks.vectors * Isa::Avx512.lanes() == PANEL && all.is_some_and(|words| words <= isize::MAX as u128 / 64)
 }
 
-/// Lines of outputs of a band whose copy takes half of the second cache of each of that many threads.
+/// Whether all packed weights of a group stay in the second cache beside what they are multiplied with.
+fn near(isa: Isa, panels: &[Panels]) -> bool {
+    panels.iter().map(Panels::len).sum::<usize>() * 4 <= second_cache(isa) / 2
+}
+
+/// Lines of outputs of a band on that many threads: those whose copy takes a quarter of a thread's second cache, so that it is
+/// there still when it is read. Weights that do not stay there are fetched once for each band, so then bands are longer.
 pub(super) fn band(isa: Isa, shape: &ConvShape, threads: usize) -> usize {
-    let phases = shape.phases();
     let weights = shape.weights();
-    let grid = Grid::new(shape, &phases, weights.gathers());
+    let grid = Grid::new(shape, &shape.phases(), weights.gathers());
     let line = grid.regions() * grid.line() * shape.groups * weights.unit_words() * 4;
-    let lines = second_cache(isa) / 2 * threads / line.max(1);
+    let bytes = if near(isa, &weights.unit_panels()) { second_cache(isa) / 4 } else { second_cache(isa) };
     // Lines that two bands read are copied twice.
-    lines.saturating_sub(grid.halo()).max(2 * grid.halo()).clamp(1, grid.lines().max(1))
+    (bytes * threads / line.max(1)).saturating_sub(grid.halo()).max(2 * grid.halo()).clamp(1, grid.lines().max(1))
 }
 
 impl OnUnit {
@@ -172,16 +156,12 @@ impl OnUnit {
         let starts: Vec<usize> = starts.collect();
         let plan = |phase: Phase| {
             let distance = |at| (grid.tap(at, grid.region(band)) * copy.position() * 4) as isize;
-            let plain: Vec<isize> = phase.taps.iter().map(|tap| distance(tap.at)).collect();
-            let (mut taps, pieces) = pieces(&plain, copy.steps());
-            let whole = Piece { at: taps.len(), count: plain.len(), steps: copy.steps(), right: 0 };
-            taps.extend(plain);
-            PhasePlan { panels: class_panels[phase.class], weights: starts[phase.class], taps, pieces, whole, phase }
+            let taps = phase.taps.iter().map(|tap| distance(tap.at)).collect();
+            PhasePlan { panels: class_panels[phase.class], weights: starts[phase.class], taps, phase }
         };
-        let group_len = class_panels.iter().map(Panels::len).sum::<usize>();
         Ok(OnUnit {
-            near: group_len * 4 <= second_cache(isa) / 2,
-            group_len,
+            near: near(isa, class_panels),
+            group_len: class_panels.iter().map(Panels::len).sum(),
             shape,
             band,
             row_tasks: blocks.row_tasks,
@@ -201,7 +181,7 @@ impl OnUnit {
 
     /// Bytes held besides code.
     pub(super) fn bytes(&self) -> usize {
-        let taps = self.phases.iter().map(|plan| plan.taps.len() * 64).sum::<usize>();
+        let taps = self.phases.iter().map(|plan| plan.taps.len() * 32).sum::<usize>();
         self.phases.len() * size_of::<PhasePlan>() + taps
     }
 
@@ -272,7 +252,7 @@ impl OnUnit {
     /// Panels whose sums are put down together. Whole rows of outputs are written at a time where that leaves enough tile rows
     /// for each panel to be worth fetching.
     fn panels_of_chunk(&self, plan: &PhasePlan, tiles: usize) -> usize {
-        let steps = plan.whole.count * plan.whole.steps;
+        let steps = plan.taps.len() * self.copy.steps();
         let wanted = match self.near {
             true if steps <= SHORT => SUMS / TALLEST,
             true => SUMS / TALLEST / 2,
@@ -302,25 +282,19 @@ impl OnUnit {
         let width = units.len() * PANEL;
         let mut args = MultiplyArgs::empty();
         (args.row_step, args.left_step, args.out_step) = (self.copy.position() * 4, STEP_WORDS * 4, width * 4);
+        (args.taps, args.tap_count, args.steps) = (part.taps.as_ptr(), part.taps.len(), steps);
         (args.panels, args.right_next, args.out_next) = (units.len(), plan.panels.panel_len() * 4, PANEL * 4);
         let sums = sums.0.as_mut_ptr().cast::<f32>();
         let weights = group * self.group_len + plan.weights + first * plan.panels.panel_len();
         let pairs = rows.len() / TALLEST;
-        // A piece of a panel is fetched from the second cache once for all tile rows, if those are enough to pay for putting
-        // sums down in between.
-        let pieces = if pairs > WORTH_PIECES { &plan.pieces[..] } else { std::slice::from_ref(&plan.whole) };
-        for (index, piece) in pieces.iter().enumerate() {
-            (args.taps, args.tap_count, args.steps) = (part.taps[piece.at..].as_ptr(), piece.count, piece.steps);
-            args.right = buffers.weights.as_ptr().wrapping_add(weights + piece.right);
-            args.resume = usize::from(index > 0);
-            for (height, from, blocks) in [(TALLEST, 0, pairs), (1, pairs * TALLEST, rows.len() % TALLEST)] {
-                if blocks > 0 {
-                    (args.blocks, args.rows) = (blocks, rows[from..].as_ptr());
-                    args.out = sums.wrapping_add(from * TILE_ROWS * width);
-                    // SAFETY: all places that tile rows of this band read were counted into scratch, whose length was
-                    // checked as that of the panels; there is room for the sums of a chunk, of which a block writes its own.
-                    unsafe { part.held.call(height, &mut args) };
-                }
+        args.right = buffers.weights.as_ptr().wrapping_add(weights);
+        for (height, from, blocks) in [(TALLEST, 0, pairs), (1, pairs * TALLEST, rows.len() % TALLEST)] {
+            if blocks > 0 {
+                (args.blocks, args.rows) = (blocks, rows[from..].as_ptr());
+                args.out = sums.wrapping_add(from * TILE_ROWS * width);
+                // SAFETY: all places that tile rows of this band read were counted into scratch, whose length was checked
+                // as that of the panels; there is room for the sums of a chunk, of which a block writes its own.
+                unsafe { part.held.call(height, &mut args) };
             }
         }
         let column = first * PANEL;
@@ -365,24 +339,6 @@ impl OnUnit {
             tile += next;
         }
     }
-}
-
-/// Cuts a reduction over taps of so many steps each into pieces of about [`PIECE`] steps: their taps, and the pieces.
-fn pieces(plain: &[isize], steps: usize) -> (Vec<isize>, Vec<Piece>) {
-    let (mut taps, mut pieces, mut right) = (Vec::new(), Vec::new(), 0);
-    let mut add = |some: &[isize], first: usize, steps: usize| {
-        pieces.push(Piece { at: taps.len(), count: some.len(), steps, right });
-        taps.extend(some.iter().map(|tap| tap + (first * STEP_WORDS * 4) as isize));
-        right += some.len() * steps * STEP_WORDS * PANEL;
-    };
-    let whole_taps = (PIECE / steps.max(1)).max(1);
-    let (tap_parts, step_parts) = (plain.len().div_ceil(whole_taps), steps.div_ceil(PIECE));
-    for some in (0..tap_parts).map(|index| part(plain.len(), tap_parts, index)) {
-        for steps in (0..step_parts).map(|index| part(steps, step_parts, index)) {
-            add(&plain[some.clone()], steps.start, steps.len());
-        }
-    }
-    (taps, pieces)
 }
 
 /// Cuts units into pieces of up to `most`, each of one group of `count`.
