@@ -210,7 +210,10 @@ fn ten_thousand_shapes_of_any_node_share_a_handful_of_code() {
         let moves = keys.iter().filter(|key| matches!(key, CodeKey::Transpose(_))).count() as u64;
         (case.name, if case.graph.nodes[0].op == "Transpose" { builds } else { builds - moves })
     });
-    let many: Vec<(&str, u64)> = blobs.filter(|(_, blobs)| *blobs > 8).collect();
+    // Attention has kernels of its own between its products, and those are as wide as its keys leave: with AVX-512 one of four
+    // widths, with AVX2 of three.
+    let most = |name: &str| if name == "attention" { 9 } else { 8 };
+    let many: Vec<(&str, u64)> = blobs.filter(|(name, blobs)| *blobs > most(name)).collect();
     assert_eq!(many, []);
 }
 
