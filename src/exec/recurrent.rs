@@ -37,6 +37,8 @@ crate::key! {
         pub hidden: u64,
         /// Whether sequences are the outermost axis everywhere.
         pub batch_first: bool,
+        /// What weights consist of.
+        pub elements: Elements,
         /// Instruction-set level.
         pub isa: Isa,
         /// Threads that work may be split for.
@@ -55,6 +57,7 @@ impl RecurrentKey {
             input: self.input as usize,
             hidden: self.hidden as usize,
             batch_first: self.batch_first,
+            elements: self.elements,
         }
     }
 }
@@ -72,7 +75,7 @@ impl Key for RecurrentKey {
 }
 
 impl Recorded for RecurrentKey {
-    const REVISION: u32 = 1;
+    const REVISION: u32 = 2;
     type Choice = RecurrentChoice;
 }
 
@@ -83,7 +86,8 @@ impl Family for RecurrentKey {
     }
 
     fn fits(&self, cx: &BuildCx) -> bool {
-        self.isa == cx.isa && self.threads as usize == cx.threads && self.shape().is_valid()
+        let here = self.isa == cx.isa && self.threads as usize == cx.threads;
+        here && self.elements.suit(self.isa) && self.shape().is_valid()
     }
 
     fn accepts(&self, choice: &RecurrentChoice, _: &BuildCx) -> bool {
@@ -136,18 +140,23 @@ impl PackedDirection {
     }
 }
 
-/// Packs the weights of every direction. The slices hold what [`PlainWeights`] says for these sizes.
+/// Packs the weights of every direction as products of `elements` read them. The slices hold what [`PlainWeights`] says for
+/// these sizes.
 ///
 /// # Errors
 ///
 /// Where they hold less.
 pub fn pack(
     isa: Isa,
+    elements: Elements,
     cell: Cell,
     [directions, input, hidden]: [usize; 3],
     plain: &PlainWeights<'_>,
 ) -> KernelResult<Vec<PackedDirection>> {
     let columns = cell.gates() * hidden;
+    let packed = |plain: &[f32], rows: usize, columns: usize| {
+        weights::matmul(isa, elements, plain, [1, rows, columns], true, 1.0)
+    };
     let part = |all: &'_ [f32], direction: usize, len: usize| -> Vec<f32> {
         all.iter().skip(direction * len).take(len).copied().collect()
     };
@@ -163,22 +172,17 @@ pub fn pack(
             let (product, faded) = match cell {
                 Cell::Gru { linear_before_reset: false } => {
                     let (two, last) = r.split_at((2 * hidden * hidden).min(r.len()));
-                    (
-                        weights::matmul(isa, Elements::F32, two, [1, hidden, 2 * hidden], true, 1.0)?,
-                        Some(weights::matmul(isa, Elements::F32, last, [1, hidden, hidden], true, 1.0)?),
-                    )
+                    (packed(two, hidden, 2 * hidden)?, Some(packed(last, hidden, hidden)?))
                 }
                 Cell::Gru { linear_before_reset: true } => {
                     bias[2 * hidden..].copy_from_slice(&both[2 * hidden..columns]);
                     reset_bias.extend_from_slice(&both[columns + 2 * hidden..]);
-                    (weights::matmul(isa, Elements::F32, &r, [1, hidden, columns], true, 1.0)?, None)
+                    (packed(&r, hidden, columns)?, None)
                 }
-                Cell::Lstm { .. } | Cell::Rnn => {
-                    (weights::matmul(isa, Elements::F32, &r, [1, hidden, columns], true, 1.0)?, None)
-                }
+                Cell::Lstm { .. } | Cell::Rnn => (packed(&r, hidden, columns)?, None),
             };
             Ok(PackedDirection {
-                input: weights::matmul(isa, Elements::F32, &w, [1, input, columns], true, 1.0)?,
+                input: packed(&w, input, columns)?,
                 recurrent: product,
                 faded,
                 bias,

@@ -2,6 +2,7 @@
 //!
 //! Weights that are constants are packed when the node is made; others at every run.
 
+use kiln_kernels::cpu::Elements;
 use kiln_kernels::cpu::chain::{Bits, UnaryOp};
 use kiln_kernels::cpu::recurrent::{Activation, Cell, Direction, DirectionWeights, Operands, Outputs, Recurrent};
 use smallvec::SmallVec;
@@ -31,6 +32,8 @@ struct Layer {
     directions: SmallVec<[Direction; 2]>,
     batch_first: bool,
     packed: Option<Vec<PackedDirection>>,
+    /// What weights are packed as: those that come with a request keep `f32`.
+    elements: Elements,
     isa: kiln_kernels::Isa,
 }
 
@@ -55,11 +58,12 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let directions = directions(node, cell, reverses)?;
     let isa = cx.build.isa;
     let batch_first = node.int("layout", 0) != 0;
-    let mut layer = Layer { cell, clip, directions, batch_first, packed: None, isa };
+    let mut layer = Layer { cell, clip, directions, batch_first, packed: None, elements: Elements::F32, isa };
     let constant = |index: usize| cx.graph.constant_input(node, index);
     let known = |index: usize| node.input(index).is_none() || constant(index).is_some();
     if let (Some(w), Some(r), true, true) = (constant(W), constant(R), known(B), known(P) || !cell.has_memory()) {
         let peepholes = if cell.has_memory() { constant(P) } else { None };
+        layer.elements = cx.build.elements();
         let packed = layer.pack(w, r, constant(B), peepholes);
         layer.packed = Some(packed.map_err(|error| OpError::invalid(node, error.to_string()))?);
     }
@@ -161,7 +165,7 @@ impl Layer {
             b: b.map(Tensor::as_slice).transpose()?,
             p: p.map(Tensor::as_slice).transpose()?,
         };
-        Ok(pack(self.isa, self.cell, [self.directions.len(), input, hidden], &plain)?)
+        Ok(pack(self.isa, self.elements, self.cell, [self.directions.len(), input, hidden], &plain)?)
     }
 
     /// Steps and sequences of an input.
@@ -241,6 +245,7 @@ impl Node for Layer {
             input: x.shape()[2] as u64,
             hidden: outputs[0].shape[3] as u64,
             batch_first: self.batch_first,
+            elements: self.elements,
             isa: cx.isa(),
             threads: u32::try_from(cx.threads()).unwrap_or(u32::MAX),
         };

@@ -1,6 +1,7 @@
 //! Tables of recurrent cells: the ONNX equations step by step.
 
 use kiln::graph::ir::Attr;
+use kiln::tensor::Tensor;
 
 use crate::harness::{Layer, Step};
 use crate::reference::{Array, sigmoid};
@@ -74,20 +75,28 @@ fn layer(op: &str, gates: usize, directions: usize) -> Layer {
         .weights(&[directions, 2 * gates * HIDDEN])
 }
 
+/// An LSTM's equations.
+fn lstm(x: &[Tensor], directions: usize) -> Vec<Tensor> {
+    let x: Vec<Array> = x.iter().map(Array::of).collect();
+    let [y, h, c] = unroll(&x, 4, directions, |cell, x, h, c| {
+        let gate = |gate: usize, u: usize| cell.input(gate, u, x) + cell.recurrent(gate, u, h);
+        let next: Vec<f64> =
+            (0..HIDDEN).map(|u| sigmoid(gate(2, u)) * c[u] + sigmoid(gate(0, u)) * gate(3, u).tanh()).collect();
+        ((0..HIDDEN).map(|u| sigmoid(gate(1, u)) * next[u].tanh()).collect(), next)
+    });
+    vec![y.tensor(), h.tensor(), c.tensor()]
+}
+
 #[test]
 fn lstm_in_one_and_both_directions() {
     for directions in [1, 2] {
-        layer("LSTM", 4, directions).outputs(3).check(STEPS, |x| {
-            let x: Vec<Array> = x.iter().map(Array::of).collect();
-            let [y, h, c] = unroll(&x, 4, directions, |cell, x, h, c| {
-                let gate = |gate: usize, u: usize| cell.input(gate, u, x) + cell.recurrent(gate, u, h);
-                let next: Vec<f64> =
-                    (0..HIDDEN).map(|u| sigmoid(gate(2, u)) * c[u] + sigmoid(gate(0, u)) * gate(3, u).tanh()).collect();
-                ((0..HIDDEN).map(|u| sigmoid(gate(1, u)) * next[u].tanh()).collect(), next)
-            });
-            vec![y.tensor(), h.tensor(), c.tensor()]
-        });
+        layer("LSTM", 4, directions).outputs(3).check(STEPS, |x| lstm(x, directions));
     }
+}
+
+#[test]
+fn lstm_with_weights_in_bf16() {
+    layer("LSTM", 4, 2).outputs(3).lower().check(STEPS, |x| lstm(x, 2));
 }
 
 #[test]

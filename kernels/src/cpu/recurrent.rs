@@ -3,7 +3,8 @@
 //! What the input gives to all gates of all steps is one matrix product before anything else. Then each direction goes
 //! step by step: the product of the state with packed weights, and the gates of every sequence in one call of emitted
 //! code. Two directions are two tasks. [`shape`] describes a layer, [`emit`] has the gates, [`plain`] is their contract
-//! in Rust. The oracle is [`reference::recurrent`](crate::reference::recurrent).
+//! in Rust. The oracle is [`reference::recurrent`](crate::reference::recurrent). Products are of the layer's
+//! [`Elements`](crate::cpu::Elements); states and gates are `f32`.
 
 pub mod emit;
 mod plain;
@@ -18,15 +19,16 @@ use smallvec::SmallVec;
 pub use emit::{GateArgs, GateCode, Gates};
 pub use shape::{Activation, Cell, Direction, Outputs, RecurrentShape};
 
-use crate::cpu::gemm::{Epilogue, Extras, Left, Matmul, MatmulBlocks, MatmulShape, Right, panel_vectors};
-use crate::cpu::{CodeKey, CodeSource, Elements};
+use crate::cpu::gemm::{Epilogue, Extras, Left, Matmul, MatmulBlocks, MatmulShape, Right};
+use crate::cpu::{CodeKey, CodeSource};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::Code;
 use crate::parallel::{Parallel, Serial, for_each_chunk};
 
 /// The weights of one direction, as the layer's products read them: packed by
-/// [`Panels::pack`](crate::cpu::gemm::Panels::pack), in panels of [`panel_vectors`] vectors for their columns.
+/// [`Panels::pack`](crate::cpu::gemm::Panels::pack), or by its sister for pairs, in panels of
+/// [`Elements::panel_vectors`](crate::cpu::Elements::panel_vectors) vectors for their columns.
 #[derive(Clone, Copy, Debug)]
 pub struct DirectionWeights<'a> {
     /// `[input, gates x hidden]`
@@ -85,6 +87,7 @@ struct Scratch {
     h: usize,
     faded: usize,
     z: usize,
+    rows: usize,
     end: usize,
 }
 
@@ -101,8 +104,8 @@ impl Recurrent {
             return Err(KernelError::Unsupported { family: "recurrent", reason: format!("{shape:?}") });
         }
         let matmul = |rows: usize, columns: usize, k: usize, threads: usize, bias: bool| {
-            let vectors = panel_vectors(isa, columns);
-            let (left, right) = (Left::Rows { stride: k }, Right::Packed { vectors, elements: Elements::F32 });
+            let (elements, vectors) = (shape.elements, shape.elements.panel_vectors(isa, columns));
+            let (left, right) = (Left::Rows { stride: k }, Right::Packed { vectors, elements });
             let shape = MatmulShape { m: rows, n: columns, k, batch: SmallVec::new(), left, right };
             let epilogue = Epilogue { bias, ..Epilogue::default() };
             let blocks = MatmulBlocks::pick(isa, &shape, &epilogue, threads);
@@ -137,7 +140,7 @@ impl Recurrent {
     /// Elements of scratch that [`Recurrent::run`] needs.
     #[must_use]
     pub fn scratch_len(&self) -> usize {
-        self.shape.directions.len() * self.scratch().end
+        self.shape.directions.len() * self.scratch().end + self.projection.scratch_len()
     }
 
     fn scratch(&self) -> Scratch {
@@ -152,7 +155,13 @@ impl Recurrent {
         part(shape.steps * shape.batch * shape.gate_columns());
         let product = part(shape.batch * shape.gate_columns());
         let [h, faded, z] = [(); 3].map(|()| part(shape.batch * shape.hidden));
-        Scratch { product, h, faded, z, end }
+        let rows = part(self.products().map(Matmul::scratch_len).max().unwrap_or(0));
+        Scratch { product, h, faded, z, rows, end }
+    }
+
+    /// The products of a step.
+    fn products(&self) -> impl Iterator<Item = &Matmul> {
+        [Some(&self.product), self.faded.as_ref()].into_iter().flatten()
     }
 
     /// Runs the layer.
@@ -169,11 +178,11 @@ impl Recurrent {
     ) -> Result<()> {
         self.check(operands, outputs, scratch)?;
         let each = self.scratch().end;
-        let scratch = &mut scratch[..each * self.shape.directions.len()];
+        let (scratch, rows) = scratch.split_at_mut(each * self.shape.directions.len());
         let gates = self.shape.steps * self.shape.batch * self.shape.gate_columns();
         for (part, weights) in scratch.chunks_exact_mut(each.max(1)).zip(operands.weights) {
             let extras = Extras { bias: Some(weights.bias), residual: None };
-            self.projection.run(operands.x, weights.input, &mut part[..gates], extras, &mut [], parallel)?;
+            self.projection.run(operands.x, weights.input, &mut part[..gates], extras, rows, parallel)?;
         }
         let ends = &Ends { y: outputs.y.as_mut_ptr(), h: outputs.h.as_mut_ptr(), c: outputs.c.as_mut_ptr() };
         let failed = OnceLock::new();
@@ -233,7 +242,8 @@ impl Recurrent {
         let (gates, rest) = scratch.split_at_mut(parts.product);
         let (product, rest) = rest.split_at_mut(parts.h - parts.product);
         let (h, rest) = rest.split_at_mut(parts.faded - parts.h);
-        let (faded, z) = rest.split_at_mut(parts.z - parts.faded);
+        let (faded, rest) = rest.split_at_mut(parts.z - parts.faded);
+        let (z, rows) = rest.split_at_mut(parts.rows - parts.z);
         let length = |sequence: usize| operands.lengths.map_or(shape.steps, |lengths| lengths[sequence]);
         for sequence in 0..shape.batch {
             let state = shape.state(direction, sequence);
@@ -258,14 +268,14 @@ impl Recurrent {
                 weights.recurrent,
                 &mut product[..products],
                 Extras::default(),
-                &mut [],
+                rows,
                 parallel,
             )?;
             for (stage, step) in self.steps[direction].iter().enumerate() {
                 let last = stage + 1 == self.steps[direction].len();
                 if let Some(second) = self.faded.as_ref().filter(|_| stage == 1) {
                     let out = &mut product[..h_rows];
-                    second.run(&faded[..h_rows], weights.faded, out, Extras::default(), &mut [], parallel)?;
+                    second.run(&faded[..h_rows], weights.faded, out, Extras::default(), rows, parallel)?;
                 }
                 let row_of_product = if stage == 1 { hidden } else { row_of_product };
                 for sequence in (0..shape.batch).filter(|&sequence| index < length(sequence)) {

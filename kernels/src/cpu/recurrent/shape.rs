@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
+use crate::cpu::Elements;
 use crate::cpu::chain::{Bits, UnaryOp};
 
 /// A function of a gate.
@@ -91,6 +92,9 @@ pub struct RecurrentShape {
     pub hidden: usize,
     /// Whether sequences are the outermost axis everywhere (ONNX's layout 1).
     pub batch_first: bool,
+    /// What weights consist of. Gates, states and what products add up to are `f32`; the matrix unit and pairs round what
+    /// goes into a product of several rows as well.
+    pub elements: Elements,
 }
 
 impl RecurrentShape {
