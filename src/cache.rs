@@ -52,7 +52,7 @@
 //!
 //! Read on in this order: `key` (what callers bring), `fields` (how a key states its fields, so that tests can change
 //! each), `erased` (many key types in one table), `clock` (what "recently" means), `shard` (the policy, single-threaded),
-//! `front` (hits without a lock), `flight` (one builder per key), `budget` (the bound), `store` (how they are put
+//! `front` (hits without a lock), `held` (values in use without a shared count), `flight` (one builder per key), `budget` (the bound), `store` (how they are put
 //! together), `stats`.
 
 mod budget;
@@ -61,6 +61,7 @@ mod erased;
 mod fields;
 mod flight;
 mod front;
+mod held;
 mod key;
 mod shard;
 mod shim;
@@ -69,6 +70,7 @@ mod store;
 
 pub use budget::Limits;
 pub use fields::{F32Bits, Mutate, join_path};
+pub use held::Held;
 pub use key::{Answer, Builder, Built, CacheError, Key, Outcome};
 pub use stats::Stats;
 pub use store::Cache;

@@ -12,6 +12,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
 use std::sync::OnceLock;
 
 use super::Key;
+use super::held::{Held, Lane, Lanes};
 use super::shim::{Arc, AtomicU64, Ordering, Weak};
 use super::stats::FamilyId;
 
@@ -90,11 +91,13 @@ pub(super) struct Kept<K: Key> {
     stamp: AtomicU64,
     family: FamilyId,
     value: OnceLock<Weak<K::Value>>,
+    lanes: Lanes<K::Value>,
 }
 
 impl<K: Key> Kept<K> {
     pub(super) fn new(key: K, family: FamilyId) -> Arc<Kept<K>> {
-        Arc::new(Kept { key, stamp: AtomicU64::new(GONE), family, value: OnceLock::new() })
+        let (value, lanes) = (OnceLock::new(), Lanes::default());
+        Arc::new(Kept { key, stamp: AtomicU64::new(GONE), family, value, lanes })
     }
 
     /// Says which value the key has got, once, before it is stored.
@@ -106,14 +109,28 @@ impl<K: Key> Kept<K> {
         self.family
     }
 
-    /// The value, if this is the key, it is stored, and it counts as used now.
+    /// Whether this is the key, it is stored, and it counts as used now.
     #[inline]
-    pub(super) fn hit(&self, key: &K, now: u64) -> Option<Arc<K::Value>> {
+    pub(super) fn stands_for(&self, key: &K, now: u64) -> bool {
         // Acquire: who sees the stamp of a stored entry sees its value.
-        if self.stamp.load(Ordering::Acquire) != now || self.key != *key {
-            return None;
-        }
+        self.stamp.load(Ordering::Acquire) == now && self.key == *key
+    }
+
+    /// The value, while the entry is stored or somebody has it.
+    #[inline]
+    pub(super) fn value(&self) -> Option<Arc<K::Value>> {
         self.value.get()?.upgrade()
+    }
+
+    /// The value on that lane, if the lane has been opened and the entry is stored or somebody has it on the lane.
+    #[inline]
+    pub(super) fn held(&self, lane: usize) -> Option<Held<K::Value>> {
+        self.lanes.held(lane)
+    }
+
+    /// Opens a lane to the value, if it was not open: the caller, who has the shard's lock, keeps it with the entry.
+    pub(super) fn open(&self, lane: usize, value: &Arc<K::Value>) -> Option<Arc<Lane<K::Value>>> {
+        self.lanes.open(lane, value)
     }
 }
 

@@ -18,6 +18,7 @@
 //! - The order of eviction is the same with this table and without it.
 //! - The table holds keys and weak references: a value goes when it is evicted, though threads remember its key. What stays is
 //!   at most 2,048 keys a thread and cache, and the bare memory of as many values, without what they owned.
+//! - A value that is handed out counted is still written to by every hit: its count. [`held`](super::held) is the way around.
 //! - Hits are counted by the thread that has them, on lines of its own ([`Hits`]), and added up when somebody asks.
 //!
 //! Nothing here knows shards, bounds or flights.
@@ -27,6 +28,7 @@ use std::cell::RefCell;
 
 use super::Key;
 use super::erased::{Kept, Remembered};
+use super::held::Seat;
 use super::shim::{Arc, AtomicU64, Mutex, Ordering, lock, thread_local};
 use super::stats::{FamilyId, Stats};
 
@@ -40,7 +42,7 @@ const CACHES: usize = 4;
 const FAMILIES: usize = 64;
 
 thread_local! {
-    static FRONTS: RefCell<Fronts> = const { RefCell::new(Fronts { recent: Vec::new(), next: 0 }) };
+    static FRONTS: RefCell<Fronts> = const { RefCell::new(Fronts { recent: Vec::new(), next: 0, seat: None }) };
 }
 
 /// The tables of one thread.
@@ -48,6 +50,8 @@ struct Fronts {
     recent: Vec<Front>,
     /// Which one makes room when a thread uses more caches than it remembers.
     next: usize,
+    /// Which lane the thread counts on, from the first entry that it remembers on.
+    seat: Option<Seat>,
 }
 
 /// What one thread remembers of one cache.
@@ -128,11 +132,28 @@ impl HitCounts {
     }
 }
 
-/// The value of a key, if this thread remembers it and a hit changes nothing now.
+/// What `take` gets of a key's entry on this thread's lane, if the thread remembers it and a hit changes nothing now.
 #[inline]
-pub(super) fn hit<K: Key>(cache: u64, hash: u64, key: &K, now: u64) -> Option<Arc<K::Value>> {
+pub(super) fn hit<K: Key, T>(
+    cache: u64,
+    hash: u64,
+    key: &K,
+    now: u64,
+    take: impl FnOnce(&Kept<K>, usize) -> Option<T>,
+) -> Option<T> {
     // A thread that is ending has no table any more, and goes to the shard.
-    FRONTS.try_with(|fronts| fronts.try_borrow().ok()?.front(cache)?.hit(hash, key, now)).ok()?
+    let answer = |fronts: &RefCell<Fronts>| {
+        let fronts = fronts.try_borrow().ok()?;
+        let lane = fronts.seat.as_ref()?.lane();
+        fronts.front(cache)?.hit(hash, key, now, |kept| take(kept, lane))
+    };
+    FRONTS.try_with(answer).ok()?
+}
+
+/// The lane that this thread counts on.
+pub(super) fn lane() -> usize {
+    let lane = |fronts: &RefCell<Fronts>| Some(fronts.try_borrow_mut().ok()?.seat.get_or_insert_with(Seat::take).lane());
+    FRONTS.try_with(lane).ok().flatten().unwrap_or(0)
 }
 
 /// Remembers an entry that was found in its shard.
@@ -143,6 +164,7 @@ pub(super) fn remember(cache: u64, counts: &HitCounts, hash: u64, entry: Arc<dyn
     // What the slot held is dropped after the borrow: a key's `Drop` is foreign code.
     let _forgotten = FRONTS.try_with(|fronts| {
         let mut fronts = fronts.try_borrow_mut().ok()?;
+        fronts.seat.get_or_insert_with(Seat::take);
         let front = fronts.front_mut(cache, counts);
         front.sets[set(hash)].put(hash, entry)
     });
@@ -192,13 +214,13 @@ impl Fronts {
 
 impl Front {
     #[inline]
-    fn hit<K: Key>(&self, hash: u64, key: &K, now: u64) -> Option<Arc<K::Value>> {
+    fn hit<K: Key, T>(&self, hash: u64, key: &K, now: u64, take: impl FnOnce(&Kept<K>) -> Option<T>) -> Option<T> {
         let set = &self.sets[set(hash)];
         let place = set.hashes.iter().position(|known| *known == hash)?;
         let entry: &dyn Any = &**set.entries[place].as_ref()?;
         let entry = entry.downcast_ref::<Kept<K>>()?;
-        let value = entry.hit(key, now)?;
+        let taken = if entry.stands_for(key, now) { take(entry)? } else { return None };
         self.hits.add(entry.family());
-        Some(value)
+        Some(taken)
     }
 }

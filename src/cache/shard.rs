@@ -22,6 +22,14 @@ pub(super) struct Entry {
     pub(super) value: Shared,
     pub(super) bytes: usize,
     pub(super) family: FamilyId,
+    /// Further owners of the value, one for each lane that threads count on (`held`).
+    pub(super) lanes: Vec<Shared>,
+}
+
+impl Entry {
+    pub(super) fn new(value: Shared, bytes: usize, family: FamilyId) -> Entry {
+        Entry { value, bytes, family, lanes: Vec::new() }
+    }
 }
 
 /// An entry that has left, to be dropped when no lock is held.
@@ -43,7 +51,7 @@ impl Shard {
 
     /// The value of a key, which becomes the most recently used.
     #[inline]
-    pub(super) fn hit(&mut self, probe: &dyn Probe, clock: &Clock) -> Option<(&Erased, &Entry)> {
+    pub(super) fn hit(&mut self, probe: &dyn Probe, clock: &Clock) -> Option<(&Erased, &mut Entry)> {
         let (key, entry) = self.entries.get_key_value_mut(probe)?;
         // The clock is read under the shard's lock, so that stamps never fall from one use to the next.
         key.set_stamp(clock.now());

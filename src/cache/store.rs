@@ -17,6 +17,7 @@ use super::clock::Clock;
 use super::erased::{Erased, Kept, Probe, Query};
 use super::flight::{Circle, Flight, Shared, Waits};
 use super::front::{self, HitCounts};
+use super::held::Held;
 use super::shard::{Entry, Shard, Victim};
 use super::shim::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use super::stats::{Families, FamilyId, Stats};
@@ -115,6 +116,31 @@ impl<S: BuildHasher> Cache<S> {
         }
     }
 
+    /// The same for a caller that uses the value and lets it go: a hit that the thread remembers is counted where no other
+    /// thread counts, so that threads which want the same values do not slow each other down.
+    ///
+    /// # Errors
+    ///
+    /// As of [`get_or_create`](Cache::get_or_create).
+    #[inline]
+    pub fn hold<K: Key, C: ?Sized, E>(
+        &self,
+        key: &K,
+        cx: &C,
+        build: Builder<K, C, E>,
+    ) -> Result<(Held<K::Value>, Outcome), CacheError<E>> {
+        let query = Query::new(key, &self.hasher);
+        if self.is_remembered()
+            && let Some(held) = front::hit(self.name, query.hash(), key, self.clock.now(), Kept::held)
+        {
+            return Ok((held, Outcome::Hit));
+        }
+        match self.find::<K>(&query, true) {
+            Some(value) => Ok((Held::whole(value), Outcome::Hit)),
+            None => self.create(key, &query, cx, build).map(|(value, outcome)| (Held::whole(value), outcome)),
+        }
+    }
+
     /// The value of `key` if it is stored now. Builds nothing and waits for nobody.
     pub fn get<K: Key>(&self, key: &K) -> Option<Arc<K::Value>> {
         let query = Query::new(key, &self.hasher);
@@ -140,7 +166,7 @@ impl<S: BuildHasher> Cache<S> {
             kept.found(&value);
             let locked = self.locked(&query);
             let shard = lock(&locked.shard);
-            self.store(locked, shard, query.owned(kept), Entry { value, bytes, family }, &mut victims);
+            self.store(locked, shard, query.owned(kept), Entry::new(value, bytes, family), &mut victims);
         }
         // Victims are dropped here, last: their `Drop` may ask the cache for anything.
     }
@@ -229,20 +255,28 @@ impl<S: BuildHasher> Cache<S> {
     #[inline]
     fn hit<K: Key>(&self, key: &K, query: &Query<'_, K>) -> Option<Arc<K::Value>> {
         if self.is_remembered()
-            && let Some(value) = front::hit(self.name, query.hash(), key, self.clock.now())
+            && let Some(value) = front::hit(self.name, query.hash(), key, self.clock.now(), |kept, _| kept.value())
         {
             return Some(value);
         }
-        self.find(query).map(typed::<K>)
+        self.find::<K>(query, false)
     }
 
-    /// Looks into the shard.
-    fn find(&self, probe: &dyn Probe) -> Option<Shared> {
+    /// Looks into the shard. The next time, the thread finds the value by itself; if `held`, on its lane.
+    fn find<K: Key>(&self, probe: &Query<'_, K>, held: bool) -> Option<Arc<K::Value>> {
+        // Before the lock: it asks for nothing but memory of the thread's own.
+        let lane = if held && self.is_remembered() { Some(front::lane()) } else { None };
         let mut shard = lock(&self.locked(probe).shard);
         let (key, entry) = shard.hit(probe, &self.clock)?;
-        let (value, family) = (Arc::clone(&entry.value), entry.family);
+        let (value, family) = (typed::<K>(Arc::clone(&entry.value)), entry.family);
         if self.is_remembered() {
             let remembered = Arc::clone(key.remembered());
+            if let Some(lane) = lane
+                && let Some(kept) = (&*remembered as &dyn Any).downcast_ref::<Kept<K>>()
+                && let Some(lane) = kept.open(lane, &value)
+            {
+                entry.lanes.push(lane);
+            }
             drop(shard);
             front::remember(self.name, &self.hits, probe.hash(), remembered, family);
         }
@@ -414,7 +448,7 @@ impl<S: BuildHasher> Landing<'_, S> {
         // The flight ends and the entry appears under one lock: nobody can see neither and build again.
         let key = shard.end_flight(self.probe);
         if let (true, Some(key)) = (stored, key) {
-            let entry = Entry { value: Arc::clone(&value), bytes, family: self.family };
+            let entry = Entry::new(Arc::clone(&value), bytes, self.family);
             self.cache.store(self.locked, shard, key, entry, &mut victims);
         } else {
             drop(shard);

@@ -17,6 +17,7 @@ with_every_hasher!(
     a_storm_of_everything_adds_up,
     eviction_under_use_keeps_values_whole,
     what_threads_remember_is_counted_and_let_go,
+    what_is_held_is_counted_and_outlives_its_entry_and_no_more,
 );
 
 /// Longer than any of these tests takes on a busy machine; a deadlock takes for ever.
@@ -296,5 +297,36 @@ fn what_threads_remember_is_counted_and_let_go<S: Hashing>() {
         cx.cache.clear();
         assert!(cleared.upgrade().is_none());
         assert_eq!(ask(2).1, Outcome::Miss);
+    });
+}
+
+fn what_is_held_is_counted_and_outlives_its_entry_and_no_more<S: Hashing>() {
+    within_patience(|| {
+        let cx = Context::<S>::new(512, usize::MAX);
+        let hold = |of| cx.cache.hold(&Square { of }, &cx, square).unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    (0..10).for_each(|_| (0..100).for_each(|of| assert_eq!(*hold(of).0, u64::from(of).pow(2))));
+                });
+            }
+        });
+        let stats = cx.cache.stats();
+        assert_eq!((stats.lookups, stats.builds, cx.builds()), (4 * 10 * 100, 100, 100));
+        assert_eq!(stats.lookups, stats.hits + stats.misses + stats.waits);
+        // Once from the shard, which opens this thread's lane, then from what the thread remembers.
+        (0..2).for_each(|_| (1..4).for_each(|of| assert_eq!(hold(of).1, Outcome::Hit)));
+        let held = [1, 2, 3].map(|of| hold(of).0);
+        let weak = [1, 2, 3].map(|of| std::sync::Arc::downgrade(&hold(of).0.into_arc()));
+        // The three ways to go.
+        cx.cache.put(&Square { of: 1 }, Built { value: 11, bytes: 10, from_record: false });
+        assert_eq!((*hold(1).0, hold(1).1, *held[0]), (11, Outcome::Hit, 1), "who holds the old one keeps it");
+        (1000..1600).for_each(|of| drop(hold(of)));
+        cx.cache.clear();
+        assert_eq!(hold(2).1, Outcome::Miss);
+        assert_eq!(held.each_ref().map(|held| **held), [1, 4, 9]);
+        assert!(weak.iter().all(|weak| weak.strong_count() > 0));
+        drop(held);
+        assert!(weak.iter().all(|weak| weak.strong_count() == 0), "lanes keep nothing that nobody holds");
     });
 }

@@ -14,6 +14,8 @@ mod fields;
 mod flight;
 #[path = "../../src/cache/front.rs"]
 mod front;
+#[path = "../../src/cache/held.rs"]
+mod held;
 #[path = "../../src/cache/key.rs"]
 mod key;
 #[path = "../../src/cache/shard.rs"]
@@ -27,6 +29,7 @@ mod store;
 
 pub use budget::Limits;
 pub use fields::{F32Bits, Mutate, join_path};
+pub use held::Held;
 pub use key::{Answer, Builder, Built, CacheError, Key, Outcome};
 pub use stats::Stats;
 pub use store::Cache;

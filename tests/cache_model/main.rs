@@ -48,3 +48,8 @@ fn eight_threads_whose_builds_fail_and_need_each_other() {
 fn hits_while_values_are_replaced_and_cleared() {
     check(scenarios::what_is_remembered_is_never_stale);
 }
+
+#[test]
+fn values_held_on_lanes_while_entries_go() {
+    check(scenarios::what_is_held_stays_and_nothing_else);
+}

@@ -161,3 +161,26 @@ pub(crate) fn what_is_remembered_is_never_stale() {
     });
     adds_up(&cx);
 }
+
+pub(crate) fn what_is_held_stays_and_nothing_else() {
+    let cx = context(2);
+    together(&cx, |thread, cx| {
+        let key = Number { of: thread % 3 };
+        for step in 0..3 {
+            let (held, _) = cx.cache.hold(&key, cx, slowly).unwrap();
+            // Others evict it, or clear, or put another in its place meanwhile.
+            match (thread, step) {
+                (0, 1) => cx.cache.clear(),
+                (1, 1) => cx.cache.put(&key, built(11, cx)),
+                _ => thread::yield_now(),
+            }
+            assert!(held.of == key.of || (held.of == 11 && key.of == 1));
+            if step == 2 {
+                let kept = held.into_arc();
+                thread::yield_now();
+                assert!(kept.of == key.of || (kept.of == 11 && key.of == 1));
+            }
+        }
+    });
+    adds_up(&cx);
+}
