@@ -122,6 +122,13 @@ impl Plan {
         self.standings.iter().filter(|(holder, _)| *holder == step).map(|(_, standing)| Arc::clone(standing)).collect()
     }
 
+    /// What that step was prepared with, where none of its executors has been replaced since.
+    pub(super) fn kept(&self, step: usize) -> Option<(&PlannedStep, Standings)> {
+        let standings = self.standings(step as u32);
+        let replaced = standings.iter().any(|standing| standing.is_replaced());
+        self.steps.get(step).filter(|_| !replaced).map(|planned| (planned, standings))
+    }
+
     /// Bytes that the plan keeps alive: itself, and the tensors that it holds. Executors are charged to themselves.
     fn weigh(&self) -> usize {
         let spilled = |step: &PlannedStep| {

@@ -19,6 +19,7 @@
 //!
 //! Before each step the request's [`Stop`] is asked, where it has one: a step that has begun runs to its end.
 
+mod ahead;
 mod observe;
 mod stepwise;
 
@@ -43,6 +44,7 @@ use crate::exec::tune::Tuner;
 use crate::exec::{BuildCx, Share};
 use crate::tensor::{BufferPool, TensorSpec};
 
+pub(super) use ahead::Ahead;
 pub use observe::{Observer, StepEvent};
 
 /// A node failed; says which.
@@ -292,7 +294,7 @@ impl Executable {
         Ok(())
     }
 
-    /// Runs a stretch node by node and makes a plan of it; in place of one of the same shapes, whose steps stay as they
+    /// Prepares a stretch, runs it node by node and makes a plan of it; in place of one of the same shapes, whose steps stay as they
     /// are where their executors do.
     fn make_plan(
         &self,
@@ -302,7 +304,9 @@ impl Executable {
         state: &mut RunState,
         resources: &Resources<'_>,
     ) -> Result<Plan, RunError> {
+        let ahead = self.prepare_ahead(span, before, state, resources).unwrap_or_default();
         let wanted = Wanted {
+            ahead,
             steps: &self.steps[span.steps.clone()],
             settled: &self.settled,
             returned: &self.returned,

@@ -17,7 +17,7 @@ use smallvec::{SmallVec, smallvec};
 use super::super::ir::ValueId;
 use super::super::lease::Place;
 use super::super::node::{Prepared, Specs, Standings};
-use super::super::run::Step;
+use super::super::run::{Ahead, Step};
 use super::super::value::Value;
 use super::{Plan, PlannedStep, fresh_number};
 use crate::exec::tune::Standing;
@@ -65,11 +65,14 @@ pub(in super::super) struct Wanted<'a> {
     pub(in super::super) later: &'a [Step],
     /// The plan of the same shapes that is to be followed.
     pub(in super::super) before: Option<&'a Plan>,
+    /// What was found out of the steps, in order, where all were prepared before the first runs; else nothing.
+    pub(in super::super) ahead: Vec<Ahead>,
 }
 
 /// Watches the run of a stretch.
 pub(in super::super) struct Recorder<'a> {
     wanted: Wanted<'a>,
+    ahead: std::vec::IntoIter<Ahead>,
     steps: Vec<PlannedStep>,
     standings: Vec<(u32, Arc<Standing>)>,
     seen: Vec<Seen>,
@@ -81,7 +84,7 @@ pub(in super::super) struct Recorder<'a> {
 
 impl<'a> Recorder<'a> {
     /// Watches a stretch of a graph whose values are those.
-    pub(in super::super) fn new(wanted: Wanted<'a>, values: &[Option<Value>]) -> Recorder<'a> {
+    pub(in super::super) fn new(mut wanted: Wanted<'a>, values: &[Option<Value>]) -> Recorder<'a> {
         let address = |value: &Option<Value>| {
             let place = value.as_ref().and_then(Value::as_tensor).and_then(Tensor::place);
             Seen { storage: 0, address: place.unwrap_or(0) }
@@ -89,14 +92,15 @@ impl<'a> Recorder<'a> {
         let steps = Vec::with_capacity(wanted.steps.len());
         let seen = values.iter().map(address).collect();
         let (standings, storages, homes, settled) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Recorder { wanted, steps, standings, seen, storages, homes, settled }
+        let ahead = std::mem::take(&mut wanted.ahead).into_iter();
+        Recorder { wanted, ahead, steps, standings, seen, storages, homes, settled }
     }
 
     /// Notes that the next step has run; its dead values are still noted as alive.
     pub(in super::super) fn step(
         &mut self,
-        specs: &Specs,
-        prepared: &Prepared,
+        specs: Specs,
+        prepared: Prepared,
         standings: Standings,
         values: &[Option<Value>],
     ) {
@@ -140,12 +144,7 @@ impl<'a> Recorder<'a> {
             }
         }
         let runs = !self.settle(step, values);
-        self.steps.push(PlannedStep {
-            specs: specs.clone(),
-            prepared: prepared.clone(),
-            places: SmallVec::new(),
-            runs,
-        });
+        self.steps.push(PlannedStep { specs, prepared, places: SmallVec::new(), runs });
     }
 
     /// Whether all that the step made is settled, and small enough to be kept; keeps it.
@@ -169,12 +168,14 @@ impl<'a> Recorder<'a> {
         true
     }
 
+    /// What was found out of the next step, if it was prepared ahead.
+    pub(in super::super) fn ahead(&mut self) -> Option<Ahead> {
+        self.ahead.next()
+    }
+
     /// What the next step was prepared with, where that was and still is good.
     pub(in super::super) fn kept(&self) -> Option<(&'a PlannedStep, Standings)> {
-        let (before, step) = (self.wanted.before?, self.steps.len());
-        let standings = before.standings(step as u32);
-        let replaced = standings.iter().any(|standing| standing.is_replaced());
-        before.steps.get(step).filter(|_| !replaced).map(|planned| (planned, standings))
+        self.wanted.before?.kept(self.steps.len())
     }
 
     /// The plan of what was seen, begun when so many executors had been replaced.

@@ -3,15 +3,13 @@
 
 use std::time::Instant;
 
-use smallvec::SmallVec;
-
-use super::{Executable, NodeState, Observer, Recorder, Resources, RunError, RunState, Step, StepEvent, Work, spec_of};
+use super::{Executable, NodeState, Recorder, Resources, RunError, RunState, Step, StepEvent, Work, spec_of};
 use crate::graph::flow::{Flow, FlowCx};
 use crate::graph::io::{Io, Memory};
 use crate::graph::ir::ValueId;
-use crate::graph::node::{Node, NodeError, PrepareCx};
+use crate::graph::node::{Node, NodeError};
 use crate::graph::value::Value;
-use crate::tensor::{Tensor, TensorSpec};
+use crate::tensor::TensorSpec;
 
 impl Executable {
     /// Runs a step that no plan has prepared; a recorder gets to know what it made.
@@ -27,7 +25,13 @@ impl Executable {
             stop.check().map_err(|stopped| step.failed(stopped.into()))?;
         }
         let done = match &step.work {
-            Work::Node(node) => self.run_node(index, node.as_ref(), state, resources, recorder),
+            Work::Node(node) => match recorder {
+                Some(recorder) => match recorder.ahead() {
+                    Some(ahead) => self.run_ahead(index, node.as_ref(), ahead, state, resources, recorder),
+                    None => self.run_node(index, node.as_ref(), state, resources, Some(recorder)),
+                },
+                None => self.run_node(index, node.as_ref(), state, resources, None),
+            },
             Work::Flow(flow) => self.run_flow(index, step, flow.as_ref(), state, resources),
         };
         done.map_err(|error| {
@@ -47,14 +51,7 @@ impl Executable {
         let RunState { nodes, values, .. } = state;
         let (step, memos) = (&self.steps[index], &mut nodes[index].memos);
         let start = resources.observer.map(|_| Instant::now());
-        let mut inputs: SmallVec<[Option<&Tensor>; 4]> = SmallVec::with_capacity(step.inputs.len());
-        for input in &step.inputs {
-            inputs.push(match input.and_then(|value| self.value(values, value)) {
-                Some(Value::Tensor(tensor)) => Some(tensor),
-                Some(other) => return Err(other.is_no("a tensor")),
-                None => None,
-            });
-        }
+        let inputs = self.tensors(step, values)?;
         let (mut outcome, mut keys) = (None, Vec::new());
         let mut is_known = true;
         let kept = recorder.as_ref().and_then(|recorder| recorder.kept());
@@ -65,12 +62,7 @@ impl Executable {
                     Some(known) => known,
                     None => {
                         is_known = false;
-                        let noted = resources.observer.is_some_and(Observer::wants_keys);
-                        let prepare = match noted {
-                            true => PrepareCx::noting_keys(resources.build),
-                            false => PrepareCx::new(resources.build),
-                        };
-                        let prepare = prepare.told_to(resources.tuner).counted_in(resources.share);
+                        let prepare = resources.prepare_cx();
                         let fresh = memos.prepare(node, &prepare, &inputs)?;
                         outcome = prepare.outcome();
                         keys = prepare.into_keys();
@@ -100,7 +92,7 @@ impl Executable {
             });
         }
         if let Some(recorder) = recorder {
-            recorder.step(specs, executor, standings, values);
+            recorder.step(specs.clone(), executor.clone(), standings, values);
         }
         for value in &step.dead {
             values[value.index()] = None;

@@ -1,0 +1,205 @@
+//! Preparing a whole stretch before any of its steps runs.
+//!
+//! # Problem
+//!
+//! Preparing a node for a new shape takes one or two microseconds where all that it touches is in the core's caches: its
+//! inference, its key, the cost model, the executor's builder, the records. But between two nodes runs a kernel, which
+//! fills these caches with tensors, and then the same takes ten to twenty.
+//!
+//! # Idea
+//!
+//! What a stretch's nodes are prepared with follows from shapes alone, and from values that are settled by them
+//! (`spans`). So all nodes are prepared one after the other, with *hollow* tensors in the place of what has yet to be
+//! computed: types and shapes without elements. A node that makes settled values runs at once, because others
+//! are prepared with their contents; it does not run a second time. Then the steps run.
+//!
+//! # Consequences
+//!
+//! - Where anything fails here, all of it is forgotten and the stretch runs node by node (`stepwise`), so that errors are
+//!   those of the node that comes first, with everything before it computed. That asks the cache for some executors twice.
+//! - Executors of a stretch whose request ends early have been made although nobody ran them.
+//! - Nodes on a device are not prepared ahead: where their operands lie is known from the operands alone.
+
+use std::time::{Duration, Instant};
+
+use smallvec::SmallVec;
+
+use super::{Executable, Observer, Resources, RunState, Step, StepEvent, Work};
+use crate::cache::Outcome;
+use crate::graph::io::{Edges, Io, Memory};
+use crate::graph::node::{Node, NodeError, PrepareCx, Prepared, Specs, Standings};
+use crate::graph::plan::{Plan, Recorder};
+use crate::graph::spans::Span;
+use crate::graph::value::Value;
+use crate::tensor::Tensor;
+
+/// What was found out of a step before it runs.
+pub(in super::super) struct Ahead {
+    pub(super) specs: Specs,
+    pub(super) prepared: Prepared,
+    pub(super) standings: Standings,
+    /// What the step made, if it has run already.
+    made: Option<SmallVec<[Option<Value>; 1]>>,
+    /// For those who watch: what the cache answered, the keys, and how long it took; none where a plan had it all.
+    seen: Option<(Option<Outcome>, Vec<String>, Duration)>,
+}
+
+impl Executable {
+    /// Prepares all steps of a stretch, some of which an older plan of the same shapes may know. None where a step cannot
+    /// be prepared this way; then nothing has happened but look-ups.
+    pub(super) fn prepare_ahead(
+        &self,
+        span: &Span,
+        before: Option<&Plan>,
+        state: &mut RunState,
+        resources: &Resources<'_>,
+    ) -> Option<Vec<Ahead>> {
+        if resources.build.gpu.is_some() {
+            return None;
+        }
+        let values = &mut state.values;
+        let steps = &self.steps[span.steps.clone()];
+        let mut ahead = Vec::with_capacity(steps.len());
+        for (place, step) in steps.iter().enumerate() {
+            let Ok(found) = self.prepare_step(place, step, before, values, resources) else { break };
+            ahead.push(found);
+        }
+        let complete = ahead.len() == steps.len();
+        // Hollow tensors have served; what has been made is kept until its step's turn.
+        for (place, step) in steps.iter().enumerate() {
+            let outputs = step.outputs.iter().map(|value| value.and_then(|value| values[value.index()].take()));
+            match ahead.get_mut(place).and_then(|ahead| ahead.made.as_mut()) {
+                Some(made) => *made = outputs.collect(),
+                None => outputs.for_each(drop),
+            }
+        }
+        complete.then_some(ahead)
+    }
+
+    /// Prepares one step, and puts the values that it will make, hollow or not, where the next ones find them.
+    fn prepare_step(
+        &self,
+        place: usize,
+        step: &Step,
+        before: Option<&Plan>,
+        values: &mut [Option<Value>],
+        resources: &Resources<'_>,
+    ) -> Result<Ahead, NodeError> {
+        if let Some(stop) = resources.stop {
+            stop.check()?;
+        }
+        let Work::Node(node) = &step.work else { return Err(NodeError::Input("this is no node".to_owned())) };
+        let mut ahead = match before.and_then(|plan| plan.kept(place)) {
+            Some((planned, standings)) => Ahead {
+                specs: planned.specs.clone(),
+                prepared: planned.prepared.clone(),
+                standings,
+                made: None,
+                seen: None,
+            },
+            None => self.prepare_node(node.as_ref(), step, values, resources)?,
+        };
+        let mut outputs = step.outputs.iter().flatten().peekable();
+        if outputs.peek().is_some() && outputs.all(|value| self.settled[value.index()]) {
+            // Nothing is taken from the values: they are read again when the steps run.
+            let (inputs, outputs) = (&step.inputs, &step.outputs);
+            let edges = Edges { values, constants: &self.constants, inputs, outputs, owned: 0 };
+            let mut io = Io::within(edges, &ahead.specs, Memory { pool: resources.buffers, lease: None });
+            node.execute(&ahead.prepared, &mut io, &resources.run_cx())?;
+            ahead.made = Some(SmallVec::new());
+        } else {
+            for (value, spec) in step.outputs.iter().zip(&ahead.specs) {
+                if let Some(value) = value {
+                    values[value.index()] = Some(Value::Tensor(Tensor::hollow(spec.clone())));
+                }
+            }
+        }
+        Ok(ahead)
+    }
+
+    fn prepare_node(
+        &self,
+        node: &dyn Node,
+        step: &Step,
+        values: &[Option<Value>],
+        resources: &Resources<'_>,
+    ) -> Result<Ahead, NodeError> {
+        let start = resources.observer.map(|_| Instant::now());
+        let inputs = self.tensors(step, values)?;
+        let cx = resources.prepare_cx();
+        let specs = node.infer(&inputs)?;
+        for spec in &specs {
+            spec.elements()?;
+        }
+        let prepared = node.prepare_params(&cx, &inputs, &specs)?;
+        let (standings, outcome) = (cx.take_standings(), cx.outcome());
+        let seen = start.map(|start| (outcome, cx.into_keys(), start.elapsed()));
+        Ok(Ahead { specs, prepared, standings, made: None, seen })
+    }
+
+    /// Runs a step that was prepared ahead.
+    pub(super) fn run_ahead(
+        &self,
+        index: usize,
+        node: &dyn Node,
+        ahead: Ahead,
+        state: &mut RunState,
+        resources: &Resources<'_>,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), NodeError> {
+        let (step, values) = (&self.steps[index], &mut state.values);
+        let watched = resources.observer.map(|observer| (observer, self.input_specs(step, values), Instant::now()));
+        match ahead.made {
+            Some(made) => {
+                let made = step.outputs.iter().zip(made);
+                made.for_each(|(value, made)| value.into_iter().for_each(|value| values[value.index()] = made.clone()));
+            }
+            None => {
+                let memory = Memory { pool: resources.buffers, lease: None };
+                let mut io = Io::within(self.edges(step, values), &ahead.specs, memory);
+                node.execute(&ahead.prepared, &mut io, &resources.run_cx())?;
+            }
+        }
+        if let Some((observer, inputs, started)) = watched {
+            let execute = started.elapsed();
+            let prepared = ahead.seen.is_some();
+            let (outcome, keys, prepare) = ahead.seen.unwrap_or_default();
+            let event = StepEvent::new(index, step);
+            let (keys, inputs, outputs) = (&keys[..], &inputs[..], &ahead.specs[..]);
+            observer.step(&StepEvent { prepared, outcome, keys, inputs, outputs, prepare, execute, ..event });
+        }
+        recorder.step(ahead.specs, ahead.prepared, ahead.standings, values);
+        for value in &step.dead {
+            values[value.index()] = None;
+        }
+        Ok(())
+    }
+
+    /// The tensors that a step reads.
+    pub(super) fn tensors<'a>(
+        &'a self,
+        step: &Step,
+        values: &'a [Option<Value>],
+    ) -> Result<SmallVec<[Option<&'a Tensor>; 4]>, NodeError> {
+        let mut inputs = SmallVec::with_capacity(step.inputs.len());
+        for input in &step.inputs {
+            inputs.push(match input.and_then(|value| self.value(values, value)) {
+                Some(Value::Tensor(tensor)) => Some(tensor),
+                Some(other) => return Err(other.is_no("a tensor")),
+                None => None,
+            });
+        }
+        Ok(inputs)
+    }
+}
+
+impl<'a> Resources<'a> {
+    /// What a node that is prepared may use.
+    pub(super) fn prepare_cx(&self) -> PrepareCx<'a> {
+        let prepare = match self.observer.is_some_and(Observer::wants_keys) {
+            true => PrepareCx::noting_keys(self.build),
+            false => PrepareCx::new(self.build),
+        };
+        prepare.told_to(self.tuner).counted_in(self.share)
+    }
+}
