@@ -55,7 +55,7 @@ pub use fingerprint::Fingerprint;
 pub use inspect::{FileSummary, inspect_file, inspect_folder};
 pub use remote::{Credentials, Object, Over, Put, Remote, RemoteError, RemotePolicy, connect};
 pub use saving::SaveReport;
-pub use store::{CacheMode, LoadReport, Store};
+pub use store::{Asked, CacheMode, LoadReport, Store};
 pub use tools::{clear_folder, merge_into, replace_file};
 pub use writer::Pace;
 

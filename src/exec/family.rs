@@ -50,7 +50,8 @@ pub trait Family: Recorded {
 
 /// The one builder of all families: a record if there is a valid one, else the cost model; then build, then record.
 pub(super) fn build_executor<K: Family>(key: &K, cx: &BuildCx) -> Result<Built<K::Value>, BuildError> {
-    if let Some(choice) = cx.records.lookup(key) {
+    let (known, asked) = cx.records.ask(key);
+    if let Some(choice) = known {
         if key.accepts(&choice, cx) {
             let value = key.build(&choice, cx)?;
             return Ok(Built { bytes: K::weigh(&value), value, from_record: true });
@@ -62,7 +63,7 @@ pub(super) fn build_executor<K: Family>(key: &K, cx: &BuildCx) -> Result<Built<K
     }
     let choice = key.choose(cx);
     let value = key.build(&choice, cx)?;
-    cx.records.insert(key, &choice, Evidence::model());
+    cx.records.keep::<K>(asked, &choice, Evidence::model());
     Ok(Built { bytes: K::weigh(&value), value, from_record: false })
 }
 

@@ -4,6 +4,7 @@
 //! An [`Executable`] is immutable and shared by every request, and so are the plans of its stretches ([`super::plan`],
 //! [`super::spans`]). The first request of some shapes runs node by node and leaves a plan; later ones find it by one
 //! look-up a stretch (one a request, where no shape depends on data) and compare nothing. Running by a plan is here,
+//! preparing all steps before the first one runs in [`ahead`],
 //! running step by step in [`stepwise`], what watchers are told in [`observe`]. What belongs to one request at
 //! a time is in a [`RunState`]: values, the memory that a plan has laid out, what nodes without plans remember. Whoever
 //! runs requests at once keeps several.

@@ -84,6 +84,25 @@ impl Claim<'_> {
     }
 }
 
+/// What a record of a key is found by: made once to look for it and to keep one.
+#[derive(Debug)]
+pub(super) struct Name {
+    bytes: Vec<u8>,
+    /// Bytes of the family and the key before they were packed.
+    unpacked: usize,
+}
+
+impl Name {
+    /// Of that family and the bytes of a key.
+    pub(super) fn new(family: &str, key: &[u8]) -> Result<Name, CodecError> {
+        Ok(Name { bytes: name_of(family, key)?, unpacked: family.len() + key.len() })
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
 /// The bytes that a record of that family and key begins with.
 pub(super) fn name_of(family: &str, key: &[u8]) -> Result<Vec<u8>, CodecError> {
     let family_len =
@@ -121,9 +140,20 @@ impl Kept {
         evidence: &Evidence,
         state: State,
     ) -> Result<Kept, CodecError> {
+        Kept::named(Name::new(family, key)?, revision, choice, evidence, state)
+    }
+
+    /// A record of that name in that state.
+    pub(super) fn named(
+        name: Name,
+        revision: u32,
+        choice: &[u8],
+        evidence: &Evidence,
+        state: State,
+    ) -> Result<Kept, CodecError> {
+        let Name { mut bytes, unpacked } = name;
         let too_long = |len: usize| if len > LIMIT { Err(CodecError::TooLong(len)) } else { Ok(()) };
-        too_long(family.len() + key.len() + choice.len() + NUMBERS)?;
-        let mut bytes = name_of(family, key)?;
+        too_long(unpacked + choice.len() + NUMBERS)?;
         let name_len = bytes.len();
         push_packed(choice, &mut bytes)?;
         let mut numbers = [0; NUMBERS];

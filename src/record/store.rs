@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::contents::{Contents, StoreStats};
-use super::entry::{self, Kept, State};
+use super::entry::{Kept, Name, State};
 use super::folder::{self, Folder, Source};
 use super::frame::{self, Frames, Header, ReadError, Rejected};
 use super::remote::courier::Courier;
@@ -50,6 +50,15 @@ impl CacheMode {
 
 /// So many records of a file are taken over under one lock, so that look-ups do not wait for a disk meanwhile.
 const BATCH: usize = 1024;
+
+/// A key that was [asked](Store::ask) for, encoded.
+#[derive(Debug)]
+pub struct Asked(Result<Name, codec::CodecError>);
+
+/// What the record of that key is found by.
+fn name<K: Recorded>(key: &K) -> Result<Name, codec::CodecError> {
+    Name::new(K::FAMILY, &codec::encode(key)?)
+}
 
 /// What taking over a file gave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -217,10 +226,21 @@ impl Store {
 
     /// The same, with what speaks for it.
     pub fn lookup_with_evidence<K: Recorded>(&self, key: &K) -> Option<(K::Choice, Evidence)> {
-        let name = entry::name_of(K::FAMILY, &codec::encode(key).ok()?).ok()?;
+        self.claimed::<K>(&name::<K>(key).ok()?)
+    }
+
+    /// As [`lookup`](Store::lookup), and what a choice that is made now is to be [kept](Store::keep) by.
+    pub fn ask<K: Recorded>(&self, key: &K) -> (Option<K::Choice>, Asked) {
+        let name = name::<K>(key);
+        let claimed = name.as_ref().ok().and_then(|name| self.claimed::<K>(name));
+        (claimed.map(|(choice, _)| choice), Asked(name))
+    }
+
+    fn claimed<K: Recorded>(&self, name: &Name) -> Option<(K::Choice, Evidence)> {
+        let name = name.bytes();
         let mut contents = self.core.lock();
         contents.stats.lookups += 1;
-        let claim = contents.find(&name)?.claim()?;
+        let claim = contents.find(name)?.claim()?;
         if claim.revision != K::REVISION {
             contents.stats.rejected_version += 1;
             return None;
@@ -234,7 +254,7 @@ impl Store {
             }
             Err(error) => {
                 tracing::warn!(family = K::FAMILY, %error, "a record's choice cannot be read; choosing again");
-                contents.refuse(&name);
+                contents.refuse(name);
                 None
             }
         }
@@ -242,20 +262,16 @@ impl Store {
 
     /// Keeps what was chosen for a key, unless what is kept already has better evidence.
     pub fn insert<K: Recorded>(&self, key: &K, choice: &K::Choice, evidence: Evidence) {
-        let encoded = codec::encode(key).and_then(|key| Ok((key, codec::encode(choice)?)));
-        let record = encoded.map(|(key, choice)| Record {
-            family: K::FAMILY.to_owned(),
-            revision: K::REVISION,
-            key,
-            choice,
-            evidence,
-        });
-        match record {
-            Ok(record) => {
-                self.insert_record(&record);
-            }
-            Err(error) => self.too_long(K::FAMILY, &error),
+        self.keep::<K>(Asked(name::<K>(key)), choice, evidence);
+    }
+
+    /// The same for a key that was [asked](Store::ask) for.
+    pub fn keep<K: Recorded>(&self, asked: Asked, choice: &K::Choice, evidence: Evidence) {
+        if self.core.mode == CacheMode::Off {
+            return;
         }
+        let named = |name| Kept::named(name, K::REVISION, &codec::encode(choice)?, &evidence, State::New);
+        self.insert_kept(K::FAMILY, asked.0.and_then(named));
     }
 
     /// Keeps a record of any family under the same rule, as tools do that have them from elsewhere. Whether its length
@@ -264,7 +280,11 @@ impl Store {
         if self.core.mode == CacheMode::Off {
             return true;
         }
-        match Kept::of_record(record, State::New) {
+        self.insert_kept(&record.family, Kept::of_record(record, State::New))
+    }
+
+    fn insert_kept(&self, family: &str, kept: Result<Kept, codec::CodecError>) -> bool {
+        match kept {
             Ok(kept) => {
                 if self.core.lock().insert(kept) {
                     self.wake();
@@ -272,7 +292,7 @@ impl Store {
                 true
             }
             Err(error) => {
-                self.too_long(&record.family, &error);
+                self.too_long(family, &error);
                 false
             }
         }
@@ -294,9 +314,9 @@ impl Store {
 
     /// Forgets what was chosen for a key, because it did not pass validation; it will not come back from the file.
     pub fn reject<K: Recorded>(&self, key: &K) {
-        let Ok(name) = codec::encode(key).and_then(|key| entry::name_of(K::FAMILY, &key)) else { return };
+        let Ok(name) = name::<K>(key) else { return };
         tracing::warn!(family = K::FAMILY, "a record's choice does not fit its key; choosing again");
-        self.core.lock().refuse(&name);
+        self.core.lock().refuse(name.bytes());
     }
 
     /// Every key of a family that has a record, to build what they determine ahead of need.

@@ -173,3 +173,53 @@ fn endlessly_new_shapes_stay_within_the_bound() {
     let plans = session.plan_stats();
     assert!(plans.bytes <= 32 << 10 && plans.entries > 2 && plans.evictions > 300, "{plans:?}");
 }
+
+/// Notes after each step how many executors have been asked for.
+struct Asked<'a>(&'a Session, std::sync::Mutex<Vec<u64>>);
+
+impl kiln::graph::run::Observer for Asked<'_> {
+    fn step(&self, event: &kiln::graph::run::StepEvent<'_>) {
+        assert!(event.prepared, "{} is prepared once for each shape", event.step.op);
+        self.1.lock().unwrap().push(self.0.cache_stats().lookups);
+    }
+}
+
+#[test]
+fn every_node_is_prepared_before_the_first_one_runs() {
+    let session = session(&layers(), SessionOptions::default().plan_limits);
+    for size in [3, 5, 4] {
+        let before = session.cache_stats().lookups;
+        let asked = Asked(&session, std::sync::Mutex::default());
+        session.run_observed(&[("x", floats(&[size, 4], 1))], Some(&asked)).expect("the request is sound");
+        let asked = asked.1.into_inner().unwrap();
+        assert!(asked.len() > 3 && asked[0] > before, "{asked:?} after {before}");
+        assert!(asked.iter().all(|count| *count == asked[0]), "{asked:?}");
+    }
+}
+
+#[test]
+fn an_error_is_that_of_the_node_that_comes_first_whatever_a_later_one_is_prepared_for() {
+    let mut build = GraphBuilder::new("errors", 17);
+    let (x, places) = (
+        build.input("x", DType::F32, ["n".into()]),
+        build.input("places", DType::I64, ["k".into(), 1usize.into()]),
+    );
+    let y = build.input("y", DType::F32, ["m".into()]);
+    let picked = build.op("Gather", &[x, places], &[("axis", 0.into())]);
+    let flat = build.op("Flatten", &[picked], &[("axis", 0.into())]);
+    let sum = build.op("Add", &[flat, y], &[]);
+    build.output("z", sum);
+    let graph = build.finish();
+    let fails = |limits, place: i64, wide: usize| {
+        let places = Tensor::from_slice([2, 1], &[0i64, place]).unwrap();
+        let inputs = [("x", floats(&[4], 1)), ("places", places), ("y", floats(&[wide], 2))];
+        session(&graph, limits).run(&inputs).map(drop).map_err(|error| error.to_string())
+    };
+    let planned = SessionOptions::default().plan_limits;
+    for (place, wide, op) in [(9, 2, "Gather"), (1, 3, "Add"), (9, 3, "Gather")] {
+        let (found, expected) = (fails(planned, place, wide), fails(NO_PLANS, place, wide));
+        assert!(expected.as_ref().is_err_and(|error| error.contains(op)), "{expected:?}");
+        assert_eq!(found, expected);
+    }
+    assert_eq!(fails(planned, 1, 2), Ok(()));
+}
