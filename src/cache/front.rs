@@ -152,7 +152,8 @@ pub(super) fn hit<K: Key, T>(
 
 /// The lane that this thread counts on.
 pub(super) fn lane() -> usize {
-    let lane = |fronts: &RefCell<Fronts>| Some(fronts.try_borrow_mut().ok()?.seat.get_or_insert_with(Seat::take).lane());
+    let lane =
+        |fronts: &RefCell<Fronts>| Some(fronts.try_borrow_mut().ok()?.seat.get_or_insert_with(Seat::take).lane());
     FRONTS.try_with(lane).ok().flatten().unwrap_or(0)
 }
 

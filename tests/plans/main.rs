@@ -200,10 +200,8 @@ fn every_node_is_prepared_before_the_first_one_runs() {
 #[test]
 fn an_error_is_that_of_the_node_that_comes_first_whatever_a_later_one_is_prepared_for() {
     let mut build = GraphBuilder::new("errors", 17);
-    let (x, places) = (
-        build.input("x", DType::F32, ["n".into()]),
-        build.input("places", DType::I64, ["k".into(), 1usize.into()]),
-    );
+    let (x, places) =
+        (build.input("x", DType::F32, ["n".into()]), build.input("places", DType::I64, ["k".into(), 1usize.into()]));
     let y = build.input("y", DType::F32, ["m".into()]);
     let picked = build.op("Gather", &[x, places], &[("axis", 0.into())]);
     let flat = build.op("Flatten", &[picked], &[("axis", 0.into())]);
