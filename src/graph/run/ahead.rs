@@ -151,8 +151,11 @@ impl Executable {
         let watched = resources.observer.map(|observer| (observer, self.input_specs(step, values), Instant::now()));
         match ahead.made {
             Some(made) => {
-                let made = step.outputs.iter().zip(made);
-                made.for_each(|(value, made)| value.into_iter().for_each(|value| values[value.index()] = made.clone()));
+                for (value, made) in step.outputs.iter().zip(made) {
+                    if let Some(value) = value {
+                        values[value.index()] = made;
+                    }
+                }
             }
             None => {
                 let memory = Memory { pool: resources.buffers, lease: None };
