@@ -23,8 +23,8 @@ struct Twin {
     masking: Masking,
     /// Whether the destination is a mask register.
     to_mask: bool,
-    /// Whether the vector operands are named xmm: the destination, the register source.
-    narrow: (bool, bool),
+    /// The first register of the length that the vector operands are named by: the destination, the register source.
+    vectors: (Register, Register),
     /// Whether the rm operand may be a register, and whether it may be memory.
     rm: (bool, bool),
 }
@@ -36,7 +36,7 @@ fn twin(name: &str) -> Twin {
         immediate: false,
         masking: Masking::MergeOrZero,
         to_mask: false,
-        narrow: (false, false),
+        vectors: (Register::ZMM0, Register::ZMM0),
         rm: (true, true),
     };
     let with_imm = |code| Twin { immediate: true, ..plain(code) };
@@ -71,13 +71,19 @@ fn twin(name: &str) -> Twin {
         "VBLENDMPS" => plain(EVEX_Vblendmps_zmm_k1z_zmm_zmmm512b32),
         "VMOVUPS_LOAD" => plain(EVEX_Vmovups_zmm_k1z_zmmm512),
         "VMOVUPS_STORE" => Twin { masking: Masking::Merge, rm: (false, true), ..plain(EVEX_Vmovups_zmmm512_k1z_zmm) },
+        "VMOVUPS_STORE_HALF" => Twin {
+            masking: Masking::Merge,
+            vectors: (Register::YMM0, Register::YMM0),
+            rm: (false, true),
+            ..plain(EVEX_Vmovups_ymmm256_k1z_ymm)
+        },
         "VMOVNTPS" => Twin { masking: Masking::None, rm: (false, true), ..plain(EVEX_Vmovntps_m512_zmm) },
-        "VMOVSS_LOAD" => Twin { narrow: (true, true), rm: (false, true), ..plain(EVEX_Vmovss_xmm_k1z_m32) },
+        "VMOVSS_LOAD" => Twin { vectors: (Register::XMM0, Register::XMM0), rm: (false, true), ..plain(EVEX_Vmovss_xmm_k1z_m32) },
         "VMOVSS_STORE" => {
-            Twin { masking: Masking::Merge, narrow: (true, true), rm: (false, true), ..plain(EVEX_Vmovss_m32_k1_xmm) }
+            Twin { masking: Masking::Merge, vectors: (Register::XMM0, Register::XMM0), rm: (false, true), ..plain(EVEX_Vmovss_m32_k1_xmm) }
         }
-        "VBROADCASTSS" => Twin { narrow: (false, true), ..plain(EVEX_Vbroadcastss_zmm_k1z_xmmm32) },
-        "VPMOVZXBD" => Twin { narrow: (false, true), ..plain(EVEX_Vpmovzxbd_zmm_k1z_xmmm128) },
+        "VBROADCASTSS" => Twin { vectors: (Register::ZMM0, Register::XMM0), ..plain(EVEX_Vbroadcastss_zmm_k1z_xmmm32) },
+        "VPMOVZXBD" => Twin { vectors: (Register::ZMM0, Register::XMM0), ..plain(EVEX_Vpmovzxbd_zmm_k1z_xmmm128) },
         "VUNPCKLPS" => plain(EVEX_Vunpcklps_zmm_k1z_zmm_zmmm512b32),
         "VUNPCKHPS" => plain(EVEX_Vunpckhps_zmm_k1z_zmm_zmmm512b32),
         "VUNPCKLPD" => plain(EVEX_Vunpcklpd_zmm_k1z_zmm_zmmm512b64),
@@ -91,6 +97,8 @@ fn twin(name: &str) -> Twin {
         "VPDPBUSD" => plain(EVEX_Vpdpbusd_zmm_k1z_zmm_zmmm512b32),
         "VPMOVSXBW" => Twin { rm: (false, true), ..plain(EVEX_Vpmovsxbw_zmm_k1z_ymmm256) },
         "VPMOVDB" => Twin { masking: Masking::Merge, rm: (false, true), ..plain(EVEX_Vpmovdb_xmmm128_k1z_zmm) },
+        "VPMOVZXWD" => Twin { vectors: (Register::ZMM0, Register::YMM0), ..plain(EVEX_Vpmovzxwd_zmm_k1z_ymmm256) },
+        "VPMOVDW" => Twin { masking: Masking::Merge, rm: (false, true), ..plain(EVEX_Vpmovdw_ymmm256_k1z_zmm) },
         other => panic!("{other} has no twin: name its iced-x86 code here"),
     }
 }
@@ -101,8 +109,8 @@ fn encoded(form: &Form, operands: &Operands, rm: Rm) -> Vec<u8> {
     out.finalize()
 }
 
-fn vector(narrow: bool, number: u8) -> Register {
-    (if narrow { Register::XMM0 } else { Register::ZMM0 }) + u32::from(number)
+fn vector(first: Register, number: u8) -> Register {
+    first + u32::from(number)
 }
 
 fn gpr(number: u8) -> Register {
@@ -145,7 +153,7 @@ impl Harness {
         let mut theirs = Instruction::default();
         theirs.set_code(twin.code);
         let destination =
-            if twin.to_mask { Register::K0 + u32::from(case.reg) } else { vector(twin.narrow.0, case.reg) };
+            if twin.to_mask { Register::K0 + u32::from(case.reg) } else { vector(twin.vectors.0, case.reg) };
         let mut at = 0;
         let mut put = |instruction: &mut Instruction, operand: Operand| {
             match operand {
@@ -163,7 +171,7 @@ impl Harness {
             at += 1;
         };
         let rm = match case.rm {
-            Rm::Reg(number) => Operand::Register(vector(twin.narrow.1, number)),
+            Rm::Reg(number) => Operand::Register(vector(twin.vectors.1, number)),
             Rm::Mem(mem) => Operand::Memory(memory(mem, false)),
             Rm::Broadcast(mem) => Operand::Memory(memory(mem, true)),
             Rm::Constant => unreachable!("constants have a test of their own"),
@@ -171,7 +179,7 @@ impl Harness {
         match form.layout {
             Layout::Rvm => {
                 put(&mut theirs, Operand::Register(destination));
-                put(&mut theirs, Operand::Register(vector(false, case.vvvv)));
+                put(&mut theirs, Operand::Register(vector(Register::ZMM0, case.vvvv)));
                 put(&mut theirs, rm);
             }
             Layout::Rm => {
@@ -183,7 +191,7 @@ impl Harness {
                 put(&mut theirs, Operand::Register(destination));
             }
             Layout::Vm(_) => {
-                put(&mut theirs, Operand::Register(vector(false, case.vvvv)));
+                put(&mut theirs, Operand::Register(vector(Register::ZMM0, case.vvvv)));
                 put(&mut theirs, rm);
             }
         }

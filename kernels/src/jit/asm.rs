@@ -31,6 +31,7 @@ mod encode;
 mod arithmetic;
 mod buffer;
 mod control;
+mod halves;
 mod integer;
 mod lanes;
 mod masks;

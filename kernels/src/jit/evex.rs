@@ -1,7 +1,7 @@
 //! An EVEX encoder for exactly the forms that [`Asm`](super::Asm) emits, since dynasm knows no AVX-512.
 //!
-//! A form is a row of data; one function turns a row and its operands into bytes. Registers are always 512 bits wide
-//! (scalar moves ignore the length). `tests/evex.rs` proves every form byte-identical to iced-x86's encoder over every
+//! A form is a row of data; one function turns a row and its operands into bytes. Registers are 512 bits wide but for
+//! a store of the lower half (scalar moves ignore the length). `tests/evex.rs` proves every form byte-identical to iced-x86's encoder over every
 //! register, mask and interesting displacement; a form that is missing there fails that test.
 //!
 //! An instruction is laid out as
@@ -117,6 +117,7 @@ const V: u32 = 0b1111 << 19;
 const ALWAYS: u32 = 1 << 18;
 const Z: u32 = 1 << 31;
 const LENGTH_512: u32 = 0b10 << 29;
+const LENGTH_256: u32 = 0b01 << 29;
 const BROADCAST: u32 = 1 << 28;
 const HIGH_V: u32 = 1 << 27;
 
@@ -138,6 +139,11 @@ impl Form {
 
     const fn scalar(self) -> Form {
         Form { prefix: self.prefix & !LENGTH_512, ..self.memory(LANE) }
+    }
+
+    /// The lower half of the register.
+    const fn half(self) -> Form {
+        Form { prefix: self.prefix & !LENGTH_512 | LENGTH_256, ..self.memory(VECTOR / 2) }
     }
 
     /// Opcode map, mandatory prefix and opcode.
@@ -186,6 +192,7 @@ forms! {
     VBLENDMPS = MAP_0F38 PREFIX_66 0x65 Layout::Rvm;
     VMOVUPS_LOAD = MAP_0F NO_PREFIX 0x10 Layout::Rm, memory(VECTOR);
     VMOVUPS_STORE = MAP_0F NO_PREFIX 0x11 Layout::Mr, memory(VECTOR);
+    VMOVUPS_STORE_HALF = MAP_0F NO_PREFIX 0x11 Layout::Mr, half();
     VMOVNTPS = MAP_0F NO_PREFIX 0x2B Layout::Mr, memory(VECTOR);
     VMOVSS_LOAD = MAP_0F PREFIX_F3 0x10 Layout::Rm, scalar();
     VMOVSS_STORE = MAP_0F PREFIX_F3 0x11 Layout::Mr, scalar();
@@ -204,6 +211,8 @@ forms! {
     VSHUFF32X4 = MAP_0F3A PREFIX_66 0x23 Layout::Rvm;
     VDPBF16PS = MAP_0F38 PREFIX_F3 0x52 Layout::Rvm;
     VCVTNE2PS2BF16 = MAP_0F38 PREFIX_F2 0x72 Layout::Rvm;
+    VPMOVZXWD = MAP_0F38 PREFIX_66 0x33 Layout::Rm, memory(VECTOR / 2);
+    VPMOVDW = MAP_0F38 PREFIX_F3 0x33 Layout::Mr, memory(VECTOR / 2);
 }
 
 /// Appends one instruction. Numbers beyond the register file are cut to it; [`Asm`](super::Asm) refuses them before.

@@ -66,6 +66,40 @@ fn rounding_is_to_nearest_even_with_denormals_to_zero() {
 }
 
 #[test]
+fn halves_are_loaded_exactly_and_stored_rounded() {
+    let code = kernel(|asm| {
+        let mask = asm.mask(3, Vreg(29));
+        asm.mov_imm(Gpr::RAX, 5);
+        asm.mask_first(mask, Gpr::RAX, Gpr::RCX);
+        asm.vload_bf16(Vreg(20), vector(INPUT, 0).plus(2));
+        asm.vstore(vector(OUTPUT, 0), Vreg(20));
+        asm.vload_bf16_masked(Vreg(21), mask, vector(INPUT, 0));
+        asm.vstore(vector(OUTPUT, 1), Vreg(21));
+        asm.vload(Vreg(22), vector(INPUT, 1));
+        asm.vzero(Vreg(23));
+        for output in [2, 3] {
+            asm.vstore(vector(OUTPUT, output), Vreg(23));
+        }
+        asm.vstore_bf16(vector(OUTPUT, 2).plus(2), Vreg(22), Vreg(24));
+        asm.vstore_bf16_masked(vector(OUTPUT, 3).plus(2), mask, Vreg(22), Vreg(22));
+    });
+    let mut random = Random(11);
+    for _ in 0..50 {
+        let inputs = [random.vector(), random.vector()];
+        let found = call(&code, &inputs, 4, &[]).vectors;
+        let half = |vector: &Vector, index: usize| vector[index / 2] >> (16 * (index % 2)) & 0xFFFF;
+        for lane in 0..16 {
+            assert_eq!(found[0][lane], half(&inputs[0], lane + 1) << 16);
+            assert_eq!(found[1][lane], if lane < 5 { half(&inputs[0], lane) << 16 } else { 0 });
+            let rounded = nearest(f32::from_bits(inputs[1][lane]));
+            assert_eq!(half(&found[2], lane + 1), rounded);
+            assert_eq!(half(&found[3], lane + 1), if lane < 5 { rounded } else { 0 });
+        }
+        assert_eq!([half(&found[2], 0), half(&found[2], 17), half(&found[3], 0)], [0; 3], "beside them");
+    }
+}
+
+#[test]
 fn sums_of_pairs_are_two_fused_additions() {
     let code = kernel(|asm| {
         asm.vload(Vreg(3), vector(INPUT, 0));

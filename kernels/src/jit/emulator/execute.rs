@@ -185,7 +185,9 @@ fn interpret(operations: &[Operation], m: &mut Machine, memory: &Memory) -> u64 
             | Kind::VfromGpr
             | Kind::VwidenU8
             | Kind::VwidenI8
-            | Kind::VstoreBytes => m.transfer(op, memory),
+            | Kind::VwidenU16
+            | Kind::VstoreBytes
+            | Kind::VstoreWords => m.transfer(op, memory),
         }
     }
 }
@@ -385,6 +387,25 @@ impl Machine {
             Kind::VstoreBytes => {
                 assert!(op.mask == 0, "emulator: a masked store of bytes");
                 memory.write(self.address(op), self.vectors[dst].map(|lane| lane as u8));
+            }
+            Kind::VwidenU16 => {
+                let address = self.address(op);
+                let word = |lane: usize| match op.source {
+                    Source::Register | Source::Immediate => {
+                        self.vectors[usize::from(op.b)][lane / 2] >> (16 * (lane % 2)) & 0xFFFF
+                    }
+                    // Memory of lanes that are off is not touched.
+                    _ if op.mask != 0 && !self.lane_is_on(op, lane) => 0,
+                    Source::Memory | Source::Broadcast => u32::from(memory.read::<u16>(address + 2 * lane as u64)),
+                };
+                let out: Vector = std::array::from_fn(word);
+                self.put(op, &out);
+            }
+            Kind::VstoreWords => {
+                let (value, address) = (self.vectors[dst], self.address(op));
+                for lane in (0..16).filter(|lane| op.mask == 0 || self.lane_is_on(op, *lane)) {
+                    memory.write(address + 2 * lane as u64, value[lane] as u16);
+                }
             }
             Kind::VwidenU8 => {
                 let bytes: [u8; 16] = match op.source {

@@ -26,7 +26,7 @@ pub(super) enum Kind {
     Vcompare, VcompareMask, Vselect, VselectMask, MaskFromGpr,
     // Moves.
     Vmove, Vstore, VloadMasked, VstoreMasked, Vbroadcast, VloadOne, VstoreOne, VloadTwo, VfromGpr, VwidenU8,
-    VwidenI8, VstoreBytes,
+    VwidenI8, VwidenU16, VstoreBytes, VstoreWords,
     // Between lanes.
     VunpackLo32, VunpackHi32, VunpackLo64, VunpackHi64, Vpermute, Vpermute2, VpermuteWords, Vshuffle4,
     VpackWords, VpackBytes,
@@ -265,6 +265,8 @@ fn kind(instruction: &Instruction, operation: &mut Operation) -> Kind {
         M::Vpmaddwd => Kind::VmulPairs,
         M::Vpdpbusd => Kind::VdotBytes,
         M::Vpmovsxbw => Kind::VwidenI8,
+        M::Vpmovzxwd => Kind::VwidenU16,
+        M::Vpmovdw => { operation.dst = operation.b; Kind::VstoreWords }
         M::Vpmovdb => { operation.dst = operation.b; Kind::VstoreBytes }
         M::Vpackssdw => Kind::VpackWords,
         M::Vpackuswb => Kind::VpackBytes,
