@@ -21,6 +21,7 @@ pub mod quantized;
 pub mod recurrent;
 pub mod reduce;
 pub mod softmax;
+pub mod stored;
 pub(crate) mod sweep;
 pub mod transpose;
 pub mod vecmath;
@@ -28,6 +29,7 @@ pub mod vecmath;
 pub use kit::{CodeSource, EmitEach, Kit, MOST_PARTS, Parts};
 pub use numerics::{Numerics, NumericsError};
 pub use precision::{Elements, Precision, PrecisionError};
+pub use stored::{Activations, ActivationsMut, Stored};
 
 use serde::{Deserialize, Serialize};
 
@@ -128,6 +130,7 @@ impl CodeKey {
         match self {
             CodeKey::Multiply(_) => Some(Extension::Amx),
             CodeKey::Halve(_) => Some(Extension::Bf16),
+            CodeKey::Finish(code) if code.output == Stored::Bf16 => Some(Extension::Bf16),
             CodeKey::Attention(code) if code.form.makes_pairs() => Some(Extension::Bf16),
             CodeKey::Tile(key) => key.right.extension(),
             CodeKey::Quantized(code) if code.form == quantized::Form::Bytes => Some(Extension::Vnni),

@@ -63,7 +63,7 @@ crate::mutate! { enum Exponentials { Softmax, LogSoftmax, LogSumExp } }
 crate::mutate! { struct TransposeCode { isa, form } }
 crate::mutate! { enum Turn { Tile, WideTile, Interleave(rows), Deinterleave(rows) } }
 crate::mutate! { struct MultiplyCode { isa } }
-crate::mutate! { struct FinishCode { isa, activation } }
+crate::mutate! { struct FinishCode { isa, activation, residual, output } }
 crate::mutate! { struct HalveCode { isa } }
 crate::mutate! { struct RowCode { isa, vectors, pairs, activation } }
 crate::mutate! { struct TileCode { isa, vectors, left, right, activation, in_order } }

@@ -1,10 +1,10 @@
-//! Convolution executors: the key is the sizes, what weights consist of, what is fused, and how far rounding may go; the choice
+//! Convolution executors: the key is the sizes, what weights and activations consist of, what is fused, and how far rounding may go; the choice
 //! is the strategy and how the work is cut. Every strategy that takes the same elements reads weights of one layout, which
 //! follows from their sizes. The convolving is done by [`kiln_kernels::cpu::conv`].
 
 use kiln_kernels::cpu::chain::UnaryOp;
-use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape, Strategy};
-use kiln_kernels::cpu::{Elements, Numerics};
+use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape, ConvStored, Strategy};
+use kiln_kernels::cpu::{Activations, ActivationsMut, Elements, Numerics, Stored};
 use kiln_kernels::{Isa, Parallel, Result as KernelResult};
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +46,8 @@ crate::key! {
         pub transposed: bool,
         /// What packed weights consist of, which decides how they are multiplied.
         pub elements: Elements,
+        /// How activations lie in memory.
+        pub stored: ConvStored,
         /// What strategies may be used.
         pub numerics: Numerics,
         /// Applied last.
@@ -69,7 +71,7 @@ pub struct ConvChoice {
 }
 
 impl ConvKey {
-    /// The key of that convolution with weights of those elements under that policy.
+    /// The key of that convolution of `f32` with weights of those elements under that policy.
     #[must_use]
     pub fn new(
         shape: &ConvShape,
@@ -95,9 +97,16 @@ impl ConvKey {
             pads: wide(shape.pads),
             transposed: shape.transposed,
             elements,
+            stored: ConvStored::default(),
             numerics,
             activation: activation.map(Activation),
         }
+    }
+
+    /// The same on activations that are stored so.
+    #[must_use]
+    pub fn stored(self, stored: ConvStored) -> ConvKey {
+        ConvKey { stored, ..self }
     }
 
     fn shape(&self) -> ConvShape {
@@ -142,6 +151,8 @@ impl ConvChoice {
 }
 
 crate::mutate! { enum Numerics { Strict, Precise, Default } }
+crate::mutate! { enum Stored { F32, Bf16 } }
+crate::mutate! { struct ConvStored { input, residual, output } }
 
 impl Key for ConvKey {
     type Value = Conv;
@@ -149,7 +160,7 @@ impl Key for ConvKey {
 }
 
 impl Recorded for ConvKey {
-    const REVISION: u32 = 5;
+    const REVISION: u32 = 6;
     type Choice = ConvChoice;
 }
 
@@ -168,11 +179,13 @@ impl Family for ConvKey {
         let (blocks, shape) = (choice.blocks(), self.shape());
         // A node has packed its weights once, in the layout that fits them.
         let layout = blocks.layout() == shape.weights().layout(self.isa, self.elements);
-        layout && blocks.allowed(self.numerics) && blocks.fits(&shape, self.isa)
+        let suits = blocks.allowed(self.numerics) && self.stored.suits(blocks.strategy);
+        layout && suits && blocks.fits(&shape, self.isa)
     }
 
     fn build(&self, choice: &ConvChoice, cx: &BuildCx) -> KernelResult<Conv> {
-        Conv::new(self.isa, self.shape(), choice.blocks(), self.activation.map(|activation| activation.0), cx)
+        let how = (choice.blocks(), self.stored);
+        Conv::stored(self.isa, self.shape(), how, self.activation.map(|activation| activation.0), cx)
     }
 
     const TUNED: bool = true;
@@ -180,7 +193,7 @@ impl Family for ConvKey {
     fn candidates(&self, _: &BuildCx, most: usize) -> Vec<ConvChoice> {
         let threads = self.threads as usize;
         let found = ConvBlocks::candidates(self.isa, &self.shape(), self.elements, self.numerics, threads, most);
-        found.iter().map(ConvChoice::new).collect()
+        found.iter().filter(|blocks| self.stored.suits(blocks.strategy)).map(ConvChoice::new).collect()
     }
 
     fn demand(&self, value: &Conv) -> Demand {
@@ -196,7 +209,16 @@ impl Family for ConvKey {
 
     fn trial(&self, value: &Conv, operands: Operands<'_>, parallel: &dyn Parallel) -> KernelResult<()> {
         let Operands { input, weights, output, scratch } = operands;
-        value.run(input, weights, output, ConvExtras::default(), scratch, parallel)
+        let shape = self.shape();
+        let x = match self.stored.input {
+            Stored::F32 => Activations::F32(input),
+            Stored::Bf16 => Activations::Bf16(&bytemuck::cast_slice(input)[..shape.input_len()]),
+        };
+        let y = match self.stored.output {
+            Stored::F32 => ActivationsMut::F32(output),
+            Stored::Bf16 => ActivationsMut::Bf16(&mut bytemuck::cast_slice_mut(output)[..shape.output_len()]),
+        };
+        value.run_stored(x, weights, y, ConvExtras::default(), scratch, parallel)
     }
 
     fn weigh(value: &Conv) -> usize {

@@ -11,6 +11,7 @@
 //!    matmuls, layer normalisations into their operator, attention with the heads around it, and then whatever became clean again.
 //! 3. *Chains*: element-wise nodes into one node; chains that are one function into the matmul or convolution before.
 //! 4. *Layout*: spatial operators to channels-last, and a last cleaning.
+//! 5. *Storage*: activations in lower precision, where that was asked for and pays.
 //!
 //! What a pass may assume is in [`facts`](super::facts): proofs about types and shapes that hold for every request that
 //! a session accepts. How it rewrites is in `edit`. After each pass, debug builds [verify](super::verify) the graph.
@@ -19,6 +20,7 @@ mod activation;
 mod affine;
 mod attention;
 mod batch_norm;
+mod bf16;
 mod captures;
 mod chain;
 mod cse;
@@ -45,6 +47,8 @@ mod tests;
 use std::sync::Arc;
 use std::time::Instant;
 
+use kiln_kernels::cpu::Elements;
+
 use super::facts::Facts;
 use super::ir::{Attr, Graph, NodeDesc};
 use super::stop::Stop;
@@ -64,6 +68,8 @@ struct PassCx<'a> {
     facts: Facts,
     evaluate: &'a Evaluate<'a>,
     folding: &'a mut fold::Budget,
+    /// What packed weights will consist of.
+    elements: Elements,
 }
 
 /// A pass: rewrites the graph and says how many rewrites it made.
@@ -119,6 +125,7 @@ const GROUPS: &[Group] = &[
         ],
         rounds: 6,
     },
+    Group { passes: &[("bf16", bf16::run)], rounds: 1 },
 ];
 
 /// The names of all passes, in the order in which they first run.
@@ -162,7 +169,12 @@ fn rewrite(
 ) {
     for group in GROUPS {
         for _ in 0..group.rounds {
-            let mut cx = PassCx { facts: Facts::of(graph, declared), evaluate, folding: &mut *folding };
+            let mut cx = PassCx {
+                facts: Facts::of(graph, declared),
+                evaluate,
+                folding: &mut *folding,
+                elements: options.elements(),
+            };
             let mut changes = 0;
             for (name, run) in group.passes.iter().filter(|(name, _)| options.is_on(name)) {
                 if cx.folding.is_stopped() {

@@ -9,15 +9,17 @@
 mod attributes;
 mod device;
 mod sizes;
+mod stored;
 
 use std::sync::Arc;
 
-use kiln_kernels::cpu::Elements;
+use kiln_kernels::cpu::{Elements, Stored};
 use kiln_kernels::cpu::chain::UnaryOp;
 use kiln_kernels::cpu::conv::{Conv as Executor, ConvExtras, ConvShape, Weights};
 use kiln_kernels::cpu::transpose::Transpose;
 
 use self::attributes::Attributes;
+use self::stored::STORED;
 pub(crate) use self::attributes::Attributes as ConvAttributes;
 use super::convert::through_f32;
 use super::{LoadCx, OpError, Operator, fused_activation, one, optional, refused, required};
@@ -32,8 +34,8 @@ use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 pub(super) const OPERATORS: &[Operator] = &[
     ("", "Conv", |cx| through_f32(cx, make)),
     ("", "ConvTranspose", |cx| through_f32(cx, make)),
-    ("kiln", "FusedConv", |cx| through_f32(cx, make)),
-    ("kiln", "FusedConvTranspose", |cx| through_f32(cx, make)),
+    ("kiln", "FusedConv", make_fused),
+    ("kiln", "FusedConvTranspose", make_fused),
 ];
 
 /// A convolution.
@@ -41,6 +43,8 @@ struct Conv {
     attributes: Attributes,
     activation: Option<UnaryOp>,
     channels_last: bool,
+    /// What its output is stored as, where that was decided when the graph was rewritten: then the input may be either, too.
+    output: Option<Stored>,
     /// The weights, where they are known at load.
     weights: Option<KnownWeights>,
 }
@@ -68,11 +72,17 @@ struct Ready {
     output: Option<Arc<Transpose>>,
 }
 
+/// A fused convolution: one that says what it stores converts nothing.
+fn make_fused(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    if cx.node.attrs.contains_key(STORED) { make(cx) } else { through_f32(cx, make) }
+}
+
 fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let mut conv = Conv {
         attributes: Attributes::read(cx.node)?,
         activation: fused_activation(cx.node)?,
         channels_last: cx.node.int("channels_last", 0) != 0,
+        output: stored::output(cx.node)?,
         weights: None,
     };
     let constant = cx.graph.constant_input(cx.node, 1).filter(|tensor| tensor.dtype() == DType::F32);
@@ -83,6 +93,9 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         let elements = sizes.elements(cx.build.elements());
         let packed = weights::conv(cx.build.isa, elements, plain, &sizes).map_err(|error| invalid(&error))?;
         conv.weights = Some(KnownWeights { shape: Shape::from_slice(tensor.shape()), elements, packed });
+    }
+    if conv.output.is_some() && !conv.takes_halves() {
+        return Err(OpError::invalid(cx.node, "activations in bf16 where the kernels take none"));
     }
     Ok(Box::new(conv))
 }
@@ -146,8 +159,9 @@ impl Node for Conv {
     fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
         let input = required(inputs, 0)?;
         let shape = self.shape(inputs)?;
-        for tensor in inputs.iter().flatten() {
-            if tensor.dtype() != DType::F32 {
+        for (index, tensor) in inputs.iter().enumerate().filter_map(|(index, tensor)| Some((index, (*tensor)?))) {
+            let halves = self.output.is_some() && [0, 3].contains(&index) && tensor.dtype() == DType::BF16;
+            if tensor.dtype() != DType::F32 && !halves {
                 return Err(NodeError::Unsupported(format!("a convolution of {} elements", tensor.dtype())));
             }
         }
@@ -158,7 +172,7 @@ impl Node for Conv {
         if let Some(residual) = optional(inputs, 3).filter(|residual| residual.shape() != output.as_slice()) {
             return Err(refused(format!("residual of shape {:?} for {output:?}", residual.shape())));
         }
-        one(DType::F32, output)
+        one(self.output.map_or(DType::F32, stored::dtype), output)
     }
 
     fn prepare_params(
@@ -171,6 +185,7 @@ impl Node for Conv {
         // Weights that another node makes are in `f32`.
         let elements = self.weights.as_ref().map_or(Elements::F32, |known| known.elements);
         let key = ConvKey::new(&shape, elements, cx.numerics(), self.activation, cx.isa(), cx.threads());
+        let key = key.stored(self.stored(inputs)?);
         let conv = cx.executor(&key)?;
         let weights = self.weights.as_ref().map(|known| known.packed.clone());
         let positions = |size: [usize; 3]| size.iter().product::<usize>();
@@ -220,7 +235,7 @@ impl Conv {
         let residual = optional(inputs, 3).map(|tensor| turned(tensor, &ready.residual)).transpose()?;
         let extras = ConvExtras {
             bias: optional(inputs, 2).map(Tensor::as_slice).transpose()?,
-            residual: residual.as_ref().map(Tensor::as_slice).transpose()?,
+            residual: residual.as_ref().map(stored::activations).transpose()?,
         };
         let packed_now;
         let weights = match &ready.weights {
@@ -231,15 +246,16 @@ impl Conv {
             }
         };
         let mut scratch = cx.scratch::<f32>(ready.conv.scratch_len())?;
-        let mut run = |y: &mut [f32]| {
-            ready.conv.run(input.as_slice()?, weights, y, extras, scratch.as_mut_slice()?, cx.parallel)?;
+        let mut run = |y: &mut Tensor| {
+            let (x, y) = (stored::activations(&input)?, stored::activations_mut(y)?);
+            ready.conv.run_stored(x, weights, y, extras, scratch.as_mut_slice()?, cx.parallel)?;
             Ok::<(), NodeError>(())
         };
         match &ready.output {
-            None => run(output.as_mut_slice()?)?,
+            None => run(&mut output)?,
             Some(turn) => {
                 let mut last = cx.scratch::<f32>(output.len())?;
-                run(last.as_mut_slice()?)?;
+                run(&mut last)?;
                 turn.run(last.bytes(), output.bytes_mut(), cx.parallel)?;
             }
         }

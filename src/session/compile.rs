@@ -49,8 +49,8 @@ fn port(graph: &Graph, value: ValueId, has_default: bool) -> Port {
 /// weights of a large model are not all in memory twice.
 const WAVE: usize = 32;
 
-/// Passes that prepare for kernels of the processor's: its layout, its fused attention, its products of bytes.
-const NOT_ON_DEVICES: [&str; 3] = ["layout", "attention", "quantized"];
+/// Passes that prepare for kernels of the processor's: its layout, its fused attention, its products of bytes, what it stores in `bf16`.
+const NOT_ON_DEVICES: [&str; 4] = ["layout", "attention", "quantized", "bf16"];
 
 /// Rewrites the graph and makes its nodes.
 pub(super) fn compile(
@@ -66,6 +66,7 @@ pub(super) fn compile(
         None => options.passes.clone(),
         Some(_) => NOT_ON_DEVICES.iter().fold(options.passes.clone(), |passes, name| passes.without(name)),
     };
+    let wanted = wanted.with_elements(build.elements());
     let passes = passes::optimise_until(stop, &mut graph, &wanted, &evaluate);
     let uploads = if build.gpu.is_some() { place(&mut graph) } else { Uploads::new() };
     let mut maker = Maker { build, parallel, stop, problems: BTreeSet::new(), held: Vec::new() };

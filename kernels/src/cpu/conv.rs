@@ -32,7 +32,7 @@ pub mod weights;
 pub mod winograd;
 
 pub use depthwise::{DepthwiseCode, SlideCode};
-pub use driver::{Conv, ConvBlocks, ConvExtras, Strategy};
+pub use driver::{Conv, ConvBlocks, ConvExtras, ConvStored, Strategy};
 pub use shape::ConvShape;
 pub use weights::{WeightLayout, Weights};
 pub use winograd::{WinogradCode, WinogradTile};

@@ -7,7 +7,24 @@ use crate::parallel::Parallel;
 /// Elements on each side: more than the widest tile.
 const MARGIN: usize = 80;
 
-const CANARY: f32 = 12345.0;
+/// An element of such buffers.
+pub(crate) trait Element: Copy + PartialEq + std::fmt::Debug {
+    /// What lies around results.
+    const CANARY: Self;
+    /// What lies around operands.
+    const NAN: Self;
+}
+
+impl Element for f32 {
+    const CANARY: f32 = 12345.0;
+    const NAN: f32 = f32::NAN;
+}
+
+/// The bits of `bf16`.
+impl Element for u16 {
+    const CANARY: u16 = 12345;
+    const NAN: u16 = 0x7FC0;
+}
 
 /// The levels that can run here.
 pub(crate) fn levels() -> Vec<Isa> {
@@ -15,41 +32,41 @@ pub(crate) fn levels() -> Vec<Isa> {
 }
 
 /// A result between canaries.
-pub(crate) struct Fenced(Vec<f32>);
+pub(crate) struct Fenced<T = f32>(Vec<T>);
 
-impl Fenced {
+impl<T: Element> Fenced<T> {
     /// `len` elements of NaN, so that one that is not written shows.
-    pub(crate) fn new(len: usize) -> Fenced {
-        let mut all = vec![CANARY; len + 2 * MARGIN];
-        all[MARGIN..MARGIN + len].fill(f32::NAN);
+    pub(crate) fn new(len: usize) -> Fenced<T> {
+        let mut all = vec![T::CANARY; len + 2 * MARGIN];
+        all[MARGIN..MARGIN + len].fill(T::NAN);
         Fenced(all)
     }
 
-    pub(crate) fn inside(&mut self) -> &mut [f32] {
+    pub(crate) fn inside(&mut self) -> &mut [T] {
         let end = self.0.len() - MARGIN;
         &mut self.0[MARGIN..end]
     }
 
     /// The result, if nothing around it was written.
-    pub(crate) fn open(self) -> Vec<f32> {
+    pub(crate) fn open(self) -> Vec<T> {
         let end = self.0.len() - MARGIN;
         let around = self.0[..MARGIN].iter().chain(&self.0[end..]);
-        assert!(around.into_iter().all(|&value| value == CANARY), "written outside of the result");
+        assert!(around.into_iter().all(|&value| value == T::CANARY), "written outside of the result");
         self.0[MARGIN..end].to_vec()
     }
 }
 
 /// An operand with NaN around it.
-pub(crate) struct Poisoned(Vec<f32>);
+pub(crate) struct Poisoned<T = f32>(Vec<T>);
 
-impl Poisoned {
-    pub(crate) fn new(values: &[f32]) -> Poisoned {
-        let mut all = vec![f32::NAN; values.len() + 2 * MARGIN];
+impl<T: Element> Poisoned<T> {
+    pub(crate) fn new(values: &[T]) -> Poisoned<T> {
+        let mut all = vec![T::NAN; values.len() + 2 * MARGIN];
         all[MARGIN..MARGIN + values.len()].copy_from_slice(values);
         Poisoned(all)
     }
 
-    pub(crate) fn inside(&self) -> &[f32] {
+    pub(crate) fn inside(&self) -> &[T] {
         &self.0[MARGIN..self.0.len() - MARGIN]
     }
 }

@@ -19,6 +19,8 @@ pub(super) fn dtype(view: &View<'_>, output: usize) -> Option<DType> {
             ("QuantizedConv" | "QuantizedMatMul", _) if node.input(8).is_some() => view.input(8).dtype,
             ("QuantizedAdd", _) => view.input(7).dtype,
             ("QuantizedGlobalAveragePool", _) => view.input(4).dtype,
+            // Convolutions may say what they store.
+            ("FusedConv" | "FusedConvTranspose", _) if node.attrs.contains_key("to") => node.dtype("to"),
             // Of its factors' type, which passes have fused whatever it is.
             ("FusedMatMul" | "FusedConv" | "FusedConvTranspose", _) => view.input(0).dtype,
             // Half floats become whole ones, everything else stays.

@@ -1,20 +1,23 @@
-//! Which passes run, and what they did.
+//! Which passes run, for which weights, and what they did.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
+use kiln_kernels::cpu::Elements;
+
 /// Which passes run: all but those turned off.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PassOptions {
     off: BTreeSet<String>,
+    elements: Elements,
 }
 
 impl PassOptions {
     /// No pass.
     #[must_use]
     pub fn none() -> PassOptions {
-        PassOptions { off: super::names().into_iter().map(str::to_owned).collect() }
+        PassOptions { off: super::names().into_iter().map(str::to_owned).collect(), elements: Elements::F32 }
     }
 
     /// The same without that pass. A name that no pass has changes nothing; [`names`](super::names) lists them.
@@ -29,6 +32,19 @@ impl PassOptions {
     pub fn with(mut self, name: &str) -> PassOptions {
         self.off.remove(name);
         self
+    }
+
+    /// The same for a graph whose packed weights will consist of those elements: `f32`, where nothing is said.
+    #[must_use]
+    pub fn with_elements(mut self, elements: Elements) -> PassOptions {
+        self.elements = elements;
+        self
+    }
+
+    /// What packed weights will consist of.
+    #[must_use]
+    pub(super) fn elements(&self) -> Elements {
+        self.elements
     }
 
     /// Whether that pass runs.

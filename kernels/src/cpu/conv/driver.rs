@@ -10,7 +10,7 @@ use super::unit::{self, OnUnit};
 use super::weights::{WeightLayout, Weights};
 use super::winograd::{self, Winograd, WinogradTile};
 use crate::cpu::CodeSource;
-use crate::cpu::Elements;
+use crate::cpu::{Activations, ActivationsMut, Elements, Stored};
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::tile::most_rows;
 use crate::error::{KernelError, Result};
@@ -52,12 +52,37 @@ pub struct ConvBlocks {
 }
 
 /// Operands that are there or not.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ConvExtras<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct ConvExtras<'a, R = &'a [f32]> {
     /// Added to every position: one element a filter.
     pub bias: Option<&'a [f32]>,
     /// Added to the output, of the output's own shape, before the activation.
-    pub residual: Option<&'a [f32]>,
+    pub residual: Option<R>,
+}
+
+impl<R> Default for ConvExtras<'_, R> {
+    fn default() -> Self {
+        ConvExtras { bias: None, residual: None }
+    }
+}
+
+/// How a convolution's activations lie in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ConvStored {
+    /// The input.
+    pub input: Stored,
+    /// The residual, where there is one.
+    pub residual: Stored,
+    /// The output.
+    pub output: Stored,
+}
+
+impl ConvStored {
+    /// Whether a strategy takes them: all of them `f32`, the matrix unit any.
+    #[must_use]
+    pub fn suits(&self, strategy: Strategy) -> bool {
+        *self == ConvStored::default() || strategy == Strategy::Unit
+    }
 }
 
 impl ConvShape {
@@ -123,6 +148,7 @@ pub struct Conv {
     isa: Isa,
     shape: ConvShape,
     blocks: ConvBlocks,
+    stored: ConvStored,
     packed_len: usize,
     kernel: Kernel,
 }
@@ -137,7 +163,7 @@ enum Kernel {
 }
 
 impl Conv {
-    /// Makes a convolution ready: gets its kernels from `source`.
+    /// Makes a convolution of `f32` ready: gets its kernels from `source`.
     ///
     /// # Errors
     ///
@@ -149,9 +175,24 @@ impl Conv {
         activation: Option<UnaryOp>,
         source: &dyn CodeSource,
     ) -> Result<Conv> {
+        Conv::stored(isa, shape, (blocks, ConvStored::default()), activation, source)
+    }
+
+    /// The same for activations that are stored in some way.
+    ///
+    /// # Errors
+    ///
+    /// As [`Conv::new`], and where the strategy does not take activations so.
+    pub fn stored(
+        isa: Isa,
+        shape: ConvShape,
+        (blocks, stored): (ConvBlocks, ConvStored),
+        activation: Option<UnaryOp>,
+        source: &dyn CodeSource,
+    ) -> Result<Conv> {
         shape.validate()?;
-        if !blocks.fits(&shape, isa) {
-            let reason = format!("{blocks:?} do not fit {shape:?}");
+        if !blocks.fits(&shape, isa) || !stored.suits(blocks.strategy) {
+            let reason = format!("{blocks:?} and {stored:?} do not fit {shape:?}");
             return Err(KernelError::Unsupported { family: "conv", reason });
         }
         let packed_len = shape.weights().packed_len(isa, blocks.layout());
@@ -162,7 +203,7 @@ impl Conv {
             }
             Strategy::Unit => {
                 let panels = shape.weights().unit_panels();
-                Kernel::Unit(Box::new(OnUnit::new(isa, shape, blocks, activation, &panels, source)?))
+                Kernel::Unit(Box::new(OnUnit::new(isa, shape, (blocks, stored), activation, &panels, source)?))
             }
             Strategy::Lines => {
                 let panels = shape.weights().class_panels(blocks.vectors * isa.lanes());
@@ -173,7 +214,7 @@ impl Conv {
                 Kernel::Dense(Box::new(Dense::new(isa, shape, blocks, activation, &panels, source)?))
             }
         };
-        Ok(Conv { isa, shape, blocks, packed_len, kernel })
+        Ok(Conv { isa, shape, blocks, stored, packed_len, kernel })
     }
 
     /// The blocks in use.
@@ -222,7 +263,7 @@ impl Conv {
     ///
     /// # Errors
     ///
-    /// Where a buffer is not as long as the shape says.
+    /// Where a buffer is not as long as the shape says, or activations are stored otherwise.
     pub fn run(
         &self,
         x: &[f32],
@@ -232,27 +273,66 @@ impl Conv {
         scratch: &mut [f32],
         parallel: &dyn Parallel,
     ) -> Result<()> {
+        let extras = ConvExtras { bias: extras.bias, residual: extras.residual.map(Activations::from) };
+        self.run_stored(x.into(), weights, y.into(), extras, scratch, parallel)
+    }
+
+    /// The same on activations that are stored in some way.
+    ///
+    /// # Errors
+    ///
+    /// Where a buffer is not as long as the shape says, or activations are stored otherwise than was said.
+    pub fn run_stored(
+        &self,
+        x: Activations<'_>,
+        weights: &[f32],
+        y: ActivationsMut<'_>,
+        extras: ConvExtras<'_, Activations<'_>>,
+        scratch: &mut [f32],
+        parallel: &dyn Parallel,
+    ) -> Result<()> {
         let shape = &self.shape;
+        let outputs = y.read().len();
+        let given = ConvStored {
+            input: x.stored(),
+            residual: extras.residual.map_or(self.stored.residual, |residual| residual.stored()),
+            output: y.read().stored(),
+        };
+        if given != self.stored {
+            let reason = format!("activations {given:?} where {:?} were asked for", self.stored);
+            return Err(KernelError::Unsupported { family: "conv", reason });
+        }
         let bounds = |operand: &'static str, have: usize, need: usize| match have == need {
             true => Ok(()),
             false => Err(KernelError::Bounds { family: "conv", operand, have, need }),
         };
         bounds("input", x.len(), shape.input_len())?;
         bounds("weights", weights.len(), self.packed_len)?;
-        bounds("output", y.len(), shape.output_len())?;
+        bounds("output", outputs, shape.output_len())?;
         bounds("bias", extras.bias.map_or(shape.filters, <[f32]>::len), shape.filters)?;
-        bounds("residual", extras.residual.map_or(y.len(), <[f32]>::len), y.len())?;
+        bounds("residual", extras.residual.map_or(outputs, |residual| residual.len()), outputs)?;
         if scratch.len() < self.scratch_len() {
             let (have, need) = (scratch.len(), self.scratch_len());
             return Err(KernelError::Bounds { family: "conv", operand: "scratch", have, need });
         }
+        if outputs == 0 {
+            return Ok(());
+        }
+        if let Kernel::Unit(unit) = &self.kernel {
+            unit.run(x, weights, y, extras, scratch, parallel);
+            return Ok(());
+        }
+        let (Activations::F32(x), ActivationsMut::F32(y)) = (x, y) else {
+            return Err(KernelError::Unsupported { family: "conv", reason: "halves without the unit".to_owned() });
+        };
+        let extras =
+            ConvExtras { bias: extras.bias, residual: extras.residual.and_then(|residual| residual.as_f32()) };
         match &self.kernel {
-            _ if y.is_empty() => (),
             Kernel::Dense(dense) => dense.run(x, weights, y, extras, parallel),
             Kernel::Lines(lines) => lines.run(x, weights, y, extras, scratch, parallel),
             Kernel::Depthwise(depthwise) => depthwise.run(x, weights, y, extras, parallel),
             Kernel::Winograd(winograd) => winograd.run(x, weights, y, extras, scratch, parallel),
-            Kernel::Unit(unit) => unit.run(x, weights, y, extras, scratch, parallel),
+            Kernel::Unit(_) => (),
         }
         Ok(())
     }

@@ -1,9 +1,12 @@
 //! Convolutions in `bf16` on the processor's [matrix unit](crate::cpu::matrix).
 //!
-//! Activations are `f32` before and after. A run goes through *bands* of lines of outputs. For each band it rounds what the band
-//! reads into scratch, channels filled up with zeros to whole steps and padding written out ([`copy`]; [`grid`] says where
-//! positions lie), so that the unit reads neighbouring positions as the rows of a tile. Then each panel of weights is
-//! multiplied with all tile rows of the band: bands are short enough to stay in the second cache.
+//! Activations are `f32` or `bf16`, before and after. A run goes through *bands* of lines of outputs. For each band it copies what
+//! the band reads into scratch, rounded, channels filled up with zeros to whole steps and padding written out ([`copy`];
+//! [`grid`] says where positions lie), so that the unit reads neighbouring positions as the rows of a tile. Then each panel of
+//! weights is multiplied with all tile rows of the band: bands are short enough to stay in the second cache.
+//!
+//! Positions of `bf16` that are whole steps long and each seen by one output are read where they are. Only what a tile row would
+//! read behind the last of them makes a copy necessary, of as many positions as a tile row has.
 //!
 //! Where there are few channels, a whole line of the kernel is one tap: the copy holds for each output what a line of the kernel
 //! sees of a line of the input. Whether it is so depends on the weights alone, whose layout follows.
@@ -16,16 +19,18 @@ use std::ops::Range;
 
 use self::copy::Copy;
 use self::grid::Grid;
-use super::driver::{ConvBlocks, ConvExtras};
+use super::driver::{ConvBlocks, ConvExtras, ConvStored};
 use super::shape::{ConvShape, Phase};
 use super::weights::Weights;
-use crate::cpu::CodeSource;
+use crate::cpu::{Activations, ActivationsMut, CodeSource, Stored};
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::Panels;
 use crate::cpu::gemm::model::second_cache;
 use crate::cpu::gemm::rows::part;
 use crate::cpu::gemm::shared::Shared;
-use crate::cpu::matrix::{Finish, FinishArgs, Held, Multiply, MultiplyArgs, PANEL, STEP_WORDS, TALLEST, TILE_ROWS};
+use crate::cpu::matrix::{
+    Finish, FinishArgs, FinishCode, Held, Multiply, MultiplyArgs, PANEL, STEP, STEP_WORDS, TALLEST, TILE_ROWS,
+};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::parallel::Parallel;
@@ -47,6 +52,9 @@ const ALIGNMENT: usize = 16;
 #[derive(Clone, Debug)]
 pub(super) struct OnUnit {
     shape: ConvShape,
+    stored: ConvStored,
+    /// Whether the input is read where it is.
+    in_place: bool,
     /// Lines of outputs of a band.
     band: usize,
     row_tasks: usize,
@@ -75,10 +83,10 @@ struct PhasePlan {
 
 /// The buffers of one run, as tasks see them.
 struct Buffers<'a> {
-    x: &'a [f32],
+    x: Activations<'a>,
     weights: &'a [f32],
-    y: Shared,
-    extras: ConvExtras<'a>,
+    y: Shared<u8>,
+    extras: ConvExtras<'a, Activations<'a>>,
     /// The copy.
     words: Shared,
 }
@@ -132,7 +140,7 @@ impl OnUnit {
     pub(super) fn new(
         isa: Isa,
         shape: ConvShape,
-        blocks: ConvBlocks,
+        (blocks, stored): (ConvBlocks, ConvStored),
         activation: Option<UnaryOp>,
         class_panels: &[Panels],
         source: &dyn CodeSource,
@@ -168,7 +176,11 @@ impl OnUnit {
             unit_tasks: blocks.unit_tasks,
             phases: phases.into_iter().map(plan).collect(),
             multiply: Multiply::new(isa, 1..=TALLEST, source)?,
-            finish: Finish::new(isa, activation, source)?,
+            finish: Finish::new(FinishCode { isa, activation, residual: stored.residual, output: stored.output }, source)?,
+            in_place: stored.input == Stored::Bf16
+                && shape.is_pointwise()
+                && shape.group_channels().is_multiple_of(STEP),
+            stored,
             copy,
             grid,
         })
@@ -176,7 +188,9 @@ impl OnUnit {
 
     /// Elements of scratch that [`OnUnit::run`] needs.
     pub(super) fn scratch_len(&self) -> usize {
-        self.grid.regions() * self.grid.region(self.band) * self.copy.position() + ALIGNMENT
+        let positions =
+            if self.in_place { 2 * TILE_ROWS } else { self.grid.regions() * self.grid.region(self.band) };
+        positions * self.copy.position() + ALIGNMENT
     }
 
     /// Bytes held besides code.
@@ -188,16 +202,19 @@ impl OnUnit {
     /// Convolves. The driver has checked that every buffer is as long as the shape says.
     pub(super) fn run(
         &self,
-        x: &[f32],
+        x: Activations<'_>,
         weights: &[f32],
-        y: &mut [f32],
-        extras: ConvExtras<'_>,
+        mut y: ActivationsMut<'_>,
+        extras: ConvExtras<'_, Activations<'_>>,
         scratch: &mut [f32],
         parallel: &dyn Parallel,
     ) {
         let aligned = scratch.as_ptr().align_offset(ALIGNMENT * 4).min(ALIGNMENT);
         let words = Shared::new(&mut scratch[aligned..]);
-        let buffers = Buffers { x, weights, y: Shared::new(y), extras, words };
+        let buffers = Buffers { x, weights, y: Shared::from_ptr(y.as_mut_ptr()), extras, words };
+        if self.in_place {
+            self.copy_last(&buffers);
+        }
         let (rows, units, lines) = (self.row_tasks, self.unit_tasks, self.grid.lines());
         let bands = lines.div_ceil(self.band);
         let mut band = Band { lines: 0..0, starts: vec![Vec::new(); self.phases.len()] };
@@ -210,7 +227,9 @@ impl OnUnit {
             if band.starts.iter().all(Vec::is_empty) {
                 continue;
             }
-            self.copy.run(&buffers, &self.grid, (&band.lines, self.band), rows * units, parallel);
+            if !self.in_place {
+                self.copy.run(&buffers, &self.grid, (&band.lines, self.band), rows * units, parallel);
+            }
             parallel.run(self.phases.len() * rows * units, &|task| {
                 let phase = task / (rows * units);
                 let tiles = part(band.starts[phase].len(), rows, task / units % rows);
@@ -227,8 +246,7 @@ impl OnUnit {
         }
         let plan = &self.phases[phase];
         let starts = &band.starts[phase][tiles];
-        let at = |start: &usize| buffers.words.at(start * self.copy.position()).cast_const().cast::<u8>();
-        let rows: Vec<*const u8> = starts.iter().map(at).collect();
+        let rows: Vec<*const u8> = starts.iter().map(|&start| self.tile_row(buffers, &band.lines, start)).collect();
         let mut part = Part { plan, lines: &band.lines, held: self.multiply.hold(), taps: plan.taps.clone(), group: 0 };
         let mut sums = Sums(MaybeUninit::uninit());
         let panels = self.panels_of_chunk(plan, rows.len());
@@ -301,16 +319,50 @@ impl OnUnit {
         let columns = width.min(self.shape.group_filters() - column);
         let column = group * self.shape.group_filters() + column;
         let mut end = FinishArgs::of_columns(columns).biased(buffers.extras.bias, column);
-        if let Some(residual) = buffers.extras.residual {
-            end.residual = 1;
-            end.residual_offset = (residual.as_ptr() as isize).wrapping_sub(buffers.y.at(0) as isize);
-        }
-        (end.from_step, end.to_step) = (width * 4, plan.phase.stride[2] * self.shape.filters * 4);
-        self.finish(part, starts, sums, buffers.y.at(column), end);
+        let step = plan.phase.stride[2] * self.shape.filters;
+        (end.from_step, end.to_step) = (width * 4, step * self.stored.output.bytes());
+        end.residual_step = step * self.stored.residual.bytes();
+        self.finish(buffers, part, (starts, sums), column, end);
     }
 
-    /// Ends the sums of tile rows: writes those that belong to outputs, the first of which are at `to`.
-    fn finish(&self, part: &Part<'_>, starts: &[usize], sums: *const f32, to: *mut f32, mut args: FinishArgs) {
+    /// Where a tile row of a band starts.
+    fn tile_row(&self, buffers: &Buffers<'_>, lines: &Range<usize>, start: usize) -> *const u8 {
+        let mut at = start;
+        if self.in_place {
+            let (position, own) = (lines.start * self.grid.line() + start, self.own());
+            if position < own {
+                return buffers.x.as_ptr().wrapping_add(position * self.shape.channels * Stored::Bf16.bytes());
+            }
+            at = position - own;
+        }
+        buffers.words.at(at * self.copy.position()).cast_const().cast()
+    }
+
+    /// Positions where a tile row may start that is read where it is.
+    fn own(&self) -> usize {
+        (self.grid.lines() * self.grid.line()).saturating_sub(TILE_ROWS - 1)
+    }
+
+    /// Copies the positions of tile rows that end behind the last.
+    fn copy_last(&self, buffers: &Buffers<'_>) {
+        let Activations::Bf16(x) = buffers.x else { return };
+        let last = &x[self.own() * self.shape.channels..];
+        let len = 2 * TILE_ROWS * self.shape.channels;
+        // SAFETY: scratch was checked to hold as many positions, and no task runs yet. Any bits are words of any type.
+        let to = unsafe { std::slice::from_raw_parts_mut(buffers.words.at(0).cast::<u16>(), len) };
+        to[..last.len()].copy_from_slice(last);
+        to[last.len()..].fill(0);
+    }
+
+    /// Ends the sums of tile rows from a column on: writes those that belong to outputs.
+    fn finish(
+        &self,
+        buffers: &Buffers<'_>,
+        part: &Part<'_>,
+        (starts, sums): (&[usize], *const f32),
+        column: usize,
+        mut args: FinishArgs,
+    ) {
         let (shape, phase, lines) = (&self.shape, &part.plan.phase, part.lines);
         let (line, last) = (self.grid.line(), lines.len() * self.grid.line());
         // Lines without gaps between their outputs are one.
@@ -326,9 +378,12 @@ impl OnUnit {
                 let rows = count.saturating_sub(place).min(end - at);
                 let output = self.grid.output(phase, lines.start + index, shape.output);
                 if let (Some(output), true) = (output, rows > 0) {
-                    let output = output + place * phase.stride[2];
+                    let element = (output + place * phase.stride[2]) * shape.filters + column;
                     args.from = sums.wrapping_byte_add((at - start) * args.from_step);
-                    args.to = to.wrapping_add(output * shape.filters);
+                    args.to = buffers.y.at(element * self.stored.output.bytes());
+                    if let Some(residual) = buffers.extras.residual {
+                        args.residual = residual.as_ptr().wrapping_add(element * self.stored.residual.bytes());
+                    }
                     args.rows = rows;
                     // SAFETY: these sums have just been put down; C's rows, bias and residual are inside buffers that were
                     // checked; tasks have disjoint rows or columns of C, phases have disjoint rows.

@@ -15,6 +15,11 @@ impl<T> Shared<T> {
         Shared(buffer.as_mut_ptr())
     }
 
+    /// The start of what else stays borrowed.
+    pub(crate) fn from_ptr(start: *mut T) -> Shared<T> {
+        Shared(start)
+    }
+
     /// The address of an element.
     pub(crate) fn at(&self, index: usize) -> *mut T {
         self.0.wrapping_add(index)

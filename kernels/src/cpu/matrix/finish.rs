@@ -1,4 +1,5 @@
-//! The kernel that ends what was multiplied: factor, bias, residual, activation, and a store of the result's own columns.
+//! The kernel that ends what was multiplied: factor, bias, residual, activation, and a store of the result's own columns. Residual
+//! and result may each be `bf16`.
 
 use std::mem::offset_of;
 use std::sync::Arc;
@@ -6,6 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::PANEL;
+use crate::cpu::Stored;
 use crate::cpu::activation;
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::{CodeKey, CodeSource};
@@ -20,6 +22,10 @@ pub struct FinishCode {
     pub isa: Isa,
     /// Applied last.
     pub activation: Option<UnaryOp>,
+    /// What the residual consists of.
+    pub residual: Stored,
+    /// What the result consists of.
+    pub output: Stored,
 }
 
 /// The name of the code.
@@ -34,7 +40,7 @@ pub(crate) struct FinishArgs {
     /// Distance of rows of sums.
     pub(crate) from_step: usize,
     /// The first element of the result.
-    pub(crate) to: *mut f32,
+    pub(crate) to: *mut u8,
     /// Distance of the result's rows.
     pub(crate) to_step: usize,
     /// Rows, at least one.
@@ -44,10 +50,10 @@ pub(crate) struct FinishArgs {
     rest: usize,
     /// Added to every row, as many as the result's own columns.
     bias: *const f32,
-    /// Not 0 where a tensor is added before the activation.
-    pub(crate) residual: usize,
-    /// Distance from an element of the result to that tensor's.
-    pub(crate) residual_offset: isize,
+    /// The first element of a tensor that is added before the activation, or null.
+    pub(crate) residual: *const u8,
+    /// Distance of its rows.
+    pub(crate) residual_step: usize,
     /// The factor.
     pub(crate) scale: f32,
 }
@@ -65,8 +71,8 @@ impl FinishArgs {
             vectors: columns / LANES,
             rest: columns % LANES,
             bias: NO_BIAS.as_ptr(),
-            residual: 0,
-            residual_offset: 0,
+            residual: std::ptr::null(),
+            residual_step: 0,
             scale: 1.0,
         }
     }
@@ -90,8 +96,8 @@ const LANES: usize = 16;
 pub(crate) struct Finish(Arc<Code>);
 
 impl Finish {
-    pub(crate) fn new(isa: Isa, activation: Option<UnaryOp>, source: &dyn CodeSource) -> Result<Finish> {
-        Ok(Finish(source.code(&CodeKey::Finish(FinishCode { isa, activation }))?))
+    pub(crate) fn new(code: FinishCode, source: &dyn CodeSource) -> Result<Finish> {
+        Ok(Finish(source.code(&CodeKey::Finish(code))?))
     }
 
     /// Ends rows.
@@ -120,8 +126,10 @@ const TO: Gpr = Gpr::R12;
 const BIAS: Gpr = Gpr::R13;
 const VECTORS: Gpr = Gpr::R14;
 const ROWS: Gpr = Gpr::R9;
-const OFFSET: Gpr = Gpr::R10;
+/// Not 0 where there is a residual.
 const RESIDUAL: Gpr = Gpr::R8;
+const OTHER_ROW: Gpr = Gpr::R15;
+const OTHER_AT: Gpr = Gpr::R10;
 const T0: Gpr = Gpr::RAX;
 const T1: Gpr = Gpr::RCX;
 /// Two vectors at a time: values first, so that what is left is one block of temporaries.
@@ -131,6 +139,12 @@ const OTHER: Vreg = Vreg(3);
 const FIRST_TEMP: u8 = 4;
 
 impl FinishCode {
+    /// The kernel on `f32`.
+    #[must_use]
+    pub const fn plain(isa: Isa, activation: Option<UnaryOp>) -> FinishCode {
+        FinishCode { isa, activation, residual: Stored::F32, output: Stored::F32 }
+    }
+
     /// Assembles the kernel.
     pub(crate) fn emit(&self, asm: &mut Asm) -> Result<()> {
         activation::check(FAMILY, self.activation)?;
@@ -139,8 +153,8 @@ impl FinishCode {
         asm.load(FROM_ROW, arg!(from));
         asm.load(TO_ROW, arg!(to));
         asm.load(ROWS, arg!(rows));
-        asm.load(OFFSET, arg!(residual_offset));
         asm.load(RESIDUAL, arg!(residual));
+        asm.mov(OTHER_ROW, RESIDUAL);
         asm.vbroadcast(SCALE, arg!(scale));
         let mask = asm.mask(0, Vreg(asm.registers() - 1));
         asm.load(T0, arg!(rest));
@@ -149,6 +163,7 @@ impl FinishCode {
         asm.bind(row);
         asm.mov(FROM, FROM_ROW);
         asm.mov(TO, TO_ROW);
+        asm.mov(OTHER_AT, OTHER_ROW);
         asm.load(BIAS, arg!(bias));
         asm.load(VECTORS, arg!(vectors));
         asm.sub_imm(VECTORS, 2);
@@ -174,6 +189,8 @@ impl FinishCode {
         asm.add(FROM_ROW, T0);
         asm.load(T0, arg!(to_step));
         asm.add(TO_ROW, T0);
+        asm.load(T0, arg!(residual_step));
+        asm.add(OTHER_ROW, T0);
         asm.sub_imm(ROWS, 1);
         asm.test(ROWS);
         asm.jump_if(Cond::NotEqual, row);
@@ -197,22 +214,35 @@ impl FinishCode {
         }
         asm.test(RESIDUAL);
         asm.jump_if(Cond::Equal, alone);
-        for (&value, at) in values() {
-            load(asm, OTHER, Mem::indexed(TO, OFFSET, 1, at));
+        let lanes = |stored: Stored| (LANES * stored.bytes()) as i32;
+        for (index, &value) in VALUES[..count].iter().enumerate() {
+            let from = Mem::at(OTHER_AT, index as i32 * lanes(self.residual));
+            match (self.residual, mask) {
+                (Stored::F32, _) => load(asm, OTHER, from),
+                (Stored::Bf16, None) => asm.vload_bf16(OTHER, from),
+                (Stored::Bf16, Some(mask)) => asm.vload_bf16_masked(OTHER, mask, from),
+            }
             asm.vadd(value, value, OTHER);
         }
         asm.bind(alone);
-        for (&value, at) in values() {
+        for &value in &VALUES[..count] {
             if let Some(op) = self.activation {
                 activation::emit(asm, op, value, &temps);
             }
-            match mask {
-                Some(mask) => asm.vstore_masked(Mem::at(TO, at), mask, value),
-                None => asm.vstore(Mem::at(TO, at), value),
+        }
+        match (self.output, mask) {
+            (Stored::F32, None) => values().for_each(|(&value, at)| asm.vstore(Mem::at(TO, at), value)),
+            (Stored::F32, Some(mask)) => asm.vstore_masked(Mem::at(TO, 0), mask, VALUES[0]),
+            (Stored::Bf16, Some(mask)) => asm.vstore_bf16_masked(Mem::at(TO, 0), mask, VALUES[0], OTHER),
+            (Stored::Bf16, None) if count == 1 => asm.vstore_bf16(Mem::at(TO, 0), VALUES[0], OTHER),
+            (Stored::Bf16, None) => {
+                asm.vround_bf16(OTHER, VALUES[1], VALUES[0]);
+                asm.vstore(Mem::at(TO, 0), OTHER);
             }
         }
-        for pointer in [FROM, TO, BIAS] {
-            asm.add_imm(pointer, count as i32 * 64);
+        let widths = [(FROM, 64), (BIAS, 64), (TO, lanes(self.output)), (OTHER_AT, lanes(self.residual))];
+        for (pointer, width) in widths {
+            asm.add_imm(pointer, count as i32 * width);
         }
     }
 }

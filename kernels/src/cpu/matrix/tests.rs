@@ -1,7 +1,7 @@
 //! The unit against plain sums of small integers, which are exact in any order.
 
 use super::*;
-use crate::cpu::EmitEach;
+use crate::cpu::{EmitEach, Stored};
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::{Panels, Source};
 use crate::cpu::precision::{bf16_word, from_bf16, to_bf16};
@@ -62,15 +62,15 @@ fn finishing_touches_the_own_columns_alone() {
     let sums: Vec<f32> = (0..5 * PANEL).map(small).collect();
     let bias: Vec<f32> = (0..PANEL).map(|column| column as f32).collect();
     for activation in [None, Some(UnaryOp::Relu), Some(UnaryOp::Gelu)] {
-        let kernel = Finish::new(Isa::Avx512, activation, &EmitEach).unwrap();
+        let kernel = Finish::new(FinishCode::plain(Isa::Avx512, activation), &EmitEach).unwrap();
         for (columns, rows) in [(1, 1), (16, 2), (17, 5), (31, 3), (32, 5)] {
             let step = columns + 3;
             let residual: Vec<f32> = (0..5 * step).map(|at| at as f32 * 0.5 - 9.0).collect();
             let mut found = vec![77.0; 5 * step];
             let mut args = FinishArgs::of_columns(columns).biased(Some(&bias), 0);
-            (args.from, args.to, args.to_step, args.rows) = (sums.as_ptr(), found.as_mut_ptr(), step * 4, rows);
-            (args.scale, args.residual) = (0.5, 1);
-            args.residual_offset = (residual.as_ptr() as isize) - (found.as_ptr() as isize);
+            (args.from, args.to, args.to_step, args.rows) = (sums.as_ptr(), found.as_mut_ptr().cast(), step * 4, rows);
+            args.scale = 0.5;
+            (args.residual, args.residual_step) = (residual.as_ptr().cast(), step * 4);
             // SAFETY: the buffers hold five rows.
             unsafe { kernel.call(&args) };
             for (at, &found) in found.iter().enumerate() {
@@ -83,6 +83,49 @@ fn finishing_touches_the_own_columns_alone() {
                     false => 77.0,
                 };
                 assert!((found - expected).abs() <= 1e-5, "{columns} {rows}: {row} {column}: {found} {expected}");
+            }
+        }
+    }
+}
+
+/// Every pair of types of residual and result, and columns that end in a whole pair of vectors, in one, and between.
+#[test]
+fn finishing_reads_and_writes_halves() {
+    let sums: Vec<f32> = (0..5 * 3 * PANEL).map(|index| small(index) * 1.375).collect();
+    let bias: Vec<f32> = (0..3 * PANEL).map(|column| column as f32 * 0.25).collect();
+    for (residual, output) in [(Stored::Bf16, Stored::Bf16), (Stored::F32, Stored::Bf16), (Stored::Bf16, Stored::F32)] {
+        let code = FinishCode { residual, output, ..FinishCode::plain(Isa::Avx512, Some(UnaryOp::Relu)) };
+        let kernel = Finish::new(code, &EmitEach).unwrap();
+        for (columns, rows, with) in [(1, 1, true), (16, 2, true), (17, 5, false), (31, 3, true), (80, 5, true)] {
+            let step = columns + 3;
+            let other: Vec<f32> = (0..5 * step).map(|at| at as f32 * 0.5 - 9.0).collect();
+            let halves: Vec<u16> = other.iter().copied().map(to_bf16).collect();
+            let (mut found, mut found_halves) = (vec![77.0f32; 5 * step], vec![77u16; 5 * step]);
+            let mut args = FinishArgs::of_columns(columns).biased(Some(&bias), 0);
+            (args.from, args.from_step, args.rows) = (sums.as_ptr(), 3 * PANEL * 4, rows);
+            (args.to, args.to_step) = match output {
+                Stored::F32 => (found.as_mut_ptr().cast(), step * 4),
+                Stored::Bf16 => (found_halves.as_mut_ptr().cast(), step * 2),
+            };
+            if with {
+                (args.residual, args.residual_step) = match residual {
+                    Stored::F32 => (other.as_ptr().cast(), step * 4),
+                    Stored::Bf16 => (halves.as_ptr().cast(), step * 2),
+                };
+            }
+            // SAFETY: the buffers hold five rows.
+            unsafe { kernel.call(&args) };
+            for at in 0..5 * step {
+                let (row, column) = (at / step, at % step);
+                let own = row < rows && column < columns;
+                let added = match (with, residual) {
+                    (false, _) => 0.0,
+                    (true, Stored::F32) => other[at],
+                    (true, Stored::Bf16) => from_bf16(halves[at]),
+                };
+                let value = || (sums[row * 3 * PANEL + column] + bias[column] + added).max(0.0);
+                assert_eq!(found[at], if own && output == Stored::F32 { value() } else { 77.0 });
+                assert_eq!(found_halves[at], if own && output == Stored::Bf16 { to_bf16(value()) } else { 77 });
             }
         }
     }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::cpu::conv::SlideCode;
 use crate::cpu::fence::{Fenced, Poisoned, Scoped, integers, levels};
+use crate::cpu::precision::to_bf16;
 use crate::cpu::{CodeKey, Elements, EmitEach, Numerics};
 use crate::reference;
 
@@ -66,6 +67,65 @@ fn check(isa: Isa, shape: ConvShape, change: fn(&mut ConvBlocks)) {
     check_in(isa, Elements::F32, shape, change);
     if Elements::Bf16Tiles.suit(isa) && shape.weights().elements(Elements::Bf16Tiles) == Elements::Bf16Tiles {
         check_in(isa, Elements::Bf16Tiles, shape, change);
+        let (f32, bf16) = (Stored::F32, Stored::Bf16);
+        for [input, residual, output] in [[bf16, bf16, bf16], [f32, f32, bf16], [bf16, bf16, f32]] {
+            check_stored(isa, ConvStored { input, residual, output }, shape, change);
+        }
+    }
+}
+
+/// An operand in both forms; whole numbers are exact in either.
+struct Both {
+    f32: Poisoned,
+    halves: Poisoned<u16>,
+}
+
+impl Both {
+    fn new(values: &[f32]) -> Both {
+        let halves: Vec<u16> = values.iter().copied().map(to_bf16).collect();
+        Both { f32: Poisoned::new(values), halves: Poisoned::new(&halves) }
+    }
+
+    fn get(&self, stored: Stored) -> Activations<'_> {
+        match stored {
+            Stored::F32 => Activations::F32(self.f32.inside()),
+            Stored::Bf16 => Activations::Bf16(self.halves.inside()),
+        }
+    }
+}
+
+/// Runs a shape on activations that are stored so, and compares: what is written as `bf16` is rounded once, at the end.
+fn check_stored(isa: Isa, stored: ConvStored, shape: ConvShape, change: fn(&mut ConvBlocks)) {
+    let elements = shape.weights().elements(Elements::Bf16Tiles);
+    let mut blocks = ConvBlocks::pick(isa, &shape, elements, Numerics::Strict, 2);
+    change(&mut blocks);
+    let layout = blocks.layout();
+    let (x, weights) = (integers(shape.input_len(), 1), integers(shape.weights().len(), 2));
+    let mut packed = vec![f32::NAN; shape.weights().packed_len(isa, layout)];
+    shape.weights().pack(isa, layout, &weights, &mut packed).unwrap();
+    let (bias, residual) = (integers(shape.filters, 3), integers(shape.output_len(), 4));
+    let mut expected = reference::conv::conv(&shape, &x, &weights);
+    for (index, value) in expected.iter_mut().enumerate() {
+        *value = (*value + bias[index % shape.filters] + residual[index]).max(0.0);
+    }
+    let (x, residual, packed, bias) =
+        (Both::new(&x), Both::new(&residual), Poisoned::new(&packed), Poisoned::new(&bias));
+    let conv = Conv::stored(isa, shape, (blocks, stored), Some(UnaryOp::Relu), &EmitEach).unwrap();
+    let extras = ConvExtras { bias: Some(bias.inside()), residual: Some(residual.get(stored.residual)) };
+    let mut scratch = Fenced::new(conv.scratch_len());
+    let (mut y, mut halves) = (Fenced::new(shape.output_len()), Fenced::<u16>::new(shape.output_len()));
+    let output = match stored.output {
+        Stored::F32 => ActivationsMut::F32(y.inside()),
+        Stored::Bf16 => ActivationsMut::Bf16(halves.inside()),
+    };
+    conv.run_stored(x.get(stored.input), packed.inside(), output, extras, scratch.inside(), &Scoped).unwrap();
+    scratch.open();
+    match stored.output {
+        Stored::F32 => assert_eq!(y.open(), expected, "{isa} {stored:?} {blocks:?} {shape:?}"),
+        Stored::Bf16 => {
+            let expected: Vec<u16> = expected.into_iter().map(to_bf16).collect();
+            assert_eq!(halves.open(), expected, "{isa} {stored:?} {blocks:?} {shape:?}");
+        }
     }
 }
 
@@ -170,6 +230,41 @@ fn any_cut_of_the_work_gives_the_same_result() {
             check(isa, Plane { filters: 50, channels: 4, groups: 2, batch: 2, ..PLANE }.shape(), change);
             check(isa, Plane { filters: 50, transposed: true, stride: 2, ..PLANE }.shape(), change);
         }
+    }
+}
+
+#[test]
+fn positions_that_are_whole_steps_are_read_where_they_are() {
+    let isa = Isa::Avx512;
+    if !isa.usable() {
+        return;
+    }
+    let all = ConvStored { input: Stored::Bf16, residual: Stored::Bf16, output: Stored::Bf16 };
+    let pointwise = Plane { kernel: (1, 1), pad: 0, channels: 64, filters: 40, ..PLANE };
+    for (batch, input, groups) in [(1, (1, 1), 1), (1, (3, 5), 1), (2, (4, 4), 1), (3, (7, 9), 2), (1, (5, 16), 1)] {
+        let shape = Plane { batch, input, groups, ..pointwise }.shape();
+        check_stored(isa, all, shape, |_| ());
+        check_stored(isa, all, shape, |blocks| blocks.row_block = 1);
+        check_stored(isa, all, shape, |blocks| (blocks.row_tasks, blocks.unit_tasks) = (3, 2));
+        let blocks = ConvBlocks::pick(isa, &shape, Elements::Bf16Tiles, Numerics::Strict, 1);
+        let conv = Conv::stored(isa, shape, (blocks, all), None, &EmitEach).unwrap();
+        assert!(conv.scratch_len() <= 2 * 16 * 64 / 2 + 16, "no copy of the input");
+    }
+}
+
+#[test]
+fn activations_that_are_stored_otherwise_are_refused() {
+    let shape = Plane { channels: 16, ..PLANE }.shape();
+    let halves = ConvStored { input: Stored::Bf16, ..ConvStored::default() };
+    for isa in levels() {
+        let blocks = ConvBlocks::pick(isa, &shape, Elements::F32, Numerics::Strict, 1);
+        assert!(Conv::stored(isa, shape, (blocks, halves), None, &EmitEach).is_err(), "{blocks:?}");
+        let conv = Conv::new(isa, shape, blocks, None, &EmitEach).unwrap();
+        let (x, weights) =
+            (vec![0; shape.input_len()], vec![0.0; shape.weights().packed_len(isa, blocks.layout())]);
+        let (mut y, mut scratch) = (vec![0.0f32; shape.output_len()], vec![0.0; conv.scratch_len()]);
+        let (x, y) = (Activations::Bf16(&x), ActivationsMut::F32(&mut y));
+        assert!(conv.run_stored(x, &weights, y, ConvExtras::default(), &mut scratch, &Scoped).is_err());
     }
 }
 

@@ -1,10 +1,10 @@
-//! Rounding a band's input into the places of a [`Grid`].
+//! Copying a band's input, rounded, into the places of a [`Grid`].
 
 use std::ops::Range;
 
 use super::Buffers;
 use super::grid::{Grid, Stretch};
-use crate::cpu::CodeSource;
+use crate::cpu::{Activations, CodeSource};
 use crate::cpu::conv::shape::ConvShape;
 use crate::cpu::gemm::rows::part;
 use crate::cpu::gemm::{Halve, HalveRows};
@@ -76,7 +76,7 @@ impl Copy {
         let position = self.position();
         let all = lines.len() + grid.halo();
         parallel.run(tasks, &|task| {
-            let mut line = Vec::new();
+            let (mut line, mut halves) = (Vec::new(), Vec::new());
             for index in part(grid.regions() * all, tasks, task) {
                 let (region, index) = (index / all, index % all);
                 let at = (region * grid.region(most) + index * grid.line()) * position;
@@ -87,11 +87,13 @@ impl Copy {
                 // SAFETY: lines of regions are disjoint parts of scratch, which was checked to hold them.
                 let to = unsafe { std::slice::from_raw_parts_mut(buffers.words.at(at), places * position) };
                 let number = lines.start + index;
-                match &self.gathered {
-                    None => self.line(buffers.x, grid.stretch(region, number), to),
-                    Some(gathered) => match grid.gathered(region, number) {
-                        Some(from) => self.gather(gathered, buffers.x, from, &mut line, to),
-                        None => to.fill(0.0),
+                match (&self.gathered, buffers.x) {
+                    (None, Activations::F32(x)) => self.line(x, grid.stretch(region, number), to),
+                    (None, Activations::Bf16(x)) => self.line_of_halves(x, grid.stretch(region, number), to),
+                    (Some(gathered), x) => match (grid.gathered(region, number), x) {
+                        (None, _) => to.fill(0.0),
+                        (Some(from), Activations::F32(x)) => self.gather(gathered, x, from, &mut line, to),
+                        (Some(from), Activations::Bf16(x)) => self.gather_halves(gathered, x, from, &mut halves, to),
                     },
                 }
             }
@@ -118,14 +120,9 @@ impl Copy {
 
     /// One line of the input, with its padding in `line`, as windows.
     fn gather(&self, windows: &Gathered, x: &[f32], from: usize, line: &mut Vec<f32>, to: &mut [f32]) {
-        let Gathered { kernel, dilation, pad, width } = *windows;
+        let Gathered { kernel, dilation, .. } = *windows;
         let (channels, places) = (self.channels, to.len() / self.position());
-        let x = &x[from * width * channels..][..width * channels];
-        let reach = (places - 1) * self.stride + (kernel - 1) * dilation + 1;
-        line.clear();
-        line.resize(pad.min(reach) * channels, 0.0);
-        line.extend_from_slice(&x[..width.min(reach.saturating_sub(pad)) * channels]);
-        line.resize(reach * channels, 0.0);
+        self.pad(windows, x, from, places, line);
         let mut rows =
             HalveRows { count: places, length: kernel * channels, from: self.stride * channels, to: self.position() };
         if dilation == 1 {
@@ -138,5 +135,57 @@ impl Copy {
             .collect();
         rows.from = rows.length;
         self.halve.rows(&apart, to, &rows);
+    }
+
+    /// A line of the input with its padding, as far as so many places see it.
+    fn pad<T: Default + std::marker::Copy>(&self, windows: &Gathered, x: &[T], from: usize, places: usize, line: &mut Vec<T>) {
+        let Gathered { kernel, dilation, pad, width } = *windows;
+        let (channels, zero) = (self.channels, T::default());
+        let x = &x[from * width * channels..][..width * channels];
+        let reach = (places - 1) * self.stride + (kernel - 1) * dilation + 1;
+        line.clear();
+        line.resize(pad.min(reach) * channels, zero);
+        line.extend_from_slice(&x[..width.min(reach.saturating_sub(pad)) * channels]);
+        line.resize(reach * channels, zero);
+    }
+
+    /// As [`Copy::line`], of what is rounded already.
+    fn line_of_halves(&self, x: &[u16], stretch: Option<Stretch>, to: &mut [f32]) {
+        let to: &mut [u16] = bytemuck::cast_slice_mut(to);
+        let Some(Stretch { places, from }) = stretch else {
+            to.fill(0);
+            return;
+        };
+        let (position, group, padded) = (2 * self.position(), self.channels / self.groups, 2 * self.steps * STEP_WORDS);
+        to[..places.start * position].fill(0);
+        to[places.end * position..].fill(0);
+        let to = &mut to[places.start * position..places.end * position];
+        let x = &x[from * self.channels..];
+        if self.stride == 1 && position == self.channels {
+            // Without gaps they are one.
+            to.copy_from_slice(&x[..to.len()]);
+            return;
+        }
+        for (to, from) in to.chunks_exact_mut(position).zip(x.chunks(self.stride * self.channels)) {
+            for (to, from) in to.chunks_exact_mut(padded).zip(from[..self.channels].chunks_exact(group)) {
+                to[..group].copy_from_slice(from);
+                to[group..].fill(0);
+            }
+        }
+    }
+
+    /// As [`Copy::gather`], of what is rounded already.
+    fn gather_halves(&self, windows: &Gathered, x: &[u16], from: usize, line: &mut Vec<u16>, to: &mut [f32]) {
+        let (channels, position) = (self.channels, 2 * self.position());
+        let to: &mut [u16] = bytemuck::cast_slice_mut(to);
+        self.pad(windows, x, from, to.len() / position, line);
+        for (place, to) in to.chunks_exact_mut(position).enumerate() {
+            let from = &line[place * self.stride * channels..];
+            let (own, rest) = to.split_at_mut(windows.kernel * channels);
+            for (tap, to) in own.chunks_exact_mut(channels).enumerate() {
+                to.copy_from_slice(&from[tap * windows.dilation * channels..][..channels]);
+            }
+            rest.fill(0);
+        }
     }
 }

@@ -11,7 +11,7 @@ use super::{Buffers, Left, Matmul, MatmulShape};
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::Halve;
 use crate::cpu::matrix::{
-    AHEAD, Finish, FinishArgs, Multiply, MultiplyArgs, PANEL, STEP, STEP_WORDS, TALLEST, TILE_ROWS,
+    AHEAD, Finish, FinishArgs, FinishCode, Multiply, MultiplyArgs, PANEL, STEP, STEP_WORDS, TALLEST, TILE_ROWS,
 };
 use crate::cpu::{CodeSource, Elements};
 use crate::error::Result;
@@ -50,7 +50,7 @@ impl Unit {
         }
         // Parts of the rows end in a lone tile row where their number is odd.
         let multiply = Multiply::new(isa, 1..=TALLEST, source)?;
-        let finish = Finish::new(isa, activation, source)?;
+        let finish = Finish::new(FinishCode::plain(isa, activation), source)?;
         Ok(Some(Unit { multiply, finish, halve: Halve::new(isa, source)? }))
     }
 }
@@ -153,14 +153,15 @@ impl Matmul {
                     let columns = (shape.n - panel * PANEL).min(group * PANEL);
                     let mut end = FinishArgs::of_columns(columns).biased(buffers.extras.bias, panel * PANEL);
                     end.scale = self.epilogue.scale;
-                    if let Some(residual) = buffers.extras.residual {
-                        end.residual = 1;
-                        end.residual_offset = (residual.as_ptr() as isize).wrapping_sub(buffers.c.at(0) as isize);
-                    }
                     let row = first * TILE_ROWS;
+                    if let Some(residual) = buffers.extras.residual {
+                        let from = (batch * shape.m + row) * shape.n + panel * PANEL;
+                        end.residual = residual.as_ptr().wrapping_add(from).cast();
+                        end.residual_step = shape.n * 4;
+                    }
                     end.rows = (count * TILE_ROWS).min(shape.m - row);
                     (end.from, end.from_step) = (sums.0.as_ptr().cast(), group * PANEL * 4);
-                    (end.to, end.to_step) = (c.wrapping_add(row * shape.n + panel * PANEL), shape.n * 4);
+                    (end.to, end.to_step) = (c.wrapping_add(row * shape.n + panel * PANEL).cast(), shape.n * 4);
                     // SAFETY: all sums have just been put down; `check` made sure that bias, residual and C span what the
                     // shape says, and tasks have disjoint parts of C.
                     unsafe { unit.finish.call(&end) };

@@ -1,0 +1,113 @@
+//! How activations lie in memory between kernels: in `f32`, or rounded to `bf16`. What is computed with them is `f32` either way.
+
+use serde::{Deserialize, Serialize};
+
+/// The elements of activations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Stored {
+    /// As they were computed.
+    #[default]
+    F32,
+    /// Rounded to the nearest `bf16`, ties to even, denormals to zero.
+    Bf16,
+}
+
+impl Stored {
+    /// Bytes of an element.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        match self {
+            Stored::F32 => 4,
+            Stored::Bf16 => 2,
+        }
+    }
+}
+
+/// Activations that a kernel reads.
+#[derive(Clone, Copy, Debug)]
+pub enum Activations<'a> {
+    /// In `f32`.
+    F32(&'a [f32]),
+    /// The bits of `bf16`.
+    Bf16(&'a [u16]),
+}
+
+impl<'a> Activations<'a> {
+    /// Elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Activations::F32(elements) => elements.len(),
+            Activations::Bf16(halves) => halves.len(),
+        }
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How they are stored.
+    #[must_use]
+    pub fn stored(&self) -> Stored {
+        match self {
+            Activations::F32(_) => Stored::F32,
+            Activations::Bf16(_) => Stored::Bf16,
+        }
+    }
+
+    /// The elements, where they are `f32`.
+    #[must_use]
+    pub fn as_f32(&self) -> Option<&'a [f32]> {
+        if let Activations::F32(elements) = self { Some(elements) } else { None }
+    }
+
+    /// The address of the first.
+    pub(crate) fn as_ptr(&self) -> *const u8 {
+        match self {
+            Activations::F32(elements) => elements.as_ptr().cast(),
+            Activations::Bf16(halves) => halves.as_ptr().cast(),
+        }
+    }
+}
+
+impl<'a> From<&'a [f32]> for Activations<'a> {
+    fn from(elements: &'a [f32]) -> Activations<'a> {
+        Activations::F32(elements)
+    }
+}
+
+/// Activations that a kernel writes.
+#[derive(Debug)]
+pub enum ActivationsMut<'a> {
+    /// In `f32`.
+    F32(&'a mut [f32]),
+    /// The bits of `bf16`.
+    Bf16(&'a mut [u16]),
+}
+
+impl ActivationsMut<'_> {
+    /// As what is read.
+    #[must_use]
+    pub fn read(&self) -> Activations<'_> {
+        match self {
+            ActivationsMut::F32(elements) => Activations::F32(elements),
+            ActivationsMut::Bf16(halves) => Activations::Bf16(halves),
+        }
+    }
+
+    /// The address of the first.
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut u8 {
+        match self {
+            ActivationsMut::F32(elements) => elements.as_mut_ptr().cast(),
+            ActivationsMut::Bf16(halves) => halves.as_mut_ptr().cast(),
+        }
+    }
+}
+
+impl<'a> From<&'a mut [f32]> for ActivationsMut<'a> {
+    fn from(elements: &'a mut [f32]) -> ActivationsMut<'a> {
+        ActivationsMut::F32(elements)
+    }
+}

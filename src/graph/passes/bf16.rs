@@ -1,0 +1,144 @@
+//! Activations between layers that the matrix unit multiplies are stored as `bf16`.
+//!
+//! The unit rounds what it reads anyway. Where every reader of a value takes `bf16` and its maker writes it, storing it so takes
+//! half the memory's time and leaves nothing to be rounded later. So it is done for exactly those values: a value that anybody
+//! reads as `f32` stays `f32`, and no conversion is ever added. What a convolution reads comes out the same; what it adds to its
+//! sums (a residual) has been rounded once.
+//!
+//! Convolutions read and write either type, so they are where one ends and the other begins; what they write becomes their attribute
+//! `to`. Operators that move or pick elements hand on the type that they are given, so their inputs and outputs go together. The
+//! graph's own inputs and outputs keep their types.
+
+use kiln_kernels::cpu::Elements;
+use kiln_kernels::cpu::conv::Weights;
+
+use super::PassCx;
+use super::residual::as_fused_conv;
+use crate::graph::facts::Facts;
+use crate::graph::ir::{Attr, Graph, NodeDesc, ValueId};
+use crate::tensor::DType;
+
+/// ONNX's numbers of the types.
+const F32: i64 = 1;
+const BF16: i64 = 16;
+
+/// What a node does with activations in `bf16`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// Reads and writes either type.
+    Convolution,
+    /// Reads the shape alone.
+    Measures,
+    /// Takes and makes `f32`.
+    Plain,
+}
+
+impl Role {
+    fn of(graph: &Graph, node: &NodeDesc) -> Role {
+        if is_on_unit(graph, node) {
+            Role::Convolution
+        } else if node.is("Shape") || node.is("Size") {
+            Role::Measures
+        } else {
+            Role::Plain
+        }
+    }
+
+    /// Whether input number `index` may be `bf16`.
+    fn reads(self, index: usize) -> bool {
+        match self {
+            Role::Convolution => [0, 3].contains(&index),
+            Role::Measures => true,
+            Role::Plain => false,
+        }
+    }
+
+    /// Whether the first output may be `bf16`.
+    fn writes(self) -> bool {
+        self == Role::Convolution
+    }
+}
+
+pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
+    if cx.elements != Elements::Bf16Tiles {
+        return 0;
+    }
+    let roles: Vec<Role> = graph.nodes.iter().map(|node| Role::of(graph, node)).collect();
+    let halves = stored_as_halves(graph, &roles, &cx.facts);
+    let is_half = |value: Option<ValueId>| value.is_some_and(|value| halves[value.index()]);
+    let mut nodes = std::mem::take(&mut graph.nodes);
+    for (node, _) in nodes.iter_mut().zip(&roles).filter(|(_, role)| **role == Role::Convolution) {
+        let writes = is_half(node.output(0));
+        if writes || is_half(node.input(0)) || is_half(node.input(3)) {
+            *node = fused(node);
+            node.attrs.insert("to".to_owned(), Attr::Int(if writes { BF16 } else { F32 }));
+        }
+    }
+    graph.nodes = nodes;
+    let found = graph.values.iter_mut().zip(&halves).filter(|(_, half)| **half);
+    found.map(|(value, _)| value.dtype = Some(DType::BF16)).count()
+}
+
+/// The values of which every maker and reader takes `bf16`: all that makers could write, less what somebody cannot read.
+fn stored_as_halves(graph: &Graph, roles: &[Role], facts: &Facts) -> Vec<bool> {
+    let mut halves = vec![false; graph.values.len()];
+    for (node, _) in graph.nodes.iter().zip(roles).filter(|(_, role)| role.writes()) {
+        if let Some(output) = node.output(0).filter(|output| facts.is(*output, DType::F32)) {
+            halves[output.index()] = true;
+        }
+    }
+    for output in &graph.outputs {
+        halves[output.index()] = false;
+    }
+    for (node, role) in graph.nodes.iter().zip(roles) {
+        for (index, input) in node.inputs.iter().enumerate() {
+            if let Some(input) = input.filter(|_| !role.reads(index)) {
+                halves[input.index()] = false;
+            }
+        }
+    }
+    halves
+}
+
+/// Whether a node is a convolution on the matrix unit, of tensors as its kernels take them.
+fn is_on_unit(graph: &Graph, node: &NodeDesc) -> bool {
+    let conv = ["Conv", "ConvTranspose"].iter().any(|op| node.is(op));
+    let fused = ["FusedConv", "FusedConvTranspose"].iter().any(|op| node.is_fused(op));
+    (conv || fused)
+        && node.int("channels_last", 0) != 0
+        && weights(graph, node).is_some_and(|sizes| sizes.elements(Elements::Bf16Tiles) == Elements::Bf16Tiles)
+}
+
+/// The sizes of a convolution's weights, where they are known.
+fn weights(graph: &Graph, node: &NodeDesc) -> Option<Weights> {
+    let tensor = graph.constant_input(node, 1).filter(|tensor| tensor.dtype() == DType::F32)?;
+    let [outer, inner, ref kernel @ ..] = *tensor.shape() else { return None };
+    let groups = usize::try_from(node.int("group", 1)).ok().filter(|&groups| groups > 0)?;
+    let solid = |sizes: &[usize]| {
+        let mut solid = [1; 3];
+        solid.get_mut(3usize.checked_sub(sizes.len())?..)?.copy_from_slice(sizes);
+        Some(solid)
+    };
+    let list = |name: &str| {
+        let sizes: Option<Vec<usize>> =
+            node.ints(name).unwrap_or_default().iter().map(|&size| usize::try_from(size).ok()).collect();
+        solid(&sizes?)
+    };
+    let transposed = node.op.ends_with("ConvTranspose");
+    let grouped = inner.checked_mul(groups)?;
+    let (channels, filters) = if transposed { (outer, grouped) } else { (grouped, outer) };
+    let transposed = if transposed { Some([list("strides")?, list("dilations")?]) } else { None };
+    let sizes = Weights { channels, filters, groups, kernel: solid(kernel)?, transposed };
+    sizes.validate().is_ok().then_some(sizes)
+}
+
+/// The fused form of a convolution.
+fn fused(node: &NodeDesc) -> NodeDesc {
+    match node.op.as_str() {
+        "Conv" => as_fused_conv(node),
+        "ConvTranspose" => {
+            NodeDesc { domain: "kiln".to_owned(), op: "FusedConvTranspose".to_owned(), ..node.clone() }
+        }
+        _ => node.clone(),
+    }
+}
