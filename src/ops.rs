@@ -56,6 +56,7 @@ mod slice;
 mod sliding;
 mod softmax;
 mod state;
+mod stored;
 mod text;
 mod transpose;
 mod tree;

@@ -40,7 +40,7 @@ crate::mutate! { enum Between { Weigh(adjust), Scale, Dots, Blend, WeighPairs(ad
 crate::mutate! { struct Adjust { cap, select, mask } }
 crate::mutate! { struct ChainCode { isa, program, lanes, unroll } }
 crate::mutate! { enum Lane { Vector, Scalar } }
-crate::mutate! { struct PoolCode { isa, collect } }
+crate::mutate! { struct PoolCode { isa, collect, stored } }
 crate::mutate! { enum Collect { Max, Sum, Absolute, Square } }
 crate::mutate! { struct QuantizedCode { isa, form, vectors, left, output } }
 crate::mutate! { enum QuantizedRows { Strided, Table, Own } }
@@ -69,8 +69,8 @@ crate::mutate! { struct RowCode { isa, vectors, pairs, activation } }
 crate::mutate! { struct TileCode { isa, vectors, left, right, activation, in_order } }
 crate::mutate! { enum LeftRows { Strided, Lines, Table } }
 crate::mutate! { enum RightColumns { Packed, Plain, Pairs, Dots } }
-crate::mutate! { struct DepthwiseCode { isa, activation } }
-crate::mutate! { struct SlideCode { isa, kernel, strides, activation } }
+crate::mutate! { struct DepthwiseCode { isa, activation, stored } }
+crate::mutate! { struct SlideCode { isa, kernel, strides, activation, stored } }
 crate::mutate! { struct WinogradCode { isa, tile, side } }
 crate::mutate! { enum WinogradTile { Two, Four } }
 crate::mutate! { enum WinogradSide { Input, Filters, Output { activation } } }

@@ -179,7 +179,7 @@ impl Family for ConvKey {
         let (blocks, shape) = (choice.blocks(), self.shape());
         // A node has packed its weights once, in the layout that fits them.
         let layout = blocks.layout() == shape.weights().layout(self.isa, self.elements);
-        let suits = blocks.allowed(self.numerics) && self.stored.suits(blocks.strategy);
+        let suits = blocks.allowed(self.numerics) && self.stored.suits(blocks.strategy, self.isa);
         layout && suits && blocks.fits(&shape, self.isa)
     }
 
@@ -193,7 +193,7 @@ impl Family for ConvKey {
     fn candidates(&self, _: &BuildCx, most: usize) -> Vec<ConvChoice> {
         let threads = self.threads as usize;
         let found = ConvBlocks::candidates(self.isa, &self.shape(), self.elements, self.numerics, threads, most);
-        found.iter().filter(|blocks| self.stored.suits(blocks.strategy)).map(ConvChoice::new).collect()
+        found.iter().filter(|blocks| self.stored.suits(blocks.strategy, self.isa)).map(ConvChoice::new).collect()
     }
 
     fn demand(&self, value: &Conv) -> Demand {

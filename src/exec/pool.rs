@@ -1,6 +1,7 @@
 //! Pooling executors. The key is the form of the windows; the moving is done by [`kiln_kernels::cpu::pool`], and the
 //! graph is not known here.
 
+use kiln_kernels::cpu::Stored;
 use kiln_kernels::cpu::pool::{Path, Pool, PoolKind, PoolShape, Window};
 use kiln_kernels::{Isa, Result as KernelResult};
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,8 @@ crate::key! {
         pub axes: [Window; 3],
         /// Whether the channels of a pixel lie together.
         pub channels_last: bool,
+        /// What elements lie in memory as.
+        pub stored: Stored,
         /// Instruction-set level.
         pub isa: Isa,
         /// Threads that work may be split for.
@@ -60,7 +63,7 @@ impl Key for PoolKey {
 }
 
 impl Recorded for PoolKey {
-    const REVISION: u32 = 2;
+    const REVISION: u32 = 3;
     type Choice = PoolChoice;
 }
 
@@ -73,7 +76,11 @@ impl Family for PoolKey {
         let taps = self.axes.iter().fold(1, |taps: u64, axis| taps.saturating_mul(axis.kernel.min(axis.input)));
         let work = (shape.inputs() as u64).max((shape.outputs() as u64).saturating_mul(taps) / 8);
         let tasks = (work / TASK_ELEMENTS).clamp(1, u64::from(self.threads.max(1)));
-        PoolChoice { path: Path::pick(self.kind, &shape, self.isa), tasks: u32::try_from(tasks).unwrap_or(1) }
+        let path = match self.stored {
+            Stored::F32 => Path::pick(self.kind, &shape, self.isa),
+            Stored::Bf16 => Path::Code,
+        };
+        PoolChoice { path, tasks: u32::try_from(tasks).unwrap_or(1) }
     }
 
     fn fits(&self, cx: &BuildCx) -> bool {
@@ -81,11 +88,14 @@ impl Family for PoolKey {
     }
 
     fn accepts(&self, choice: &PoolChoice, _: &BuildCx) -> bool {
-        (1..=self.threads.max(1)).contains(&choice.tasks) && choice.path.fits(self.kind, &self.shape(), self.isa)
+        (1..=self.threads.max(1)).contains(&choice.tasks) 
+            && choice.path.fits(self.kind, &self.shape(), self.isa)
+            && choice.path.takes(self.stored, self.isa)
     }
 
     fn build(&self, choice: &PoolChoice, cx: &BuildCx) -> KernelResult<Pool> {
-        Pool::new(self.kind, self.shape(), self.isa, choice.path, choice.tasks as usize, cx)
+        let how = (choice.path, self.stored);
+        Pool::stored(self.kind, self.shape(), self.isa, how, choice.tasks as usize, cx)
     }
 }
 

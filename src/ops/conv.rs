@@ -19,9 +19,9 @@ use kiln_kernels::cpu::conv::{Conv as Executor, ConvExtras, ConvShape, Weights};
 use kiln_kernels::cpu::transpose::Transpose;
 
 use self::attributes::Attributes;
-use self::stored::STORED;
 pub(crate) use self::attributes::Attributes as ConvAttributes;
 use super::convert::through_f32;
+use super::stored::{STORED, activations, activations_mut};
 use super::{LoadCx, OpError, Operator, fused_activation, one, optional, refused, required};
 use crate::exec::conv::ConvKey;
 use crate::exec::transpose::TransposeKey;
@@ -54,6 +54,8 @@ struct KnownWeights {
     shape: Shape,
     /// What they were packed as.
     elements: Elements,
+    /// Whether each channel has a filter of its own.
+    depthwise: bool,
     /// Packed in their layout.
     packed: Arc<Packed>,
 }
@@ -92,7 +94,12 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         let plain = tensor.as_slice().map_err(|error| invalid(&error))?;
         let elements = sizes.elements(cx.build.elements());
         let packed = weights::conv(cx.build.isa, elements, plain, &sizes).map_err(|error| invalid(&error))?;
-        conv.weights = Some(KnownWeights { shape: Shape::from_slice(tensor.shape()), elements, packed });
+        conv.weights = Some(KnownWeights {
+            shape: Shape::from_slice(tensor.shape()),
+            elements,
+            depthwise: sizes.is_depthwise(),
+            packed,
+        });
     }
     if conv.output.is_some() && !conv.takes_halves() {
         return Err(OpError::invalid(cx.node, "activations in bf16 where the kernels take none"));
@@ -235,7 +242,7 @@ impl Conv {
         let residual = optional(inputs, 3).map(|tensor| turned(tensor, &ready.residual)).transpose()?;
         let extras = ConvExtras {
             bias: optional(inputs, 2).map(Tensor::as_slice).transpose()?,
-            residual: residual.as_ref().map(stored::activations).transpose()?,
+            residual: residual.as_ref().map(activations).transpose()?,
         };
         let packed_now;
         let weights = match &ready.weights {
@@ -247,7 +254,7 @@ impl Conv {
         };
         let mut scratch = cx.scratch::<f32>(ready.conv.scratch_len())?;
         let mut run = |y: &mut Tensor| {
-            let (x, y) = (stored::activations(&input)?, stored::activations_mut(y)?);
+            let (x, y) = (activations(&input)?, activations_mut(y)?);
             ready.conv.run_stored(x, weights, y, extras, scratch.as_mut_slice()?, cx.parallel)?;
             Ok::<(), NodeError>(())
         };

@@ -10,7 +10,8 @@ use kiln_kernels::gpu::source::pool::PoolKernel;
 use kiln_kernels::{Isa, reference};
 
 use super::convert::through_f32;
-use super::{LoadCx, OpError, Operator, counted, refused, required};
+use super::stored::{STORED, activations, activations_mut, stored};
+use super::{LoadCx, MakeNode, OpError, Operator, counted, refused, required};
 use crate::exec::pool::PoolKey;
 use crate::graph::node::Specs;
 use crate::graph::{DeviceCx, Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
@@ -18,8 +19,8 @@ use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 
 /// This group's operators.
 pub(super) const OPERATORS: &[Operator] = &[
-    ("", "MaxPool", |cx| through_f32(cx, make_max)),
-    ("", "AveragePool", |cx| through_f32(cx, make_average)),
+    ("", "MaxPool", |cx| either(cx, make_max)),
+    ("", "AveragePool", |cx| either(cx, make_average)),
     ("", "LpPool", |cx| through_f32(cx, make_lp)),
     ("", "GlobalMaxPool", |cx| through_f32(cx, make_global_max)),
     ("", "GlobalAveragePool", |cx| through_f32(cx, make_global_average)),
@@ -54,6 +55,11 @@ struct Pool {
     /// Whether places of the largest elements are wanted, and whether they count columns first.
     places: Option<bool>,
     isa: Isa,
+}
+
+/// A pooling that is given `bf16` as it is, where the graph says so, or converted.
+fn either(cx: &LoadCx<'_>, make: MakeNode) -> Result<Box<dyn Node>, OpError> {
+    if cx.node.attrs.contains_key(STORED) { make(cx) } else { through_f32(cx, make) }
 }
 
 fn make_max(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
@@ -204,7 +210,8 @@ impl Node for Pool {
     fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
         let input = required(inputs, 0)?;
         let bytes = matches!(input.dtype(), DType::I8 | DType::U8) && self.kind == PoolKind::Max;
-        if input.dtype() != DType::F32 && !bytes {
+        let halves = input.dtype() == DType::BF16 && self.channels_last && self.places.is_none();
+        if input.dtype() != DType::F32 && !bytes && !halves {
             return Err(NodeError::Unsupported(format!("pooling of {}", input.dtype())));
         }
         let output = self.output(&self.shape(input)?, input.shape().len());
@@ -223,7 +230,7 @@ impl Node for Pool {
         _: &[TensorSpec],
     ) -> Result<Prepared, NodeError> {
         let input = required(inputs, 0)?;
-        if input.dtype() != DType::F32 || self.places.is_some() {
+        if input.dtype().size() == 1 || self.places.is_some() {
             return Ok(Prepared::NONE);
         }
         let shape = self.shape(input)?;
@@ -233,6 +240,7 @@ impl Node for Pool {
             channels: shape.channels as u64,
             axes: shape.axes,
             channels_last: shape.channels_last,
+            stored: stored(input),
             isa: cx.isa(),
             threads: u32::try_from(cx.threads()).unwrap_or(u32::MAX),
         };
@@ -252,8 +260,9 @@ impl Node for Pool {
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let input = io.input(0)?;
         let mut output = io.alloc(0)?;
-        if input.dtype() == DType::F32 && self.places.is_none() {
-            prepared.get::<Executor>()?.run(input.as_slice()?, output.as_mut_slice()?, cx.parallel)?;
+        if input.dtype().size() > 1 && self.places.is_none() {
+            let executor = prepared.get::<Executor>()?;
+            executor.run_stored(activations(input)?, activations_mut(&mut output)?, cx.parallel)?;
             io.push(output);
             return Ok(());
         }

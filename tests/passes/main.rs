@@ -1,6 +1,7 @@
 //! Every pass keeps results: graphs drawn at random give the same with all passes, with none, with each one alone and
 //! with each one left out, and again when a shape returns after another one.
 
+mod bf16;
 mod draw;
 mod gradient;
 mod quantized;

@@ -18,7 +18,8 @@ pub use emit::{Collect, PoolArgs, PoolCode};
 pub use window::{PoolKind, PoolShape, Taps, Window};
 
 use super::reduce::{Collapsed, Reduce, Reduction};
-use crate::cpu::{CodeKey, CodeSource};
+use crate::cpu::precision::to_bf16;
+use crate::cpu::{Activations, ActivationsMut, CodeKey, CodeSource, Stored};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::Code;
@@ -44,6 +45,12 @@ impl Path {
     pub fn pick(kind: PoolKind, shape: &PoolShape, isa: Isa) -> Path {
         let fits = |path: &Path| path.fits(kind, shape, isa);
         [Path::Whole, Path::Code, Path::Planar].into_iter().find(fits).unwrap_or(Path::Reference)
+    }
+
+    /// Whether elements that are stored so can be pooled this way.
+    #[must_use]
+    pub fn takes(self, stored: Stored, isa: Isa) -> bool {
+        stored == Stored::F32 || (self == Path::Code && isa == Isa::Avx512)
     }
 
     /// Whether the pooling can be carried out this way.
@@ -93,13 +100,14 @@ pub struct Pool {
     kind: PoolKind,
     shape: PoolShape,
     path: Path,
+    stored: Stored,
     tasks: usize,
     code: Option<Arc<Code>>,
     whole: Option<Reduce>,
 }
 
 impl Pool {
-    /// Prepares a pooling, split into at most `tasks` tasks.
+    /// Prepares a pooling of `f32`, split into at most `tasks` tasks.
     pub fn new(
         kind: PoolKind,
         shape: PoolShape,
@@ -108,19 +116,32 @@ impl Pool {
         tasks: usize,
         source: &dyn CodeSource,
     ) -> Result<Pool> {
-        if !shape.is_valid() || matches!(kind, PoolKind::Lp { p: 0 }) || !path.fits(kind, &shape, isa) {
+        Pool::stored(kind, shape, isa, (path, Stored::F32), tasks, source)
+    }
+
+    /// The same of elements that are stored so: `bf16` by emitted code alone.
+    pub fn stored(
+        kind: PoolKind,
+        shape: PoolShape,
+        isa: Isa,
+        (path, stored): (Path, Stored),
+        tasks: usize,
+        source: &dyn CodeSource,
+    ) -> Result<Pool> {
+        let fits = path.fits(kind, &shape, isa) && path.takes(stored, isa);
+        if !shape.is_valid() || matches!(kind, PoolKind::Lp { p: 0 }) || !fits {
             let reason = format!("{kind:?} of {shape:?} by {path:?} at {isa}");
             return Err(KernelError::Unsupported { family: "pool", reason });
         }
         let code = match collect(kind).filter(|_| path == Path::Code) {
-            Some(collect) => Some(source.code(&CodeKey::Pool(PoolCode { isa, collect }))?),
+            Some(collect) => Some(source.code(&CodeKey::Pool(PoolCode { isa, collect, stored }))?),
             None => None,
         };
         let whole = match path {
             Path::Whole => Some(Reduce::new(Reduction::Mean, &mean(&shape), isa, tasks, source)?),
             _ => None,
         };
-        Ok(Pool { kind, shape, path, tasks: tasks.max(1), code, whole })
+        Ok(Pool { kind, shape, path, stored, tasks: tasks.max(1), code, whole })
     }
 
     /// The way that was taken.
@@ -131,8 +152,22 @@ impl Pool {
 
     /// Pools `input` into `output`.
     pub fn run(&self, input: &[f32], output: &mut [f32], parallel: &dyn Parallel) -> Result<()> {
+        self.run_stored(input.into(), output.into(), parallel)
+    }
+
+    /// The same of elements that are stored as was said.
+    pub fn run_stored(
+        &self,
+        input: Activations<'_>,
+        mut output: ActivationsMut<'_>,
+        parallel: &dyn Parallel,
+    ) -> Result<()> {
+        if [input.stored(), output.read().stored()] != [self.stored; 2] {
+            let reason = format!("{:?} where {:?} was asked for", input.stored(), self.stored);
+            return Err(KernelError::Unsupported { family: "pool", reason });
+        }
         let (inputs, outputs) = (self.shape.inputs(), self.shape.outputs());
-        for (operand, have, need) in [("input", input.len(), inputs), ("output", output.len(), outputs)] {
+        for (operand, have, need) in [("input", input.len(), inputs), ("output", output.read().len(), outputs)] {
             if have < need {
                 return Err(KernelError::Bounds { family: "pool", operand, have, need });
             }
@@ -140,27 +175,30 @@ impl Pool {
         if outputs == 0 {
             return Ok(());
         }
+        if let (Path::Code, Some(code)) = (self.path, &self.code) {
+            self.run_code(code, &Ends { input: input.as_ptr(), output: output.as_mut_ptr() }, parallel);
+            return Ok(());
+        }
+        let (Activations::F32(input), ActivationsMut::F32(output)) = (input, output) else { return Ok(()) };
         let (input, output) = (&input[..inputs], &mut output[..outputs]);
         if let Some(whole) = &self.whole {
             // Pictures of many pixels are added up in parts, of which there are few.
             return whole.run(input, output, &mut vec![0.0; whole.scratch_len()], parallel);
         }
-        match (self.path, &self.code) {
-            (Path::Code, Some(code)) => self.run_code(code, input, output, parallel),
-            (Path::Planar, _) => planar::pool(self.kind, &self.shape, input, output, self.tasks, parallel),
+        match self.path {
+            Path::Planar => planar::pool(self.kind, &self.shape, input, output, self.tasks, parallel),
             _ => reference::pool::pool(self.kind, &self.shape, input, output),
         }
         Ok(())
     }
 
-    fn run_code(&self, code: &Code, input: &[f32], output: &mut [f32], parallel: &dyn Parallel) {
+    fn run_code(&self, code: &Code, ends: &Ends, parallel: &dyn Parallel) {
         let shape = &self.shape;
         let rows = shape.batch * (shape.axes[0].output * shape.axes[1].output) as usize;
         // Few rows, as when a whole picture is one window, are split by channels too: whole cache lines of them.
         let lines = shape.channels.div_ceil(16);
         let parts = self.tasks.div_ceil(rows).min(lines);
         let tasks = self.tasks.min(rows * parts);
-        let ends = &Ends { input: input.as_ptr(), output: output.as_mut_ptr() };
         parallel.run(tasks, &|task| {
             for unit in part(rows * parts, tasks, task) {
                 let lines = part(lines, parts, unit % parts);
@@ -181,30 +219,37 @@ impl Pool {
         let outer = [depth.taps(place[0]), height.taps(place[1])];
         let padded = depth.padded_taps(place[0]) * height.padded_taps(place[1]);
         let line = (picture * depth.input as usize + outer[0].first) * height.input as usize + outer[1].first;
-        let interior = width.interior();
+        let (interior, size) = (width.interior(), self.stored.bytes());
         let mut first = 0;
         while first < width.output as usize {
             // The windows between the borders are alike and go in one call; those that hang over go one by one.
             let count = if first == interior.start { interior.len().max(1) } else { 1 };
             let taps = [outer[0].count, outer[1].count, width.taps(first).count];
-            let to = ends.output.wrapping_add((row * width.output as usize + first) * shape.channels + channels.start);
+            let own = (row * width.output as usize + first) * shape.channels + channels.start;
+            let to = ends.output.wrapping_add(own * size);
             let pixel = line * width.input as usize + width.taps(first).first;
-            let from = ends.input.wrapping_add(pixel * shape.channels + channels.start);
+            let from = ends.input.wrapping_add((pixel * shape.channels + channels.start) * size);
             if taps.contains(&0) {
                 for element in 0..count * channels.len() {
                     let (pixel, channel) = (element / channels.len(), element % channels.len());
-                    // SAFETY: these are the channels of pixels of this task's part of the output.
-                    unsafe { to.wrapping_add(pixel * shape.channels + channel).write(self.kind.nothing()) };
+                    let (at, nothing) = ((pixel * shape.channels + channel) * size, self.kind.nothing());
+                    // SAFETY: these are the channels of pixels of this task's part of the output, whose elements are of that type.
+                    unsafe {
+                        match self.stored {
+                            Stored::F32 => to.wrapping_add(at).cast::<f32>().write(nothing),
+                            Stored::Bf16 => to.wrapping_add(at).cast::<u16>().write(to_bf16(nothing)),
+                        }
+                    }
                 }
             } else {
-                let bytes = shape.channels * 4;
+                let bytes = shape.channels * size;
                 let args = PoolArgs {
                     src: from,
                     dst: to,
                     channels: channels.len(),
                     pixels: count,
-                    src_step: (width.stride as usize * bytes) as isize - channels.len() as isize * 4,
-                    dst_step: (bytes - channels.len() * 4) as isize,
+                    src_step: (width.stride as usize * bytes) as isize - (channels.len() * size) as isize,
+                    dst_step: (bytes - channels.len() * size) as isize,
                     taps,
                     steps: [
                         (depth.dilation * height.input * width.input) as usize * bytes,
@@ -224,8 +269,8 @@ impl Pool {
 
 /// Raw ends of the two buffers, which every task addresses on its own.
 struct Ends {
-    input: *const f32,
-    output: *mut f32,
+    input: *const u8,
+    output: *mut u8,
 }
 
 // SAFETY: tasks read anywhere and write rows and channels of their own.

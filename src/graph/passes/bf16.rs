@@ -5,9 +5,9 @@
 //! reads as `f32` stays `f32`, and no conversion is ever added. What a convolution reads comes out the same; what it adds to its
 //! sums (a residual) has been rounded once.
 //!
-//! Convolutions read and write either type, so they are where one ends and the other begins; what they write becomes their attribute
-//! `to`. Operators that move or pick elements hand on the type that they are given, so their inputs and outputs go together. The
-//! graph's own inputs and outputs keep their types.
+//! Convolutions on the unit read and write either type, so they are where one ends and the other begins. Depthwise ones, pools and
+//! operators that move or pick elements hand on the type that they are given, so their inputs and outputs go together. What is
+//! written becomes the attribute `to`, where kernels have to be told. The graph's own inputs and outputs keep their types.
 
 use kiln_kernels::cpu::Elements;
 use kiln_kernels::cpu::conv::Weights;
@@ -27,6 +27,12 @@ const BF16: i64 = 16;
 enum Role {
     /// Reads and writes either type.
     Convolution,
+    /// Hands on the type that it is given, by kernels of its own: it has to be told.
+    Pool,
+    /// The same, a convolution channel by channel.
+    Depthwise,
+    /// The same of any type.
+    Moves,
     /// Reads the shape alone.
     Measures,
     /// Takes and makes `f32`.
@@ -35,8 +41,17 @@ enum Role {
 
 impl Role {
     fn of(graph: &Graph, node: &NodeDesc) -> Role {
-        if is_on_unit(graph, node) {
-            Role::Convolution
+        if let Some(sizes) = convolution(graph, node) {
+            let alone = node.input(3).is_none();
+            match sizes.elements(Elements::Bf16Tiles) {
+                Elements::Bf16Tiles => Role::Convolution,
+                _ if sizes.is_depthwise() && alone => Role::Depthwise,
+                _ => Role::Plain,
+            }
+        } else if (node.is("MaxPool") || node.is("AveragePool")) && node.int("channels_last", 0) != 0 {
+            if node.output(1).is_none() { Role::Pool } else { Role::Plain }
+        } else if node.is("Concat") || is_nearest(node) {
+            Role::Moves
         } else if node.is("Shape") || node.is("Size") {
             Role::Measures
         } else {
@@ -48,14 +63,20 @@ impl Role {
     fn reads(self, index: usize) -> bool {
         match self {
             Role::Convolution => [0, 3].contains(&index),
-            Role::Measures => true,
+            Role::Pool | Role::Depthwise => index == 0,
+            Role::Moves | Role::Measures => true,
             Role::Plain => false,
         }
     }
 
     /// Whether the first output may be `bf16`.
     fn writes(self) -> bool {
-        self == Role::Convolution
+        matches!(self, Role::Convolution | Role::Pool | Role::Depthwise | Role::Moves)
+    }
+
+    /// Whether the output is what the inputs are.
+    fn hands_on(self) -> bool {
+        matches!(self, Role::Pool | Role::Depthwise | Role::Moves)
     }
 }
 
@@ -67,8 +88,14 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     let halves = stored_as_halves(graph, &roles, &cx.facts);
     let is_half = |value: Option<ValueId>| value.is_some_and(|value| halves[value.index()]);
     let mut nodes = std::mem::take(&mut graph.nodes);
-    for (node, _) in nodes.iter_mut().zip(&roles).filter(|(_, role)| **role == Role::Convolution) {
+    for (node, role) in nodes.iter_mut().zip(&roles) {
         let writes = is_half(node.output(0));
+        if *role == Role::Pool && writes {
+            node.attrs.insert("to".to_owned(), Attr::Int(BF16));
+        }
+        if !matches!(role, Role::Convolution | Role::Depthwise) {
+            continue;
+        }
         if writes || is_half(node.input(0)) || is_half(node.input(3)) {
             *node = fused(node);
             node.attrs.insert("to".to_owned(), Attr::Int(if writes { BF16 } else { F32 }));
@@ -97,16 +124,38 @@ fn stored_as_halves(graph: &Graph, roles: &[Role], facts: &Facts) -> Vec<bool> {
             }
         }
     }
+    // Inputs and outputs of what hands on types go together. From the last node to the first most settles in one round.
+    let mut settled = false;
+    while !settled {
+        settled = true;
+        for (node, _) in graph.nodes.iter().zip(roles).rev().filter(|(_, role)| role.hands_on()) {
+            let data = node.inputs.iter().flatten().copied().filter(|input| is_data(node, *input));
+            let group: Vec<ValueId> = data.chain(node.output(0)).collect();
+            let all = group.iter().all(|value| halves[value.index()]);
+            for value in group {
+                settled &= all || !std::mem::replace(&mut halves[value.index()], all);
+            }
+        }
+    }
     halves
 }
 
-/// Whether a node is a convolution on the matrix unit, of tensors as its kernels take them.
-fn is_on_unit(graph: &Graph, node: &NodeDesc) -> bool {
+/// Whether an input is one of those whose elements are handed on: all that are joined, the first of other operators.
+fn is_data(node: &NodeDesc, input: ValueId) -> bool {
+    node.is("Concat") || node.input(0) == Some(input)
+}
+
+/// Whether a node picks the nearest of the elements around each place.
+fn is_nearest(node: &NodeDesc) -> bool {
+    (node.is("Resize") || node.is("Upsample")) && node.string("mode", "nearest") == "nearest"
+}
+
+/// The weights of a convolution of tensors as its kernels take them.
+fn convolution(graph: &Graph, node: &NodeDesc) -> Option<Weights> {
     let conv = ["Conv", "ConvTranspose"].iter().any(|op| node.is(op));
     let fused = ["FusedConv", "FusedConvTranspose"].iter().any(|op| node.is_fused(op));
-    (conv || fused)
-        && node.int("channels_last", 0) != 0
-        && weights(graph, node).is_some_and(|sizes| sizes.elements(Elements::Bf16Tiles) == Elements::Bf16Tiles)
+    let suits = (conv || fused) && node.int("channels_last", 0) != 0;
+    if suits { weights(graph, node) } else { None }
 }
 
 /// The sizes of a convolution's weights, where they are known.

@@ -1,6 +1,7 @@
 //! What each pass makes of small graphs: operators before, operators after.
 
 mod attention;
+mod bf16;
 mod chains;
 mod clean;
 mod convolutions;

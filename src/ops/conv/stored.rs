@@ -1,19 +1,16 @@
-//! Convolutions whose activations are stored as `bf16`: what the node says, and tensors as the kernels take them.
+//! Convolutions whose activations are stored as `bf16`: what the node says.
 //!
 //! A fused convolution with the attribute [`STORED`] reads inputs and residuals of `f32` or `bf16` as they come and writes what the
 //! attribute names; without it everything is `f32`.
 
-use half::bf16;
 use kiln_kernels::cpu::conv::ConvStored;
-use kiln_kernels::cpu::{Activations, ActivationsMut, Elements, Stored};
+use kiln_kernels::cpu::{Elements, Stored};
 
+use super::super::stored::{STORED, stored};
 use super::super::{OpError, optional, required};
-use super::Conv;
+use super::{Conv, KnownWeights};
 use crate::graph::{NodeDesc, NodeError};
 use crate::tensor::{DType, Tensor};
-
-/// The attribute: ONNX's number of the type that is written.
-pub(super) const STORED: &str = "to";
 
 /// What a node says that it writes, if it says so.
 pub(super) fn output(node: &NodeDesc) -> Result<Option<Stored>, OpError> {
@@ -35,31 +32,11 @@ pub(super) fn dtype(stored: Stored) -> DType {
     }
 }
 
-fn stored(tensor: &Tensor) -> Stored {
-    if tensor.dtype() == DType::BF16 { Stored::Bf16 } else { Stored::F32 }
-}
-
-/// A tensor as kernels read it.
-pub(super) fn activations(tensor: &Tensor) -> Result<Activations<'_>, NodeError> {
-    Ok(match stored(tensor) {
-        Stored::F32 => Activations::F32(tensor.as_slice()?),
-        Stored::Bf16 => Activations::Bf16(bytemuck::cast_slice(tensor.as_slice::<bf16>()?)),
-    })
-}
-
-/// A tensor as kernels write it.
-pub(super) fn activations_mut(tensor: &mut Tensor) -> Result<ActivationsMut<'_>, NodeError> {
-    Ok(match stored(tensor) {
-        Stored::F32 => ActivationsMut::F32(tensor.as_mut_slice()?),
-        Stored::Bf16 => ActivationsMut::Bf16(bytemuck::cast_slice_mut(tensor.as_mut_slice::<bf16>()?)),
-    })
-}
-
 impl Conv {
-    /// Whether its kernels take `bf16`: those of the matrix unit do, on tensors that are not turned around first.
+    /// Whether its kernels take `bf16`: those of the matrix unit and depthwise ones do, on tensors that are not turned around first.
     pub(super) fn takes_halves(&self) -> bool {
-        let known = self.weights.as_ref();
-        self.channels_last && known.is_some_and(|known| known.elements == Elements::Bf16Tiles)
+        let takes = |known: &KnownWeights| known.elements == Elements::Bf16Tiles || known.depthwise;
+        self.channels_last && self.weights.as_ref().is_some_and(takes)
     }
 
     /// How the activations of these inputs lie.

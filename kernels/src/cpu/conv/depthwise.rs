@@ -24,7 +24,7 @@ use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::Tiles;
 use crate::cpu::gemm::rows::part;
 use crate::cpu::gemm::shared::Shared;
-use crate::cpu::{CodeKey, CodeSource};
+use crate::cpu::{Activations, ActivationsMut, CodeKey, CodeSource, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::jit::{Asm, Code};
@@ -37,6 +37,8 @@ pub struct DepthwiseCode {
     pub isa: Isa,
     /// Applied before the store.
     pub activation: Option<UnaryOp>,
+    /// What input, output and residual consist of.
+    pub stored: Stored,
 }
 
 impl DepthwiseCode {
@@ -58,7 +60,7 @@ pub(crate) const MOST_POSITIONS: usize = 8;
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 struct RowTap {
-    x: *const f32,
+    x: *const u8,
     weights: *const f32,
 }
 
@@ -82,7 +84,7 @@ struct RowArgs {
     /// Distance in the input of a block and the next.
     x_block: usize,
     /// The output.
-    y: Cell<*mut f32>,
+    y: Cell<*mut u8>,
     /// Distance of output positions.
     y_step: usize,
     /// Distance of a block's outputs and the next's.
@@ -93,7 +95,7 @@ struct RowArgs {
     residual: usize,
     /// Distance from an element of the output to that tensor's.
     residual_offset: isize,
-    /// Bytes of the channels that fill whole vectors.
+    /// Bytes of the input's channels that fill whole vectors.
     whole: usize,
     /// Channels beyond.
     rest: usize,
@@ -111,6 +113,7 @@ pub(super) struct Depthwise {
     shape: ConvShape,
     blocks: ConvBlocks,
     isa: Isa,
+    stored: Stored,
     kernel: Kernel,
     slide: Option<Slide>,
     /// Output positions of a line that see every kernel position in width.
@@ -119,42 +122,45 @@ pub(super) struct Depthwise {
 
 /// The buffers of one run, as tasks see them.
 struct Buffers<'a> {
-    x: &'a [f32],
+    x: *const u8,
     weights: &'a [f32],
-    y: Shared,
+    y: Shared<u8>,
     extras: ConvExtras<'a>,
 }
+
+// SAFETY: what is read stays borrowed while tasks run, and nobody writes it.
+unsafe impl Sync for Buffers<'_> {}
 
 impl Depthwise {
     pub(super) fn new(
         isa: Isa,
         shape: ConvShape,
-        blocks: ConvBlocks,
+        (blocks, stored): (ConvBlocks, Stored),
         activation: Option<UnaryOp>,
         source: &dyn CodeSource,
     ) -> Result<Depthwise> {
-        let key = DepthwiseCode { isa, activation };
+        let key = DepthwiseCode { isa, activation, stored };
         let kernel =
             if isa.is_jit() { Kernel::Emitted(source.code(&CodeKey::Depthwise(key))?) } else { Kernel::Portable(key) };
         let (stride, pad, output) = (shape.strides[2], shape.pads[2], shape.output[2]);
         let reach = (shape.kernel[2] - 1) * shape.dilations[2];
         let start = pad.div_ceil(stride).min(output);
         let fitting = (shape.input[2] + pad).checked_sub(reach + 1).map_or(0, |last| last / stride + 1);
-        let slide = Slide::new(isa, &shape, activation, source)?;
-        Ok(Depthwise { shape, blocks, isa, kernel, slide, inner: start..fitting.clamp(start, output) })
+        let slide = Slide::new(isa, &shape, (activation, stored), source)?;
+        Ok(Depthwise { shape, blocks, isa, stored, kernel, slide, inner: start..fitting.clamp(start, output) })
     }
 
     /// Convolves. The driver has checked that every buffer is as long as the shape says.
     pub(super) fn run(
         &self,
-        x: &[f32],
+        x: Activations<'_>,
         weights: &[f32],
-        y: &mut [f32],
+        mut y: ActivationsMut<'_>,
         extras: ConvExtras<'_>,
         parallel: &dyn Parallel,
     ) {
         let lines = self.shape.batch * self.shape.output[0] * self.shape.output[1];
-        let buffers = Buffers { x, weights, y: Shared::new(y), extras };
+        let buffers = Buffers { x: x.as_ptr(), weights, y: Shared::from_ptr(y.as_mut_ptr()), extras };
         // The last vector of channels overlaps with the one before, so both are one task's.
         let lanes = self.isa.lanes();
         let vectors = (self.shape.channels / lanes).max(1);
@@ -193,10 +199,10 @@ impl Depthwise {
         let image_lines = self.shape.output[1] - line % self.shape.output[1];
         let rows = slide.rows().min(lines.len()).min(image_lines);
         let group = Group {
-            x: buffers.x.as_ptr(),
+            x: buffers.x,
             weights: buffers.weights.as_ptr(),
             bias: buffers.extras.bias,
-            y: buffers.y.at(line * width * self.shape.channels),
+            y: buffers.y.at(line * width * self.shape.channels * self.stored.bytes()),
             line,
             rows,
             channels: channels.clone(),
@@ -224,7 +230,8 @@ impl Depthwise {
     ) {
         let shape = &self.shape;
         self.taps(buffers, line, positions.start, channels.start, taps);
-        let step = shape.strides[2] * shape.channels * 4;
+        let bytes = self.stored.bytes();
+        let step = shape.strides[2] * shape.channels * bytes;
         let y = (line * shape.output[2] + positions.start) * shape.channels + channels.start;
         let lanes = self.isa.lanes();
         let whole = channels.len() / lanes * lanes;
@@ -237,8 +244,8 @@ impl Depthwise {
             x_offset: Cell::new(0),
             x_step: step,
             x_block: 0,
-            y: Cell::new(buffers.y.at(y)),
-            y_step: shape.channels * 4,
+            y: Cell::new(buffers.y.at(y * bytes)),
+            y_step: shape.channels * bytes,
             y_block: 0,
             bias: buffers.extras.bias.map_or(std::ptr::null(), |bias| bias[channels.start..].as_ptr()),
             residual: usize::from(buffers.extras.residual.is_some()),
@@ -246,7 +253,7 @@ impl Depthwise {
                 .extras
                 .residual
                 .map_or(0, |residual| (residual.as_ptr() as isize).wrapping_sub(buffers.y.at(0) as isize)),
-            whole: whole * 4,
+            whole: whole * bytes,
             rest: channels.len() - whole,
         };
         let tiles = Tiles::new(positions.len(), MOST_POSITIONS);
@@ -288,7 +295,7 @@ impl Depthwise {
                     let x = (((image * depth + d) * height + h) * width + w) * shape.channels + channel;
                     let tap = (kd * shape.kernel[1] + kh) * shape.kernel[2] + kw;
                     let weights = buffers.weights[tap * shape.channels + channel..].as_ptr();
-                    taps.push(RowTap { x: buffers.x[x..].as_ptr(), weights });
+                    taps.push(RowTap { x: buffers.x.wrapping_add(x * self.stored.bytes()), weights });
                 }
             }
         }

@@ -78,10 +78,18 @@ pub struct ConvStored {
 }
 
 impl ConvStored {
-    /// Whether a strategy takes them: all of them `f32`, the matrix unit any.
+    /// Whether a strategy takes them at that level: all of them `f32`, the matrix unit any. Depthwise kernels write what they read,
+    /// and add no residual to `bf16`.
     #[must_use]
-    pub fn suits(&self, strategy: Strategy) -> bool {
-        *self == ConvStored::default() || strategy == Strategy::Unit
+    pub fn suits(&self, strategy: Strategy, isa: Isa) -> bool {
+        *self == ConvStored::default()
+            || match strategy {
+                Strategy::Unit => true,
+                Strategy::Depthwise => {
+                    isa == Isa::Avx512 && self.input == self.output && self.residual == Stored::F32
+                }
+                _ => false,
+            }
     }
 }
 
@@ -191,13 +199,13 @@ impl Conv {
         source: &dyn CodeSource,
     ) -> Result<Conv> {
         shape.validate()?;
-        if !blocks.fits(&shape, isa) || !stored.suits(blocks.strategy) {
+        if !blocks.fits(&shape, isa) || !stored.suits(blocks.strategy, isa) {
             let reason = format!("{blocks:?} and {stored:?} do not fit {shape:?}");
             return Err(KernelError::Unsupported { family: "conv", reason });
         }
         let packed_len = shape.weights().packed_len(isa, blocks.layout());
         let kernel = match blocks.strategy {
-            Strategy::Depthwise => Kernel::Depthwise(Box::new(Depthwise::new(isa, shape, blocks, activation, source)?)),
+            Strategy::Depthwise => Kernel::Depthwise(Box::new(Depthwise::new(isa, shape, (blocks, stored.input), activation, source)?)),
             Strategy::Winograd(tile) => {
                 Kernel::Winograd(Box::new(Winograd::new(isa, shape, blocks, tile, activation, source)?))
             }
@@ -322,17 +330,24 @@ impl Conv {
             unit.run(x, weights, y, extras, scratch, parallel);
             return Ok(());
         }
+        let unsupported = |reason: &str| Err(KernelError::Unsupported { family: "conv", reason: reason.to_owned() });
+        let residual = extras.residual.and_then(|residual| residual.as_f32());
+        let extras = ConvExtras { bias: extras.bias, residual };
+        if let Kernel::Depthwise(depthwise) = &self.kernel {
+            if residual.is_some() && self.stored.input == Stored::Bf16 {
+                return unsupported("a residual beside depthwise bf16");
+            }
+            depthwise.run(x, weights, y, extras, parallel);
+            return Ok(());
+        }
         let (Activations::F32(x), ActivationsMut::F32(y)) = (x, y) else {
-            return Err(KernelError::Unsupported { family: "conv", reason: "halves without the unit".to_owned() });
+            return unsupported("bf16 by a strategy of f32");
         };
-        let extras =
-            ConvExtras { bias: extras.bias, residual: extras.residual.and_then(|residual| residual.as_f32()) };
         match &self.kernel {
             Kernel::Dense(dense) => dense.run(x, weights, y, extras, parallel),
             Kernel::Lines(lines) => lines.run(x, weights, y, extras, scratch, parallel),
-            Kernel::Depthwise(depthwise) => depthwise.run(x, weights, y, extras, parallel),
             Kernel::Winograd(winograd) => winograd.run(x, weights, y, extras, scratch, parallel),
-            Kernel::Unit(_) => (),
+            Kernel::Depthwise(_) | Kernel::Unit(_) => (),
         }
         Ok(())
     }

@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::cpu::Stored;
 use crate::isa::Isa;
 use crate::jit::{Asm, Cond, Gpr, Mask, Mem, Src, Vreg};
 
@@ -29,6 +30,8 @@ pub struct PoolCode {
     pub isa: Isa,
     /// What is collected.
     pub collect: Collect,
+    /// What input and output consist of.
+    pub stored: Stored,
 }
 
 /// Arguments; steps are in bytes.
@@ -36,9 +39,9 @@ pub struct PoolCode {
 #[repr(C)]
 pub struct PoolArgs {
     /// First channel of the first tap of the first window.
-    pub src: *const f32,
+    pub src: *const u8,
     /// First channel of the first pixel of the output.
-    pub dst: *mut f32,
+    pub dst: *mut u8,
     /// Channels, at least 1.
     pub channels: usize,
     /// Windows, at least 1.
@@ -77,7 +80,7 @@ macro_rules! arg {
 
 /// Emits the code of that key.
 pub fn emit(code: &PoolCode, asm: &mut Asm) {
-    let lanes = asm.lanes() as i32;
+    let (lanes, bytes) = (asm.lanes() as i32, code.stored.bytes() as i32);
     // A sum needs two registers a vector; what is left holds the mask, the scale and the tap at hand.
     let wide: u8 = if asm.registers() == 16 { 4 } else { 8 };
     let registers = Registers::new(wide, asm);
@@ -98,9 +101,9 @@ pub fn emit(code: &PoolCode, asm: &mut Asm) {
         asm.bind(next);
         asm.cmp_imm(LEFT, i32::from(vectors) * lanes);
         asm.jump_if(Cond::Less, done);
-        window(code.collect, asm, &registers, vectors, None);
-        asm.add_imm(SRC, i32::from(vectors) * lanes * 4);
-        asm.add_imm(DST, i32::from(vectors) * lanes * 4);
+        window(code, asm, &registers, vectors, None);
+        asm.add_imm(SRC, i32::from(vectors) * lanes * bytes);
+        asm.add_imm(DST, i32::from(vectors) * lanes * bytes);
         asm.sub_imm(LEFT, i32::from(vectors) * lanes);
         asm.jump(next);
         asm.bind(done);
@@ -109,9 +112,9 @@ pub fn emit(code: &PoolCode, asm: &mut Asm) {
     asm.test(LEFT);
     asm.jump_if(Cond::Equal, done);
     asm.mask_first(registers.mask, LEFT, AT[2]);
-    window(code.collect, asm, &registers, 1, Some(registers.mask));
-    asm.lea(SRC, Mem::indexed(SRC, LEFT, 4, 0));
-    asm.lea(DST, Mem::indexed(DST, LEFT, 4, 0));
+    window(code, asm, &registers, 1, Some(registers.mask));
+    asm.lea(SRC, Mem::indexed(SRC, LEFT, bytes as u8, 0));
+    asm.lea(DST, Mem::indexed(DST, LEFT, bytes as u8, 0));
     asm.bind(done);
     asm.add_mem(SRC, arg!(src_step));
     asm.add_mem(DST, arg!(dst_step));
@@ -145,14 +148,16 @@ impl Registers {
 }
 
 /// One window over `vectors` vectors of channels; masked ones are a single vector.
-fn window(collect: Collect, asm: &mut Asm, registers: &Registers, vectors: u8, mask: Option<Mask>) {
+fn window(code: &PoolCode, asm: &mut Asm, registers: &Registers, vectors: u8, mask: Option<Mask>) {
+    let PoolCode { collect, stored, .. } = *code;
+    let width = asm.lanes() as i32 * stored.bytes() as i32;
     for index in 0..vectors {
         match collect {
             Collect::Max => asm.vload(registers.total(index), f32::NEG_INFINITY),
             _ => asm.vzero(registers.total(index)),
         }
     }
-    let (depth, height, width) = (asm.label(), asm.label(), asm.label());
+    let (depth, height, line) = (asm.label(), asm.label(), asm.label());
     asm.mov(AT[0], SRC);
     asm.load(COUNT[0], arg!(taps, 0));
     asm.bind(depth);
@@ -165,12 +170,12 @@ fn window(collect: Collect, asm: &mut Asm, registers: &Registers, vectors: u8, m
         (0..vectors).for_each(|index| asm.vzero(registers.row(index)));
     }
     asm.align(16);
-    asm.bind(width);
+    asm.bind(line);
     for index in 0..vectors {
-        tap(collect, asm, registers, index, mask);
+        tap(code, asm, registers, Mem::at(AT[2], i32::from(index) * width), index, mask);
     }
     asm.add(AT[2], STEP_W);
-    repeat(asm, COUNT[2], width);
+    repeat(asm, COUNT[2], line);
     if collect != Collect::Max {
         for index in 0..vectors {
             asm.vadd(registers.total(index), registers.total(index), registers.row(index));
@@ -187,21 +192,25 @@ fn window(collect: Collect, asm: &mut Asm, registers: &Registers, vectors: u8, m
             Collect::Sum => asm.vmul(total, total, registers.scale),
             Collect::Square => asm.vsqrt(total, total),
         }
-        let to = Mem::at(DST, i32::from(index) * asm.vector_bytes());
-        match mask {
-            Some(mask) => asm.vstore_masked(to, mask, total),
-            None => asm.vstore(to, total),
+        let to = Mem::at(DST, i32::from(index) * width);
+        match (stored, mask) {
+            (Stored::F32, Some(mask)) => asm.vstore_masked(to, mask, total),
+            (Stored::F32, None) => asm.vstore(to, total),
+            (Stored::Bf16, Some(mask)) => asm.vstore_bf16_masked(to, mask, total, registers.tap),
+            (Stored::Bf16, None) => asm.vstore_bf16(to, total, registers.tap),
         }
     }
 }
 
-fn tap(collect: Collect, asm: &mut Asm, registers: &Registers, index: u8, mask: Option<Mask>) {
+fn tap(code: &PoolCode, asm: &mut Asm, registers: &Registers, from: Mem, index: u8, mask: Option<Mask>) {
+    let PoolCode { collect, stored, .. } = *code;
     let (tap, row) = (registers.tap, registers.row(index));
-    let from = Mem::at(AT[2], i32::from(index) * asm.vector_bytes());
-    match mask {
-        Some(mask) => asm.vload_masked(tap, mask, from),
-        None if collect == Collect::Sum => return asm.vadd(row, row, from),
-        None => asm.vload(tap, from),
+    match (stored, mask) {
+        (Stored::F32, Some(mask)) => asm.vload_masked(tap, mask, from),
+        (Stored::F32, None) if collect == Collect::Sum => return asm.vadd(row, row, from),
+        (Stored::F32, None) => asm.vload(tap, from),
+        (Stored::Bf16, Some(mask)) => asm.vload_bf16_masked(tap, mask, from),
+        (Stored::Bf16, None) => asm.vload_bf16(tap, from),
     }
     match collect {
         // The second operand is what x86 returns beside a NaN: what is collected stays.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::cpu::EmitEach;
+use crate::cpu::precision::from_bf16;
 use crate::parallel::Serial;
 
 /// Values that look random and are exact in few bits.
@@ -146,5 +147,43 @@ fn wrong_sizes_are_refused() {
         (PoolKind::Max, shape, Path::Planar),
     ] {
         assert!(matches!(new(kind, shape, path), Err(KernelError::Unsupported { .. })), "{kind:?} {shape:?} {path:?}");
+    }
+}
+
+/// Halves are widened, pooled as `f32`, and rounded once.
+#[test]
+fn halves_are_pooled_as_what_they_stand_for() {
+    let isa = Isa::Avx512;
+    if !isa.usable() {
+        return;
+    }
+    let windows = [axis(7, 3, 2, 1, 1, 1, false), axis(6, 2, 2, 1, 0, 0, false), axis(3, 2, 1, 1, 0, 3, true)];
+    for (index, width) in windows.into_iter().flatten().enumerate() {
+        for channels in [1, 15, 16, 17, 144, 160] {
+            let axes = [Window::NONE, axis(5, 3, 1, 1, 1, 1, false).unwrap(), width];
+            let shape = PoolShape { batch: 2, channels, axes, channels_last: true };
+            for kind in [PoolKind::Max, PoolKind::Average { include_pad: false }] {
+                let how = (Path::Code, Stored::Bf16);
+                let pool = Pool::stored(kind, shape, isa, how, 1 + index * 2, &EmitEach).unwrap();
+                let halves: Vec<u16> = values(shape.inputs()).into_iter().map(to_bf16).collect();
+                let input: Vec<f32> = halves.iter().copied().map(from_bf16).collect();
+                let mut want = vec![0.0; shape.outputs()];
+                reference::pool::pool(kind, &shape, &input, &mut want);
+                let mut output = vec![0xABCD; want.len() + 32];
+                let (from, to) = (Activations::Bf16(&halves), ActivationsMut::Bf16(&mut output));
+                pool.run_stored(from, to, &Serial).unwrap();
+                for (&got, &want) in output.iter().zip(&want) {
+                    // Sums in another order may lie on the other side of a tie.
+                    let got = from_bf16(got);
+                    let most = if kind == PoolKind::Max { 0.0 } else { want.abs() / 128.0 + 1e-6 };
+                    assert!(got == want || (got - want).abs() <= most, "{got} for {want}: {kind:?} of {shape:?}");
+                }
+                assert!(output[want.len()..].iter().all(|&half| half == 0xABCD), "{shape:?} wrote past its end");
+            }
+        }
+    }
+    let shape = PoolShape { batch: 1, channels: 3, axes: [Window::NONE; 3], channels_last: false };
+    for how in [(Path::Planar, Stored::Bf16), (Path::Reference, Stored::Bf16)] {
+        assert!(Pool::stored(PoolKind::Max, shape, isa, how, 1, &EmitEach).is_err());
     }
 }

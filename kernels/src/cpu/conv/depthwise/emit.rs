@@ -3,6 +3,7 @@
 use std::mem::offset_of;
 
 use super::{DepthwiseCode, MOST_POSITIONS, RowArgs};
+use crate::cpu::Stored;
 use crate::cpu::activation::{self, Place};
 use crate::jit::{Asm, Cond, Gpr, Label, Mask, Mem, Vreg};
 
@@ -70,7 +71,7 @@ struct Variant<'a> {
 impl Variant<'_> {
     fn emit(&mut self) {
         let (block, channels, rest, next) = (self.asm.label(), self.asm.label(), self.asm.label(), self.asm.label());
-        let bytes = self.asm.vector_bytes();
+        let bytes = self.asm.lanes() as i32 * self.key.stored.bytes() as i32;
         self.asm.bind(block);
         self.asm.mov_imm(CHANNEL, 0);
         self.asm.load(WHOLE, arg!(whole));
@@ -114,7 +115,7 @@ impl Variant<'_> {
         self.asm.load(X, arg!(bias));
         self.asm.test(X);
         self.asm.jump_if(Cond::Equal, zero);
-        load(self.asm, Vreg(0), Mem::indexed(X, CHANNEL, 1, 0), mask);
+        load(self.asm, Vreg(0), Mem::indexed(X, CHANNEL, self.of_f32(), 0), mask);
         for position in 1..self.positions {
             self.asm.vmov(Vreg(position as u8), Vreg(0));
         }
@@ -139,7 +140,7 @@ impl Variant<'_> {
         self.asm.load(X, Mem::at(TAP, 0));
         self.asm.load(WEIGHTS, Mem::at(TAP, 8));
         self.asm.add(X, OFFSET);
-        load(self.asm, weight, Mem::indexed(WEIGHTS, CHANNEL, 1, 0), mask);
+        load(self.asm, weight, Mem::indexed(WEIGHTS, CHANNEL, self.of_f32(), 0), mask);
         for position in 0..self.positions {
             let at = match position {
                 0 => Mem::at(X, 0),
@@ -149,11 +150,11 @@ impl Variant<'_> {
                 _ => Mem::indexed(X, STEP7, 1, 0),
             };
             let sum = Vreg(position as u8);
-            if let Some(mask) = mask {
-                self.asm.vload_masked(element, mask, at);
-                self.asm.vfma231(sum, weight, element);
-            } else {
+            if mask.is_none() && self.key.stored == Stored::F32 {
                 self.asm.vfma231(sum, weight, at);
+            } else {
+                load_stored(self.asm, self.key.stored, element, at, mask);
+                self.asm.vfma231(sum, weight, element);
             }
         }
         self.asm.add_imm(TAP, size_of::<super::RowTap>() as i32);
@@ -168,14 +169,14 @@ impl Variant<'_> {
         // The last register is the mask on AVX2.
         let last = self.asm.registers() - 1;
         let temps: Vec<Vreg> = (self.positions as u8..last).map(Vreg).collect();
-        let other = Vreg(MOST_POSITIONS as u8);
+        let (other, stored) = (Vreg(MOST_POSITIONS as u8), self.key.stored);
         self.asm.load(OTHER, arg!(residual));
         self.asm.test(OTHER);
         self.asm.jump_if(Cond::Equal, done);
         self.asm.load(OTHER, arg!(residual_offset));
         self.each(|asm, at, value| {
             let at = Mem::indexed(at.base, OTHER, 1, at.disp);
-            load(asm, other, at, mask);
+            load_stored(asm, stored, other, at, mask);
             asm.vadd(value, value, other);
         });
         self.asm.bind(done);
@@ -185,7 +186,7 @@ impl Variant<'_> {
                 activation::emit(self.asm, op, Vreg(position as u8), &temps);
             }
         }
-        self.each(|asm, at, value| store(asm, at, value, mask));
+        self.each(|asm, at, value| store(asm, stored, at, (value, other), mask));
         if let Some((op, Place::Memory)) = place {
             self.again(op, mask);
         }
@@ -199,13 +200,18 @@ impl Variant<'_> {
         self.asm.add(Y, CHANNEL);
         self.asm.mov_imm(TAP, self.positions as i64);
         self.asm.bind(position);
-        load(self.asm, Vreg(0), Mem::at(Y, 0), mask);
+        load_stored(self.asm, self.key.stored, Vreg(0), Mem::at(Y, 0), mask);
         activation::emit(self.asm, op, Vreg(0), &temps);
-        store(self.asm, Mem::at(Y, 0), Vreg(0), mask);
+        store(self.asm, self.key.stored, Mem::at(Y, 0), (Vreg(0), Vreg(1)), mask);
         self.asm.add(Y, Y_STEP);
         self.asm.sub_imm(TAP, 1);
         self.asm.cmp_imm(TAP, 0);
         self.asm.jump_if(Cond::Greater, position);
+    }
+
+    /// How many times as far apart channels of weights and bias are as those of the input.
+    fn of_f32(&self) -> u8 {
+        (Stored::F32.bytes() / self.key.stored.bytes()) as u8
     }
 
     /// Applies `step` to every sum and where it is stored.
@@ -228,9 +234,19 @@ fn load(asm: &mut Asm, dst: Vreg, at: Mem, mask: Option<Mask>) {
     }
 }
 
-fn store(asm: &mut Asm, at: Mem, value: Vreg, mask: Option<Mask>) {
-    match mask {
-        Some(mask) => asm.vstore_masked(at, mask, value),
-        None => asm.vstore(at, value),
+fn load_stored(asm: &mut Asm, stored: Stored, dst: Vreg, at: Mem, mask: Option<Mask>) {
+    match (stored, mask) {
+        (Stored::F32, _) => load(asm, dst, at, mask),
+        (Stored::Bf16, Some(mask)) => asm.vload_bf16_masked(dst, mask, at),
+        (Stored::Bf16, None) => asm.vload_bf16(dst, at),
+    }
+}
+
+fn store(asm: &mut Asm, stored: Stored, at: Mem, (value, scratch): (Vreg, Vreg), mask: Option<Mask>) {
+    match (stored, mask) {
+        (Stored::F32, Some(mask)) => asm.vstore_masked(at, mask, value),
+        (Stored::F32, None) => asm.vstore(at, value),
+        (Stored::Bf16, Some(mask)) => asm.vstore_bf16_masked(at, mask, value, scratch),
+        (Stored::Bf16, None) => asm.vstore_bf16(at, value, scratch),
     }
 }

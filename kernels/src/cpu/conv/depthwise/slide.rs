@@ -22,7 +22,7 @@ use crate::cpu::chain::UnaryOp;
 use crate::cpu::conv::ConvShape;
 use crate::cpu::gemm::Tiles;
 use crate::cpu::vecmath;
-use crate::cpu::{CodeKey, CodeSource};
+use crate::cpu::{CodeKey, CodeSource, Stored};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Asm, Code};
@@ -51,6 +51,8 @@ pub struct SlideCode {
     pub strides: [u8; 2],
     /// Applied before the store.
     pub activation: Option<UnaryOp>,
+    /// What input and output consist of.
+    pub stored: Stored,
 }
 
 impl SlideCode {
@@ -120,12 +122,12 @@ struct Lanes([f32; MOST_LANES]);
 #[repr(C)]
 struct SlideArgs {
     /// Column 0 of each input line, null for lines outside the input.
-    lines: [*const f32; MOST_LINES],
+    lines: [*const u8; MOST_LINES],
     /// Output lines.
     rows: usize,
     /// Where the block's first column is, from column 0: before it where columns are missing.
     start: isize,
-    /// Distance of columns, of output positions and of a tap's weights and the next: a row of all channels.
+    /// Distance of columns and of output positions: a row of all channels.
     step: usize,
     /// Columns that are missing at the start of the block.
     missing: usize,
@@ -136,7 +138,7 @@ struct SlideArgs {
     /// Positions.
     positions: usize,
     /// The first output position.
-    y: *mut f32,
+    y: *mut u8,
     /// Distance of output lines.
     y_row: usize,
     /// Weights of the first tap.
@@ -156,13 +158,13 @@ struct SlideArgs {
 /// A group of output lines, as tasks see their buffers.
 pub(super) struct Group<'a> {
     /// The images' first element.
-    pub(super) x: *const f32,
+    pub(super) x: *const u8,
     /// Weights of the first tap.
     pub(super) weights: *const f32,
     /// One element a channel.
     pub(super) bias: Option<&'a [f32]>,
     /// The first output line.
-    pub(super) y: *mut f32,
+    pub(super) y: *mut u8,
     /// Its number among all output lines.
     pub(super) line: usize,
     /// Output lines, of one image and depth.
@@ -187,13 +189,13 @@ impl Slide {
     pub(super) fn new(
         isa: Isa,
         shape: &ConvShape,
-        activation: Option<UnaryOp>,
+        (activation, stored): (Option<UnaryOp>, Stored),
         source: &dyn CodeSource,
     ) -> Result<Option<Slide>> {
         let dense = |dim: usize| shape.dilations[dim] == 1 || shape.kernel[dim] == 1;
         let small = |sizes: [usize; 3]| Some([u8::try_from(sizes[1]).ok()?, u8::try_from(sizes[2]).ok()?]);
         let (Some(kernel), Some(strides)) = (small(shape.kernel), small(shape.strides)) else { return Ok(None) };
-        let key = SlideCode { isa, kernel, strides, activation };
+        let key = SlideCode { isa, kernel, strides, activation, stored };
         let fits = isa.is_jit() && shape.kernel[0] == 1 && dense(1) && dense(2) && shape.channels >= isa.lanes();
         if !fits || key.rows() == 0 {
             return Ok(None);
@@ -210,7 +212,7 @@ impl Slide {
         }
         // What a position of the output touches.
         let lines = key.lines(key.rows()) * stride + key.rows();
-        let block = (cached(shape.channels) / lines).clamp(*BLOCK_POSITIONS.start(), *BLOCK_POSITIONS.end());
+        let block = (cached(shape.channels * stored.bytes()) / lines).clamp(*BLOCK_POSITIONS.start(), *BLOCK_POSITIONS.end());
         let code = source.code(&CodeKey::Slide(key))?;
         Ok(Some(Slide { code, key, block, positions }))
     }
@@ -232,7 +234,8 @@ impl Slide {
     /// `shape` is the one that this was made for, all pointers are to buffers of the sizes that it says, lines and
     /// channels lie inside them, and nobody else touches those channels of those output lines.
     pub(super) unsafe fn run(&self, shape: &ConvShape, group: &Group<'_>) {
-        let pixel = shape.channels * 4;
+        let bytes = self.key.stored.bytes();
+        let pixel = shape.channels * bytes;
         let first = group.channels.start;
         let mut args = SlideArgs {
             lines: self.lines(shape, group),
@@ -248,7 +251,7 @@ impl Slide {
             weights: group.weights,
             bias: group.bias.map_or(std::ptr::null(), <[f32]>::as_ptr),
             channel: Cell::new(0),
-            last: (group.channels.end - self.key.isa.lanes()) * 4,
+            last: (group.channels.end - self.key.isa.lanes()) * bytes,
             first: Cell::new(Lanes([0.0; MOST_LANES])),
             table: Cell::new(MaybeUninit::uninit()),
         };
@@ -262,14 +265,14 @@ impl Slide {
             args.ending = (shape.input[2] + pad).saturating_sub(positions.end * stride).min(self.key.tail());
             args.positions = positions.len();
             args.steady = positions.len() - (self.key.flight() - 1);
-            args.y = group.y.wrapping_add(positions.start * shape.channels);
-            args.channel.set(first * 4);
+            args.y = group.y.wrapping_add(positions.start * pixel);
+            args.channel.set(first * bytes);
             // SAFETY: the caller's contract; columns and lines outside the input are marked as missing.
             unsafe { self.code.call(&args) };
         }
     }
 
-    fn lines(&self, shape: &ConvShape, group: &Group<'_>) -> [*const f32; MOST_LINES] {
+    fn lines(&self, shape: &ConvShape, group: &Group<'_>) -> [*const u8; MOST_LINES] {
         let (h, rest) = (group.line % shape.output[1], group.line / shape.output[1]);
         let (d, image) = (rest % shape.output[0], rest / shape.output[0]);
         let mut lines = [std::ptr::null(); MOST_LINES];
@@ -280,7 +283,7 @@ impl Slide {
             let h = origin.wrapping_add(offset);
             if d < shape.input[0] && h < shape.input[1] {
                 let row = (image * shape.input[0] + d) * shape.input[1] + h;
-                *line = group.x.wrapping_add(row * shape.input[2] * shape.channels);
+                *line = group.x.wrapping_add(row * shape.input[2] * shape.channels * self.key.stored.bytes());
             }
         }
         lines
@@ -289,10 +292,10 @@ impl Slide {
 
 /// Cache lines that a block may touch for one vector of channels, so that the next vector, which shares them, still finds
 /// them in the nearest cache (32 KiB of eight ways): three quarters of those that places at this distance can occupy.
-fn cached(channels: usize) -> usize {
+fn cached(pixel: usize) -> usize {
     const SETS: usize = 64;
     const WAYS: usize = 8;
-    let distance = (channels * 4).div_ceil(64);
+    let distance = pixel.div_ceil(64);
     let shared = 1 << distance.trailing_zeros().min(SETS.ilog2());
     SETS / shared * WAYS * 3 / 4
 }

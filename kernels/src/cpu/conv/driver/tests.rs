@@ -72,6 +72,10 @@ fn check(isa: Isa, shape: ConvShape, change: fn(&mut ConvBlocks)) {
             check_stored(isa, ConvStored { input, residual, output }, shape, change);
         }
     }
+    if isa == Isa::Avx512 && shape.weights().is_depthwise() {
+        let halves = ConvStored { input: Stored::Bf16, residual: Stored::F32, output: Stored::Bf16 };
+        check_stored(isa, halves, shape, change);
+    }
 }
 
 /// An operand in both forms; whole numbers are exact in either.
@@ -99,6 +103,9 @@ fn check_stored(isa: Isa, stored: ConvStored, shape: ConvShape, change: fn(&mut 
     let elements = shape.weights().elements(Elements::Bf16Tiles);
     let mut blocks = ConvBlocks::pick(isa, &shape, elements, Numerics::Strict, 2);
     change(&mut blocks);
+    if !stored.suits(blocks.strategy, isa) {
+        return;
+    }
     let layout = blocks.layout();
     let (x, weights) = (integers(shape.input_len(), 1), integers(shape.weights().len(), 2));
     let mut packed = vec![f32::NAN; shape.weights().packed_len(isa, layout)];
@@ -106,12 +113,15 @@ fn check_stored(isa: Isa, stored: ConvStored, shape: ConvShape, change: fn(&mut 
     let (bias, residual) = (integers(shape.filters, 3), integers(shape.output_len(), 4));
     let mut expected = reference::conv::conv(&shape, &x, &weights);
     for (index, value) in expected.iter_mut().enumerate() {
-        *value = (*value + bias[index % shape.filters] + residual[index]).max(0.0);
+        let added = if blocks.strategy == Strategy::Depthwise { 0.0 } else { residual[index] };
+        *value = (*value + bias[index % shape.filters] + added).max(0.0);
     }
     let (x, residual, packed, bias) =
         (Both::new(&x), Both::new(&residual), Poisoned::new(&packed), Poisoned::new(&bias));
     let conv = Conv::stored(isa, shape, (blocks, stored), Some(UnaryOp::Relu), &EmitEach).unwrap();
-    let extras = ConvExtras { bias: Some(bias.inside()), residual: Some(residual.get(stored.residual)) };
+    let with = blocks.strategy != Strategy::Depthwise;
+    let residual = with.then(|| residual.get(stored.residual));
+    let extras = ConvExtras { bias: Some(bias.inside()), residual };
     let mut scratch = Fenced::new(conv.scratch_len());
     let (mut y, mut halves) = (Fenced::new(shape.output_len()), Fenced::<u16>::new(shape.output_len()));
     let output = match stored.output {
@@ -330,7 +340,7 @@ fn depthwise_slides_over_blocks_borders_and_odd_lines() {
 fn sliding_code_of_the_largest_kernel_stays_small() {
     for isa in [Isa::Avx2, Isa::Avx512] {
         for (kernel, most) in [(3, 4 << 10), (5, 12 << 10), (7, 12 << 10)] {
-            let key = SlideCode { isa, kernel: [kernel; 2], strides: [1; 2], activation: Some(UnaryOp::Silu) };
+            let key = SlideCode { isa, kernel: [kernel; 2], strides: [1; 2], activation: Some(UnaryOp::Silu), stored: Stored::F32 };
             let bytes = CodeKey::Slide(key).assemble(0).unwrap().len();
             assert!(bytes <= most, "{isa} {kernel}: {bytes}");
         }

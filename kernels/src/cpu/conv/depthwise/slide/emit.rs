@@ -11,6 +11,7 @@ use std::mem::offset_of;
 use std::ops::Range;
 
 use super::{Lanes, SlideArgs, SlideCode};
+use crate::cpu::Stored;
 use crate::cpu::activation::{self, Place};
 use crate::cpu::chain::UnaryOp;
 use crate::jit::{Asm, Cond, Gpr, Mem, Src, Vreg};
@@ -123,7 +124,7 @@ impl<'a> Variant<'a> {
         self.asm.load(COUNT, arg!(last));
         self.asm.cmp(OTHER, COUNT);
         self.asm.jump_if(Cond::GreaterEqual, done);
-        self.asm.add_imm(OTHER, self.asm.vector_bytes());
+        self.asm.add_imm(OTHER, self.asm.lanes() as i32 * self.key.stored.bytes() as i32);
         self.asm.cmp(OTHER, COUNT);
         self.asm.jump_if(Cond::LessEqual, more);
         self.asm.mov(OTHER, COUNT);
@@ -137,12 +138,14 @@ impl<'a> Variant<'a> {
     fn start(&mut self) {
         let (zero, ready) = (self.asm.label(), self.asm.label());
         let x = self.x();
+        // Weights and bias are `f32`, of which channels and taps are so many times as far apart.
+        let times = Stored::F32.bytes() / self.key.stored.bytes();
         self.asm.load(COLUMN, arg!(channel));
         self.asm.load(Y, arg!(weights));
-        self.asm.add(Y, COLUMN);
+        (0..times).for_each(|_| self.asm.add(Y, COLUMN));
         for tap in 0..self.key.taps() {
             if tap > 0 {
-                self.asm.add(Y, STEP);
+                (0..times).for_each(|_| self.asm.add(Y, STEP));
             }
             if let Src::Mem(slot) = self.weight(tap) {
                 self.asm.vload(x, Mem::at(Y, 0));
@@ -154,7 +157,7 @@ impl<'a> Variant<'a> {
         self.asm.load(Y, arg!(bias));
         self.asm.test(Y);
         self.asm.jump_if(Cond::Equal, zero);
-        self.asm.vload(x, Mem::indexed(Y, COLUMN, 1, 0));
+        self.asm.vload(x, Mem::indexed(Y, COLUMN, times as u8, 0));
         self.asm.jump(ready);
         self.asm.bind(zero);
         self.asm.vzero(x);
@@ -225,7 +228,7 @@ impl<'a> Variant<'a> {
             self.asm.test(address);
             self.asm.jump_if(Cond::Equal, outside);
             let x = self.x();
-            self.asm.vload(x, Mem::indexed(address, COLUMN, 1, 0));
+            self.load(x, Mem::indexed(address, COLUMN, 1, 0));
             for &(age, along) in &taps {
                 for &(row, down) in &down {
                     let weight = self.weight(down * self.width + along);
@@ -246,7 +249,7 @@ impl<'a> Variant<'a> {
             if let Some((op, Place::Registers)) = self.activation {
                 activation::emit(self.asm, op, sum, &temps);
             }
-            self.asm.vstore(self.output(row), sum);
+            self.store(self.output(row), sum, self.x());
         }
         self.asm.add(Y, STEP);
     }
@@ -260,14 +263,29 @@ impl<'a> Variant<'a> {
         self.asm.load(COUNT, arg!(positions));
         self.asm.bind(position);
         for row in 0..self.rows {
-            self.asm.vload(Vreg(0), self.output(row));
+            self.load(Vreg(0), self.output(row));
             activation::emit(self.asm, op, Vreg(0), &temps);
-            self.asm.vstore(self.output(row), Vreg(0));
+            self.store(self.output(row), Vreg(0), Vreg(1));
         }
         self.asm.add(Y, STEP);
         self.asm.sub_imm(COUNT, 1);
         self.asm.test(COUNT);
         self.asm.jump_if(Cond::NotEqual, position);
+    }
+
+    /// A vector of input or output.
+    fn load(&mut self, to: Vreg, from: Mem) {
+        match self.key.stored {
+            Stored::F32 => self.asm.vload(to, from),
+            Stored::Bf16 => self.asm.vload_bf16(to, from),
+        }
+    }
+
+    fn store(&mut self, to: Mem, value: Vreg, scratch: Vreg) {
+        match self.key.stored {
+            Stored::F32 => self.asm.vstore(to, value),
+            Stored::Bf16 => self.asm.vstore_bf16(to, value, scratch),
+        }
     }
 
     fn output(&self, row: usize) -> Mem {

@@ -1,0 +1,161 @@
+//! Which values are stored as `bf16`, and what the nodes around them then say.
+
+use kiln_kernels::cpu::Elements;
+
+use super::*;
+
+fn stored(build: GraphBuilder, y: ValueId) -> Graph {
+    let passes = ["layout", "residual", "activation", "chain", "identity", "dead", "bf16"];
+    let options = passes.iter().fold(PassOptions::none(), |options, pass| options.with(pass));
+    rewritten(build, y, &options.with_elements(Elements::Bf16Tiles))
+}
+
+fn conv(build: &mut GraphBuilder, x: ValueId, [channels, filters, kernel]: [usize; 3]) -> ValueId {
+    let w = floats(build, &[filters, channels, kernel, kernel]);
+    build.op("Conv", &[x, w], &[("pads", [(kernel / 2) as i64; 4].into())])
+}
+
+/// What convolutions say that they write, in order, where they say so.
+fn written(graph: &Graph) -> Vec<Option<DType>> {
+    graph.nodes.iter().filter(|node| node.op.contains("Conv")).map(|node| node.dtype("to")).collect()
+}
+
+/// Checks that a value is marked as `bf16` exactly where its maker says that it is, and the graph's ends never.
+fn is_consistent(graph: &Graph) {
+    for node in &graph.nodes {
+        let made = node.output(0).and_then(|value| graph.value(value).dtype);
+        assert!(made != Some(DType::BF16) || node.dtype("to") == made, "{}", node.op);
+    }
+    for value in graph.inputs.iter().chain(&graph.outputs) {
+        assert_ne!(graph.value(*value).dtype, Some(DType::BF16));
+    }
+    let facts = Facts::of(graph, true);
+    for node in graph.nodes.iter().filter(|node| node.attrs.contains_key("to")) {
+        assert!(facts.is(node.output(0).unwrap(), node.dtype("to").unwrap()));
+    }
+}
+
+const HALF: Option<DType> = Some(DType::BF16);
+const FULL: Option<DType> = Some(DType::F32);
+
+#[test]
+fn what_convolutions_hand_to_convolutions_is_stored_as_halves() {
+    let (mut build, x) = with_x(&[-2, 16, -3, -4]);
+    let a = conv(&mut build, x, [16, 32, 3]);
+    let b = build.op("Relu", &[a], &[]);
+    let c = conv(&mut build, b, [32, 32, 1]);
+    let d = conv(&mut build, c, [32, 16, 3]);
+    let y = build.op("Sigmoid", &[d], &[]);
+    let graph = stored(build, y);
+    assert_eq!(written(&graph), [HALF, HALF, FULL]);
+    assert!(graph.nodes.iter().filter(|node| node.op.contains("Conv")).all(|node| node.domain == "kiln"));
+    is_consistent(&graph);
+}
+
+#[test]
+fn a_residual_is_stored_as_halves_too() {
+    let (mut build, x) = with_x(&[1, 16, 8, 8]);
+    let a = conv(&mut build, x, [16, 16, 3]);
+    let b = conv(&mut build, a, [16, 16, 3]);
+    let sum = build.op("Add", &[b, a], &[]);
+    let c = conv(&mut build, sum, [16, 16, 3]);
+    let y = build.op("Abs", &[c], &[]);
+    let graph = stored(build, y);
+    assert_eq!(written(&graph), [HALF, HALF, FULL]);
+    is_consistent(&graph);
+}
+
+#[test]
+fn a_value_that_anybody_reads_as_f32_stays_so() {
+    let (mut build, x) = with_x(&[1, 16, 8, 8]);
+    let a = conv(&mut build, x, [16, 16, 3]);
+    let b = conv(&mut build, a, [16, 16, 3]);
+    // A softmax reads what the second convolution reads, and the last one's output is the graph's.
+    let soft = build.op("Softmax", &[a], &[("axis", 1.into())]);
+    let sum = build.op("Mul", &[b, soft], &[]);
+    let y = conv(&mut build, sum, [16, 16, 3]);
+    let graph = stored(build, y);
+    assert_eq!(written(&graph), [None, None, None]);
+    is_consistent(&graph);
+}
+
+#[test]
+fn a_lone_convolution_is_left_alone_and_so_is_one_off_the_unit() {
+    let (mut build, x) = with_x(&[1, 16, 8, 8]);
+    let y = conv(&mut build, x, [16, 16, 3]);
+    assert_eq!(written(&stored(build, y)), [None]);
+    // Too few channels for the unit, and weights that nobody knows.
+    let (mut build, x) = with_x(&[1, 4, 8, 8]);
+    let a = conv(&mut build, x, [4, 16, 1]);
+    let weights = input(&mut build, "w", &[16, 16, 1, 1]);
+    let b = build.op("Conv", &[a, weights], &[]);
+    let y = conv(&mut build, b, [16, 16, 1]);
+    assert_eq!(written(&stored(build, y)), [None, None, None]);
+}
+
+#[test]
+fn what_pools_joins_and_picks_hands_on_what_it_is_given() {
+    let (mut build, x) = with_x(&[1, 16, 8, 8]);
+    let a = conv(&mut build, x, [16, 16, 3]);
+    let pooled = build.op("MaxPool", &[a], &[("kernel_shape", [2, 2].into()), ("strides", [2, 2].into())]);
+    let b = conv(&mut build, pooled, [16, 16, 3]);
+    let none = build.constant(Tensor::from_vec([0], Vec::<f32>::new()).unwrap());
+    let sizes = ints(&mut build, &[1, 16, 8, 8]);
+    let large = build.op("Resize", &[b, none, none, sizes], &[("mode", "nearest".into())]);
+    let joined = build.op("Concat", &[a, large], &[("axis", 1.into())]);
+    let y = conv(&mut build, joined, [32, 16, 1]);
+    let graph = stored(build, y);
+    assert_eq!(written(&graph), [HALF, HALF, FULL]);
+    let halves = graph.values.iter().filter(|value| value.dtype == Some(DType::BF16)).count();
+    assert_eq!(halves, 5, "two convolutions, the pool, the picked and the joined");
+}
+
+#[test]
+fn depthwise_convolutions_hand_on_halves_between_others() {
+    let (mut build, x) = with_x(&[1, 16, 8, 8]);
+    let each = |build: &mut GraphBuilder, x: ValueId| {
+        let w = floats(build, &[32, 1, 3, 3]);
+        build.op("Conv", &[x, w], &[("pads", [1; 4].into()), ("group", 32.into())])
+    };
+    let a = conv(&mut build, x, [16, 32, 1]);
+    let b = each(&mut build, a);
+    let c = conv(&mut build, b, [32, 32, 1]);
+    // What follows is read as it is by nobody who takes halves, so its input stays full as well.
+    let d = each(&mut build, c);
+    let y = build.op("Softmax", &[d], &[("axis", 1.into())]);
+    let graph = stored(build, y);
+    assert_eq!(written(&graph), [HALF, HALF, FULL, None]);
+    is_consistent(&graph);
+}
+
+#[test]
+fn one_full_part_keeps_all_that_is_joined_with_it_full() {
+    let (mut build, x) = with_x(&[1, 16, 8, 8]);
+    let a = conv(&mut build, x, [16, 16, 3]);
+    let b = conv(&mut build, a, [16, 16, 3]);
+    let soft = build.op("Softmax", &[b], &[("axis", 1.into())]);
+    let joined = build.op("Concat", &[b, soft], &[("axis", 1.into())]);
+    let y = conv(&mut build, joined, [32, 16, 1]);
+    assert_eq!(written(&stored(build, y)), [HALF, FULL, None]);
+}
+
+#[test]
+fn whoever_asks_for_a_shape_does_not_mind() {
+    let (mut build, x) = with_x(&[1, 16, -3, 8]);
+    let a = conv(&mut build, x, [16, 16, 3]);
+    let shape = build.op("Shape", &[a], &[("start", 0.into()), ("end", 1.into())]);
+    let b = conv(&mut build, a, [16, 16, 3]);
+    let flat = build.op("Flatten", &[b], &[]);
+    let y = build.op("Expand", &[flat, shape], &[]);
+    let graph = stored(build, y);
+    assert_eq!(written(&graph)[1], FULL);
+}
+
+#[test]
+fn other_elements_change_nothing() {
+    let (mut build, x) = with_x(&[1, 16, 8, 8]);
+    let a = conv(&mut build, x, [16, 16, 3]);
+    let y = conv(&mut build, a, [16, 16, 3]);
+    let options = PassOptions::none().with("layout").with("bf16").with_elements(Elements::Bf16Dot);
+    assert_eq!(written(&rewritten(build, y, &options)), [None, None]);
+}
