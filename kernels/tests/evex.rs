@@ -78,10 +78,15 @@ fn twin(name: &str) -> Twin {
             ..plain(EVEX_Vmovups_ymmm256_k1z_ymm)
         },
         "VMOVNTPS" => Twin { masking: Masking::None, rm: (false, true), ..plain(EVEX_Vmovntps_m512_zmm) },
-        "VMOVSS_LOAD" => Twin { vectors: (Register::XMM0, Register::XMM0), rm: (false, true), ..plain(EVEX_Vmovss_xmm_k1z_m32) },
-        "VMOVSS_STORE" => {
-            Twin { masking: Masking::Merge, vectors: (Register::XMM0, Register::XMM0), rm: (false, true), ..plain(EVEX_Vmovss_m32_k1_xmm) }
+        "VMOVSS_LOAD" => {
+            Twin { vectors: (Register::XMM0, Register::XMM0), rm: (false, true), ..plain(EVEX_Vmovss_xmm_k1z_m32) }
         }
+        "VMOVSS_STORE" => Twin {
+            masking: Masking::Merge,
+            vectors: (Register::XMM0, Register::XMM0),
+            rm: (false, true),
+            ..plain(EVEX_Vmovss_m32_k1_xmm)
+        },
         "VBROADCASTSS" => Twin { vectors: (Register::ZMM0, Register::XMM0), ..plain(EVEX_Vbroadcastss_zmm_k1z_xmmm32) },
         "VPMOVZXBD" => Twin { vectors: (Register::ZMM0, Register::XMM0), ..plain(EVEX_Vpmovzxbd_zmm_k1z_xmmm128) },
         "VUNPCKLPS" => plain(EVEX_Vunpcklps_zmm_k1z_zmm_zmmm512b32),

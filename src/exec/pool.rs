@@ -88,7 +88,7 @@ impl Family for PoolKey {
     }
 
     fn accepts(&self, choice: &PoolChoice, _: &BuildCx) -> bool {
-        (1..=self.threads.max(1)).contains(&choice.tasks) 
+        (1..=self.threads.max(1)).contains(&choice.tasks)
             && choice.path.fits(self.kind, &self.shape(), self.isa)
             && choice.path.takes(self.stored, self.isa)
     }

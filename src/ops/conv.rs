@@ -13,10 +13,10 @@ mod stored;
 
 use std::sync::Arc;
 
-use kiln_kernels::cpu::{Elements, Stored};
 use kiln_kernels::cpu::chain::UnaryOp;
 use kiln_kernels::cpu::conv::{Conv as Executor, ConvExtras, ConvShape, Weights};
 use kiln_kernels::cpu::transpose::Transpose;
+use kiln_kernels::cpu::{Elements, Stored};
 
 use self::attributes::Attributes;
 pub(crate) use self::attributes::Attributes as ConvAttributes;

@@ -40,8 +40,11 @@ fn residual_network() -> Graph {
     let x = net.0.input("x", DType::F32, ["N".into(), 3.into(), "H".into(), "W".into()]);
     let stem = net.conv(x, [3, 40, 7], &[("strides", [2i64, 2].into())]);
     let stem = net.relu(stem);
-    let mut at =
-        net.0.op("MaxPool", &[stem], &[("kernel_shape", [3i64, 3].into()), ("strides", [2i64, 2].into()), ("pads", [1i64; 4].into())]);
+    let mut at = net.0.op(
+        "MaxPool",
+        &[stem],
+        &[("kernel_shape", [3i64, 3].into()), ("strides", [2i64, 2].into()), ("pads", [1i64; 4].into())],
+    );
     for _ in 0..3 {
         let a = net.conv(at, [40, 24, 1], &[]);
         let a = net.relu(a);
@@ -59,7 +62,13 @@ fn residual_network() -> Graph {
     net.0.finish()
 }
 
-fn run(graph: &Graph, precision: Precision, passes: PassOptions, request: &[(&str, Tensor)], threads: usize) -> Vec<Tensor> {
+fn run(
+    graph: &Graph,
+    precision: Precision,
+    passes: PassOptions,
+    request: &[(&str, Tensor)],
+    threads: usize,
+) -> Vec<Tensor> {
     let options = SessionOptions { threads, precision, passes, ..SessionOptions::default() };
     let session = Session::from_graph(graph.clone(), &options).unwrap();
     session.run(request).unwrap().into_iter().map(|(_, tensor)| tensor).collect()

@@ -185,9 +185,7 @@ fn weights(graph: &Graph, node: &NodeDesc) -> Option<Weights> {
 fn fused(node: &NodeDesc) -> NodeDesc {
     match node.op.as_str() {
         "Conv" => as_fused_conv(node),
-        "ConvTranspose" => {
-            NodeDesc { domain: "kiln".to_owned(), op: "FusedConvTranspose".to_owned(), ..node.clone() }
-        }
+        "ConvTranspose" => NodeDesc { domain: "kiln".to_owned(), op: "FusedConvTranspose".to_owned(), ..node.clone() },
         _ => node.clone(),
     }
 }

@@ -10,9 +10,9 @@ use super::unit::{self, OnUnit};
 use super::weights::{WeightLayout, Weights};
 use super::winograd::{self, Winograd, WinogradTile};
 use crate::cpu::CodeSource;
-use crate::cpu::{Activations, ActivationsMut, Elements, Stored};
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::tile::most_rows;
+use crate::cpu::{Activations, ActivationsMut, Elements, Stored};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::parallel::Parallel;
@@ -85,9 +85,7 @@ impl ConvStored {
         *self == ConvStored::default()
             || match strategy {
                 Strategy::Unit => true,
-                Strategy::Depthwise => {
-                    isa == Isa::Avx512 && self.input == self.output && self.residual == Stored::F32
-                }
+                Strategy::Depthwise => isa == Isa::Avx512 && self.input == self.output && self.residual == Stored::F32,
                 _ => false,
             }
     }
@@ -205,7 +203,9 @@ impl Conv {
         }
         let packed_len = shape.weights().packed_len(isa, blocks.layout());
         let kernel = match blocks.strategy {
-            Strategy::Depthwise => Kernel::Depthwise(Box::new(Depthwise::new(isa, shape, (blocks, stored.input), activation, source)?)),
+            Strategy::Depthwise => {
+                Kernel::Depthwise(Box::new(Depthwise::new(isa, shape, (blocks, stored.input), activation, source)?))
+            }
             Strategy::Winograd(tile) => {
                 Kernel::Winograd(Box::new(Winograd::new(isa, shape, blocks, tile, activation, source)?))
             }

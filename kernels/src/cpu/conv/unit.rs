@@ -22,7 +22,6 @@ use self::grid::Grid;
 use super::driver::{ConvBlocks, ConvExtras, ConvStored};
 use super::shape::{ConvShape, Phase};
 use super::weights::Weights;
-use crate::cpu::{Activations, ActivationsMut, CodeSource, Stored};
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::Panels;
 use crate::cpu::gemm::model::second_cache;
@@ -31,6 +30,7 @@ use crate::cpu::gemm::shared::Shared;
 use crate::cpu::matrix::{
     Finish, FinishArgs, FinishCode, Held, Multiply, MultiplyArgs, PANEL, STEP, STEP_WORDS, TALLEST, TILE_ROWS,
 };
+use crate::cpu::{Activations, ActivationsMut, CodeSource, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::parallel::Parallel;
@@ -176,7 +176,10 @@ impl OnUnit {
             unit_tasks: blocks.unit_tasks,
             phases: phases.into_iter().map(plan).collect(),
             multiply: Multiply::new(isa, 1..=TALLEST, source)?,
-            finish: Finish::new(FinishCode { isa, activation, residual: stored.residual, output: stored.output }, source)?,
+            finish: Finish::new(
+                FinishCode { isa, activation, residual: stored.residual, output: stored.output },
+                source,
+            )?,
             in_place: stored.input == Stored::Bf16
                 && shape.is_pointwise()
                 && shape.group_channels().is_multiple_of(STEP),
@@ -188,8 +191,7 @@ impl OnUnit {
 
     /// Elements of scratch that [`OnUnit::run`] needs.
     pub(super) fn scratch_len(&self) -> usize {
-        let positions =
-            if self.in_place { 2 * TILE_ROWS } else { self.grid.regions() * self.grid.region(self.band) };
+        let positions = if self.in_place { 2 * TILE_ROWS } else { self.grid.regions() * self.grid.region(self.band) };
         positions * self.copy.position() + ALIGNMENT
     }
 

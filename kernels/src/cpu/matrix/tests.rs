@@ -1,10 +1,10 @@
 //! The unit against plain sums of small integers, which are exact in any order.
 
 use super::*;
-use crate::cpu::{EmitEach, Stored};
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::{Panels, Source};
 use crate::cpu::precision::{bf16_word, from_bf16, to_bf16};
+use crate::cpu::{EmitEach, Stored};
 use crate::isa::Isa;
 
 /// Small numbers that `bf16` holds exactly, so that sums are exact in any order.

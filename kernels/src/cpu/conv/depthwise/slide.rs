@@ -212,7 +212,8 @@ impl Slide {
         }
         // What a position of the output touches.
         let lines = key.lines(key.rows()) * stride + key.rows();
-        let block = (cached(shape.channels * stored.bytes()) / lines).clamp(*BLOCK_POSITIONS.start(), *BLOCK_POSITIONS.end());
+        let block =
+            (cached(shape.channels * stored.bytes()) / lines).clamp(*BLOCK_POSITIONS.start(), *BLOCK_POSITIONS.end());
         let code = source.code(&CodeKey::Slide(key))?;
         Ok(Some(Slide { code, key, block, positions }))
     }

@@ -270,8 +270,7 @@ fn activations_that_are_stored_otherwise_are_refused() {
         let blocks = ConvBlocks::pick(isa, &shape, Elements::F32, Numerics::Strict, 1);
         assert!(Conv::stored(isa, shape, (blocks, halves), None, &EmitEach).is_err(), "{blocks:?}");
         let conv = Conv::new(isa, shape, blocks, None, &EmitEach).unwrap();
-        let (x, weights) =
-            (vec![0; shape.input_len()], vec![0.0; shape.weights().packed_len(isa, blocks.layout())]);
+        let (x, weights) = (vec![0; shape.input_len()], vec![0.0; shape.weights().packed_len(isa, blocks.layout())]);
         let (mut y, mut scratch) = (vec![0.0f32; shape.output_len()], vec![0.0; conv.scratch_len()]);
         let (x, y) = (Activations::Bf16(&x), ActivationsMut::F32(&mut y));
         assert!(conv.run_stored(x, &weights, y, ConvExtras::default(), &mut scratch, &Scoped).is_err());
@@ -340,7 +339,13 @@ fn depthwise_slides_over_blocks_borders_and_odd_lines() {
 fn sliding_code_of_the_largest_kernel_stays_small() {
     for isa in [Isa::Avx2, Isa::Avx512] {
         for (kernel, most) in [(3, 4 << 10), (5, 12 << 10), (7, 12 << 10)] {
-            let key = SlideCode { isa, kernel: [kernel; 2], strides: [1; 2], activation: Some(UnaryOp::Silu), stored: Stored::F32 };
+            let key = SlideCode {
+                isa,
+                kernel: [kernel; 2],
+                strides: [1; 2],
+                activation: Some(UnaryOp::Silu),
+                stored: Stored::F32,
+            };
             let bytes = CodeKey::Slide(key).assemble(0).unwrap().len();
             assert!(bytes <= most, "{isa} {kernel}: {bytes}");
         }

@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use super::Buffers;
 use super::grid::{Grid, Stretch};
-use crate::cpu::{Activations, CodeSource};
 use crate::cpu::conv::shape::ConvShape;
 use crate::cpu::gemm::rows::part;
 use crate::cpu::gemm::{Halve, HalveRows};
 use crate::cpu::matrix::STEP_WORDS;
+use crate::cpu::{Activations, CodeSource};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::parallel::Parallel;
@@ -138,7 +138,14 @@ impl Copy {
     }
 
     /// A line of the input with its padding, as far as so many places see it.
-    fn pad<T: Default + std::marker::Copy>(&self, windows: &Gathered, x: &[T], from: usize, places: usize, line: &mut Vec<T>) {
+    fn pad<T: Default + std::marker::Copy>(
+        &self,
+        windows: &Gathered,
+        x: &[T],
+        from: usize,
+        places: usize,
+        line: &mut Vec<T>,
+    ) {
         let Gathered { kernel, dilation, pad, width } = *windows;
         let (channels, zero) = (self.channels, T::default());
         let x = &x[from * width * channels..][..width * channels];
