@@ -11,7 +11,7 @@ use super::distance;
 
 /// Numbers between -1 and 1 that look random.
 fn numbers(count: usize, seed: usize) -> Vec<f32> {
-    (0..count).map(|at| (((at + seed * 977) * 2_654_435_761 >> 7) % 2001) as f32 / 1000.0 - 1.0).collect()
+    (0..count).map(|at| ((((at + seed * 977) * 2_654_435_761) >> 7) % 2001) as f32 / 1000.0 - 1.0).collect()
 }
 
 struct Net(GraphBuilder, usize);

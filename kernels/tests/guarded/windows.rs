@@ -1,11 +1,12 @@
 //! Families that move windows over pictures: convolutions in floats and in bytes, and pooling.
 
 use kiln_kernels::cpu::chain::UnaryOp;
-use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape, Strategy};
+use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape, ConvStored, Strategy};
 use kiln_kernels::cpu::pool::{Path, Pool, PoolKind, PoolShape, Window};
 use kiln_kernels::cpu::quantized::weights::{pack, packed_bytes};
 use kiln_kernels::cpu::quantized::{Form, Output, Quantized, QuantizedBlocks, Terms, WeightSource};
-use kiln_kernels::cpu::{Elements, Numerics};
+use kiln_kernels::cpu::precision::{from_bf16, to_bf16};
+use kiln_kernels::cpu::{Activations, ActivationsMut, Elements, Numerics, Stored};
 use kiln_kernels::{EmitEach, Isa, KernelError, reference};
 
 use super::draw::Draw;
@@ -50,6 +51,26 @@ fn shape(draw: &mut Draw<'_>, transposed: bool) -> Option<ConvShape> {
     (shape.work() <= 4 << 20 && shape.validate().is_ok()).then_some(shape)
 }
 
+/// An operand in both types; small whole numbers are exact in either.
+struct Both {
+    whole: Guarded<f32>,
+    halves: Guarded<u16>,
+}
+
+impl Both {
+    fn new(values: &[f32], at_end: bool) -> Both {
+        let halves: Vec<u16> = values.iter().copied().map(to_bf16).collect();
+        Both { whole: Guarded::of(values, at_end), halves: Guarded::of(&halves, at_end) }
+    }
+
+    fn get(&self, stored: Stored) -> Activations<'_> {
+        match stored {
+            Stored::F32 => Activations::F32(&self.whole),
+            Stored::Bf16 => Activations::Bf16(&self.halves),
+        }
+    }
+}
+
 pub(crate) fn conv(draw: &mut Draw<'_>, isa: Isa) {
     let transposed = draw.below(5) == 4;
     let Some(shape) = shape(draw, transposed) else { return };
@@ -70,13 +91,32 @@ pub(crate) fn conv(draw: &mut Draw<'_>, isa: Isa) {
     }
     let mut packed = Guarded::blank(shape.weights().packed_len(isa, blocks.layout()), at_end);
     shape.weights().pack(isa, blocks.layout(), &weights, &mut packed).unwrap();
-    let conv = Conv::new(isa, shape, blocks, relu.then_some(UnaryOp::Relu), &EmitEach).unwrap();
-    let [x, bias, residual] = [x, bias, residual].map(|values| Guarded::of(&values, at_end));
-    let extras = ConvExtras { bias: with_bias.then_some(&*bias), residual: with_residual.then_some(&*residual) };
+    let types = [Stored::F32, Stored::Bf16];
+    let [input, added, output] = [draw.of(&types), draw.of(&types), draw.of(&types)];
+    let residual_type = if with_residual { added } else { Stored::F32 };
+    let wanted = ConvStored { input, residual: residual_type, output };
+    let stored = if wanted.suits(blocks.strategy, isa) { wanted } else { ConvStored::default() };
+    let activation = relu.then_some(UnaryOp::Relu);
+    let conv = Conv::stored(isa, shape, (blocks, stored), activation, &EmitEach).unwrap();
+    let [x, residual] = [x, residual].map(|values| Both::new(&values, at_end));
+    let bias = Guarded::of(&bias, at_end);
+    let residual = with_residual.then(|| residual.get(stored.residual));
+    let extras = ConvExtras { bias: with_bias.then_some(&*bias), residual };
     let (mut scratch, mut y) = (Guarded::blank(conv.scratch_len(), at_end), Guarded::blank(want.len(), at_end));
-    conv.run(&x, &packed, &mut y, extras, &mut scratch, &InTurn(threads)).unwrap();
+    let mut halves: Guarded<u16> = Guarded::blank(want.len(), at_end);
+    let to = match stored.output {
+        Stored::F32 => ActivationsMut::F32(&mut y),
+        Stored::Bf16 => ActivationsMut::Bf16(&mut halves),
+    };
+    conv.run_stored(x.get(stored.input), &packed, to, extras, &mut scratch, &InTurn(threads)).unwrap();
     scratch.open();
     packed.open();
+    if stored.output == Stored::Bf16 {
+        let found: Vec<f32> = halves.open().iter().copied().map(from_bf16).collect();
+        let want: Vec<f32> = want.into_iter().map(|value| from_bf16(to_bf16(value))).collect();
+        close(&found, &want, |_| 0.0, &|| format!("{isa} {blocks:?} {stored:?} {shape:?}"));
+        return;
+    }
     // Sums of small whole numbers are exact; a transform is as far off as its policy says.
     let most = if matches!(blocks.strategy, Strategy::Winograd(_)) { 1e-4 * rms.max(1.0) } else { 0.0 };
     close(y.open(), &want, |_| most, &|| format!("{isa} {blocks:?} {shape:?}"));
