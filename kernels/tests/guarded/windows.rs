@@ -3,9 +3,9 @@
 use kiln_kernels::cpu::chain::UnaryOp;
 use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape, ConvStored, Strategy};
 use kiln_kernels::cpu::pool::{Path, Pool, PoolKind, PoolShape, Window};
+use kiln_kernels::cpu::precision::{from_bf16, to_bf16};
 use kiln_kernels::cpu::quantized::weights::{pack, packed_bytes};
 use kiln_kernels::cpu::quantized::{Form, Output, Quantized, QuantizedBlocks, Terms, WeightSource};
-use kiln_kernels::cpu::precision::{from_bf16, to_bf16};
 use kiln_kernels::cpu::{Activations, ActivationsMut, Elements, Numerics, Stored};
 use kiln_kernels::{EmitEach, Isa, KernelError, reference};
 
