@@ -182,6 +182,13 @@ impl Tensor {
         Tensor { spec, data: Data::Absent }
     }
 
+    /// Whether it is type and shape alone.
+    #[inline]
+    #[must_use]
+    pub fn is_hollow(&self) -> bool {
+        matches!(self.data, Data::Absent)
+    }
+
     /// A tensor whose elements lie in memory that the processor cannot read, such as a device's. Like those of a
     /// [hollow](Tensor::hollow) tensor they are not to be had here: who made it knows how to fetch them.
     #[must_use]
@@ -320,7 +327,8 @@ impl Tensor {
     pub fn bytes(&self) -> &[u8] {
         match &self.data {
             Data::Bytes(buffer) => &buffer.bytes()[..self.len() * self.spec.dtype.size()],
-            _ => &[],
+            // No elements of any type: nothing is no reason to be misaligned.
+            _ => bytemuck::cast_slice::<u64, u8>(&[]),
         }
     }
 

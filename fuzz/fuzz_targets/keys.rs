@@ -1,4 +1,4 @@
-//! Keys of every family, reached by walks that bytes say, obey the laws of keys; two of them are equal exactly where
+//! Keys of every family and of code, reached by walks that bytes say, obey the laws of keys; two of them are equal exactly where
 //! their bytes are; and bytes that are a key are the bytes of that key.
 
 #![no_main]
@@ -37,9 +37,9 @@ fn check<K: Key + Mutate + Debug + Serialize + DeserializeOwned>(bytes: &[u8]) {
 
 macro_rules! families {
     ($($key:ty),* $(,)?) => {
-        /// Every family's key but that of device kernels, whose programs have no neighbours to name; the array is as long as
-        /// those families are many, or this does not compile.
-        const CHECKS: [fn(&[u8]); FAMILIES.len() - 1] = [$(check::<$key>),*];
+        /// The key of code, and every family's but that of device kernels, whose programs have no neighbours to name; the
+        /// array is as long as these are many, or this does not compile.
+        const CHECKS: [fn(&[u8]); FAMILIES.len()] = [$(check::<$key>),*];
     };
 }
 
@@ -61,6 +61,7 @@ families! {
     exec::softmax::SoftmaxKey,
     exec::resize::ResizeKey,
     exec::transpose::TransposeKey,
+    kiln_kernels::CodeKey,
 }
 
 fuzz_target!(|bytes: &[u8]| {

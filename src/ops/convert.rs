@@ -78,7 +78,8 @@ fn to_f32(tensor: &Tensor, foreign: Foreign) -> Result<Tensor, NodeError> {
         return Ok(tensor.clone());
     }
     let spec = TensorSpec { dtype: DType::F32, shape: tensor.spec().shape.clone() };
-    convert(tensor, Tensor::zeros(spec)?)
+    // A node that is prepared before its inputs have been computed is shown their types and shapes alone.
+    if tensor.is_hollow() { Ok(Tensor::hollow(spec)) } else { convert(tensor, Tensor::zeros(spec)?) }
 }
 
 type Constants = SmallVec<[Option<Tensor>; 4]>;

@@ -221,3 +221,23 @@ fn an_error_is_that_of_the_node_that_comes_first_whatever_a_later_one_is_prepare
     }
     assert_eq!(fails(planned, 1, 2), Ok(()));
 }
+
+#[test]
+fn nodes_that_convert_what_they_read_are_prepared_before_it_is_there() {
+    let mut build = GraphBuilder::new("halves", 17);
+    let x = build.input("x", DType::F16, ["n".into(), "m".into()]);
+    let bounded = build.op("Sigmoid", &[x], &[]);
+    let shares = build.op("Softmax", &[bounded], &[("axis", (-1).into())]);
+    let turned = build.op("Transpose", &[shares], &[("perm", [1i64, 0].into())]);
+    let product = build.op("MatMul", &[shares, turned], &[]);
+    build.output("y", product);
+    let graph = build.finish();
+    let (planned, plain) = (session(&graph, SessionOptions::default().plan_limits), session(&graph, NO_PLANS));
+    for size in [3, 5, 3] {
+        let values: Vec<half::f16> = (0..size * 4).map(|value| half::f16::from_f32(value as f32 / 7.0)).collect();
+        let inputs = [("x".to_owned(), Tensor::from_slice([size, 4], &values).unwrap())];
+        let (found, expected) = (run(&planned, &inputs), run(&plain, &inputs));
+        assert!(found[0].same(&expected[0]), "{size} rows");
+    }
+    assert_eq!(planned.plan_stats().entries, 2);
+}
