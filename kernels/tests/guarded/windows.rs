@@ -95,7 +95,9 @@ pub(crate) fn conv(draw: &mut Draw<'_>, isa: Isa) {
     let [input, added, output] = [draw.of(&types), draw.of(&types), draw.of(&types)];
     let residual_type = if with_residual { added } else { Stored::F32 };
     let wanted = ConvStored { input, residual: residual_type, output };
-    let stored = if wanted.suits(blocks.strategy, isa) { wanted } else { ConvStored::default() };
+    // Depthwise kernels add nothing to what they keep as bf16.
+    let suits = wanted.suits(blocks.strategy, isa) && !(with_residual && blocks.strategy == Strategy::Depthwise);
+    let stored = if suits { wanted } else { ConvStored::default() };
     let activation = relu.then_some(UnaryOp::Relu);
     let conv = Conv::stored(isa, shape, (blocks, stored), activation, &EmitEach).unwrap();
     let [x, residual] = [x, residual].map(|values| Both::new(&values, at_end));
