@@ -22,6 +22,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use kiln_kernels::Parallel;
+
 use crate::cache;
 use crate::exec::tune::Tuner;
 use crate::exec::{BuildCx, Share};
@@ -323,9 +325,10 @@ impl Session {
         let _request = self.tuner.as_ref().map(Tuner::request);
         let idle = || idle.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = idle().pop();
+        let watched = stop.as_ref().map(|stop| stop.watch(&self.threads));
         let resources = Resources {
             build: &self.build,
-            parallel: &self.threads,
+            parallel: watched.as_ref().map_or(&self.threads as &dyn Parallel, |watched| watched),
             buffers: &self.buffers,
             plans: self.plans.as_ref(),
             tuner: self.tuner.as_ref(),

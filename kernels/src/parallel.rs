@@ -16,6 +16,12 @@ pub trait Parallel: Sync {
 
     /// Calls `task(0)` to `task(tasks - 1)`, each exactly once, in any order and on any of the threads.
     fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync));
+
+    /// Whether nobody wants any more what is being computed. Drivers ask between blocks of work that may be long together, and
+    /// then leave their outputs unfinished; whoever answers yes drops these.
+    fn is_stopped(&self) -> bool {
+        false
+    }
 }
 
 /// No threads but the caller's.

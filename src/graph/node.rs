@@ -247,6 +247,30 @@ impl RunCx<'_> {
         }
     }
 
+    /// Runs a node.
+    ///
+    /// # Errors
+    ///
+    /// The node's, and [`NodeError::Stopped`] where it left a part of its work because the request has ended.
+    pub fn execute(&self, node: &dyn Node, prepared: &Prepared, io: &mut Io<'_>) -> Result<(), NodeError> {
+        let done = node.execute(prepared, io, self);
+        // What was left unfinished may look like another fault.
+        self.check_whole()?;
+        done
+    }
+
+    /// Whether all tasks and blocks of work that a node has begun were done, for nodes that go on with what they made.
+    ///
+    /// # Errors
+    ///
+    /// [`NodeError::Stopped`] where the request has ended.
+    pub fn check_whole(&self) -> Result<(), NodeError> {
+        match self.stop {
+            None => Ok(()),
+            Some(stop) => Ok(stop.check_whole()?),
+        }
+    }
+
     /// Holds the steps that a node is about to take against their bound.
     ///
     /// # Errors

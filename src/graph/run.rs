@@ -18,7 +18,7 @@
 //!
 //! # Ending before the end
 //!
-//! Before each step the request's [`Stop`] is asked, where it has one: a step that has begun runs to its end.
+//! Before each step the request's [`Stop`] is asked, where it has one, and by kernels between blocks of their work.
 
 mod ahead;
 mod observe;
@@ -347,7 +347,7 @@ impl Executable {
                 }
                 let memory = Memory { pool: resources.buffers, lease: Some((lease, &planned.places)) };
                 let mut io = Io::within(self.edges(step, values), &planned.specs, memory);
-                node.execute(&planned.prepared, &mut io, &cx).map_err(|error| step.failed(error))?;
+                cx.execute(node.as_ref(), &planned.prepared, &mut io).map_err(|error| step.failed(error))?;
                 for value in &step.dead {
                     if let Some(Value::Tensor(tensor)) = values[value.index()].take() {
                         lease.bury(tensor);

@@ -2,13 +2,14 @@
 //!
 //! A model's sizes say how long a request takes, and a model may come from a stranger. Whoever serves such requests says
 //! how long one may take ([`Stop::after`]), or keeps a [`Cancel`] and decides later. Both are asked between the steps of
-//! a graph and between the turns of its loops, and where nothing can end a request nothing is asked. A step that has
-//! begun runs to its end, because what it has begun to write is shared by its threads and may be kept: the overrun is
-//! one step, which the bound on tensor memory and [`LoopLimits::steps`](super::LoopLimits) keep finite.
+//! a graph, between the turns of its loops, and by kernels between blocks of their work ([`Watched`]); where nothing can end
+//! a request nothing is asked. What a kernel has left unfinished is dropped with the request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+use kiln_kernels::parallel::Parallel;
 
 /// Calls requests off from any thread; its clones are one and the same. A request that is given one that was used before
 /// ends at once.
@@ -53,6 +54,8 @@ pub struct Stop {
     /// When its time is over, and how much that was.
     end: Option<(Instant, Duration)>,
     cancel: Option<Cancel>,
+    /// Whether a kernel was told to leave the rest of its work.
+    cut: Arc<AtomicBool>,
 }
 
 impl Stop {
@@ -61,7 +64,7 @@ impl Stop {
     pub fn after(time_limit: Option<Duration>, cancel: Option<Cancel>) -> Option<Stop> {
         // A time that no clock reaches is no limit.
         let end = time_limit.and_then(|limit| Some((Instant::now().checked_add(limit)?, limit)));
-        (end.is_some() || cancel.is_some()).then_some(Stop { end, cancel })
+        (end.is_some() || cancel.is_some()).then_some(Stop { end, cancel, cut: Arc::default() })
     }
 
     /// Whether to go on.
@@ -79,6 +82,21 @@ impl Stop {
         }
     }
 
+    /// Those threads, for kernels that end when this does.
+    #[must_use]
+    pub fn watch<'a>(&'a self, threads: &'a dyn Parallel) -> Watched<'a> {
+        Watched { threads, stop: self }
+    }
+
+    /// Whether everything that was begun was done.
+    ///
+    /// # Errors
+    ///
+    /// Why not.
+    pub fn check_whole(&self) -> Result<(), Stopped> {
+        if self.cut.load(Ordering::Relaxed) { self.check() } else { Ok(()) }
+    }
+
     /// Time that is left; none where it is not limited.
     #[must_use]
     pub fn left(&self) -> Option<Duration> {
@@ -86,9 +104,61 @@ impl Stop {
     }
 }
 
+/// A request's threads, which begin no task and no block of a kernel's work after the request's end.
+pub struct Watched<'a> {
+    threads: &'a dyn Parallel,
+    stop: &'a Stop,
+}
+
+impl Parallel for Watched<'_> {
+    fn threads(&self) -> usize {
+        self.threads.threads()
+    }
+
+    fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+        self.threads.run(tasks, &|index| {
+            if !self.is_stopped() {
+                task(index);
+            }
+        });
+    }
+
+    fn is_stopped(&self) -> bool {
+        // The join at the end of the tasks orders this before the look at it.
+        let cut = &self.stop.cut;
+        if !cut.load(Ordering::Relaxed) && self.stop.check().is_ok() {
+            return false;
+        }
+        cut.store(true, Ordering::Relaxed);
+        true
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use kiln_kernels::parallel::Serial;
+
     use super::*;
+
+    #[test]
+    fn kernels_begin_nothing_more_once_it_has_ended() {
+        let (cancel, done) = (Cancel::new(), AtomicBool::new(false));
+        let stop = Stop::after(None, Some(cancel.clone())).unwrap();
+        let threads = stop.watch(&Serial);
+        let seen = std::sync::Mutex::new(Vec::new());
+        threads.run(4, &|task| {
+            seen.lock().unwrap().push(task);
+            if task == 1 {
+                cancel.cancel();
+            }
+        });
+        assert_eq!(seen.into_inner().unwrap(), [0, 1]);
+        assert_eq!((stop.check_whole(), threads.is_stopped()), (Err(Stopped::Cancelled), true));
+        threads.run(1, &|_| done.store(true, Ordering::Relaxed));
+        assert!(!done.into_inner());
+        let whole = Stop::after(None, Some(cancel)).unwrap();
+        assert_eq!(whole.check_whole(), Ok(()), "nothing was begun since it has ended");
+    }
 
     #[test]
     fn nothing_ends_what_has_no_limit() {

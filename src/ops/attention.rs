@@ -12,6 +12,7 @@ mod tiled;
 use std::sync::Mutex;
 
 use half::{bf16, f16};
+use kiln_kernels::Parallel;
 
 use self::mask::Mask;
 use super::wide::{narrow, widened};
@@ -233,7 +234,7 @@ struct Head {
 }
 
 impl Shared<'_> {
-    fn head(&self, number: usize) -> Head {
+    fn head(&self, number: usize, parallel: &dyn Parallel) -> Head {
         let plan = &self.plan;
         let (batch, head) = (number / plan.query.heads, number % plan.query.heads);
         let own = batch * plan.key.heads + head / (plan.query.heads / plan.key.heads);
@@ -251,6 +252,9 @@ impl Shared<'_> {
         let keys = scaled(keys);
         let mut result = Head::default();
         for position in 0..plan.query.positions {
+            if parallel.is_stopped() {
+                break;
+            }
             let query = scaled(plan.query.row(&self.query, batch, head, position));
             let mut scores: Vec<f32> = match plan.key.size {
                 0 => vec![0.0; plan.keys()],
@@ -350,9 +354,10 @@ impl Node for Attention {
         let results: Vec<Mutex<Head>> = (0..heads).map(|_| Mutex::default()).collect();
         cx.parallel.run(heads, &|number| {
             if let Ok(mut slot) = results[number].lock() {
-                *slot = shared.head(number);
+                *slot = shared.head(number, cx.parallel);
             }
         });
+        cx.check_whole()?;
         let results: Vec<Head> = results.into_iter().map(|slot| slot.into_inner().unwrap_or_default()).collect();
         let rows: Vec<f32> = match plan.query.packed {
             false => results.iter().flat_map(|head| head.rows.iter().copied()).collect(),

@@ -83,7 +83,7 @@ impl Node for DeformConv {
         one(dtype, [sizes.batch, sizes.filters].into_iter().chain(sizes.slide.output))
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let Sizes { channels, filters, slide, .. } = self.sizes(&io.inputs())?;
         let (picture, weights, offsets, to) =
             (widened::<f64>(io.input(0)?)?, widened::<f64>(io.input(1)?)?, widened::<f64>(io.input(2)?)?, io.alloc(0)?);
@@ -98,6 +98,7 @@ impl Node for DeformConv {
             let (image, filter) = (line / filters, line % filters);
             *sum = bias.as_ref().map_or(0.0, |bias| bias[filter]);
             for channel in 0..each {
+                cx.check_stop()?;
                 let from = filter / own_filters * each + channel;
                 let plane = &picture[(image * channels + from) * area..][..area];
                 let group = from / (channels / self.offset_groups);

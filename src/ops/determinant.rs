@@ -12,13 +12,14 @@ pub(super) const OPERATORS: &[Operator] = &[("", "Det", |_| Ok(Box::new(Det)))];
 struct Det;
 
 /// By elimination with the largest pivot of each column.
-fn determinant(matrix: &mut [f64], size: usize) -> f64 {
+fn determinant(matrix: &mut [f64], size: usize, cx: &RunCx<'_>) -> Result<f64, NodeError> {
     let mut product = 1.0;
     for column in 0..size {
+        cx.check_stop()?;
         let largest =
             (column..size).max_by(|&a, &b| matrix[a * size + column].abs().total_cmp(&matrix[b * size + column].abs()));
         let Some(pivot) = largest.filter(|&row| matrix[row * size + column] != 0.0) else {
-            return 0.0;
+            return Ok(0.0);
         };
         if pivot != column {
             (0..size).for_each(|at| matrix.swap(pivot * size + at, column * size + at));
@@ -32,7 +33,7 @@ fn determinant(matrix: &mut [f64], size: usize) -> f64 {
             row.iter_mut().zip(pivot_row).skip(column).for_each(|(to, from)| *to -= factor * from);
         }
     }
-    product
+    Ok(product)
 }
 
 impl Node for Det {
@@ -50,14 +51,14 @@ impl Node for Det {
         }
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let (input, to) = (io.input(0)?, io.alloc(0)?);
         let size = input.shape().last().copied().unwrap_or(0);
         let mut values = widened::<f64>(input)?;
         let mut results = vec![1.0; to.len()];
         // A matrix without rows has the determinant of an empty product.
         for (result, matrix) in results.iter_mut().zip(values.chunks_exact_mut((size * size).max(1))) {
-            *result = determinant(matrix, size);
+            *result = determinant(matrix, size, cx)?;
         }
         let output = narrow(&results, to)?;
         io.push(output);

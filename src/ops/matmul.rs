@@ -281,7 +281,7 @@ impl MatMul {
         let (left, third) = (required(inputs, 0)?, optional(inputs, 2));
         let Some(matmul) = matmul else {
             let factors = plain::Factors { alpha: self.scale, beta: self.beta };
-            return plain::product(problem, left, required(inputs, 1)?, third, factors, output);
+            return plain::product(problem, [left, required(inputs, 1)?], third, factors, output, cx);
         };
         let spread = match (addend, third) {
             (Addend::Spread, Some(third)) => {

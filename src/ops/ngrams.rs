@@ -17,6 +17,9 @@ const MOST_COLUMNS: usize = 1 << 24;
 /// Words and numbers alike, by their number in the pool.
 type Gram = Vec<u32>;
 
+/// Grams that are looked at before it is asked whether the request shall go on.
+const BETWEEN_CHECKS: usize = 1024;
+
 struct Vectorizer {
     words: HashMap<String, u32>,
     numbers: HashMap<i64, u32>,
@@ -117,7 +120,7 @@ impl Vectorizer {
     }
 
     /// Adds what occurs in one list; entries that are in no pool are `None`.
-    fn count(&self, list: &[Option<u32>], row: &mut [f32]) {
+    fn count(&self, list: &[Option<u32>], row: &mut [f32], cx: &RunCx<'_>) -> Result<(), NodeError> {
         let longest = *self.lengths.end().min(&list.len());
         for step in 1..=self.skips.saturating_add(1).min(list.len().max(1)) {
             for length in *self.lengths.start()..=longest {
@@ -127,6 +130,9 @@ impl Vectorizer {
                 }
                 let Some(reach) = (length - 1).checked_mul(step).filter(|&reach| reach < list.len()) else { break };
                 for start in 0..list.len() - reach {
+                    if start % BETWEEN_CHECKS == 0 {
+                        cx.check_stop()?;
+                    }
                     let gram: Option<Gram> = (0..length).map(|at| list[start + at * step]).collect();
                     if let Some(&column) = gram.and_then(|gram| self.columns.get(&gram)) {
                         row[column] += 1.0;
@@ -134,6 +140,7 @@ impl Vectorizer {
                 }
             }
         }
+        Ok(())
     }
 }
 
@@ -154,7 +161,7 @@ impl Node for Vectorizer {
         }
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let (input, to) = (io.input(0)?, io.alloc(0)?);
         let entries: Vec<Option<u32>> = match input.dtype() {
             DType::String => input.as_strings()?.iter().map(|word| self.words.get(word).copied()).collect(),
@@ -163,7 +170,7 @@ impl Node for Vectorizer {
         let length = input.shape().last().copied().unwrap_or(0);
         let mut counts = vec![0f32; to.len()];
         for (row, list) in counts.chunks_exact_mut(self.width.max(1)).zip(entries.chunks_exact(length.max(1))) {
-            self.count(list, row);
+            self.count(list, row, cx)?;
         }
         for (index, count) in counts.iter_mut().enumerate() {
             let weight = self.weights.as_ref().map_or(1.0, |weights| weights[index % self.width]);

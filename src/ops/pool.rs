@@ -7,7 +7,7 @@ use crate::graph::device::Operand;
 use kiln_kernels::cpu::pool::{Pool as Executor, PoolKind, PoolShape, Window};
 use kiln_kernels::cpu::quantized::bytes::largest;
 use kiln_kernels::gpu::source::pool::PoolKernel;
-use kiln_kernels::{Isa, reference};
+use kiln_kernels::{Isa, Parallel, reference};
 
 use super::convert::through_f32;
 use super::stored::{STORED, activations, activations_mut, stored};
@@ -278,9 +278,9 @@ impl Node for Pool {
             Some(columns_first) => Some((columns_first, io.alloc(1)?)),
         };
         let places = match input.dtype() {
-            DType::I8 => by_windows::<i8>(&shape, input, &mut output, places)?,
-            DType::U8 => by_windows::<u8>(&shape, input, &mut output, places)?,
-            _ => by_windows::<f32>(&shape, input, &mut output, places)?,
+            DType::I8 => by_windows::<i8>(&shape, input, &mut output, places, cx.parallel)?,
+            DType::U8 => by_windows::<u8>(&shape, input, &mut output, places, cx.parallel)?,
+            _ => by_windows::<f32>(&shape, input, &mut output, places, cx.parallel)?,
         };
         io.push(output);
         if let Some(places) = places {
@@ -296,13 +296,14 @@ fn by_windows<T: crate::tensor::Element + reference::pool::PoolElement>(
     input: &Tensor,
     output: &mut Tensor,
     places: Option<(bool, Tensor)>,
+    parallel: &dyn Parallel,
 ) -> Result<Option<Tensor>, NodeError> {
     let (input, output) = (input.as_slice::<T>()?, output.as_mut_slice::<T>()?);
     let Some((columns_first, mut places)) = places else {
-        reference::pool::pool(PoolKind::Max, shape, input, output);
+        reference::pool::pool_by(parallel, PoolKind::Max, shape, input, output);
         return Ok(None);
     };
-    reference::pool::max_with_places(shape, columns_first, input, output, places.as_mut_slice()?);
+    reference::pool::max_with_places(parallel, shape, columns_first, input, output, places.as_mut_slice()?);
     Ok(Some(places))
 }
 

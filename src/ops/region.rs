@@ -78,9 +78,17 @@ impl RoiAlign {
         Ok((0..bins).map(of_bin).collect())
     }
 
-    fn pooled(&self, plane: &[f64], width: usize, rows: &[Option<Neighbours>], columns: &[Option<Neighbours>]) -> f64 {
+    /// The value of a bin, of whose samples a row is taken at a time.
+    fn pooled(
+        &self,
+        plane: &[f64],
+        width: usize,
+        [rows, columns]: [&[Option<Neighbours>]; 2],
+        cx: &RunCx<'_>,
+    ) -> Result<f64, NodeError> {
         let (mut sum, mut greatest) = (0.0, None::<f64>);
         for row in rows {
+            cx.check_stop()?;
             for column in columns {
                 // What is outside counts as zero.
                 let mut parts = [0.0; 4];
@@ -96,7 +104,7 @@ impl RoiAlign {
             }
         }
         let count = (rows.len() * columns.len()).max(1) as f64;
-        if self.max { greatest.unwrap_or(0.0) } else { sum / count }
+        Ok(if self.max { greatest.unwrap_or(0.0) } else { sum / count })
     }
 }
 
@@ -116,7 +124,7 @@ impl Node for RoiAlign {
         }
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let (picture, regions, to) = (io.input(0)?, io.input(1)?, io.alloc(0)?);
         let &[batches, channels, height, width] = picture.shape() else {
             return Err(refused("no pictures"));
@@ -130,7 +138,9 @@ impl Node for RoiAlign {
             for channel in 0..channels {
                 let plane = &values[(batch * channels + channel) * height * width..][..height * width];
                 for row in &rows {
-                    output.extend(columns.iter().map(|column| self.pooled(plane, width, row, column)));
+                    for column in &columns {
+                        output.push(self.pooled(plane, width, [row, column], cx)?);
+                    }
                 }
             }
         }

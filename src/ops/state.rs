@@ -69,7 +69,7 @@ impl Node for CausalConv {
         Ok(specs)
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let [lines, channels, length, taps] = self.sizes(&io.inputs())?;
         let (values, weights) = (widened::<f64>(io.input(0)?)?, widened::<f64>(io.input(1)?)?);
         let bias = io.optional(2).map(widened::<f64>).transpose()?;
@@ -81,11 +81,12 @@ impl Node for CausalConv {
                 past.as_ref().map_or(vec![0.0; taps - 1], |past| past[line * (taps - 1)..][..taps - 1].to_vec());
             seen.extend_from_slice(&values[line * length..][..length]);
             let start = bias.as_ref().map_or(0.0, |bias| bias[channel]);
-            output.extend(seen.windows(taps).map(|window| {
+            for window in seen.windows(taps) {
+                cx.check_stop()?;
                 let products = window.iter().zip(&weights[channel * taps..]).map(|(a, b)| a * b);
                 let sum = start + products.sum::<f64>();
-                if self.gated { sum / (1.0 + (-sum).exp()) } else { sum }
-            }));
+                output.push(if self.gated { sum / (1.0 + (-sum).exp()) } else { sum });
+            }
             present.extend_from_slice(&seen[seen.len() - (taps - 1)..]);
         }
         let (output, present) = (narrow(&output, io.alloc(0)?)?, narrow(&present, io.alloc(1)?)?);
@@ -198,7 +199,7 @@ impl Node for LinearAttention {
         Ok(specs)
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let sizes = self.sizes(&io.inputs())?;
         let wide = |index| io.optional(index).map(widened::<f64>).transpose().map(Option::unwrap_or_default);
         let (query, keys, values, decays, rates) = (wide(0)?, wide(1)?, wide(2)?, wide(4)?, wide(5)?);
@@ -210,6 +211,7 @@ impl Node for LinearAttention {
         let mut output = vec![0f64; sizes.batch * sizes.steps * queries * sizes.value];
         for step in 0..if area == 0 { 0 } else { sizes.batch * sizes.steps } {
             for head in 0..heads {
+                cx.check_stop()?;
                 let line = step * heads + head;
                 let state = &mut states[(step / sizes.steps * heads + head) * area..][..area];
                 let rate = if sizes.rates == 0 { 1.0 } else { rates[step * sizes.rates + head % sizes.rates] };

@@ -1,5 +1,6 @@
 //! Strings: StringSplit cuts them at a delimiter, StringNormalizer drops stop words and changes case.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::{LoadCx, OpError, Operator, counted, one, refused, required};
@@ -101,7 +102,8 @@ impl Case {
 struct Normalizer {
     case: Case,
     case_sensitive: bool,
-    stopwords: Vec<String>,
+    /// In lower case, where that makes no difference.
+    stopwords: HashSet<String>,
 }
 
 fn make_normalizer(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
@@ -111,18 +113,18 @@ fn make_normalizer(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         "UPPER" => Case::Upper,
         other => return Err(OpError::invalid(cx.node, format!("case_change_action = {other}"))),
     };
+    let case_sensitive = cx.node.int("is_case_sensitive", 0) != 0;
     let stopwords = match cx.node.attrs.get("stopwords") {
-        Some(Attr::Strs(words)) => words.clone(),
-        _ => Vec::new(),
+        Some(Attr::Strs(words)) if case_sensitive => words.iter().cloned().collect(),
+        Some(Attr::Strs(words)) => words.iter().map(|word| word.to_lowercase()).collect(),
+        _ => HashSet::new(),
     };
-    Ok(Box::new(Normalizer { case, case_sensitive: cx.node.int("is_case_sensitive", 0) != 0, stopwords }))
+    Ok(Box::new(Normalizer { case, case_sensitive, stopwords }))
 }
 
 impl Normalizer {
     fn is_stopword(&self, text: &str) -> bool {
-        self.stopwords
-            .iter()
-            .any(|stop| if self.case_sensitive { stop == text } else { stop.to_lowercase() == text.to_lowercase() })
+        if self.case_sensitive { self.stopwords.contains(text) } else { self.stopwords.contains(&text.to_lowercase()) }
     }
 
     /// What is left; one empty string where nothing is.

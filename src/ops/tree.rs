@@ -245,12 +245,13 @@ impl Node for Ensemble {
         }
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let (input, to) = (io.input(0)?, io.alloc(0)?);
         let features = input.shape()[1];
         let values = widened::<f64>(input)?;
         let mut output = vec![0f64; to.len()];
         for (row, to) in output.chunks_exact_mut(self.targets.max(1)).enumerate() {
+            cx.check_stop()?;
             self.row(&values[row * features..][..features], to)?;
         }
         let output = narrow(&output, to)?;

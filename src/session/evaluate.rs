@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use kiln_kernels::Serial;
+use kiln_kernels::{Parallel, Serial};
 use smallvec::SmallVec;
 
 use super::compile::make;
@@ -47,8 +47,10 @@ pub(super) fn evaluate(
     // Folded constants stay for the life of the session, so they must not hold a pool's oversized buffers.
     let buffers: Arc<BufferPool> = BufferPool::new(0);
     let mut io = Io::new(inputs.iter().cloned().collect(), &specs, &buffers);
-    let cx = RunCx { parallel: &Serial, buffers: &buffers, steps: FOLDED_STEPS, stop };
-    made.execute(&prepared, &mut io, &cx).ok()?;
+    let watched = stop.map(|stop| stop.watch(&Serial));
+    let parallel = watched.as_ref().map_or(&Serial as &dyn Parallel, |watched| watched);
+    let cx = RunCx { parallel, buffers: &buffers, steps: FOLDED_STEPS, stop };
+    cx.execute(made.as_ref(), &prepared, &mut io).ok()?;
     Some(io.into_outputs().into_vec())
 }
 

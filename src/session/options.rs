@@ -92,7 +92,7 @@ pub struct SessionOptions {
     /// Most time of a request that does not say so itself ([`RunOptions::time_limit`]); none means any.
     pub time_limit: Option<Duration>,
     /// Most time of loading a model; none means any. Looked at between the nodes that are folded, the passes over the
-    /// graph and the nodes that are made, each of which runs to its end; what comes before, reading the file, takes a
+    /// graph and the nodes that are made, and by kernels that fold; what comes before, reading the file, takes a
     /// time that its size bounds.
     pub load_time_limit: Option<Duration>,
 }

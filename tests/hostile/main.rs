@@ -1,7 +1,7 @@
 //! Models made to harm: each ends in a typed error or a right result, soon and in little memory.
 //!
 //! [`nodes`] and [`bodies`] list models, one for each way to ask an operator, a loop or the file for too much; they are
-//! written to bytes, loaded and run as a user would. [`files`] damages whole files and points to others.
+//! written to bytes, loaded and run as a user would. [`steps`] lists those that only a limit of time ends. [`files`] damages whole files and points to others.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the worst figures are what a reader of the log wants")]
 
@@ -9,6 +9,7 @@ mod bodies;
 mod files;
 mod gauge;
 mod nodes;
+mod steps;
 mod wire;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -75,18 +76,19 @@ fn attempt(bytes: &[u8], inputs: &[(String, Tensor)], limit: Option<Duration>) -
 /// Every model, so that each reaches what it was written to reach.
 #[test]
 fn hostile_models_end_in_an_error_or_a_result() {
-    all_end(None);
+    let cases = nodes::cases().into_iter().chain(bodies::cases()).collect();
+    all_end(cases, None);
 }
 
 /// Once more as a server runs what strangers send.
 #[test]
 fn hostile_models_end_soon_under_time_limits() {
-    all_end(Some(LIMIT));
+    let cases = nodes::cases().into_iter().chain(bodies::cases()).chain(steps::cases()).collect();
+    all_end(cases, Some(LIMIT));
 }
 
-fn all_end(limit: Option<Duration>) {
+fn all_end(cases: Vec<Case>, limit: Option<Duration>) {
     let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let cases: Vec<Case> = nodes::cases().into_iter().chain(bodies::cases()).collect();
     assert!(cases.len() >= 60, "{} models", cases.len());
     // Threads, tables of instructions and the like are made once a process.
     let _ = attempt(&onnx::write(&nodes::harmless()).unwrap(), &[], limit);

@@ -200,7 +200,7 @@ impl Attention {
             let heads = part(shape.units(), self.blocks.head_tasks, heads);
             let queries = part(shape.queries, self.blocks.query_tasks, queries);
             if !queries.is_empty() {
-                self.heads(&buffers, buffers.scratch.at(task * self.room.end), heads, &queries);
+                self.heads(&buffers, buffers.scratch.at(task * self.room.end), heads, &queries, parallel);
             }
         });
         Ok(())
@@ -224,7 +224,14 @@ impl Attention {
     }
 
     /// Some heads, and of each the same queries.
-    fn heads(&self, buffers: &Buffers<'_>, scratch: *mut f32, heads: Range<usize>, queries: &Range<usize>) {
+    fn heads(
+        &self,
+        buffers: &Buffers<'_>,
+        scratch: *mut f32,
+        heads: Range<usize>,
+        queries: &Range<usize>,
+        parallel: &dyn Parallel,
+    ) {
         let mut packed = None;
         for unit in heads {
             let (batch, head) = (unit / self.shape.heads, unit % self.shape.heads);
@@ -235,6 +242,9 @@ impl Attention {
                 packed = Some(own);
             }
             for first in queries.clone().step_by(self.blocks.rows) {
+                if parallel.is_stopped() {
+                    return;
+                }
                 let rows = self.blocks.rows.min(queries.end - first);
                 self.block(buffers, &unit, scratch, first, rows);
             }

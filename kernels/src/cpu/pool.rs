@@ -26,6 +26,9 @@ use crate::jit::Code;
 use crate::parallel::{Parallel, part};
 use crate::reference;
 
+/// Most taps of a call, over all channels, so that what ends a request waits for no more than about a millisecond.
+const CALL: usize = 1 << 22;
+
 /// How a pooling is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Path {
@@ -187,7 +190,7 @@ impl Pool {
         }
         match self.path {
             Path::Planar => planar::pool(self.kind, &self.shape, input, output, self.tasks, parallel),
-            _ => reference::pool::pool(self.kind, &self.shape, input, output),
+            _ => reference::pool::pool_by(parallel, self.kind, &self.shape, input, output),
         }
         Ok(())
     }
@@ -203,13 +206,13 @@ impl Pool {
             for unit in part(rows * parts, tasks, task) {
                 let lines = part(lines, parts, unit % parts);
                 let channels = lines.start * 16..(lines.end * 16).min(shape.channels);
-                self.row(code, unit / parts, channels, ends);
+                self.row(code, unit / parts, channels, ends, parallel);
             }
         });
     }
 
     /// One row of windows over some channels.
-    fn row(&self, code: &Code, row: usize, channels: std::ops::Range<usize>, ends: &Ends) {
+    fn row(&self, code: &Code, row: usize, channels: std::ops::Range<usize>, ends: &Ends, parallel: &dyn Parallel) {
         let shape = &self.shape;
         let [depth, height, width] = &shape.axes;
         let (picture, place) = (
@@ -221,10 +224,12 @@ impl Pool {
         let line = (picture * depth.input as usize + outer[0].first) * height.input as usize + outer[1].first;
         let (interior, size) = (width.interior(), self.stored.bytes());
         let mut first = 0;
-        while first < width.output as usize {
-            // The windows between the borders are alike and go in one call; those that hang over go one by one.
-            let count = if first == interior.start { interior.len().max(1) } else { 1 };
+        while first < width.output as usize && !parallel.is_stopped() {
             let taps = [outer[0].count, outer[1].count, width.taps(first).count];
+            // The windows between the borders are alike and go in one call, unless that takes long; those that hang over go
+            // one by one.
+            let most = CALL / taps.iter().product::<usize>().saturating_mul(channels.len()).max(1);
+            let count = if interior.contains(&first) { (interior.end - first).min(most).max(1) } else { 1 };
             let own = (row * width.output as usize + first) * shape.channels + channels.start;
             let to = ends.output.wrapping_add(own * size);
             let pixel = line * width.input as usize + width.taps(first).first;

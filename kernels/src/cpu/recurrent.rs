@@ -262,6 +262,9 @@ impl Recurrent {
         let reverse = shape.directions[direction].reverse;
         let steps = (0..shape.batch).map(length).max().unwrap_or(0);
         for index in 0..steps {
+            if parallel.is_stopped() {
+                break;
+            }
             let (h_rows, products) = (shape.batch * hidden, shape.batch * row_of_product);
             self.product.run(
                 &h[..h_rows],

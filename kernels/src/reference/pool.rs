@@ -4,6 +4,7 @@
 //! and outputs (where the largest element stood) that have none.
 
 use crate::cpu::pool::{PoolKind, PoolShape, Taps};
+use crate::parallel::{Parallel, Serial};
 
 /// An element that can be pooled: all its values are exact in double precision.
 pub trait PoolElement: Copy + Send + Sync {
@@ -30,7 +31,18 @@ elements!(f32, f64, i8, u8);
 
 /// Pools `input` into `output`, whose lengths are those of `shape`.
 pub fn pool<T: PoolElement>(kind: PoolKind, shape: &PoolShape, input: &[T], output: &mut [T]) {
-    each_window(shape, |place, taps, index| {
+    pool_by(&Serial, kind, shape, input, output);
+}
+
+/// The same on the caller's thread alone, and no further than these threads go on.
+pub fn pool_by<T: PoolElement>(
+    parallel: &dyn Parallel,
+    kind: PoolKind,
+    shape: &PoolShape,
+    input: &[T],
+    output: &mut [T],
+) {
+    each_window(shape, parallel, |place, taps, index| {
         let values = || places(shape, place, taps).map(|place| input[place].value());
         output[index] = T::nearest(match kind {
             PoolKind::Max => values().fold(f64::NEG_INFINITY, |most, value| if value > most { value } else { most }),
@@ -50,6 +62,7 @@ pub fn pool<T: PoolElement>(kind: PoolKind, shape: &PoolShape, input: &[T], outp
 /// For every window the largest element and its place in the input as if that lay `[N, C, D, H, W]`; the spatial axes
 /// are counted from the last one (`column_major`: from the first one). The first of equal elements wins.
 pub fn max_with_places<T: PoolElement>(
+    parallel: &dyn Parallel,
     shape: &PoolShape,
     column_major: bool,
     input: &[T],
@@ -57,7 +70,7 @@ pub fn max_with_places<T: PoolElement>(
     indices: &mut [i64],
 ) {
     let [depth, height, width] = shape.axes.map(|axis| axis.input as usize);
-    each_window(shape, |place, taps, index| {
+    each_window(shape, parallel, |place, taps, index| {
         let mut most = f64::NEG_INFINITY;
         let mut found = [0; 3];
         for d in steps(shape, taps, 0) {
@@ -86,10 +99,13 @@ struct Place {
 }
 
 /// Calls `visit(place, taps, index of the output)` for every window, in the order of the output.
-fn each_window(shape: &PoolShape, mut visit: impl FnMut(&Place, &[Taps; 3], usize)) {
+fn each_window(shape: &PoolShape, parallel: &dyn Parallel, mut visit: impl FnMut(&Place, &[Taps; 3], usize)) {
     let [depth, height, width] = shape.axes.map(|axis| axis.output as usize);
     let pixels = shape.output_pixels();
     for index in 0..shape.outputs() {
+        if parallel.is_stopped() {
+            return;
+        }
         let (batch, rest) = (index / (shape.channels * pixels), index % (shape.channels * pixels));
         let (channel, pixel) = if shape.channels_last {
             (rest % shape.channels, rest / shape.channels)

@@ -105,7 +105,7 @@ impl Executable {
             let (inputs, outputs) = (&step.inputs, &step.outputs);
             let edges = Edges { values, constants: &self.constants, inputs, outputs, owned: 0 };
             let mut io = Io::within(edges, &ahead.specs, Memory { pool: resources.buffers, lease: None });
-            node.execute(&ahead.prepared, &mut io, &resources.run_cx())?;
+            resources.run_cx().execute(node.as_ref(), &ahead.prepared, &mut io)?;
             ahead.made = Some(SmallVec::new());
         } else {
             for (value, spec) in step.outputs.iter().zip(&ahead.specs) {
@@ -160,7 +160,7 @@ impl Executable {
             None => {
                 let memory = Memory { pool: resources.buffers, lease: None };
                 let mut io = Io::within(self.edges(step, values), &ahead.specs, memory);
-                node.execute(&ahead.prepared, &mut io, &resources.run_cx())?;
+                resources.run_cx().execute(node, &ahead.prepared, &mut io)?;
             }
         }
         if let Some((observer, inputs, started)) = watched {

@@ -78,7 +78,7 @@ impl Executable {
         let prepared = start.map(|start| (start.elapsed(), Instant::now()));
         let memory = Memory { pool: resources.buffers, lease: None };
         let mut io = Io::within(self.edges(step, values), specs, memory);
-        node.execute(executor, &mut io, &resources.run_cx())?;
+        resources.run_cx().execute(node, executor, &mut io)?;
         if let (Some(observer), Some((prepare, started)), Some(inputs)) = (resources.observer, prepared, seen) {
             observer.step(&StepEvent {
                 prepared: !is_known,

@@ -47,19 +47,20 @@ impl Conv {
     }
 
     /// The sums for every picture and filter.
-    fn sums(&self, sizes: &Sizes, picture: &[i32], weights: &[i32]) -> Vec<i32> {
+    fn sums(&self, sizes: &Sizes, picture: &[i32], weights: &[i32], cx: &RunCx<'_>) -> Result<Vec<i32>, NodeError> {
         let (each, filters) = (sizes.channels / self.groups, sizes.filters / self.groups);
         let (area, positions) = (sizes.slide.input.iter().product::<usize>(), sizes.slide.positions());
         let window: usize = sizes.slide.kernel.iter().product();
         let mut sums = vec![0i32; sizes.batch * sizes.filters * positions];
         if sums.is_empty() {
-            return sums;
+            return Ok(sums);
         }
         for element in 0..window {
             let taps = sizes.slide.taps(element);
             for (line, sums) in sums.chunks_exact_mut(positions).enumerate() {
                 let (image, filter) = (line / sizes.filters, line % sizes.filters);
                 for channel in 0..each {
+                    cx.check_stop()?;
                     let factor = weights[(filter * each + channel) * window + element];
                     let plane = (image * sizes.channels + filter / filters * each + channel) * area;
                     for &(to, from) in &taps {
@@ -68,7 +69,7 @@ impl Conv {
                 }
             }
         }
-        sums
+        Ok(sums)
     }
 }
 
@@ -104,14 +105,14 @@ impl Node for Conv {
         one(dtype, shape)
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let [picture, weights, picture_zero, weights_zero] = self.places();
         let (picture, weights, to) = (io.input(picture)?, io.input(weights)?, io.alloc(0)?);
         let sizes = self.sizes(picture.shape(), weights.shape())?;
         let zero = io.optional(picture_zero).map(single::<i64>).transpose()?.unwrap_or(0);
         let centred_picture: Vec<i32> =
             widened::<i64>(picture)?.into_iter().map(|value| (value - zero) as i32).collect();
-        let sums = self.sums(&sizes, &centred_picture, &centred(weights, io.optional(weights_zero))?);
+        let sums = self.sums(&sizes, &centred_picture, &centred(weights, io.optional(weights_zero))?, cx)?;
         let output = if self.requantised {
             let filter = |index: usize| index / sizes.slide.positions() % sizes.filters;
             let scales = widened::<f64>(io.input(4)?)?;

@@ -2,8 +2,11 @@
 
 use super::dims::Problem;
 use crate::exec::matmul::Stored;
-use crate::graph::NodeError;
+use crate::graph::{NodeError, RunCx};
 use crate::tensor::{DType, Element, Tensor};
+
+/// Rows of the right-hand side that a row is multiplied with before it is asked whether the request shall go on.
+const BETWEEN_CHECKS: usize = 64;
 
 /// Gemm's factors.
 #[derive(Clone, Copy)]
@@ -106,15 +109,15 @@ pub(super) fn multiplies(dtype: DType) -> bool {
 /// The product, plus the third input where there is one.
 pub(super) fn product(
     problem: &Problem,
-    left: &Tensor,
-    right: &Tensor,
+    [left, right]: [&Tensor; 2],
     third: Option<&Tensor>,
     factors: Factors,
     mut output: Tensor,
+    cx: &RunCx<'_>,
 ) -> Result<Tensor, NodeError> {
     with_type!(left.dtype(), T => {
         let c = output.as_mut_slice::<T>()?;
-        multiply(problem, left.as_slice::<T>()?, right.as_slice::<T>()?, c);
+        multiply(problem, left.as_slice::<T>()?, right.as_slice::<T>()?, c, cx)?;
         if factors.alpha != 1.0 {
             c.iter_mut().for_each(|value| *value = value.scaled(factors.alpha));
         }
@@ -127,17 +130,26 @@ pub(super) fn product(
     }, else Err(NodeError::Unsupported(format!("a matrix product of {} elements", left.dtype()))))
 }
 
-fn multiply<T: Arithmetic>(problem: &Problem, left: &[T], right: &[T], c: &mut [T]) {
+fn multiply<T: Arithmetic>(
+    problem: &Problem,
+    left: &[T],
+    right: &[T],
+    c: &mut [T],
+    cx: &RunCx<'_>,
+) -> Result<(), NodeError> {
     let Problem { m, n, k, .. } = *problem;
     c.fill(T::ZERO);
     if c.is_empty() {
-        return;
+        return Ok(());
     }
     for (index, c) in c.chunks_exact_mut(m * n).enumerate() {
         let (at_left, at_right) = problem.matrices(index);
         let (a, b) = (&left[at_left * m * k..][..m * k], &right[at_right * k * n..][..k * n]);
         for (row, c) in c.chunks_exact_mut(n).enumerate() {
             for at in 0..k {
+                if at % BETWEEN_CHECKS == 0 {
+                    cx.check_stop()?;
+                }
                 let a = if problem.left == Stored::Columns { a[at * m + row] } else { a[row * k + at] };
                 for (column, sum) in c.iter_mut().enumerate() {
                     let b = if problem.right == Stored::Columns { b[column * k + at] } else { b[at * n + column] };
@@ -147,6 +159,7 @@ fn multiply<T: Arithmetic>(problem: &Problem, left: &[T], right: &[T], c: &mut [
         }
     }
     debug_assert_eq!(c.len(), problem.batches() * m * n);
+    Ok(())
 }
 
 /// `factor` times a tensor, repeated to a whole shape that it broadcasts to.

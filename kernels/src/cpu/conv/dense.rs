@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use super::driver::{ConvBlocks, ConvExtras, Strategy};
 use super::shape::{ConvShape, Phase};
-use super::table::{Field, Tables};
+use super::table::{Field, MOST_POINTERS, Tables};
 use crate::cpu::CodeSource;
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::rows::{Run, part};
@@ -102,6 +102,9 @@ impl Dense {
             }
         };
         let phases: Vec<PhasePlan> = shape.phases().into_iter().map(plan).collect();
+        let taps = phases.iter().map(|plan| plan.tables.taps()).max().unwrap_or(0);
+        let row_block = blocks.row_block.min(MOST_POINTERS / (taps * most).max(1)).max(1);
+        let blocks = ConvBlocks { row_block, ..blocks };
         let tile = Tile::new(key, phases.iter().map(|plan| plan.tiles), source)?;
         let group_len = class_panels.iter().map(Panels::len).sum();
         Ok(Dense { shape, blocks, isa, tile, phases, group_len, zeros })
@@ -129,11 +132,18 @@ impl Dense {
             let plan = &self.phases[task / (rows * units)];
             let tiles = part(plan.segments * plan.tiles.count(), rows, task / units % rows);
             let all = self.shape.groups * plan.panels.count();
-            self.task(&buffers, plan, tiles, part(all, units, task % units));
+            self.task(&buffers, plan, tiles, part(all, units, task % units), parallel);
         });
     }
 
-    fn task(&self, buffers: &Buffers<'_>, plan: &PhasePlan, tiles: Range<usize>, units: Range<usize>) {
+    fn task(
+        &self,
+        buffers: &Buffers<'_>,
+        plan: &PhasePlan,
+        tiles: Range<usize>,
+        units: Range<usize>,
+        parallel: &dyn Parallel,
+    ) {
         if units.is_empty() {
             return;
         }
@@ -154,6 +164,9 @@ impl Dense {
             table.clear();
             let placed = self.place(&buffers.field, plan, block.clone(), &mut table);
             for unit in units.clone() {
+                if parallel.is_stopped() {
+                    return;
+                }
                 self.aim(&mut args, buffers, plan, unit);
                 let panel = unit % plan.panels.count();
                 let column = unit / plan.panels.count() * shape.group_filters() + panel * plan.panels.width;

@@ -171,7 +171,7 @@ impl Depthwise {
             let channels = units.start * lanes..end;
             let mut taps = Vec::with_capacity(self.shape.taps());
             let mut lines = part(lines, row_tasks, task / unit_tasks);
-            while !lines.is_empty() && !units.is_empty() {
+            while !lines.is_empty() && !units.is_empty() && !parallel.is_stopped() {
                 let rows = self.group(&buffers, lines.clone(), &channels, &mut taps);
                 lines.start += rows;
             }

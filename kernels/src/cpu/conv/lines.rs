@@ -62,6 +62,9 @@ pub(super) fn line(shape: &ConvShape) -> usize {
     ((shape.output[2].max(1) - 1) * shape.strides[2] + shape.kernel[2]) * shape.channels
 }
 
+/// Most multiplications of a call, so that what ends a request waits for no more than some milliseconds.
+const CALL: usize = 1 << 27;
+
 impl Lines {
     pub(super) fn new(
         isa: Isa,
@@ -117,22 +120,29 @@ impl Lines {
             let mine = part(tiles, self.row_tasks, task / self.unit_tasks);
             let units = part(self.panels.count(), self.unit_tasks, task % self.unit_tasks);
             if !units.is_empty() {
-                self.task(&buffers, mine, units, task * self.copied());
+                self.task(&buffers, mine, units, task * self.copied(), parallel);
             }
         });
     }
 
     /// Some tiles, numbered line by line, of some panels, with copies from `scratch` on.
-    fn task(&self, buffers: &Buffers<'_>, tiles: Range<usize>, units: Range<usize>, scratch: usize) {
+    fn task(
+        &self,
+        buffers: &Buffers<'_>,
+        tiles: Range<usize>,
+        units: Range<usize>,
+        scratch: usize,
+        parallel: &dyn Parallel,
+    ) {
         let (per, height) = (self.tiles.count(), self.shape.output[1]);
         let mut next = tiles.start;
-        while next < tiles.end {
+        while next < tiles.end && !parallel.is_stopped() {
             // Lines that share what is copied are of one plane.
             let first = next / per;
             let last = (first + self.block).min((first / height + 1) * height);
             let block = next..tiles.end.min(last * per);
             self.copy(buffers, &block, scratch);
-            self.multiply(buffers, &block, units.clone(), scratch);
+            self.multiply(buffers, &block, units.clone(), scratch, parallel);
             next = block.end;
         }
     }
@@ -175,7 +185,14 @@ impl Lines {
     }
 
     /// Multiplies a block of tiles, whose lines lie from `scratch` on, with some panels.
-    fn multiply(&self, buffers: &Buffers<'_>, block: &Range<usize>, units: Range<usize>, scratch: usize) {
+    fn multiply(
+        &self,
+        buffers: &Buffers<'_>,
+        block: &Range<usize>,
+        units: Range<usize>,
+        scratch: usize,
+        parallel: &dyn Parallel,
+    ) {
         let shape = &self.shape;
         let (per, width) = (self.tiles.count(), self.panels.width);
         let mut args = TileArgs::empty();
@@ -190,15 +207,17 @@ impl Lines {
         }
         args.summarise();
         let first = block.start / per;
+        let window = shape.kernel[1] * shape.kernel[2] * shape.channels;
+        let most = (CALL / (window * width * shape.output[2].div_ceil(per)).max(1)).max(1);
         for panel in units {
             args.keep_columns(self.panels.columns_of(panel), width, self.isa.lanes());
             args.b = buffers.weights.as_ptr().wrapping_add(panel * self.panels.panel_len());
             let bias = buffers.extras.bias;
             args.bias = bias.map_or(std::ptr::null(), |bias| bias.as_ptr().wrapping_add(panel * width));
             let mut next = block.start;
-            while next < block.end {
+            while next < block.end && !parallel.is_stopped() {
                 let index = next / per;
-                let end = block.end.min((index + 1) * per);
+                let end = block.end.min((index + 1) * per).min(next + most);
                 let from = scratch + (index - first) * shape.strides[1] * line(shape);
                 for run in self.tiles.runs(next - index * per..end - index * per) {
                     args.rows = run.height;

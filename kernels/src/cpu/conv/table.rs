@@ -43,6 +43,9 @@ struct Origin {
     inside: bool,
 }
 
+/// Most pointers of a block's table: 4 MiB of them, which only windows of thousands of taps reach.
+pub(crate) const MOST_POINTERS: usize = 1 << 19;
+
 /// Most rows of a tile, and so most origins at a time.
 const MOST_ROWS: usize = crate::cpu::gemm::tile::MOST_ROWS;
 

@@ -157,6 +157,9 @@ impl Winograd {
             parallel.run(rows, &|task| {
                 let points = self.layout.inputs(&self.blocks, task);
                 for group in part(groups, rows, task) {
+                    if parallel.is_stopped() {
+                        return;
+                    }
                     let tiles = self.grid.group(group);
                     self.transform(&buffers, tiles.clone(), points);
                     self.multiply(&buffers, &Part { tiles, panels: 0..panels, points, own: self.layout.task(task) });

@@ -280,8 +280,8 @@ impl Matmul {
             let panels = part(self.panels.count(), blocks.panel_tasks, panels);
             for batch in batches {
                 match &self.unit {
-                    Some(unit) => self.product_on_unit(unit, &buffers, batch, tiles.clone(), panels.clone()),
-                    None => self.product(&buffers, batch, tiles.clone(), panels.clone()),
+                    Some(unit) => self.product_on_unit(unit, &buffers, batch, tiles.clone(), panels.clone(), parallel),
+                    None => self.product(&buffers, batch, tiles.clone(), panels.clone(), parallel),
                 }
             }
         });
@@ -365,7 +365,14 @@ impl Matmul {
     }
 
     /// A part of one product: some tiles of rows, some panels.
-    fn product(&self, buffers: &Buffers<'_>, batch: usize, tiles: Range<usize>, panels: Range<usize>) {
+    fn product(
+        &self,
+        buffers: &Buffers<'_>,
+        batch: usize,
+        tiles: Range<usize>,
+        panels: Range<usize>,
+        parallel: &dyn Parallel,
+    ) {
         let (shape, blocks) = (&self.shape, &self.blocks);
         let place = shape.place(batch);
         let (left, stride) = match shape.left {
@@ -416,6 +423,9 @@ impl Matmul {
                 args.scaled = usize::from(scaled);
                 args.summarise();
                 for rows in tiles.clone().step_by(blocks.row_block) {
+                    if parallel.is_stopped() {
+                        return;
+                    }
                     let rows = rows..tiles.end.min(rows + blocks.row_block);
                     for panel in block.clone() {
                         let Some(tile) = self.aim(&mut args, buffers, &place, panel, k) else { continue };

@@ -46,6 +46,9 @@ impl LocalNorm {
         parallel.run(tasks, &|task| {
             let mut squares = [0f32; BLOCK];
             for line in part(lines, tasks, task) {
+                if parallel.is_stopped() {
+                    return;
+                }
                 for start in (0..length).step_by(BLOCK) {
                     let here = start..length.min(start + BLOCK);
                     let squares = &mut squares[..here.len()];

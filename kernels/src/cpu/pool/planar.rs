@@ -49,7 +49,7 @@ fn planes(
         let mut row = vec![0.0; shape.axes[2].input as usize];
         for (place, plane) in chunk.chunks_exact_mut(to).enumerate() {
             let start = (index * each + place) * from;
-            one_plane(kind, &shape.axes, &input[start..start + from], plane, &mut row, map, fold);
+            one_plane(kind, &shape.axes, &input[start..start + from], plane, &mut row, parallel, (map, fold));
         }
     });
 }
@@ -60,8 +60,8 @@ fn one_plane(
     input: &[f32],
     output: &mut [f32],
     row: &mut [f32],
-    map: &impl Fn(f32) -> f32,
-    fold: &impl Fn(f32, f32) -> f32,
+    parallel: &dyn Parallel,
+    (map, fold): (&impl Fn(f32) -> f32, &impl Fn(f32, f32) -> f32),
 ) {
     let [depth, height, width] = axes;
     for (index, out) in output.chunks_exact_mut(width.output as usize).enumerate() {
@@ -74,11 +74,14 @@ fn one_plane(
         row.fill(kind.nothing());
         for d in (0..deep.count).map(|tap| deep.first + tap * depth.dilation as usize) {
             for h in (0..high.count).map(|tap| high.first + tap * height.dilation as usize) {
+                if parallel.is_stopped() {
+                    return;
+                }
                 let line = &input[(d * height.input as usize + h) * width.input as usize..][..row.len()];
                 row.iter_mut().zip(line).for_each(|(all, &value)| *all = fold(*all, map(value)));
             }
         }
-        columns(kind, width, row, out, fold);
+        columns(kind, width, row, out, parallel, fold);
         let padded = depth.padded_taps(place[0]) * height.padded_taps(place[1]);
         let taps = deep.count * high.count;
         match kind {
@@ -101,10 +104,20 @@ fn one_plane(
 }
 
 /// Collects the taps of each window of one row.
-fn columns(kind: PoolKind, width: &Window, row: &[f32], out: &mut [f32], fold: &impl Fn(f32, f32) -> f32) {
+fn columns(
+    kind: PoolKind,
+    width: &Window,
+    row: &[f32],
+    out: &mut [f32],
+    parallel: &dyn Parallel,
+    fold: &impl Fn(f32, f32) -> f32,
+) {
     let (stride, dilation) = (width.stride as usize, width.dilation as usize);
     let interior = width.interior();
     for index in (0..interior.start).chain(interior.end..out.len()) {
+        if parallel.is_stopped() {
+            return;
+        }
         let taps = width.taps(index);
         let values = (0..taps.count).map(|tap| row[taps.first + tap * dilation]);
         out[index] = values.fold(kind.nothing(), fold);
@@ -116,6 +129,9 @@ fn columns(kind: PoolKind, width: &Window, row: &[f32], out: &mut [f32], fold: &
     }
     inside.fill(kind.nothing());
     for tap in 0..width.kernel as usize {
+        if parallel.is_stopped() {
+            return;
+        }
         // Where no window lies inside, nothing is folded, wherever this points.
         let first = (interior.start * stride + tap * dilation).saturating_sub(width.before as usize);
         along(inside, &row[first.min(row.len())..], stride, fold);

@@ -167,6 +167,9 @@ pub fn largest(isa: Isa, shape: &PoolShape, signed: bool, x: &[u8], y: &mut [u8]
         }
         y.fill(least);
         for (w, y) in y.chunks_exact_mut(shape.channels.max(1)).enumerate() {
+            if parallel.is_stopped() {
+                return;
+            }
             places(&width, w).for_each(|w| larger(isa, y, &down[w * shape.channels..][..shape.channels], signed));
         }
     });

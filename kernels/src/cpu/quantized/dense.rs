@@ -13,7 +13,7 @@ use super::tile::{Form, LeftRows, Output, QuantizedArgs, QuantizedCode, Tile, mo
 use super::weights::{Layout, Panelling};
 use crate::cpu::CodeSource;
 use crate::cpu::conv::ConvShape;
-use crate::cpu::conv::table::{Field, Tables};
+use crate::cpu::conv::table::{Field, MOST_POINTERS, Tables};
 use crate::cpu::gemm::Tiles;
 use crate::cpu::gemm::rows::part;
 use crate::cpu::gemm::shared::Shared;
@@ -73,6 +73,8 @@ impl Dense {
         let tiles = Tiles::new(phase.rows(shape.batch), tallest);
         // The table counts in bytes.
         let tables = Tables::new(&phase, size, shape.channels * form.left_bytes());
+        let row_block = blocks.row_block.min(MOST_POINTERS / (tables.taps() * tallest).max(1)).max(1);
+        let blocks = QuantizedBlocks { row_block, ..blocks };
         Ok(Dense { isa, shape, blocks, output, tile, tables, tiles, panelling, line, pointwise, tallest })
     }
 
@@ -115,7 +117,7 @@ impl Dense {
         parallel.run(rows * units, &|task| {
             let tiles = part(self.tiles.count(), rows, task / units);
             let all = self.panelling.groups * self.panelling.panels;
-            self.task(operands, &buffers, task, tiles, part(all, units, task % units));
+            self.task(operands, &buffers, (task, tiles), part(all, units, task % units), parallel);
         });
     }
 
@@ -179,10 +181,20 @@ impl Dense {
     }
 
     /// Some tiles of rows for some panels.
-    fn task(&self, operands: &Operands<'_>, buffers: &Buffers, task: usize, tiles: Range<usize>, units: Range<usize>) {
+    fn task(
+        &self,
+        operands: &Operands<'_>,
+        buffers: &Buffers,
+        (task, tiles): (usize, Range<usize>),
+        units: Range<usize>,
+        parallel: &dyn Parallel,
+    ) {
         let mut table = Vec::new();
         let mut edge = Edge::default();
         for block in tiles.clone().step_by(self.blocks.row_block) {
+            if parallel.is_stopped() {
+                return;
+            }
             let block = block..tiles.end.min(block + self.blocks.row_block);
             let first = self.tiles.start(block.start);
             table.clear();

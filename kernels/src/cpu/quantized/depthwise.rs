@@ -91,6 +91,9 @@ impl Channels {
             let mut ring = Ring { lines: ring, seen: vec![None; self.kept], stamp: 0 };
             let mut work = Work { table: Vec::new(), edge: Edge::default() };
             for line in part(lines, self.tasks, task) {
+                if parallel.is_stopped() {
+                    return;
+                }
                 self.line(operands, blank, line, &y, &mut ring, &mut work);
             }
         });

@@ -120,6 +120,9 @@ impl Winograd {
                 let inputs: &mut [i16] = bytemuck::cast_slice_mut(inputs);
                 let all = part(tiles, self.tasks, task);
                 for first in all.clone().step_by(self.block) {
+                    if parallel.is_stopped() {
+                        return;
+                    }
                     let block = first..all.end.min(first + self.block);
                     self.transform(operands, blank, block.clone(), inputs);
                     (0..self.panels.panels)

@@ -98,6 +98,7 @@ impl Matmul {
         batch: usize,
         tiles: Range<usize>,
         panels: Range<usize>,
+        parallel: &dyn Parallel,
     ) {
         let shape = &self.shape;
         let place = shape.place(batch);
@@ -125,6 +126,9 @@ impl Matmul {
                 // Several panels side by side, so that whole stretches of a row of the result are written at once.
                 let group = (SUMS / count).min(GROUP);
                 for panel in panels.clone().step_by(group) {
+                    if parallel.is_stopped() {
+                        return;
+                    }
                     let group = group.min(panels.end - panel);
                     args.panels = group;
                     args.out_step = group * PANEL * 4;

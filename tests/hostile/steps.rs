@@ -1,0 +1,119 @@
+//! One node that fits into memory and computes for seconds to hours, of a few hundred bytes of file and one number of the
+//! request. Nothing but the time that a request may take ends these, in the midst of their only step.
+
+use kiln::graph::GraphBuilder;
+use kiln::graph::ir::{Attr, Dim};
+use kiln::tensor::{DType, Tensor};
+
+use crate::Case;
+
+type Attrs = Vec<(&'static str, Attr)>;
+
+/// Operator, how many outputs, the shapes of its operands, their type, attributes.
+type Row = (&'static str, usize, Vec<Vec<i64>>, DType, Attrs);
+
+fn square(side: i64) -> Vec<i64> {
+    vec![1, 1, side, side]
+}
+
+fn window(side: i64) -> Attrs {
+    vec![("kernel_shape", Attr::Ints(vec![side; 2])), ("pads", Attr::Ints(vec![side / 2; 4]))]
+}
+
+fn rows() -> Vec<Row> {
+    let pads = |pad: i64| vec![("pads", Attr::Ints(vec![pad; 4]))];
+    let with = |mut attrs: Attrs, name, value| {
+        attrs.push((name, value));
+        attrs
+    };
+    let heads = |positions: i64| vec![1, 2, positions, 16];
+    vec![
+        ("Conv", 1, vec![square(400), square(400)], DType::F32, pads(399)),
+        ("Conv", 1, vec![vec![1, 64, 100, 100], vec![32, 64, 31, 31]], DType::F32, pads(15)),
+        (
+            "Conv",
+            1,
+            vec![vec![1, 16, 300, 300], vec![16, 1, 201, 201]],
+            DType::F32,
+            with(pads(100), "group", 16.into()),
+        ),
+        ("ConvTranspose", 1, vec![square(400), square(400)], DType::F32, vec![]),
+        ("ConvInteger", 1, vec![square(500), square(500)], DType::U8, pads(499)),
+        ("DeformConv", 1, vec![square(200), square(101), vec![1, 20402, 4, 4]], DType::F32, pads(-48)),
+        ("MatMul", 1, vec![vec![800, 800]; 2], DType::F64, vec![]),
+        ("MatMul", 1, vec![vec![1300, 1300]; 2], DType::I32, vec![]),
+        ("MaxPool", 1, vec![square(1200)], DType::F32, window(1001)),
+        ("MaxPool", 2, vec![square(900)], DType::F32, window(901)),
+        ("MaxPool", 1, vec![square(1200)], DType::U8, window(1001)),
+        (
+            "AveragePool",
+            1,
+            vec![vec![1, 1, 1, 1_500_000]],
+            DType::F32,
+            with(vec![], "kernel_shape", Attr::Ints(vec![1, 700_000])),
+        ),
+        ("LpPool", 1, vec![square(1200)], DType::F32, with(window(1001), "p", 3.into())),
+        ("LRN", 1, vec![vec![1, 4000, 20, 20]], DType::F32, vec![("size", 4001.into())]),
+        ("RoiAlign", 1, vec![square(100), vec![50, 4], vec![50]], DType::F32, vec![("sampling_ratio", 4096.into())]),
+        (
+            "LSTM",
+            1,
+            vec![vec![1500, 1, 1], vec![1, 2048, 1], vec![1, 2048, 512]],
+            DType::F32,
+            vec![("hidden_size", 512.into())],
+        ),
+        ("Attention", 1, vec![heads(40_000); 3], DType::F32, vec![]),
+        ("Attention", 1, vec![heads(40_000); 3], DType::F32, vec![("softcap", Attr::Float(2.0))]),
+        (
+            "LinearAttention",
+            1,
+            vec![vec![1, 2000, 250]; 3],
+            DType::F32,
+            vec![("q_num_heads", 1.into()), ("kv_num_heads", 1.into()), ("update_rule", "linear".into())],
+        ),
+        ("CausalConvWithState", 1, vec![vec![1, 1, 300_000], vec![1, 1, 100_000]], DType::F32, vec![]),
+    ]
+}
+
+fn case((op, outputs, shapes, dtype, attrs): &Row) -> Case {
+    let mut graph = GraphBuilder::new("g", 26);
+    let one = graph.input("x", DType::F32, [Dim::Fixed(1)]);
+    let mut operands: Vec<_> = shapes
+        .iter()
+        .map(|shape| {
+            let shape = graph.constant(Tensor::from_slice([shape.len()], shape).unwrap());
+            let wide = graph.op("Expand", &[one, shape], &[]);
+            let cast = |number: i64| vec![("to", number.into())];
+            Some(match dtype {
+                DType::U8 => graph.op("Cast", &[wide], &cast(2)),
+                DType::I32 => graph.op("Cast", &[wide], &cast(6)),
+                DType::F64 => graph.op("Cast", &[wide], &cast(11)),
+                _ => wide,
+            })
+        })
+        .collect();
+    if *op == "RoiAlign" {
+        operands[2] = operands[2].map(|batches| graph.op("Cast", &[batches], &[("to", 7.into())]));
+    }
+    for (index, made) in graph.op_many(op, &operands, *outputs, attrs).into_iter().enumerate() {
+        graph.output(&format!("y{index}"), made);
+    }
+    let name = format!("{op} of {shapes:?} {dtype}").chars().take(60).collect();
+    // Of zeros, regions lie inside of pictures and are of their first one.
+    Case { name, graph: graph.finish(), inputs: vec![("x".to_owned(), Tensor::from_slice([1], &[0f32]).unwrap())] }
+}
+
+pub(crate) fn cases() -> Vec<Case> {
+    let determinant = || {
+        let mut graph = GraphBuilder::new("g", 26);
+        let one = graph.input("x", DType::F32, [Dim::Fixed(1)]);
+        let shape = graph.constant(Tensor::from_slice([2], &[1300i64, 1300]).unwrap());
+        let wide = graph.op("Expand", &[one, shape], &[]);
+        let whole = graph.op("EyeLike", &[wide], &[]);
+        let made = graph.op("Det", &[whole], &[]);
+        graph.output("y", made);
+        let inputs = vec![("x".to_owned(), Tensor::from_slice([1], &[0f32]).unwrap())];
+        Case { name: "Det of 1300 rows".to_owned(), graph: graph.finish(), inputs }
+    };
+    rows().iter().map(case).chain([determinant()]).collect()
+}
