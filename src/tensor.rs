@@ -5,7 +5,7 @@
 //!
 //! [`dtype`] lists the element types, [`minifloat`] says what the smallest mean, [`pool`] lends and keeps the memory of a
 //! [`buffer`], which `extents` divides and `memory` gets from the system, [`backing`] is a file whose tensors are read when
-//! they are needed. [`elsewhere`] is memory that the processor cannot read.
+//! they are needed, whole or in [`pieces`]. [`elsewhere`] is memory that the processor cannot read.
 
 pub mod backing;
 pub mod buffer;
@@ -14,6 +14,7 @@ pub mod elsewhere;
 mod extents;
 mod memory;
 pub mod minifloat;
+pub mod pieces;
 pub mod pool;
 
 use std::sync::Arc;
@@ -25,6 +26,7 @@ pub use buffer::Buffer;
 pub use dtype::{BoolByte, DType, Element};
 pub use elsewhere::Elsewhere;
 pub use memory::installed_bytes;
+pub use pieces::Pieces;
 pub use pool::BufferPool;
 pub(crate) use pool::LARGE;
 
@@ -305,6 +307,16 @@ impl Tensor {
         self.expect(T::DTYPE)?;
         self.expect_here()?;
         Ok(bytemuck::cast_slice(self.bytes()))
+    }
+
+    /// The elements in `f32`, piece by piece: what is still in a file stays there.
+    pub fn pieces(&self) -> Result<Pieces<'_>, TensorError> {
+        self.expect(DType::F32)?;
+        let place = if let Data::Bytes(buffer) = &self.data { buffer.place() } else { None };
+        match place {
+            Some((backing, offset)) => Ok(Pieces::of_file(backing, offset, self.len())),
+            None => self.as_slice().map(Pieces::from),
+        }
     }
 
     /// The elements to be written, copied first where somebody else holds them too.

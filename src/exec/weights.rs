@@ -1,10 +1,14 @@
 //! Weights packed for matrix products and convolutions: once a process for equal weights in equal layout.
 //!
 //! Packing happens when a node is made. Layouts depend on the weights alone, so no change of an input's shape repacks
-//! them. What is packed is found by its contents (BLAKE3 of the bytes and everything that the layout depends on): two
-//! nodes with tied weights, or two sessions of one model, share one copy. The registry holds no copy alive: the last
-//! node lets go of it.
+//! them. Weights that are still in a file are read a piece at a time, so that fresh memory is taken for what is packed and
+//! for nothing else.
+//!
+//! Two nodes with tied weights, or two sessions of one model, share one copy. What may be equal is found by a digest of the
+//! layout and of a few lines of what was packed; what is equal is decided by comparing all of it, which costs nothing where
+//! nothing is shared. The registry holds no copy alive: the last node lets go of it.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use hashbrown::HashMap;
@@ -12,9 +16,10 @@ use kiln_kernels::cpu::Elements;
 use kiln_kernels::cpu::conv::Weights;
 use kiln_kernels::cpu::gemm::{Panels, Source};
 use kiln_kernels::cpu::quantized::{self, Form, Layout, Steps, WeightSource};
-use kiln_kernels::{Isa, Result as KernelResult};
+use kiln_kernels::{Isa, KernelError, Result as KernelResult};
 
-use crate::tensor::Buffer;
+use crate::tensor::pieces::PIECE;
+use crate::tensor::{Buffer, Pieces};
 
 /// Packed weights, shared.
 #[derive(Debug)]
@@ -64,20 +69,26 @@ pub struct MatMulWeights {
     pub packed: Arc<Packed>,
 }
 
-/// What packed weights are found by: contents and layout, hashed together.
-type WeightId = [u8; 32];
+/// What packed weights are looked for by: their layout and some of their contents.
+type Trace = [u8; 32];
 
-static REGISTRY: Mutex<Option<HashMap<WeightId, Weak<Packed>>>> = Mutex::new(None);
+static REGISTRY: Mutex<Option<HashMap<Trace, Vec<Weak<Packed>>>>> = Mutex::new(None);
+
+/// Different weights that may have one trace. Those beyond are not shared: comparing with many would take long.
+const ALIKE: usize = 4;
+
+/// Places of packed weights that are in their trace.
+const TRACED: usize = 16;
 
 /// Packs `count` matrices of `k` by `n` (`n` by `k` if `transposed`), each element times `scale`, in panels of `elements`.
 ///
 /// # Errors
 ///
 /// Where `weights` does not hold that many elements.
-pub fn matmul(
+pub fn matmul<'a>(
     isa: Isa,
     elements: Elements,
-    weights: &[f32],
+    weights: impl Into<Pieces<'a>>,
     [count, k, n]: [usize; 3],
     transposed: bool,
     scale: f32,
@@ -85,17 +96,18 @@ pub fn matmul(
     let vectors = elements.panel_vectors(isa, n);
     let panels = Panels { rows: elements.words(k), columns: n, width: vectors * isa.lanes() };
     // Pairs lie alike however they are multiplied, but for what they are filled up to.
-    let pairs = if elements.in_pairs() { " bf16" } else { "" };
-    let (width, rows) = (panels.width, panels.rows);
-    let layout = format!("matmul {count} {k} {n} {transposed} {} {width} {rows}{pairs}", scale.to_bits());
-    let packed = find_or_pack(&layout, bytemuck::cast_slice(weights), count * panels.len(), |out| {
-        for index in 0..count {
-            let matrix = weights.get(index * k * n..).unwrap_or_default();
-            let source = if transposed { Source::column_major(matrix, k, k) } else { Source::row_major(matrix, k, n) };
-            let out = &mut out[index * panels.len()..][..panels.len()];
-            match elements.in_pairs() {
-                true => panels.pack_pairs(&source, scale, out)?,
-                false => panels.pack(&source, scale, out)?,
+    let pairs = elements.in_pairs();
+    let layout = format!("matmul {count} {k} {n} {} {} {pairs}", panels.width, panels.rows);
+    let mut weights = weights.into();
+    let packed = find_or_pack(&layout, count * panels.len(), |out| {
+        if panels.is_empty() {
+            return Ok(());
+        }
+        for (index, out) in out.chunks_exact_mut(panels.len()).enumerate() {
+            let first = index * k * n;
+            match transposed {
+                true => pack_columns(&panels, k, &mut weights, first, scale, pairs, out)?,
+                false => pack_rows(&panels, k, &mut weights, first, scale, pairs, out)?,
             }
         }
         Ok(())
@@ -103,18 +115,79 @@ pub fn matmul(
     Ok(MatMulWeights { k, n, count, vectors, elements, step: panels.len(), packed })
 }
 
+/// Packs a matrix that lies row by row: some rows of all panels at a time.
+fn pack_rows(
+    panels: &Panels,
+    k: usize,
+    weights: &mut Pieces<'_>,
+    first: usize,
+    scale: f32,
+    pairs: bool,
+    out: &mut [f32],
+) -> KernelResult<()> {
+    let (n, each) = (panels.columns, if pairs { 2 } else { 1 });
+    let step = (PIECE / size_of::<f32>() / n).next_multiple_of(2).max(2);
+    for row in (0..k).step_by(step) {
+        let count = step.min(k - row);
+        let end = if row + count == k { panels.rows } else { (row + count) / each };
+        let piece = piece(weights, first + row * n..first + (row + count) * n)?;
+        panels.pack_rows(row / each..end, &Source::row_major(piece, count, n), scale, pairs, out)?;
+    }
+    Ok(())
+}
+
+/// Packs a matrix that lies column by column: a panel at a time.
+fn pack_columns(
+    panels: &Panels,
+    k: usize,
+    weights: &mut Pieces<'_>,
+    first: usize,
+    scale: f32,
+    pairs: bool,
+    out: &mut [f32],
+) -> KernelResult<()> {
+    for (index, out) in out.chunks_exact_mut(panels.panel_len()).enumerate() {
+        let one = Panels { columns: panels.columns_of(index), ..*panels };
+        let first = first + index * panels.width * k;
+        let source = Source::column_major(piece(weights, first..first + one.columns * k)?, k, k);
+        match pairs {
+            true => one.pack_pairs(&source, scale, out)?,
+            false => one.pack(&source, scale, out)?,
+        }
+    }
+    Ok(())
+}
+
+fn piece<'a>(weights: &'a mut Pieces<'_>, range: Range<usize>) -> KernelResult<&'a [f32]> {
+    let (have, need) = (weights.len(), range.end);
+    weights.get(range).ok_or(KernelError::Bounds { family: "pack", operand: "weights", have, need })
+}
+
 /// Packs the weights of a convolution in their layout for those elements at that level.
 ///
 /// # Errors
 ///
 /// Where the sizes make no sense, or `weights` does not hold that many elements.
-pub fn conv(isa: Isa, elements: Elements, weights: &[f32], sizes: &Weights) -> KernelResult<Arc<Packed>> {
+pub fn conv<'a>(
+    isa: Isa,
+    elements: Elements,
+    weights: impl Into<Pieces<'a>>,
+    sizes: &Weights,
+) -> KernelResult<Arc<Packed>> {
     sizes.validate()?;
     let layout = sizes.layout(isa, elements);
+    let mut weights = weights.into();
+    if weights.len() != sizes.len() {
+        let (have, need) = (weights.len(), sizes.len());
+        return Err(KernelError::Bounds { family: "conv", operand: "weights", have, need });
+    }
     // Two levels may lay weights out alike, but not under the same names.
     let name = format!("conv {} {sizes:?} {layout:?}", isa.lanes());
-    find_or_pack(&name, bytemuck::cast_slice(weights), sizes.packed_len(isa, layout), |out| {
-        sizes.pack(isa, layout, weights, out)
+    find_or_pack(&name, sizes.packed_len(isa, layout), |out| {
+        sizes.parts(isa, layout).into_iter().try_for_each(|part| {
+            let elements = piece(&mut weights, part.elements)?;
+            part.sizes.pack(isa, layout, elements, &mut out[part.packed])
+        })
     })
 }
 
@@ -149,41 +222,65 @@ pub fn quantized(isa: Isa, source: &WeightSource<'_>, sizes: &Weights, steps: St
     };
     let layout = Layout::of(isa, sizes, steps, form);
     let len = quantized::weights::packed_bytes(isa, sizes, layout);
-    let WeightSource { data, signed, zeros, filter, channel, tap } = source;
+    let WeightSource { data: _, signed, zeros, filter, channel, tap } = source;
     let name = format!("quantized {} {sizes:?} {layout:?} {signed} {zeros:?} {filter} {channel} {tap}", isa.lanes());
-    let packed = find_or_pack(&name, data, len.div_ceil(4), |out| {
+    let packed = find_or_pack(&name, len.div_ceil(4), |out| {
         let out: &mut [u8] = bytemuck::cast_slice_mut(out);
         quantized::weights::pack(isa, sizes, layout, source, &mut out[..len])
     })?;
     Ok(QuantizedWeights { form, packed, len })
 }
 
+/// Packs weights, and lets go of them where equal ones in that layout are there already.
 fn find_or_pack(
     layout: &str,
-    weights: &[u8],
     len: usize,
     pack: impl FnOnce(&mut [f32]) -> KernelResult<()>,
 ) -> KernelResult<Arc<Packed>> {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(layout.as_bytes()).update(&[0]).update(weights);
-    let id: WeightId = hasher.finalize().into();
-    let known = REGISTRY.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(packed) = known.as_ref().and_then(|known| known.get(&id)).and_then(Weak::upgrade) {
-        return Ok(packed);
-    }
-    drop(known);
-    // Packed outside of the lock: two threads may do it at once, and the first to finish is shared.
     let mut fresh = Packed::new(len);
     pack(fresh.elements_mut())?;
+    let trace = trace(layout, fresh.bytes());
     let fresh = Arc::new(fresh);
+    let mut differ: Vec<Arc<Packed>> = Vec::new();
+    // Compared outside of the lock, because it takes long; others may come meanwhile.
+    while let Some(other) = register(trace, &fresh, &differ) {
+        if other.bytes() == fresh.bytes() {
+            return Ok(other);
+        }
+        differ.push(other);
+    }
+    Ok(fresh)
+}
+
+/// One that may be equal and is not known to differ; where there is none, `fresh` is registered.
+fn register(trace: Trace, fresh: &Arc<Packed>, differ: &[Arc<Packed>]) -> Option<Arc<Packed>> {
     let mut known = REGISTRY.lock().unwrap_or_else(PoisonError::into_inner);
     let known = known.get_or_insert_default();
-    if let Some(packed) = known.get(&id).and_then(Weak::upgrade) {
-        return Ok(packed);
+    let mut alike = known.get(&trace).into_iter().flatten().filter_map(Weak::upgrade);
+    if let Some(other) = alike.find(|other| !differ.iter().any(|seen| Arc::ptr_eq(seen, other))) {
+        return Some(other);
     }
-    known.retain(|_, packed| packed.strong_count() > 0);
-    known.insert(id, Arc::downgrade(&fresh));
-    Ok(fresh)
+    drop(alike);
+    if differ.len() < ALIKE {
+        known.retain(|_, alike| {
+            alike.retain(|packed| packed.strong_count() > 0);
+            !alike.is_empty()
+        });
+        known.entry(trace).or_default().push(Arc::downgrade(fresh));
+    }
+    None
+}
+
+/// A digest of the layout and of lines of packed weights that lie far apart.
+fn trace(layout: &str, packed: &[u8]) -> Trace {
+    const LINE: usize = 64;
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(layout.as_bytes()).update(&[0]);
+    for place in 0..TRACED {
+        let start = (packed.len().saturating_sub(LINE)) / (TRACED - 1) * place;
+        hasher.update(&packed[start..packed.len().min(start + LINE)]);
+    }
+    hasher.finalize().into()
 }
 
 #[cfg(test)]
@@ -193,15 +290,15 @@ mod tests {
     #[test]
     fn equal_weights_in_equal_layout_are_packed_once_and_freed_with_the_last_holder() {
         let weights: Vec<f32> = (0..6 * 20).map(|i| i as f32 + 0.125).collect();
-        let first = matmul(Isa::Portable, Elements::F32, &weights, [1, 6, 20], false, 1.0).unwrap();
-        let second = matmul(Isa::Portable, Elements::F32, &weights.clone(), [1, 6, 20], false, 1.0).unwrap();
+        let first = matmul(Isa::Portable, Elements::F32, &weights[..], [1, 6, 20], false, 1.0).unwrap();
+        let second = matmul(Isa::Portable, Elements::F32, &weights.clone()[..], [1, 6, 20], false, 1.0).unwrap();
         assert!(Arc::ptr_eq(&first.packed, &second.packed));
         for other in [
-            matmul(Isa::Portable, Elements::F32, &weights, [1, 20, 6], false, 1.0).unwrap(),
-            matmul(Isa::Portable, Elements::F32, &weights, [1, 6, 20], true, 1.0).unwrap(),
-            matmul(Isa::Portable, Elements::F32, &weights, [1, 6, 20], false, 2.0).unwrap(),
-            matmul(Isa::Avx512, Elements::F32, &weights, [1, 6, 20], false, 1.0).unwrap(),
-            matmul(Isa::Portable, Elements::Bf16, &weights, [1, 6, 20], false, 1.0).unwrap(),
+            matmul(Isa::Portable, Elements::F32, &weights[..], [1, 20, 6], false, 1.0).unwrap(),
+            matmul(Isa::Portable, Elements::F32, &weights[..], [1, 6, 20], true, 1.0).unwrap(),
+            matmul(Isa::Portable, Elements::F32, &weights[..], [1, 6, 20], false, 2.0).unwrap(),
+            matmul(Isa::Avx512, Elements::F32, &weights[..], [1, 6, 20], false, 1.0).unwrap(),
+            matmul(Isa::Portable, Elements::Bf16, &weights[..], [1, 6, 20], false, 1.0).unwrap(),
         ] {
             assert!(!Arc::ptr_eq(&first.packed, &other.packed));
         }
@@ -211,11 +308,53 @@ mod tests {
     }
 
     #[test]
+    fn weights_that_differ_where_nobody_looks_first_are_not_shared() {
+        let mut different = Vec::new();
+        for odd in 0..2 * ALIKE {
+            let mut weights = vec![0.0; 200 * 64];
+            weights[64 * 3 + odd] = 1.0;
+            let packed = |weights: &[f32]| {
+                matmul(Isa::Portable, Elements::F32, weights, [1, 200, 64], false, 1.0).unwrap().packed
+            };
+            let first = packed(&weights);
+            assert!(different.iter().all(|other| !Arc::ptr_eq(other, &first)));
+            assert_eq!(Arc::ptr_eq(&packed(&weights), &first), odd < ALIKE, "a few of one trace are remembered");
+            different.push(first);
+        }
+    }
+
+    #[test]
+    fn weights_from_a_file_are_packed_as_those_in_memory_and_never_read_whole() {
+        use std::io::Write;
+        let numbers: Vec<f32> = (0..1500 * 75).map(|number| number as f32 * 0.37).collect();
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(bytemuck::cast_slice(&numbers)).unwrap();
+        let backing = crate::tensor::Backing::new(file.path(), file.reopen().unwrap());
+        let len = numbers.len() * 4;
+        let buffer = Arc::new(Buffer::deferred(backing, 0, len));
+        let spec = crate::tensor::TensorSpec::new(crate::tensor::DType::F32, [numbers.len()]);
+        let tensor = crate::tensor::Tensor::from_buffer(spec, buffer, len).unwrap();
+        for elements in [Elements::F32, Elements::Bf16] {
+            for (transposed, count) in [(false, 1), (true, 1), (false, 5), (true, 5)] {
+                let sizes = [count, 1500 / count, 75];
+                let stored = matmul(Isa::Avx2, elements, tensor.pieces().unwrap(), sizes, transposed, 0.5).unwrap();
+                let memory = matmul(Isa::Avx2, elements, &numbers[..], sizes, transposed, 0.5).unwrap();
+                assert!(Arc::ptr_eq(&stored.packed, &memory.packed), "{elements:?} {transposed} {count}");
+            }
+        }
+        let sizes = Weights { channels: 25, filters: 500, groups: 1, kernel: [1, 3, 3], transposed: None };
+        let stored = conv(Isa::Avx2, Elements::F32, tensor.pieces().unwrap(), &sizes).unwrap();
+        assert!(Arc::ptr_eq(&stored, &conv(Isa::Avx2, Elements::F32, &numbers[..], &sizes).unwrap()));
+        assert!(tensor.pieces().unwrap().is_stored());
+        assert!(matmul(Isa::Avx2, Elements::F32, tensor.pieces().unwrap(), [1, 1501, 75], true, 1.0).is_err());
+    }
+
+    #[test]
     fn matrices_of_a_stack_follow_each_other() {
         let weights: Vec<f32> = (0..2 * 3 * 4).map(|i| i as f32).collect();
-        let stack = matmul(Isa::Portable, Elements::F32, &weights, [2, 3, 4], false, 1.0).unwrap();
+        let stack = matmul(Isa::Portable, Elements::F32, &weights[..], [2, 3, 4], false, 1.0).unwrap();
         let second = matmul(Isa::Portable, Elements::F32, &weights[12..], [1, 3, 4], false, 1.0).unwrap();
         assert_eq!(stack.packed.elements()[stack.step..], *second.packed.elements());
-        assert!(matmul(Isa::Portable, Elements::F32, &weights, [3, 3, 4], false, 1.0).is_err(), "too few elements");
+        assert!(matmul(Isa::Portable, Elements::F32, &weights[..], [3, 3, 4], false, 1.0).is_err(), "too few elements");
     }
 }

@@ -54,8 +54,13 @@ impl Buffer {
 
     /// The same bytes of the same file, to be read once more; none where these were read or never lay in a file.
     pub(super) fn unread(&self) -> Option<Buffer> {
+        self.place().map(|(backing, offset)| Buffer::deferred(backing, offset, self.asked))
+    }
+
+    /// The file that the bytes are still in, and where they begin there.
+    pub(super) fn place(&self) -> Option<(Arc<Backing>, u64)> {
         let later = self.later.lock().unwrap_or_else(PoisonError::into_inner);
-        later.as_ref().map(|later| Buffer::deferred(later.backing.clone(), later.offset, self.asked))
+        later.as_ref().map(|later| (later.backing.clone(), later.offset))
     }
 
     pub(super) fn of(memory: Memory, asked: usize, pool: Option<Arc<BufferPool>>) -> Buffer {

@@ -34,5 +34,5 @@ pub mod winograd;
 pub use depthwise::{DepthwiseCode, SlideCode};
 pub use driver::{Conv, ConvBlocks, ConvExtras, ConvStored, Strategy};
 pub use shape::ConvShape;
-pub use weights::{WeightLayout, Weights};
+pub use weights::{Part, WeightLayout, Weights};
 pub use winograd::{WinogradCode, WinogradTile};

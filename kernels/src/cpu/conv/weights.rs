@@ -6,6 +6,8 @@
 //! are a row of all channels for each kernel position. For the matrix unit panels consist of pairs of `bf16`, each tap's
 //! channels filled up with zeros to whole steps; where channels are few, a line of the kernel is one tap.
 
+use std::ops::Range;
+
 use super::shape::{MOST_PHASES, class_taps};
 use crate::cpu::Elements;
 use crate::cpu::gemm::{Panels, Source, panel_vectors};
@@ -41,6 +43,17 @@ pub enum WeightLayout {
     Rows,
     /// Panels of pairs of `bf16` for the matrix unit.
     Unit,
+}
+
+/// Weights of some filters, which are packed like weights of their own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Their sizes.
+    pub sizes: Weights,
+    /// Their elements among all of the model's.
+    pub elements: Range<usize>,
+    /// Where they are packed to.
+    pub packed: Range<usize>,
 }
 
 /// Channels below which the matrix unit takes a line of the kernel for one tap.
@@ -221,6 +234,32 @@ impl Weights {
         }
     }
 
+    /// The parts that may be packed one by one, in order: they cover the weights and what they are packed into.
+    #[must_use]
+    pub fn parts(&self, isa: Isa, layout: WeightLayout) -> Vec<Part> {
+        let width = match layout {
+            WeightLayout::Panels { vectors } if self.transposed.is_none() => vectors * isa.lanes(),
+            // A group alone might count as weights of few channels, which are packed in another way.
+            WeightLayout::Unit if self.groups == 1 && self.transposed.is_none() && !self.gathers() => PANEL,
+            _ => 0,
+        };
+        if width == 0 || self.is_empty() {
+            return vec![Part { sizes: *self, elements: 0..self.len(), packed: 0..self.packed_len(isa, layout) }];
+        }
+        let (channels, filters) = (self.group_channels(), self.group_filters());
+        let (mut element, mut packed) = (0, 0);
+        let mut parts = Vec::new();
+        for _ in 0..self.groups {
+            for first in (0..filters).step_by(width) {
+                let sizes = Weights { channels, filters: width.min(filters - first), groups: 1, ..*self };
+                let ends = [element + sizes.len(), packed + sizes.packed_len(isa, layout)];
+                parts.push(Part { sizes, elements: element..ends[0], packed: packed..ends[1] });
+                [element, packed] = ends;
+            }
+        }
+        parts
+    }
+
     /// Packs lines of the kernel as taps of the matrix unit.
     fn pack_lines(&self, weights: &[f32], out: &mut [f32]) -> Result<()> {
         let (taps, channels) = (self.kernel.iter().product::<usize>(), self.channels);
@@ -261,5 +300,41 @@ impl Weights {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_packed_part_by_part_are_those_packed_at_once() {
+        let plain = Weights { channels: 24, filters: 200, groups: 1, kernel: [1, 3, 3], transposed: None };
+        let cases = [
+            plain,
+            Weights { channels: 3, ..plain },
+            Weights { groups: 2, ..plain },
+            Weights { channels: 200, groups: 200, ..plain },
+            Weights { filters: 7, kernel: [1, 1, 1], ..plain },
+            Weights { transposed: Some([[1, 2, 2], [1; 3]]), ..plain },
+            Weights { channels: 0, filters: 1 << 40, ..plain },
+        ];
+        for sizes in cases {
+            let weights: Vec<f32> = (0..sizes.len()).map(|element| element as f32 * 1.01).collect();
+            for elements in [Elements::F32, sizes.elements(Elements::Bf16Tiles)] {
+                for isa in [Isa::Avx2, Isa::Avx512] {
+                    let layout = sizes.layout(isa, elements);
+                    let mut whole = vec![f32::NAN; sizes.packed_len(isa, layout)];
+                    sizes.pack(isa, layout, &weights, &mut whole).unwrap();
+                    let mut parts = vec![f32::NAN; whole.len()];
+                    for part in sizes.parts(isa, layout) {
+                        part.sizes.pack(isa, layout, &weights[part.elements], &mut parts[part.packed]).unwrap();
+                    }
+                    let bits = |packed: &[f32]| packed.iter().map(|value| value.to_bits()).collect::<Vec<u32>>();
+                    assert_eq!(bits(&parts), bits(&whole), "{sizes:?} {layout:?}");
+                }
+            }
+        }
+        assert_eq!(plain.parts(Isa::Avx512, WeightLayout::Panels { vectors: 4 }).len(), 4);
     }
 }

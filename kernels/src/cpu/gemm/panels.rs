@@ -7,6 +7,8 @@
 //! Panels in `bf16` are panels of words, each of which holds two rows ([`precision`](crate::cpu::precision)). They are
 //! passed on as `f32` too, whose bits alone mean anything.
 
+use std::ops::Range;
+
 use crate::cpu::precision::bf16_word;
 use crate::error::{KernelError, Result};
 
@@ -109,6 +111,45 @@ impl Panels {
         Ok(())
     }
 
+    /// Packs some rows of every panel, which [`Panels::pack`] packs from front to back: a matrix that comes a few rows at a
+    /// time. `rows` are those of the panels, and `source` holds them alone; of words, in one group (`pairs`).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Panels::pack`], and where there are no such rows.
+    pub fn pack_rows(
+        &self,
+        rows: Range<usize>,
+        source: &Source<'_>,
+        scale: f32,
+        pairs: bool,
+        out: &mut [f32],
+    ) -> Result<()> {
+        let some = Panels { rows: rows.len(), ..*self };
+        if rows.end > self.rows {
+            return Err(KernelError::Bounds { family: "pack", operand: "rows", have: self.rows, need: rows.end });
+        }
+        if out.len() != self.len() {
+            let (have, need) = (out.len(), self.len());
+            return Err(KernelError::Bounds { family: "pack", operand: "panels", have, need });
+        }
+        let words = pairs.then(|| some.words(source)).transpose()?;
+        if !pairs {
+            some.check(source)?;
+        }
+        if some.is_empty() {
+            return Ok(());
+        }
+        for (index, panel) in out.chunks_exact_mut(self.panel_len()).enumerate() {
+            let part = &mut panel[rows.start * self.width..rows.end * self.width];
+            match words {
+                Some(words) => some.pack_words(source, words, index, scale, part),
+                None => some.pack_panel(source, index, scale, part),
+            }
+        }
+        Ok(())
+    }
+
     /// Refuses a source that is too short or has another number of rows.
     pub(crate) fn check(&self, source: &Source<'_>) -> Result<()> {
         let (have, need) = (source.data.len(), source.need(self.columns));
@@ -150,43 +191,52 @@ impl Panels {
     ///
     /// Those of [`Panels::pack`].
     pub fn pack_pairs(&self, source: &Source<'_>, scale: f32, out: &mut [f32]) -> Result<()> {
-        let elements = Panels { rows: source.outer.len() * source.inner, ..*self };
-        elements.check(source)?;
+        let words = self.words(source)?;
+        if out.len() != self.len() {
+            let (have, need) = (out.len(), self.len());
+            return Err(KernelError::Bounds { family: "pack", operand: "panels", have, need });
+        }
+        if !self.is_empty() {
+            for (index, panel) in out.chunks_exact_mut(self.panel_len()).enumerate() {
+                self.pack_words(source, words, index, scale, panel);
+            }
+        }
+        Ok(())
+    }
+
+    /// Words of each of the source's groups; refuses a source that has other ones.
+    fn words(&self, source: &Source<'_>) -> Result<usize> {
+        Panels { rows: source.outer.len() * source.inner, ..*self }.check(source)?;
         let groups = source.outer.len().max(1);
         let (words, need) = (self.rows / groups, groups * source.inner.div_ceil(2));
         if self.rows < need || words * groups != self.rows {
             return Err(KernelError::Bounds { family: "pack", operand: "words", have: self.rows, need });
         }
-        if out.len() != self.len() {
-            let (have, need) = (out.len(), self.len());
-            return Err(KernelError::Bounds { family: "pack", operand: "panels", have, need });
-        }
-        if self.is_empty() {
-            return Ok(());
-        }
+        Ok(words)
+    }
+
+    /// Packs panel `index` of words of a source that has `words` of them in a group.
+    fn pack_words(&self, source: &Source<'_>, words: usize, index: usize, scale: f32, panel: &mut [f32]) {
         // One strip after another is packed as it is, then rounded, so that both ways of reading are shared.
         const STRIP: usize = 32;
         let mut rows = vec![0.0; STRIP * self.width];
-        for (index, panel) in out.chunks_exact_mut(self.panel_len()).enumerate() {
-            let groups = panel.chunks_exact_mut((words * self.width).max(1));
-            for (group, outer) in groups.zip(source.outer) {
-                for (strip, words) in group.chunks_mut(STRIP / 2 * self.width).enumerate() {
-                    let first = (strip * STRIP).min(source.inner);
-                    let count = STRIP.min(source.inner - first);
-                    let outer = [outer + first * source.inner_stride];
-                    let here = Source { outer: &outer, inner: count, ..*source };
-                    elements.pack_panel(&here, index, scale, &mut rows[..count * self.width]);
-                    rows[count * self.width..].fill(0.0);
-                    for (pair, words) in rows.chunks_exact(2 * self.width).zip(words.chunks_exact_mut(self.width)) {
-                        let (even, odd) = pair.split_at(self.width);
-                        for ((word, &even), &odd) in words.iter_mut().zip(even).zip(odd) {
-                            *word = bf16_word(even, odd);
-                        }
+        let groups = panel.chunks_exact_mut((words * self.width).max(1));
+        for (group, outer) in groups.zip(source.outer) {
+            for (strip, words) in group.chunks_mut(STRIP / 2 * self.width).enumerate() {
+                let first = (strip * STRIP).min(source.inner);
+                let count = STRIP.min(source.inner - first);
+                let outer = [outer + first * source.inner_stride];
+                let here = Source { outer: &outer, inner: count, ..*source };
+                self.pack_panel(&here, index, scale, &mut rows[..count * self.width]);
+                rows[count * self.width..].fill(0.0);
+                for (pair, words) in rows.chunks_exact(2 * self.width).zip(words.chunks_exact_mut(self.width)) {
+                    let (even, odd) = pair.split_at(self.width);
+                    for ((word, &even), &odd) in words.iter_mut().zip(even).zip(odd) {
+                        *word = bf16_word(even, odd);
                     }
                 }
             }
         }
-        Ok(())
     }
 
     /// Packs rows whose columns are apart. Sixteen rows at a time: where rows are neighbours in memory, one cache line
@@ -277,6 +327,36 @@ mod tests {
             }
             assert!(words.pack_pairs(&source, 1.0, &mut vec![0.0; words.len() - 1]).is_err());
             assert!(Panels { rows: words.rows - 1, ..words }.pack_pairs(&source, 1.0, &mut []).is_err());
+        }
+    }
+
+    #[test]
+    fn rows_that_come_a_few_at_a_time_land_where_all_would() {
+        let (rows, columns, width) = (71, 50, 24);
+        let data: Vec<f32> = (0..rows * columns).map(|i| i as f32 * 1.01).collect();
+        // Words: more than the matrix has, as the matrix unit wants them.
+        for (pairs, panels) in [(false, Panels { rows, columns, width }), (true, Panels { rows: 48, columns, width })] {
+            let mut whole = vec![f32::NAN; panels.len()];
+            let source = Source::row_major(&data, rows, columns);
+            match pairs {
+                true => panels.pack_pairs(&source, 0.5, &mut whole).unwrap(),
+                false => panels.pack(&source, 0.5, &mut whole).unwrap(),
+            }
+            let mut parts = vec![f32::NAN; panels.len()];
+            let each = if pairs { 2 } else { 1 };
+            for first in (0..rows).step_by(16) {
+                let count = 16.min(rows - first);
+                let end = if first + count == rows { panels.rows } else { (first + count) / each };
+                let source = Source::row_major(&data[first * columns..], count, columns);
+                panels.pack_rows(first / each..end, &source, 0.5, pairs, &mut parts).unwrap();
+            }
+            let bits = |panels: &[f32]| panels.iter().map(|value| value.to_bits()).collect::<Vec<u32>>();
+            assert_eq!(bits(&parts), bits(&whole));
+            let source = Source::row_major(&data, 2, columns);
+            for wrong in [panels.rows - 1..panels.rows + 2 / each, 0..2 / each - 1] {
+                assert!(panels.pack_rows(wrong, &source, 1.0, pairs, &mut parts).is_err());
+            }
+            assert!(panels.pack_rows(0..2 / each, &source, 1.0, pairs, &mut parts[1..]).is_err());
         }
     }
 
