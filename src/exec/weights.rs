@@ -9,7 +9,7 @@
 //! nothing is shared. The registry holds no copy alive: the last node lets go of it.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 use hashbrown::HashMap;
 use kiln_kernels::cpu::Elements;
@@ -19,7 +19,7 @@ use kiln_kernels::cpu::quantized::{self, Form, Layout, Steps, WeightSource};
 use kiln_kernels::{Isa, KernelError, Result as KernelResult};
 
 use crate::tensor::pieces::PIECE;
-use crate::tensor::{Buffer, Pieces};
+use crate::tensor::{Buffer, BufferPool, Pieces};
 
 /// Packed weights, shared.
 #[derive(Debug)]
@@ -28,9 +28,16 @@ pub struct Packed {
     len: usize,
 }
 
+/// The memory that all packed weights lie in.
+static MEMORY: LazyLock<Arc<BufferPool>> = LazyLock::new(|| BufferPool::new(KEPT));
+
+/// Most bytes of it that are kept while nobody uses them.
+const KEPT: usize = 8 << 20;
+
 impl Packed {
+    /// Holds whatever was in its memory.
     fn new(len: usize) -> Packed {
-        Packed { buffer: Buffer::zeroed(len * 4), len }
+        Packed { buffer: BufferPool::take_to_keep(&MEMORY, len * 4), len }
     }
 
     /// The elements, as the kernels read them.
@@ -226,6 +233,8 @@ pub fn quantized(isa: Isa, source: &WeightSource<'_>, sizes: &Weights, steps: St
     let name = format!("quantized {} {sizes:?} {layout:?} {signed} {zeros:?} {filter} {channel} {tap}", isa.lanes());
     let packed = find_or_pack(&name, len.div_ceil(4), |out| {
         let out: &mut [u8] = bytemuck::cast_slice_mut(out);
+        // What is not written must be alike in equal weights too.
+        out.fill(0);
         quantized::weights::pack(isa, sizes, layout, source, &mut out[..len])
     })?;
     Ok(QuantizedWeights { form, packed, len })

@@ -167,6 +167,17 @@ impl Found {
         pieces
     }
 
+    /// The extent of that many bytes, whose pages may be missing, and what is left, whose pages come with it.
+    pub(super) fn divide(self, bytes: usize) -> (Extent, Extent) {
+        let Found { mut present, fresh } = self;
+        if let Some(fresh) = fresh {
+            // It follows.
+            let _ = present.join(fresh);
+        }
+        let rest = present.split_off(bytes);
+        (present, rest)
+    }
+
     /// Has its pages present, which takes long if there are many: the extent of that many bytes, and what is left of its pages.
     pub(super) fn settle(self, bytes: usize) -> (Extent, Option<Extent>) {
         let Found { mut present, fresh } = self;
