@@ -326,6 +326,7 @@ mod tests {
                     let layout = sizes.layout(isa, elements);
                     let mut whole = vec![f32::NAN; sizes.packed_len(isa, layout)];
                     sizes.pack(isa, layout, &weights, &mut whole).unwrap();
+                    assert!(!whole.iter().any(|value| value.is_nan()), "all of it is written: {sizes:?} {layout:?}");
                     let mut parts = vec![f32::NAN; whole.len()];
                     for part in sizes.parts(isa, layout) {
                         part.sizes.pack(isa, layout, &weights[part.elements], &mut parts[part.packed]).unwrap();

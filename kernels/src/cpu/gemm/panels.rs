@@ -352,6 +352,7 @@ mod tests {
             }
             let bits = |panels: &[f32]| panels.iter().map(|value| value.to_bits()).collect::<Vec<u32>>();
             assert_eq!(bits(&parts), bits(&whole));
+            assert!(!whole.iter().any(|value| value.is_nan()), "all of it is written");
             let source = Source::row_major(&data, 2, columns);
             for wrong in [panels.rows - 1..panels.rows + 2 / each, 0..2 / each - 1] {
                 assert!(panels.pack_rows(wrong, &source, 1.0, pairs, &mut parts).is_err());
