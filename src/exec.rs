@@ -21,6 +21,7 @@ pub mod pool;
 pub mod quantized;
 pub mod recurrent;
 pub mod reduce;
+pub mod request;
 pub mod resize;
 mod share;
 pub mod softmax;
@@ -54,6 +55,7 @@ pub const FAMILIES: &[FamilyEntry] = &[
     FamilyEntry::of::<quantized::QuantizedKey>(),
     FamilyEntry::of::<recurrent::RecurrentKey>(),
     FamilyEntry::of::<reduce::ReduceKey>(),
+    FamilyEntry::of::<request::RequestKey>(),
     FamilyEntry::of::<softmax::SoftmaxKey>(),
     FamilyEntry::of::<resize::ResizeKey>(),
     FamilyEntry::of::<transpose::TransposeKey>(),

@@ -3,7 +3,7 @@
 //! Loading reads the model, rewrites its graph ([`crate::graph::passes`]), makes the nodes, and rebuilds every executor
 //! that the records know, so that the first request of a known shape builds nothing. [`compile`] does that.
 //! [`options`] is what a caller may set; [`records`] moves records about; [`profile`], [`trace`] and [`verbose`] watch
-//! runs. [`overrides`] serves requests that replace what a model has defaults for.
+//! runs. [`rehearsal`] makes plans ahead. [`overrides`] serves requests that replace what a model has defaults for.
 
 pub mod compile;
 mod device;
@@ -14,13 +14,14 @@ mod overrides;
 mod placement;
 pub mod profile;
 pub mod records;
+mod rehearsal;
 mod structure;
 pub mod trace;
 pub mod verbose;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kiln_kernels::Parallel;
 
@@ -48,6 +49,7 @@ pub use options::{RunOptions, SessionOptions};
 use overrides::Overrides;
 pub use profile::{NodeProfile, Profile};
 pub use records::{CacheKind, ChoiceBlob, UnknownKind};
+use rehearsal::Requests;
 pub use trace::Trace;
 pub use verbose::Verbose;
 
@@ -163,6 +165,8 @@ pub struct Session {
     buffers: Arc<BufferPool>,
     /// What is remembered of the memory that requests need.
     footprint: Footprint,
+    /// What is remembered of the requests themselves, if anything.
+    requests: Option<Requests>,
     /// Plans of shapes that were seen; none where nothing is kept.
     plans: Option<cache::Cache>,
     /// States of finished requests, kept because they remember shapes and hold memory.
@@ -178,22 +182,29 @@ pub struct Session {
 impl Session {
     /// Loads an ONNX file.
     pub fn load(path: &Path, options: &SessionOptions) -> Result<Session, SessionError> {
+        let begun = Instant::now();
         let stop = Stop::after(options.load_time_limit, None);
-        Session::make(onnx::load(path, &options.limits)?, options, stop.as_ref())
+        Session::make(onnx::load(path, &options.limits)?, options, begun, stop.as_ref())
     }
 
     /// Loads an ONNX model from memory; external data is refused.
     pub fn load_bytes(bytes: Vec<u8>, options: &SessionOptions) -> Result<Session, SessionError> {
+        let begun = Instant::now();
         let stop = Stop::after(options.load_time_limit, None);
-        Session::make(onnx::load_bytes(bytes.into(), None, &options.limits)?, options, stop.as_ref())
+        Session::make(onnx::load_bytes(bytes.into(), None, &options.limits)?, options, begun, stop.as_ref())
     }
 
     /// Makes a session of a graph built in memory.
     pub fn from_graph(graph: Graph, options: &SessionOptions) -> Result<Session, SessionError> {
-        Session::make(graph, options, Stop::after(options.load_time_limit, None).as_ref())
+        Session::make(graph, options, Instant::now(), Stop::after(options.load_time_limit, None).as_ref())
     }
 
-    fn make(graph: Graph, options: &SessionOptions, stop: Option<&Stop>) -> Result<Session, SessionError> {
+    fn make(
+        graph: Graph,
+        options: &SessionOptions,
+        begun: Instant,
+        stop: Option<&Stop>,
+    ) -> Result<Session, SessionError> {
         if let Err(error) = kiln_kernels::jit::name_code_for(options.profiler) {
             tracing::warn!(%error, "emitted code is not named for profilers");
         }
@@ -213,7 +224,8 @@ impl Session {
         let footprint = Footprint::prepare(&digest, &build, &buffers, &threads);
         let tuner = options.tuner(&build, constants);
         let profile = options.profile.then(|| Mutex::new(Profile::default()));
-        Ok(Session {
+        let requests = if options.rehearse { Requests::of(digest.number(), &build) } else { None };
+        let session = Session {
             executable,
             overrides,
             inputs,
@@ -225,6 +237,7 @@ impl Session {
             threads,
             buffers,
             footprint,
+            requests,
             plans: options.plans(),
             idle: Mutex::new(Idle::new(options.buffer_bytes)),
             loops: options.loops,
@@ -233,7 +246,9 @@ impl Session {
             verbose: options.verbose,
             trace: options.trace.clone(),
             warmed,
-        })
+        };
+        session.rehearse(begun, stop);
+        Ok(session)
     }
 
     /// The inputs that a request gives, in the model's order.
@@ -325,6 +340,9 @@ impl Session {
         let _request = self.tuner.as_ref().map(Tuner::request);
         let idle = || idle.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = idle().pop();
+        if self.requests.is_some() && variant.is_none() {
+            state.ask();
+        }
         let watched = stop.as_ref().map(|stop| stop.watch(&self.threads));
         let resources = Resources {
             build: &self.build,
@@ -338,6 +356,10 @@ impl Session {
             observer,
         };
         let result = executable.run(ordered, &mut state, &resources);
+        let served = state.served().filter(|_| result.is_ok());
+        if let Some((requests, served)) = self.requests.as_ref().zip(served) {
+            requests.note(&served, &self.build.records);
+        }
         let mut bytes = state.kept_bytes();
         let mut idle = idle();
         if idle.bytes + bytes > idle.limit {

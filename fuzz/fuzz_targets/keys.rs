@@ -58,6 +58,7 @@ families! {
     exec::quantized::QuantizedKey,
     exec::recurrent::RecurrentKey,
     exec::reduce::ReduceKey,
+    exec::request::RequestKey,
     exec::softmax::SoftmaxKey,
     exec::resize::ResizeKey,
     exec::transpose::TransposeKey,

@@ -18,6 +18,7 @@ use smallvec::SmallVec;
 use super::ir::ValueId;
 use super::lease::Place;
 use super::node::{Prepared, Specs, Standings};
+use super::run::Ahead;
 use super::spans::SpanKey;
 use super::value::Value;
 use crate::cache::{Cache, Key};
@@ -87,6 +88,9 @@ pub(super) struct Plan {
     pub(super) settled: Box<[(ValueId, Tensor)]>,
     /// Places in memory.
     pub(super) places: usize,
+    /// Whether a run was watched, so that it is known what lies where and what is settled. Until then it says how the steps are
+    /// prepared, and nothing else.
+    pub(super) is_watched: bool,
 }
 
 /// One step of a plan.
@@ -102,6 +106,27 @@ pub(super) struct PlannedStep {
 }
 
 impl Plan {
+    /// A plan of steps that were prepared and have not run yet.
+    pub(super) fn foreseen(ahead: Vec<Ahead>) -> Plan {
+        let step = |ahead: Ahead| PlannedStep {
+            specs: ahead.specs,
+            prepared: ahead.prepared,
+            places: SmallVec::new(),
+            runs: true,
+        };
+        let number = fresh_number();
+        Plan {
+            number,
+            shapes: number,
+            checked: AtomicU64::new(0),
+            standings: Box::default(),
+            steps: ahead.into_iter().map(step).collect(),
+            settled: Box::default(),
+            places: 0,
+            is_watched: false,
+        }
+    }
+
     /// Whether none of its executors has been replaced, where so many have been in all.
     #[inline]
     pub(super) fn is_current(&self, replaced: u64) -> bool {

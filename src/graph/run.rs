@@ -4,7 +4,7 @@
 //! An [`Executable`] is immutable and shared by every request, and so are the plans of its stretches ([`super::plan`],
 //! [`super::spans`]). The first request of some shapes runs node by node and leaves a plan; later ones find it by one
 //! look-up a stretch (one a request, where no shape depends on data) and compare nothing. Running by a plan is here,
-//! preparing all steps before the first one runs in [`ahead`],
+//! preparing all steps before the first one runs in [`ahead`], doing that before there is a request in [`foresee`],
 //! running step by step in [`stepwise`], what watchers are told in [`observe`]. What belongs to one request at
 //! a time is in a [`RunState`]: values, the memory that a plan has laid out, what nodes without plans remember. Whoever
 //! runs requests at once keeps several.
@@ -21,11 +21,12 @@
 //! Before each step the request's [`Stop`] is asked, where it has one, and by kernels between blocks of their work.
 
 mod ahead;
+mod foresee;
 mod observe;
 mod stepwise;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use kiln_kernels::Parallel;
 use smallvec::SmallVec;
@@ -46,6 +47,7 @@ use crate::exec::{BuildCx, Share};
 use crate::tensor::{BufferPool, TensorSpec};
 
 pub(super) use ahead::Ahead;
+pub use foresee::Served;
 pub use observe::{Observer, StepEvent};
 
 /// A node failed; says which.
@@ -143,6 +145,10 @@ pub struct RunState {
     values: Vec<Option<Value>>,
     /// Memory of the plan that each stretch ran by last.
     leases: Vec<Lease>,
+    /// The request that the first stretch was planned for last, where somebody wants to know.
+    served: Option<Served>,
+    /// Whether somebody does.
+    asked: bool,
 }
 
 impl RunState {
@@ -275,15 +281,19 @@ impl Executable {
                 }
                 Some((plans, key)) => {
                     let plan = match plans.get(&key) {
-                        Some(plan) if plan.is_current(replaced) => {
+                        Some(plan) if plan.is_watched && plan.is_current(replaced) => {
                             self.run_plan((number, span), &plan, state, resources)?;
                             plan.shapes
                         }
                         followed => {
                             // What the plan before has laid out is what the nodes of these shapes find in the pool.
                             state.leases[number].release();
-                            let plan = self.make_plan(span, followed.as_deref(), replaced, state, resources)?;
+                            let inputs = (number == 0).then(|| self.asked_specs(state)).flatten();
+                            let (plan, time) = self.make_plan(span, followed.as_deref(), replaced, state, resources)?;
                             let made = plan.shapes;
+                            if let Some(inputs) = inputs {
+                                state.served = Some(Served { inputs, time });
+                            }
                             plan.keep(&key, plans);
                             made
                         }
@@ -296,7 +306,7 @@ impl Executable {
     }
 
     /// Prepares a stretch, runs it node by node and makes a plan of it; in place of one of the same shapes, whose steps stay as they
-    /// are where their executors do.
+    /// are where their executors do. Also says how long running took.
     fn make_plan(
         &self,
         span: &Span,
@@ -304,8 +314,8 @@ impl Executable {
         replaced: u64,
         state: &mut RunState,
         resources: &Resources<'_>,
-    ) -> Result<Plan, RunError> {
-        let ahead = self.prepare_ahead(span, before, state, resources).unwrap_or_default();
+    ) -> Result<(Plan, Duration), RunError> {
+        let ahead = self.prepare_ahead(span, before, state, resources, |_| true).unwrap_or_default();
         let wanted = Wanted {
             ahead,
             steps: &self.steps[span.steps.clone()],
@@ -315,10 +325,12 @@ impl Executable {
             before,
         };
         let mut recorder = Recorder::new(wanted, &state.values);
+        let start = Instant::now();
         for index in span.steps.clone() {
             self.run_step(index, state, resources, Some(&mut recorder))?;
         }
-        Ok(recorder.finish(replaced))
+        let time = start.elapsed();
+        Ok((recorder.finish(replaced), time))
     }
 
     /// Runs a stretch by its plan.

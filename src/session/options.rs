@@ -57,6 +57,10 @@ pub struct SessionOptions {
     /// A store elsewhere behind that file, shared by many machines ([`crate::record::connect`]), and how it is used. It needs
     /// the folder: what it gives is kept there.
     pub remote: Option<(Arc<dyn Remote>, RemotePolicy)>,
+    /// Whether types and shapes of requests are remembered in the records, so that the next session of the model has their plans
+    /// made, and one such request run on zeros, before its first request. That takes at most a quarter of the time that
+    /// loading has taken; where a tuner or a device is at work, nothing is made ahead.
+    pub rehearse: bool,
     /// Whether building an executor for which there is no record is an error. Nothing is chosen or tuned then.
     pub error_on_cache_miss: bool,
     /// Bound of the executor cache; `entries` 0 turns it off.
@@ -126,6 +130,7 @@ impl Default for SessionOptions {
             cache_dir: None,
             cache_per_model: false,
             remote: None,
+            rehearse: true,
             error_on_cache_miss: false,
             // The same bounds as the knobs' defaults; src/knobs.rs says why.
             cache_limits: Limits { entries: 16_384, bytes: 256 << 20 },

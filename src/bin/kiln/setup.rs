@@ -40,6 +40,9 @@ pub(crate) struct SessionArgs {
     /// Fail where no record says how to build an executor, instead of choosing: for deployments that must not tune
     #[arg(long, help_heading = "Session")]
     error_on_cache_miss: bool,
+    /// Neither remember the shapes of requests nor have those that are remembered planned, and one run on zeros, at load
+    #[arg(long, help_heading = "Session")]
+    no_rehearsal: bool,
     /// How far rounding may go: sums of products only, also transforms as exact as those, or also slightly worse ones
     #[arg(long, value_name = "POLICY", help_heading = "Session")]
     numerics: Option<Policy>,
@@ -183,6 +186,7 @@ impl SessionArgs {
         }
         options.cache_per_model = self.cache_per_model;
         options.error_on_cache_miss = self.error_on_cache_miss;
+        options.rehearse = !self.no_rehearsal;
         if let Some(effort) = self.tune {
             options.tune = effort.into();
         }

@@ -203,6 +203,7 @@ impl<'a> Recorder<'a> {
             steps: self.steps.into(),
             settled,
             places: rooms.len(),
+            is_watched: true,
         }
     }
 

@@ -35,24 +35,27 @@ use crate::tensor::Tensor;
 
 /// What was found out of a step before it runs.
 pub(in super::super) struct Ahead {
-    pub(super) specs: Specs,
-    pub(super) prepared: Prepared,
+    pub(in super::super) specs: Specs,
+    pub(in super::super) prepared: Prepared,
     pub(super) standings: Standings,
     /// What the step made, if it has run already.
     made: Option<SmallVec<[Option<Value>; 1]>>,
-    /// For those who watch: what the cache answered, the keys, and how long it took; none where a plan had it all.
-    seen: Option<(Option<Outcome>, Vec<String>, Duration)>,
+    /// What the cache answered, if it was asked.
+    pub(super) outcome: Option<Outcome>,
+    /// For those who watch: the keys, and how long it took; none where a plan had it all.
+    seen: Option<(Vec<String>, Duration)>,
 }
 
 impl Executable {
     /// Prepares all steps of a stretch, some of which an older plan of the same shapes may know. None where a step cannot
-    /// be prepared this way; then nothing has happened but look-ups.
+    /// be prepared this way, or `goes_on` says of one that this is enough; then nothing has happened but look-ups.
     pub(super) fn prepare_ahead(
         &self,
         span: &Span,
         before: Option<&Plan>,
         state: &mut RunState,
         resources: &Resources<'_>,
+        mut goes_on: impl FnMut(&Ahead) -> bool,
     ) -> Option<Vec<Ahead>> {
         if resources.build.gpu.is_some() {
             return None;
@@ -62,6 +65,9 @@ impl Executable {
         let mut ahead = Vec::with_capacity(steps.len());
         for (place, step) in steps.iter().enumerate() {
             let Ok(found) = self.prepare_step(place, step, before, values, resources) else { break };
+            if !goes_on(&found) {
+                break;
+            }
             ahead.push(found);
         }
         let complete = ahead.len() == steps.len();
@@ -95,6 +101,7 @@ impl Executable {
                 prepared: planned.prepared.clone(),
                 standings,
                 made: None,
+                outcome: None,
                 seen: None,
             },
             None => self.prepare_node(node.as_ref(), step, values, resources)?,
@@ -133,8 +140,8 @@ impl Executable {
         }
         let prepared = node.prepare_params(&cx, &inputs, &specs)?;
         let (standings, outcome) = (cx.take_standings(), cx.outcome());
-        let seen = start.map(|start| (outcome, cx.into_keys(), start.elapsed()));
-        Ok(Ahead { specs, prepared, standings, made: None, seen })
+        let seen = start.map(|start| (cx.into_keys(), start.elapsed()));
+        Ok(Ahead { specs, prepared, standings, made: None, outcome, seen })
     }
 
     /// Runs a step that was prepared ahead.
@@ -166,9 +173,10 @@ impl Executable {
         if let Some((observer, inputs, started)) = watched {
             let execute = started.elapsed();
             let prepared = ahead.seen.is_some();
-            let (outcome, keys, prepare) = ahead.seen.unwrap_or_default();
+            let (keys, prepare) = ahead.seen.unwrap_or_default();
             let event = StepEvent::new(index, step);
             let (keys, inputs, outputs) = (&keys[..], &inputs[..], &ahead.specs[..]);
+            let outcome = ahead.outcome;
             observer.step(&StepEvent { prepared, outcome, keys, inputs, outputs, prepare, execute, ..event });
         }
         recorder.step(ahead.specs, ahead.prepared, ahead.standings, values);

@@ -1,0 +1,173 @@
+//! Requests that a model got: types and shapes of their inputs, remembered so that the next process has their plans made
+//! before its first request.
+//!
+//! A key says all of it, and there is nothing to choose. What a record adds is how long such a request took. Knows no graph:
+//! whether a model takes such inputs is for the session to say.
+
+use kiln_kernels::Result as KernelResult;
+
+use super::context::BuildCx;
+use super::family::Family;
+use crate::cache::Key;
+use crate::record::{Evidence, Recorded, Store};
+use crate::tensor::{DType, TensorSpec};
+
+/// Most requests of a model that are remembered, and that are believed to have been.
+pub const MOST_REQUESTS: usize = 256;
+
+/// Most numbers that all dimensions of a request are: a record has no room for more.
+const MOST_NUMBERS: usize = 448;
+
+crate::key! {
+    /// A request of a model.
+    pub struct RequestKey {
+        /// Digest of the model's structure.
+        pub model: u64,
+        /// Threads of a request: executors of other numbers of threads are others.
+        pub threads: u32,
+        /// In the model's order; none where a request left it out.
+        pub inputs: Vec<Option<InputShape>>,
+    }
+}
+
+crate::key! {
+    /// Type and shape of an input.
+    pub struct InputShape {
+        /// Element type.
+        pub dtype: DType,
+        /// Dimensions, outermost first.
+        pub dims: Vec<u64>,
+    }
+}
+
+crate::mutate! {
+    enum DType {
+        F32, F64, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, Bool, String, F8E4M3, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz,
+        F8E8M0, F4E2M1, I4, U4, I2, U2,
+    }
+}
+
+impl Key for RequestKey {
+    type Value = ();
+    const FAMILY: &'static str = "request";
+}
+
+impl Recorded for RequestKey {
+    const REVISION: u32 = 1;
+    type Choice = ();
+}
+
+impl Family for RequestKey {
+    fn choose(&self, _: &BuildCx) {}
+
+    fn accepts(&self, (): &(), _: &BuildCx) -> bool {
+        true
+    }
+
+    fn build(&self, (): &(), _: &BuildCx) -> KernelResult<()> {
+        Ok(())
+    }
+
+    /// Never: it is the session of that model that asks.
+    fn fits(&self, _: &BuildCx) -> bool {
+        false
+    }
+}
+
+impl RequestKey {
+    /// The key of a request with such inputs; none where a record has no room for it.
+    #[must_use]
+    pub fn new(model: u64, threads: u32, inputs: &[Option<TensorSpec>]) -> Option<RequestKey> {
+        let numbers = inputs.iter().map(|input| 1 + input.as_ref().map_or(0, |spec| 1 + spec.shape.len()));
+        if numbers.sum::<usize>() > MOST_NUMBERS {
+            return None;
+        }
+        let shape = |spec: &TensorSpec| InputShape {
+            dtype: spec.dtype,
+            dims: spec.shape.iter().map(|&dim| dim as u64).collect(),
+        };
+        Some(RequestKey { model, threads, inputs: inputs.iter().map(|input| input.as_ref().map(shape)).collect() })
+    }
+
+    /// Types and shapes of the inputs. None where one is of texts, has no elements or more than can be counted: what is remembered
+    /// was a request that computed something.
+    #[must_use]
+    pub fn specs(&self) -> Option<Vec<Option<TensorSpec>>> {
+        let spec = |input: &InputShape| {
+            let dims = input.dims.iter().map(|&dim| usize::try_from(dim).ok());
+            let spec = TensorSpec { dtype: input.dtype, shape: dims.collect::<Option<_>>()? };
+            let computes = spec.dtype != DType::String && spec.elements().is_ok_and(|elements| elements > 0);
+            computes.then_some(spec)
+        };
+        self.inputs.iter().map(|input| input.as_ref().map_or(Some(None), |input| spec(input).map(Some))).collect()
+    }
+
+    /// The requests that are remembered of a model, the last first, and how many nanoseconds they took.
+    #[must_use]
+    pub fn recall(model: u64, threads: u32, records: &Store) -> Vec<(RequestKey, u64)> {
+        let keys = records.keys::<RequestKey>().into_iter();
+        let own = keys.filter(|key| key.model == model && key.threads == threads);
+        let mut known: Vec<(RequestKey, Evidence)> = own
+            .filter_map(|key| {
+                let (_, evidence) = records.lookup_with_evidence(&key)?;
+                Some((key, evidence))
+            })
+            .collect();
+        known.sort_by_key(|(_, evidence)| std::cmp::Reverse(evidence.created));
+        known.truncate(MOST_REQUESTS);
+        known.into_iter().map(|(key, evidence)| (key, evidence.nanos)).collect()
+    }
+
+    /// Remembers that such a request was served in so many nanoseconds.
+    pub fn note(&self, nanos: u64, records: &Store) {
+        records.insert(self, &(), Evidence::measured(nanos, 1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::Mutate;
+
+    crate::key_laws! { a_request_is_all_of_its_key: RequestKey }
+
+    fn spec(dims: &[usize]) -> Option<TensorSpec> {
+        Some(TensorSpec::new(DType::F32, dims.iter().copied()))
+    }
+
+    #[test]
+    fn requests_come_back_as_they_were() {
+        let records = Store::in_memory();
+        let requests = [vec![spec(&[1, 3]), None], vec![spec(&[]), spec(&[7])]];
+        for inputs in &requests {
+            RequestKey::new(7, 2, inputs).unwrap().note(50, &records);
+        }
+        RequestKey::new(8, 2, &requests[0]).unwrap().note(50, &records);
+        RequestKey::new(7, 1, &requests[0]).unwrap().note(50, &records);
+        let known = RequestKey::recall(7, 2, &records);
+        assert_eq!(known.len(), 2);
+        for inputs in requests {
+            assert!(known.iter().any(|(key, nanos)| key.specs().as_ref() == Some(&inputs) && *nanos == 50));
+        }
+    }
+
+    #[test]
+    fn what_no_request_can_have_been_is_none() {
+        for dims in [vec![0], vec![0, u64::MAX], vec![1 << 40, 1 << 40], vec![u64::MAX]] {
+            let input = InputShape { dims, ..InputShape::sample() };
+            let key = RequestKey { inputs: vec![Some(input)], ..RequestKey::sample() };
+            assert_eq!(key.specs(), None);
+        }
+        let texts = TensorSpec::new(DType::String, [3]);
+        assert_eq!(RequestKey::new(1, 1, &[Some(texts)]).unwrap().specs(), None);
+    }
+
+    #[test]
+    fn a_request_that_no_record_holds_is_not_kept() {
+        let many = vec![spec(&[1, 2, 3, 4]); 80];
+        assert_eq!(RequestKey::new(1, 1, &many), None);
+        let records = Store::in_memory();
+        RequestKey::new(1, 1, &many[..74]).unwrap().note(1, &records);
+        assert_eq!((RequestKey::recall(1, 1, &records).len(), records.stats().rejected_length), (1, 0));
+    }
+}

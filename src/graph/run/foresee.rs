@@ -1,0 +1,116 @@
+//! What a request would find out, before there is one: the plan of its types and shapes, and, where the graph is run on
+//! zeros, whatever else a first run warms: code, weights and memory that no cache of the core holds yet.
+//!
+//! Shapes may come from anybody. A plan is foreseen of executors that the cache has, so that nothing is built for shapes that
+//! nobody asks for; what has yet to be asked is what the caller's `Resources` and bounds allow. Such a plan says how steps are
+//! prepared. Where outputs lie in memory is known from a run, so that the first request that finds it is watched as any
+//! first one is.
+
+use std::time::Duration;
+
+use super::{Executable, Resources, RunState};
+use crate::cache::Outcome;
+use crate::graph::plan::{Plan, PlanKey};
+use crate::graph::spans::Span;
+use crate::graph::value::Value;
+use crate::tensor::{Tensor, TensorSpec};
+
+/// A request that left a plan.
+#[derive(Clone, Debug)]
+pub struct Served {
+    /// Types and shapes of the graph's inputs.
+    pub inputs: Vec<Option<TensorSpec>>,
+    /// What running the graph's first stretch took.
+    pub time: Duration,
+}
+
+impl RunState {
+    /// Notes requests that leave plans from now on.
+    pub fn ask(&mut self) {
+        self.asked = true;
+    }
+
+    /// The request served last, where it left a plan of a graph that is [foreseen](Executable::foresees).
+    pub fn served(&mut self) -> Option<Served> {
+        self.served.take()
+    }
+}
+
+impl Executable {
+    /// Whether the plan of the graph's first stretch follows from types and shapes alone.
+    #[must_use]
+    pub fn foresees(&self) -> bool {
+        self.first().is_some()
+    }
+
+    /// Whether all of the graph does, so that a run on any numbers of these shapes does what every run does.
+    #[must_use]
+    pub fn rehearses(&self) -> bool {
+        self.foresees() && self.spans.len() == 1
+    }
+
+    fn first(&self) -> Option<&Span> {
+        self.spans.first().filter(|span| span.key.as_ref().is_some_and(|key| key.contents.is_empty()))
+    }
+
+    /// Makes the plan of such a request, as far as that asks for no executor that the cache does not have, and no more than so
+    /// many bytes of tensors in all; how many there are.
+    pub fn foresee(&self, inputs: &[Option<TensorSpec>], most: usize, resources: &Resources<'_>) -> Option<usize> {
+        let (span, plans) = (self.first()?, resources.plans?);
+        let hollow = |spec: &TensorSpec| Value::Tensor(Tensor::hollow(spec.clone()));
+        let mut state = self.state_of(inputs.iter().map(|input| input.as_ref().map(hollow)))?;
+        let key = self.plan_key(span, &state)?;
+        let bytes_of = |spec: &TensorSpec| spec.elements().map_or(usize::MAX, |elements| elements.saturating_mul(spec.dtype.size().max(1)));
+        let add = |sum: usize, spec: &TensorSpec| sum.saturating_add(bytes_of(spec));
+        let mut bytes = inputs.iter().flatten().fold(0, add);
+        if bytes > most {
+            return None;
+        }
+        let ahead = self.prepare_ahead(span, None, &mut state, resources, |step| {
+            bytes = step.specs.iter().fold(bytes, add);
+            bytes <= most && step.outcome.is_none_or(|outcome| outcome == Outcome::Hit)
+        })?;
+        Plan::foreseen(ahead).keep(&key, plans);
+        Some(bytes)
+    }
+
+    /// Runs the graph and keeps its plan, as a first request does. Whether it came to its end.
+    pub fn rehearse(&self, inputs: Vec<Option<Value>>, resources: &Resources<'_>) -> bool {
+        let rehearse = || {
+            let (span, plans) = (self.first()?, resources.plans?);
+            let mut state = self.state_of(inputs)?;
+            let key = self.plan_key(span, &state)?;
+            let (plan, _) = self.make_plan(span, None, 0, &mut state, resources).ok()?;
+            plan.keep(&key, plans);
+            Some(())
+        };
+        rehearse().is_some()
+    }
+
+    /// A state in which those inputs are given; none where they are not as many as the graph's.
+    fn state_of(&self, inputs: impl IntoIterator<Item = Option<Value>>) -> Option<RunState> {
+        let mut state = RunState::default();
+        state.values.resize(self.constants.len(), None);
+        state.nodes.resize_with(self.steps.len(), Default::default);
+        let mut inputs = inputs.into_iter();
+        for value in &self.inputs {
+            state.values[value.index()] = inputs.next()?;
+        }
+        inputs.next().is_none().then_some(state)
+    }
+
+    fn plan_key(&self, span: &Span, state: &RunState) -> Option<PlanKey> {
+        PlanKey::of([self.number, 0], span.key.as_ref()?, |id| self.value(&state.values, id))
+    }
+
+    /// Types and shapes of the graph's inputs, where somebody wants to know them and they say all.
+    pub(super) fn asked_specs(&self, state: &RunState) -> Option<Vec<Option<TensorSpec>>> {
+        let spec = |value: &Option<Value>| match value {
+            None => Some(None),
+            Some(value) => value.as_tensor().map(|tensor| Some(tensor.spec().clone())),
+        };
+        let asked = state.asked && self.foresees();
+        let given = || self.inputs.iter().map(|input| spec(&state.values[input.index()])).collect();
+        asked.then(given).flatten()
+    }
+}
