@@ -59,7 +59,7 @@ pub struct SessionOptions {
     pub remote: Option<(Arc<dyn Remote>, RemotePolicy)>,
     /// Whether types and shapes of requests are remembered in the records, so that the next session of the model has their plans
     /// made, and one such request run on zeros, before its first request. That takes at most a quarter of the time that
-    /// loading has taken; where a tuner or a device is at work, nothing is made ahead.
+    /// loading has taken, or a millisecond; where a tuner or a device is at work, nothing is made ahead.
     pub rehearse: bool,
     /// Whether building an executor for which there is no record is an error. Nothing is chosen or tuned then.
     pub error_on_cache_miss: bool,

@@ -28,6 +28,9 @@ pub(super) struct Requests {
 /// Plans and the request that is run take together at most this part of the time that loading took before.
 const SHARE: u32 = 4;
 
+/// Time that nobody sees, however short loading was.
+const UNSEEN: Duration = Duration::from_millis(1);
+
 /// Most bytes of values that a plan settles: small tensors, sizes taken apart and put together again.
 const SETTLED: usize = 16 << 20;
 
@@ -73,7 +76,7 @@ impl Session {
         let foresees = self.tuner.is_none() && self.executable.foresees();
         let loading = begun.elapsed();
         let left = stop.and_then(Stop::left).unwrap_or(Duration::MAX);
-        let stop = Stop::after(Some(left.min(loading / SHARE)), None);
+        let stop = Stop::after(Some(left.min(UNSEEN.max(loading / SHARE))), None);
         let settled = BufferPool::bounded(SETTLED, SETTLED);
         let loops = LoopBudget::new(self.loops);
         let resources = Resources {

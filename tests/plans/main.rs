@@ -4,6 +4,7 @@
 #[path = "../passes/draw.rs"]
 #[allow(dead_code, reason = "the other user of the drawing prints what was drawn")]
 mod draw;
+mod foreseen;
 mod segments;
 
 use kiln::cache::Limits;
