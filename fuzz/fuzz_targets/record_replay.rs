@@ -1,5 +1,5 @@
 //! Any bytes are the choice of a record for a key of a real family: it is refused, or what it builds computes the right
-//! result.
+//! result. The same bytes are the inputs of a request that a model is said to have had: it loads and computes all the same.
 
 #![no_main]
 
@@ -7,10 +7,13 @@ use std::sync::{Arc, LazyLock};
 
 use kiln::cache::{Cache, F32Bits, Limits};
 use kiln::exec::matmul::{MatMulKey, Stored};
+use kiln::exec::request::RequestKey;
 use kiln::exec::tune::Operands;
 use kiln::exec::{BuildCx, Family};
+use kiln::graph::{Graph, GraphBuilder};
 use kiln::record::{Evidence, Record, Recorded, Store, encode};
-use kiln::session::{Numerics, Precision, SessionOptions};
+use kiln::session::{Numerics, Precision, Session, SessionOptions};
+use kiln::tensor::{DType, Tensor};
 use libfuzzer_sys::fuzz_target;
 use smallvec::SmallVec;
 
@@ -56,7 +59,56 @@ fn run(cx: &BuildCx) -> Vec<f32> {
 
 static EXPECTED: LazyLock<Vec<f32>> = LazyLock::new(|| run(&CONTEXT));
 
+/// A few layers of which some follow from shapes alone.
+fn layers() -> Graph {
+    let mut build = GraphBuilder::new("layers", 17);
+    let x = build.input("x", DType::F32, ["n".into(), "m".into()]);
+    let shape = build.op("Shape", &[x], &[]);
+    let filled = build.op("ConstantOfShape", &[shape], &[]);
+    let soft = build.op("Softmax", &[x], &[]);
+    let sum = build.op("Add", &[soft, filled], &[]);
+    let turned = build.op("Transpose", &[sum], &[("perm", [1i64, 0].into())]);
+    build.output("y", turned);
+    build.finish()
+}
+
+fn load(records: &Arc<Store>) -> Session {
+    let options = SessionOptions { threads: 1, records: Some(records.clone()), ..SessionOptions::default() };
+    Session::from_graph(layers(), &options).expect("records fail no loading")
+}
+
+fn serve(session: &Session) -> Vec<f32> {
+    let x = Tensor::from_slice([2, 3], &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]).expect("six elements");
+    let mut outputs = session.run(&[("x", x)]).expect("nor any request");
+    outputs.remove(0).1.as_slice().expect("floats").to_vec()
+}
+
+/// The records of an honest session, the bytes that keys of its requests begin with (model and threads), and its result.
+static HONEST: LazyLock<(Vec<Record>, Vec<u8>, Vec<f32>)> = LazyLock::new(|| {
+    let records = Arc::new(Store::in_memory());
+    let result = serve(&load(&records));
+    let request = records.keys::<RequestKey>().remove(0);
+    let begin = encode(&request).expect("it was kept")[..12].to_vec();
+    (records.list(), begin, result)
+});
+
+/// Loads a model whose records say that it had a request of those inputs.
+fn foresee(inputs: &[u8]) {
+    let (honest, begin, expected) = &*HONEST;
+    let records = Arc::new(Store::in_memory());
+    honest.iter().for_each(|record| drop(records.insert_record(record)));
+    records.insert_record(&Record {
+        family: <RequestKey as kiln::cache::Key>::FAMILY.to_owned(),
+        revision: RequestKey::REVISION,
+        key: [begin, inputs].concat(),
+        choice: Vec::new(),
+        evidence: Evidence::measured(1, u32::MAX),
+    });
+    assert_eq!(serve(&load(&records)), *expected);
+}
+
 fuzz_target!(|choice: &[u8]| {
+    foresee(choice);
     let cx = BuildCx { records: Arc::new(Store::in_memory()), ..CONTEXT.clone() };
     let Ok(key) = encode(&key()) else { return };
     let evidence = Evidence::measured(1, u32::MAX);

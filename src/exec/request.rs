@@ -118,9 +118,9 @@ impl RequestKey {
         known.into_iter().map(|(key, evidence)| (key, evidence.nanos)).collect()
     }
 
-    /// Remembers that such a request was served in so many nanoseconds.
-    pub fn note(&self, nanos: u64, records: &Store) {
-        records.insert(self, &(), Evidence::measured(nanos, 1));
+    /// Remembers that such a request took so many nanoseconds, by the last of so many runs.
+    pub fn note(&self, nanos: u64, runs: u32, records: &Store) {
+        records.insert(self, &(), Evidence::measured(nanos, runs));
     }
 }
 
@@ -140,10 +140,13 @@ mod tests {
         let records = Store::in_memory();
         let requests = [vec![spec(&[1, 3]), None], vec![spec(&[]), spec(&[7])]];
         for inputs in &requests {
-            RequestKey::new(7, 2, inputs).unwrap().note(50, &records);
+            RequestKey::new(7, 2, inputs).unwrap().note(50, 1, &records);
         }
-        RequestKey::new(8, 2, &requests[0]).unwrap().note(50, &records);
-        RequestKey::new(7, 1, &requests[0]).unwrap().note(50, &records);
+        RequestKey::new(8, 2, &requests[0]).unwrap().note(50, 1, &records);
+        RequestKey::new(7, 1, &requests[0]).unwrap().note(50, 1, &records);
+        let known = RequestKey::recall(7, 1, &records);
+        known[0].0.note(30, 2, &records);
+        assert_eq!(RequestKey::recall(7, 1, &records)[0].1, 30, "a repeat says more than a first run");
         let known = RequestKey::recall(7, 2, &records);
         assert_eq!(known.len(), 2);
         for inputs in requests {
@@ -167,7 +170,7 @@ mod tests {
         let many = vec![spec(&[1, 2, 3, 4]); 80];
         assert_eq!(RequestKey::new(1, 1, &many), None);
         let records = Store::in_memory();
-        RequestKey::new(1, 1, &many[..74]).unwrap().note(1, &records);
+        RequestKey::new(1, 1, &many[..74]).unwrap().note(1, 1, &records);
         assert_eq!((RequestKey::recall(1, 1, &records).len(), records.stats().rejected_length), (1, 0));
     }
 }

@@ -11,7 +11,7 @@
 mod recorder;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 
@@ -91,6 +91,8 @@ pub(super) struct Plan {
     /// Whether a run was watched, so that it is known what lies where and what is settled. Until then it says how the steps are
     /// prepared, and nothing else.
     pub(super) is_watched: bool,
+    /// Whether a request ran by it.
+    repeated: AtomicBool,
 }
 
 /// One step of a plan.
@@ -124,7 +126,14 @@ impl Plan {
             settled: Box::default(),
             places: 0,
             is_watched: false,
+            repeated: AtomicBool::new(false),
         }
+    }
+
+    /// Whether nobody has asked this before: the first request that runs by a plan is the first that is not slower than others.
+    #[inline]
+    pub(super) fn is_first_repeat(&self) -> bool {
+        !self.repeated.load(Ordering::Relaxed) && !self.repeated.swap(true, Ordering::Relaxed)
     }
 
     /// Whether none of its executors has been replaced, where so many have been in all.

@@ -282,13 +282,18 @@ impl Executable {
                 Some((plans, key)) => {
                     let plan = match plans.get(&key) {
                         Some(plan) if plan.is_watched && plan.is_current(replaced) => {
+                            let inputs = if plan.is_first_repeat() { self.asked_specs(number, state) } else { None };
+                            let start = inputs.is_some().then(Instant::now);
                             self.run_plan((number, span), &plan, state, resources)?;
+                            if let Some((inputs, start)) = inputs.zip(start) {
+                                state.served = Some(Served { inputs, time: start.elapsed() });
+                            }
                             plan.shapes
                         }
                         followed => {
                             // What the plan before has laid out is what the nodes of these shapes find in the pool.
                             state.leases[number].release();
-                            let inputs = (number == 0).then(|| self.asked_specs(state)).flatten();
+                            let inputs = self.asked_specs(number, state);
                             let (plan, time) = self.make_plan(span, followed.as_deref(), replaced, state, resources)?;
                             let made = plan.shapes;
                             if let Some(inputs) = inputs {

@@ -34,6 +34,10 @@ const UNSEEN: Duration = Duration::from_millis(1);
 /// Most bytes of values that a plan settles: small tensors, sizes taken apart and put together again.
 const SETTLED: usize = 16 << 20;
 
+/// Requests that take longer are not run on zeros: what a first one pays for cold caches is some hundred microseconds however
+/// long it takes.
+const LONG: Duration = Duration::from_millis(4);
+
 /// Tensors of a request that is run on zeros are at most as many bytes as a processor might move in its time.
 const BYTES_PER_NANO: u128 = 16;
 
@@ -41,13 +45,13 @@ const BYTES_PER_NANO: u128 = 16;
 const MOST_PART: usize = 8;
 
 impl Requests {
-    /// Of that model in that context; none where nothing shall be remembered, or nothing can be planned ahead.
+    /// Of that model in that context; none where nothing shall be remembered.
     pub(super) fn of(model: u64, build: &BuildCx) -> Option<Requests> {
         let kept = build.records.mode() != CacheMode::Off && build.gpu.is_none();
         kept.then(|| Requests { model, threads: build.threads as u32, known: Mutex::default() })
     }
 
-    /// Notes a request that left a plan.
+    /// Notes a request that left a plan, or the first repeat of it.
     pub(super) fn note(&self, served: &Served, records: &Store) {
         let Some(key) = RequestKey::new(self.model, self.threads, &served.inputs) else { return };
         if key.specs().is_none() {
@@ -55,28 +59,45 @@ impl Requests {
         }
         let nanos = u64::try_from(served.time.as_nanos()).unwrap_or(u64::MAX);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let full = known.len() >= MOST_REQUESTS;
-        match known.get(&key) {
-            // The first run of all is slower than later ones: what is much faster is worth a word.
-            Some(&before) if nanos >= before - before / 4 => return,
+        let (full, before) = (known.len() >= MOST_REQUESTS, known.get(&key).copied());
+        match before {
+            // The first run of all is slower than its repeats: what is much faster is worth a word.
+            Some(before) if nanos >= before - before / 4 => return,
             None if full => return,
             _ => known.insert(key.clone(), nanos),
         };
         drop(known);
-        key.note(nanos, records);
+        key.note(nanos, if before.is_some() { 2 } else { 1 }, records);
     }
 }
 
+/// A request that may be run on zeros.
+struct Candidate {
+    specs: Vec<Option<TensorSpec>>,
+    /// Time that it took.
+    nanos: u64,
+    /// Bytes of all its tensors.
+    bytes: usize,
+}
+
 impl Session {
-    /// Makes the plans of what is remembered, and runs the request that took least, while loading that began then may go on.
+    /// Makes the plans of what is remembered, and runs the request that took least, as long as loading that began then may go
+    /// on.
     pub(super) fn rehearse(&self, begun: Instant, stop: Option<&Stop>) {
-        let Some(requests) = self.requests.as_ref().filter(|_| self.plans.is_some()) else { return };
+        let Some(requests) = self.requests.as_ref().filter(|_| self.executable.foresees()) else { return };
         let recalled = RequestKey::recall(requests.model, requests.threads, &self.build.records);
         // A tuner is told of executors as requests ask for them.
-        let foresees = self.tuner.is_none() && self.executable.foresees();
-        let loading = begun.elapsed();
-        let left = stop.and_then(Stop::left).unwrap_or(Duration::MAX);
-        let stop = Stop::after(Some(left.min(UNSEEN.max(loading / SHARE))), None);
+        if !recalled.is_empty() && self.tuner.is_none() {
+            let share = UNSEEN.max(begun.elapsed() / SHARE);
+            let left = stop.and_then(Stop::left).map_or(share, |left| left.min(share));
+            if let Some(stop) = Stop::after(Some(left), None) {
+                self.rehearse_until(&stop, &recalled);
+            }
+        }
+        requests.known.lock().unwrap_or_else(PoisonError::into_inner).extend(recalled);
+    }
+
+    fn rehearse_until(&self, stop: &Stop, recalled: &[(RequestKey, u64)]) {
         let settled = BufferPool::bounded(SETTLED, SETTLED);
         let loops = LoopBudget::new(self.loops);
         let resources = Resources {
@@ -87,30 +108,27 @@ impl Session {
             tuner: None,
             share: None,
             loops: &loops,
-            stop: stop.as_ref(),
+            stop: Some(stop),
             observer: None,
         };
-        let most = installed_bytes() / MOST_PART;
-        let mut least: Option<(u64, usize, Vec<Option<TensorSpec>>)> = None;
-        for (key, nanos) in &recalled {
-            let Some(specs) = key.specs().filter(|specs| fit(&self.inputs, specs)) else { continue };
-            if !foresees || stop.as_ref().is_some_and(|stop| stop.check().is_err()) {
-                break;
+        let mut least: Option<Candidate> = None;
+        for (key, nanos) in recalled {
+            if stop.check().is_err() {
+                return;
             }
-            if let Some(bytes) = self.executable.foresee(&specs, most, &resources)
-                && least.as_ref().is_none_or(|(least, ..)| nanos < least)
-            {
-                least = Some((*nanos, bytes, specs));
+            let Some(specs) = key.specs().filter(|specs| fit(&self.inputs, specs)) else { continue };
+            let Some(bytes) = self.executable.foresee(&specs, installed_bytes() / MOST_PART, &resources) else { continue };
+            if least.as_ref().is_none_or(|least| *nanos < least.nanos) {
+                least = Some(Candidate { specs, nanos: *nanos, bytes });
             }
         }
-        requests.known.lock().unwrap_or_else(PoisonError::into_inner).extend(recalled);
-        let left = stop.as_ref().and_then(Stop::left).unwrap_or_default();
-        if let Some((nanos, bytes, specs)) = least
-            && self.executable.rehearses()
-            && u128::from(nanos) <= left.as_nanos()
-            && bytes as u128 <= left.as_nanos() * BYTES_PER_NANO
-        {
-            self.run_zeros(&specs, &Resources { buffers: &self.buffers, ..resources });
+        let left = stop.left().unwrap_or_default();
+        let fits = |request: &Candidate| {
+            Duration::from_nanos(request.nanos) <= left.min(LONG)
+                && request.bytes as u128 <= left.as_nanos() * BYTES_PER_NANO
+        };
+        if let Some(request) = least.filter(|request| self.executable.rehearses() && fits(request)) {
+            self.run_zeros(&request.specs, &Resources { buffers: &self.buffers, ..resources });
         }
     }
 
@@ -135,4 +153,68 @@ fn fit(ports: &[Port], specs: &[Option<TensorSpec>]) -> bool {
         Some(spec) => port.check(&Value::Tensor(Tensor::hollow(spec.clone()))).is_ok(),
     };
     ports.len() == specs.len() && ports.iter().zip(specs).all(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::graph::GraphBuilder;
+    use crate::session::SessionOptions;
+    use crate::tensor::DType;
+
+    /// A session of a graph of one input of that many dimensions, whose last node is made by `end`.
+    fn session(end: impl FnOnce(&mut GraphBuilder, crate::graph::ValueId) -> crate::graph::ValueId) -> Session {
+        let mut builder = GraphBuilder::new("rehearsed", 17);
+        let x = builder.input("x", DType::F32, ["n".into()]);
+        let soft = builder.op("Softmax", &[x], &[]);
+        let y = end(&mut builder, soft);
+        builder.output("y", y);
+        let options = SessionOptions { threads: 1, records: Some(Arc::new(Store::in_memory())), ..SessionOptions::default() };
+        Session::from_graph(builder.finish(), &options).unwrap()
+    }
+
+    #[test]
+    fn what_depends_on_data_is_not_run_on_zeros() {
+        let plain = session(|builder, x| builder.op("Tanh", &[x], &[]));
+        assert!(plain.executable.foresees() && plain.executable.rehearses());
+        let selecting = session(|builder, x| builder.op("NonZero", &[x], &[]));
+        assert!(selecting.executable.foresees(), "what comes before has a plan");
+        assert!(!selecting.executable.rehearses());
+        let shaped = session(|builder, x| {
+            let shape = builder.input("shape", DType::I64, ["rank".into()]);
+            builder.op("Reshape", &[x, shape], &[])
+        });
+        assert!(!shaped.executable.foresees(), "shapes do not say how it is shaped");
+    }
+
+    #[test]
+    fn a_request_on_zeros_leaves_a_plan_and_its_memory_and_is_not_counted() {
+        let session = session(|builder, x| builder.op("Tanh", &[x], &[]));
+        let tensor = Tensor::zeros(TensorSpec::new(DType::F32, [40])).unwrap();
+        session.run(&[("x", tensor.clone())]).unwrap();
+        session.run(&[("x", tensor.clone())]).unwrap();
+        let requests = session.requests.as_ref().unwrap();
+        assert_eq!(requests.known.lock().unwrap().len(), 1);
+        let options = SessionOptions {
+            threads: 1,
+            records: Some(session.build.records.clone()),
+            profile: true,
+            ..SessionOptions::default()
+        };
+        let mut builder = GraphBuilder::new("rehearsed", 17);
+        let x = builder.input("x", DType::F32, ["n".into()]);
+        let soft = builder.op("Softmax", &[x], &[]);
+        let y = builder.op("Tanh", &[soft], &[]);
+        builder.output("y", y);
+        let second = Session::from_graph(builder.finish(), &options).unwrap();
+        let stop = Stop::after(Some(Duration::from_secs(60)), None).unwrap();
+        second.rehearse_until(&stop, &RequestKey::recall(requests.model, 1, &second.build.records));
+        assert_eq!((second.plan_stats().entries, second.plan_stats().lookups), (1, 0));
+        assert!(second.buffers.free_bytes() > 0);
+        assert!(second.profile().unwrap().nodes.is_empty(), "nobody has asked");
+        second.run(&[("x", tensor)]).unwrap();
+        assert_eq!(second.plan_stats().hits, 1);
+    }
 }

@@ -10,7 +10,7 @@
 //! what is in use at any time, and a plan that laid large memory out this way took fresh pages in its second request.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use smallvec::{SmallVec, smallvec};
 
@@ -204,6 +204,7 @@ impl<'a> Recorder<'a> {
             settled,
             places: rooms.len(),
             is_watched: true,
+            repeated: AtomicBool::new(false),
         }
     }
 

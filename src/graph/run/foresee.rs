@@ -15,7 +15,7 @@ use crate::graph::spans::Span;
 use crate::graph::value::Value;
 use crate::tensor::{Tensor, TensorSpec};
 
-/// A request that left a plan.
+/// A request that left a plan, or the first that ran by it.
 #[derive(Clone, Debug)]
 pub struct Served {
     /// Types and shapes of the graph's inputs.
@@ -25,12 +25,12 @@ pub struct Served {
 }
 
 impl RunState {
-    /// Notes requests that leave plans from now on.
+    /// Notes requests that leave plans, and the first repeat of each, from now on.
     pub fn ask(&mut self) {
         self.asked = true;
     }
 
-    /// The request served last, where it left a plan of a graph that is [foreseen](Executable::foresees).
+    /// The request served last, where it was such a one, of a graph that is [foreseen](Executable::foresees).
     pub fn served(&mut self) -> Option<Served> {
         self.served.take()
     }
@@ -103,13 +103,13 @@ impl Executable {
         PlanKey::of([self.number, 0], span.key.as_ref()?, |id| self.value(&state.values, id))
     }
 
-    /// Types and shapes of the graph's inputs, where somebody wants to know them and they say all.
-    pub(super) fn asked_specs(&self, state: &RunState) -> Option<Vec<Option<TensorSpec>>> {
+    /// Types and shapes of the graph's inputs before that stretch, where somebody wants to know them and they say all.
+    pub(super) fn asked_specs(&self, stretch: usize, state: &RunState) -> Option<Vec<Option<TensorSpec>>> {
         let spec = |value: &Option<Value>| match value {
             None => Some(None),
             Some(value) => value.as_tensor().map(|tensor| Some(tensor.spec().clone())),
         };
-        let asked = state.asked && self.foresees();
+        let asked = state.asked && stretch == 0 && self.foresees();
         let given = || self.inputs.iter().map(|input| spec(&state.values[input.index()])).collect();
         asked.then(given).flatten()
     }
