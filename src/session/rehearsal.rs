@@ -25,7 +25,7 @@ pub(super) struct Requests {
     known: Mutex<HashMap<RequestKey, u64>>,
 }
 
-/// Plans and the request that is run take together at most this part of the time that loading took before.
+/// Plans and the request that is run take together at most this part of the time that loading took before; plans half of that.
 const SHARE: u32 = 4;
 
 /// Time that nobody sees, however short loading was.
@@ -90,14 +90,14 @@ impl Session {
         if !recalled.is_empty() && self.tuner.is_none() {
             let share = UNSEEN.max(begun.elapsed() / SHARE);
             let left = stop.and_then(Stop::left).map_or(share, |left| left.min(share));
-            if let Some(stop) = Stop::after(Some(left), None) {
-                self.rehearse_until(&stop, &recalled);
-            }
+            self.rehearse_for(left, &recalled);
         }
         requests.known.lock().unwrap_or_else(PoisonError::into_inner).extend(recalled);
     }
 
-    fn rehearse_until(&self, stop: &Stop, recalled: &[(RequestKey, u64)]) {
+    fn rehearse_for(&self, time: Duration, recalled: &[(RequestKey, u64)]) {
+        let [plans, all] = [time / 2, time].map(|time| Stop::after(Some(time), None));
+        let (Some(plans), Some(all)) = (plans, all) else { return };
         let settled = BufferPool::bounded(SETTLED, SETTLED);
         let loops = LoopBudget::new(self.loops);
         let resources = Resources {
@@ -108,13 +108,13 @@ impl Session {
             tuner: None,
             share: None,
             loops: &loops,
-            stop: Some(stop),
+            stop: Some(&plans),
             observer: None,
         };
         let mut least: Option<Candidate> = None;
         for (key, nanos) in recalled {
-            if stop.check().is_err() {
-                return;
+            if plans.check().is_err() {
+                break;
             }
             let Some(specs) = key.specs().filter(|specs| fit(&self.inputs, specs)) else { continue };
             let Some(bytes) = self.executable.foresee(&specs, installed_bytes() / MOST_PART, &resources) else { continue };
@@ -122,13 +122,13 @@ impl Session {
                 least = Some(Candidate { specs, nanos: *nanos, bytes });
             }
         }
-        let left = stop.left().unwrap_or_default();
+        let left = all.left().unwrap_or_default();
         let fits = |request: &Candidate| {
             Duration::from_nanos(request.nanos) <= left.min(LONG)
                 && request.bytes as u128 <= left.as_nanos() * BYTES_PER_NANO
         };
         if let Some(request) = least.filter(|request| self.executable.rehearses() && fits(request)) {
-            self.run_zeros(&request.specs, &Resources { buffers: &self.buffers, ..resources });
+            self.run_zeros(&request.specs, &Resources { buffers: &self.buffers, stop: Some(&all), ..resources });
         }
     }
 
@@ -209,8 +209,8 @@ mod tests {
         let y = builder.op("Tanh", &[soft], &[]);
         builder.output("y", y);
         let second = Session::from_graph(builder.finish(), &options).unwrap();
-        let stop = Stop::after(Some(Duration::from_secs(60)), None).unwrap();
-        second.rehearse_until(&stop, &RequestKey::recall(requests.model, 1, &second.build.records));
+        let recalled = RequestKey::recall(requests.model, 1, &second.build.records);
+        second.rehearse_for(Duration::from_secs(60), &recalled);
         assert_eq!((second.plan_stats().entries, second.plan_stats().lookups), (1, 0));
         assert!(second.buffers.free_bytes() > 0);
         assert!(second.profile().unwrap().nodes.is_empty(), "nobody has asked");
