@@ -96,7 +96,7 @@ static HONEST: LazyLock<(Vec<Record>, Vec<u8>, Vec<f32>)> = LazyLock::new(|| {
 fn foresee(inputs: &[u8]) {
     let (honest, begin, expected) = &*HONEST;
     let records = Arc::new(Store::in_memory());
-    honest.iter().for_each(|record| drop(records.insert_record(record)));
+    honest.iter().for_each(|record| assert!(records.insert_record(record)));
     records.insert_record(&Record {
         family: <RequestKey as kiln::cache::Key>::FAMILY.to_owned(),
         revision: RequestKey::REVISION,

@@ -100,9 +100,10 @@ impl Session {
         let (Some(plans), Some(all)) = (plans, all) else { return };
         let settled = BufferPool::bounded(SETTLED, SETTLED);
         let loops = LoopBudget::new(self.loops);
+        let watched = plans.watch(&self.threads);
         let resources = Resources {
             build: &self.build,
-            parallel: &self.threads,
+            parallel: &watched,
             buffers: &settled,
             plans: self.plans.as_ref(),
             tuner: None,
@@ -128,7 +129,9 @@ impl Session {
                 && request.bytes as u128 <= left.as_nanos() * BYTES_PER_NANO
         };
         if let Some(request) = least.filter(|request| self.executable.rehearses() && fits(request)) {
-            self.run_zeros(&request.specs, &Resources { buffers: &self.buffers, stop: Some(&all), ..resources });
+            let threads = all.watch(&self.threads);
+            let resources = Resources { parallel: &threads, buffers: &self.buffers, stop: Some(&all), ..resources };
+            self.run_zeros(&request.specs, &resources);
         }
     }
 
