@@ -6,8 +6,8 @@ use std::time::Duration;
 use kiln::cache::{Key, Outcome};
 use kiln::exec::conv::{ConvChoice, ConvKey};
 use kiln::exec::footprint::FootprintKey;
-use kiln::exec::request::RequestKey;
 use kiln::exec::matmul::{MatMulChoice, MatMulKey};
+use kiln::exec::request::RequestKey;
 use kiln::graph::ir::Dim;
 use kiln::graph::{Attr, Graph, GraphBuilder, Observer, StepEvent};
 use kiln::record::{CacheMode, Evidence, How, Record, Recorded, Store, decode};
@@ -99,9 +99,7 @@ fn results_stay_right_and_a_second_session_measures_nothing() {
     let third = session(Tune::Off, Some(folder.path()));
     // What requests needed and took is measured by everybody.
     let measured = [FootprintKey::FAMILY, RequestKey::FAMILY];
-    let tuned = |record: &Record| {
-        record.evidence.how == How::Measured && !measured.contains(&record.family.as_str())
-    };
+    let tuned = |record: &Record| record.evidence.how == How::Measured && !measured.contains(&record.family.as_str());
     let measured = |store: &Store| store.list().iter().filter(|record| tuned(record)).count();
     assert_eq!(measured(&third.build_cx().records) as u64, report.tuned);
     assert_close(&run(&third), &before);

@@ -118,7 +118,9 @@ impl Session {
                 break;
             }
             let Some(specs) = key.specs().filter(|specs| fit(&self.inputs, specs)) else { continue };
-            let Some(bytes) = self.executable.foresee(&specs, installed_bytes() / MOST_PART, &resources) else { continue };
+            let Some(bytes) = self.executable.foresee(&specs, installed_bytes() / MOST_PART, &resources) else {
+                continue;
+            };
             if least.as_ref().is_none_or(|least| *nanos < least.nanos) {
                 least = Some(Candidate { specs, nanos: *nanos, bytes });
             }
@@ -174,7 +176,8 @@ mod tests {
         let soft = builder.op("Softmax", &[x], &[]);
         let y = end(&mut builder, soft);
         builder.output("y", y);
-        let options = SessionOptions { threads: 1, records: Some(Arc::new(Store::in_memory())), ..SessionOptions::default() };
+        let options =
+            SessionOptions { threads: 1, records: Some(Arc::new(Store::in_memory())), ..SessionOptions::default() };
         Session::from_graph(builder.finish(), &options).unwrap()
     }
 

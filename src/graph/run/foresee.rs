@@ -60,7 +60,9 @@ impl Executable {
         let hollow = |spec: &TensorSpec| Value::Tensor(Tensor::hollow(spec.clone()));
         let mut state = self.state_of(inputs.iter().map(|input| input.as_ref().map(hollow)))?;
         let key = self.plan_key(span, &state)?;
-        let bytes_of = |spec: &TensorSpec| spec.elements().map_or(usize::MAX, |elements| elements.saturating_mul(spec.dtype.size().max(1)));
+        let bytes_of = |spec: &TensorSpec| {
+            spec.elements().map_or(usize::MAX, |elements| elements.saturating_mul(spec.dtype.size().max(1)))
+        };
         let add = |sum: usize, spec: &TensorSpec| sum.saturating_add(bytes_of(spec));
         let mut bytes = inputs.iter().flatten().fold(0, add);
         if bytes > most {
