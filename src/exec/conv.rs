@@ -160,7 +160,7 @@ impl Key for ConvKey {
 }
 
 impl Recorded for ConvKey {
-    const REVISION: u32 = 6;
+    const REVISION: u32 = 7;
     type Choice = ConvChoice;
 }
 

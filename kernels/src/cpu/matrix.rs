@@ -10,6 +10,7 @@
 //! share both. The right-hand side lies in panels of pairs as [`pack_pairs`](super::gemm::Panels::pack_pairs) makes them, 32
 //! columns wide, the reduction of each tap filled up with zeros to whole steps. Left-hand rows have zeros there, too.
 
+pub(crate) mod fetch;
 mod finish;
 mod multiply;
 
@@ -17,7 +18,7 @@ pub(crate) use finish::FAMILY as FINISH;
 pub use finish::FinishCode;
 pub(crate) use finish::{Finish, FinishArgs};
 pub use multiply::MultiplyCode;
-pub(crate) use multiply::{AHEAD, FAMILY, Held, Multiply, MultiplyArgs, TALLEST};
+pub(crate) use multiply::{FAMILY, Held, Multiply, MultiplyArgs, TALLEST};
 
 /// Rows of a tile.
 pub const TILE_ROWS: usize = 16;

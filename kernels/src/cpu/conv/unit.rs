@@ -11,12 +11,14 @@
 //! Where there are few channels, a whole line of the kernel is one tap: the copy holds for each output what a line of the kernel
 //! sees of a line of the input. Whether it is so depends on the weights alone, whose layout follows.
 
+mod ahead;
 mod copy;
 mod grid;
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
+use self::ahead::{Chunk, Far, Next};
 use self::copy::Copy;
 use self::grid::Grid;
 use super::driver::{ConvBlocks, ConvExtras, ConvStored};
@@ -41,6 +43,9 @@ const SUMS: usize = 16;
 /// Steps of the reduction up to which ending sums takes longer than putting them down.
 const SHORT: usize = 4;
 
+/// Tile rows from which on panels are fetched before they are needed.
+const MANY: usize = 8;
+
 /// The sums of [`SUMS`] tile rows.
 #[repr(align(64))]
 struct Sums(MaybeUninit<[f32; SUMS * TILE_ROWS * PANEL]>);
@@ -55,6 +60,7 @@ pub(super) struct OnUnit {
     stored: ConvStored,
     /// Whether the input is read where it is.
     in_place: bool,
+    far: Far,
     /// Lines of outputs of a band.
     band: usize,
     row_tasks: usize,
@@ -96,6 +102,7 @@ struct Part<'a> {
     plan: &'a PhasePlan,
     lines: &'a Range<usize>,
     held: Held<'a>,
+    args: MultiplyArgs,
     /// Distances of taps in the group that was last.
     taps: Vec<isize>,
     group: usize,
@@ -155,6 +162,8 @@ impl OnUnit {
                 .for_each(|phase| phase.taps = phase.taps.iter().step_by(shape.kernel[2]).copied().collect());
         }
         let band = blocks.row_block.min(grid.lines()).max(1);
+        let in_place =
+            stored.input == Stored::Bf16 && shape.is_pointwise() && shape.group_channels().is_multiple_of(STEP);
         let copy = Copy::new(isa, &shape, source)?;
         let starts = class_panels.iter().scan(0, |next, panels| {
             let start = *next;
@@ -180,9 +189,8 @@ impl OnUnit {
                 FinishCode { isa, activation, residual: stored.residual, output: stored.output },
                 source,
             )?,
-            in_place: stored.input == Stored::Bf16
-                && shape.is_pointwise()
-                && shape.group_channels().is_multiple_of(STEP),
+            far: Far::new(isa, (&shape, stored), in_place, blocks.row_tasks.saturating_mul(blocks.unit_tasks)),
+            in_place,
             stored,
             copy,
             grid,
@@ -249,21 +257,47 @@ impl OnUnit {
         let plan = &self.phases[phase];
         let starts = &band.starts[phase][tiles];
         let rows: Vec<*const u8> = starts.iter().map(|&start| self.tile_row(buffers, &band.lines, start)).collect();
-        let mut part = Part { plan, lines: &band.lines, held: self.multiply.hold(), taps: plan.taps.clone(), group: 0 };
+        let taps = plan.taps.clone();
+        let mut args = MultiplyArgs::empty();
+        (args.row_step, args.left_step) = (self.copy.position() * 4, STEP_WORDS * 4);
+        (args.taps, args.tap_count, args.steps) = (taps.as_ptr(), taps.len(), self.copy.steps());
+        (args.right_next, args.out_next) = (plan.panels.panel_len() * 4, PANEL * 4);
+        let mut part = Part { plan, lines: &band.lines, held: self.multiply.hold(), args, taps, group: 0 };
         let mut sums = Sums(MaybeUninit::uninit());
         let panels = self.panels_of_chunk(plan, rows.len());
         let tiles = SUMS / panels;
-        let chunks = || rows.chunks(tiles).zip(starts.chunks(tiles));
+        let chunks: Vec<Chunk<'_>> = rows
+            .chunks(tiles)
+            .zip(starts.chunks(tiles))
+            .map(|(rows, starts)| {
+                let output = self.first_output(&plan.phase, &band.lines, starts);
+                Chunk { rows, starts, output }
+            })
+            .collect();
+        let next_rows = |index: usize| chunks.get(index + 1).map_or(&[][..], |chunk| chunk.rows);
         if self.near {
-            for (rows, starts) in chunks() {
-                for units in cuts(&units, plan.panels.count(), panels) {
-                    self.chunk(buffers, &mut part, (rows, starts), units, &mut sums);
+            for (index, chunk) in chunks.iter().enumerate() {
+                for cut in cuts(&units, plan.panels.count(), panels) {
+                    let rows_part = (cut.start - units.start, units.len());
+                    let next = Next { rows: next_rows(index), rows_part, panels: 0..0, panels_part: (0, 1) };
+                    self.chunk(buffers, &mut part, (chunk, &next), cut, &mut sums);
                 }
             }
         } else {
-            for units in cuts(&units, plan.panels.count(), panels) {
-                for (rows, starts) in chunks() {
-                    self.chunk(buffers, &mut part, (rows, starts), units.clone(), &mut sums);
+            for cut in cuts(&units, plan.panels.count(), panels) {
+                // All rows are near once the first panels have seen them.
+                let fresh = cut.start == units.start;
+                // Few blocks read a panel nearly as fast as it comes, in order and once, as processors expect it.
+                let after = cut.start + 1..units.end.min(cut.end + 1);
+                let panels = if rows.len() >= MANY { after } else { 0..0 };
+                for (index, chunk) in chunks.iter().enumerate() {
+                    let next = Next {
+                        rows: if fresh { next_rows(index) } else { &[] },
+                        rows_part: (0, cut.len()),
+                        panels: panels.clone(),
+                        panels_part: (index, chunks.len()),
+                    };
+                    self.chunk(buffers, &mut part, (chunk, &next), cut.clone(), &mut sums);
                 }
             }
         }
@@ -287,39 +321,38 @@ impl OnUnit {
         &self,
         buffers: &Buffers<'_>,
         part: &mut Part<'_>,
-        (rows, starts): (&[*const u8], &[usize]),
+        (chunk, next): (&Chunk<'_>, &Next<'_>),
         units: Range<usize>,
         sums: &mut Sums,
     ) {
-        let plan = part.plan;
+        let (plan, rows, starts) = (part.plan, chunk.rows, chunk.starts);
         let (group, first) = (units.start / plan.panels.count(), units.start % plan.panels.count());
-        let steps = self.copy.steps();
         if part.group != group {
-            let further = (group * steps * STEP_WORDS * 4) as isize;
+            let further = (group * self.copy.steps() * STEP_WORDS * 4) as isize;
             part.taps.iter_mut().zip(&plan.taps).for_each(|(tap, plain)| *tap = plain + further);
             part.group = group;
         }
         let width = units.len() * PANEL;
-        let mut args = MultiplyArgs::empty();
-        (args.row_step, args.left_step, args.out_step) = (self.copy.position() * 4, STEP_WORDS * 4, width * 4);
-        (args.taps, args.tap_count, args.steps) = (part.taps.as_ptr(), part.taps.len(), steps);
-        (args.panels, args.right_next, args.out_next) = (units.len(), plan.panels.panel_len() * 4, PANEL * 4);
         let sums = sums.0.as_mut_ptr().cast::<f32>();
         let weights = group * self.group_len + plan.weights + first * plan.panels.panel_len();
         let pairs = rows.len() / TALLEST;
+        let column = group * self.shape.group_filters() + first * PANEL;
+        self.fetch(buffers, part, (chunk, next), (group, column, units.len()));
+        let args = &mut part.args;
+        (args.out_step, args.panels) = (width * 4, units.len());
         args.right = buffers.weights.as_ptr().wrapping_add(weights);
         for (height, from, blocks) in [(TALLEST, 0, pairs), (1, pairs * TALLEST, rows.len() % TALLEST)] {
             if blocks > 0 {
                 (args.blocks, args.rows) = (blocks, rows[from..].as_ptr());
                 args.out = sums.wrapping_add(from * TILE_ROWS * width);
                 // SAFETY: all places that tile rows of this band read were counted into scratch, whose length was checked
-                // as that of the panels; there is room for the sums of a chunk, of which a block writes its own.
-                unsafe { part.held.call(height, &mut args) };
+                // as that of the panels; there is room for the sums of a chunk, of which a block writes its own. The list of
+                // taps lives as long as the part.
+                unsafe { part.held.call(height, args) };
+                args.fetches.stop();
             }
         }
-        let column = first * PANEL;
-        let columns = width.min(self.shape.group_filters() - column);
-        let column = group * self.shape.group_filters() + column;
+        let columns = width.min(self.shape.group_filters() - first * PANEL);
         let mut end = FinishArgs::of_columns(columns).biased(buffers.extras.bias, column);
         let step = plan.phase.stride[2] * self.shape.filters;
         (end.from_step, end.to_step) = (width * 4, step * self.stored.output.bytes());

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::fetch::{self, Fetches};
 use super::{CONFIG, TileConfig};
 use crate::cpu::{CodeKey, CodeSource, MOST_PARTS, Parts};
 use crate::error::Result;
@@ -61,10 +62,9 @@ pub(crate) struct MultiplyArgs {
     pub(crate) out_next: usize,
     /// Not 0 where sums go on from what is in `out`.
     pub(crate) resume: usize,
-    /// What each step fetches into the second cache meanwhile, [`AHEAD`] bytes from there on, or null; and how far it moves on.
-    pub(crate) ahead: Cell<*const f32>,
-    pub(crate) ahead_step: usize,
-    /// The code's own: the panel at hand, its sums, and how many panels are left.
+    /// What is fetched meanwhile.
+    pub(crate) fetches: Fetches,
+    /// The code's own: the panel at hand, its sums, and how many panels and blocks are left.
     current: Current,
 }
 
@@ -74,6 +74,7 @@ struct Current {
     right: Cell<*const f32>,
     out: Cell<*mut f32>,
     panels: Cell<usize>,
+    blocks: Cell<usize>,
 }
 
 impl MultiplyArgs {
@@ -96,19 +97,16 @@ impl MultiplyArgs {
             out_step: LINE_BYTES as usize,
             out_next: 0,
             resume: 0,
-            ahead: Cell::new(std::ptr::null()),
-            ahead_step: 0,
+            fetches: Fetches::NONE,
             current: Current {
                 right: Cell::new(std::ptr::null()),
                 out: Cell::new(std::ptr::null_mut()),
                 panels: Cell::new(0),
+                blocks: Cell::new(0),
             },
         }
     }
 }
-
-/// Bytes that a step fetches: a quarter of what it reads.
-pub(crate) const AHEAD: usize = 512;
 
 /// The kernel for the heights that it was made for.
 #[derive(Clone, Debug)]
@@ -194,7 +192,7 @@ macro_rules! arg {
     };
 }
 
-const ARGS: Gpr = Gpr::RDI;
+pub(super) const ARGS: Gpr = Gpr::RDI;
 /// Left-hand tile rows.
 const LEFT: [Gpr; TALLEST] = [Gpr::RSI, Gpr::RDX];
 const RIGHT: Gpr = Gpr::R11;
@@ -207,10 +205,13 @@ const ROW_STEP: Gpr = Gpr::R8;
 const LEFT_STEP: Gpr = Gpr::R9;
 /// Distance of rows of a panel: 32 words.
 const LINE: Gpr = Gpr::R12;
-/// Distance of rows of sums.
+/// Distance of rows of sums, loaded where it is needed.
 const OUT_STEP: Gpr = Gpr::R15;
-const BLOCKS: Gpr = Gpr::R14;
-const T0: Gpr = Gpr::R10;
+/// Lines that a step has yet to fetch.
+pub(super) const COUNT: Gpr = Gpr::R14;
+/// The stream that is fetched from. Between steps the register is [`OUT_STEP`].
+pub(super) const STREAM: Gpr = Gpr::R15;
+pub(super) const T0: Gpr = Gpr::R10;
 /// Vectors of a panel.
 const VECTORS: usize = 2;
 /// Bytes of a row of a panel, and of a step of it.
@@ -228,20 +229,18 @@ impl MultiplyCode {
         let tile_row_on = |asm: &mut Asm, to: Gpr| (0..2).for_each(|_| asm.lea(to, Mem::indexed(to, OUT_STEP, 8, 0)));
         let (panel, configured, done, kept) = (asm.label(), asm.label(), asm.label(), asm.label());
         let (block, tap, step, fresh, ready) = (asm.label(), asm.label(), asm.label(), asm.label(), asm.label());
-        let alone = asm.label();
         asm.prologue();
         asm.load(T0, arg!(config));
         asm.test(T0);
         asm.jump_if(Cond::Equal, configured);
         asm.tile_config(Mem::at(T0, 0));
         asm.bind(configured);
-        asm.load(BLOCKS, arg!(blocks));
-        asm.test(BLOCKS);
+        asm.load(T0, arg!(blocks));
+        asm.test(T0);
         asm.jump_if(Cond::Equal, done);
         asm.mov_imm(LINE, i64::from(LINE_BYTES));
         asm.load(ROW_STEP, arg!(row_step));
         asm.load(LEFT_STEP, arg!(left_step));
-        asm.load(OUT_STEP, arg!(out_step));
         asm.load(T0, arg!(right));
         asm.store(arg!(current.right), T0);
         asm.load(T0, arg!(panels));
@@ -250,13 +249,15 @@ impl MultiplyCode {
         asm.bind(panel);
         asm.store(arg!(current.out), OUT);
         asm.load(TABLE, arg!(rows));
-        asm.load(BLOCKS, arg!(blocks));
+        asm.load(T0, arg!(blocks));
+        asm.store(arg!(current.blocks), T0);
         asm.align(16);
         asm.bind(block);
         asm.load(T0, arg!(resume));
         asm.test(T0);
         asm.jump_if(Cond::Equal, fresh);
         asm.mov(T0, OUT);
+        asm.load(OUT_STEP, arg!(out_step));
         for row in 0..height {
             (0..VECTORS).for_each(|vector| asm.tile_load(sum(row, vector), at(T0, vector)));
             tile_row_on(asm, T0);
@@ -279,15 +280,7 @@ impl MultiplyCode {
         asm.load(STEPS_LEFT, arg!(steps));
         asm.align(16);
         asm.bind(step);
-        asm.load(T0, arg!(ahead));
-        asm.test(T0);
-        asm.jump_if(Cond::Equal, alone);
-        for line in (0..AHEAD as i32).step_by(64) {
-            asm.prefetch_second(Mem::at(T0, line));
-        }
-        asm.add_mem(T0, arg!(ahead_step));
-        asm.store(arg!(ahead), T0);
-        asm.bind(alone);
+        fetch::emit_step(asm);
         let right = |vector: usize| Tile((4 + vector) as u8);
         let left = |row: usize| Tile((6 + row) as u8);
         for (row, &rows) in LEFT[..height].iter().enumerate() {
@@ -310,14 +303,18 @@ impl MultiplyCode {
         asm.sub_imm(TAPS_LEFT, 1);
         asm.test(TAPS_LEFT);
         asm.jump_if(Cond::NotEqual, tap);
+        asm.load(OUT_STEP, arg!(out_step));
         for row in 0..height {
             (0..VECTORS).for_each(|vector| asm.tile_store(at(OUT, vector), sum(row, vector)));
             tile_row_on(asm, OUT);
         }
         asm.add_imm(TABLE, height as i32 * 8);
-        asm.sub_imm(BLOCKS, 1);
-        asm.test(BLOCKS);
+        asm.load(T0, arg!(current.blocks));
+        asm.sub_imm(T0, 1);
+        asm.store(arg!(current.blocks), T0);
+        asm.test(T0);
         asm.jump_if(Cond::NotEqual, block);
+        fetch::emit_panel(asm);
         asm.load(T0, arg!(current.panels));
         asm.sub_imm(T0, 1);
         asm.store(arg!(current.panels), T0);

@@ -1,5 +1,6 @@
 //! The unit against plain sums of small integers, which are exact in any order.
 
+use super::fetch::Lines;
 use super::*;
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::{Panels, Source};
@@ -41,6 +42,9 @@ fn blocks_are_sums_over_taps_and_steps() {
         (args.taps, args.tap_count, args.steps) = (offsets.as_ptr(), taps, steps);
         (args.right, args.out) = (packed.as_ptr(), out.as_mut_ptr());
         args.resume = usize::from(resume);
+        // What is fetched meanwhile changes nothing.
+        let lines = Lines::all(packed.as_ptr().cast(), 700);
+        args.fetches.set(&[Some(lines), None, (taps > 1).then_some(lines)], taps * steps * blocks);
         // SAFETY: all rows of all taps lie in `left`, the panel and the sums are whole.
         unsafe { unit.call(height, &args) };
         for (at, &found) in out.iter().enumerate() {

@@ -10,8 +10,9 @@ use std::ops::Range;
 use super::{Buffers, Left, Matmul, MatmulShape};
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::Halve;
+use crate::cpu::matrix::fetch::Fetches;
 use crate::cpu::matrix::{
-    AHEAD, Finish, FinishArgs, FinishCode, Multiply, MultiplyArgs, PANEL, STEP, STEP_WORDS, TALLEST, TILE_ROWS,
+    Finish, FinishArgs, FinishCode, Multiply, MultiplyArgs, PANEL, STEP, STEP_WORDS, TALLEST, TILE_ROWS,
 };
 use crate::cpu::{CodeSource, Elements};
 use crate::error::Result;
@@ -178,10 +179,16 @@ impl Matmul {
     fn fetch_ahead(&self, args: &mut MultiplyArgs, right: *const f32, next: usize, end: usize, blocks: usize) {
         // One block reads its panels in order, once, as processors expect it.
         let worth = blocks > 1 && next < end;
-        args.ahead.set(if worth { right.wrapping_add(next * self.panels.panel_len()) } else { std::ptr::null() });
-        args.ahead_step = (STEP_WORDS * PANEL * 4 / blocks).next_multiple_of(64).min(AHEAD);
+        let step = (STEP_WORDS * PANEL * 4).div_ceil(blocks).min(AHEAD);
+        args.fetches = match worth {
+            true => Fetches::onwards(right.wrapping_add(next * self.panels.panel_len()).cast(), step),
+            false => Fetches::NONE,
+        };
     }
 }
+
+/// Most bytes that a step fetches: a quarter of what it reads.
+const AHEAD: usize = 512;
 
 /// Refuses blocks that the unit cannot take.
 pub(super) fn fits(shape: &MatmulShape, vectors: usize, k_block: usize, isa: Isa) -> bool {
