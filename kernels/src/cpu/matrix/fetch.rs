@@ -70,26 +70,30 @@ impl Lines {
 }
 
 impl Stream {
-    const NONE: Stream = Stream {
-        at: Cell::new(std::ptr::null()),
-        left: Cell::new(0),
-        panel_lines: 0,
-        panel_step: 0,
-        lines: 1,
-        line_step: 0,
-        next: 0,
-        chained: 0,
-    };
+    const fn nothing() -> Stream {
+        Stream {
+            at: Cell::new(std::ptr::null()),
+            left: Cell::new(0),
+            panel_lines: 0,
+            panel_step: 0,
+            lines: 1,
+            line_step: 0,
+            next: 0,
+            chained: 0,
+        }
+    }
 }
 
 impl Fetches {
     /// Nothing is fetched.
-    pub(crate) const NONE: Fetches =
-        Fetches { turn: Cell::new(0), streams: [const { Stream::NONE }; STREAMS], steps: 0, shapes: [[0; 3]; STREAMS] };
+    pub(crate) const fn nothing() -> Fetches {
+        let streams = [const { Stream::nothing() }; STREAMS];
+        Fetches { turn: Cell::new(0), streams, steps: 0, shapes: [[0; 3]; STREAMS] }
+    }
 
     /// What follows `at`, in as many calls as there are, that many bytes a step.
     pub(crate) fn onwards(at: *const u8, step: usize) -> Fetches {
-        let mut fetches = Fetches::NONE;
+        let mut fetches = Fetches::nothing();
         let endless = isize::MAX;
         fetches.streams[0] = Stream {
             at: Cell::new(at),
@@ -97,7 +101,7 @@ impl Fetches {
             panel_lines: endless,
             lines: step.div_ceil(LINE).max(1),
             line_step: LINE,
-            ..Stream::NONE
+            ..Stream::nothing()
         };
         fetches.link(1, true);
         fetches
@@ -142,7 +146,7 @@ impl Fetches {
                 panel_step: panel_step as isize - total * step as isize,
                 lines: each,
                 line_step: step,
-                ..Stream::NONE
+                ..Stream::nothing()
             };
         }
         self.link(count, chained);
@@ -262,7 +266,7 @@ mod tests {
         let start = std::ptr::null::<u8>();
         let all = Lines::all(start.wrapping_add(1 << 20), 640);
         let rows = Lines { at: start.wrapping_add(1 << 30), count: 32, step: 1000, panel_step: 64 };
-        let mut fetches = Fetches::NONE;
+        let mut fetches = Fetches::nothing();
         for wanted in [[Some(all), None, Some(rows)], [None, None, Some(rows)], [Some(all), Some(all), Some(rows)]] {
             for steps in [1, 2, 3, 7, 12, 40, 500] {
                 fetches.set(&wanted, steps);

@@ -97,7 +97,7 @@ impl MultiplyArgs {
             out_step: LINE_BYTES as usize,
             out_next: 0,
             resume: 0,
-            fetches: Fetches::NONE,
+            fetches: Fetches::nothing(),
             current: Current {
                 right: Cell::new(std::ptr::null()),
                 out: Cell::new(std::ptr::null_mut()),

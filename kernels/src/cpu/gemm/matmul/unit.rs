@@ -182,7 +182,7 @@ impl Matmul {
         let step = (STEP_WORDS * PANEL * 4).div_ceil(blocks).min(AHEAD);
         args.fetches = match worth {
             true => Fetches::onwards(right.wrapping_add(next * self.panels.panel_len()).cast(), step),
-            false => Fetches::NONE,
+            false => Fetches::nothing(),
         };
     }
 }
