@@ -46,6 +46,9 @@ const SHORT: usize = 4;
 /// Tile rows from which on panels are fetched before they are needed.
 const MANY: usize = 8;
 
+/// How many times as long bands are of which nothing is copied.
+const LONGER: usize = 8;
+
 /// The sums of [`SUMS`] tile rows.
 #[repr(align(64))]
 struct Sums(MaybeUninit<[f32; SUMS * TILE_ROWS * PANEL]>);
@@ -161,9 +164,11 @@ impl OnUnit {
                 .iter_mut()
                 .for_each(|phase| phase.taps = phase.taps.iter().step_by(shape.kernel[2]).copied().collect());
         }
-        let band = blocks.row_block.min(grid.lines()).max(1);
         let in_place =
             stored.input == Stored::Bf16 && shape.is_pointwise() && shape.group_channels().is_multiple_of(STEP);
+        // Where nothing is copied and weights stay near, bands do nothing but keep tables short.
+        let longer = if in_place && near(isa, class_panels) { LONGER } else { 1 };
+        let band = blocks.row_block.saturating_mul(longer).min(grid.lines()).max(1);
         let copy = Copy::new(isa, &shape, source)?;
         let starts = class_panels.iter().scan(0, |next, panels| {
             let start = *next;

@@ -78,7 +78,8 @@ impl Copy {
         parallel.run(tasks, &|task| {
             let (mut line, mut halves) = (Vec::new(), Vec::new());
             for index in part(grid.regions() * all, tasks, task) {
-                let (region, index) = (index / all, index % all);
+                // Lines first: who copies some lines of outputs' inputs multiplies most of them, too.
+                let (index, region) = (index / grid.regions(), index % grid.regions());
                 let at = (region * grid.region(most) + index * grid.line()) * position;
                 let mut places = grid.line();
                 if index + 1 == all {
