@@ -141,9 +141,13 @@ pub(super) fn band(isa: Isa, shape: &ConvShape, threads: usize) -> usize {
     let weights = shape.weights();
     let grid = Grid::new(shape, &shape.phases(), weights.gathers());
     let line = grid.regions() * grid.line() * shape.groups * weights.unit_words() * 4;
-    let bytes = if near(isa, &weights.unit_panels()) { second_cache(isa) / 4 } else { second_cache(isa) };
+    let near = near(isa, &weights.unit_panels());
+    let bytes = if near { second_cache(isa) / 4 } else { second_cache(isa) };
     // Lines that two bands read are copied twice.
-    (bytes * threads / line.max(1)).saturating_sub(grid.halo()).max(2 * grid.halo()).clamp(1, grid.lines().max(1))
+    let band = (bytes * threads / line.max(1)).saturating_sub(grid.halo()).max(2 * grid.halo());
+    // A second band that is short costs all weights once more.
+    let band = if !near && grid.lines() <= band + band / 2 { grid.lines() } else { band };
+    band.clamp(1, grid.lines().max(1))
 }
 
 impl OnUnit {
