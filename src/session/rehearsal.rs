@@ -7,7 +7,7 @@
 //! request.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{Port, Session};
@@ -31,7 +31,7 @@ const SHARE: u32 = 4;
 /// Time that nobody sees, however short loading was.
 const UNSEEN: Duration = Duration::from_millis(1);
 
-/// Most bytes of values that a plan settles: small tensors, sizes taken apart and put together again.
+/// Most bytes of values that a plan settles (small tensors, sizes taken apart and put together again) and of zeros.
 const SETTLED: usize = 16 << 20;
 
 /// Requests that take longer are not run on zeros: what a first one pays for cold caches is some hundred microseconds however
@@ -133,20 +133,24 @@ impl Session {
         if let Some(request) = least.filter(|request| self.executable.rehearses() && fits(request)) {
             let threads = all.watch(&self.threads);
             let resources = Resources { parallel: &threads, buffers: &self.buffers, stop: Some(&all), ..resources };
-            self.run_zeros(&request.specs, &resources);
+            self.run_zeros(&request.specs, &settled, &resources);
         }
     }
 
-    /// Runs a request of zeros, whose memory stays with the session.
-    fn run_zeros(&self, specs: &[Option<TensorSpec>], resources: &Resources<'_>) {
+    /// Runs a request of zeros, whose memory stays with the session. Its inputs lie elsewhere, as a caller's do, so that the
+    /// session's memory is divided as the first request will divide it.
+    fn run_zeros(&self, specs: &[Option<TensorSpec>], elsewhere: &Arc<BufferPool>, resources: &Resources<'_>) {
         let zeros = |spec: &TensorSpec| {
-            let mut tensor = Tensor::from_pool(&self.buffers, spec.clone()).ok()?;
+            let mut tensor = Tensor::from_pool(elsewhere, spec.clone()).ok()?;
             tensor.bytes_mut().fill(0);
             Some(Value::Tensor(tensor))
         };
         let inputs = specs.iter().map(|spec| spec.as_ref().map_or(Some(None), |spec| zeros(spec).map(Some)));
         if let Some(inputs) = inputs.collect::<Option<Vec<_>>>() {
+            // Nor does anything write over them: a caller may still want them.
+            let kept = inputs.clone();
             self.executable.rehearse(inputs, resources);
+            drop(kept);
         }
     }
 }
@@ -162,8 +166,6 @@ fn fit(ports: &[Port], specs: &[Option<TensorSpec>]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::graph::GraphBuilder;
     use crate::session::SessionOptions;
