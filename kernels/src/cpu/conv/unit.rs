@@ -238,6 +238,9 @@ impl OnUnit {
         let bands = lines.div_ceil(self.band);
         let mut band = Band { lines: 0..0, starts: vec![Vec::new(); self.phases.len()] };
         for index in 0..bands {
+            if parallel.is_stopped() {
+                return;
+            }
             band.lines = part(lines, bands, index);
             for (plan, starts) in self.phases.iter().zip(&mut band.starts) {
                 starts.clear();
