@@ -57,6 +57,7 @@ mod sliding;
 mod softmax;
 mod state;
 mod stored;
+mod suppress;
 mod text;
 mod transpose;
 mod tree;
@@ -198,7 +199,7 @@ pub type MakeFlow = fn(FlowLoad<'_>) -> Result<Box<dyn Flow>, OpError>;
 /// One row of a table of such operators: domain, operator, maker.
 pub type FlowOperator = (&'static str, &'static str, MakeFlow);
 
-const FLOWS: &[&[FlowOperator]] = &[flow::OPERATORS, optional::OPERATORS, sequence::OPERATORS];
+const FLOWS: &[&[FlowOperator]] = &[flow::OPERATORS, optional::OPERATORS, sequence::OPERATORS, suppress::OPERATORS];
 
 /// The maker of that operator on tensors. Where there is one on values too, this one is for folding alone.
 #[must_use]

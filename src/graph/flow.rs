@@ -150,15 +150,22 @@ impl FlowCx<'_> {
             .map_err(|error| NodeError::Body(Box::new(error)))
     }
 
+    /// Asks whether the request shall end here.
+    ///
+    /// # Errors
+    ///
+    /// Where it has had all the time that it may have, or was called off.
+    pub fn check_stop(&self) -> Result<(), NodeError> {
+        Ok(self.resources.stop.map_or(Ok(()), |stop| stop.check())?)
+    }
+
     /// Begins a turn of a loop: counts it, and asks whether the request shall end here.
     ///
     /// # Errors
     ///
-    /// Where the request has had all the turns that it may have, or all the time.
+    /// As [`FlowCx::check_stop`], and where the request has had all the turns that it may have.
     pub fn turn(&self) -> Result<(), NodeError> {
-        if let Some(stop) = self.resources.stop {
-            stop.check()?;
-        }
+        self.check_stop()?;
         self.resources.loops.turn()
     }
 

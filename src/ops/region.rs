@@ -1,15 +1,13 @@
-//! Regions of pictures: RoiAlign pools each, NonMaxSuppression drops those that another one covers.
-
-use std::sync::Arc;
+//! Regions of pictures: RoiAlign pools each.
 
 use super::wide::{narrow, widened};
-use super::{LoadCx, OpError, Operator, index_of, one, optional, rank, refused, required};
-use crate::graph::node::{PrepareCx, Specs};
+use super::{LoadCx, OpError, Operator, index_of, one, refused, required};
+use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::{DType, Tensor, TensorSpec};
+use crate::tensor::Tensor;
 
 /// The operators of this file.
-pub(super) const OPERATORS: &[Operator] = &[("", "RoiAlign", make_align), ("", "NonMaxSuppression", make_suppression)];
+pub(super) const OPERATORS: &[Operator] = &[("", "RoiAlign", make_align)];
 
 /// Most samples along an axis of a bin. Beyond it a region would cost more than the picture is large.
 const MOST_SAMPLES: f64 = 4096.0;
@@ -150,110 +148,6 @@ impl Node for RoiAlign {
     }
 }
 
-struct Suppression {
-    /// Whether a box is centre and size, instead of two corners.
-    centred: bool,
-}
-
-fn make_suppression(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    Ok(Box::new(Suppression { centred: cx.node.int("center_point_box", 0) != 0 }))
-}
-
-/// Lower and upper edge along two axes.
-type Edges = [[f32; 2]; 2];
-
-fn overlap(a: Edges, b: Edges) -> f32 {
-    let common = (0..2).map(|axis| a[axis][1].min(b[axis][1]) - a[axis][0].max(b[axis][0]));
-    if common.clone().any(|length| length <= 0.0) {
-        return 0.0;
-    }
-    let area = |edges: Edges| (edges[0][1] - edges[0][0]) * (edges[1][1] - edges[1][0]);
-    let common: f32 = common.product();
-    let union = area(a) + area(b) - common;
-    if area(a) <= 0.0 || area(b) <= 0.0 || union <= 0.0 { 0.0 } else { common / union }
-}
-
-impl Suppression {
-    fn edges(&self, corners: &[f32]) -> Edges {
-        let &[a, b, c, d] = corners else { return Edges::default() };
-        if self.centred {
-            return [[b - d / 2.0, b + d / 2.0], [a - c / 2.0, a + c / 2.0]];
-        }
-        // Any two opposite corners will do.
-        [[a.min(c), a.max(c)], [b.min(d), b.max(d)]]
-    }
-
-    /// Batch, class and number of each box that stays.
-    fn select(&self, inputs: &[Option<&Tensor>]) -> Result<Vec<i64>, NodeError> {
-        let (boxes, scores) = (required(inputs, 0)?, required(inputs, 1)?);
-        let (&[batches, count, 4], &[same, classes, each]) = (boxes.shape(), scores.shape()) else {
-            return Err(refused(format!("boxes of {:?} with scores of {:?}", boxes.shape(), scores.shape())));
-        };
-        if batches != same || count != each {
-            return Err(refused(format!("boxes of {:?} with scores of {:?}", boxes.shape(), scores.shape())));
-        }
-        let most = match optional(inputs, 2).map(Tensor::to_i64_vec).transpose()?.as_deref() {
-            Some(&[most]) => usize::try_from(most).unwrap_or(0),
-            _ => 0,
-        };
-        let threshold = |index| match optional(inputs, index).map(Tensor::as_slice::<f32>).transpose()? {
-            Some(&[value]) => Ok::<_, NodeError>(Some(value)),
-            _ => Ok(None),
-        };
-        let (most_overlap, least_score) = (threshold(3)?.unwrap_or(0.0), threshold(4)?);
-        let (boxes, scores) = (boxes.as_slice::<f32>()?, scores.as_slice::<f32>()?);
-        let mut selected = Vec::new();
-        for (number, scores) in scores.chunks_exact(count.max(1)).enumerate() {
-            let (batch, class) = (number / classes, number % classes);
-            let edges: Vec<Edges> =
-                boxes[batch * count * 4..][..count * 4].chunks_exact(4).map(|c| self.edges(c)).collect();
-            let mut order: Vec<usize> =
-                (0..count).filter(|&i| least_score.is_none_or(|least| scores[i] > least)).collect();
-            order.sort_by(|&a, &b| rank(scores[b], scores[a]));
-            let mut kept: Vec<usize> = Vec::new();
-            for candidate in order {
-                if kept.len() >= most {
-                    break;
-                }
-                if kept.iter().all(|&other| overlap(edges[candidate], edges[other]) <= most_overlap) {
-                    kept.push(candidate);
-                }
-            }
-            selected.extend(kept.into_iter().flat_map(|kept| [batch as i64, class as i64, kept as i64]));
-        }
-        Ok(selected)
-    }
-}
-
-impl Node for Suppression {
-    fn family(&self) -> &'static str {
-        "NonMaxSuppression"
-    }
-
-    fn value_inputs(&self) -> u64 {
-        0b11111
-    }
-
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        one(DType::I64, [self.select(inputs)?.len() / 3, 3])
-    }
-
-    fn prepare_params(
-        &self,
-        _: &PrepareCx<'_>,
-        inputs: &[Option<&Tensor>],
-        _: &[TensorSpec],
-    ) -> Result<Prepared, NodeError> {
-        Ok(Prepared::new(Arc::new(self.select(inputs)?)))
-    }
-
-    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
-        let output = narrow(prepared.get::<Vec<i64>>()?, io.alloc(0)?)?;
-        io.push(output);
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use crate::graph::Attr;
@@ -276,24 +170,5 @@ mod tests {
         huge.input(&[1], &[0i64]).is_refused("a region");
         let nan = Trial::new("RoiAlign").input(&[1, 1, 4, 4], &picture).input(&[1, 4], &[f32::NAN; 4]);
         nan.attr("spatial_scale", Attr::Float(0.5)).input(&[1], &[0i64]).run().unwrap_err();
-    }
-
-    #[test]
-    fn boxes_that_a_better_one_covers_are_dropped() {
-        let boxes = [0f32, 0.0, 1.0, 1.0, 0.0, 0.1, 1.0, 1.1, 0.0, 10.0, 1.0, 11.0];
-        let row = |most: i64, least: f32| {
-            let trial =
-                Trial::new("NonMaxSuppression").input(&[1, 3, 4], &boxes).input(&[1, 1, 3], &[0.9f32, 0.95, 0.5]);
-            trial.input(&[1], &[most]).input(&[1], &[0.5f32]).input(&[1], &[least])
-        };
-        row(3, 0.0).gives(&[2, 3], &[0i64, 0, 1, 0, 0, 2]);
-        row(1, 0.0).gives(&[1, 3], &[0i64, 0, 1]);
-        row(3, 0.6).gives(&[1, 3], &[0i64, 0, 1]);
-        row(0, 0.0).gives::<i64>(&[0, 3], &[]);
-        row(-5, 0.0).gives::<i64>(&[0, 3], &[]);
-        let none = Trial::new("NonMaxSuppression").input::<f32>(&[1, 0, 4], &[]).input::<f32>(&[1, 2, 0], &[]);
-        none.input(&[1], &[3i64]).gives::<i64>(&[0, 3], &[]);
-        let wrong = Trial::new("NonMaxSuppression").input(&[1, 3, 4], &boxes).input(&[1, 1, 2], &[0f32; 2]);
-        wrong.is_refused("with scores");
     }
 }

@@ -115,5 +115,20 @@ pub(crate) fn cases() -> Vec<Case> {
         let inputs = vec![("x".to_owned(), Tensor::from_slice([1], &[0f32]).unwrap())];
         Case { name: "Det of 1300 rows".to_owned(), graph: graph.finish(), inputs }
     };
-    rows().iter().map(case).chain([determinant()]).collect()
+    let suppression = || {
+        let mut graph = GraphBuilder::new("g", 26);
+        let one = graph.input("x", DType::F32, [Dim::Fixed(1)]);
+        let mut wide = |shape: [i64; 3]| {
+            let shape = graph.constant(Tensor::from_slice([3], &shape).unwrap());
+            graph.op("Expand", &[one, shape], &[])
+        };
+        let (boxes, scores) = (wide([1, 60_000, 4]), wide([1, 1, 60_000]));
+        let most = graph.constant(Tensor::scalar(i64::MAX));
+        let made = graph.op("NonMaxSuppression", &[boxes, scores, most], &[]);
+        graph.output("y", made);
+        let inputs = vec![("x".to_owned(), Tensor::from_slice([1], &[0f32]).unwrap())];
+        // Boxes without an area all stay.
+        Case { name: "NonMaxSuppression of 60000 boxes".to_owned(), graph: graph.finish(), inputs }
+    };
+    rows().iter().map(case).chain([determinant(), suppression()]).collect()
 }

@@ -1,0 +1,187 @@
+//! NonMaxSuppression: of boxes that cover each other, the one of the best score stays.
+//!
+//! How many stay is known when the boxes have been compared, and boxes differ in each request. So this is a
+//! [`Flow`], which makes its output when it runs, and not a node, whose output's size is inferred before.
+
+use super::{FlowLoad, FlowOperator, OpError, rank, refused};
+use crate::graph::{Flow, FlowCx, NodeError, Value};
+use crate::tensor::Tensor;
+
+/// The operator of this file.
+pub(super) const OPERATORS: &[FlowOperator] = &[("", "NonMaxSuppression", make)];
+
+struct Suppression {
+    /// Whether a box is centre and size, instead of two corners.
+    centred: bool,
+}
+
+fn make(load: FlowLoad<'_>) -> Result<Box<dyn Flow>, OpError> {
+    Ok(Box::new(Suppression { centred: load.node.int("center_point_box", 0) != 0 }))
+}
+
+/// Comparisons between two looks at the clock: some ten microseconds.
+const UNSEEN: usize = 4096;
+
+/// Lower and upper edge along two axes.
+type Edges = [[f32; 2]; 2];
+
+fn area(edges: Edges) -> f32 {
+    (edges[0][1] - edges[0][0]) * (edges[1][1] - edges[1][0])
+}
+
+/// What two boxes have in common, over all that they cover.
+fn overlap(a: Edges, b: Edges) -> f32 {
+    let common = [0, 1].map(|axis| a[axis][1].min(b[axis][1]) - a[axis][0].max(b[axis][0]));
+    if common.iter().any(|&length| length <= 0.0) {
+        return 0.0;
+    }
+    let common = common[0] * common[1];
+    let union = area(a) + area(b) - common;
+    if area(a) <= 0.0 || area(b) <= 0.0 || union <= 0.0 { 0.0 } else { common / union }
+}
+
+impl Suppression {
+    fn edges(&self, corners: &[f32]) -> Edges {
+        let &[a, b, c, d] = corners else { return Edges::default() };
+        if self.centred {
+            return [[b - d / 2.0, b + d / 2.0], [a - c / 2.0, a + c / 2.0]];
+        }
+        // Any two opposite corners will do.
+        [[a.min(c), a.max(c)], [b.min(d), b.max(d)]]
+    }
+
+    /// Batch, class and number of each box that stays; `check` is asked meanwhile whether to go on.
+    fn select(
+        &self,
+        inputs: &[Option<&Tensor>],
+        check: impl Fn() -> Result<(), NodeError>,
+    ) -> Result<Vec<[i64; 3]>, NodeError> {
+        let input = |index: usize| inputs.get(index).copied().flatten();
+        let (Some(boxes), Some(scores)) = (input(0), input(1)) else {
+            return Err(refused("boxes and scores are needed"));
+        };
+        let &[batches, count, 4] = boxes.shape() else { return Err(mismatch(boxes, scores)) };
+        let classes = match *scores.shape() {
+            [same, classes, each] if same == batches && each == count => classes,
+            _ => return Err(mismatch(boxes, scores)),
+        };
+        let most = match input(2).map(Tensor::to_i64_vec).transpose()?.as_deref() {
+            Some(&[most]) => usize::try_from(most).unwrap_or(0),
+            _ => 0,
+        };
+        let threshold = |index| match input(index).map(Tensor::as_slice::<f32>).transpose()? {
+            Some(&[value]) => Ok::<_, NodeError>(Some(value)),
+            _ => Ok(None),
+        };
+        let (most_overlap, least_score) = (threshold(3)?.unwrap_or(0.0), threshold(4)?);
+        let (boxes, scores) = (boxes.as_slice::<f32>()?, scores.as_slice::<f32>()?);
+        let mut selected = Vec::new();
+        let mut unseen = 0;
+        for batch in 0..batches {
+            let corners = boxes[batch * count * 4..][..count * 4].chunks_exact(4);
+            let edges: Vec<Edges> = corners.map(|corners| self.edges(corners)).collect();
+            for class in 0..classes {
+                let scores = &scores[(batch * classes + class) * count..][..count];
+                check()?;
+                let good = |&place: &usize| least_score.is_none_or(|least| scores[place] > least);
+                let mut order: Vec<usize> = (0..count).filter(good).collect();
+                order.sort_by(|&a, &b| rank(scores[b], scores[a]));
+                let mut kept: Vec<Edges> = Vec::new();
+                for candidate in order {
+                    if kept.len() >= most {
+                        break;
+                    }
+                    unseen += kept.len();
+                    if unseen >= UNSEEN {
+                        unseen = 0;
+                        check()?;
+                    }
+                    if kept.iter().all(|&other| overlap(edges[candidate], other) <= most_overlap) {
+                        kept.push(edges[candidate]);
+                        selected.push([batch, class, candidate].map(|number| number as i64));
+                    }
+                }
+            }
+        }
+        Ok(selected)
+    }
+}
+
+fn mismatch(boxes: &Tensor, scores: &Tensor) -> NodeError {
+    refused(format!("boxes of {:?} with scores of {:?}", boxes.shape(), scores.shape()))
+}
+
+impl Flow for Suppression {
+    fn family(&self) -> &'static str {
+        "NonMaxSuppression"
+    }
+
+    fn run(&self, inputs: Vec<Option<Value>>, cx: &mut FlowCx<'_>) -> Result<Vec<Value>, NodeError> {
+        let inputs = inputs.into_iter().map(|input| input.map(Value::into_tensor).transpose());
+        let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+        let inputs: Vec<Option<&Tensor>> = inputs.iter().map(Option::as_ref).collect();
+        let selected = self.select(&inputs, || cx.check_stop())?;
+        Ok(vec![Tensor::from_slice([selected.len(), 3], selected.as_flattened())?.into()])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three boxes, of which the first two cover each other for the most part.
+    const BOXES: [f32; 12] = [0.0, 0.0, 1.0, 1.0, 0.0, 0.1, 1.0, 1.1, 0.0, 10.0, 1.0, 11.0];
+
+    fn select(boxes: &Tensor, scores: &Tensor, most: i64, least: f32) -> Result<Vec<[i64; 3]>, NodeError> {
+        let (most, overlap) = (Tensor::scalar(most), Tensor::scalar(0.5f32));
+        let least = Tensor::scalar(least);
+        let inputs = [boxes, scores, &most, &overlap, &least].map(Some);
+        Suppression { centred: false }.select(&inputs, || Ok(()))
+    }
+
+    #[test]
+    fn boxes_that_a_better_one_covers_are_dropped() {
+        let boxes = Tensor::from_slice([1, 3, 4], &BOXES).unwrap();
+        let scores = Tensor::from_slice([1, 1, 3], &[0.9f32, 0.95, 0.5]).unwrap();
+        let row = |most, least| select(&boxes, &scores, most, least).unwrap();
+        assert_eq!(row(3, 0.0), [[0, 0, 1], [0, 0, 2]]);
+        assert_eq!(row(1, 0.0), [[0, 0, 1]]);
+        assert_eq!(row(3, 0.6), [[0, 0, 1]]);
+        assert!(row(0, 0.0).is_empty() && row(-5, 0.0).is_empty());
+    }
+
+    #[test]
+    fn each_class_of_each_picture_has_boxes_of_its_own() {
+        let boxes = Tensor::from_slice([2, 3, 4], &[BOXES, BOXES].concat()).unwrap();
+        let scores = [0.9f32, 0.95, 0.5, 0.9, 0.1, 0.2, 0.0, 0.0, 0.3, 0.2, 0.1, 0.0];
+        let scores = Tensor::from_slice([2, 2, 3], &scores).unwrap();
+        let selected = select(&boxes, &scores, 1, 0.0).unwrap();
+        assert_eq!(selected, [[0, 0, 1], [0, 1, 0], [1, 0, 2], [1, 1, 0]]);
+    }
+
+    #[test]
+    fn no_boxes_leave_none_and_shapes_that_do_not_agree_are_refused() {
+        let none = Tensor::from_slice::<f32>([1, 0, 4], &[]).unwrap();
+        let scores = Tensor::from_slice::<f32>([1, 2, 0], &[]).unwrap();
+        assert!(select(&none, &scores, 3, 0.0).unwrap().is_empty());
+        let boxes = Tensor::from_slice([1, 3, 4], &BOXES).unwrap();
+        let scores = Tensor::from_slice([1, 1, 2], &[0f32; 2]).unwrap();
+        assert!(select(&boxes, &scores, 3, 0.0).unwrap_err().to_string().contains("with scores"));
+    }
+
+    #[test]
+    fn comparing_ends_when_it_is_told_to() {
+        // Boxes without an area cover nothing, so that all of them stay and each is compared with all before it.
+        let boxes = Tensor::from_slice([1, 1000, 4], &[0f32; 4000]).unwrap();
+        let scores = Tensor::from_slice([1, 1, 1000], &[1f32; 1000]).unwrap();
+        let most = Tensor::scalar(i64::MAX);
+        let asked = std::cell::Cell::new(0);
+        let check = || {
+            asked.set(asked.get() + 1);
+            if asked.get() < 10 { Ok(()) } else { Err(refused("enough")) }
+        };
+        let inputs = [Some(&boxes), Some(&scores), Some(&most)];
+        let error = Suppression { centred: false }.select(&inputs, check).unwrap_err();
+        assert!(error.to_string().contains("enough"), "{error}");
+    }
+}
