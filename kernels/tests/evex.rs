@@ -108,10 +108,12 @@ fn twin(name: &str) -> Twin {
     }
 }
 
-fn encoded(form: &Form, operands: &Operands, rm: Rm) -> Vec<u8> {
-    let mut out = SimpleAssembler::new();
-    evex::encode(&mut out, form, *operands, rm);
-    out.finalize()
+fn encoded(form: &Form, operands: Operands, rm: Rm, imm: Option<u8>) -> Vec<u8> {
+    let (word, len) = match imm {
+        None => evex::encode(form, operands, rm),
+        Some(imm) => evex::encode_immediate(form, operands, rm, imm),
+    };
+    word.to_le_bytes()[..len].to_vec()
 }
 
 fn vector(first: Register, number: u8) -> Register {
@@ -146,14 +148,12 @@ struct Harness {
 impl Harness {
     fn check(&mut self, form: &Form, case: Case) {
         let twin = twin(form.name);
-        let mut operands = Operands::of(case.reg, case.vvvv);
+        let reg = if matches!(form.layout, Layout::Vm(_)) { 0 } else { case.reg };
+        let mut operands = Operands::of(reg, case.vvvv);
         if case.mask != 0 {
             operands = if case.zeroing { operands.zeroing(case.mask) } else { operands.merging(case.mask) };
         }
-        if twin.immediate {
-            operands = operands.imm(case.imm);
-        }
-        let ours = encoded(form, &operands, case.rm);
+        let ours = encoded(form, operands, case.rm, twin.immediate.then_some(case.imm));
 
         let mut theirs = Instruction::default();
         theirs.set_code(twin.code);
@@ -361,12 +361,12 @@ fn a_constant_is_read_rip_relative_and_broadcast_where_the_form_can() {
             Layout::Vm(_) => Instruction::with3(twin.code, Register::ZMM2, rip, 0x5Au32).unwrap(),
             Layout::Mr => unreachable!("constants are never written"),
         };
-        let vvvv = if matches!(form.layout, Layout::Rm) { 0 } else { 2 };
-        let mut operands = Operands::of(1, vvvv);
-        if twin.immediate {
-            operands = operands.imm(0x5A);
-        }
-        let ours = encoded(form, &operands, Rm::Constant);
+        let operands = match form.layout {
+            Layout::Rm => Operands::of(1, 0),
+            Layout::Vm(_) => Operands::of(0, 2),
+            Layout::Rvm | Layout::Mr => Operands::of(1, 2),
+        };
+        let ours = encoded(form, operands, Rm::Constant, twin.immediate.then_some(0x5A));
         // The displacement is zero from the end of the instruction.
         theirs.set_memory_displacement64(ours.len() as u64);
         encoder.encode(&theirs, 0).unwrap();

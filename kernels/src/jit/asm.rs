@@ -21,7 +21,7 @@
 //! # Mistakes
 //!
 //! An emitter that names a register its level lacks, or an address that cannot be encoded, gets an error from
-//! [`Asm::finish`], not a panic and not wrong code: the first refusal is kept and later instructions go on into
+//! [`Asm::finish`], not a panic and not wrong code: what it named is remembered, and later instructions go on into
 //! bytes that nobody will see.
 
 #![allow(clippy::useless_conversion, reason = "dynasm converts every register number, whatever its type")]
@@ -36,6 +36,7 @@ mod integer;
 mod lanes;
 mod masks;
 mod moves;
+mod named;
 mod operand;
 mod short;
 mod tiles;
@@ -45,6 +46,7 @@ use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 pub use operand::{Cond, Gpr, Label, Mask, Mem, Predicate, Rounding, Src, Tile, Vreg};
 
 use buffer::Buffer;
+use named::Named;
 
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
@@ -77,6 +79,7 @@ pub struct Asm {
     constants: Vec<(Constant, DynamicLabel)>,
     /// Why the kernel cannot be encoded: the first reason that came up.
     refused: Option<&'static str>,
+    named: Named,
     /// Slots of the current [`Asm::spill`].
     slots: u8,
 }
@@ -95,13 +98,14 @@ impl Asm {
         }
         let ops = Buffer::new(CODE_CAPACITY, LABEL_CAPACITY);
         let constants = Vec::with_capacity(LABEL_CAPACITY);
-        Ok(Asm { isa, registers: isa.registers(), wide: isa == Isa::Avx512, ops, constants, refused: None, slots: 0 })
+        let (registers, wide) = (isa.registers(), isa == Isa::Avx512);
+        Ok(Asm { isa, registers, wide, ops, constants, refused: None, named: Named::default(), slots: 0 })
     }
 
     /// The finished bytes: code, then the constant table on its own 64-byte line.
     pub fn finish(mut self, family: &'static str) -> Result<Vec<u8>> {
         self.place_constants();
-        if let Some(reason) = self.refused {
+        if let Some(reason) = self.refused.or_else(|| self.named.refusal(self.registers)) {
             return Err(KernelError::Assembly { family, reason: reason.to_owned() });
         }
         self.ops.finish().map_err(|reason| KernelError::Assembly { family, reason })
@@ -155,46 +159,22 @@ impl Asm {
         self.refused.get_or_insert(reason);
     }
 
-    /// Checks vector registers. The limit is a power of two, so the numbers may be or-ed together.
+    /// Names vector registers, whose numbers may be or-ed together.
+    #[inline(always)]
     fn check_vectors(&mut self, numbers: u8) {
-        if numbers >= self.registers() {
-            self.refuse("a vector register that this level lacks");
-        }
+        self.named.vectors |= numbers;
     }
 
-    /// Checks general-purpose registers, or-ed together as for vectors.
+    /// Names general-purpose registers, or-ed together as for vectors.
+    #[inline(always)]
     fn check_gprs(&mut self, numbers: u8) {
-        if numbers >= 16 {
-            self.refuse("a general-purpose register above r15");
-        }
+        self.named.gprs |= numbers;
     }
 
-    /// Checks what every encoding of an address relies on.
+    /// Names what every encoding of an address relies on.
     #[inline(always)]
     fn check_address(&mut self, mem: Mem) {
-        // No index passes as any that is allowed would.
-        let (index, scale) = mem.index.map_or((0, 1), |(index, scale)| (index.0, scale));
-        let scaled = (1u16 << 1 | 1 << 2 | 1 << 4 | 1 << 8) >> scale.min(15) & 1 != 0;
-        if ((mem.base.0 | index) >= 16) | (index == encode::RSP) | !scaled {
-            self.refuse_address(mem);
-        }
-    }
-
-    /// Says what is wrong with an address.
-    #[cold]
-    #[inline(never)]
-    fn refuse_address(&mut self, mem: Mem) {
-        if mem.base.0 >= 16 {
-            self.refuse("an address whose base is no register, or a spill slot that was not reserved");
-        }
-        if let Some((index, scale)) = mem.index {
-            if index.0 >= 16 || index.0 == encode::RSP {
-                self.refuse("an address whose index is no register or is rsp");
-            }
-            if !matches!(scale, 1 | 2 | 4 | 8) {
-                self.refuse("an address whose scale is not 1, 2, 4 or 8");
-            }
-        }
+        self.named.address(mem);
     }
 
     /// The label of a table entry, which is made when it is first asked for. Kernels have a few dozen constants, for
@@ -227,7 +207,44 @@ impl Asm {
     }
 
     /// Appends an EVEX instruction whose last operand is `src`.
+    #[inline(always)]
     fn evex(&mut self, form: &evex::Form, operands: evex::Operands, src: Src) {
+        match src {
+            Src::Reg(reg) => self.evex_register(form, operands, reg),
+            Src::Mem(mem) => self.evex_memory(form, operands, mem),
+            Src::Const(bits) => self.evex_relative(form, operands, bits),
+        }
+    }
+
+    /// With a register. Each of these stands in one place and is not copied into all instructions: code that encodes is cold
+    /// when a kernel is emitted, and to fetch it takes longer than to run it.
+    #[inline(never)]
+    fn evex_register(&mut self, form: &evex::Form, operands: evex::Operands, reg: Vreg) {
+        self.check_vectors(reg.0);
+        let (word, len) = evex::encode(form, operands, evex::Rm::Reg(reg.0));
+        self.ops.append(word as u64, len);
+    }
+
+    /// With memory.
+    #[inline(never)]
+    fn evex_memory(&mut self, form: &evex::Form, operands: evex::Operands, mem: Mem) {
+        self.check_address(mem);
+        let (word, len) = evex::encode(form, operands, evex::Rm::Mem(mem));
+        self.ops.append_long(word, len);
+    }
+
+    /// With an entry of the constant table.
+    #[inline(never)]
+    fn evex_relative(&mut self, form: &evex::Form, operands: evex::Operands, bits: u32) {
+        let (word, len) = evex::encode(form, operands, evex::Rm::Constant);
+        self.ops.append_long(word, len);
+        let label = self.constant(Constant::Splat(bits));
+        self.ops.refer(label, 0);
+    }
+
+    /// Appends an EVEX instruction whose last operands are `src` and an immediate byte.
+    #[inline(never)]
+    fn evex_immediate(&mut self, form: &evex::Form, operands: evex::Operands, src: Src, imm: u8) {
         let rm = match src {
             Src::Reg(reg) => {
                 self.check_vectors(reg.0);
@@ -239,17 +256,17 @@ impl Asm {
             }
             Src::Const(_) => evex::Rm::Constant,
         };
-        evex::encode(&mut self.ops, form, operands, rm);
+        let (word, len) = evex::encode_immediate(form, operands, rm, imm);
+        self.ops.append_long(word, len);
         if let Src::Const(bits) = src {
             let label = self.constant(Constant::Splat(bits));
-            // The processor counts a rip-relative displacement from the end of the instruction, and an immediate may
-            // stand between the two.
-            self.ops.refer(label, usize::from(operands.imm.is_some()));
+            // The processor counts a rip-relative displacement from the end of the instruction, and the immediate stands
+            // between the two.
+            self.ops.refer(label, 1);
         }
     }
 
-    /// Appends a VEX instruction whose last operand is `src`. All of them come here, and it is not copied into each: code
-    /// that encodes is cold when a kernel is emitted, and to fetch it takes longer than to run it.
+    /// Appends a VEX instruction whose last operand is `src`; in one place, as with EVEX.
     #[inline(never)]
     fn vex(&mut self, form: vex::Form, reg: u8, vvvv: u8, src: Src) {
         match src {

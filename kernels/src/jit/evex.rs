@@ -15,7 +15,7 @@
 
 use dynasmrt::DynasmApi;
 
-use super::asm::Mem;
+use super::asm::{Gpr, Mem};
 
 /// How the operands of a form are spread over the instruction's fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,40 +46,39 @@ pub struct Form {
     pub broadcast: bool,
 }
 
-/// The registers of an instruction besides its rm operand, and its immediate.
+/// The registers of an instruction besides its rm operand.
 #[derive(Clone, Copy, Debug)]
 pub struct Operands {
+    /// Bits of the prefix that differ from a form's.
+    flip: u32,
+    /// The lower bits of reg in their place in ModRM.
     reg: u8,
-    vvvv: u8,
-    mask: u8,
-    zeroing: bool,
-    /// The immediate byte.
-    pub imm: Option<u8>,
 }
 
 impl Operands {
-    /// No mask, no immediate. `vvvv` is 0 where the form has no such operand.
+    /// No mask. `reg` and `vvvv` are 0 where the form has no such operand. Numbers beyond the register file
+    /// are cut to it; [`Asm`](super::Asm) refuses them before.
     #[must_use]
+    #[inline(always)]
     pub const fn of(reg: u8, vvvv: u8) -> Operands {
-        Operands { reg, vvvv, mask: 0, zeroing: false, imm: None }
+        let (high, vvvv) = (reg as u32, vvvv as u32);
+        let flip = (high & 8) << 12 | (high & 16) << 8 | (vvvv & 15) << 19 | (vvvv & 16) << 23;
+        Operands { flip, reg: (reg & 7) << 3 }
     }
 
     /// Lanes outside mask register `k` keep their value.
     #[must_use]
+    #[inline(always)]
     pub const fn merging(self, k: u8) -> Operands {
-        Operands { mask: k, zeroing: false, ..self }
+        Operands { flip: self.flip & !MASK | (k as u32 & 7) << 24, ..self }
     }
 
     /// Lanes outside mask register `k` become zero.
     #[must_use]
+    #[inline(always)]
     pub const fn zeroing(self, k: u8) -> Operands {
-        Operands { mask: k, zeroing: true, ..self }
-    }
-
-    /// With an immediate byte.
-    #[must_use]
-    pub const fn imm(self, imm: u8) -> Operands {
-        Operands { imm: Some(imm), ..self }
+        let merging = self.merging(k);
+        Operands { flip: merging.flip | Z, ..merging }
     }
 }
 
@@ -116,6 +115,7 @@ const W: u32 = 1 << 23;
 const V: u32 = 0b1111 << 19;
 const ALWAYS: u32 = 1 << 18;
 const Z: u32 = 1 << 31;
+const MASK: u32 = Z | 0b111 << 24;
 const LENGTH_512: u32 = 0b10 << 29;
 const LENGTH_256: u32 = 0b01 << 29;
 const BROADCAST: u32 = 1 << 28;
@@ -215,40 +215,75 @@ forms! {
     VPMOVDW = MAP_0F38 PREFIX_F3 0x33 Layout::Mr, memory(VECTOR / 2);
 }
 
-/// Appends one instruction. Numbers beyond the register file are cut to it; [`Asm`](super::Asm) refuses them before.
+/// An instruction as one word, and how many of its bytes count; the others may be anything.
 #[inline(always)]
-pub fn encode(out: &mut impl DynasmApi, form: &Form, operands: Operands, rm: Rm) {
-    let (reg, vvvv) = match form.layout {
-        Layout::Vm(digit) => (u32::from(digit), u32::from(operands.vvvv)),
-        _ => (u32::from(operands.reg), u32::from(operands.vvvv)),
-    };
-    // The register bits are stored inverted, so they are flipped in a prefix that has them all set.
-    let flip = match rm {
-        Rm::Reg(number) => (u32::from(number) & 16) << 10 | (u32::from(number) & 8) << 10,
-        Rm::Mem(mem) | Rm::Broadcast(mem) => {
-            let index = mem.index.map_or(0, |(index, _)| u32::from(index.0));
-            (index & 8) << 11 | (u32::from(mem.base.0) & 8) << 10
-        }
-        Rm::Constant => 0,
-    };
-    let flip = flip | (reg & 8) << 12 | (reg & 16) << 8 | (vvvv & 15) << 19 | (vvvv & 16) << 23;
+#[must_use]
+pub fn encode(form: &Form, operands: Operands, rm: Rm) -> (u128, usize) {
     // A constant is one f32: broadcast where the form would otherwise read a whole vector.
     let broadcast = matches!(rm, Rm::Broadcast(_)) || (matches!(rm, Rm::Constant) && form.broadcast);
-    let mask = (u32::from(operands.mask) & 7) << 24 | if operands.zeroing { Z } else { 0 };
-    out.push_u32(form.prefix ^ flip | mask | if broadcast { BROADCAST } else { 0 });
+    let place = match rm {
+        Rm::Reg(number) => Place::register(number),
+        Rm::Mem(mem) => Place::memory(mem, form.memory),
+        Rm::Broadcast(mem) => Place::memory(mem, LANE),
+        Rm::Constant => Place::RELATIVE,
+    };
+    // The register bits are stored inverted, so they are flipped in a prefix that has them all set.
+    let prefix = form.prefix ^ operands.flip ^ place.flip | if broadcast { BROADCAST } else { 0 };
+    let body = u64::from(form.opcode) | (place.word | u64::from(operands.reg)) << 8;
+    (u128::from(prefix) | u128::from(body) << 32, 5 + place.len)
+}
 
-    let unit = if broadcast { LANE } else { form.memory };
-    let reg = (reg as u8 & 7) << 3;
-    match rm {
-        Rm::Reg(number) => push_pair(out, form.opcode, 0b11 << 6 | reg | (number & 7)),
-        Rm::Mem(mem) | Rm::Broadcast(mem) => push_address(out, form.opcode, reg, mem, unit),
-        Rm::Constant => {
-            push_pair(out, form.opcode, reg | 0b101);
-            out.push_u32(0);
-        }
+/// The same with an immediate byte, for the few forms that have one.
+#[must_use]
+pub fn encode_immediate(form: &Form, operands: Operands, rm: Rm, imm: u8) -> (u128, usize) {
+    let digit = if let Layout::Vm(digit) = form.layout { digit << 3 } else { 0 };
+    let (word, len) = encode(form, Operands { reg: operands.reg | digit, ..operands }, rm);
+    (word & ((1 << (8 * len)) - 1) | u128::from(imm) << (8 * len), len + 1)
+}
+
+/// ModRM and what follows it, with the bits of the prefix that are to be flipped.
+#[derive(Clone, Copy)]
+struct Place {
+    word: u64,
+    len: usize,
+    flip: u32,
+}
+
+impl Place {
+    /// Four bytes relative to the end of the instruction, zero for now.
+    const RELATIVE: Place = Place { word: 0b101, len: 5, flip: 0 };
+
+    #[inline(always)]
+    fn register(number: u8) -> Place {
+        let flip = (u32::from(number) & 16) << 10 | (u32::from(number) & 8) << 10;
+        Place { word: 0xC0 | u64::from(number & 7), len: 1, flip }
     }
-    if let Some(imm) = operands.imm {
-        out.push(imm);
+
+    /// An address in the shortest form; a short displacement counts in `unit`s, which are powers of two. Addresses of all
+    /// kinds follow each other, so that branches on the kind would be guessed wrongly.
+    #[inline(always)]
+    fn memory(mem: Mem, unit: u8) -> Place {
+        // 100 in ModRM announces a SIB byte, and in the SIB byte says "no index"; 101 as a base without displacement
+        // means rip or nothing, so rbp and r13 always carry one.
+        const SIB: u8 = 0b100;
+        const NEEDS_DISP: u8 = 0b101;
+        let base = mem.base.0;
+        let (index, scale) = mem.index.unwrap_or((Gpr(SIB), 1));
+        // Of 1, 2, 4 and 8, without counting zeros.
+        let scale = ((scale >> 1) - (scale >> 3)) & 3;
+        let units = mem.disp >> unit.trailing_zeros();
+        let some = (mem.disp != 0) | (base & 7 == NEEDS_DISP);
+        let far = (mem.disp & (i32::from(unit) - 1) != 0) | (i32::from(units as i8) != units);
+        let mode = (u64::from(some) + u64::from(far)) << 6;
+        let disp = u64::from(if far { mem.disp } else { units } as u32);
+        let sib = u64::from(scale << 6 | (index.0 & 7) << 3 | (base & 7));
+        let has_sib = mem.index.is_some() | (base & 7 == SIB);
+        let rest = if has_sib { u64::from(SIB) | sib << 8 | disp << 16 } else { u64::from(base & 7) | disp << 8 };
+        Place {
+            word: mode | rest,
+            len: 1 + usize::from(has_sib) + usize::from(some) + 3 * usize::from(far),
+            flip: (u32::from(index.0) & 8) << 11 | (u32::from(base) & 8) << 10,
+        }
     }
 }
 
@@ -268,36 +303,4 @@ pub fn kmovw(out: &mut impl DynasmApi, k: u8, src: u8) {
 #[inline]
 fn push_pair(out: &mut impl DynasmApi, first: u8, second: u8) {
     out.push_u16(u16::from_le_bytes([first, second]));
-}
-
-/// Opcode, ModRM, SIB and displacement of an address, in the shortest form; a short displacement counts in `unit`s,
-/// which are powers of two.
-#[inline]
-fn push_address(out: &mut impl DynasmApi, opcode: u8, reg: u8, mem: Mem, unit: u8) {
-    // 100 in ModRM announces a SIB byte, and in the SIB byte says "no index"; 101 as a base without displacement means
-    // rip or nothing, so rbp and r13 always carry one.
-    const SIB: u8 = 0b100;
-    const NEEDS_DISP: u8 = 0b101;
-    let base = mem.base.0 & 7;
-    let units = mem.disp >> unit.trailing_zeros();
-    let whole = mem.disp & (i32::from(unit) - 1) == 0;
-    let mode = if mem.disp == 0 && base != NEEDS_DISP {
-        0b00
-    } else if whole && i8::try_from(units).is_ok() {
-        0b01
-    } else {
-        0b10
-    };
-    if mem.index.is_some() || base == SIB {
-        let (index, scale) = mem.index.map_or((SIB, 1), |(index, scale)| (index.0 & 7, scale));
-        push_pair(out, opcode, mode << 6 | reg | SIB);
-        out.push((scale.trailing_zeros() as u8 & 3) << 6 | index << 3 | base);
-    } else {
-        push_pair(out, opcode, mode << 6 | reg | base);
-    }
-    match mode {
-        0b00 => {}
-        0b01 => out.push_i8(units as i8),
-        _ => out.push_i32(mem.disp),
-    }
 }

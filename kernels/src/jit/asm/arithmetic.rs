@@ -53,7 +53,7 @@ macro_rules! shifts {
             pub fn $name(&mut self, dst: Vreg, src: Vreg, bits: u8) {
                 self.check_vectors(dst.0 | src.0);
                 if self.wide() {
-                    self.evex(&evex::$evex, Operands::of(0, dst.0).imm(bits), src.into());
+                    self.evex_immediate(&evex::$evex, Operands::of(0, dst.0), src.into(), bits);
                 } else {
                     let bits = bits as i8;
                     x64!(self; $vex Ry(dst.0), Ry(src.0), BYTE bits);
@@ -146,7 +146,7 @@ impl Asm {
             Rounding::Zero => 3,
         };
         if self.wide() {
-            self.evex(&evex::VRNDSCALEPS, Operands::of(dst.0, 0).imm(mode), src.into());
+            self.evex_immediate(&evex::VRNDSCALEPS, Operands::of(dst.0, 0), src.into(), mode);
         } else {
             let mode = mode as i8;
             x64!(self; vroundps Ry(dst.0), Ry(src.0), BYTE mode);

@@ -26,7 +26,7 @@ struct Reference {
 
 /// Code that is being written.
 pub(super) struct Buffer {
-    /// Written up to `end`; behind it stand bytes that do not count yet.
+    /// Written up to `end`; behind it stand bytes that do not count yet, a word at least.
     bytes: Vec<u8>,
     end: usize,
     labels: LabelRegistry,
@@ -39,7 +39,7 @@ impl Buffer {
     /// Room for so many bytes, and as many labels as references to them; it grows.
     pub(super) fn new(bytes: usize, labels: usize) -> Buffer {
         Buffer {
-            bytes: vec![0; bytes],
+            bytes: vec![0; bytes + WORD],
             end: 0,
             labels: LabelRegistry::with_capacity(0, 0, labels),
             references: Vec::with_capacity(labels),
@@ -56,31 +56,26 @@ impl Buffer {
     /// Appends the first `count` bytes of the word, at most eight.
     #[inline(always)]
     pub(super) fn append(&mut self, word: u64, count: usize) {
-        match self.bytes.get_mut(self.end..).and_then(|rest| rest.first_chunk_mut()) {
-            Some(place) => *place = word.to_le_bytes(),
-            None => self.append_grown(u128::from(word)),
-        }
-        self.end += count;
+        self.append_long(u128::from(word), count);
     }
 
     /// Appends the first `count` bytes of the word.
     #[inline(always)]
     pub(super) fn append_long(&mut self, word: u128, count: usize) {
-        match self.bytes.get_mut(self.end..).and_then(|rest| rest.first_chunk_mut()) {
-            Some(place) => *place = word.to_le_bytes(),
-            None => self.append_grown(word),
+        if let Some(place) = self.bytes.get_mut(self.end..).and_then(|rest| rest.first_chunk_mut()) {
+            *place = word.to_le_bytes();
         }
         self.end += count;
+        // Afterwards, for the next one: nothing has to be kept over this call, so that nothing is saved for it.
+        if self.bytes.len().wrapping_sub(self.end) < WORD {
+            self.grow();
+        }
     }
 
-    /// Writes the word where there was no room for it.
     #[cold]
     #[inline(never)]
-    fn append_grown(&mut self, word: u128) {
+    fn grow(&mut self) {
         self.bytes.resize(self.bytes.len() * 4 + WORD, 0);
-        if let Some(place) = self.bytes.get_mut(self.end..self.end + WORD) {
-            place.copy_from_slice(&word.to_le_bytes());
-        }
     }
 
     /// Replaces a byte that was written before.

@@ -88,7 +88,7 @@ impl Asm {
     pub fn vpermute_32(&mut self, dst: Vreg, src: Vreg, imm: u8) {
         self.check_vectors(dst.0 | src.0);
         if self.wide() {
-            self.evex(&evex::VPERMILPS, Operands::of(dst.0, 0).imm(imm), src.into());
+            self.evex_immediate(&evex::VPERMILPS, Operands::of(dst.0, 0), src.into(), imm);
         } else {
             let imm = imm as i8;
             x64!(self; vpermilps Ry(dst.0), Ry(src.0), BYTE imm);
@@ -109,7 +109,7 @@ impl Asm {
     pub fn vshuffle_128(&mut self, dst: Vreg, a: Vreg, b: Vreg, imm: u8) {
         self.check_vectors(dst.0 | a.0 | b.0);
         if self.wide() {
-            self.evex(&evex::VSHUFF32X4, Operands::of(dst.0, a.0).imm(imm), b.into());
+            self.evex_immediate(&evex::VSHUFF32X4, Operands::of(dst.0, a.0), b.into(), imm);
         } else {
             let imm = imm as i8;
             x64!(self; vperm2f128 Ry(dst.0), Ry(a.0), Ry(b.0), BYTE imm);

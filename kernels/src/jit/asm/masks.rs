@@ -66,7 +66,7 @@ impl Asm {
         self.check_vectors(a.0);
         if self.wide() {
             let k = self.opmask(mask);
-            self.evex(&evex::VCMPPS, Operands::of(k, a.0).imm(predicate.immediate()), b);
+            self.evex_immediate(&evex::VCMPPS, Operands::of(k, a.0), b, predicate.immediate());
         } else {
             let lanes = self.vector_mask(mask);
             // dynasm 5.1 misplaces the operands of `vcmpps` itself, and knows each predicate by a name of its own.
