@@ -5,10 +5,13 @@
 //! blocks of tiles and some of the *units* (a panel of a group). For each block it makes the table of row pointers
 //! once and uses it for all its units: groups read the same rows, only further along.
 
+mod cut;
+
 use std::ops::Range;
 
 use smallvec::SmallVec;
 
+use self::cut::Cut;
 use super::driver::{ConvBlocks, ConvExtras, Strategy};
 use super::shape::{ConvShape, Phase};
 use super::table::{Field, MOST_POINTERS, Tables};
@@ -48,6 +51,8 @@ struct PhasePlan {
     panels: Panels,
     /// Where the phase's weights start in each group.
     weights: usize,
+    /// How the reduction is cut.
+    cut: Cut,
 }
 
 /// The buffers of one run, as tasks see them.
@@ -98,6 +103,7 @@ impl Dense {
                 tiles: Tiles::new(segment, most),
                 panels: class_panels[phase.class],
                 weights: starts[phase.class],
+                cut: Cut::new(isa, [phase.taps.len(), shape.group_channels()], class_panels[phase.class].width),
                 phase,
             }
         };
@@ -148,16 +154,13 @@ impl Dense {
             return;
         }
         let shape = &self.shape;
-        let pointwise = self.blocks.strategy == Strategy::Pointwise;
         let mut args = TileArgs::empty();
         args.lda = shape.channels * 4;
-        args.taps = if pointwise { 1 } else { plan.tables.taps() };
         args.ldc = plan.phase.stride[2] * shape.filters * 4;
         if let Some(residual) = buffers.extras.residual {
             args.residual = 1;
             args.residual_offset = (residual.as_ptr() as isize).wrapping_sub(buffers.y.at(0) as isize);
         }
-        args.summarise();
         let mut table = Vec::new();
         for block in tiles.clone().step_by(self.blocks.row_block) {
             let block = block..tiles.end.min(block + self.blocks.row_block);
@@ -168,25 +171,51 @@ impl Dense {
                     return;
                 }
                 self.aim(&mut args, buffers, plan, unit);
-                let panel = unit % plan.panels.count();
-                let column = unit / plan.panels.count() * shape.group_filters() + panel * plan.panels.width;
                 // The next block of rows begins with the first panel again.
                 let next = if unit + 1 < units.end { unit + 1 } else { units.start };
                 let next = buffers.weights.as_ptr().wrapping_add(self.weights_at(plan, next));
-                args.fetch(Some(next), plan.panels.width * 4, block.len());
-                for Placed { run, y, table: start } in &placed {
-                    args.rows = run.height;
-                    args.tiles.set(run.count);
-                    args.a.set(buffers.field.data.wrapping_add(run.row * shape.channels));
-                    args.a_step = run.height * args.lda;
-                    args.table.set(table[*start..].as_ptr());
-                    args.c.set(buffers.y.at(y + column));
-                    args.c_step = run.height * args.ldc;
-                    // SAFETY: pointers of the table lie inside the input or point at zeros, of which there are as many
-                    // as a row has channels; panels and C's rows are inside buffers that were checked; tasks have
-                    // disjoint rows or columns of C, phases have disjoint rows.
-                    unsafe { self.tile.call(&args) };
-                }
+                self.unit(&mut args, buffers, plan, (unit, next), (&placed, &table), block.len());
+            }
+        }
+    }
+
+    /// A block of tiles of a unit, one part of the reduction after the other.
+    fn unit(
+        &self,
+        args: &mut TileArgs,
+        buffers: &Buffers<'_>,
+        plan: &PhasePlan,
+        (unit, next): (usize, *const f32),
+        (placed, table): (&[Placed], &[*const f32]),
+        tiles: usize,
+    ) {
+        let shape = &self.shape;
+        let width = plan.panels.width;
+        let (group, panel) = (unit / plan.panels.count(), unit % plan.panels.count());
+        let column = group * shape.group_filters() + panel * width;
+        let first = group * shape.group_channels();
+        let b = args.b;
+        for part in plan.cut.parts() {
+            args.taps = part.taps.len();
+            args.reduce_over(first + part.channels.start, part.channels.len());
+            args.b = b.wrapping_add(part.rows.start * width);
+            args.resume = usize::from(part.rows.start > 0);
+            args.unfinished = usize::from(part.rows.end < plan.panels.rows);
+            args.summarise();
+            let next = if args.unfinished > 0 { b.wrapping_add(part.rows.end * width) } else { next };
+            args.fetch(Some(next), width * 4, tiles);
+            for Placed { run, y, table: start } in placed {
+                args.rows = run.height;
+                args.tiles.set(run.count);
+                args.a.set(buffers.field.data.wrapping_add(run.row * shape.channels));
+                args.a_step = run.height * args.lda;
+                args.table.set(table[start + part.taps.start * run.count * run.height..].as_ptr());
+                args.c.set(buffers.y.at(y + column));
+                args.c_step = run.height * args.ldc;
+                // SAFETY: pointers of the table lie inside the input or point at zeros, of which there are as many
+                // as a row has channels; panels and C's rows are inside buffers that were checked; tasks have
+                // disjoint rows or columns of C, phases have disjoint rows.
+                unsafe { self.tile.call(args) };
             }
         }
     }
@@ -209,16 +238,38 @@ impl Dense {
                 let run = Run { row: segment * plan.segment + run.row, ..run };
                 let start = table.len();
                 if self.blocks.strategy != Strategy::Pointwise {
-                    table.reserve(run.count * run.height * plan.tables.taps());
-                    for tile in 0..run.count {
-                        plan.tables.tile(field, run.row + tile * run.height, run.height, table);
-                    }
+                    self.table(field, plan, &run, table);
                 }
                 placed.push(Placed { run, y: self.output_at(&plan.phase, run.row), table: start });
             }
             next = end;
         }
         placed
+    }
+
+    /// Appends the pointers `[part of the taps][tile][tap][row]` of a run.
+    fn table(&self, field: &Field<f32>, plan: &PhasePlan, run: &Run, table: &mut Vec<*const f32>) {
+        let taps = plan.tables.taps();
+        let tile = |tile: usize, to: &mut Vec<*const f32>| {
+            plan.tables.tile(field, run.row + tile * run.height, run.height, to);
+        };
+        table.reserve(run.count * run.height * taps);
+        if plan.cut.taps() >= taps {
+            (0..run.count).for_each(|index| tile(index, table));
+            return;
+        }
+        let start = table.len();
+        table.resize(start + run.count * run.height * taps, field.zeros);
+        let mut whole = Vec::with_capacity(taps * run.height);
+        for index in 0..run.count {
+            whole.clear();
+            tile(index, &mut whole);
+            for part in (0..taps).step_by(plan.cut.taps()).map(|tap| tap..taps.min(tap + plan.cut.taps())) {
+                let to = start + (part.start * run.count + index * part.len()) * run.height;
+                let from = &whole[part.start * run.height..part.end * run.height];
+                table[to..to + from.len()].copy_from_slice(from);
+            }
+        }
     }
 
     /// Where the outputs of a row start.
@@ -245,7 +296,6 @@ impl Dense {
         let (group, panel) = (unit / plan.panels.count(), unit % plan.panels.count());
         let width = plan.panels.width;
         args.keep_columns(plan.panels.columns_of(panel), width, self.isa.lanes());
-        args.reduce_over(group * self.shape.group_channels(), self.shape.group_channels());
         args.b = buffers.weights.as_ptr().wrapping_add(self.weights_at(plan, unit));
         let column = group * self.shape.group_filters() + panel * width;
         args.bias = buffers.extras.bias.map_or(std::ptr::null(), |bias| bias.as_ptr().wrapping_add(column));

@@ -1,18 +1,20 @@
 //! Convolutions of few channels, as of images: a whole line of the kernel is one tap.
 //!
-//! Lines of the input are copied with their padding, zero lines for those outside, a few at a time, so that what was
-//! copied is multiplied out of the nearest caches. In a copied line the outputs' rows lie at one distance and so do the
-//! taps, lines of the kernel: no tile needs a table. No tile leaves its line of outputs.
+//! In a line of the input the outputs' rows lie at one distance and so do the taps, lines of the kernel: no tile needs a
+//! table. No tile leaves its line of outputs. Tiles that see padding read copies with zeros in its place, made a few lines at
+//! a time, so that what was copied is multiplied out of the nearest caches; all others read the input where it is.
 //!
 //! Knows of the shape and of tiles, nothing of how weights are packed.
 
 use std::ops::Range;
 
+use smallvec::SmallVec;
+
 use super::driver::{ConvBlocks, ConvExtras};
 use super::shape::ConvShape;
 use crate::cpu::CodeSource;
 use crate::cpu::chain::UnaryOp;
-use crate::cpu::gemm::rows::part;
+use crate::cpu::gemm::rows::{Run, part};
 use crate::cpu::gemm::shared::Shared;
 use crate::cpu::gemm::tile::{LeftRows, RightColumns, Tile, TileArgs, TileCode, most_rows};
 use crate::cpu::gemm::{Panels, Tiles};
@@ -29,6 +31,10 @@ pub(super) struct Lines {
     /// Tiles of a line of outputs.
     tiles: Tiles,
     panels: Panels,
+    /// Lines of outputs of a plane that see no line outside the input.
+    inner_lines: Range<usize>,
+    /// Tiles of a line that see no column outside it.
+    inner_tiles: Range<usize>,
     /// Lines of outputs whose inputs are copied at a time.
     block: usize,
     row_tasks: usize,
@@ -62,6 +68,13 @@ pub(super) fn line(shape: &ConvShape) -> usize {
     ((shape.output[2].max(1) - 1) * shape.strides[2] + shape.kernel[2]) * shape.channels
 }
 
+/// Outputs along a dimension all of whose taps lie inside the input.
+fn inside(shape: &ConvShape, dim: usize) -> Range<usize> {
+    let (stride, pad, size) = (shape.strides[dim], shape.pads[dim], shape.output[dim]);
+    let end = (shape.input[dim] + pad).checked_sub(shape.kernel[dim]).map_or(0, |last| last / stride + 1).min(size);
+    pad.div_ceil(stride).min(end)..end
+}
+
 /// Most multiplications of a call, so that what ends a request waits for no more than some milliseconds.
 const CALL: usize = 1 << 27;
 
@@ -85,7 +98,25 @@ impl Lines {
         let row_tasks = blocks.row_tasks.min(lines * tiles.count()).max(1);
         let block = blocks.row_block.min(shape.output[1]).min(lines.div_ceil(row_tasks)).max(1);
         let unit_tasks = blocks.unit_tasks.min(panels.count()).max(1);
-        Ok(Lines { shape, isa, tile, tiles, panels, block, row_tasks, unit_tasks })
+        let inner_lines = inside(&shape, 1);
+        let columns = inside(&shape, 2);
+        let end = (0..tiles.count()).take_while(|&tile| tiles.start(tile + 1) <= columns.end).count();
+        let start = (0..end).take_while(|&tile| tiles.start(tile) < columns.start).count();
+        let inner_tiles = start..end;
+        Ok(Lines { shape, isa, tile, tiles, panels, inner_lines, inner_tiles, block, row_tasks, unit_tasks })
+    }
+
+    /// The tiles of a line of outputs that read the input where it is.
+    fn inner(&self, line: usize) -> Range<usize> {
+        let (plane, line) = (line / self.shape.output[1], line % self.shape.output[1]);
+        let inside = self.depth(plane).1 < self.shape.input[0] && self.inner_lines.contains(&line);
+        if inside { self.inner_tiles.clone() } else { 0..0 }
+    }
+
+    /// Image and depth in the input of a plane of outputs; a depth before the first wraps to one beyond any size.
+    fn depth(&self, plane: usize) -> (usize, usize) {
+        let (image, d) = (plane / self.shape.output[0], plane % self.shape.output[0]);
+        (image, (d * self.shape.strides[0]).wrapping_sub(self.shape.pads[0]))
     }
 
     /// Elements of scratch that [`Lines::run`] needs.
@@ -137,9 +168,10 @@ impl Lines {
         let (per, height) = (self.tiles.count(), self.shape.output[1]);
         let mut next = tiles.start;
         while next < tiles.end && !parallel.is_stopped() {
-            // Lines that share what is copied are of one plane.
-            let first = next / per;
-            let last = (first + self.block).min((first / height + 1) * height);
+            // Lines that share what is copied are of one plane, and see a line outside the input all or not at all.
+            let (first, plane) = (next / per, next / per / height * height);
+            let ends = [self.inner_lines.start, self.inner_lines.end, height].map(|line| plane + line);
+            let last = ends.into_iter().filter(|&end| end > first).fold(first + self.block, usize::min);
             let block = next..tiles.end.min(last * per);
             self.copy(buffers, &block, scratch);
             self.multiply(buffers, &block, units.clone(), scratch, parallel);
@@ -147,26 +179,51 @@ impl Lines {
         }
     }
 
-    /// Copies what a block of tiles sees: of one line no more than its tiles do.
-    fn copy(&self, buffers: &Buffers<'_>, block: &Range<usize>, scratch: usize) {
+    /// Some tiles of a line, of which the `inner` ones read the input where it is, as calls of the kernel and whether they do.
+    fn runs(&self, inner: &Range<usize>, tiles: Range<usize>) -> SmallVec<[(Run, bool); 4]> {
+        let [start, end] = [inner.start, inner.end].map(|tile| tile.clamp(tiles.start, tiles.end));
+        let parts = [(tiles.start..start, false), (start..end, true), (end..tiles.end, false)];
+        parts.into_iter().flat_map(|(tiles, inside)| self.tiles.runs(tiles).map(move |run| (run, inside))).collect()
+    }
+
+    /// Where the input of a line of outputs starts, as if there were columns for the padding.
+    fn place(&self, buffers: &Buffers<'_>, line: usize) -> *const f32 {
         let shape = &self.shape;
+        let (plane, line) = (line / shape.output[1], line % shape.output[1]);
+        let (image, d) = self.depth(plane);
+        let h = (line * shape.strides[1]).wrapping_sub(shape.pads[1]);
+        let first = ((image * shape.input[0]).wrapping_add(d).wrapping_mul(shape.input[1])).wrapping_add(h);
+        let column = first.wrapping_mul(shape.input[2]).wrapping_sub(shape.pads[2]);
+        buffers.x.as_ptr().wrapping_add(column.wrapping_mul(shape.channels))
+    }
+
+    /// Copies what those of a block's tiles see that do not read the input where it is: of one line no more than its own.
+    fn copy(&self, buffers: &Buffers<'_>, block: &Range<usize>, scratch: usize) {
         let per = self.tiles.count();
         let (first, last) = (block.start / per, (block.end - 1) / per);
-        let mut columns = 0..line(shape);
-        if first == last {
-            let rows = self.tiles.start(block.start - first * per)..self.tiles.start(block.end - first * per);
-            let at = |row: usize| row * shape.strides[2] * shape.channels;
-            columns = at(rows.start)..at(rows.end - 1) + shape.kernel[2] * shape.channels;
+        let own = if first == last { block.start - first * per..block.end - first * per } else { 0..per };
+        let inner = self.inner(first);
+        let inner = inner.start.clamp(own.start, own.end)..inner.end.clamp(own.start, own.end);
+        let bordering = if inner.is_empty() { [own, 0..0] } else { [own.start..inner.start, inner.end..own.end] };
+        for tiles in bordering.into_iter().filter(|tiles| !tiles.is_empty()) {
+            let at = |row: usize| row * self.shape.strides[2] * self.shape.channels;
+            let window = self.shape.kernel[2] * self.shape.channels;
+            let columns = at(self.tiles.start(tiles.start))..at(self.tiles.start(tiles.end) - 1) + window;
+            self.copy_columns(buffers, first..last + 1, columns, scratch);
         }
+    }
+
+    /// Copies those elements of each line that some lines of outputs see.
+    fn copy_columns(&self, buffers: &Buffers<'_>, lines: Range<usize>, columns: Range<usize>, scratch: usize) {
+        let shape = &self.shape;
         let [depth, height, width] = shape.input;
-        let (plane, line_of_plane) = (first / shape.output[1], first % shape.output[1]);
-        let (image, d) = (plane / shape.output[0], plane % shape.output[0]);
+        let (plane, line_of_plane) = (lines.start / shape.output[1], lines.start % shape.output[1]);
+        let (image, d) = self.depth(plane);
         // A position before the first wraps to one beyond any size.
-        let d = (d * shape.strides[0]).wrapping_sub(shape.pads[0]);
         let h = (line_of_plane * shape.strides[1]).wrapping_sub(shape.pads[1]);
         let before = (shape.pads[2] * shape.channels).clamp(columns.start, columns.end);
         let own = (shape.pads[2] + width).saturating_mul(shape.channels).clamp(before, columns.end);
-        for index in 0..self.inputs(last - first + 1) {
+        for index in 0..self.inputs(lines.len()) {
             let to = buffers.scratch.at(scratch + index * line(shape) + columns.start);
             // SAFETY: scratch was checked to hold what every task copies, and this part of it is one task's.
             let to = unsafe { std::slice::from_raw_parts_mut(to, columns.len()) };
@@ -184,7 +241,7 @@ impl Lines {
         }
     }
 
-    /// Multiplies a block of tiles, whose lines lie from `scratch` on, with some panels.
+    /// Multiplies a block of tiles, whose copied lines lie from `scratch` on, with some panels.
     fn multiply(
         &self,
         buffers: &Buffers<'_>,
@@ -198,7 +255,6 @@ impl Lines {
         let mut args = TileArgs::empty();
         args.lda = shape.strides[2] * shape.channels * 4;
         args.taps = shape.kernel[1];
-        args.tap_step = line(shape) * 4;
         args.ldc = shape.filters * 4;
         args.reduce_over(0, shape.kernel[2] * shape.channels);
         if let Some(residual) = buffers.extras.residual {
@@ -209,6 +265,9 @@ impl Lines {
         let first = block.start / per;
         let window = shape.kernel[1] * shape.kernel[2] * shape.channels;
         let most = (CALL / (window * width * shape.output[2].div_ceil(per)).max(1)).max(1);
+        // Short lines are multiplied in less time than it takes to cut each anew.
+        let (inner, place) = (self.inner(first), self.place(buffers, first));
+        let whole = self.runs(&inner, 0..per);
         for panel in units {
             args.keep_columns(self.panels.columns_of(panel), width, self.isa.lanes());
             args.b = buffers.weights.as_ptr().wrapping_add(panel * self.panels.panel_len());
@@ -218,16 +277,31 @@ impl Lines {
             while next < block.end && !parallel.is_stopped() {
                 let index = next / per;
                 let end = block.end.min((index + 1) * per).min(next + most);
-                let from = scratch + (index - first) * shape.strides[1] * line(shape);
-                for run in self.tiles.runs(next - index * per..end - index * per) {
+                let tiles = next - index * per..end - index * per;
+                let part;
+                let runs = if tiles == (0..per) {
+                    &whole
+                } else {
+                    part = self.runs(&inner, tiles);
+                    &part
+                };
+                let copied = scratch + (index - first) * shape.strides[1] * line(shape);
+                let in_place = place.wrapping_add((index - first) * shape.strides[1] * shape.input[2] * shape.channels);
+                for (run, inside) in runs {
+                    let (from, step) = match inside {
+                        true => (in_place, shape.input[2] * shape.channels),
+                        false => (buffers.scratch.at(copied).cast_const(), line(shape)),
+                    };
+                    args.tap_step = step * 4;
                     args.rows = run.height;
                     args.tiles.set(run.count);
-                    args.a.set(buffers.scratch.at(from + run.row * shape.strides[2] * shape.channels));
+                    args.a.set(from.wrapping_add(run.row * shape.strides[2] * shape.channels));
                     args.a_step = run.height * args.lda;
                     args.c.set(buffers.y.at((index * shape.output[2] + run.row) * shape.filters + panel * width));
                     args.c_step = run.height * args.ldc;
-                    // SAFETY: the rows of these outputs lie inside what was copied, panels and C's rows inside buffers
-                    // that were checked, and tasks have disjoint rows or columns of C.
+                    // SAFETY: the rows of these outputs lie inside what was copied, or inside the input where no tap of the
+                    // tiles is outside it; panels and C's rows lie inside buffers that were checked, and tasks have
+                    // disjoint rows or columns of C.
                     unsafe { self.tile.call(&args) };
                 }
                 next = end;

@@ -244,6 +244,44 @@ fn any_cut_of_the_work_gives_the_same_result() {
 }
 
 #[test]
+fn lines_without_padding_are_read_where_they_are() {
+    let lines: [fn(&mut ConvBlocks); 3] = [
+        |blocks| blocks.strategy = Strategy::Lines,
+        |blocks| (blocks.strategy, blocks.row_block, blocks.row_tasks) = (Strategy::Lines, 3, 1),
+        |blocks| (blocks.strategy, blocks.row_tasks, blocks.unit_tasks) = (Strategy::Lines, 7, 2),
+    ];
+    for isa in levels() {
+        // Tiles on either border, between them, and none between.
+        let widths: &[usize] = if emulated(isa) { &[40] } else { &[9, 17, 26, 40, 61] };
+        for (&width, change) in widths.iter().flat_map(|width| lines.map(|change| (width, change))) {
+            let wide = Plane { batch: 2, channels: 3, filters: 20, input: (9, width), ..PLANE };
+            for (kernel, stride, pad) in
+                [((3, 3), 1, 1), ((3, 3), 2, 1), ((5, 3), 2, 2), ((3, 7), 3, 3), ((2, 2), 1, 0)]
+            {
+                check(isa, Plane { kernel, stride, pad, ..wide }.shape(), change);
+            }
+            let deep = ConvShape { input: [3, 9, width], output: [3, 9, width], ..wide.shape() };
+            check(isa, ConvShape { batch: 1, ..deep }, change);
+            check(isa, ConvShape { batch: 1, output: [4, 9, width], pads: [1, 1, 1], strides: [1; 3], ..deep }, change);
+        }
+    }
+}
+
+#[test]
+fn reductions_in_parts_give_the_same_sums() {
+    for isa in levels().into_iter().filter(|&isa| !emulated(isa)) {
+        // Panels of more than 256 KiB: parts of some taps, of some channels of a tap, of groups and phases of their own.
+        let long = Plane { channels: 130, filters: 64, input: (4, 5), ..PLANE };
+        check(isa, long.shape(), |_| ());
+        check(isa, Plane { filters: 70, batch: 2, ..long }.shape(), |blocks| blocks.row_block = 2);
+        check(isa, Plane { channels: 1100, kernel: (2, 1), ..long }.shape(), |_| ());
+        check(isa, Plane { channels: 1100, kernel: (1, 1), pad: 0, ..long }.shape(), |_| ());
+        check(isa, Plane { channels: 1030, groups: 2, filters: 128, stride: 2, ..long }.shape(), |_| ());
+        check(isa, Plane { channels: 300, transposed: true, stride: 2, ..long }.shape(), |_| ());
+    }
+}
+
+#[test]
 fn positions_that_are_whole_steps_are_read_where_they_are() {
     let isa = Isa::Avx512;
     if !isa.usable() {

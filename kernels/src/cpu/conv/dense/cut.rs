@@ -1,0 +1,115 @@
+//! How a reduction is cut into parts, each of which all tiles of a block go through before the next.
+//!
+//! A tile reads its whole panel, and meanwhile the next panel is fetched. Where both do not fit the second cache, each
+//! tile would find that the one before has pushed the panel's first rows out, and read them from memory again. Of a part
+//! so little is read at a time that it stays, with the part that is fetched. Sums are put down after each part and taken
+//! up again, which costs a few per cent of a part that is as long as it may be.
+
+use std::ops::Range;
+
+use crate::cpu::gemm::model::second_cache;
+use crate::cpu::gemm::tile::UNROLL;
+use crate::isa::Isa;
+
+/// The cut of a reduction over taps and the channels of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cut {
+    taps: usize,
+    channels: usize,
+    /// Taps of a part, where it has all their channels.
+    most_taps: usize,
+    /// Channels of a part, where it has a single tap.
+    most_channels: usize,
+}
+
+/// A part of a reduction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) taps: Range<usize>,
+    pub(super) channels: Range<usize>,
+    /// The rows of the panel that it reads.
+    pub(super) rows: Range<usize>,
+}
+
+/// Bytes of a panel up to which it is not cut: a quarter of the second cache, which holds the next one, rows and sums
+/// besides.
+const fn whole(isa: Isa) -> usize {
+    second_cache(isa) / 4
+}
+
+/// Bytes of the parts of a larger one: 128 KiB were the fastest of 24 to 256 on panels of 0.6 to 1.2 MB, whose weights
+/// come from memory.
+const fn part(isa: Isa) -> usize {
+    second_cache(isa) / 8
+}
+
+impl Cut {
+    /// The cut of a reduction over that many taps and channels, with panels of `width` columns.
+    pub(super) fn new(isa: Isa, [taps, channels]: [usize; 2], width: usize) -> Cut {
+        let uncut = Cut { taps, channels, most_taps: taps.max(1), most_channels: channels.max(1) };
+        let row = width * 4;
+        // Where two panels fit even the smaller cache of processors without AVX-512, nothing was measured.
+        if isa != Isa::Avx512 || taps * channels * row <= whole(isa) {
+            return uncut;
+        }
+        let rows = (part(isa) / row.max(1)).max(UNROLL);
+        if rows >= channels {
+            return Cut { most_taps: taps.div_ceil(taps.div_ceil(rows / channels)), ..uncut };
+        }
+        let most_channels = channels.div_ceil(channels.div_ceil(rows)).next_multiple_of(UNROLL);
+        Cut { most_taps: 1, most_channels, ..uncut }
+    }
+
+    /// Taps of a part.
+    pub(super) fn taps(&self) -> usize {
+        self.most_taps
+    }
+
+    /// The parts, in the order of the panel's rows. A reduction over nothing is one part.
+    pub(super) fn parts(self) -> impl Iterator<Item = Part> {
+        let Cut { taps, channels, most_taps, most_channels } = self;
+        (0..taps.max(1)).step_by(most_taps).flat_map(move |tap| {
+            let here = tap..taps.min(tap + most_taps);
+            (0..channels.max(1)).step_by(most_channels).map(move |channel| {
+                let own = channel..channels.min(channel + most_channels);
+                let start = here.start * channels + here.len() * own.start;
+                Part { taps: here.clone(), rows: start..start + here.len() * own.len(), channels: own }
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_follow_each_other_through_the_panel() {
+        for (taps, channels) in [(9, 512), (9, 500), (1, 2048), (9, 256), (25, 96), (343, 3), (3, 4099), (1, 0), (0, 7)]
+        {
+            for isa in [Isa::Avx2, Isa::Avx512] {
+                let cut = Cut::new(isa, [taps, channels], 64);
+                let mut rows = 0;
+                for part in cut.parts() {
+                    assert_eq!(part.rows.start, rows, "{cut:?}");
+                    assert_eq!(part.rows.len(), part.taps.len() * part.channels.len());
+                    let whole = part.channels == (0..channels);
+                    assert!(whole || part.taps.len() == 1, "channels of several taps do not lie together: {cut:?}");
+                    rows = part.rows.end;
+                }
+                assert_eq!(rows, taps * channels, "{cut:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn panels_are_cut_where_two_of_them_leave_the_second_cache_no_room() {
+        let parts = |isa, taps, channels| Cut::new(isa, [taps, channels], 64).parts().count();
+        assert_eq!(parts(Isa::Avx512, 1, 1024), 1);
+        assert_eq!(parts(Isa::Avx512, 9, 64), 1);
+        assert_eq!(parts(Isa::Avx512, 9, 128), 3);
+        assert_eq!(parts(Isa::Avx512, 9, 512), 9);
+        assert_eq!(parts(Isa::Avx512, 1, 2048), 4);
+        assert_eq!(parts(Isa::Avx2, 9, 512), 1);
+    }
+}
