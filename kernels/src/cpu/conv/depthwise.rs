@@ -1,13 +1,13 @@
 //! Depthwise convolution: every channel has one filter of its own.
 //!
 //! There is nothing to reduce over but the kernel's positions, so vectors hold neighbouring channels. Most convolutions
-//! [slide] along a pair of output lines. The others, and positions that see few columns, go *tap by tap*: one call
+//! [slide] along a few output lines. The others, and positions that see few columns, go *tap by tap*: one call
 //! computes a stretch of an output line in blocks of up to eight positions whose sums stay in registers, each weight
 //! loaded once for a block. A call is given the taps that lie inside the input, so padding costs nothing.
 
 mod emit;
 mod portable;
-mod slide;
+pub(super) mod slide;
 
 use std::cell::Cell;
 use std::ops::Range;

@@ -1,5 +1,6 @@
 //! The cost model's pick of [`ConvBlocks`].
 
+use super::depthwise::slide;
 use super::driver::{ConvBlocks, Strategy};
 use super::lines;
 use super::shape::ConvShape;
@@ -68,12 +69,17 @@ fn depthwise(isa: Isa, shape: &ConvShape, threads: usize) -> ConvBlocks {
     let vectors = shape.channels / isa.lanes();
     let (mut row_tasks, mut unit_tasks) = (1, 1);
     if threads > 1 {
-        // Lines go in pairs. A few tasks a thread, so that one that was held up leaves work to the others; where there
-        // are too few lines for an even cut, channels may be cut instead.
+        // Lines go in pairs, or four together. A few tasks a thread, so that one that was held up leaves work to the others;
+        // where there are too few lines for an even cut, channels may be cut instead.
+        let together = slide::most_rows(isa);
         if lines < 8 * threads && vectors >= 8 * threads {
             unit_tasks = threads;
         } else {
-            row_tasks = (threads * 4).min(lines.div_ceil(2)).max(threads.min(lines)).max(1);
+            row_tasks = (threads * 4).min(lines.div_ceil(together)).max(threads.min(lines)).max(1);
+            if together > 2 {
+                // As many tasks of nearly four lines for each thread.
+                row_tasks = row_tasks.next_multiple_of(threads).min(lines);
+            }
         }
     }
     ConvBlocks { strategy: Strategy::Depthwise, vectors: 1, row_block: 1, row_tasks, unit_tasks }

@@ -1,6 +1,6 @@
 //! Depthwise convolution by sliding along lines: what a call is given, and how lines are cut into calls.
 //!
-//! A call computes a block of positions of one or two output lines, one vector of channels after the other. Every
+//! A call computes a block of positions of one to four output lines, one vector of channels after the other. Every
 //! input element of the block is loaded once and multiplied with all the weights that want it, in width and in height;
 //! weights stay in registers as far as they fit. The first and last positions of a line see fewer columns, the first
 //! and last lines fewer lines: such columns and lines are left out, so there is neither padding nor a copy.
@@ -21,6 +21,7 @@ use crate::cpu::activation::{self, Place};
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::conv::ConvShape;
 use crate::cpu::gemm::Tiles;
+use crate::cpu::gemm::model::second_cache;
 use crate::cpu::vecmath;
 use crate::cpu::{CodeKey, CodeSource, Stored};
 use crate::error::{KernelError, Result};
@@ -29,14 +30,23 @@ use crate::jit::{Asm, Code};
 
 /// Input lines that a call can see: their addresses stay in registers.
 const MOST_LINES: usize = 8;
-/// Output lines of a call.
-pub(super) const MOST_ROWS: usize = 2;
+/// Output lines of a call: each more reads fewer input lines twice, and has sums that need not wait for each other.
+pub(in crate::cpu::conv) const fn most_rows(isa: Isa) -> usize {
+    match isa {
+        Isa::Avx512 => 4,
+        // Of sixteen registers two lines and their weights fill all.
+        Isa::Portable | Isa::Avx2 => 2,
+    }
+}
+
 /// Most weights with which two output lines are computed together: of more so few fit registers that a pair gains nothing.
 const PAIRED_TAPS: usize = 25;
 /// Weights that a call has room for.
 const MOST_TAPS: usize = 49;
 /// Lanes of the widest vector.
 const MOST_LANES: usize = 16;
+/// Bytes of a cache line.
+const LINE: usize = 64;
 /// Bounds of a block's positions.
 const BLOCK_POSITIONS: RangeInclusive<usize> = 6..=32;
 
@@ -73,8 +83,13 @@ impl SlideCode {
         if sizes.iter().any(|&size| size == 0 || usize::from(size) > MOST_LINES) || self.taps() > MOST_TAPS {
             return 0;
         }
-        let most = if self.taps() <= PAIRED_TAPS { MOST_ROWS } else { 1 };
-        let fits = |rows: &usize| self.lines(*rows) <= MOST_LINES && rows * self.flight() < self.isa.registers().into();
+        let most = if self.taps() <= PAIRED_TAPS { most_rows(self.isa) } else { 1 };
+        let fits = |&rows: &usize| {
+            // A fourth line takes the register of an input line, and more than a pair is worth it with all weights at hand.
+            let lines = if rows > 3 { MOST_LINES - 1 } else { MOST_LINES };
+            let kept = if rows > 2 { self.taps() } else { 0 };
+            self.lines(rows) <= lines && rows * self.flight() + kept < self.isa.registers().into()
+        };
         (1..=most).rev().find(fits).unwrap_or(0)
     }
 
@@ -212,8 +227,17 @@ impl Slide {
         }
         // What a position of the output touches.
         let lines = key.lines(key.rows()) * stride + key.rows();
-        let block =
-            (cached(shape.channels * stored.bytes()) / lines).clamp(*BLOCK_POSITIONS.start(), *BLOCK_POSITIONS.end());
+        let touched = shape.input_len().saturating_add(shape.output_len()).saturating_mul(stored.bytes());
+        let most = match isa {
+            // What comes from memory comes in its order: all channels of a few positions.
+            Isa::Avx512 if touched > second_cache(isa) * 3 / 2 => 0,
+            // No vector shares a cache line with the next one.
+            Isa::Avx512 if isa.lanes() * stored.bytes() == LINE && shape.channels.is_multiple_of(isa.lanes()) => {
+                usize::MAX
+            }
+            _ => cached(shape.channels * stored.bytes()) / lines,
+        };
+        let block = most.clamp(*BLOCK_POSITIONS.start(), *BLOCK_POSITIONS.end());
         let code = source.code(&CodeKey::Slide(key))?;
         Ok(Some(Slide { code, key, block, positions }))
     }
@@ -296,7 +320,7 @@ impl Slide {
 fn cached(pixel: usize) -> usize {
     const SETS: usize = 64;
     const WAYS: usize = 8;
-    let distance = pixel.div_ceil(64);
+    let distance = pixel.div_ceil(LINE);
     let shared = 1 << distance.trailing_zeros().min(SETS.ilog2());
     SETS / shared * WAYS * 3 / 4
 }

@@ -14,7 +14,7 @@ use super::{Lanes, SlideArgs, SlideCode};
 use crate::cpu::Stored;
 use crate::cpu::activation::{self, Place};
 use crate::cpu::chain::UnaryOp;
-use crate::jit::{Asm, Cond, Gpr, Mem, Src, Vreg};
+use crate::jit::{Asm, Cond, Gpr, Label, Mem, Src, Vreg};
 
 /// The argument struct.
 const ARGS: Gpr = Gpr::RDI;
@@ -27,6 +27,8 @@ const STEP: Gpr = Gpr::RDX;
 /// The oldest position of the first output line, and the distance of the second line.
 const Y: Gpr = Gpr::RCX;
 const Y_ROW: Gpr = Gpr::RBX;
+/// Three times that distance, where there are four output lines: they see one input line less than there are registers for.
+const Y_ROW3: Gpr = LINES[super::MOST_LINES - 1];
 const COUNT: Gpr = Gpr::RBP;
 const OTHER: Gpr = Gpr::RAX;
 
@@ -38,7 +40,8 @@ macro_rules! arg {
 
 /// Assembles the kernel of that key: a variant for each number of output lines.
 pub(super) fn slide(asm: &mut Asm, key: &SlideCode) {
-    let (single, done) = (asm.label(), asm.label());
+    let done = asm.label();
+    let fewer: Vec<(usize, Label)> = (1..key.rows()).map(|rows| (rows, asm.label())).collect();
     asm.prologue();
     for (index, &line) in LINES.iter().enumerate() {
         asm.load(line, arg!(lines).plus(8 * index as i32));
@@ -46,16 +49,15 @@ pub(super) fn slide(asm: &mut Asm, key: &SlideCode) {
     asm.load(STEP, arg!(step));
     asm.load(Y_ROW, arg!(y_row));
     asm.load(OTHER, arg!(rows));
-    asm.cmp_imm(OTHER, 1);
-    asm.jump_if(Cond::Equal, single);
-    for rows in (1..=key.rows()).rev() {
-        if rows == 1 {
-            asm.bind(single);
-        }
+    for &(rows, label) in &fewer {
+        asm.cmp_imm(OTHER, rows as i32);
+        asm.jump_if(Cond::Equal, label);
+    }
+    Variant::new(asm, key, key.rows()).emit();
+    for &(rows, label) in fewer.iter().rev() {
+        asm.jump(done);
+        asm.bind(label);
         Variant::new(asm, key, rows).emit();
-        if rows > 1 {
-            asm.jump(done);
-        }
     }
     asm.bind(done);
     asm.epilogue();
@@ -97,6 +99,9 @@ impl<'a> Variant<'a> {
 
     fn emit(mut self) {
         let (channels, more, done) = (self.asm.label(), self.asm.label(), self.asm.label());
+        if self.rows > 3 {
+            self.asm.lea(Y_ROW3, Mem::indexed(Y_ROW, Y_ROW, 2, 0));
+        }
         self.asm.align(16);
         self.asm.bind(channels);
         self.start();
@@ -289,7 +294,11 @@ impl<'a> Variant<'a> {
     }
 
     fn output(&self, row: usize) -> Mem {
-        if row == 0 { Mem::at(Y, 0) } else { Mem::indexed(Y, Y_ROW, row as u8, 0) }
+        match row {
+            0 => Mem::at(Y, 0),
+            3 => Mem::indexed(Y, Y_ROW3, 1, 0),
+            _ => Mem::indexed(Y, Y_ROW, row as u8, 0),
+        }
     }
 
     // Registers from the bottom: sums, the input element, kept weights, and what an activation needs besides.
