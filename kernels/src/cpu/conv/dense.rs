@@ -254,7 +254,7 @@ impl Dense {
             plan.tables.tile(field, run.row + tile * run.height, run.height, to);
         };
         table.reserve(run.count * run.height * taps);
-        if plan.cut.taps() >= taps {
+        if plan.cut.most_taps() >= taps {
             (0..run.count).for_each(|index| tile(index, table));
             return;
         }
@@ -264,7 +264,7 @@ impl Dense {
         for index in 0..run.count {
             whole.clear();
             tile(index, &mut whole);
-            for part in (0..taps).step_by(plan.cut.taps()).map(|tap| tap..taps.min(tap + plan.cut.taps())) {
+            for part in (0..taps).step_by(plan.cut.most_taps()).map(|tap| tap..taps.min(tap + plan.cut.most_taps())) {
                 let to = start + (part.start * run.count + index * part.len()) * run.height;
                 let from = &whole[part.start * run.height..part.end * run.height];
                 table[to..to + from.len()].copy_from_slice(from);

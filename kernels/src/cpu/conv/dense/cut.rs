@@ -60,8 +60,8 @@ impl Cut {
         Cut { most_taps: 1, most_channels, ..uncut }
     }
 
-    /// Taps of a part.
-    pub(super) fn taps(&self) -> usize {
+    /// Most taps of a part.
+    pub(super) fn most_taps(&self) -> usize {
         self.most_taps
     }
 
