@@ -104,6 +104,58 @@ fn signed_bytes_become_words_and_lanes_become_bytes() {
 }
 
 #[test]
+fn lanes_are_packed_to_words_and_bytes() {
+    let code = kernel(Isa::Avx512, |asm| {
+        let [a, b, out] = [3, 31, 17].map(Vreg);
+        asm.vload(a, vector(INPUT, 0));
+        asm.vload(b, vector(INPUT, 1));
+        let results: [&dyn Fn(&mut Asm); 6] = [
+            &|asm| asm.vpack_words(out, a, b),
+            &|asm| asm.vpack_bytes(out, a, b, false),
+            &|asm| asm.vpack_bytes(out, a, b, true),
+            &|asm| asm.vadd_words(out, a, b),
+            &|asm| asm.vmax_bytes(out, a, b, false),
+            &|asm| asm.vmax_bytes(out, a, b, true),
+        ];
+        for (index, result) in results.into_iter().enumerate() {
+            result(asm);
+            asm.vstore(vector(OUTPUT, index), out);
+        }
+        let mask = asm.mask(0, Vreg(0));
+        asm.mov_imm(Gpr::RAX, 5);
+        asm.mask_first(mask, Gpr::RAX, Gpr::RCX);
+        asm.vstore_u8_masked(vector(OUTPUT, 6).plus(3), mask, a);
+    });
+    for [_, x, y] in operands() {
+        let output = call(&code, &[x, y], 7, &[]).vectors;
+        let words = |v: &Vector| v.map(|lane| [lane as i16, (lane >> 16) as i16]).concat();
+        let bytes = |v: &Vector| v.map(u32::to_le_bytes).concat();
+        let (xw, yw, xb, yb) = (words(&x), words(&y), bytes(&x), bytes(&y));
+        let short = |lane: u32| (lane as i32).clamp(-32_768, 32_767) as i16;
+        let groups = |v: &[i16], group: usize| v[8 * group..8 * group + 8].to_vec();
+        for group in 0..4 {
+            let both = [&x[4 * group..4 * group + 4], &y[4 * group..4 * group + 4]].concat();
+            assert_eq!(groups(&words(&output[0]), group), both.into_iter().map(short).collect::<Vec<_>>());
+            let both = [groups(&xw, group), groups(&yw, group)].concat();
+            for (index, [least, greatest]) in [(1, [0, 255]), (2, [-128, 127])] {
+                let expected: Vec<u8> = both.iter().map(|&word| word.clamp(least, greatest) as u8).collect();
+                assert_eq!(bytes(&output[index])[16 * group..][..16], expected);
+            }
+        }
+        let sums: Vec<i16> = xw.iter().zip(&yw).map(|(&a, &b)| a.saturating_add(b)).collect();
+        assert_eq!(words(&output[3]), sums);
+        let both = || xb.iter().zip(&yb);
+        assert_eq!(bytes(&output[4]), both().map(|(&a, &b)| a.max(b)).collect::<Vec<_>>());
+        assert_eq!(bytes(&output[5]), both().map(|(&a, &b)| (a as i8).max(b as i8) as u8).collect::<Vec<_>>());
+        let stored = bytes(&output[6]);
+        let expected: Vec<u8> = x[..5].iter().map(|&lane| lane as u8).collect();
+        assert_eq!(stored[3..8], expected);
+        let others = stored[..3].iter().chain(&stored[8..]);
+        assert!(others.into_iter().all(|&byte| byte == UNTOUCHED as u8), "bytes beside them were written");
+    }
+}
+
+#[test]
 fn two_rows_of_lanes_are_joined_to_bytes() {
     for [a, b, c, d, scratch] in [[0, 1, 2, 3, 4], [15, 8, 1, 9, 0]].map(|all: [u8; 5]| all.map(Vreg)) {
         let code = kernel(Isa::Avx2, |asm| {

@@ -117,19 +117,25 @@ fn even_and_odd_products_of_bf16_are_summed_apart() {
 
 #[test]
 fn products_of_bytes_are_exact() {
-    let code = kernel(|asm, sum, left, right| asm.tile_dot_bytes(sum, left, right));
     let mut random = Random(6);
-    let [left, right, before]: [Words; 3] =
-        std::array::from_fn(|_| std::array::from_fn(|_| std::array::from_fn(|_| random.next() as u32)));
-    let found = run(&code, &config(16, 16, 16), [&left, &right, &before]);
-    for row in 0..16 {
-        for column in 0..16 {
-            let byte = |word: u32, at: usize| word.to_le_bytes()[at];
-            let sum = (0..64).fold(before[row][column] as i32, |sum, k| {
-                let (a, b) = (byte(left[row][k / 4], k % 4), byte(right[k / 4][column], k % 4) as i8);
-                sum.wrapping_add(i32::from(a) * i32::from(b))
-            });
-            assert_eq!(found[row * DISTANCE + column], sum as u32);
+    for signed in [false, true] {
+        let code = kernel(|asm, sum, left, right| match signed {
+            true => asm.tile_dot_signed_bytes(sum, left, right),
+            false => asm.tile_dot_bytes(sum, left, right),
+        });
+        let [left, right, before]: [Words; 3] =
+            std::array::from_fn(|_| std::array::from_fn(|_| std::array::from_fn(|_| random.next() as u32)));
+        let found = run(&code, &config(16, 16, 16), [&left, &right, &before]);
+        for row in 0..16 {
+            for column in 0..16 {
+                let byte = |word: u32, at: usize| word.to_le_bytes()[at];
+                let sum = (0..64).fold(before[row][column] as i32, |sum, k| {
+                    let (a, b) = (byte(left[row][k / 4], k % 4), byte(right[k / 4][column], k % 4) as i8);
+                    let a = if signed { i32::from(a as i8) } else { i32::from(a) };
+                    sum.wrapping_add(a * i32::from(b))
+                });
+                assert_eq!(found[row * DISTANCE + column], sum as u32);
+            }
         }
     }
 }

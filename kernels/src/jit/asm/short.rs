@@ -5,7 +5,7 @@
 
 use dynasmrt::DynasmApi;
 
-use super::{Asm, Mem, Src, Vreg};
+use super::{Asm, Mask, Mem, Src, Vreg};
 use crate::jit::evex::{self, Operands};
 use crate::jit::vex;
 
@@ -66,6 +66,47 @@ impl Asm {
         self.vstore_one(dst, src);
         self.vshuffle_128(scratch, src, src, 1);
         self.vstore_one(dst.plus(4), scratch);
+    }
+
+    /// Bytes outside the mask are not written. For AVX-512 alone, as is all that packs four vectors.
+    pub fn vstore_u8_masked(&mut self, dst: Mem, mask: Mask, src: Vreg) {
+        let k = self.opmask(mask);
+        self.packing(&evex::VPMOVDB, src, Operands::of(src.0, 0).merging(k), dst.into());
+    }
+
+    /// In each 128-bit group: a's lanes, then b's, as 16-bit integers; what is beyond them becomes the nearest.
+    pub fn vpack_words(&mut self, dst: Vreg, a: Vreg, b: Vreg) {
+        self.packing(&evex::VPACKSSDW, dst, Operands::of(dst.0, a.0), b.into());
+    }
+
+    /// In each 128-bit group: a's 16-bit integers, then b's, as bytes that are signed or not; what is beyond them becomes
+    /// the nearest.
+    pub fn vpack_bytes(&mut self, dst: Vreg, a: Vreg, b: Vreg, signed: bool) {
+        let form = if signed { &evex::VPACKSSWB } else { &evex::VPACKUSWB };
+        self.packing(form, dst, Operands::of(dst.0, a.0), b.into());
+    }
+
+    /// dst = a + b on signed 16-bit integers; what is beyond them becomes the nearest.
+    pub fn vadd_words(&mut self, dst: Vreg, a: Vreg, b: Vreg) {
+        self.packing(&evex::VPADDSW, dst, Operands::of(dst.0, a.0), b.into());
+    }
+
+    /// dst = the larger of a's and b's bytes, which are signed or not.
+    pub fn vmax_bytes(&mut self, dst: Vreg, a: Vreg, b: Vreg, signed: bool) {
+        let form = if signed { &evex::VPMAXSB } else { &evex::VPMAXUB };
+        self.packing(form, dst, Operands::of(dst.0, a.0), b.into());
+    }
+
+    fn packing(&mut self, form: &evex::Form, dst: Vreg, operands: Operands, rm: Src) {
+        self.check_vectors(dst.0);
+        if let Src::Reg(register) = rm {
+            self.check_vectors(register.0);
+        }
+        if self.wide() {
+            self.evex(form, operands, rm);
+        } else {
+            self.refuse("packed bytes outside of AVX-512");
+        }
     }
 
     /// Each lane of the two pairs of vectors, first and second, as bytes: 16 at `first`, and 16 at the second address where

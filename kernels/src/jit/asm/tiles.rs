@@ -53,6 +53,11 @@ impl Asm {
         self.tile_registers(P66, 0x5E, sum.0, left.0, right.0);
     }
 
+    /// The same of signed by signed bytes.
+    pub fn tile_dot_signed_bytes(&mut self, sum: Tile, left: Tile, right: Tile) {
+        self.tile_registers(PF2, 0x5E, sum.0, left.0, right.0);
+    }
+
     fn tile_registers(&mut self, prefix: u8, opcode: u8, reg: u8, rm: u8, vvvv: u8) {
         self.check_tiles(reg | rm | vvvv);
         let (word, len) = vex::vector(form(prefix, opcode), reg, vvvv, vex::Place::register(rm));

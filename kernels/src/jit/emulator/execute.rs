@@ -149,6 +149,10 @@ fn interpret(operations: &[Operation], m: &mut Machine, memory: &Memory) -> u64 
             Kind::VpermuteWords => shuffle!(op, lanes::permute_words),
             Kind::VpackWords => shuffle!(op, lanes::pack_words),
             Kind::VpackBytes => shuffle!(op, lanes::pack_bytes),
+            Kind::VpackSigned => shuffle!(op, lanes::pack_signed_bytes),
+            Kind::VaddWords => bits!(op, lanes::add_words),
+            Kind::VmaxBytes => bits!(op, |a, b| lanes::larger_bytes(a, b, 0)),
+            Kind::VmaxSigned => bits!(op, |a, b| lanes::larger_bytes(a, b, 0x80)),
             Kind::Vshuffle4 => shuffle!(op, |a, b| lanes::shuffle_groups(a, b, op.imm)),
 
             Kind::TileConfig
@@ -157,7 +161,8 @@ fn interpret(operations: &[Operation], m: &mut Machine, memory: &Memory) -> u64 
             | Kind::TileLoad
             | Kind::TileStore
             | Kind::TileDotBf16
-            | Kind::TileDotBytes => m.tile(op, memory),
+            | Kind::TileDotBytes
+            | Kind::TileDotSigned => m.tile(op, memory),
             Kind::Push
             | Kind::Pop
             | Kind::Move
@@ -385,8 +390,10 @@ impl Machine {
                 self.put(op, &out);
             }
             Kind::VstoreBytes => {
-                assert!(op.mask == 0, "emulator: a masked store of bytes");
-                memory.write(self.address(op), self.vectors[dst].map(|lane| lane as u8));
+                let (value, address) = (self.vectors[dst], self.address(op));
+                for lane in (0..16).filter(|lane| op.mask == 0 || self.lane_is_on(op, *lane)) {
+                    memory.write(address + lane as u64, value[lane] as u8);
+                }
             }
             Kind::VwidenU16 => {
                 let address = self.address(op);

@@ -130,7 +130,28 @@ pub(super) fn pack_words(a: &Vector, b: &Vector) -> Vector {
 
 /// `vpackuswb`: in each group the 16-bit integers of a, then of b, as unsigned bytes.
 pub(super) fn pack_bytes(a: &Vector, b: &Vector) -> Vector {
-    let byte = |word: u32| (word as i16).clamp(0, 255) as u32;
+    packed_words(a, b, |word| word.clamp(0, 255) as u8)
+}
+
+/// `vpacksswb`: the same as signed bytes.
+pub(super) fn pack_signed_bytes(a: &Vector, b: &Vector) -> Vector {
+    packed_words(a, b, |word| word.clamp(-128, 127) as u8)
+}
+
+/// `vpaddsw` of a lane.
+pub(super) fn add_words(a: u32, b: u32) -> u32 {
+    let half = |at: u32| ((a >> at) as i16).saturating_add((b >> at) as i16);
+    words(half(0), half(16))
+}
+
+/// `vpmaxub` of a lane; `vpmaxsb` where bytes are moved up by 128.
+pub(super) fn larger_bytes(a: u32, b: u32, flip: u8) -> u32 {
+    let (a, b) = (a.to_le_bytes(), b.to_le_bytes());
+    u32::from_le_bytes(std::array::from_fn(|at| (a[at] ^ flip).max(b[at] ^ flip) ^ flip))
+}
+
+fn packed_words(a: &Vector, b: &Vector, byte: impl Fn(i16) -> u8) -> Vector {
+    let byte = |word: u32| u32::from(byte(word as i16));
     let bytes = |lane: u32| byte(lane) | byte(lane >> 16) << 8;
     within_pairs(a, b, |low, high| bytes(low) | bytes(high) << 16)
 }

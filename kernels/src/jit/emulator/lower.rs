@@ -29,9 +29,9 @@ pub(super) enum Kind {
     VwidenI8, VwidenU16, VstoreBytes, VstoreWords,
     // Between lanes.
     VunpackLo32, VunpackHi32, VunpackLo64, VunpackHi64, Vpermute, Vpermute2, VpermuteWords, Vshuffle4,
-    VpackWords, VpackBytes,
+    VpackWords, VpackBytes, VpackSigned, VaddWords, VmaxBytes, VmaxSigned,
     // Tiles.
-    TileConfig, TileRelease, TileZero, TileLoad, TileStore, TileDotBf16, TileDotBytes,
+    TileConfig, TileRelease, TileZero, TileLoad, TileStore, TileDotBf16, TileDotBytes, TileDotSigned,
 }
 
 /// Where the last source of an operation comes from.
@@ -270,6 +270,10 @@ fn kind(instruction: &Instruction, operation: &mut Operation) -> Kind {
         M::Vpmovdb => { operation.dst = operation.b; Kind::VstoreBytes }
         M::Vpackssdw => Kind::VpackWords,
         M::Vpackuswb => Kind::VpackBytes,
+        M::Vpacksswb => Kind::VpackSigned,
+        M::Vpaddsw => Kind::VaddWords,
+        M::Vpmaxub => Kind::VmaxBytes,
+        M::Vpmaxsb => Kind::VmaxSigned,
         M::Vunpcklps => Kind::VunpackLo32,
         M::Vunpckhps => Kind::VunpackHi32,
         M::Vunpcklpd => Kind::VunpackLo64,
@@ -285,6 +289,7 @@ fn kind(instruction: &Instruction, operation: &mut Operation) -> Kind {
         M::Tilestored => { operation.dst = operation.b; Kind::TileStore }
         M::Tdpbf16ps => Kind::TileDotBf16,
         M::Tdpbusd => Kind::TileDotBytes,
+        M::Tdpbssd => Kind::TileDotSigned,
         _ => panic!("emulator: unknown instruction {instruction} ({:?})", instruction.code()),
     }
 }

@@ -85,7 +85,10 @@ impl Machine {
                 self.tiles.configured().move_rows(op, memory, |row| first.wrapping_add(distance.wrapping_mul(row)));
             }
             Kind::TileDotBf16 => self.tiles.configured().multiply(op, dot_bf16),
-            Kind::TileDotBytes => self.tiles.configured().multiply(op, dot_bytes),
+            Kind::TileDotBytes => self.tiles.configured().multiply(op, |sum, a, b| dot_bytes(sum, a, b, i32::from)),
+            Kind::TileDotSigned => {
+                self.tiles.configured().multiply(op, |sum, a, b| dot_bytes(sum, a, b, |byte| i32::from(byte as i8)));
+            }
             _ => unreachable!("only instructions on tiles come here"),
         }
     }
@@ -141,11 +144,12 @@ fn dot_bf16(sum: u32, left: &[u32], right: [u32; 16]) -> u32 {
     flushed(flushed(f32::from_bits(sum)) + flushed(sums[0] + sums[1])).to_bits()
 }
 
-/// `tdpbusd` of one element.
-fn dot_bytes(sum: u32, left: &[u32], right: [u32; 16]) -> u32 {
+/// `tdpbusd` and `tdpbssd` of one element: what a left-hand byte means differs.
+fn dot_bytes(sum: u32, left: &[u32], right: [u32; 16], value: impl Fn(u8) -> i32) -> u32 {
+    let value = &value;
     let products = left.iter().zip(right).flat_map(|(a, b)| {
         let (a, b) = (a.to_le_bytes(), b.to_le_bytes());
-        (0..4).map(move |byte| i32::from(a[byte]) * i32::from(b[byte] as i8))
+        (0..4).map(move |byte| value(a[byte]) * i32::from(b[byte] as i8))
     });
     products.fold(sum as i32, i32::wrapping_add) as u32
 }
