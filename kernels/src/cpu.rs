@@ -48,6 +48,8 @@ pub enum CodeKey {
     Pool(pool::PoolCode),
     /// A tile of a quantised product.
     Quantized(quantized::QuantizedCode),
+    /// What becomes of quantised sums of the matrix unit.
+    End(quantized::EndCode),
     /// The gates of a recurrent cell.
     Gates(recurrent::GateCode),
     /// A pass of a reduction.
@@ -85,6 +87,7 @@ impl CodeKey {
             CodeKey::Chain(code) => code.isa,
             CodeKey::Pool(code) => code.isa,
             CodeKey::Quantized(code) => code.isa,
+            CodeKey::End(code) => code.isa,
             CodeKey::Gates(code) => code.isa,
             CodeKey::Reduce(code) => code.isa,
             CodeKey::RowNorm(code) => code.isa,
@@ -109,6 +112,7 @@ impl CodeKey {
             CodeKey::Chain(_) => "chain",
             CodeKey::Pool(_) => "pool",
             CodeKey::Quantized(_) => quantized::FAMILY,
+            CodeKey::End(_) => quantized::unit::FAMILY,
             CodeKey::Gates(_) => "recurrent",
             CodeKey::Reduce(_) => reduce::FAMILY,
             CodeKey::RowNorm(_) => norm::FAMILY,
@@ -164,6 +168,7 @@ impl CodeKey {
             CodeKey::Chain(code) => chain::emit::emit(code, &mut asm)?,
             CodeKey::Pool(code) => pool::emit::emit(code, &mut asm),
             CodeKey::Quantized(code) => code.emit(&mut asm)?,
+            CodeKey::End(code) => code.emit(&mut asm),
             CodeKey::Gates(code) => recurrent::emit::emit(code, &mut asm)?,
             CodeKey::Reduce(code) => reduce::emit::emit(code, &mut asm)?,
             CodeKey::RowNorm(code) => norm::emit::emit(code, &mut asm),

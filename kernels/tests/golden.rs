@@ -12,7 +12,7 @@ use kiln_kernels::cpu::chain::{ChainCode, Lane, Program, Step, Storage, UnaryOp}
 use kiln_kernels::cpu::conv::winograd::WinogradSide;
 use kiln_kernels::cpu::conv::{WinogradCode, WinogradTile};
 use kiln_kernels::cpu::gemm::{Epilogue, Left, Matmul, MatmulBlocks, MatmulShape, Right};
-use kiln_kernels::cpu::matrix::MultiplyCode;
+use kiln_kernels::cpu::matrix::{Factors, MultiplyCode};
 use kiln_kernels::cpu::norm::RowNormCode;
 use kiln_kernels::cpu::reduce::{Finish, Fold, Map, Pass, ReduceCode, Walk};
 use kiln_kernels::cpu::softmax::{self, SoftmaxCode};
@@ -98,7 +98,7 @@ fn places() -> Vec<(PathBuf, String)> {
         let others = others(isa).map(|(name, key)| (format!("{name}-{isa}.asm"), listing(&key, key.parts() - 1)));
         places.extend(others.map(|(name, text)| (folder.join(name), text)));
     }
-    let unit = CodeKey::Multiply(MultiplyCode { isa: Isa::Avx512 });
+    let unit = CodeKey::Multiply(MultiplyCode { isa: Isa::Avx512, factors: Factors::Halves });
     places.push((folder.join("matrix-unit-avx512.asm"), listing(&unit, unit.parts() - 1)));
     places
 }

@@ -9,10 +9,10 @@ use kiln_kernels::cpu::conv::winograd::WinogradSide;
 use kiln_kernels::cpu::conv::{DepthwiseCode, SlideCode, WinogradCode, WinogradTile};
 use kiln_kernels::cpu::gemm::tile::{LeftRows, RightColumns};
 use kiln_kernels::cpu::gemm::{HalveCode, RowCode, TileCode};
-use kiln_kernels::cpu::matrix::{FinishCode, MultiplyCode};
+use kiln_kernels::cpu::matrix::{Factors, FinishCode, MultiplyCode};
 use kiln_kernels::cpu::norm::RowNormCode;
 use kiln_kernels::cpu::pool::{Collect, PoolCode};
-use kiln_kernels::cpu::quantized::QuantizedCode;
+use kiln_kernels::cpu::quantized::{EndCode, QuantizedCode};
 use kiln_kernels::cpu::quantized::tile::LeftRows as QuantizedRows;
 use kiln_kernels::cpu::recurrent::{GateCode, Gates};
 use kiln_kernels::cpu::reduce::{Finish, Fold, Map, Pass, ReduceCode, Walk};
@@ -29,7 +29,7 @@ impl Key for CodeKey {
 
 crate::mutate! {
     enum CodeKey {
-        Attention(code), Chain(code), Pool(code), Quantized(code), Gates(code), Reduce(code), RowNorm(code),
+        Attention(code), Chain(code), Pool(code), Quantized(code), End(code), Gates(code), Reduce(code), RowNorm(code),
         Softmax(code), Transpose(code), Multiply(code), Finish(code), Halve(code), Row(code), Tile(code), Depthwise(code),
         Slide(code), Winograd(code),
     }
@@ -43,6 +43,7 @@ crate::mutate! { enum Lane { Vector, Scalar } }
 crate::mutate! { struct PoolCode { isa, collect, stored } }
 crate::mutate! { enum Collect { Max, Sum, Absolute, Square } }
 crate::mutate! { struct QuantizedCode { isa, form, vectors, left, output } }
+crate::mutate! { struct EndCode { isa, output } }
 crate::mutate! { enum QuantizedRows { Strided, Table, Own } }
 crate::mutate! { struct GateCode { isa, gates, clip } }
 crate::mutate! {
@@ -62,7 +63,8 @@ crate::mutate! { struct SoftmaxCode { isa, form, columns } }
 crate::mutate! { enum Exponentials { Softmax, LogSoftmax, LogSumExp } }
 crate::mutate! { struct TransposeCode { isa, form } }
 crate::mutate! { enum Turn { Tile, WideTile, Interleave(rows), Deinterleave(rows) } }
-crate::mutate! { struct MultiplyCode { isa } }
+crate::mutate! { struct MultiplyCode { isa, factors } }
+crate::mutate! { enum Factors { Halves, Bytes, SignedBytes } }
 crate::mutate! { struct FinishCode { isa, activation, residual, output } }
 crate::mutate! { struct HalveCode { isa } }
 crate::mutate! { struct RowCode { isa, vectors, pairs, activation } }

@@ -12,7 +12,7 @@ use super::family::Family;
 use crate::cache::Key;
 use crate::record::Recorded;
 
-crate::mutate! { enum Form { Words, Widened, Bytes } }
+crate::mutate! { enum Form { Words, Widened, Bytes, Tiles } }
 crate::mutate! { enum Output { Sums, Floats, Unsigned, Signed } }
 
 crate::key! {
@@ -53,7 +53,7 @@ crate::key! {
 /// How the work is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuantizedChoice {
-    /// Tiles of rows that are done before the next are begun.
+    /// Tiles of rows that are done before the next are begun; lines of outputs on the matrix unit.
     pub row_block: u32,
     /// Parts that rows are split into.
     pub row_tasks: u32,
@@ -118,13 +118,13 @@ impl Key for QuantizedKey {
 }
 
 impl Recorded for QuantizedKey {
-    const REVISION: u32 = 1;
+    const REVISION: u32 = 2;
     type Choice = QuantizedChoice;
 }
 
 impl Family for QuantizedKey {
     fn choose(&self, _: &BuildCx) -> QuantizedChoice {
-        let blocks = QuantizedBlocks::pick(self.isa, &self.shape(), self.threads as usize);
+        let blocks = QuantizedBlocks::pick(self.isa, &self.shape(), self.form, self.threads as usize);
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         QuantizedChoice {
             row_block: count(blocks.row_block),

@@ -223,6 +223,7 @@ impl QuantizedWeights {
 pub fn quantized(isa: Isa, source: &WeightSource<'_>, sizes: &Weights, steps: Steps) -> KernelResult<QuantizedWeights> {
     sizes.validate()?;
     let form = match source.fits_bytes(sizes)? {
+        true if Form::Tiles.usable(isa) && Form::tiles_pay(sizes) => Form::Tiles,
         true if Form::Bytes.usable(isa) => Form::Bytes,
         true => Form::Widened,
         false => Form::Words,

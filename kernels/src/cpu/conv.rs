@@ -27,7 +27,7 @@ mod lines;
 mod model;
 pub mod shape;
 pub(crate) mod table;
-mod unit;
+pub(crate) mod unit;
 pub mod weights;
 pub mod winograd;
 

@@ -1,6 +1,6 @@
-//! The processor's matrix unit (AMX): products of `bf16` on tiles of sixteen rows.
+//! The processor's matrix unit (AMX): products of `bf16` and of bytes on tiles of sixteen rows.
 //!
-//! A *tile row* is sixteen left-hand rows; a *step* is 32 elements of the reduction, 64 bytes of each row. A *block* is one or
+//! A *tile row* is sixteen left-hand rows; a *step* is 64 bytes of each row, 32 elements of the reduction or 64. A *block* is one or
 //! two tile rows by a panel of 32 columns, whose sums stay in the unit's registers for the whole reduction. The unit can
 //! neither add a bias nor keep to fewer columns, so work is in two kernels: [`multiply`] puts down the raw sums of several
 //! blocks, which stay in the nearest caches, and [`finish`] reads them once, applies factor, bias, residual and activation,
@@ -8,7 +8,10 @@
 //!
 //! Left-hand rows are found through a table of tile rows and a list of *taps*, so that matrix products and convolutions
 //! share both. The right-hand side lies in panels of pairs as [`pack_pairs`](super::gemm::Panels::pack_pairs) makes them, 32
-//! columns wide, the reduction of each tap filled up with zeros to whole steps. Left-hand rows have zeros there, too.
+//! columns wide, the reduction of each tap filled up with zeros to whole steps. Left-hand rows have zeros there, too, if they
+//! are numbers: bytes of any value may stand there.
+//!
+//! Bytes lie in quadruples instead of pairs, and what becomes of their sums is in [`quantized`](super::quantized).
 
 pub(crate) mod fetch;
 mod finish;
@@ -17,7 +20,7 @@ mod multiply;
 pub(crate) use finish::FAMILY as FINISH;
 pub use finish::FinishCode;
 pub(crate) use finish::{Finish, FinishArgs};
-pub use multiply::MultiplyCode;
+pub use multiply::{Factors, MultiplyCode};
 pub(crate) use multiply::{FAMILY, Held, Multiply, MultiplyArgs, TALLEST};
 
 /// Rows of a tile.
@@ -28,6 +31,8 @@ pub const STEP: usize = 32;
 pub const PANEL: usize = 32;
 /// Words, of two elements each, of a step of a row.
 pub const STEP_WORDS: usize = STEP / 2;
+/// Bytes of a step of a row.
+pub const STEP_BYTES: usize = 64;
 
 /// What the unit's registers are configured as: eight whole tiles.
 #[repr(C, align(64))]

@@ -13,8 +13,8 @@
 //! - [`bytes`]: sums, means and maxima between products.
 //! - [`weights`]: how weights are packed. [`prepare`]: the left-hand side made ready, and tensors of `f32` to bytes and back.
 //! - [`driver`]: a product or convolution that is ready to run, by `dense` panels or, for filters of one channel, which have
-//!   nothing to reduce over but the window, `depthwise`, or, for windows of 3x3 at stride 1, `winograd`; [`model`] cuts its
-//!   work.
+//!   nothing to reduce over but the window, `depthwise`, or, for windows of 3x3 at stride 1, `winograd`, or on the
+//!   processor's matrix unit, `unit`; [`model`] cuts its work.
 
 pub mod bytes;
 mod dense;
@@ -26,6 +26,7 @@ mod model;
 mod portable;
 pub mod prepare;
 pub mod tile;
+pub(crate) mod unit;
 pub mod weights;
 mod winograd;
 
@@ -34,5 +35,6 @@ mod tests;
 
 pub use driver::{Quantized, QuantizedBlocks, Terms};
 pub(crate) use tile::FAMILY;
+pub use unit::EndCode;
 pub use tile::{Form, Output, QuantizedCode};
 pub use weights::{Layout, Steps, WeightSource};

@@ -1,4 +1,4 @@
-; Multiply(MultiplyCode { isa: Avx512 })
+; Multiply(MultiplyCode { isa: Avx512, factors: Halves })
 ; part 1, 684 bytes
 0000 push rbx
 0001 push rbp

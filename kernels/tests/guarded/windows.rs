@@ -140,7 +140,7 @@ pub(crate) fn quantized(draw: &mut Draw<'_>, isa: Isa) {
     let sizes = shape.weights();
     let source = WeightSource::convolution(&weights, signed[1], &zeros, &sizes);
     let narrow = source.fits_bytes(&sizes).unwrap();
-    let forms = [Form::Words, Form::Widened, Form::Bytes];
+    let forms = [Form::Words, Form::Widened, Form::Bytes, Form::Tiles];
     let forms: Vec<Form> =
         forms.into_iter().filter(|form| form.usable(isa) && (narrow || *form == Form::Words)).collect();
     let form = draw.of(&forms);
@@ -164,7 +164,7 @@ pub(crate) fn quantized(draw: &mut Draw<'_>, isa: Isa) {
         },
     };
     let want = reference::quantized::quantized(&shape, &x, &source, &terms, output);
-    let blocks = QuantizedBlocks::pick(isa, &shape, threads);
+    let blocks = QuantizedBlocks::pick(isa, &shape, form, threads);
     let ready = Quantized::new(isa, shape, form, output, blocks, &EmitEach).unwrap();
     let mut packed = Guarded::blank(packed_bytes(isa, &sizes, ready.layout()), at_end);
     pack(isa, &sizes, ready.layout(), &source, &mut packed).unwrap();

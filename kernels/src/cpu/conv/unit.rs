@@ -13,7 +13,7 @@
 
 mod ahead;
 mod copy;
-mod grid;
+pub(crate) mod grid;
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -444,7 +444,7 @@ impl OnUnit {
 }
 
 /// Cuts units into pieces of up to `most`, each of one group of `count`.
-fn cuts(units: &Range<usize>, count: usize, most: usize) -> impl Iterator<Item = Range<usize>> + use<> {
+pub(crate) fn cuts(units: &Range<usize>, count: usize, most: usize) -> impl Iterator<Item = Range<usize>> + use<> {
     let (mut next, end) = (units.start, units.end);
     std::iter::from_fn(move || {
         let start = next;

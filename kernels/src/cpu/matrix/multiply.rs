@@ -16,11 +16,26 @@ use crate::jit::{Asm, Code, Cond, Gpr, Mem, Tile};
 /// Most tile rows of a block.
 pub(crate) const TALLEST: usize = 2;
 
-/// What shapes the instructions: the level alone. A part for each number of tile rows of a block, 1 to [`TALLEST`].
+/// What shapes the instructions: the level, and what is multiplied. A part for each number of tile rows of a block, 1 to
+/// [`TALLEST`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MultiplyCode {
     /// Level: AVX-512, with the matrix unit beside it.
     pub isa: Isa,
+    /// What is multiplied.
+    pub factors: Factors,
+}
+
+/// What is multiplied. In a step of 64 bytes of each row there are 32 or 64 elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Factors {
+    /// Pairs of `bf16`; sums are `f32`, and begin with zero.
+    Halves,
+    /// Unsigned bytes on the left, signed ones on the right; sums are 32-bit integers, and begin with what each column's
+    /// starts from.
+    Bytes,
+    /// The same with signed bytes on the left.
+    SignedBytes,
 }
 
 /// The name of the code.
@@ -64,8 +79,10 @@ pub(crate) struct MultiplyArgs {
     pub(crate) resume: usize,
     /// What is fetched meanwhile.
     pub(crate) fetches: Fetches,
-    /// The code's own: the panel at hand, its sums, and how many panels and blocks are left.
+    /// The code's own: the panel at hand, its sums and what they start from, and how many panels and blocks are left.
     current: Current,
+    /// What the sums of the first panel's columns start from, where they are integers; the next panel's follow.
+    pub(crate) start: *const i32,
 }
 
 #[derive(Debug)]
@@ -75,6 +92,7 @@ struct Current {
     out: Cell<*mut f32>,
     panels: Cell<usize>,
     blocks: Cell<usize>,
+    start: Cell<*const i32>,
 }
 
 impl MultiplyArgs {
@@ -97,9 +115,11 @@ impl MultiplyArgs {
             out_step: LINE_BYTES as usize,
             out_next: 0,
             resume: 0,
+            start: std::ptr::null(),
             fetches: Fetches::nothing(),
             current: Current {
                 right: Cell::new(std::ptr::null()),
+                start: Cell::new(std::ptr::null()),
                 out: Cell::new(std::ptr::null_mut()),
                 panels: Cell::new(0),
                 blocks: Cell::new(0),
@@ -115,8 +135,17 @@ pub(crate) struct Multiply([Option<Arc<Code>>; MOST_PARTS]);
 impl Multiply {
     /// The kernel for blocks of these heights in tile rows.
     pub(crate) fn new(isa: Isa, heights: impl IntoIterator<Item = usize>, source: &dyn CodeSource) -> Result<Multiply> {
+        Multiply::of(MultiplyCode { isa, factors: Factors::Halves }, heights, source)
+    }
+
+    /// The same for any factors.
+    pub(crate) fn of(
+        code: MultiplyCode,
+        heights: impl IntoIterator<Item = usize>,
+        source: &dyn CodeSource,
+    ) -> Result<Multiply> {
         let wanted = heights.into_iter().fold(Parts::default(), |parts, height| parts.and(height - 1));
-        let kit = source.kit(&CodeKey::Multiply(MultiplyCode { isa }), wanted)?;
+        let kit = source.kit(&CodeKey::Multiply(code), wanted)?;
         Ok(Multiply(Arc::unwrap_or_clone(kit).into_parts()))
     }
 
@@ -219,6 +248,11 @@ const LINE_BYTES: i32 = 128;
 const STEP_BYTES: i32 = 16 * LINE_BYTES;
 
 impl MultiplyCode {
+    /// Whether sums start from something.
+    fn starts(&self) -> bool {
+        self.factors != Factors::Halves
+    }
+
     /// Assembles the kernel of blocks of `height` tile rows.
     pub(crate) fn emit(&self, height: usize, asm: &mut Asm) {
         let height = height.min(TALLEST);
@@ -243,6 +277,10 @@ impl MultiplyCode {
         asm.load(LEFT_STEP, arg!(left_step));
         asm.load(T0, arg!(right));
         asm.store(arg!(current.right), T0);
+        if self.starts() {
+            asm.load(T0, arg!(start));
+            asm.store(arg!(current.start), T0);
+        }
         asm.load(T0, arg!(panels));
         asm.store(arg!(current.panels), T0);
         asm.load(OUT, arg!(out));
@@ -264,8 +302,17 @@ impl MultiplyCode {
         }
         asm.jump(ready);
         asm.bind(fresh);
-        for (row, vector) in sums() {
-            asm.tile_zero(sum(row, vector));
+        if self.starts() {
+            // Rows without a distance are all the same.
+            asm.load(T0, arg!(current.start));
+            asm.mov_imm(OUT_STEP, 0);
+            for (row, vector) in sums() {
+                asm.tile_load(sum(row, vector), at(T0, vector));
+            }
+        } else {
+            for (row, vector) in sums() {
+                asm.tile_zero(sum(row, vector));
+            }
         }
         asm.bind(ready);
         asm.load(RIGHT, arg!(current.right));
@@ -289,7 +336,12 @@ impl MultiplyCode {
                 if row == 0 {
                     asm.tile_load(right(vector), Mem::indexed(RIGHT, LINE, 1, vector as i32 * 64));
                 }
-                asm.tile_dot_bf16(sum(row, vector), left(row), right(vector));
+                let tiles = (sum(row, vector), left(row), right(vector));
+                match self.factors {
+                    Factors::Halves => asm.tile_dot_bf16(tiles.0, tiles.1, tiles.2),
+                    Factors::Bytes => asm.tile_dot_bytes(tiles.0, tiles.1, tiles.2),
+                    Factors::SignedBytes => asm.tile_dot_signed_bytes(tiles.0, tiles.1, tiles.2),
+                }
             }
         }
         for &left in &LEFT[..height] {
@@ -315,6 +367,11 @@ impl MultiplyCode {
         asm.test(T0);
         asm.jump_if(Cond::NotEqual, block);
         fetch::emit_panel(asm);
+        if self.starts() {
+            asm.load(T0, arg!(current.start));
+            asm.add_imm(T0, LINE_BYTES);
+            asm.store(arg!(current.start), T0);
+        }
         asm.load(T0, arg!(current.panels));
         asm.sub_imm(T0, 1);
         asm.store(arg!(current.panels), T0);

@@ -8,6 +8,7 @@ use super::depthwise::Channels;
 use super::finish::Finish;
 use super::tile::{FAMILY, Form, Output};
 use super::weights::{Layout, Steps, packed_bytes};
+use super::unit::{self, OnUnit};
 use super::winograd::Winograd;
 use crate::cpu::CodeSource;
 use crate::cpu::conv::ConvShape;
@@ -62,6 +63,7 @@ pub struct Quantized {
 #[derive(Clone, Debug)]
 enum Way {
     Dense(Dense),
+    Unit(OnUnit),
     Winograd(Winograd),
     Channels(Channels),
 }
@@ -132,6 +134,13 @@ impl Quantized {
             Layout::Transformed { vectors } => {
                 Way::Winograd(Winograd::new(isa, shape, output, blocks, vectors, source)?)
             }
+            Layout::Panels { form: Form::Tiles, lines, .. } => {
+                if !unit::fits(&shape) {
+                    let reason = format!("{shape:?} needs more scratch than can be counted");
+                    return Err(KernelError::Unsupported { family: FAMILY, reason });
+                }
+                Way::Unit(OnUnit::new(isa, shape, output, blocks, lines, source)?)
+            }
             Layout::Panels { .. } => Way::Dense(Dense::new(isa, shape, output, blocks, layout, source)?),
         };
         Ok(Quantized { isa, shape, layout, output, way, packed })
@@ -151,7 +160,9 @@ impl Quantized {
 
     fn columns(&self) -> Columns {
         let (groups, panels, width) = match &self.way {
-            Way::Dense(dense) => (dense.panelling.groups, dense.panelling.panels, dense.panelling.width),
+            Way::Dense(Dense { panelling, .. }) | Way::Unit(OnUnit { panelling, .. }) => {
+                (panelling.groups, panelling.panels, panelling.width)
+            }
             Way::Winograd(winograd) => (1, winograd.panels.panels, winograd.panels.width),
             Way::Channels(channels) => (1, channels.panels.panels, channels.panels.width),
         };
@@ -168,6 +179,7 @@ impl Quantized {
     pub fn scratch_len(&self) -> usize {
         let own = match &self.way {
             Way::Dense(dense) => dense.scratch_len(),
+            Way::Unit(unit) => unit.scratch_len(),
             Way::Winograd(winograd) => winograd.scratch_len(),
             Way::Channels(channels) => channels.scratch_len(),
         };
@@ -200,8 +212,9 @@ impl Quantized {
         let (least, greatest) = self.output.bounds();
         let (mut low, mut high) = (terms.low, terms.high);
         if self.output.bytes() == 1 {
-            low = low.max((least - terms.zero) as f32);
-            high = high.min((greatest - terms.zero) as f32);
+            // Both within the type: bounds of the model may lie outside of it.
+            let [least, greatest] = [least, greatest].map(|bound| (bound - terms.zero) as f32);
+            (low, high) = (low.max(least).min(greatest), high.min(greatest).max(least));
         }
         let finish = Finish {
             output: self.output,
@@ -215,6 +228,7 @@ impl Quantized {
         let operands = Operands { x, weights, signed, left_zero, start, finish };
         match &self.way {
             Way::Dense(dense) => dense.run(&operands, y, own, parallel),
+            Way::Unit(unit) => unit.run(&operands, y, own, parallel),
             Way::Winograd(winograd) => winograd.run(&operands, y, own, parallel),
             Way::Channels(channels) => channels.run(&operands, y, own, parallel),
         }
@@ -255,7 +269,9 @@ impl Quantized {
         let scale: &mut [f32] = bytemuck::cast_slice_mut(scale);
         let shift: &mut [f32] = bytemuck::cast_slice_mut(shift);
         let sums_at = match &self.way {
-            Way::Dense(dense) => dense.panelling.has_sums().then(|| dense.panelling.sums_at()),
+            Way::Dense(Dense { panelling, .. }) | Way::Unit(OnUnit { panelling, .. }) => {
+                panelling.has_sums().then(|| panelling.sums_at())
+            }
             Way::Winograd(_) => None,
             Way::Channels(channels) => Some(channels.panels.sums_at()),
         };
@@ -274,7 +290,9 @@ impl Quantized {
             }
         }
         if let Some(sums_at) = sums_at {
-            let zero = terms.left_zero + if terms.signed { 128 } else { 0 };
+            // Vectors multiply signed bytes moved up by 128, the unit as they are.
+            let moved = terms.signed && !matches!(self.way, Way::Unit(_));
+            let zero = terms.left_zero + if moved { 128 } else { 0 };
             for (start, sum) in start.iter_mut().zip(weights[sums_at..].as_chunks::<4>().0) {
                 *start = start.wrapping_sub(zero.wrapping_mul(i32::from_ne_bytes(*sum)));
             }

@@ -1,21 +1,27 @@
 //! The cost model's pick of [`QuantizedBlocks`].
 
 use super::driver::QuantizedBlocks;
-use super::tile::{most_rows, panel_vectors};
+use super::tile::{Form, most_rows, panel_vectors};
+use super::unit;
+use super::weights::{Layout, Panelling, Steps};
 use crate::cpu::conv::ConvShape;
 use crate::cpu::gemm::model::{WORTH_A_THREAD, second_cache};
+use crate::cpu::matrix::{TALLEST, TILE_ROWS};
 use crate::isa::Isa;
 
 impl QuantizedBlocks {
-    /// Blocks for that shape on that many threads.
+    /// Blocks for that shape and form on that many threads.
     #[must_use]
-    pub fn pick(isa: Isa, shape: &ConvShape, threads: usize) -> QuantizedBlocks {
+    pub fn pick(isa: Isa, shape: &ConvShape, form: Form, threads: usize) -> QuantizedBlocks {
         let threads = threads.min(shape.work() / WORTH_A_THREAD).max(1);
         if shape.weights().is_depthwise() {
             // A few tasks a thread, so that one that was held up leaves work to the others.
             let lines = shape.batch * shape.output[0] * shape.output[1];
             let row_tasks = if threads > 1 { (threads * 4).min(lines).max(1) } else { 1 };
             return QuantizedBlocks { row_block: 1, row_tasks, unit_tasks: 1 };
+        }
+        if form == Form::Tiles {
+            return QuantizedBlocks::on_unit(isa, shape, threads);
         }
         let vectors = panel_vectors(isa, shape.group_filters());
         let most = most_rows(isa, vectors).max(1);
@@ -34,6 +40,27 @@ impl QuantizedBlocks {
             row_tasks = (threads * spare).min(tiles);
             if tiles < 2 * threads {
                 (row_tasks, unit_tasks) = (1, threads.min(units));
+            }
+        }
+        QuantizedBlocks { row_block, row_tasks, unit_tasks }
+    }
+
+    /// Blocks on the matrix unit, of which a block of rows is a band.
+    fn on_unit(isa: Isa, shape: &ConvShape, threads: usize) -> QuantizedBlocks {
+        let steps = Steps { strides: shape.strides, dilations: shape.dilations };
+        let sizes = shape.weights();
+        let lines = matches!(Layout::of(isa, &sizes, steps, Form::Tiles), Layout::Panels { lines: true, .. });
+        let panelling = Panelling::of(isa, &sizes, Form::Tiles, lines);
+        let row_block = unit::band(isa, shape, &panelling, lines, threads);
+        let tiles = (shape.output_len() / shape.filters.max(1)).div_ceil(TILE_ROWS).max(1);
+        let units = panelling.groups * panelling.panels;
+        let (mut row_tasks, mut unit_tasks) = (1, 1);
+        if threads > 1 {
+            // Columns where there are not enough rows: each thread then reads its own part of the weights.
+            if tiles < 2 * TALLEST * threads {
+                unit_tasks = threads.min(units.max(1));
+            } else {
+                row_tasks = threads;
             }
         }
         QuantizedBlocks { row_block, row_tasks, unit_tasks }

@@ -17,7 +17,7 @@ const CANARY: u8 = 0xA7;
 const OUTPUTS: [Output; 4] = [Output::Sums, Output::Floats, Output::Unsigned, Output::Signed];
 
 fn forms(isa: Isa) -> impl Iterator<Item = Form> {
-    [Form::Words, Form::Widened, Form::Bytes].into_iter().filter(move |form| form.usable(isa))
+    [Form::Words, Form::Widened, Form::Bytes, Form::Tiles].into_iter().filter(move |form| form.usable(isa))
 }
 
 /// A product of `m` by `k` and `k` by `n`.
@@ -156,7 +156,7 @@ impl Case {
     }
 
     fn run(&self, isa: Isa, form: Form, output: Output, terms: &Terms<'_>, threads: usize) -> Vec<u8> {
-        let blocks = QuantizedBlocks::pick(isa, &self.shape, threads);
+        let blocks = QuantizedBlocks::pick(isa, &self.shape, form, threads);
         let ready = Quantized::new(isa, self.shape, form, output, blocks, &EmitEach).unwrap();
         let sizes = self.shape.weights();
         let mut packed = vec![0; packed_bytes(isa, &sizes, ready.layout())];

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::finish::Finish;
+use crate::cpu::conv::Weights;
 use crate::cpu::{CodeKey, CodeSource};
 use crate::error::{KernelError, Result};
 use crate::isa::{Extension, Isa};
@@ -28,6 +29,9 @@ pub enum Form {
     /// Unsigned bytes by signed ones, four at a time. The left-hand zero point is taken off the sums. Only beside
     /// [`Extension::Vnni`], and where weights are bytes as for [`Form::Widened`].
     Bytes,
+    /// Signed or unsigned bytes by signed ones on the processor's matrix unit, sixteen rows at a time. Only beside
+    /// [`Extension::Amx`], and where weights are bytes as for [`Form::Widened`].
+    Tiles,
 }
 
 impl Form {
@@ -36,7 +40,7 @@ impl Form {
     pub const fn group(self) -> usize {
         match self {
             Form::Words | Form::Widened => 2,
-            Form::Bytes => 4,
+            Form::Bytes | Form::Tiles => 4,
         }
     }
 
@@ -51,16 +55,35 @@ impl Form {
     pub const fn weight_bytes(self) -> usize {
         match self {
             Form::Words => 2,
-            Form::Widened | Form::Bytes => 1,
+            Form::Widened | Form::Bytes | Form::Tiles => 1,
         }
     }
 
     /// Whether kernels of this form can be made at that level on this machine.
     #[must_use]
     pub fn usable(self, isa: Isa) -> bool {
-        self != Form::Bytes || isa == Isa::Avx512 && Extension::Vnni.usable()
+        match self {
+            Form::Words | Form::Widened => true,
+            Form::Bytes => isa == Isa::Avx512 && Extension::Vnni.usable(),
+            Form::Tiles => isa == Isa::Avx512 && Extension::Amx.usable(),
+        }
     }
 }
+
+impl Form {
+    /// Whether weights of these sizes are multiplied faster on the matrix unit than in [`Form::Bytes`], whatever the rows: its
+    /// panels have twice the columns of a vector, and its steps sixteen times the elements of a group.
+    #[must_use]
+    pub fn tiles_pay(sizes: &Weights) -> bool {
+        let groups = sizes.groups.max(1);
+        let (columns, elements) = (sizes.filters / groups, sizes.channels / groups * sizes.kernel[2]);
+        !sizes.is_depthwise() && columns >= LEAST_COLUMNS && elements >= LEAST_ELEMENTS
+    }
+}
+
+/// Columns and elements of a line of the window from which on the unit is worth its fillings.
+const LEAST_COLUMNS: usize = 8;
+const LEAST_ELEMENTS: usize = 16;
 
 /// What is done with a sum before it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -132,7 +155,8 @@ impl QuantizedCode {
 
     /// Assembles the kernel.
     pub(crate) fn emit(&self, asm: &mut crate::jit::Asm) -> Result<()> {
-        if most_rows(self.isa, usize::from(self.vectors)) == 0 || !self.form.usable(self.isa) {
+        let on_vectors = self.form != Form::Tiles && self.form.usable(self.isa);
+        if most_rows(self.isa, usize::from(self.vectors)) == 0 || !on_vectors {
             let reason = format!("{:?} in tiles of {} vectors at {}", self.form, self.vectors, self.isa);
             return Err(KernelError::Unsupported { family: FAMILY, reason });
         }

@@ -4,17 +4,20 @@
 //! A panel holds `width` columns (filters). Its weights follow each other as the tile kernel reads them: *run* after
 //! run (a run is what one tap reads: the channels of one position of the window, or with few channels a whole line of
 //! the window), in each run group after group, in each group column by column. The last group of a run is filled up
-//! with zeros, so that what lies behind the run in the left-hand row does not count.
+//! with zeros, so that what lies behind the run in the left-hand row does not count; a run of [`Form::Tiles`] is filled up to
+//! whole steps of the matrix unit.
 //!
 //! Filters of one channel (depthwise) make panels of channels: pairs of positions of the window below each other, one
 //! pair for each channel.
 //!
-//! Behind all panels of [`Form::Bytes`] and of filters of one channel stand the
+//! Behind all panels of [`Form::Bytes`] and [`Form::Tiles`] and of filters of one channel stand the
 //! columns' sums, by which the left-hand zero point is taken off.
 
 use super::tile::{FAMILY, Form, panel_vectors};
+use super::unit;
 use super::winograd::CHANNELS;
 use crate::cpu::conv::Weights;
+use crate::cpu::matrix::{PANEL, STEP_BYTES};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 
@@ -76,6 +79,9 @@ impl Layout {
         }
         let few = sizes.channels < FEW_CHANNELS && sizes.kernel[2] > 1;
         let lines = few && sizes.groups == 1 && steps.dilations[2] == 1;
+        if form == Form::Tiles {
+            return unit::layout(lines);
+        }
         let vectors = panel_vectors(isa, sizes.filters / sizes.groups.max(1));
         let plain = sizes.kernel == [1, 3, 3] && steps == Steps::ONE && sizes.groups == 1;
         // Four times the bytes a window: larger layers would wait for their weights, and few channels for the transforms.
@@ -195,8 +201,20 @@ impl Panelling {
             groups: sizes.groups,
             runs,
             run,
-            run_groups: run.div_ceil(form.group()),
+            run_groups: match form {
+                Form::Tiles => run.div_ceil(STEP_BYTES).max(1) * STEP_BYTES / form.group(),
+                _ => run.div_ceil(form.group()),
+            },
         }
+    }
+
+    /// Sizes of panels of that form in its own width.
+    pub(crate) fn of(isa: Isa, sizes: &Weights, form: Form, lines: bool) -> Panelling {
+        let vectors = match form {
+            Form::Tiles => PANEL / isa.lanes(),
+            _ => panel_vectors(isa, sizes.filters / sizes.groups.max(1)),
+        };
+        Panelling::new(isa, sizes, form, vectors, lines)
     }
 
     /// Bytes of a panel.
@@ -216,7 +234,7 @@ impl Panelling {
 
     /// Whether they are there.
     pub(crate) fn has_sums(&self) -> bool {
-        self.form == Form::Bytes
+        matches!(self.form, Form::Bytes | Form::Tiles)
     }
 
     fn bytes(&self) -> usize {
@@ -397,7 +415,7 @@ fn pack_panels(isa: Isa, sizes: &Weights, layout: Layout, source: &WeightSource<
                 }
             }
         }
-        if form == Form::Bytes {
+        if panelling.has_sums() {
             let own = &mut sums[unit * panelling.width * 4..][..panelling.width * 4];
             for (column, sum) in own.chunks_exact_mut(4).enumerate() {
                 let weights = panel.chunks_exact(4).skip(column).step_by(panelling.width);

@@ -75,23 +75,23 @@ impl Axis {
 
 /// The copy of a batch.
 #[derive(Clone, Debug)]
-pub(super) struct Grid {
+pub(crate) struct Grid {
     batch: usize,
     axes: [Axis; 3],
 }
 
 /// A stretch of a copied line that is the input's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Stretch {
+pub(crate) struct Stretch {
     /// Places in the line.
-    pub(super) places: Range<usize>,
+    pub(crate) places: Range<usize>,
     /// The input's position for the first of them, counted over all dimensions.
-    pub(super) from: usize,
+    pub(crate) from: usize,
 }
 
 impl Grid {
     /// The grid of a convolution with those phases. Of a line that is `gathered`, an output's place is its first position.
-    pub(super) fn new(shape: &ConvShape, phases: &[Phase], gathered: bool) -> Grid {
+    pub(crate) fn new(shape: &ConvShape, phases: &[Phase], gathered: bool) -> Grid {
         let step = |dim: usize| phases.first().map_or(1, |phase| phase.step[dim]);
         let count = |dim: usize| phases.iter().map(|phase| phase.count[dim]).max().unwrap_or(0);
         let axis = |dim: usize| {
@@ -108,50 +108,60 @@ impl Grid {
         Grid { batch: shape.batch, axes: [axis(0), axis(1), last] }
     }
 
+    /// The grid of lines that stay as they are but for their padding. A place is as many positions as outputs are apart; an
+    /// output's window begins at its place and goes over the following ones.
+    pub(crate) fn of_lines(shape: &ConvShape, phases: &[Phase]) -> Grid {
+        let mut grid = Grid::new(shape, phases, true);
+        let line = &mut grid.axes[2];
+        line.extent += (shape.kernel[2] - 1) / shape.strides[2];
+        line.period = line.extent;
+        grid
+    }
+
     /// Places of a line.
-    pub(super) fn line(&self) -> usize {
+    pub(crate) fn line(&self) -> usize {
         self.axes[2].period
     }
 
     /// Lines that outputs may start in.
-    pub(super) fn lines(&self) -> usize {
+    pub(crate) fn lines(&self) -> usize {
         self.batch * self.axes[0].period * self.axes[1].period
     }
 
     /// Lines after the last of some lines that its outputs read.
-    pub(super) fn halo(&self) -> usize {
+    pub(crate) fn halo(&self) -> usize {
         self.axes[0].reach * self.axes[1].period + self.axes[1].reach
     }
 
     /// Regions.
-    pub(super) fn regions(&self) -> usize {
+    pub(crate) fn regions(&self) -> usize {
         self.axes.iter().map(|axis| axis.remainders.len()).product()
     }
 
     /// Places behind the last line that its outputs read, which are zero.
-    pub(super) fn overhang(&self) -> usize {
+    pub(crate) fn overhang(&self) -> usize {
         self.axes[2].extent - self.axes[2].period
     }
 
     /// Places of a region of that many lines of outputs. Tile rows read on behind their last output.
-    pub(super) fn region(&self, lines: usize) -> usize {
+    pub(crate) fn region(&self, lines: usize) -> usize {
         (lines + self.halo()) * self.line() + self.overhang() + TILE_ROWS - 1
     }
 
     /// Whether outputs lie without gaps, so that the ends of lines are of no importance.
-    pub(super) fn is_dense(&self, phase: &Phase) -> bool {
+    pub(crate) fn is_dense(&self, phase: &Phase) -> bool {
         phase.stride == [1; 3] && (0..3).all(|dim| self.axes[dim].period == phase.count[dim])
     }
 
     /// How far a tap is from an output's place, in regions of `region` places each.
-    pub(super) fn tap(&self, at: [isize; 3], region: usize) -> usize {
+    pub(crate) fn tap(&self, at: [isize; 3], region: usize) -> usize {
         let [(d, depth), (h, height), (w, width)] = [0, 1, 2].map(|dim| self.axes[dim].tap(at[dim]));
         let index = (d * self.axes[1].remainders.len() + h) * self.axes[2].remainders.len() + w;
         index * region + (depth * self.axes[1].period + height) * self.line() + width
     }
 
     /// What a line of a region holds of the input; nothing where it is all padding.
-    pub(super) fn stretch(&self, region: usize, line: usize) -> Option<Stretch> {
+    pub(crate) fn stretch(&self, region: usize, line: usize) -> Option<Stretch> {
         let [depth, height, width] = &self.axes;
         let (rest, w) = (region / width.remainders.len(), region % width.remainders.len());
         let (d, h) = (rest / height.remainders.len(), rest % height.remainders.len());
@@ -167,7 +177,7 @@ impl Grid {
     }
 
     /// The input's line, counted over all dimensions, that a gathered line is made of; none where it is all padding.
-    pub(super) fn gathered(&self, region: usize, line: usize) -> Option<usize> {
+    pub(crate) fn gathered(&self, region: usize, line: usize) -> Option<usize> {
         let [depth, height, _] = &self.axes;
         let (d, h) = (region / height.remainders.len(), region % height.remainders.len());
         let (d, h) = (depth.remainders[d], height.remainders[h]);
@@ -177,7 +187,7 @@ impl Grid {
     }
 
     /// The first output of a phase in a line, as a position of the whole output; none where the line has none.
-    pub(super) fn output(&self, phase: &Phase, line: usize, output: [usize; 3]) -> Option<usize> {
+    pub(crate) fn output(&self, phase: &Phase, line: usize, output: [usize; 3]) -> Option<usize> {
         let [image, d, h] = self.places(line);
         if image >= self.batch || d >= phase.count[0] || h >= phase.count[1] {
             return None;
@@ -187,7 +197,7 @@ impl Grid {
     }
 
     /// Where tile rows start that cover all outputs of a phase in some lines, in places from the first line on.
-    pub(super) fn cover(&self, phase: &Phase, lines: Range<usize>, output: [usize; 3], starts: &mut Vec<usize>) {
+    pub(crate) fn cover(&self, phase: &Phase, lines: Range<usize>, output: [usize; 3], starts: &mut Vec<usize>) {
         if self.is_dense(phase) {
             starts.extend((0..lines.len() * self.line()).step_by(TILE_ROWS));
             return;

@@ -1,0 +1,294 @@
+//! The kernel that ends the sums of the matrix unit: it makes of them what is stored, and stores the result's own columns.
+//!
+//! Up to four vectors of columns at a time go down all rows, so that their factors and addends stay in registers. What is made
+//! of a sum is the same, bit by bit, as [`Finish`] makes of it: where four vectors of bytes are packed at once, the
+//! lower bound is that of the rounded number, which is the rounded bound's.
+
+use std::mem::offset_of;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cpu::quantized::finish::{Finish, nearest_even};
+use crate::cpu::quantized::tile::Output;
+use crate::cpu::{CodeKey, CodeSource};
+use crate::error::Result;
+use crate::isa::Isa;
+use crate::jit::{Asm, Code, Cond, Gpr, Mask, Mem, Vreg};
+
+/// What shapes the instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct EndCode {
+    /// Level: AVX-512.
+    pub isa: Isa,
+    /// What becomes of a sum.
+    pub output: Output,
+}
+
+/// The name of the code.
+pub(crate) const FAMILY: &str = "quantized end";
+
+/// Lanes of a vector.
+const LANES: usize = 16;
+
+/// Vectors whose bytes are stored together.
+const TOGETHER: usize = 4;
+
+/// Which 16-bit elements of packed bytes make them follow each other: packing works within groups of 128 bits.
+static ORDER: [u16; 32] = {
+    let mut order = [0; 32];
+    let mut at = 0;
+    while at < 32 {
+        let (vector, group) = (at / 8, at / 2 % 4);
+        order[at] = (2 * (4 * group + vector) + at % 2) as u16;
+        at += 1;
+    }
+    order
+};
+
+/// The arguments of one call. Distances are in bytes.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct EndArgs {
+    /// Sums, and the distance of their rows.
+    pub(crate) from: *const i32,
+    pub(crate) from_step: usize,
+    /// The first element of the result, and the distance of its rows.
+    pub(crate) to: *mut u8,
+    pub(crate) to_step: usize,
+    /// Rows, at least one.
+    pub(crate) rows: usize,
+    /// Whole vectors of the result's own columns, and columns after them.
+    vectors: usize,
+    rest: usize,
+    /// Each column's factor and addend.
+    scale: *const f32,
+    shift: *const f32,
+    order: *const [u16; 32],
+    low: f32,
+    high: f32,
+    zero: i32,
+    /// The zero point twice, and the lower bound four times, as what is packed needs them.
+    zeros: u32,
+    lows: u32,
+}
+
+impl EndArgs {
+    /// Arguments for the first `columns` columns from that one on of all factors' order.
+    pub(crate) fn new(finish: &Finish<'_>, column: usize, columns: usize) -> EndArgs {
+        let least = nearest_even(finish.low.min(finish.high)).wrapping_add(finish.zero) as u8;
+        EndArgs {
+            from: std::ptr::null(),
+            from_step: 0,
+            to: std::ptr::null_mut(),
+            to_step: 0,
+            rows: 0,
+            vectors: columns / LANES,
+            rest: columns % LANES,
+            scale: finish.scale.get(column..).unwrap_or_default().as_ptr(),
+            shift: finish.shift.get(column..).unwrap_or_default().as_ptr(),
+            order: &raw const ORDER,
+            low: finish.low,
+            high: finish.high,
+            zero: finish.zero,
+            zeros: u32::from(finish.zero as u16) * 0x0001_0001,
+            lows: u32::from(least) * 0x0101_0101,
+        }
+    }
+}
+
+/// The kernel.
+#[derive(Clone, Debug)]
+pub(crate) struct End(Arc<Code>);
+
+impl End {
+    pub(crate) fn new(code: EndCode, source: &dyn CodeSource) -> Result<End> {
+        Ok(End(source.code(&CodeKey::End(code))?))
+    }
+
+    /// Ends rows.
+    ///
+    /// # Safety
+    ///
+    /// `from` is readable for whole vectors of the result's own columns in all rows; so are factors and addends, where the
+    /// output has them. The result's own columns are writable and nobody else's.
+    pub(crate) unsafe fn call(&self, args: &EndArgs) {
+        // SAFETY: the caller vouches for the pointers; the struct is the one that the emitter reads.
+        unsafe { self.0.call(args) }
+    }
+}
+
+macro_rules! arg {
+    ($field:ident) => {
+        Mem::at(ARGS, offset_of!(EndArgs, $field) as i32)
+    };
+}
+
+const ARGS: Gpr = Gpr::RDI;
+/// The first row's columns at hand.
+const FROM_COLUMN: Gpr = Gpr::RSI;
+const TO_COLUMN: Gpr = Gpr::RDX;
+const FROM: Gpr = Gpr::R11;
+const TO: Gpr = Gpr::R12;
+const FROM_STEP: Gpr = Gpr::R8;
+const TO_STEP: Gpr = Gpr::R9;
+const SCALE: Gpr = Gpr::R13;
+const SHIFT: Gpr = Gpr::R15;
+const VECTORS: Gpr = Gpr::R14;
+const ROWS: Gpr = Gpr::R10;
+const T0: Gpr = Gpr::RAX;
+const T1: Gpr = Gpr::RCX;
+
+const fn value(vector: usize) -> Vreg {
+    Vreg(vector as u8)
+}
+const fn factor(vector: usize) -> Vreg {
+    Vreg((TOGETHER + vector) as u8)
+}
+const fn addend(vector: usize) -> Vreg {
+    Vreg((2 * TOGETHER + vector) as u8)
+}
+const LOW: Vreg = Vreg(12);
+const HIGH: Vreg = Vreg(13);
+const ZERO: Vreg = Vreg(14);
+const ZEROS: Vreg = Vreg(15);
+const LOWS: Vreg = Vreg(16);
+const ORDERS: Vreg = Vreg(17);
+
+impl EndCode {
+    /// Assembles the kernel.
+    pub(crate) fn emit(&self, asm: &mut Asm) {
+        let (four, single, rest, done) = (asm.label(), asm.label(), asm.label(), asm.label());
+        asm.prologue();
+        for (register, field) in [
+            (FROM_COLUMN, arg!(from)),
+            (TO_COLUMN, arg!(to)),
+            (FROM_STEP, arg!(from_step)),
+            (TO_STEP, arg!(to_step)),
+            (SCALE, arg!(scale)),
+            (SHIFT, arg!(shift)),
+            (VECTORS, arg!(vectors)),
+            (T0, arg!(order)),
+        ] {
+            asm.load(register, field);
+        }
+        if self.output != Output::Sums {
+            asm.vbroadcast(LOW, arg!(low));
+            asm.vbroadcast(HIGH, arg!(high));
+        }
+        if self.output.bytes() == 1 {
+            asm.vbroadcast(ZERO, arg!(zero));
+            asm.vbroadcast(ZEROS, arg!(zeros));
+            asm.vbroadcast(LOWS, arg!(lows));
+            asm.vload(ORDERS, Mem::at(T0, 0));
+        }
+        let mask = asm.mask(0, Vreg(asm.registers() - 1));
+        asm.load(T0, arg!(rest));
+        asm.mask_first(mask, T0, T1);
+        asm.sub_imm(VECTORS, TOGETHER as i32);
+        asm.cmp_imm(VECTORS, 0);
+        asm.jump_if(Cond::Less, single);
+        asm.bind(four);
+        self.columns(asm, TOGETHER, None);
+        asm.sub_imm(VECTORS, TOGETHER as i32);
+        asm.cmp_imm(VECTORS, 0);
+        asm.jump_if(Cond::GreaterEqual, four);
+        asm.bind(single);
+        asm.cmp_imm(VECTORS, -(TOGETHER as i32));
+        asm.jump_if(Cond::Equal, rest);
+        self.columns(asm, 1, None);
+        asm.sub_imm(VECTORS, 1);
+        asm.jump(single);
+        asm.bind(rest);
+        asm.load(T0, arg!(rest));
+        asm.test(T0);
+        asm.jump_if(Cond::Equal, done);
+        self.columns(asm, 1, Some(mask));
+        asm.bind(done);
+        asm.epilogue();
+    }
+
+    /// Some vectors of columns, or the first lanes of one, in all rows; then the pointers are at the next.
+    fn columns(&self, asm: &mut Asm, count: usize, mask: Option<Mask>) {
+        let row = asm.label();
+        let scaled = self.output != Output::Sums;
+        for vector in 0..count {
+            if scaled {
+                asm.vload(factor(vector), Mem::at(SCALE, vector as i32 * 64));
+                asm.vload(addend(vector), Mem::at(SHIFT, vector as i32 * 64));
+            }
+        }
+        asm.mov(FROM, FROM_COLUMN);
+        asm.mov(TO, TO_COLUMN);
+        asm.load(ROWS, arg!(rows));
+        asm.align(16);
+        asm.bind(row);
+        let packed = count == TOGETHER && self.output.bytes() == 1;
+        for vector in 0..count {
+            let value = value(vector);
+            asm.vload(value, Mem::at(FROM, vector as i32 * 64));
+            if scaled {
+                self.scaled(asm, vector, packed);
+            }
+        }
+        if packed {
+            self.store_packed(asm);
+        } else {
+            let bytes = (LANES * self.output.bytes()) as i32;
+            for vector in 0..count {
+                let to = Mem::at(TO, vector as i32 * bytes);
+                match (self.output.bytes(), mask) {
+                    (1, Some(mask)) => asm.vstore_u8_masked(to, mask, value(vector)),
+                    (1, None) => asm.vstore_u8(to, value(vector), value(vector)),
+                    (_, Some(mask)) => asm.vstore_masked(to, mask, value(vector)),
+                    (_, None) => asm.vstore(to, value(vector)),
+                }
+            }
+        }
+        asm.add(FROM, FROM_STEP);
+        asm.add(TO, TO_STEP);
+        asm.sub_imm(ROWS, 1);
+        asm.test(ROWS);
+        asm.jump_if(Cond::NotEqual, row);
+        asm.add_imm(FROM_COLUMN, count as i32 * 64);
+        asm.add_imm(TO_COLUMN, (count * LANES * self.output.bytes()) as i32);
+        asm.add_imm(SCALE, count as i32 * 64);
+        asm.add_imm(SHIFT, count as i32 * 64);
+    }
+
+    /// What a vector of sums becomes: numbers, or integers that are not packed yet.
+    fn scaled(&self, asm: &mut Asm, vector: usize, packed: bool) {
+        let value = value(vector);
+        asm.vcvt_f32(value, value);
+        asm.vmul(value, value, factor(vector));
+        asm.vadd(value, value, addend(vector));
+        if self.output == Output::Floats {
+            // The second operand is the result where either is NaN, which is to stay.
+            asm.vmax(value, LOW, value);
+            asm.vmin(value, HIGH, value);
+        } else if packed {
+            // NaN stays, too, and becomes the least integer, which is below the lower bound.
+            asm.vmin(value, HIGH, value);
+            asm.vcvt_i32(value, value);
+        } else {
+            asm.vmax(value, value, LOW);
+            asm.vmin(value, value, HIGH);
+            asm.vcvt_i32(value, value);
+            asm.viadd(value, value, ZERO);
+        }
+    }
+
+    /// Stores a row of bytes of four vectors of integers.
+    fn store_packed(&self, asm: &mut Asm) {
+        let signed = self.output == Output::Signed;
+        let [a, b, c, d] = [0, 1, 2, 3].map(value);
+        asm.vpack_words(a, a, b);
+        asm.vpack_words(c, c, d);
+        asm.vadd_words(a, a, ZEROS);
+        asm.vadd_words(c, c, ZEROS);
+        asm.vpack_bytes(a, a, c, signed);
+        asm.vmax_bytes(a, a, LOWS, signed);
+        asm.vpermute_16(a, ORDERS, a);
+        asm.vstore(Mem::at(TO, 0), a);
+    }
+}
