@@ -20,8 +20,8 @@ mod multiply;
 pub(crate) use finish::FAMILY as FINISH;
 pub use finish::FinishCode;
 pub(crate) use finish::{Finish, FinishArgs};
-pub use multiply::{Factors, MultiplyCode};
 pub(crate) use multiply::{FAMILY, Held, Multiply, MultiplyArgs, TALLEST};
+pub use multiply::{Factors, MultiplyCode};
 
 /// Rows of a tile.
 pub const TILE_ROWS: usize = 16;

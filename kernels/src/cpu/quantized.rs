@@ -35,6 +35,6 @@ mod tests;
 
 pub use driver::{Quantized, QuantizedBlocks, Terms};
 pub(crate) use tile::FAMILY;
-pub use unit::EndCode;
 pub use tile::{Form, Output, QuantizedCode};
+pub use unit::EndCode;
 pub use weights::{Layout, Steps, WeightSource};

@@ -17,8 +17,8 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use self::copy::Copy;
-pub(crate) use self::end::FAMILY;
 pub use self::end::EndCode;
+pub(crate) use self::end::FAMILY;
 use self::end::{End, EndArgs};
 use super::driver::{Operands, QuantizedBlocks};
 use super::tile::{Form, Output};
@@ -32,9 +32,7 @@ use crate::cpu::gemm::model::second_cache;
 use crate::cpu::gemm::rows::part;
 use crate::cpu::gemm::shared::Shared;
 use crate::cpu::matrix::fetch::Lines;
-use crate::cpu::matrix::{
-    Factors, Held, Multiply, MultiplyArgs, MultiplyCode, PANEL, STEP_BYTES, TALLEST, TILE_ROWS,
-};
+use crate::cpu::matrix::{Factors, Held, Multiply, MultiplyArgs, MultiplyCode, PANEL, STEP_BYTES, TALLEST, TILE_ROWS};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::parallel::Parallel;
