@@ -63,7 +63,7 @@ pub struct Quantized {
 #[derive(Clone, Debug)]
 enum Way {
     Dense(Dense),
-    Unit(OnUnit),
+    Unit(Box<OnUnit>),
     Winograd(Winograd),
     Channels(Channels),
 }
@@ -139,7 +139,7 @@ impl Quantized {
                     let reason = format!("{shape:?} needs more scratch than can be counted");
                     return Err(KernelError::Unsupported { family: FAMILY, reason });
                 }
-                Way::Unit(OnUnit::new(isa, shape, output, blocks, lines, source)?)
+                Way::Unit(Box::new(OnUnit::new(isa, shape, output, blocks, lines, source)?))
             }
             Layout::Panels { .. } => Way::Dense(Dense::new(isa, shape, output, blocks, layout, source)?),
         };
@@ -160,9 +160,8 @@ impl Quantized {
 
     fn columns(&self) -> Columns {
         let (groups, panels, width) = match &self.way {
-            Way::Dense(Dense { panelling, .. }) | Way::Unit(OnUnit { panelling, .. }) => {
-                (panelling.groups, panelling.panels, panelling.width)
-            }
+            Way::Dense(Dense { panelling, .. }) => (panelling.groups, panelling.panels, panelling.width),
+            Way::Unit(unit) => (unit.panelling.groups, unit.panelling.panels, unit.panelling.width),
             Way::Winograd(winograd) => (1, winograd.panels.panels, winograd.panels.width),
             Way::Channels(channels) => (1, channels.panels.panels, channels.panels.width),
         };
@@ -269,9 +268,8 @@ impl Quantized {
         let scale: &mut [f32] = bytemuck::cast_slice_mut(scale);
         let shift: &mut [f32] = bytemuck::cast_slice_mut(shift);
         let sums_at = match &self.way {
-            Way::Dense(Dense { panelling, .. }) | Way::Unit(OnUnit { panelling, .. }) => {
-                panelling.has_sums().then(|| panelling.sums_at())
-            }
+            Way::Dense(dense) => dense.panelling.has_sums().then(|| dense.panelling.sums_at()),
+            Way::Unit(unit) => Some(unit.panelling.sums_at()),
             Way::Winograd(_) => None,
             Way::Channels(channels) => Some(channels.panels.sums_at()),
         };
