@@ -162,8 +162,10 @@ impl Dense {
             args.residual_offset = (residual.as_ptr() as isize).wrapping_sub(buffers.y.at(0) as isize);
         }
         let mut table = Vec::new();
-        for block in tiles.clone().step_by(self.blocks.row_block) {
-            let block = block..tiles.end.min(block + self.blocks.row_block);
+        // Blocks of equal length: a last one of few tiles would read all weights for them alone.
+        let blocks = tiles.len().div_ceil(self.blocks.row_block);
+        for block in (0..blocks).map(|index| part(tiles.len(), blocks, index)) {
+            let block = tiles.start + block.start..tiles.start + block.end;
             table.clear();
             let placed = self.place(&buffers.field, plan, block.clone(), &mut table);
             for unit in units.clone() {

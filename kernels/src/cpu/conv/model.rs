@@ -9,6 +9,7 @@ use super::weights::WeightLayout;
 use super::winograd::{WinogradTile, cost, suits};
 use crate::cpu::Elements;
 use crate::cpu::gemm::model::{WORTH_A_THREAD, second_cache};
+use crate::cpu::gemm::rows::part;
 use crate::cpu::gemm::tile::most_rows;
 use crate::cpu::matrix::{PANEL, TILE_ROWS};
 use crate::cpu::numerics::Numerics;
@@ -112,6 +113,20 @@ fn unit(isa: Isa, shape: &ConvShape, threads: usize) -> ConvBlocks {
     ConvBlocks { strategy: Strategy::Unit, vectors: PANEL / isa.lanes(), row_block, row_tasks, unit_tasks }
 }
 
+/// Tiles times columns that the busiest thread has to do where so many threads take the parts of both in turn, each the next
+/// one when it has nothing to do.
+fn longest(threads: usize, (tiles, row_tasks): (usize, usize), (units, unit_tasks): (usize, usize)) -> usize {
+    let mut busy = vec![0; threads.max(1)];
+    for rows in (0..row_tasks).map(|index| part(tiles, row_tasks, index).len()) {
+        for columns in (0..unit_tasks).map(|index| part(units, unit_tasks, index).len()) {
+            if let Some(least) = busy.iter_mut().min() {
+                *least += rows * columns;
+            }
+        }
+    }
+    busy.into_iter().max().unwrap_or(0)
+}
+
 fn dense(isa: Isa, shape: &ConvShape, vectors: usize, threads: usize) -> ConvBlocks {
     let few = shape.channels < FEW_CHANNELS && shape.kernel[2] > 1;
     let strategy = if shape.is_pointwise() {
@@ -137,11 +152,14 @@ fn dense(isa: Isa, shape: &ConvShape, vectors: usize, threads: usize) -> ConvBlo
         let want = threads.div_ceil(phases);
         let spare = (tiles / row_block / want).clamp(1, 4);
         row_tasks = (want * spare).min(tiles);
-        // An uneven cut of few tiles leaves threads idle; columns may divide more evenly.
-        let uneven = |parts: usize, of: usize| of.div_ceil(parts) * parts * 100 / of;
-        if row_tasks < want || (uneven(want, tiles) > 104 && uneven(want, units) < uneven(want, tiles)) {
-            (row_tasks, unit_tasks) =
-                if units >= want { (1, want) } else { (row_tasks, want.div_ceil(row_tasks).min(units)) };
+        // An uneven cut of few tiles leaves threads idle; columns may divide more evenly, or parts of both.
+        let time = |cut: (usize, usize)| longest(want, (tiles, cut.0), (units, cut.1));
+        let even = (tiles * units).div_ceil(want);
+        if row_tasks < want || time((row_tasks, 1)) * 100 > even * 104 {
+            // A part of a single panel makes its own tables, so that it has to save something.
+            let cuts = [((row_tasks, 1), 100), ((1, want.min(units)), 100), ((want.min(tiles), units), 103)];
+            let best = cuts.into_iter().min_by_key(|&(cut, percent)| time(cut) * percent);
+            (row_tasks, unit_tasks) = best.map_or((row_tasks, 1), |(cut, _)| cut);
         }
     }
     if strategy == Strategy::Lines {
@@ -150,4 +168,19 @@ fn dense(isa: Isa, shape: &ConvShape, vectors: usize, threads: usize) -> ConvBlo
         row_block = (COPIED / bytes.max(1)).clamp(4, 16).min(shape.output[1].max(1));
     }
     ConvBlocks { strategy, vectors, row_block, row_tasks, unit_tasks }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_busiest_of_some_threads_takes_parts_in_turn() {
+        assert_eq!(longest(2, (9, 2), (5, 1)), 25, "nine tiles of five panels in two parts");
+        assert_eq!(longest(2, (9, 1), (5, 2)), 27);
+        assert_eq!(longest(2, (9, 2), (5, 5)), 23, "one panel at a time");
+        assert_eq!(longest(2, (9, 1), (8, 2)), 36);
+        assert_eq!(longest(4, (1, 1), (1, 1)), 1);
+        assert_eq!(longest(3, (0, 1), (4, 2)), 0);
+    }
 }
