@@ -168,7 +168,7 @@ impl CodeKey {
             CodeKey::Chain(code) => chain::emit::emit(code, &mut asm)?,
             CodeKey::Pool(code) => pool::emit::emit(code, &mut asm),
             CodeKey::Quantized(code) => code.emit(&mut asm)?,
-            CodeKey::End(code) => code.emit(&mut asm),
+            CodeKey::End(code) => code.emit(&mut asm)?,
             CodeKey::Gates(code) => recurrent::emit::emit(code, &mut asm)?,
             CodeKey::Reduce(code) => reduce::emit::emit(code, &mut asm)?,
             CodeKey::RowNorm(code) => norm::emit::emit(code, &mut asm),

@@ -43,7 +43,7 @@ crate::mutate! { enum Lane { Vector, Scalar } }
 crate::mutate! { struct PoolCode { isa, collect, stored } }
 crate::mutate! { enum Collect { Max, Sum, Absolute, Square } }
 crate::mutate! { struct QuantizedCode { isa, form, vectors, left, output } }
-crate::mutate! { struct EndCode { isa, output } }
+crate::mutate! { struct EndCode { isa, output, added } }
 crate::mutate! { enum QuantizedRows { Strided, Table, Own } }
 crate::mutate! { struct GateCode { isa, gates, clip } }
 crate::mutate! {

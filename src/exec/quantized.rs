@@ -47,6 +47,8 @@ crate::key! {
         pub form: Form,
         /// What becomes of a sum.
         pub result: Output,
+        /// Whether a tensor of bytes is added to it.
+        pub added: bool,
     }
 }
 
@@ -62,9 +64,9 @@ pub struct QuantizedChoice {
 }
 
 impl QuantizedKey {
-    /// The key of that convolution.
+    /// The key of that convolution; what becomes of its sums, and whether a tensor is added to that.
     #[must_use]
-    pub fn new(shape: &ConvShape, form: Form, result: Output, isa: Isa, threads: usize) -> QuantizedKey {
+    pub fn new(shape: &ConvShape, form: Form, (result, added): (Output, bool), isa: Isa, threads: usize) -> QuantizedKey {
         let wide = |sizes: [usize; 3]| sizes.map(|size| size as u64);
         QuantizedKey {
             isa,
@@ -81,6 +83,7 @@ impl QuantizedKey {
             pads: wide(shape.pads),
             form,
             result,
+            added,
         }
     }
 
@@ -144,7 +147,7 @@ impl Family for QuantizedKey {
     }
 
     fn build(&self, choice: &QuantizedChoice, cx: &BuildCx) -> KernelResult<Quantized> {
-        Quantized::new(self.isa, self.shape(), self.form, self.result, choice.blocks(), cx)
+        Quantized::new(self.isa, self.shape(), self.form, (self.result, self.added), choice.blocks(), cx)
     }
 }
 

@@ -11,7 +11,8 @@
 //!    matmuls, layer normalisations into their operator, attention with the heads around it, and then whatever became clean again.
 //! 3. *Chains*: element-wise nodes into one node; chains that are one function into the matmul or convolution before.
 //! 4. *Layout*: spatial operators to channels-last, and a last cleaning.
-//! 5. *Storage*: activations in lower precision, where that was asked for and pays.
+//! 5. *Sums of bytes* into the products before them.
+//! 6. *Storage*: activations in lower precision, where that was asked for and pays.
 //!
 //! What a pass may assume is in [`facts`](super::facts): proofs about types and shapes that hold for every request that
 //! a session accepts. How it rewrites is in `edit`. After each pass, debug builds [verify](super::verify) the graph.
@@ -125,6 +126,7 @@ const GROUPS: &[Group] = &[
         ],
         rounds: 6,
     },
+    Group { passes: &[("quantized_sums", quantized::plus::run), ("dead", dead::run)], rounds: 1 },
     Group { passes: &[("bf16", bf16::run)], rounds: 1 },
 ];
 

@@ -4,6 +4,7 @@ use kiln_kernels::cpu::chain::UnaryOp;
 use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape, ConvStored, Strategy};
 use kiln_kernels::cpu::pool::{Path, Pool, PoolKind, PoolShape, Window};
 use kiln_kernels::cpu::precision::{from_bf16, to_bf16};
+use kiln_kernels::cpu::quantized::bytes::{Addend, Plus, Rounding, add};
 use kiln_kernels::cpu::quantized::weights::{pack, packed_bytes};
 use kiln_kernels::cpu::quantized::{Form, Output, Quantized, QuantizedBlocks, Terms, WeightSource};
 use kiln_kernels::cpu::{Activations, ActivationsMut, Elements, Numerics, Stored};
@@ -136,6 +137,7 @@ pub(crate) fn quantized(draw: &mut Draw<'_>, isa: Isa) {
     };
     let (output, threads) = (draw.of(&[Output::Sums, Output::Floats, Output::Unsigned, Output::Signed]), draw.size(4));
     let (with_bias, clamped, at_end) = (draw.flag(), draw.flag(), draw.flag());
+    let added = output.bytes() == 1 && draw.flag();
     let (x, weights) = (draw.raw(shape.input_len()), draw.raw(shape.weights().len()));
     let sizes = shape.weights();
     let source = WeightSource::convolution(&weights, signed[1], &zeros, &sizes);
@@ -162,10 +164,22 @@ pub(crate) fn quantized(draw: &mut Draw<'_>, isa: Isa) {
             Output::Signed => -3,
             _ => 0,
         },
+        plus: None,
     };
-    let want = reference::quantized::quantized(&shape, &x, &source, &terms, output);
+    let mut want = reference::quantized::quantized(&shape, &x, &source, &terms, output);
+    let other = if added { draw.raw(want.len()) } else { Vec::new() };
+    let other_pages = Guarded::of(&other, at_end);
+    let signed_output = output == Output::Signed;
+    let rounding = Rounding { signed: signed_output, zero: 3, low: f32::NEG_INFINITY, high: f32::INFINITY };
+    let plus = Plus { data: &other_pages, zero: 5, scale: 0.5, own_scale: 0.75, rounding };
+    if added {
+        let own = Addend { data: &want.clone(), signed: signed_output, zero: terms.zero, scale: plus.own_scale };
+        let other = Addend { data: &other, signed: signed_output, zero: plus.zero, scale: plus.scale };
+        add(Isa::Portable, own, other, rounding, &mut want, &InTurn(1));
+    }
+    let terms = Terms { plus: added.then_some(plus), ..terms };
     let blocks = QuantizedBlocks::pick(isa, &shape, form, threads);
-    let ready = Quantized::new(isa, shape, form, output, blocks, &EmitEach).unwrap();
+    let ready = Quantized::new(isa, shape, form, (output, added), blocks, &EmitEach).unwrap();
     let mut packed = Guarded::blank(packed_bytes(isa, &sizes, ready.layout()), at_end);
     pack(isa, &sizes, ready.layout(), &source, &mut packed).unwrap();
     let (x, mut y) = (Guarded::of(&x, at_end), Guarded::blank(want.len(), at_end));

@@ -15,6 +15,7 @@
 //! bytes ([`between`]). Operators of the QOperator form are rewritten to the same nodes.
 
 mod between;
+pub(super) mod plus;
 
 use super::PassCx;
 use super::edit::Edit;

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use kiln_kernels::cpu::conv::{ConvShape, Weights};
+use kiln_kernels::cpu::quantized::bytes::{Plus, Rounding, add_to};
 use kiln_kernels::cpu::quantized::weights::{pack, packed_bytes};
 use kiln_kernels::cpu::quantized::{Form, Output, Quantized, Steps, Terms, WeightSource};
 use kiln_kernels::cpu::transpose::Transpose;
@@ -99,6 +100,9 @@ enum Kind {
     },
 }
 
+/// Where what the pass adds stands: a tensor of bytes, its scale and zero point, and those of the sum.
+const PLUS: [usize; 5] = [9, 10, 11, 12, 13];
+
 struct ByteProduct {
     family: &'static str,
     roles: Roles,
@@ -106,6 +110,8 @@ struct ByteProduct {
     /// Bounds of the result as a real number.
     low: f32,
     high: f32,
+    /// Whether a tensor is added to the rounded result, and the sum's bounds as a real number.
+    plus: Option<[f32; 2]>,
     /// The weights with their type and shape, where they are known at load.
     known: Option<(QuantizedWeights, TensorSpec)>,
     /// Whether nothing but the packed weights is needed whatever comes.
@@ -147,8 +153,11 @@ fn make(cx: &LoadCx<'_>, roles: Roles, plain: Option<Box<dyn Node>>) -> Result<B
         Kind::Product { transposed: ["trans_b", "transB"].iter().any(|name| cx.node.int(name, 0) != 0) }
     };
     let (low, high) = (cx.node.float("low", f32::NEG_INFINITY), cx.node.float("high", f32::INFINITY));
+    let plus = cx.node.input(PLUS[0]).filter(|_| cx.node.domain == "kiln");
+    let plus = plus.map(|_| [cx.node.float("sum_low", f32::NEG_INFINITY), cx.node.float("sum_high", f32::INFINITY)]);
+    let known = None;
     let mut node =
-        ByteProduct { family: "quantized", roles, kind, low, high, known: None, kept: false, fixed: None, plain };
+        ByteProduct { family: "quantized", roles, kind, low, high, plus, known, kept: false, fixed: None, plain };
     let zero = cx.graph.constant_input(cx.node, roles.weights_zero);
     let zero_is_known = zero.is_some() || cx.node.input(roles.weights_zero).is_none();
     if let Some(tensor) = cx.graph.constant_input(cx.node, roles.weights).filter(|_| zero_is_known) {
@@ -182,6 +191,8 @@ struct Fast {
     /// Turn the input to channels-last and the output back, where they have to be.
     input: Option<Arc<Transpose>>,
     back: Option<Arc<Transpose>>,
+    /// Whether the executor adds what is added: it does where nothing has to be turned back.
+    adds: bool,
 }
 
 impl ByteProduct {
@@ -349,6 +360,14 @@ impl Node for ByteProduct {
             Output::Unsigned => DType::U8,
             Output::Signed => DType::I8,
         };
+        if self.plus.is_some() {
+            let other = required(inputs, PLUS[0])?;
+            if other.dtype() != dtype || other.shape() != output.as_slice() {
+                return Err(refused(format!("{:?} {:?} added to {dtype:?} {output:?}", other.dtype(), other.shape())));
+            }
+            single::<f64>(required(inputs, PLUS[1])?)?;
+            single::<f64>(required(inputs, PLUS[3])?)?;
+        }
         one(dtype, output)
     }
 
@@ -365,7 +384,6 @@ impl Node for ByteProduct {
         let output = self.output(inputs)?;
         // Weights that another node makes may be any bytes.
         let form = self.known.as_ref().map_or(Form::Words, |(weights, _)| weights.form);
-        let executor = cx.executor(&QuantizedKey::new(&shape, form, output, cx.isa(), cx.threads()))?;
         let turn = |[batch, from, to]: [usize; 3], bytes: usize| {
             let plain = matches!(self.kind, Kind::Conv { channels_last: false, .. });
             if !plain || from == 1 || to == 1 {
@@ -377,7 +395,9 @@ impl Node for ByteProduct {
         let positions = |size: [usize; 3]| size.iter().product::<usize>();
         let input = turn([shape.batch, shape.channels, positions(shape.input)], 1)?;
         let back = turn([shape.batch, positions(shape.output), shape.filters], output.bytes())?;
-        Ok(Prepared::new(Arc::new(Ready(Some(Fast { executor, shape, output, input, back })))))
+        let adds = self.plus.is_some() && back.is_none();
+        let executor = cx.executor(&QuantizedKey::new(&shape, form, (output, adds), cx.isa(), cx.threads()))?;
+        Ok(Prepared::new(Arc::new(Ready(Some(Fast { executor, shape, output, input, back, adds })))))
     }
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
@@ -423,7 +443,10 @@ impl ByteProduct {
             low: self.low / factors.unit,
             high: self.high / factors.unit,
             zero: zero(roles.y_zero)?,
+            plus: None,
         };
+        let plus = self.plus(inputs, fast.output)?;
+        let terms = Terms { plus: plus.filter(|_| fast.adds), ..terms };
         let mut turned = None;
         if let Some(turn) = &fast.input {
             let mut last = cx.scratch::<u8>(x.len())?;
@@ -447,9 +470,30 @@ impl ByteProduct {
                 let mut last = cx.scratch::<u8>(y.bytes().len())?;
                 fast.executor.run(x, weights, last.bytes_mut(), &terms, scratch, cx.parallel)?;
                 back.run(last.bytes(), y.bytes_mut(), cx.parallel)?;
+                if let Some(plus) = plus {
+                    add_to(fast.executor.isa(), y.bytes_mut(), terms.zero, plus, cx.parallel);
+                }
             }
         }
         Ok(y)
+    }
+
+    /// What is added to the rounded result.
+    fn plus<'a>(&self, inputs: &[Option<&'a Tensor>], output: Output) -> Result<Option<Plus<'a>>, NodeError> {
+        let Some([low, high]) = self.plus else { return Ok(None) };
+        let [other, scale, zero, sum_scale, sum_zero] = PLUS;
+        let number = |at: usize| single::<f64>(required(inputs, at)?);
+        let whole = |at: usize| Ok::<_, NodeError>(optional(inputs, at).map(single::<i64>).transpose()?.unwrap_or(0) as i32);
+        let (unit, own) = (number(sum_scale)?, number(self.roles.y_scale)?);
+        let (low, high) = (low / unit as f32, high / unit as f32);
+        let rounding = Rounding { signed: output == Output::Signed, zero: whole(sum_zero)?, low, high };
+        Ok(Some(Plus {
+            data: required(inputs, other)?.bytes(),
+            zero: whole(zero)?,
+            scale: number(scale)? / unit,
+            own_scale: own / unit,
+            rounding,
+        }))
     }
 
     /// Packs weights that are made by another node, for this run only.

@@ -25,6 +25,47 @@ pub struct Addend<'a> {
     pub scale: f64,
 }
 
+/// A tensor of bytes that is added to a product's rounded result. Both, and their sum, are of one type.
+#[derive(Clone, Copy, Debug)]
+pub struct Plus<'a> {
+    /// Its bytes, as many as the result's.
+    pub data: &'a [u8],
+    /// Its zero point, and its scale over the sum's.
+    pub zero: i32,
+    /// See `zero`.
+    pub scale: f64,
+    /// The product's scale over the sum's.
+    pub own_scale: f64,
+    /// How the sum is rounded.
+    pub rounding: Rounding,
+}
+
+impl<'a> Plus<'a> {
+    /// The product's own bytes as an operand.
+    fn own<'b>(&self, data: &'b [u8], zero: i32) -> Addend<'b> {
+        Addend { data, signed: self.rounding.signed, zero, scale: self.own_scale }
+    }
+
+    fn other(&self) -> Addend<'a> {
+        Addend { data: self.data, signed: self.rounding.signed, zero: self.zero, scale: self.scale }
+    }
+
+    /// The sum as kernels see it: factors of both operands' bytes, seen as unsigned, and what is added; `zero` is the
+    /// product's own.
+    pub(super) fn terms(&self, zero: i32) -> PlusTerms {
+        let Factors { scales, shift, .. } = Factors::of(self.own(&[], zero), self.other());
+        PlusTerms { scales, shift, rounding: self.rounding.bounded() }
+    }
+}
+
+/// What [`Plus::terms`] says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PlusTerms {
+    pub(super) scales: [f32; 2],
+    pub(super) shift: f32,
+    pub(super) rounding: Rounding,
+}
+
 /// What a real number becomes, counted in the result's scale.
 #[derive(Clone, Copy, Debug)]
 pub struct Rounding {
@@ -42,11 +83,9 @@ impl Rounding {
     /// The bounds that the type sets, too.
     fn bounded(self) -> Rounding {
         let (least, greatest) = if self.signed { (-128, 127) } else { (0, 255) };
-        Rounding {
-            low: self.low.max((least - self.zero) as f32),
-            high: self.high.min((greatest - self.zero) as f32),
-            ..self
-        }
+        // Both within the type: bounds of the model may lie outside of it.
+        let [least, greatest] = [least, greatest].map(|bound| (bound - self.zero) as f32);
+        Rounding { low: self.low.max(least).min(greatest), high: self.high.min(greatest).max(least), ..self }
     }
 
     #[inline(always)]
@@ -66,6 +105,19 @@ struct Factors {
     shift: f32,
 }
 
+impl Factors {
+    fn of(a: Addend<'_>, b: Addend<'_>) -> Factors {
+        // Signed bytes are moved up by 128, and so are their zero points.
+        let flip = |signed: bool| if signed { 0x80 } else { 0 };
+        let zero = |addend: Addend<'_>| f64::from(addend.zero + i32::from(flip(addend.signed))) * addend.scale;
+        Factors {
+            flips: [flip(a.signed), flip(b.signed)],
+            scales: [a.scale as f32, b.scale as f32],
+            shift: -(zero(a) + zero(b)) as f32,
+        }
+    }
+}
+
 twice! {
     fn add_chunk(a: &[u8], b: &[u8], factors: Factors, rounding: Rounding, to: &mut [u8]) {
         let Factors { flips, scales, shift } = factors;
@@ -79,17 +131,29 @@ twice! {
 /// Adds two tensors of one length, as long as `to`.
 pub fn add(isa: Isa, a: Addend<'_>, b: Addend<'_>, rounding: Rounding, to: &mut [u8], parallel: &dyn Parallel) {
     let rounding = rounding.bounded();
-    // Signed bytes are moved up by 128, and so are their zero points.
-    let flip = |signed: bool| if signed { 0x80 } else { 0 };
-    let zero = |addend: Addend<'_>| f64::from(addend.zero + i32::from(flip(addend.signed))) * addend.scale;
-    let factors = Factors {
-        flips: [flip(a.signed), flip(b.signed)],
-        scales: [a.scale as f32, b.scale as f32],
-        shift: -(zero(a) + zero(b)) as f32,
-    };
+    let factors = Factors::of(a, b);
     for_each_chunk(parallel, to, CHUNK, &|index, to| {
         let part = |data: &[u8]| index * CHUNK..data.len().min((index + 1) * CHUNK);
         add_chunk(isa, &a.data[part(a.data)], &b.data[part(b.data)], factors, rounding, to);
+    });
+}
+
+twice! {
+    fn add_to_chunk(to: &mut [u8], b: &[u8], factors: Factors, rounding: Rounding) {
+        let Factors { flips, scales, shift } = factors;
+        for (to, &b) in to.iter_mut().zip(b) {
+            let (a, b) = (i32::from(*to ^ flips[0]) as f32, i32::from(b ^ flips[1]) as f32);
+            *to = rounding.byte(a.mul_add(scales[0], b.mul_add(scales[1], shift)));
+        }
+    }
+}
+
+/// Adds a tensor to a product's result, whose zero point is `zero`.
+pub fn add_to(isa: Isa, to: &mut [u8], zero: i32, plus: Plus<'_>, parallel: &dyn Parallel) {
+    let (factors, rounding) = (Factors::of(plus.own(&[], zero), plus.other()), plus.rounding.bounded());
+    for_each_chunk(parallel, to, CHUNK, &|index, to| {
+        let b = plus.data.get(index * CHUNK..).unwrap_or_default();
+        add_to_chunk(isa, to, b, factors, rounding);
     });
 }
 

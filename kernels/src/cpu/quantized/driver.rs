@@ -3,6 +3,7 @@
 //! Every column's start, factor and addend are laid out as panels are; then [`dense`](super::dense) or
 //! [`depthwise`](super::depthwise) computes.
 
+use super::bytes::{Plus, add_to};
 use super::dense::Dense;
 use super::depthwise::Channels;
 use super::finish::Finish;
@@ -46,6 +47,8 @@ pub struct Terms<'a> {
     pub high: f32,
     /// The output's zero point.
     pub zero: i32,
+    /// What is added to the rounded output, where [`Quantized::new`] was told so.
+    pub plus: Option<Plus<'a>>,
 }
 
 /// A product or convolution that is ready to run.
@@ -55,6 +58,7 @@ pub struct Quantized {
     shape: ConvShape,
     layout: Layout,
     output: Output,
+    added: bool,
     way: Way,
     packed: usize,
 }
@@ -94,6 +98,8 @@ pub(super) struct Operands<'a> {
     /// What each column's sum starts from, in the order of panels, as the factors of `finish` are.
     pub(super) start: &'a [i32],
     pub(super) finish: Finish<'a>,
+    /// What is added, by who ends sums on the unit.
+    pub(super) plus: Option<Plus<'a>>,
 }
 
 impl QuantizedBlocks {
@@ -107,7 +113,8 @@ impl QuantizedBlocks {
 }
 
 impl Quantized {
-    /// Makes it ready: gets its kernels from `source`. The weights are packed as [`Layout::of`] says.
+    /// Makes it ready: gets its kernels from `source`. The weights are packed as [`Layout::of`] says. If `added`, a tensor of
+    /// bytes is added to the output.
     ///
     /// # Errors
     ///
@@ -116,12 +123,12 @@ impl Quantized {
         isa: Isa,
         shape: ConvShape,
         form: Form,
-        output: Output,
+        (output, added): (Output, bool),
         blocks: QuantizedBlocks,
         source: &dyn CodeSource,
     ) -> Result<Quantized> {
         shape.validate()?;
-        if shape.transposed || !blocks.fits() || !form.usable(isa) {
+        if shape.transposed || !blocks.fits() || !form.usable(isa) || added && output.bytes() != 1 {
             let reason = format!("{blocks:?} and {form:?} do not fit {shape:?}");
             return Err(KernelError::Unsupported { family: FAMILY, reason });
         }
@@ -139,11 +146,11 @@ impl Quantized {
                     let reason = format!("{shape:?} needs more scratch than can be counted");
                     return Err(KernelError::Unsupported { family: FAMILY, reason });
                 }
-                Way::Unit(Box::new(OnUnit::new(isa, shape, output, blocks, lines, source)?))
+                Way::Unit(Box::new(OnUnit::new(isa, shape, (output, added), blocks, lines, source)?))
             }
             Layout::Panels { .. } => Way::Dense(Dense::new(isa, shape, output, blocks, layout, source)?),
         };
-        Ok(Quantized { isa, shape, layout, output, way, packed })
+        Ok(Quantized { isa, shape, layout, output, added, way, packed })
     }
 
     /// How weights have to be packed.
@@ -223,13 +230,19 @@ impl Quantized {
             high,
             zero: terms.zero,
         };
-        let Terms { signed, left_zero, .. } = *terms;
-        let operands = Operands { x, weights, signed, left_zero, start, finish };
+        let Terms { signed, left_zero, plus, .. } = *terms;
+        let operands = Operands { x, weights, signed, left_zero, start, finish, plus };
         match &self.way {
             Way::Dense(dense) => dense.run(&operands, y, own, parallel),
-            Way::Unit(unit) => unit.run(&operands, y, own, parallel),
+            Way::Unit(unit) => {
+                unit.run(&operands, y, own, parallel);
+                return Ok(());
+            }
             Way::Winograd(winograd) => winograd.run(&operands, y, own, parallel),
             Way::Channels(channels) => channels.run(&operands, y, own, parallel),
+        }
+        if let Some(plus) = plus {
+            add_to(self.isa, y, terms.zero, plus, parallel);
         }
         Ok(())
     }
@@ -251,6 +264,19 @@ impl Quantized {
         let need = self.scratch_len();
         if scratch.len() < need {
             return Err(KernelError::Bounds { family: FAMILY, operand: "scratch", have: scratch.len(), need });
+        }
+        if terms.plus.is_some() != self.added {
+            let reason = "a sum that was not asked for, or none where one was".to_owned();
+            return Err(KernelError::Unsupported { family: FAMILY, reason });
+        }
+        if let Some(plus) = terms.plus {
+            bounds("what is added", plus.data.len(), y.len())?;
+            let (least, greatest) = self.output.bounds();
+            let fits = |zero: i32| (least..=greatest).contains(&zero);
+            if plus.rounding.signed != (self.output == Output::Signed) || ![plus.zero, plus.rounding.zero].into_iter().all(fits) {
+                let reason = "a sum of bytes of different types".to_owned();
+                return Err(KernelError::Unsupported { family: FAMILY, reason });
+            }
         }
         let left = if terms.signed { -128..=127 } else { 0..=255 };
         let (least, greatest) = self.output.bounds();

@@ -2,12 +2,14 @@
 
 use proptest::prelude::*;
 
+use super::bytes::{Addend, Plus, Rounding, add};
 use super::weights::{pack, packed_bytes};
 use super::{Form, Layout, Output, Quantized, QuantizedBlocks, Steps, Terms, WeightSource};
 use crate::cpu::EmitEach;
 use crate::cpu::conv::ConvShape;
 use crate::cpu::fence::{Scoped, levels};
-use crate::isa::Isa;
+use crate::isa::{Extension, Isa};
+use crate::parallel::Serial;
 use crate::reference::quantized::quantized;
 
 /// Bytes on each side of a result.
@@ -142,6 +144,7 @@ impl Case {
                 low: f32::NEG_INFINITY,
                 high: f32::INFINITY,
                 zero,
+                plus: None,
             };
             let clamped = Terms { bias: None, scale: &scale[..1], shift: None, low: 0.0, high: 6.0, ..whole };
             for terms in [whole, clamped] {
@@ -151,13 +154,33 @@ impl Case {
                     let at = actual.iter().zip(&expected).position(|(a, e)| a != e);
                     panic!("{isa} {form:?} {output:?} of {:?}: byte {at:?}", self.shape);
                 }
+                if output.bytes() == 1 {
+                    self.check_sum((isa, form, output), &terms, &expected, threads);
+                }
             }
+        }
+    }
+
+    /// Compares the sum of the result and another tensor with one that is made of both.
+    fn check_sum(&self, (isa, form, output): (Isa, Form, Output), terms: &Terms<'_>, own: &[u8], threads: usize) {
+        let signed = output == Output::Signed;
+        let other = bytes(own.len(), 77);
+        let zero = if signed { -100 } else { 37 };
+        for (low, high) in [(f32::NEG_INFINITY, f32::INFINITY), (-20.5, 31.0)] {
+            let rounding = Rounding { signed, zero: zero + 20, low, high };
+            let plus = Plus { data: &other, zero, scale: 0.3, own_scale: 0.7, rounding };
+            let a = Addend { data: own, signed, zero: terms.zero, scale: plus.own_scale };
+            let b = Addend { data: &other, signed, zero, scale: plus.scale };
+            let mut expected = vec![0; own.len()];
+            add(Isa::Portable, a, b, rounding, &mut expected, &Serial);
+            let actual = self.run(isa, form, output, &Terms { plus: Some(plus), ..*terms }, threads);
+            assert!(actual == expected, "{isa} {form:?} {output:?} and another tensor, of {:?}", self.shape);
         }
     }
 
     fn run(&self, isa: Isa, form: Form, output: Output, terms: &Terms<'_>, threads: usize) -> Vec<u8> {
         let blocks = QuantizedBlocks::pick(isa, &self.shape, form, threads);
-        let ready = Quantized::new(isa, self.shape, form, output, blocks, &EmitEach).unwrap();
+        let ready = Quantized::new(isa, self.shape, form, (output, terms.plus.is_some()), blocks, &EmitEach).unwrap();
         let sizes = self.shape.weights();
         let mut packed = vec![0; packed_bytes(isa, &sizes, ready.layout())];
         pack(isa, &sizes, ready.layout(), &self.source(), &mut packed).unwrap();
@@ -239,6 +262,31 @@ fn convolutions_see_zero_points_as_padding() {
     }
 }
 
+/// Sizes on which the matrix unit goes through several chunks, bands, panels and steps, in place and not.
+#[test]
+fn tiles_of_many_rows_panels_and_steps() {
+    if !Form::Tiles.usable(Isa::Avx512) || !Extension::Amx.present() {
+        return;
+    }
+    let window = |kernel, stride| Window { kernel, stride, dilation: 1, pad: kernel / 2 };
+    for (number, (size, channels, window)) in [
+        ([20, 21], [64, 80, 1], window(1, 1)),
+        ([20, 21], [64, 300, 1], window(3, 1)),
+        ([23, 20], [130, 64, 2], window(3, 2)),
+        ([9, 30], [200, 40, 1], window(1, 2)),
+        ([60, 70], [3, 64, 1], window(7, 2)),
+        ([3, 3], [1030, 600, 1], window(1, 1)),
+        ([4, 5], [512, 257, 1], window(3, 1)),
+        ([150, 160], [64, 33, 1], window(3, 1)),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let shape = picture(2, size, channels, window);
+        Case::symmetric(shape, number % 2 == 0, number as u64 + 7).check(Isa::Avx512, Form::Tiles, 1 + number % 3);
+    }
+}
+
 #[test]
 fn transformed_windows_give_the_same_bits() {
     let window = Window { kernel: 3, stride: 1, dilation: 1, pad: 1 };
@@ -276,9 +324,9 @@ fn what_does_not_fit_is_refused() {
     let wrong = WeightSource { zeros: &[256], ..case.source() };
     assert!(wrong.fits_bytes(&sizes).is_err(), "a zero point beyond its type");
     let blocks = QuantizedBlocks { row_block: 1, row_tasks: 1, unit_tasks: 1 };
-    assert!(Quantized::new(isa, case.shape, Form::Bytes, Output::Sums, blocks, &EmitEach).is_err());
+    assert!(Quantized::new(isa, case.shape, Form::Bytes, (Output::Sums, false), blocks, &EmitEach).is_err());
     let none = QuantizedBlocks { row_tasks: 0, ..blocks };
-    assert!(Quantized::new(isa, case.shape, Form::Words, Output::Sums, none, &EmitEach).is_err());
+    assert!(Quantized::new(isa, case.shape, Form::Words, (Output::Sums, false), none, &EmitEach).is_err());
 }
 
 proptest! {

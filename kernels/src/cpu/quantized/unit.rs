@@ -148,7 +148,7 @@ impl OnUnit {
     pub(super) fn new(
         isa: Isa,
         shape: ConvShape,
-        output: Output,
+        (output, added): (Output, bool),
         blocks: QuantizedBlocks,
         lines: bool,
         source: &dyn CodeSource,
@@ -166,7 +166,7 @@ impl OnUnit {
             steps: panelling.run_groups * Form::Tiles.group() / STEP_BYTES,
             near: near(isa, &panelling),
             multiply: [multiply(Factors::Bytes)?, multiply(Factors::SignedBytes)?],
-            end: End::new(EndCode { isa, output }, source)?,
+            end: End::new(EndCode { isa, output, added }, source)?,
             row_tasks: blocks.row_tasks,
             unit_tasks: blocks.unit_tasks,
             shape,
@@ -348,7 +348,11 @@ impl OnUnit {
             }
         }
         let columns = width.min(self.shape.group_filters() - first * PANEL);
-        let mut end = EndArgs::new(&buffers.operands.finish, units.start * PANEL, columns);
+        let finish = &buffers.operands.finish;
+        let mut end = match &buffers.operands.plus {
+            Some(plus) => EndArgs::plus(finish, plus, units.start * PANEL, columns),
+            None => EndArgs::new(finish, units.start * PANEL, columns),
+        };
         (end.from_step, end.to_step) = (width * 4, self.shape.filters * self.output.bytes());
         let column = group * self.shape.group_filters() + first * PANEL;
         self.finish(buffers, part.lines, (starts, sums), column, end);
@@ -392,10 +396,15 @@ impl OnUnit {
                 let output = self.grid.output(&self.phase, lines.start + index, self.shape.output);
                 if let (Some(output), true) = (output, rows > 0) {
                     args.from = sums.wrapping_byte_add((at - start) * args.from_step);
-                    args.to = buffers.y.at(((output + place) * self.shape.filters + column) * self.output.bytes());
+                    let element = (output + place) * self.shape.filters + column;
+                    args.to = buffers.y.at(element * self.output.bytes());
+                    if let Some(plus) = &buffers.operands.plus {
+                        args.other = plus.data[element..].as_ptr();
+                    }
                     args.rows = rows;
                     // SAFETY: these sums have just been put down; factors and addends are whole panels; the result's rows
-                    // are inside a buffer that was checked, and tasks have disjoint rows or columns of it.
+                    // are inside a buffer that was checked, as is what is added, and tasks have disjoint rows or columns of
+                    // it.
                     unsafe { self.end.call(&args) };
                 }
                 at += (stride - place).min(end - at);

@@ -153,4 +153,15 @@ impl Asm {
             x64!(self; vpmovzxbd Ry(dst.0), Rx(dst.0));
         }
     }
+
+    /// The same; lanes outside the mask are zero, and their memory is not touched. For AVX-512 alone.
+    pub fn vload_u8_masked(&mut self, dst: Vreg, mask: Mask, src: Mem) {
+        self.check_vectors(dst.0);
+        if self.wide() {
+            let k = self.opmask(mask);
+            self.evex(&evex::VPMOVZXBD, Operands::of(dst.0, 0).zeroing(k), src.into());
+        } else {
+            self.refuse("masked bytes outside of AVX-512");
+        }
+    }
 }

@@ -420,7 +420,12 @@ impl Machine {
                         let lanes = &self.vectors[usize::from(op.b)];
                         std::array::from_fn(|byte| (lanes[byte / 4] >> (8 * (byte % 4))) as u8)
                     }
-                    Source::Memory | Source::Broadcast => memory.read(self.address(op)),
+                    Source::Memory | Source::Broadcast if op.mask == 0 => memory.read(self.address(op)),
+                    // Memory of lanes that are off is not touched.
+                    Source::Memory | Source::Broadcast => std::array::from_fn(|lane| match self.lane_is_on(op, lane) {
+                        true => memory.read(self.address(op) + lane as u64),
+                        false => 0,
+                    }),
                 };
                 self.put(op, &bytes.map(u32::from));
             }

@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cpu::quantized::bytes::{Plus, PlusTerms};
 use crate::cpu::quantized::finish::{Finish, nearest_even};
 use crate::cpu::quantized::tile::Output;
 use crate::cpu::{CodeKey, CodeSource};
-use crate::error::Result;
+use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Asm, Code, Cond, Gpr, Mask, Mem, Vreg};
 
@@ -23,6 +24,8 @@ pub struct EndCode {
     pub isa: Isa,
     /// What becomes of a sum.
     pub output: Output,
+    /// Whether a tensor of the same bytes is added to it ([`Plus`]).
+    pub added: bool,
 }
 
 /// The name of the code.
@@ -71,6 +74,16 @@ pub(crate) struct EndArgs {
     /// The zero point twice, and the lower bound four times, as what is packed needs them.
     zeros: u32,
     lows: u32,
+    /// The first element of the tensor that is added.
+    pub(crate) other: *const u8,
+    /// Factors of the result and of that tensor's bytes, seen as unsigned, and what is added to both.
+    own_scale: f32,
+    other_scale: f32,
+    plus: f32,
+    /// Bounds and zero point of what is rounded first.
+    first_low: f32,
+    first_high: f32,
+    first_zero: i32,
 }
 
 impl EndArgs {
@@ -93,6 +106,29 @@ impl EndArgs {
             zero: finish.zero,
             zeros: u32::from(finish.zero as u16) * 0x0001_0001,
             lows: u32::from(least) * 0x0101_0101,
+            other: std::ptr::null(),
+            own_scale: 0.0,
+            other_scale: 0.0,
+            plus: 0.0,
+            first_low: 0.0,
+            first_high: 0.0,
+            first_zero: 0,
+        }
+    }
+
+    /// With a tensor that is added to what is rounded first.
+    pub(crate) fn plus(finish: &Finish<'_>, plus: &Plus<'_>, column: usize, columns: usize) -> EndArgs {
+        let PlusTerms { scales: [own_scale, other_scale], shift, rounding } = plus.terms(finish.zero);
+        let moved = if finish.output == Output::Signed { 128 } else { 0 };
+        let sum = Finish { low: rounding.low, high: rounding.high, zero: rounding.zero, ..*finish };
+        EndArgs {
+            own_scale,
+            other_scale,
+            plus: shift,
+            first_low: finish.low,
+            first_high: finish.high,
+            first_zero: finish.zero + moved,
+            ..EndArgs::new(&sum, column, columns)
         }
     }
 }
@@ -111,7 +147,8 @@ impl End {
     /// # Safety
     ///
     /// `from` is readable for whole vectors of the result's own columns in all rows; so are factors and addends, where the
-    /// output has them. The result's own columns are writable and nobody else's.
+    /// output has them. The result's own columns are writable and nobody else's, and those of what is added are readable at the
+    /// same distances.
     pub(crate) unsafe fn call(&self, args: &EndArgs) {
         // SAFETY: the caller vouches for the pointers; the struct is the one that the emitter reads.
         unsafe { self.0.call(args) }
@@ -136,6 +173,8 @@ const SCALE: Gpr = Gpr::R13;
 const SHIFT: Gpr = Gpr::R15;
 const VECTORS: Gpr = Gpr::R14;
 const ROWS: Gpr = Gpr::R10;
+/// The columns of what is added: how far they are from the result's.
+const OTHER: Gpr = Gpr::RBX;
 const T0: Gpr = Gpr::RAX;
 const T1: Gpr = Gpr::RCX;
 
@@ -154,10 +193,23 @@ const ZERO: Vreg = Vreg(14);
 const ZEROS: Vreg = Vreg(15);
 const LOWS: Vreg = Vreg(16);
 const ORDERS: Vreg = Vreg(17);
+const OWN_SCALE: Vreg = Vreg(18);
+const OTHER_SCALE: Vreg = Vreg(19);
+const PLUS: Vreg = Vreg(20);
+const FIRST_LOW: Vreg = Vreg(21);
+const FIRST_HIGH: Vreg = Vreg(22);
+const FIRST_ZERO: Vreg = Vreg(23);
+const fn other(vector: usize) -> Vreg {
+    Vreg((24 + vector) as u8)
+}
 
 impl EndCode {
     /// Assembles the kernel.
-    pub(crate) fn emit(&self, asm: &mut Asm) {
+    pub(crate) fn emit(&self, asm: &mut Asm) -> Result<()> {
+        if self.added && self.output.bytes() != 1 {
+            let reason = format!("a sum with {:?}", self.output);
+            return Err(KernelError::Unsupported { family: FAMILY, reason });
+        }
         let (four, single, rest, done) = (asm.label(), asm.label(), asm.label(), asm.label());
         asm.prologue();
         for (register, field) in [
@@ -181,6 +233,20 @@ impl EndCode {
             asm.vbroadcast(ZEROS, arg!(zeros));
             asm.vbroadcast(LOWS, arg!(lows));
             asm.vload(ORDERS, Mem::at(T0, 0));
+        }
+        if self.added {
+            asm.load(OTHER, arg!(other));
+            asm.sub(OTHER, TO_COLUMN);
+            for (register, field) in [
+                (OWN_SCALE, arg!(own_scale)),
+                (OTHER_SCALE, arg!(other_scale)),
+                (PLUS, arg!(plus)),
+                (FIRST_LOW, arg!(first_low)),
+                (FIRST_HIGH, arg!(first_high)),
+                (FIRST_ZERO, arg!(first_zero)),
+            ] {
+                asm.vbroadcast(register, field);
+            }
         }
         let mask = asm.mask(0, Vreg(asm.registers() - 1));
         asm.load(T0, arg!(rest));
@@ -206,6 +272,7 @@ impl EndCode {
         self.columns(asm, 1, Some(mask));
         asm.bind(done);
         asm.epilogue();
+        Ok(())
     }
 
     /// Some vectors of columns, or the first lanes of one, in all rows; then the pointers are at the next.
@@ -228,7 +295,11 @@ impl EndCode {
             let value = value(vector);
             asm.vload(value, Mem::at(FROM, vector as i32 * 64));
             if scaled {
-                self.scaled(asm, vector, packed);
+                self.scaled(asm, vector);
+                if self.added {
+                    self.plus(asm, vector, mask);
+                }
+                self.rounded(asm, vector, packed);
             }
         }
         if packed {
@@ -256,12 +327,38 @@ impl EndCode {
         asm.add_imm(SHIFT, count as i32 * 64);
     }
 
-    /// What a vector of sums becomes: numbers, or integers that are not packed yet.
-    fn scaled(&self, asm: &mut Asm, vector: usize, packed: bool) {
+    /// The numbers that a vector of sums stands for.
+    fn scaled(&self, asm: &mut Asm, vector: usize) {
         let value = value(vector);
         asm.vcvt_f32(value, value);
         asm.vmul(value, value, factor(vector));
         asm.vadd(value, value, addend(vector));
+    }
+
+    /// Rounds them, and adds what is added.
+    fn plus(&self, asm: &mut Asm, vector: usize, mask: Option<Mask>) {
+        let (value, other) = (value(vector), other(vector));
+        asm.vmax(value, value, FIRST_LOW);
+        asm.vmin(value, value, FIRST_HIGH);
+        asm.vcvt_i32(value, value);
+        asm.viadd(value, value, FIRST_ZERO);
+        asm.vcvt_f32(value, value);
+        let from = Mem::indexed(TO, OTHER, 1, (vector * LANES) as i32);
+        match mask {
+            Some(mask) => asm.vload_u8_masked(other, mask, from),
+            None => asm.vload_u8(other, from),
+        }
+        if self.output == Output::Signed {
+            asm.vxor(other, other, f32::from_bits(0x80));
+        }
+        asm.vcvt_f32(other, other);
+        asm.vfma213(other, OTHER_SCALE, PLUS);
+        asm.vfma213(value, OWN_SCALE, other);
+    }
+
+    /// What numbers become that are stored: integers that are not packed yet, or numbers still.
+    fn rounded(&self, asm: &mut Asm, vector: usize, packed: bool) {
+        let value = value(vector);
         if self.output == Output::Floats {
             // The second operand is the result where either is NaN, which is to stay.
             asm.vmax(value, LOW, value);

@@ -1,0 +1,52 @@
+//! Sums of bytes into the product before them: its rounded result is still in registers when the other operand is added.
+//!
+//! What is rounded is the same as in two steps. Only where all bytes are of one type and nothing is repeated. It comes after
+//! the layout of tensors is settled, so that both operands lie alike.
+
+use super::super::PassCx;
+use super::super::edit::Edit;
+use super::{INPUTS, Y_SCALE};
+use crate::graph::ir::{Graph, NodeDesc};
+use crate::tensor::DType;
+
+pub(in super::super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
+    let mut edit = Edit::new(graph);
+    for slot in edit.slots() {
+        let Some(node) = edit.cloned(slot, |node| node.is_fused("QuantizedAdd")) else { continue };
+        let (Some(a), Some(b)) = (node.input(0), node.input(3)) else { continue };
+        if a == b || !cx.facts.same_dims(a, b) {
+            continue;
+        }
+        // The one that comes last: what it waited for is there by then.
+        let mut makers = [(a, 3), (b, 0)].map(|(own, other)| edit.sole_maker(own).map(|(maker, _)| (maker, own, other)));
+        makers.sort_by_key(|maker| std::cmp::Reverse(maker.map(|(slot, ..)| slot)));
+        for (maker, own, other) in makers.into_iter().flatten() {
+            let Some(mut fused) = edit.cloned(maker, takes) else { continue };
+            let values = [own, if other == 0 { a } else { b }];
+            let alike = |dtype: DType| {
+                node.output(0).into_iter().chain(values).all(|value| cx.facts.is(value, dtype))
+            };
+            if !alike(DType::U8) && !alike(DType::I8) {
+                continue;
+            }
+            fused.inputs.extend_from_slice(&node.inputs[other..other + 3]);
+            fused.inputs.extend_from_slice(&node.inputs[6..8]);
+            for (from, to) in [("low", "sum_low"), ("high", "sum_high")] {
+                if let Some(bound) = node.attrs.get(from) {
+                    fused.attrs.insert(to.to_owned(), bound.clone());
+                }
+            }
+            fused.outputs.clone_from(&node.outputs);
+            edit.take(maker);
+            edit.put(slot, fused);
+            break;
+        }
+    }
+    edit.finish()
+}
+
+/// Whether something can be added to a node: a product whose result is rounded, to which nothing is added yet.
+fn takes(node: &NodeDesc) -> bool {
+    let product = node.is_fused("QuantizedConv") || node.is_fused("QuantizedMatMul");
+    product && node.inputs.len() == INPUTS && node.input(Y_SCALE).is_some()
+}
