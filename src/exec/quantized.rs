@@ -3,6 +3,7 @@
 //! multiplying is done by [`kiln_kernels::cpu::quantized`].
 
 use kiln_kernels::cpu::conv::ConvShape;
+use kiln_kernels::cpu::quantized::bytes::Added;
 use kiln_kernels::cpu::quantized::{Form, Output, Quantized, QuantizedBlocks};
 use kiln_kernels::{Isa, Result as KernelResult};
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,7 @@ use crate::cache::Key;
 use crate::record::Recorded;
 
 crate::mutate! { enum Form { Words, Widened, Bytes, Tiles } }
+crate::mutate! { enum Added { Nothing, Second, First } }
 crate::mutate! { enum Output { Sums, Floats, Unsigned, Signed } }
 
 crate::key! {
@@ -48,7 +50,7 @@ crate::key! {
         /// What becomes of a sum.
         pub result: Output,
         /// Whether a tensor of bytes is added to it.
-        pub added: bool,
+        pub added: Added,
     }
 }
 
@@ -66,7 +68,13 @@ pub struct QuantizedChoice {
 impl QuantizedKey {
     /// The key of that convolution; what becomes of its sums, and whether a tensor is added to that.
     #[must_use]
-    pub fn new(shape: &ConvShape, form: Form, (result, added): (Output, bool), isa: Isa, threads: usize) -> QuantizedKey {
+    pub fn new(
+        shape: &ConvShape,
+        form: Form,
+        (result, added): (Output, Added),
+        isa: Isa,
+        threads: usize,
+    ) -> QuantizedKey {
         let wide = |sizes: [usize; 3]| sizes.map(|size| size as u64);
         QuantizedKey {
             isa,

@@ -178,3 +178,19 @@ fn sums_of_dynamic_quantisation() {
         build.op("Add", &[bias, scaled], &[])
     });
 }
+
+#[test]
+fn sums_of_a_product_and_another_tensor_in_both_orders() {
+    for first in [false, true] {
+        check(&[2, 6, 5, 7], |build, x| {
+            let x = through_bytes(build, x, 0.0625, 30);
+            let w = weights(build, &[6, 6, 3, 3], 0);
+            let conv = build.op("Conv", &[x, w], &[("pads", Attr::Ints(vec![1, 1, 1, 1]))]);
+            let conv = through_bytes(build, conv, 0.125, 100);
+            let operands = if first { [conv, x] } else { [x, conv] };
+            let sum = build.op("Add", &operands, &[]);
+            let sum = build.op("Relu", &[sum], &[]);
+            through_bytes(build, sum, 0.25, 3)
+        });
+    }
+}

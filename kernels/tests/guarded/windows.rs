@@ -4,7 +4,7 @@ use kiln_kernels::cpu::chain::UnaryOp;
 use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape, ConvStored, Strategy};
 use kiln_kernels::cpu::pool::{Path, Pool, PoolKind, PoolShape, Window};
 use kiln_kernels::cpu::precision::{from_bf16, to_bf16};
-use kiln_kernels::cpu::quantized::bytes::{Addend, Plus, Rounding, add};
+use kiln_kernels::cpu::quantized::bytes::{Added, Addend, Plus, Rounding, add};
 use kiln_kernels::cpu::quantized::weights::{pack, packed_bytes};
 use kiln_kernels::cpu::quantized::{Form, Output, Quantized, QuantizedBlocks, Terms, WeightSource};
 use kiln_kernels::cpu::{Activations, ActivationsMut, Elements, Numerics, Stored};
@@ -179,7 +179,15 @@ pub(crate) fn quantized(draw: &mut Draw<'_>, isa: Isa) {
     }
     let terms = Terms { plus: added.then_some(plus), ..terms };
     let blocks = QuantizedBlocks::pick(isa, &shape, form, threads);
-    let ready = Quantized::new(isa, shape, form, (output, added), blocks, &EmitEach).unwrap();
+    let ready = Quantized::new(
+        isa,
+        shape,
+        form,
+        (output, if added { Added::Second } else { Added::Nothing }),
+        blocks,
+        &EmitEach,
+    )
+    .unwrap();
     let mut packed = Guarded::blank(packed_bytes(isa, &sizes, ready.layout()), at_end);
     pack(isa, &sizes, ready.layout(), &source, &mut packed).unwrap();
     let (x, mut y) = (Guarded::of(&x, at_end), Guarded::blank(want.len(), at_end));

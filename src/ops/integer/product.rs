@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use kiln_kernels::cpu::conv::{ConvShape, Weights};
-use kiln_kernels::cpu::quantized::bytes::{Plus, Rounding, add_to};
+use kiln_kernels::cpu::quantized::bytes::{Added, Plus, Rounding, add_to};
 use kiln_kernels::cpu::quantized::weights::{pack, packed_bytes};
 use kiln_kernels::cpu::quantized::{Form, Output, Quantized, Steps, Terms, WeightSource};
 use kiln_kernels::cpu::transpose::Transpose;
@@ -110,8 +110,8 @@ struct ByteProduct {
     /// Bounds of the result as a real number.
     low: f32,
     high: f32,
-    /// Whether a tensor is added to the rounded result, and the sum's bounds as a real number.
-    plus: Option<[f32; 2]>,
+    /// Whether a tensor is added to the rounded result, as which operand, and the sum's bounds as a real number.
+    plus: Option<(Added, [f32; 2])>,
     /// The weights with their type and shape, where they are known at load.
     known: Option<(QuantizedWeights, TensorSpec)>,
     /// Whether nothing but the packed weights is needed whatever comes.
@@ -154,7 +154,9 @@ fn make(cx: &LoadCx<'_>, roles: Roles, plain: Option<Box<dyn Node>>) -> Result<B
     };
     let (low, high) = (cx.node.float("low", f32::NEG_INFINITY), cx.node.float("high", f32::INFINITY));
     let plus = cx.node.input(PLUS[0]).filter(|_| cx.node.domain == "kiln");
-    let plus = plus.map(|_| [cx.node.float("sum_low", f32::NEG_INFINITY), cx.node.float("sum_high", f32::INFINITY)]);
+    let added = if cx.node.int("sum_second", 0) != 0 { Added::First } else { Added::Second };
+    let bounds = [("sum_low", f32::NEG_INFINITY), ("sum_high", f32::INFINITY)];
+    let plus = plus.map(|_| (added, bounds.map(|(name, none)| cx.node.float(name, none))));
     let known = None;
     let mut node =
         ByteProduct { family: "quantized", roles, kind, low, high, plus, known, kept: false, fixed: None, plain };
@@ -191,8 +193,8 @@ struct Fast {
     /// Turn the input to channels-last and the output back, where they have to be.
     input: Option<Arc<Transpose>>,
     back: Option<Arc<Transpose>>,
-    /// Whether the executor adds what is added: it does where nothing has to be turned back.
-    adds: bool,
+    /// What the executor adds: where nothing has to be turned back, what is added.
+    added: Added,
 }
 
 impl ByteProduct {
@@ -395,9 +397,9 @@ impl Node for ByteProduct {
         let positions = |size: [usize; 3]| size.iter().product::<usize>();
         let input = turn([shape.batch, shape.channels, positions(shape.input)], 1)?;
         let back = turn([shape.batch, positions(shape.output), shape.filters], output.bytes())?;
-        let adds = self.plus.is_some() && back.is_none();
-        let executor = cx.executor(&QuantizedKey::new(&shape, form, (output, adds), cx.isa(), cx.threads()))?;
-        Ok(Prepared::new(Arc::new(Ready(Some(Fast { executor, shape, output, input, back, adds })))))
+        let added = self.plus.filter(|_| back.is_none()).map_or(Added::Nothing, |(added, _)| added);
+        let executor = cx.executor(&QuantizedKey::new(&shape, form, (output, added), cx.isa(), cx.threads()))?;
+        Ok(Prepared::new(Arc::new(Ready(Some(Fast { executor, shape, output, input, back, added })))))
     }
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
@@ -446,7 +448,7 @@ impl ByteProduct {
             plus: None,
         };
         let plus = self.plus(inputs, fast.output)?;
-        let terms = Terms { plus: plus.filter(|_| fast.adds), ..terms };
+        let terms = Terms { plus: plus.filter(|_| fast.added != Added::Nothing), ..terms };
         let mut turned = None;
         if let Some(turn) = &fast.input {
             let mut last = cx.scratch::<u8>(x.len())?;
@@ -470,8 +472,8 @@ impl ByteProduct {
                 let mut last = cx.scratch::<u8>(y.bytes().len())?;
                 fast.executor.run(x, weights, last.bytes_mut(), &terms, scratch, cx.parallel)?;
                 back.run(last.bytes(), y.bytes_mut(), cx.parallel)?;
-                if let Some(plus) = plus {
-                    add_to(fast.executor.isa(), y.bytes_mut(), terms.zero, plus, cx.parallel);
+                if let (Some(plus), Some((added, _))) = (plus, self.plus) {
+                    add_to(fast.executor.isa(), y.bytes_mut(), terms.zero, (plus, added), cx.parallel);
                 }
             }
         }
@@ -480,10 +482,11 @@ impl ByteProduct {
 
     /// What is added to the rounded result.
     fn plus<'a>(&self, inputs: &[Option<&'a Tensor>], output: Output) -> Result<Option<Plus<'a>>, NodeError> {
-        let Some([low, high]) = self.plus else { return Ok(None) };
+        let Some((_, [low, high])) = self.plus else { return Ok(None) };
         let [other, scale, zero, sum_scale, sum_zero] = PLUS;
         let number = |at: usize| single::<f64>(required(inputs, at)?);
-        let whole = |at: usize| Ok::<_, NodeError>(optional(inputs, at).map(single::<i64>).transpose()?.unwrap_or(0) as i32);
+        let whole =
+            |at: usize| Ok::<_, NodeError>(optional(inputs, at).map(single::<i64>).transpose()?.unwrap_or(0) as i32);
         let (unit, own) = (number(sum_scale)?, number(self.roles.y_scale)?);
         let (low, high) = (low / unit as f32, high / unit as f32);
         let rounding = Rounding { signed: output == Output::Signed, zero: whole(sum_zero)?, low, high };

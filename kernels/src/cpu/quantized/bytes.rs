@@ -3,6 +3,8 @@
 //! Loops that the compiler turns into vector code; where the level allows, into that of AVX2. Every level makes the same
 //! bits.
 
+use serde::{Deserialize, Serialize};
+
 use super::finish::nearest_even;
 use super::prepare::twice;
 use crate::cpu::pool::{PoolShape, Window};
@@ -23,6 +25,18 @@ pub struct Addend<'a> {
     pub zero: i32,
     /// See `zero`.
     pub scale: f64,
+}
+
+/// Whether a tensor of bytes is added to a product's rounded result, and which operand of the sum it is: sums of numbers are
+/// rounded, so that their order is seen in their last bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Added {
+    /// Nothing is added.
+    Nothing,
+    /// It is the second operand.
+    Second,
+    /// It is the first operand.
+    First,
 }
 
 /// A tensor of bytes that is added to a product's rounded result. Both, and their sum, are of one type.
@@ -139,21 +153,27 @@ pub fn add(isa: Isa, a: Addend<'_>, b: Addend<'_>, rounding: Rounding, to: &mut 
 }
 
 twice! {
-    fn add_to_chunk(to: &mut [u8], b: &[u8], factors: Factors, rounding: Rounding) {
+    fn add_to_chunk(to: &mut [u8], b: &[u8], factors: Factors, first: bool, rounding: Rounding) {
         let Factors { flips, scales, shift } = factors;
         for (to, &b) in to.iter_mut().zip(b) {
             let (a, b) = (i32::from(*to ^ flips[0]) as f32, i32::from(b ^ flips[1]) as f32);
-            *to = rounding.byte(a.mul_add(scales[0], b.mul_add(scales[1], shift)));
+            let sum = if first {
+                b.mul_add(scales[1], a.mul_add(scales[0], shift))
+            } else {
+                a.mul_add(scales[0], b.mul_add(scales[1], shift))
+            };
+            *to = rounding.byte(sum);
         }
     }
 }
 
-/// Adds a tensor to a product's result, whose zero point is `zero`.
-pub fn add_to(isa: Isa, to: &mut [u8], zero: i32, plus: Plus<'_>, parallel: &dyn Parallel) {
+/// Adds a tensor to a product's result, whose zero point is `zero`; `added` says which operand it is.
+pub fn add_to(isa: Isa, to: &mut [u8], zero: i32, (plus, added): (Plus<'_>, Added), parallel: &dyn Parallel) {
     let (factors, rounding) = (Factors::of(plus.own(&[], zero), plus.other()), plus.rounding.bounded());
+    let first = added == Added::First;
     for_each_chunk(parallel, to, CHUNK, &|index, to| {
         let b = plus.data.get(index * CHUNK..).unwrap_or_default();
-        add_to_chunk(isa, to, b, factors, rounding);
+        add_to_chunk(isa, to, b, factors, first, rounding);
     });
 }
 

@@ -3,7 +3,7 @@
 //! Every column's start, factor and addend are laid out as panels are; then [`dense`](super::dense) or
 //! [`depthwise`](super::depthwise) computes.
 
-use super::bytes::{Plus, add_to};
+use super::bytes::{Added, Plus, add_to};
 use super::dense::Dense;
 use super::depthwise::Channels;
 use super::finish::Finish;
@@ -58,7 +58,7 @@ pub struct Quantized {
     shape: ConvShape,
     layout: Layout,
     output: Output,
-    added: bool,
+    added: Added,
     way: Way,
     packed: usize,
 }
@@ -113,8 +113,8 @@ impl QuantizedBlocks {
 }
 
 impl Quantized {
-    /// Makes it ready: gets its kernels from `source`. The weights are packed as [`Layout::of`] says. If `added`, a tensor of
-    /// bytes is added to the output.
+    /// Makes it ready: gets its kernels from `source`. The weights are packed as [`Layout::of`] says. `added` says whether a tensor
+    /// of bytes is added to the output.
     ///
     /// # Errors
     ///
@@ -123,12 +123,12 @@ impl Quantized {
         isa: Isa,
         shape: ConvShape,
         form: Form,
-        (output, added): (Output, bool),
+        (output, added): (Output, Added),
         blocks: QuantizedBlocks,
         source: &dyn CodeSource,
     ) -> Result<Quantized> {
         shape.validate()?;
-        if shape.transposed || !blocks.fits() || !form.usable(isa) || added && output.bytes() != 1 {
+        if shape.transposed || !blocks.fits() || !form.usable(isa) || added != Added::Nothing && output.bytes() != 1 {
             let reason = format!("{blocks:?} and {form:?} do not fit {shape:?}");
             return Err(KernelError::Unsupported { family: FAMILY, reason });
         }
@@ -242,7 +242,7 @@ impl Quantized {
             Way::Channels(channels) => channels.run(&operands, y, own, parallel),
         }
         if let Some(plus) = plus {
-            add_to(self.isa, y, terms.zero, plus, parallel);
+            add_to(self.isa, y, terms.zero, (plus, self.added), parallel);
         }
         Ok(())
     }
@@ -265,7 +265,7 @@ impl Quantized {
         if scratch.len() < need {
             return Err(KernelError::Bounds { family: FAMILY, operand: "scratch", have: scratch.len(), need });
         }
-        if terms.plus.is_some() != self.added {
+        if terms.plus.is_some() != (self.added != Added::Nothing) {
             let reason = "a sum that was not asked for, or none where one was".to_owned();
             return Err(KernelError::Unsupported { family: FAMILY, reason });
         }
@@ -273,7 +273,9 @@ impl Quantized {
             bounds("what is added", plus.data.len(), y.len())?;
             let (least, greatest) = self.output.bounds();
             let fits = |zero: i32| (least..=greatest).contains(&zero);
-            if plus.rounding.signed != (self.output == Output::Signed) || ![plus.zero, plus.rounding.zero].into_iter().all(fits) {
+            if plus.rounding.signed != (self.output == Output::Signed)
+                || ![plus.zero, plus.rounding.zero].into_iter().all(fits)
+            {
                 let reason = "a sum of bytes of different types".to_owned();
                 return Err(KernelError::Unsupported { family: FAMILY, reason });
             }

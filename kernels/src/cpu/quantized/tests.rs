@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::bytes::{Addend, Plus, Rounding, add};
+use super::bytes::{Added, Addend, Plus, Rounding, add};
 use super::weights::{pack, packed_bytes};
 use super::{Form, Layout, Output, Quantized, QuantizedBlocks, Steps, Terms, WeightSource};
 use crate::cpu::EmitEach;
@@ -149,7 +149,7 @@ impl Case {
             let clamped = Terms { bias: None, scale: &scale[..1], shift: None, low: 0.0, high: 6.0, ..whole };
             for terms in [whole, clamped] {
                 let expected = quantized(&self.shape, &self.x, &self.source(), &terms, output);
-                let actual = self.run(isa, form, output, &terms, threads);
+                let actual = self.run(isa, form, (output, Added::Nothing), &terms, threads);
                 if actual != expected {
                     let at = actual.iter().zip(&expected).position(|(a, e)| a != e);
                     panic!("{isa} {form:?} {output:?} of {:?}: byte {at:?}", self.shape);
@@ -172,15 +172,24 @@ impl Case {
             let a = Addend { data: own, signed, zero: terms.zero, scale: plus.own_scale };
             let b = Addend { data: &other, signed, zero, scale: plus.scale };
             let mut expected = vec![0; own.len()];
-            add(Isa::Portable, a, b, rounding, &mut expected, &Serial);
-            let actual = self.run(isa, form, output, &Terms { plus: Some(plus), ..*terms }, threads);
-            assert!(actual == expected, "{isa} {form:?} {output:?} and another tensor, of {:?}", self.shape);
+            for (added, [a, b]) in [(Added::Second, [a, b]), (Added::First, [b, a])] {
+                add(Isa::Portable, a, b, rounding, &mut expected, &Serial);
+                let actual = self.run(isa, form, (output, added), &Terms { plus: Some(plus), ..*terms }, threads);
+                assert!(actual == expected, "{isa} {form:?} {output:?} and another tensor, of {:?}", self.shape);
+            }
         }
     }
 
-    fn run(&self, isa: Isa, form: Form, output: Output, terms: &Terms<'_>, threads: usize) -> Vec<u8> {
+    fn run(
+        &self,
+        isa: Isa,
+        form: Form,
+        (output, added): (Output, Added),
+        terms: &Terms<'_>,
+        threads: usize,
+    ) -> Vec<u8> {
         let blocks = QuantizedBlocks::pick(isa, &self.shape, form, threads);
-        let ready = Quantized::new(isa, self.shape, form, (output, terms.plus.is_some()), blocks, &EmitEach).unwrap();
+        let ready = Quantized::new(isa, self.shape, form, (output, added), blocks, &EmitEach).unwrap();
         let sizes = self.shape.weights();
         let mut packed = vec![0; packed_bytes(isa, &sizes, ready.layout())];
         pack(isa, &sizes, ready.layout(), &self.source(), &mut packed).unwrap();
@@ -324,9 +333,9 @@ fn what_does_not_fit_is_refused() {
     let wrong = WeightSource { zeros: &[256], ..case.source() };
     assert!(wrong.fits_bytes(&sizes).is_err(), "a zero point beyond its type");
     let blocks = QuantizedBlocks { row_block: 1, row_tasks: 1, unit_tasks: 1 };
-    assert!(Quantized::new(isa, case.shape, Form::Bytes, (Output::Sums, false), blocks, &EmitEach).is_err());
+    assert!(Quantized::new(isa, case.shape, Form::Bytes, (Output::Sums, Added::Nothing), blocks, &EmitEach).is_err());
     let none = QuantizedBlocks { row_tasks: 0, ..blocks };
-    assert!(Quantized::new(isa, case.shape, Form::Words, (Output::Sums, false), none, &EmitEach).is_err());
+    assert!(Quantized::new(isa, case.shape, Form::Words, (Output::Sums, Added::Nothing), none, &EmitEach).is_err());
 }
 
 proptest! {

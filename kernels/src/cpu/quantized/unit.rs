@@ -20,6 +20,7 @@ use self::copy::Copy;
 pub use self::end::EndCode;
 pub(crate) use self::end::FAMILY;
 use self::end::{End, EndArgs};
+use super::bytes::Added;
 use super::driver::{Operands, QuantizedBlocks};
 use super::tile::{Form, Output};
 use super::weights::{Layout, Panelling};
@@ -148,7 +149,7 @@ impl OnUnit {
     pub(super) fn new(
         isa: Isa,
         shape: ConvShape,
-        (output, added): (Output, bool),
+        (output, added): (Output, Added),
         blocks: QuantizedBlocks,
         lines: bool,
         source: &dyn CodeSource,

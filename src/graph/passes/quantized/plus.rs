@@ -6,7 +6,7 @@
 use super::super::PassCx;
 use super::super::edit::Edit;
 use super::{INPUTS, Y_SCALE};
-use crate::graph::ir::{Graph, NodeDesc};
+use crate::graph::ir::{Attr, Graph, NodeDesc};
 use crate::tensor::DType;
 
 pub(in super::super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
@@ -18,14 +18,13 @@ pub(in super::super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
             continue;
         }
         // The one that comes last: what it waited for is there by then.
-        let mut makers = [(a, 3), (b, 0)].map(|(own, other)| edit.sole_maker(own).map(|(maker, _)| (maker, own, other)));
+        let mut makers =
+            [(a, 3), (b, 0)].map(|(own, other)| edit.sole_maker(own).map(|(maker, _)| (maker, own, other)));
         makers.sort_by_key(|maker| std::cmp::Reverse(maker.map(|(slot, ..)| slot)));
         for (maker, own, other) in makers.into_iter().flatten() {
             let Some(mut fused) = edit.cloned(maker, takes) else { continue };
             let values = [own, if other == 0 { a } else { b }];
-            let alike = |dtype: DType| {
-                node.output(0).into_iter().chain(values).all(|value| cx.facts.is(value, dtype))
-            };
+            let alike = |dtype: DType| node.output(0).into_iter().chain(values).all(|value| cx.facts.is(value, dtype));
             if !alike(DType::U8) && !alike(DType::I8) {
                 continue;
             }
@@ -35,6 +34,10 @@ pub(in super::super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
                 if let Some(bound) = node.attrs.get(from) {
                     fused.attrs.insert(to.to_owned(), bound.clone());
                 }
+            }
+            if other == 0 {
+                // So that numbers are added in the same order.
+                fused.attrs.insert("sum_second".to_owned(), Attr::Int(1));
             }
             fused.outputs.clone_from(&node.outputs);
             edit.take(maker);

@@ -126,3 +126,22 @@ fn the_maximum_of_bytes_that_are_scaled_otherwise_afterwards_stays() {
     let graph = rewritten_by(build, y, &["quantized", "dead"]);
     assert_eq!(graph.nodes.len(), 5, "{:?}", ops(&graph));
 }
+
+#[test]
+fn bytes_are_added_where_the_product_before_them_is_rounded() {
+    for first in [false, true] {
+        let (mut build, x) = with_x(&[-2, 6, 6, 6]);
+        let x = through_bytes(&mut build, x, 0.0625, 30);
+        let w = weights(&mut build, &[6, 6, 1, 1], 0);
+        let conv = build.op("Conv", &[x, w], &[]);
+        let conv = through_bytes(&mut build, conv, 0.125, 3);
+        let operands = if first { [conv, x] } else { [x, conv] };
+        let sum = build.op("Add", &operands, &[]);
+        let y = through_bytes(&mut build, sum, 0.125, 3);
+        let graph = rewritten_by(build, y, &["quantized", "quantized_sums", "dead"]);
+        let names: Vec<&str> = graph.nodes.iter().map(|node| node.op.as_str()).collect();
+        assert_eq!(names, ["QuantizeLinear", "QuantizedConv", "DequantizeLinear"]);
+        let product = &graph.nodes[1];
+        assert_eq!((product.inputs.len(), product.int("sum_second", 0)), (14, i64::from(!first)));
+    }
+}

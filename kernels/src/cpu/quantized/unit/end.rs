@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cpu::quantized::bytes::{Plus, PlusTerms};
+use crate::cpu::quantized::bytes::{Added, Plus, PlusTerms};
 use crate::cpu::quantized::finish::{Finish, nearest_even};
 use crate::cpu::quantized::tile::Output;
 use crate::cpu::{CodeKey, CodeSource};
@@ -25,7 +25,7 @@ pub struct EndCode {
     /// What becomes of a sum.
     pub output: Output,
     /// Whether a tensor of the same bytes is added to it ([`Plus`]).
-    pub added: bool,
+    pub added: Added,
 }
 
 /// The name of the code.
@@ -206,7 +206,7 @@ const fn other(vector: usize) -> Vreg {
 impl EndCode {
     /// Assembles the kernel.
     pub(crate) fn emit(&self, asm: &mut Asm) -> Result<()> {
-        if self.added && self.output.bytes() != 1 {
+        if self.added != Added::Nothing && self.output.bytes() != 1 {
             let reason = format!("a sum with {:?}", self.output);
             return Err(KernelError::Unsupported { family: FAMILY, reason });
         }
@@ -234,7 +234,7 @@ impl EndCode {
             asm.vbroadcast(LOWS, arg!(lows));
             asm.vload(ORDERS, Mem::at(T0, 0));
         }
-        if self.added {
+        if self.added != Added::Nothing {
             asm.load(OTHER, arg!(other));
             asm.sub(OTHER, TO_COLUMN);
             for (register, field) in [
@@ -296,7 +296,7 @@ impl EndCode {
             asm.vload(value, Mem::at(FROM, vector as i32 * 64));
             if scaled {
                 self.scaled(asm, vector);
-                if self.added {
+                if self.added != Added::Nothing {
                     self.plus(asm, vector, mask);
                 }
                 self.rounded(asm, vector, packed);
@@ -352,8 +352,13 @@ impl EndCode {
             asm.vxor(other, other, f32::from_bits(0x80));
         }
         asm.vcvt_f32(other, other);
-        asm.vfma213(other, OTHER_SCALE, PLUS);
-        asm.vfma213(value, OWN_SCALE, other);
+        if self.added == Added::First {
+            asm.vfma213(value, OWN_SCALE, PLUS);
+            asm.vfma231(value, other, OTHER_SCALE);
+        } else {
+            asm.vfma213(other, OTHER_SCALE, PLUS);
+            asm.vfma213(value, OWN_SCALE, other);
+        }
     }
 
     /// What numbers become that are stored: integers that are not packed yet, or numbers still.
