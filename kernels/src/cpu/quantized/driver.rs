@@ -306,13 +306,21 @@ impl Quantized {
         shift.fill(0.0);
         for panel in 0..groups * panels {
             let (group, first) = (panel / panels, panel % panels * width);
-            for column in 0..width.min(filters - first) {
-                let (filter, to) = (group * filters + first + column, panel * width + column);
-                start[to] = terms.bias.map_or(0, |bias| bias[filter]);
-                if self.output != Output::Sums {
-                    scale[to] = if let &[one] = terms.scale { one } else { terms.scale[filter] };
-                    shift[to] = terms.shift.map_or(0.0, |shift| shift[filter]);
-                }
+            let count = width.min(filters - first);
+            let (own, to) = (group * filters + first, panel * width);
+            let (own, to) = (own..own + count, to..to + count);
+            if let Some(bias) = terms.bias {
+                start[to.clone()].copy_from_slice(&bias[own.clone()]);
+            }
+            if self.output == Output::Sums {
+                continue;
+            }
+            match terms.scale {
+                &[one] => scale[to.clone()].fill(one),
+                all => scale[to.clone()].copy_from_slice(&all[own.clone()]),
+            }
+            if let Some(all) = terms.shift {
+                shift[to].copy_from_slice(&all[own]);
             }
         }
         if let Some(sums_at) = sums_at {
