@@ -1,4 +1,4 @@
-//! What only moves: transposition of elements of every width, and images that become twice as large.
+//! What only moves: transposition of elements of every width, tensors joined and divided, and images that become twice as large.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -7,9 +7,13 @@ use kiln::cache::{Cache, F32Bits, Limits};
 use kiln::exec::context::BuildCx;
 use kiln::exec::family::Family;
 use kiln::exec::resize::{Mode, ResizeAxis, ResizeKey, Rounding, Transform};
+use kiln::graph::GraphBuilder;
+use kiln::graph::ir::{Attr, Dim};
 use kiln::record::Store;
+use kiln::session::{Session, SessionOptions};
+use kiln::tensor::{DType, Tensor};
 use kiln_kernels::cpu::transpose::{Collapsed, Method, Transpose};
-use kiln_kernels::{EmitEach, Isa, Parallel, Result};
+use kiln_kernels::{EmitEach, Isa, KernelError, Parallel, Result};
 
 use crate::table::{Table, values};
 
@@ -70,6 +74,36 @@ fn resize(table: &Table<'_>, (name, mode, last): (&str, Mode, bool)) -> Result<(
     })
 }
 
+/// Two tensors of that shape one behind the other along an axis, or one of that shape divided in two; as a session runs it,
+/// with some microseconds of the request's own.
+fn join_or_split(table: &Table<'_>, (op, shape, axis): (&str, &[usize], usize)) -> Result<()> {
+    let joins = op == "Concat";
+    let sources = if joins { 2 } else { 1 };
+    let elements = shape.iter().product::<usize>();
+    table.row(&format!("{} {shape:?} along {axis}", op.to_lowercase()), 2 * sources * elements, || {
+        let mut graph = GraphBuilder::new("moved", 17);
+        let dims = || shape.iter().map(|&size| Dim::Fixed(size));
+        let names = &["a", "b"][..sources];
+        let inputs: Vec<_> = names.iter().map(|name| Some(graph.input(name, DType::F32, dims()))).collect();
+        let attrs = [("axis", Attr::Int(axis as i64))];
+        for (index, made) in graph.op_many(op, &inputs, 3 - sources, &attrs).into_iter().enumerate() {
+            graph.output(&format!("y{index}"), made);
+        }
+        let options = SessionOptions { threads: table.threads.threads(), ..SessionOptions::default() };
+        let wrong = |error: String| KernelError::Unsupported { family: "bench", reason: error };
+        let session = Session::from_graph(graph.finish(), &options).map_err(|error| wrong(error.to_string()))?;
+        let tensor = |&name: &&'static str| match Tensor::from_slice(shape.iter().copied(), &values(elements)) {
+            Ok(tensor) => Ok((name, tensor)),
+            Err(error) => Err(wrong(error.to_string())),
+        };
+        let given = names.iter().map(tensor).collect::<Result<Vec<_>>>()?;
+        Ok(move || {
+            black_box(session.run(&given).map_err(|error| wrong(error.to_string()))?);
+            Ok(())
+        })
+    })
+}
+
 /// All rows of these families.
 pub(crate) fn measure(table: &Table<'_>) -> Result<()> {
     let cases: [(&[usize], &[usize], usize); 21] = [
@@ -96,6 +130,17 @@ pub(crate) fn measure(table: &Table<'_>) -> Result<()> {
         (&[8, 12, 512, 64], &[1, 0, 2, 3], 4),
     ];
     table.shapes(&cases).iter().try_for_each(|&case| transpose(table, case))?;
+    let cases: [(&str, &[usize], usize); 8] = [
+        ("Concat", &[1, 256, 256, 32], 3),
+        ("Concat", &[1, 64, 64, 128], 3),
+        ("Concat", &[1, 56, 56, 24], 3),
+        ("Concat", &[1, 12, 1024, 64], 2),
+        ("Concat", &[8, 512, 768], 1),
+        ("Split", &[1, 512, 2304], 2),
+        ("Split", &[1, 128, 128, 64], 3),
+        ("Split", &[2, 4096, 768], 0),
+    ];
+    table.shapes(&cases).iter().try_for_each(|&case| join_or_split(table, case))?;
     let nearest = Mode::Nearest(Rounding::PreferFloor);
     let modes = [("nearest", nearest), ("linear", Mode::Linear)];
     let cases = modes.map(|(name, mode)| [false, true].map(|last| (name, mode, last)));
