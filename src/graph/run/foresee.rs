@@ -76,17 +76,15 @@ impl Executable {
         Some(bytes)
     }
 
-    /// Runs the graph and keeps its plan, as a first request does. Whether it came to its end.
-    pub fn rehearse(&self, inputs: Vec<Option<Value>>, resources: &Resources<'_>) -> bool {
-        let rehearse = || {
-            let (span, plans) = (self.first()?, resources.plans?);
-            let mut state = self.state_of(inputs)?;
-            let key = self.plan_key(span, &state)?;
-            let (plan, _) = self.make_plan(span, None, 0, &mut state, resources).ok()?;
-            plan.keep(&key, plans);
-            Some(())
+    /// Runs the graph and keeps its plan, as a first request does, if it comes to its end.
+    pub fn rehearse(&self, inputs: Vec<Option<Value>>, resources: &Resources<'_>) {
+        let (Some(span), Some(plans), Some(mut state)) = (self.first(), resources.plans, self.state_of(inputs)) else {
+            return;
         };
-        rehearse().is_some()
+        let Some(key) = self.plan_key(span, &state) else { return };
+        if let Ok((plan, _)) = self.make_plan(span, None, 0, &mut state, resources) {
+            plan.keep(&key, plans);
+        }
     }
 
     /// A state in which those inputs are given; none where they are not as many as the graph's.
