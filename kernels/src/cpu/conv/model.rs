@@ -156,8 +156,9 @@ fn dense(isa: Isa, shape: &ConvShape, vectors: usize, threads: usize) -> ConvBlo
         let time = |cut: (usize, usize)| longest(want, (tiles, cut.0), (units, cut.1));
         let even = (tiles * units).div_ceil(want);
         if row_tasks < want || time((row_tasks, 1)) * 100 > even * 104 {
-            // A part of a single panel makes its own tables, so that it has to save something.
-            let cuts = [((row_tasks, 1), 100), ((1, want.min(units)), 100), ((want.min(tiles), units), 103)];
+            // A part of a single panel makes its own tables, and leaves what it writes to whichever core did it: it has to save
+            // something.
+            let cuts = [((row_tasks, 1), 100), ((1, want.min(units)), 100), ((want.min(tiles), units), 108)];
             let best = cuts.into_iter().min_by_key(|&(cut, percent)| time(cut) * percent);
             (row_tasks, unit_tasks) = best.map_or((row_tasks, 1), |(cut, _)| cut);
         }
