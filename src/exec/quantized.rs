@@ -13,7 +13,7 @@ use super::family::Family;
 use crate::cache::Key;
 use crate::record::Recorded;
 
-crate::mutate! { enum Form { Words, Widened, Bytes, Tiles } }
+crate::mutate! { enum Form { Words, Widened, Bytes, Tiles, Few } }
 crate::mutate! { enum Added { Nothing, Second, First } }
 crate::mutate! { enum Output { Sums, Floats, Unsigned, Signed } }
 
@@ -129,7 +129,7 @@ impl Key for QuantizedKey {
 }
 
 impl Recorded for QuantizedKey {
-    const REVISION: u32 = 2;
+    const REVISION: u32 = 3;
     type Choice = QuantizedChoice;
 }
 

@@ -142,7 +142,7 @@ pub(crate) fn quantized(draw: &mut Draw<'_>, isa: Isa) {
     let sizes = shape.weights();
     let source = WeightSource::convolution(&weights, signed[1], &zeros, &sizes);
     let narrow = source.fits_bytes(&sizes).unwrap();
-    let forms = [Form::Words, Form::Widened, Form::Bytes, Form::Tiles];
+    let forms = [Form::Words, Form::Widened, Form::Bytes, Form::Tiles, Form::Few];
     let forms: Vec<Form> =
         forms.into_iter().filter(|form| form.usable(isa) && (narrow || *form == Form::Words)).collect();
     let form = draw.of(&forms);

@@ -385,7 +385,7 @@ impl Node for ByteProduct {
         let (shape, _) = self.shape(inputs)?;
         let output = self.output(inputs)?;
         // Weights that another node makes may be any bytes.
-        let form = self.known.as_ref().map_or(Form::Words, |(weights, _)| weights.form);
+        let form = self.known.as_ref().map_or(Form::Words, |(weights, _)| weights.form.of_shape(cx.isa(), &shape));
         let turn = |[batch, from, to]: [usize; 3], bytes: usize| {
             let plain = matches!(self.kind, Kind::Conv { channels_last: false, .. });
             if !plain || from == 1 || to == 1 {

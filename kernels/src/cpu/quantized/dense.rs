@@ -58,7 +58,8 @@ impl Dense {
         };
         let pointwise = shape.taps() == 1 && shape.pads == [0; 3];
         let left = if pointwise { LeftRows::Strided } else { LeftRows::Table };
-        let tile = Tile::new(QuantizedCode { isa, form, vectors: vectors as u8, left, output }, source)?;
+        let multiplied = if form == Form::Few { Form::Bytes } else { form };
+        let tile = Tile::new(QuantizedCode { isa, form: multiplied, vectors: vectors as u8, left, output }, source)?;
         let panelling = Panelling::new(isa, &shape.weights(), form, vectors, lines);
         let mut phase = shape.phases().swap_remove(0);
         let width = lines.then(|| (shape.output[2].max(1) - 1) * shape.strides[2] + shape.kernel[2]);

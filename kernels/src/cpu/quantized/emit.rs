@@ -221,7 +221,7 @@ impl Variant<'_> {
             let to = self.free(vector);
             match self.key.form {
                 Form::Widened => self.asm.vload_i8_as_i16(to, from),
-                Form::Words | Form::Bytes | Form::Tiles => self.asm.vload(to, from),
+                Form::Words | Form::Bytes | Form::Tiles | Form::Few => self.asm.vload(to, from),
             }
         }
         let (left, product) = (self.free(self.vectors), self.free(self.vectors + 1));

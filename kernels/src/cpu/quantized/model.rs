@@ -6,7 +6,7 @@ use super::unit;
 use super::weights::{Layout, Panelling, Steps};
 use crate::cpu::conv::ConvShape;
 use crate::cpu::gemm::model::{WORTH_A_THREAD, second_cache};
-use crate::cpu::matrix::{TALLEST, TILE_ROWS};
+use crate::cpu::matrix::{PANEL, TALLEST, TILE_ROWS};
 use crate::isa::Isa;
 
 impl QuantizedBlocks {
@@ -23,7 +23,10 @@ impl QuantizedBlocks {
         if form == Form::Tiles {
             return QuantizedBlocks::on_unit(isa, shape, threads);
         }
-        let vectors = panel_vectors(isa, shape.group_filters());
+        let vectors = match form {
+            Form::Few => PANEL / isa.lanes(),
+            _ => panel_vectors(isa, shape.group_filters()),
+        };
         let most = most_rows(isa, vectors).max(1);
         let tiles = (shape.output_len() / shape.filters.max(1)).div_ceil(most).max(1);
         let units = shape.groups * shape.group_filters().div_ceil(vectors * isa.lanes()).max(1);

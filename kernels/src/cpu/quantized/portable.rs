@@ -98,7 +98,9 @@ unsafe fn group(form: Form, panel: *const u8, width: usize) -> [[i16; 2]; MOST_W
         *to = unsafe {
             match form {
                 Form::Words => panel.cast::<[i16; 2]>().add(column).read_unaligned(),
-                Form::Widened | Form::Bytes | Form::Tiles => panel.cast::<[i8; 2]>().add(column).read().map(i16::from),
+                Form::Widened | Form::Bytes | Form::Tiles | Form::Few => {
+                    panel.cast::<[i8; 2]>().add(column).read().map(i16::from)
+                }
             }
         };
     }

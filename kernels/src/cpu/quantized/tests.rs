@@ -19,7 +19,7 @@ const CANARY: u8 = 0xA7;
 const OUTPUTS: [Output; 4] = [Output::Sums, Output::Floats, Output::Unsigned, Output::Signed];
 
 fn forms(isa: Isa) -> impl Iterator<Item = Form> {
-    [Form::Words, Form::Widened, Form::Bytes, Form::Tiles].into_iter().filter(move |form| form.usable(isa))
+    [Form::Words, Form::Widened, Form::Bytes, Form::Tiles, Form::Few].into_iter().filter(move |form| form.usable(isa))
 }
 
 /// A product of `m` by `k` and `k` by `n`.

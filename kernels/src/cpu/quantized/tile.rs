@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::finish::Finish;
-use crate::cpu::conv::Weights;
+use crate::cpu::conv::{ConvShape, Weights};
 use crate::cpu::{CodeKey, CodeSource};
 use crate::error::{KernelError, Result};
 use crate::isa::{Extension, Isa};
@@ -32,6 +32,9 @@ pub enum Form {
     /// Signed or unsigned bytes by signed ones on the processor's matrix unit, sixteen rows at a time. Only beside
     /// [`Extension::Amx`], and where weights are bytes as for [`Form::Widened`].
     Tiles,
+    /// Weights packed as [`Form::Tiles`], multiplied as [`Form::Bytes`]: for so few products that the unit's configuration
+    /// would take longer.
+    Few,
 }
 
 impl Form {
@@ -40,7 +43,7 @@ impl Form {
     pub const fn group(self) -> usize {
         match self {
             Form::Words | Form::Widened => 2,
-            Form::Bytes | Form::Tiles => 4,
+            Form::Bytes | Form::Tiles | Form::Few => 4,
         }
     }
 
@@ -55,7 +58,7 @@ impl Form {
     pub const fn weight_bytes(self) -> usize {
         match self {
             Form::Words => 2,
-            Form::Widened | Form::Bytes | Form::Tiles => 1,
+            Form::Widened | Form::Bytes | Form::Tiles | Form::Few => 1,
         }
     }
 
@@ -66,11 +69,24 @@ impl Form {
             Form::Words | Form::Widened => true,
             Form::Bytes => isa == Isa::Avx512 && Extension::Vnni.usable(),
             Form::Tiles => isa == Isa::Avx512 && Extension::Amx.usable(),
+            Form::Few => Form::Tiles.usable(isa) && Form::Bytes.usable(isa),
         }
     }
 }
 
 impl Form {
+    /// Whether weights are packed for the matrix unit.
+    pub(crate) const fn is_in_steps(self) -> bool {
+        matches!(self, Form::Tiles | Form::Few)
+    }
+
+    /// The form in which weights packed in this one are multiplied for that shape.
+    #[must_use]
+    pub fn of_shape(self, isa: Isa, shape: &ConvShape) -> Form {
+        let few = shape.work() < if shape.output_len() == shape.filters { FEW_OF_ONE_ROW } else { FEW };
+        if self == Form::Tiles && few && Form::Few.usable(isa) { Form::Few } else { self }
+    }
+
     /// Whether weights of these sizes are multiplied faster on the matrix unit than in [`Form::Bytes`], whatever the rows: its
     /// panels have twice the columns of a vector, and its steps sixteen times the elements of a group.
     #[must_use]
@@ -84,6 +100,11 @@ impl Form {
 /// Columns and elements of a line of the window from which on the unit is worth its fillings.
 const LEAST_COLUMNS: usize = 8;
 const LEAST_ELEMENTS: usize = 16;
+
+/// Multiply-adds up to which configuring the unit, about half a microsecond, takes longer than it saves. One row is
+/// multiplied no faster by it.
+const FEW: usize = 1 << 17;
+const FEW_OF_ONE_ROW: usize = 1 << 20;
 
 /// What is done with a sum before it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -155,7 +176,7 @@ impl QuantizedCode {
 
     /// Assembles the kernel.
     pub(crate) fn emit(&self, asm: &mut crate::jit::Asm) -> Result<()> {
-        let on_vectors = self.form != Form::Tiles && self.form.usable(self.isa);
+        let on_vectors = !self.form.is_in_steps() && self.form.usable(self.isa);
         if most_rows(self.isa, usize::from(self.vectors)) == 0 || !on_vectors {
             let reason = format!("{:?} in tiles of {} vectors at {}", self.form, self.vectors, self.isa);
             return Err(KernelError::Unsupported { family: FAMILY, reason });

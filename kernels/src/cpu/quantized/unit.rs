@@ -416,6 +416,6 @@ impl OnUnit {
 }
 
 /// How such weights are packed.
-pub(super) fn layout(lines: bool) -> Layout {
-    Layout::Panels { form: Form::Tiles, vectors: PANEL / Isa::Avx512.lanes(), lines }
+pub(super) fn layout(form: Form, lines: bool) -> Layout {
+    Layout::Panels { form, vectors: PANEL / Isa::Avx512.lanes(), lines }
 }

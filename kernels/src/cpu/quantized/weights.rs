@@ -79,8 +79,8 @@ impl Layout {
         }
         let few = sizes.channels < FEW_CHANNELS && sizes.kernel[2] > 1;
         let lines = few && sizes.groups == 1 && steps.dilations[2] == 1;
-        if form == Form::Tiles {
-            return unit::layout(lines);
+        if form.is_in_steps() {
+            return unit::layout(form, lines);
         }
         let vectors = panel_vectors(isa, sizes.filters / sizes.groups.max(1));
         let plain = sizes.kernel == [1, 3, 3] && steps == Steps::ONE && sizes.groups == 1;
@@ -202,7 +202,7 @@ impl Panelling {
             runs,
             run,
             run_groups: match form {
-                Form::Tiles => run.div_ceil(STEP_BYTES).max(1) * STEP_BYTES / form.group(),
+                Form::Tiles | Form::Few => run.div_ceil(STEP_BYTES).max(1) * STEP_BYTES / form.group(),
                 _ => run.div_ceil(form.group()),
             },
         }
@@ -211,7 +211,7 @@ impl Panelling {
     /// Sizes of panels of that form in its own width.
     pub(crate) fn of(isa: Isa, sizes: &Weights, form: Form, lines: bool) -> Panelling {
         let vectors = match form {
-            Form::Tiles => PANEL / isa.lanes(),
+            Form::Tiles | Form::Few => PANEL / isa.lanes(),
             _ => panel_vectors(isa, sizes.filters / sizes.groups.max(1)),
         };
         Panelling::new(isa, sizes, form, vectors, lines)
@@ -234,7 +234,7 @@ impl Panelling {
 
     /// Whether they are there.
     pub(crate) fn has_sums(&self) -> bool {
-        matches!(self.form, Form::Bytes | Form::Tiles)
+        self.form == Form::Bytes || self.form.is_in_steps()
     }
 
     fn bytes(&self) -> usize {
