@@ -5,11 +5,16 @@
 //! nothing; its pages come when somebody populates them, and stay whatever lies in them. Each byte belongs to exactly one
 //! extent, as each byte of a slice does after `split_at_mut`. Knows nobody who allocates.
 
+mod pace;
+
 use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::Instant;
 
 use memmap2::{Advice, MmapMut, MmapOptions, UncheckedAdvice};
+
+use pace::Pace;
 
 /// The size of a huge page on x86-64, to which a reservation is aligned.
 ///
@@ -20,10 +25,15 @@ pub const HUGE_PAGE: usize = 2 << 20;
 /// What every system's ordinary pages divide: some have pages of 64 KiB. Memory is given back in units of this.
 const LARGEST_PAGE: usize = 1 << 16;
 
+/// Of this process.
+static PACE: Pace = Pace::new();
+
 /// A stretch of address space, unmapped with the last extent of it.
 #[derive(Debug)]
 struct Region {
     map: MmapMut,
+    /// Whether huge pages were asked for.
+    huge: bool,
     /// The mapping's first byte.
     base: NonNull<u8>,
 }
@@ -63,7 +73,7 @@ impl Extent {
             // It only saves time: where it is refused, pages are small.
             let _ = map.advise(Advice::HugePage);
         }
-        Ok(Extent { region: Arc::new(Region { map, base }), start, len })
+        Ok(Extent { region: Arc::new(Region { map, huge, base }), start, len })
     }
 
     /// How many bytes there are.
@@ -128,10 +138,40 @@ impl Extent {
         unsafe { std::slice::from_raw_parts_mut(self.region.base.add(self.start).as_ptr(), self.len) }
     }
 
-    /// Has all pages present now, in one call to the system instead of a fault each.
+    /// Has all pages present now, by calls to the system instead of a fault each: in huge pages as long as they come
+    /// [fast enough](pace).
     pub fn populate(&mut self) {
-        // Where it is refused, pages come when they are touched.
-        let _ = self.region.map.advise_range(Advice::PopulateWrite, self.start, self.len);
+        let (mut at, end) = (self.start, self.start + self.len);
+        while at < end {
+            let small = if self.region.huge { PACE.small(end - at) } else { end - at };
+            if small > 0 {
+                self.populate_small(at, small);
+                at += small;
+                continue;
+            }
+            let place = self.region.base.addr().get() + at;
+            let len = (HUGE_PAGE - place % HUGE_PAGE).min(end - at);
+            let began = Instant::now();
+            self.advise(Advice::PopulateWrite, at, len);
+            PACE.note(began.elapsed(), len == HUGE_PAGE);
+            at += len;
+        }
+    }
+
+    fn populate_small(&self, at: usize, len: usize) {
+        if self.region.huge {
+            self.advise(Advice::NoHugePage, at, len);
+        }
+        self.advise(Advice::PopulateWrite, at, len);
+        if self.region.huge {
+            // What is there already may still be joined.
+            self.advise(Advice::HugePage, at, len);
+        }
+    }
+
+    /// It only saves time: where it is refused, pages come when they are touched.
+    fn advise(&self, advice: Advice, at: usize, len: usize) {
+        let _ = self.region.map.advise_range(advice, at, len);
     }
 
     /// Gives the pages that lie wholly inside back to the system; what was in them reads as zeros. At its ends less than
