@@ -13,12 +13,13 @@
 //! - `fingerprint` says which machine and which Kiln a file is for; each has one file in the cache folder;
 //! - `folder` says what may be read and written, and refuses what another user could have put there; `disk` is the file
 //!   system itself, which tests replace by one that fails (`faults`);
-//! - `evidence` says which of two records is better, `contents` is what a store holds; `store` puts all of it together,
+//! - `evidence` says which of two records is better, `contents` is what a store holds, in an `arena`; `store` puts all of it together,
 //!   `saving` writes it and `writer` does so in the background;
 //! - `remote` shares the records of many machines through a store elsewhere;
 //! - `blob` and `engine` are for callers with a storage of their own;
 //! - `inspect` reads a folder for tools and `tools` writes for them, `laws` is what the tests demand of every key type.
 
+mod arena;
 mod blob;
 mod codec;
 mod contents;

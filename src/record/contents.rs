@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable, hash_table};
 
+use super::arena::{Arena, Spot};
 use super::entry::{Kept, State};
 use super::frame::{self, Rejected};
 
@@ -55,7 +56,9 @@ pub struct StoreStats {
 /// Records under their names.
 #[derive(Default)]
 pub(super) struct Contents {
-    records: HashTable<Kept>,
+    arena: Arena,
+    /// Where in it the record of each name lies.
+    index: HashTable<Spot>,
     hasher: DefaultHashBuilder,
     /// Choices that did not pass validation, by name, so that a merge does not bring them back.
     refused: HashMap<Box<[u8]>, Vec<u8>>,
@@ -75,45 +78,57 @@ impl Contents {
     }
 
     /// The record of that name.
-    pub(super) fn find(&self, name: &[u8]) -> Option<&Kept> {
-        self.records.find(self.hash(name), |kept| kept.name() == name)
+    pub(super) fn find(&self, name: &[u8]) -> Option<Kept<&[u8]>> {
+        let spot = self.index.find(self.hash(name), |spot| self.arena.get(*spot).name() == name)?;
+        Some(self.arena.get(*spot))
     }
 
     /// How many records there are.
     pub(super) fn len(&self) -> usize {
-        self.records.len()
+        self.index.len()
     }
 
     /// All records, in no order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Kept> {
-        self.records.iter()
+    pub(super) fn iter(&self) -> impl Iterator<Item = Kept<&[u8]>> {
+        self.index.iter().map(|spot| self.arena.get(*spot))
     }
 
     /// Takes a record in place of the one of its name, if `better` says so of that.
-    fn put(&mut self, record: Kept, better: impl FnOnce(&Kept, &Kept) -> bool) -> bool {
+    fn put(&mut self, record: Kept<&[u8]>, better: impl FnOnce(Kept<&[u8]>, Kept<&[u8]>) -> bool) -> bool {
         let hash = self.hash(record.name());
-        let full = self.records.len() >= frame::MOST_RECORDS;
-        let hasher = &self.hasher;
-        let entry = self.records.entry(hash, |kept| kept.name() == record.name(), |kept| hasher.hash_one(kept.name()));
-        match entry {
+        let full = self.index.len() >= frame::MOST_RECORDS;
+        let Contents { arena, index, hasher, .. } = self;
+        let same = |spot: &Spot| arena.get(*spot).name() == record.name();
+        let taken = match index.entry(hash, same, |spot| hasher.hash_one(arena.get(*spot).name())) {
             hash_table::Entry::Occupied(mut known) => {
-                let better = better(&record, known.get());
-                if better {
-                    *known.get_mut() = record;
+                let before = *known.get();
+                let better = better(record, arena.get(before));
+                let spot = better.then(|| arena.push(record)).flatten();
+                if let Some(spot) = spot {
+                    arena.forget(before);
+                    *known.get_mut() = spot;
                 }
-                better
+                spot.is_some()
             }
             hash_table::Entry::Vacant(free) => {
-                if !full {
-                    free.insert(record);
-                }
-                !full
+                let spot = (!full).then(|| arena.push(record)).flatten();
+                spot.is_some_and(|spot| *free.insert(spot).get() == spot)
             }
+        };
+        self.tidy();
+        taken
+    }
+
+    /// Moves what is needed together if much is not.
+    fn tidy(&mut self) {
+        if self.arena.is_wasteful() {
+            let old = std::mem::take(&mut self.arena);
+            self.index.retain(|spot| self.arena.push(old.get(*spot)).map(|moved| *spot = moved).is_some());
         }
     }
 
     /// Takes a record from a file if it is better than what is here. Whether it was.
-    pub(super) fn merge(&mut self, record: Kept) -> bool {
+    pub(super) fn merge(&mut self, record: Kept<&[u8]>) -> bool {
         if !self.refused.is_empty()
             && let (Some(choice), Some(claim)) = (self.refused.get(record.name()), record.claim())
             && *choice == claim.choice
@@ -123,7 +138,7 @@ impl Contents {
             return false;
         }
         let new = record.state == State::New;
-        let taken = self.put(record, Kept::beats);
+        let taken = self.put(record, |new, known| new.beats(&known));
         if taken && new {
             self.note_change();
         }
@@ -131,12 +146,14 @@ impl Contents {
     }
 
     /// Keeps what was chosen now, unless what is kept already has better evidence or says the same. Whether it was kept.
-    pub(super) fn insert(&mut self, record: Kept) -> bool {
-        let same = |a: &Kept, b: &Kept| {
-            let claim = |kept: &Kept| kept.claim().map(|claim| (claim.revision, claim.choice.to_vec()));
-            claim(a) == claim(b)
-        };
-        let kept = self.put(record, |new, known| !known.beats(new) && (new.beats(known) || !same(new, known)));
+    pub(super) fn insert(&mut self, record: Kept<&[u8]>) -> bool {
+        let kept = self.put(record, |new, known| {
+            let same = match (new.claim(), known.claim()) {
+                (Some(new), Some(known)) => (new.revision, new.choice) == (known.revision, known.choice),
+                _ => false,
+            };
+            !known.beats(&new) && (new.beats(&known) || !same)
+        });
         if kept {
             self.note_change();
         }
@@ -153,11 +170,14 @@ impl Contents {
     pub(super) fn refuse(&mut self, name: &[u8]) {
         self.stats.rejected_semantic += 1;
         let hash = self.hash(name);
-        if let Ok(found) = self.records.find_entry(hash, |kept| kept.name() == name) {
-            let (record, _) = found.remove();
-            let choice = record.claim().map(|claim| claim.choice.to_vec()).unwrap_or_default();
+        let Contents { arena, index, .. } = self;
+        if let Ok(found) = index.find_entry(hash, |spot| arena.get(*spot).name() == name) {
+            let (spot, _) = found.remove();
+            let choice = arena.get(spot).claim().map(|claim| claim.choice.to_vec()).unwrap_or_default();
+            arena.forget(spot);
             self.refused.insert(name.into(), choice);
             self.heal = true;
+            self.tidy();
         }
     }
 
@@ -192,6 +212,10 @@ impl Contents {
     }
 
     fn turn(&mut self, from: State, to: State) {
-        self.records.iter_mut().filter(|kept| kept.state == from).for_each(|kept| kept.state = to);
+        for spot in &self.index {
+            if self.arena.get(*spot).state == from {
+                self.arena.set_state(*spot, to);
+            }
+        }
     }
 }

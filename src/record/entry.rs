@@ -3,8 +3,10 @@
 //! A record names its problem by the family and the bytes of the whole key, so that two problems are never taken for
 //! one and a tool can show what a record is about. Nothing in it is an address, and no number in it is used as a length.
 //!
-//! In memory a record stays in the bytes of the newest schema ([`Kept`]): a store of 100,000 is loaded with one
-//! allocation each, looked up without decoding any, and saved without encoding any anew.
+//! In memory a record stays in the bytes of the newest schema ([`Kept`]): a store of 100,000 is loaded by copying them,
+//! looked up without decoding any, and saved without encoding any anew.
+
+use std::borrow::Cow;
 
 use serde::Deserialize;
 
@@ -49,9 +51,10 @@ const NUMBERS: usize = 4 + 4 + 8 + 4 + 8 + 8;
 pub(super) const LONGEST: usize = 4608;
 
 /// Whether a record lies in the file as it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
     /// It does.
+    #[default]
     Saved,
     /// It does not.
     New,
@@ -59,10 +62,18 @@ pub(super) enum State {
     Writing,
 }
 
-/// A record in memory: its bytes in the newest schema. They begin with its name: the family and the packed key.
-#[derive(Debug)]
-pub(super) struct Kept {
-    bytes: Box<[u8]>,
+impl State {
+    /// The state whose `as u8` that is.
+    pub(super) fn of_byte(byte: u8) -> State {
+        [State::Saved, State::New, State::Writing].into_iter().find(|state| *state as u8 == byte).unwrap_or_default()
+    }
+}
+
+/// A record in memory: its bytes in the newest schema, its own or borrowed. They begin with its name: the family and the
+/// packed key.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Kept<B = Vec<u8>> {
+    bytes: B,
     name_len: u16,
     pub(super) state: State,
 }
@@ -165,13 +176,15 @@ impl Kept {
         numbers[28..].copy_from_slice(&evidence.against.to_le_bytes());
         packing::pack_into(&numbers, &mut bytes);
         let name_len = u16::try_from(name_len).map_err(|_| CodecError::TooLong(name_len))?;
-        Ok(Kept { bytes: bytes.into(), name_len, state })
+        Ok(Kept { bytes, name_len, state })
     }
+}
 
+impl<'a> Kept<Cow<'a, [u8]>> {
     /// The record of a file of that schema with those bytes, if they are one.
-    pub(super) fn of_file(schema: u16, bytes: &[u8], state: State) -> Option<Kept> {
+    pub(super) fn of_file(schema: u16, bytes: &'a [u8], state: State) -> Option<Kept<Cow<'a, [u8]>>> {
         let longer;
-        let bytes = match schema {
+        let older = match schema {
             1 => {
                 longer = [bytes, &0_u64.to_le_bytes()].concat();
                 &longer
@@ -179,7 +192,7 @@ impl Kept {
             _ => bytes,
         };
         if schema <= 2 {
-            let old: Older<'_> = codec::decode_borrowed(bytes).ok()?;
+            let old: Older<'_> = codec::decode_borrowed(older).ok()?;
             let evidence = Evidence {
                 how: How::from_code(old.how)?,
                 nanos: old.nanos,
@@ -187,44 +200,65 @@ impl Kept {
                 created: old.created,
                 against: old.against,
             };
-            return Kept::new(old.family, old.revision, old.key, old.choice, &evidence, state).ok();
+            let Kept { bytes, name_len, state } =
+                Kept::new(old.family, old.revision, old.key, old.choice, &evidence, state).ok()?;
+            return Some(Kept { bytes: Cow::Owned(bytes), name_len, state });
         }
         let (&family_len, rest) = bytes.split_first()?;
         std::str::from_utf8(rest.get(..usize::from(family_len))?).ok()?;
         let (key, rest) = packed_at(&rest[usize::from(family_len)..])?;
         packing::unpacked_len(key).filter(|len| *len <= LIMIT)?;
         let name_len = u16::try_from(bytes.len() - rest.len()).ok()?;
-        let kept = Kept { bytes: bytes.into(), name_len, state };
+        let kept = Kept { bytes: Cow::Borrowed(bytes), name_len, state };
         let choice = kept.claim()?.choice;
         packing::unpacked_len(choice).filter(|len| *len <= LIMIT)?;
         Some(kept)
     }
+}
+
+impl<'a> Kept<&'a [u8]> {
+    /// The record with those bytes, of which the first are its name, as it was kept once.
+    pub(super) fn of_arena(bytes: &'a [u8], name_len: u16, state: State) -> Kept<&'a [u8]> {
+        Kept { bytes, name_len, state }
+    }
+}
+
+impl<B: AsRef<[u8]>> Kept<B> {
+    /// The same, borrowed.
+    pub(super) fn view(&self) -> Kept<&[u8]> {
+        Kept { bytes: self.bytes(), name_len: self.name_len, state: self.state }
+    }
 
     /// Its bytes in the newest schema.
     pub(super) fn bytes(&self) -> &[u8] {
-        &self.bytes
+        self.bytes.as_ref()
+    }
+
+    /// How many of its bytes are its name.
+    pub(super) fn name_len(&self) -> u16 {
+        self.name_len
     }
 
     /// The bytes that tell its problem from others.
     pub(super) fn name(&self) -> &[u8] {
-        self.bytes.get(..usize::from(self.name_len)).unwrap_or_default()
+        self.bytes().get(..usize::from(self.name_len)).unwrap_or_default()
     }
 
     /// The family's name.
     pub(super) fn family(&self) -> &str {
-        let Some((&len, rest)) = self.bytes.split_first() else { return "" };
+        let Some((&len, rest)) = self.bytes().split_first() else { return "" };
         rest.get(..usize::from(len)).and_then(|text| std::str::from_utf8(text).ok()).unwrap_or_default()
     }
 
     /// The key's bytes.
     pub(super) fn key(&self) -> Option<Vec<u8>> {
-        let at = 1 + usize::from(*self.bytes.first()?) + 2;
+        let at = 1 + usize::from(*self.bytes().first()?) + 2;
         packing::unpack(self.name().get(at..)?, LIMIT)
     }
 
     /// What it says. There is something, because it was looked at when the record was made.
     pub(super) fn claim(&self) -> Option<Claim<'_>> {
-        let (choice, rest) = packed_at(self.bytes.get(usize::from(self.name_len)..)?)?;
+        let (choice, rest) = packed_at(self.bytes().get(usize::from(self.name_len)..)?)?;
         let numbers: [u8; NUMBERS] = packing::unpack(rest, NUMBERS)?.try_into().ok()?;
         let u32_at = |at: usize| numbers.get(at..)?.first_chunk().copied().map(u32::from_le_bytes);
         let u64_at = |at: usize| numbers.get(at..)?.first_chunk().copied().map(u64::from_le_bytes);
@@ -239,9 +273,8 @@ impl Kept {
     }
 
     /// Whether this record should replace the other one, of the same name.
-    pub(super) fn beats(&self, other: &Kept) -> bool {
-        let rank = |kept: &Kept| kept.claim().map(|claim| claim.rank());
-        rank(self) > rank(other)
+    pub(super) fn beats(&self, other: &Kept<impl AsRef<[u8]>>) -> bool {
+        self.claim().map(|claim| claim.rank()) > other.claim().map(|claim| claim.rank())
     }
 
     /// The same as it is shown.

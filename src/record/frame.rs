@@ -135,7 +135,7 @@ impl Header {
 }
 
 /// What a record takes in a file.
-pub(super) fn room(kept: &Kept) -> usize {
+pub(super) fn room(kept: &Kept<impl AsRef<[u8]>>) -> usize {
     FRAME + kept.bytes().len()
 }
 
@@ -220,7 +220,7 @@ pub(super) fn read(
     source: impl Read,
     state: State,
     accept: impl FnOnce(&Header) -> Result<(), Rejected>,
-    mut each: impl FnMut(Kept),
+    mut each: impl FnMut(Kept<&[u8]>),
 ) -> Result<(Header, Frames), ReadError> {
     let bytes = vec![0; WINDOW].into_boxed_slice();
     let mut window = Window { source, bytes, from: 0, to: 0, checksum: crc32fast::Hasher::new() };
@@ -240,7 +240,7 @@ pub(super) fn read(
         match sound.then(|| Kept::of_file(header.schema, payload, state)).flatten() {
             Some(record) => {
                 frames.sound += 1;
-                each(record);
+                each(record.view());
             }
             None => frames.damaged += 1,
         }

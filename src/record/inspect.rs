@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::entry::{Kept, State};
+use super::entry::State;
 use super::fingerprint::hex;
 use super::folder::{self, Folder};
 use super::frame::{self, ReadError};
@@ -42,7 +42,7 @@ pub fn inspect_file(path: &Path) -> Result<FileSummary, RecordError> {
     let source = folder.read(path, frame::MOST_BYTES)?.ok_or_else(|| unreadable("there is no such file"))?;
     let bytes = source.length;
     let mut records = Vec::new();
-    let read = frame::read(source, State::Saved, |_| Ok(()), |kept: Kept| records.extend(kept.to_record()));
+    let read = frame::read(source, State::Saved, |_| Ok(()), |kept| records.extend(kept.to_record()));
     let (header, frames) = read.map_err(|error| match error {
         ReadError::Rejected(rejected) => unreadable(rejected.why()),
         ReadError::Io(source) => RecordError::Io { what: "read", path: path.to_owned(), source },

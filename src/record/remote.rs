@@ -25,10 +25,11 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::entry::{Kept, State};
+use super::arena::Arena;
+use super::entry::State;
 use super::folder;
 use super::frame::{self, ReadError, Rejected};
-use super::store::{Core, Place, accepting};
+use super::store::{BATCH, Core, Place, accepting};
 use crate::knobs::Secret;
 
 /// Why a remote store cannot be used, or did not do what it was asked for.
@@ -176,9 +177,6 @@ impl Default for RemotePolicy {
 pub(super) const MOST_BYTES: usize = 24 << 20;
 /// So often a put is tried that others were faster with.
 const ATTEMPTS: u32 = 8;
-/// So many records are merged under one lock.
-const BATCH: usize = 1024;
-
 /// A time between that one and twice as much, so that those who met once do not meet again.
 fn around(time: Duration) -> Duration {
     let part = RandomState::new().hash_one(Instant::now()) % 1024;
@@ -240,24 +238,23 @@ struct Seen {
 
 /// Merges an object as any file is merged. `None` if it should be left alone.
 fn take_over(core: &Core, place: &Place, bytes: &[u8]) -> Option<Seen> {
-    let (mut seen, mut batch) = (Seen::default(), Vec::with_capacity(BATCH));
-    let mut merge = |batch: &mut Vec<Kept>| {
+    let (mut seen, mut batch) = (Seen::default(), Arena::default());
+    let mut merge = |batch: Arena| {
         let mut contents = core.lock();
-        for kept in batch.drain(..) {
-            let name = kept.name().to_vec();
-            let better_here = contents.find(&name).is_some_and(|known| known.beats(&kept));
+        for kept in batch.iter() {
+            let better_here = contents.find(kept.name()).is_some_and(|known| known.beats(&kept));
             seen.taken += u64::from(contents.merge(kept));
             // What was refused here is in neither count.
-            seen.as_good += usize::from(!better_here && contents.find(&name).is_some());
+            seen.as_good += usize::from(!better_here && contents.find(kept.name()).is_some());
         }
     };
     let read = frame::read(bytes, State::New, accepting(place.header.fingerprint), |kept| {
         batch.push(kept);
-        if batch.len() == BATCH {
-            merge(&mut batch);
+        if batch.held() >= BATCH {
+            merge(std::mem::take(&mut batch));
         }
     });
-    merge(&mut batch);
+    merge(batch);
     let mut contents = core.lock();
     match read {
         Ok((_, frames)) => contents.stats.rejected_checksum += frames.damaged,

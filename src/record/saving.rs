@@ -98,8 +98,9 @@ impl Core {
         if others >= MOST_SHARDS || !self.lock().has_news() {
             return Err(locked());
         }
-        let new = |kept: &Kept| kept.state == State::Writing;
-        if self.lock().iter().filter(|kept| kept.state == State::New).map(frame::room).sum::<usize>() > SHARD_BYTES / 2
+        let new = |kept: &Kept<&[u8]>| kept.state == State::Writing;
+        if self.lock().iter().filter(|kept| kept.state == State::New).map(|kept| frame::room(&kept)).sum::<usize>()
+            > SHARD_BYTES / 2
         {
             return Err(locked());
         }
@@ -110,7 +111,7 @@ impl Core {
     }
 
     /// Begins a save: the bytes of a file with the records that `wanted` takes, and how many they are.
-    fn snapshot(&self, place: &Place, wanted: impl Fn(&Kept) -> bool, most: usize) -> (Vec<u8>, u64) {
+    fn snapshot(&self, place: &Place, wanted: impl Fn(&Kept<&[u8]>) -> bool, most: usize) -> (Vec<u8>, u64) {
         let mut contents = self.lock();
         contents.begin();
         lay_out(&contents, place, wanted, most)
@@ -124,9 +125,9 @@ impl Core {
 
 /// The bytes of a file with the records that `wanted` takes, in order of family and key, so that equal contents are equal
 /// files; and as many as a file may hold, the best proven first.
-fn lay_out(contents: &Contents, place: &Place, wanted: impl Fn(&Kept) -> bool, most: usize) -> (Vec<u8>, u64) {
-    let mut records: Vec<&Kept> = contents.iter().filter(|kept| wanted(kept)).collect();
-    let mut room: usize = records.iter().map(|kept| frame::room(kept)).sum();
+fn lay_out(contents: &Contents, place: &Place, wanted: impl Fn(&Kept<&[u8]>) -> bool, most: usize) -> (Vec<u8>, u64) {
+    let mut records: Vec<Kept<&[u8]>> = contents.iter().filter(|kept| wanted(kept)).collect();
+    let mut room: usize = records.iter().map(frame::room).sum();
     if room > most - frame::FRAMELESS {
         records.sort_by_cached_key(|kept| Reverse(kept.claim().map(|claim| claim.rank())));
         let mut left = most - frame::FRAMELESS;
@@ -137,7 +138,7 @@ fn lay_out(contents: &Contents, place: &Place, wanted: impl Fn(&Kept) -> bool, m
         });
         room = most - frame::FRAMELESS - left;
     }
-    records.sort_unstable_by_key(|kept| kept.name());
+    records.sort_unstable_by(|a, b| a.name().cmp(b.name()));
     let bytes = frame::write(place.header, records.iter().map(|kept| kept.bytes()), room);
     (bytes, records.len() as u64)
 }

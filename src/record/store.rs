@@ -8,6 +8,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use super::arena::Arena;
 use super::contents::{Contents, StoreStats};
 use super::entry::{Kept, Name, State};
 use super::folder::{self, Folder, Source};
@@ -48,8 +49,8 @@ impl CacheMode {
     }
 }
 
-/// So many records of a file are taken over under one lock, so that look-ups do not wait for a disk meanwhile.
-const BATCH: usize = 1024;
+/// Records of so many bytes are taken over under one lock, so that look-ups do not wait for a disk meanwhile.
+pub(super) const BATCH: usize = 1 << 16;
 
 /// A key that was [asked](Store::ask) for, encoded.
 #[derive(Debug)]
@@ -240,7 +241,8 @@ impl Store {
         let name = name.bytes();
         let mut contents = self.core.lock();
         contents.stats.lookups += 1;
-        let claim = contents.find(name)?.claim()?;
+        let kept = contents.find(name)?;
+        let claim = kept.claim()?;
         if claim.revision != K::REVISION {
             contents.stats.rejected_version += 1;
             return None;
@@ -286,7 +288,7 @@ impl Store {
     fn insert_kept(&self, family: &str, kept: Result<Kept, codec::CodecError>) -> bool {
         match kept {
             Ok(kept) => {
-                if self.core.lock().insert(kept) {
+                if self.core.lock().insert(kept.view()) {
                     self.wake();
                 }
                 true
@@ -329,7 +331,7 @@ impl Store {
 
     /// All records, in order of family and key.
     pub fn list(&self) -> Vec<Record> {
-        let mut records: Vec<Record> = self.core.lock().iter().filter_map(Kept::to_record).collect();
+        let mut records: Vec<Record> = self.core.lock().iter().filter_map(|kept| kept.to_record()).collect();
         records.sort_by(|a, b| (&a.family, &a.key).cmp(&(&b.family, &b.key)));
         records
     }
@@ -502,20 +504,20 @@ impl Core {
         fingerprint: [u8; 32],
         wanted: impl Fn(&str) -> bool,
     ) -> (u64, Result<(Header, Frames), ReadError>) {
-        let (mut taken, mut batch) = (0, Vec::with_capacity(BATCH));
-        let mut merge = |batch: &mut Vec<Kept>| {
+        let (mut taken, mut batch) = (0, Arena::default());
+        let mut merge = |batch: Arena| {
             let mut contents = self.lock();
-            taken += batch.drain(..).map(|kept| u64::from(contents.merge(kept))).sum::<u64>();
+            taken += batch.iter().map(|kept| u64::from(contents.merge(kept))).sum::<u64>();
         };
         let read = frame::read(source, state, accepting(fingerprint), |kept| {
             if wanted(kept.family()) {
                 batch.push(kept);
             }
-            if batch.len() == BATCH {
-                merge(&mut batch);
+            if batch.held() >= BATCH {
+                merge(std::mem::take(&mut batch));
             }
         });
-        merge(&mut batch);
+        merge(batch);
         (taken, read)
     }
 

@@ -248,18 +248,48 @@ fn the_largest_file_loads_quickly_and_takes_little_more_than_itself() {
     assert!(took < Duration::from_secs(5), "{took:?}");
 }
 
-#[test]
-fn a_million_tiny_records_are_no_more_than_a_file_may_hold() {
+/// A file of records as short as they can be where so many names differ: no family, a key of three bytes, no choice, and
+/// as many samples as evidence as the second number says.
+fn tiny(keys: impl Iterator<Item = (u32, u8)>) -> Vec<u8> {
     let (_folder, _, bytes) = saved(1);
     let mut file = bytes[..HEADER].to_vec();
-    for number in 0_u32..1_000_000 {
-        let key = [&[4][..], &(number + 0x0100_0000).to_le_bytes()].concat();
-        let payload = [&[1, b'x', 5, 0][..], &key, &[0, 0, 0xF0, 0xF0, 0x60]].concat();
+    for (key, samples) in keys {
+        let [a, b, c, _] = key.to_le_bytes();
+        // Revision, how, nanoseconds and samples: 16 zeros before the samples, 19 behind them.
+        let payload = [&[0, 4, 0, 3, a, b, c, 0, 0][..], &[0xF0, 0x11, samples, 0xF0, 0x40]].concat();
         file.extend(frame(payload.len() as u32, &payload));
     }
-    let store = open_bytes(&file);
-    assert!(store.stats().records <= 1 << 18, "{}", store.stats().records);
-    assert!(store.stats().records > 0);
+    file
+}
+
+/// Opens those bytes within the memory that hostile ones may cost; how many records that gave.
+fn opened_in_bounds(what: &str, bytes: &[u8]) -> u64 {
+    let folder = folder();
+    std::fs::write(file_in(folder.path()), bytes).unwrap();
+    let (store, peak) = crate::allocations::peak(|| open(folder.path()));
+    println!("{what}: {} records, {peak} bytes of memory for {}", store.stats().records, bytes.len());
+    assert!(peak <= 2 * bytes.len() + SLACK, "{what} took {peak} bytes of memory for {}", bytes.len());
+    store.stats().records
+}
+
+#[test]
+fn tiny_records_take_no_more_than_twice_their_file() {
+    for count in [0, 1, 100, 1000, 14_337, 28_673, 57_345, 114_689, 229_377, 1 << 18] {
+        let file = tiny((0..count).map(|key| (key, 1)));
+        assert_eq!(opened_in_bounds("distinct records", &file), u64::from(count));
+    }
+    let file = tiny((0..1 << 19).map(|key| (key, 1)));
+    assert_eq!(opened_in_bounds("more than a file may hold", &file), 1 << 18);
+}
+
+#[test]
+fn records_that_replace_each_other_take_no_more_than_twice_their_file() {
+    let better = tiny((1..=200).flat_map(|samples| (0..1000).map(move |key| (key, samples))));
+    assert_eq!(opened_in_bounds("each better than the last", &better), 1000);
+    let twice = tiny([1, 2].into_iter().flat_map(|samples| (0..100_000).map(move |key| (key, samples))));
+    assert_eq!(opened_in_bounds("all of them twice", &twice), 100_000);
+    let worse = tiny((1..=200).rev().flat_map(|samples| (0..1000).map(move |key| (key, samples))));
+    assert_eq!(opened_in_bounds("each worse than the last", &worse), 1000);
 }
 
 /// Runs a check on a folder that something has been done to, and demands that the process is not stopped by it.
