@@ -38,6 +38,10 @@ const SETTLED: usize = 16 << 20;
 /// long it takes.
 const LONG: Duration = Duration::from_millis(4);
 
+/// No request is run on zeros more often. What a model's weights take in a cache that others share is theirs only after two or
+/// three readings.
+const RUNS: usize = 3;
+
 /// Tensors of a request that is run on zeros are at most as many bytes as a processor might move in its time.
 const BYTES_PER_NANO: u128 = 16;
 
@@ -133,13 +137,19 @@ impl Session {
         if let Some(request) = least.filter(|request| self.executable.rehearses() && fits(request)) {
             let threads = all.watch(&self.threads);
             let resources = Resources { parallel: &threads, buffers: &self.buffers, stop: Some(&all), ..resources };
-            self.run_zeros(&request.specs, &settled, &resources);
+            self.run_zeros(&request.specs, &settled, &resources, &all);
         }
     }
 
-    /// Runs a request of zeros, whose memory stays with the session. Its inputs lie elsewhere, as a caller's do, so that the
-    /// session's memory is divided as the first request will divide it.
-    fn run_zeros(&self, specs: &[Option<TensorSpec>], elsewhere: &Arc<BufferPool>, resources: &Resources<'_>) {
+    /// Runs a request of zeros, whose memory stays with the session, while each run is an eighth faster than the one before. Its
+    /// inputs lie elsewhere, as a caller's do, so that the session's memory is divided as the first request will divide it.
+    fn run_zeros(
+        &self,
+        specs: &[Option<TensorSpec>],
+        elsewhere: &Arc<BufferPool>,
+        resources: &Resources<'_>,
+        all: &Stop,
+    ) {
         let zeros = |spec: &TensorSpec| {
             let mut tensor = Tensor::from_pool(elsewhere, spec.clone()).ok()?;
             tensor.bytes_mut().fill(0);
@@ -147,10 +157,17 @@ impl Session {
         };
         let inputs = specs.iter().map(|spec| spec.as_ref().map_or(Some(None), |spec| zeros(spec).map(Some)));
         if let Some(inputs) = inputs.collect::<Option<Vec<_>>>() {
-            // Nor does anything write over them: a caller may still want them.
-            let kept = inputs.clone();
-            self.executable.rehearse(inputs, resources);
-            drop(kept);
+            let mut before = Duration::MAX;
+            for _ in 0..RUNS {
+                let begun = Instant::now();
+                // Nor does anything write over them: a caller may still want them.
+                self.executable.rehearse(inputs.clone(), resources);
+                let took = begun.elapsed();
+                if took > before - before / 8 || all.left().is_none_or(|left| left < took) {
+                    break;
+                }
+                before = took;
+            }
         }
     }
 }
