@@ -1,7 +1,7 @@
 //! What a hit costs: `cargo bench --bench cache [-- ROW...]`.
 //!
-//! 512 keys of 100 bytes, asked for in a fixed random order, by one thread and by two that contend; beside it what the
-//! parts cost alone (hashing the key) and what the plainest cache would cost (one mutex around one `lru`). Rounds are
+//! 512 keys of 100 bytes, asked for in a fixed random order, by one thread and by two that contend; beside it what a key
+//! costs that has not changed since its user asked last, what the parts cost alone (hashing the key) and what the plainest cache would cost (one mutex around one `lru`). Rounds are
 //! about a millisecond and each figure is their first decile, so that a busy machine spoils rounds and not the figure.
 //! Threads that take turns on one processor do not contend: of rounds of two threads those count that ran side by side.
 
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use hashbrown::DefaultHashBuilder;
-use kiln::cache::{Built, Cache, Key, Limits};
+use kiln::cache::{Built, Cache, Key, Limits, Memo};
 
 const KEYS: usize = 512;
 const LOOKUPS: usize = 1 << 15;
@@ -107,6 +107,11 @@ fn side_by_side(spans: &[Span]) -> bool {
 
 /// Nanoseconds of a look-up: the first decile over the rounds that ran side by side. `None` if hardly any did.
 fn measure(threads: usize, look_up: impl Fn(&Problem) -> u64 + Sync) -> Option<f64> {
+    measure_with(threads, |(), key| look_up(key))
+}
+
+/// The same of look-ups that change what belongs to their thread.
+fn measure_with<T: Default>(threads: usize, look_up: impl Fn(&mut T, &Problem) -> u64 + Sync) -> Option<f64> {
     let base = Instant::now();
     // Threads that sleep at a barrier wake one after the other and would not meet; these wait awake.
     let arrived = AtomicUsize::new(0);
@@ -114,7 +119,7 @@ fn measure(threads: usize, look_up: impl Fn(&Problem) -> u64 + Sync) -> Option<f
         let run = |thread| {
             let (arrived, look_up) = (&arrived, &look_up);
             scope.spawn(move || {
-                let order = order(thread);
+                let (order, mut own) = (order(thread), T::default());
                 let mut spans = Vec::new();
                 for round in 1..=ROUNDS {
                     arrived.fetch_add(1, Ordering::SeqCst);
@@ -124,7 +129,7 @@ fn measure(threads: usize, look_up: impl Fn(&Problem) -> u64 + Sync) -> Option<f
                     let begin = base.elapsed().as_nanos() as f64;
                     let mut sum = 0;
                     for key in order.iter().cycle().take(LOOKUPS) {
-                        sum += look_up(black_box(key));
+                        sum += look_up(&mut own, black_box(key));
                     }
                     black_box(sum);
                     spans.push((begin, base.elapsed().as_nanos() as f64));
@@ -156,6 +161,10 @@ fn main() {
     let hash = |key: &Problem| hasher.hash_one(key);
     let kiln = |key: &Problem| cache.get_or_create(key, &(), build).map_or(0, |(value, _)| *value);
     let held = |key: &Problem| cache.hold(key, &(), build).map_or(0, |(value, _)| *value);
+    let same = problem(7);
+    let unchanged = |memo: &mut Memo<Problem>, _: &Problem| {
+        memo.get_or_create(&cache, black_box(&same), &(), build).map_or(0, |(value, _)| **value)
+    };
     // What no cache that hands out shared values can be without: the count of each value's owners goes up and down.
     let values: Vec<Arc<u64>> = (0..KEYS as u32).filter_map(|number| cache.get(&problem(number))).collect();
     let counted = |key: &Problem| values.get(key.height as usize).map_or(0, |value| *Arc::clone(value));
@@ -179,5 +188,6 @@ fn main() {
     row("counting owners alone", &|threads| measure(threads, counted));
     row("cache", &|threads| measure(threads, kiln));
     row("cache, values held", &|threads| measure(threads, held));
+    row("memo, an unchanged key", &|threads| measure_with(threads, unchanged));
     row("one mutex around one lru", &|threads| measure(threads, mutex));
 }

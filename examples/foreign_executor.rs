@@ -5,9 +5,7 @@
 
 #![allow(missing_docs, clippy::print_stdout, reason = "an example")]
 
-use std::sync::Arc;
-
-use kiln::cache::{Built, Cache, Key, Limits, Outcome};
+use kiln::cache::{Built, Cache, Key, Limits, Memo, Outcome};
 use kiln::record::{CacheMode, Evidence, Fingerprint, Recorded, Store};
 
 kiln::key! {
@@ -42,28 +40,26 @@ fn build(key: &SmoothKey, records: &Store) -> Result<Built<Smooth>, String> {
     Ok(Built { bytes: size_of_val(&value), value, from_record: known.is_some() })
 }
 
-/// A node of the foreign graph: it asks the cache when its shape has changed, and not otherwise.
+/// A node of the foreign graph: it asks the cache when its shape is none of its last ones, and not otherwise.
 pub struct Node {
     pub window: u32,
-    pub prepared: Option<(usize, Arc<Smooth>)>,
+    pub memo: Memo<SmoothKey>,
 }
 
 impl Node {
-    pub fn prepare(&mut self, length: usize, cache: &Cache, records: &Store) -> Result<Option<Outcome>, String> {
-        if self.prepared.as_ref().is_some_and(|(known, _)| *known == length) {
-            return Ok(None);
-        }
-        let key = SmoothKey { length: length as u32, window: self.window };
-        let (executor, outcome) = cache.get_or_create(&key, records, build).map_err(|error| error.to_string())?;
-        self.prepared = Some((length, executor));
-        Ok(Some(outcome))
-    }
-
-    pub fn execute(&self, input: &[f32]) -> Option<Vec<f32>> {
-        let (_, Smooth { window, parts }) = self.prepared.as_ref().map(|(length, smooth)| (length, &**smooth))?;
-        let windows: Vec<&[f32]> = input.windows(*window).collect();
-        let mean = |samples: &&[f32]| samples.iter().sum::<f32>() / *window as f32;
-        Some(windows.chunks(windows.len().div_ceil(*parts)).flat_map(|part| part.iter().map(mean)).collect())
+    pub fn run(
+        &mut self,
+        input: &[f32],
+        cache: &Cache,
+        records: &Store,
+    ) -> Result<(Vec<f32>, Option<Outcome>), String> {
+        let key = SmoothKey { length: input.len() as u32, window: self.window };
+        let prepared = self.memo.get_or_create(cache, &key, records, build);
+        let (smooth, outcome) = prepared.map_err(|error| error.to_string())?;
+        let windows: Vec<&[f32]> = input.windows(smooth.window).collect();
+        let mean = |samples: &&[f32]| samples.iter().sum::<f32>() / smooth.window as f32;
+        let parts = windows.chunks(windows.len().div_ceil(smooth.parts));
+        Ok((parts.flat_map(|part| part.iter().map(mean)).collect(), outcome))
     }
 }
 
@@ -71,8 +67,11 @@ impl Node {
 pub fn process(folder: &std::path::Path, lengths: &[usize]) -> Result<Vec<Option<Outcome>>, String> {
     let cache = Cache::new(Limits { entries: 1024, bytes: 1 << 20 });
     let records = Store::open(folder, &Fingerprint::from_facts([("executor", "foreign 1.0")]), CacheMode::ReadWrite);
-    let mut node = Node { window: 3, prepared: None };
-    let outcomes = lengths.iter().map(|length| node.prepare(*length, &cache, &records)).collect();
+    let mut node = Node { window: 3, memo: Memo::default() };
+    let outcomes = lengths
+        .iter()
+        .map(|length| Ok(node.run(&vec![1.0; *length], &cache, &records)?.1))
+        .collect::<Result<_, String>>();
     records.save().map_err(|error| error.to_string())?;
     outcomes
 }

@@ -52,8 +52,8 @@
 //!
 //! Read on in this order: `key` (what callers bring), `fields` (how a key states its fields, so that tests can change
 //! each), `erased` (many key types in one table), `clock` (what "recently" means), `shard` (the policy, single-threaded),
-//! `front` (hits without a lock), `held` (values in use without a shared count), `flight` (one builder per key), `budget` (the bound), `store` (how they are put
-//! together), `stats`.
+//! `front` (hits without a lock), `held` (values in use without a shared count), `flight` (one builder per key), `budget`
+//! (the bound), `store` (how they are put together), `memo` (what one user remembers), `stats`.
 
 mod budget;
 mod clock;
@@ -63,6 +63,7 @@ mod flight;
 mod front;
 mod held;
 mod key;
+mod memo;
 mod shard;
 mod shim;
 mod stats;
@@ -72,5 +73,6 @@ pub use budget::Limits;
 pub use fields::{F32Bits, Mutate, join_path};
 pub use held::Held;
 pub use key::{Answer, Builder, Built, CacheError, Key, Outcome};
+pub use memo::Memo;
 pub use stats::Stats;
 pub use store::Cache;

@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use iced_x86::{Decoder, DecoderOptions, Formatter, NasmFormatter};
-use kiln_kernels::cpu::Elements;
 use kiln_kernels::cpu::chain::{ChainCode, Lane, Program, Step, Storage, UnaryOp};
 use kiln_kernels::cpu::conv::winograd::WinogradSide;
-use kiln_kernels::cpu::conv::{WinogradCode, WinogradTile};
+use kiln_kernels::cpu::conv::{SlideCode, WinogradCode, WinogradTile};
 use kiln_kernels::cpu::gemm::{Epilogue, Left, Matmul, MatmulBlocks, MatmulShape, Right};
 use kiln_kernels::cpu::matrix::{Factors, MultiplyCode};
 use kiln_kernels::cpu::norm::RowNormCode;
 use kiln_kernels::cpu::reduce::{Finish, Fold, Map, Pass, ReduceCode, Walk};
 use kiln_kernels::cpu::softmax::{self, SoftmaxCode};
 use kiln_kernels::cpu::transpose::{self, TransposeCode};
+use kiln_kernels::cpu::{Elements, Stored};
 use kiln_kernels::{CodeKey, CodeSource, EmitEach, Isa, Kit, Parts, Result};
 
 /// Notes which code a driver asks for, part by part.
@@ -65,7 +65,7 @@ fn listing(key: &CodeKey, part: usize) -> String {
 }
 
 /// The smallest kernel of each other family that has all that its kernels have: loops, tails, masks and constants.
-fn others(isa: Isa) -> [(&'static str, CodeKey); 6] {
+fn others(isa: Isa) -> [(&'static str, CodeKey); 7] {
     let program = Program {
         inputs: [Storage::F32].into_iter().collect(),
         steps: [Step::Unary(UnaryOp::Sigmoid, 0)].into_iter().collect(),
@@ -75,8 +75,10 @@ fn others(isa: Isa) -> [(&'static str, CodeKey); 6] {
     let pass = Pass { map: Map::Square, fold: Fold::Add, finish: Finish::Sqrt };
     let norm = RowNormCode { isa, centred: true, scale: true, bias: true, moments: false };
     let winograd = WinogradCode { isa, tile: WinogradTile::Two, side: WinogradSide::Input };
+    let slide = SlideCode { isa, kernel: [2, 2], strides: [1, 1], activation: None, stored: Stored::F32 };
     [
         ("chain", CodeKey::Chain(chain)),
+        ("depthwise", CodeKey::Slide(slide)),
         ("layer-norm", CodeKey::RowNorm(norm)),
         ("reduction", CodeKey::Reduce(ReduceCode { isa, pass, walk: Walk::Rows, centred: false })),
         ("softmax", CodeKey::Softmax(SoftmaxCode { isa, form: softmax::Form::Softmax, columns: false })),
