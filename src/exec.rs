@@ -33,6 +33,7 @@ use kiln_kernels::Isa;
 
 pub use blob::Executor;
 pub use context::{BuildCx, BuildError};
+pub(crate) use family::tasks_for_bytes;
 pub use family::{Family, FamilyEntry};
 pub use gpu::GpuCx;
 pub use layout::{LayoutError, TensorLayout};

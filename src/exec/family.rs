@@ -67,11 +67,18 @@ pub(super) fn build_executor<K: Family>(key: &K, cx: &BuildCx) -> Result<Built<K
     Ok(Built { bytes: K::weigh(&value), value, from_record: false })
 }
 
-/// Tasks for work that costs as much as moving that many `f32` through memory. A task is worth a wake-up (some 20 us)
-/// from a quarter of a MiB on.
+/// Bytes that a task should move through memory at least: some 5 us, where handing a task to a thread that waits awake, as
+/// threads do within a request, takes 0.2.
+const TASK_BYTES: u64 = 1 << 16;
+
+/// Tasks for work that costs as much as moving so many bytes.
+pub(crate) fn tasks_for_bytes(bytes: u64, threads: u32) -> u32 {
+    (bytes / TASK_BYTES).clamp(1, u64::from(threads.max(1))) as u32
+}
+
+/// Tasks for work that costs as much as moving that many `f32`.
 pub(super) fn tasks_for(elements: u64, threads: u32) -> u32 {
-    const TASK_ELEMENTS: u64 = 1 << 16;
-    (elements / TASK_ELEMENTS).clamp(1, u64::from(threads.max(1))) as u32
+    tasks_for_bytes(elements.saturating_mul(4), threads)
 }
 
 /// A family in the table of all families.

@@ -7,7 +7,7 @@ use kiln_kernels::{Isa, Result as KernelResult};
 use serde::{Deserialize, Serialize};
 
 use super::context::BuildCx;
-use super::family::Family;
+use super::family::{Family, tasks_for};
 use crate::cache::Key;
 use crate::record::Recorded;
 
@@ -69,18 +69,16 @@ impl Recorded for PoolKey {
 
 impl Family for PoolKey {
     /// The fastest way that fits. Reading an element from memory costs about as much as collecting eight taps from the
-    /// cache, so a task is worth a wake-up (some 20 us) with a quarter of a MiB of input, or the taps that equal it.
+    /// cache.
     fn choose(&self, _: &BuildCx) -> PoolChoice {
-        const TASK_ELEMENTS: u64 = 1 << 16;
         let shape = self.shape();
         let taps = self.axes.iter().fold(1, |taps: u64, axis| taps.saturating_mul(axis.kernel.min(axis.input)));
         let work = (shape.inputs() as u64).max((shape.outputs() as u64).saturating_mul(taps) / 8);
-        let tasks = (work / TASK_ELEMENTS).clamp(1, u64::from(self.threads.max(1)));
         let path = match self.stored {
             Stored::F32 => Path::pick(self.kind, &shape, self.isa),
             Stored::Bf16 => Path::Code,
         };
-        PoolChoice { path, tasks: u32::try_from(tasks).unwrap_or(1) }
+        PoolChoice { path, tasks: tasks_for(work, self.threads) }
     }
 
     fn fits(&self, cx: &BuildCx) -> bool {

@@ -16,7 +16,7 @@ pub use self::axis::Table;
 use self::blend::Blend;
 use self::nearest::Pick;
 use super::context::BuildCx;
-use super::family::Family;
+use super::family::{Family, tasks_for_bytes};
 use crate::cache::{F32Bits, Key};
 use crate::record::Recorded;
 
@@ -295,12 +295,9 @@ impl Recorded for ResizeKey {
 }
 
 impl Family for ResizeKey {
-    /// A task writes at least a quarter of a MiB: some 20 us, which a wake-up is worth.
     fn choose(&self, _: &BuildCx) -> ResizeChoice {
-        const TASK_BYTES: u64 = 1 << 18;
         let output = self.elements(|axis| axis.output).unwrap_or(0) as u64;
-        let tasks = output.saturating_mul(u64::from(self.width)) / TASK_BYTES;
-        ResizeChoice { tasks: u32::try_from(tasks.clamp(1, u64::from(self.threads.max(1)))).unwrap_or(1) }
+        ResizeChoice { tasks: tasks_for_bytes(output.saturating_mul(u64::from(self.width)), self.threads) }
     }
 
     fn fits(&self, cx: &BuildCx) -> bool {

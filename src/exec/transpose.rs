@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::context::BuildCx;
-use super::family::Family;
+use super::family::{Family, tasks_for_bytes};
 use crate::cache::Key;
 use crate::record::Recorded;
 
@@ -74,13 +74,11 @@ impl Recorded for TransposeKey {
 }
 
 impl Family for TransposeKey {
-    /// The fastest way that fits. A task moves at least a quarter of a MiB: some 20 us, which a wake-up is worth.
+    /// The fastest way that fits.
     fn choose(&self, _: &BuildCx) -> TransposeChoice {
-        const TASK_BYTES: u64 = 1 << 18;
-        let tasks = (self.bytes() / TASK_BYTES).clamp(1, u64::from(self.threads.max(1)));
         TransposeChoice {
             method: Method::pick(&self.collapsed(), usize::from(self.element), self.isa),
-            tasks: u32::try_from(tasks).unwrap_or(1),
+            tasks: tasks_for_bytes(self.bytes(), self.threads),
         }
     }
 

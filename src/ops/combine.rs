@@ -17,6 +17,7 @@ use super::{
     LoadCx, Movement, OpError, Operator, around, axis_of, counted, dimensions, integers, one, optional, rearrange,
     refused, required,
 };
+use crate::exec::tasks_for_bytes;
 use crate::graph::node::Specs;
 use crate::graph::{DeviceCx, Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{Shape, Tensor, TensorSpec};
@@ -30,11 +31,10 @@ pub(super) const OPERATORS: &[Operator] = &[
     ("", "Expand", repeat::make_expand),
 ];
 
-/// Elements that a task writes when `parallel` shares out `total` elements of `width` bytes: everything, unless each
-/// thread gets a quarter of a MiB, some 20 us of copying, which a wake-up is worth.
+/// Elements that a task writes when `parallel` shares out `total` elements of `width` bytes.
 fn share(total: usize, width: usize, parallel: &dyn Parallel) -> usize {
-    const TASK_BYTES: usize = 1 << 18;
-    let tasks = (total.saturating_mul(width) / TASK_BYTES).clamp(1, parallel.threads());
+    let bytes = total.saturating_mul(width) as u64;
+    let tasks = tasks_for_bytes(bytes, u32::try_from(parallel.threads()).unwrap_or(u32::MAX)) as usize;
     // Whole cache lines of the narrowest element, so that no two tasks write one.
     total.div_ceil(tasks).next_multiple_of(64)
 }
