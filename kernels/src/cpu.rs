@@ -24,6 +24,7 @@ pub mod softmax;
 pub mod stored;
 pub(crate) mod sweep;
 pub mod transpose;
+mod twice;
 pub mod vecmath;
 
 pub use kit::{CodeSource, EmitEach, Kit, MOST_PARTS, Parts};

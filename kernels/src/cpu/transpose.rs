@@ -1,7 +1,7 @@
 //! Transposition of any rank, for elements of 1, 2, 4 and 8 bytes.
 //!
 //! [`geometry`] reduces a permutation to what has to move, [`emit`] has the instructions for elements of 4 and 8 bytes,
-//! `interleave` turns tiles of smaller ones, and
+//! `interleave` turns tiles of smaller ones, `zip` planes of theirs with a narrow side, and
 //! [`Transpose`] is the driver: it splits the work between threads and walks it in blocks that stay in the first-level
 //! cache. Which way a permutation goes is a [`Method`]. The oracle is [`reference::transpose`](crate::reference::transpose).
 
@@ -11,6 +11,7 @@ mod interleave;
 #[cfg(test)]
 mod tests;
 mod walk;
+mod zip;
 
 use std::sync::Arc;
 
@@ -36,7 +37,8 @@ pub enum Method {
     Tiles,
     /// One side is 2 to 4 elements wide and dense: whole vectors that overlap.
     Narrow,
-    /// Square blocks in plain Rust: tiles of interleaved rows for elements of 1 and 2 bytes, else element by element.
+    /// Square blocks in plain Rust: rows that take turns or tiles of interleaved rows for elements of 1 and 2 bytes, else element
+    /// by element.
     Blocks,
 }
 
@@ -98,6 +100,7 @@ fn narrow(isa: Isa, planes: &Planes) -> Option<Form> {
 pub struct Transpose {
     collapsed: Collapsed,
     element: usize,
+    isa: Isa,
     method: Method,
     tasks: usize,
     code: Option<(Form, Arc<Code>)>,
@@ -131,7 +134,7 @@ impl Transpose {
             Some((form, isa)) => Some((form, source.code(&CodeKey::Transpose(TransposeCode { isa, form }))?)),
             None => None,
         };
-        Ok(Transpose { collapsed, element, method, tasks: tasks.max(1), code })
+        Ok(Transpose { collapsed, element, isa, method, tasks: tasks.max(1), code })
     }
 
     /// The way that was taken.
@@ -160,7 +163,8 @@ impl Transpose {
             }
             (_, code) => {
                 if let Some(planes) = Planes::new(&self.collapsed) {
-                    walk::planes(&planes, code.as_ref(), self.element, input, output, self.tasks, parallel);
+                    let how = (self.isa, code.as_ref());
+                    walk::planes(&planes, how, self.element, input, output, self.tasks, parallel);
                 }
             }
         }

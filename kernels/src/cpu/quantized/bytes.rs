@@ -6,8 +6,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::finish::nearest_even;
-use super::prepare::twice;
 use crate::cpu::pool::{PoolShape, Window};
+use crate::cpu::twice::twice;
 use crate::isa::Isa;
 use crate::parallel::{Parallel, for_each_chunk};
 

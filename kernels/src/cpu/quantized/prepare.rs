@@ -1,39 +1,12 @@
 //! Left-hand sides made ready for the tile kernels, and tensors of `f32` to bytes and back.
-//!
-//! Loops that the compiler turns into vector code; where the level allows, into that of AVX2.
 
 use super::finish::nearest_even;
+use crate::cpu::twice::twice;
 use crate::isa::Isa;
 use crate::parallel::{Parallel, for_each_chunk};
 
 /// Elements of a task: a task is worth a wake-up from some tens of thousands on.
 const CHUNK: usize = 1 << 16;
-
-/// Defines a loop that is compiled twice: for every processor, and for AVX2 where the level says that it is there.
-macro_rules! twice {
-    ($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),*) $body:block) => {
-        $(#[$doc])*
-        $vis fn $name(isa: Isa, $($arg: $type),*) {
-            #[inline(always)]
-            fn everywhere($($arg: $type),*) $body
-            #[cfg(target_arch = "x86_64")]
-            {
-                #[target_feature(enable = "avx2,fma")]
-                fn with_avx2($($arg: $type),*) {
-                    everywhere($($arg),*);
-                }
-                if isa >= Isa::Avx2 && Isa::detect() >= Isa::Avx2 {
-                    // SAFETY: the processor has just been found to have the features.
-                    return unsafe { with_avx2($($arg),*) };
-                }
-            }
-            let _ = isa;
-            everywhere($($arg),*);
-        }
-    };
-}
-
-pub(super) use twice;
 
 twice! {
     /// Bytes less their zero point, as 16-bit integers.

@@ -11,7 +11,6 @@
 
 use super::driver::{LINE, Operands, QuantizedBlocks};
 use super::finish::Finish;
-use super::prepare::twice;
 use super::tile::{Form, LeftRows, Output, QuantizedArgs, QuantizedCode, Tile, most_rows};
 use super::weights::{TRANSFORMED, WinogradPanels};
 use crate::cpu::CodeSource;
@@ -20,6 +19,7 @@ use crate::cpu::gemm::Tiles;
 use crate::cpu::gemm::model::second_cache;
 use crate::cpu::gemm::rows::part;
 use crate::cpu::gemm::shared::Shared;
+use crate::cpu::twice::twice;
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::parallel::Parallel;

@@ -1,10 +1,14 @@
 //! How a transposition walks memory: which task moves what, in blocks that stay in the first-level cache.
 
+use std::slice::{from_raw_parts, from_raw_parts_mut};
 use std::sync::Arc;
+
+use smallvec::SmallVec;
 
 use super::emit::{Form, TransposeArgs};
 use super::geometry::{Axis, Planes, offsets};
-use super::interleave;
+use super::{interleave, zip};
+use crate::isa::Isa;
 use crate::jit::Code;
 use crate::parallel::{Parallel, for_each_chunk, part};
 
@@ -97,7 +101,7 @@ unsafe impl Sync for Ends {}
 /// Planes to be turned, by code or, without any, element by element.
 pub(super) fn planes(
     planes: &Planes,
-    code: Option<&(Form, Arc<Code>)>,
+    (isa, code): (Isa, Option<&(Form, Arc<Code>)>),
     element: usize,
     input: &[u8],
     output: &mut [u8],
@@ -127,7 +131,7 @@ pub(super) fn planes(
                         tiles(planes, side, element, &region, ends, &|args| code.call(args));
                     }
                     Some((form, code)) => narrow(planes, *form, code, &region, ends),
-                    None => blocks(planes, element, &region, ends),
+                    None => blocks(planes, isa, element, &region, ends),
                 }
             }
         }
@@ -229,13 +233,36 @@ unsafe fn narrow(planes: &Planes, form: Form, code: &Code, region: &Region, ends
     let mut left = *region;
     *(if interleave { &mut left.columns } else { &mut left.rows }) = (start + vectors * lanes, end);
     // SAFETY: what is left is a part of the region.
-    unsafe { blocks(planes, 4, &left, ends) }
+    unsafe { blocks(planes, code.isa(), 4, &left, ends) }
 }
 
 /// # Safety
 ///
 /// The region lies inside the planes, and no other task writes it.
-unsafe fn blocks(planes: &Planes, element: usize, region: &Region, ends: &Ends) {
+unsafe fn blocks(planes: &Planes, isa: Isa, element: usize, region: &Region, ends: &Ends) {
+    // SAFETY: passed on; plain bytes of these sizes have these types.
+    let zipped = unsafe {
+        match element {
+            1 => zipped(
+                planes,
+                region,
+                ends,
+                |rows, to| zip::join_bytes(isa, rows, to),
+                |from, rows| zip::part_bytes(isa, from, rows),
+            ),
+            2 => zipped(
+                planes,
+                region,
+                ends,
+                |rows, to| zip::join_words(isa, rows, to),
+                |from, rows| zip::part_words(isa, from, rows),
+            ),
+            _ => false,
+        }
+    };
+    if zipped {
+        return;
+    }
     let extents = [region.rows, region.columns].map(|(start, end)| end - start);
     let tiled = interleave::AVAILABLE && element <= 2 && extents.iter().all(|&it| it >= interleave::side(element));
     // SAFETY: passed on; plain bytes of these sizes have these types, and offsets keep the buffers' alignment.
@@ -251,6 +278,47 @@ unsafe fn blocks(planes: &Planes, element: usize, region: &Region, ends: &Ends) 
             _ => blocks_of::<[u8; 8]>(planes, region, ends),
         }
     }
+}
+
+/// Whether the plane has a narrow side that is dense; then it is turned, by `join` where that is rows and by `part` where it is
+/// columns.
+///
+/// # Safety
+///
+/// As [`blocks`], with elements of type `T`.
+unsafe fn zipped<T>(
+    planes: &Planes,
+    region: &Region,
+    ends: &Ends,
+    join: impl Fn(&[&[T]], &mut [T]),
+    part: impl Fn(&[T], &mut [&mut [T]]),
+) -> bool {
+    let (rows, columns) = (planes.rows, planes.columns);
+    let input = ends.input.cast::<T>().wrapping_add(region.input);
+    let output = ends.output.cast::<T>().wrapping_add(region.output);
+    if zip::WIDTHS.contains(&rows.extent) && region.rows == (0, rows.extent) && columns.output == rows.extent {
+        let (start, width, length) = (region.columns.0, rows.extent, region.columns.1 - region.columns.0);
+        // SAFETY: the region's part of each row, and of as many output rows without gaps.
+        let (from, to) = unsafe {
+            let row = |row: usize| from_raw_parts(input.wrapping_add(row * rows.input + start), length);
+            let from: SmallVec<[&[T]; 4]> = (0..width).map(row).collect();
+            (from, from_raw_parts_mut(output.wrapping_add(start * width), length * width))
+        };
+        join(&from, to);
+        return true;
+    }
+    if zip::WIDTHS.contains(&columns.extent) && region.columns == (0, columns.extent) && rows.input == columns.extent {
+        let (start, width, length) = (region.rows.0, columns.extent, region.rows.1 - region.rows.0);
+        // SAFETY: as above, the other way around; the parts of output rows do not overlap.
+        let (from, mut to) = unsafe {
+            let row = |column: usize| from_raw_parts_mut(output.wrapping_add(column * columns.output + start), length);
+            let to: SmallVec<[&mut [T]; 4]> = (0..width).map(row).collect();
+            (from_raw_parts(input.wrapping_add(start * width), length * width), to)
+        };
+        part(from, &mut to);
+        return true;
+    }
+    false
 }
 
 /// # Safety

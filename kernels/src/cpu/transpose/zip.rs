@@ -1,0 +1,62 @@
+//! Planes with a narrow side, of elements of 1 and 2 bytes: two to four rows become one whose elements take turns, or the
+//! other way around, as an image's colours do at both ends of a network.
+//!
+//! Plain loops whose widths are known to the compiler, which makes shuffles of them where the level is AVX2.
+
+use crate::cpu::twice::twice;
+
+/// The narrow sides that there are loops for.
+pub(super) const WIDTHS: std::ops::RangeInclusive<usize> = 2..=4;
+
+#[inline(always)]
+fn join<T: Copy, const WIDTH: usize>(rows: [&[T]; WIDTH], to: &mut [T]) {
+    let length = to.len() / WIDTH;
+    let rows = rows.map(|row| &row[..length]);
+    for (at, to) in to.chunks_exact_mut(WIDTH).enumerate() {
+        for (to, row) in to.iter_mut().zip(&rows) {
+            *to = row[at];
+        }
+    }
+}
+
+#[inline(always)]
+fn part<T: Copy, const WIDTH: usize>(from: &[T], rows: [&mut &mut [T]; WIDTH]) {
+    let length = from.len() / WIDTH;
+    let mut rows = rows.map(|row| &mut row[..length]);
+    for (at, from) in from.chunks_exact(WIDTH).enumerate() {
+        for (row, from) in rows.iter_mut().zip(from) {
+            row[at] = *from;
+        }
+    }
+}
+
+macro_rules! joins {
+    ($join:ident, $part:ident, $element:ty) => {
+        twice! {
+            /// Writes elements of the rows in turn. There are as many rows as [`WIDTHS`] says, each at least as long as its share.
+            pub(super) fn $join(rows: &[&[$element]], to: &mut [$element]) {
+                match *rows {
+                    [a, b] => join([a, b], to),
+                    [a, b, c] => join([a, b, c], to),
+                    [a, b, c, d] => join([a, b, c, d], to),
+                    _ => {}
+                }
+            }
+        }
+
+        twice! {
+            /// Writes to the rows, elements of `from` in turn.
+            pub(super) fn $part(from: &[$element], rows: &mut [&mut [$element]]) {
+                match rows {
+                    [a, b] => part(from, [a, b]),
+                    [a, b, c] => part(from, [a, b, c]),
+                    [a, b, c, d] => part(from, [a, b, c, d]),
+                    _ => {}
+                }
+            }
+        }
+    };
+}
+
+joins!(join_bytes, part_bytes, u8);
+joins!(join_words, part_words, [u8; 2]);

@@ -1,0 +1,27 @@
+//! Loops that the compiler turns into vector code; where the level allows, into that of AVX2.
+
+/// Defines a loop that is compiled twice: for every processor, and for AVX2 where the level says that it is there.
+macro_rules! twice {
+    ($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),*) $body:block) => {
+        $(#[$doc])*
+        $vis fn $name(isa: $crate::Isa, $($arg: $type),*) {
+            #[inline(always)]
+            fn everywhere($($arg: $type),*) $body
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx2,fma")]
+                fn with_avx2($($arg: $type),*) {
+                    everywhere($($arg),*);
+                }
+                if isa >= $crate::Isa::Avx2 && $crate::Isa::detect() >= $crate::Isa::Avx2 {
+                    // SAFETY: the processor has just been found to have the features.
+                    return unsafe { with_avx2($($arg),*) };
+                }
+            }
+            let _ = isa;
+            everywhere($($arg),*);
+        }
+    };
+}
+
+pub(crate) use twice;
