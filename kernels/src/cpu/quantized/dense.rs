@@ -54,7 +54,7 @@ impl Dense {
     ) -> Result<Dense> {
         let (form, vectors, lines) = match layout {
             Layout::Panels { form, vectors, lines } => (form, vectors, lines),
-            Layout::Transformed { vectors } | Layout::Channels { vectors } => (Form::Words, vectors, false),
+            Layout::Transformed { vectors } | Layout::Channels { vectors, .. } => (Form::Words, vectors, false),
         };
         let pointwise = shape.taps() == 1 && shape.pads == [0; 3];
         let left = if pointwise { LeftRows::Strided } else { LeftRows::Table };

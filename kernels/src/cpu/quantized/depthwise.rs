@@ -1,9 +1,9 @@
 //! Depthwise convolution of quantised tensors: each channel has a filter of its own.
 //!
-//! Channels lie side by side in the registers, and two positions of the window below each other are multiplied at once:
-//! for that, each line of the input is written together with the one below it, element by element, as pairs of 16-bit
-//! integers, with its padding. A task keeps the pairs of lines that its next lines of outputs see, so that each is written
-//! once. A window of an odd number of lines has weights of zero below its last.
+//! Channels lie side by side in the registers, and two positions of the window below each other are multiplied at once, or four
+//! where bytes are multiplied by bytes: for that, each line of the input is written together with those below it, element by
+//! element, as a *group* of 16-bit integers or bytes, with its padding. A task keeps the groups of lines that its next lines of
+//! outputs see, so that each is written once. Below the last line of a window weights are zero.
 
 use super::dense::{Edge, Strip};
 use super::driver::{LINE, Operands, QuantizedBlocks};
@@ -29,9 +29,9 @@ pub(super) struct Channels {
     pub(super) panels: ChannelPanels,
     /// The cut of a line of outputs.
     tiles: Tiles,
-    /// Positions of a line of pairs.
+    /// Positions of a line of groups.
     positions: usize,
-    /// Lines of pairs that a task keeps.
+    /// Lines of groups that a task keeps.
     kept: usize,
     tasks: usize,
 }
@@ -42,14 +42,16 @@ impl Channels {
         shape: ConvShape,
         output: Output,
         blocks: QuantizedBlocks,
-        vectors: usize,
+        (form, vectors): (Form, usize),
         source: &dyn CodeSource,
     ) -> Result<Channels> {
-        let code = QuantizedCode { isa, form: Form::Words, vectors: vectors as u8, left: LeftRows::Own, output };
-        let panels = ChannelPanels::new(isa, &shape.weights(), vectors);
+        let code = QuantizedCode { isa, form, vectors: vectors as u8, left: LeftRows::Own, output };
+        let panels = ChannelPanels::new(isa, &shape.weights(), form, vectors);
         let [depth, height, width] = shape.kernel;
-        // From the first line that a window sees to its last, and one more that the next window begins with.
-        let kept = depth * ((height - 1) * shape.dilations[1] + 2).min(shape.input[1] + 2 * height).max(height);
+        // From the first line that a window sees to its last, and one more that the next window begins with; a window of one
+        // group shares it with none.
+        let all = ((height - 1) * shape.dilations[1] + 2).min(shape.input[1] + 2 * height).max(height);
+        let kept = depth * if height <= form.group() { 1 } else { all };
         Ok(Channels {
             isa,
             shape,
@@ -63,7 +65,7 @@ impl Channels {
         })
     }
 
-    /// Words of a line of pairs; behind it a panel's width may be read.
+    /// Words of a line of groups; behind it a panel's width may be read.
     fn line_words(&self) -> usize {
         (self.positions * self.shape.channels + self.panels.width).next_multiple_of(LINE)
     }
@@ -115,13 +117,13 @@ impl Channels {
         ring.stamp += 1;
         work.table.clear();
         for number in 0..self.panels.lines {
-            let pairs = shape.kernel[1].div_ceil(2);
-            let [kd, kh] = [number / pairs, number % pairs * 2];
+            let groups = shape.kernel[1].div_ceil(self.panels.group);
+            let [kd, kh] = [number / groups, number % groups * self.panels.group];
             let place = |dim: usize, output: usize, tap: usize| {
                 (output * shape.strides[dim] + tap * shape.dilations[dim]) as isize - shape.pads[dim] as isize
             };
             let at = [image as isize, place(0, d, kd), place(1, h, kh)];
-            let slot = ring.slot(at, |to| self.pair(operands, blank, at, to), self.line_words());
+            let slot = ring.slot(at, |to| self.group(operands, blank, at, to), self.line_words());
             let step = shape.dilations[2] * shape.channels;
             let first = ring.lines[slot * self.line_words()..].as_ptr();
             work.table.extend((0..self.panels.line).map(|tap| first.wrapping_add(tap * step).cast::<u8>()));
@@ -148,7 +150,7 @@ impl Channels {
                     columns: self.panels.width.min(shape.channels - column) * element,
                     width: self.panels.width * element,
                 };
-                // SAFETY: every position that a window sees lies in the lines of pairs, which have a panel's width behind
+                // SAFETY: every position that a window sees lies in the lines of groups, which have a panel's width behind
                 // them; panels, starts and factors are whole; the strip lies inside the output, and its line is this
                 // task's alone.
                 unsafe { work.edge.write(&to, &mut args, &self.tile) };
@@ -156,8 +158,8 @@ impl Channels {
         }
     }
 
-    /// Writes the line at that place together with the one that a window sees below it.
-    fn pair(&self, operands: &Operands<'_>, blank: &[u8], at: [isize; 3], to: &mut [i32]) {
+    /// Writes the line at that place together with those that a window sees below it.
+    fn group(&self, operands: &Operands<'_>, blank: &[u8], at: [isize; 3], to: &mut [i32]) {
         let shape = &self.shape;
         let length = shape.input[2] * shape.channels;
         let row = |height: isize| {
@@ -171,10 +173,18 @@ impl Channels {
         let before = (shape.pads[2] * shape.channels).min(end);
         let kept = length.min(end - before);
         let zero = operands.left_zero + if operands.signed { 128 } else { 0 };
-        to[..before].fill(zero | zero << 16);
-        to[before + kept..].fill(zero | zero << 16);
-        let (low, high) = (row(at[2]), row(at[2] + shape.dilations[1] as isize));
-        prepare::pairs(self.isa, &low[..kept], &high[..kept], operands.signed, &mut to[before..before + kept]);
+        let quads = self.panels.group == 4;
+        let padding = if quads { i32::from_ne_bytes([zero as u8; 4]) } else { zero | zero << 16 };
+        to[..before].fill(padding);
+        to[before + kept..].fill(padding);
+        let to = &mut to[before..before + kept];
+        // What lies below the window is multiplied by zero: its last line will do.
+        let last = shape.kernel[1] - 1;
+        let below = |lines: usize| &row(at[2] + (lines.min(last) * shape.dilations[1]) as isize)[..kept];
+        match quads {
+            true => prepare::quads(self.isa, [0, 1, 2, 3].map(below), operands.signed, to),
+            false => prepare::pairs(self.isa, below(0), below(1), operands.signed, to),
+        }
     }
 }
 
@@ -184,7 +194,7 @@ struct Work {
     edge: Edge,
 }
 
-/// The lines of pairs that a task keeps.
+/// The lines of groups that a task keeps.
 struct Ring<'a> {
     lines: &'a mut [i32],
     /// Image, depth and height of each, and when it was last asked for.

@@ -137,7 +137,9 @@ impl Quantized {
         let layout = Layout::of(isa, &sizes, steps, form);
         let packed = packed_bytes(isa, &sizes, layout);
         let way = match layout {
-            Layout::Channels { vectors } => Way::Channels(Channels::new(isa, shape, output, blocks, vectors, source)?),
+            Layout::Channels { form, vectors } => {
+                Way::Channels(Channels::new(isa, shape, output, blocks, (form, vectors), source)?)
+            }
             Layout::Transformed { vectors } => {
                 Way::Winograd(Winograd::new(isa, shape, output, blocks, vectors, source)?)
             }

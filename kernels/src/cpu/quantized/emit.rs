@@ -165,9 +165,14 @@ impl Variant<'_> {
         for (row, &pointer) in ROWS[..self.rows].iter().enumerate() {
             for vector in 0..self.vectors {
                 let left = Mem::indexed(AT, pointer, 1, vector as i32 * bytes);
-                self.asm.vmul_pairs(product, self.free(vector), left);
-                let sum = self.sum(row, vector);
-                self.asm.viadd(sum, sum, product);
+                let (sum, right) = (self.sum(row, vector), self.free(vector));
+                if self.key.form == Form::Bytes {
+                    self.asm.vload(product, left);
+                    self.asm.vdot_bytes(sum, product, right);
+                } else {
+                    self.asm.vmul_pairs(product, right, left);
+                    self.asm.viadd(sum, sum, product);
+                }
             }
         }
         self.asm.add_imm(TABLE, 8);

@@ -37,6 +37,18 @@ twice! {
 }
 
 twice! {
+    /// Unsigned bytes from four rows in turn: signed bytes are moved up by 128.
+    pub(super) fn quads(rows: [&[u8]; 4], signed: bool, to: &mut [i32]) {
+        let (flip, length) = (if signed { 0x80 } else { 0 }, to.len());
+        let [a, b, c, d] = rows.map(|row| &row[..length]);
+        let to: &mut [[u8; 4]] = bytemuck::cast_slice_mut(to);
+        for (at, to) in to.iter_mut().enumerate() {
+            *to = [a[at] ^ flip, b[at] ^ flip, c[at] ^ flip, d[at] ^ flip];
+        }
+    }
+}
+
+twice! {
     fn quantize_chunk(from: &[f32], scale: f32, low: f32, high: f32, zero: i32, to: &mut [u8]) {
         for (to, &value) in to.iter_mut().zip(from) {
             let value = value / scale;

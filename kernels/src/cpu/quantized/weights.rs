@@ -7,8 +7,8 @@
 //! with zeros, so that what lies behind the run in the left-hand row does not count; a run of [`Form::Tiles`] is filled up to
 //! whole steps of the matrix unit.
 //!
-//! Filters of one channel (depthwise) make panels of channels: pairs of positions of the window below each other, one
-//! pair for each channel.
+//! Filters of one channel (depthwise) make panels of channels: two positions of the window below each other, or four, side by
+//! side for each channel.
 //!
 //! Behind all panels of [`Form::Bytes`] and [`Form::Tiles`] and of filters of one channel stand the
 //! columns' sums, by which the left-hand zero point is taken off.
@@ -63,8 +63,10 @@ pub enum Layout {
         /// Vectors of a panel.
         vectors: usize,
     },
-    /// Filters of one channel, as 16-bit integers.
+    /// Filters of one channel.
     Channels {
+        /// How factors are multiplied: [`Form::Words`] or [`Form::Bytes`].
+        form: Form,
         /// Vectors of a panel.
         vectors: usize,
     },
@@ -75,7 +77,8 @@ impl Layout {
     #[must_use]
     pub fn of(isa: Isa, sizes: &Weights, steps: Steps, form: Form) -> Layout {
         if sizes.is_depthwise() {
-            return Layout::Channels { vectors: panel_vectors(isa, sizes.channels) };
+            let form = if form == Form::Bytes { form } else { Form::Words };
+            return Layout::Channels { form, vectors: panel_vectors(isa, sizes.channels) };
         }
         let few = sizes.channels < FEW_CHANNELS && sizes.kernel[2] > 1;
         let lines = few && sizes.groups == 1 && steps.dilations[2] == 1;
@@ -249,16 +252,19 @@ pub(crate) struct ChannelPanels {
     pub(crate) width: usize,
     /// Panels.
     pub(crate) panels: usize,
-    /// Lines of the window: one for each depth and pair of heights; and positions in each.
+    /// Heights that are multiplied at a time.
+    pub(crate) group: usize,
+    /// Lines of the window: one for each depth and group of heights; and positions in each.
     pub(crate) lines: usize,
     pub(crate) line: usize,
 }
 
 impl ChannelPanels {
-    pub(crate) fn new(isa: Isa, sizes: &Weights, vectors: usize) -> ChannelPanels {
-        let width = vectors * isa.lanes();
+    pub(crate) fn new(isa: Isa, sizes: &Weights, form: Form, vectors: usize) -> ChannelPanels {
+        let (width, group) = (vectors * isa.lanes(), form.group());
         let [depth, height, line] = sizes.kernel;
-        ChannelPanels { width, panels: sizes.channels.div_ceil(width.max(1)), lines: depth * height.div_ceil(2), line }
+        let (panels, lines) = (sizes.channels.div_ceil(width.max(1)), depth * height.div_ceil(group));
+        ChannelPanels { width, panels, group, lines, line }
     }
 
     /// Bytes of a panel.
@@ -309,8 +315,8 @@ pub fn packed_bytes(isa: Isa, sizes: &Weights, layout: Layout) -> usize {
     match layout {
         Layout::Panels { form, vectors, lines } => Panelling::new(isa, sizes, form, vectors, lines).bytes(),
         Layout::Transformed { vectors } => WinogradPanels::new(isa, sizes, vectors).bytes(),
-        Layout::Channels { vectors } => {
-            let panels = ChannelPanels::new(isa, sizes, vectors);
+        Layout::Channels { form, vectors } => {
+            let panels = ChannelPanels::new(isa, sizes, form, vectors);
             panels.sums_at() + panels.columns() * 4
         }
     }
@@ -335,17 +341,21 @@ pub fn pack(isa: Isa, sizes: &Weights, layout: Layout, source: &WeightSource<'_>
             pack_transformed(isa, sizes, vectors, source, out);
             Ok(())
         }
-        Layout::Channels { vectors } => {
-            pack_channels(isa, sizes, vectors, source, out);
-            Ok(())
-        }
+        Layout::Channels { form, vectors } => pack_channels(isa, sizes, (form, vectors), source, out),
     }
 }
 
 /// Packs filters of one channel.
-fn pack_channels(isa: Isa, sizes: &Weights, vectors: usize, source: &WeightSource<'_>, out: &mut [u8]) {
-    let panels = ChannelPanels::new(isa, sizes, vectors);
-    let [depth, height, line] = sizes.kernel;
+fn pack_channels(
+    isa: Isa,
+    sizes: &Weights,
+    (form, vectors): (Form, usize),
+    source: &WeightSource<'_>,
+    out: &mut [u8],
+) -> Result<()> {
+    check_bytes(form, sizes, source)?;
+    let panels = ChannelPanels::new(isa, sizes, form, vectors);
+    let ([depth, height, line], group, size) = (sizes.kernel, form.group(), form.weight_bytes());
     let (weights, sums) = out.split_at_mut(panels.sums_at());
     for channel in 0..sizes.channels {
         let (panel, place) = (channel / panels.width, channel % panels.width);
@@ -354,14 +364,24 @@ fn pack_channels(isa: Isa, sizes: &Weights, vectors: usize, source: &WeightSourc
         for tap in 0..depth * height * line {
             let [d, h, w] = [tap / line / height, tap / line % height, tap % line];
             let value = source.at(channel, 0, tap);
-            let pair = (d * height.div_ceil(2) + h / 2) * line + w;
-            let at = ((pair * panels.width + place) * 2 + h % 2) * 2;
-            weights[at..at + 2].copy_from_slice(&value.to_ne_bytes());
+            let number = (d * height.div_ceil(group) + h / group) * line + w;
+            let at = ((number * panels.width + place) * group + h % group) * size;
+            weights[at..at + size].copy_from_slice(&value.to_le_bytes()[..size]);
             sum += i32::from(value);
         }
         let at = (panel * panels.width + place) * 4;
         sums[at..at + 4].copy_from_slice(&sum.to_ne_bytes());
     }
+    Ok(())
+}
+
+/// Refuses weights that the form's are too small for.
+fn check_bytes(form: Form, sizes: &Weights, source: &WeightSource<'_>) -> Result<()> {
+    if form.weight_bytes() == 1 && !source.fits_bytes(sizes)? {
+        let reason = "weights that, less their zero points, are no bytes".to_owned();
+        return Err(KernelError::Unsupported { family: FAMILY, reason });
+    }
+    Ok(())
 }
 
 /// Packs transformed windows.
@@ -388,10 +408,7 @@ fn pack_transformed(isa: Isa, sizes: &Weights, vectors: usize, source: &WeightSo
 /// Packs panels.
 fn pack_panels(isa: Isa, sizes: &Weights, layout: Layout, source: &WeightSource<'_>, out: &mut [u8]) -> Result<()> {
     let Layout::Panels { form, vectors, lines } = layout else { return Ok(()) };
-    if form.weight_bytes() == 1 && !source.fits_bytes(sizes)? {
-        let reason = "weights that, less their zero points, are no bytes".to_owned();
-        return Err(KernelError::Unsupported { family: FAMILY, reason });
-    }
+    check_bytes(form, sizes, source)?;
     let panelling = Panelling::new(isa, sizes, form, vectors, lines);
     let (filters, channels) = (sizes.filters / sizes.groups.max(1), sizes.channels / sizes.groups.max(1));
     let (panels, sums) = out.split_at_mut(panelling.sums_at());
