@@ -58,7 +58,7 @@ pub struct SessionOptions {
     /// the folder: what it gives is kept there.
     pub remote: Option<(Arc<dyn Remote>, RemotePolicy)>,
     /// Whether types and shapes of requests are remembered in the records, so that the next session of the model has their plans
-    /// made, and one such request run on zeros, before its first request. That takes at most a quarter of the time that
+    /// made, and one such request run on zeros, before its first request. That takes at most a third of the time that
     /// loading has taken, or a millisecond; where a tuner or a device is at work, nothing is made ahead.
     pub rehearse: bool,
     /// Whether building an executor for which there is no record is an error. Nothing is chosen or tuned then.

@@ -26,7 +26,7 @@ pub(super) struct Requests {
 }
 
 /// Plans and the request that is run take together at most this part of the time that loading took before; plans half of that.
-const SHARE: u32 = 4;
+const SHARE: u32 = 3;
 
 /// Time that nobody sees, however short loading was.
 const UNSEEN: Duration = Duration::from_millis(1);
