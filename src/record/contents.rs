@@ -112,7 +112,10 @@ impl Contents {
             }
             hash_table::Entry::Vacant(free) => {
                 let spot = (!full).then(|| arena.push(record)).flatten();
-                spot.is_some_and(|spot| *free.insert(spot).get() == spot)
+                if let Some(spot) = spot {
+                    free.insert(spot);
+                }
+                spot.is_some()
             }
         };
         self.tidy();

@@ -7,7 +7,8 @@
 //! whose columns are all there; what is left of the panels is done by tiles.
 //!
 //! Prefetchers also stop where a page of 4 KiB ends, whatever the system's pages are. So lines are fetched [`AHEAD`] of
-//! where they are read, where that was measured: with AVX-512 132 MiB take 6.0 to 6.4 ms instead of 7.5 to 7.9.
+//! where they are read, where that was measured: with AVX-512 a loop over 132 MiB took 6.0 to 6.4 ms instead of 7.5 to 7.9,
+//! and no less at times when the machine's memory was slower.
 //!
 //! It knows nothing of threads and batches: see [`matmul`](super::matmul).
 

@@ -239,14 +239,11 @@ twice! {
 }
 
 twice! {
-    /// The largest bytes of windows along a line whose channels lie together. Of each window its first place is said, and how many
-    /// places it sees, `step` apart. What `to` holds before counts too.
-    fn largest_along(line: &[u8], windows: &[[usize; 2]], step: usize, signed: bool, to: &mut [u8]) {
-        let channels = to.len() / windows.len().max(1);
-        for (to, &[first, count]) in to.chunks_exact_mut(channels.max(1)).zip(windows) {
-            for place in 0..count {
-                raise(to, &line[(first + place * step) * channels..][..channels], signed);
-            }
+    /// The largest bytes of windows along a line whose channels lie together, from window `first` on. What `to` holds before
+    /// counts too.
+    fn largest_along(line: &[u8], channels: usize, window: &Window, first: usize, signed: bool, to: &mut [u8]) {
+        for (index, to) in (first..).zip(to.chunks_exact_mut(channels)) {
+            places(window, index).for_each(|place| raise(to, &line[place * channels..][..channels], signed));
         }
     }
 }
@@ -257,11 +254,9 @@ pub fn largest(isa: Isa, shape: &PoolShape, signed: bool, x: &[u8], y: &mut [u8]
     let [depth, height, width] = shape.axes;
     let [depths, heights] = [depth.output, height.output].map(|count| count as usize);
     let line = width.input as usize * shape.channels;
-    let windows = (0..width.output as usize).map(|w| width.taps(w)).map(|taps| [taps.first, taps.count]);
-    let (windows, step) = (windows.collect::<Vec<_>>(), width.dilation as usize);
     // Windows between two looks at whether somebody waits for the result still.
-    let seen = windows.iter().map(|[_, count]| count * shape.channels).max().unwrap_or(0);
-    let together = (CHUNK / seen.max(1)).max(1);
+    let channels = shape.channels.max(1);
+    let together = (CHUNK / channels / (width.kernel.min(width.input) as usize).max(1)).max(1);
     // The window goes down first, over whole lines, and then along what is left.
     for_each_chunk(parallel, y, width.output as usize * shape.channels, &|index, y| {
         let [image, d, h] = [index / heights / depths, index / heights % depths, index % heights];
@@ -273,11 +268,11 @@ pub fn largest(isa: Isa, shape: &PoolShape, signed: bool, x: &[u8], y: &mut [u8]
             }
         }
         y.fill(least);
-        for (windows, y) in windows.chunks(together).zip(y.chunks_mut((together * shape.channels).max(1))) {
+        for (block, y) in y.chunks_mut(together * channels).enumerate() {
             if parallel.is_stopped() {
                 return;
             }
-            largest_along(isa, &down, windows, step, signed, y);
+            largest_along(isa, &down, channels, &width, block * together, signed, y);
         }
     });
 }
