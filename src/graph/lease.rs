@@ -1,8 +1,8 @@
 //! Small memory that a run state keeps for one plan: a buffer for each place that the plan has laid out.
 //!
 //! A plan has computed how large each place must be and which small outputs take turns in it, so that the steps that take
-//! least time ask nobody for memory. Buffers come from the session's pool when a place is first used and go back there when the state
-//! serves another plan. A place is a wish, not a promise: where its buffer is still in use (it left with an output, say),
+//! least time ask nobody for memory. Buffers come from the session's pool when a place is first used, or is larger than before
+//! because the state serves another plan, and go back there when it runs without one. A place is a wish, not a promise: where its buffer is still in use (it left with an output, say),
 //! the next one comes from the pool.
 
 use std::cell::Cell;
@@ -43,7 +43,6 @@ impl Lease {
     /// Makes it the lease of that plan, which has so many places.
     pub(super) fn serve(&mut self, plan: u64, places: usize) {
         if self.plan != plan {
-            self.release();
             self.plan = plan;
             self.places.resize_with(places, Cell::default);
         }
@@ -61,8 +60,9 @@ impl Lease {
     #[inline]
     pub(super) fn lend(&self, place: &Place, pool: &Arc<BufferPool>) -> Option<Arc<Buffer>> {
         match self.places.get(place.number as usize).and_then(Cell::take) {
-            Some(buffer) => Some(buffer),
-            None => self.fetch(place, pool),
+            Some(buffer) if buffer.len() >= place.room => Some(buffer),
+            // There is none, or a smaller one of another plan.
+            _ => self.fetch(place, pool),
         }
     }
 

@@ -1,13 +1,17 @@
 //! Plans: all that a stretch of a graph needs for one set of input shapes, found by one look-up.
 //!
-//! A plan is made of the first run of its shapes, node by node: of each step the outputs' specs, its executor and where
-//! its outputs lie in memory ([`recorder`]). What is the same in every request of those shapes, shapes that were taken
+//! A plan holds of each step the outputs' specs, its executor and where its outputs lie in memory. The stretch's first plan is
+//! made of a run, node by node ([`recorder`]), those of other shapes before they run, of what that run has shown
+//! ([`outline`]). What is the same in every request of those shapes, shapes that were taken
 //! apart and put together again, it holds as finished tensors, and the steps that made them are left out. Plans are shared
 //! by all threads that run a session, and live in a bounded [`Cache`] of the session's.
 //!
 //! Where a tuner has replaced an executor, the plans that hold the one before are made anew, because a better way of computing
 //! may need other memory. Their other steps keep what they have, and other plans are not touched.
 
+mod draft;
+mod layout;
+mod outline;
 mod recorder;
 
 use std::sync::Arc;
@@ -25,7 +29,9 @@ use crate::cache::{Cache, Key};
 use crate::exec::tune::Standing;
 use crate::tensor::{Tensor, TensorSpec};
 
-pub(super) use recorder::{Recorder, Wanted};
+pub(super) use draft::Wanted;
+pub(super) use outline::Outline;
+pub(super) use recorder::Recorder;
 
 /// Numbers of plans and of graphs; 0 is none.
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -88,9 +94,8 @@ pub(super) struct Plan {
     pub(super) settled: Box<[(ValueId, Tensor)]>,
     /// Places in memory.
     pub(super) places: usize,
-    /// Whether a run was watched, so that it is known what lies where and what is settled. Until then it says how the steps are
-    /// prepared, and nothing else.
-    pub(super) is_watched: bool,
+    /// Whether it is known what lies where and what is settled. Until then it says how the steps are prepared, and nothing else.
+    pub(super) is_laid_out: bool,
     /// Whether a request ran by it.
     repeated: AtomicBool,
 }
@@ -125,7 +130,7 @@ impl Plan {
             steps: ahead.into_iter().map(step).collect(),
             settled: Box::default(),
             places: 0,
-            is_watched: false,
+            is_laid_out: false,
             repeated: AtomicBool::new(false),
         }
     }

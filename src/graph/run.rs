@@ -2,8 +2,8 @@
 //! tensor freed as soon as nobody reads it.
 //!
 //! An [`Executable`] is immutable and shared by every request, and so are the plans of its stretches ([`super::plan`],
-//! [`super::spans`]). The first request of some shapes runs node by node and leaves a plan; later ones find it by one
-//! look-up a stretch (one a request, where no shape depends on data) and compare nothing. Running by a plan is here,
+//! [`super::spans`]). The first request of all runs node by node and leaves a plan, the first of other shapes makes its own
+//! before it runs; later ones find it by one look-up a stretch (one a request, where no shape depends on data) and compare nothing. Running by a plan is here,
 //! preparing all steps before the first one runs in [`ahead`], doing that before there is a request in [`foresee`],
 //! running step by step in [`stepwise`], what watchers are told in [`observe`]. What belongs to one request at
 //! a time is in a [`RunState`]: values, the memory that a plan has laid out, what nodes without plans remember. Whoever
@@ -25,7 +25,7 @@ mod foresee;
 mod observe;
 mod stepwise;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use kiln_kernels::Parallel;
@@ -37,7 +37,7 @@ use super::ir::{Graph, ValueId};
 use super::lease::Lease;
 use super::memo::Memos;
 use super::node::{Node, NodeError, RunCx};
-use super::plan::{Plan, PlanKey, Recorder, Wanted, fresh_number};
+use super::plan::{Outline, Plan, PlanKey, Recorder, Wanted, fresh_number};
 use super::spans::{self, Span};
 use super::stop::{Stop, Stopped};
 use super::value::Value;
@@ -121,6 +121,8 @@ pub struct Executable {
     number: u64,
     steps: Vec<Step>,
     spans: Vec<Span>,
+    /// What watched runs have shown of each stretch's memory, lately.
+    outlines: Vec<Mutex<Option<Arc<Outline>>>>,
     /// Of each value, whether the plan of its stretch settles it.
     settled: Vec<bool>,
     /// Of each value, whether the caller gets it.
@@ -222,7 +224,8 @@ impl Executable {
         graph.outputs.iter().for_each(|value| returned[value.index()] = true);
         mark_dead(&mut steps, graph);
         let (inputs, outputs) = (graph.inputs.clone(), graph.outputs.clone());
-        Executable { number: fresh_number(), steps, spans, settled, returned, constants, inputs, outputs }
+        let outlines = spans.iter().map(|_| Mutex::default()).collect();
+        Executable { number: fresh_number(), steps, spans, outlines, settled, returned, constants, inputs, outputs }
     }
 
     /// The steps, in order.
@@ -281,7 +284,7 @@ impl Executable {
                 }
                 Some((plans, key)) => {
                     let plan = match plans.get(&key) {
-                        Some(plan) if plan.is_watched && plan.is_current(replaced) => {
+                        Some(plan) if plan.is_laid_out && plan.is_current(replaced) => {
                             let inputs = if plan.is_first_repeat() { self.asked_specs(number, state) } else { None };
                             let start = inputs.is_some().then(Instant::now);
                             self.run_plan((number, span), &plan, state, resources)?;
@@ -291,10 +294,10 @@ impl Executable {
                             plan.shapes
                         }
                         followed => {
-                            // What the plan before has laid out is what the nodes of these shapes find in the pool.
-                            state.leases[number].release();
                             let inputs = self.asked_specs(number, state);
-                            let (plan, time) = self.make_plan(span, followed.as_deref(), replaced, state, resources)?;
+                            let stretch = (number, span);
+                            let (plan, time) =
+                                self.make_plan(stretch, followed.as_deref(), replaced, state, resources)?;
                             let made = plan.shapes;
                             if let Some(inputs) = inputs {
                                 state.served = Some(Served { inputs, time });
@@ -310,11 +313,13 @@ impl Executable {
         Ok(())
     }
 
-    /// Prepares a stretch, runs it node by node and makes a plan of it; in place of one of the same shapes, whose steps stay as they
+    /// Prepares a stretch, makes a plan of it and runs it; in place of one of the same shapes, whose steps stay as they
     /// are where their executors do. Also says how long running took.
+    ///
+    /// Where the stretch was watched before, at whatever shapes, it runs by its plan at once; else node by node.
     fn make_plan(
         &self,
-        span: &Span,
+        (number, span): (usize, &Span),
         before: Option<&Plan>,
         replaced: u64,
         state: &mut RunState,
@@ -322,20 +327,33 @@ impl Executable {
     ) -> Result<(Plan, Duration), RunError> {
         let ahead = self.prepare_ahead(span, before, state, resources, |_| true).unwrap_or_default();
         let wanted = Wanted {
-            ahead,
             steps: &self.steps[span.steps.clone()],
             settled: &self.settled,
             returned: &self.returned,
             later: &self.steps[span.steps.end..],
             before,
         };
-        let mut recorder = Recorder::new(wanted, &state.values);
+        let outline = || self.outlines[number].lock().unwrap_or_else(PoisonError::into_inner);
+        // Those who observe are told what each node was prepared with, and see it run.
+        let is_ready = ahead.len() == wanted.steps.len() && resources.observer.is_none();
+        let known = if is_ready { outline().clone() } else { None };
+        if let Some(sized) = known.and_then(|known| known.sized(ahead.iter().map(|ahead| &ahead.specs))) {
+            let plan = Plan::drawn(wanted, ahead, &sized, replaced);
+            let start = Instant::now();
+            self.run_plan((number, span), &plan, state, resources)?;
+            return Ok((plan, start.elapsed()));
+        }
+        // What the plan before has laid out is what the nodes of these shapes find in the pool.
+        state.leases[number].release();
+        let mut recorder = Recorder::new(wanted, ahead, &state.values);
         let start = Instant::now();
         for index in span.steps.clone() {
             self.run_step(index, state, resources, Some(&mut recorder))?;
         }
         let time = start.elapsed();
-        Ok((recorder.finish(replaced), time))
+        let (plan, shown) = recorder.finish(replaced);
+        *outline() = Some(Arc::new(shown));
+        Ok((plan, time))
     }
 
     /// Runs a stretch by its plan.

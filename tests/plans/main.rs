@@ -90,6 +90,40 @@ fn a_known_request_does_one_look_up_and_asks_for_no_executor() {
     assert_eq!(session.cache_stats().lookups, executors.lookups);
 }
 
+/// A sum that is written over its first operand where both are of one shape, and cannot be where one is stretched; what it was
+/// made of is read once more behind it in the second form.
+fn in_place_at_some_shapes(read_again: bool) -> Graph {
+    let mut build = GraphBuilder::new("sums", 17);
+    let x = build.input("x", DType::F32, ["n".into(), "m".into()]);
+    let y = build.input("y", DType::F32, ["k".into(), "m".into()]);
+    let bounded = build.op("Softmax", &[x], &[("axis", (-1).into())]);
+    let sum = build.op("Add", &[bounded, y], &[]);
+    let turned = build.op("Transpose", &[sum], &[("perm", [1i64, 0].into())]);
+    let rows = build.op("Softmax", &[turned], &[("axis", 0.into())]);
+    build.output("rows", rows);
+    if read_again {
+        let back = build.op("Softmax", &[bounded], &[("axis", 0.into())]);
+        build.output("back", back);
+    }
+    build.finish()
+}
+
+#[test]
+fn shapes_at_which_steps_write_elsewhere_than_at_the_first_ones_give_the_same() {
+    let wide = (1..6).flat_map(|n| [(1, n), (n, n), (n, 1), (40 * n, 40 * n), (1, 40 * n)]);
+    let shapes: Vec<(usize, usize)> = wide.collect();
+    for (first, read_again) in (0..5).flat_map(|first| [(first, false), (first, true)]) {
+        let graph = in_place_at_some_shapes(read_again);
+        let (planned, plain) = (session(&graph, SessionOptions::default().plan_limits), session(&graph, NO_PLANS));
+        for &(n, k) in [&shapes[first..], &shapes[..first], &shapes[..]].concat().iter() {
+            let inputs = [("x".to_owned(), floats(&[n, 7], n)), ("y".to_owned(), floats(&[k, 7], k + 1))];
+            let (found, expected) = (run(&planned, &inputs), run(&plain, &inputs));
+            assert!(found.iter().zip(&expected).all(|(a, b)| a.same(b)), "{n} and {k} after {:?}", shapes[first]);
+        }
+        assert!(planned.plan_stats().hits >= shapes.len() as u64 - 5, "{:?}", planned.plan_stats());
+    }
+}
+
 #[test]
 fn without_plans_nodes_remember_their_last_few_shapes() {
     let session = session(&layers(), NO_PLANS);

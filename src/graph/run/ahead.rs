@@ -37,13 +37,20 @@ use crate::tensor::Tensor;
 pub(in super::super) struct Ahead {
     pub(in super::super) specs: Specs,
     pub(in super::super) prepared: Prepared,
-    pub(super) standings: Standings,
+    pub(in super::super) standings: Standings,
     /// What the step made, if it has run already.
     made: Option<SmallVec<[Option<Value>; 1]>>,
     /// What the cache answered, if it was asked.
     pub(super) outcome: Option<Outcome>,
     /// For those who watch: the keys, and how long it took; none where a plan had it all.
     seen: Option<(Vec<String>, Duration)>,
+}
+
+impl Ahead {
+    /// What the step made, if it has run already.
+    pub(in super::super) fn take_made(&mut self) -> Option<SmallVec<[Option<Value>; 1]>> {
+        self.made.take()
+    }
 }
 
 impl Executable {

@@ -3,8 +3,8 @@
 //!
 //! Shapes may come from anybody. A plan is foreseen of executors that the cache has, so that nothing is built for shapes that
 //! nobody asks for; what has yet to be asked is what the caller's `Resources` and bounds allow. Such a plan says how steps are
-//! prepared. Where outputs lie in memory is known from a run, so that the first request that finds it is watched as any
-//! first one is.
+//! prepared. Where outputs lie in memory is known from the first run, so that the first request of all is watched even if it finds
+//! such a plan.
 
 use std::time::Duration;
 
@@ -82,7 +82,7 @@ impl Executable {
             return;
         };
         let Some(key) = self.plan_key(span, &state) else { return };
-        if let Ok((plan, _)) = self.make_plan(span, None, 0, &mut state, resources) {
+        if let Ok((plan, _)) = self.make_plan((0, span), None, 0, &mut state, resources) {
             plan.keep(&key, plans);
         }
     }
@@ -92,6 +92,7 @@ impl Executable {
         let mut state = RunState::default();
         state.values.resize(self.constants.len(), None);
         state.nodes.resize_with(self.steps.len(), Default::default);
+        state.leases.resize_with(self.spans.len(), Default::default);
         let mut inputs = inputs.into_iter();
         for value in &self.inputs {
             state.values[value.index()] = inputs.next()?;

@@ -1,0 +1,113 @@
+//! Small memory, laid out: which outputs take turns in one place.
+//!
+//! Storages that are not in use at the same time may share a place. They are given places in the order of the steps, each the
+//! tightest free one; where none is large enough, the largest grows.
+//!
+//! Large storages are given none: whoever makes them asks the session's pool, which cuts them out of the same pages in every
+//! request, the first included. Places are as large as their largest tenant, so all of them together are larger than
+//! what is in use at any time, and a plan that laid large memory out this way took fresh pages in its second request.
+
+use smallvec::{SmallVec, smallvec};
+
+use crate::tensor::LARGE;
+
+/// Memory that one output or several in turn lie in.
+#[derive(Clone, Debug)]
+pub(super) struct Storage {
+    pub(super) bytes: usize,
+    /// The step that makes what lies there first.
+    pub(super) first: u32,
+    /// The last step that reads anything in it; the number of steps, where what is there outlives the stretch.
+    pub(super) last: u32,
+    /// Whether it leaves the graph with an output, so that no place ever gets it back.
+    pub(super) leaves: bool,
+}
+
+impl Storage {
+    /// Whether it is given a place.
+    fn stays(&self) -> bool {
+        !self.leaves && self.bytes < LARGE
+    }
+}
+
+/// The place of each storage, and the room of each place.
+pub(super) fn lay_out(storages: &[Storage]) -> (Vec<Option<u32>>, Vec<usize>) {
+    let mut places: Vec<Option<u32>> = vec![None; storages.len()];
+    let mut rooms: Vec<usize> = Vec::new();
+    let mut free: SmallVec<[u32; 16]> = smallvec![];
+    // Storages are in the order of their first steps.
+    let mut ends: Vec<u32> = (0..storages.len() as u32).filter(|&number| storages[number as usize].stays()).collect();
+    ends.sort_by_key(|&number| storages[number as usize].last);
+    let mut ends = ends.into_iter().peekable();
+    for (number, storage) in storages.iter().enumerate().filter(|(_, storage)| storage.stays()) {
+        // What was read for the last time before this step is free; a step's inputs are in use while it writes.
+        while let Some(ended) = ends.next_if(|&ended| storages[ended as usize].last < storage.first) {
+            free.extend(places[ended as usize]);
+        }
+        let room = |place: &u32| rooms[*place as usize];
+        let tightest = (0..free.len()).filter(|&at| room(&free[at]) >= storage.bytes).min_by_key(|&at| room(&free[at]));
+        let largest = || (0..free.len()).max_by_key(|&at| room(&free[at]));
+        let place = match tightest.or_else(largest) {
+            Some(at) => free.swap_remove(at),
+            None => {
+                rooms.push(0);
+                rooms.len() as u32 - 1
+            }
+        };
+        let room = &mut rooms[place as usize];
+        *room = storage.bytes.max(*room);
+        places[number] = Some(place);
+    }
+    (places, rooms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn storage(bytes: usize, first: u32, last: u32) -> Storage {
+        Storage { bytes, first, last, leaves: false }
+    }
+
+    #[test]
+    fn storages_in_use_at_once_lie_apart_and_others_take_turns() {
+        let (places, rooms) = lay_out(&[
+            storage(100, 0, 1),
+            storage(40, 1, 2),
+            storage(90, 2, 3),
+            Storage { leaves: true, ..storage(1000, 2, 9) },
+            storage(50, 3, 3),
+            storage(200, 4, 5),
+            storage(LARGE, 4, 6),
+        ]);
+        assert_eq!(places, [Some(0), Some(1), Some(0), None, Some(1), Some(0), None]);
+        assert_eq!(rooms, [200, 50], "a place grows with what is put there");
+    }
+
+    #[test]
+    fn no_two_storages_of_a_place_are_in_use_at_once() {
+        let mut seed = 7u32;
+        let mut next = |below: u32| {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (seed >> 16) % below
+        };
+        for _ in 0..200 {
+            let mut storages: Vec<Storage> = (0..30)
+                .map(|_| {
+                    let first = next(40);
+                    storage(next(1000) as usize, first, first + next(12))
+                })
+                .collect();
+            storages.sort_by_key(|storage| storage.first);
+            let (places, rooms) = lay_out(&storages);
+            for (a, one) in storages.iter().enumerate() {
+                let place = places[a].expect("nothing leaves") as usize;
+                assert!(rooms[place] >= one.bytes);
+                for (b, other) in storages.iter().enumerate().skip(a + 1) {
+                    let apart = one.last < other.first || other.last < one.first;
+                    assert!(apart || places[b] != places[a], "{a} and {b} meet");
+                }
+            }
+        }
+    }
+}
