@@ -5,22 +5,19 @@
 //! what is missing. The tightest free extent is taken, and of equal ones the lowest, so that the same requests find the same
 //! places. Knows no tensor.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use kiln_kernels::extent::{Extent, HUGE_PAGE};
 
 /// Address space that is reserved at once: more than most models ever need, and nothing where little is known of memory.
 const RESERVED: usize = 1 << 30;
 
-/// What is free.
+/// What is free. Free extents are at most one more than those that are taken, and mostly a few: looking at each in turn takes
+/// less time than a tree would.
 #[derive(Debug, Default)]
 pub(super) struct FreeExtents {
-    /// Those whose pages are present, by address. No two of them meet.
-    present: BTreeMap<usize, Extent>,
-    /// The same by length, then address.
-    lengths: BTreeSet<(usize, usize)>,
-    /// Those whose pages are not, by address. No two of them meet.
-    absent: BTreeMap<usize, Extent>,
+    /// Those whose pages are present.
+    present: Apart,
+    /// Those whose pages are not.
+    absent: Apart,
     /// Bytes of those that are present.
     bytes: usize,
     /// Bytes that are present, free or taken.
@@ -28,6 +25,10 @@ pub(super) struct FreeExtents {
     /// The most that ever were.
     most_present: usize,
 }
+
+/// Extents by address, no two of which meet.
+#[derive(Debug, Default)]
+struct Apart(Vec<Extent>);
 
 /// Memory that was found.
 pub(super) struct Found {
@@ -50,42 +51,34 @@ impl FreeExtents {
 
     /// An extent of that many bytes, none where the system gives no more address space.
     pub(super) fn take(&mut self, bytes: usize) -> Option<Found> {
-        if let Some(&(length, address)) = self.lengths.range((bytes, 0)..).next() {
-            let mut present = self.remove(length, address)?;
-            let rest = present.split_off(bytes);
-            self.insert(rest);
+        if let Some(present) = self.present.take_tightest(bytes) {
+            self.bytes -= bytes;
             return Some(Found { present, fresh: None });
         }
         self.grow(bytes).or_else(|| {
             let stretch = Extent::reserve(bytes.max(RESERVED)).or_else(|_| Extent::reserve(bytes)).ok()?;
-            self.absent.insert(stretch.address(), stretch);
+            self.absent.insert(stretch);
             self.grow(bytes)
         })
     }
 
     /// A free extent with the pages that are missing after it.
     fn grow(&mut self, bytes: usize) -> Option<Found> {
-        let before = |absent: &Extent| {
-            let (_, before) = self.present.range(..absent.address()).next_back()?;
-            before.meets(absent).then(|| (before.len(), before.address()))
-        };
-        let enough = |absent: &&Extent| absent.len() + before(absent).map_or(0, |(length, _)| length) >= bytes;
-        let absent = self.absent.values().find(enough)?;
-        let (at, before) = (absent.address(), before(absent));
-        let mut fresh = self.absent.remove(&at)?;
-        let present = match before {
-            Some((length, address)) => self.remove(length, address)?,
+        let length_before = |absent: &Extent| self.present.before(absent).map_or(0, |at| self.present.0[at].len());
+        let at = self.absent.0.iter().position(|absent| absent.len() + length_before(absent) >= bytes)?;
+        let mut fresh = self.absent.0.remove(at);
+        let present = match self.present.before(&fresh) {
+            Some(before) => self.present.0.remove(before),
             None => {
                 let rest = fresh.split_off(0);
                 std::mem::replace(&mut fresh, rest)
             }
         };
+        self.bytes -= present.len();
         // Whole huge pages: the rest of one would come with it anyway.
         let missing = bytes - present.len();
         let rest = fresh.split_off((fresh.address() + missing).next_multiple_of(HUGE_PAGE) - fresh.address());
-        if !rest.is_empty() {
-            self.absent.insert(rest.address(), rest);
-        }
+        self.absent.insert(rest);
         self.present_bytes += fresh.len();
         self.most_present = self.most_present.max(self.present_bytes);
         Some(Found { present, fresh: Some(fresh) })
@@ -93,23 +86,16 @@ impl FreeExtents {
 
     /// Takes an extent with present pages back.
     pub(super) fn insert(&mut self, extent: Extent) {
-        if extent.is_empty() {
-            return;
-        }
         self.bytes += extent.len();
-        let joined = join(&mut self.present, extent, |gone| {
-            self.lengths.remove(&(gone.len(), gone.address()));
-        });
-        self.lengths.insert((joined.len(), joined.address()));
-        self.present.insert(joined.address(), joined);
+        self.present.insert(extent);
     }
 
     /// Takes out what is beyond `most` bytes, from the highest addresses down, to be discarded.
     pub(super) fn excess(&mut self, most: usize) -> Vec<Extent> {
         let mut out = Vec::new();
         while self.bytes > most {
-            let Some((&address, extent)) = self.present.last_key_value() else { break };
-            let Some(mut extent) = self.remove(extent.len(), address) else { break };
+            let Some(mut extent) = self.present.0.pop() else { break };
+            self.bytes -= extent.len();
             let kept = most.saturating_sub(self.bytes).min(extent.len());
             let beyond = extent.split_off(kept);
             self.present_bytes -= beyond.len();
@@ -121,37 +107,55 @@ impl FreeExtents {
 
     /// Takes a discarded extent back.
     pub(super) fn insert_absent(&mut self, extent: Extent) {
-        let joined = join(&mut self.absent, extent, |_| ());
-        self.absent.insert(joined.address(), joined);
-    }
-
-    fn remove(&mut self, length: usize, address: usize) -> Option<Extent> {
-        self.lengths.remove(&(length, address));
-        self.bytes -= length;
-        self.present.remove(&address)
+        self.absent.insert(extent);
     }
 }
 
-/// The extent with the neighbours of it, which leave the map.
-fn join(free: &mut BTreeMap<usize, Extent>, extent: Extent, mut gone: impl FnMut(&Extent)) -> Extent {
-    let mut joined = extent;
-    let before = free.range(..joined.address()).next_back().filter(|(_, before)| before.meets(&joined));
-    if let Some(address) = before.map(|(&address, _)| address)
-        && let Some(mut before) = free.remove(&address)
-    {
-        gone(&before);
-        // They meet.
-        let _ = before.join(joined);
-        joined = before;
+impl Apart {
+    /// So many bytes from the beginning of the tightest extent that has them, of equal ones the lowest.
+    fn take_tightest(&mut self, bytes: usize) -> Option<Extent> {
+        let fits = self.0.iter().enumerate().filter(|(_, extent)| extent.len() >= bytes);
+        let (at, _) = fits.min_by_key(|(_, extent)| extent.len())?;
+        if self.0[at].len() == bytes {
+            return Some(self.0.remove(at));
+        }
+        let rest = self.0[at].split_off(bytes);
+        Some(std::mem::replace(&mut self.0[at], rest))
     }
-    let after = joined.address() + joined.len();
-    if free.get(&after).is_some_and(|after| joined.meets(after))
-        && let Some(after) = free.remove(&after)
-    {
-        gone(&after);
-        let _ = joined.join(after);
+
+    /// Where the extent is that ends where this one begins.
+    fn before(&self, extent: &Extent) -> Option<usize> {
+        let before = self.place(extent).checked_sub(1)?;
+        self.0[before].meets(extent).then_some(before)
     }
-    joined
+
+    /// How many lie before it.
+    fn place(&self, extent: &Extent) -> usize {
+        let address = extent.address();
+        self.0.partition_point(|other| other.address() < address)
+    }
+
+    /// Adds an extent, joined with its neighbours.
+    fn insert(&mut self, extent: Extent) {
+        if extent.is_empty() {
+            return;
+        }
+        let at = self.place(&extent);
+        let meets_next = self.0.get(at).is_some_and(|next| extent.meets(next));
+        // That extents meet is known wherever they are joined.
+        if let Some(before) = at.checked_sub(1).filter(|&before| self.0[before].meets(&extent)) {
+            let _ = self.0[before].join(extent);
+            if meets_next {
+                let next = self.0.remove(at);
+                let _ = self.0[before].join(next);
+            }
+        } else if meets_next {
+            let next = std::mem::replace(&mut self.0[at], extent);
+            let _ = self.0[at].join(next);
+        } else {
+            self.0.insert(at, extent);
+        }
+    }
 }
 
 impl Found {
