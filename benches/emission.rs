@@ -47,6 +47,7 @@ fn product(m: u64) -> MatMulKey {
         scale: 1.0.into(),
         bias: true,
         activation: None,
+        stored: Default::default(),
     }
 }
 

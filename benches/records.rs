@@ -113,6 +113,7 @@ fn product(cx: &BuildCx, columns: u64) -> MatMulKey {
         scale: F32Bits::new(1.0),
         bias: true,
         activation: None,
+        stored: Default::default(),
     }
 }
 

@@ -42,6 +42,7 @@ fn key() -> MatMulKey {
         scale: F32Bits::new(1.0),
         bias: false,
         activation: None,
+        stored: Default::default(),
     }
 }
 

@@ -73,7 +73,7 @@ fn others(isa: Isa) -> [(&'static str, CodeKey); 7] {
     };
     let chain = ChainCode { isa, program, lanes: [Lane::Vector].into_iter().collect(), unroll: 1 };
     let pass = Pass { map: Map::Square, fold: Fold::Add, finish: Finish::Sqrt };
-    let norm = RowNormCode { isa, centred: true, scale: true, bias: true, moments: false };
+    let norm = RowNormCode { isa, centred: true, scale: true, bias: true, moments: false, output: Default::default() };
     let winograd = WinogradCode { isa, tile: WinogradTile::Two, side: WinogradSide::Input };
     let slide = SlideCode { isa, kernel: [2, 2], strides: [1, 1], activation: None, stored: Stored::F32 };
     [

@@ -58,7 +58,7 @@ crate::mutate! { enum Map { Identity, Abs, Square } }
 crate::mutate! { enum Fold { Add, Mul, Max, Min, LogAddExp } }
 crate::mutate! { enum Finish { None, Sqrt, Log } }
 crate::mutate! { enum Walk { Rows, Columns, Streams } }
-crate::mutate! { struct RowNormCode { isa, centred, scale, bias, moments } }
+crate::mutate! { struct RowNormCode { isa, centred, scale, bias, moments, output } }
 crate::mutate! { struct SoftmaxCode { isa, form, columns } }
 crate::mutate! { enum Exponentials { Softmax, LogSoftmax, LogSumExp } }
 crate::mutate! { struct TransposeCode { isa, form } }

@@ -141,6 +141,7 @@ mod tests {
             scale: F32Bits::new(1.0),
             bias: false,
             activation: None,
+            stored: Default::default(),
         }
     }
 

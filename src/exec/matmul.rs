@@ -2,8 +2,10 @@
 //! is cut. Weights that are known at load come packed ([`weights`](super::weights)), in panels whose width the key
 //! names. The multiplying is done by [`kiln_kernels::cpu::gemm`].
 
-use kiln_kernels::cpu::Elements;
-use kiln_kernels::cpu::gemm::{BatchDim, Epilogue, Extras, Left, Matmul, MatmulBlocks, MatmulShape, Panels, Right};
+use kiln_kernels::cpu::gemm::{
+    BatchDim, Epilogue, Extras, Left, Matmul, MatmulBlocks, MatmulShape, MatmulStored, Panels, Right,
+};
+use kiln_kernels::cpu::{Activations, ActivationsMut, Elements, Stored as Storage};
 use kiln_kernels::{Isa, Parallel, Result as KernelResult};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -27,6 +29,7 @@ pub enum Stored {
 }
 
 crate::mutate! { enum Stored { Rows, Columns, Packed(vectors) } }
+crate::mutate! { struct MatmulStored { left, residual, output } }
 crate::mutate! { enum Elements { F32, Bf16, Bf16Dot, Bf16Tiles } }
 
 crate::key! {
@@ -69,6 +72,8 @@ crate::key! {
         pub bias: bool,
         /// Applied last.
         pub activation: Option<Activation>,
+        /// How activations lie in memory.
+        pub stored: MatmulStored,
     }
 }
 
@@ -159,7 +164,7 @@ impl Key for MatMulKey {
 }
 
 impl Recorded for MatMulKey {
-    const REVISION: u32 = 2;
+    const REVISION: u32 = 3;
     type Choice = MatMulChoice;
 }
 
@@ -172,7 +177,8 @@ impl Family for MatMulKey {
     fn fits(&self, cx: &BuildCx) -> bool {
         // Sizes in a record are as untrusted as its choice.
         let possible = self.elements == Elements::F32 || self.elements == cx.elements();
-        possible && self.isa == cx.isa && self.threads as usize == cx.threads && self.shape().is_addressable()
+        let mine = self.isa == cx.isa && self.threads as usize == cx.threads;
+        possible && mine && self.shape().is_addressable() && self.stored.suits(&self.shape())
     }
 
     fn accepts(&self, choice: &MatMulChoice, _: &BuildCx) -> bool {
@@ -180,7 +186,7 @@ impl Family for MatMulKey {
     }
 
     fn build(&self, choice: &MatMulChoice, cx: &BuildCx) -> KernelResult<Matmul> {
-        Matmul::new(self.isa, self.shape(), choice.blocks(), self.epilogue(), cx)
+        Matmul::stored(self.isa, self.shape(), (choice.blocks(), self.stored), self.epilogue(), cx)
     }
 
     const TUNED: bool = true;
@@ -214,7 +220,17 @@ impl Family for MatMulKey {
 
     fn trial(&self, value: &Matmul, operands: Operands<'_>, parallel: &dyn Parallel) -> KernelResult<()> {
         let Operands { input, weights, output, scratch } = operands;
-        value.run(input, weights, output, Extras::default(), scratch, parallel)
+        // As many elements, in the first half of their places.
+        let (inputs, outputs) = (input.len(), output.len());
+        let left = match self.stored.left {
+            Storage::F32 => Activations::F32(input),
+            Storage::Bf16 => Activations::Bf16(&bytemuck::cast_slice(input)[..inputs]),
+        };
+        let c = match self.stored.output {
+            Storage::F32 => ActivationsMut::F32(output),
+            Storage::Bf16 => ActivationsMut::Bf16(&mut bytemuck::cast_slice_mut(output)[..outputs]),
+        };
+        value.run_stored(left, weights, c, Extras::default(), scratch, parallel)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Executors of normalisations: of rows, by channel, and across channels. The computing is done by
 //! [`kiln_kernels::cpu::norm`], and the graph is not known here.
 
+use kiln_kernels::cpu::Stored;
 use kiln_kernels::cpu::norm::{Affine, Channels, Groups, Local, LocalNorm, RowForm, RowNorm};
 use kiln_kernels::{Isa, Result as KernelResult};
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,8 @@ crate::key! {
         pub bias: bool,
         /// Whether the rows' moments are wanted.
         pub moments: bool,
+        /// What the result consists of.
+        pub output: Stored,
         /// Instruction-set level.
         pub isa: Isa,
         /// Threads that work may be split for.
@@ -124,7 +127,7 @@ impl Key for RowNormKey {
 }
 
 impl Recorded for RowNormKey {
-    const REVISION: u32 = 1;
+    const REVISION: u32 = 2;
     type Choice = NormChoice;
 }
 
@@ -134,7 +137,8 @@ impl Family for RowNormKey {
     }
 
     fn fits(&self, cx: &BuildCx) -> bool {
-        self.isa == cx.isa && self.threads as usize == cx.threads
+        let possible = self.output == Stored::F32 || self.isa == Isa::Avx512;
+        possible && self.isa == cx.isa && self.threads as usize == cx.threads
     }
 
     fn accepts(&self, choice: &NormChoice, _: &BuildCx) -> bool {
@@ -149,6 +153,7 @@ impl Family for RowNormKey {
             scale: self.scale,
             bias: self.bias,
             moments: self.moments,
+            output: self.output,
         };
         RowNorm::new(form, self.isa, choice.tasks as usize, cx)
     }

@@ -21,7 +21,7 @@ use kiln_kernels::cpu::{Elements, Stored};
 use self::attributes::Attributes;
 pub(crate) use self::attributes::Attributes as ConvAttributes;
 use super::convert::through_f32;
-use super::stored::{STORED, activations, activations_mut};
+use super::stored::{self as storing, STORED, activations, activations_mut};
 use super::{LoadCx, OpError, Operator, fused_activation, one, optional, refused, required};
 use crate::exec::conv::ConvKey;
 use crate::exec::transpose::TransposeKey;
@@ -84,7 +84,7 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         attributes: Attributes::read(cx.node)?,
         activation: fused_activation(cx.node)?,
         channels_last: cx.node.int("channels_last", 0) != 0,
-        output: stored::output(cx.node)?,
+        output: storing::output(cx.node)?,
         weights: None,
     };
     let constant = cx.graph.constant_input(cx.node, 1).filter(|tensor| tensor.dtype() == DType::F32);
@@ -179,7 +179,7 @@ impl Node for Conv {
         if let Some(residual) = optional(inputs, 3).filter(|residual| residual.shape() != output.as_slice()) {
             return Err(refused(format!("residual of shape {:?} for {output:?}", residual.shape())));
         }
-        one(self.output.map_or(DType::F32, stored::dtype), output)
+        one(self.output.map_or(DType::F32, storing::dtype), output)
     }
 
     fn prepare_params(

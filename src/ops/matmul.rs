@@ -10,12 +10,13 @@ mod plain;
 
 use std::sync::Arc;
 
-use kiln_kernels::cpu::Elements;
 use kiln_kernels::cpu::chain::{Step, UnaryOp};
-use kiln_kernels::cpu::gemm::{Extras, Matmul};
+use kiln_kernels::cpu::gemm::{Extras, Matmul, MatmulStored};
+use kiln_kernels::cpu::{Elements, Stored as Storage};
 
 use self::dims::{Operand, Problem};
 use super::convert::halves_through_f32;
+use super::stored::{self, STORED, activations, activations_mut};
 use super::{LoadCx, OpError, Operator, one, optional, refused, required};
 use crate::exec::activation::Activation;
 use crate::exec::matmul::{MatMulKey, Stored};
@@ -28,7 +29,7 @@ use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 pub(super) const OPERATORS: &[Operator] = &[
     ("", "MatMul", |cx| halves_through_f32(cx, make_matmul)),
     ("", "Gemm", |cx| halves_through_f32(cx, make_gemm)),
-    ("kiln", "FusedMatMul", |cx| halves_through_f32(cx, make_fused)),
+    ("kiln", "FusedMatMul", fused_or_adapted),
 ];
 
 /// A matrix product.
@@ -42,6 +43,9 @@ struct MatMul {
     /// What input 2 is.
     third: Third,
     activation: Option<UnaryOp>,
+    /// What its result is stored as, where that was decided when the graph was rewritten: then the left-hand side and the residual may
+    /// be either, too.
+    output: Option<Storage>,
     /// The right-hand side with its shape, where it is known at load.
     weights: Option<(MatMulWeights, Shape)>,
 }
@@ -81,6 +85,10 @@ fn make_gemm(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     finish(cx, node)
 }
 
+fn fused_or_adapted(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    if cx.node.attrs.contains_key(STORED) { make_fused(cx) } else { halves_through_f32(cx, make_fused) }
+}
+
 fn make_fused(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let node = MatMul {
         trans_a: cx.node.int("trans_a", 0) != 0,
@@ -88,14 +96,15 @@ fn make_fused(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         scale: cx.node.float("alpha", 1.0),
         third: Third::Bias,
         activation: fused_activation(cx.node)?,
+        output: stored::output(cx.node)?,
         ..plain_node()
     };
     finish(cx, node)
 }
 
 fn plain_node() -> MatMul {
-    let (trans_a, trans_b, third, activation, weights) = (false, false, Third::Absent, None, None);
-    MatMul { trans_a, trans_b, scale: 1.0, beta: 1.0, third, activation, weights }
+    let (trans_a, trans_b, third, activation) = (false, false, Third::Absent, None);
+    MatMul { trans_a, trans_b, scale: 1.0, beta: 1.0, third, activation, output: None, weights: None }
 }
 
 /// The activation that a pass has fused into a node, if there is one.
@@ -144,7 +153,7 @@ impl MatMul {
             Some((_, shape)) => (shape.as_slice(), DType::F32),
             None => (required(inputs, 1)?.shape(), required(inputs, 1)?.dtype()),
         };
-        if left.dtype() != dtype {
+        if left.dtype() != dtype && !self.takes_half(left, dtype) {
             return Err(refused(format!("a product of {} and {dtype}", left.dtype())));
         }
         if self.third == Third::Broadcast && (left.shape().len() != 2 || right.len() != 2) {
@@ -152,6 +161,16 @@ impl MatMul {
         }
         let left = Operand { shape: left.shape(), transposed: self.trans_a };
         Problem::new(left, Operand { shape: right, transposed: self.trans_b })
+    }
+
+    /// Whether the left-hand side is `bf16` that kernels read as it is, beside that type of the right-hand side.
+    fn takes_half(&self, left: &Tensor, right: DType) -> bool {
+        self.output.is_some() && !self.trans_a && left.dtype() == DType::BF16 && right == DType::F32
+    }
+
+    /// The type of the result beside that right-hand side.
+    fn dtype(&self, left: &Tensor) -> DType {
+        self.output.map_or(left.dtype(), stored::dtype)
     }
 
     /// What the third input is added as: a row, a whole matrix or, where it has to be spread first, neither yet.
@@ -213,11 +232,11 @@ impl Node for MatMul {
     fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
         let problem = self.problem(inputs)?;
         self.check_addends(inputs, &problem)?;
-        let dtype = required(inputs, 0)?.dtype();
-        if dtype != DType::F32 && !plain::multiplies(dtype) {
-            return Err(NodeError::Unsupported(format!("a matrix product of {dtype} elements")));
+        let left = required(inputs, 0)?;
+        if left.dtype() != DType::F32 && !self.takes_half(left, DType::F32) && !plain::multiplies(left.dtype()) {
+            return Err(NodeError::Unsupported(format!("a matrix product of {} elements", left.dtype())));
         }
-        one(dtype, problem.output)
+        one(self.dtype(left), problem.output)
     }
 
     fn prepare_params(
@@ -228,7 +247,8 @@ impl Node for MatMul {
     ) -> Result<Prepared, NodeError> {
         let problem = self.problem(inputs)?;
         let addend = self.addend(optional(inputs, 2), &problem);
-        if required(inputs, 0)?.dtype() != DType::F32 {
+        let left = required(inputs, 0)?;
+        if left.dtype() != DType::F32 && !self.takes_half(left, DType::F32) {
             return Ok(Prepared::new(Arc::new(Ready { problem, addend, matmul: None })));
         }
         let (right, elements, step) = match &self.weights {
@@ -248,6 +268,11 @@ impl Node for MatMul {
             scale: self.scale.into(),
             bias: addend == Addend::Row,
             activation: self.activation.map(Activation),
+            stored: MatmulStored {
+                left: stored::stored(left),
+                residual: optional(inputs, 3).map_or(Storage::F32, stored::stored),
+                output: self.output.unwrap_or_default(),
+            },
         };
         let matmul = Some(cx.executor(&key)?);
         Ok(Prepared::new(Arc::new(Ready { problem, addend, matmul })))
@@ -298,15 +323,15 @@ impl MatMul {
         };
         let extras = Extras {
             bias: third.filter(|_| *addend == Addend::Row).map(Tensor::as_slice).transpose()?,
-            residual: residual.map(Tensor::as_slice).transpose()?,
+            residual: residual.map(activations).transpose()?,
         };
         let right = match &self.weights {
             Some((weights, _)) => weights.packed.elements(),
             None => required(inputs, 1)?.as_slice()?,
         };
         let mut scratch = cx.scratch::<f32>(matmul.scratch_len())?;
-        let c = output.as_mut_slice()?;
-        matmul.run(left.as_slice()?, right, c, extras, scratch.as_mut_slice()?, cx.parallel)?;
+        let (left, c) = (activations(left)?, activations_mut(&mut output)?);
+        matmul.run_stored(left, right, c, extras, scratch.as_mut_slice()?, cx.parallel)?;
         Ok(output)
     }
 }

@@ -10,6 +10,7 @@ mod places;
 mod rows;
 
 use super::convert::{first_through_f32, through_f32};
+use super::stored::STORED;
 use super::{Operator, refused, required};
 use crate::exec::norm::ChannelsKey;
 use crate::graph::NodeError;
@@ -17,8 +18,14 @@ use crate::tensor::{DType, Tensor, TensorError};
 
 /// This group's operators.
 pub(super) const OPERATORS: &[Operator] = &[
-    ("", "LayerNormalization", |cx| first_through_f32(cx, |cx| rows::make(cx, true))),
-    ("", "RMSNormalization", |cx| through_f32(cx, |cx| rows::make(cx, false))),
+    ("", "LayerNormalization", |cx| match cx.node.attrs.contains_key(STORED) {
+        true => rows::make(cx, true),
+        false => first_through_f32(cx, |cx| rows::make(cx, true)),
+    }),
+    ("", "RMSNormalization", |cx| match cx.node.attrs.contains_key(STORED) {
+        true => rows::make(cx, false),
+        false => through_f32(cx, |cx| rows::make(cx, false)),
+    }),
     ("", "BatchNormalization", |cx| {
         // Of operator sets 7 and 8.
         let each_place = cx.node.version < 9 && cx.node.int("spatial", 1) == 0;

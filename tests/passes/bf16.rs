@@ -74,7 +74,7 @@ fn run(
     session.run(request).unwrap().into_iter().map(|(_, tensor)| tensor).collect()
 }
 
-fn check(graph: &Graph, inputs: &[[usize; 4]]) {
+fn check<const RANK: usize>(graph: &Graph, inputs: &[[usize; RANK]]) {
     for (threads, shape) in inputs.iter().enumerate().map(|(index, shape)| (1 + index % 2, shape)) {
         let x = Tensor::from_vec(shape.iter().copied(), numbers(shape.iter().product(), 7)).unwrap();
         let request = [("x", x)];
@@ -137,4 +137,33 @@ fn an_encoder_and_decoder_stay_close() {
     let y = net.conv(e, [48, 5, 1], &[]);
     net.0.output("y", y);
     check(&net.0.finish(), &[[1, 3, 16, 24], [2, 3, 32, 8]]);
+}
+
+/// Layers of a transformer without its attention: normalised before products and after them, with residuals of both kinds.
+#[test]
+fn products_and_normalisations_stay_close() {
+    let mut build = GraphBuilder::new("layers", 17);
+    let weights = |build: &mut GraphBuilder, shape: &[usize], seed: usize| {
+        let scale = if shape.len() > 1 { (2.0 / shape[0] as f32).sqrt() } else { 1.0 };
+        let values = numbers(shape.iter().product(), seed).iter().map(|w| w * scale).collect();
+        build.constant(Tensor::from_vec(shape.iter().copied(), values).unwrap())
+    };
+    let x = build.input("x", DType::F32, ["N".into(), "S".into(), 40.into()]);
+    let mut at = x;
+    for layer in 0..4 {
+        let seed = 10 * layer;
+        let (scale, bias) = (weights(&mut build, &[40], seed), weights(&mut build, &[40], seed + 1));
+        let norm = build.op("LayerNormalization", &[at, scale, bias], &[]);
+        let (up, row) = (weights(&mut build, &[40, 96], seed + 2), weights(&mut build, &[96], seed + 3));
+        let wide = build.op("MatMul", &[norm, up], &[]);
+        let wide = build.op("Add", &[wide, row], &[]);
+        let wide = build.op("Relu", &[wide], &[]);
+        let down = weights(&mut build, &[96, 40], seed + 4);
+        let narrow = build.op("MatMul", &[wide, down], &[]);
+        at = build.op("Add", &[narrow, if layer % 2 == 0 { norm } else { at }], &[]);
+    }
+    let last = weights(&mut build, &[40, 33], 99);
+    let y = build.op("MatMul", &[at, last], &[]);
+    build.output("y", y);
+    check(&build.finish(), &[[1, 1, 40], [2, 35, 40], [1, 16, 40], [3, 7, 40], [1, 1, 40]]);
 }

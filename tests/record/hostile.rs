@@ -47,6 +47,7 @@ fn product(isa: Isa, right: Stored) -> MatMulKey {
         scale: F32Bits::new(1.0),
         bias: false,
         activation: None,
+        stored: Default::default(),
     }
 }
 

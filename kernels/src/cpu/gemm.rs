@@ -29,7 +29,7 @@ pub mod tile;
 
 pub use halve::HalveCode;
 pub(crate) use halve::{Halve, HalveRows};
-pub use matmul::{BatchDim, Epilogue, Extras, Left, Matmul, MatmulBlocks, MatmulShape, Right};
+pub use matmul::{BatchDim, Epilogue, Extras, Left, Matmul, MatmulBlocks, MatmulShape, MatmulStored, Right};
 pub use panels::{Panels, Source};
 pub use row::RowCode;
 pub use rows::Tiles;

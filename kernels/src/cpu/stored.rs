@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::precision::{from_bf16, to_bf16};
+
 /// The elements of activations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Stored {
@@ -72,6 +74,16 @@ impl<'a> Activations<'a> {
     }
 }
 
+impl Activations<'_> {
+    /// The elements in `f32`, as many as `to` takes from the first on.
+    pub(crate) fn widen(&self, to: &mut [f32]) {
+        match self {
+            Activations::F32(elements) => to.copy_from_slice(&elements[..to.len()]),
+            Activations::Bf16(halves) => to.iter_mut().zip(*halves).for_each(|(to, &half)| *to = from_bf16(half)),
+        }
+    }
+}
+
 impl<'a> From<&'a [f32]> for Activations<'a> {
     fn from(elements: &'a [f32]) -> Activations<'a> {
         Activations::F32(elements)
@@ -102,6 +114,20 @@ impl ActivationsMut<'_> {
         match self {
             ActivationsMut::F32(elements) => elements.as_mut_ptr().cast(),
             ActivationsMut::Bf16(halves) => halves.as_mut_ptr().cast(),
+        }
+    }
+}
+
+impl ActivationsMut<'_> {
+    /// Stores as many elements.
+    pub(crate) fn narrow(&mut self, from: &[f32]) {
+        // Kernels take numbers below the least normal one for zero.
+        let flushed = |value: f32| if value.is_subnormal() { 0.0f32.copysign(value) } else { value };
+        match self {
+            ActivationsMut::F32(elements) => elements.copy_from_slice(from),
+            ActivationsMut::Bf16(halves) => {
+                halves.iter_mut().zip(from).for_each(|(half, &value)| *half = to_bf16(flushed(value)));
+            }
         }
     }
 }

@@ -20,7 +20,7 @@ const GROUPS: Gpr = Gpr::R8;
 const VECTORS: Gpr = Gpr::R9;
 /// Elements behind them, or columns that are left.
 const REST: Gpr = Gpr::R10;
-/// Rows that are left in a column.
+/// Rows that are left in a column; bytes of a row whose elements are halves.
 const DOWN: Gpr = Gpr::R15;
 
 /// The vector register that holds the mask of the last elements on AVX2.
@@ -68,6 +68,18 @@ impl Place {
         match self.tail {
             Some(mask) => asm.vstore_masked(self.of(base), mask, src),
             None => asm.vstore(self.of(base), src),
+        }
+    }
+
+    /// The same place of a row of `bf16` = src rounded, in the lanes that count; for places in rows. `src` is destroyed.
+    pub(crate) fn store_bf16(&self, asm: &mut Asm, base: Gpr, src: Vreg) {
+        // Half as many bytes.
+        asm.mov(DOWN, AT);
+        asm.shr_imm(DOWN, 1);
+        let to = Mem::indexed(base, DOWN, 1, self.disp / 2);
+        match self.tail {
+            Some(mask) => asm.vstore_bf16_masked(to, mask, src, src),
+            None => asm.vstore_bf16(to, src, src),
         }
     }
 

@@ -4,6 +4,8 @@
 use std::ops::{Deref, DerefMut};
 use std::ptr::null_mut;
 
+use kiln_kernels::cpu::precision::to_bf16;
+use kiln_kernels::cpu::{Activations, Stored};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
 const PAGE: usize = 4096;
@@ -99,5 +101,25 @@ impl<T: Plain> Drop for Guarded<T> {
     fn drop(&mut self) {
         // SAFETY: all the pages of `blank`, which nobody sees any more.
         unsafe { munmap(self.map.cast(), self.inside + 2 * PAGE).expect("the pages are ours") };
+    }
+}
+
+/// An operand in both types; small whole numbers are exact in either.
+pub(crate) struct Both {
+    whole: Guarded<f32>,
+    halves: Guarded<u16>,
+}
+
+impl Both {
+    pub(crate) fn new(values: &[f32], at_end: bool) -> Both {
+        let halves: Vec<u16> = values.iter().copied().map(to_bf16).collect();
+        Both { whole: Guarded::of(values, at_end), halves: Guarded::of(&halves, at_end) }
+    }
+
+    pub(crate) fn get(&self, stored: Stored) -> Activations<'_> {
+        match stored {
+            Stored::F32 => Activations::F32(&self.whole),
+            Stored::Bf16 => Activations::Bf16(&self.halves),
+        }
     }
 }

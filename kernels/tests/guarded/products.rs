@@ -1,19 +1,20 @@
 //! Families whose heart is the matrix product: products, attention, recurrent layers.
 
-use kiln_kernels::cpu::Elements;
 use kiln_kernels::cpu::attention::{Attention, AttentionBlocks, AttentionShape, Operands, Steps};
 use kiln_kernels::cpu::chain::UnaryOp;
 use kiln_kernels::cpu::gemm::{
-    BatchDim, Epilogue, Extras, Left, Matmul, MatmulBlocks, MatmulShape, Panels, Right, Source,
+    BatchDim, Epilogue, Extras, Left, Matmul, MatmulBlocks, MatmulShape, MatmulStored, Panels, Right, Source,
 };
+use kiln_kernels::cpu::precision::{from_bf16, to_bf16};
 use kiln_kernels::cpu::recurrent::{
     self as cells, Activation, Cell, Direction, DirectionWeights, Outputs, Recurrent, RecurrentShape,
 };
+use kiln_kernels::cpu::{ActivationsMut, Elements, Stored};
 use kiln_kernels::reference::recurrent as plain;
 use kiln_kernels::{EmitEach, Isa, reference};
 
 use super::draw::Draw;
-use super::page::Guarded;
+use super::page::{Both, Guarded};
 use super::{InTurn, close};
 
 /// Matrices with NaN between their rows.
@@ -67,7 +68,7 @@ pub(crate) fn matmul(draw: &mut Draw<'_>, isa: Isa) {
             (Left::Columns { stride: m + slack }, turned, k * (m + slack))
         }
     };
-    let left_data = Guarded::of(&left_data, at_end);
+    let left_data = Both::new(&left_data, at_end);
     let (right, right_data) = match draw.below(3) {
         0 => {
             let elements = draw.of(&suiting(isa));
@@ -101,13 +102,30 @@ pub(crate) fn matmul(draw: &mut Draw<'_>, isa: Isa) {
         *value += if with_residual { residual[index] } else { 0.0 };
         *value = if relu { value.max(0.0) } else { *value };
     }
-    let product = Matmul::new(isa, shape.clone(), blocks, epilogue, &EmitEach).unwrap();
-    let [bias, residual] = [bias, residual].map(|values| Guarded::of(&values, at_end));
-    let extras = Extras { bias: with_bias.then_some(&*bias), residual: with_residual.then_some(&*residual) };
+    let types = [Stored::F32, Stored::Bf16];
+    let [left_type, added, output] = [draw.of(&types), draw.of(&types), draw.of(&types)];
+    let wanted = MatmulStored { left: left_type, residual: if with_residual { added } else { Stored::F32 }, output };
+    let stored = if wanted.suits(&shape) { wanted } else { MatmulStored::default() };
+    let product = Matmul::stored(isa, shape.clone(), (blocks, stored), epilogue, &EmitEach).unwrap();
+    let (bias, residual) = (Guarded::of(&bias, at_end), Both::new(&residual, at_end));
+    let residual = with_residual.then(|| residual.get(stored.residual));
+    let extras = Extras { bias: with_bias.then_some(&*bias), residual };
     let (mut scratch, mut c) = (Guarded::blank(product.scratch_len(), at_end), Guarded::blank(want.len(), at_end));
-    product.run(&left_data, &right_data, &mut c, extras, &mut scratch, &InTurn(threads)).unwrap();
+    let mut halves: Guarded<u16> = Guarded::blank(want.len(), at_end);
+    let to = match stored.output {
+        Stored::F32 => ActivationsMut::F32(&mut c),
+        Stored::Bf16 => ActivationsMut::Bf16(&mut halves),
+    };
+    let left = left_data.get(stored.left);
+    product.run_stored(left, &right_data, to, extras, &mut scratch, &InTurn(threads)).unwrap();
     scratch.open();
-    close(c.open(), &want, |_| 0.0, &|| format!("{isa} {blocks:?} {shape:?} {epilogue:?}"));
+    let what = || format!("{isa} {blocks:?} {stored:?} {shape:?} {epilogue:?}");
+    if stored.output == Stored::F32 {
+        return close(c.open(), &want, |_| 0.0, &what);
+    }
+    let found: Vec<f32> = halves.open().iter().copied().map(from_bf16).collect();
+    let want: Vec<f32> = want.into_iter().map(|value| from_bf16(to_bf16(value))).collect();
+    close(&found, &want, |_| 0.0, &what);
 }
 
 pub(crate) fn attention(draw: &mut Draw<'_>, isa: Isa) {

@@ -78,6 +78,7 @@ pub(crate) fn rows(draw: &mut Draw<'_>, isa: Isa) {
         scale: bits & 2 != 0,
         bias: bits & 4 != 0,
         moments: bits & 8 != 0,
+        output: Default::default(),
     };
     let (in_place, tasks, at_end) = (bits & 16 != 0, draw.size(3), draw.flag());
     let input: Vec<f32> = draw.floats(rows * length).iter().map(|x| x * 3.0 + 0.5).collect();
@@ -88,7 +89,7 @@ pub(crate) fn rows(draw: &mut Draw<'_>, isa: Isa) {
     let (mut mean, mut deviation) = (Guarded::blank(rows, at_end), Guarded::blank(rows, at_end));
     let norm = RowNorm::new(form, isa, tasks, &EmitEach).unwrap();
     let moments = form.moments.then(|| (&mut *mean, &mut *deviation));
-    let results = RowResults { output: &mut output, moments };
+    let results = RowResults { output: (&mut output[..]).into(), moments };
     match in_place {
         true => norm.run_in_place(operands, results, &InTurn(tasks)).unwrap(),
         false => norm.run(&Guarded::of(&input, at_end), operands, results, &InTurn(tasks)).unwrap(),

@@ -7,11 +7,11 @@ use kiln_kernels::cpu::precision::{from_bf16, to_bf16};
 use kiln_kernels::cpu::quantized::bytes::{Added, Addend, Plus, Rounding, add};
 use kiln_kernels::cpu::quantized::weights::{pack, packed_bytes};
 use kiln_kernels::cpu::quantized::{Form, Output, Quantized, QuantizedBlocks, Terms, WeightSource};
-use kiln_kernels::cpu::{Activations, ActivationsMut, Elements, Numerics, Stored};
+use kiln_kernels::cpu::{ActivationsMut, Elements, Numerics, Stored};
 use kiln_kernels::{EmitEach, Isa, KernelError, reference};
 
 use super::draw::Draw;
-use super::page::Guarded;
+use super::page::{Both, Guarded};
 use super::{InTurn, close};
 
 /// A convolution whose sizes fit together; none where a window is larger than its picture.
@@ -50,26 +50,6 @@ fn shape(draw: &mut Draw<'_>, transposed: bool) -> Option<ConvShape> {
         (shape.dilations[dim], shape.pads[dim]) = (dilation, before);
     }
     (shape.work() <= 4 << 20 && shape.validate().is_ok()).then_some(shape)
-}
-
-/// An operand in both types; small whole numbers are exact in either.
-struct Both {
-    whole: Guarded<f32>,
-    halves: Guarded<u16>,
-}
-
-impl Both {
-    fn new(values: &[f32], at_end: bool) -> Both {
-        let halves: Vec<u16> = values.iter().copied().map(to_bf16).collect();
-        Both { whole: Guarded::of(values, at_end), halves: Guarded::of(&halves, at_end) }
-    }
-
-    fn get(&self, stored: Stored) -> Activations<'_> {
-        match stored {
-            Stored::F32 => Activations::F32(&self.whole),
-            Stored::Bf16 => Activations::Bf16(&self.halves),
-        }
-    }
 }
 
 pub(crate) fn conv(draw: &mut Draw<'_>, isa: Isa) {

@@ -36,6 +36,7 @@ fn product(m: u64) -> MatMulKey {
         scale: F32Bits::new(1.0),
         bias: false,
         activation: None,
+        stored: Default::default(),
     }
 }
 

@@ -19,8 +19,12 @@ pub(super) fn dtype(view: &View<'_>, output: usize) -> Option<DType> {
             ("QuantizedConv" | "QuantizedMatMul", _) if node.input(8).is_some() => view.input(8).dtype,
             ("QuantizedAdd", _) => view.input(7).dtype,
             ("QuantizedGlobalAveragePool", _) => view.input(4).dtype,
-            // Convolutions may say what they store.
-            ("FusedConv" | "FusedConvTranspose", _) if node.attrs.contains_key("to") => node.dtype("to"),
+            // These may say what they store.
+            ("FusedConv" | "FusedConvTranspose" | "FusedMatMul" | "FusedAttention", _)
+                if node.attrs.contains_key("to") =>
+            {
+                node.dtype("to")
+            }
             // Of its factors' type, which passes have fused whatever it is.
             ("FusedMatMul" | "FusedConv" | "FusedConvTranspose", _) => view.input(0).dtype,
             // Half floats become whole ones, everything else stays.
@@ -59,6 +63,7 @@ pub(super) fn dtype(view: &View<'_>, output: usize) -> Option<DType> {
         "Dropout" if output == 1 => Some(DType::Bool),
         "MaxPool" | "TopK" | "Unique" if output >= 1 => Some(DType::I64),
         "LayerNormalization" | "BatchNormalization" | "GroupQueryAttention" if output >= 1 => None,
+        "LayerNormalization" | "RMSNormalization" if node.attrs.contains_key("to") => node.dtype("to"),
         "ConstantOfShape" => match node.attrs.get("value") {
             Some(Attr::Tensor(value)) => Some(value.dtype()),
             _ => Some(DType::F32),

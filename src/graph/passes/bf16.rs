@@ -13,6 +13,7 @@ use kiln_kernels::cpu::Elements;
 use kiln_kernels::cpu::conv::Weights;
 
 use super::PassCx;
+use super::matmul;
 use super::residual::as_fused_conv;
 use crate::graph::facts::Facts;
 use crate::graph::ir::{Attr, Graph, NodeDesc, ValueId};
@@ -27,12 +28,16 @@ const BF16: i64 = 16;
 enum Role {
     /// Reads and writes either type.
     Convolution,
+    /// The same, a product with known weights.
+    Product,
     /// Hands on the type that it is given, by kernels of its own: it has to be told.
     Pool,
     /// The same, a convolution channel by channel.
     Depthwise,
     /// The same of any type.
     Moves,
+    /// Reads `f32` and writes either type: a normalisation of rows.
+    Norm,
     /// Reads the shape alone.
     Measures,
     /// Takes and makes `f32`.
@@ -48,6 +53,10 @@ impl Role {
                 _ if sizes.is_depthwise() && alone => Role::Depthwise,
                 _ => Role::Plain,
             }
+        } else if is_product(graph, node) {
+            Role::Product
+        } else if node.is("LayerNormalization") || node.is("RMSNormalization") {
+            if node.output(1).is_none() && node.output(2).is_none() { Role::Norm } else { Role::Plain }
         } else if (node.is("MaxPool") || node.is("AveragePool")) && node.int("channels_last", 0) != 0 {
             if node.output(1).is_none() { Role::Pool } else { Role::Plain }
         } else if node.is("Concat") || is_nearest(node) {
@@ -62,16 +71,16 @@ impl Role {
     /// Whether input number `index` may be `bf16`.
     fn reads(self, index: usize) -> bool {
         match self {
-            Role::Convolution => [0, 3].contains(&index),
+            Role::Convolution | Role::Product => [0, 3].contains(&index),
             Role::Pool | Role::Depthwise => index == 0,
             Role::Moves | Role::Measures => true,
-            Role::Plain => false,
+            Role::Norm | Role::Plain => false,
         }
     }
 
     /// Whether the first output may be `bf16`.
     fn writes(self) -> bool {
-        matches!(self, Role::Convolution | Role::Pool | Role::Depthwise | Role::Moves)
+        matches!(self, Role::Convolution | Role::Product | Role::Norm | Role::Pool | Role::Depthwise | Role::Moves)
     }
 
     /// Whether the output is what the inputs are.
@@ -90,14 +99,14 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     let mut nodes = std::mem::take(&mut graph.nodes);
     for (node, role) in nodes.iter_mut().zip(&roles) {
         let writes = is_half(node.output(0));
-        if *role == Role::Pool && writes {
+        if matches!(role, Role::Pool | Role::Norm) && writes {
             node.attrs.insert("to".to_owned(), Attr::Int(BF16));
         }
-        if !matches!(role, Role::Convolution | Role::Depthwise) {
+        if !matches!(role, Role::Convolution | Role::Product | Role::Depthwise) {
             continue;
         }
         if writes || is_half(node.input(0)) || is_half(node.input(3)) {
-            *node = fused(node);
+            *node = if *role == Role::Product { matmul::as_fused(node) } else { fused(node) };
             node.attrs.insert("to".to_owned(), Attr::Int(if writes { BF16 } else { F32 }));
         }
     }
@@ -143,6 +152,13 @@ fn stored_as_halves(graph: &Graph, roles: &[Role], facts: &Facts) -> Vec<bool> {
 /// Whether an input is one of those whose elements are handed on: all that are joined, the first of other operators.
 fn is_data(node: &NodeDesc, input: ValueId) -> bool {
     node.is("Concat") || node.input(0) == Some(input)
+}
+
+/// Whether a node multiplies rows by a matrix of weights that is known.
+fn is_product(graph: &Graph, node: &NodeDesc) -> bool {
+    let product = node.is("MatMul") || node.is_fused(matmul::FUSED) && node.int("trans_a", 0) == 0;
+    let weights = || graph.constant_input(node, 1);
+    product && weights().is_some_and(|weights| weights.dtype() == DType::F32 && weights.shape().len() == 2)
 }
 
 /// Whether a node picks the nearest of the elements around each place.

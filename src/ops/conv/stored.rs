@@ -1,36 +1,13 @@
-//! Convolutions whose activations are stored as `bf16`: what the node says.
-//!
-//! A fused convolution with the attribute [`STORED`] reads inputs and residuals of `f32` or `bf16` as they come and writes what the
-//! attribute names; without it everything is `f32`.
+//! Convolutions whose activations are stored as `bf16`: those that may be, and how theirs lie.
 
 use kiln_kernels::cpu::conv::ConvStored;
 use kiln_kernels::cpu::{Elements, Stored};
 
-use super::super::stored::{STORED, stored};
-use super::super::{OpError, optional, required};
+use super::super::stored::stored;
+use super::super::{optional, required};
 use super::{Conv, KnownWeights};
-use crate::graph::{NodeDesc, NodeError};
-use crate::tensor::{DType, Tensor};
-
-/// What a node says that it writes, if it says so.
-pub(super) fn output(node: &NodeDesc) -> Result<Option<Stored>, OpError> {
-    if node.domain != "kiln" || !node.attrs.contains_key(STORED) {
-        return Ok(None);
-    }
-    match node.dtype(STORED) {
-        Some(DType::F32) => Ok(Some(Stored::F32)),
-        Some(DType::BF16) => Ok(Some(Stored::Bf16)),
-        other => Err(OpError::invalid(node, format!("a convolution that writes {other:?}"))),
-    }
-}
-
-/// The type of tensors that are stored so.
-pub(super) fn dtype(stored: Stored) -> DType {
-    match stored {
-        Stored::F32 => DType::F32,
-        Stored::Bf16 => DType::BF16,
-    }
-}
+use crate::graph::NodeError;
+use crate::tensor::Tensor;
 
 impl Conv {
     /// Whether its kernels take `bf16`: those of the matrix unit and depthwise ones do, on tensors that are not turned around first.

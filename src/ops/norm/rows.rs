@@ -4,12 +4,14 @@ use crate::graph::device::Operand;
 use kiln_kernels::gpu::source::norm::{RowNormKernel, Scaling};
 use std::borrow::Cow;
 
+use kiln_kernels::cpu::Stored;
 use kiln_kernels::cpu::norm::{RowNorm as Executor, RowOperands, RowResults};
 
 use super::floats;
 use crate::exec::norm::RowNormKey;
 use crate::graph::node::Specs;
 use crate::graph::{DeviceCx, Io, Node, NodeError, PrepareCx, Prepared, RunCx};
+use crate::ops::stored::{self, STORED, activations_mut};
 use crate::ops::{LoadCx, OpError, View, axis_of, counted, optional, required};
 use crate::tensor::{DType, Tensor, TensorSpec};
 
@@ -19,6 +21,8 @@ struct RowNorm {
     epsilon: f32,
     /// Outputs in the node's list: the result, then the rows' means and reciprocal deviations.
     outputs: usize,
+    /// What the result is stored as.
+    output: Stored,
 }
 
 /// Makes a layer normalisation, or an RMS normalisation where the mean is not subtracted.
@@ -28,7 +32,8 @@ pub(super) fn make(cx: &LoadCx<'_>, centred: bool) -> Result<Box<dyn Node>, OpEr
         return Err(OpError::invalid(cx.node, format!("{outputs} outputs")));
     }
     let (axis, epsilon) = (cx.node.int("axis", -1), cx.node.float("epsilon", 1e-5));
-    Ok(Box::new(RowNorm { centred, axis, epsilon, outputs: outputs.max(1) }))
+    let output = if cx.node.attrs.contains_key(STORED) { stored::written(cx.node)? } else { Stored::F32 };
+    Ok(Box::new(RowNorm { centred, axis, epsilon, outputs: outputs.max(1), output }))
 }
 
 /// A scale or bias as the kernel reads it: one row, or as many as the input. Anything that broadcasts is stretched.
@@ -64,6 +69,7 @@ impl Node for RowNorm {
             View::broadcast(operand.shape(), input.shape())?;
         }
         let mut specs = Specs::from_elem(input.spec().clone(), 1);
+        specs[0].dtype = stored::dtype(self.output);
         let moments = |(index, &dim): (usize, &usize)| if index < axis { dim } else { 1 };
         for _ in 1..self.outputs {
             specs.push(counted(DType::F32, input.shape().iter().enumerate().map(moments))?);
@@ -86,6 +92,7 @@ impl Node for RowNorm {
             scale: true,
             bias: optional(inputs, 2).is_some(),
             moments: self.outputs > 1,
+            output: self.output,
             isa: cx.isa(),
             threads: u32::try_from(cx.threads()).unwrap_or(u32::MAX),
         };
@@ -135,7 +142,7 @@ impl Node for RowNorm {
             _ => Some((io.alloc(1)?, Tensor::from_pool(cx.buffers, io.spec(1).clone())?)),
         };
         let results = RowResults {
-            output: output.as_mut_slice()?,
+            output: activations_mut(&mut output)?,
             moments: match &mut moments {
                 Some((mean, deviation)) => Some((mean.as_mut_slice()?, deviation.as_mut_slice()?)),
                 None => None,

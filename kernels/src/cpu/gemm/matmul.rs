@@ -3,7 +3,9 @@
 //! A [`Matmul`] holds everything that can be known before the data: kernels, blocks, how work is split. Running it
 //! touches only the operands and scratch that the caller lends.
 
+mod check;
 mod shape;
+mod stored;
 mod unit;
 
 use std::ops::Range;
@@ -15,14 +17,15 @@ use super::rows::{Tiles, part};
 use super::shared::Shared;
 use super::tile::{LeftRows, RightColumns, Tile, TileArgs, TileCode, UNROLL, most_rows};
 use crate::cpu::chain::UnaryOp;
-use crate::cpu::{CodeSource, Elements};
+use crate::cpu::{Activations, ActivationsMut, CodeSource, Elements};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::parallel::{Parallel, for_each_chunk};
 
 use self::shape::Place;
 pub use self::shape::{BatchDim, Left, MatmulShape, Right};
-use self::unit::Unit;
+pub use self::stored::MatmulStored;
+use self::unit::{Unit, UnitBuffers};
 
 const FAMILY: &str = "matmul";
 
@@ -69,12 +72,18 @@ impl Default for Epilogue {
 }
 
 /// Operands that are there or not.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Extras<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct Extras<'a, R = &'a [f32]> {
     /// Added to every row: `n` elements.
     pub bias: Option<&'a [f32]>,
     /// Added to C, of C's own shape, before the activation.
-    pub residual: Option<&'a [f32]>,
+    pub residual: Option<R>,
+}
+
+impl<R> Default for Extras<'_, R> {
+    fn default() -> Self {
+        Extras { bias: None, residual: None }
+    }
 }
 
 /// A matrix product that is ready to run.
@@ -83,6 +92,7 @@ pub struct Matmul {
     shape: MatmulShape,
     blocks: MatmulBlocks,
     epilogue: Epilogue,
+    stored: MatmulStored,
     isa: Isa,
     /// The kernel of panels that are packed, and of those that are not.
     packed: Option<Tile>,
@@ -139,7 +149,7 @@ struct Buffers<'a> {
 unsafe impl Sync for Buffers<'_> {}
 
 impl Matmul {
-    /// Makes a product ready: gets its kernels from `source`.
+    /// Makes a product of `f32` ready: gets its kernels from `source`.
     ///
     /// # Errors
     ///
@@ -151,12 +161,30 @@ impl Matmul {
         epilogue: Epilogue,
         source: &dyn CodeSource,
     ) -> Result<Matmul> {
+        Matmul::stored(isa, shape, (blocks, MatmulStored::default()), epilogue, source)
+    }
+
+    /// The same for activations that are stored in some way.
+    ///
+    /// # Errors
+    ///
+    /// As [`Matmul::new`], and for a transposed left-hand side of `bf16`.
+    pub fn stored(
+        isa: Isa,
+        shape: MatmulShape,
+        (blocks, stored): (MatmulBlocks, MatmulStored),
+        epilogue: Epilogue,
+        source: &dyn CodeSource,
+    ) -> Result<Matmul> {
         let refuse = |reason: String| Err(KernelError::Unsupported { family: FAMILY, reason });
         if !shape.is_addressable() {
             return refuse(format!("{shape:?} is too large"));
         }
         if !blocks.fits(&shape, isa) {
             return refuse(format!("{blocks:?} do not fit {shape:?}"));
+        }
+        if !stored.suits(&shape) {
+            return refuse(format!("{stored:?} does not fit {shape:?}"));
         }
         let width = blocks.vectors * isa.lanes();
         let elements = shape.elements();
@@ -169,7 +197,7 @@ impl Matmul {
             _ if blocks.pack => 0,
             _ => shape.n / width,
         };
-        let unit = Unit::new(isa, &shape, epilogue.activation, source)?;
+        let unit = Unit::new(isa, &shape, stored, epilogue.activation, source)?;
         let tiles = match unit {
             Some(_) => Tiles::new(unit::tile_rows(shape.m), 1),
             None => Tiles::new(shape.m, most_rows(isa, blocks.vectors)),
@@ -196,6 +224,7 @@ impl Matmul {
             shape,
             blocks,
             epilogue,
+            stored,
             isa,
             packed,
             plain,
@@ -212,7 +241,7 @@ impl Matmul {
     /// Elements of scratch that [`Matmul::run`] needs.
     #[must_use]
     pub fn scratch_len(&self) -> usize {
-        self.left_scratch() + self.shape.right_matrices() * self.packed_len()
+        self.left_scratch() + self.shape.right_matrices() * self.packed_len() + self.widened_len()
     }
 
     /// The blocks in use.
@@ -228,7 +257,7 @@ impl Matmul {
             Left::Columns { .. } => rows * self.shape.k,
         };
         let rounded = match (&self.unit, &self.halve) {
-            (Some(_), _) => self.shape.left_matrices() * unit::left_words(&self.shape),
+            (Some(unit), _) => self.shape.left_matrices() * unit.left_words(&self.shape),
             (None, Some(_)) => rows * self.panels.rows,
             (None, None) => 0,
         };
@@ -247,7 +276,7 @@ impl Matmul {
     ///
     /// # Errors
     ///
-    /// Where an operand is shorter than its shape says, or extras are not those that were announced.
+    /// Where an operand is shorter than its shape says, activations are not `f32`, or extras are not those that were announced.
     pub fn run(
         &self,
         left: &[f32],
@@ -257,10 +286,71 @@ impl Matmul {
         scratch: &mut [f32],
         parallel: &dyn Parallel,
     ) -> Result<()> {
-        self.check(left, right, c, extras, scratch)?;
-        if c.is_empty() {
+        let extras = Extras { bias: extras.bias, residual: extras.residual.map(Activations::from) };
+        self.run_stored(left.into(), right, c.into(), extras, scratch, parallel)
+    }
+
+    /// The same on activations that are stored in some way.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Matmul::run`], and where activations are stored otherwise than was said.
+    pub fn run_stored(
+        &self,
+        left: Activations<'_>,
+        right: &[f32],
+        mut c: ActivationsMut<'_>,
+        extras: Extras<'_, Activations<'_>>,
+        scratch: &mut [f32],
+        parallel: &dyn Parallel,
+    ) -> Result<()> {
+        self.check(left, right, &c, extras, scratch)?;
+        if c.read().is_empty() {
             return Ok(());
         }
+        if let Some(unit) = &self.unit {
+            let left = self.left_of_unit(unit, left, &mut scratch[..self.left_scratch()], parallel);
+            let buffers = UnitBuffers { left, right, c: Shared::from_ptr(c.as_mut_ptr()), extras };
+            self.tasks(parallel, &|batch, tiles, panels| {
+                self.product_on_unit(unit, &buffers, batch, tiles, panels, parallel);
+            });
+            return Ok(());
+        }
+        match (left, c) {
+            (Activations::F32(left), ActivationsMut::F32(c)) if self.widened_len() == 0 => {
+                let extras = Extras { bias: extras.bias, residual: extras.residual.and_then(|it| it.as_f32()) };
+                self.run_on_vectors(left, right, c, extras, scratch, parallel);
+            }
+            (left, c) => self.run_widened(left, right, c, extras, scratch, parallel),
+        }
+        Ok(())
+    }
+
+    /// All tasks, each a part of one product: its batch, some tiles of rows, some panels.
+    fn tasks(&self, parallel: &dyn Parallel, product: &(dyn Fn(usize, Range<usize>, Range<usize>) + Sync)) {
+        let blocks = &self.blocks;
+        parallel.run(blocks.batch_tasks * blocks.row_tasks * blocks.panel_tasks, &|task| {
+            let (rest, panels) = (task / blocks.panel_tasks, task % blocks.panel_tasks);
+            let (batches, rows) = (rest / blocks.row_tasks, rest % blocks.row_tasks);
+            let batches = part(self.shape.batches(), blocks.batch_tasks, batches);
+            let tiles = part(self.tiles.count(), blocks.row_tasks, rows);
+            let panels = part(self.panels.count(), blocks.panel_tasks, panels);
+            for batch in batches {
+                product(batch, tiles.clone(), panels.clone());
+            }
+        });
+    }
+
+    /// Multiplies `f32` with vectors.
+    fn run_on_vectors(
+        &self,
+        left: &[f32],
+        right: &[f32],
+        c: &mut [f32],
+        extras: Extras<'_>,
+        scratch: &mut [f32],
+        parallel: &dyn Parallel,
+    ) {
         let (rows, packed) = scratch.split_at_mut(self.left_scratch());
         let left = self.left_rows(left, rows, parallel);
         let buffers = Buffers { left, right, packed: Shared::new(packed), c: Shared::new(c), extras };
@@ -271,21 +361,7 @@ impl Matmul {
                 self.pack(&buffers, self.shape.right_start(matrix), matrix, panel);
             });
         }
-        let blocks = &self.blocks;
-        parallel.run(blocks.batch_tasks * blocks.row_tasks * blocks.panel_tasks, &|task| {
-            let (rest, panels) = (task / blocks.panel_tasks, task % blocks.panel_tasks);
-            let (batches, rows) = (rest / blocks.row_tasks, rest % blocks.row_tasks);
-            let batches = part(self.shape.batches(), blocks.batch_tasks, batches);
-            let tiles = part(self.tiles.count(), blocks.row_tasks, rows);
-            let panels = part(self.panels.count(), blocks.panel_tasks, panels);
-            for batch in batches {
-                match &self.unit {
-                    Some(unit) => self.product_on_unit(unit, &buffers, batch, tiles.clone(), panels.clone(), parallel),
-                    None => self.product(&buffers, batch, tiles.clone(), panels.clone(), parallel),
-                }
-            }
-        });
-        Ok(())
+        self.tasks(parallel, &|batch, tiles, panels| self.product(&buffers, batch, tiles, panels, parallel));
     }
 
     /// Packs one panel of one matrix into scratch.
@@ -320,10 +396,6 @@ impl Matmul {
         let (turned, halved) = scratch.split_at_mut(turned);
         if let Left::Columns { stride } = self.shape.left {
             self.turn_left(left, stride, turned, parallel);
-        }
-        if let Some(unit) = &self.unit {
-            self.round_left(unit, (left, turned), halved, parallel);
-            return halved.as_ptr();
         }
         let Some(halve) = self.halve.as_ref().filter(|_| !halved.is_empty()) else {
             return if turned.is_empty() { left.as_ptr() } else { turned.as_ptr() };
@@ -496,36 +568,6 @@ impl Matmul {
                 self.plain.as_ref()
             }
         }
-    }
-
-    fn check(&self, left: &[f32], right: &[f32], c: &[f32], extras: Extras<'_>, scratch: &[f32]) -> Result<()> {
-        let shape = &self.shape;
-        let batches = shape.batches();
-        let total = batches * shape.m * shape.n;
-        let (mut left_need, mut right_need) = (0, 0);
-        if batches > 0 {
-            let (left, right) = shape.spans().unwrap_or((usize::MAX, usize::MAX));
-            let last = shape.place(batches - 1);
-            left_need = last.left + left;
-            right_need = last.right + if self.shape.right_is_packed() { self.panels.len() } else { right };
-        }
-        let bounds = |operand: &'static str, have: usize, need: usize| match have < need {
-            true => Err(KernelError::Bounds { family: FAMILY, operand, have, need }),
-            false => Ok(()),
-        };
-        bounds("left-hand side", left.len(), left_need)?;
-        bounds("right-hand side", right.len(), right_need)?;
-        bounds("scratch", scratch.len(), self.scratch_len())?;
-        if c.len() != total {
-            return Err(KernelError::Bounds { family: FAMILY, operand: "C", have: c.len(), need: total });
-        }
-        bounds("bias", extras.bias.map_or(shape.n, <[f32]>::len), shape.n)?;
-        bounds("residual", extras.residual.map_or(total, <[f32]>::len), total)?;
-        if extras.bias.is_some() && !self.epilogue.bias {
-            let reason = "a bias that was not announced".to_owned();
-            return Err(KernelError::Unsupported { family: FAMILY, reason });
-        }
-        Ok(())
     }
 }
 

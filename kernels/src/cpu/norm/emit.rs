@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::cpu::sweep;
+use crate::cpu::{Stored, sweep};
 use crate::isa::Isa;
 use crate::jit::{Asm, Cond, Gpr, Mem, Vreg};
 
@@ -24,6 +24,8 @@ pub struct RowNormCode {
     pub bias: bool,
     /// Whether each row's moments are stored.
     pub moments: bool,
+    /// What the result consists of; anything but `f32` with AVX-512 alone.
+    pub output: Stored,
 }
 
 /// Arguments; steps are in bytes.
@@ -33,7 +35,7 @@ pub struct RowNormArgs {
     /// First element of the first row.
     pub src: *const f32,
     /// Where it goes.
-    pub dst: *mut f32,
+    pub dst: *mut u8,
     /// Factors of the first row.
     pub scale: *const f32,
     /// Summands of the first row.
@@ -50,6 +52,8 @@ pub struct RowNormArgs {
     pub length: usize,
     /// From row to row.
     pub stride: usize,
+    /// From one row's result to the next's.
+    pub dst_stride: usize,
     /// From one row's factors to the next's.
     pub scale_step: usize,
     /// From one row's summands to the next's.
@@ -124,9 +128,9 @@ pub fn emit(code: &RowNormCode, asm: &mut Asm) {
 /// One or two rows, and the step to the next.
 fn together(code: &RowNormCode, asm: &mut Asm, rows: u8) {
     if rows == 2 {
-        for side in [SRC, DST] {
+        for (side, stride) in [(SRC, arg!(stride)), (DST, arg!(dst_stride))] {
             asm.mov(side[1], side[0]);
-            asm.add_mem(side[1], arg!(stride));
+            asm.add_mem(side[1], stride);
         }
     }
     mean(code, asm, rows);
@@ -140,7 +144,7 @@ fn together(code: &RowNormCode, asm: &mut Asm, rows: u8) {
             asm.add_imm(DEVIATIONS, 4);
         }
         asm.add_mem(SRC[0], arg!(stride));
-        asm.add_mem(DST[0], arg!(stride));
+        asm.add_mem(DST[0], arg!(dst_stride));
         if code.scale {
             asm.add_mem(SCALE, arg!(scale_step));
         }
@@ -228,7 +232,10 @@ fn result(code: &RowNormCode, asm: &mut Asm, rows: u8) {
                 (false, true) => asm.vadd(VALUE, VALUE, TEMP),
                 (false, false) => {}
             }
-            place.store(asm, DST[usize::from(row)], VALUE);
+            match code.output {
+                Stored::F32 => place.store(asm, DST[usize::from(row)], VALUE),
+                Stored::Bf16 => place.store_bf16(asm, DST[usize::from(row)], VALUE),
+            }
         }
     });
 }

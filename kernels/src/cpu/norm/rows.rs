@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::emit::{RowNormArgs, RowNormCode};
 use super::{Moments, bounds, unsupported};
-use crate::cpu::{CodeKey, CodeSource};
+use crate::cpu::{ActivationsMut, CodeKey, CodeSource, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::jit::Code;
@@ -31,6 +31,8 @@ pub struct RowForm {
     pub bias: bool,
     /// Whether each row's moments are wanted.
     pub moments: bool,
+    /// What the result consists of; anything but `f32` with AVX-512 alone.
+    pub output: Stored,
 }
 
 /// What a row normalisation reads besides its input. A scale or bias is as long as a row, and is then every row's, or
@@ -49,7 +51,7 @@ pub struct RowOperands<'a> {
 #[derive(Debug)]
 pub struct RowResults<'a> {
     /// The rows.
-    pub output: &'a mut [f32],
+    pub output: ActivationsMut<'a>,
     /// Each row's mean and reciprocal standard deviation, where the form has them.
     pub moments: Option<(&'a mut [f32], &'a mut [f32])>,
 }
@@ -65,12 +67,15 @@ pub struct RowNorm {
 impl RowNorm {
     /// Prepares a normalisation, split into at most `tasks` tasks.
     pub fn new(form: RowForm, isa: Isa, tasks: usize, source: &dyn CodeSource) -> Result<RowNorm> {
-        let RowForm { rows, length, centred, scale, bias, moments } = form;
+        let RowForm { rows, length, centred, scale, bias, moments, output } = form;
         let bytes = rows.checked_mul(length).and_then(|elements| elements.checked_mul(4));
         if bytes.is_none_or(|bytes| bytes > isize::MAX as usize) {
             return Err(unsupported(format!("{rows} rows of {length} elements")));
         }
-        let key = CodeKey::RowNorm(RowNormCode { isa, centred, scale, bias, moments });
+        if output != Stored::F32 && isa != Isa::Avx512 {
+            return Err(unsupported(format!("results of {output:?} at {isa}")));
+        }
+        let key = CodeKey::RowNorm(RowNormCode { isa, centred, scale, bias, moments, output });
         let code = if isa.is_jit() { Some(source.code(&key)?) } else { None };
         Ok(RowNorm { form, tasks: tasks.max(1), code })
     }
@@ -87,13 +92,16 @@ impl RowNorm {
         self.start(Some(input), operands, results, parallel)
     }
 
-    /// Normalises the output itself.
+    /// Normalises the output itself, which is `f32`.
     pub fn run_in_place(
         &self,
         operands: RowOperands<'_>,
         results: RowResults<'_>,
         parallel: &dyn Parallel,
     ) -> Result<()> {
+        if self.form.output != Stored::F32 {
+            return Err(unsupported(format!("{:?} in place", self.form)));
+        }
         self.start(None, operands, results, parallel)
     }
 
@@ -102,12 +110,16 @@ impl RowNorm {
         &self,
         input: Option<&[f32]>,
         operands: RowOperands<'_>,
-        results: RowResults<'_>,
+        mut results: RowResults<'_>,
         parallel: &dyn Parallel,
     ) -> Result<()> {
-        let RowForm { rows, length, scale, bias, moments, .. } = self.form;
+        let RowForm { rows, length, scale, bias, moments, output, .. } = self.form;
         let elements = rows * length;
-        bounds("output", results.output.len(), elements)?;
+        let found = results.output.read();
+        bounds("output", found.len(), elements)?;
+        if found.stored() != output {
+            return Err(unsupported(format!("results of {:?} for {:?}", found.stored(), self.form)));
+        }
         for (operand, values, expected) in [("scale", operands.scale, scale), ("bias", operands.bias, bias)] {
             let fits = values.is_none_or(|values| values.len() == length || values.len() == elements);
             if values.is_some() != expected || !fits {
@@ -130,8 +142,8 @@ impl RowNorm {
         if elements == 0 {
             return Ok(());
         }
-        let output = Disjoint::new(results.output);
-        let input = input.map_or(output.at(0).cast_const(), <[f32]>::as_ptr);
+        let output = results.output.as_mut_ptr();
+        let input = input.map_or(output.cast_const().cast(), <[f32]>::as_ptr);
         let work = Work { input, output, moments, operands };
         let tasks = self.tasks.min(rows);
         parallel.run(tasks, &|task| {
@@ -166,7 +178,7 @@ impl RowNorm {
         let pairs = if self.step(scale) + self.step(bias) == 0 { rows.len() / 2 } else { 0 };
         let args = RowNormArgs {
             src: work.input.wrapping_add(rows.start * length),
-            dst: work.output.at(rows.start * length),
+            dst: work.output.wrapping_add(rows.start * length * self.form.output.bytes()),
             scale: numbers(scale),
             bias: numbers(bias),
             mean,
@@ -175,6 +187,7 @@ impl RowNorm {
             rows: rows.len() - 2 * pairs,
             length,
             stride: length * 4,
+            dst_stride: length * self.form.output.bytes(),
             scale_step: self.step(scale) * 4,
             bias_step: self.step(bias) * 4,
             reciprocal: 1.0 / length as f32,
@@ -193,8 +206,8 @@ impl RowNorm {
         let bias = work.operands.bias.map(|values| &values[of_row(values)]);
         // SAFETY: the input holds the row. It is copied because it may be the output.
         let input = unsafe { std::slice::from_raw_parts(work.input.wrapping_add(here.start), length) }.to_vec();
-        // SAFETY: each row belongs to one task.
-        let output = unsafe { work.output.part(here) };
+        // SAFETY: each row belongs to one task, and is `f32` where there is no code.
+        let output = unsafe { std::slice::from_raw_parts_mut(work.output.cast::<f32>().add(here.start), length) };
         let moments = Moments { centred, epsilon: work.operands.epsilon };
         let found = reference::norm::row(&input, scale, bias, moments, output);
         if let Some((mean, deviation)) = &work.moments {
@@ -210,7 +223,7 @@ impl RowNorm {
 /// What all tasks see. The input may be the output.
 struct Work<'a> {
     input: *const f32,
-    output: Disjoint<'a, f32>,
+    output: *mut u8,
     moments: Option<(Disjoint<'a, f32>, Disjoint<'a, f32>)>,
     operands: RowOperands<'a>,
 }

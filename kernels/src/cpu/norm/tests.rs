@@ -1,7 +1,8 @@
 //! Normalisations at every level against the references, with canaries around the output and NaN around the input.
 
 use super::*;
-use crate::cpu::EmitEach;
+use crate::cpu::precision::to_bf16;
+use crate::cpu::{ActivationsMut, EmitEach, Stored};
 use crate::cpu::fence::{Fenced, Poisoned, Scoped, integers, levels};
 use crate::isa::Isa;
 use crate::reference;
@@ -27,6 +28,7 @@ fn forms(rows: usize, length: usize) -> impl Iterator<Item = RowForm> {
         scale: bits & 2 != 0,
         bias: bits & 4 != 0,
         moments: bits & 8 != 0,
+        output: Stored::F32,
     })
 }
 
@@ -48,9 +50,9 @@ fn check_rows(form: RowForm, isa: Isa, tasks: usize, by_row: bool) {
         let moments = form.moments.then(|| (mean.inside(), deviation.inside()));
         if in_place {
             output.inside().copy_from_slice(&input);
-            norm.run_in_place(operands, RowResults { output: output.inside(), moments }, &Scoped).unwrap();
+            norm.run_in_place(operands, RowResults { output: output.inside().into(), moments }, &Scoped).unwrap();
         } else {
-            let results = RowResults { output: output.inside(), moments };
+            let results = RowResults { output: output.inside().into(), moments };
             norm.run(Poisoned::new(&input).inside(), operands, results, &Scoped).unwrap();
         }
         let (output, mean, deviation) = (output.open(), mean.open(), deviation.open());
@@ -87,12 +89,41 @@ fn rows_of_any_length_are_normalised_in_every_form() {
 }
 
 #[test]
+fn results_are_rounded_to_bf16_where_they_are_stored_so() {
+    for isa in levels() {
+        for (rows, length) in [(1, 1), (3, 16), (5, 70), (4, 131)] {
+            let form = RowForm { output: Stored::Bf16, ..forms(rows, length).nth(7).unwrap() };
+            let (input, scale, bias) = (values(rows * length, 1), values(length, 2), values(length, 3));
+            let operands = RowOperands { scale: Some(&scale), bias: Some(&bias), epsilon: 1e-3 };
+            if isa != Isa::Avx512 {
+                assert!(RowNorm::new(form, isa, 2, &EmitEach).is_err());
+                continue;
+            }
+            let (mut whole, mut halves) = (vec![0.0; rows * length], Fenced::<u16>::new(rows * length));
+            for output in [Stored::F32, Stored::Bf16] {
+                let norm = RowNorm::new(RowForm { output, ..form }, isa, 2, &EmitEach).unwrap();
+                let output = match output {
+                    Stored::F32 => ActivationsMut::F32(&mut whole),
+                    Stored::Bf16 => ActivationsMut::Bf16(halves.inside()),
+                };
+                norm.run(&input, operands, RowResults { output, moments: None }, &Scoped).unwrap();
+            }
+            let rounded: Vec<u16> = whole.iter().map(|&value| to_bf16(value)).collect();
+            assert_eq!(halves.open(), rounded, "{rows} rows of {length}");
+            let norm = RowNorm::new(form, isa, 2, &EmitEach).unwrap();
+            let foreign = RowResults { output: ActivationsMut::F32(&mut whole), moments: None };
+            assert!(norm.run(&input, operands, foreign, &Scoped).is_err(), "f32 where bf16 was announced");
+        }
+    }
+}
+
+#[test]
 fn a_large_mean_does_not_swallow_the_deviation() {
     let input: Vec<f32> = (0..64).map(|at| 1000.0 + (at % 2) as f32).collect();
     for isa in levels() {
-        let form = RowForm { rows: 1, length: 64, centred: true, scale: false, bias: false, moments: false };
+        let form = RowForm { rows: 1, length: 64, centred: true, scale: false, bias: false, moments: false, output: Stored::F32 };
         let mut output = vec![0.0; 64];
-        let results = RowResults { output: &mut output, moments: None };
+        let results = RowResults { output: (&mut output[..]).into(), moments: None };
         let operands = RowOperands::default();
         RowNorm::new(form, isa, 1, &EmitEach).unwrap().run(&input, operands, results, &Scoped).unwrap();
         assert!(output.iter().all(|x| (x.abs() - 1.0).abs() < 1e-5), "{isa}: {output:?}");
@@ -101,20 +132,20 @@ fn a_large_mean_does_not_swallow_the_deviation() {
 
 #[test]
 fn operands_that_are_not_of_the_form_are_refused() {
-    let form = RowForm { rows: 2, length: 3, centred: true, scale: true, bias: false, moments: false };
+    let form = RowForm { rows: 2, length: 3, centred: true, scale: true, bias: false, moments: false, output: Stored::F32 };
     let norm = RowNorm::new(form, Isa::Portable, 1, &EmitEach).unwrap();
     let scale = [1.0; 4];
     let operands = |length: usize| RowOperands { scale: Some(&scale[..length]), ..RowOperands::default() };
     let refused = |input: &[f32], operands: RowOperands<'_>, output: &mut [f32]| {
-        norm.run(input, operands, RowResults { output, moments: None }, &Scoped).is_err()
+        norm.run(input, operands, RowResults { output: output.into(), moments: None }, &Scoped).is_err()
     };
     assert!(!refused(&[0.0; 6], operands(3), &mut [0.0; 6]));
     assert!(refused(&[0.0; 5], operands(3), &mut [0.0; 6]));
     assert!(refused(&[0.0; 6], operands(3), &mut [0.0; 5]));
     assert!(refused(&[0.0; 6], operands(4), &mut [0.0; 6]));
     assert!(refused(&[0.0; 6], RowOperands::default(), &mut [0.0; 6]));
-    let (mut mean, mut deviation) = ([0.0; 2], [0.0; 2]);
-    let results = RowResults { output: &mut [0.0; 6], moments: Some((&mut mean, &mut deviation)) };
+    let (mut mean, mut deviation, mut sixth) = ([0.0; 2], [0.0; 2], [0.0; 6]);
+    let results = RowResults { output: (&mut sixth[..]).into(), moments: Some((&mut mean, &mut deviation)) };
     assert!(norm.run(&[0.0; 6], operands(3), results, &Scoped).is_err());
 }
 

@@ -159,3 +159,55 @@ fn other_elements_change_nothing() {
     let options = PassOptions::none().with("layout").with("bf16").with_elements(Elements::Bf16Dot);
     assert_eq!(written(&rewritten(build, y, &options)), [None, None]);
 }
+
+/// What all nodes say that they write, by operator, where they may say so.
+fn all_written(graph: &Graph) -> Vec<(&str, Option<DType>)> {
+    graph.nodes.iter().map(|node| (node.op.as_str(), node.dtype("to"))).collect()
+}
+
+fn product(build: &mut GraphBuilder, x: ValueId, [rows, columns]: [usize; 2]) -> ValueId {
+    let w = floats(build, &[rows, columns]);
+    build.op("MatMul", &[x, w], &[])
+}
+
+#[test]
+fn what_products_hand_to_products_is_stored_as_halves() {
+    let (mut build, x) = with_x(&[-2, -3, 16]);
+    let a = product(&mut build, x, [16, 64]);
+    let a = build.op("Relu", &[a], &[]);
+    let b = product(&mut build, a, [64, 8]);
+    let y = build.op("Softmax", &[b], &[]);
+    let graph = stored(build, y);
+    assert_eq!(all_written(&graph), [("FusedMatMul", HALF), ("FusedMatMul", FULL), ("Softmax", None)]);
+    is_consistent(&graph);
+}
+
+#[test]
+fn a_normalisation_hands_halves_to_products_and_to_their_residuals() {
+    let (mut build, x) = with_x(&[-2, -3, 16]);
+    let (scale, bias) = (floats(&mut build, &[16]), floats(&mut build, &[16]));
+    let norm = build.op("LayerNormalization", &[x, scale, bias], &[]);
+    let a = product(&mut build, norm, [16, 32]);
+    let b = product(&mut build, a, [32, 16]);
+    let sum = build.op("Add", &[b, norm], &[]);
+    let y = build.op("LayerNormalization", &[sum, scale, bias], &[]);
+    let graph = stored(build, y);
+    // Sums that are normalised stay full, and so does what comes out.
+    let (norm, product) = ("LayerNormalization", "FusedMatMul");
+    assert_eq!(all_written(&graph), [(norm, HALF), (product, HALF), (product, FULL), (norm, None)]);
+    is_consistent(&graph);
+}
+
+#[test]
+fn who_multiplies_what_is_made_at_run_time_or_shows_moments_takes_f32() {
+    let (mut build, x) = with_x(&[-2, 16, 16]);
+    let a = product(&mut build, x, [16, 16]);
+    let y = build.op("MatMul", &[x, a], &[]);
+    assert_eq!(all_written(&stored(build, y)), [("MatMul", None), ("MatMul", None)]);
+    let (mut build, x) = with_x(&[-2, 16]);
+    let scale = floats(&mut build, &[16]);
+    let outputs = build.op_many("LayerNormalization", &[Some(x), Some(scale)], 2, &[]);
+    let a = product(&mut build, outputs[0], [16, 16]);
+    let y = build.op("Add", &[a, outputs[1]], &[]);
+    assert!(all_written(&stored(build, y)).iter().all(|(_, to)| to.is_none()));
+}

@@ -1,5 +1,7 @@
 //! Every product against the plain one, bit by bit on small integers, at every level that can run here.
 
+mod stored;
+
 use smallvec::smallvec;
 
 use super::*;

@@ -1,20 +1,23 @@
 //! Products on the matrix unit: the part of the driver that differs from tiles of vectors.
 //!
-//! Left-hand rows are rounded once into tile rows, whose steps follow each other, so that the unit reads them front to back.
+//! Left-hand rows are rounded once into tile rows, whose steps follow each other, so that the unit reads them front to back. Rows
+//! that are stored as `bf16`, of whole steps, are read where they are.
 //! A chunk of tile rows that fits a cache sees all panels before the next one does; its sums stay in the nearest cache from the
 //! first part of the reduction to the last.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use super::{Buffers, Left, Matmul, MatmulShape};
+use super::shape::Place;
+use super::{Extras, Left, Matmul, MatmulShape, MatmulStored};
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::Halve;
+use crate::cpu::gemm::shared::Shared;
 use crate::cpu::matrix::fetch::Fetches;
 use crate::cpu::matrix::{
     Finish, FinishArgs, FinishCode, Multiply, MultiplyArgs, PANEL, STEP, STEP_WORDS, TALLEST, TILE_ROWS,
 };
-use crate::cpu::{CodeSource, Elements};
+use crate::cpu::{Activations, CodeSource, Elements, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::parallel::{Parallel, for_each_chunk};
@@ -36,13 +39,41 @@ pub(super) struct Unit {
     multiply: Multiply,
     finish: Finish,
     halve: Halve,
+    stored: MatmulStored,
+    /// Whether left-hand rows are read where they are.
+    in_place: bool,
 }
+
+/// The buffers of one run, as tasks see them.
+pub(super) struct UnitBuffers<'a> {
+    pub(super) left: LeftRows,
+    pub(super) right: &'a [f32],
+    /// In bytes.
+    pub(super) c: Shared<u8>,
+    pub(super) extras: Extras<'a, Activations<'a>>,
+}
+
+/// Left-hand matrices as the unit reads them. Distances are in bytes.
+#[derive(Clone, Copy)]
+pub(super) struct LeftRows {
+    /// The first matrix that is read where it is; null where all are in scratch.
+    near: *const u8,
+    /// Matrices in scratch, or the last rows of each, where they do not fill a tile row.
+    scratch: *const u8,
+    /// Rows of a tile row and steps of a row.
+    row_step: usize,
+    left_step: usize,
+}
+
+// SAFETY: tasks only read through it.
+unsafe impl Sync for LeftRows {}
 
 impl Unit {
     /// The kernels for that shape, where the unit computes it: all but single rows.
     pub(super) fn new(
         isa: Isa,
         shape: &MatmulShape,
+        stored: MatmulStored,
         activation: Option<UnaryOp>,
         source: &dyn CodeSource,
     ) -> Result<Option<Unit>> {
@@ -51,8 +82,23 @@ impl Unit {
         }
         // Parts of the rows end in a lone tile row where their number is odd.
         let multiply = Multiply::new(isa, 1..=TALLEST, source)?;
-        let finish = Finish::new(FinishCode::plain(isa, activation), source)?;
-        Ok(Some(Unit { multiply, finish, halve: Halve::new(isa, source)? }))
+        let MatmulStored { left, residual, output } = stored;
+        let finish = Finish::new(FinishCode { isa, activation, residual, output }, source)?;
+        let whole = |distance: usize| distance.is_multiple_of(STEP);
+        let rows = matches!(shape.left, Left::Rows { stride } if whole(stride) && whole(shape.k));
+        let in_place = left == Stored::Bf16 && rows && shape.batch.iter().all(|dim| whole(dim.left));
+        Ok(Some(Unit { multiply, finish, halve: Halve::new(isa, source)?, stored, in_place }))
+    }
+
+    /// Words of scratch of each left-hand matrix.
+    pub(super) fn left_words(&self, shape: &MatmulShape) -> usize {
+        match shape.left {
+            Left::Rows { stride } if self.in_place => match shape.m.is_multiple_of(TILE_ROWS) {
+                true => 0,
+                false => TILE_ROWS * stride / 2,
+            },
+            _ => tile_rows(shape.m) * TILE_ROWS * shape.elements().words(shape.k),
+        }
     }
 }
 
@@ -61,17 +107,50 @@ pub(super) fn tile_rows(rows: usize) -> usize {
     rows.div_ceil(TILE_ROWS)
 }
 
-/// Words of one left-hand matrix as the unit reads it.
-pub(super) fn left_words(shape: &MatmulShape) -> usize {
-    tile_rows(shape.m) * TILE_ROWS * shape.elements().words(shape.k)
-}
-
 impl Matmul {
-    /// Rounds left-hand matrices into tile rows. Rows that there are none of stay as they are: nobody looks at their sums.
-    pub(super) fn round_left(
+    /// The left-hand matrices as the unit reads them, made in `scratch` where they are not read where they are.
+    pub(super) fn left_of_unit(
         &self,
         unit: &Unit,
-        (left, turned): (&[f32], &[f32]),
+        left: Activations<'_>,
+        scratch: &mut [f32],
+        parallel: &dyn Parallel,
+    ) -> LeftRows {
+        if let (true, Left::Rows { stride }, Activations::Bf16(halves)) = (unit.in_place, self.shape.left, left) {
+            self.copy_last_rows(halves, stride, bytemuck::cast_slice_mut(scratch));
+            let (near, scratch) = (halves.as_ptr().cast(), scratch.as_ptr().cast());
+            return LeftRows { near, scratch, row_step: stride * 2, left_step: STEP * 2 };
+        }
+        let turned = match self.shape.left {
+            Left::Rows { .. } => 0,
+            Left::Columns { .. } => self.shape.left_matrices() * self.shape.m * self.shape.k,
+        };
+        let (turned, words) = scratch.split_at_mut(turned);
+        if let (Left::Columns { stride }, Activations::F32(left)) = (self.shape.left, left) {
+            self.turn_left(left, stride, turned, parallel);
+        }
+        self.round_left(unit, (left, turned), words, parallel);
+        let scratch = words.as_ptr().cast();
+        LeftRows { near: std::ptr::null(), scratch, row_step: STEP_WORDS * 4, left_step: STEP_OF_ROWS * 4 }
+    }
+
+    /// Copies the last rows of each matrix to where a whole tile row is readable. Rows that there are none of stay as they are:
+    /// nobody looks at their sums.
+    fn copy_last_rows(&self, halves: &[u16], stride: usize, to: &mut [u16]) {
+        let (m, k) = (self.shape.m, self.shape.k);
+        for (matrix, to) in to.chunks_exact_mut((TILE_ROWS * stride).max(1)).enumerate() {
+            let first = m / TILE_ROWS * TILE_ROWS;
+            for (row, to) in (first..m).zip(to.chunks_exact_mut(stride)) {
+                to[..k].copy_from_slice(&halves[self.shape.left_start(matrix) + row * stride..][..k]);
+            }
+        }
+    }
+
+    /// Rounds left-hand matrices into tile rows, with the same about rows that there are none of.
+    fn round_left(
+        &self,
+        unit: &Unit,
+        (left, turned): (Activations<'_>, &[f32]),
         words: &mut [f32],
         parallel: &dyn Parallel,
     ) {
@@ -80,22 +159,43 @@ impl Matmul {
         for_each_chunk(parallel, words, length.max(1), &|index, words| {
             let (matrix, first) = (index / tiles, index % tiles * TILE_ROWS);
             for row in first..m.min(first + TILE_ROWS) {
-                let from = match self.shape.left {
-                    Left::Rows { stride } => &left[self.shape.left_start(matrix) + row * stride..],
-                    Left::Columns { .. } => &turned[(matrix * m + row) * k..],
+                let start = match self.shape.left {
+                    Left::Rows { stride } => self.shape.left_start(matrix) + row * stride,
+                    Left::Columns { .. } => (matrix * m + row) * k,
                 };
                 let to = &mut words[(row - first) * STEP_WORDS..];
+                let from = match (self.shape.left, left) {
+                    (Left::Columns { .. }, _) => &turned[start..][..k],
+                    (Left::Rows { .. }, Activations::F32(left)) => &left[start..][..k],
+                    (Left::Rows { .. }, Activations::Bf16(left)) => {
+                        spread_halves(&left[start..][..k], to);
+                        continue;
+                    }
+                };
                 // SAFETY: the last step of the last row of a tile row ends with its words.
-                unsafe { unit.halve.spread(&from[..k], to.as_mut_ptr(), STEP_OF_ROWS) };
+                unsafe { unit.halve.spread(from, to.as_mut_ptr(), STEP_OF_ROWS) };
             }
         });
+    }
+
+    /// Where a tile row starts.
+    fn tile_row(&self, unit: &Unit, left: &LeftRows, place: &Place, tile: usize) -> *const u8 {
+        let words = unit.left_words(&self.shape);
+        let scratch = left.scratch.wrapping_add(place.left_index * words * 4);
+        match self.shape.left {
+            Left::Rows { stride } if unit.in_place => match (tile + 1) * TILE_ROWS <= self.shape.m {
+                true => left.near.wrapping_add((place.left + tile * TILE_ROWS * stride) * 2),
+                false => scratch,
+            },
+            _ => scratch.wrapping_add(tile * TILE_ROWS * self.panels.rows * 4),
+        }
     }
 
     /// A part of one product: some tile rows, some panels.
     pub(super) fn product_on_unit(
         &self,
         unit: &Unit,
-        buffers: &Buffers<'_>,
+        buffers: &UnitBuffers<'_>,
         batch: usize,
         tiles: Range<usize>,
         panels: Range<usize>,
@@ -103,16 +203,14 @@ impl Matmul {
     ) {
         let shape = &self.shape;
         let place = shape.place(batch);
-        let (length, words) = (TILE_ROWS * self.panels.rows, left_words(shape));
-        let left = buffers.left.wrapping_add(place.left_index * words);
         let right = buffers.right.as_ptr().wrapping_add(place.right);
-        let c = buffers.c.at(batch * shape.m * shape.n);
+        let (output, beside) = (unit.stored.output.bytes(), unit.stored.residual.bytes());
         let mut sums = Sums(MaybeUninit::uninit());
         if self.panels.rows == 0 {
             sums.0.write([0.0; SUMS * TILE_ROWS * PANEL]);
         }
         let mut args = MultiplyArgs::empty();
-        (args.row_step, args.left_step) = (STEP_WORDS * 4, STEP_OF_ROWS * 4);
+        (args.row_step, args.left_step) = (buffers.left.row_step, buffers.left.left_step);
         args.right_next = self.panels.panel_len() * 4;
         args.out_next = PANEL * 4;
         let tap = 0isize;
@@ -136,7 +234,8 @@ impl Matmul {
                     self.fetch_ahead(&mut args, right, panel + group, panels.end, count.div_ceil(TALLEST));
                     for k in (0..self.panels.rows).step_by(k_block) {
                         for (index, row) in rows[..count].iter_mut().enumerate() {
-                            *row = left.wrapping_add((first + index) * length + k * TILE_ROWS).cast();
+                            let start = self.tile_row(unit, &buffers.left, &place, first + index);
+                            *row = start.wrapping_add(k / STEP_WORDS * args.left_step);
                         }
                         args.steps = (self.panels.rows - k).min(k_block) / STEP_WORDS;
                         args.right = right.wrapping_add(panel * self.panels.panel_len() + k * PANEL);
@@ -159,14 +258,14 @@ impl Matmul {
                     let mut end = FinishArgs::of_columns(columns).biased(buffers.extras.bias, panel * PANEL);
                     end.scale = self.epilogue.scale;
                     let row = first * TILE_ROWS;
+                    let at = (batch * shape.m + row) * shape.n + panel * PANEL;
                     if let Some(residual) = buffers.extras.residual {
-                        let from = (batch * shape.m + row) * shape.n + panel * PANEL;
-                        end.residual = residual.as_ptr().wrapping_add(from).cast();
-                        end.residual_step = shape.n * 4;
+                        end.residual = residual.as_ptr().wrapping_add(at * beside);
+                        end.residual_step = shape.n * beside;
                     }
                     end.rows = (count * TILE_ROWS).min(shape.m - row);
                     (end.from, end.from_step) = (sums.0.as_ptr().cast(), group * PANEL * 4);
-                    (end.to, end.to_step) = (c.wrapping_add(row * shape.n + panel * PANEL).cast(), shape.n * 4);
+                    (end.to, end.to_step) = (buffers.c.at(at * output), shape.n * output);
                     // SAFETY: all sums have just been put down; `check` made sure that bias, residual and C span what the
                     // shape says, and tasks have disjoint parts of C.
                     unsafe { unit.finish.call(&end) };
@@ -184,6 +283,15 @@ impl Matmul {
             true => Fetches::onwards(right.wrapping_add(next * self.panels.panel_len()).cast(), step),
             false => Fetches::nothing(),
         };
+    }
+}
+
+/// Lays a row's steps out as those of a tile row, the last filled up with zeros.
+fn spread_halves(row: &[u16], words: &mut [f32]) {
+    for (from, to) in row.chunks(STEP).zip(words.chunks_mut(STEP_OF_ROWS)) {
+        let (to, rest) = bytemuck::cast_slice_mut(&mut to[..STEP_WORDS]).split_at_mut(from.len());
+        to.copy_from_slice(from);
+        rest.fill(0u16);
     }
 }
 
