@@ -1,8 +1,8 @@
 //! Attention executors: the key is the sizes, where each operand lies, and what is done to scores; the choice is how the
 //! work is cut. The computing is done by [`kiln_kernels::cpu::attention`], and the graph is not known here.
 
-use kiln_kernels::cpu::Elements;
 use kiln_kernels::cpu::attention::{Attention, AttentionBlocks, AttentionShape, Steps};
+use kiln_kernels::cpu::{Elements, Stored};
 use kiln_kernels::{Isa, Result as KernelResult};
 use serde::{Deserialize, Serialize};
 
@@ -79,6 +79,10 @@ crate::key! {
         pub blind_is_zero: bool,
         /// What products are of.
         pub elements: Elements,
+        /// What queries, keys and values consist of.
+        pub stored: Stored,
+        /// What results consist of.
+        pub written: Stored,
     }
 }
 
@@ -137,6 +141,8 @@ impl AttentionKey {
             causal: self.causal.map(|before| before as usize),
             blind_is_zero: self.blind_is_zero,
             elements: self.elements,
+            stored: self.stored,
+            written: self.written,
         }
     }
 }
@@ -147,7 +153,7 @@ impl Key for AttentionKey {
 }
 
 impl Recorded for AttentionKey {
-    const REVISION: u32 = 2;
+    const REVISION: u32 = 3;
     type Choice = AttentionChoice;
 }
 

@@ -36,7 +36,7 @@ crate::mutate! {
 }
 
 crate::mutate! { struct AttentionCode { isa, form } }
-crate::mutate! { enum Between { Weigh(adjust), Scale, Dots, Blend, WeighPairs(adjust), Round, Interleave } }
+crate::mutate! { enum Between { Weigh(adjust), Scale(stored), Dots, Blend, WeighPairs(adjust), Round(stored), Interleave(stored) } }
 crate::mutate! { struct Adjust { cap, select, mask } }
 crate::mutate! { struct ChainCode { isa, program, lanes, unroll } }
 crate::mutate! { enum Lane { Vector, Scalar } }

@@ -19,6 +19,7 @@ mod paired;
 mod plain;
 mod product;
 pub mod shape;
+mod stored;
 #[cfg(test)]
 mod tests;
 
@@ -31,10 +32,11 @@ use smallvec::SmallVec;
 pub use emit::{Adjust, AttentionCode, Form};
 pub use shape::{AttentionBlocks, AttentionShape, Steps};
 
-use crate::cpu::CodeSource;
 use crate::cpu::gemm::rows::part_sizes;
+use crate::cpu::gemm::shared::Shared;
 use crate::cpu::gemm::tile::TileArgs;
 use crate::cpu::matrix::PANEL;
+use crate::cpu::{Activations, ActivationsMut, CodeSource, Stored};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::Code;
@@ -50,13 +52,13 @@ pub(crate) const FAMILY: &str = "attention";
 
 /// What attention reads.
 #[derive(Clone, Copy, Debug)]
-pub struct Operands<'a> {
+pub struct Operands<'a, A = &'a [f32]> {
     /// Queries.
-    pub query: &'a [f32],
+    pub query: A,
     /// Keys.
-    pub key: &'a [f32],
+    pub key: A,
     /// Values.
-    pub value: &'a [f32],
+    pub value: A,
     /// Added to scores; announced by the shape.
     pub mask: Option<&'a [f32]>,
     /// Not 0 where a score is kept (or dropped, where the shape says so); announced by the shape.
@@ -77,6 +79,8 @@ pub struct Attention {
     /// Dots and Blend, where queries are taken one by one.
     stream: Option<[Arc<Code>; 2]>,
     room: Room,
+    /// What is read and written as `bf16` around products of `f32`.
+    around: [Stored; 2],
 }
 
 /// Where the parts of a task's scratch start, in elements.
@@ -96,17 +100,17 @@ struct Room {
 
 /// The buffers of a run, as tasks see them.
 struct Buffers<'a> {
-    operands: &'a Operands<'a>,
-    output: Disjoint<'a, f32>,
+    operands: &'a Operands<'a, Activations<'a>>,
+    output: Shared<u8>,
     scratch: Disjoint<'a, f32>,
 }
 
 /// One head of one batch.
 struct Unit {
-    query: *const f32,
-    key: *const f32,
-    value: *const f32,
-    output: *mut f32,
+    query: *const u8,
+    key: *const u8,
+    value: *const u8,
+    output: *mut u8,
     /// Where its mask and its condition start.
     mask: usize,
     keep: usize,
@@ -125,12 +129,17 @@ impl Attention {
     /// # Errors
     ///
     /// For shapes and blocks that cannot be taken, and whatever keeps code from being made.
-    pub fn new(isa: Isa, shape: AttentionShape, blocks: AttentionBlocks, source: &dyn CodeSource) -> Result<Attention> {
+    pub fn new(isa: Isa, mut shape: AttentionShape, blocks: AttentionBlocks, source: &dyn CodeSource) -> Result<Attention> {
         if !shape.is_valid() || !blocks.fits(&shape, isa) {
             let reason = format!("{blocks:?} for {shape:?}");
             return Err(KernelError::Unsupported { family: FAMILY, reason });
         }
         let paired = if blocks.stream { None } else { Paired::new(isa, &shape, source)? };
+        // Only the matrix unit's path reads and writes either type.
+        let around = match paired {
+            Some(_) => [Stored::F32; 2],
+            None => [&mut shape.stored, &mut shape.written].map(std::mem::take),
+        };
         let elsewhere = blocks.stream || paired.is_some();
         let rows = if elsewhere { SmallVec::new() } else { block_rows(&shape, &blocks) };
         let scores = Product::new(isa, [shape.size, shape.keys], !shape.key_columns, &rows, source)?;
@@ -150,15 +159,15 @@ impl Attention {
             None => [scores.packed_len(), context.packed_len(), 0],
         };
         let room = Room::new(&shape, &blocks, panels, paired.as_ref().map(Paired::context_row), isa.lanes());
-        let kernels = Kernels::new(isa, adjust, paired.is_some(), source)?;
+        let kernels = Kernels::new(isa, adjust, paired.is_some(), shape.written, source)?;
         let stream = stream.map(<[Arc<Code>; 2]>::from);
-        Ok(Attention { shape, blocks, scores, context, turn, paired, kernels, stream, room })
+        Ok(Attention { shape, blocks, scores, context, turn, paired, kernels, stream, room, around })
     }
 
     /// Elements of scratch that [`Attention::run`] needs.
     #[must_use]
     pub fn scratch_len(&self) -> usize {
-        self.tasks() * self.room.end
+        self.tasks() * self.room.end + self.widened().iter().sum::<usize>()
     }
 
     /// What is computed.
@@ -189,12 +198,43 @@ impl Attention {
         scratch: &mut [f32],
         parallel: &dyn Parallel,
     ) -> Result<()> {
-        self.check(operands, output, scratch)?;
+        let Operands { query, key, value, mask, keep } = *operands;
+        let operands = Operands { query: query.into(), key: key.into(), value: value.into(), mask, keep };
+        self.run_stored(&operands, output.into(), scratch, parallel)
+    }
+
+    /// The same on activations that are stored in some way.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Attention::run`], and where activations are stored otherwise than the shape says.
+    pub fn run_stored(
+        &self,
+        operands: &Operands<'_, Activations<'_>>,
+        output: ActivationsMut<'_>,
+        scratch: &mut [f32],
+        parallel: &dyn Parallel,
+    ) -> Result<()> {
+        self.check(operands, &output, scratch)?;
+        match self.around {
+            [Stored::F32, Stored::F32] => self.run_as_stored(operands, output, scratch, parallel),
+            _ => self.run_widened(operands, output, scratch, parallel),
+        }
+    }
+
+    /// Computes what needs no conversion. Buffers have been checked.
+    fn run_as_stored(
+        &self,
+        operands: &Operands<'_, Activations<'_>>,
+        mut output: ActivationsMut<'_>,
+        scratch: &mut [f32],
+        parallel: &dyn Parallel,
+    ) -> Result<()> {
         let shape = &self.shape;
         if shape.units() == 0 || shape.queries == 0 || shape.value_size == 0 {
             return Ok(());
         }
-        let buffers = Buffers { operands, output: Disjoint::new(output), scratch: Disjoint::new(scratch) };
+        let buffers = Buffers { operands, output: Shared::from_ptr(output.as_mut_ptr()), scratch: Disjoint::new(scratch) };
         parallel.run(self.tasks(), &|task| {
             let (heads, queries) = (task / self.blocks.query_tasks, task % self.blocks.query_tasks);
             let heads = part(shape.units(), self.blocks.head_tasks, heads);
@@ -206,7 +246,22 @@ impl Attention {
         Ok(())
     }
 
-    fn check(&self, operands: &Operands<'_>, output: &[f32], scratch: &[f32]) -> Result<()> {
+    fn check(
+        &self,
+        operands: &Operands<'_, Activations<'_>>,
+        output: &ActivationsMut<'_>,
+        scratch: &[f32],
+    ) -> Result<()> {
+        let Operands { query, key, value, .. } = operands;
+        let output = output.read();
+        let [stored, written] = match self.paired {
+            Some(_) => [self.shape.stored, self.shape.written],
+            None => self.around,
+        };
+        if [query, key, value].iter().any(|it| it.stored() != stored) || output.stored() != written {
+            let reason = format!("{:?}, {:?}, {:?} to {:?}", query.stored(), key.stored(), value.stored(), output.stored());
+            return Err(KernelError::Unsupported { family: FAMILY, reason });
+        }
         let Some([query, key, value, out, mask, keep]) = self.shape.needs() else { return Ok(()) };
         let sizes = [
             ("queries", operands.query.len(), query),
@@ -255,11 +310,12 @@ impl Attention {
         let shape = &self.shape;
         let at = |steps: Steps, head: usize| batch * steps.batch + head * steps.head;
         let own = head / shape.shared;
+        let (read, written) = (shape.stored.bytes(), shape.written.bytes());
         Unit {
-            query: buffers.operands.query.as_ptr().wrapping_add(at(shape.query, head)),
-            key: buffers.operands.key.as_ptr().wrapping_add(at(shape.key, own)),
-            value: buffers.operands.value.as_ptr().wrapping_add(at(shape.value, own)),
-            output: buffers.output.at(at(shape.output, head)),
+            query: buffers.operands.query.as_ptr().wrapping_add(at(shape.query, head) * read),
+            key: buffers.operands.key.as_ptr().wrapping_add(at(shape.key, own) * read),
+            value: buffers.operands.value.as_ptr().wrapping_add(at(shape.value, own) * read),
+            output: buffers.output.at(at(shape.output, head) * written),
             mask: shape.mask.map_or(0, |steps| at(steps, head)),
             keep: shape.keep.map_or(0, |steps| at(steps, head)),
         }
@@ -279,10 +335,10 @@ impl Attention {
                 return paired.pack_values(unit.value, values);
             }
             match &self.turn {
-                Some(turn) => turn.pack(unit.key, shape.key.row, shape.keys, shape.size, scratch),
-                None => self.scores.pack(unit.key, shape.key.row, scratch),
+                Some(turn) => turn.pack(unit.key.cast(), shape.key.row, shape.keys, shape.size, scratch),
+                None => self.scores.pack(unit.key.cast(), shape.key.row, scratch),
             }
-            self.context.pack(unit.value, shape.value.row, values);
+            self.context.pack(unit.value.cast(), shape.value.row, values);
         }
     }
 
@@ -295,15 +351,14 @@ impl Attention {
             // SAFETY: `Room` has a state for each row of a block.
             unsafe { state.add(row).write(start) };
         }
-        let output = unit.output.wrapping_add(first * shape.output.row);
-        let to = (output, shape.output.row);
+        let output = unit.output.wrapping_add(first * shape.output.row * shape.written.bytes());
         // Where sums of values are until they are whole.
         let sums = match &self.paired {
             Some(paired) => (scratch.wrapping_add(self.room.context), paired.context_row()),
-            None => to,
+            None => (output.cast(), shape.output.row),
         };
         if let Some(paired) = &self.paired {
-            let query = unit.query.wrapping_add(first * shape.query.row);
+            let query = unit.query.wrapping_add(first * shape.query.row * shape.stored.bytes());
             // SAFETY: `check` made sure of the queries, and `Room` has a place for a block of them.
             unsafe { paired.round_queries(query, rows, scratch.wrapping_add(self.room.queries)) };
         }
@@ -314,12 +369,14 @@ impl Attention {
             self.score(unit, scratch, first..first + rows, start..start + count);
             self.weigh(buffers, unit, scratch, first..first + rows, start..start + count);
             if start > 0 {
-                self.scale(sums, sums, state, rows);
+                let to = (sums.0.cast(), sums.1 * 4);
+                // SAFETY: sums are in scratch, or in the output that `check` made sure of and that is this task's own.
+                unsafe { self.kernels.scale(&self.scaling(sums, to, state, rows)) };
             }
             self.blend(unit, scratch, sums.0, rows, start..start + count);
         }
         if keys == 0 {
-            self.blend(unit, scratch, output, rows, 0..0);
+            self.blend(unit, scratch, sums.0, rows, 0..0);
             return;
         }
         for row in 0..rows {
@@ -328,19 +385,21 @@ impl Attention {
             let nothing = shape.blind_is_zero && state.sum == 0.0;
             state.factor = if nothing { 0.0 } else { 1.0 / state.sum };
         }
-        self.scale(sums, to, state, rows);
+        let to = (output, shape.output.row * shape.written.bytes());
+        // SAFETY: as above.
+        unsafe { self.kernels.finish(&self.scaling(sums, to, state, rows)) };
     }
 
     /// Products of queries and keys into scratch.
     fn score(&self, unit: &Unit, scratch: *mut f32, queries: Range<usize>, keys: Range<usize>) {
         let (shape, room) = (&self.shape, &self.room);
         let scores = scratch.wrapping_add(room.scores);
-        let query = unit.query.wrapping_add(queries.start * shape.query.row);
+        let query = unit.query.cast::<f32>().wrapping_add(queries.start * shape.query.row);
         if let Some([dots, _]) = &self.stream {
             for row in 0..queries.len() {
                 let args = StreamArgs {
                     left: query.wrapping_add(row * shape.query.row),
-                    rows: unit.key.wrapping_add(keys.start * shape.key.row),
+                    rows: unit.key.cast::<f32>().wrapping_add(keys.start * shape.key.row),
                     stride: shape.key.row * 4,
                     count: keys.len(),
                     columns: shape.size,
@@ -368,7 +427,7 @@ impl Attention {
         args.scaled = usize::from(shape.scale != 1.0);
         args.summarise();
         // Blocks of keys start with a panel: `AttentionBlocks::fits`.
-        self.scores.multiply(&mut args, unit.key, scratch, keys, queries.len(), query, scores);
+        self.scores.multiply(&mut args, unit.key.cast(), scratch, keys, queries.len(), query, scores);
     }
 
     fn weigh(&self, buffers: &Buffers<'_>, unit: &Unit, scratch: *mut f32, queries: Range<usize>, keys: Range<usize>) {
@@ -413,14 +472,15 @@ impl Attention {
         unsafe { self.kernels.weigh(&args) };
     }
 
-    /// Rows times their factors, from a place to a place; each with the distance of its rows.
-    fn scale(&self, from: (*mut f32, usize), to: (*mut f32, usize), state: *const RowState, rows: usize) {
-        let columns = self.shape.value_size;
-        let (from_stride, to_stride) = (from.1 * 4, to.1 * 4);
-        let args = ScaleArgs { from: from.0, from_stride, to: to.0, to_stride, rows, columns, state };
-        // SAFETY: rows of sums in scratch, or of the output that `check` made sure of and that are this task's own, and a
-        // state for each.
-        unsafe { self.kernels.scale(&args) };
+    /// Rows times their factors, from a place to a place: elements from row to row of sums, and bytes from one to the next there.
+    fn scaling(
+        &self,
+        (from, row): (*mut f32, usize),
+        (to, to_stride): (*mut u8, usize),
+        state: *const RowState,
+        rows: usize,
+    ) -> ScaleArgs {
+        ScaleArgs { from, from_stride: row * 4, to, to_stride, rows, columns: self.shape.value_size, state }
     }
 
     /// Weighted sums of values, added to those of earlier keys.
@@ -432,7 +492,7 @@ impl Attention {
             for row in 0..rows {
                 let args = StreamArgs {
                     left: weights.wrapping_add(row * room.row),
-                    rows: unit.value.wrapping_add(keys.start * shape.value.row),
+                    rows: unit.value.cast::<f32>().wrapping_add(keys.start * shape.value.row),
                     stride: shape.value.row * 4,
                     count: keys.len(),
                     columns: shape.value_size,
@@ -457,7 +517,7 @@ impl Attention {
         args.ldc = shape.output.row * 4;
         args.resume = resume;
         let packed = scratch.wrapping_add(room.values).wrapping_add(keys.start * self.context.panels.width);
-        let plain = unit.value.wrapping_add(keys.start * shape.value.row);
+        let plain = unit.value.cast::<f32>().wrapping_add(keys.start * shape.value.row);
         self.context.multiply(&mut args, plain, packed, 0..shape.value_size, rows, weights, output);
     }
 }

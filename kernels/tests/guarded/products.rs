@@ -163,6 +163,8 @@ pub(crate) fn attention(draw: &mut Draw<'_>, isa: Isa) {
         cap: draw.flag().then_some(3.0),
         causal: draw.flag().then_some(draw.below(3)),
         blind_is_zero: false,
+        stored: Stored::F32,
+        written: Stored::F32,
         elements: if isa == Isa::Avx512 && draw.flag() { Elements::Bf16Tiles } else { Elements::F32 },
     };
     let (threads, at_end) = (draw.size(4), draw.flag());
@@ -181,9 +183,9 @@ pub(crate) fn attention(draw: &mut Draw<'_>, isa: Isa) {
     let keep: Vec<u8> = draw.raw(needs[5]).iter().map(|byte| byte % 2).collect();
     let keep = Guarded::of(&keep, at_end);
     let operands = Operands {
-        query: &query,
-        key: &key,
-        value: &value,
+        query: &*query,
+        key: &*key,
+        value: &*value,
         mask: shape.mask.map(|_| &*mask),
         keep: shape.keep.map(|_| &*keep),
     };

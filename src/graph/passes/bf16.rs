@@ -38,6 +38,8 @@ enum Role {
     Moves,
     /// Reads `f32` and writes either type: a normalisation of rows.
     Norm,
+    /// Reads queries, keys and values of one type, and writes either.
+    Attention,
     /// Reads the shape alone.
     Measures,
     /// Takes and makes `f32`.
@@ -55,6 +57,8 @@ impl Role {
             }
         } else if is_product(graph, node) {
             Role::Product
+        } else if node.is_fused("FusedAttention") {
+            Role::Attention
         } else if node.is("LayerNormalization") || node.is("RMSNormalization") {
             if node.output(1).is_none() && node.output(2).is_none() { Role::Norm } else { Role::Plain }
         } else if (node.is("MaxPool") || node.is("AveragePool")) && node.int("channels_last", 0) != 0 {
@@ -73,6 +77,7 @@ impl Role {
         match self {
             Role::Convolution | Role::Product => [0, 3].contains(&index),
             Role::Pool | Role::Depthwise => index == 0,
+            Role::Attention => index < 3,
             Role::Moves | Role::Measures => true,
             Role::Norm | Role::Plain => false,
         }
@@ -80,12 +85,18 @@ impl Role {
 
     /// Whether the first output may be `bf16`.
     fn writes(self) -> bool {
-        matches!(self, Role::Convolution | Role::Product | Role::Norm | Role::Pool | Role::Depthwise | Role::Moves)
+        !matches!(self, Role::Measures | Role::Plain)
     }
 
-    /// Whether the output is what the inputs are.
-    fn hands_on(self) -> bool {
-        matches!(self, Role::Pool | Role::Depthwise | Role::Moves)
+    /// The values around a node that are of one type: data, and the result of what hands on types.
+    fn group(self, node: &NodeDesc) -> Vec<ValueId> {
+        match self {
+            Role::Pool | Role::Depthwise => node.input(0).into_iter().chain(node.output(0)).collect(),
+            Role::Moves if node.is("Concat") => node.inputs.iter().flatten().copied().chain(node.output(0)).collect(),
+            Role::Moves => node.input(0).into_iter().chain(node.output(0)).collect(),
+            Role::Attention => node.inputs.iter().take(3).flatten().copied().collect(),
+            Role::Convolution | Role::Product | Role::Norm | Role::Measures | Role::Plain => Vec::new(),
+        }
     }
 }
 
@@ -102,11 +113,14 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
         if matches!(role, Role::Pool | Role::Norm) && writes {
             node.attrs.insert("to".to_owned(), Attr::Int(BF16));
         }
-        if !matches!(role, Role::Convolution | Role::Product | Role::Depthwise) {
-            continue;
-        }
-        if writes || is_half(node.input(0)) || is_half(node.input(3)) {
-            *node = if *role == Role::Product { matmul::as_fused(node) } else { fused(node) };
+        let told = matches!(role, Role::Convolution | Role::Product | Role::Depthwise | Role::Attention);
+        let reads = [0, 3].iter().any(|&index| role.reads(index) && is_half(node.input(index)));
+        if told && (writes || reads) {
+            match role {
+                Role::Attention => {}
+                Role::Product => *node = matmul::as_fused(node),
+                _ => *node = fused(node),
+            }
             node.attrs.insert("to".to_owned(), Attr::Int(if writes { BF16 } else { F32 }));
         }
     }
@@ -133,13 +147,12 @@ fn stored_as_halves(graph: &Graph, roles: &[Role], facts: &Facts) -> Vec<bool> {
             }
         }
     }
-    // Inputs and outputs of what hands on types go together. From the last node to the first most settles in one round.
+    // Values of one type go together. From the last node to the first most settles in one round.
     let mut settled = false;
     while !settled {
         settled = true;
-        for (node, _) in graph.nodes.iter().zip(roles).rev().filter(|(_, role)| role.hands_on()) {
-            let data = node.inputs.iter().flatten().copied().filter(|input| is_data(node, *input));
-            let group: Vec<ValueId> = data.chain(node.output(0)).collect();
+        for (node, role) in graph.nodes.iter().zip(roles).rev() {
+            let group = role.group(node);
             let all = group.iter().all(|value| halves[value.index()]);
             for value in group {
                 settled &= all || !std::mem::replace(&mut halves[value.index()], all);
@@ -147,11 +160,6 @@ fn stored_as_halves(graph: &Graph, roles: &[Role], facts: &Facts) -> Vec<bool> {
         }
     }
     halves
-}
-
-/// Whether an input is one of those whose elements are handed on: all that are joined, the first of other operators.
-fn is_data(node: &NodeDesc, input: ValueId) -> bool {
-    node.is("Concat") || node.input(0) == Some(input)
 }
 
 /// Whether a node multiplies rows by a matrix of weights that is known.

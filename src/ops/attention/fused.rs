@@ -3,12 +3,14 @@
 //! Inputs are queries, keys, values, a mask that is added to scores, and a condition outside of which scores are replaced.
 //! Everything broadcasts as the nodes did that this one stands for.
 
+use kiln_kernels::cpu::Stored;
 use kiln_kernels::cpu::attention::{Attention as Executor, Operands};
 
 use crate::exec::attention::{AttentionKey, Lying};
 use crate::graph::heads::Heads;
 use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
+use crate::ops::stored::{self, activations, activations_mut};
 use crate::ops::{LoadCx, OpError, View, one, optional, refused, required, strides};
 use crate::tensor::{DType, Shape, Tensor, TensorError, TensorSpec};
 
@@ -22,6 +24,9 @@ struct Fused {
     scale: f32,
     fill: f32,
     inverted: bool,
+    /// What results are stored as, where that was decided when the graph was rewritten: then queries, keys and values may all be
+    /// either, too.
+    output: Option<Stored>,
 }
 
 pub(super) fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
@@ -36,6 +41,7 @@ pub(super) fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         scale: node.float("scale", 1.0),
         fill: node.float("fill", 0.0),
         inverted: node.int("inverted", 0) != 0,
+        output: stored::output(node)?,
     }))
 }
 
@@ -132,7 +138,8 @@ impl Fused {
         Ok(Problem { query, key, value, mask, keep, batch: sizes[0], heads: sizes[1], queries, keys })
     }
 
-    fn output(&self, problem: &Problem) -> Result<Shape, NodeError> {
+    /// The shape of the results.
+    fn shape(&self, problem: &Problem) -> Result<Shape, NodeError> {
         let Problem { batch, heads, queries, ref value, .. } = *problem;
         let size = value.sizes[3];
         let whole = [batch, heads, queries, size];
@@ -146,7 +153,7 @@ impl Fused {
         })
     }
 
-    fn key(&self, problem: &Problem, cx: &PrepareCx<'_>) -> AttentionKey {
+    fn key(&self, problem: &Problem, stored: Stored, cx: &PrepareCx<'_>) -> AttentionKey {
         let Problem { query, key, value, batch, heads, queries, keys, .. } = *problem;
         let (size, value_size) = (query.sizes[3], value.sizes[3]);
         // Keys of one for all queries are a row, however they are stored.
@@ -189,6 +196,8 @@ impl Fused {
             causal: None,
             blind_is_zero: false,
             elements: cx.computed_elements(),
+            stored,
+            written: self.output.unwrap_or_default(),
         }
     }
 }
@@ -219,12 +228,16 @@ impl Node for Fused {
     }
 
     fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        for (index, expected) in [DType::F32, DType::F32, DType::F32, DType::F32, DType::Bool].into_iter().enumerate() {
+        let layers = match required(inputs, 0)?.dtype() {
+            DType::BF16 if self.output.is_some() => DType::BF16,
+            _ => DType::F32,
+        };
+        for (index, expected) in [layers, layers, layers, DType::F32, DType::Bool].into_iter().enumerate() {
             if let Some(found) = optional(inputs, index).map(Tensor::dtype).filter(|&dtype| dtype != expected) {
                 return Err(TensorError::Type { expected, found }.into());
             }
         }
-        one(DType::F32, self.output(&self.problem(inputs)?)?)
+        one(self.output.map_or(DType::F32, stored::dtype), self.shape(&self.problem(inputs)?)?)
     }
 
     fn prepare_params(
@@ -233,7 +246,7 @@ impl Node for Fused {
         inputs: &[Option<&Tensor>],
         _: &[TensorSpec],
     ) -> Result<Prepared, NodeError> {
-        let key = self.key(&self.problem(inputs)?, cx);
+        let key = self.key(&self.problem(inputs)?, stored::stored(required(inputs, 0)?), cx);
         Ok(Prepared::new(cx.executor(&key)?))
     }
 
@@ -247,15 +260,15 @@ impl Node for Fused {
         let (wide_mask, wide_keep) = (wide_mask.transpose()?.flatten(), wide_keep.transpose()?.flatten());
         let mut output = io.alloc(0)?;
         let operands = Operands {
-            query: io.input(0)?.as_slice()?,
-            key: io.input(1)?.as_slice()?,
-            value: io.input(2)?.as_slice()?,
+            query: activations(io.input(0)?)?,
+            key: activations(io.input(1)?)?,
+            value: activations(io.input(2)?)?,
             mask: wide_mask.as_deref().or(mask),
             // A boolean is a byte.
             keep: wide_keep.as_deref().or(keep),
         };
         let mut scratch = cx.scratch::<f32>(executor.scratch_len())?;
-        executor.run(&operands, output.as_mut_slice()?, scratch.as_mut_slice()?, cx.parallel)?;
+        executor.run_stored(&operands, activations_mut(&mut output)?, scratch.as_mut_slice()?, cx.parallel)?;
         io.push(output);
         Ok(())
     }

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use kiln_kernels::cpu::Stored;
 use kiln_kernels::cpu::attention::{Attention as Executor, Operands};
 use kiln_kernels::parallel::for_each_chunk;
 use kiln_kernels::{Parallel, Serial};
@@ -75,6 +76,8 @@ fn key(node: &Attention, plan: &Plan, inputs: &[Option<&Tensor>], cx: &PrepareCx
         causal: node.causal.then_some(past as u64),
         blind_is_zero: true,
         elements: cx.computed_elements(),
+        stored: Stored::F32,
+        written: Stored::F32,
     })
 }
 

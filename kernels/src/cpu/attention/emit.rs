@@ -23,6 +23,7 @@ use std::mem::offset_of;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cpu::Stored;
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::sweep::{self, Place};
 use crate::cpu::vecmath;
@@ -35,24 +36,24 @@ use crate::jit::{Asm, Cond, Gpr, Mem, Vreg};
 pub enum Form {
     /// Scores to weights.
     Weigh(Adjust),
-    /// Rows times factors.
-    Scale,
+    /// Rows times factors, stored as is said.
+    Scale(Stored),
     /// A query times rows of keys.
     Dots,
     /// The weighted sum of rows of values.
     Blend,
     /// Scores to weights in pairs of `bf16`, in place: those of 32 keys after each other, filled up with zeros.
     WeighPairs(Adjust),
-    /// Rows as pairs of neighbours.
-    Round,
-    /// Rows two by two as pairs of a row and the next.
-    Interleave,
+    /// Rows that are stored so, as pairs of neighbours.
+    Round(Stored),
+    /// Rows that are stored so, two by two as pairs of a row and the next.
+    Interleave(Stored),
 }
 
 impl Form {
     /// Whether it makes pairs of `bf16`.
     pub(crate) fn makes_pairs(self) -> bool {
-        matches!(self, Form::WeighPairs(_) | Form::Round | Form::Interleave)
+        matches!(self, Form::WeighPairs(_) | Form::Scale(Stored::Bf16) | Form::Round(_) | Form::Interleave(_))
     }
 }
 
@@ -144,8 +145,8 @@ pub struct ScaleArgs {
     pub from: *const f32,
     /// Bytes from row to row.
     pub from_stride: usize,
-    /// Where it goes, which may be where it is.
-    pub to: *mut f32,
+    /// Where it goes, which may be where it is if both are `f32`.
+    pub to: *mut u8,
     /// Bytes from row to row.
     pub to_stride: usize,
     /// Rows, at least 1.
@@ -164,11 +165,11 @@ pub fn emit(code: &AttentionCode, asm: &mut Asm) {
     match code.form {
         Form::Weigh(adjust) => weigh(asm, adjust, Weights::Floats),
         Form::WeighPairs(adjust) => weigh(asm, adjust, Weights::Pairs),
-        Form::Scale => scale(asm),
+        Form::Scale(stored) => scale(asm, stored),
         Form::Dots => stream::dots(asm),
         Form::Blend => stream::blend(asm),
-        Form::Round => pairs::round(asm),
-        Form::Interleave => pairs::interleave(asm),
+        Form::Round(stored) => pairs::round(asm, stored),
+        Form::Interleave(stored) => pairs::interleave(asm, stored),
     }
     asm.epilogue();
 }
@@ -371,7 +372,7 @@ fn hide(asm: &mut Asm) {
     asm.bind(done);
 }
 
-fn scale(asm: &mut Asm) {
+fn scale(asm: &mut Asm, stored: Stored) {
     asm.load(ROW, arg!(ScaleArgs, from));
     asm.load(TO, arg!(ScaleArgs, to));
     asm.load(ROWS, arg!(ScaleArgs, rows));
@@ -383,7 +384,10 @@ fn scale(asm: &mut Asm) {
     sweep::row(asm, |asm, place| {
         place.load(asm, VALUE, ROW);
         asm.vmul(VALUE, VALUE, FACTOR);
-        place.store(asm, TO, VALUE);
+        match stored {
+            Stored::F32 => place.store(asm, TO, VALUE),
+            Stored::Bf16 => place.store_bf16(asm, TO, VALUE),
+        }
     });
     asm.add_mem(ROW, arg!(ScaleArgs, from_stride));
     asm.add_mem(TO, arg!(ScaleArgs, to_stride));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::emit::{Adjust, AttentionCode, Form, ScaleArgs, WeighArgs};
 use super::plain;
-use crate::cpu::{CodeKey, CodeSource};
+use crate::cpu::{CodeKey, CodeSource, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::jit::Code;
@@ -23,13 +23,25 @@ pub(super) struct Kernels {
     adjust: Adjust,
     weigh: Option<Arc<Code>>,
     scale: Option<Arc<Code>>,
+    /// What stores results, where those are not `f32`.
+    finish: Option<Arc<Code>>,
 }
 
 impl Kernels {
     /// Weights are pairs of `bf16` on request.
-    pub(super) fn new(isa: Isa, adjust: Adjust, pairs: bool, source: &dyn CodeSource) -> Result<Kernels> {
+    pub(super) fn new(
+        isa: Isa,
+        adjust: Adjust,
+        pairs: bool,
+        written: Stored,
+        source: &dyn CodeSource,
+    ) -> Result<Kernels> {
         let weigh = code(isa, if pairs { Form::WeighPairs(adjust) } else { Form::Weigh(adjust) }, source)?;
-        Ok(Kernels { adjust, weigh, scale: code(isa, Form::Scale, source)? })
+        let finish = match written {
+            Stored::F32 => None,
+            Stored::Bf16 => code(isa, Form::Scale(written), source)?,
+        };
+        Ok(Kernels { adjust, weigh, scale: code(isa, Form::Scale(Stored::F32), source)?, finish })
     }
 
     /// Scores to weights.
@@ -60,6 +72,21 @@ impl Kernels {
             match &self.scale {
                 Some(code) => code.call(args),
                 None => plain::scale(args),
+            }
+        }
+    }
+
+    /// The same for the last time, into results as they are stored.
+    ///
+    /// # Safety
+    ///
+    /// That of [`Kernels::scale`].
+    pub(super) unsafe fn finish(&self, args: &ScaleArgs) {
+        // SAFETY: the caller's contract, and the code takes `ScaleArgs`.
+        unsafe {
+            match &self.finish {
+                Some(code) => code.call(args),
+                None => self.scale(args),
             }
         }
     }

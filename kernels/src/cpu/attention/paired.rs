@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::AttentionShape;
+use super::{AttentionShape, Steps};
 use super::emit::Form;
 use super::emit::pairs::{IN_TURNS, InterleaveArgs, RoundArgs};
 use super::kernel::code;
 use super::pack::Turn;
-use crate::cpu::CodeSource;
+use crate::cpu::{CodeSource, Stored};
 use crate::cpu::matrix::{Multiply, MultiplyArgs, PANEL, STEP, STEP_WORDS, TALLEST, TILE_ROWS};
 use crate::error::Result;
 use crate::isa::Isa;
@@ -29,6 +29,8 @@ pub(super) struct Paired {
     interleave: Arc<Code>,
     /// Turns rounded keys, where they are stored row by row.
     turn: Option<Turn>,
+    /// Whether keys lie row by row as they would once they are rounded.
+    in_words: bool,
     shape: AttentionShape,
 }
 
@@ -48,13 +50,17 @@ impl Paired {
         if !shape.is_paired() {
             return Ok(None);
         }
-        let (Some(round), Some(interleave)) = (code(isa, Form::Round, source)?, code(isa, Form::Interleave, source)?)
+        let (Some(round), Some(interleave)) = (code(isa, Form::Round(shape.stored), source)?, code(isa, Form::Interleave(shape.stored), source)?)
         else {
             return Ok(None);
         };
         let turn = if shape.key_columns { None } else { Some(Turn::new(isa, PANEL, source)?) };
         let multiply = Multiply::new(isa, 1..=TALLEST, source)?;
-        Ok(Some(Paired { multiply, round, interleave, turn, shape: *shape }))
+        let Steps { batch, head, row } = shape.key;
+        let in_words = shape.stored == Stored::Bf16
+            && shape.size.is_multiple_of(STEP)
+            && [batch, head, row].iter().all(|step| step.is_multiple_of(2));
+        Ok(Some(Paired { multiply, round, interleave, turn, in_words, shape: *shape }))
     }
 
     /// Words of a rounded row of queries.
@@ -89,7 +95,7 @@ impl Paired {
     /// # Safety
     ///
     /// The keys are readable, and `to` has as many places as [`Paired::room`] says, which are nobody else's.
-    pub(super) unsafe fn pack_keys(&self, from: *const f32, to: *mut f32) {
+    pub(super) unsafe fn pack_keys(&self, from: *const u8, to: *mut f32) {
         let (shape, [panel, _]) = (&self.shape, self.panel_words());
         let Some(turn) = &self.turn else {
             // SAFETY: features are the rows here; the caller's contract.
@@ -99,9 +105,13 @@ impl Paired {
         let words = self.query_words();
         for first in (0..shape.keys).step_by(PANEL) {
             let count = PANEL.min(shape.keys - first);
-            let from = from.wrapping_add(first * shape.key.row);
+            let from = from.wrapping_add(first * shape.key.row * shape.stored.bytes());
             // SAFETY: a panel's keys, and the place of a panel that each is rounded in. Keys beyond the last are zeros.
             unsafe {
+                if self.in_words && count == PANEL {
+                    turn.pack(from.cast(), shape.key.row / 2, PANEL, words, to.wrapping_add(first / PANEL * panel));
+                    continue;
+                }
                 self.round(from, [count, shape.key.row], 1.0, rounded);
                 rounded.add(count * words).write_bytes(0, (PANEL - count) * words);
                 turn.pack(rounded, words, PANEL, words, to.wrapping_add(first / PANEL * panel));
@@ -114,7 +124,7 @@ impl Paired {
     /// # Safety
     ///
     /// As [`Paired::pack_keys`].
-    pub(super) unsafe fn pack_values(&self, from: *const f32, to: *mut f32) {
+    pub(super) unsafe fn pack_values(&self, from: *const u8, to: *mut f32) {
         // SAFETY: the caller's contract.
         unsafe { self.interleave(from, self.shape.value.row, [self.shape.keys, self.shape.value_size], to) };
     }
@@ -124,17 +134,17 @@ impl Paired {
     /// # Safety
     ///
     /// As [`Paired::pack_keys`].
-    pub(super) unsafe fn round_queries(&self, from: *const f32, rows: usize, to: *mut f32) {
+    pub(super) unsafe fn round_queries(&self, from: *const u8, rows: usize, to: *mut f32) {
         // SAFETY: the caller's contract.
         unsafe { self.round(from, [rows, self.shape.query.row], self.shape.scale, to) };
     }
 
     /// Rounds rows of as many features as a head has.
-    unsafe fn round(&self, from: *const f32, [rows, stride]: [usize; 2], scale: f32, to: *mut f32) {
+    unsafe fn round(&self, from: *const u8, [rows, stride]: [usize; 2], scale: f32, to: *mut f32) {
         let (size, words) = (self.shape.size, self.query_words());
         let args = RoundArgs {
             from,
-            from_stride: stride * 4,
+            from_stride: stride * self.shape.stored.bytes(),
             to,
             to_stride: words * 4,
             rows,
@@ -147,12 +157,12 @@ impl Paired {
     }
 
     /// Packs a matrix, whose rows are the reduction's, into panels.
-    unsafe fn interleave(&self, from: *const f32, stride: usize, [rows, columns]: [usize; 2], to: *mut f32) {
+    unsafe fn interleave(&self, from: *const u8, stride: usize, [rows, columns]: [usize; 2], to: *mut f32) {
         let lines = words(rows);
         for first in (0..columns).step_by(PANEL) {
             let args = InterleaveArgs {
-                from: from.wrapping_add(first),
-                from_stride: stride * 4,
+                from: from.wrapping_add(first * self.shape.stored.bytes()),
+                from_stride: stride * self.shape.stored.bytes(),
                 to: to.wrapping_add(first * lines),
                 pairs: rows / 2,
                 odd: rows % 2,

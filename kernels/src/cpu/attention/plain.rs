@@ -67,7 +67,7 @@ pub(super) unsafe fn scale(args: &ScaleArgs) {
         // SAFETY: the caller vouches for rows of `columns` elements, and for a state each.
         unsafe {
             let from = args.from.wrapping_byte_add(row * args.from_stride);
-            let to = args.to.wrapping_byte_add(row * args.to_stride);
+            let to = args.to.wrapping_add(row * args.to_stride).cast::<f32>();
             let factor = (*args.state.wrapping_add(row)).factor;
             (0..args.columns).for_each(|column| *to.add(column) = *from.add(column) * factor);
         }

@@ -3,10 +3,10 @@
 //! Operands lie anywhere: each has a distance of batches, of heads and of rows, so that heads packed side by side behind
 //! their positions are read where they are, and written there.
 
-use crate::cpu::Elements;
 use crate::cpu::gemm::panel_vectors;
 use crate::cpu::gemm::tile::most_rows;
 use crate::cpu::matrix::{PANEL, TALLEST, TILE_ROWS};
+use crate::cpu::{Elements, Stored};
 use crate::isa::Isa;
 
 /// Distances in elements; 0 repeats.
@@ -63,6 +63,10 @@ pub struct AttentionShape {
     pub causal: Option<usize>,
     /// Whether a query that sees nothing gives zeros, not NaN.
     pub blind_is_zero: bool,
+    /// What queries, keys and values consist of.
+    pub stored: Stored,
+    /// What results consist of.
+    pub written: Stored,
     /// What products are of: `f32`, or [`Elements::Bf16Tiles`] where the matrix unit may compute those of several queries.
     pub elements: Elements,
 }

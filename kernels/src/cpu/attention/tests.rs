@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::cpu::fence::{Fenced, Poisoned, Scoped, levels};
+use crate::cpu::precision::{from_bf16, to_bf16};
 use crate::cpu::{Elements, EmitEach};
 use crate::parallel::Serial;
 use crate::reference::attention as reference;
@@ -49,6 +50,8 @@ fn plain(batch: usize, heads: usize, queries: usize, keys: usize, size: usize) -
         cap: None,
         causal: None,
         blind_is_zero: false,
+        stored: Stored::F32,
+        written: Stored::F32,
         elements: Elements::F32,
     }
 }
@@ -240,12 +243,64 @@ fn the_matrix_unit_multiplies_what_is_rounded_and_nothing_else() {
     let mut scratch = vec![0.0; attention.scratch_len()];
     let mut output = vec![0.0; 40 * 16];
     let mut run = |value: &[f32]| {
-        let operands = Operands { query: &query, key: &key, value, mask: None, keep: None };
+        let operands = Operands { query: &query[..], key: &key[..], value, mask: None, keep: None };
         attention.run(&operands, &mut output, &mut scratch, &Serial).unwrap();
         output.clone()
     };
     assert_eq!(run(&value), value[..16].repeat(40));
     assert_eq!(run(&odd), vec![1.0; 40 * 16]);
+}
+
+#[test]
+fn activations_of_either_type_give_the_same() {
+    let halves = |values: &[f32]| -> Vec<u16> { values.iter().map(|&value| to_bf16(value)).collect() };
+    let rows = |rows| joined(rows, 32, 100);
+    let behind = plain(2, 3, 20, 70, 32);
+    let shapes = [
+        plain(1, 2, 1, 9, 8),
+        plain(2, 3, 16, 64, 32),
+        plain(1, 2, 33, 70, 21),
+        AttentionShape { query: rows(20), key: rows(70), value: rows(70), output: rows(20), ..behind },
+    ];
+    for (shape, (isa, elements)) in shapes.iter().flat_map(|shape| forms().map(move |form| (shape, form))) {
+        let (shape, needs) = (AttentionShape { elements, ..*shape }, shape.needs().unwrap());
+        let [query, key, value] = [0, 1, 2].map(|operand| halves(&floats(needs[operand], operand as u32)));
+        let wide = |halves: &[u16]| -> Vec<f32> { halves.iter().map(|&half| from_bf16(half)).collect() };
+        let whole = [&query, &key, &value].map(|operand| wide(operand));
+        let [query, key, value] = [query, key, value].map(|operand| Poisoned::new(&operand));
+        for blocks in blocks(isa, &shape) {
+            let mut expected = vec![0.0; needs[3]];
+            for (stored, written) in [
+                (Stored::F32, Stored::F32),
+                (Stored::Bf16, Stored::F32),
+                (Stored::F32, Stored::Bf16),
+                (Stored::Bf16, Stored::Bf16),
+            ] {
+                let attention =
+                    Attention::new(isa, AttentionShape { stored, written, ..shape }, blocks, &EmitEach).unwrap();
+                let [query, key, value] = match stored {
+                    Stored::F32 => [&whole[0], &whole[1], &whole[2]].map(|operand| Activations::F32(operand)),
+                    Stored::Bf16 => [&query, &key, &value].map(|operand| Activations::Bf16(operand.inside())),
+                };
+                let operands = Operands { query, key, value, mask: None, keep: None };
+                let mut scratch = Fenced::new(attention.scratch_len());
+                let (mut floats, mut half) = (vec![0.0; needs[3]], Fenced::<u16>::new(needs[3]));
+                half.inside().fill(0);
+                let output = match written {
+                    Stored::F32 => ActivationsMut::F32(&mut floats),
+                    Stored::Bf16 => ActivationsMut::Bf16(half.inside()),
+                };
+                attention.run_stored(&operands, output, scratch.inside(), &Scoped).unwrap();
+                scratch.open();
+                let what = format!("{isa}, {blocks:?}, {stored:?} to {written:?}, {shape:?}");
+                match (stored, written) {
+                    (Stored::F32, Stored::F32) => expected = floats,
+                    (_, Stored::F32) => assert!(floats == expected, "{what}"),
+                    (_, Stored::Bf16) => assert!(half.open() == halves(&expected), "{what}"),
+                }
+            }
+        }
+    }
 }
 
 #[test]
@@ -271,7 +326,7 @@ fn what_does_not_fit_is_refused() {
     refuses(AttentionShape { output: Steps { row: 7, ..shape.output }, ..shape }, portable);
     let attention = Attention::new(Isa::Portable, shape, portable, &EmitEach).unwrap();
     let (data, mut scratch, mut output) = (vec![0.0; 64], vec![0.0; attention.scratch_len()], vec![0.0; 48]);
-    let whole = Operands { query: &data[..48], key: &data, value: &data, mask: None, keep: None };
+    let whole = Operands { query: &data[..48], key: &data[..], value: &data[..], mask: None, keep: None };
     assert!(attention.run(&whole, &mut output, &mut scratch, &Serial).is_ok());
     for operands in [
         Operands { query: &data[..47], ..whole },

@@ -211,3 +211,36 @@ fn who_multiplies_what_is_made_at_run_time_or_shows_moments_takes_f32() {
     let y = build.op("Add", &[a, outputs[1]], &[]);
     assert!(all_written(&stored(build, y)).iter().all(|(_, to)| to.is_none()));
 }
+
+#[test]
+fn attention_takes_halves_where_queries_keys_and_values_all_are() {
+    for (full, of_attention) in [(false, HALF), (true, HALF)] {
+        let (mut build, x) = with_x(&[-2, -3, 16]);
+        let [query, key, value] = [0; 3].map(|_| product(&mut build, x, [16, 16]));
+        // A cache keeps keys full, and what is read beside them.
+        let key = if full { build.op("Tanh", &[key], &[]) } else { key };
+        let apart = |build: &mut GraphBuilder, layer: ValueId, perm: [i64; 4]| {
+            let target = ints(build, &[0, 0, 4, 4]);
+            let heads = build.op("Reshape", &[layer, target], &[]);
+            build.op("Transpose", &[heads], &[("perm", perm.into())])
+        };
+        let query = apart(&mut build, query, [0, 2, 1, 3]);
+        let key = apart(&mut build, key, [0, 2, 3, 1]);
+        let value = apart(&mut build, value, [0, 2, 1, 3]);
+        let scores = build.op("MatMul", &[query, key], &[]);
+        let weights = build.op("Softmax", &[scores], &[("axis", (-1).into())]);
+        let context = build.op("MatMul", &[weights, value], &[]);
+        let behind = build.op("Transpose", &[context], &[("perm", [0, 2, 1, 3].into())]);
+        let target = ints(&mut build, &[0, 0, 16]);
+        let joined = build.op("Reshape", &[behind, target], &[]);
+        let y = product(&mut build, joined, [16, 8]);
+        let options = PassOptions::default().without("activation").with_elements(Elements::Bf16Tiles);
+        let graph = rewritten(build, y, &options);
+        let said: Vec<_> = graph.nodes.iter().filter(|node| node.domain == "kiln").map(|node| node.dtype("to")).collect();
+        let attention = graph.nodes.iter().find(|node| node.is_fused("FusedAttention")).expect("attention");
+        assert_eq!(attention.dtype("to"), of_attention);
+        let halves = said.iter().filter(|to| **to == HALF).count();
+        assert_eq!(halves, if full { 1 } else { 4 }, "{said:?}");
+        is_consistent(&graph);
+    }
+}

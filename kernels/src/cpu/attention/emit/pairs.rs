@@ -6,6 +6,7 @@
 use std::mem::offset_of;
 
 use super::{ARGS, KEYS, MOST, ROW, SEEN, VALUE, sum};
+use crate::cpu::Stored;
 use crate::jit::{Asm, Cond, Gpr, Mask, Mem, Vreg};
 
 /// Arguments of [`Form::Round`](super::Form::Round): rows of elements, times a factor, become rows of steps.
@@ -13,7 +14,7 @@ use crate::jit::{Asm, Cond, Gpr, Mask, Mem, Vreg};
 #[repr(C)]
 pub struct RoundArgs {
     /// The first row.
-    pub from: *const f32,
+    pub from: *const u8,
     /// Bytes from row to row.
     pub from_stride: usize,
     /// Where its words go.
@@ -35,7 +36,7 @@ pub struct RoundArgs {
 #[repr(C)]
 pub struct InterleaveArgs {
     /// The first row.
-    pub from: *const f32,
+    pub from: *const u8,
     /// Bytes from row to row.
     pub from_stride: usize,
     /// The panel: a line of 32 words for each pair of rows.
@@ -241,7 +242,18 @@ fn load_halves(asm: &mut Asm, lengths: Mem) -> [Mask; 2] {
     masks
 }
 
-pub(super) fn round(asm: &mut Asm) {
+/// dst = a vector of elements that are stored so, or of those that the mask lets through beside zeros.
+fn load(asm: &mut Asm, stored: Stored, dst: Vreg, mask: Option<Mask>, src: Mem) {
+    match (stored, mask) {
+        (Stored::F32, None) => asm.vload(dst, src),
+        (Stored::F32, Some(mask)) => asm.vload_masked(dst, mask, src),
+        (Stored::Bf16, None) => asm.vload_bf16(dst, src),
+        (Stored::Bf16, Some(mask)) => asm.vload_bf16_masked(dst, mask, src),
+    }
+}
+
+pub(super) fn round(asm: &mut Asm, stored: Stored) {
+    let half_step = (16 * stored.bytes()) as i32;
     let (row, next, rest, done) = (asm.label(), asm.label(), asm.label(), asm.label());
     asm.load(FROM, arg!(RoundArgs, from));
     asm.load(TO, arg!(RoundArgs, to));
@@ -257,11 +269,13 @@ pub(super) fn round(asm: &mut Asm) {
     asm.jump_if(Cond::Equal, rest);
     asm.align(16);
     asm.bind(next);
-    asm.vmul(LOW, FACTOR, Mem::at(FROM_AT, 0));
-    asm.vmul(HIGH, FACTOR, Mem::at(FROM_AT, 64));
+    for (half, value) in [LOW, HIGH].into_iter().enumerate() {
+        load(asm, stored, value, None, Mem::at(FROM_AT, half as i32 * half_step));
+        asm.vmul(value, value, FACTOR);
+    }
     asm.vround_bf16(LOW, HIGH, LOW);
     asm.vstore(Mem::at(TO_AT, 0), LOW);
-    asm.add_imm(FROM_AT, STEP_BYTES);
+    asm.add_imm(FROM_AT, 2 * half_step);
     asm.add_imm(TO_AT, STEP_WORD_BYTES);
     asm.sub_imm(LEFT, 1);
     asm.test(LEFT);
@@ -270,7 +284,7 @@ pub(super) fn round(asm: &mut Asm) {
     asm.test(REST);
     asm.jump_if(Cond::Equal, done);
     for (half, value) in [LOW, HIGH].into_iter().enumerate() {
-        asm.vload_masked(value, masks[half], Mem::at(FROM_AT, half as i32 * 64));
+        load(asm, stored, value, Some(masks[half]), Mem::at(FROM_AT, half as i32 * half_step));
         asm.vmul(value, value, FACTOR);
         // Zeros times a factor that is not finite are none.
         asm.vzero(ZERO);
@@ -286,7 +300,7 @@ pub(super) fn round(asm: &mut Asm) {
     asm.jump_if(Cond::NotEqual, row);
 }
 
-pub(super) fn interleave(asm: &mut Asm) {
+pub(super) fn interleave(asm: &mut Asm, stored: Stored) {
     asm.load(FROM, arg!(InterleaveArgs, from));
     asm.load(TO, arg!(InterleaveArgs, to));
     asm.load(STRIDE, arg!(InterleaveArgs, from_stride));
@@ -305,13 +319,13 @@ pub(super) fn interleave(asm: &mut Asm) {
         asm.align(16);
         asm.bind(next);
         for (half, &mask) in masks.iter().enumerate() {
-            let at = half as i32 * 64;
+            let (at, from) = (half as i32 * 64, half as i32 * (16 * stored.bytes()) as i32);
             let mut line = ZERO;
             if rows > 0 {
                 let mut second = ZERO;
-                asm.vload_masked(LOW, mask, Mem::at(FROM, at));
+                load(asm, stored, LOW, Some(mask), Mem::at(FROM, from));
                 if rows > 1 {
-                    asm.vload_masked(HIGH, mask, Mem::indexed(FROM, STRIDE, 1, at));
+                    load(asm, stored, HIGH, Some(mask), Mem::indexed(FROM, STRIDE, 1, from));
                     second = HIGH;
                 }
                 asm.vround_bf16(LOW, second, LOW);
