@@ -1,4 +1,4 @@
-; RowNorm(RowNormCode { isa: Avx2, centred: true, scale: true, bias: true, moments: false })
+; RowNorm(RowNormCode { isa: Avx2, centred: true, scale: true, bias: true, moments: false, output: F32 })
 ; part 0, 2432 bytes
 0000 push rbx
 0001 push rbp
@@ -29,7 +29,7 @@
 005f mov r14,rsi
 0062 add r14,[rdi+48h]
 0066 mov rbp,rdx
-0069 add rbp,[rdi+48h]
+0069 add rbp,[rdi+50h]
 006d vxorps ymm0,ymm0,ymm0
 0072 vxorps ymm1,ymm1,ymm1
 0077 vxorps ymm2,ymm2,ymm2
@@ -74,7 +74,7 @@
 0147 vaddps ymm6,ymm6,ymm7
 014c vaddps ymm0,ymm0,ymm2
 0151 vaddps ymm4,ymm4,ymm6
-0156 vpbroadcastd ymm13,[rdi+60h]
+0156 vpbroadcastd ymm13,[rdi+68h]
 015c vperm2f128 ymm14,ymm0,ymm0,1
 0162 vaddps ymm8,ymm0,ymm14
 0167 vpermilps ymm14,ymm8,4Eh
@@ -158,7 +158,7 @@
 02fb vaddps ymm6,ymm6,ymm7
 0300 vaddps ymm0,ymm0,ymm2
 0305 vaddps ymm4,ymm4,ymm6
-030a vpbroadcastd ymm13,[rdi+60h]
+030a vpbroadcastd ymm13,[rdi+68h]
 0310 vperm2f128 ymm14,ymm0,ymm0,1
 0316 vaddps ymm10,ymm0,ymm14
 031b vpermilps ymm14,ymm10,4Eh
@@ -173,7 +173,7 @@
 034c vpermilps ymm14,ymm11,0B1h
 0352 vaddps ymm11,ymm11,ymm14
 0357 vmulps ymm11,ymm11,ymm13
-035c vpbroadcastd ymm13,[rdi+64h]
+035c vpbroadcastd ymm13,[rdi+6Ch]
 0362 vmovups ymm12,[rel 960h]
 036b vaddps ymm10,ymm10,ymm13
 0370 vsqrtps ymm10,ymm10
@@ -270,13 +270,13 @@
 0570 vfmadd213ps ymm12,ymm13,ymm14
 0575 vmaskmovps [rbp+rax],ymm15,ymm12
 057c add rsi,[rdi+48h]
-0580 add rdx,[rdi+48h]
-0584 add r11,[rdi+50h]
-0588 add rbx,[rdi+58h]
+0580 add rdx,[rdi+50h]
+0584 add r11,[rdi+58h]
+0588 add rbx,[rdi+60h]
 058c add rsi,[rdi+48h]
-0590 add rdx,[rdi+48h]
-0594 add r11,[rdi+50h]
-0598 add rbx,[rdi+58h]
+0590 add rdx,[rdi+50h]
+0594 add r11,[rdi+58h]
+0598 add rbx,[rdi+60h]
 059c sub rcx,1
 05a0 test rcx,rcx
 05a3 jne near 000000000000005Fh
@@ -313,7 +313,7 @@
 0647 vaddps ymm0,ymm0,ymm1
 064c vaddps ymm2,ymm2,ymm3
 0651 vaddps ymm0,ymm0,ymm2
-0656 vpbroadcastd ymm13,[rdi+60h]
+0656 vpbroadcastd ymm13,[rdi+68h]
 065c vperm2f128 ymm14,ymm0,ymm0,1
 0662 vaddps ymm8,ymm0,ymm14
 0667 vpermilps ymm14,ymm8,4Eh
@@ -364,7 +364,7 @@
 0751 vaddps ymm0,ymm0,ymm1
 0756 vaddps ymm2,ymm2,ymm3
 075b vaddps ymm0,ymm0,ymm2
-0760 vpbroadcastd ymm13,[rdi+60h]
+0760 vpbroadcastd ymm13,[rdi+68h]
 0766 vperm2f128 ymm14,ymm0,ymm0,1
 076c vaddps ymm10,ymm0,ymm14
 0771 vpermilps ymm14,ymm10,4Eh
@@ -372,7 +372,7 @@
 077c vpermilps ymm14,ymm10,0B1h
 0782 vaddps ymm10,ymm10,ymm14
 0787 vmulps ymm10,ymm10,ymm13
-078c vpbroadcastd ymm13,[rdi+64h]
+078c vpbroadcastd ymm13,[rdi+6Ch]
 0792 vmovups ymm12,[rel 960h]
 079b vaddps ymm10,ymm10,ymm13
 07a0 vsqrtps ymm10,ymm10
@@ -436,9 +436,9 @@
 08e9 vfmadd213ps ymm12,ymm13,ymm14
 08ee vmaskmovps [rdx+rax],ymm15,ymm12
 08f4 add rsi,[rdi+48h]
-08f8 add rdx,[rdi+48h]
-08fc add r11,[rdi+50h]
-0900 add rbx,[rdi+58h]
+08f8 add rdx,[rdi+50h]
+08fc add r11,[rdi+58h]
+0900 add rbx,[rdi+60h]
 0904 sub rcx,1
 0908 test rcx,rcx
 090b jne near 00000000000005B6h

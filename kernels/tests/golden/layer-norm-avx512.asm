@@ -1,4 +1,4 @@
-; RowNorm(RowNormCode { isa: Avx512, centred: true, scale: true, bias: true, moments: false })
+; RowNorm(RowNormCode { isa: Avx512, centred: true, scale: true, bias: true, moments: false, output: F32 })
 ; part 0, 2756 bytes
 0000 push rbx
 0001 push rbp
@@ -30,7 +30,7 @@
 005b mov r14,rsi
 005e add r14,[rdi+48h]
 0062 mov rbp,rdx
-0065 add rbp,[rdi+48h]
+0065 add rbp,[rdi+50h]
 0069 vpxord zmm0,zmm0,zmm0
 006f vpxord zmm1,zmm1,zmm1
 0075 vpxord zmm2,zmm2,zmm2
@@ -74,7 +74,7 @@
 0160 vaddps zmm6,zmm6,zmm7
 0166 vaddps zmm0,zmm0,zmm2
 016c vaddps zmm4,zmm4,zmm6
-0172 vbroadcastss zmm13,[rdi+60h]
+0172 vbroadcastss zmm13,[rdi+68h]
 0179 vshuff32x4 zmm14,zmm0,zmm0,4Eh
 0180 vaddps zmm8,zmm0,zmm14
 0186 vshuff32x4 zmm14,zmm8,zmm8,0B1h
@@ -162,7 +162,7 @@
 037c vaddps zmm6,zmm6,zmm7
 0382 vaddps zmm0,zmm0,zmm2
 0388 vaddps zmm4,zmm4,zmm6
-038e vbroadcastss zmm13,[rdi+60h]
+038e vbroadcastss zmm13,[rdi+68h]
 0395 vshuff32x4 zmm14,zmm0,zmm0,4Eh
 039c vaddps zmm10,zmm0,zmm14
 03a2 vshuff32x4 zmm14,zmm10,zmm10,0B1h
@@ -181,7 +181,7 @@
 03f6 vpermilps zmm14,zmm11,0B1h
 03fd vaddps zmm11,zmm11,zmm14
 0403 vmulps zmm11,zmm11,zmm13
-0409 vbroadcastss zmm13,[rdi+64h]
+0409 vbroadcastss zmm13,[rdi+6Ch]
 0410 vbroadcastss zmm12,[rel 0AC0h]
 041a vaddps zmm10,zmm10,zmm13
 0420 vsqrtps zmm10,zmm10
@@ -278,13 +278,13 @@
 0666 vfmadd213ps zmm12,zmm13,zmm14
 066c vmovups [rbp+rax]{k1},zmm12
 0674 add rsi,[rdi+48h]
-0678 add rdx,[rdi+48h]
-067c add r11,[rdi+50h]
-0680 add rbx,[rdi+58h]
+0678 add rdx,[rdi+50h]
+067c add r11,[rdi+58h]
+0680 add rbx,[rdi+60h]
 0684 add rsi,[rdi+48h]
-0688 add rdx,[rdi+48h]
-068c add r11,[rdi+50h]
-0690 add rbx,[rdi+58h]
+0688 add rdx,[rdi+50h]
+068c add r11,[rdi+58h]
+0690 add rbx,[rdi+60h]
 0694 sub rcx,1
 0698 test rcx,rcx
 069b jne near 000000000000005Bh
@@ -321,7 +321,7 @@
 074a vaddps zmm0,zmm0,zmm1
 0750 vaddps zmm2,zmm2,zmm3
 0756 vaddps zmm0,zmm0,zmm2
-075c vbroadcastss zmm13,[rdi+60h]
+075c vbroadcastss zmm13,[rdi+68h]
 0763 vshuff32x4 zmm14,zmm0,zmm0,4Eh
 076a vaddps zmm8,zmm0,zmm14
 0770 vshuff32x4 zmm14,zmm8,zmm8,0B1h
@@ -374,7 +374,7 @@
 0888 vaddps zmm0,zmm0,zmm1
 088e vaddps zmm2,zmm2,zmm3
 0894 vaddps zmm0,zmm0,zmm2
-089a vbroadcastss zmm13,[rdi+60h]
+089a vbroadcastss zmm13,[rdi+68h]
 08a1 vshuff32x4 zmm14,zmm0,zmm0,4Eh
 08a8 vaddps zmm10,zmm0,zmm14
 08ae vshuff32x4 zmm14,zmm10,zmm10,0B1h
@@ -384,7 +384,7 @@
 08c8 vpermilps zmm14,zmm10,0B1h
 08cf vaddps zmm10,zmm10,zmm14
 08d5 vmulps zmm10,zmm10,zmm13
-08db vbroadcastss zmm13,[rdi+64h]
+08db vbroadcastss zmm13,[rdi+6Ch]
 08e2 vbroadcastss zmm12,[rel 0AC0h]
 08ec vaddps zmm10,zmm10,zmm13
 08f2 vsqrtps zmm10,zmm10
@@ -447,9 +447,9 @@
 0a55 vfmadd213ps zmm12,zmm13,zmm14
 0a5b vmovups [rdx+rax]{k1},zmm12
 0a62 add rsi,[rdi+48h]
-0a66 add rdx,[rdi+48h]
-0a6a add r11,[rdi+50h]
-0a6e add rbx,[rdi+58h]
+0a66 add rdx,[rdi+50h]
+0a6a add r11,[rdi+58h]
+0a6e add rbx,[rdi+60h]
 0a72 sub rcx,1
 0a76 test rcx,rcx
 0a79 jne near 00000000000006AEh
