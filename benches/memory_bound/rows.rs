@@ -27,13 +27,19 @@ fn softmax(table: &Table<'_>, [outer, length, inner]: [usize; 3], logarithm: boo
 fn row_norm(table: &Table<'_>, [rows, length]: [usize; 2], centred: bool) -> Result<()> {
     let name = if centred { "layernorm" } else { "RMS norm" };
     table.row(&format!("{name} {rows}x{length}"), 2 * rows * length, || {
-        let form = RowForm { rows, length, centred, scale: true, bias: centred, moments: false, output: Default::default() };
+        let form =
+            RowForm { rows, length, centred, scale: true, bias: centred, moments: false, output: Default::default() };
         let norm = RowNorm::new(form, Isa::detect(), table.threads.threads(), &EmitEach)?;
         let (input, mut output, numbers) = (values(rows * length), vec![0.0; rows * length], values(length));
         Ok(move || {
             let bias = centred.then_some(numbers.as_slice());
             let operands = RowOperands { scale: Some(&numbers), bias, epsilon: 1e-5 };
-            let done = norm.run(&input, operands, RowResults { output: (&mut output[..]).into(), moments: None }, table.threads);
+            let done = norm.run(
+                &input,
+                operands,
+                RowResults { output: (&mut output[..]).into(), moments: None },
+                table.threads,
+            );
             black_box(&mut output);
             done
         })

@@ -106,8 +106,17 @@ fn an_executor_rebuilt_from_its_record_has_the_same_code() {
         }
         let (shape, perm) = ([64, 96].into_iter().collect(), [1, 0].into_iter().collect());
         twice(&TransposeKey { shape, perm, element: 4, isa, threads }, a, b);
-        let norm =
-            RowNormKey { rows: 9, length: 768, centred: true, scale: true, bias: true, moments: false, output: Default::default(), isa, threads };
+        let norm = RowNormKey {
+            rows: 9,
+            length: 768,
+            centred: true,
+            scale: true,
+            bias: true,
+            moments: false,
+            output: Default::default(),
+            isa,
+            threads,
+        };
         twice(&norm, a, b);
         let (first, second) = (code(&first), code(&second));
         assert!(first.len() > 10, "only {} kernels", first.len());

@@ -129,7 +129,12 @@ impl Attention {
     /// # Errors
     ///
     /// For shapes and blocks that cannot be taken, and whatever keeps code from being made.
-    pub fn new(isa: Isa, mut shape: AttentionShape, blocks: AttentionBlocks, source: &dyn CodeSource) -> Result<Attention> {
+    pub fn new(
+        isa: Isa,
+        mut shape: AttentionShape,
+        blocks: AttentionBlocks,
+        source: &dyn CodeSource,
+    ) -> Result<Attention> {
         if !shape.is_valid() || !blocks.fits(&shape, isa) {
             let reason = format!("{blocks:?} for {shape:?}");
             return Err(KernelError::Unsupported { family: FAMILY, reason });
@@ -234,7 +239,8 @@ impl Attention {
         if shape.units() == 0 || shape.queries == 0 || shape.value_size == 0 {
             return Ok(());
         }
-        let buffers = Buffers { operands, output: Shared::from_ptr(output.as_mut_ptr()), scratch: Disjoint::new(scratch) };
+        let buffers =
+            Buffers { operands, output: Shared::from_ptr(output.as_mut_ptr()), scratch: Disjoint::new(scratch) };
         parallel.run(self.tasks(), &|task| {
             let (heads, queries) = (task / self.blocks.query_tasks, task % self.blocks.query_tasks);
             let heads = part(shape.units(), self.blocks.head_tasks, heads);
@@ -259,7 +265,8 @@ impl Attention {
             None => self.around,
         };
         if [query, key, value].iter().any(|it| it.stored() != stored) || output.stored() != written {
-            let reason = format!("{:?}, {:?}, {:?} to {:?}", query.stored(), key.stored(), value.stored(), output.stored());
+            let reason =
+                format!("{:?}, {:?}, {:?} to {:?}", query.stored(), key.stored(), value.stored(), output.stored());
             return Err(KernelError::Unsupported { family: FAMILY, reason });
         }
         let Some([query, key, value, out, mask, keep]) = self.shape.needs() else { return Ok(()) };

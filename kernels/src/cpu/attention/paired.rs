@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{AttentionShape, Steps};
 use super::emit::Form;
 use super::emit::pairs::{IN_TURNS, InterleaveArgs, RoundArgs};
 use super::kernel::code;
 use super::pack::Turn;
-use crate::cpu::{CodeSource, Stored};
+use super::{AttentionShape, Steps};
 use crate::cpu::matrix::{Multiply, MultiplyArgs, PANEL, STEP, STEP_WORDS, TALLEST, TILE_ROWS};
+use crate::cpu::{CodeSource, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::jit::Code;
@@ -50,7 +50,8 @@ impl Paired {
         if !shape.is_paired() {
             return Ok(None);
         }
-        let (Some(round), Some(interleave)) = (code(isa, Form::Round(shape.stored), source)?, code(isa, Form::Interleave(shape.stored), source)?)
+        let (Some(round), Some(interleave)) =
+            (code(isa, Form::Round(shape.stored), source)?, code(isa, Form::Interleave(shape.stored), source)?)
         else {
             return Ok(None);
         };

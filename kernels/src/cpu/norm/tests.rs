@@ -1,9 +1,9 @@
 //! Normalisations at every level against the references, with canaries around the output and NaN around the input.
 
 use super::*;
+use crate::cpu::fence::{Fenced, Poisoned, Scoped, integers, levels};
 use crate::cpu::precision::to_bf16;
 use crate::cpu::{ActivationsMut, EmitEach, Stored};
-use crate::cpu::fence::{Fenced, Poisoned, Scoped, integers, levels};
 use crate::isa::Isa;
 use crate::reference;
 
@@ -121,7 +121,15 @@ fn results_are_rounded_to_bf16_where_they_are_stored_so() {
 fn a_large_mean_does_not_swallow_the_deviation() {
     let input: Vec<f32> = (0..64).map(|at| 1000.0 + (at % 2) as f32).collect();
     for isa in levels() {
-        let form = RowForm { rows: 1, length: 64, centred: true, scale: false, bias: false, moments: false, output: Stored::F32 };
+        let form = RowForm {
+            rows: 1,
+            length: 64,
+            centred: true,
+            scale: false,
+            bias: false,
+            moments: false,
+            output: Stored::F32,
+        };
         let mut output = vec![0.0; 64];
         let results = RowResults { output: (&mut output[..]).into(), moments: None };
         let operands = RowOperands::default();
@@ -132,7 +140,8 @@ fn a_large_mean_does_not_swallow_the_deviation() {
 
 #[test]
 fn operands_that_are_not_of_the_form_are_refused() {
-    let form = RowForm { rows: 2, length: 3, centred: true, scale: true, bias: false, moments: false, output: Stored::F32 };
+    let form =
+        RowForm { rows: 2, length: 3, centred: true, scale: true, bias: false, moments: false, output: Stored::F32 };
     let norm = RowNorm::new(form, Isa::Portable, 1, &EmitEach).unwrap();
     let scale = [1.0; 4];
     let operands = |length: usize| RowOperands { scale: Some(&scale[..length]), ..RowOperands::default() };

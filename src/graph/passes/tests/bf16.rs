@@ -236,7 +236,8 @@ fn attention_takes_halves_where_queries_keys_and_values_all_are() {
         let y = product(&mut build, joined, [16, 8]);
         let options = PassOptions::default().without("activation").with_elements(Elements::Bf16Tiles);
         let graph = rewritten(build, y, &options);
-        let said: Vec<_> = graph.nodes.iter().filter(|node| node.domain == "kiln").map(|node| node.dtype("to")).collect();
+        let said: Vec<_> =
+            graph.nodes.iter().filter(|node| node.domain == "kiln").map(|node| node.dtype("to")).collect();
         let attention = graph.nodes.iter().find(|node| node.is_fused("FusedAttention")).expect("attention");
         assert_eq!(attention.dtype("to"), of_attention);
         let halves = said.iter().filter(|to| **to == HALF).count();
