@@ -40,6 +40,12 @@ impl Parallel for Serial {
     }
 }
 
+/// Has the threads awake, and for a while after, because there will be work for them soon. A thread takes longer to wake than
+/// many kernels take to run.
+pub fn rouse(parallel: &dyn Parallel) {
+    parallel.run(parallel.threads(), &|_| ());
+}
+
 /// Calls `task(index, chunk)` for the consecutive pieces of `data`, each `length` elements long but the last.
 ///
 /// This is how safe code writes one buffer from several threads: no piece is seen by two tasks.

@@ -222,8 +222,9 @@ impl Shared {
 
     /// Waits for a fork with another number than `seen` that wants this worker; whether there will be one.
     fn await_fork(&self, worker: usize, seen: &mut u32) -> bool {
-        let start = Instant::now();
+        let mut start = Instant::now();
         loop {
+            let before = *seen;
             for _ in 0..LOOKS {
                 let gate = Gate(self.gate.0.load(Ordering::Acquire));
                 if gate.number() != *seen {
@@ -233,6 +234,10 @@ impl Shared {
                     }
                 }
                 std::hint::spin_loop();
+            }
+            if *seen != before {
+                // It was over before this worker came, but the next one will follow.
+                start = Instant::now();
             }
             if self.stop.load(Ordering::SeqCst) {
                 return false;

@@ -11,7 +11,8 @@
 //! What a stretch's nodes are prepared with follows from shapes alone, and from values that are settled by them
 //! (`spans`). So all nodes are prepared one after the other, with *hollow* tensors in the place of what has yet to be
 //! computed: types and shapes without elements. A node that makes settled values runs at once, because others
-//! are prepared with their contents; it does not run a second time. Then the steps run.
+//! are prepared with their contents; it does not run a second time. Then the steps run. The threads that will run them are woken
+//! meanwhile.
 //!
 //! # Consequences
 //!
@@ -22,6 +23,7 @@
 
 use std::time::{Duration, Instant};
 
+use kiln_kernels::parallel::rouse;
 use smallvec::SmallVec;
 
 use super::{Executable, Observer, Resources, RunState, Step, StepEvent, Work};
@@ -32,6 +34,9 @@ use crate::graph::plan::{Plan, Recorder};
 use crate::graph::spans::Span;
 use crate::graph::value::Value;
 use crate::tensor::Tensor;
+
+/// Steps that are prepared in less time than threads stay awake without work.
+const STEPS_AWAKE: usize = 16;
 
 /// What was found out of a step before it runs.
 pub(in super::super) struct Ahead {
@@ -71,6 +76,9 @@ impl Executable {
         let steps = &self.steps[span.steps.clone()];
         let mut ahead = Vec::with_capacity(steps.len());
         for (place, step) in steps.iter().enumerate() {
+            if place % STEPS_AWAKE == 0 {
+                rouse(resources.parallel);
+            }
             let Ok(found) = self.prepare_step(place, step, before, values, resources) else { break };
             if !goes_on(&found) {
                 break;
