@@ -89,6 +89,9 @@ fn depthwise(isa: Isa, shape: &ConvShape, threads: usize) -> ConvBlocks {
 /// How many times as fast as vectors the matrix unit multiplies, all told.
 const UNIT_SPEED: usize = 4;
 
+/// How many times as large as inputs weights are that are cut first: with 2.25 times as large ones rows are faster, with 18 times columns.
+const LARGER_WEIGHTS: usize = 4;
+
 fn unit(isa: Isa, shape: &ConvShape, threads: usize) -> ConvBlocks {
     let threads = threads.min(shape.work() / (UNIT_SPEED * WORTH_A_THREAD)).max(1);
     let row_block = band(isa, shape, threads);
@@ -97,9 +100,9 @@ fn unit(isa: Isa, shape: &ConvShape, threads: usize) -> ConvBlocks {
     let tiles = (shape.output_len() / shape.filters.max(1) / phases).div_ceil(TILE_ROWS).max(1);
     let (mut row_tasks, mut unit_tasks) = (1, 1);
     if threads > 1 {
-        // What is cut is read once in all, the other once by each task: the larger is cut, where there are enough parts.
-        let weights = shape.weights().len();
-        let rows_first = shape.input_len() >= weights;
+        // What is cut is read once in all, the other once by each task. Rows are cut where there are enough of them, unless
+        // weights are far larger: a thread finds many of the lines that it reads in its own cache, and weights in nobody's.
+        let rows_first = shape.input_len() >= shape.weights().len() / LARGER_WEIGHTS;
         let even = |count: usize| count >= 4 * threads || count.is_multiple_of(threads);
         if even(tiles) && (rows_first || !even(units)) {
             row_tasks = threads;
