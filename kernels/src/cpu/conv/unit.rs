@@ -135,14 +135,15 @@ fn near(isa: Isa, panels: &[Panels]) -> bool {
     panels.iter().map(Panels::len).sum::<usize>() * 4 <= second_cache(isa) / 2
 }
 
-/// Lines of outputs of a band on that many threads: those whose copy takes a quarter of a thread's second cache, so that it is
-/// there still when it is read. Weights that do not stay there are fetched once for each band, so then bands are longer.
+/// Lines of outputs of a band on that many threads: those whose copy takes half of what a thread may count on of its second cache,
+/// so that it is there still when it is read; with a quarter threads meet twice as often. Weights that do not stay there are fetched
+/// once for each band, so then bands are longer.
 pub(super) fn band(isa: Isa, shape: &ConvShape, threads: usize) -> usize {
     let weights = shape.weights();
     let grid = Grid::new(shape, &shape.phases(), weights.gathers());
     let line = grid.regions() * grid.line() * shape.groups * weights.unit_words() * 4;
     let near = near(isa, &weights.unit_panels());
-    let bytes = if near { second_cache(isa) / 4 } else { second_cache(isa) };
+    let bytes = if near { second_cache(isa) / 2 } else { second_cache(isa) };
     // Lines that two bands read are copied twice.
     let band = (bytes * threads / line.max(1)).saturating_sub(grid.halo()).max(2 * grid.halo());
     // A second band that is short costs all weights once more.
