@@ -38,6 +38,9 @@ pub(super) const OPERATORS: &[Operator] = &[
     ("kiln", "FusedConvTranspose", make_fused),
 ];
 
+/// The input that is added to the output.
+const RESIDUAL: usize = 3;
+
 /// A convolution.
 struct Conv {
     attributes: Attributes,
@@ -167,7 +170,7 @@ impl Node for Conv {
         let input = required(inputs, 0)?;
         let shape = self.shape(inputs)?;
         for (index, tensor) in inputs.iter().enumerate().filter_map(|(index, tensor)| Some((index, (*tensor)?))) {
-            let halves = self.output.is_some() && [0, 3].contains(&index) && tensor.dtype() == DType::BF16;
+            let halves = self.output.is_some() && [0, RESIDUAL].contains(&index) && tensor.dtype() == DType::BF16;
             if tensor.dtype() != DType::F32 && !halves {
                 return Err(NodeError::Unsupported(format!("a convolution of {} elements", tensor.dtype())));
             }
@@ -176,7 +179,7 @@ impl Node for Conv {
         if let Some(bias) = optional(inputs, 2).filter(|bias| bias.shape() != [shape.filters]) {
             return Err(refused(format!("bias of shape {:?} for {} filters", bias.shape(), shape.filters)));
         }
-        if let Some(residual) = optional(inputs, 3).filter(|residual| residual.shape() != output.as_slice()) {
+        if let Some(residual) = optional(inputs, RESIDUAL).filter(|residual| residual.shape() != output.as_slice()) {
             return Err(refused(format!("residual of shape {:?} for {output:?}", residual.shape())));
         }
         one(self.output.map_or(DType::F32, storing::dtype), output)
@@ -197,7 +200,7 @@ impl Node for Conv {
         let weights = self.weights.as_ref().map(|known| known.packed.clone());
         let positions = |size: [usize; 3]| size.iter().product::<usize>();
         let back = [shape.batch, shape.filters, positions(shape.output)];
-        let residual = if optional(inputs, 3).is_some() { self.turn(cx, back)? } else { None };
+        let residual = if optional(inputs, RESIDUAL).is_some() { self.turn(cx, back)? } else { None };
         Ok(Prepared::new(Arc::new(Ready {
             conv,
             shape,
@@ -218,18 +221,23 @@ impl Node for Conv {
     }
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
-        let output = self.convolve(prepared.get()?, &io.inputs(), io.alloc(0)?, cx)?;
+        let ready: &Ready = prepared.get()?;
+        // The residual's memory becomes the output's where nobody else needs it.
+        let over = ready.output.is_none() && ready.conv.writes_over_residual() && io.can_reuse(RESIDUAL, 0);
+        let output = if over { io.take(RESIDUAL)? } else { io.alloc(0)? };
+        let output = self.convolve(ready, &io.inputs(), (output, over), cx)?;
         io.push(output);
         Ok(())
     }
 }
 
 impl Conv {
+    /// Convolves into `output`, which holds the residual if so said.
     fn convolve(
         &self,
         ready: &Ready,
         inputs: &[Option<&Tensor>],
-        mut output: Tensor,
+        (mut output, over): (Tensor, bool),
         cx: &RunCx<'_>,
     ) -> Result<Tensor, NodeError> {
         let turned = |tensor: &Tensor, turn: &Option<Arc<Transpose>>| -> Result<Tensor, NodeError> {
@@ -239,7 +247,8 @@ impl Conv {
             Ok(turned)
         };
         let input = turned(required(inputs, 0)?, &ready.input)?;
-        let residual = optional(inputs, 3).map(|tensor| turned(tensor, &ready.residual)).transpose()?;
+        let residual = optional(inputs, RESIDUAL).filter(|_| !over);
+        let residual = residual.map(|tensor| turned(tensor, &ready.residual)).transpose()?;
         let extras = ConvExtras {
             bias: optional(inputs, 2).map(Tensor::as_slice).transpose()?,
             residual: residual.as_ref().map(activations).transpose()?,
@@ -254,8 +263,11 @@ impl Conv {
         };
         let mut scratch = cx.scratch::<f32>(ready.conv.scratch_len())?;
         let mut run = |y: &mut Tensor| {
-            let (x, y) = (activations(&input)?, activations_mut(y)?);
-            ready.conv.run_stored(x, weights, y, extras, scratch.as_mut_slice()?, cx.parallel)?;
+            let (x, y, scratch) = (activations(&input)?, activations_mut(y)?, scratch.as_mut_slice()?);
+            match over {
+                true => ready.conv.run_over_residual(x, weights, y, extras.bias, scratch, cx.parallel)?,
+                false => ready.conv.run_stored(x, weights, y, extras, scratch, cx.parallel)?,
+            }
             Ok::<(), NodeError>(())
         };
         match &ready.output {

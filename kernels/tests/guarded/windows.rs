@@ -7,7 +7,7 @@ use kiln_kernels::cpu::precision::{from_bf16, to_bf16};
 use kiln_kernels::cpu::quantized::bytes::{Added, Addend, Plus, Rounding, add};
 use kiln_kernels::cpu::quantized::weights::{pack, packed_bytes};
 use kiln_kernels::cpu::quantized::{Form, Output, Quantized, QuantizedBlocks, Terms, WeightSource};
-use kiln_kernels::cpu::{ActivationsMut, Elements, Numerics, Stored};
+use kiln_kernels::cpu::{Activations, ActivationsMut, Elements, Numerics, Stored};
 use kiln_kernels::{EmitEach, Isa, KernelError, reference};
 
 use super::draw::Draw;
@@ -60,7 +60,7 @@ pub(crate) fn conv(draw: &mut Draw<'_>, isa: Isa) {
     let elements = if wanted.suit(isa) { shape.weights().elements(wanted) } else { Elements::F32 };
     let candidates = ConvBlocks::candidates(isa, &shape, elements, numerics, threads, 24);
     let blocks = draw.of(&candidates);
-    let (with_bias, with_residual, relu, at_end) = (draw.flag(), draw.flag(), draw.flag(), draw.flag());
+    let [with_bias, with_residual, over, relu, at_end] = [(); 5].map(|()| draw.flag());
     let (x, weights) = (draw.integers(shape.input_len()), draw.integers(shape.weights().len()));
     let (bias, residual) = (draw.integers(shape.filters), draw.integers(shape.output_len()));
     let mut want = reference::conv::conv(&shape, &x, &weights);
@@ -84,14 +84,25 @@ pub(crate) fn conv(draw: &mut Draw<'_>, isa: Isa) {
     let [x, residual] = [x, residual].map(|values| Both::new(&values, at_end));
     let bias = Guarded::of(&bias, at_end);
     let residual = with_residual.then(|| residual.get(stored.residual));
-    let extras = ConvExtras { bias: with_bias.then_some(&*bias), residual };
+    let bias = with_bias.then_some(&*bias);
     let (mut scratch, mut y) = (Guarded::blank(conv.scratch_len(), at_end), Guarded::blank(want.len(), at_end));
     let mut halves: Guarded<u16> = Guarded::blank(want.len(), at_end);
+    let over = over && stored.residual == stored.output && conv.writes_over_residual();
+    match residual.filter(|_| over) {
+        Some(Activations::F32(residual)) => y.copy_from_slice(residual),
+        Some(Activations::Bf16(residual)) => halves.copy_from_slice(residual),
+        None => (),
+    }
     let to = match stored.output {
         Stored::F32 => ActivationsMut::F32(&mut y),
         Stored::Bf16 => ActivationsMut::Bf16(&mut halves),
     };
-    conv.run_stored(x.get(stored.input), &packed, to, extras, &mut scratch, &InTurn(threads)).unwrap();
+    let (x, parallel) = (x.get(stored.input), InTurn(threads));
+    if over && residual.is_some() {
+        conv.run_over_residual(x, &packed, to, bias, &mut scratch, &parallel).unwrap();
+    } else {
+        conv.run_stored(x, &packed, to, ConvExtras { bias, residual }, &mut scratch, &parallel).unwrap();
+    }
     scratch.open();
     packed.open();
     if stored.output == Stored::Bf16 {

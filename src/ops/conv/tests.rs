@@ -186,6 +186,40 @@ fn a_node_that_let_go_of_its_weights_convolves_directly_and_on_tiles() {
 }
 
 #[test]
+fn the_output_takes_the_place_of_a_residual_that_nobody_else_holds() {
+    let shapes: [&[usize]; 4] = [&[2, 5, 4, 6], &[7, 6, 1, 1], &[7], &[2, 5, 4, 7]];
+    let [x, weights, bias, residual] =
+        shapes.map(|shape| Tensor::from_slice(shape.iter().copied(), &count(shape)).unwrap());
+    let mut graph = Graph::default();
+    let constant = graph.add_constant("w", weights);
+    let inputs = [graph.fresh("x"), constant, graph.fresh("bias"), graph.fresh("residual")];
+    let mut desc = NodeDesc { op: "FusedConv".to_owned(), inputs: inputs.map(Some).to_vec(), ..NodeDesc::default() };
+    desc.outputs = vec![Some(graph.fresh("y"))];
+    desc.attrs.insert("channels_last".to_owned(), Attr::Int(1));
+    let build = build_cx();
+    let node = make(&LoadCx { node: &desc, graph: &graph, build: &build }).unwrap();
+    let run = |residual: Tensor| {
+        let inputs = [Some(&x), None, Some(&bias), Some(&residual)];
+        let specs = node.infer(&inputs).unwrap();
+        let prepared = node.prepare_params(&PrepareCx::new(&build), &inputs, &specs).unwrap();
+        let buffers = BufferPool::new(1 << 20);
+        let inputs = [Some(x.clone()), None, Some(bias.clone()), Some(residual)];
+        let mut io = Io::new(inputs.into_iter().collect(), &specs, &buffers);
+        node.execute(&prepared, &mut io, &RunCx { parallel: &Serial, buffers: &buffers, steps: 0, stop: None })
+            .unwrap();
+        io.into_outputs().remove(0)
+    };
+    let before = residual.bytes().to_vec();
+    let apart = run(residual.clone());
+    assert_eq!(residual.bytes(), before, "somebody else holds it");
+    let place = residual.bytes().as_ptr();
+    let over = run(residual);
+    assert_eq!(over.bytes(), apart.bytes());
+    assert_eq!(over.bytes().as_ptr(), place);
+    assert_ne!(apart.bytes().as_ptr(), place);
+}
+
+#[test]
 fn what_breaks_the_rules_is_refused() {
     conv("Conv", &[1, 3, 7, 8], &[4, 2, 3, 3]).is_refused("channels");
     conv("Conv", &[1, 3, 7], &[4, 3, 3, 3]).is_refused("input of shape");

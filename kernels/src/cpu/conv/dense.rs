@@ -12,7 +12,7 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use self::cut::Cut;
-use super::driver::{ConvBlocks, ConvExtras, Strategy};
+use super::driver::{Beside, ConvBlocks, Strategy};
 use super::shape::{ConvShape, Phase};
 use super::table::{Field, MOST_POINTERS, Tables};
 use crate::cpu::CodeSource;
@@ -60,7 +60,7 @@ struct Buffers<'a> {
     field: Field<f32>,
     weights: &'a [f32],
     y: Shared,
-    extras: ConvExtras<'a>,
+    extras: Beside<'a>,
 }
 
 // SAFETY: tasks read through the field's addresses, and write only what their part of the split owns.
@@ -122,15 +122,13 @@ impl Dense {
         self.zeros.len() * 4 + self.phases.len() * size_of::<PhasePlan>() + taps
     }
 
+    /// Whether sums of a part of a reduction are put down in the output before the others are added.
+    pub(super) fn reduces_in_parts(&self) -> bool {
+        self.phases.iter().any(|plan| plan.cut.parts().nth(1).is_some())
+    }
+
     /// Convolves. The driver has checked that every buffer is as long as the shape says.
-    pub(super) fn run(
-        &self,
-        x: &[f32],
-        weights: &[f32],
-        y: &mut [f32],
-        extras: ConvExtras<'_>,
-        parallel: &dyn Parallel,
-    ) {
+    pub(super) fn run(&self, x: &[f32], weights: &[f32], y: &mut [f32], extras: Beside<'_>, parallel: &dyn Parallel) {
         let field = Field { data: x.as_ptr(), zeros: self.zeros.as_ptr() };
         let buffers = Buffers { field, weights, y: Shared::new(y), extras };
         let (rows, units) = (self.blocks.row_tasks, self.blocks.unit_tasks);
@@ -157,9 +155,9 @@ impl Dense {
         let mut args = TileArgs::empty();
         args.lda = shape.channels * 4;
         args.ldc = plan.phase.stride[2] * shape.filters * 4;
-        if let Some(residual) = buffers.extras.residual {
+        if let Some(distance) = buffers.extras.residual {
             args.residual = 1;
-            args.residual_offset = (residual.as_ptr() as isize).wrapping_sub(buffers.y.at(0) as isize);
+            args.residual_offset = distance;
         }
         let mut table = Vec::new();
         // Blocks of equal length: a last one of few tiles would read all weights for them alone.

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::slide::SlideCode;
 use self::slide::{Group, Slide};
-use super::driver::{ConvBlocks, ConvExtras};
+use super::driver::{Beside, ConvBlocks};
 use super::shape::ConvShape;
 use crate::cpu::activation;
 use crate::cpu::chain::UnaryOp;
@@ -125,7 +125,7 @@ struct Buffers<'a> {
     x: *const u8,
     weights: &'a [f32],
     y: Shared<u8>,
-    extras: ConvExtras<'a>,
+    extras: Beside<'a>,
 }
 
 // SAFETY: what is read stays borrowed while tasks run, and nobody writes it.
@@ -156,7 +156,7 @@ impl Depthwise {
         x: Activations<'_>,
         weights: &[f32],
         mut y: ActivationsMut<'_>,
-        extras: ConvExtras<'_>,
+        extras: Beside<'_>,
         parallel: &dyn Parallel,
     ) {
         let lines = self.shape.batch * self.shape.output[0] * self.shape.output[1];
@@ -249,10 +249,7 @@ impl Depthwise {
             y_block: 0,
             bias: buffers.extras.bias.map_or(std::ptr::null(), |bias| bias[channels.start..].as_ptr()),
             residual: usize::from(buffers.extras.residual.is_some()),
-            residual_offset: buffers
-                .extras
-                .residual
-                .map_or(0, |residual| (residual.as_ptr() as isize).wrapping_sub(buffers.y.at(0) as isize)),
+            residual_offset: buffers.extras.residual.unwrap_or(0),
             whole: whole * bytes,
             rest: channels.len() - whole,
         };

@@ -66,6 +66,14 @@ impl<R> Default for ConvExtras<'_, R> {
     }
 }
 
+/// [`ConvExtras`] as strategies see them: buffers that were checked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Beside<'a> {
+    pub(super) bias: Option<&'a [f32]>,
+    /// How many bytes the residual is from the output, each by its first element: 0 where the output is written over it.
+    pub(super) residual: Option<isize>,
+}
+
 /// How a convolution's activations lie in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ConvStored {
@@ -267,6 +275,16 @@ impl Conv {
         size_of::<Conv>() + held
     }
 
+    /// Whether the output may be written over the residual ([`Conv::run_over_residual`]): not where sums of a part of the
+    /// reduction wait in the output for the others.
+    #[must_use]
+    pub fn writes_over_residual(&self) -> bool {
+        match &self.kernel {
+            Kernel::Dense(dense) => !dense.reduces_in_parts(),
+            Kernel::Lines(_) | Kernel::Depthwise(_) | Kernel::Winograd(_) | Kernel::Unit(_) => true,
+        }
+    }
+
     /// Convolves `x` with packed weights.
     ///
     /// # Errors
@@ -294,21 +312,57 @@ impl Conv {
         &self,
         x: Activations<'_>,
         weights: &[f32],
-        y: ActivationsMut<'_>,
+        mut y: ActivationsMut<'_>,
         extras: ConvExtras<'_, Activations<'_>>,
         scratch: &mut [f32],
         parallel: &dyn Parallel,
     ) -> Result<()> {
+        self.check(x, weights, y.read(), extras, scratch)?;
+        let to = y.as_mut_ptr() as isize;
+        // Both are as long as the output, so that one distance holds for every element of `f32`.
+        let residual = extras.residual.map(|residual| (residual.as_ptr() as isize).wrapping_sub(to));
+        self.run_checked(x, weights, y, Beside { bias: extras.bias, residual }, scratch, parallel)
+    }
+
+    /// The same where `y` holds the residual, which the output is written over: what is added is in the caches then, and the
+    /// output's lines with it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Conv::run_stored`], and where [`Conv::writes_over_residual`] says that it cannot be.
+    pub fn run_over_residual(
+        &self,
+        x: Activations<'_>,
+        weights: &[f32],
+        y: ActivationsMut<'_>,
+        bias: Option<&[f32]>,
+        scratch: &mut [f32],
+        parallel: &dyn Parallel,
+    ) -> Result<()> {
+        if !self.writes_over_residual() {
+            return unsupported("an output over the residual where a reduction goes in parts");
+        }
+        self.check(x, weights, y.read(), ConvExtras { bias, residual: Some(y.read()) }, scratch)?;
+        self.run_checked(x, weights, y, Beside { bias, residual: Some(0) }, scratch, parallel)
+    }
+
+    /// Whether buffers are as long as the shape says, and activations stored as was said.
+    fn check(
+        &self,
+        x: Activations<'_>,
+        weights: &[f32],
+        y: Activations<'_>,
+        extras: ConvExtras<'_, Activations<'_>>,
+        scratch: &[f32],
+    ) -> Result<()> {
         let shape = &self.shape;
-        let outputs = y.read().len();
         let given = ConvStored {
             input: x.stored(),
             residual: extras.residual.map_or(self.stored.residual, |residual| residual.stored()),
-            output: y.read().stored(),
+            output: y.stored(),
         };
         if given != self.stored {
-            let reason = format!("activations {given:?} where {:?} were asked for", self.stored);
-            return Err(KernelError::Unsupported { family: "conv", reason });
+            return unsupported(&format!("activations {given:?} where {:?} were asked for", self.stored));
         }
         let bounds = |operand: &'static str, have: usize, need: usize| match have == need {
             true => Ok(()),
@@ -316,41 +370,51 @@ impl Conv {
         };
         bounds("input", x.len(), shape.input_len())?;
         bounds("weights", weights.len(), self.packed_len)?;
-        bounds("output", outputs, shape.output_len())?;
+        bounds("output", y.len(), shape.output_len())?;
         bounds("bias", extras.bias.map_or(shape.filters, <[f32]>::len), shape.filters)?;
-        bounds("residual", extras.residual.map_or(outputs, |residual| residual.len()), outputs)?;
-        if scratch.len() < self.scratch_len() {
-            let (have, need) = (scratch.len(), self.scratch_len());
-            return Err(KernelError::Bounds { family: "conv", operand: "scratch", have, need });
-        }
-        if outputs == 0 {
+        bounds("residual", extras.residual.map_or(y.len(), |residual| residual.len()), y.len())?;
+        bounds("scratch", scratch.len().min(self.scratch_len()), self.scratch_len())
+    }
+
+    /// Convolves with buffers that [`Conv::check`] has seen.
+    fn run_checked(
+        &self,
+        x: Activations<'_>,
+        weights: &[f32],
+        y: ActivationsMut<'_>,
+        beside: Beside<'_>,
+        scratch: &mut [f32],
+        parallel: &dyn Parallel,
+    ) -> Result<()> {
+        if y.read().is_empty() {
             return Ok(());
         }
         if let Kernel::Unit(unit) = &self.kernel {
-            unit.run(x, weights, y, extras, scratch, parallel);
+            unit.run(x, weights, y, beside, scratch, parallel);
             return Ok(());
         }
-        let unsupported = |reason: &str| Err(KernelError::Unsupported { family: "conv", reason: reason.to_owned() });
-        let residual = extras.residual.and_then(|residual| residual.as_f32());
-        let extras = ConvExtras { bias: extras.bias, residual };
         if let Kernel::Depthwise(depthwise) = &self.kernel {
-            if residual.is_some() && self.stored.input == Stored::Bf16 {
+            if beside.residual.is_some() && self.stored.input == Stored::Bf16 {
                 return unsupported("a residual beside depthwise bf16");
             }
-            depthwise.run(x, weights, y, extras, parallel);
+            depthwise.run(x, weights, y, beside, parallel);
             return Ok(());
         }
         let (Activations::F32(x), ActivationsMut::F32(y)) = (x, y) else {
             return unsupported("bf16 by a strategy of f32");
         };
         match &self.kernel {
-            Kernel::Dense(dense) => dense.run(x, weights, y, extras, parallel),
-            Kernel::Lines(lines) => lines.run(x, weights, y, extras, scratch, parallel),
-            Kernel::Winograd(winograd) => winograd.run(x, weights, y, extras, scratch, parallel),
+            Kernel::Dense(dense) => dense.run(x, weights, y, beside, parallel),
+            Kernel::Lines(lines) => lines.run(x, weights, y, beside, scratch, parallel),
+            Kernel::Winograd(winograd) => winograd.run(x, weights, y, beside, scratch, parallel),
             Kernel::Depthwise(_) | Kernel::Unit(_) => (),
         }
         Ok(())
     }
+}
+
+fn unsupported(reason: &str) -> Result<()> {
+    Err(KernelError::Unsupported { family: "conv", reason: reason.to_owned() })
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::driver::{ConvBlocks, ConvExtras};
+use super::driver::{Beside, ConvBlocks};
 use super::shape::ConvShape;
 use crate::cpu::CodeSource;
 use crate::cpu::chain::UnaryOp;
@@ -46,7 +46,7 @@ struct Buffers<'a> {
     x: &'a [f32],
     weights: &'a [f32],
     y: Shared,
-    extras: ConvExtras<'a>,
+    extras: Beside<'a>,
     scratch: Shared,
 }
 
@@ -140,7 +140,7 @@ impl Lines {
         x: &[f32],
         weights: &[f32],
         y: &mut [f32],
-        extras: ConvExtras<'_>,
+        extras: Beside<'_>,
         scratch: &mut [f32],
         parallel: &dyn Parallel,
     ) {
@@ -257,9 +257,9 @@ impl Lines {
         args.taps = shape.kernel[1];
         args.ldc = shape.filters * 4;
         args.reduce_over(0, shape.kernel[2] * shape.channels);
-        if let Some(residual) = buffers.extras.residual {
+        if let Some(distance) = buffers.extras.residual {
             args.residual = 1;
-            args.residual_offset = (residual.as_ptr() as isize).wrapping_sub(buffers.y.at(0) as isize);
+            args.residual_offset = distance;
         }
         args.summarise();
         let first = block.start / per;

@@ -21,7 +21,7 @@ use std::ops::Range;
 use self::ahead::{Chunk, Far, Next};
 use self::copy::Copy;
 use self::grid::Grid;
-use super::driver::{ConvBlocks, ConvExtras, ConvStored};
+use super::driver::{Beside, ConvBlocks, ConvStored};
 use super::shape::{ConvShape, Phase};
 use super::weights::Weights;
 use crate::cpu::chain::UnaryOp;
@@ -96,7 +96,7 @@ struct Buffers<'a> {
     x: Activations<'a>,
     weights: &'a [f32],
     y: Shared<u8>,
-    extras: ConvExtras<'a, Activations<'a>>,
+    extras: Beside<'a>,
     /// The copy.
     words: Shared,
 }
@@ -226,7 +226,7 @@ impl OnUnit {
         x: Activations<'_>,
         weights: &[f32],
         mut y: ActivationsMut<'_>,
-        extras: ConvExtras<'_, Activations<'_>>,
+        extras: Beside<'_>,
         scratch: &mut [f32],
         parallel: &dyn Parallel,
     ) {
@@ -430,8 +430,9 @@ impl OnUnit {
                     let element = (output + place * phase.stride[2]) * shape.filters + column;
                     args.from = sums.wrapping_byte_add((at - start) * args.from_step);
                     args.to = buffers.y.at(element * self.stored.output.bytes());
-                    if let Some(residual) = buffers.extras.residual {
-                        args.residual = residual.as_ptr().wrapping_add(element * self.stored.residual.bytes());
+                    if let Some(distance) = buffers.extras.residual {
+                        let residual = buffers.y.at(0).wrapping_byte_offset(distance).cast_const();
+                        args.residual = residual.wrapping_add(element * self.stored.residual.bytes());
                     }
                     args.rows = rows;
                     // SAFETY: these sums have just been put down; C's rows, bias and residual are inside buffers that were

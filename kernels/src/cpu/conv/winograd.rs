@@ -38,7 +38,7 @@ pub use matrices::WinogradTile;
 use self::code::Kernel;
 use self::grid::{Filters, Layout, panels};
 use self::stages::{Part, cuts};
-use super::driver::{ConvBlocks, ConvExtras};
+use super::driver::{Beside, ConvBlocks};
 use super::shape::ConvShape;
 use crate::cpu::CodeSource;
 use crate::cpu::chain::UnaryOp;
@@ -86,7 +86,7 @@ struct Buffers<'a> {
     x: &'a [f32],
     weights: &'a [f32],
     y: Shared,
-    extras: ConvExtras<'a>,
+    extras: Beside<'a>,
     scratch: Shared,
 }
 
@@ -138,7 +138,7 @@ impl Winograd {
         x: &[f32],
         weights: &[f32],
         y: &mut [f32],
-        extras: ConvExtras<'_>,
+        extras: Beside<'_>,
         scratch: &mut [f32],
         parallel: &dyn Parallel,
     ) {

@@ -130,12 +130,18 @@ fn check_stored(isa: Isa, stored: ConvStored, shape: ConvShape, change: fn(&mut 
     };
     conv.run_stored(x.get(stored.input), packed.inside(), output, extras, scratch.inside(), &Scoped).unwrap();
     scratch.open();
+    let rounded: Vec<u16> = expected.iter().copied().map(to_bf16).collect();
     match stored.output {
         Stored::F32 => assert_eq!(y.open(), expected, "{isa} {stored:?} {blocks:?} {shape:?}"),
-        Stored::Bf16 => {
-            let expected: Vec<u16> = expected.into_iter().map(to_bf16).collect();
-            assert_eq!(halves.open(), expected, "{isa} {stored:?} {blocks:?} {shape:?}");
-        }
+        Stored::Bf16 => assert_eq!(halves.open(), rounded, "{isa} {stored:?} {blocks:?} {shape:?}"),
+    }
+    if let (Some(Activations::Bf16(residual)), Stored::Bf16) = (residual, stored.output) {
+        let (mut scratch, mut over) = (Fenced::new(conv.scratch_len()), Fenced::<u16>::new(shape.output_len()));
+        over.inside().copy_from_slice(residual);
+        let (x, to) = (x.get(stored.input), ActivationsMut::Bf16(over.inside()));
+        conv.run_over_residual(x, packed.inside(), to, extras.bias, scratch.inside(), &Scoped).unwrap();
+        scratch.open();
+        assert_eq!(over.open(), rounded, "over the residual: {isa} {stored:?} {blocks:?} {shape:?}");
     }
 }
 
@@ -169,6 +175,14 @@ fn check_in(isa: Isa, elements: Elements, shape: ConvShape, change: fn(&mut Conv
             *value = if relu { value.max(0.0) } else { *value };
         }
         assert_eq!(y.open(), expected, "{isa} {blocks:?} {shape:?}");
+        if with_residual && conv.writes_over_residual() {
+            let (mut scratch, mut over) = (Fenced::new(conv.scratch_len()), Fenced::new(shape.output_len()));
+            over.inside().copy_from_slice(&residual);
+            let (x, to) = (x.inside().into(), over.inside().into());
+            conv.run_over_residual(x, packed.inside(), to, extras.bias, scratch.inside(), &Scoped).unwrap();
+            scratch.open();
+            assert_eq!(over.open(), expected, "over the residual: {isa} {blocks:?} {shape:?}");
+        }
     }
 }
 
@@ -279,6 +293,23 @@ fn reductions_in_parts_give_the_same_sums() {
         check(isa, Plane { channels: 1030, groups: 2, filters: 128, stride: 2, ..long }.shape(), |_| ());
         check(isa, Plane { channels: 600, transposed: true, stride: 2, ..long }.shape(), |_| ());
     }
+}
+
+#[test]
+fn sums_that_wait_in_the_output_leave_no_place_there_for_a_residual() {
+    let isa = Isa::Avx512;
+    if emulated(isa) {
+        return;
+    }
+    let shape = Plane { channels: 2100, filters: 64, kernel: (1, 1), pad: 0, ..PLANE }.shape();
+    let blocks = ConvBlocks::pick(isa, &shape, Elements::F32, Numerics::Strict, 1);
+    let conv = Conv::new(isa, shape, blocks, None, &EmitEach).unwrap();
+    assert!(!conv.writes_over_residual());
+    let (x, weights) = (vec![0.0; shape.input_len()], vec![0.0; shape.weights().packed_len(isa, blocks.layout())]);
+    let (mut y, mut scratch) = (vec![0.0; shape.output_len()], vec![0.0; conv.scratch_len()]);
+    let (x, to) = (x.as_slice().into(), y.as_mut_slice().into());
+    let refused = conv.run_over_residual(x, &weights, to, None, &mut scratch, &Scoped);
+    assert!(matches!(refused, Err(KernelError::Unsupported { .. })), "{refused:?}");
 }
 
 #[test]

@@ -177,9 +177,7 @@ impl Winograd {
             table: table.as_ptr(),
             column: first * 4,
             residual: usize::from(residual.is_some()),
-            // Both were checked to be as long as the output, so that one distance holds for every element.
-            residual_offset: residual
-                .map_or(0, |residual| (residual.as_ptr() as isize).wrapping_sub(buffers.y.at(0) as isize)),
+            residual_offset: residual.unwrap_or(0),
             whole: whole * 4,
             rest: end - first - whole,
         };

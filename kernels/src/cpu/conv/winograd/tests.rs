@@ -103,8 +103,16 @@ fn check(isa: Isa, tile: WinogradTile, shape: ConvShape, activation: Option<Unar
         let mut scratch = Fenced::new(conv.scratch_len());
         let mut y = Fenced::new(shape.output_len());
         conv.run(x.inside(), packed.inside(), y.inside(), extras, scratch.inside(), &Scoped).unwrap();
+        let y = y.open();
+        if with_residual {
+            let mut over = Fenced::new(shape.output_len());
+            over.inside().copy_from_slice(&residual);
+            let (x, to, bias) = (x.inside().into(), over.inside().into(), extras.bias);
+            conv.run_over_residual(x, packed.inside(), to, bias, scratch.inside(), &Scoped).unwrap();
+            assert_eq!(over.open(), y, "over the residual: {isa} {blocks:?} {shape:?}");
+        }
         scratch.open();
-        for (index, (&found, &plain)) in y.open().iter().zip(&plain).enumerate() {
+        for (index, (&found, &plain)) in y.iter().zip(&plain).enumerate() {
             let mut expected = plain;
             expected += if with_bias { bias[index % shape.filters] } else { 0.0 };
             expected += if with_residual { residual[index] } else { 0.0 };
