@@ -175,7 +175,7 @@ impl CodeKey {
             CodeKey::RowNorm(code) => norm::emit::emit(code, &mut asm),
             CodeKey::Softmax(code) => softmax::emit::emit(code, &mut asm),
             CodeKey::Transpose(code) => transpose::emit::emit(code, &mut asm)?,
-            CodeKey::Multiply(code) => code.emit(part + 1, &mut asm),
+            CodeKey::Multiply(code) => code.emit(part + 1, &mut asm)?,
             CodeKey::Finish(code) => code.emit(&mut asm)?,
             CodeKey::Halve(code) => code.emit(&mut asm),
             CodeKey::Row(code) => code.emit(&mut asm)?,

@@ -100,7 +100,7 @@ fn places() -> Vec<(PathBuf, String)> {
         let others = others(isa).map(|(name, key)| (format!("{name}-{isa}.asm"), listing(&key, key.parts() - 1)));
         places.extend(others.map(|(name, text)| (folder.join(name), text)));
     }
-    let unit = CodeKey::Multiply(MultiplyCode { isa: Isa::Avx512, factors: Factors::Halves });
+    let unit = CodeKey::Multiply(MultiplyCode { isa: Isa::Avx512, factors: Factors::Halves, ending: None });
     places.push((folder.join("matrix-unit-avx512.asm"), listing(&unit, unit.parts() - 1)));
     places
 }

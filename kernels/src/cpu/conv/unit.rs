@@ -12,13 +12,14 @@
 //! sees of a line of the input. Whether it is so depends on the weights alone, whose layout follows.
 
 mod ahead;
+mod chunk;
 mod copy;
 pub(crate) mod grid;
 
-use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use self::ahead::{Chunk, Far, Next};
+use self::ahead::{Far, Next};
+use self::chunk::{Chunk, Sums};
 use self::copy::Copy;
 use self::grid::Grid;
 use super::driver::{Beside, ConvBlocks, ConvStored};
@@ -30,7 +31,8 @@ use crate::cpu::gemm::model::second_cache;
 use crate::cpu::gemm::rows::part;
 use crate::cpu::gemm::shared::Shared;
 use crate::cpu::matrix::{
-    Finish, FinishArgs, FinishCode, Held, Multiply, MultiplyArgs, PANEL, STEP, STEP_WORDS, TALLEST, TILE_ROWS,
+    Ending, Factors, Finish, FinishCode, Held, Multiply, MultiplyArgs, MultiplyCode, PANEL, STEP, STEP_WORDS, Stretch,
+    TALLEST, TILE_ROWS,
 };
 use crate::cpu::{Activations, ActivationsMut, CodeSource, Stored};
 use crate::error::Result;
@@ -38,21 +40,17 @@ use crate::isa::Isa;
 use crate::parallel::Parallel;
 
 /// Tile rows by panels whose sums are put down before they are ended: 16 KiB of them, which stay in the first cache beside what is
-/// multiplied. 32 KiB took up to 1.4 times as long where reductions are short.
+/// multiplied.
 const SUMS: usize = 8;
 
-/// Steps of the reduction up to which ending sums takes longer than putting them down.
-const SHORT: usize = 4;
+/// Tile rows that see all panels before the next ones do, where weights stay near.
+const NEAR: usize = 4;
 
 /// Tile rows from which on panels are fetched before they are needed.
 const MANY: usize = 8;
 
 /// How many times as long bands are of which nothing is copied.
 const LONGER: usize = 8;
-
-/// The sums of [`SUMS`] tile rows.
-#[repr(align(64))]
-struct Sums(MaybeUninit<[f32; SUMS * TILE_ROWS * PANEL]>);
 
 /// Words that scratch may have to be moved by, to begin with a cache line.
 const ALIGNMENT: usize = 16;
@@ -76,6 +74,13 @@ pub(super) struct OnUnit {
     group_len: usize,
     /// Whether all weights of a group stay in the second cache.
     near: bool,
+    ended: Option<Multiply>,
+    parted: Option<Parted>,
+}
+
+/// What multiplies panels that have columns of nobody's, and what ends their sums.
+#[derive(Clone, Debug)]
+struct Parted {
     multiply: Multiply,
     finish: Finish,
 }
@@ -105,11 +110,13 @@ struct Buffers<'a> {
 struct Part<'a> {
     plan: &'a PhasePlan,
     lines: &'a Range<usize>,
-    held: Held<'a>,
+    ended: Option<Held<'a>>,
+    parted: Option<Held<'a>>,
     args: MultiplyArgs,
     /// Distances of taps in the group that was last.
     taps: Vec<isize>,
     group: usize,
+    stretches: Vec<Stretch>,
 }
 
 /// Some lines of outputs, and for each phase where its tile rows start.
@@ -187,6 +194,16 @@ impl OnUnit {
             let taps = phase.taps.iter().map(|tap| distance(tap.at)).collect();
             PhasePlan { panels: class_panels[phase.class], weights: starts[phase.class], taps, phase }
         };
+        let ConvStored { residual, output, .. } = stored;
+        let ending = Ending { activation, residual, output };
+        let code = MultiplyCode { isa, factors: Factors::Halves, ending: Some(ending) };
+        let ended = || Multiply::of(code, 1..=TALLEST, source);
+        let parted = || -> Result<Parted> {
+            let finish = Finish::new(FinishCode { isa, activation, residual, output }, source)?;
+            Ok(Parted { multiply: Multiply::new(isa, 1..=TALLEST, source)?, finish })
+        };
+        let ended = (shape.group_filters() >= PANEL).then(ended).transpose()?;
+        let parted = (!shape.group_filters().is_multiple_of(PANEL)).then(parted).transpose()?;
         Ok(OnUnit {
             near: near(isa, class_panels),
             group_len: class_panels.iter().map(Panels::len).sum(),
@@ -195,11 +212,8 @@ impl OnUnit {
             row_tasks: blocks.row_tasks,
             unit_tasks: blocks.unit_tasks,
             phases: phases.into_iter().map(plan).collect(),
-            multiply: Multiply::new(isa, 1..=TALLEST, source)?,
-            finish: Finish::new(
-                FinishCode { isa, activation, residual: stored.residual, output: stored.output },
-                source,
-            )?,
+            ended,
+            parted,
             far: Far::new(isa, (&shape, stored), in_place, blocks.row_tasks.saturating_mul(blocks.unit_tasks)),
             in_place,
             stored,
@@ -275,11 +289,13 @@ impl OnUnit {
         let mut args = MultiplyArgs::empty();
         (args.row_step, args.left_step) = (self.copy.position() * 4, STEP_WORDS * 4);
         (args.taps, args.tap_count, args.steps) = (taps.as_ptr(), taps.len(), self.copy.steps());
-        (args.right_next, args.out_next) = (plan.panels.panel_len() * 4, PANEL * 4);
-        let mut part = Part { plan, lines: &band.lines, held: self.multiply.hold(), args, taps, group: 0 };
-        let mut sums = Sums(MaybeUninit::uninit());
-        let panels = self.panels_of_chunk(plan, rows.len());
-        let tiles = SUMS / panels;
+        args.right_next = plan.panels.panel_len() * 4;
+        let [tiles, panels] = self.chunk_size(plan, rows.len());
+        let ended = self.ended.as_ref().map(Multiply::hold);
+        let parted = self.parted.as_ref().map(|parted| parted.multiply.hold());
+        let (lines, stretches) = (&band.lines, Vec::with_capacity(tiles));
+        let mut part = Part { plan, lines, ended, parted, args, taps, group: 0, stretches };
+        let mut sums = Sums::new();
         let chunks: Vec<Chunk<'_>> = rows
             .chunks(tiles)
             .zip(starts.chunks(tiles))
@@ -289,11 +305,13 @@ impl OnUnit {
             })
             .collect();
         let next_rows = |index: usize| chunks.get(index + 1).map_or(&[][..], |chunk| chunk.rows);
+        let next_output = |index: usize| chunks.get(index + 1).and_then(|chunk| chunk.output);
         if self.near {
             for (index, chunk) in chunks.iter().enumerate() {
                 for cut in cuts(&units, plan.panels.count(), panels) {
                     let rows_part = (cut.start - units.start, units.len());
-                    let next = Next { rows: next_rows(index), rows_part, panels: 0..0, panels_part: (0, 1) };
+                    let (rows, output) = (next_rows(index), next_output(index));
+                    let next = Next { rows, rows_part, output, panels: 0..0, panels_part: (0, 1) };
                     self.chunk(buffers, &mut part, (chunk, &next), cut, &mut sums);
                 }
             }
@@ -308,6 +326,7 @@ impl OnUnit {
                     let next = Next {
                         rows: if fresh { next_rows(index) } else { &[] },
                         rows_part: (0, cut.len()),
+                        output: next_output(index),
                         panels: panels.clone(),
                         panels_part: (index, chunks.len()),
                     };
@@ -317,61 +336,14 @@ impl OnUnit {
         }
     }
 
-    /// Panels whose sums are put down together. Whole rows of outputs are written at a time where that leaves enough tile rows
-    /// for each panel to be worth fetching.
-    fn panels_of_chunk(&self, plan: &PhasePlan, tiles: usize) -> usize {
-        let steps = plan.taps.len() * self.copy.steps();
-        let wanted = match self.near {
-            true if steps <= SHORT => SUMS / TALLEST,
-            true => SUMS / TALLEST / 2,
-            false => 1,
-        };
+    /// Tile rows and panels of a chunk: panels that stay near are all seen by some rows, others by as many rows as there is room for.
+    fn chunk_size(&self, plan: &PhasePlan, tiles: usize) -> [usize; 2] {
+        if self.near {
+            return [NEAR, plan.panels.count().max(1)];
+        }
         let spare = SUMS / tiles.next_multiple_of(TALLEST).min(SUMS);
-        wanted.max(spare).min(plan.panels.count().next_power_of_two()).clamp(1, SUMS / TALLEST)
-    }
-
-    /// A chunk: tile rows by panels of one group, of which all sums are put down before they are ended.
-    fn chunk(
-        &self,
-        buffers: &Buffers<'_>,
-        part: &mut Part<'_>,
-        (chunk, next): (&Chunk<'_>, &Next<'_>),
-        units: Range<usize>,
-        sums: &mut Sums,
-    ) {
-        let (plan, rows, starts) = (part.plan, chunk.rows, chunk.starts);
-        let (group, first) = (units.start / plan.panels.count(), units.start % plan.panels.count());
-        if part.group != group {
-            let further = (group * self.copy.steps() * STEP_WORDS * 4) as isize;
-            part.taps.iter_mut().zip(&plan.taps).for_each(|(tap, plain)| *tap = plain + further);
-            part.group = group;
-        }
-        let width = units.len() * PANEL;
-        let sums = sums.0.as_mut_ptr().cast::<f32>();
-        let weights = group * self.group_len + plan.weights + first * plan.panels.panel_len();
-        let pairs = rows.len() / TALLEST;
-        let column = group * self.shape.group_filters() + first * PANEL;
-        self.fetch(buffers, part, (chunk, next), (group, column, units.len()));
-        let args = &mut part.args;
-        (args.out_step, args.panels) = (width * 4, units.len());
-        args.right = buffers.weights.as_ptr().wrapping_add(weights);
-        for (height, from, blocks) in [(TALLEST, 0, pairs), (1, pairs * TALLEST, rows.len() % TALLEST)] {
-            if blocks > 0 {
-                (args.blocks, args.rows) = (blocks, rows[from..].as_ptr());
-                args.out = sums.wrapping_add(from * TILE_ROWS * width);
-                // SAFETY: all places that tile rows of this band read were counted into scratch, whose length was checked
-                // as that of the panels; there is room for the sums of a chunk, of which a block writes its own. The list of
-                // taps lives as long as the part.
-                unsafe { part.held.call(height, args) };
-                args.fetches.stop();
-            }
-        }
-        let columns = width.min(self.shape.group_filters() - first * PANEL);
-        let mut end = FinishArgs::of_columns(columns).biased(buffers.extras.bias, column);
-        let step = plan.phase.stride[2] * self.shape.filters;
-        (end.from_step, end.to_step) = (width * 4, step * self.stored.output.bytes());
-        end.residual_step = step * self.stored.residual.bytes();
-        self.finish(buffers, part, (starts, sums), column, end);
+        let panels = spare.min(plan.panels.count().next_power_of_two()).clamp(1, SUMS / TALLEST);
+        [SUMS / panels, panels]
     }
 
     /// Where a tile row of a band starts.
@@ -401,48 +373,6 @@ impl OnUnit {
         let to = unsafe { std::slice::from_raw_parts_mut(buffers.words.at(0).cast::<u16>(), len) };
         to[..last.len()].copy_from_slice(last);
         to[last.len()..].fill(0);
-    }
-
-    /// Ends the sums of tile rows from a column on: writes those that belong to outputs.
-    fn finish(
-        &self,
-        buffers: &Buffers<'_>,
-        part: &Part<'_>,
-        (starts, sums): (&[usize], *const f32),
-        column: usize,
-        mut args: FinishArgs,
-    ) {
-        let (shape, phase, lines) = (&self.shape, &part.plan.phase, part.lines);
-        let (line, last) = (self.grid.line(), lines.len() * self.grid.line());
-        // Lines without gaps between their outputs are one.
-        let (stride, count) = if self.grid.is_dense(phase) { (last, last) } else { (line, phase.count[2]) };
-        let mut tile = 0;
-        while tile < starts.len() {
-            let next = starts[tile..].windows(2).take_while(|pair| pair[1] == pair[0] + TILE_ROWS).count() + 1;
-            let (start, sums) = (starts[tile], sums.wrapping_byte_add(tile * TILE_ROWS * args.from_step));
-            let end = (start + next * TILE_ROWS).min(last);
-            let mut at = start;
-            while at < end {
-                let (index, place) = (at / stride, at % stride);
-                let rows = count.saturating_sub(place).min(end - at);
-                let output = self.grid.output(phase, lines.start + index, shape.output);
-                if let (Some(output), true) = (output, rows > 0) {
-                    let element = (output + place * phase.stride[2]) * shape.filters + column;
-                    args.from = sums.wrapping_byte_add((at - start) * args.from_step);
-                    args.to = buffers.y.at(element * self.stored.output.bytes());
-                    if let Some(distance) = buffers.extras.residual {
-                        let residual = buffers.y.at(0).wrapping_byte_offset(distance).cast_const();
-                        args.residual = residual.wrapping_add(element * self.stored.residual.bytes());
-                    }
-                    args.rows = rows;
-                    // SAFETY: these sums have just been put down; C's rows, bias and residual are inside buffers that were
-                    // checked; tasks have disjoint rows or columns of C, phases have disjoint rows.
-                    unsafe { self.finish.call(&args) };
-                }
-                at += (stride - place).min(end - at);
-            }
-            tile += next;
-        }
     }
 }
 

@@ -86,7 +86,7 @@ impl FinishArgs {
 /// Most columns of a call.
 const MOST_COLUMNS: usize = 512;
 
-static NO_BIAS: [f32; MOST_COLUMNS] = [0.0; MOST_COLUMNS];
+pub(super) static NO_BIAS: [f32; MOST_COLUMNS] = [0.0; MOST_COLUMNS];
 
 /// Columns of a vector.
 const LANES: usize = 16;

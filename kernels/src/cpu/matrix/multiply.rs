@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::ending::{Ending, Ends};
 use super::fetch::{self, Fetches};
 use super::{CONFIG, TileConfig};
 use crate::cpu::{CodeKey, CodeSource, MOST_PARTS, Parts};
@@ -16,14 +17,16 @@ use crate::jit::{Asm, Code, Cond, Gpr, Mem, Tile};
 /// Most tile rows of a block.
 pub(crate) const TALLEST: usize = 2;
 
-/// What shapes the instructions: the level, and what is multiplied. A part for each number of tile rows of a block, 1 to
-/// [`TALLEST`].
+/// What shapes the instructions: the level, what is multiplied, and what becomes of it. A part for each number of tile rows of a
+/// block, 1 to [`TALLEST`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MultiplyCode {
     /// Level: AVX-512, with the matrix unit beside it.
     pub isa: Isa,
     /// What is multiplied.
     pub factors: Factors,
+    /// How sums of `bf16` are ended; where nothing is said, they are put down for others.
+    pub ending: Option<Ending>,
 }
 
 /// What is multiplied. In a step of 64 bytes of each row there are 32 or 64 elements.
@@ -79,6 +82,8 @@ pub(crate) struct MultiplyArgs {
     pub(crate) resume: usize,
     /// What is fetched meanwhile.
     pub(crate) fetches: Fetches,
+    /// Where results go, of code that ends sums.
+    pub(crate) ends: Ends,
     /// The code's own: the panel at hand, its sums and what they start from, and how many panels and blocks are left.
     current: Current,
     /// What the sums of the first panel's columns start from, where they are integers; the next panel's follow.
@@ -117,6 +122,7 @@ impl MultiplyArgs {
             resume: 0,
             start: std::ptr::null(),
             fetches: Fetches::nothing(),
+            ends: Ends::nothing(),
             current: Current {
                 right: Cell::new(std::ptr::null()),
                 start: Cell::new(std::ptr::null()),
@@ -135,7 +141,7 @@ pub(crate) struct Multiply([Option<Arc<Code>>; MOST_PARTS]);
 impl Multiply {
     /// The kernel for blocks of these heights in tile rows.
     pub(crate) fn new(isa: Isa, heights: impl IntoIterator<Item = usize>, source: &dyn CodeSource) -> Result<Multiply> {
-        Multiply::of(MultiplyCode { isa, factors: Factors::Halves }, heights, source)
+        Multiply::of(MultiplyCode { isa, factors: Factors::Halves, ending: None }, heights, source)
     }
 
     /// The same for any factors.
@@ -254,7 +260,8 @@ impl MultiplyCode {
     }
 
     /// Assembles the kernel of blocks of `height` tile rows.
-    pub(crate) fn emit(&self, height: usize, asm: &mut Asm) {
+    pub(crate) fn emit(&self, height: usize, asm: &mut Asm) -> Result<()> {
+        self.ending.map_or(Ok(()), |ending| ending.check())?;
         let height = height.min(TALLEST);
         let sum = |row: usize, vector: usize| Tile((row * VECTORS + vector) as u8);
         let sums = || (0..height).flat_map(|row| (0..VECTORS).map(move |vector| (row, vector)));
@@ -284,6 +291,9 @@ impl MultiplyCode {
         asm.load(T0, arg!(panels));
         asm.store(arg!(current.panels), T0);
         asm.load(OUT, arg!(out));
+        if self.ending.is_some() {
+            Ending::emit_begin(asm);
+        }
         asm.bind(panel);
         asm.store(arg!(current.out), OUT);
         asm.load(TABLE, arg!(rows));
@@ -366,6 +376,9 @@ impl MultiplyCode {
         asm.store(arg!(current.blocks), T0);
         asm.test(T0);
         asm.jump_if(Cond::NotEqual, block);
+        if let Some(ending) = self.ending {
+            ending.emit(asm);
+        }
         fetch::emit_panel(asm);
         if self.starts() {
             asm.load(T0, arg!(current.start));
@@ -389,5 +402,6 @@ impl MultiplyCode {
         asm.tile_release();
         asm.bind(kept);
         asm.epilogue();
+        Ok(())
     }
 }

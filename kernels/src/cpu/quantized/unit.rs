@@ -162,7 +162,7 @@ impl OnUnit {
         // Where nothing is copied, bands do nothing but keep tables short.
         let band = if in_place { grid.lines() } else { blocks.row_block.min(grid.lines()) }.max(1);
         let distance = |at| (grid.tap(at, grid.region(band)) * copy.position()) as isize;
-        let multiply = |factors| Multiply::of(MultiplyCode { isa, factors }, 1..=TALLEST, source);
+        let multiply = |factors| Multiply::of(MultiplyCode { isa, factors, ending: None }, 1..=TALLEST, source);
         Ok(OnUnit {
             taps: phase.taps.iter().map(|tap| distance(tap.at)).collect(),
             steps: panelling.run_groups * Form::Tiles.group() / STEP_BYTES,

@@ -1,7 +1,8 @@
-//! What a chunk has fetched while it is multiplied: what the next one reads, and where its own sums will be written.
+//! What a chunk has fetched while it is multiplied: what the next one reads, and where it will write.
 
 use std::ops::Range;
 
+use super::chunk::Chunk;
 use super::{Buffers, OnUnit, Part};
 use crate::cpu::Stored;
 use crate::cpu::conv::driver::ConvStored;
@@ -11,20 +12,14 @@ use crate::cpu::matrix::fetch::{LINE, Lines};
 use crate::cpu::matrix::{PANEL, TALLEST, TILE_ROWS};
 use crate::isa::Isa;
 
-/// Tile rows of a chunk, and which places they are.
-pub(super) struct Chunk<'a> {
-    pub(super) rows: &'a [*const u8],
-    pub(super) starts: &'a [usize],
-    /// The first output that they make, where outputs follow each other.
-    pub(super) output: Option<usize>,
-}
-
 /// What is read for the first time after a chunk, and which part of it the chunk has fetched.
 pub(super) struct Next<'a> {
     /// Tile rows.
     pub(super) rows: &'a [*const u8],
     /// Panels before and in all that share their fetching.
     pub(super) rows_part: (usize, usize),
+    /// The first output that they make, where outputs follow each other.
+    pub(super) output: Option<usize>,
     /// Panels, counted as units.
     pub(super) panels: Range<usize>,
     /// Chunks that share their fetching.
@@ -78,9 +73,9 @@ impl OnUnit {
             Lines::all(start.wrapping_add(before * share * panels), share)
         });
         let bytes = self.stored.output.bytes();
-        let result = chunk.output.filter(|_| self.far.output).map(|output| Lines {
+        let result = next.output.filter(|_| self.far.output).map(|output| Lines {
             at: buffers.y.at((output * shape.filters + column) * bytes).cast_const(),
-            count: chunk.rows.len() * TILE_ROWS,
+            count: next.rows.len() * TILE_ROWS,
             step: shape.filters * bytes,
             panel_step: PANEL * bytes,
         });

@@ -1,0 +1,159 @@
+//! A chunk of a task: some tile rows by panels of one group, multiplied and ended.
+
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+use super::ahead::Next;
+use super::{Buffers, OnUnit, Part, SUMS};
+use crate::cpu::matrix::{FinishArgs, PANEL, STEP_WORDS, Stretch, TALLEST, TILE_ROWS};
+
+/// Tile rows of a chunk, and which places they are.
+pub(super) struct Chunk<'a> {
+    pub(super) rows: &'a [*const u8],
+    pub(super) starts: &'a [usize],
+    /// The first output that they make, where outputs follow each other.
+    pub(super) output: Option<usize>,
+}
+
+/// The sums of [`SUMS`] tile rows.
+#[repr(align(64))]
+pub(super) struct Sums(MaybeUninit<[f32; SUMS * TILE_ROWS * PANEL]>);
+
+impl Sums {
+    pub(super) fn new() -> Sums {
+        Sums(MaybeUninit::uninit())
+    }
+}
+
+/// Tile rows of one height, which are outputs from a column on.
+struct Rows<'a> {
+    height: usize,
+    starts: &'a [usize],
+    column: usize,
+}
+
+impl OnUnit {
+    /// Multiplies a chunk's tile rows with panels of one group, and ends their sums.
+    pub(super) fn chunk(
+        &self,
+        buffers: &Buffers<'_>,
+        part: &mut Part<'_>,
+        (chunk, next): (&Chunk<'_>, &Next<'_>),
+        units: Range<usize>,
+        sums: &mut Sums,
+    ) {
+        let (plan, filters) = (part.plan, self.shape.group_filters());
+        let (group, first) = (units.start / plan.panels.count(), units.start % plan.panels.count());
+        if part.group != group {
+            let further = (group * self.copy.steps() * STEP_WORDS * 4) as isize;
+            part.taps.iter_mut().zip(&plan.taps).for_each(|(tap, plain)| *tap = plain + further);
+            part.group = group;
+        }
+        let column = |panel: usize| group * filters + panel * PANEL;
+        let right = |panel: usize| {
+            let weights = group * self.group_len + plan.weights + panel * plan.panels.panel_len();
+            buffers.weights.as_ptr().wrapping_add(weights)
+        };
+        self.fetch(buffers, part, (chunk, next), (group, column(first), units.len()));
+        (part.args.out_step, part.args.out) = (PANEL * 4, sums.0.as_mut_ptr().cast());
+        // Only a group's last panel may have columns that are nobody's.
+        let whole = (filters / PANEL - first).min(units.len());
+        let pairs = chunk.rows.len() / TALLEST;
+        for (height, from, blocks) in [(TALLEST, 0, pairs), (1, pairs * TALLEST, chunk.rows.len() % TALLEST)] {
+            if blocks == 0 {
+                continue;
+            }
+            (part.args.blocks, part.args.rows) = (blocks, chunk.rows[from..].as_ptr());
+            let starts = &chunk.starts[from..from + blocks * height];
+            if whole > 0 {
+                (part.args.right, part.args.panels) = (right(first), whole);
+                self.whole(buffers, part, &Rows { height, starts, column: column(first) });
+            }
+            if whole < units.len() {
+                (part.args.right, part.args.panels) = (right(first + whole), 1);
+                self.parted(buffers, part, &Rows { height, starts, column: column(first + whole) });
+            }
+            part.args.fetches.stop();
+        }
+    }
+
+    /// Whole panels, whose sums the code ends itself.
+    fn whole(&self, buffers: &Buffers<'_>, part: &mut Part<'_>, rows: &Rows<'_>) {
+        let step = part.plan.phase.stride[2] * self.shape.filters;
+        let sums = part.args.out.cast_const();
+        let mut stretches = std::mem::take(&mut part.stretches);
+        stretches.clear();
+        self.outputs(part, rows, |row, element, rows| {
+            let to = buffers.y.at(element * self.stored.output.bytes());
+            let residual = self.residual(buffers, element);
+            stretches.push(Stretch { from: sums.wrapping_add(row * PANEL), to, residual, rows });
+        });
+        let ends = &mut part.args.ends;
+        ends.to_step = step * self.stored.output.bytes();
+        ends.residual_step = step * self.stored.residual.bytes();
+        ends.set(&mut stretches, buffers.extras.bias, rows.column);
+        if let Some(held) = &part.ended {
+            // SAFETY: all places that tile rows of this band read were counted into scratch, whose length was checked
+            // as that of the panels; there is room for the sums of a chunk by a panel. The list of taps and that of
+            // stretches outlive the call; rows of the result, bias and residual are inside buffers that were checked;
+            // tasks have disjoint rows or columns of the result, phases have disjoint rows.
+            unsafe { held.call(rows.height, &mut part.args) };
+        }
+        part.stretches = stretches;
+    }
+
+    /// A panel whose last columns are nobody's.
+    fn parted(&self, buffers: &Buffers<'_>, part: &mut Part<'_>, rows: &Rows<'_>) {
+        let (Some(held), Some(parted)) = (&part.parted, &self.parted) else { return };
+        // SAFETY: as of whole panels; no results are written.
+        unsafe { held.call(rows.height, &mut part.args) };
+        let step = part.plan.phase.stride[2] * self.shape.filters;
+        let columns = self.shape.group_filters() % PANEL;
+        let mut args = FinishArgs::of_columns(columns).biased(buffers.extras.bias, rows.column);
+        args.to_step = step * self.stored.output.bytes();
+        args.residual_step = step * self.stored.residual.bytes();
+        self.outputs(part, rows, |row, element, rows| {
+            args.from = part.args.out.cast_const().wrapping_add(row * PANEL);
+            args.to = buffers.y.at(element * self.stored.output.bytes());
+            args.residual = self.residual(buffers, element);
+            args.rows = rows;
+            // SAFETY: these sums have just been put down; the result's rows, bias and residual are inside buffers that
+            // were checked; tasks have disjoint rows or columns of the result, phases have disjoint rows.
+            unsafe { parted.finish.call(&args) };
+        });
+    }
+
+    /// Where the residual of an element of the output is; null without one.
+    fn residual(&self, buffers: &Buffers<'_>, element: usize) -> *const u8 {
+        buffers.extras.residual.map_or(std::ptr::null(), |distance| {
+            let residual = buffers.y.at(0).cast_const().wrapping_byte_offset(distance);
+            residual.wrapping_add(element * self.stored.residual.bytes())
+        })
+    }
+
+    /// Those of some tile rows that are outputs, as stretches: the first row, its first element, and how many.
+    fn outputs(&self, part: &Part<'_>, rows: &Rows<'_>, mut stretch: impl FnMut(usize, usize, usize)) {
+        let (shape, phase, lines, starts) = (&self.shape, &part.plan.phase, part.lines, rows.starts);
+        let (line, last) = (self.grid.line(), lines.len() * self.grid.line());
+        // Lines without gaps between their outputs are one.
+        let (stride, count) = if self.grid.is_dense(phase) { (last, last) } else { (line, phase.count[2]) };
+        let mut tile = 0;
+        while tile < starts.len() {
+            let next = starts[tile..].windows(2).take_while(|pair| pair[1] == pair[0] + TILE_ROWS).count() + 1;
+            let start = starts[tile];
+            let end = (start + next * TILE_ROWS).min(last);
+            let mut at = start;
+            while at < end {
+                let (index, place) = (at / stride, at % stride);
+                let rows_here = count.saturating_sub(place).min(end - at);
+                let output = self.grid.output(phase, lines.start + index, shape.output);
+                if let (Some(output), true) = (output, rows_here > 0) {
+                    let element = (output + place * phase.stride[2]) * shape.filters + rows.column;
+                    stretch(tile * TILE_ROWS + at - start, element, rows_here);
+                }
+                at += (stride - place).min(end - at);
+            }
+            tile += next;
+        }
+    }
+}
