@@ -11,6 +11,8 @@
 //! columns wide, the reduction of each tap filled up with zeros to whole steps. Left-hand rows have zeros there, too, if they
 //! are numbers: bytes of any value may stand there.
 //!
+//! Of rows that are shorter than a step no more is read than they have: the unit is configured for shorter steps then.
+//!
 //! Bytes lie in quadruples instead of pairs, and what becomes of their sums is in [`quantized`](super::quantized).
 
 mod ending;
@@ -37,27 +39,41 @@ pub const STEP_WORDS: usize = STEP / 2;
 /// Bytes of a step of a row.
 pub const STEP_BYTES: usize = 64;
 
-/// What the unit's registers are configured as: eight whole tiles.
+/// What the unit's registers are configured as: eight tiles.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug)]
 struct TileConfig([u8; 64]);
 
 impl TileConfig {
-    const WHOLE: TileConfig = {
+    /// Whole tiles, but for steps of that many words: rows of the left-hand side have no more, panels no more rows.
+    const fn of_words(words: usize) -> TileConfig {
         let mut bytes = [0; 64];
         // The palette, then for each tile the bytes of its rows as a 16-bit number, then its rows.
         bytes[0] = 1;
         let mut tile = 0;
         while tile < 8 {
-            bytes[16 + 2 * tile] = 64;
-            bytes[48 + tile] = TILE_ROWS as u8;
+            bytes[16 + 2 * tile] = if tile >= LEFT_TILES { words as u8 * 4 } else { 64 };
+            bytes[48 + tile] = if tile >= RIGHT_TILES && tile < LEFT_TILES { words } else { TILE_ROWS } as u8;
             tile += 1;
         }
         TileConfig(bytes)
-    };
+    }
 }
 
-static CONFIG: TileConfig = TileConfig::WHOLE;
+/// The first tile that holds a panel's rows, and the first that holds left-hand ones; those before are sums.
+const RIGHT_TILES: usize = 4;
+const LEFT_TILES: usize = 6;
+
+/// Configurations for steps of 1 to 16 words.
+static CONFIGS: [TileConfig; STEP_WORDS] = {
+    let mut configs = [TileConfig::of_words(STEP_WORDS); STEP_WORDS];
+    let mut words = 1;
+    while words < STEP_WORDS {
+        configs[words - 1] = TileConfig::of_words(words);
+        words += 1;
+    }
+    configs
+};
 
 #[cfg(test)]
 mod tests;

@@ -159,6 +159,12 @@ pub(super) fn band(isa: Isa, shape: &ConvShape, threads: usize) -> usize {
     band.clamp(1, grid.lines().max(1))
 }
 
+/// Whether the unit can read positions as they lie: in whole steps, or a single shorter one.
+fn reads_as_it_lies(shape: &ConvShape) -> bool {
+    let whole = shape.group_channels().is_multiple_of(STEP);
+    whole || shape.groups == 1 && shape.channels < STEP && shape.channels.is_multiple_of(2)
+}
+
 impl OnUnit {
     pub(super) fn new(
         isa: Isa,
@@ -177,8 +183,7 @@ impl OnUnit {
                 .iter_mut()
                 .for_each(|phase| phase.taps = phase.taps.iter().step_by(shape.kernel[2]).copied().collect());
         }
-        let in_place =
-            stored.input == Stored::Bf16 && shape.is_pointwise() && shape.group_channels().is_multiple_of(STEP);
+        let in_place = stored.input == Stored::Bf16 && shape.is_pointwise() && reads_as_it_lies(&shape);
         // Where nothing is copied and weights stay near, bands do nothing but keep tables short.
         let longer = if in_place && near(isa, class_panels) { LONGER } else { 1 };
         let band = blocks.row_block.saturating_mul(longer).min(grid.lines()).max(1);
@@ -287,12 +292,13 @@ impl OnUnit {
         let rows: Vec<*const u8> = starts.iter().map(|&start| self.tile_row(buffers, &band.lines, start)).collect();
         let taps = plan.taps.clone();
         let mut args = MultiplyArgs::empty();
-        (args.row_step, args.left_step) = (self.copy.position() * 4, STEP_WORDS * 4);
+        (args.row_step, args.left_step) = (self.place() * 4, STEP_WORDS * 4);
         (args.taps, args.tap_count, args.steps) = (taps.as_ptr(), taps.len(), self.copy.steps());
         args.right_next = plan.panels.panel_len() * 4;
         let [tiles, panels] = self.chunk_size(plan, rows.len());
-        let ended = self.ended.as_ref().map(Multiply::hold);
-        let parted = self.parted.as_ref().map(|parted| parted.multiply.hold());
+        let words = self.place().min(STEP_WORDS);
+        let ended = self.ended.as_ref().map(|multiply| multiply.hold_for(words));
+        let parted = self.parted.as_ref().map(|parted| parted.multiply.hold_for(words));
         let (lines, stretches) = (&band.lines, Vec::with_capacity(tiles));
         let mut part = Part { plan, lines, ended, parted, args, taps, group: 0, stretches };
         let mut sums = Sums::new();
@@ -346,6 +352,11 @@ impl OnUnit {
         [SUMS / panels, panels]
     }
 
+    /// Words of a position that is read.
+    fn place(&self) -> usize {
+        if self.in_place { self.shape.channels / 2 } else { self.copy.position() }
+    }
+
     /// Where a tile row of a band starts.
     fn tile_row(&self, buffers: &Buffers<'_>, lines: &Range<usize>, start: usize) -> *const u8 {
         let mut at = start;
@@ -356,7 +367,7 @@ impl OnUnit {
             }
             at = position - own;
         }
-        buffers.words.at(at * self.copy.position()).cast_const().cast()
+        buffers.words.at(at * self.place()).cast_const().cast()
     }
 
     /// Positions where a tile row may start that is read where it is.

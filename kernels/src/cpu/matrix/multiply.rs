@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ending::{Ending, Ends};
 use super::fetch::{self, Fetches};
-use super::{CONFIG, TileConfig};
+use super::{CONFIGS, LEFT_TILES, RIGHT_TILES, STEP_WORDS, TileConfig};
 use crate::cpu::{CodeKey, CodeSource, MOST_PARTS, Parts};
 use crate::error::Result;
 use crate::isa::{Extension, Isa};
@@ -104,7 +104,7 @@ impl MultiplyArgs {
     /// Arguments with nothing in them.
     pub(crate) fn empty() -> MultiplyArgs {
         MultiplyArgs {
-            config: &raw const CONFIG,
+            config: &raw const CONFIGS[STEP_WORDS - 1],
             release: 1,
             blocks: 0,
             rows: std::ptr::null(),
@@ -175,9 +175,15 @@ impl Multiply {
 
     /// Configures the unit for many calls, which takes as long as a short call itself.
     pub(crate) fn hold(&self) -> Held<'_> {
+        self.hold_for(STEP_WORDS)
+    }
+
+    /// The same for steps of which only the first words count, 1 to 16 of them: no others are read of a row.
+    pub(crate) fn hold_for(&self, words: usize) -> Held<'_> {
         // An emulated unit lives for one call.
-        let held = Held { multiply: self, emulated: !Extension::Amx.present() };
-        held.switch(MultiplyArgs { release: 0, ..MultiplyArgs::empty() });
+        let config = &CONFIGS[words.clamp(1, STEP_WORDS) - 1];
+        let held = Held { multiply: self, config, emulated: !Extension::Amx.present() };
+        held.switch(MultiplyArgs { config, release: 0, ..MultiplyArgs::empty() });
         held
     }
 }
@@ -186,6 +192,7 @@ impl Multiply {
 #[derive(Debug)]
 pub(crate) struct Held<'a> {
     multiply: &'a Multiply,
+    config: &'static TileConfig,
     emulated: bool,
 }
 
@@ -196,9 +203,10 @@ impl Held<'_> {
     ///
     /// That of [`Multiply::call`].
     pub(crate) unsafe fn call(&self, height: usize, args: &mut MultiplyArgs) {
-        if !self.emulated {
-            (args.config, args.release) = (std::ptr::null(), 0);
-        }
+        (args.config, args.release) = match self.emulated {
+            true => (std::ptr::from_ref(self.config), 1),
+            false => (std::ptr::null(), 0),
+        };
         // SAFETY: the caller's contract; the unit is configured.
         unsafe { self.multiply.call(height, args) };
     }
@@ -338,8 +346,8 @@ impl MultiplyCode {
         asm.align(16);
         asm.bind(step);
         fetch::emit_step(asm);
-        let right = |vector: usize| Tile((4 + vector) as u8);
-        let left = |row: usize| Tile((6 + row) as u8);
+        let right = |vector: usize| Tile((RIGHT_TILES + vector) as u8);
+        let left = |row: usize| Tile((LEFT_TILES + row) as u8);
         for (row, &rows) in LEFT[..height].iter().enumerate() {
             asm.tile_load(left(row), Mem::indexed(rows, ROW_STEP, 1, 0));
             for vector in 0..VECTORS {

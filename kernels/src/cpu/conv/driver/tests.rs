@@ -319,15 +319,42 @@ fn positions_that_are_whole_steps_are_read_where_they_are() {
         return;
     }
     let all = ConvStored { input: Stored::Bf16, residual: Stored::Bf16, output: Stored::Bf16 };
-    let pointwise = Plane { kernel: (1, 1), pad: 0, channels: 64, filters: 40, ..PLANE };
-    for (batch, input, groups) in [(1, (1, 1), 1), (1, (3, 5), 1), (2, (4, 4), 1), (3, (7, 9), 2), (1, (5, 16), 1)] {
-        let shape = Plane { batch, input, groups, ..pointwise }.shape();
+    let pointwise = Plane { kernel: (1, 1), pad: 0, filters: 40, ..PLANE };
+    let sizes = [(1, (1, 1), 1), (1, (3, 5), 1), (2, (4, 4), 1), (3, (7, 9), 2), (1, (5, 16), 1)];
+    let shorter = [(8, 40), (10, 33), (16, 96), (24, 16), (30, 64)].map(|sizes| (sizes, (2, (5, 7), 1)));
+    for ((channels, filters), (batch, input, groups)) in sizes.map(|size| ((64, 40), size)).into_iter().chain(shorter) {
+        let shape = Plane { channels, filters, batch, input, groups, ..pointwise }.shape();
         check_stored(isa, all, shape, |_| ());
         check_stored(isa, all, shape, |blocks| blocks.row_block = 1);
         check_stored(isa, all, shape, |blocks| (blocks.row_tasks, blocks.unit_tasks) = (3, 2));
         let blocks = ConvBlocks::pick(isa, &shape, Elements::Bf16Tiles, Numerics::Strict, 1);
         let conv = Conv::stored(isa, shape, (blocks, all), None, &EmitEach).unwrap();
         assert!(conv.scratch_len() <= 2 * 16 * 64 / 2 + 16, "no copy of the input");
+    }
+}
+
+#[test]
+fn what_is_no_number_stays_in_its_position() {
+    let isa = Isa::Avx512;
+    if !isa.usable() {
+        return;
+    }
+    let stored = ConvStored { input: Stored::Bf16, residual: Stored::F32, output: Stored::F32 };
+    for channels in [24, 32, 40] {
+        let shape = Plane { kernel: (1, 1), pad: 0, channels, filters: 48, input: (5, 9), ..PLANE }.shape();
+        let blocks = ConvBlocks::pick(isa, &shape, Elements::Bf16Tiles, Numerics::Strict, 1);
+        let conv = Conv::stored(isa, shape, (blocks, stored), None, &EmitEach).unwrap();
+        let layout = blocks.layout();
+        let mut packed = vec![f32::NAN; shape.weights().packed_len(isa, layout)];
+        shape.weights().pack(isa, layout, &integers(shape.weights().len(), 2), &mut packed).unwrap();
+        let mut x: Vec<u16> = integers(shape.input_len(), 1).into_iter().map(to_bf16).collect();
+        x[20 * channels..21 * channels].fill(to_bf16(f32::NAN));
+        let (mut y, mut scratch) = (vec![0.0; shape.output_len()], vec![f32::NAN; conv.scratch_len()]);
+        let (x, to) = (Activations::Bf16(&x), ActivationsMut::F32(&mut y));
+        conv.run_stored(x, &packed, to, ConvExtras::default(), &mut scratch, &Scoped).unwrap();
+        for (position, outputs) in y.chunks(48).enumerate() {
+            assert!(outputs.iter().all(|value| value.is_nan() == (position == 20)), "{channels} channels: {position}");
+        }
     }
 }
 

@@ -60,7 +60,7 @@ impl OnUnit {
         // A single panel is multiplied as fast as rows come, fetched or not.
         let worth = self.far.input && all > 1;
         let left = next.rows.first().filter(|_| worth).map(|&row| {
-            let bytes = next.rows.len() * TILE_ROWS * self.copy.position() * 4;
+            let bytes = next.rows.len() * TILE_ROWS * self.place() * 4;
             let share = (bytes / all).next_multiple_of(LINE);
             Lines::all(row.wrapping_add(before * share), share)
         });
