@@ -9,7 +9,7 @@ use kiln_kernels::cpu::conv::winograd::WinogradSide;
 use kiln_kernels::cpu::conv::{DepthwiseCode, SlideCode, WinogradCode, WinogradTile};
 use kiln_kernels::cpu::gemm::tile::{LeftRows, RightColumns};
 use kiln_kernels::cpu::gemm::{HalveCode, RowCode, TileCode};
-use kiln_kernels::cpu::matrix::{Ending, Factors, FinishCode, MultiplyCode};
+use kiln_kernels::cpu::matrix::{Columns, Ending, Factors, FinishCode, MultiplyCode};
 use kiln_kernels::cpu::norm::RowNormCode;
 use kiln_kernels::cpu::pool::{Collect, PoolCode};
 use kiln_kernels::cpu::quantized::tile::LeftRows as QuantizedRows;
@@ -64,7 +64,8 @@ crate::mutate! { enum Exponentials { Softmax, LogSoftmax, LogSumExp } }
 crate::mutate! { struct TransposeCode { isa, form } }
 crate::mutate! { enum Turn { Tile, WideTile, Interleave(rows), Deinterleave(rows) } }
 crate::mutate! { struct MultiplyCode { isa, factors, ending } }
-crate::mutate! { struct Ending { activation, residual, output } }
+crate::mutate! { struct Ending { columns, activation, residual, output } }
+crate::mutate! { enum Columns { Whole, Most, Half } }
 crate::mutate! { enum Factors { Halves, Bytes, SignedBytes } }
 crate::mutate! { struct FinishCode { isa, activation, residual, output } }
 crate::mutate! { struct HalveCode { isa } }

@@ -2,9 +2,9 @@
 //!
 //! A *tile row* is sixteen left-hand rows; a *step* is 64 bytes of each row, 32 elements of the reduction or 64. A *block* is one or
 //! two tile rows by a panel of 32 columns, whose sums stay in the unit's registers for the whole reduction. The unit can
-//! neither add a bias nor keep to fewer columns, so its sums are put down first. Of whole panels [`multiply`] ends them at once, as an
-//! [`Ending`] says; of others it puts down the raw sums of several blocks, which stay in the nearest caches, and [`finish`] reads
-//! them once, applies factor, bias, residual and activation, and writes what belongs to the result.
+//! neither add a bias nor keep to fewer columns, so its sums are put down first. [`multiply`] ends them at once, as an [`Ending`] says, or
+//! it puts down the raw sums of several blocks, which stay in the nearest caches, and [`finish`] reads them once, applies factor, bias,
+//! residual and activation, and writes what belongs to the result: so where a reduction goes in parts.
 //!
 //! Left-hand rows are found through a table of tile rows and a list of *taps*, so that matrix products and convolutions
 //! share both. The right-hand side lies in panels of pairs as [`pack_pairs`](super::gemm::Panels::pack_pairs) makes them, 32
@@ -20,8 +20,8 @@ pub(crate) mod fetch;
 mod finish;
 mod multiply;
 
-pub use ending::Ending;
 pub(crate) use ending::Stretch;
+pub use ending::{Columns, Ending};
 pub(crate) use finish::FAMILY as FINISH;
 pub use finish::FinishCode;
 pub(crate) use finish::{Finish, FinishArgs};

@@ -31,8 +31,8 @@ use crate::cpu::gemm::model::second_cache;
 use crate::cpu::gemm::rows::part;
 use crate::cpu::gemm::shared::Shared;
 use crate::cpu::matrix::{
-    Ending, Factors, Finish, FinishCode, Held, Multiply, MultiplyArgs, MultiplyCode, PANEL, STEP, STEP_WORDS, Stretch,
-    TALLEST, TILE_ROWS,
+    Columns, Ending, Factors, Held, Multiply, MultiplyArgs, MultiplyCode, PANEL, STEP, STEP_WORDS, Stretch, TALLEST,
+    TILE_ROWS,
 };
 use crate::cpu::{Activations, ActivationsMut, CodeSource, Stored};
 use crate::error::Result;
@@ -74,15 +74,9 @@ pub(super) struct OnUnit {
     group_len: usize,
     /// Whether all weights of a group stay in the second cache.
     near: bool,
-    ended: Option<Multiply>,
-    parted: Option<Parted>,
-}
-
-/// What multiplies panels that have columns of nobody's, and what ends their sums.
-#[derive(Clone, Debug)]
-struct Parted {
-    multiply: Multiply,
-    finish: Finish,
+    /// What multiplies whole panels, and a group's last where that is not whole.
+    whole: Option<Multiply>,
+    last: Option<Multiply>,
 }
 
 /// What is known of a phase before the data.
@@ -110,8 +104,8 @@ struct Buffers<'a> {
 struct Part<'a> {
     plan: &'a PhasePlan,
     lines: &'a Range<usize>,
-    ended: Option<Held<'a>>,
-    parted: Option<Held<'a>>,
+    whole: Option<Held<'a>>,
+    last: Option<Held<'a>>,
     args: MultiplyArgs,
     /// Distances of taps in the group that was last.
     taps: Vec<isize>,
@@ -200,15 +194,12 @@ impl OnUnit {
             PhasePlan { panels: class_panels[phase.class], weights: starts[phase.class], taps, phase }
         };
         let ConvStored { residual, output, .. } = stored;
-        let ending = Ending { activation, residual, output };
-        let code = MultiplyCode { isa, factors: Factors::Halves, ending: Some(ending) };
-        let ended = || Multiply::of(code, 1..=TALLEST, source);
-        let parted = || -> Result<Parted> {
-            let finish = Finish::new(FinishCode { isa, activation, residual, output }, source)?;
-            Ok(Parted { multiply: Multiply::new(isa, 1..=TALLEST, source)?, finish })
+        let multiply = |columns: usize| {
+            let ending = Ending { columns: Columns::of(columns), activation, residual, output };
+            let code = MultiplyCode { isa, factors: Factors::Halves, ending: Some(ending) };
+            (columns > 0).then(|| Multiply::of(code, 1..=TALLEST, source)).transpose()
         };
-        let ended = (shape.group_filters() >= PANEL).then(ended).transpose()?;
-        let parted = (!shape.group_filters().is_multiple_of(PANEL)).then(parted).transpose()?;
+        let columns = shape.group_filters();
         Ok(OnUnit {
             near: near(isa, class_panels),
             group_len: class_panels.iter().map(Panels::len).sum(),
@@ -217,8 +208,8 @@ impl OnUnit {
             row_tasks: blocks.row_tasks,
             unit_tasks: blocks.unit_tasks,
             phases: phases.into_iter().map(plan).collect(),
-            ended,
-            parted,
+            whole: multiply(columns / PANEL * PANEL)?,
+            last: multiply(columns % PANEL)?,
             far: Far::new(isa, (&shape, stored), in_place, blocks.row_tasks.saturating_mul(blocks.unit_tasks)),
             in_place,
             stored,
@@ -297,10 +288,9 @@ impl OnUnit {
         args.right_next = plan.panels.panel_len() * 4;
         let [tiles, panels] = self.chunk_size(plan, rows.len());
         let words = self.place().min(STEP_WORDS);
-        let ended = self.ended.as_ref().map(|multiply| multiply.hold_for(words));
-        let parted = self.parted.as_ref().map(|parted| parted.multiply.hold_for(words));
+        let [whole, last] = [&self.whole, &self.last].map(|code| code.as_ref().map(|code| code.hold_for(words)));
         let (lines, stretches) = (&band.lines, Vec::with_capacity(tiles));
-        let mut part = Part { plan, lines, ended, parted, args, taps, group: 0, stretches };
+        let mut part = Part { plan, lines, whole, last, args, taps, group: 0, stretches };
         let mut sums = Sums::new();
         let chunks: Vec<Chunk<'_>> = rows
             .chunks(tiles)

@@ -2,7 +2,7 @@
 //! result. So few sums wait that they never leave the nearest cache; where as many wait as a whole chunk of rows and panels has, a
 //! store of a tile takes four times as long, which is more than short reductions take to multiply.
 //!
-//! Sums of whole panels alone are ended so: of others [`finish`](super::finish) writes the result's own columns.
+//! A panel that is not whole has code of its own, which writes the result's own columns and multiplies no others.
 
 use std::cell::Cell;
 use std::mem::offset_of;
@@ -15,11 +15,40 @@ use crate::cpu::Stored;
 use crate::cpu::activation;
 use crate::cpu::chain::UnaryOp;
 use crate::error::Result;
-use crate::jit::{Asm, Cond, Gpr, Mem, Vreg};
+use crate::jit::{Asm, Cond, Gpr, Mask, Mem, Vreg};
+
+/// How many columns of a panel are the result's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Columns {
+    /// All 32.
+    Whole,
+    /// More than 16.
+    Most,
+    /// Up to 16, half a panel.
+    Half,
+}
+
+impl Columns {
+    /// Of a panel with that many of them.
+    pub(crate) fn of(count: usize) -> Columns {
+        match count {
+            0..=LANES => Columns::Half,
+            PANEL.. => Columns::Whole,
+            _ => Columns::Most,
+        }
+    }
+
+    /// Vectors that have some of them.
+    pub(super) fn vectors(self) -> usize {
+        if self == Columns::Half { 1 } else { 2 }
+    }
+}
 
 /// What becomes of sums: C = activation(sums + bias + residual).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Ending {
+    /// The result's own columns.
+    pub columns: Columns,
     /// Applied last.
     pub activation: Option<UnaryOp>,
     /// What the residual consists of.
@@ -54,6 +83,8 @@ pub(crate) struct Ends {
     /// Added to every row of the call's first panel, and the distance of the next panel's.
     bias: *const f32,
     bias_next: usize,
+    /// The result's own columns of the last vector, 1 to 16 of them.
+    rest: usize,
     /// The code's own: the bias of the panel at hand.
     current: Cell<*const f32>,
 }
@@ -68,13 +99,16 @@ impl Ends {
             residual_step: 0,
             bias: std::ptr::null(),
             bias_next: 0,
+            rest: LANES,
             current: Cell::new(std::ptr::null()),
         }
     }
 
-    /// Ends those rows, with what is added to every row from its element `column` on, where there is such.
-    pub(crate) fn set(&mut self, stretches: &mut [Stretch], bias: Option<&[f32]>, column: usize) {
+    /// Ends those rows of panels of so many columns, with what is added to every row from its element `column` on, where there is
+    /// such.
+    pub(crate) fn set(&mut self, stretches: &mut [Stretch], bias: Option<&[f32]>, (column, columns): (usize, usize)) {
         (self.stretches, self.count) = (stretches.as_mut_ptr(), stretches.len());
+        self.rest = (columns.max(1) - 1) % LANES + 1;
         (self.bias, self.bias_next) = match bias {
             Some(bias) => (bias.as_ptr().wrapping_add(column), PANEL * 4),
             None => (finish::NO_BIAS.as_ptr(), 0),
@@ -131,8 +165,13 @@ impl Ending {
         asm.load(TO_STEP, arg!(to_step));
         asm.load(OTHER_STEP, arg!(residual_step));
         asm.load(T0, arg!(current));
-        for (&bias, at) in BIAS.iter().zip((0..).step_by(64)) {
-            asm.vload(bias, Mem::at(T0, at));
+        let bias_at = |vector: usize| Mem::at(T0, vector as i32 * 64);
+        let mask = self.mask(asm);
+        for vector in 0..self.columns.vectors() {
+            match mask.filter(|_| self.is_last(vector)) {
+                Some(mask) => asm.vload_masked(BIAS[vector], mask, bias_at(vector)),
+                None => asm.vload(BIAS[vector], bias_at(vector)),
+            }
         }
         asm.add_mem(T0, arg!(bias_next));
         asm.store(arg!(current), T0);
@@ -144,7 +183,7 @@ impl Ending {
         asm.load(ROWS, stretch!(rows));
         asm.align(16);
         asm.bind(row);
-        self.row(asm);
+        self.row(asm, mask);
         asm.sub_imm(ROWS, 1);
         asm.test(ROWS);
         asm.jump_if(Cond::NotEqual, row);
@@ -166,38 +205,61 @@ impl Ending {
         asm.bind(done);
     }
 
+    /// The lanes of the last vector, where they are not all the result's own.
+    fn mask(&self, asm: &mut Asm) -> Option<Mask> {
+        (self.columns != Columns::Whole).then(|| {
+            let mask = asm.mask(0, Vreg(asm.registers() - 1));
+            asm.load(FROM, arg!(rest));
+            asm.mask_first(mask, FROM, TO);
+            mask
+        })
+    }
+
+    fn is_last(&self, vector: usize) -> bool {
+        vector + 1 == self.columns.vectors()
+    }
+
     /// Ends a row, and moves on to the next.
-    fn row(&self, asm: &mut Asm) {
+    fn row(&self, asm: &mut Asm, mask: Option<Mask>) {
         let alone = asm.label();
-        let temps: Vec<Vreg> = (FIRST_TEMP..asm.registers()).map(Vreg).collect();
-        for ((&value, bias), at) in VALUES.iter().zip(BIAS).zip((0..).step_by(64)) {
-            asm.vload(value, Mem::at(FROM, at));
-            asm.vadd(value, value, bias);
+        let temps: Vec<Vreg> = (FIRST_TEMP..asm.registers() - 1).map(Vreg).collect();
+        let vectors = 0..self.columns.vectors();
+        let masked = |vector: usize| mask.filter(|_| self.is_last(vector));
+        for vector in vectors.clone() {
+            asm.vload(VALUES[vector], Mem::at(FROM, vector as i32 * 64));
+            asm.vadd(VALUES[vector], VALUES[vector], BIAS[vector]);
         }
         asm.test(OTHER);
         asm.jump_if(Cond::Equal, alone);
-        for (&value, index) in VALUES.iter().zip(0..) {
-            let from = Mem::at(OTHER, index * (LANES * self.residual.bytes()) as i32);
-            match self.residual {
-                Stored::F32 => asm.vload(ADDED, from),
-                Stored::Bf16 => asm.vload_bf16(ADDED, from),
+        for vector in vectors.clone() {
+            let from = Mem::at(OTHER, (vector * LANES * self.residual.bytes()) as i32);
+            match (self.residual, masked(vector)) {
+                (Stored::F32, None) => asm.vload(ADDED, from),
+                (Stored::F32, Some(mask)) => asm.vload_masked(ADDED, mask, from),
+                (Stored::Bf16, None) => asm.vload_bf16(ADDED, from),
+                (Stored::Bf16, Some(mask)) => asm.vload_bf16_masked(ADDED, mask, from),
             }
-            asm.vadd(value, value, ADDED);
+            asm.vadd(VALUES[vector], VALUES[vector], ADDED);
         }
         asm.add(OTHER, OTHER_STEP);
         asm.bind(alone);
-        for &value in &VALUES {
+        for vector in vectors.clone() {
             if let Some(op) = self.activation {
-                activation::emit(asm, op, value, &temps);
+                activation::emit(asm, op, VALUES[vector], &temps);
             }
         }
-        match self.output {
-            Stored::F32 => {
-                VALUES.iter().zip((0..).step_by(64)).for_each(|(&value, at)| asm.vstore(Mem::at(TO, at), value))
-            }
-            Stored::Bf16 => {
-                asm.vround_bf16(ADDED, VALUES[1], VALUES[0]);
-                asm.vstore(Mem::at(TO, 0), ADDED);
+        if (self.output, mask) == (Stored::Bf16, None) {
+            asm.vround_bf16(ADDED, VALUES[1], VALUES[0]);
+            asm.vstore(Mem::at(TO, 0), ADDED);
+        } else {
+            for vector in vectors {
+                let (to, value) = (Mem::at(TO, (vector * LANES * self.output.bytes()) as i32), VALUES[vector]);
+                match (self.output, masked(vector)) {
+                    (Stored::F32, None) => asm.vstore(to, value),
+                    (Stored::F32, Some(mask)) => asm.vstore_masked(to, mask, value),
+                    (Stored::Bf16, None) => asm.vstore_bf16(to, value, ADDED),
+                    (Stored::Bf16, Some(mask)) => asm.vstore_bf16_masked(to, mask, value, ADDED),
+                }
             }
         }
         asm.add_imm(FROM, (PANEL * 4) as i32);

@@ -271,8 +271,9 @@ impl MultiplyCode {
     pub(crate) fn emit(&self, height: usize, asm: &mut Asm) -> Result<()> {
         self.ending.map_or(Ok(()), |ending| ending.check())?;
         let height = height.min(TALLEST);
+        let vectors = self.ending.map_or(VECTORS, |ending| ending.columns.vectors());
         let sum = |row: usize, vector: usize| Tile((row * VECTORS + vector) as u8);
-        let sums = || (0..height).flat_map(|row| (0..VECTORS).map(move |vector| (row, vector)));
+        let sums = || (0..height).flat_map(|row| (0..vectors).map(move |vector| (row, vector)));
         let at = |base: Gpr, vector: usize| Mem::indexed(base, OUT_STEP, 1, vector as i32 * 64);
         // to += the rows of sums of a tile row
         let tile_row_on = |asm: &mut Asm, to: Gpr| (0..2).for_each(|_| asm.lea(to, Mem::indexed(to, OUT_STEP, 8, 0)));
@@ -315,7 +316,7 @@ impl MultiplyCode {
         asm.mov(T0, OUT);
         asm.load(OUT_STEP, arg!(out_step));
         for row in 0..height {
-            (0..VECTORS).for_each(|vector| asm.tile_load(sum(row, vector), at(T0, vector)));
+            (0..vectors).for_each(|vector| asm.tile_load(sum(row, vector), at(T0, vector)));
             tile_row_on(asm, T0);
         }
         asm.jump(ready);
@@ -350,7 +351,7 @@ impl MultiplyCode {
         let left = |row: usize| Tile((LEFT_TILES + row) as u8);
         for (row, &rows) in LEFT[..height].iter().enumerate() {
             asm.tile_load(left(row), Mem::indexed(rows, ROW_STEP, 1, 0));
-            for vector in 0..VECTORS {
+            for vector in 0..vectors {
                 if row == 0 {
                     asm.tile_load(right(vector), Mem::indexed(RIGHT, LINE, 1, vector as i32 * 64));
                 }
@@ -375,7 +376,7 @@ impl MultiplyCode {
         asm.jump_if(Cond::NotEqual, tap);
         asm.load(OUT_STEP, arg!(out_step));
         for row in 0..height {
-            (0..VECTORS).for_each(|vector| asm.tile_store(at(OUT, vector), sum(row, vector)));
+            (0..vectors).for_each(|vector| asm.tile_store(at(OUT, vector), sum(row, vector)));
             tile_row_on(asm, OUT);
         }
         asm.add_imm(TABLE, height as i32 * 8);

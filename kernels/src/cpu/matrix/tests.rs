@@ -139,3 +139,77 @@ fn finishing_reads_and_writes_halves() {
 fn numbers_of_the_tests_are_exact_in_bf16() {
     assert!((0..13).all(|index| from_bf16(to_bf16(small(index))) == small(index)));
 }
+
+/// What is multiplied and ended in one call: two stretches of rows, which leave one between them.
+#[test]
+fn sums_are_ended_panel_by_panel_in_the_results_own_columns() {
+    const ROWS: [(usize, usize); 2] = [(0, 9), (10, 22)];
+    for (columns, panels, words) in [(PANEL, 2, STEP_WORDS), (PANEL, 1, 5), (20, 1, STEP_WORDS), (16, 1, 12), (3, 1, 1)]
+    {
+        for (residual, output) in
+            [(Stored::F32, Stored::F32), (Stored::Bf16, Stored::Bf16), (Stored::F32, Stored::Bf16)]
+        {
+            let with = residual == output;
+            let ending = Ending { columns: Columns::of(columns), activation: Some(UnaryOp::Relu), residual, output };
+            let code = MultiplyCode { isa: Isa::Avx512, factors: Factors::Halves, ending: Some(ending) };
+            let unit = Multiply::of(code, [2], &EmitEach).unwrap();
+            let (depth, all) = (2 * words, columns * panels);
+            // Rows end where they end: nothing behind the last is there to be read.
+            let left: Vec<f32> =
+                (0..2 * TILE_ROWS * words).map(|word| bf16_word(small(2 * word), small(2 * word + 1))).collect();
+            let right: Vec<f32> = (0..depth * all).map(|at| small(at * 3 + 1)).collect();
+            let layout = Panels { rows: STEP_WORDS, columns: all, width: PANEL };
+            let mut packed = vec![0.0; layout.len()];
+            let filled: Vec<f32> = right.iter().copied().chain(std::iter::repeat(0.0)).take(STEP * all).collect();
+            layout.pack_pairs(&Source::row_major(&filled, STEP, all), 1.0, &mut packed).unwrap();
+            let bias: Vec<f32> = (0..all).map(|column| column as f32 * 0.25).collect();
+            let step = all + 3;
+            let added: Vec<f32> = (0..2 * TILE_ROWS * step).map(|at| at as f32 * 0.5 - 99.0).collect();
+            let halves: Vec<u16> = added.iter().copied().map(to_bf16).collect();
+            let (mut found, mut found_halves) = (vec![77.0f32; added.len()], vec![77u16; added.len()]);
+            let (to, residual_at): (*mut u8, *const u8) = match output {
+                Stored::F32 => (found.as_mut_ptr().cast(), added.as_ptr().cast()),
+                Stored::Bf16 => (found_halves.as_mut_ptr().cast(), halves.as_ptr().cast()),
+            };
+            let mut sums = [f32::NAN; 2 * TILE_ROWS * PANEL];
+            let mut stretches = ROWS.map(|(row, rows)| Stretch {
+                from: sums[row * PANEL..].as_ptr(),
+                to: to.wrapping_add(row * step * output.bytes()),
+                residual: if with { residual_at.wrapping_add(row * step * residual.bytes()) } else { std::ptr::null() },
+                rows,
+            });
+            let starts = [left.as_ptr(), left[TILE_ROWS * words..].as_ptr()].map(|start| start.cast::<u8>());
+            let tap = 0isize;
+            let mut args = MultiplyArgs::empty();
+            (args.blocks, args.panels, args.rows) = (1, panels, starts.as_ptr());
+            (args.row_step, args.left_step, args.steps) = (words * 4, 64, 1);
+            (args.taps, args.tap_count) = (&raw const tap, 1);
+            (args.right, args.right_next) = (packed.as_ptr(), layout.panel_len() * 4);
+            args.out = sums.as_mut_ptr();
+            (args.ends.to_step, args.ends.residual_step) = (step * output.bytes(), step * residual.bytes());
+            args.ends.set(&mut stretches, Some(&bias), (0, columns));
+            // SAFETY: all rows lie in `left`, the panels and the sums are whole, the result and what is added have as many rows.
+            unsafe { unit.hold_for(words).call(2, &mut args) };
+            for at in 0..added.len() {
+                let (row, column) = (at / step, at % step);
+                let own = column < all && ROWS.iter().any(|&(first, rows)| (first..first + rows).contains(&row));
+                let value = || {
+                    let product = |k: usize| small(2 * row * words + k) * small((k * all + column) * 3 + 1);
+                    let sum = (0..depth).map(product).sum::<f32>() + bias[column];
+                    (sum + if with {
+                        if output == Stored::F32 { added[at] } else { from_bf16(halves[at]) }
+                    } else {
+                        0.0
+                    })
+                    .max(0.0)
+                };
+                assert_eq!(
+                    found[at],
+                    if own && output == Stored::F32 { value() } else { 77.0 },
+                    "{columns} {row} {column}"
+                );
+                assert_eq!(found_halves[at], if own && output == Stored::Bf16 { to_bf16(value()) } else { 77 });
+            }
+        }
+    }
+}

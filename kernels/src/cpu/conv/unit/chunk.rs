@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::ahead::Next;
 use super::{Buffers, OnUnit, Part, SUMS};
-use crate::cpu::matrix::{FinishArgs, PANEL, STEP_WORDS, Stretch, TALLEST, TILE_ROWS};
+use crate::cpu::matrix::{PANEL, STEP_WORDS, Stretch, TALLEST, TILE_ROWS};
 
 /// Tile rows of a chunk, and which places they are.
 pub(super) struct Chunk<'a> {
@@ -25,11 +25,12 @@ impl Sums {
     }
 }
 
-/// Tile rows of one height, which are outputs from a column on.
+/// Tile rows of one height, which are outputs from a column on, and columns of a panel.
 struct Rows<'a> {
     height: usize,
     starts: &'a [usize],
     column: usize,
+    columns: usize,
 }
 
 impl OnUnit {
@@ -65,20 +66,20 @@ impl OnUnit {
             }
             (part.args.blocks, part.args.rows) = (blocks, chunk.rows[from..].as_ptr());
             let starts = &chunk.starts[from..from + blocks * height];
-            if whole > 0 {
-                (part.args.right, part.args.panels) = (right(first), whole);
-                self.whole(buffers, part, &Rows { height, starts, column: column(first) });
+            for (panel, count, columns) in
+                [(first, whole, PANEL), (first + whole, units.len() - whole, filters % PANEL)]
+            {
+                if count > 0 {
+                    (part.args.right, part.args.panels) = (right(panel), count);
+                    self.panels(buffers, part, &Rows { height, starts, column: column(panel), columns });
+                    part.args.fetches.stop();
+                }
             }
-            if whole < units.len() {
-                (part.args.right, part.args.panels) = (right(first + whole), 1);
-                self.parted(buffers, part, &Rows { height, starts, column: column(first + whole) });
-            }
-            part.args.fetches.stop();
         }
     }
 
-    /// Whole panels, whose sums the code ends itself.
-    fn whole(&self, buffers: &Buffers<'_>, part: &mut Part<'_>, rows: &Rows<'_>) {
+    /// Panels of one kind.
+    fn panels(&self, buffers: &Buffers<'_>, part: &mut Part<'_>, rows: &Rows<'_>) {
         let step = part.plan.phase.stride[2] * self.shape.filters;
         let sums = part.args.out.cast_const();
         let mut stretches = std::mem::take(&mut part.stretches);
@@ -91,8 +92,9 @@ impl OnUnit {
         let ends = &mut part.args.ends;
         ends.to_step = step * self.stored.output.bytes();
         ends.residual_step = step * self.stored.residual.bytes();
-        ends.set(&mut stretches, buffers.extras.bias, rows.column);
-        if let Some(held) = &part.ended {
+        ends.set(&mut stretches, buffers.extras.bias, (rows.column, rows.columns));
+        let held = if rows.columns == PANEL { &part.whole } else { &part.last };
+        if let Some(held) = held {
             // SAFETY: all places that tile rows of this band read were counted into scratch, whose length was checked
             // as that of the panels; there is room for the sums of a chunk by a panel. The list of taps and that of
             // stretches outlive the call; rows of the result, bias and residual are inside buffers that were checked;
@@ -100,27 +102,6 @@ impl OnUnit {
             unsafe { held.call(rows.height, &mut part.args) };
         }
         part.stretches = stretches;
-    }
-
-    /// A panel whose last columns are nobody's.
-    fn parted(&self, buffers: &Buffers<'_>, part: &mut Part<'_>, rows: &Rows<'_>) {
-        let (Some(held), Some(parted)) = (&part.parted, &self.parted) else { return };
-        // SAFETY: as of whole panels; no results are written.
-        unsafe { held.call(rows.height, &mut part.args) };
-        let step = part.plan.phase.stride[2] * self.shape.filters;
-        let columns = self.shape.group_filters() % PANEL;
-        let mut args = FinishArgs::of_columns(columns).biased(buffers.extras.bias, rows.column);
-        args.to_step = step * self.stored.output.bytes();
-        args.residual_step = step * self.stored.residual.bytes();
-        self.outputs(part, rows, |row, element, rows| {
-            args.from = part.args.out.cast_const().wrapping_add(row * PANEL);
-            args.to = buffers.y.at(element * self.stored.output.bytes());
-            args.residual = self.residual(buffers, element);
-            args.rows = rows;
-            // SAFETY: these sums have just been put down; the result's rows, bias and residual are inside buffers that
-            // were checked; tasks have disjoint rows or columns of the result, phases have disjoint rows.
-            unsafe { parted.finish.call(&args) };
-        });
     }
 
     /// Where the residual of an element of the output is; null without one.
