@@ -11,7 +11,7 @@ use kiln_kernels::cpu::chain::{ChainCode, Lane, Program, Step, Storage, UnaryOp}
 use kiln_kernels::cpu::conv::winograd::WinogradSide;
 use kiln_kernels::cpu::conv::{SlideCode, WinogradCode, WinogradTile};
 use kiln_kernels::cpu::gemm::{Epilogue, Left, Matmul, MatmulBlocks, MatmulShape, Right};
-use kiln_kernels::cpu::matrix::{Factors, MultiplyCode};
+use kiln_kernels::cpu::matrix::{Columns, Ending, Factors, MultiplyCode};
 use kiln_kernels::cpu::norm::RowNormCode;
 use kiln_kernels::cpu::reduce::{Finish, Fold, Map, Pass, ReduceCode, Walk};
 use kiln_kernels::cpu::softmax::{self, SoftmaxCode};
@@ -100,8 +100,16 @@ fn places() -> Vec<(PathBuf, String)> {
         let others = others(isa).map(|(name, key)| (format!("{name}-{isa}.asm"), listing(&key, key.parts() - 1)));
         places.extend(others.map(|(name, text)| (folder.join(name), text)));
     }
-    let unit = CodeKey::Multiply(MultiplyCode { isa: Isa::Avx512, factors: Factors::Halves, ending: None });
-    places.push((folder.join("matrix-unit-avx512.asm"), listing(&unit, unit.parts() - 1)));
+    let ending = Ending {
+        columns: Columns::Most,
+        activation: Some(UnaryOp::Relu),
+        residual: Stored::Bf16,
+        output: Stored::Bf16,
+    };
+    for (name, ending) in [("matrix-unit", None), ("matrix-unit-ending", Some(ending))] {
+        let unit = CodeKey::Multiply(MultiplyCode { isa: Isa::Avx512, factors: Factors::Halves, ending });
+        places.push((folder.join(format!("{name}-avx512.asm")), listing(&unit, unit.parts() - 1)));
+    }
     places
 }
 

@@ -1,4 +1,4 @@
-; Multiply(MultiplyCode { isa: Avx512, factors: Halves })
+; Multiply(MultiplyCode { isa: Avx512, factors: Halves, ending: None })
 ; part 1, 684 bytes
 0000 push rbx
 0001 push rbp
@@ -17,14 +17,14 @@
 002e mov r8,[rdi+20h]
 0032 mov r9,[rdi+28h]
 0036 mov r10,[rdi+48h]
-003a mov [rdi+198h],r10
+003a mov [rdi+1D8h],r10
 0041 mov r10,[rdi+50h]
-0045 mov [rdi+1A8h],r10
+0045 mov [rdi+1E8h],r10
 004c mov r13,[rdi+60h]
-0050 mov [rdi+1A0h],r13
+0050 mov [rdi+1E0h],r13
 0057 mov rax,[rdi+18h]
 005b mov r10,[rdi+10h]
-005f mov [rdi+1B0h],r10
+005f mov [rdi+1F0h],r10
 0066 nop word [rax+rax]
 006f nop
 0070 mov r10,[rdi+78h]
@@ -45,7 +45,7 @@
 00b8 tilezero tmm1
 00bd tilezero tmm2
 00c2 tilezero tmm3
-00c7 mov r11,[rdi+198h]
+00c7 mov r11,[rdi+1D8h]
 00ce mov rbx,[rdi+30h]
 00d2 mov rcx,[rdi+38h]
 00d6 mov rsi,[rax]
@@ -107,9 +107,9 @@
 01d6 lea r13,[r13+r15*8]
 01db lea r13,[r13+r15*8]
 01e0 add rax,10h
-01e4 mov r10,[rdi+1B0h]
+01e4 mov r10,[rdi+1F0h]
 01eb sub r10,1
-01ef mov [rdi+1B0h],r10
+01ef mov [rdi+1F0h],r10
 01f6 test r10,r10
 01f9 jne near 0000000000000070h
 01ff mov r10,[rdi+80h]
@@ -133,13 +133,13 @@
 0249 mov [r15],r10
 024c mov r10,[r15+10h]
 0250 mov [r15+8],r10
-0254 mov r10,[rdi+1A8h]
+0254 mov r10,[rdi+1E8h]
 025b sub r10,1
-025f mov [rdi+1A8h],r10
-0266 mov r11,[rdi+198h]
+025f mov [rdi+1E8h],r10
+0266 mov r11,[rdi+1D8h]
 026d add r11,[rdi+58h]
-0271 mov [rdi+198h],r11
-0278 mov r13,[rdi+1A0h]
+0271 mov [rdi+1D8h],r11
+0278 mov r13,[rdi+1E0h]
 027f add r13,[rdi+70h]
 0283 test r10,r10
 0286 jne near 0000000000000050h
