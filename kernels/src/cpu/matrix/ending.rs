@@ -167,10 +167,10 @@ impl Ending {
         asm.load(T0, arg!(current));
         let bias_at = |vector: usize| Mem::at(T0, vector as i32 * 64);
         let mask = self.mask(asm);
-        for vector in 0..self.columns.vectors() {
+        for (vector, &bias) in BIAS.iter().enumerate().take(self.columns.vectors()) {
             match mask.filter(|_| self.is_last(vector)) {
-                Some(mask) => asm.vload_masked(BIAS[vector], mask, bias_at(vector)),
-                None => asm.vload(BIAS[vector], bias_at(vector)),
+                Some(mask) => asm.vload_masked(bias, mask, bias_at(vector)),
+                None => asm.vload(bias, bias_at(vector)),
             }
         }
         asm.add_mem(T0, arg!(bias_next));
