@@ -3,9 +3,10 @@
 //! Activations are `f32` or `bf16`, before and after. A run goes through *bands* of lines of outputs. For each band it copies what
 //! the band reads into scratch, rounded, channels filled up with zeros to whole steps and padding written out ([`copy`];
 //! [`grid`] says where positions lie), so that the unit reads neighbouring positions as the rows of a tile. Then each panel of
-//! weights is multiplied with all tile rows of the band: bands are short enough to stay in the second cache.
+//! weights is multiplied with all tile rows of the band: bands are short enough to stay in the second cache. Where lines are many,
+//! each task has bands of its own, and threads meet once; where they are few, all share the work of each band.
 //!
-//! Positions of `bf16` that are whole steps long and each seen by one output are read where they are. Only what a tile row would
+//! Positions of `bf16` that are whole steps long, or one shorter step, and each seen by one output are read where they are. Only what a tile row would
 //! read behind the last of them makes a copy necessary, of as many positions as a tile row has.
 //!
 //! Where there are few channels, a whole line of the kernel is one tap: the copy holds for each output what a line of the kernel
@@ -37,7 +38,7 @@ use crate::cpu::matrix::{
 use crate::cpu::{Activations, ActivationsMut, CodeSource, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
-use crate::parallel::Parallel;
+use crate::parallel::{Parallel, Serial};
 
 /// Tile rows by panels whose sums are put down before they are ended: 16 KiB of them, which stay in the first cache beside what is
 /// multiplied.
@@ -63,6 +64,8 @@ pub(super) struct OnUnit {
     /// Whether the input is read where it is.
     in_place: bool,
     far: Far,
+    /// Whether each task has bands of its own, so that none waits for another.
+    private: bool,
     /// Lines of outputs of a band.
     band: usize,
     row_tasks: usize,
@@ -91,6 +94,7 @@ struct PhasePlan {
 }
 
 /// The buffers of one run, as tasks see them.
+#[derive(Clone, Copy)]
 struct Buffers<'a> {
     x: Activations<'a>,
     weights: &'a [f32],
@@ -153,6 +157,13 @@ pub(super) fn band(isa: Isa, shape: &ConvShape, threads: usize) -> usize {
     band.clamp(1, grid.lines().max(1))
 }
 
+/// Whether each task copies its own lines, those that it shares with a neighbour too: where it has so many that these, and that
+/// lines cannot be shared out evenly, cost less than two meetings of all threads for each band.
+fn has_private_bands(grid: &Grid, blocks: &ConvBlocks) -> bool {
+    let least = blocks.row_tasks.saturating_mul(grid.halo().saturating_mul(8).max(16));
+    blocks.unit_tasks == 1 && grid.lines() >= least
+}
+
 /// Whether the unit can read positions as they lie: in whole steps, or a single shorter one.
 fn reads_as_it_lies(shape: &ConvShape) -> bool {
     let whole = shape.group_channels().is_multiple_of(STEP);
@@ -180,7 +191,12 @@ impl OnUnit {
         let in_place = stored.input == Stored::Bf16 && shape.is_pointwise() && reads_as_it_lies(&shape);
         // Where nothing is copied and weights stay near, bands do nothing but keep tables short.
         let longer = if in_place && near(isa, class_panels) { LONGER } else { 1 };
-        let band = blocks.row_block.saturating_mul(longer).min(grid.lines()).max(1);
+        let private = !in_place && has_private_bands(&grid, &blocks);
+        let band = match private {
+            true => (blocks.row_block / blocks.row_tasks).max(2 * grid.halo()),
+            false => blocks.row_block.saturating_mul(longer),
+        };
+        let band = band.min(grid.lines()).max(1);
         let copy = Copy::new(isa, &shape, source)?;
         let starts = class_panels.iter().scan(0, |next, panels| {
             let start = *next;
@@ -212,6 +228,7 @@ impl OnUnit {
             last: multiply(columns % PANEL)?,
             far: Far::new(isa, (&shape, stored), in_place, blocks.row_tasks.saturating_mul(blocks.unit_tasks)),
             in_place,
+            private,
             stored,
             copy,
             grid,
@@ -220,8 +237,14 @@ impl OnUnit {
 
     /// Elements of scratch that [`OnUnit::run`] needs.
     pub(super) fn scratch_len(&self) -> usize {
+        let copies = if self.private { self.row_tasks } else { 1 };
+        copies * self.copied() + ALIGNMENT
+    }
+
+    /// Words that are copied at a time.
+    fn copied(&self) -> usize {
         let positions = if self.in_place { 2 * TILE_ROWS } else { self.grid.regions() * self.grid.region(self.band) };
-        positions * self.copy.position() + ALIGNMENT
+        positions * self.copy.position()
     }
 
     /// Bytes held besides code.
@@ -246,14 +269,26 @@ impl OnUnit {
         if self.in_place {
             self.copy_last(&buffers);
         }
-        let (rows, units, lines) = (self.row_tasks, self.unit_tasks, self.grid.lines());
-        let bands = lines.div_ceil(self.band);
+        if !self.private {
+            return self.bands(&buffers, 0..self.grid.lines(), [self.row_tasks, self.unit_tasks], parallel);
+        }
+        parallel.run(self.row_tasks, &|task| {
+            let own = Buffers { words: Shared::from_ptr(buffers.words.at(task * self.copied())), ..buffers };
+            let lines = part(self.grid.lines(), self.row_tasks, task);
+            self.bands(&own, lines, [1, 1], &Alone(parallel));
+        });
+    }
+
+    /// Some lines, band by band, each in so many parts of its rows and of the panels.
+    fn bands(&self, buffers: &Buffers<'_>, lines: Range<usize>, [rows, units]: [usize; 2], parallel: &dyn Parallel) {
+        let bands = lines.len().div_ceil(self.band);
         let mut band = Band { lines: 0..0, starts: vec![Vec::new(); self.phases.len()] };
         for index in 0..bands {
             if parallel.is_stopped() {
                 return;
             }
-            band.lines = part(lines, bands, index);
+            let own = part(lines.len(), bands, index);
+            band.lines = lines.start + own.start..lines.start + own.end;
             for (plan, starts) in self.phases.iter().zip(&mut band.starts) {
                 starts.clear();
                 self.grid.cover(&plan.phase, band.lines.clone(), self.shape.output, starts);
@@ -262,13 +297,13 @@ impl OnUnit {
                 continue;
             }
             if !self.in_place {
-                self.copy.run(&buffers, &self.grid, (&band.lines, self.band), rows * units, parallel);
+                self.copy.run(buffers, &self.grid, (&band.lines, self.band), rows * units, parallel);
             }
             parallel.run(self.phases.len() * rows * units, &|task| {
                 let phase = task / (rows * units);
                 let tiles = part(band.starts[phase].len(), rows, task / units % rows);
                 let all = self.shape.groups * self.phases[phase].panels.count();
-                self.task(&buffers, phase, &band, tiles, part(all, units, task % units));
+                self.task(buffers, phase, &band, tiles, part(all, units, task % units));
             });
         }
     }
@@ -374,6 +409,23 @@ impl OnUnit {
         let to = unsafe { std::slice::from_raw_parts_mut(buffers.words.at(0).cast::<u16>(), len) };
         to[..last.len()].copy_from_slice(last);
         to[last.len()..].fill(0);
+    }
+}
+
+/// One of several threads: what it runs, it runs by itself, and it stops with the others.
+struct Alone<'a>(&'a dyn Parallel);
+
+impl Parallel for Alone<'_> {
+    fn threads(&self) -> usize {
+        1
+    }
+
+    fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+        Serial.run(tasks, task);
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.0.is_stopped()
     }
 }
 

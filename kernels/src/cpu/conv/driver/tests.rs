@@ -334,6 +334,30 @@ fn positions_that_are_whole_steps_are_read_where_they_are() {
 }
 
 #[test]
+fn tasks_of_many_lines_copy_their_own() {
+    let isa = Isa::Avx512;
+    if !isa.usable() {
+        return;
+    }
+    let cuts: [fn(&mut ConvBlocks); 3] = [
+        |blocks| (blocks.row_block, blocks.row_tasks) = (1, 1),
+        |blocks| (blocks.row_block, blocks.row_tasks) = (20, 2),
+        |blocks| (blocks.row_block, blocks.row_tasks) = (70, 3),
+    ];
+    let tall = Plane { batch: 2, channels: 20, filters: 40, input: (37, 6), ..PLANE };
+    let planes = [tall, Plane { stride: 2, ..tall }, Plane { transposed: true, stride: 2, batch: 1, ..tall }];
+    for shape in planes.iter().map(|plane| plane.shape()) {
+        cuts.into_iter().for_each(|change| check_in(isa, Elements::Bf16Tiles, shape, change));
+        let scratch = |row_tasks| {
+            let blocks = ConvBlocks::pick(isa, &shape, Elements::Bf16Tiles, Numerics::Strict, 1);
+            let blocks = ConvBlocks { row_block: 12, row_tasks, ..blocks };
+            Conv::new(isa, shape, blocks, None, &EmitEach).unwrap().scratch_len()
+        };
+        assert!(scratch(2) > scratch(1), "each has a place of its own");
+    }
+}
+
+#[test]
 fn what_is_no_number_stays_in_its_position() {
     let isa = Isa::Avx512;
     if !isa.usable() {
