@@ -192,11 +192,13 @@ impl OnUnit {
         // Where nothing is copied and weights stay near, bands do nothing but keep tables short.
         let longer = if in_place && near(isa, class_panels) { LONGER } else { 1 };
         let private = !in_place && has_private_bands(&grid, &blocks);
-        let band = match private {
-            true => (blocks.row_block / blocks.row_tasks).max(2 * grid.halo()),
-            false => blocks.row_block.saturating_mul(longer),
+        let (wanted, most) = match private {
+            true => {
+                ((blocks.row_block / blocks.row_tasks).max(2 * grid.halo()), grid.lines().div_ceil(blocks.row_tasks))
+            }
+            false => (blocks.row_block.saturating_mul(longer), grid.lines()),
         };
-        let band = band.min(grid.lines()).max(1);
+        let band = wanted.min(most).max(1);
         let copy = Copy::new(isa, &shape, source)?;
         let starts = class_panels.iter().scan(0, |next, panels| {
             let start = *next;

@@ -348,12 +348,13 @@ fn tasks_of_many_lines_copy_their_own() {
     let planes = [tall, Plane { stride: 2, ..tall }, Plane { transposed: true, stride: 2, batch: 1, ..tall }];
     for shape in planes.iter().map(|plane| plane.shape()) {
         cuts.into_iter().for_each(|change| check_in(isa, Elements::Bf16Tiles, shape, change));
-        let scratch = |row_tasks| {
+        let scratch = |row_block, row_tasks| {
             let blocks = ConvBlocks::pick(isa, &shape, Elements::Bf16Tiles, Numerics::Strict, 1);
-            let blocks = ConvBlocks { row_block: 12, row_tasks, ..blocks };
+            let blocks = ConvBlocks { row_block, row_tasks, ..blocks };
             Conv::new(isa, shape, blocks, None, &EmitEach).unwrap().scratch_len()
         };
-        assert!(scratch(2) > scratch(1), "each has a place of its own");
+        assert!(scratch(12, 2) > scratch(12, 1), "each has a place of its own");
+        assert!(scratch(1 << 16, 3) < 2 * scratch(1 << 16, 1), "and no more than its share");
     }
 }
 
