@@ -218,7 +218,7 @@ impl Family for ConvKey {
             Stored::F32 => ActivationsMut::F32(output),
             Stored::Bf16 => ActivationsMut::Bf16(&mut bytemuck::cast_slice_mut(output)[..shape.output_len()]),
         };
-        value.run_stored(x, weights, y, ConvExtras::default(), scratch, parallel)
+        value.run_stored(x.into(), weights, y, ConvExtras::default(), scratch, parallel)
     }
 
     fn weigh(value: &Conv) -> usize {

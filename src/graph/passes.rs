@@ -13,6 +13,7 @@
 //! 4. *Layout*: spatial operators to channels-last, and a last cleaning.
 //! 5. *Sums of bytes* into the products before them.
 //! 6. *Storage*: activations in lower precision, where that was asked for and pays.
+//! 7. *Parts*: convolutions read what a Concat would have joined.
 //!
 //! What a pass may assume is in [`facts`](super::facts): proofs about types and shapes that hold for every request that
 //! a session accepts. How it rewrites is in `edit`. After each pass, debug builds [verify](super::verify) the graph.
@@ -24,6 +25,7 @@ mod batch_norm;
 mod bf16;
 mod captures;
 mod chain;
+mod concat;
 mod cse;
 mod dead;
 mod edit;
@@ -128,6 +130,7 @@ const GROUPS: &[Group] = &[
     },
     Group { passes: &[("quantized_sums", quantized::plus::run), ("dead", dead::run)], rounds: 1 },
     Group { passes: &[("bf16", bf16::run)], rounds: 1 },
+    Group { passes: &[("concat", concat::run)], rounds: 1 },
 ];
 
 /// The names of all passes, in the order in which they first run.

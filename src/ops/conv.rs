@@ -8,15 +8,17 @@
 
 mod attributes;
 mod device;
+mod parts;
 mod sizes;
 mod stored;
 
 use std::sync::Arc;
 
 use kiln_kernels::cpu::chain::UnaryOp;
-use kiln_kernels::cpu::conv::{Conv as Executor, ConvExtras, ConvShape, Weights};
+use kiln_kernels::cpu::conv::{Conv as Executor, ConvExtras, ConvInput, ConvShape, Weights};
 use kiln_kernels::cpu::transpose::Transpose;
 use kiln_kernels::cpu::{Elements, Stored};
+use smallvec::SmallVec;
 
 use self::attributes::Attributes;
 pub(crate) use self::attributes::Attributes as ConvAttributes;
@@ -71,6 +73,8 @@ struct Ready {
     weights: Option<Arc<Packed>>,
     /// Turns the input around, if it has to be.
     input: Option<Arc<Transpose>>,
+    /// Whether the input's parts are read where they lie.
+    takes_parts: bool,
     /// The residual.
     residual: Option<Arc<Transpose>>,
     /// The output, back.
@@ -122,7 +126,7 @@ impl Conv {
     /// The geometry that these inputs ask for.
     fn shape(&self, inputs: &[Option<&Tensor>]) -> Result<ConvShape, NodeError> {
         let weights = self.weight_shape(inputs)?;
-        let input = required(inputs, 0)?.shape();
+        let input = self.input_shape(inputs)?;
         if input.len() != weights.len() {
             return Err(refused(format!("input of shape {input:?} for weights of shape {weights:?}")));
         }
@@ -170,7 +174,8 @@ impl Node for Conv {
         let input = required(inputs, 0)?;
         let shape = self.shape(inputs)?;
         for (index, tensor) in inputs.iter().enumerate().filter_map(|(index, tensor)| Some((index, (*tensor)?))) {
-            let halves = self.output.is_some() && [0, RESIDUAL].contains(&index) && tensor.dtype() == DType::BF16;
+            let either = [0, RESIDUAL].contains(&index) || index >= parts::SECOND;
+            let halves = self.output.is_some() && either && tensor.dtype() == DType::BF16;
             if tensor.dtype() != DType::F32 && !halves {
                 return Err(NodeError::Unsupported(format!("a convolution of {} elements", tensor.dtype())));
             }
@@ -201,8 +206,10 @@ impl Node for Conv {
         let positions = |size: [usize; 3]| size.iter().product::<usize>();
         let back = [shape.batch, shape.filters, positions(shape.output)];
         let residual = if optional(inputs, RESIDUAL).is_some() { self.turn(cx, back)? } else { None };
+        let takes_parts = inputs.len() > parts::SECOND && parts::are_taken(&conv, &parts::parts(inputs)?);
         Ok(Prepared::new(Arc::new(Ready {
             conv,
+            takes_parts,
             shape,
             weights,
             input: self.turn(cx, [shape.batch, shape.channels, positions(shape.input)])?,
@@ -246,7 +253,17 @@ impl Conv {
             turn.run(tensor.bytes(), turned.bytes_mut(), cx.parallel)?;
             Ok(turned)
         };
-        let input = turned(required(inputs, 0)?, &ready.input)?;
+        let parts = parts::parts(inputs)?;
+        let whole = match *parts {
+            _ if ready.takes_parts => None,
+            [x] => Some(turned(x, &ready.input)?),
+            _ => Some(parts::joined(&parts, cx)?),
+        };
+        let parts = if ready.takes_parts { parts::read(&parts)? } else { SmallVec::new() };
+        let input = match &whole {
+            Some(whole) => activations(whole)?.into(),
+            None => ConvInput::Parts(&parts),
+        };
         let residual = optional(inputs, RESIDUAL).filter(|_| !over);
         let residual = residual.map(|tensor| turned(tensor, &ready.residual)).transpose()?;
         let extras = ConvExtras {
@@ -263,10 +280,10 @@ impl Conv {
         };
         let mut scratch = cx.scratch::<f32>(ready.conv.scratch_len())?;
         let mut run = |y: &mut Tensor| {
-            let (x, y, scratch) = (activations(&input)?, activations_mut(y)?, scratch.as_mut_slice()?);
+            let (y, scratch) = (activations_mut(y)?, scratch.as_mut_slice()?);
             match over {
-                true => ready.conv.run_over_residual(x, weights, y, extras.bias, scratch, cx.parallel)?,
-                false => ready.conv.run_stored(x, weights, y, extras, scratch, cx.parallel)?,
+                true => ready.conv.run_over_residual(input, weights, y, extras.bias, scratch, cx.parallel)?,
+                false => ready.conv.run_stored(input, weights, y, extras, scratch, cx.parallel)?,
             }
             Ok::<(), NodeError>(())
         };

@@ -49,8 +49,9 @@ fn port(graph: &Graph, value: ValueId, has_default: bool) -> Port {
 /// weights of a large model are not all in memory twice.
 const WAVE: usize = 32;
 
-/// Passes that prepare for kernels of the processor's: its layout, its fused attention, its products of bytes, what it stores in `bf16`.
-const NOT_ON_DEVICES: [&str; 4] = ["layout", "attention", "quantized", "bf16"];
+/// Passes that prepare for kernels of the processor's: its layout, its fused attention, its products of bytes, what it stores in `bf16`,
+/// inputs in parts.
+const NOT_ON_DEVICES: [&str; 5] = ["layout", "attention", "quantized", "bf16", "concat"];
 
 /// Rewrites the graph and makes its nodes.
 pub(super) fn compile(
@@ -267,6 +268,9 @@ pub fn fusions(node: &NodeDesc) -> String {
     let mut parts = Vec::new();
     if node.input(3).is_some() && matches!(node.op.as_str(), "FusedConv" | "FusedMatMul") {
         parts.push("residual".to_owned());
+    }
+    if node.is_fused("FusedConv") && node.inputs.len() > 4 {
+        parts.push(format!("concat of {}", node.inputs.len() - 3));
     }
     for (name, attr) in &node.attrs {
         if let Attr::Chain(program) = attr {

@@ -4,6 +4,7 @@
 mod bf16;
 mod draw;
 mod gradient;
+mod parts;
 mod quantized;
 
 use kiln::graph::Graph;

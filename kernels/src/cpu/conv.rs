@@ -23,6 +23,7 @@ mod candidates;
 mod dense;
 pub mod depthwise;
 mod driver;
+mod input;
 mod lines;
 mod model;
 pub mod shape;
@@ -33,6 +34,7 @@ pub mod winograd;
 
 pub use depthwise::{DepthwiseCode, SlideCode};
 pub use driver::{Conv, ConvBlocks, ConvExtras, ConvStored, Strategy};
+pub use input::{ConvInput, ConvPart};
 pub use shape::ConvShape;
 pub use weights::{Part, WeightLayout, Weights};
 pub use winograd::{WinogradCode, WinogradTile};

@@ -175,7 +175,7 @@ fn is_nearest(node: &NodeDesc) -> bool {
 }
 
 /// The weights of a convolution of tensors as its kernels take them.
-fn convolution(graph: &Graph, node: &NodeDesc) -> Option<Weights> {
+pub(super) fn convolution(graph: &Graph, node: &NodeDesc) -> Option<Weights> {
     let conv = ["Conv", "ConvTranspose"].iter().any(|op| node.is(op));
     let fused = ["FusedConv", "FusedConvTranspose"].iter().any(|op| node.is_fused(op));
     let suits = (conv || fused) && node.int("channels_last", 0) != 0;

@@ -7,6 +7,7 @@ mod clean;
 mod convolutions;
 mod layouts;
 mod matmuls;
+mod parts;
 mod quantized;
 
 use super::*;

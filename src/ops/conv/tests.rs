@@ -220,6 +220,35 @@ fn the_output_takes_the_place_of_a_residual_that_nobody_else_holds() {
 }
 
 #[test]
+fn an_input_in_parts_is_read_as_if_it_were_joined() {
+    let weights = count(&[8, 40, 3, 3]);
+    let conv = |parts: &[(usize, Vec<f32>)], size: usize| {
+        let mut trial = Trial::new("FusedConv").made_by(make).int("channels_last", 1).ints("pads", &[1; 4]);
+        let part =
+            |(channels, values): &(usize, Vec<f32>)| Tensor::from_slice([1, size, size, *channels], values).unwrap();
+        trial = trial.tensor(part(&parts[0])).input(&[8, 40, 3, 3], &weights).absent().absent();
+        parts[1..].iter().fold(trial, |trial, next| trial.tensor(part(next)))
+    };
+    // Small ones are convolved directly, which reads the input where it is.
+    for size in [2, 28] {
+        let x = count(&[1, size, size, 40]);
+        let cut = |from: usize, to: usize| (to - from, x.chunks(40).flat_map(|at| at[from..to].to_vec()).collect());
+        let whole = conv(&[(40, x.clone())], size).run().unwrap().remove(0);
+        for parts in
+            [vec![cut(0, 16), cut(16, 40)], vec![cut(0, 3), cut(3, 40)], vec![cut(0, 16), cut(16, 32), cut(32, 40)]]
+        {
+            let found = conv(&parts, size).run().unwrap().remove(0);
+            let (found, expected) = (found.as_slice::<f32>().unwrap(), whole.as_slice::<f32>().unwrap());
+            assert_eq!(found, expected, "{size}");
+        }
+        conv(&[cut(0, 16), cut(16, 39)], size).is_refused("channels");
+    }
+    let (x, other) = (count(&[1, 2, 2, 16]), count(&[1, 2, 3, 24]));
+    let trial = Trial::new("FusedConv").made_by(make).int("channels_last", 1).input(&[1, 2, 2, 16], &x);
+    trial.input(&[8, 40, 1, 1], &count(&[8, 40])).absent().absent().input(&[1, 2, 3, 24], &other).is_refused("join");
+}
+
+#[test]
 fn what_breaks_the_rules_is_refused() {
     conv("Conv", &[1, 3, 7, 8], &[4, 2, 3, 3]).is_refused("channels");
     conv("Conv", &[1, 3, 7], &[4, 3, 3, 3]).is_refused("input of shape");

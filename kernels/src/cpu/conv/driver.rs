@@ -1,9 +1,11 @@
 //! A convolution that is ready to run, whatever its strategy.
 
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
 use super::dense::Dense;
 use super::depthwise::Depthwise;
+use super::input::{self, ConvInput, ConvPart};
 use super::lines::{self, Lines};
 use super::shape::ConvShape;
 use super::unit::{self, OnUnit};
@@ -285,6 +287,18 @@ impl Conv {
         }
     }
 
+    /// Whether the input may come in parts of so many channels ([`ConvInput::Parts`]): where it is copied or transformed anyway,
+    /// by whole vectors or steps.
+    #[must_use]
+    pub fn takes_parts(&self, channels: &[usize]) -> bool {
+        channels.len() == 1
+            || match &self.kernel {
+                Kernel::Winograd(_) => input::starts_at(channels, self.isa.lanes()),
+                Kernel::Unit(unit) => unit.takes_parts(channels),
+                Kernel::Dense(_) | Kernel::Lines(_) | Kernel::Depthwise(_) => false,
+            }
+    }
+
     /// Convolves `x` with packed weights.
     ///
     /// # Errors
@@ -307,16 +321,19 @@ impl Conv {
     ///
     /// # Errors
     ///
-    /// Where a buffer is not as long as the shape says, or activations are stored otherwise than was said.
+    /// Where a buffer is not as long as the shape says, or activations are stored otherwise than was said, or come in parts that
+    /// [`Conv::takes_parts`] does not take.
     pub fn run_stored(
         &self,
-        x: Activations<'_>,
+        x: ConvInput<'_>,
         weights: &[f32],
         mut y: ActivationsMut<'_>,
         extras: ConvExtras<'_, Activations<'_>>,
         scratch: &mut [f32],
         parallel: &dyn Parallel,
     ) -> Result<()> {
+        let mut one = None;
+        let x = x.parts(self.shape.channels, &mut one);
         self.check(x, weights, y.read(), extras, scratch)?;
         let to = y.as_mut_ptr() as isize;
         // Both are as long as the output, so that one distance holds for every element of `f32`.
@@ -332,7 +349,7 @@ impl Conv {
     /// As [`Conv::run_stored`], and where [`Conv::writes_over_residual`] says that it cannot be.
     pub fn run_over_residual(
         &self,
-        x: Activations<'_>,
+        x: ConvInput<'_>,
         weights: &[f32],
         y: ActivationsMut<'_>,
         bias: Option<&[f32]>,
@@ -342,6 +359,8 @@ impl Conv {
         if !self.writes_over_residual() {
             return unsupported("an output over the residual where a reduction goes in parts");
         }
+        let mut one = None;
+        let x = x.parts(self.shape.channels, &mut one);
         self.check(x, weights, y.read(), ConvExtras { bias, residual: Some(y.read()) }, scratch)?;
         self.run_checked(x, weights, y, Beside { bias, residual: Some(0) }, scratch, parallel)
     }
@@ -349,7 +368,7 @@ impl Conv {
     /// Whether buffers are as long as the shape says, and activations stored as was said.
     fn check(
         &self,
-        x: Activations<'_>,
+        x: &[ConvPart<'_>],
         weights: &[f32],
         y: Activations<'_>,
         extras: ConvExtras<'_, Activations<'_>>,
@@ -357,18 +376,21 @@ impl Conv {
     ) -> Result<()> {
         let shape = &self.shape;
         let given = ConvStored {
-            input: x.stored(),
+            input: input::check(x, shape)?,
             residual: extras.residual.map_or(self.stored.residual, |residual| residual.stored()),
             output: y.stored(),
         };
         if given != self.stored {
             return unsupported(&format!("activations {given:?} where {:?} were asked for", self.stored));
         }
+        let channels: SmallVec<[usize; 8]> = x.iter().map(|part| part.channels).collect();
+        if !self.takes_parts(&channels) {
+            return unsupported(&format!("an input in parts of {channels:?} channels by {:?}", self.blocks.strategy));
+        }
         let bounds = |operand: &'static str, have: usize, need: usize| match have == need {
             true => Ok(()),
             false => Err(KernelError::Bounds { family: "conv", operand, have, need }),
         };
-        bounds("input", x.len(), shape.input_len())?;
         bounds("weights", weights.len(), self.packed_len)?;
         bounds("output", y.len(), shape.output_len())?;
         bounds("bias", extras.bias.map_or(shape.filters, <[f32]>::len), shape.filters)?;
@@ -379,7 +401,7 @@ impl Conv {
     /// Convolves with buffers that [`Conv::check`] has seen.
     fn run_checked(
         &self,
-        x: Activations<'_>,
+        parts: &[ConvPart<'_>],
         weights: &[f32],
         y: ActivationsMut<'_>,
         beside: Beside<'_>,
@@ -389,25 +411,23 @@ impl Conv {
         if y.read().is_empty() {
             return Ok(());
         }
-        if let Kernel::Unit(unit) = &self.kernel {
-            unit.run(x, weights, y, beside, scratch, parallel);
-            return Ok(());
-        }
-        if let Kernel::Depthwise(depthwise) = &self.kernel {
-            if beside.residual.is_some() && self.stored.input == Stored::Bf16 {
+        let [ConvPart { x, .. }, ..] = *parts else { return unsupported("no input") };
+        match (&self.kernel, x, y) {
+            (Kernel::Unit(unit), _, y) => unit.run(parts, weights, y, beside, scratch, parallel),
+            (Kernel::Depthwise(_), Activations::Bf16(_), _) if beside.residual.is_some() => {
                 return unsupported("a residual beside depthwise bf16");
             }
-            depthwise.run(x, weights, y, beside, parallel);
-            return Ok(());
-        }
-        let (Activations::F32(x), ActivationsMut::F32(y)) = (x, y) else {
-            return unsupported("bf16 by a strategy of f32");
-        };
-        match &self.kernel {
-            Kernel::Dense(dense) => dense.run(x, weights, y, beside, parallel),
-            Kernel::Lines(lines) => lines.run(x, weights, y, beside, scratch, parallel),
-            Kernel::Winograd(winograd) => winograd.run(x, weights, y, beside, scratch, parallel),
-            Kernel::Depthwise(_) | Kernel::Unit(_) => (),
+            (Kernel::Depthwise(depthwise), x, y) => depthwise.run(x, weights, y, beside, parallel),
+            (Kernel::Winograd(winograd), Activations::F32(_), ActivationsMut::F32(y)) => {
+                winograd.run(parts, weights, y, beside, scratch, parallel);
+            }
+            (Kernel::Dense(dense), Activations::F32(x), ActivationsMut::F32(y)) => {
+                dense.run(x, weights, y, beside, parallel);
+            }
+            (Kernel::Lines(lines), Activations::F32(x), ActivationsMut::F32(y)) => {
+                lines.run(x, weights, y, beside, scratch, parallel);
+            }
+            _ => return unsupported("bf16 by a strategy of f32"),
         }
         Ok(())
     }

@@ -24,6 +24,7 @@ use self::chunk::{Chunk, Sums};
 use self::copy::Copy;
 use self::grid::Grid;
 use super::driver::{Beside, ConvBlocks, ConvStored};
+use super::input::{self, ConvPart};
 use super::shape::{ConvShape, Phase};
 use super::weights::Weights;
 use crate::cpu::chain::UnaryOp;
@@ -96,7 +97,8 @@ struct PhasePlan {
 /// The buffers of one run, as tasks see them.
 #[derive(Clone, Copy)]
 struct Buffers<'a> {
-    x: Activations<'a>,
+    /// The input, in one part where it is read where it is.
+    parts: &'a [ConvPart<'a>],
     weights: &'a [f32],
     y: Shared<u8>,
     extras: Beside<'a>,
@@ -255,10 +257,15 @@ impl OnUnit {
         self.phases.len() * size_of::<PhasePlan>() + taps
     }
 
+    /// Whether what is copied may come from several tensors.
+    pub(super) fn takes_parts(&self, channels: &[usize]) -> bool {
+        !self.in_place && self.copy.takes_parts() && input::starts_at(channels, STEP)
+    }
+
     /// Convolves. The driver has checked that every buffer is as long as the shape says.
     pub(super) fn run(
         &self,
-        x: Activations<'_>,
+        parts: &[ConvPart<'_>],
         weights: &[f32],
         mut y: ActivationsMut<'_>,
         extras: Beside<'_>,
@@ -267,7 +274,7 @@ impl OnUnit {
     ) {
         let aligned = scratch.as_ptr().align_offset(ALIGNMENT * 4).min(ALIGNMENT);
         let words = Shared::new(&mut scratch[aligned..]);
-        let buffers = Buffers { x, weights, y: Shared::from_ptr(y.as_mut_ptr()), extras, words };
+        let buffers = Buffers { parts, weights, y: Shared::from_ptr(y.as_mut_ptr()), extras, words };
         if self.in_place {
             self.copy_last(&buffers);
         }
@@ -390,7 +397,7 @@ impl OnUnit {
         if self.in_place {
             let (position, own) = (lines.start * self.grid.line() + start, self.own());
             if position < own {
-                return buffers.x.as_ptr().wrapping_add(position * self.shape.channels * Stored::Bf16.bytes());
+                return buffers.parts[0].x.as_ptr().wrapping_add(position * self.shape.channels * Stored::Bf16.bytes());
             }
             at = position - own;
         }
@@ -404,7 +411,7 @@ impl OnUnit {
 
     /// Copies the positions of tile rows that end behind the last.
     fn copy_last(&self, buffers: &Buffers<'_>) {
-        let Activations::Bf16(x) = buffers.x else { return };
+        let Activations::Bf16(x) = buffers.parts[0].x else { return };
         let last = &x[self.own() * self.shape.channels..];
         let len = 2 * TILE_ROWS * self.shape.channels;
         // SAFETY: scratch was checked to hold as many positions, and no task runs yet. Any bits are words of any type.

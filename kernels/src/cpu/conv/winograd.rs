@@ -39,6 +39,7 @@ use self::code::Kernel;
 use self::grid::{Filters, Layout, panels};
 use self::stages::{Part, cuts};
 use super::driver::{Beside, ConvBlocks};
+use super::input::ConvPart;
 use super::shape::ConvShape;
 use crate::cpu::CodeSource;
 use crate::cpu::chain::UnaryOp;
@@ -83,7 +84,7 @@ pub fn suits(shape: &ConvShape) -> bool {
 
 /// The buffers of one run, as tasks see them.
 struct Buffers<'a> {
-    x: &'a [f32],
+    parts: &'a [ConvPart<'a>],
     weights: &'a [f32],
     y: Shared,
     extras: Beside<'a>,
@@ -135,14 +136,14 @@ impl Winograd {
     /// Convolves. The driver has checked that every buffer is as long as the shape says.
     pub(super) fn run(
         &self,
-        x: &[f32],
+        parts: &[ConvPart<'_>],
         weights: &[f32],
         y: &mut [f32],
         extras: Beside<'_>,
         scratch: &mut [f32],
         parallel: &dyn Parallel,
     ) {
-        let buffers = Buffers { x, weights, y: Shared::new(y), extras, scratch: Shared::new(scratch) };
+        let buffers = Buffers { parts, weights, y: Shared::new(y), extras, scratch: Shared::new(scratch) };
         let (rows, units) = (self.blocks.row_tasks, self.blocks.unit_tasks);
         let (groups, panels) = (self.grid.groups(), self.panels.count());
         if self.layout.filters == Filters::Ahead {

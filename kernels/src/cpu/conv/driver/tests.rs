@@ -7,6 +7,7 @@ use crate::cpu::precision::to_bf16;
 use crate::cpu::{CodeKey, Elements, EmitEach, Numerics};
 use crate::reference;
 
+mod parts;
 mod unit;
 
 /// A two-dimensional convolution: the sizes that most cases vary.
@@ -130,7 +131,7 @@ fn check_stored(isa: Isa, stored: ConvStored, shape: ConvShape, change: fn(&mut 
         Stored::F32 => ActivationsMut::F32(y.inside()),
         Stored::Bf16 => ActivationsMut::Bf16(halves.inside()),
     };
-    conv.run_stored(x.get(stored.input), packed.inside(), output, extras, scratch.inside(), &Scoped).unwrap();
+    conv.run_stored(x.get(stored.input).into(), packed.inside(), output, extras, scratch.inside(), &Scoped).unwrap();
     scratch.open();
     let rounded: Vec<u16> = expected.iter().copied().map(to_bf16).collect();
     match stored.output {
@@ -140,7 +141,7 @@ fn check_stored(isa: Isa, stored: ConvStored, shape: ConvShape, change: fn(&mut 
     if let (Some(Activations::Bf16(residual)), Stored::Bf16) = (residual, stored.output) {
         let (mut scratch, mut over) = (Fenced::new(conv.scratch_len()), Fenced::<u16>::new(shape.output_len()));
         over.inside().copy_from_slice(residual);
-        let (x, to) = (x.get(stored.input), ActivationsMut::Bf16(over.inside()));
+        let (x, to) = (x.get(stored.input).into(), ActivationsMut::Bf16(over.inside()));
         conv.run_over_residual(x, packed.inside(), to, extras.bias, scratch.inside(), &Scoped).unwrap();
         scratch.open();
         assert_eq!(over.open(), rounded, "over the residual: {isa} {stored:?} {blocks:?} {shape:?}");
@@ -325,7 +326,7 @@ fn activations_that_are_stored_otherwise_are_refused() {
         let (x, weights) = (vec![0; shape.input_len()], vec![0.0; shape.weights().packed_len(isa, blocks.layout())]);
         let (mut y, mut scratch) = (vec![0.0f32; shape.output_len()], vec![0.0; conv.scratch_len()]);
         let (x, y) = (Activations::Bf16(&x), ActivationsMut::F32(&mut y));
-        assert!(conv.run_stored(x, &weights, y, ConvExtras::default(), &mut scratch, &Scoped).is_err());
+        assert!(conv.run_stored(x.into(), &weights, y, ConvExtras::default(), &mut scratch, &Scoped).is_err());
     }
 }
 

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::Buffers;
 use super::grid::{Grid, Stretch};
+use crate::cpu::conv::input::ConvPart;
 use crate::cpu::conv::shape::ConvShape;
 use crate::cpu::gemm::rows::part;
 use crate::cpu::gemm::{Halve, HalveRows};
@@ -88,33 +89,53 @@ impl Copy {
                 // SAFETY: lines of regions are disjoint parts of scratch, which was checked to hold them.
                 let to = unsafe { std::slice::from_raw_parts_mut(buffers.words.at(at), places * position) };
                 let number = lines.start + index;
-                match (&self.gathered, buffers.x) {
-                    (None, Activations::F32(x)) => self.line(x, grid.stretch(region, number), to),
-                    (None, Activations::Bf16(x)) => self.line_of_halves(x, grid.stretch(region, number), to),
-                    (Some(gathered), x) => match (grid.gathered(region, number), x) {
-                        (None, _) => to.fill(0.0),
-                        (Some(from), Activations::F32(x)) => self.gather(gathered, x, from, &mut line, to),
-                        (Some(from), Activations::Bf16(x)) => self.gather_halves(gathered, x, from, &mut halves, to),
-                    },
+                let Some(gathered) = &self.gathered else {
+                    self.line(buffers.parts, grid.stretch(region, number), to);
+                    continue;
+                };
+                match (grid.gathered(region, number), buffers.parts[0].x) {
+                    (None, _) => to.fill(0.0),
+                    (Some(from), Activations::F32(x)) => self.gather(gathered, x, from, &mut line, to),
+                    (Some(from), Activations::Bf16(x)) => self.gather_halves(gathered, x, from, &mut halves, to),
                 }
             }
         });
     }
 
-    /// One line: the stretch that is the input's own, zeros around it.
-    fn line(&self, x: &[f32], stretch: Option<Stretch>, to: &mut [f32]) {
-        let Some(Stretch { places, from }) = stretch else {
+    /// Whether positions may be put together from several tensors.
+    pub(super) fn takes_parts(&self) -> bool {
+        self.gathered.is_none() && self.groups == 1
+    }
+
+    /// One line: the stretch that is the input's own, zeros around it. All parts but the last fill whole steps.
+    fn line(&self, parts: &[ConvPart<'_>], stretch: Option<Stretch>, to: &mut [f32]) {
+        let Some(Stretch { places, from }) = stretch.filter(|stretch| !stretch.places.is_empty()) else {
             to.fill(0.0);
             return;
         };
-        let (position, group) = (self.position(), self.channels / self.groups);
+        let position = self.position();
         to[..places.start * position].fill(0.0);
         to[places.end * position..].fill(0.0);
         let to = &mut to[places.start * position..places.end * position];
-        let x = &x[from * self.channels..];
+        let mut before = 0;
+        for part in parts {
+            match part.x {
+                Activations::F32(x) => self.round(&x[from * part.channels..], part.channels, &mut to[before..]),
+                Activations::Bf16(x) => {
+                    let to: &mut [u16] = bytemuck::cast_slice_mut(to);
+                    self.copy_halves(&x[from * part.channels..], part.channels, 2 * before, to);
+                }
+            }
+            before += part.channels / 2;
+        }
+    }
+
+    /// A line's own stretch of a part of so many channels.
+    fn round(&self, x: &[f32], channels: usize, to: &mut [f32]) {
+        let (position, group) = (self.position(), channels / self.groups);
+        let count = to.len().div_ceil(position);
         for index in 0..self.groups {
-            let rows =
-                HalveRows { count: places.len(), length: group, from: self.stride * self.channels, to: position };
+            let rows = HalveRows { count, length: group, from: self.stride * channels, to: position };
             self.halve.rows(&x[index * group..], &mut to[index * self.steps * STEP_WORDS..], &rows);
         }
     }
@@ -157,25 +178,17 @@ impl Copy {
         line.resize(reach * channels, zero);
     }
 
-    /// As [`Copy::line`], of what is rounded already.
-    fn line_of_halves(&self, x: &[u16], stretch: Option<Stretch>, to: &mut [f32]) {
-        let to: &mut [u16] = bytemuck::cast_slice_mut(to);
-        let Some(Stretch { places, from }) = stretch else {
-            to.fill(0);
-            return;
-        };
-        let (position, group, padded) = (2 * self.position(), self.channels / self.groups, 2 * self.steps * STEP_WORDS);
-        to[..places.start * position].fill(0);
-        to[places.end * position..].fill(0);
-        let to = &mut to[places.start * position..places.end * position];
-        let x = &x[from * self.channels..];
-        if self.stride == 1 && position == self.channels {
+    /// As [`Copy::round`], of what is rounded already: the part's channels lie from element `before` of each position on.
+    fn copy_halves(&self, x: &[u16], channels: usize, before: usize, to: &mut [u16]) {
+        let (position, group, padded) = (2 * self.position(), channels / self.groups, 2 * self.steps * STEP_WORDS);
+        if self.stride == 1 && position == channels {
             // Without gaps they are one.
             to.copy_from_slice(&x[..to.len()]);
             return;
         }
-        for (to, from) in to.chunks_exact_mut(position).zip(x.chunks(self.stride * self.channels)) {
-            for (to, from) in to.chunks_exact_mut(padded).zip(from[..self.channels].chunks_exact(group)) {
+        for (to, from) in to.chunks_exact_mut(position).zip(x.chunks(self.stride * channels)) {
+            // What fills up a step behind a part is the next part's place.
+            for (to, from) in to[before..].chunks_mut(padded).zip(from[..channels].chunks_exact(group)) {
                 to[..group].copy_from_slice(from);
                 to[group..].fill(0);
             }

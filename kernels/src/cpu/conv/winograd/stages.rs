@@ -6,6 +6,7 @@ use super::code::{FilterArgs, InputArgs, Kernel, OutputArgs};
 use super::grid::{Filters, Grid, Layout};
 use super::{Buffers, Winograd, filters, portable};
 use crate::cpu::conv::driver::ConvBlocks;
+use crate::cpu::conv::input::ConvPart;
 use crate::cpu::gemm::Tiles;
 use crate::cpu::gemm::tile::{TileArgs, most_rows};
 use crate::isa::Isa;
@@ -31,44 +32,46 @@ impl Winograd {
     pub(super) fn transform(&self, buffers: &Buffers<'_>, tiles: Range<usize>, points: usize) {
         // Tiles of a call: few enough that their table stays in the nearest cache.
         const STRIP: usize = 8;
-        let lanes = self.isa.lanes();
-        let whole = self.shape.channels / lanes * lanes;
         let mut table = Vec::with_capacity(STRIP * self.tile.points());
         for strip in tiles.clone().step_by(STRIP) {
-            table.clear();
             let strip = strip..tiles.end.min(strip + STRIP);
-            strip.clone().for_each(|tile| self.inputs(buffers, tile, &mut table));
-            let args = InputArgs {
-                table: table.as_ptr(),
-                tiles: strip.len(),
-                to: buffers.scratch.at(points + (strip.start - tiles.start) * self.layout.input_row),
-                to_step: self.layout.input_row * 4,
-                point_step: self.layout.input_point * 4,
-                whole: whole * 4,
-                rest: self.shape.channels - whole,
-            };
-            // SAFETY: pointers of the table lie inside the input or point at zeros, of which there are as many as
-            // channels; the rows of a group's points are inside scratch, which was checked, and no other task has
-            // these tiles.
-            unsafe {
-                match &self.input {
-                    Kernel::Emitted(code) => code.call(&args),
-                    Kernel::Portable => portable::input(self.tile, &args),
+            let mut to = points + (strip.start - tiles.start) * self.layout.input_row;
+            for part in buffers.parts {
+                table.clear();
+                strip.clone().for_each(|tile| self.inputs(part, tile, &mut table));
+                let whole = part.channels / self.isa.lanes() * self.isa.lanes();
+                let args = InputArgs {
+                    table: table.as_ptr(),
+                    tiles: strip.len(),
+                    to: buffers.scratch.at(to),
+                    to_step: self.layout.input_row * 4,
+                    point_step: self.layout.input_point * 4,
+                    whole: whole * 4,
+                    rest: part.channels - whole,
+                };
+                // SAFETY: pointers of the table lie inside a part of the input or point at zeros, of which there are as many
+                // as channels; the rows of a group's points are inside scratch, which was checked, the channels of all parts
+                // fill them, and no other task has these tiles.
+                unsafe {
+                    match &self.input {
+                        Kernel::Emitted(code) => code.call(&args),
+                        Kernel::Portable => portable::input(self.tile, &args),
+                    }
                 }
+                to += part.channels;
             }
         }
     }
 
-    /// Appends pointers to the inputs of a tile.
-    fn inputs(&self, buffers: &Buffers<'_>, tile: usize, table: &mut Vec<*const f32>) {
-        let ([_, height, width], channels, side) = (self.shape.input, self.shape.channels, self.tile.side());
+    /// Appends pointers to the inputs of a tile in a part of them.
+    fn inputs(&self, part: &ConvPart<'_>, tile: usize, table: &mut Vec<*const f32>) {
+        let ([_, height, width], channels, side) = (self.shape.input, part.channels, self.tile.side());
+        let x: *const f32 = part.x.as_ptr().cast();
         let [plane, row, column] = self.place(tile);
         // A position before the first wraps to one beyond any size.
         let (row, column) = (row.wrapping_sub(self.shape.pads[1]), column.wrapping_sub(self.shape.pads[2]));
         let inside = |start: usize, size: usize| start < size && size - start >= side;
-        let at = |row: usize, column: usize| {
-            buffers.x.as_ptr().wrapping_add(((plane * height + row) * width + column) * channels)
-        };
+        let at = |row: usize, column: usize| x.wrapping_add(((plane * height + row) * width + column) * channels);
         if inside(row, height) && inside(column, width) {
             for row in row..row + side {
                 let first = at(row, column);

@@ -41,7 +41,7 @@ fn what_is_no_number_stays_in_its_position() {
         x[20 * channels..21 * channels].fill(to_bf16(f32::NAN));
         let (mut y, mut scratch) = (vec![0.0; shape.output_len()], vec![f32::NAN; conv.scratch_len()]);
         let (x, to) = (Activations::Bf16(&x), ActivationsMut::F32(&mut y));
-        conv.run_stored(x, &packed, to, ConvExtras::default(), &mut scratch, &Scoped).unwrap();
+        conv.run_stored(x.into(), &packed, to, ConvExtras::default(), &mut scratch, &Scoped).unwrap();
         for (position, outputs) in y.chunks(48).enumerate() {
             assert!(outputs.iter().all(|value| value.is_nan() == (position == 20)), "{channels} channels: {position}");
         }

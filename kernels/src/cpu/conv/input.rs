@@ -1,0 +1,71 @@
+//! What a convolution reads: one tensor, or several whose channels follow each other, as if they had been joined.
+
+use super::shape::ConvShape;
+use crate::cpu::{Activations, Stored};
+use crate::error::{KernelError, Result};
+
+/// A convolution's input, channels last.
+#[derive(Clone, Copy, Debug)]
+pub enum ConvInput<'a> {
+    /// One tensor.
+    Whole(Activations<'a>),
+    /// Several of the same positions, where [`Conv::takes_parts`](super::Conv::takes_parts) says that they can be read so.
+    Parts(&'a [ConvPart<'a>]),
+}
+
+/// All positions of some of an input's channels.
+#[derive(Clone, Copy, Debug)]
+pub struct ConvPart<'a> {
+    /// Its elements.
+    pub x: Activations<'a>,
+    /// Its channels.
+    pub channels: usize,
+}
+
+impl<'a> From<Activations<'a>> for ConvInput<'a> {
+    fn from(x: Activations<'a>) -> Self {
+        ConvInput::Whole(x)
+    }
+}
+
+impl<'a> From<&'a [f32]> for ConvInput<'a> {
+    fn from(x: &'a [f32]) -> Self {
+        ConvInput::Whole(x.into())
+    }
+}
+
+impl<'a> ConvInput<'a> {
+    /// The parts, of which one tensor is one.
+    pub(super) fn parts<'s>(&'s self, channels: usize, one: &'s mut Option<ConvPart<'a>>) -> &'s [ConvPart<'a>] {
+        match self {
+            ConvInput::Whole(x) => std::slice::from_ref(one.insert(ConvPart { x: *x, channels })),
+            ConvInput::Parts(parts) => parts,
+        }
+    }
+}
+
+/// Whether all channels before the last part's come in whole multiples of `unit`: then every part starts where kernels that go
+/// by as many channels at a time start anew.
+pub(super) fn starts_at(parts: &[usize], unit: usize) -> bool {
+    parts.split_last().is_some_and(|(_, before)| before.iter().all(|channels| channels.is_multiple_of(unit)))
+}
+
+/// How all parts are stored, where they are as large as the shape says.
+pub(super) fn check(parts: &[ConvPart<'_>], shape: &ConvShape) -> Result<Stored> {
+    let bounds = |operand: &'static str, have: usize, need: usize| match have == need {
+        true => Ok(()),
+        false => Err(KernelError::Bounds { family: "conv", operand, have, need }),
+    };
+    bounds("channels", parts.iter().map(|part| part.channels).sum(), shape.channels)?;
+    let positions = shape.input_len() / shape.channels.max(1);
+    for part in parts {
+        bounds("input", part.x.len(), positions * part.channels)?;
+    }
+    let mut stored = parts.iter().map(|part| part.x.stored());
+    let first = stored.next().unwrap_or_default();
+    if stored.any(|stored| stored != first) {
+        let reason = "parts of an input that are stored in two ways".to_owned();
+        return Err(KernelError::Unsupported { family: "conv", reason });
+    }
+    Ok(first)
+}
