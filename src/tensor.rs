@@ -123,7 +123,8 @@ pub fn element_count(shape: &[usize], size: usize) -> Result<usize, TensorError>
 
 #[derive(Clone, Debug)]
 enum Data {
-    Bytes(Arc<Buffer>),
+    /// Those from some byte of the memory on, which is a multiple of an element's.
+    Bytes(Arc<Buffer>, usize),
     Strings(Arc<Vec<String>>),
     /// Not in the processor's memory: see [`Tensor::elsewhere`].
     Elsewhere(Arc<Elsewhere>),
@@ -153,7 +154,7 @@ impl Tensor {
         }
         let mut buffer = Buffer::zeroed(std::mem::size_of_val(values));
         buffer.bytes_mut()[..std::mem::size_of_val(values)].copy_from_slice(bytemuck::cast_slice(values));
-        Ok(Tensor { spec, data: Data::Bytes(Arc::new(buffer)) })
+        Ok(Tensor { spec, data: Data::Bytes(Arc::new(buffer), 0) })
     }
 
     /// A tensor of raw little-endian bytes, copied.
@@ -165,7 +166,7 @@ impl Tensor {
         }
         let mut buffer = Buffer::zeroed(bytes.len());
         buffer.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
-        Ok(Tensor { spec, data: Data::Bytes(Arc::new(buffer)) })
+        Ok(Tensor { spec, data: Data::Bytes(Arc::new(buffer), 0) })
     }
 
     /// A tensor of the first `found` bytes of memory that others may hold too; nothing is copied.
@@ -175,7 +176,7 @@ impl Tensor {
         if size == 0 || need * size != found || found > buffer.len() {
             return Err(TensorError::Count { need, found: found / size.max(1), shape: spec.shape });
         }
-        Ok(Tensor { spec, data: Data::Bytes(buffer) })
+        Ok(Tensor { spec, data: Data::Bytes(buffer, 0) })
     }
 
     /// Type and shape alone, of a tensor whose elements nobody will ask for: there are none to be had.
@@ -226,7 +227,7 @@ impl Tensor {
     pub fn scalar<T: Element>(value: T) -> Tensor {
         let mut buffer = Buffer::zeroed(std::mem::size_of::<T>());
         buffer.bytes_mut()[..std::mem::size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&value));
-        Tensor { spec: TensorSpec::new(T::DTYPE, []), data: Data::Bytes(Arc::new(buffer)) }
+        Tensor { spec: TensorSpec::new(T::DTYPE, []), data: Data::Bytes(Arc::new(buffer), 0) }
     }
 
     /// A tensor of zeros (`false`, empty strings).
@@ -236,7 +237,7 @@ impl Tensor {
         let data = if spec.dtype == DType::String {
             Data::Strings(Arc::new(vec![String::new(); count]))
         } else {
-            Data::Bytes(Arc::new(Buffer::zeroed(count * spec.dtype.size())))
+            Data::Bytes(Arc::new(Buffer::zeroed(count * spec.dtype.size())), 0)
         };
         Ok(Tensor { spec, data })
     }
@@ -248,25 +249,25 @@ impl Tensor {
             return Tensor::zeros(spec);
         }
         let bytes = spec.elements()? * spec.dtype.size();
-        Ok(Tensor { spec, data: Data::Bytes(Arc::new(BufferPool::take(pool, bytes))) })
+        Ok(Tensor { spec, data: Data::Bytes(Arc::new(BufferPool::take(pool, bytes)), 0) })
     }
 
     /// A tensor over memory that is known to hold at least as many bytes as `spec` takes, and holds whatever was in it.
     #[inline]
     pub(crate) fn over(spec: TensorSpec, buffer: Arc<Buffer>) -> Tensor {
-        Tensor { spec, data: Data::Bytes(buffer) }
+        Tensor { spec, data: Data::Bytes(buffer, 0) }
     }
 
     /// The memory of the bytes; none where there are none.
     #[inline]
     pub(crate) fn into_buffer(self) -> Option<Arc<Buffer>> {
-        if let Data::Bytes(buffer) = self.data { Some(buffer) } else { None }
+        if let Data::Bytes(buffer, _) = self.data { Some(buffer) } else { None }
     }
 
     /// Where the memory of the bytes is, to tell it from others that are alive.
     pub(crate) fn place(&self) -> Option<usize> {
         match &self.data {
-            Data::Bytes(buffer) => Some(Arc::as_ptr(buffer).addr()),
+            Data::Bytes(buffer, _) => Some(Arc::as_ptr(buffer).addr()),
             Data::Elsewhere(memory) => Some(Arc::as_ptr(memory).addr()),
             Data::Strings(_) | Data::Absent => None,
         }
@@ -312,9 +313,9 @@ impl Tensor {
     /// The elements in `f32`, piece by piece: what is still in a file stays there.
     pub fn pieces(&self) -> Result<Pieces<'_>, TensorError> {
         self.expect(DType::F32)?;
-        let place = if let Data::Bytes(buffer) = &self.data { buffer.place() } else { None };
+        let place = if let Data::Bytes(buffer, start) = &self.data { buffer.place().zip(Some(*start)) } else { None };
         match place {
-            Some((backing, offset)) => Ok(Pieces::of_file(backing, offset, self.len())),
+            Some(((backing, offset), start)) => Ok(Pieces::of_file(backing, offset + start as u64, self.len())),
             None => self.as_slice().map(Pieces::from),
         }
     }
@@ -338,7 +339,7 @@ impl Tensor {
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         match &self.data {
-            Data::Bytes(buffer) => &buffer.bytes()[..self.len() * self.spec.dtype.size()],
+            Data::Bytes(buffer, start) => &buffer.bytes()[*start..][..self.len() * self.spec.dtype.size()],
             // No elements of any type: nothing is no reason to be misaligned.
             _ => bytemuck::cast_slice::<u64, u8>(&[]),
         }
@@ -354,10 +355,10 @@ impl Tensor {
     #[must_use]
     pub fn unread(&self) -> Tensor {
         let own = match &self.data {
-            Data::Bytes(buffer) => buffer.unread(),
+            Data::Bytes(buffer, start) => buffer.unread().zip(Some(*start)),
             _ => None,
         };
-        let data = own.map_or_else(|| self.data.clone(), |own| Data::Bytes(Arc::new(own)));
+        let data = own.map_or_else(|| self.data.clone(), |(own, start)| Data::Bytes(Arc::new(own), start));
         Tensor { spec: self.spec.clone(), data }
     }
 
@@ -365,7 +366,7 @@ impl Tensor {
     #[must_use]
     pub fn byte_len(&self) -> usize {
         match &self.data {
-            Data::Bytes(_) => self.len() * self.spec.dtype.size(),
+            Data::Bytes(..) => self.len() * self.spec.dtype.size(),
             _ => 0,
         }
     }
@@ -374,14 +375,17 @@ impl Tensor {
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         let length = self.len() * self.spec.dtype.size();
         match &mut self.data {
-            Data::Bytes(shared) => {
+            Data::Bytes(shared, start) => {
                 if Arc::strong_count(shared) != 1 {
                     let mut own = Buffer::zeroed(length);
-                    own.bytes_mut()[..length].copy_from_slice(&shared.bytes()[..length]);
-                    *shared = Arc::new(own);
+                    own.bytes_mut()[..length].copy_from_slice(&shared.bytes()[*start..][..length]);
+                    (*shared, *start) = (Arc::new(own), 0);
                 }
                 // Nobody else holds it now, and there are no weak holders, so that the copy of nothing never runs.
-                &mut Arc::get_mut(shared).map_or(&mut [][..], |buffer| buffer.bytes_mut())[..length]
+                match Arc::get_mut(shared) {
+                    Some(buffer) => &mut buffer.bytes_mut()[*start..][..length],
+                    None => &mut [],
+                }
             }
             _ => &mut [],
         }
@@ -390,7 +394,7 @@ impl Tensor {
     /// Whether nobody else shares the bytes, so that writing copies nothing.
     pub fn is_unique(&mut self) -> bool {
         match &mut self.data {
-            Data::Bytes(buffer) => Arc::get_mut(buffer).is_some(),
+            Data::Bytes(buffer, _) => Arc::get_mut(buffer).is_some(),
             Data::Strings(values) => Arc::get_mut(values).is_some(),
             Data::Elsewhere(memory) => Arc::get_mut(memory).is_some(),
             Data::Absent => false,
@@ -403,18 +407,18 @@ impl Tensor {
     #[must_use]
     pub fn is_sole(&self) -> bool {
         match &self.data {
-            Data::Bytes(buffer) => Arc::strong_count(buffer) == 1,
+            Data::Bytes(buffer, _) => Arc::strong_count(buffer) == 1,
             Data::Strings(values) => Arc::strong_count(values) == 1,
             Data::Elsewhere(memory) => Arc::strong_count(memory) == 1,
             Data::Absent => false,
         }
     }
 
-    /// Whether both are views of the same bytes.
+    /// Whether both are views of the same bytes from the same first one on.
     #[must_use]
     pub fn shares_bytes(&self, other: &Tensor) -> bool {
         match (&self.data, &other.data) {
-            (Data::Bytes(a), Data::Bytes(b)) => Arc::ptr_eq(a, b),
+            (Data::Bytes(a, from), Data::Bytes(b, also_from)) => from == also_from && Arc::ptr_eq(a, b),
             (Data::Strings(a), Data::Strings(b)) => Arc::ptr_eq(a, b),
             (Data::Elsewhere(a), Data::Elsewhere(b)) => Arc::ptr_eq(a, b),
             _ => false,
@@ -429,6 +433,20 @@ impl Tensor {
             return Err(TensorError::Count { shape: spec.shape, need, found: self.len() });
         }
         Ok(Tensor { spec, data: self.data.clone() })
+    }
+
+    /// Elements from number `first` on under a shape of their own, nothing copied. The memory of all of them is kept as long as
+    /// anybody holds a part. None where there are no bytes to be shared: of strings, and of what lies elsewhere.
+    pub fn part(&self, first: usize, shape: impl IntoIterator<Item = usize>) -> Result<Option<Tensor>, TensorError> {
+        let spec = TensorSpec::new(self.dtype(), shape);
+        let need = spec.elements()?;
+        let found = self.len().saturating_sub(first);
+        if need > found {
+            return Err(TensorError::Count { shape: spec.shape, need, found });
+        }
+        let Data::Bytes(buffer, start) = &self.data else { return Ok(None) };
+        let data = Data::Bytes(buffer.clone(), start + first * spec.dtype.size());
+        Ok(Some(Tensor { spec, data }))
     }
 
     /// Integer elements (int32 or int64) widened to `i64`: shapes, axes, indices.
@@ -456,7 +474,7 @@ impl Tensor {
     fn expect_here(&self) -> Result<(), TensorError> {
         match self.data {
             Data::Elsewhere(_) | Data::Absent => Err(TensorError::Elsewhere(self.spec.shape.clone())),
-            Data::Bytes(_) | Data::Strings(_) => Ok(()),
+            Data::Bytes(..) | Data::Strings(_) => Ok(()),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Concat and Split: parts of one axis, side by side in one tensor.
 //!
-//! Elements of any type are moved by copies as long as the memory allows, split between threads where there are many.
+//! Elements of any type are moved by copies as long as the memory allows, split between threads where there are many. What a Split
+//! cuts along the first axis that has more than one element stays where it is; a Concat before a convolution goes into it.
 //! [`pad`] and [`repeat`] are the other operators that write an output larger than what they read.
 
 mod device;
@@ -230,8 +231,16 @@ impl Node for Split {
         let mut start = 0;
         for index in 0..io.specs().len() {
             let input = io.input(0)?;
-            let (_, dim, inner) = around(input.shape(), axis);
+            let (rows, dim, inner) = around(input.shape(), axis);
             let run = io.spec(index).shape[axis] * inner;
+            // Of a single row every part lies in one piece, and stays where it is.
+            let shape = &io.spec(index).shape;
+            let shared = if rows == 1 { input.part(start, shape.iter().copied())? } else { None };
+            if let Some(part) = shared {
+                io.push(part);
+                start += run;
+                continue;
+            }
             let width = input.dtype().size();
             let part = Part { start, run, stride: dim * inner, width, parallel: cx.parallel };
             let output = rearrange(&part, &[input], io.alloc(index)?)?;

@@ -102,6 +102,9 @@ mod tests {
             for range in [0..0, 0..1, 17..4000, 4000..4010, 5000..5000, 0..5000] {
                 assert_eq!(pieces.get(range.clone()), memory.get(range));
             }
+            let part = tensor.part(17, [5, 100]).unwrap().expect("its bytes can be shared");
+            assert_eq!(part.pieces().unwrap().get(3..500), memory.get(20..517));
+            assert_eq!(part.unread().pieces().unwrap().get(0..9), memory.get(17..26));
             for range in [0..5001, 5001..5001, usize::MAX - 1..usize::MAX] {
                 assert!(pieces.get(range.clone()).is_none() && memory.get(range).is_none());
             }

@@ -108,6 +108,37 @@ fn in_place_at_some_shapes(read_again: bool) -> Graph {
     build.finish()
 }
 
+/// A Split whose parts stay in its input where there is one row, and are copies where there are more; both parts are written over.
+fn parts_of_rows() -> Graph {
+    let mut build = GraphBuilder::new("parts", 17);
+    let x = build.input("x", DType::F32, ["n".into(), "m".into()]);
+    let bounded = build.op("Softmax", &[x], &[("axis", (-1).into())]);
+    let [left, right] = <[_; 2]>::try_from(build.op_many("Split", &[Some(bounded)], 2, &[("axis", 1.into())])).unwrap();
+    let left = build.op("Neg", &[left], &[]);
+    let turned = build.op("Transpose", &[right], &[("perm", [1i64, 0].into())]);
+    let right = build.op("Exp", &[turned], &[]);
+    let left = build.op("Softmax", &[left], &[("axis", 0.into())]);
+    let columns = build.op("Transpose", &[left], &[("perm", [1i64, 0].into())]);
+    let y = build.op("Concat", &[right, columns], &[("axis", 0.into())]);
+    build.output("y", y);
+    build.output("right", right);
+    build.finish()
+}
+
+#[test]
+fn parts_that_stay_in_their_whole_give_what_copies_give() {
+    let shapes: [[usize; 2]; 9] = [[1, 6], [3, 6], [1, 8], [1, 6], [2, 4], [1, 400], [40, 40], [1, 6], [3, 6]];
+    let graph = parts_of_rows();
+    for first in 0..4 {
+        let (planned, plain) = (session(&graph, SessionOptions::default().plan_limits), session(&graph, NO_PLANS));
+        for (index, shape) in [&shapes[first..], &shapes[..]].concat().iter().enumerate() {
+            let inputs = [("x".to_owned(), floats(shape, index))];
+            let (found, expected) = (run(&planned, &inputs), run(&plain, &inputs));
+            assert!(found.iter().zip(&expected).all(|(a, b)| a.same(b)), "{shape:?} after {:?}", shapes[first]);
+        }
+    }
+}
+
 #[test]
 fn shapes_at_which_steps_write_elsewhere_than_at_the_first_ones_give_the_same() {
     let wide = (1..6).flat_map(|n| [(1, n), (n, n), (n, 1), (40 * n, 40 * n), (1, 40 * n)]);

@@ -20,6 +20,8 @@ pub(super) enum Tenancy {
     First(u32),
     /// In that storage, after others.
     TakenOver(u32),
+    /// In a part of that storage, beside others.
+    Within(u32),
 }
 
 /// The storages of a stretch.
@@ -46,7 +48,8 @@ impl Outline {
                 Tenancy::Elsewhere => {}
                 Tenancy::First(storage) => sized.storages.get_mut(storage as usize)?.bytes = bytes_of(spec),
                 Tenancy::TakenOver(storage) if sized.storages.get(storage as usize)?.bytes == bytes_of(spec) => {}
-                Tenancy::TakenOver(_) => return None,
+                Tenancy::Within(storage) if sized.storages.get(storage as usize)?.bytes >= bytes_of(spec) => {}
+                Tenancy::TakenOver(_) | Tenancy::Within(_) => return None,
             }
         }
         outputs.next().is_none().then_some(sized)
@@ -75,6 +78,10 @@ mod tests {
         };
         assert_eq!(sized([5, 5, 7, 9]), Some(vec![20, 28]));
         assert_eq!(sized([6, 5, 7, 9]), None);
+        let parts =
+            Outline { outputs: vec![Tenancy::First(0), Tenancy::Within(0), Tenancy::Within(0)], ..outline.clone() };
+        assert!(parts.sized(&[5, 2, 3].map(floats)).is_some());
+        assert!(parts.sized(&[5, 2, 6].map(floats)).is_none(), "a part is no larger than the whole");
         assert!(outline.sized(&[floats(5), floats(5)]).is_none(), "steps are missing");
         assert!(outline.sized(&[5, 5, 7, 9, 1].map(floats)).is_none(), "there are more");
     }

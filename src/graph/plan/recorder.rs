@@ -1,7 +1,7 @@
 //! Making a plan of a run: watches what each step made and where it lay, and lays the memory out anew.
 //!
-//! An output either takes over the memory of an input (a step that writes in place, a reshaping) or has memory of its own:
-//! a *storage*, which is in use from the step that makes it to the last that reads anything in it. What was seen of that
+//! An output either takes over the memory of an input (a step that writes in place, a reshaping), or a part of it (a Split), or has
+//! memory of its own: a *storage*, which is in use from the step that makes it to the last that reads anything in it. What was seen of that
 //! is an [`Outline`] for other shapes as well.
 
 use super::super::ir::ValueId;
@@ -65,7 +65,11 @@ impl<'a> Recorder<'a> {
             let inputs = step.inputs.iter().flatten().map(|input| self.seen[input.index()]);
             let taken_over = inputs.into_iter().find(|seen| address != 0 && seen.address == address);
             let (tenancy, storage) = match (taken_over, spec.dtype) {
-                (Some(seen), _) => (seen.storage.map_or(Tenancy::Elsewhere, Tenancy::TakenOver), seen.storage),
+                (Some(Seen { storage: Some(storage), .. }), _) => {
+                    let whole = self.storages[storage as usize].bytes == bytes_of(spec);
+                    (if whole { Tenancy::TakenOver(storage) } else { Tenancy::Within(storage) }, Some(storage))
+                }
+                (Some(_), _) => (Tenancy::Elsewhere, None),
                 // A constant that was passed on lies in no storage either, but then its address is that of none alive.
                 (None, DType::String) => (Tenancy::Elsewhere, None),
                 // Nor does what lies in no memory of the processor's.

@@ -48,6 +48,37 @@ fn split_takes_them_apart() {
 }
 
 #[test]
+fn what_a_split_cuts_along_the_first_axis_stays_where_it_is() {
+    let split = |shape: &[usize], axis: i64| {
+        let input = Tensor::from_vec(shape.iter().copied(), (0..24).map(|i| i as f32).collect()).unwrap();
+        let parts = Trial::new("Split").outputs(3).int("axis", axis).tensor(input.clone()).run().unwrap();
+        let start = input.bytes().as_ptr() as usize;
+        let places = parts.iter().map(|part| (part.bytes().as_ptr() as usize).wrapping_sub(start)).collect::<Vec<_>>();
+        (input, parts, places)
+    };
+    for (shape, axis) in [([6, 4], 0), ([1, 24], 1), ([24, 1], 0)] {
+        let (input, mut parts, places) = split(&shape, axis);
+        assert_eq!(places, [0, 32, 64], "{shape:?}");
+        assert!(parts[0].shares_bytes(&input) && !parts[1].shares_bytes(&input));
+        // Who writes to a part does not write to the whole.
+        parts[1].as_mut_slice::<f32>().unwrap().fill(-1.0);
+        assert!(input.as_slice::<f32>().unwrap().iter().all(|&value| value >= 0.0));
+        assert_eq!(parts[2].as_slice::<f32>().unwrap()[0], 16.0);
+        // The last holder may write where it is.
+        let (mut last, place) = (parts.pop().unwrap(), places[2]);
+        let start = input.bytes().as_ptr() as usize;
+        drop((input, parts));
+        assert!(last.is_sole());
+        assert_eq!(last.bytes_mut().as_ptr() as usize - start, place);
+    }
+    let (_, parts, places) = split(&[2, 12], 1);
+    assert!(places.iter().all(|&place| place >= 96), "of two rows they are copies");
+    assert_eq!(parts[1].as_slice::<f32>().unwrap(), [4.0, 5.0, 6.0, 7.0, 16.0, 17.0, 18.0, 19.0]);
+    let strings = Trial::new("Split").outputs(2).tensor(strings(&[2], &["a", "b"])).run().unwrap();
+    assert_eq!(strings[1].as_strings().unwrap(), ["b"]);
+}
+
+#[test]
 fn tile_and_expand_repeat() {
     let two = || Trial::new("Tile").input(&[1, 2], &[1f32, 2.0]);
     two().input(&[2], &[2i64, 2]).gives(&[2, 4], &[1f32, 2.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0]);
