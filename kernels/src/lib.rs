@@ -28,4 +28,4 @@ pub use parallel::{Parallel, Pool, Serial};
 
 /// Raised whenever emitters or drivers change so much that choices measured before say nothing about them: a part of
 /// the fingerprint of records.
-pub const EMITTER_REVISION: u32 = 6;
+pub const EMITTER_REVISION: u32 = 7;

@@ -17,48 +17,47 @@
 002e mov r8,[rdi+20h]
 0032 mov r9,[rdi+28h]
 0036 mov r10,[rdi+48h]
-003a mov [rdi+1D8h],r10
+003a mov [rdi+1E0h],r10
 0041 mov r10,[rdi+50h]
-0045 mov [rdi+1E8h],r10
-004c mov r13,[rdi+60h]
-0050 mov r10,[rdi+1B8h]
-0057 mov [rdi+1D0h],r10
-005e mov [rdi+1E0h],r13
+0045 mov [rdi+1F0h],r10
+004c mov r13,[rdi+68h]
+0050 mov r10,[rdi+1C0h]
+0057 mov [rdi+1D8h],r10
+005e mov [rdi+1E8h],r13
 0065 mov rax,[rdi+18h]
 0069 mov r10,[rdi+10h]
-006d mov [rdi+1F0h],r10
+006d mov [rdi+1F8h],r10
 0074 nop word [rax+rax]
 007d nop dword [rax]
-0080 mov r10,[rdi+78h]
-0084 test r10,r10
-0087 je near 00000000000000C3h
-008d mov r10,r13
-0090 mov r15,[rdi+68h]
-0094 tileloadd tmm0,[r10+r15]
-009a tileloadd tmm1,[r10+r15+40h]
-00a1 lea r10,[r10+r15*8]
-00a5 lea r10,[r10+r15*8]
-00a9 tileloadd tmm2,[r10+r15]
-00af tileloadd tmm3,[r10+r15+40h]
-00b6 lea r10,[r10+r15*8]
-00ba lea r10,[r10+r15*8]
-00be jmp 00000000000000D7h
-00c3 tilezero tmm0
-00c8 tilezero tmm1
-00cd tilezero tmm2
-00d2 tilezero tmm3
-00d7 mov r11,[rdi+1D8h]
-00de mov rbx,[rdi+30h]
-00e2 mov rcx,[rdi+38h]
-00e6 mov rsi,[rax]
-00e9 mov r10,[rbx]
-00ec add rsi,r10
-00ef mov rdx,[rax+8]
-00f3 mov r10,[rbx]
-00f6 add rdx,r10
-00f9 mov rbp,[rdi+40h]
-00fd nop dword [rax]
-0100 mov r15,[rdi+80h]
+0080 mov r10,[rdi+80h]
+0087 test r10,r10
+008a je near 00000000000000C6h
+0090 mov r10,r13
+0093 mov r15,[rdi+70h]
+0097 tileloadd tmm0,[r10+r15]
+009d tileloadd tmm1,[r10+r15+40h]
+00a4 lea r10,[r10+r15*8]
+00a8 lea r10,[r10+r15*8]
+00ac tileloadd tmm2,[r10+r15]
+00b2 tileloadd tmm3,[r10+r15+40h]
+00b9 lea r10,[r10+r15*8]
+00bd lea r10,[r10+r15*8]
+00c1 jmp 00000000000000DAh
+00c6 tilezero tmm0
+00cb tilezero tmm1
+00d0 tilezero tmm2
+00d5 tilezero tmm3
+00da mov r11,[rdi+1E0h]
+00e1 mov rbx,[rdi+30h]
+00e5 mov rcx,[rdi+38h]
+00e9 mov rsi,[rax]
+00ec mov r10,[rbx]
+00ef add rsi,r10
+00f2 mov rdx,[rax+8]
+00f6 mov r10,[rbx]
+00f9 add rdx,r10
+00fc mov rbp,[rdi+40h]
+0100 mov r15,[rdi+88h]
 0107 test r15,r15
 010a je near 0000000000000164h
 0110 add r15,rdi
@@ -80,7 +79,7 @@
 0151 test r10,r10
 0154 jne near 0000000000000113h
 015a sub r15,rdi
-015d mov [rdi+80h],r15
+015d mov [rdi+88h],r15
 0164 tileloadd tmm6,[rsi+r8]
 016a tileloadd tmm4,[r11+r12]
 0170 tdpbf16ps tmm0,tmm6,tmm4
@@ -91,46 +90,46 @@
 018c tdpbf16ps tmm3,tmm7,tmm5
 0191 add rsi,r9
 0194 add rdx,r9
-0197 add r11,800h
-019e sub rbp,1
-01a2 test rbp,rbp
-01a5 jne near 0000000000000100h
-01ab add rbx,8
-01af sub rcx,1
-01b3 test rcx,rcx
-01b6 jne near 00000000000000E6h
-01bc mov r15,[rdi+68h]
-01c0 tilestored [r13+r15],tmm0
-01c7 tilestored [r13+r15+40h],tmm1
-01ce lea r13,[r13+r15*8]
-01d3 lea r13,[r13+r15*8]
-01d8 tilestored [r13+r15],tmm2
-01df tilestored [r13+r15+40h],tmm3
-01e6 lea r13,[r13+r15*8]
-01eb lea r13,[r13+r15*8]
-01f0 add rax,10h
-01f4 mov r10,[rdi+1F0h]
-01fb sub r10,1
-01ff mov [rdi+1F0h],r10
-0206 test r10,r10
-0209 jne near 0000000000000080h
-020f mov rbp,[rdi+1A0h]
-0216 test rbp,rbp
-0219 je near 000000000000034Dh
-021f mov rbx,[rdi+198h]
-0226 mov rsi,[rdi+1A8h]
-022d mov rdx,[rdi+1B0h]
-0234 mov r10,[rdi+1D0h]
-023b mov r11,[rdi+1C8h]
-0242 xor r13d,r13d
-0245 bts r13,r11
-0249 sub r13d,1
-024d kmovw k1,r13d
-0252 vmovups zmm2,[r10]
-0258 vmovups zmm3{k1}{z},[r10+40h]
-025f add r10,[rdi+1C0h]
-0266 mov [rdi+1D0h],r10
-026d nop dword [rax]
+0197 add r11,[rdi+58h]
+019b sub rbp,1
+019f test rbp,rbp
+01a2 jne near 0000000000000100h
+01a8 add rbx,8
+01ac sub rcx,1
+01b0 test rcx,rcx
+01b3 jne near 00000000000000E9h
+01b9 mov r15,[rdi+70h]
+01bd tilestored [r13+r15],tmm0
+01c4 tilestored [r13+r15+40h],tmm1
+01cb lea r13,[r13+r15*8]
+01d0 lea r13,[r13+r15*8]
+01d5 tilestored [r13+r15],tmm2
+01dc tilestored [r13+r15+40h],tmm3
+01e3 lea r13,[r13+r15*8]
+01e8 lea r13,[r13+r15*8]
+01ed add rax,10h
+01f1 mov r10,[rdi+1F8h]
+01f8 sub r10,1
+01fc mov [rdi+1F8h],r10
+0203 test r10,r10
+0206 jne near 0000000000000080h
+020c mov rbp,[rdi+1A8h]
+0213 test rbp,rbp
+0216 je near 000000000000034Dh
+021c mov rbx,[rdi+1A0h]
+0223 mov rsi,[rdi+1B0h]
+022a mov rdx,[rdi+1B8h]
+0231 mov r10,[rdi+1D8h]
+0238 mov r11,[rdi+1D0h]
+023f xor r13d,r13d
+0242 bts r13,r11
+0246 sub r13d,1
+024a kmovw k1,r13d
+024f vmovups zmm2,[r10]
+0255 vmovups zmm3{k1}{z},[r10+40h]
+025c add r10,[rdi+1C8h]
+0263 mov [rdi+1D8h],r10
+026a nop word [rax+rax]
 0270 mov r11,[rbx]
 0273 mov r13,[rbx+8]
 0277 mov r14,[rbx+10h]
@@ -175,10 +174,10 @@
 0340 sub rbp,1
 0344 test rbp,rbp
 0347 jne near 0000000000000270h
-034d mov r10,[rdi+80h]
+034d mov r10,[rdi+88h]
 0354 test r10,r10
 0357 je near 00000000000003A2h
-035d lea r15,[rdi+88h]
+035d lea r15,[rdi+90h]
 0364 mov r10,[r15]
 0367 add r10,[r15+18h]
 036b mov [r15],r10
@@ -196,14 +195,14 @@
 0397 mov [r15],r10
 039a mov r10,[r15+10h]
 039e mov [r15+8],r10
-03a2 mov r10,[rdi+1E8h]
+03a2 mov r10,[rdi+1F0h]
 03a9 sub r10,1
-03ad mov [rdi+1E8h],r10
-03b4 mov r11,[rdi+1D8h]
-03bb add r11,[rdi+58h]
-03bf mov [rdi+1D8h],r11
-03c6 mov r13,[rdi+1E0h]
-03cd add r13,[rdi+70h]
+03ad mov [rdi+1F0h],r10
+03b4 mov r11,[rdi+1E0h]
+03bb add r11,[rdi+60h]
+03bf mov [rdi+1E0h],r11
+03c6 mov r13,[rdi+1E8h]
+03cd add r13,[rdi+78h]
 03d1 test r10,r10
 03d4 jne near 000000000000005Eh
 03da mov r10,[rdi+8]

@@ -6,7 +6,7 @@
 //! weights is multiplied with all tile rows of the band: bands are short enough to stay in the second cache. Where lines are many,
 //! each task has bands of its own, and threads meet once; where they are few, all share the work of each band.
 //!
-//! Positions of `bf16` that are whole steps long, or one shorter step, and each seen by one output are read where they are. Only what a tile row would
+//! Positions of `bf16` that are whole steps long, or some of one shorter length, and each seen by one output are read where they are. Only what a tile row would
 //! read behind the last of them makes a copy necessary, of as many positions as a tile row has.
 //!
 //! Where there are few channels, a whole line of the kernel is one tap: the copy holds for each output what a line of the kernel
@@ -64,6 +64,9 @@ pub(super) struct OnUnit {
     stored: ConvStored,
     /// Whether the input is read where it is.
     in_place: bool,
+    /// Words of a step of the reduction of a tap, and steps.
+    step: usize,
+    steps: usize,
     far: Far,
     /// Whether each task has bands of its own, so that none waits for another.
     private: bool,
@@ -166,10 +169,23 @@ fn has_private_bands(grid: &Grid, blocks: &ConvBlocks) -> bool {
     blocks.unit_tasks == 1 && grid.lines() >= least
 }
 
-/// Whether the unit can read positions as they lie: in whole steps, or a single shorter one.
-fn reads_as_it_lies(shape: &ConvShape) -> bool {
-    let whole = shape.group_channels().is_multiple_of(STEP);
-    whole || shape.groups == 1 && shape.channels < STEP && shape.channels.is_multiple_of(2)
+/// Fewest words of a step of several: shorter ones cost more than a copy.
+const SHORTEST: usize = 8;
+
+/// Words of the steps in which the unit can read positions as they lie: whole ones, a single shorter one, or several of one length. A
+/// multiplication takes as long as its step has words.
+fn step_in_place(shape: &ConvShape) -> Option<usize> {
+    let words = shape.channels / 2;
+    if shape.group_channels().is_multiple_of(STEP) {
+        return Some(STEP_WORDS);
+    }
+    if shape.groups != 1 || !shape.channels.is_multiple_of(2) {
+        return None;
+    }
+    if words < STEP_WORDS {
+        return Some(words);
+    }
+    (SHORTEST..STEP_WORDS).rev().find(|&step| words.is_multiple_of(step))
 }
 
 impl OnUnit {
@@ -190,7 +206,9 @@ impl OnUnit {
                 .iter_mut()
                 .for_each(|phase| phase.taps = phase.taps.iter().step_by(shape.kernel[2]).copied().collect());
         }
-        let in_place = stored.input == Stored::Bf16 && shape.is_pointwise() && reads_as_it_lies(&shape);
+        let may_stay = stored.input == Stored::Bf16 && shape.is_pointwise();
+        let lies_in = step_in_place(&shape).filter(|_| may_stay);
+        let in_place = lies_in.is_some();
         // Where nothing is copied and weights stay near, bands do nothing but keep tables short.
         let longer = if in_place && near(isa, class_panels) { LONGER } else { 1 };
         let private = !in_place && has_private_bands(&grid, &blocks);
@@ -232,6 +250,8 @@ impl OnUnit {
             last: multiply(columns % PANEL)?,
             far: Far::new(isa, (&shape, stored), in_place, blocks.row_tasks.saturating_mul(blocks.unit_tasks)),
             in_place,
+            step: lies_in.unwrap_or(STEP_WORDS),
+            steps: lies_in.map_or(copy.steps(), |step| shape.group_channels() / 2 / step),
             private,
             stored,
             copy,
@@ -327,12 +347,11 @@ impl OnUnit {
         let rows: Vec<*const u8> = starts.iter().map(|&start| self.tile_row(buffers, &band.lines, start)).collect();
         let taps = plan.taps.clone();
         let mut args = MultiplyArgs::empty();
-        (args.row_step, args.left_step) = (self.place() * 4, STEP_WORDS * 4);
-        (args.taps, args.tap_count, args.steps) = (taps.as_ptr(), taps.len(), self.copy.steps());
+        (args.row_step, args.left_step, args.right_step) = (self.place() * 4, self.step * 4, self.step * PANEL * 4);
+        (args.taps, args.tap_count, args.steps) = (taps.as_ptr(), taps.len(), self.steps);
         args.right_next = plan.panels.panel_len() * 4;
         let [tiles, panels] = self.chunk_size(plan, rows.len());
-        let words = self.place().min(STEP_WORDS);
-        let [whole, last] = [&self.whole, &self.last].map(|code| code.as_ref().map(|code| code.hold_for(words)));
+        let [whole, last] = [&self.whole, &self.last].map(|code| code.as_ref().map(|code| code.hold_for(self.step)));
         let (lines, stretches) = (&band.lines, Vec::with_capacity(tiles));
         let mut part = Part { plan, lines, whole, last, args, taps, group: 0, stretches };
         let mut sums = Sums::new();

@@ -70,6 +70,8 @@ pub(crate) struct MultiplyArgs {
     pub(crate) right: *const f32,
     /// Panels that all blocks are multiplied by, at least one.
     pub(crate) panels: usize,
+    /// Distance of a step of a panel and the next: the rows of as many words as a step has.
+    pub(crate) right_step: usize,
     /// Distance of a panel and the next.
     pub(crate) right_next: usize,
     /// Sums: the rows of block after block.
@@ -115,6 +117,7 @@ impl MultiplyArgs {
             steps: 0,
             right: std::ptr::null(),
             panels: 1,
+            right_step: STEP_BYTES as usize,
             right_next: 0,
             out: std::ptr::null_mut(),
             out_step: LINE_BYTES as usize,
@@ -257,7 +260,7 @@ pub(super) const STREAM: Gpr = Gpr::R15;
 pub(super) const T0: Gpr = Gpr::R10;
 /// Vectors of a panel.
 const VECTORS: usize = 2;
-/// Bytes of a row of a panel, and of a step of it.
+/// Bytes of a row of a panel, which belongs to one word of the reduction, and of a whole step.
 const LINE_BYTES: i32 = 128;
 const STEP_BYTES: i32 = 16 * LINE_BYTES;
 
@@ -366,7 +369,7 @@ impl MultiplyCode {
         for &left in &LEFT[..height] {
             asm.add(left, LEFT_STEP);
         }
-        asm.add_imm(RIGHT, STEP_BYTES);
+        asm.add_mem(RIGHT, arg!(right_step));
         asm.sub_imm(STEPS_LEFT, 1);
         asm.test(STEPS_LEFT);
         asm.jump_if(Cond::NotEqual, step);

@@ -79,7 +79,7 @@ impl OnUnit {
             step: shape.filters * bytes,
             panel_step: PANEL * bytes,
         });
-        let steps = (chunk.rows.len() / TALLEST).max(1) * plan.taps.len() * self.copy.steps();
+        let steps = (chunk.rows.len() / TALLEST).max(1) * plan.taps.len() * self.steps;
         part.args.fetches.set(&[left, right, result], steps);
     }
 
