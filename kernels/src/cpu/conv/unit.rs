@@ -64,9 +64,10 @@ pub(super) struct OnUnit {
     stored: ConvStored,
     /// Whether the input is read where it is.
     in_place: bool,
-    /// Words of a step of the reduction of a tap, and steps.
-    step: usize,
+    /// Steps of the reduction of a tap, the distance of one and the next in words, and words that count of each.
     steps: usize,
+    step: usize,
+    words: usize,
     far: Far,
     /// Whether each task has bands of its own, so that none waits for another.
     private: bool,
@@ -250,6 +251,7 @@ impl OnUnit {
             last: multiply(columns % PANEL)?,
             far: Far::new(isa, (&shape, stored), in_place, blocks.row_tasks.saturating_mul(blocks.unit_tasks)),
             in_place,
+            words: lies_in.unwrap_or(copy.words()),
             step: lies_in.unwrap_or(STEP_WORDS),
             steps: lies_in.map_or(copy.steps(), |step| shape.group_channels() / 2 / step),
             private,
@@ -351,7 +353,7 @@ impl OnUnit {
         (args.taps, args.tap_count, args.steps) = (taps.as_ptr(), taps.len(), self.steps);
         args.right_next = plan.panels.panel_len() * 4;
         let [tiles, panels] = self.chunk_size(plan, rows.len());
-        let [whole, last] = [&self.whole, &self.last].map(|code| code.as_ref().map(|code| code.hold_for(self.step)));
+        let [whole, last] = [&self.whole, &self.last].map(|code| code.as_ref().map(|code| code.hold_for(self.words)));
         let (lines, stretches) = (&band.lines, Vec::with_capacity(tiles));
         let mut part = Part { plan, lines, whole, last, args, taps, group: 0, stretches };
         let mut sums = Sums::new();

@@ -60,6 +60,12 @@ impl Copy {
         self.groups * self.steps * STEP_WORDS
     }
 
+    /// Words of a step that count: of a single one those that are not filled up with zeros.
+    pub(super) fn words(&self) -> usize {
+        let seen = self.gathered.map_or(self.channels / self.groups, |windows| windows.kernel * self.channels);
+        if self.steps == 1 { seen.div_ceil(2) } else { STEP_WORDS }
+    }
+
     /// Steps of the reduction of a tap.
     pub(super) fn steps(&self) -> usize {
         self.steps
