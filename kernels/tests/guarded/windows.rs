@@ -1,7 +1,7 @@
 //! Families that move windows over pictures: convolutions in floats and in bytes, and pooling.
 
 use kiln_kernels::cpu::chain::UnaryOp;
-use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape, ConvStored, Strategy};
+use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvInput, ConvPart, ConvShape, ConvStored, Strategy};
 use kiln_kernels::cpu::pool::{Path, Pool, PoolKind, PoolShape, Window};
 use kiln_kernels::cpu::precision::{from_bf16, to_bf16};
 use kiln_kernels::cpu::quantized::bytes::{Added, Addend, Plus, Rounding, add};
@@ -52,6 +52,15 @@ fn shape(draw: &mut Draw<'_>, transposed: bool) -> Option<ConvShape> {
     (shape.work() <= 4 << 20 && shape.validate().is_ok()).then_some(shape)
 }
 
+/// The first channels of all positions, and the others.
+fn in_two(x: &[f32], [first, rest]: [usize; 2]) -> [Vec<f32>; 2] {
+    let positions = || x.chunks(first + rest).map(|position| position.split_at(first));
+    [
+        positions().flat_map(|(first, _)| first.to_vec()).collect(),
+        positions().flat_map(|(_, rest)| rest.to_vec()).collect(),
+    ]
+}
+
 pub(crate) fn conv(draw: &mut Draw<'_>, isa: Isa) {
     let transposed = draw.below(5) == 4;
     let Some(shape) = shape(draw, transposed) else { return };
@@ -81,6 +90,10 @@ pub(crate) fn conv(draw: &mut Draw<'_>, isa: Isa) {
     let stored = if suits { wanted } else { ConvStored::default() };
     let activation = relu.then_some(UnaryOp::Relu);
     let conv = Conv::stored(isa, shape, (blocks, stored), activation, &EmitEach).unwrap();
+    let first = draw.of(&[16, 32, 8]);
+    let channels = [first, shape.channels.saturating_sub(first)];
+    let in_parts = draw.flag() && channels[1] > 0 && conv.takes_parts(&channels);
+    let parts = in_parts.then(|| in_two(&x, channels).map(|part| Both::new(&part, at_end)));
     let [x, residual] = [x, residual].map(|values| Both::new(&values, at_end));
     let bias = Guarded::of(&bias, at_end);
     let residual = with_residual.then(|| residual.get(stored.residual));
@@ -97,7 +110,12 @@ pub(crate) fn conv(draw: &mut Draw<'_>, isa: Isa) {
         Stored::F32 => ActivationsMut::F32(&mut y),
         Stored::Bf16 => ActivationsMut::Bf16(&mut halves),
     };
-    let (x, parallel) = (x.get(stored.input), InTurn(threads));
+    let parts: Option<Vec<ConvPart<'_>>> = parts.as_ref().map(|parts| {
+        let parts = parts.iter().zip(channels);
+        parts.map(|(part, channels)| ConvPart { x: part.get(stored.input), channels }).collect()
+    });
+    let x = parts.as_ref().map_or(x.get(stored.input).into(), |parts| ConvInput::Parts(parts));
+    let parallel = InTurn(threads);
     if over && residual.is_some() {
         conv.run_over_residual(x, &packed, to, bias, &mut scratch, &parallel).unwrap();
     } else {
