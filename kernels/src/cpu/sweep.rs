@@ -13,6 +13,9 @@ use crate::jit::{Asm, Cond, Gpr, Mask, Mem, Vreg};
 /// Vectors of a row that are folded side by side: enough chains for the additions that a processor has in flight.
 pub(crate) const UNROLL: u8 = 4;
 
+/// Bytes of a cache line.
+const LINE: i32 = 64;
+
 /// Bytes from the start of the row, or an address in the column.
 const AT: Gpr = Gpr::RAX;
 /// Bytes of the row in whole groups, and in whole vectors.
@@ -45,6 +48,19 @@ impl Place {
     /// The same place of another array, which is `distance` bytes away; for places in columns.
     pub(crate) fn away(self, distance: Gpr) -> Place {
         Place { index: Some(distance), ..self }
+    }
+
+    /// The same place `bytes` further on.
+    pub(crate) fn further(self, bytes: i32) -> Place {
+        Place { disp: self.disp + bytes, ..self }
+    }
+
+    /// Fetches the cache line of a whole vector, of which a neighbour may have the other half; nothing for the part of one.
+    pub(crate) fn fetch(&self, asm: &mut Asm, base: Gpr) {
+        let neighbours = (LINE / asm.vector_bytes()).max(1);
+        if self.tail.is_none() && i32::from(self.chain) % neighbours == 0 {
+            asm.prefetch(self.of(base));
+        }
     }
 
     /// Its address in the row or column that starts at `base`.

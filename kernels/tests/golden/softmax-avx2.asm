@@ -1,5 +1,5 @@
 ; Softmax(SoftmaxCode { isa: Avx2, form: Softmax, columns: false })
-; part 0, 2240 bytes
+; part 0, 2304 bytes
 0000 push rbx
 0001 push rbp
 0002 push r12
@@ -19,12 +19,12 @@
 002f and r10,7
 0033 vmovd xmm15,r10d
 0038 vpbroadcastd ymm15,xmm15
-003d vpcmpgtd ymm15,ymm15,[rel 700h]
+003d vpcmpgtd ymm15,ymm15,[rel 740h]
 0046 mov rcx,[rdi+10h]
-004a vmovups ymm0,[rel 720h]
-0053 vmovups ymm1,[rel 720h]
-005c vmovups ymm2,[rel 720h]
-0065 vmovups ymm3,[rel 720h]
+004a vmovups ymm0,[rel 760h]
+0053 vmovups ymm1,[rel 760h]
+005c vmovups ymm2,[rel 760h]
+0065 vmovups ymm3,[rel 760h]
 006e mov eax,0
 0074 cmp rax,r8
 0077 jge near 00000000000000ABh
@@ -60,261 +60,273 @@
 0118 vmaxps ymm13,ymm13,ymm8
 011d vbroadcastss ymm13,xmm13
 0122 vxorps ymm14,ymm14,ymm14
-0127 mov eax,0
-012d cmp rax,r8
-0130 jge near 0000000000000353h
-0136 nop word [rax+rax]
-013f nop
-0140 vmovups ymm0,[rsi+rax]
-0146 vsubps ymm0,ymm0,ymm13
-014b vmovups ymm3,[rsi+rax+20h]
-0152 vsubps ymm3,ymm3,ymm13
-0157 vmovups ymm6,[rsi+rax+40h]
-015e vsubps ymm6,ymm6,ymm13
-0163 vmovups ymm9,[rsi+rax+60h]
-016a vsubps ymm9,ymm9,ymm13
-016f vmovups ymm12,[rel 740h]
-0178 vmaxps ymm0,ymm12,ymm0
-017d vmaxps ymm3,ymm12,ymm3
-0182 vmaxps ymm6,ymm12,ymm6
-0187 vmaxps ymm9,ymm12,ymm9
-018c vmovups ymm12,[rel 760h]
-0195 vmovaps ymm1,ymm12
-019a vmovaps ymm4,ymm12
-019f vmovaps ymm7,ymm12
-01a4 vmovaps ymm10,ymm12
-01a9 vmovups ymm12,[rel 780h]
-01b2 vfmadd231ps ymm1,ymm0,ymm12
-01b7 vfmadd231ps ymm4,ymm3,ymm12
-01bc vfmadd231ps ymm7,ymm6,ymm12
-01c1 vfmadd231ps ymm10,ymm9,ymm12
-01c6 vpslld ymm2,ymm1,17h
-01cc vpslld ymm5,ymm4,17h
-01d2 vpslld ymm8,ymm7,17h
-01d8 vpslld ymm11,ymm10,17h
-01de vmovups ymm12,[rel 7A0h]
-01e7 vaddps ymm1,ymm1,ymm12
-01ec vaddps ymm4,ymm4,ymm12
-01f1 vaddps ymm7,ymm7,ymm12
-01f6 vaddps ymm10,ymm10,ymm12
-01fb vmovups ymm12,[rel 7C0h]
-0204 vfnmadd231ps ymm0,ymm1,ymm12
-0209 vfnmadd231ps ymm3,ymm4,ymm12
-020e vfnmadd231ps ymm6,ymm7,ymm12
-0213 vfnmadd231ps ymm9,ymm10,ymm12
-0218 vmovups ymm12,[rel 7E0h]
-0221 vfnmadd231ps ymm0,ymm1,ymm12
-0226 vfnmadd231ps ymm3,ymm4,ymm12
-022b vfnmadd231ps ymm6,ymm7,ymm12
-0230 vfnmadd231ps ymm9,ymm10,ymm12
-0235 vmovups ymm12,[rel 800h]
-023e vmovaps ymm1,ymm12
-0243 vmovaps ymm4,ymm12
-0248 vmovaps ymm7,ymm12
-024d vmovaps ymm10,ymm12
-0252 vmovups ymm12,[rel 820h]
-025b vfmadd213ps ymm1,ymm0,ymm12
-0260 vfmadd213ps ymm4,ymm3,ymm12
-0265 vfmadd213ps ymm7,ymm6,ymm12
-026a vfmadd213ps ymm10,ymm9,ymm12
-026f vmovups ymm12,[rel 840h]
-0278 vfmadd213ps ymm1,ymm0,ymm12
-027d vfmadd213ps ymm4,ymm3,ymm12
-0282 vfmadd213ps ymm7,ymm6,ymm12
-0287 vfmadd213ps ymm10,ymm9,ymm12
-028c vmovups ymm12,[rel 860h]
-0295 vfmadd213ps ymm1,ymm0,ymm12
-029a vfmadd213ps ymm4,ymm3,ymm12
-029f vfmadd213ps ymm7,ymm6,ymm12
-02a4 vfmadd213ps ymm10,ymm9,ymm12
-02a9 vmovups ymm12,[rel 880h]
-02b2 vfmadd213ps ymm1,ymm0,ymm12
-02b7 vfmadd213ps ymm4,ymm3,ymm12
-02bc vfmadd213ps ymm7,ymm6,ymm12
-02c1 vfmadd213ps ymm10,ymm9,ymm12
-02c6 vmovups ymm12,[rel 8A0h]
-02cf vfmadd213ps ymm1,ymm0,ymm12
-02d4 vfmadd213ps ymm4,ymm3,ymm12
-02d9 vfmadd213ps ymm7,ymm6,ymm12
-02de vfmadd213ps ymm10,ymm9,ymm12
-02e3 vmovups ymm12,[rel 8A0h]
-02ec vfmadd213ps ymm0,ymm1,ymm12
-02f1 vfmadd213ps ymm3,ymm4,ymm12
-02f6 vfmadd213ps ymm6,ymm7,ymm12
-02fb vfmadd213ps ymm9,ymm10,ymm12
-0300 vmulps ymm0,ymm0,ymm2
-0305 vmulps ymm3,ymm3,ymm5
-030a vmulps ymm6,ymm6,ymm8
-030f vmulps ymm9,ymm9,ymm11
-0314 vmovups [rdx+rax],ymm0
-031a vmovups [rdx+rax+20h],ymm3
-0321 vmovups [rdx+rax+40h],ymm6
-0328 vmovups [rdx+rax+60h],ymm9
-032f vaddps ymm0,ymm0,ymm6
-0334 vaddps ymm3,ymm3,ymm9
-0339 vaddps ymm0,ymm0,ymm3
-033e vaddps ymm14,ymm14,ymm0
-0343 add rax,80h
-034a cmp rax,r8
-034d jl near 0000000000000140h
-0353 mov r15,r9
-0356 sub r15,rax
-0359 cmp r15,40h
-035d jl near 00000000000004A2h
-0363 vmovups ymm0,[rsi+rax]
-0369 vsubps ymm0,ymm0,ymm13
-036e vmovups ymm3,[rsi+rax+20h]
-0375 vsubps ymm3,ymm3,ymm13
-037a vmovups ymm12,[rel 740h]
-0383 vmaxps ymm0,ymm12,ymm0
-0388 vmaxps ymm3,ymm12,ymm3
-038d vmovups ymm12,[rel 760h]
-0396 vmovaps ymm1,ymm12
-039b vmovaps ymm4,ymm12
-03a0 vmovups ymm12,[rel 780h]
-03a9 vfmadd231ps ymm1,ymm0,ymm12
-03ae vfmadd231ps ymm4,ymm3,ymm12
-03b3 vpslld ymm2,ymm1,17h
-03b9 vpslld ymm5,ymm4,17h
-03bf vmovups ymm12,[rel 7A0h]
-03c8 vaddps ymm1,ymm1,ymm12
-03cd vaddps ymm4,ymm4,ymm12
-03d2 vmovups ymm12,[rel 7C0h]
-03db vfnmadd231ps ymm0,ymm1,ymm12
-03e0 vfnmadd231ps ymm3,ymm4,ymm12
-03e5 vmovups ymm12,[rel 7E0h]
-03ee vfnmadd231ps ymm0,ymm1,ymm12
-03f3 vfnmadd231ps ymm3,ymm4,ymm12
-03f8 vmovups ymm12,[rel 800h]
-0401 vmovaps ymm1,ymm12
-0406 vmovaps ymm4,ymm12
-040b vmovups ymm12,[rel 820h]
-0414 vfmadd213ps ymm1,ymm0,ymm12
-0419 vfmadd213ps ymm4,ymm3,ymm12
-041e vmovups ymm12,[rel 840h]
-0427 vfmadd213ps ymm1,ymm0,ymm12
-042c vfmadd213ps ymm4,ymm3,ymm12
-0431 vmovups ymm12,[rel 860h]
-043a vfmadd213ps ymm1,ymm0,ymm12
-043f vfmadd213ps ymm4,ymm3,ymm12
-0444 vmovups ymm12,[rel 880h]
-044d vfmadd213ps ymm1,ymm0,ymm12
-0452 vfmadd213ps ymm4,ymm3,ymm12
-0457 vmovups ymm12,[rel 8A0h]
-0460 vfmadd213ps ymm1,ymm0,ymm12
-0465 vfmadd213ps ymm4,ymm3,ymm12
-046a vmovups ymm12,[rel 8A0h]
-0473 vfmadd213ps ymm0,ymm1,ymm12
-0478 vfmadd213ps ymm3,ymm4,ymm12
-047d vmulps ymm0,ymm0,ymm2
-0482 vmulps ymm3,ymm3,ymm5
-0487 vmovups [rdx+rax],ymm0
-048d vmovups [rdx+rax+20h],ymm3
-0494 vaddps ymm0,ymm0,ymm3
-0499 vaddps ymm14,ymm14,ymm0
-049e add rax,40h
-04a2 mov r15,r9
-04a5 sub r15,rax
-04a8 cmp r15,20h
-04ac jl near 0000000000000551h
-04b2 vmovups ymm0,[rsi+rax]
-04b8 vsubps ymm0,ymm0,ymm13
-04bd vmovups ymm1,[rel 740h]
-04c6 vmaxps ymm0,ymm1,ymm0
-04cb vmovups ymm1,[rel 760h]
-04d4 vfmadd231ps ymm1,ymm0,[rel 780h]
-04dd vpslld ymm2,ymm1,17h
-04e3 vaddps ymm1,ymm1,[rel 7A0h]
-04ec vfnmadd231ps ymm0,ymm1,[rel 7C0h]
-04f5 vfnmadd231ps ymm0,ymm1,[rel 7E0h]
-04fe vmovups ymm1,[rel 800h]
-0507 vfmadd213ps ymm1,ymm0,[rel 820h]
-0510 vfmadd213ps ymm1,ymm0,[rel 840h]
-0519 vfmadd213ps ymm1,ymm0,[rel 860h]
-0522 vfmadd213ps ymm1,ymm0,[rel 880h]
-052b vfmadd213ps ymm1,ymm0,[rel 8A0h]
-0534 vfmadd213ps ymm0,ymm1,[rel 8A0h]
-053d vmulps ymm0,ymm0,ymm2
-0542 vmovups [rdx+rax],ymm0
-0548 vaddps ymm14,ymm14,ymm0
-054d add rax,20h
-0551 test r10,r10
-0554 je near 0000000000000600h
-055a vmaskmovps ymm0,ymm15,[rsi+rax]
-0560 vsubps ymm0,ymm0,ymm13
-0565 vmovups ymm1,[rel 740h]
-056e vmaxps ymm0,ymm1,ymm0
-0573 vmovups ymm1,[rel 760h]
-057c vfmadd231ps ymm1,ymm0,[rel 780h]
-0585 vpslld ymm2,ymm1,17h
-058b vaddps ymm1,ymm1,[rel 7A0h]
-0594 vfnmadd231ps ymm0,ymm1,[rel 7C0h]
-059d vfnmadd231ps ymm0,ymm1,[rel 7E0h]
-05a6 vmovups ymm1,[rel 800h]
-05af vfmadd213ps ymm1,ymm0,[rel 820h]
-05b8 vfmadd213ps ymm1,ymm0,[rel 840h]
-05c1 vfmadd213ps ymm1,ymm0,[rel 860h]
-05ca vfmadd213ps ymm1,ymm0,[rel 880h]
-05d3 vfmadd213ps ymm1,ymm0,[rel 8A0h]
-05dc vfmadd213ps ymm0,ymm1,[rel 8A0h]
-05e5 vmulps ymm0,ymm0,ymm2
-05ea vxorps ymm1,ymm1,ymm1
-05ef vblendvps ymm0,ymm1,ymm0,ymm15
-05f5 vmaskmovps [rdx+rax],ymm15,ymm0
-05fb vaddps ymm14,ymm14,ymm0
-0600 vperm2f128 ymm0,ymm14,ymm14,1
-0606 vaddps ymm14,ymm14,ymm0
-060b vpermilps ymm0,ymm14,4Eh
-0611 vaddps ymm14,ymm14,ymm0
-0616 vpermilps ymm0,ymm14,0B1h
-061c vaddps ymm14,ymm14,ymm0
-0621 vmovups ymm0,[rel 8A0h]
-062a vdivps ymm14,ymm0,ymm14
-062f mov eax,0
-0635 cmp rax,r8
-0638 jge near 0000000000000686h
-063e xchg ax,ax
-0640 vmulps ymm0,ymm14,[rdx+rax]
-0646 vmovups [rdx+rax],ymm0
-064c vmulps ymm3,ymm14,[rdx+rax+20h]
-0653 vmovups [rdx+rax+20h],ymm3
-065a vmulps ymm6,ymm14,[rdx+rax+40h]
-0661 vmovups [rdx+rax+40h],ymm6
-0668 vmulps ymm9,ymm14,[rdx+rax+60h]
-066f vmovups [rdx+rax+60h],ymm9
-0676 add rax,80h
-067d cmp rax,r8
-0680 jl near 0000000000000640h
-0686 cmp rax,r9
-0689 jge near 00000000000006A9h
-068f nop
-0690 vmulps ymm0,ymm14,[rdx+rax]
-0696 vmovups [rdx+rax],ymm0
-069c add rax,20h
-06a0 cmp rax,r9
-06a3 jl near 0000000000000690h
-06a9 test r10,r10
-06ac je near 00000000000006C3h
-06b2 vmaskmovps ymm0,ymm15,[rdx+rax]
-06b8 vmulps ymm0,ymm0,ymm14
-06bd vmaskmovps [rdx+rax],ymm15,ymm0
-06c3 add rsi,r11
-06c6 add rdx,r11
-06c9 sub rcx,1
-06cd test rcx,rcx
-06d0 jne near 000000000000004Ah
-06d6 pop r15
-06d8 pop r14
-06da pop r13
-06dc pop r12
-06de pop rbp
-06df pop rbx
-06e0 vzeroupper
-06e3 ret
-06e4 nop word [rax+rax]
-06ed nop word [rax+rax]
-06f6 nop word [rax+rax]
-06ff nop
+0127 mov r12,rsi
+012a add r12,r11
+012d mov r13,rdx
+0130 add r13,r11
+0133 mov eax,0
+0139 cmp rax,r8
+013c jge near 000000000000037Bh
+0142 nop word [rax+rax]
+014b nop dword [rax+rax]
+0150 prefetcht0 [r12+rax]
+0156 prefetcht0 [r13+rax]
+015c prefetcht0 [r12+rax+40h]
+0162 prefetcht0 [r13+rax+40h]
+0168 vmovups ymm0,[rsi+rax]
+016e vsubps ymm0,ymm0,ymm13
+0173 vmovups ymm3,[rsi+rax+20h]
+017a vsubps ymm3,ymm3,ymm13
+017f vmovups ymm6,[rsi+rax+40h]
+0186 vsubps ymm6,ymm6,ymm13
+018b vmovups ymm9,[rsi+rax+60h]
+0192 vsubps ymm9,ymm9,ymm13
+0197 vmovups ymm12,[rel 780h]
+01a0 vmaxps ymm0,ymm12,ymm0
+01a5 vmaxps ymm3,ymm12,ymm3
+01aa vmaxps ymm6,ymm12,ymm6
+01af vmaxps ymm9,ymm12,ymm9
+01b4 vmovups ymm12,[rel 7A0h]
+01bd vmovaps ymm1,ymm12
+01c2 vmovaps ymm4,ymm12
+01c7 vmovaps ymm7,ymm12
+01cc vmovaps ymm10,ymm12
+01d1 vmovups ymm12,[rel 7C0h]
+01da vfmadd231ps ymm1,ymm0,ymm12
+01df vfmadd231ps ymm4,ymm3,ymm12
+01e4 vfmadd231ps ymm7,ymm6,ymm12
+01e9 vfmadd231ps ymm10,ymm9,ymm12
+01ee vpslld ymm2,ymm1,17h
+01f4 vpslld ymm5,ymm4,17h
+01fa vpslld ymm8,ymm7,17h
+0200 vpslld ymm11,ymm10,17h
+0206 vmovups ymm12,[rel 7E0h]
+020f vaddps ymm1,ymm1,ymm12
+0214 vaddps ymm4,ymm4,ymm12
+0219 vaddps ymm7,ymm7,ymm12
+021e vaddps ymm10,ymm10,ymm12
+0223 vmovups ymm12,[rel 800h]
+022c vfnmadd231ps ymm0,ymm1,ymm12
+0231 vfnmadd231ps ymm3,ymm4,ymm12
+0236 vfnmadd231ps ymm6,ymm7,ymm12
+023b vfnmadd231ps ymm9,ymm10,ymm12
+0240 vmovups ymm12,[rel 820h]
+0249 vfnmadd231ps ymm0,ymm1,ymm12
+024e vfnmadd231ps ymm3,ymm4,ymm12
+0253 vfnmadd231ps ymm6,ymm7,ymm12
+0258 vfnmadd231ps ymm9,ymm10,ymm12
+025d vmovups ymm12,[rel 840h]
+0266 vmovaps ymm1,ymm12
+026b vmovaps ymm4,ymm12
+0270 vmovaps ymm7,ymm12
+0275 vmovaps ymm10,ymm12
+027a vmovups ymm12,[rel 860h]
+0283 vfmadd213ps ymm1,ymm0,ymm12
+0288 vfmadd213ps ymm4,ymm3,ymm12
+028d vfmadd213ps ymm7,ymm6,ymm12
+0292 vfmadd213ps ymm10,ymm9,ymm12
+0297 vmovups ymm12,[rel 880h]
+02a0 vfmadd213ps ymm1,ymm0,ymm12
+02a5 vfmadd213ps ymm4,ymm3,ymm12
+02aa vfmadd213ps ymm7,ymm6,ymm12
+02af vfmadd213ps ymm10,ymm9,ymm12
+02b4 vmovups ymm12,[rel 8A0h]
+02bd vfmadd213ps ymm1,ymm0,ymm12
+02c2 vfmadd213ps ymm4,ymm3,ymm12
+02c7 vfmadd213ps ymm7,ymm6,ymm12
+02cc vfmadd213ps ymm10,ymm9,ymm12
+02d1 vmovups ymm12,[rel 8C0h]
+02da vfmadd213ps ymm1,ymm0,ymm12
+02df vfmadd213ps ymm4,ymm3,ymm12
+02e4 vfmadd213ps ymm7,ymm6,ymm12
+02e9 vfmadd213ps ymm10,ymm9,ymm12
+02ee vmovups ymm12,[rel 8E0h]
+02f7 vfmadd213ps ymm1,ymm0,ymm12
+02fc vfmadd213ps ymm4,ymm3,ymm12
+0301 vfmadd213ps ymm7,ymm6,ymm12
+0306 vfmadd213ps ymm10,ymm9,ymm12
+030b vmovups ymm12,[rel 8E0h]
+0314 vfmadd213ps ymm0,ymm1,ymm12
+0319 vfmadd213ps ymm3,ymm4,ymm12
+031e vfmadd213ps ymm6,ymm7,ymm12
+0323 vfmadd213ps ymm9,ymm10,ymm12
+0328 vmulps ymm0,ymm0,ymm2
+032d vmulps ymm3,ymm3,ymm5
+0332 vmulps ymm6,ymm6,ymm8
+0337 vmulps ymm9,ymm9,ymm11
+033c vmovups [rdx+rax],ymm0
+0342 vmovups [rdx+rax+20h],ymm3
+0349 vmovups [rdx+rax+40h],ymm6
+0350 vmovups [rdx+rax+60h],ymm9
+0357 vaddps ymm0,ymm0,ymm6
+035c vaddps ymm3,ymm3,ymm9
+0361 vaddps ymm0,ymm0,ymm3
+0366 vaddps ymm14,ymm14,ymm0
+036b add rax,80h
+0372 cmp rax,r8
+0375 jl near 0000000000000150h
+037b mov r15,r9
+037e sub r15,rax
+0381 cmp r15,40h
+0385 jl near 00000000000004D6h
+038b prefetcht0 [r12+rax]
+0391 prefetcht0 [r13+rax]
+0397 vmovups ymm0,[rsi+rax]
+039d vsubps ymm0,ymm0,ymm13
+03a2 vmovups ymm3,[rsi+rax+20h]
+03a9 vsubps ymm3,ymm3,ymm13
+03ae vmovups ymm12,[rel 780h]
+03b7 vmaxps ymm0,ymm12,ymm0
+03bc vmaxps ymm3,ymm12,ymm3
+03c1 vmovups ymm12,[rel 7A0h]
+03ca vmovaps ymm1,ymm12
+03cf vmovaps ymm4,ymm12
+03d4 vmovups ymm12,[rel 7C0h]
+03dd vfmadd231ps ymm1,ymm0,ymm12
+03e2 vfmadd231ps ymm4,ymm3,ymm12
+03e7 vpslld ymm2,ymm1,17h
+03ed vpslld ymm5,ymm4,17h
+03f3 vmovups ymm12,[rel 7E0h]
+03fc vaddps ymm1,ymm1,ymm12
+0401 vaddps ymm4,ymm4,ymm12
+0406 vmovups ymm12,[rel 800h]
+040f vfnmadd231ps ymm0,ymm1,ymm12
+0414 vfnmadd231ps ymm3,ymm4,ymm12
+0419 vmovups ymm12,[rel 820h]
+0422 vfnmadd231ps ymm0,ymm1,ymm12
+0427 vfnmadd231ps ymm3,ymm4,ymm12
+042c vmovups ymm12,[rel 840h]
+0435 vmovaps ymm1,ymm12
+043a vmovaps ymm4,ymm12
+043f vmovups ymm12,[rel 860h]
+0448 vfmadd213ps ymm1,ymm0,ymm12
+044d vfmadd213ps ymm4,ymm3,ymm12
+0452 vmovups ymm12,[rel 880h]
+045b vfmadd213ps ymm1,ymm0,ymm12
+0460 vfmadd213ps ymm4,ymm3,ymm12
+0465 vmovups ymm12,[rel 8A0h]
+046e vfmadd213ps ymm1,ymm0,ymm12
+0473 vfmadd213ps ymm4,ymm3,ymm12
+0478 vmovups ymm12,[rel 8C0h]
+0481 vfmadd213ps ymm1,ymm0,ymm12
+0486 vfmadd213ps ymm4,ymm3,ymm12
+048b vmovups ymm12,[rel 8E0h]
+0494 vfmadd213ps ymm1,ymm0,ymm12
+0499 vfmadd213ps ymm4,ymm3,ymm12
+049e vmovups ymm12,[rel 8E0h]
+04a7 vfmadd213ps ymm0,ymm1,ymm12
+04ac vfmadd213ps ymm3,ymm4,ymm12
+04b1 vmulps ymm0,ymm0,ymm2
+04b6 vmulps ymm3,ymm3,ymm5
+04bb vmovups [rdx+rax],ymm0
+04c1 vmovups [rdx+rax+20h],ymm3
+04c8 vaddps ymm0,ymm0,ymm3
+04cd vaddps ymm14,ymm14,ymm0
+04d2 add rax,40h
+04d6 mov r15,r9
+04d9 sub r15,rax
+04dc cmp r15,20h
+04e0 jl near 0000000000000591h
+04e6 prefetcht0 [r12+rax]
+04ec prefetcht0 [r13+rax]
+04f2 vmovups ymm0,[rsi+rax]
+04f8 vsubps ymm0,ymm0,ymm13
+04fd vmovups ymm1,[rel 780h]
+0506 vmaxps ymm0,ymm1,ymm0
+050b vmovups ymm1,[rel 7A0h]
+0514 vfmadd231ps ymm1,ymm0,[rel 7C0h]
+051d vpslld ymm2,ymm1,17h
+0523 vaddps ymm1,ymm1,[rel 7E0h]
+052c vfnmadd231ps ymm0,ymm1,[rel 800h]
+0535 vfnmadd231ps ymm0,ymm1,[rel 820h]
+053e vmovups ymm1,[rel 840h]
+0547 vfmadd213ps ymm1,ymm0,[rel 860h]
+0550 vfmadd213ps ymm1,ymm0,[rel 880h]
+0559 vfmadd213ps ymm1,ymm0,[rel 8A0h]
+0562 vfmadd213ps ymm1,ymm0,[rel 8C0h]
+056b vfmadd213ps ymm1,ymm0,[rel 8E0h]
+0574 vfmadd213ps ymm0,ymm1,[rel 8E0h]
+057d vmulps ymm0,ymm0,ymm2
+0582 vmovups [rdx+rax],ymm0
+0588 vaddps ymm14,ymm14,ymm0
+058d add rax,20h
+0591 test r10,r10
+0594 je near 0000000000000640h
+059a vmaskmovps ymm0,ymm15,[rsi+rax]
+05a0 vsubps ymm0,ymm0,ymm13
+05a5 vmovups ymm1,[rel 780h]
+05ae vmaxps ymm0,ymm1,ymm0
+05b3 vmovups ymm1,[rel 7A0h]
+05bc vfmadd231ps ymm1,ymm0,[rel 7C0h]
+05c5 vpslld ymm2,ymm1,17h
+05cb vaddps ymm1,ymm1,[rel 7E0h]
+05d4 vfnmadd231ps ymm0,ymm1,[rel 800h]
+05dd vfnmadd231ps ymm0,ymm1,[rel 820h]
+05e6 vmovups ymm1,[rel 840h]
+05ef vfmadd213ps ymm1,ymm0,[rel 860h]
+05f8 vfmadd213ps ymm1,ymm0,[rel 880h]
+0601 vfmadd213ps ymm1,ymm0,[rel 8A0h]
+060a vfmadd213ps ymm1,ymm0,[rel 8C0h]
+0613 vfmadd213ps ymm1,ymm0,[rel 8E0h]
+061c vfmadd213ps ymm0,ymm1,[rel 8E0h]
+0625 vmulps ymm0,ymm0,ymm2
+062a vxorps ymm1,ymm1,ymm1
+062f vblendvps ymm0,ymm1,ymm0,ymm15
+0635 vmaskmovps [rdx+rax],ymm15,ymm0
+063b vaddps ymm14,ymm14,ymm0
+0640 vperm2f128 ymm0,ymm14,ymm14,1
+0646 vaddps ymm14,ymm14,ymm0
+064b vpermilps ymm0,ymm14,4Eh
+0651 vaddps ymm14,ymm14,ymm0
+0656 vpermilps ymm0,ymm14,0B1h
+065c vaddps ymm14,ymm14,ymm0
+0661 vmovups ymm0,[rel 8E0h]
+066a vdivps ymm14,ymm0,ymm14
+066f mov eax,0
+0675 cmp rax,r8
+0678 jge near 00000000000006C6h
+067e xchg ax,ax
+0680 vmulps ymm0,ymm14,[rdx+rax]
+0686 vmovups [rdx+rax],ymm0
+068c vmulps ymm3,ymm14,[rdx+rax+20h]
+0693 vmovups [rdx+rax+20h],ymm3
+069a vmulps ymm6,ymm14,[rdx+rax+40h]
+06a1 vmovups [rdx+rax+40h],ymm6
+06a8 vmulps ymm9,ymm14,[rdx+rax+60h]
+06af vmovups [rdx+rax+60h],ymm9
+06b6 add rax,80h
+06bd cmp rax,r8
+06c0 jl near 0000000000000680h
+06c6 cmp rax,r9
+06c9 jge near 00000000000006E9h
+06cf nop
+06d0 vmulps ymm0,ymm14,[rdx+rax]
+06d6 vmovups [rdx+rax],ymm0
+06dc add rax,20h
+06e0 cmp rax,r9
+06e3 jl near 00000000000006D0h
+06e9 test r10,r10
+06ec je near 0000000000000703h
+06f2 vmaskmovps ymm0,ymm15,[rdx+rax]
+06f8 vmulps ymm0,ymm0,ymm14
+06fd vmaskmovps [rdx+rax],ymm15,ymm0
+0703 add rsi,r11
+0706 add rdx,r11
+0709 sub rcx,1
+070d test rcx,rcx
+0710 jne near 000000000000004Ah
+0716 pop r15
+0718 pop r14
+071a pop r13
+071c pop r12
+071e pop rbp
+071f pop rbx
+0720 vzeroupper
+0723 ret
+0724 nop word [rax+rax]
+072d nop word [rax+rax]
+0736 nop word [rax+rax]
+073f nop
 ; [00, 00, 00, 00]
 ; [01, 00, 00, 00]
 ; [02, 00, 00, 00]

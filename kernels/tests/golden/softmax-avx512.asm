@@ -1,5 +1,5 @@
 ; Softmax(SoftmaxCode { isa: Avx512, form: Softmax, columns: false })
-; part 0, 2100 bytes
+; part 0, 2228 bytes
 0000 push rbx
 0001 push rbp
 0002 push r12
@@ -22,10 +22,10 @@
 003a sub eax,1
 003e kmovw k1,eax
 0042 mov rcx,[rdi+10h]
-0046 vbroadcastss zmm0,[rel 800h]
-0050 vbroadcastss zmm1,[rel 800h]
-005a vbroadcastss zmm2,[rel 800h]
-0064 vbroadcastss zmm3,[rel 800h]
+0046 vbroadcastss zmm0,[rel 880h]
+0050 vbroadcastss zmm1,[rel 880h]
+005a vbroadcastss zmm2,[rel 880h]
+0064 vbroadcastss zmm3,[rel 880h]
 006e mov eax,0
 0074 cmp rax,r8
 0077 jge near 00000000000000AFh
@@ -62,262 +62,283 @@
 0130 vmaxps zmm13,zmm13,zmm8
 0136 vbroadcastss zmm13,xmm13
 013c vpxord zmm14,zmm14,zmm14
-0142 mov eax,0
-0148 cmp rax,r8
-014b jge near 00000000000003CCh
-0151 nop word [rax+rax]
-015a nop word [rax+rax]
-0160 vmovups zmm0,[rsi+rax]
-0167 vsubps zmm0,zmm0,zmm13
-016d vmovups zmm3,[rsi+rax+40h]
-0175 vsubps zmm3,zmm3,zmm13
-017b vmovups zmm6,[rsi+rax+80h]
-0183 vsubps zmm6,zmm6,zmm13
-0189 vmovups zmm9,[rsi+rax+0C0h]
-0191 vsubps zmm9,zmm9,zmm13
-0197 vbroadcastss zmm12,[rel 804h]
-01a1 vmaxps zmm0,zmm12,zmm0
-01a7 vmaxps zmm3,zmm12,zmm3
-01ad vmaxps zmm6,zmm12,zmm6
-01b3 vmaxps zmm9,zmm12,zmm9
-01b9 vbroadcastss zmm12,[rel 808h]
-01c3 vmovups zmm1,zmm12
-01c9 vmovups zmm4,zmm12
-01cf vmovups zmm7,zmm12
-01d5 vmovups zmm10,zmm12
-01db vbroadcastss zmm12,[rel 80Ch]
-01e5 vfmadd231ps zmm1,zmm0,zmm12
-01eb vfmadd231ps zmm4,zmm3,zmm12
-01f1 vfmadd231ps zmm7,zmm6,zmm12
-01f7 vfmadd231ps zmm10,zmm9,zmm12
-01fd vpslld zmm2,zmm1,17h
-0204 vpslld zmm5,zmm4,17h
-020b vpslld zmm8,zmm7,17h
-0212 vpslld zmm11,zmm10,17h
-0219 vbroadcastss zmm12,[rel 810h]
-0223 vaddps zmm1,zmm1,zmm12
-0229 vaddps zmm4,zmm4,zmm12
-022f vaddps zmm7,zmm7,zmm12
-0235 vaddps zmm10,zmm10,zmm12
-023b vbroadcastss zmm12,[rel 814h]
-0245 vfnmadd231ps zmm0,zmm1,zmm12
-024b vfnmadd231ps zmm3,zmm4,zmm12
-0251 vfnmadd231ps zmm6,zmm7,zmm12
-0257 vfnmadd231ps zmm9,zmm10,zmm12
-025d vbroadcastss zmm12,[rel 818h]
-0267 vfnmadd231ps zmm0,zmm1,zmm12
-026d vfnmadd231ps zmm3,zmm4,zmm12
-0273 vfnmadd231ps zmm6,zmm7,zmm12
-0279 vfnmadd231ps zmm9,zmm10,zmm12
-027f vbroadcastss zmm12,[rel 81Ch]
-0289 vmovups zmm1,zmm12
-028f vmovups zmm4,zmm12
-0295 vmovups zmm7,zmm12
-029b vmovups zmm10,zmm12
-02a1 vbroadcastss zmm12,[rel 820h]
-02ab vfmadd213ps zmm1,zmm0,zmm12
-02b1 vfmadd213ps zmm4,zmm3,zmm12
-02b7 vfmadd213ps zmm7,zmm6,zmm12
-02bd vfmadd213ps zmm10,zmm9,zmm12
-02c3 vbroadcastss zmm12,[rel 824h]
-02cd vfmadd213ps zmm1,zmm0,zmm12
-02d3 vfmadd213ps zmm4,zmm3,zmm12
-02d9 vfmadd213ps zmm7,zmm6,zmm12
-02df vfmadd213ps zmm10,zmm9,zmm12
-02e5 vbroadcastss zmm12,[rel 828h]
-02ef vfmadd213ps zmm1,zmm0,zmm12
-02f5 vfmadd213ps zmm4,zmm3,zmm12
-02fb vfmadd213ps zmm7,zmm6,zmm12
-0301 vfmadd213ps zmm10,zmm9,zmm12
-0307 vbroadcastss zmm12,[rel 82Ch]
-0311 vfmadd213ps zmm1,zmm0,zmm12
-0317 vfmadd213ps zmm4,zmm3,zmm12
-031d vfmadd213ps zmm7,zmm6,zmm12
-0323 vfmadd213ps zmm10,zmm9,zmm12
-0329 vbroadcastss zmm12,[rel 830h]
-0333 vfmadd213ps zmm1,zmm0,zmm12
-0339 vfmadd213ps zmm4,zmm3,zmm12
-033f vfmadd213ps zmm7,zmm6,zmm12
-0345 vfmadd213ps zmm10,zmm9,zmm12
-034b vbroadcastss zmm12,[rel 830h]
-0355 vfmadd213ps zmm0,zmm1,zmm12
-035b vfmadd213ps zmm3,zmm4,zmm12
-0361 vfmadd213ps zmm6,zmm7,zmm12
-0367 vfmadd213ps zmm9,zmm10,zmm12
-036d vmulps zmm0,zmm0,zmm2
-0373 vmulps zmm3,zmm3,zmm5
-0379 vmulps zmm6,zmm6,zmm8
-037f vmulps zmm9,zmm9,zmm11
-0385 vmovups [rdx+rax],zmm0
-038c vmovups [rdx+rax+40h],zmm3
-0394 vmovups [rdx+rax+80h],zmm6
-039c vmovups [rdx+rax+0C0h],zmm9
-03a4 vaddps zmm0,zmm0,zmm6
-03aa vaddps zmm3,zmm3,zmm9
-03b0 vaddps zmm0,zmm0,zmm3
-03b6 vaddps zmm14,zmm14,zmm0
-03bc add rax,100h
-03c3 cmp rax,r8
-03c6 jl near 0000000000000160h
-03cc mov r15,r9
-03cf sub r15,rax
-03d2 cmp r15,80h
-03d9 jl near 0000000000000554h
-03df vmovups zmm0,[rsi+rax]
-03e6 vsubps zmm0,zmm0,zmm13
-03ec vmovups zmm3,[rsi+rax+40h]
-03f4 vsubps zmm3,zmm3,zmm13
-03fa vbroadcastss zmm12,[rel 804h]
-0404 vmaxps zmm0,zmm12,zmm0
-040a vmaxps zmm3,zmm12,zmm3
-0410 vbroadcastss zmm12,[rel 808h]
-041a vmovups zmm1,zmm12
-0420 vmovups zmm4,zmm12
-0426 vbroadcastss zmm12,[rel 80Ch]
-0430 vfmadd231ps zmm1,zmm0,zmm12
-0436 vfmadd231ps zmm4,zmm3,zmm12
-043c vpslld zmm2,zmm1,17h
-0443 vpslld zmm5,zmm4,17h
-044a vbroadcastss zmm12,[rel 810h]
-0454 vaddps zmm1,zmm1,zmm12
-045a vaddps zmm4,zmm4,zmm12
-0460 vbroadcastss zmm12,[rel 814h]
-046a vfnmadd231ps zmm0,zmm1,zmm12
-0470 vfnmadd231ps zmm3,zmm4,zmm12
-0476 vbroadcastss zmm12,[rel 818h]
-0480 vfnmadd231ps zmm0,zmm1,zmm12
-0486 vfnmadd231ps zmm3,zmm4,zmm12
-048c vbroadcastss zmm12,[rel 81Ch]
-0496 vmovups zmm1,zmm12
-049c vmovups zmm4,zmm12
-04a2 vbroadcastss zmm12,[rel 820h]
-04ac vfmadd213ps zmm1,zmm0,zmm12
-04b2 vfmadd213ps zmm4,zmm3,zmm12
-04b8 vbroadcastss zmm12,[rel 824h]
-04c2 vfmadd213ps zmm1,zmm0,zmm12
-04c8 vfmadd213ps zmm4,zmm3,zmm12
-04ce vbroadcastss zmm12,[rel 828h]
-04d8 vfmadd213ps zmm1,zmm0,zmm12
-04de vfmadd213ps zmm4,zmm3,zmm12
-04e4 vbroadcastss zmm12,[rel 82Ch]
-04ee vfmadd213ps zmm1,zmm0,zmm12
-04f4 vfmadd213ps zmm4,zmm3,zmm12
-04fa vbroadcastss zmm12,[rel 830h]
-0504 vfmadd213ps zmm1,zmm0,zmm12
-050a vfmadd213ps zmm4,zmm3,zmm12
-0510 vbroadcastss zmm12,[rel 830h]
-051a vfmadd213ps zmm0,zmm1,zmm12
-0520 vfmadd213ps zmm3,zmm4,zmm12
-0526 vmulps zmm0,zmm0,zmm2
-052c vmulps zmm3,zmm3,zmm5
-0532 vmovups [rdx+rax],zmm0
-0539 vmovups [rdx+rax+40h],zmm3
-0541 vaddps zmm0,zmm0,zmm3
-0547 vaddps zmm14,zmm14,zmm0
-054d add rax,80h
-0554 mov r15,r9
-0557 sub r15,rax
-055a cmp r15,40h
-055e jl near 0000000000000617h
-0564 vmovups zmm0,[rsi+rax]
-056b vsubps zmm0,zmm0,zmm13
-0571 vbroadcastss zmm1,[rel 804h]
-057b vmaxps zmm0,zmm1,zmm0
-0581 vbroadcastss zmm1,[rel 808h]
-058b vfmadd231ps zmm1,zmm0,[rel 80Ch]{1to16}
-0595 vpslld zmm2,zmm1,17h
-059c vaddps zmm1,zmm1,[rel 810h]{1to16}
-05a6 vfnmadd231ps zmm0,zmm1,[rel 814h]{1to16}
-05b0 vfnmadd231ps zmm0,zmm1,[rel 818h]{1to16}
-05ba vbroadcastss zmm1,[rel 81Ch]
-05c4 vfmadd213ps zmm1,zmm0,[rel 820h]{1to16}
-05ce vfmadd213ps zmm1,zmm0,[rel 824h]{1to16}
-05d8 vfmadd213ps zmm1,zmm0,[rel 828h]{1to16}
-05e2 vfmadd213ps zmm1,zmm0,[rel 82Ch]{1to16}
-05ec vfmadd213ps zmm1,zmm0,[rel 830h]{1to16}
-05f6 vfmadd213ps zmm0,zmm1,[rel 830h]{1to16}
-0600 vmulps zmm0,zmm0,zmm2
-0606 vmovups [rdx+rax],zmm0
-060d vaddps zmm14,zmm14,zmm0
-0613 add rax,40h
-0617 test r10,r10
-061a je near 00000000000006DBh
-0620 vmovups zmm0{k1}{z},[rsi+rax]
-0627 vsubps zmm0,zmm0,zmm13
-062d vbroadcastss zmm1,[rel 804h]
-0637 vmaxps zmm0,zmm1,zmm0
-063d vbroadcastss zmm1,[rel 808h]
-0647 vfmadd231ps zmm1,zmm0,[rel 80Ch]{1to16}
-0651 vpslld zmm2,zmm1,17h
-0658 vaddps zmm1,zmm1,[rel 810h]{1to16}
-0662 vfnmadd231ps zmm0,zmm1,[rel 814h]{1to16}
-066c vfnmadd231ps zmm0,zmm1,[rel 818h]{1to16}
-0676 vbroadcastss zmm1,[rel 81Ch]
-0680 vfmadd213ps zmm1,zmm0,[rel 820h]{1to16}
-068a vfmadd213ps zmm1,zmm0,[rel 824h]{1to16}
-0694 vfmadd213ps zmm1,zmm0,[rel 828h]{1to16}
-069e vfmadd213ps zmm1,zmm0,[rel 82Ch]{1to16}
-06a8 vfmadd213ps zmm1,zmm0,[rel 830h]{1to16}
-06b2 vfmadd213ps zmm0,zmm1,[rel 830h]{1to16}
-06bc vmulps zmm0,zmm0,zmm2
-06c2 vpxord zmm1,zmm1,zmm1
-06c8 vblendmps zmm0{k1},zmm1,zmm0
-06ce vmovups [rdx+rax]{k1},zmm0
-06d5 vaddps zmm14,zmm14,zmm0
-06db vshuff32x4 zmm0,zmm14,zmm14,4Eh
-06e2 vaddps zmm14,zmm14,zmm0
-06e8 vshuff32x4 zmm0,zmm14,zmm14,0B1h
-06ef vaddps zmm14,zmm14,zmm0
-06f5 vpermilps zmm0,zmm14,4Eh
-06fc vaddps zmm14,zmm14,zmm0
-0702 vpermilps zmm0,zmm14,0B1h
-0709 vaddps zmm14,zmm14,zmm0
-070f vbroadcastss zmm0,[rel 830h]
-0719 vdivps zmm14,zmm0,zmm14
-071f mov eax,0
-0725 cmp rax,r8
-0728 jge near 000000000000077Eh
-072e xchg ax,ax
-0730 vmulps zmm0,zmm14,[rdx+rax]
-0737 vmovups [rdx+rax],zmm0
-073e vmulps zmm3,zmm14,[rdx+rax+40h]
-0746 vmovups [rdx+rax+40h],zmm3
-074e vmulps zmm6,zmm14,[rdx+rax+80h]
-0756 vmovups [rdx+rax+80h],zmm6
-075e vmulps zmm9,zmm14,[rdx+rax+0C0h]
-0766 vmovups [rdx+rax+0C0h],zmm9
-076e add rax,100h
-0775 cmp rax,r8
-0778 jl near 0000000000000730h
-077e cmp rax,r9
-0781 jge near 00000000000007ABh
-0787 nop word [rax+rax]
+0142 mov r12,rsi
+0145 add r12,r11
+0148 mov r13,rdx
+014b add r13,r11
+014e mov eax,0
+0154 cmp rax,r8
+0157 jge near 0000000000000408h
+015d nop dword [rax]
+0160 prefetcht0 [r12+rax]
+0166 prefetcht0 [r13+rax]
+016c prefetcht0 [r12+rax+40h]
+0172 prefetcht0 [r13+rax+40h]
+0178 prefetcht0 [r12+rax+80h]
+0181 prefetcht0 [r13+rax+80h]
+018a prefetcht0 [r12+rax+0C0h]
+0193 prefetcht0 [r13+rax+0C0h]
+019c vmovups zmm0,[rsi+rax]
+01a3 vsubps zmm0,zmm0,zmm13
+01a9 vmovups zmm3,[rsi+rax+40h]
+01b1 vsubps zmm3,zmm3,zmm13
+01b7 vmovups zmm6,[rsi+rax+80h]
+01bf vsubps zmm6,zmm6,zmm13
+01c5 vmovups zmm9,[rsi+rax+0C0h]
+01cd vsubps zmm9,zmm9,zmm13
+01d3 vbroadcastss zmm12,[rel 884h]
+01dd vmaxps zmm0,zmm12,zmm0
+01e3 vmaxps zmm3,zmm12,zmm3
+01e9 vmaxps zmm6,zmm12,zmm6
+01ef vmaxps zmm9,zmm12,zmm9
+01f5 vbroadcastss zmm12,[rel 888h]
+01ff vmovups zmm1,zmm12
+0205 vmovups zmm4,zmm12
+020b vmovups zmm7,zmm12
+0211 vmovups zmm10,zmm12
+0217 vbroadcastss zmm12,[rel 88Ch]
+0221 vfmadd231ps zmm1,zmm0,zmm12
+0227 vfmadd231ps zmm4,zmm3,zmm12
+022d vfmadd231ps zmm7,zmm6,zmm12
+0233 vfmadd231ps zmm10,zmm9,zmm12
+0239 vpslld zmm2,zmm1,17h
+0240 vpslld zmm5,zmm4,17h
+0247 vpslld zmm8,zmm7,17h
+024e vpslld zmm11,zmm10,17h
+0255 vbroadcastss zmm12,[rel 890h]
+025f vaddps zmm1,zmm1,zmm12
+0265 vaddps zmm4,zmm4,zmm12
+026b vaddps zmm7,zmm7,zmm12
+0271 vaddps zmm10,zmm10,zmm12
+0277 vbroadcastss zmm12,[rel 894h]
+0281 vfnmadd231ps zmm0,zmm1,zmm12
+0287 vfnmadd231ps zmm3,zmm4,zmm12
+028d vfnmadd231ps zmm6,zmm7,zmm12
+0293 vfnmadd231ps zmm9,zmm10,zmm12
+0299 vbroadcastss zmm12,[rel 898h]
+02a3 vfnmadd231ps zmm0,zmm1,zmm12
+02a9 vfnmadd231ps zmm3,zmm4,zmm12
+02af vfnmadd231ps zmm6,zmm7,zmm12
+02b5 vfnmadd231ps zmm9,zmm10,zmm12
+02bb vbroadcastss zmm12,[rel 89Ch]
+02c5 vmovups zmm1,zmm12
+02cb vmovups zmm4,zmm12
+02d1 vmovups zmm7,zmm12
+02d7 vmovups zmm10,zmm12
+02dd vbroadcastss zmm12,[rel 8A0h]
+02e7 vfmadd213ps zmm1,zmm0,zmm12
+02ed vfmadd213ps zmm4,zmm3,zmm12
+02f3 vfmadd213ps zmm7,zmm6,zmm12
+02f9 vfmadd213ps zmm10,zmm9,zmm12
+02ff vbroadcastss zmm12,[rel 8A4h]
+0309 vfmadd213ps zmm1,zmm0,zmm12
+030f vfmadd213ps zmm4,zmm3,zmm12
+0315 vfmadd213ps zmm7,zmm6,zmm12
+031b vfmadd213ps zmm10,zmm9,zmm12
+0321 vbroadcastss zmm12,[rel 8A8h]
+032b vfmadd213ps zmm1,zmm0,zmm12
+0331 vfmadd213ps zmm4,zmm3,zmm12
+0337 vfmadd213ps zmm7,zmm6,zmm12
+033d vfmadd213ps zmm10,zmm9,zmm12
+0343 vbroadcastss zmm12,[rel 8ACh]
+034d vfmadd213ps zmm1,zmm0,zmm12
+0353 vfmadd213ps zmm4,zmm3,zmm12
+0359 vfmadd213ps zmm7,zmm6,zmm12
+035f vfmadd213ps zmm10,zmm9,zmm12
+0365 vbroadcastss zmm12,[rel 8B0h]
+036f vfmadd213ps zmm1,zmm0,zmm12
+0375 vfmadd213ps zmm4,zmm3,zmm12
+037b vfmadd213ps zmm7,zmm6,zmm12
+0381 vfmadd213ps zmm10,zmm9,zmm12
+0387 vbroadcastss zmm12,[rel 8B0h]
+0391 vfmadd213ps zmm0,zmm1,zmm12
+0397 vfmadd213ps zmm3,zmm4,zmm12
+039d vfmadd213ps zmm6,zmm7,zmm12
+03a3 vfmadd213ps zmm9,zmm10,zmm12
+03a9 vmulps zmm0,zmm0,zmm2
+03af vmulps zmm3,zmm3,zmm5
+03b5 vmulps zmm6,zmm6,zmm8
+03bb vmulps zmm9,zmm9,zmm11
+03c1 vmovups [rdx+rax],zmm0
+03c8 vmovups [rdx+rax+40h],zmm3
+03d0 vmovups [rdx+rax+80h],zmm6
+03d8 vmovups [rdx+rax+0C0h],zmm9
+03e0 vaddps zmm0,zmm0,zmm6
+03e6 vaddps zmm3,zmm3,zmm9
+03ec vaddps zmm0,zmm0,zmm3
+03f2 vaddps zmm14,zmm14,zmm0
+03f8 add rax,100h
+03ff cmp rax,r8
+0402 jl near 0000000000000160h
+0408 mov r15,r9
+040b sub r15,rax
+040e cmp r15,80h
+0415 jl near 00000000000005A8h
+041b prefetcht0 [r12+rax]
+0421 prefetcht0 [r13+rax]
+0427 prefetcht0 [r12+rax+40h]
+042d prefetcht0 [r13+rax+40h]
+0433 vmovups zmm0,[rsi+rax]
+043a vsubps zmm0,zmm0,zmm13
+0440 vmovups zmm3,[rsi+rax+40h]
+0448 vsubps zmm3,zmm3,zmm13
+044e vbroadcastss zmm12,[rel 884h]
+0458 vmaxps zmm0,zmm12,zmm0
+045e vmaxps zmm3,zmm12,zmm3
+0464 vbroadcastss zmm12,[rel 888h]
+046e vmovups zmm1,zmm12
+0474 vmovups zmm4,zmm12
+047a vbroadcastss zmm12,[rel 88Ch]
+0484 vfmadd231ps zmm1,zmm0,zmm12
+048a vfmadd231ps zmm4,zmm3,zmm12
+0490 vpslld zmm2,zmm1,17h
+0497 vpslld zmm5,zmm4,17h
+049e vbroadcastss zmm12,[rel 890h]
+04a8 vaddps zmm1,zmm1,zmm12
+04ae vaddps zmm4,zmm4,zmm12
+04b4 vbroadcastss zmm12,[rel 894h]
+04be vfnmadd231ps zmm0,zmm1,zmm12
+04c4 vfnmadd231ps zmm3,zmm4,zmm12
+04ca vbroadcastss zmm12,[rel 898h]
+04d4 vfnmadd231ps zmm0,zmm1,zmm12
+04da vfnmadd231ps zmm3,zmm4,zmm12
+04e0 vbroadcastss zmm12,[rel 89Ch]
+04ea vmovups zmm1,zmm12
+04f0 vmovups zmm4,zmm12
+04f6 vbroadcastss zmm12,[rel 8A0h]
+0500 vfmadd213ps zmm1,zmm0,zmm12
+0506 vfmadd213ps zmm4,zmm3,zmm12
+050c vbroadcastss zmm12,[rel 8A4h]
+0516 vfmadd213ps zmm1,zmm0,zmm12
+051c vfmadd213ps zmm4,zmm3,zmm12
+0522 vbroadcastss zmm12,[rel 8A8h]
+052c vfmadd213ps zmm1,zmm0,zmm12
+0532 vfmadd213ps zmm4,zmm3,zmm12
+0538 vbroadcastss zmm12,[rel 8ACh]
+0542 vfmadd213ps zmm1,zmm0,zmm12
+0548 vfmadd213ps zmm4,zmm3,zmm12
+054e vbroadcastss zmm12,[rel 8B0h]
+0558 vfmadd213ps zmm1,zmm0,zmm12
+055e vfmadd213ps zmm4,zmm3,zmm12
+0564 vbroadcastss zmm12,[rel 8B0h]
+056e vfmadd213ps zmm0,zmm1,zmm12
+0574 vfmadd213ps zmm3,zmm4,zmm12
+057a vmulps zmm0,zmm0,zmm2
+0580 vmulps zmm3,zmm3,zmm5
+0586 vmovups [rdx+rax],zmm0
+058d vmovups [rdx+rax+40h],zmm3
+0595 vaddps zmm0,zmm0,zmm3
+059b vaddps zmm14,zmm14,zmm0
+05a1 add rax,80h
+05a8 mov r15,r9
+05ab sub r15,rax
+05ae cmp r15,40h
+05b2 jl near 0000000000000677h
+05b8 prefetcht0 [r12+rax]
+05be prefetcht0 [r13+rax]
+05c4 vmovups zmm0,[rsi+rax]
+05cb vsubps zmm0,zmm0,zmm13
+05d1 vbroadcastss zmm1,[rel 884h]
+05db vmaxps zmm0,zmm1,zmm0
+05e1 vbroadcastss zmm1,[rel 888h]
+05eb vfmadd231ps zmm1,zmm0,[rel 88Ch]{1to16}
+05f5 vpslld zmm2,zmm1,17h
+05fc vaddps zmm1,zmm1,[rel 890h]{1to16}
+0606 vfnmadd231ps zmm0,zmm1,[rel 894h]{1to16}
+0610 vfnmadd231ps zmm0,zmm1,[rel 898h]{1to16}
+061a vbroadcastss zmm1,[rel 89Ch]
+0624 vfmadd213ps zmm1,zmm0,[rel 8A0h]{1to16}
+062e vfmadd213ps zmm1,zmm0,[rel 8A4h]{1to16}
+0638 vfmadd213ps zmm1,zmm0,[rel 8A8h]{1to16}
+0642 vfmadd213ps zmm1,zmm0,[rel 8ACh]{1to16}
+064c vfmadd213ps zmm1,zmm0,[rel 8B0h]{1to16}
+0656 vfmadd213ps zmm0,zmm1,[rel 8B0h]{1to16}
+0660 vmulps zmm0,zmm0,zmm2
+0666 vmovups [rdx+rax],zmm0
+066d vaddps zmm14,zmm14,zmm0
+0673 add rax,40h
+0677 test r10,r10
+067a je near 000000000000073Bh
+0680 vmovups zmm0{k1}{z},[rsi+rax]
+0687 vsubps zmm0,zmm0,zmm13
+068d vbroadcastss zmm1,[rel 884h]
+0697 vmaxps zmm0,zmm1,zmm0
+069d vbroadcastss zmm1,[rel 888h]
+06a7 vfmadd231ps zmm1,zmm0,[rel 88Ch]{1to16}
+06b1 vpslld zmm2,zmm1,17h
+06b8 vaddps zmm1,zmm1,[rel 890h]{1to16}
+06c2 vfnmadd231ps zmm0,zmm1,[rel 894h]{1to16}
+06cc vfnmadd231ps zmm0,zmm1,[rel 898h]{1to16}
+06d6 vbroadcastss zmm1,[rel 89Ch]
+06e0 vfmadd213ps zmm1,zmm0,[rel 8A0h]{1to16}
+06ea vfmadd213ps zmm1,zmm0,[rel 8A4h]{1to16}
+06f4 vfmadd213ps zmm1,zmm0,[rel 8A8h]{1to16}
+06fe vfmadd213ps zmm1,zmm0,[rel 8ACh]{1to16}
+0708 vfmadd213ps zmm1,zmm0,[rel 8B0h]{1to16}
+0712 vfmadd213ps zmm0,zmm1,[rel 8B0h]{1to16}
+071c vmulps zmm0,zmm0,zmm2
+0722 vpxord zmm1,zmm1,zmm1
+0728 vblendmps zmm0{k1},zmm1,zmm0
+072e vmovups [rdx+rax]{k1},zmm0
+0735 vaddps zmm14,zmm14,zmm0
+073b vshuff32x4 zmm0,zmm14,zmm14,4Eh
+0742 vaddps zmm14,zmm14,zmm0
+0748 vshuff32x4 zmm0,zmm14,zmm14,0B1h
+074f vaddps zmm14,zmm14,zmm0
+0755 vpermilps zmm0,zmm14,4Eh
+075c vaddps zmm14,zmm14,zmm0
+0762 vpermilps zmm0,zmm14,0B1h
+0769 vaddps zmm14,zmm14,zmm0
+076f vbroadcastss zmm0,[rel 8B0h]
+0779 vdivps zmm14,zmm0,zmm14
+077f mov eax,0
+0785 cmp rax,r8
+0788 jge near 00000000000007DEh
+078e xchg ax,ax
 0790 vmulps zmm0,zmm14,[rdx+rax]
 0797 vmovups [rdx+rax],zmm0
-079e add rax,40h
-07a2 cmp rax,r9
-07a5 jl near 0000000000000790h
-07ab test r10,r10
-07ae je near 00000000000007C8h
-07b4 vmovups zmm0{k1}{z},[rdx+rax]
-07bb vmulps zmm0,zmm0,zmm14
-07c1 vmovups [rdx+rax]{k1},zmm0
-07c8 add rsi,r11
-07cb add rdx,r11
-07ce sub rcx,1
-07d2 test rcx,rcx
-07d5 jne near 0000000000000046h
-07db pop r15
-07dd pop r14
-07df pop r13
-07e1 pop r12
-07e3 pop rbp
-07e4 pop rbx
-07e5 vzeroupper
-07e8 ret
-07e9 nop word [rax+rax]
-07f2 nop word [rax+rax]
-07fb nop dword [rax+rax]
+079e vmulps zmm3,zmm14,[rdx+rax+40h]
+07a6 vmovups [rdx+rax+40h],zmm3
+07ae vmulps zmm6,zmm14,[rdx+rax+80h]
+07b6 vmovups [rdx+rax+80h],zmm6
+07be vmulps zmm9,zmm14,[rdx+rax+0C0h]
+07c6 vmovups [rdx+rax+0C0h],zmm9
+07ce add rax,100h
+07d5 cmp rax,r8
+07d8 jl near 0000000000000790h
+07de cmp rax,r9
+07e1 jge near 000000000000080Bh
+07e7 nop word [rax+rax]
+07f0 vmulps zmm0,zmm14,[rdx+rax]
+07f7 vmovups [rdx+rax],zmm0
+07fe add rax,40h
+0802 cmp rax,r9
+0805 jl near 00000000000007F0h
+080b test r10,r10
+080e je near 0000000000000828h
+0814 vmovups zmm0{k1}{z},[rdx+rax]
+081b vmulps zmm0,zmm0,zmm14
+0821 vmovups [rdx+rax]{k1},zmm0
+0828 add rsi,r11
+082b add rdx,r11
+082e sub rcx,1
+0832 test rcx,rcx
+0835 jne near 0000000000000046h
+083b pop r15
+083d pop r14
+083f pop r13
+0841 pop r12
+0843 pop rbp
+0844 pop rbx
+0845 vzeroupper
+0848 ret
+0849 nop word [rax+rax]
+0852 nop word [rax+rax]
+085b nop word [rax+rax]
+0864 nop word [rax+rax]
+086d nop word [rax+rax]
+0876 nop word [rax+rax]
+087f nop
 ; [00, 00, 80, ff]
 ; [00, 00, b0, c2]
 ; [7f, 00, 40, 4b]

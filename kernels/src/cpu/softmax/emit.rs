@@ -6,6 +6,10 @@
 //! The middle pass is bound by computing: ten of a vector's instructions are multiplications of some kind, of which
 //! Zen 3 starts two a cycle, so a vector of 8 takes 5 cycles at least, where the other two passes take about one and a half
 //! together. Several vectors stand side by side ([`vecmath::Side`]) to come near that.
+//!
+//! Memory would be idle while a row is computed that has been read, so the middle pass fetches the next row meanwhile, and
+//! the lines that its result goes to: stores wait for those as loads do. On AVX-512, rows of 512 that come from memory took
+//! 0.68 of their time then. Columns gain nothing by it.
 
 use serde::{Deserialize, Serialize};
 
@@ -64,6 +68,8 @@ const SRC: Gpr = Gpr::RSI;
 const DST: Gpr = Gpr::RDX;
 const ROWS: Gpr = Gpr::RCX;
 const STRIDE: Gpr = Gpr::R11;
+/// Where the row after the one at hand starts, on both sides; rows only.
+const NEXT: [Gpr; 2] = [Gpr::R12, Gpr::R13];
 /// From an element of the input to that of the output, in bytes; columns only.
 const AWAY: Gpr = Gpr::RBX;
 
@@ -120,7 +126,12 @@ fn rows(form: Form, asm: &mut Asm) {
         subtrahend(asm, ROW_MOST);
     }
     asm.vzero(ROW_SUM);
+    for (next, at) in NEXT.into_iter().zip([SRC, DST]) {
+        asm.mov(next, at);
+        asm.add(next, STRIDE);
+    }
     sweep::groups(asm, |asm, places| {
+        fetch(form, asm, places);
         exponentials(form, asm, places, SRC, |_, _| ROW_MOST.into());
         if form == Form::Softmax {
             places.iter().for_each(|place| place.store(asm, DST, value(place.chain)));
@@ -238,6 +249,14 @@ fn column(form: Form, asm: &mut Asm, vectors: u8, tail: Option<Mask>) {
                 number(asm, chain).store(asm, DST, value(0));
             }
         }
+    }
+}
+
+/// Fetches those places of the next row. Numbers of rows follow each other, and are near anyway.
+fn fetch(form: Form, asm: &mut Asm, places: &[Place]) {
+    let sides = if form == Form::LogSumExp { 1 } else { NEXT.len() };
+    for (place, &next) in places.iter().flat_map(|place| NEXT[..sides].iter().map(move |next| (place, next))) {
+        place.fetch(asm, next);
     }
 }
 
