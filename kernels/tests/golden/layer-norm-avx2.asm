@@ -1,5 +1,5 @@
 ; RowNorm(RowNormCode { isa: Avx2, centred: true, scale: true, bias: true, moments: false, output: F32 })
-; part 0, 2432 bytes
+; part 0, 2496 bytes
 0000 push rbx
 0001 push rbp
 0002 push r12
@@ -22,10 +22,10 @@
 003b and r10,7
 003f vmovd xmm15,r10d
 0044 vpbroadcastd ymm15,xmm15
-0049 vpcmpgtd ymm15,ymm15,[rel 940h]
+0049 vpcmpgtd ymm15,ymm15,[rel 980h]
 0052 mov rcx,[rdi+30h]
 0056 test rcx,rcx
-0059 je near 00000000000005A9h
+0059 je near 00000000000005DFh
 005f mov r14,rsi
 0062 add r14,[rdi+48h]
 0066 mov rbp,rdx
@@ -99,361 +99,377 @@
 01cb vxorps ymm7,ymm7,ymm7
 01d0 mov eax,0
 01d6 cmp rax,r8
-01d9 jge near 0000000000000276h
+01d9 jge near 000000000000028Eh
 01df nop
-01e0 vmovups ymm12,[rsi+rax]
-01e6 vsubps ymm12,ymm12,ymm8
-01eb vfmadd231ps ymm0,ymm12,ymm12
-01f0 vmovups ymm12,[r14+rax]
-01f6 vsubps ymm12,ymm12,ymm9
-01fb vfmadd231ps ymm4,ymm12,ymm12
-0200 vmovups ymm12,[rsi+rax+20h]
-0207 vsubps ymm12,ymm12,ymm8
-020c vfmadd231ps ymm1,ymm12,ymm12
-0211 vmovups ymm12,[r14+rax+20h]
-0218 vsubps ymm12,ymm12,ymm9
-021d vfmadd231ps ymm5,ymm12,ymm12
-0222 vmovups ymm12,[rsi+rax+40h]
-0229 vsubps ymm12,ymm12,ymm8
-022e vfmadd231ps ymm2,ymm12,ymm12
-0233 vmovups ymm12,[r14+rax+40h]
-023a vsubps ymm12,ymm12,ymm9
-023f vfmadd231ps ymm6,ymm12,ymm12
-0244 vmovups ymm12,[rsi+rax+60h]
-024b vsubps ymm12,ymm12,ymm8
-0250 vfmadd231ps ymm3,ymm12,ymm12
-0255 vmovups ymm12,[r14+rax+60h]
-025c vsubps ymm12,ymm12,ymm9
-0261 vfmadd231ps ymm7,ymm12,ymm12
-0266 add rax,80h
-026d cmp rax,r8
-0270 jl near 00000000000001E0h
-0276 cmp rax,r9
-0279 jge near 00000000000002ADh
-027f nop
-0280 vmovups ymm12,[rsi+rax]
-0286 vsubps ymm12,ymm12,ymm8
-028b vfmadd231ps ymm0,ymm12,ymm12
-0290 vmovups ymm12,[r14+rax]
-0296 vsubps ymm12,ymm12,ymm9
-029b vfmadd231ps ymm4,ymm12,ymm12
-02a0 add rax,20h
-02a4 cmp rax,r9
-02a7 jl near 0000000000000280h
-02ad test r10,r10
-02b0 je near 00000000000002ECh
-02b6 vmaskmovps ymm12,ymm15,[rsi+rax]
-02bc vsubps ymm12,ymm12,ymm8
-02c1 vxorps ymm14,ymm14,ymm14
-02c6 vblendvps ymm12,ymm14,ymm12,ymm15
-02cc vfmadd231ps ymm0,ymm12,ymm12
-02d1 vmaskmovps ymm12,ymm15,[r14+rax]
-02d7 vsubps ymm12,ymm12,ymm9
-02dc vxorps ymm14,ymm14,ymm14
-02e1 vblendvps ymm12,ymm14,ymm12,ymm15
-02e7 vfmadd231ps ymm4,ymm12,ymm12
-02ec vaddps ymm0,ymm0,ymm1
-02f1 vaddps ymm4,ymm4,ymm5
-02f6 vaddps ymm2,ymm2,ymm3
-02fb vaddps ymm6,ymm6,ymm7
-0300 vaddps ymm0,ymm0,ymm2
-0305 vaddps ymm4,ymm4,ymm6
-030a vpbroadcastd ymm13,[rdi+68h]
-0310 vperm2f128 ymm14,ymm0,ymm0,1
-0316 vaddps ymm10,ymm0,ymm14
-031b vpermilps ymm14,ymm10,4Eh
-0321 vaddps ymm10,ymm10,ymm14
-0326 vpermilps ymm14,ymm10,0B1h
-032c vaddps ymm10,ymm10,ymm14
-0331 vmulps ymm10,ymm10,ymm13
-0336 vperm2f128 ymm14,ymm4,ymm4,1
-033c vaddps ymm11,ymm4,ymm14
-0341 vpermilps ymm14,ymm11,4Eh
-0347 vaddps ymm11,ymm11,ymm14
-034c vpermilps ymm14,ymm11,0B1h
-0352 vaddps ymm11,ymm11,ymm14
-0357 vmulps ymm11,ymm11,ymm13
-035c vpbroadcastd ymm13,[rdi+6Ch]
-0362 vmovups ymm12,[rel 960h]
-036b vaddps ymm10,ymm10,ymm13
-0370 vsqrtps ymm10,ymm10
-0375 vdivps ymm10,ymm12,ymm10
-037a vaddps ymm11,ymm11,ymm13
-037f vsqrtps ymm11,ymm11
-0384 vdivps ymm11,ymm12,ymm11
-0389 mov eax,0
-038f cmp rax,r8
-0392 jge near 00000000000004CBh
-0398 nop dword [rax+rax]
-03a0 vmovups ymm13,[r11+rax]
-03a6 vmovups ymm14,[rbx+rax]
-03ac vmovups ymm12,[rsi+rax]
-03b2 vsubps ymm12,ymm12,ymm8
-03b7 vmulps ymm12,ymm12,ymm10
-03bc vfmadd213ps ymm12,ymm13,ymm14
-03c1 vmovups [rdx+rax],ymm12
-03c7 vmovups ymm12,[r14+rax]
-03cd vsubps ymm12,ymm12,ymm9
-03d2 vmulps ymm12,ymm12,ymm11
-03d7 vfmadd213ps ymm12,ymm13,ymm14
-03dc vmovups [rbp+rax],ymm12
-03e3 vmovups ymm13,[r11+rax+20h]
-03ea vmovups ymm14,[rbx+rax+20h]
-03f1 vmovups ymm12,[rsi+rax+20h]
-03f8 vsubps ymm12,ymm12,ymm8
-03fd vmulps ymm12,ymm12,ymm10
-0402 vfmadd213ps ymm12,ymm13,ymm14
-0407 vmovups [rdx+rax+20h],ymm12
-040e vmovups ymm12,[r14+rax+20h]
-0415 vsubps ymm12,ymm12,ymm9
-041a vmulps ymm12,ymm12,ymm11
-041f vfmadd213ps ymm12,ymm13,ymm14
-0424 vmovups [rbp+rax+20h],ymm12
-042b vmovups ymm13,[r11+rax+40h]
-0432 vmovups ymm14,[rbx+rax+40h]
-0439 vmovups ymm12,[rsi+rax+40h]
-0440 vsubps ymm12,ymm12,ymm8
-0445 vmulps ymm12,ymm12,ymm10
-044a vfmadd213ps ymm12,ymm13,ymm14
-044f vmovups [rdx+rax+40h],ymm12
-0456 vmovups ymm12,[r14+rax+40h]
-045d vsubps ymm12,ymm12,ymm9
-0462 vmulps ymm12,ymm12,ymm11
-0467 vfmadd213ps ymm12,ymm13,ymm14
-046c vmovups [rbp+rax+40h],ymm12
-0473 vmovups ymm13,[r11+rax+60h]
-047a vmovups ymm14,[rbx+rax+60h]
-0481 vmovups ymm12,[rsi+rax+60h]
-0488 vsubps ymm12,ymm12,ymm8
-048d vmulps ymm12,ymm12,ymm10
-0492 vfmadd213ps ymm12,ymm13,ymm14
-0497 vmovups [rdx+rax+60h],ymm12
-049e vmovups ymm12,[r14+rax+60h]
-04a5 vsubps ymm12,ymm12,ymm9
-04aa vmulps ymm12,ymm12,ymm11
-04af vfmadd213ps ymm12,ymm13,ymm14
-04b4 vmovups [rbp+rax+60h],ymm12
-04bb add rax,80h
-04c2 cmp rax,r8
-04c5 jl near 00000000000003A0h
-04cb cmp rax,r9
-04ce jge near 0000000000000530h
-04d4 nop word [rax+rax]
-04dd nop dword [rax]
-04e0 vmovups ymm13,[r11+rax]
-04e6 vmovups ymm14,[rbx+rax]
-04ec vmovups ymm12,[rsi+rax]
-04f2 vsubps ymm12,ymm12,ymm8
-04f7 vmulps ymm12,ymm12,ymm10
-04fc vfmadd213ps ymm12,ymm13,ymm14
-0501 vmovups [rdx+rax],ymm12
-0507 vmovups ymm12,[r14+rax]
-050d vsubps ymm12,ymm12,ymm9
-0512 vmulps ymm12,ymm12,ymm11
-0517 vfmadd213ps ymm12,ymm13,ymm14
-051c vmovups [rbp+rax],ymm12
-0523 add rax,20h
-0527 cmp rax,r9
-052a jl near 00000000000004E0h
-0530 test r10,r10
-0533 je near 000000000000057Ch
-0539 vmaskmovps ymm13,ymm15,[r11+rax]
-053f vmaskmovps ymm14,ymm15,[rbx+rax]
-0545 vmaskmovps ymm12,ymm15,[rsi+rax]
-054b vsubps ymm12,ymm12,ymm8
-0550 vmulps ymm12,ymm12,ymm10
-0555 vfmadd213ps ymm12,ymm13,ymm14
-055a vmaskmovps [rdx+rax],ymm15,ymm12
-0560 vmaskmovps ymm12,ymm15,[r14+rax]
-0566 vsubps ymm12,ymm12,ymm9
-056b vmulps ymm12,ymm12,ymm11
-0570 vfmadd213ps ymm12,ymm13,ymm14
-0575 vmaskmovps [rbp+rax],ymm15,ymm12
-057c add rsi,[rdi+48h]
-0580 add rdx,[rdi+50h]
-0584 add r11,[rdi+58h]
-0588 add rbx,[rdi+60h]
-058c add rsi,[rdi+48h]
-0590 add rdx,[rdi+50h]
-0594 add r11,[rdi+58h]
-0598 add rbx,[rdi+60h]
-059c sub rcx,1
-05a0 test rcx,rcx
-05a3 jne near 000000000000005Fh
-05a9 mov rcx,[rdi+38h]
-05ad test rcx,rcx
-05b0 je near 0000000000000911h
-05b6 vxorps ymm0,ymm0,ymm0
-05bb vxorps ymm1,ymm1,ymm1
-05c0 vxorps ymm2,ymm2,ymm2
-05c5 vxorps ymm3,ymm3,ymm3
-05ca mov eax,0
-05d0 cmp rax,r8
-05d3 jge near 000000000000060Bh
-05d9 nop dword [rax]
-05e0 vaddps ymm0,ymm0,[rsi+rax]
-05e6 vaddps ymm1,ymm1,[rsi+rax+20h]
-05ed vaddps ymm2,ymm2,[rsi+rax+40h]
-05f4 vaddps ymm3,ymm3,[rsi+rax+60h]
-05fb add rax,80h
-0602 cmp rax,r8
-0605 jl near 00000000000005E0h
-060b cmp rax,r9
-060e jge near 0000000000000633h
-0614 nop word [rax+rax]
-061d nop dword [rax]
-0620 vaddps ymm0,ymm0,[rsi+rax]
-0626 add rax,20h
-062a cmp rax,r9
-062d jl near 0000000000000620h
-0633 test r10,r10
-0636 je near 0000000000000647h
-063c vmaskmovps ymm12,ymm15,[rsi+rax]
-0642 vaddps ymm0,ymm0,ymm12
-0647 vaddps ymm0,ymm0,ymm1
-064c vaddps ymm2,ymm2,ymm3
-0651 vaddps ymm0,ymm0,ymm2
-0656 vpbroadcastd ymm13,[rdi+68h]
-065c vperm2f128 ymm14,ymm0,ymm0,1
-0662 vaddps ymm8,ymm0,ymm14
-0667 vpermilps ymm14,ymm8,4Eh
-066d vaddps ymm8,ymm8,ymm14
-0672 vpermilps ymm14,ymm8,0B1h
-0678 vaddps ymm8,ymm8,ymm14
-067d vmulps ymm8,ymm8,ymm13
-0682 vxorps ymm0,ymm0,ymm0
-0687 vxorps ymm1,ymm1,ymm1
-068c vxorps ymm2,ymm2,ymm2
-0691 vxorps ymm3,ymm3,ymm3
-0696 mov eax,0
-069c cmp rax,r8
-069f jge near 0000000000000703h
-06a5 nop word [rax+rax]
-06ae xchg ax,ax
-06b0 vmovups ymm12,[rsi+rax]
-06b6 vsubps ymm12,ymm12,ymm8
-06bb vfmadd231ps ymm0,ymm12,ymm12
-06c0 vmovups ymm12,[rsi+rax+20h]
-06c7 vsubps ymm12,ymm12,ymm8
-06cc vfmadd231ps ymm1,ymm12,ymm12
-06d1 vmovups ymm12,[rsi+rax+40h]
-06d8 vsubps ymm12,ymm12,ymm8
-06dd vfmadd231ps ymm2,ymm12,ymm12
-06e2 vmovups ymm12,[rsi+rax+60h]
-06e9 vsubps ymm12,ymm12,ymm8
-06ee vfmadd231ps ymm3,ymm12,ymm12
-06f3 add rax,80h
-06fa cmp rax,r8
-06fd jl near 00000000000006B0h
-0703 cmp rax,r9
-0706 jge near 000000000000072Dh
-070c nop dword [rax]
-0710 vmovups ymm12,[rsi+rax]
-0716 vsubps ymm12,ymm12,ymm8
-071b vfmadd231ps ymm0,ymm12,ymm12
-0720 add rax,20h
-0724 cmp rax,r9
-0727 jl near 0000000000000710h
-072d test r10,r10
-0730 je near 0000000000000751h
-0736 vmaskmovps ymm12,ymm15,[rsi+rax]
-073c vsubps ymm12,ymm12,ymm8
-0741 vxorps ymm14,ymm14,ymm14
-0746 vblendvps ymm12,ymm14,ymm12,ymm15
-074c vfmadd231ps ymm0,ymm12,ymm12
-0751 vaddps ymm0,ymm0,ymm1
-0756 vaddps ymm2,ymm2,ymm3
-075b vaddps ymm0,ymm0,ymm2
-0760 vpbroadcastd ymm13,[rdi+68h]
-0766 vperm2f128 ymm14,ymm0,ymm0,1
-076c vaddps ymm10,ymm0,ymm14
-0771 vpermilps ymm14,ymm10,4Eh
-0777 vaddps ymm10,ymm10,ymm14
-077c vpermilps ymm14,ymm10,0B1h
-0782 vaddps ymm10,ymm10,ymm14
-0787 vmulps ymm10,ymm10,ymm13
-078c vpbroadcastd ymm13,[rdi+6Ch]
-0792 vmovups ymm12,[rel 960h]
-079b vaddps ymm10,ymm10,ymm13
-07a0 vsqrtps ymm10,ymm10
-07a5 vdivps ymm10,ymm12,ymm10
-07aa mov eax,0
-07b0 cmp rax,r8
-07b3 jge near 0000000000000878h
-07b9 nop dword [rax]
-07c0 vmovups ymm13,[r11+rax]
-07c6 vmovups ymm14,[rbx+rax]
-07cc vmovups ymm12,[rsi+rax]
-07d2 vsubps ymm12,ymm12,ymm8
-07d7 vmulps ymm12,ymm12,ymm10
-07dc vfmadd213ps ymm12,ymm13,ymm14
-07e1 vmovups [rdx+rax],ymm12
-07e7 vmovups ymm13,[r11+rax+20h]
-07ee vmovups ymm14,[rbx+rax+20h]
-07f5 vmovups ymm12,[rsi+rax+20h]
-07fc vsubps ymm12,ymm12,ymm8
-0801 vmulps ymm12,ymm12,ymm10
-0806 vfmadd213ps ymm12,ymm13,ymm14
-080b vmovups [rdx+rax+20h],ymm12
-0812 vmovups ymm13,[r11+rax+40h]
-0819 vmovups ymm14,[rbx+rax+40h]
-0820 vmovups ymm12,[rsi+rax+40h]
-0827 vsubps ymm12,ymm12,ymm8
-082c vmulps ymm12,ymm12,ymm10
-0831 vfmadd213ps ymm12,ymm13,ymm14
-0836 vmovups [rdx+rax+40h],ymm12
-083d vmovups ymm13,[r11+rax+60h]
-0844 vmovups ymm14,[rbx+rax+60h]
-084b vmovups ymm12,[rsi+rax+60h]
+01e0 prefetcht0 [rdx+rax]
+01e6 vmovups ymm12,[rsi+rax]
+01ec vsubps ymm12,ymm12,ymm8
+01f1 vfmadd231ps ymm0,ymm12,ymm12
+01f6 prefetcht0 [rbp+rax]
+01fc vmovups ymm12,[r14+rax]
+0202 vsubps ymm12,ymm12,ymm9
+0207 vfmadd231ps ymm4,ymm12,ymm12
+020c vmovups ymm12,[rsi+rax+20h]
+0213 vsubps ymm12,ymm12,ymm8
+0218 vfmadd231ps ymm1,ymm12,ymm12
+021d vmovups ymm12,[r14+rax+20h]
+0224 vsubps ymm12,ymm12,ymm9
+0229 vfmadd231ps ymm5,ymm12,ymm12
+022e prefetcht0 [rdx+rax+40h]
+0234 vmovups ymm12,[rsi+rax+40h]
+023b vsubps ymm12,ymm12,ymm8
+0240 vfmadd231ps ymm2,ymm12,ymm12
+0245 prefetcht0 [rbp+rax+40h]
+024b vmovups ymm12,[r14+rax+40h]
+0252 vsubps ymm12,ymm12,ymm9
+0257 vfmadd231ps ymm6,ymm12,ymm12
+025c vmovups ymm12,[rsi+rax+60h]
+0263 vsubps ymm12,ymm12,ymm8
+0268 vfmadd231ps ymm3,ymm12,ymm12
+026d vmovups ymm12,[r14+rax+60h]
+0274 vsubps ymm12,ymm12,ymm9
+0279 vfmadd231ps ymm7,ymm12,ymm12
+027e add rax,80h
+0285 cmp rax,r8
+0288 jl near 00000000000001E0h
+028e cmp rax,r9
+0291 jge near 00000000000002D9h
+0297 nop word [rax+rax]
+02a0 prefetcht0 [rdx+rax]
+02a6 vmovups ymm12,[rsi+rax]
+02ac vsubps ymm12,ymm12,ymm8
+02b1 vfmadd231ps ymm0,ymm12,ymm12
+02b6 prefetcht0 [rbp+rax]
+02bc vmovups ymm12,[r14+rax]
+02c2 vsubps ymm12,ymm12,ymm9
+02c7 vfmadd231ps ymm4,ymm12,ymm12
+02cc add rax,20h
+02d0 cmp rax,r9
+02d3 jl near 00000000000002A0h
+02d9 test r10,r10
+02dc je near 0000000000000318h
+02e2 vmaskmovps ymm12,ymm15,[rsi+rax]
+02e8 vsubps ymm12,ymm12,ymm8
+02ed vxorps ymm14,ymm14,ymm14
+02f2 vblendvps ymm12,ymm14,ymm12,ymm15
+02f8 vfmadd231ps ymm0,ymm12,ymm12
+02fd vmaskmovps ymm12,ymm15,[r14+rax]
+0303 vsubps ymm12,ymm12,ymm9
+0308 vxorps ymm14,ymm14,ymm14
+030d vblendvps ymm12,ymm14,ymm12,ymm15
+0313 vfmadd231ps ymm4,ymm12,ymm12
+0318 vaddps ymm0,ymm0,ymm1
+031d vaddps ymm4,ymm4,ymm5
+0322 vaddps ymm2,ymm2,ymm3
+0327 vaddps ymm6,ymm6,ymm7
+032c vaddps ymm0,ymm0,ymm2
+0331 vaddps ymm4,ymm4,ymm6
+0336 vpbroadcastd ymm13,[rdi+68h]
+033c vperm2f128 ymm14,ymm0,ymm0,1
+0342 vaddps ymm10,ymm0,ymm14
+0347 vpermilps ymm14,ymm10,4Eh
+034d vaddps ymm10,ymm10,ymm14
+0352 vpermilps ymm14,ymm10,0B1h
+0358 vaddps ymm10,ymm10,ymm14
+035d vmulps ymm10,ymm10,ymm13
+0362 vperm2f128 ymm14,ymm4,ymm4,1
+0368 vaddps ymm11,ymm4,ymm14
+036d vpermilps ymm14,ymm11,4Eh
+0373 vaddps ymm11,ymm11,ymm14
+0378 vpermilps ymm14,ymm11,0B1h
+037e vaddps ymm11,ymm11,ymm14
+0383 vmulps ymm11,ymm11,ymm13
+0388 vpbroadcastd ymm13,[rdi+6Ch]
+038e vmovups ymm12,[rel 9A0h]
+0397 vaddps ymm10,ymm10,ymm13
+039c vsqrtps ymm10,ymm10
+03a1 vdivps ymm10,ymm12,ymm10
+03a6 vaddps ymm11,ymm11,ymm13
+03ab vsqrtps ymm11,ymm11
+03b0 vdivps ymm11,ymm12,ymm11
+03b5 mov r15,r14
+03b8 add r15,[rdi+48h]
+03bc add r15,[rdi+48h]
+03c0 mov eax,0
+03c6 cmp rax,r8
+03c9 jge near 0000000000000507h
+03cf nop
+03d0 prefetcht0 [r15+rax]
+03d6 vmovups ymm13,[r11+rax]
+03dc vmovups ymm14,[rbx+rax]
+03e2 vmovups ymm12,[rsi+rax]
+03e8 vsubps ymm12,ymm12,ymm8
+03ed vmulps ymm12,ymm12,ymm10
+03f2 vfmadd213ps ymm12,ymm13,ymm14
+03f7 vmovups [rdx+rax],ymm12
+03fd vmovups ymm12,[r14+rax]
+0403 vsubps ymm12,ymm12,ymm9
+0408 vmulps ymm12,ymm12,ymm11
+040d vfmadd213ps ymm12,ymm13,ymm14
+0412 vmovups [rbp+rax],ymm12
+0419 vmovups ymm13,[r11+rax+20h]
+0420 vmovups ymm14,[rbx+rax+20h]
+0427 vmovups ymm12,[rsi+rax+20h]
+042e vsubps ymm12,ymm12,ymm8
+0433 vmulps ymm12,ymm12,ymm10
+0438 vfmadd213ps ymm12,ymm13,ymm14
+043d vmovups [rdx+rax+20h],ymm12
+0444 vmovups ymm12,[r14+rax+20h]
+044b vsubps ymm12,ymm12,ymm9
+0450 vmulps ymm12,ymm12,ymm11
+0455 vfmadd213ps ymm12,ymm13,ymm14
+045a vmovups [rbp+rax+20h],ymm12
+0461 prefetcht0 [r15+rax+40h]
+0467 vmovups ymm13,[r11+rax+40h]
+046e vmovups ymm14,[rbx+rax+40h]
+0475 vmovups ymm12,[rsi+rax+40h]
+047c vsubps ymm12,ymm12,ymm8
+0481 vmulps ymm12,ymm12,ymm10
+0486 vfmadd213ps ymm12,ymm13,ymm14
+048b vmovups [rdx+rax+40h],ymm12
+0492 vmovups ymm12,[r14+rax+40h]
+0499 vsubps ymm12,ymm12,ymm9
+049e vmulps ymm12,ymm12,ymm11
+04a3 vfmadd213ps ymm12,ymm13,ymm14
+04a8 vmovups [rbp+rax+40h],ymm12
+04af vmovups ymm13,[r11+rax+60h]
+04b6 vmovups ymm14,[rbx+rax+60h]
+04bd vmovups ymm12,[rsi+rax+60h]
+04c4 vsubps ymm12,ymm12,ymm8
+04c9 vmulps ymm12,ymm12,ymm10
+04ce vfmadd213ps ymm12,ymm13,ymm14
+04d3 vmovups [rdx+rax+60h],ymm12
+04da vmovups ymm12,[r14+rax+60h]
+04e1 vsubps ymm12,ymm12,ymm9
+04e6 vmulps ymm12,ymm12,ymm11
+04eb vfmadd213ps ymm12,ymm13,ymm14
+04f0 vmovups [rbp+rax+60h],ymm12
+04f7 add rax,80h
+04fe cmp rax,r8
+0501 jl near 00000000000003D0h
+0507 cmp rax,r9
+050a jge near 0000000000000566h
+0510 prefetcht0 [r15+rax]
+0516 vmovups ymm13,[r11+rax]
+051c vmovups ymm14,[rbx+rax]
+0522 vmovups ymm12,[rsi+rax]
+0528 vsubps ymm12,ymm12,ymm8
+052d vmulps ymm12,ymm12,ymm10
+0532 vfmadd213ps ymm12,ymm13,ymm14
+0537 vmovups [rdx+rax],ymm12
+053d vmovups ymm12,[r14+rax]
+0543 vsubps ymm12,ymm12,ymm9
+0548 vmulps ymm12,ymm12,ymm11
+054d vfmadd213ps ymm12,ymm13,ymm14
+0552 vmovups [rbp+rax],ymm12
+0559 add rax,20h
+055d cmp rax,r9
+0560 jl near 0000000000000510h
+0566 test r10,r10
+0569 je near 00000000000005B2h
+056f vmaskmovps ymm13,ymm15,[r11+rax]
+0575 vmaskmovps ymm14,ymm15,[rbx+rax]
+057b vmaskmovps ymm12,ymm15,[rsi+rax]
+0581 vsubps ymm12,ymm12,ymm8
+0586 vmulps ymm12,ymm12,ymm10
+058b vfmadd213ps ymm12,ymm13,ymm14
+0590 vmaskmovps [rdx+rax],ymm15,ymm12
+0596 vmaskmovps ymm12,ymm15,[r14+rax]
+059c vsubps ymm12,ymm12,ymm9
+05a1 vmulps ymm12,ymm12,ymm11
+05a6 vfmadd213ps ymm12,ymm13,ymm14
+05ab vmaskmovps [rbp+rax],ymm15,ymm12
+05b2 add rsi,[rdi+48h]
+05b6 add rdx,[rdi+50h]
+05ba add r11,[rdi+58h]
+05be add rbx,[rdi+60h]
+05c2 add rsi,[rdi+48h]
+05c6 add rdx,[rdi+50h]
+05ca add r11,[rdi+58h]
+05ce add rbx,[rdi+60h]
+05d2 sub rcx,1
+05d6 test rcx,rcx
+05d9 jne near 000000000000005Fh
+05df mov rcx,[rdi+38h]
+05e3 test rcx,rcx
+05e6 je near 0000000000000967h
+05ec vxorps ymm0,ymm0,ymm0
+05f1 vxorps ymm1,ymm1,ymm1
+05f6 vxorps ymm2,ymm2,ymm2
+05fb vxorps ymm3,ymm3,ymm3
+0600 mov eax,0
+0606 cmp rax,r8
+0609 jge near 000000000000063Bh
+060f nop
+0610 vaddps ymm0,ymm0,[rsi+rax]
+0616 vaddps ymm1,ymm1,[rsi+rax+20h]
+061d vaddps ymm2,ymm2,[rsi+rax+40h]
+0624 vaddps ymm3,ymm3,[rsi+rax+60h]
+062b add rax,80h
+0632 cmp rax,r8
+0635 jl near 0000000000000610h
+063b cmp rax,r9
+063e jge near 0000000000000663h
+0644 nop word [rax+rax]
+064d nop dword [rax]
+0650 vaddps ymm0,ymm0,[rsi+rax]
+0656 add rax,20h
+065a cmp rax,r9
+065d jl near 0000000000000650h
+0663 test r10,r10
+0666 je near 0000000000000677h
+066c vmaskmovps ymm12,ymm15,[rsi+rax]
+0672 vaddps ymm0,ymm0,ymm12
+0677 vaddps ymm0,ymm0,ymm1
+067c vaddps ymm2,ymm2,ymm3
+0681 vaddps ymm0,ymm0,ymm2
+0686 vpbroadcastd ymm13,[rdi+68h]
+068c vperm2f128 ymm14,ymm0,ymm0,1
+0692 vaddps ymm8,ymm0,ymm14
+0697 vpermilps ymm14,ymm8,4Eh
+069d vaddps ymm8,ymm8,ymm14
+06a2 vpermilps ymm14,ymm8,0B1h
+06a8 vaddps ymm8,ymm8,ymm14
+06ad vmulps ymm8,ymm8,ymm13
+06b2 vxorps ymm0,ymm0,ymm0
+06b7 vxorps ymm1,ymm1,ymm1
+06bc vxorps ymm2,ymm2,ymm2
+06c1 vxorps ymm3,ymm3,ymm3
+06c6 mov eax,0
+06cc cmp rax,r8
+06cf jge near 000000000000073Fh
+06d5 nop word [rax+rax]
+06de xchg ax,ax
+06e0 prefetcht0 [rdx+rax]
+06e6 vmovups ymm12,[rsi+rax]
+06ec vsubps ymm12,ymm12,ymm8
+06f1 vfmadd231ps ymm0,ymm12,ymm12
+06f6 vmovups ymm12,[rsi+rax+20h]
+06fd vsubps ymm12,ymm12,ymm8
+0702 vfmadd231ps ymm1,ymm12,ymm12
+0707 prefetcht0 [rdx+rax+40h]
+070d vmovups ymm12,[rsi+rax+40h]
+0714 vsubps ymm12,ymm12,ymm8
+0719 vfmadd231ps ymm2,ymm12,ymm12
+071e vmovups ymm12,[rsi+rax+60h]
+0725 vsubps ymm12,ymm12,ymm8
+072a vfmadd231ps ymm3,ymm12,ymm12
+072f add rax,80h
+0736 cmp rax,r8
+0739 jl near 00000000000006E0h
+073f cmp rax,r9
+0742 jge near 0000000000000773h
+0748 nop dword [rax+rax]
+0750 prefetcht0 [rdx+rax]
+0756 vmovups ymm12,[rsi+rax]
+075c vsubps ymm12,ymm12,ymm8
+0761 vfmadd231ps ymm0,ymm12,ymm12
+0766 add rax,20h
+076a cmp rax,r9
+076d jl near 0000000000000750h
+0773 test r10,r10
+0776 je near 0000000000000797h
+077c vmaskmovps ymm12,ymm15,[rsi+rax]
+0782 vsubps ymm12,ymm12,ymm8
+0787 vxorps ymm14,ymm14,ymm14
+078c vblendvps ymm12,ymm14,ymm12,ymm15
+0792 vfmadd231ps ymm0,ymm12,ymm12
+0797 vaddps ymm0,ymm0,ymm1
+079c vaddps ymm2,ymm2,ymm3
+07a1 vaddps ymm0,ymm0,ymm2
+07a6 vpbroadcastd ymm13,[rdi+68h]
+07ac vperm2f128 ymm14,ymm0,ymm0,1
+07b2 vaddps ymm10,ymm0,ymm14
+07b7 vpermilps ymm14,ymm10,4Eh
+07bd vaddps ymm10,ymm10,ymm14
+07c2 vpermilps ymm14,ymm10,0B1h
+07c8 vaddps ymm10,ymm10,ymm14
+07cd vmulps ymm10,ymm10,ymm13
+07d2 vpbroadcastd ymm13,[rdi+6Ch]
+07d8 vmovups ymm12,[rel 9A0h]
+07e1 vaddps ymm10,ymm10,ymm13
+07e6 vsqrtps ymm10,ymm10
+07eb vdivps ymm10,ymm12,ymm10
+07f0 mov r15,rsi
+07f3 add r15,[rdi+48h]
+07f7 mov eax,0
+07fd cmp rax,r8
+0800 jge near 00000000000008D4h
+0806 nop word [rax+rax]
+080f nop
+0810 prefetcht0 [r15+rax]
+0816 vmovups ymm13,[r11+rax]
+081c vmovups ymm14,[rbx+rax]
+0822 vmovups ymm12,[rsi+rax]
+0828 vsubps ymm12,ymm12,ymm8
+082d vmulps ymm12,ymm12,ymm10
+0832 vfmadd213ps ymm12,ymm13,ymm14
+0837 vmovups [rdx+rax],ymm12
+083d vmovups ymm13,[r11+rax+20h]
+0844 vmovups ymm14,[rbx+rax+20h]
+084b vmovups ymm12,[rsi+rax+20h]
 0852 vsubps ymm12,ymm12,ymm8
 0857 vmulps ymm12,ymm12,ymm10
 085c vfmadd213ps ymm12,ymm13,ymm14
-0861 vmovups [rdx+rax+60h],ymm12
-0868 add rax,80h
-086f cmp rax,r8
-0872 jl near 00000000000007C0h
-0878 cmp rax,r9
-087b jge near 00000000000008C4h
-0881 nop word [rax+rax]
-088a nop word [rax+rax]
-0890 vmovups ymm13,[r11+rax]
-0896 vmovups ymm14,[rbx+rax]
-089c vmovups ymm12,[rsi+rax]
-08a2 vsubps ymm12,ymm12,ymm8
-08a7 vmulps ymm12,ymm12,ymm10
-08ac vfmadd213ps ymm12,ymm13,ymm14
-08b1 vmovups [rdx+rax],ymm12
-08b7 add rax,20h
-08bb cmp rax,r9
-08be jl near 0000000000000890h
-08c4 test r10,r10
-08c7 je near 00000000000008F4h
-08cd vmaskmovps ymm13,ymm15,[r11+rax]
-08d3 vmaskmovps ymm14,ymm15,[rbx+rax]
-08d9 vmaskmovps ymm12,ymm15,[rsi+rax]
-08df vsubps ymm12,ymm12,ymm8
-08e4 vmulps ymm12,ymm12,ymm10
-08e9 vfmadd213ps ymm12,ymm13,ymm14
-08ee vmaskmovps [rdx+rax],ymm15,ymm12
-08f4 add rsi,[rdi+48h]
-08f8 add rdx,[rdi+50h]
-08fc add r11,[rdi+58h]
-0900 add rbx,[rdi+60h]
-0904 sub rcx,1
-0908 test rcx,rcx
-090b jne near 00000000000005B6h
-0911 pop r15
-0913 pop r14
-0915 pop r13
-0917 pop r12
-0919 pop rbp
-091a pop rbx
-091b vzeroupper
-091e ret
-091f nop word [rax+rax]
-0928 nop word [rax+rax]
-0931 nop word [rax+rax]
-093a nop word [rax+rax]
+0861 vmovups [rdx+rax+20h],ymm12
+0868 prefetcht0 [r15+rax+40h]
+086e vmovups ymm13,[r11+rax+40h]
+0875 vmovups ymm14,[rbx+rax+40h]
+087c vmovups ymm12,[rsi+rax+40h]
+0883 vsubps ymm12,ymm12,ymm8
+0888 vmulps ymm12,ymm12,ymm10
+088d vfmadd213ps ymm12,ymm13,ymm14
+0892 vmovups [rdx+rax+40h],ymm12
+0899 vmovups ymm13,[r11+rax+60h]
+08a0 vmovups ymm14,[rbx+rax+60h]
+08a7 vmovups ymm12,[rsi+rax+60h]
+08ae vsubps ymm12,ymm12,ymm8
+08b3 vmulps ymm12,ymm12,ymm10
+08b8 vfmadd213ps ymm12,ymm13,ymm14
+08bd vmovups [rdx+rax+60h],ymm12
+08c4 add rax,80h
+08cb cmp rax,r8
+08ce jl near 0000000000000810h
+08d4 cmp rax,r9
+08d7 jge near 000000000000091Ah
+08dd nop dword [rax]
+08e0 prefetcht0 [r15+rax]
+08e6 vmovups ymm13,[r11+rax]
+08ec vmovups ymm14,[rbx+rax]
+08f2 vmovups ymm12,[rsi+rax]
+08f8 vsubps ymm12,ymm12,ymm8
+08fd vmulps ymm12,ymm12,ymm10
+0902 vfmadd213ps ymm12,ymm13,ymm14
+0907 vmovups [rdx+rax],ymm12
+090d add rax,20h
+0911 cmp rax,r9
+0914 jl near 00000000000008E0h
+091a test r10,r10
+091d je near 000000000000094Ah
+0923 vmaskmovps ymm13,ymm15,[r11+rax]
+0929 vmaskmovps ymm14,ymm15,[rbx+rax]
+092f vmaskmovps ymm12,ymm15,[rsi+rax]
+0935 vsubps ymm12,ymm12,ymm8
+093a vmulps ymm12,ymm12,ymm10
+093f vfmadd213ps ymm12,ymm13,ymm14
+0944 vmaskmovps [rdx+rax],ymm15,ymm12
+094a add rsi,[rdi+48h]
+094e add rdx,[rdi+50h]
+0952 add r11,[rdi+58h]
+0956 add rbx,[rdi+60h]
+095a sub rcx,1
+095e test rcx,rcx
+0961 jne near 00000000000005ECh
+0967 pop r15
+0969 pop r14
+096b pop r13
+096d pop r12
+096f pop rbp
+0970 pop rbx
+0971 vzeroupper
+0974 ret
+0975 nop word [rax+rax]
+097e xchg ax,ax
 ; [00, 00, 00, 00]
 ; [01, 00, 00, 00]
 ; [02, 00, 00, 00]

@@ -1,5 +1,5 @@
 ; RowNorm(RowNormCode { isa: Avx512, centred: true, scale: true, bias: true, moments: false, output: F32 })
-; part 0, 2756 bytes
+; part 0, 2948 bytes
 0000 push rbx
 0001 push rbp
 0002 push r12
@@ -26,7 +26,7 @@
 004a kmovw k1,eax
 004e mov rcx,[rdi+30h]
 0052 test rcx,rcx
-0055 je near 00000000000006A1h
+0055 je near 0000000000000727h
 005b mov r14,rsi
 005e add r14,[rdi+48h]
 0062 mov rbp,rdx
@@ -103,368 +103,398 @@
 0217 vpxord zmm7,zmm7,zmm7
 021d mov eax,0
 0223 cmp rax,r8
-0226 jge near 00000000000002DEh
+0226 jge near 000000000000031Ah
 022c nop dword [rax]
-0230 vmovups zmm12,[rsi+rax]
-0237 vsubps zmm12,zmm12,zmm8
-023d vfmadd231ps zmm0,zmm12,zmm12
-0243 vmovups zmm12,[r14+rax]
-024a vsubps zmm12,zmm12,zmm9
-0250 vfmadd231ps zmm4,zmm12,zmm12
-0256 vmovups zmm12,[rsi+rax+40h]
-025e vsubps zmm12,zmm12,zmm8
-0264 vfmadd231ps zmm1,zmm12,zmm12
-026a vmovups zmm12,[r14+rax+40h]
-0272 vsubps zmm12,zmm12,zmm9
-0278 vfmadd231ps zmm5,zmm12,zmm12
-027e vmovups zmm12,[rsi+rax+80h]
-0286 vsubps zmm12,zmm12,zmm8
-028c vfmadd231ps zmm2,zmm12,zmm12
-0292 vmovups zmm12,[r14+rax+80h]
-029a vsubps zmm12,zmm12,zmm9
-02a0 vfmadd231ps zmm6,zmm12,zmm12
-02a6 vmovups zmm12,[rsi+rax+0C0h]
-02ae vsubps zmm12,zmm12,zmm8
-02b4 vfmadd231ps zmm3,zmm12,zmm12
-02ba vmovups zmm12,[r14+rax+0C0h]
-02c2 vsubps zmm12,zmm12,zmm9
-02c8 vfmadd231ps zmm7,zmm12,zmm12
-02ce add rax,100h
-02d5 cmp rax,r8
-02d8 jl near 0000000000000230h
-02de cmp rax,r9
-02e1 jge near 0000000000000323h
-02e7 nop word [rax+rax]
-02f0 vmovups zmm12,[rsi+rax]
-02f7 vsubps zmm12,zmm12,zmm8
-02fd vfmadd231ps zmm0,zmm12,zmm12
-0303 vmovups zmm12,[r14+rax]
-030a vsubps zmm12,zmm12,zmm9
-0310 vfmadd231ps zmm4,zmm12,zmm12
-0316 add rax,40h
+0230 prefetcht0 [rdx+rax]
+0236 vmovups zmm12,[rsi+rax]
+023d vsubps zmm12,zmm12,zmm8
+0243 vfmadd231ps zmm0,zmm12,zmm12
+0249 prefetcht0 [rbp+rax]
+024f vmovups zmm12,[r14+rax]
+0256 vsubps zmm12,zmm12,zmm9
+025c vfmadd231ps zmm4,zmm12,zmm12
+0262 prefetcht0 [rdx+rax+40h]
+0268 vmovups zmm12,[rsi+rax+40h]
+0270 vsubps zmm12,zmm12,zmm8
+0276 vfmadd231ps zmm1,zmm12,zmm12
+027c prefetcht0 [rbp+rax+40h]
+0282 vmovups zmm12,[r14+rax+40h]
+028a vsubps zmm12,zmm12,zmm9
+0290 vfmadd231ps zmm5,zmm12,zmm12
+0296 prefetcht0 [rdx+rax+80h]
+029f vmovups zmm12,[rsi+rax+80h]
+02a7 vsubps zmm12,zmm12,zmm8
+02ad vfmadd231ps zmm2,zmm12,zmm12
+02b3 prefetcht0 [rbp+rax+80h]
+02bc vmovups zmm12,[r14+rax+80h]
+02c4 vsubps zmm12,zmm12,zmm9
+02ca vfmadd231ps zmm6,zmm12,zmm12
+02d0 prefetcht0 [rdx+rax+0C0h]
+02d9 vmovups zmm12,[rsi+rax+0C0h]
+02e1 vsubps zmm12,zmm12,zmm8
+02e7 vfmadd231ps zmm3,zmm12,zmm12
+02ed prefetcht0 [rbp+rax+0C0h]
+02f6 vmovups zmm12,[r14+rax+0C0h]
+02fe vsubps zmm12,zmm12,zmm9
+0304 vfmadd231ps zmm7,zmm12,zmm12
+030a add rax,100h
+0311 cmp rax,r8
+0314 jl near 0000000000000230h
 031a cmp rax,r9
-031d jl near 00000000000002F0h
-0323 test r10,r10
-0326 je near 000000000000036Ah
-032c vmovups zmm12{k1}{z},[rsi+rax]
-0333 vsubps zmm12,zmm12,zmm8
-0339 vpxord zmm14,zmm14,zmm14
-033f vblendmps zmm12{k1},zmm14,zmm12
-0345 vfmadd231ps zmm0,zmm12,zmm12
-034b vmovups zmm12{k1}{z},[r14+rax]
-0352 vsubps zmm12,zmm12,zmm9
-0358 vpxord zmm14,zmm14,zmm14
-035e vblendmps zmm12{k1},zmm14,zmm12
-0364 vfmadd231ps zmm4,zmm12,zmm12
-036a vaddps zmm0,zmm0,zmm1
-0370 vaddps zmm4,zmm4,zmm5
-0376 vaddps zmm2,zmm2,zmm3
-037c vaddps zmm6,zmm6,zmm7
-0382 vaddps zmm0,zmm0,zmm2
-0388 vaddps zmm4,zmm4,zmm6
-038e vbroadcastss zmm13,[rdi+68h]
-0395 vshuff32x4 zmm14,zmm0,zmm0,4Eh
-039c vaddps zmm10,zmm0,zmm14
-03a2 vshuff32x4 zmm14,zmm10,zmm10,0B1h
-03a9 vaddps zmm10,zmm10,zmm14
-03af vpermilps zmm14,zmm10,4Eh
-03b6 vaddps zmm10,zmm10,zmm14
-03bc vpermilps zmm14,zmm10,0B1h
-03c3 vaddps zmm10,zmm10,zmm14
-03c9 vmulps zmm10,zmm10,zmm13
-03cf vshuff32x4 zmm14,zmm4,zmm4,4Eh
-03d6 vaddps zmm11,zmm4,zmm14
-03dc vshuff32x4 zmm14,zmm11,zmm11,0B1h
-03e3 vaddps zmm11,zmm11,zmm14
-03e9 vpermilps zmm14,zmm11,4Eh
-03f0 vaddps zmm11,zmm11,zmm14
-03f6 vpermilps zmm14,zmm11,0B1h
-03fd vaddps zmm11,zmm11,zmm14
-0403 vmulps zmm11,zmm11,zmm13
-0409 vbroadcastss zmm13,[rdi+6Ch]
-0410 vbroadcastss zmm12,[rel 0AC0h]
-041a vaddps zmm10,zmm10,zmm13
-0420 vsqrtps zmm10,zmm10
-0426 vdivps zmm10,zmm12,zmm10
-042c vaddps zmm11,zmm11,zmm13
-0432 vsqrtps zmm11,zmm11
-0438 vdivps zmm11,zmm12,zmm11
-043e mov eax,0
-0444 cmp rax,r8
-0447 jge near 00000000000005ABh
-044d nop dword [rax]
-0450 vmovups zmm13,[r11+rax]
-0457 vmovups zmm14,[rbx+rax]
-045e vmovups zmm12,[rsi+rax]
-0465 vsubps zmm12,zmm12,zmm8
-046b vmulps zmm12,zmm12,zmm10
-0471 vfmadd213ps zmm12,zmm13,zmm14
-0477 vmovups [rdx+rax],zmm12
-047e vmovups zmm12,[r14+rax]
-0485 vsubps zmm12,zmm12,zmm9
-048b vmulps zmm12,zmm12,zmm11
-0491 vfmadd213ps zmm12,zmm13,zmm14
-0497 vmovups [rbp+rax],zmm12
-049f vmovups zmm13,[r11+rax+40h]
-04a7 vmovups zmm14,[rbx+rax+40h]
-04af vmovups zmm12,[rsi+rax+40h]
-04b7 vsubps zmm12,zmm12,zmm8
-04bd vmulps zmm12,zmm12,zmm10
-04c3 vfmadd213ps zmm12,zmm13,zmm14
-04c9 vmovups [rdx+rax+40h],zmm12
-04d1 vmovups zmm12,[r14+rax+40h]
-04d9 vsubps zmm12,zmm12,zmm9
-04df vmulps zmm12,zmm12,zmm11
-04e5 vfmadd213ps zmm12,zmm13,zmm14
-04eb vmovups [rbp+rax+40h],zmm12
-04f3 vmovups zmm13,[r11+rax+80h]
-04fb vmovups zmm14,[rbx+rax+80h]
-0503 vmovups zmm12,[rsi+rax+80h]
-050b vsubps zmm12,zmm12,zmm8
-0511 vmulps zmm12,zmm12,zmm10
-0517 vfmadd213ps zmm12,zmm13,zmm14
-051d vmovups [rdx+rax+80h],zmm12
-0525 vmovups zmm12,[r14+rax+80h]
-052d vsubps zmm12,zmm12,zmm9
-0533 vmulps zmm12,zmm12,zmm11
-0539 vfmadd213ps zmm12,zmm13,zmm14
-053f vmovups [rbp+rax+80h],zmm12
-0547 vmovups zmm13,[r11+rax+0C0h]
-054f vmovups zmm14,[rbx+rax+0C0h]
-0557 vmovups zmm12,[rsi+rax+0C0h]
-055f vsubps zmm12,zmm12,zmm8
-0565 vmulps zmm12,zmm12,zmm10
-056b vfmadd213ps zmm12,zmm13,zmm14
-0571 vmovups [rdx+rax+0C0h],zmm12
-0579 vmovups zmm12,[r14+rax+0C0h]
-0581 vsubps zmm12,zmm12,zmm9
-0587 vmulps zmm12,zmm12,zmm11
-058d vfmadd213ps zmm12,zmm13,zmm14
-0593 vmovups [rbp+rax+0C0h],zmm12
-059b add rax,100h
-05a2 cmp rax,r8
-05a5 jl near 0000000000000450h
-05ab cmp rax,r9
-05ae jge near 000000000000061Ch
-05b4 nop word [rax+rax]
-05bd nop dword [rax]
-05c0 vmovups zmm13,[r11+rax]
-05c7 vmovups zmm14,[rbx+rax]
-05ce vmovups zmm12,[rsi+rax]
-05d5 vsubps zmm12,zmm12,zmm8
-05db vmulps zmm12,zmm12,zmm10
-05e1 vfmadd213ps zmm12,zmm13,zmm14
-05e7 vmovups [rdx+rax],zmm12
-05ee vmovups zmm12,[r14+rax]
-05f5 vsubps zmm12,zmm12,zmm9
-05fb vmulps zmm12,zmm12,zmm11
-0601 vfmadd213ps zmm12,zmm13,zmm14
-0607 vmovups [rbp+rax],zmm12
-060f add rax,40h
-0613 cmp rax,r9
-0616 jl near 00000000000005C0h
-061c test r10,r10
-061f je near 0000000000000674h
-0625 vmovups zmm13{k1}{z},[r11+rax]
-062c vmovups zmm14{k1}{z},[rbx+rax]
-0633 vmovups zmm12{k1}{z},[rsi+rax]
-063a vsubps zmm12,zmm12,zmm8
-0640 vmulps zmm12,zmm12,zmm10
-0646 vfmadd213ps zmm12,zmm13,zmm14
-064c vmovups [rdx+rax]{k1},zmm12
-0653 vmovups zmm12{k1}{z},[r14+rax]
-065a vsubps zmm12,zmm12,zmm9
-0660 vmulps zmm12,zmm12,zmm11
-0666 vfmadd213ps zmm12,zmm13,zmm14
-066c vmovups [rbp+rax]{k1},zmm12
-0674 add rsi,[rdi+48h]
-0678 add rdx,[rdi+50h]
-067c add r11,[rdi+58h]
-0680 add rbx,[rdi+60h]
-0684 add rsi,[rdi+48h]
-0688 add rdx,[rdi+50h]
-068c add r11,[rdi+58h]
-0690 add rbx,[rdi+60h]
-0694 sub rcx,1
-0698 test rcx,rcx
-069b jne near 000000000000005Bh
-06a1 mov rcx,[rdi+38h]
-06a5 test rcx,rcx
-06a8 je near 0000000000000A7Fh
-06ae vpxord zmm0,zmm0,zmm0
-06b4 vpxord zmm1,zmm1,zmm1
-06ba vpxord zmm2,zmm2,zmm2
-06c0 vpxord zmm3,zmm3,zmm3
-06c6 mov eax,0
-06cc cmp rax,r8
-06cf jge near 000000000000070Fh
-06d5 nop word [rax+rax]
-06de xchg ax,ax
-06e0 vaddps zmm0,zmm0,[rsi+rax]
-06e7 vaddps zmm1,zmm1,[rsi+rax+40h]
-06ef vaddps zmm2,zmm2,[rsi+rax+80h]
-06f7 vaddps zmm3,zmm3,[rsi+rax+0C0h]
-06ff add rax,100h
-0706 cmp rax,r8
-0709 jl near 00000000000006E0h
-070f cmp rax,r9
-0712 jge near 0000000000000734h
-0718 nop dword [rax+rax]
-0720 vaddps zmm0,zmm0,[rsi+rax]
-0727 add rax,40h
-072b cmp rax,r9
-072e jl near 0000000000000720h
-0734 test r10,r10
-0737 je near 000000000000074Ah
-073d vmovups zmm12{k1}{z},[rsi+rax]
-0744 vaddps zmm0,zmm0,zmm12
-074a vaddps zmm0,zmm0,zmm1
-0750 vaddps zmm2,zmm2,zmm3
-0756 vaddps zmm0,zmm0,zmm2
-075c vbroadcastss zmm13,[rdi+68h]
-0763 vshuff32x4 zmm14,zmm0,zmm0,4Eh
-076a vaddps zmm8,zmm0,zmm14
-0770 vshuff32x4 zmm14,zmm8,zmm8,0B1h
-0777 vaddps zmm8,zmm8,zmm14
-077d vpermilps zmm14,zmm8,4Eh
-0784 vaddps zmm8,zmm8,zmm14
-078a vpermilps zmm14,zmm8,0B1h
-0791 vaddps zmm8,zmm8,zmm14
-0797 vmulps zmm8,zmm8,zmm13
-079d vpxord zmm0,zmm0,zmm0
-07a3 vpxord zmm1,zmm1,zmm1
-07a9 vpxord zmm2,zmm2,zmm2
-07af vpxord zmm3,zmm3,zmm3
-07b5 mov eax,0
-07bb cmp rax,r8
-07be jge near 000000000000082Fh
-07c4 nop word [rax+rax]
-07cd nop dword [rax]
-07d0 vmovups zmm12,[rsi+rax]
-07d7 vsubps zmm12,zmm12,zmm8
-07dd vfmadd231ps zmm0,zmm12,zmm12
-07e3 vmovups zmm12,[rsi+rax+40h]
-07eb vsubps zmm12,zmm12,zmm8
-07f1 vfmadd231ps zmm1,zmm12,zmm12
-07f7 vmovups zmm12,[rsi+rax+80h]
-07ff vsubps zmm12,zmm12,zmm8
-0805 vfmadd231ps zmm2,zmm12,zmm12
-080b vmovups zmm12,[rsi+rax+0C0h]
-0813 vsubps zmm12,zmm12,zmm8
-0819 vfmadd231ps zmm3,zmm12,zmm12
-081f add rax,100h
-0826 cmp rax,r8
-0829 jl near 00000000000007D0h
-082f cmp rax,r9
-0832 jge near 0000000000000860h
-0838 nop dword [rax+rax]
-0840 vmovups zmm12,[rsi+rax]
-0847 vsubps zmm12,zmm12,zmm8
-084d vfmadd231ps zmm0,zmm12,zmm12
-0853 add rax,40h
-0857 cmp rax,r9
-085a jl near 0000000000000840h
-0860 test r10,r10
-0863 je near 0000000000000888h
-0869 vmovups zmm12{k1}{z},[rsi+rax]
-0870 vsubps zmm12,zmm12,zmm8
-0876 vpxord zmm14,zmm14,zmm14
-087c vblendmps zmm12{k1},zmm14,zmm12
-0882 vfmadd231ps zmm0,zmm12,zmm12
-0888 vaddps zmm0,zmm0,zmm1
-088e vaddps zmm2,zmm2,zmm3
-0894 vaddps zmm0,zmm0,zmm2
-089a vbroadcastss zmm13,[rdi+68h]
-08a1 vshuff32x4 zmm14,zmm0,zmm0,4Eh
-08a8 vaddps zmm10,zmm0,zmm14
-08ae vshuff32x4 zmm14,zmm10,zmm10,0B1h
-08b5 vaddps zmm10,zmm10,zmm14
-08bb vpermilps zmm14,zmm10,4Eh
-08c2 vaddps zmm10,zmm10,zmm14
-08c8 vpermilps zmm14,zmm10,0B1h
-08cf vaddps zmm10,zmm10,zmm14
-08d5 vmulps zmm10,zmm10,zmm13
-08db vbroadcastss zmm13,[rdi+6Ch]
-08e2 vbroadcastss zmm12,[rel 0AC0h]
-08ec vaddps zmm10,zmm10,zmm13
-08f2 vsqrtps zmm10,zmm10
-08f8 vdivps zmm10,zmm12,zmm10
-08fe mov eax,0
-0904 cmp rax,r8
-0907 jge near 00000000000009E4h
-090d nop dword [rax]
-0910 vmovups zmm13,[r11+rax]
-0917 vmovups zmm14,[rbx+rax]
-091e vmovups zmm12,[rsi+rax]
-0925 vsubps zmm12,zmm12,zmm8
-092b vmulps zmm12,zmm12,zmm10
-0931 vfmadd213ps zmm12,zmm13,zmm14
-0937 vmovups [rdx+rax],zmm12
-093e vmovups zmm13,[r11+rax+40h]
-0946 vmovups zmm14,[rbx+rax+40h]
-094e vmovups zmm12,[rsi+rax+40h]
-0956 vsubps zmm12,zmm12,zmm8
-095c vmulps zmm12,zmm12,zmm10
-0962 vfmadd213ps zmm12,zmm13,zmm14
-0968 vmovups [rdx+rax+40h],zmm12
-0970 vmovups zmm13,[r11+rax+80h]
-0978 vmovups zmm14,[rbx+rax+80h]
-0980 vmovups zmm12,[rsi+rax+80h]
-0988 vsubps zmm12,zmm12,zmm8
-098e vmulps zmm12,zmm12,zmm10
-0994 vfmadd213ps zmm12,zmm13,zmm14
-099a vmovups [rdx+rax+80h],zmm12
-09a2 vmovups zmm13,[r11+rax+0C0h]
-09aa vmovups zmm14,[rbx+rax+0C0h]
-09b2 vmovups zmm12,[rsi+rax+0C0h]
-09ba vsubps zmm12,zmm12,zmm8
-09c0 vmulps zmm12,zmm12,zmm10
-09c6 vfmadd213ps zmm12,zmm13,zmm14
-09cc vmovups [rdx+rax+0C0h],zmm12
-09d4 add rax,100h
-09db cmp rax,r8
-09de jl near 0000000000000910h
-09e4 cmp rax,r9
-09e7 jge near 0000000000000A2Bh
-09ed nop dword [rax]
-09f0 vmovups zmm13,[r11+rax]
-09f7 vmovups zmm14,[rbx+rax]
-09fe vmovups zmm12,[rsi+rax]
-0a05 vsubps zmm12,zmm12,zmm8
-0a0b vmulps zmm12,zmm12,zmm10
-0a11 vfmadd213ps zmm12,zmm13,zmm14
-0a17 vmovups [rdx+rax],zmm12
-0a1e add rax,40h
-0a22 cmp rax,r9
-0a25 jl near 00000000000009F0h
-0a2b test r10,r10
-0a2e je near 0000000000000A62h
-0a34 vmovups zmm13{k1}{z},[r11+rax]
-0a3b vmovups zmm14{k1}{z},[rbx+rax]
-0a42 vmovups zmm12{k1}{z},[rsi+rax]
-0a49 vsubps zmm12,zmm12,zmm8
-0a4f vmulps zmm12,zmm12,zmm10
-0a55 vfmadd213ps zmm12,zmm13,zmm14
-0a5b vmovups [rdx+rax]{k1},zmm12
-0a62 add rsi,[rdi+48h]
-0a66 add rdx,[rdi+50h]
-0a6a add r11,[rdi+58h]
-0a6e add rbx,[rdi+60h]
-0a72 sub rcx,1
-0a76 test rcx,rcx
-0a79 jne near 00000000000006AEh
-0a7f pop r15
-0a81 pop r14
-0a83 pop r13
-0a85 pop r12
-0a87 pop rbp
-0a88 pop rbx
-0a89 vzeroupper
-0a8c ret
-0a8d nop word [rax+rax]
-0a96 nop word [rax+rax]
-0a9f nop word [rax+rax]
-0aa8 nop word [rax+rax]
-0ab1 nop word [rax+rax]
-0aba nop word [rax+rax]
+031d jge near 000000000000036Fh
+0323 nop word [rax+rax]
+032c nop dword [rax]
+0330 prefetcht0 [rdx+rax]
+0336 vmovups zmm12,[rsi+rax]
+033d vsubps zmm12,zmm12,zmm8
+0343 vfmadd231ps zmm0,zmm12,zmm12
+0349 prefetcht0 [rbp+rax]
+034f vmovups zmm12,[r14+rax]
+0356 vsubps zmm12,zmm12,zmm9
+035c vfmadd231ps zmm4,zmm12,zmm12
+0362 add rax,40h
+0366 cmp rax,r9
+0369 jl near 0000000000000330h
+036f test r10,r10
+0372 je near 00000000000003B6h
+0378 vmovups zmm12{k1}{z},[rsi+rax]
+037f vsubps zmm12,zmm12,zmm8
+0385 vpxord zmm14,zmm14,zmm14
+038b vblendmps zmm12{k1},zmm14,zmm12
+0391 vfmadd231ps zmm0,zmm12,zmm12
+0397 vmovups zmm12{k1}{z},[r14+rax]
+039e vsubps zmm12,zmm12,zmm9
+03a4 vpxord zmm14,zmm14,zmm14
+03aa vblendmps zmm12{k1},zmm14,zmm12
+03b0 vfmadd231ps zmm4,zmm12,zmm12
+03b6 vaddps zmm0,zmm0,zmm1
+03bc vaddps zmm4,zmm4,zmm5
+03c2 vaddps zmm2,zmm2,zmm3
+03c8 vaddps zmm6,zmm6,zmm7
+03ce vaddps zmm0,zmm0,zmm2
+03d4 vaddps zmm4,zmm4,zmm6
+03da vbroadcastss zmm13,[rdi+68h]
+03e1 vshuff32x4 zmm14,zmm0,zmm0,4Eh
+03e8 vaddps zmm10,zmm0,zmm14
+03ee vshuff32x4 zmm14,zmm10,zmm10,0B1h
+03f5 vaddps zmm10,zmm10,zmm14
+03fb vpermilps zmm14,zmm10,4Eh
+0402 vaddps zmm10,zmm10,zmm14
+0408 vpermilps zmm14,zmm10,0B1h
+040f vaddps zmm10,zmm10,zmm14
+0415 vmulps zmm10,zmm10,zmm13
+041b vshuff32x4 zmm14,zmm4,zmm4,4Eh
+0422 vaddps zmm11,zmm4,zmm14
+0428 vshuff32x4 zmm14,zmm11,zmm11,0B1h
+042f vaddps zmm11,zmm11,zmm14
+0435 vpermilps zmm14,zmm11,4Eh
+043c vaddps zmm11,zmm11,zmm14
+0442 vpermilps zmm14,zmm11,0B1h
+0449 vaddps zmm11,zmm11,zmm14
+044f vmulps zmm11,zmm11,zmm13
+0455 vbroadcastss zmm13,[rdi+6Ch]
+045c vbroadcastss zmm12,[rel 0B80h]
+0466 vaddps zmm10,zmm10,zmm13
+046c vsqrtps zmm10,zmm10
+0472 vdivps zmm10,zmm12,zmm10
+0478 vaddps zmm11,zmm11,zmm13
+047e vsqrtps zmm11,zmm11
+0484 vdivps zmm11,zmm12,zmm11
+048a mov r15,r14
+048d add r15,[rdi+48h]
+0491 add r15,[rdi+48h]
+0495 mov eax,0
+049b cmp rax,r8
+049e jge near 0000000000000629h
+04a4 nop word [rax+rax]
+04ad nop dword [rax]
+04b0 prefetcht0 [r15+rax]
+04b6 vmovups zmm13,[r11+rax]
+04bd vmovups zmm14,[rbx+rax]
+04c4 vmovups zmm12,[rsi+rax]
+04cb vsubps zmm12,zmm12,zmm8
+04d1 vmulps zmm12,zmm12,zmm10
+04d7 vfmadd213ps zmm12,zmm13,zmm14
+04dd vmovups [rdx+rax],zmm12
+04e4 vmovups zmm12,[r14+rax]
+04eb vsubps zmm12,zmm12,zmm9
+04f1 vmulps zmm12,zmm12,zmm11
+04f7 vfmadd213ps zmm12,zmm13,zmm14
+04fd vmovups [rbp+rax],zmm12
+0505 prefetcht0 [r15+rax+40h]
+050b vmovups zmm13,[r11+rax+40h]
+0513 vmovups zmm14,[rbx+rax+40h]
+051b vmovups zmm12,[rsi+rax+40h]
+0523 vsubps zmm12,zmm12,zmm8
+0529 vmulps zmm12,zmm12,zmm10
+052f vfmadd213ps zmm12,zmm13,zmm14
+0535 vmovups [rdx+rax+40h],zmm12
+053d vmovups zmm12,[r14+rax+40h]
+0545 vsubps zmm12,zmm12,zmm9
+054b vmulps zmm12,zmm12,zmm11
+0551 vfmadd213ps zmm12,zmm13,zmm14
+0557 vmovups [rbp+rax+40h],zmm12
+055f prefetcht0 [r15+rax+80h]
+0568 vmovups zmm13,[r11+rax+80h]
+0570 vmovups zmm14,[rbx+rax+80h]
+0578 vmovups zmm12,[rsi+rax+80h]
+0580 vsubps zmm12,zmm12,zmm8
+0586 vmulps zmm12,zmm12,zmm10
+058c vfmadd213ps zmm12,zmm13,zmm14
+0592 vmovups [rdx+rax+80h],zmm12
+059a vmovups zmm12,[r14+rax+80h]
+05a2 vsubps zmm12,zmm12,zmm9
+05a8 vmulps zmm12,zmm12,zmm11
+05ae vfmadd213ps zmm12,zmm13,zmm14
+05b4 vmovups [rbp+rax+80h],zmm12
+05bc prefetcht0 [r15+rax+0C0h]
+05c5 vmovups zmm13,[r11+rax+0C0h]
+05cd vmovups zmm14,[rbx+rax+0C0h]
+05d5 vmovups zmm12,[rsi+rax+0C0h]
+05dd vsubps zmm12,zmm12,zmm8
+05e3 vmulps zmm12,zmm12,zmm10
+05e9 vfmadd213ps zmm12,zmm13,zmm14
+05ef vmovups [rdx+rax+0C0h],zmm12
+05f7 vmovups zmm12,[r14+rax+0C0h]
+05ff vsubps zmm12,zmm12,zmm9
+0605 vmulps zmm12,zmm12,zmm11
+060b vfmadd213ps zmm12,zmm13,zmm14
+0611 vmovups [rbp+rax+0C0h],zmm12
+0619 add rax,100h
+0620 cmp rax,r8
+0623 jl near 00000000000004B0h
+0629 cmp rax,r9
+062c jge near 00000000000006A2h
+0632 nop word [rax+rax]
+063b nop dword [rax+rax]
+0640 prefetcht0 [r15+rax]
+0646 vmovups zmm13,[r11+rax]
+064d vmovups zmm14,[rbx+rax]
+0654 vmovups zmm12,[rsi+rax]
+065b vsubps zmm12,zmm12,zmm8
+0661 vmulps zmm12,zmm12,zmm10
+0667 vfmadd213ps zmm12,zmm13,zmm14
+066d vmovups [rdx+rax],zmm12
+0674 vmovups zmm12,[r14+rax]
+067b vsubps zmm12,zmm12,zmm9
+0681 vmulps zmm12,zmm12,zmm11
+0687 vfmadd213ps zmm12,zmm13,zmm14
+068d vmovups [rbp+rax],zmm12
+0695 add rax,40h
+0699 cmp rax,r9
+069c jl near 0000000000000640h
+06a2 test r10,r10
+06a5 je near 00000000000006FAh
+06ab vmovups zmm13{k1}{z},[r11+rax]
+06b2 vmovups zmm14{k1}{z},[rbx+rax]
+06b9 vmovups zmm12{k1}{z},[rsi+rax]
+06c0 vsubps zmm12,zmm12,zmm8
+06c6 vmulps zmm12,zmm12,zmm10
+06cc vfmadd213ps zmm12,zmm13,zmm14
+06d2 vmovups [rdx+rax]{k1},zmm12
+06d9 vmovups zmm12{k1}{z},[r14+rax]
+06e0 vsubps zmm12,zmm12,zmm9
+06e6 vmulps zmm12,zmm12,zmm11
+06ec vfmadd213ps zmm12,zmm13,zmm14
+06f2 vmovups [rbp+rax]{k1},zmm12
+06fa add rsi,[rdi+48h]
+06fe add rdx,[rdi+50h]
+0702 add r11,[rdi+58h]
+0706 add rbx,[rdi+60h]
+070a add rsi,[rdi+48h]
+070e add rdx,[rdi+50h]
+0712 add r11,[rdi+58h]
+0716 add rbx,[rdi+60h]
+071a sub rcx,1
+071e test rcx,rcx
+0721 jne near 000000000000005Bh
+0727 mov rcx,[rdi+38h]
+072b test rcx,rcx
+072e je near 0000000000000B55h
+0734 vpxord zmm0,zmm0,zmm0
+073a vpxord zmm1,zmm1,zmm1
+0740 vpxord zmm2,zmm2,zmm2
+0746 vpxord zmm3,zmm3,zmm3
+074c mov eax,0
+0752 cmp rax,r8
+0755 jge near 000000000000078Fh
+075b nop dword [rax+rax]
+0760 vaddps zmm0,zmm0,[rsi+rax]
+0767 vaddps zmm1,zmm1,[rsi+rax+40h]
+076f vaddps zmm2,zmm2,[rsi+rax+80h]
+0777 vaddps zmm3,zmm3,[rsi+rax+0C0h]
+077f add rax,100h
+0786 cmp rax,r8
+0789 jl near 0000000000000760h
+078f cmp rax,r9
+0792 jge near 00000000000007B4h
+0798 nop dword [rax+rax]
+07a0 vaddps zmm0,zmm0,[rsi+rax]
+07a7 add rax,40h
+07ab cmp rax,r9
+07ae jl near 00000000000007A0h
+07b4 test r10,r10
+07b7 je near 00000000000007CAh
+07bd vmovups zmm12{k1}{z},[rsi+rax]
+07c4 vaddps zmm0,zmm0,zmm12
+07ca vaddps zmm0,zmm0,zmm1
+07d0 vaddps zmm2,zmm2,zmm3
+07d6 vaddps zmm0,zmm0,zmm2
+07dc vbroadcastss zmm13,[rdi+68h]
+07e3 vshuff32x4 zmm14,zmm0,zmm0,4Eh
+07ea vaddps zmm8,zmm0,zmm14
+07f0 vshuff32x4 zmm14,zmm8,zmm8,0B1h
+07f7 vaddps zmm8,zmm8,zmm14
+07fd vpermilps zmm14,zmm8,4Eh
+0804 vaddps zmm8,zmm8,zmm14
+080a vpermilps zmm14,zmm8,0B1h
+0811 vaddps zmm8,zmm8,zmm14
+0817 vmulps zmm8,zmm8,zmm13
+081d vpxord zmm0,zmm0,zmm0
+0823 vpxord zmm1,zmm1,zmm1
+0829 vpxord zmm2,zmm2,zmm2
+082f vpxord zmm3,zmm3,zmm3
+0835 mov eax,0
+083b cmp rax,r8
+083e jge near 00000000000008CDh
+0844 nop word [rax+rax]
+084d nop dword [rax]
+0850 prefetcht0 [rdx+rax]
+0856 vmovups zmm12,[rsi+rax]
+085d vsubps zmm12,zmm12,zmm8
+0863 vfmadd231ps zmm0,zmm12,zmm12
+0869 prefetcht0 [rdx+rax+40h]
+086f vmovups zmm12,[rsi+rax+40h]
+0877 vsubps zmm12,zmm12,zmm8
+087d vfmadd231ps zmm1,zmm12,zmm12
+0883 prefetcht0 [rdx+rax+80h]
+088c vmovups zmm12,[rsi+rax+80h]
+0894 vsubps zmm12,zmm12,zmm8
+089a vfmadd231ps zmm2,zmm12,zmm12
+08a0 prefetcht0 [rdx+rax+0C0h]
+08a9 vmovups zmm12,[rsi+rax+0C0h]
+08b1 vsubps zmm12,zmm12,zmm8
+08b7 vfmadd231ps zmm3,zmm12,zmm12
+08bd add rax,100h
+08c4 cmp rax,r8
+08c7 jl near 0000000000000850h
+08cd cmp rax,r9
+08d0 jge near 0000000000000906h
+08d6 nop word [rax+rax]
+08df nop
+08e0 prefetcht0 [rdx+rax]
+08e6 vmovups zmm12,[rsi+rax]
+08ed vsubps zmm12,zmm12,zmm8
+08f3 vfmadd231ps zmm0,zmm12,zmm12
+08f9 add rax,40h
+08fd cmp rax,r9
+0900 jl near 00000000000008E0h
+0906 test r10,r10
+0909 je near 000000000000092Eh
+090f vmovups zmm12{k1}{z},[rsi+rax]
+0916 vsubps zmm12,zmm12,zmm8
+091c vpxord zmm14,zmm14,zmm14
+0922 vblendmps zmm12{k1},zmm14,zmm12
+0928 vfmadd231ps zmm0,zmm12,zmm12
+092e vaddps zmm0,zmm0,zmm1
+0934 vaddps zmm2,zmm2,zmm3
+093a vaddps zmm0,zmm0,zmm2
+0940 vbroadcastss zmm13,[rdi+68h]
+0947 vshuff32x4 zmm14,zmm0,zmm0,4Eh
+094e vaddps zmm10,zmm0,zmm14
+0954 vshuff32x4 zmm14,zmm10,zmm10,0B1h
+095b vaddps zmm10,zmm10,zmm14
+0961 vpermilps zmm14,zmm10,4Eh
+0968 vaddps zmm10,zmm10,zmm14
+096e vpermilps zmm14,zmm10,0B1h
+0975 vaddps zmm10,zmm10,zmm14
+097b vmulps zmm10,zmm10,zmm13
+0981 vbroadcastss zmm13,[rdi+6Ch]
+0988 vbroadcastss zmm12,[rel 0B80h]
+0992 vaddps zmm10,zmm10,zmm13
+0998 vsqrtps zmm10,zmm10
+099e vdivps zmm10,zmm12,zmm10
+09a4 mov r15,rsi
+09a7 add r15,[rdi+48h]
+09ab mov eax,0
+09b1 cmp rax,r8
+09b4 jge near 0000000000000AB2h
+09ba nop word [rax+rax]
+09c0 prefetcht0 [r15+rax]
+09c6 vmovups zmm13,[r11+rax]
+09cd vmovups zmm14,[rbx+rax]
+09d4 vmovups zmm12,[rsi+rax]
+09db vsubps zmm12,zmm12,zmm8
+09e1 vmulps zmm12,zmm12,zmm10
+09e7 vfmadd213ps zmm12,zmm13,zmm14
+09ed vmovups [rdx+rax],zmm12
+09f4 prefetcht0 [r15+rax+40h]
+09fa vmovups zmm13,[r11+rax+40h]
+0a02 vmovups zmm14,[rbx+rax+40h]
+0a0a vmovups zmm12,[rsi+rax+40h]
+0a12 vsubps zmm12,zmm12,zmm8
+0a18 vmulps zmm12,zmm12,zmm10
+0a1e vfmadd213ps zmm12,zmm13,zmm14
+0a24 vmovups [rdx+rax+40h],zmm12
+0a2c prefetcht0 [r15+rax+80h]
+0a35 vmovups zmm13,[r11+rax+80h]
+0a3d vmovups zmm14,[rbx+rax+80h]
+0a45 vmovups zmm12,[rsi+rax+80h]
+0a4d vsubps zmm12,zmm12,zmm8
+0a53 vmulps zmm12,zmm12,zmm10
+0a59 vfmadd213ps zmm12,zmm13,zmm14
+0a5f vmovups [rdx+rax+80h],zmm12
+0a67 prefetcht0 [r15+rax+0C0h]
+0a70 vmovups zmm13,[r11+rax+0C0h]
+0a78 vmovups zmm14,[rbx+rax+0C0h]
+0a80 vmovups zmm12,[rsi+rax+0C0h]
+0a88 vsubps zmm12,zmm12,zmm8
+0a8e vmulps zmm12,zmm12,zmm10
+0a94 vfmadd213ps zmm12,zmm13,zmm14
+0a9a vmovups [rdx+rax+0C0h],zmm12
+0aa2 add rax,100h
+0aa9 cmp rax,r8
+0aac jl near 00000000000009C0h
+0ab2 cmp rax,r9
+0ab5 jge near 0000000000000B01h
+0abb nop dword [rax+rax]
+0ac0 prefetcht0 [r15+rax]
+0ac6 vmovups zmm13,[r11+rax]
+0acd vmovups zmm14,[rbx+rax]
+0ad4 vmovups zmm12,[rsi+rax]
+0adb vsubps zmm12,zmm12,zmm8
+0ae1 vmulps zmm12,zmm12,zmm10
+0ae7 vfmadd213ps zmm12,zmm13,zmm14
+0aed vmovups [rdx+rax],zmm12
+0af4 add rax,40h
+0af8 cmp rax,r9
+0afb jl near 0000000000000AC0h
+0b01 test r10,r10
+0b04 je near 0000000000000B38h
+0b0a vmovups zmm13{k1}{z},[r11+rax]
+0b11 vmovups zmm14{k1}{z},[rbx+rax]
+0b18 vmovups zmm12{k1}{z},[rsi+rax]
+0b1f vsubps zmm12,zmm12,zmm8
+0b25 vmulps zmm12,zmm12,zmm10
+0b2b vfmadd213ps zmm12,zmm13,zmm14
+0b31 vmovups [rdx+rax]{k1},zmm12
+0b38 add rsi,[rdi+48h]
+0b3c add rdx,[rdi+50h]
+0b40 add r11,[rdi+58h]
+0b44 add rbx,[rdi+60h]
+0b48 sub rcx,1
+0b4c test rcx,rcx
+0b4f jne near 0000000000000734h
+0b55 pop r15
+0b57 pop r14
+0b59 pop r13
+0b5b pop r12
+0b5d pop rbp
+0b5e pop rbx
+0b5f vzeroupper
+0b62 ret
+0b63 nop word [rax+rax]
+0b6c nop word [rax+rax]
+0b75 nop word [rax+rax]
+0b7e xchg ax,ax
 ; [00, 00, 80, 3f]

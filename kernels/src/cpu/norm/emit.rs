@@ -4,6 +4,11 @@
 //! Between two passes everything waits for a sum across lanes, a root and a division, some 100 cycles a row together, as
 //! long as the passes over a few hundred elements take. Rows therefore go in pairs: one wait serves both, sums have twice
 //! as many chains of additions, and factors and summands are read once for two rows.
+//!
+//! Memory would be idle while rows are computed that have been read. Before the last pass the lines of the results are
+//! fetched, because stores wait for theirs as loads do, and during it the second row of the next pair: the processor
+//! follows the first one by itself, which begins where this pair ends. On AVX-512, rows of 1024 from memory took 0.55 of
+//! their time then.
 
 use serde::{Deserialize, Serialize};
 
@@ -78,6 +83,8 @@ const SCALE: Gpr = Gpr::R11;
 const BIAS: Gpr = Gpr::RBX;
 const MEANS: Gpr = Gpr::R12;
 const DEVIATIONS: Gpr = Gpr::R13;
+/// The last of the rows that are next; free where results are stored, unless they are halves.
+const NEXT: Gpr = Gpr::R15;
 
 /// The accumulators of both rows are the first registers.
 const fn sum(row: u8, chain: u8) -> Vreg {
@@ -193,6 +200,9 @@ fn deviation(code: &RowNormCode, asm: &mut Asm, rows: u8) {
     clear(asm, rows);
     sweep::row(asm, |asm, place| {
         for row in 0..rows {
+            if code.output == Stored::F32 {
+                place.fetch(asm, DST[usize::from(row)]);
+            }
             place.load(asm, VALUE, SRC[usize::from(row)]);
             if code.centred {
                 asm.vsub(VALUE, VALUE, mean_of(row));
@@ -213,7 +223,14 @@ fn deviation(code: &RowNormCode, asm: &mut Asm, rows: u8) {
 }
 
 fn result(code: &RowNormCode, asm: &mut Asm, rows: u8) {
+    if code.output == Stored::F32 {
+        asm.mov(NEXT, SRC[usize::from(rows) - 1]);
+        (0..rows).for_each(|_| asm.add_mem(NEXT, arg!(stride)));
+    }
     sweep::row(asm, |asm, place| {
+        if code.output == Stored::F32 {
+            place.fetch(asm, NEXT);
+        }
         if code.scale {
             place.load(asm, FACTOR, SCALE);
         }
