@@ -28,61 +28,61 @@
 005f vxorps ymm3,ymm3,ymm3
 0064 mov eax,0
 006a cmp rax,r8
-006d jge near 00000000000000BFh
+006d jge near 00000000000000D1h
 0073 nop word [rax+rax]
 007c nop dword [rax]
-0080 vmovups ymm9,[rsi+rax]
-0086 vfmadd231ps ymm0,ymm9,ymm9
-008b vmovups ymm9,[rsi+rax+20h]
-0092 vfmadd231ps ymm1,ymm9,ymm9
-0097 vmovups ymm9,[rsi+rax+40h]
-009e vfmadd231ps ymm2,ymm9,ymm9
-00a3 vmovups ymm9,[rsi+rax+60h]
-00aa vfmadd231ps ymm3,ymm9,ymm9
-00af add rax,80h
-00b6 cmp rax,r8
-00b9 jl near 0000000000000080h
-00bf cmp rax,r9
-00c2 jge near 00000000000000E8h
-00c8 nop dword [rax+rax]
-00d0 vmovups ymm9,[rsi+rax]
-00d6 vfmadd231ps ymm0,ymm9,ymm9
-00db add rax,20h
-00df cmp rax,r9
-00e2 jl near 00000000000000D0h
-00e8 test r10,r10
-00eb je near 00000000000000FCh
-00f1 vmaskmovps ymm9,ymm15,[rsi+rax]
-00f7 vfmadd231ps ymm0,ymm9,ymm9
-00fc vaddps ymm0,ymm0,ymm1
-0101 vaddps ymm2,ymm2,ymm3
-0106 vaddps ymm0,ymm0,ymm2
-010b vperm2f128 ymm10,ymm0,ymm0,1
-0111 vaddps ymm0,ymm0,ymm10
-0116 vpermilps ymm10,ymm0,4Eh
-011c vaddps ymm0,ymm0,ymm10
-0121 vpermilps ymm10,ymm0,0B1h
-0127 vaddps ymm0,ymm0,ymm10
-012c vmulps ymm0,ymm0,ymm8
-0131 vsqrtps ymm0,ymm0
-0136 vmovss [rdx],xmm0
-013d add rsi,r11
-0140 add rdx,4
-0144 sub rcx,1
-0148 test rcx,rcx
-014b jne near 0000000000000050h
-0151 pop r15
-0153 pop r14
-0155 pop r13
-0157 pop r12
-0159 pop rbp
-015a pop rbx
-015b vzeroupper
-015e ret
-015f nop word [rax+rax]
-0168 nop word [rax+rax]
-0171 nop word [rax+rax]
-017a nop word [rax+rax]
+0080 prefetcht0 [rsi+rax+1000h]
+0089 vmovups ymm9,[rsi+rax]
+008f vfmadd231ps ymm0,ymm9,ymm9
+0094 vmovups ymm9,[rsi+rax+20h]
+009b vfmadd231ps ymm1,ymm9,ymm9
+00a0 prefetcht0 [rsi+rax+1040h]
+00a9 vmovups ymm9,[rsi+rax+40h]
+00b0 vfmadd231ps ymm2,ymm9,ymm9
+00b5 vmovups ymm9,[rsi+rax+60h]
+00bc vfmadd231ps ymm3,ymm9,ymm9
+00c1 add rax,80h
+00c8 cmp rax,r8
+00cb jl near 0000000000000080h
+00d1 cmp rax,r9
+00d4 jge near 0000000000000101h
+00da nop word [rax+rax]
+00e0 prefetcht0 [rsi+rax+1000h]
+00e9 vmovups ymm9,[rsi+rax]
+00ef vfmadd231ps ymm0,ymm9,ymm9
+00f4 add rax,20h
+00f8 cmp rax,r9
+00fb jl near 00000000000000E0h
+0101 test r10,r10
+0104 je near 0000000000000115h
+010a vmaskmovps ymm9,ymm15,[rsi+rax]
+0110 vfmadd231ps ymm0,ymm9,ymm9
+0115 vaddps ymm0,ymm0,ymm1
+011a vaddps ymm2,ymm2,ymm3
+011f vaddps ymm0,ymm0,ymm2
+0124 vperm2f128 ymm10,ymm0,ymm0,1
+012a vaddps ymm0,ymm0,ymm10
+012f vpermilps ymm10,ymm0,4Eh
+0135 vaddps ymm0,ymm0,ymm10
+013a vpermilps ymm10,ymm0,0B1h
+0140 vaddps ymm0,ymm0,ymm10
+0145 vmulps ymm0,ymm0,ymm8
+014a vsqrtps ymm0,ymm0
+014f vmovss [rdx],xmm0
+0156 add rsi,r11
+0159 add rdx,4
+015d sub rcx,1
+0161 test rcx,rcx
+0164 jne near 0000000000000050h
+016a pop r15
+016c pop r14
+016e pop r13
+0170 pop r12
+0172 pop rbp
+0173 pop rbx
+0174 vzeroupper
+0177 ret
+0178 nop dword [rax+rax]
 ; [00, 00, 00, 00]
 ; [01, 00, 00, 00]
 ; [02, 00, 00, 00]

@@ -1,5 +1,5 @@
 ; Reduce(ReduceCode { isa: Avx512, pass: Pass { map: Square, fold: Add, finish: Sqrt }, walk: Rows, centred: false })
-; part 0, 378 bytes
+; part 0, 435 bytes
 0000 push rbx
 0001 push rbp
 0002 push r12
@@ -29,55 +29,62 @@
 005f vpxord zmm3,zmm3,zmm3
 0065 mov eax,0
 006b cmp rax,r8
-006e jge near 00000000000000C7h
+006e jge near 00000000000000EBh
 0074 nop word [rax+rax]
 007d nop dword [rax]
-0080 vmovups zmm9,[rsi+rax]
-0087 vfmadd231ps zmm0,zmm9,zmm9
-008d vmovups zmm9,[rsi+rax+40h]
-0095 vfmadd231ps zmm1,zmm9,zmm9
-009b vmovups zmm9,[rsi+rax+80h]
-00a3 vfmadd231ps zmm2,zmm9,zmm9
-00a9 vmovups zmm9,[rsi+rax+0C0h]
-00b1 vfmadd231ps zmm3,zmm9,zmm9
-00b7 add rax,100h
-00be cmp rax,r8
-00c1 jl near 0000000000000080h
-00c7 cmp rax,r9
-00ca jge near 00000000000000EAh
-00d0 vmovups zmm9,[rsi+rax]
-00d7 vfmadd231ps zmm0,zmm9,zmm9
-00dd add rax,40h
-00e1 cmp rax,r9
-00e4 jl near 00000000000000D0h
-00ea test r10,r10
-00ed je near 0000000000000100h
-00f3 vmovups zmm9{k1}{z},[rsi+rax]
-00fa vfmadd231ps zmm0,zmm9,zmm9
-0100 vaddps zmm0,zmm0,zmm1
-0106 vaddps zmm2,zmm2,zmm3
-010c vaddps zmm0,zmm0,zmm2
-0112 vshuff32x4 zmm10,zmm0,zmm0,4Eh
-0119 vaddps zmm0,zmm0,zmm10
-011f vshuff32x4 zmm10,zmm0,zmm0,0B1h
-0126 vaddps zmm0,zmm0,zmm10
-012c vpermilps zmm10,zmm0,4Eh
-0133 vaddps zmm0,zmm0,zmm10
-0139 vpermilps zmm10,zmm0,0B1h
-0140 vaddps zmm0,zmm0,zmm10
-0146 vmulps zmm0,zmm0,zmm8
-014c vsqrtps zmm0,zmm0
-0152 vmovss [rdx],xmm0
-0158 add rsi,r11
-015b add rdx,4
-015f sub rcx,1
-0163 test rcx,rcx
-0166 jne near 000000000000004Dh
-016c pop r15
-016e pop r14
-0170 pop r13
-0172 pop r12
-0174 pop rbp
-0175 pop rbx
-0176 vzeroupper
-0179 ret
+0080 prefetcht0 [rsi+rax+1000h]
+0089 vmovups zmm9,[rsi+rax]
+0090 vfmadd231ps zmm0,zmm9,zmm9
+0096 prefetcht0 [rsi+rax+1040h]
+009f vmovups zmm9,[rsi+rax+40h]
+00a7 vfmadd231ps zmm1,zmm9,zmm9
+00ad prefetcht0 [rsi+rax+1080h]
+00b6 vmovups zmm9,[rsi+rax+80h]
+00be vfmadd231ps zmm2,zmm9,zmm9
+00c4 prefetcht0 [rsi+rax+10C0h]
+00cd vmovups zmm9,[rsi+rax+0C0h]
+00d5 vfmadd231ps zmm3,zmm9,zmm9
+00db add rax,100h
+00e2 cmp rax,r8
+00e5 jl near 0000000000000080h
+00eb cmp rax,r9
+00ee jge near 0000000000000123h
+00f4 nop word [rax+rax]
+00fd nop dword [rax]
+0100 prefetcht0 [rsi+rax+1000h]
+0109 vmovups zmm9,[rsi+rax]
+0110 vfmadd231ps zmm0,zmm9,zmm9
+0116 add rax,40h
+011a cmp rax,r9
+011d jl near 0000000000000100h
+0123 test r10,r10
+0126 je near 0000000000000139h
+012c vmovups zmm9{k1}{z},[rsi+rax]
+0133 vfmadd231ps zmm0,zmm9,zmm9
+0139 vaddps zmm0,zmm0,zmm1
+013f vaddps zmm2,zmm2,zmm3
+0145 vaddps zmm0,zmm0,zmm2
+014b vshuff32x4 zmm10,zmm0,zmm0,4Eh
+0152 vaddps zmm0,zmm0,zmm10
+0158 vshuff32x4 zmm10,zmm0,zmm0,0B1h
+015f vaddps zmm0,zmm0,zmm10
+0165 vpermilps zmm10,zmm0,4Eh
+016c vaddps zmm0,zmm0,zmm10
+0172 vpermilps zmm10,zmm0,0B1h
+0179 vaddps zmm0,zmm0,zmm10
+017f vmulps zmm0,zmm0,zmm8
+0185 vsqrtps zmm0,zmm0
+018b vmovss [rdx],xmm0
+0191 add rsi,r11
+0194 add rdx,4
+0198 sub rcx,1
+019c test rcx,rcx
+019f jne near 000000000000004Dh
+01a5 pop r15
+01a7 pop r14
+01a9 pop r13
+01ab pop r12
+01ad pop rbp
+01ae pop rbx
+01af vzeroupper
+01b2 ret

@@ -71,6 +71,10 @@ const DST: Gpr = Gpr::RDX;
 const ROWS: Gpr = Gpr::RCX;
 const STRIDE: Gpr = Gpr::R11;
 
+/// How far ahead of itself a row is fetched, in bytes: a page, because prefetchers stop at the end of one. The largest of
+/// rows of 2048 took 0.83 of its time then (AVX-512); 2 KiB ahead, sums of them took longer than without.
+const AHEAD: i32 = 4096;
+
 const CENTRE: Gpr = Gpr::RBX;
 /// The centre of rows.
 const CENTRE_OF_ROWS: Vreg = Vreg(14);
@@ -116,7 +120,10 @@ fn rows(code: &ReduceCode, asm: &mut Asm) {
     let next = asm.label();
     asm.bind(next);
     start(pass.fold, asm, sweep::UNROLL);
-    sweep::row(asm, |asm, place| step(code, asm, place, SRC));
+    sweep::row(asm, |asm, place| {
+        place.further(AHEAD).fetch(asm, SRC);
+        step(code, asm, place, SRC);
+    });
     // Pairs, then pairs of pairs.
     for (to, from) in [(0, 1), (2, 3), (0, 2)] {
         fold(pass.fold, asm, Vreg(to), Vreg(to), Vreg(from));
