@@ -63,6 +63,14 @@ const ROWS_LEFT: Gpr = Gpr::RBX;
 const COUNT: Gpr = Gpr::R15;
 const SCRATCH: Gpr = Gpr::RBP;
 
+/// Bytes of a cache line.
+const LINE: i32 = 64;
+
+/// How far ahead operands and the result are fetched, in bytes. Functions of many steps keep the processor from looking
+/// far enough ahead itself, and stores wait for their lines as loads do: on AVX-512, GELU over 128 MiB took 0.8 of its
+/// time then, and a sum 0.95. Between 1 and 2 KiB the distance makes no difference.
+const AHEAD: i32 = 1536;
+
 /// The mask number of the tail; the emitted functions use another ([`crate::cpu::vecmath::MASK`]).
 const TAIL: u8 = 0;
 
@@ -160,11 +168,26 @@ impl Emitter<'_> {
             self.asm.align(32);
         }
         self.asm.bind(again);
+        if copies > 1 {
+            self.fetch(copies);
+        }
         self.steps(copies, None);
         self.asm.add_imm(DONE, self.asm.vector_bytes() * i32::from(copies));
         self.asm.cmp(DONE, limit);
         self.asm.jump_if(Cond::LessEqual, again);
         self.asm.bind(left);
+    }
+
+    /// Fetches the lines that `copies` vectors will need [`AHEAD`] of here.
+    fn fetch(&mut self, copies: u8) {
+        let vectors = self.lanes.iter().zip(INPUTS).filter(|(lane, _)| **lane == Lane::Vector);
+        let pointers: SmallVec<[Gpr; 8]> = vectors.map(|(_, pointer)| pointer).chain([OUTPUT]).collect();
+        for copy in (0..copies).step_by((LINE / self.asm.vector_bytes()).max(1) as usize) {
+            for &pointer in &pointers {
+                let at = self.at(pointer, copy).plus(AHEAD);
+                self.asm.prefetch(at);
+            }
+        }
     }
 
     /// What is left of the row, less than a vector.
