@@ -2,8 +2,9 @@
 //!
 //! Sums are passes of [reductions](crate::cpu::reduce), what is made of them are [chains](crate::cpu::chain); plain loops
 //! take the sums where there is no code. Moments take two passes, mean first, because the variance as a difference of two
-//! large numbers would be nothing but rounding. Sums are taken in blocks, and the blocks' sums in `f64`. A group, or an
-//! image whose channels come last, is finished before the next, so that only its first pass reads memory.
+//! large numbers would be nothing but rounding. Sums are taken in blocks, and the blocks' sums in `f64`. A group is finished
+//! before the next, so that only its first pass reads memory; an image whose channels come last may be larger than a cache,
+//! so there both passes go over a block before the next.
 
 use std::sync::Arc;
 
@@ -82,6 +83,9 @@ const BLOCK: usize = 256;
 
 /// Elements of a row that are added up so.
 const ROW: usize = 16 * BLOCK;
+/// Channels from which on places are read from end to end: four vectors of AVX-512, a group of rows' loops, where columns
+/// would go down one by one.
+const STREAMED: usize = 64;
 /// Elements that are worth a task of their own.
 const TASK: usize = 1 << 14;
 
@@ -118,7 +122,7 @@ impl Groups {
         // As in reductions: long rows are read from end to end.
         let walk = match last {
             false => Walk::Rows,
-            true if channels >= 128 => Walk::Streams,
+            true if channels >= STREAMED => Walk::Streams,
             true => Walk::Columns,
         };
         let code = |map, centred| {
@@ -148,11 +152,11 @@ impl Groups {
     }
 
     /// Elements of scratch that [`Groups::run`] needs: the factors of all groups, or for one image with channels last the
-    /// sums of its blocks, means and factors.
+    /// means of its blocks and the squares around them, means and factors.
     #[must_use]
     pub fn scratch_len(&self) -> usize {
         let Channels { batch, channels, last, .. } = self.shape;
-        if last { channels * (self.blocks() + 2) } else { batch * channels }
+        if last { channels * (2 * self.blocks() + 2) } else { batch * channels }
     }
 
     /// Normalises; `scale` and `bias` are by channel.
@@ -259,7 +263,9 @@ impl Groups {
     }
 
     /// The means and factors of the channels of one image, which lie side by side: they are added up side by side, and
-    /// groups afterwards.
+    /// groups afterwards. A block's squares are taken around the block's own means, which needs no other block, so a block
+    /// is read once from memory and once from a cache. Squares around the group's mean are those and the square of the
+    /// distance of both means for each place.
     fn numbers<'s>(
         &self,
         input: &[f32],
@@ -270,36 +276,45 @@ impl Groups {
     ) -> (&'s [f32], &'s [f32]) {
         let Channels { channels, spatial, .. } = self.shape;
         let blocks = self.blocks();
-        let (sums, numbers) = scratch.split_at_mut(blocks * channels);
+        let (centres, numbers) = scratch.split_at_mut(blocks * channels);
+        let (squares, numbers) = numbers.split_at_mut(blocks * channels);
         let (means, factors) = numbers[..2 * channels].split_at_mut(channels);
         let tasks = self.tasks.min(blocks).min(input.len().div_ceil(TASK));
-        let add_up = |sums: &mut [f32], means: &[f32]| {
-            let sums = Disjoint::new(sums);
-            parallel.run(tasks, &|task| {
-                for block in part(blocks, tasks, task) {
-                    let places = part(spatial, blocks, block);
-                    let here = &input[places.start * channels..places.end * channels];
-                    // SAFETY: each block has its own sums, and belongs to one task.
-                    let sums = unsafe { sums.part(block * channels..(block + 1) * channels) };
-                    self.add_block(here, means, sums);
-                }
-            });
-        };
+        let (all_centres, all_squares) = (Disjoint::new(centres), Disjoint::new(squares));
+        parallel.run(tasks, &|task| {
+            // Backwards, so that caches hold the first places when the results' pass starts with them.
+            for block in part(blocks, tasks, task).rev() {
+                let places = part(spatial, blocks, block);
+                let here = &input[places.start * channels..places.end * channels];
+                let own = block * channels..(block + 1) * channels;
+                // SAFETY: each block has its own sums, and belongs to one task.
+                let (centres, squares) = unsafe { (all_centres.part(own.clone()), all_squares.part(own)) };
+                self.add_block(here, &[], centres);
+                let count = places.len() as f32;
+                centres.iter_mut().for_each(|sum| *sum /= count);
+                self.add_block(here, centres, squares);
+            }
+        });
         let each = channels / self.groups;
-        // The mean over a group of what was added up.
-        let mean_of = |sums: &[f32], group: usize| {
-            let blocks = sums.chunks_exact(channels);
-            let sum: f64 = blocks.flat_map(|sums| &sums[group * each..(group + 1) * each]).map(|&x| f64::from(x)).sum();
-            sum / (each * spatial) as f64
+        // Longer blocks come first.
+        let (count, longer) = (spatial / blocks, spatial % blocks);
+        let average = |group: usize, term: &dyn Fn(f64, f64, f64) -> f64| {
+            let rows = centres.chunks_exact(channels).zip(squares.chunks_exact(channels)).enumerate();
+            let of_row = |(block, (centres, squares)): (usize, (&[f32], &[f32]))| {
+                let count = (count + usize::from(block < longer)) as f64;
+                let own = group * each..(group + 1) * each;
+                let numbers = centres[own.clone()].iter().zip(&squares[own]);
+                numbers.map(|(&centre, &squares)| term(count, f64::from(centre), f64::from(squares))).sum::<f64>()
+            };
+            rows.map(of_row).sum::<f64>() / (each * spatial) as f64
         };
-        add_up(sums, &[]);
         for group in 0..self.groups {
-            means[group * each..(group + 1) * each].fill(mean_of(sums, group) as f32);
-        }
-        add_up(sums, means);
-        for group in 0..self.groups {
-            let deviation = 1.0 / (mean_of(sums, group) + f64::from(epsilon)).sqrt();
+            let mean = average(group, &|count, centre, _| count * centre);
+            let variance =
+                average(group, &|count, centre, squares| squares + count * (centre - mean) * (centre - mean));
+            let deviation = 1.0 / (variance + f64::from(epsilon)).sqrt();
             for channel in group * each..(group + 1) * each {
+                means[channel] = mean as f32;
                 factors[channel] = (deviation * f64::from(scale[channel])) as f32;
             }
         }

@@ -207,6 +207,27 @@ fn groups_are_normalised_in_either_layout() {
 }
 
 #[test]
+fn blocks_of_an_image_may_have_means_far_apart() {
+    // Three blocks of places, and as many channels as are read from end to end.
+    let (channels, spatial) = (64, 700);
+    for (last, isa) in [false, true].into_iter().flat_map(|last| levels().into_iter().map(move |isa| (last, isa))) {
+        let shape = Channels { batch: 1, channels, spatial, last };
+        let mut input = values(channels * spatial, 1);
+        for (channel, place) in (0..channels).flat_map(|channel| (0..spatial).map(move |place| (channel, place))) {
+            input[shape.at(0, channel, place)] += place as f32 - (channel * 10) as f32;
+        }
+        let (scale, bias) = (values(channels, 2), values(channels, 3));
+        for groups in [4, channels] {
+            let norm = Groups::new(shape, groups, isa, 2, &EmitEach).unwrap();
+            let (mut output, mut scratch) = (vec![0.0; input.len()], vec![0.0; norm.scratch_len()]);
+            norm.run(&input, (&scale, &bias), 1e-3, &mut output, &mut scratch, &Scoped).unwrap();
+            let want = reference::norm::groups(shape, groups, 1e-3, &input, &scale, &bias);
+            close(&output, &want, &format!("{shape:?} in {groups} groups at {isa}"));
+        }
+    }
+}
+
+#[test]
 fn responses_are_normalised_in_either_layout() {
     for shape in images() {
         for (size, beta) in [(1, 0.75), (5, 0.75), (4, 0.5), (1000, 1.25)] {
