@@ -122,7 +122,8 @@ impl Step {
     /// Parts of the middle axis for accuracy, and for `tasks` tasks where there is no other work to share.
     fn split(&self, tasks: usize) -> usize {
         let accurate = match self.pass.fold {
-            Fold::Max | Fold::Min => 1,
+            // Long rows are shared between tasks whole, as those of sums are: of halves, memory delivers a third less.
+            Fold::Max | Fold::Min if self.walk() != Walk::Streams => 1,
             _ => self.reduce.div_ceil(if self.inner == 1 { ROW } else { COLUMN }),
         };
         // Halves at most, so that steps upon steps come to an end.
