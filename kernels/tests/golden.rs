@@ -82,7 +82,10 @@ fn others(isa: Isa) -> [(&'static str, CodeKey); 7] {
         ("layer-norm", CodeKey::RowNorm(norm)),
         ("reduction", CodeKey::Reduce(ReduceCode { isa, pass, walk: Walk::Rows, centred: false })),
         ("softmax", CodeKey::Softmax(SoftmaxCode { isa, form: softmax::Form::Softmax, columns: false })),
-        ("transposition", CodeKey::Transpose(TransposeCode { isa, form: transpose::Form::Tile })),
+        (
+            "transposition",
+            CodeKey::Transpose(TransposeCode { isa, form: transpose::Form::Tile(transpose::Stores::Ahead) }),
+        ),
         ("winograd-input", CodeKey::Winograd(winograd)),
     ]
 }

@@ -17,7 +17,7 @@ use kiln_kernels::cpu::quantized::{EndCode, QuantizedCode};
 use kiln_kernels::cpu::recurrent::{GateCode, Gates};
 use kiln_kernels::cpu::reduce::{Finish, Fold, Map, Pass, ReduceCode, Walk};
 use kiln_kernels::cpu::softmax::{Form as Exponentials, SoftmaxCode};
-use kiln_kernels::cpu::transpose::{Form as Turn, TransposeCode};
+use kiln_kernels::cpu::transpose::{Form as Turn, Stores, TransposeCode};
 use kiln_kernels::{CodeKey, Kit};
 
 use crate::cache::Key;
@@ -62,7 +62,8 @@ crate::mutate! { struct RowNormCode { isa, centred, scale, bias, moments, output
 crate::mutate! { struct SoftmaxCode { isa, form, columns } }
 crate::mutate! { enum Exponentials { Softmax, LogSoftmax, LogSumExp } }
 crate::mutate! { struct TransposeCode { isa, form } }
-crate::mutate! { enum Turn { Tile, WideTile, Interleave(rows), Deinterleave(rows) } }
+crate::mutate! { enum Turn { Tile(stores), WideTile(stores), Interleave(rows), Deinterleave(rows) } }
+crate::mutate! { enum Stores { Near, Ahead, Stream } }
 crate::mutate! { struct MultiplyCode { isa, factors, ending } }
 crate::mutate! { struct Ending { columns, activation, residual, output } }
 crate::mutate! { enum Columns { Whole, Most, Half } }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use emit::{Form, TransposeArgs, TransposeCode};
+pub use emit::{Form, Stores, TransposeArgs, TransposeCode};
 pub use geometry::{Axis, Collapsed, Planes};
 
 use crate::cpu::{CodeKey, CodeSource};
@@ -68,14 +68,13 @@ impl Method {
     }
 }
 
-/// The square tile that fits a plane, and its level: a plane too small for the wide tile takes the narrow one. Elements of
-/// 8 bytes have one of AVX2, whose side is half as long.
-fn tile(isa: Isa, element: usize, planes: &Planes) -> Option<(Form, Isa)> {
+/// The square tile that fits a plane, and its level: a plane too small for the wide tile takes the narrow one.
+fn tile(isa: Isa, element: usize, planes: &Planes) -> Option<(fn(Stores) -> Form, Isa)> {
     let smaller = planes.rows.extent.min(planes.columns.extent);
-    let fits = |isa: &Isa| isa.lanes() * 4 <= smaller * element;
+    let isa = [isa, Isa::Avx2].into_iter().find(|isa| isa.lanes() * 4 <= smaller * element)?;
     match element {
-        4 => [isa, Isa::Avx2].into_iter().find(fits).map(|isa| (Form::Tile, isa)),
-        8 => Some(Isa::Avx2).filter(fits).map(|isa| (Form::WideTile, isa)),
+        4 => Some((Form::Tile, isa)),
+        8 => Some((Form::WideTile, isa)),
         _ => None,
     }
 }
@@ -104,7 +103,14 @@ pub struct Transpose {
     method: Method,
     tasks: usize,
     code: Option<(Form, Arc<Code>)>,
+    /// What turns tiles that are whole cache lines of an output that no cache holds.
+    stream: Option<Arc<Code>>,
 }
+
+/// Bytes of an output that are written past the caches: as many are read, and few processors have last caches for both. A store
+/// would fetch what it overwrites from memory. 4096 x 4096 floats were turned at 15 GB/s, and at 11 with stores that keep lines;
+/// of half as many bytes both took as long, and whoever reads those next finds some of them in a cache.
+const STREAM: usize = 64 << 20;
 
 impl Transpose {
     /// Prepares a permutation of elements of `element` bytes, split into at most `tasks` tasks.
@@ -116,6 +122,19 @@ impl Transpose {
         tasks: usize,
         source: &dyn CodeSource,
     ) -> Result<Transpose> {
+        Transpose::streaming(collapsed, element, isa, method, tasks, source, STREAM)
+    }
+
+    /// Prepares one that streams outputs of at least so many bytes.
+    fn streaming(
+        collapsed: Collapsed,
+        element: usize,
+        isa: Isa,
+        method: Method,
+        tasks: usize,
+        source: &dyn CodeSource,
+        least: usize,
+    ) -> Result<Transpose> {
         if !matches!(element, 1 | 2 | 4 | 8) {
             return Err(unsupported(format!("elements of {element} bytes")));
         }
@@ -125,16 +144,25 @@ impl Transpose {
         if !method.fits(&collapsed, element, isa) {
             return Err(unsupported(format!("{method:?} does not fit {collapsed:?}")));
         }
-        let form = Planes::new(&collapsed).and_then(|planes| match method {
-            Method::Tiles => tile(isa, element, &planes),
-            Method::Narrow => narrow(isa, &planes).map(|form| (form, isa)),
-            Method::Copy | Method::Runs | Method::Blocks => None,
-        });
-        let code = match form {
-            Some((form, isa)) => Some((form, source.code(&CodeKey::Transpose(TransposeCode { isa, form }))?)),
-            None => None,
-        };
-        Ok(Transpose { collapsed, element, isa, method, tasks: tasks.max(1), code })
+        let code = |(form, isa)| source.code(&CodeKey::Transpose(TransposeCode { isa, form }));
+        let (mut form, mut stream) = (None, None);
+        if let Some(planes) = Planes::new(&collapsed) {
+            let far = walk::is_far(&planes, element);
+            match method {
+                Method::Tiles => {
+                    let tile = tile(isa, element, &planes);
+                    form = tile.map(|(form, isa)| (form(if far { Stores::Ahead } else { Stores::Near }), isa));
+                    let large = far && collapsed.elements() * element >= least;
+                    // Only a vector of AVX-512 is a whole cache line.
+                    stream = tile.filter(|(_, isa)| large && *isa == Isa::Avx512);
+                }
+                Method::Narrow => form = narrow(isa, &planes).map(|form| (form, isa)),
+                Method::Copy | Method::Runs | Method::Blocks => {}
+            }
+        }
+        let stream = stream.map(|(form, isa)| code((form(Stores::Stream), isa))).transpose()?;
+        let code = form.map(|form| Ok::<_, KernelError>((form.0, code(form)?))).transpose()?;
+        Ok(Transpose { collapsed, element, isa, method, tasks: tasks.max(1), code, stream })
     }
 
     /// The way that was taken.
@@ -163,8 +191,9 @@ impl Transpose {
             }
             (_, code) => {
                 if let Some(planes) = Planes::new(&self.collapsed) {
-                    let how = (self.isa, code.as_ref());
-                    walk::planes(&planes, how, self.element, input, output, self.tasks, parallel);
+                    let code = code.as_ref().map(|(form, code)| (*form, &**code));
+                    let turner = walk::Turner { isa: self.isa, code, stream: self.stream.as_deref() };
+                    walk::planes(&planes, &turner, self.element, input, output, self.tasks, parallel);
                 }
             }
         }

@@ -1,5 +1,5 @@
-; Transpose(TransposeCode { isa: Avx2, form: Tile })
-; part 0, 338 bytes
+; Transpose(TransposeCode { isa: Avx2, form: Tile(Ahead) })
+; part 0, 394 bytes
 0000 push rbx
 0001 push rbp
 0002 push r12
@@ -59,21 +59,31 @@
 0108 vmovups [rax+r10],ymm13
 010e vmovups [rax+r10*2],ymm14
 0114 vmovups [rax+r11],ymm15
-011a add rsi,[rdi+28h]
-011e add rdx,[rdi+30h]
-0122 sub rcx,1
-0126 test rcx,rcx
-0129 jne near 0000000000000030h
-012f add rsi,[rdi+40h]
-0133 add rdx,[rdi+48h]
-0137 sub rbx,1
-013b test rbx,rbx
-013e jne near 0000000000000025h
-0144 pop r15
-0146 pop r14
-0148 pop r13
-014a pop r12
-014c pop rbp
-014d pop rbx
-014e vzeroupper
-0151 ret
+011a lea rax,[rax+r10*4]
+011e prefetcht0 [rax]
+0124 prefetcht0 [rax+r10]
+012a prefetcht0 [rax+r10*2]
+0130 prefetcht0 [rax+r11]
+0136 lea rax,[rax+r10*4]
+013a prefetcht0 [rax]
+0140 prefetcht0 [rax+r10]
+0146 prefetcht0 [rax+r10*2]
+014c prefetcht0 [rax+r11]
+0152 add rsi,[rdi+28h]
+0156 add rdx,[rdi+30h]
+015a sub rcx,1
+015e test rcx,rcx
+0161 jne near 0000000000000030h
+0167 add rsi,[rdi+40h]
+016b add rdx,[rdi+48h]
+016f sub rbx,1
+0173 test rbx,rbx
+0176 jne near 0000000000000025h
+017c pop r15
+017e pop r14
+0180 pop r13
+0182 pop r12
+0184 pop rbp
+0185 pop rbx
+0186 vzeroupper
+0189 ret

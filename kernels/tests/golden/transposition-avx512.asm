@@ -1,5 +1,5 @@
-; Transpose(TransposeCode { isa: Avx512, form: Tile })
-; part 0, 766 bytes
+; Transpose(TransposeCode { isa: Avx512, form: Tile(Ahead) })
+; part 0, 878 bytes
 0000 push rbx
 0001 push rbp
 0002 push r12
@@ -119,21 +119,41 @@
 02b1 vmovups [rax+r10],zmm13
 02b8 vmovups [rax+r10*2],zmm14
 02bf vmovups [rax+r11],zmm15
-02c6 add rsi,[rdi+28h]
-02ca add rdx,[rdi+30h]
-02ce sub rcx,1
-02d2 test rcx,rcx
-02d5 jne near 0000000000000030h
-02db add rsi,[rdi+40h]
-02df add rdx,[rdi+48h]
-02e3 sub rbx,1
-02e7 test rbx,rbx
-02ea jne near 0000000000000025h
-02f0 pop r15
-02f2 pop r14
-02f4 pop r13
-02f6 pop r12
-02f8 pop rbp
-02f9 pop rbx
-02fa vzeroupper
-02fd ret
+02c6 lea rax,[rax+r10*4]
+02ca prefetcht0 [rax]
+02d0 prefetcht0 [rax+r10]
+02d6 prefetcht0 [rax+r10*2]
+02dc prefetcht0 [rax+r11]
+02e2 lea rax,[rax+r10*4]
+02e6 prefetcht0 [rax]
+02ec prefetcht0 [rax+r10]
+02f2 prefetcht0 [rax+r10*2]
+02f8 prefetcht0 [rax+r11]
+02fe lea rax,[rax+r10*4]
+0302 prefetcht0 [rax]
+0308 prefetcht0 [rax+r10]
+030e prefetcht0 [rax+r10*2]
+0314 prefetcht0 [rax+r11]
+031a lea rax,[rax+r10*4]
+031e prefetcht0 [rax]
+0324 prefetcht0 [rax+r10]
+032a prefetcht0 [rax+r10*2]
+0330 prefetcht0 [rax+r11]
+0336 add rsi,[rdi+28h]
+033a add rdx,[rdi+30h]
+033e sub rcx,1
+0342 test rcx,rcx
+0345 jne near 0000000000000030h
+034b add rsi,[rdi+40h]
+034f add rdx,[rdi+48h]
+0353 sub rbx,1
+0357 test rbx,rbx
+035a jne near 0000000000000025h
+0360 pop r15
+0362 pop r14
+0364 pop r13
+0366 pop r12
+0368 pop rbp
+0369 pop rbx
+036a vzeroupper
+036d ret

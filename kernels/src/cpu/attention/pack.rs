@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::cpu::transpose::{Form, TransposeArgs, TransposeCode};
+use crate::cpu::transpose::{Form, Stores, TransposeArgs, TransposeCode};
 use crate::cpu::{CodeKey, CodeSource};
 use crate::error::Result;
 use crate::isa::Isa;
@@ -22,7 +22,7 @@ pub(super) struct Turn {
 impl Turn {
     pub(super) fn new(isa: Isa, width: usize, source: &dyn CodeSource) -> Result<Turn> {
         let code = match isa.is_jit() {
-            true => Some(source.code(&CodeKey::Transpose(TransposeCode { isa, form: Form::Tile }))?),
+            true => Some(source.code(&CodeKey::Transpose(TransposeCode { isa, form: Form::Tile(Stores::Near) }))?),
             false => None,
         };
         Ok(Turn { code, lanes: isa.lanes(), width })

@@ -13,13 +13,26 @@ use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Asm, Cond, Gpr, Mem, Vreg};
 
+/// How tiles reach the rows of the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Stores {
+    /// Stores alone.
+    Near,
+    /// Rows that are far apart, on pages of their own, of which no prefetcher of the processor knows: with each tile the rows
+    /// below it are fetched, where the next round of the outer loop writes.
+    Ahead,
+    /// Whole cache lines past the caches. Every row of a tile is an aligned vector, and who lets others read the output fences
+    /// first.
+    Stream,
+}
+
 /// What one piece of transposition code does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Form {
     /// Square tiles, in a loop within a loop.
-    Tile,
-    /// Square tiles of 8-byte elements, likewise; AVX2 only.
-    WideTile,
+    Tile(Stores),
+    /// Square tiles of 8-byte elements, likewise.
+    WideTile(Stores),
     /// That many rows (2 to 4) become the columns of a dense matrix that wide.
     Interleave(u8),
     /// A dense matrix that wide (2 to 4) becomes that many rows.
@@ -89,12 +102,8 @@ pub fn emit(code: &TransposeCode, asm: &mut Asm) -> Result<()> {
     asm.lea(SRC_STRIDE3, Mem::indexed(SRC_STRIDE, SRC_STRIDE, 2, 0));
     asm.lea(DST_STRIDE3, Mem::indexed(DST_STRIDE, DST_STRIDE, 2, 0));
     match code.form {
-        Form::Tile => tiles(asm, asm.lanes() as u8, turn),
-        Form::WideTile if code.isa == Isa::Avx2 => tiles(asm, 4, turn_wide),
-        Form::WideTile => {
-            let reason = format!("no tile of 8-byte elements at {}", code.isa);
-            return Err(KernelError::Unsupported { family: "transpose", reason });
-        }
+        Form::Tile(stores) => tiles(asm, asm.lanes() as u8, stores, turn),
+        Form::WideTile(stores) => tiles(asm, asm.lanes() as u8 / 2, stores, turn_wide),
         Form::Interleave(rows @ 2..=4) => interleave(asm, rows),
         Form::Deinterleave(columns @ 2..=4) => deinterleave(asm, columns),
         Form::Interleave(width) | Form::Deinterleave(width) => {
@@ -117,7 +126,7 @@ fn row_of_four(base: Gpr, stride: Gpr, stride3: Gpr, row: u8) -> Mem {
 }
 
 /// Tiles of `lanes` rows; `turn` turns the one in the first registers and returns the first register of the turned one.
-fn tiles(asm: &mut Asm, lanes: u8, turn: fn(&mut Asm) -> u8) {
+fn tiles(asm: &mut Asm, lanes: u8, stores: Stores, turn: fn(&mut Asm) -> u8) {
     let (outer, inner) = (asm.label(), asm.label());
     asm.load(OUTER, arg!(outer));
     asm.bind(outer);
@@ -133,9 +142,15 @@ fn tiles(asm: &mut Asm, lanes: u8, turn: fn(&mut Asm) -> u8) {
     }
     let turned = turn(asm);
     asm.mov(WALK, DST);
-    for row in 0..lanes {
-        asm.vstore(row_of_four(WALK, DST_STRIDE, DST_STRIDE3, row), Vreg(turned + row));
-        if row % 4 == 3 && row + 1 < lanes {
+    let last = if stores == Stores::Ahead { 2 * lanes } else { lanes };
+    for row in 0..last {
+        let to = row_of_four(WALK, DST_STRIDE, DST_STRIDE3, row);
+        match stores {
+            _ if row >= lanes => asm.prefetch(to),
+            Stores::Stream => asm.vstore_stream(to, Vreg(turned + row)),
+            Stores::Near | Stores::Ahead => asm.vstore(to, Vreg(turned + row)),
+        }
+        if row % 4 == 3 && row + 1 < last {
             asm.lea(WALK, Mem::indexed(WALK, DST_STRIDE, 4, 0));
         }
     }
@@ -151,17 +166,39 @@ fn tiles(asm: &mut Asm, lanes: u8, turn: fn(&mut Asm) -> u8) {
     asm.jump_if(Cond::NotEqual, outer);
 }
 
-/// Turns four rows of four 8-byte elements: pairs within 128-bit groups, then the groups.
+/// Turns the square tile of 8-byte elements in the first registers: pairs within 128-bit groups, then the groups.
 fn turn_wide(asm: &mut Asm) -> u8 {
-    for pair in [0, 2] {
-        asm.vunpack_lo_64(Vreg(4 + pair), Vreg(pair), Vreg(pair + 1));
-        asm.vunpack_hi_64(Vreg(5 + pair), Vreg(pair), Vreg(pair + 1));
+    let lanes = asm.lanes() as u8 / 2;
+    for pair in (0..lanes).step_by(2) {
+        asm.vunpack_lo_64(Vreg(lanes + pair), Vreg(pair), Vreg(pair + 1));
+        asm.vunpack_hi_64(Vreg(lanes + pair + 1), Vreg(pair), Vreg(pair + 1));
     }
-    for odd in [0, 1] {
-        asm.vshuffle_128(Vreg(8 + odd), Vreg(4 + odd), Vreg(6 + odd), 0x20);
-        asm.vshuffle_128(Vreg(10 + odd), Vreg(4 + odd), Vreg(6 + odd), 0x31);
+    if lanes == 4 {
+        for odd in [0, 1] {
+            asm.vshuffle_128(Vreg(8 + odd), Vreg(4 + odd), Vreg(6 + odd), 0x20);
+            asm.vshuffle_128(Vreg(10 + odd), Vreg(4 + odd), Vreg(6 + odd), 0x31);
+        }
+        return 8;
     }
-    8
+    // Group l of register 8 + 2p + k has column 2l + k of rows 2p and 2p + 1.
+    for k in 0..2 {
+        let column = |column: u8| Vreg(2 * column + k);
+        turn_groups(asm, [8 + k, 10 + k, 12 + k, 14 + k].map(Vreg), [0, 1, 2, 3].map(column));
+    }
+    0
+}
+
+/// A transposition of 4 x 4 groups of 128 bits: even groups by 0x88, odd ones by 0xdd, twice.
+fn turn_groups(asm: &mut Asm, from: [Vreg; 4], to: [Vreg; 4]) {
+    let (even0, odd0, even1, odd1) = (Vreg(16), Vreg(17), Vreg(18), Vreg(19));
+    asm.vshuffle_128(even0, from[0], from[1], 0x88);
+    asm.vshuffle_128(odd0, from[0], from[1], 0xdd);
+    asm.vshuffle_128(even1, from[2], from[3], 0x88);
+    asm.vshuffle_128(odd1, from[2], from[3], 0xdd);
+    asm.vshuffle_128(to[0], even0, even1, 0x88);
+    asm.vshuffle_128(to[2], even0, even1, 0xdd);
+    asm.vshuffle_128(to[1], odd0, odd1, 0x88);
+    asm.vshuffle_128(to[3], odd0, odd1, 0xdd);
 }
 
 /// Turns the square tile in the first `lanes` registers; returns the first register of the turned one.
@@ -186,17 +223,9 @@ fn turn(asm: &mut Asm) -> u8 {
         }
         return 8;
     }
-    // A 4x4 transposition of 128-bit groups: even groups by 0x88, odd ones by 0xdd, twice.
-    let (even0, odd0, even1, odd1) = (Vreg(16), Vreg(17), Vreg(18), Vreg(19));
     for k in 0..4 {
-        asm.vshuffle_128(even0, Vreg(k), Vreg(4 + k), 0x88);
-        asm.vshuffle_128(odd0, Vreg(k), Vreg(4 + k), 0xdd);
-        asm.vshuffle_128(even1, Vreg(8 + k), Vreg(12 + k), 0x88);
-        asm.vshuffle_128(odd1, Vreg(8 + k), Vreg(12 + k), 0xdd);
-        asm.vshuffle_128(Vreg(k), even0, even1, 0x88);
-        asm.vshuffle_128(Vreg(8 + k), even0, even1, 0xdd);
-        asm.vshuffle_128(Vreg(4 + k), odd0, odd1, 0x88);
-        asm.vshuffle_128(Vreg(12 + k), odd0, odd1, 0xdd);
+        let rows = [k, 4 + k, 8 + k, 12 + k].map(Vreg);
+        turn_groups(asm, rows, rows);
     }
     0
 }

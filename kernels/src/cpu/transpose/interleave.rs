@@ -5,6 +5,9 @@
 //! columns. Each round is one instruction for each row, of those that every x86-64 processor has; so this is compiled and not
 //! emitted, and other processors go element by element.
 
+use std::mem::MaybeUninit;
+use std::ptr::copy_nonoverlapping;
+
 use super::emit::TransposeArgs;
 
 /// Whether this processor has such tiles.
@@ -15,28 +18,98 @@ pub(super) const fn side(element: usize) -> usize {
     16 / element
 }
 
-/// Turns the tiles that `args` describes, of elements of 1 or 2 bytes.
+/// Turns the tiles that `args` describes, of elements of 1 or 2 bytes. With `ahead`, as
+/// [`Stores::Ahead`](super::emit::Stores::Ahead) says, the inner loop goes along the rows of the output, [`ROW`] bytes of them at
+/// most.
 ///
 /// # Safety
 ///
 /// Every tile is readable in the input and writable in the output, and nobody else writes it.
-pub(super) unsafe fn turn(element: usize, args: &TransposeArgs) {
+pub(super) unsafe fn turn(element: usize, ahead: bool, args: &TransposeArgs) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        match (element, ahead) {
+            (1, false) => tiles::<16>(args),
+            (1, true) => lines::<16>(args),
+            (_, false) => tiles::<8>(args),
+            (_, true) => lines::<8>(args),
+        }
+    }
+}
+
+/// # Safety
+///
+/// As [`turn`], with elements of `16 / SIDE` bytes.
+unsafe fn tiles<const SIDE: usize>(args: &TransposeArgs) {
     let (mut src, mut dst) = (args.src, args.dst);
     for _ in 0..args.outer {
         for _ in 0..args.inner {
             // SAFETY: the caller's contract, tile by tile.
-            unsafe {
-                match element {
-                    1 => tile::<16>(src, args.src_stride, dst, args.dst_stride),
-                    _ => tile::<8>(src, args.src_stride, dst, args.dst_stride),
-                }
-            }
+            unsafe { tile::<SIDE>(src, args.src_stride, dst, args.dst_stride) };
             src = src.wrapping_add(args.inner_src);
             dst = dst.wrapping_add(args.inner_dst);
         }
         src = src.wrapping_offset(args.outer_src);
         dst = dst.wrapping_offset(args.outer_dst);
     }
+}
+
+/// Bytes of a row of the output that are written together: a pair of cache lines.
+pub(super) const ROW: usize = 128;
+/// Tiles that lie in one cache line of the input.
+const ACROSS: usize = 4;
+
+/// As [`tiles`], by way of a block that holds whole cache lines of both sides. A tile has but a quarter of a line in each row, and
+/// where rows fall into the same sets of the nearest cache, lines are gone before the next tile gets to them.
+///
+/// # Safety
+///
+/// As [`tiles`].
+unsafe fn lines<const SIDE: usize>(args: &TransposeArgs) {
+    let mut block = [const { MaybeUninit::<[u8; ROW]>::uninit() }; ACROSS * 16];
+    let block = block.as_mut_ptr().cast::<u8>();
+    let across = args.outer_src.wrapping_add_unsigned(args.inner * args.inner_src);
+    let down = args.outer_dst.wrapping_add_unsigned(args.inner * args.inner_dst);
+    let bytes = args.inner * args.inner_dst;
+    for first in (0..args.outer).step_by(ACROSS) {
+        let count = ACROSS.min(args.outer - first);
+        let (src, dst) =
+            (args.src.wrapping_offset(across * first as isize), args.dst.wrapping_offset(down * first as isize));
+        for inner in 0..args.inner {
+            for column in 0..count {
+                let from = src.wrapping_offset(across * column as isize).wrapping_add(inner * args.inner_src);
+                let to = block.wrapping_add(column * SIDE * ROW + inner * args.inner_dst);
+                // SAFETY: the caller's contract, tile by tile; the block has room for `ACROSS` tiles and `ROW` bytes.
+                unsafe { tile::<SIDE>(from, args.src_stride, to, ROW) };
+            }
+        }
+        for row in 0..count * SIDE {
+            let (from, to) = (block.wrapping_add(row * ROW), dst.wrapping_add(row * args.dst_stride));
+            // Where the next tiles write.
+            let next = to.wrapping_add(count * SIDE * args.dst_stride);
+            fetch(next);
+            fetch(next.wrapping_add(ROW / 2));
+            // SAFETY: rows of the tiles that have just been turned. A length known when compiling makes a few moves of a call.
+            unsafe {
+                match bytes {
+                    ROW => copy_nonoverlapping(from, to, ROW),
+                    _ => copy_nonoverlapping(from, to, bytes),
+                }
+            }
+        }
+    }
+}
+
+/// Fetches the line of that address, which may be any.
+#[inline(always)]
+fn fetch(line: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 processor has it, and it never faults.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = line;
 }
 
 #[cfg(target_arch = "x86_64")]

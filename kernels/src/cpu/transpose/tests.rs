@@ -7,9 +7,21 @@ use crate::reference;
 
 /// Runs one case at one level and compares; `None` where the level cannot run here.
 fn check(shape: &[usize], perm: &[usize], element: usize, isa: Isa, tasks: usize) -> Option<Method> {
+    check_at(shape, perm, element, isa, tasks, (STREAM, 0))
+}
+
+/// The same where outputs of at least so many bytes are streamed, and begin so many bytes behind a cache line.
+fn check_at(
+    shape: &[usize],
+    perm: &[usize],
+    element: usize,
+    isa: Isa,
+    tasks: usize,
+    (least, behind): (usize, usize),
+) -> Option<Method> {
     let collapsed = Collapsed::new(shape, perm);
     let method = Method::pick(&collapsed, element, isa);
-    let transpose = match Transpose::new(collapsed, element, isa, method, tasks, &EmitEach) {
+    let transpose = match Transpose::streaming(collapsed, element, isa, method, tasks, &EmitEach, least) {
         Err(KernelError::IsaMissing(_)) => return None,
         other => other.unwrap(),
     };
@@ -21,11 +33,14 @@ fn check(shape: &[usize], perm: &[usize], element: usize, isa: Isa, tasks: usize
     reference::transpose::transpose(&pieces, shape, perm, &mut want);
 
     const CANARY: usize = 128;
-    let mut output = vec![0xa5u8; count * element + CANARY];
+    let mut output = vec![0xa5u8; count * element + 2 * CANARY];
+    let start = output.as_ptr().align_offset(64) + behind;
     // The driver sees a longer output than it needs and must leave the rest alone.
-    transpose.run(&input, &mut output, &Serial).unwrap();
-    assert!(output[..count * element] == want.concat(), "{shape:?} by {perm:?}, {element} bytes, {isa}, {method:?}");
-    assert!(output[count * element..].iter().all(|&byte| byte == 0xa5), "{shape:?} by {perm:?} wrote past its end");
+    transpose.run(&input, &mut output[start..], &Serial).unwrap();
+    let (before, output) = output.split_at(start);
+    let (output, after) = output.split_at(count * element);
+    assert!(output == want.concat(), "{shape:?} by {perm:?}, {element} bytes, {isa}, {method:?}");
+    assert!([before, after].concat().iter().all(|&byte| byte == 0xa5), "{shape:?} by {perm:?} wrote past its end");
     Some(method)
 }
 
@@ -83,17 +98,42 @@ fn long_rows_of_the_output_are_written_a_line_at_a_time() {
     for isa in Isa::ALL {
         // Around the lengths at which rows of the output count as far apart, and blocks of columns end.
         for (shape, element) in [
-            ([511, 9], 4),
-            ([513, 265], 4),
-            ([533, 40], 4),
+            ([255, 257], 4),
+            ([257, 265], 4),
+            ([533, 265], 4),
             ([255, 9], 8),
             ([259, 263], 8),
-            ([2051, 265], 1),
-            ([1027, 271], 2),
+            ([1027, 265], 1),
+            ([520, 271], 2),
         ] {
             check(&shape, &[1, 0], element, isa, 1);
             check(&shape, &[1, 0], element, isa, 3);
         }
+    }
+}
+
+#[test]
+fn lines_that_begin_anywhere_are_written_whole_and_streamed() {
+    for isa in Isa::ALL {
+        // Rows of whole lines and others, with heads and tails or short of a tile behind the head.
+        for (shape, element) in [
+            ([272, 259], 4),
+            ([288, 256], 4),
+            ([263, 272], 4),
+            ([144, 260], 8),
+            ([136, 256], 8),
+            ([133, 256], 8),
+            ([16, 300], 4),
+            ([1024, 260], 1),
+            ([576, 256], 2),
+        ] {
+            for behind in [0, element, 16, 40] {
+                for tasks in [1, 2] {
+                    check_at(&shape, &[1, 0], element, isa, tasks, (0, behind));
+                }
+            }
+        }
+        check_at(&[2, 272, 257], &[0, 2, 1], 4, isa, 3, (0, 16));
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! Plain loops whose widths are known to the compiler, which makes shuffles of them where the level is AVX2.
 
+use crate::Isa;
 use crate::cpu::twice::twice;
 
 /// The narrow sides that there are loops for.
@@ -30,11 +31,19 @@ fn part<T: Copy, const WIDTH: usize>(from: &[T], rows: [&mut &mut [T]; WIDTH]) {
     }
 }
 
-macro_rules! joins {
+/// Elements that there are such loops for.
+pub(super) trait Zip: Copy {
+    /// Writes elements of the rows in turn. There are as many rows as [`WIDTHS`] says, each at least as long as its share.
+    fn join(isa: Isa, rows: &[&[Self]], to: &mut [Self]);
+
+    /// Writes to the rows, elements of `from` in turn.
+    fn part(isa: Isa, from: &[Self], rows: &mut [&mut [Self]]);
+}
+
+macro_rules! zip {
     ($join:ident, $part:ident, $element:ty) => {
         twice! {
-            /// Writes elements of the rows in turn. There are as many rows as [`WIDTHS`] says, each at least as long as its share.
-            pub(super) fn $join(rows: &[&[$element]], to: &mut [$element]) {
+            fn $join(rows: &[&[$element]], to: &mut [$element]) {
                 match *rows {
                     [a, b] => join([a, b], to),
                     [a, b, c] => join([a, b, c], to),
@@ -45,8 +54,7 @@ macro_rules! joins {
         }
 
         twice! {
-            /// Writes to the rows, elements of `from` in turn.
-            pub(super) fn $part(from: &[$element], rows: &mut [&mut [$element]]) {
+            fn $part(from: &[$element], rows: &mut [&mut [$element]]) {
                 match rows {
                     [a, b] => part(from, [a, b]),
                     [a, b, c] => part(from, [a, b, c]),
@@ -55,8 +63,18 @@ macro_rules! joins {
                 }
             }
         }
+
+        impl Zip for $element {
+            fn join(isa: Isa, rows: &[&[Self]], to: &mut [Self]) {
+                $join(isa, rows, to);
+            }
+
+            fn part(isa: Isa, from: &[Self], rows: &mut [&mut [Self]]) {
+                $part(isa, from, rows);
+            }
+        }
     };
 }
 
-joins!(join_bytes, part_bytes, u8);
-joins!(join_words, part_words, [u8; 2]);
+zip!(join_bytes, part_bytes, u8);
+zip!(join_words, part_words, [u8; 2]);
