@@ -104,6 +104,7 @@ pub struct Pool {
     shape: PoolShape,
     path: Path,
     stored: Stored,
+    isa: Isa,
     tasks: usize,
     code: Option<Arc<Code>>,
     whole: Option<Reduce>,
@@ -144,7 +145,7 @@ impl Pool {
             Path::Whole => Some(Reduce::new(Reduction::Mean, &mean(&shape), isa, tasks, source)?),
             _ => None,
         };
-        Ok(Pool { kind, shape, path, stored, tasks: tasks.max(1), code, whole })
+        Ok(Pool { kind, shape, path, stored, isa, tasks: tasks.max(1), code, whole })
     }
 
     /// The way that was taken.
@@ -189,7 +190,7 @@ impl Pool {
             return whole.run(input, output, &mut vec![0.0; whole.scratch_len()], parallel);
         }
         match self.path {
-            Path::Planar => planar::pool(self.kind, &self.shape, input, output, self.tasks, parallel),
+            Path::Planar => planar::pool(self.isa, self.kind, &self.shape, input, output, self.tasks, parallel),
             _ => reference::pool::pool_by(parallel, self.kind, &self.shape, input, output),
         }
         Ok(())

@@ -1,153 +1,272 @@
 //! Pooling of pictures whose channels lie apart, in plain Rust that compilers turn into vectors.
 //!
 //! A window is separable: the rows of taps are collected into one row as wide as the picture, and then the columns of
-//! that row. The first, larger part runs over contiguous elements.
+//! that row. The first, larger part runs over contiguous elements. Rows are short, so what is the same for all of them is
+//! worked out once a task: [`Across`].
 
-use super::window::{PoolKind, PoolShape, Window};
+use std::ops::Range;
+
+use super::window::{PoolKind, PoolShape, Taps, Window};
+use crate::Isa;
+use crate::cpu::twice::twice;
 use crate::parallel::{Parallel, for_each_chunk};
+
+/// Taps of a row that are collected without a look at whether anybody wants them: a look costs as much as a few of them.
+const LONG: usize = 16;
 
 /// Pools every plane.
 pub(super) fn pool(
+    isa: Isa,
     kind: PoolKind,
     shape: &PoolShape,
     input: &[f32],
     output: &mut [f32],
     tasks: usize,
     parallel: &dyn Parallel,
-) {
-    let add = |a: f32, b: f32| a + b;
-    match kind {
-        PoolKind::Max => {
-            // A value that is not a number is never larger.
-            let max = |most: f32, value: f32| if value > most { value } else { most };
-            planes(kind, shape, input, output, tasks, parallel, &|value| value, &max);
-        }
-        PoolKind::Average { .. } => planes(kind, shape, input, output, tasks, parallel, &|value| value, &add),
-        PoolKind::Lp { p: 1 } => planes(kind, shape, input, output, tasks, parallel, &f32::abs, &add),
-        PoolKind::Lp { p: 2 } => planes(kind, shape, input, output, tasks, parallel, &|value| value * value, &add),
-        PoolKind::Lp { p } => {
-            let power = move |value: f32| value.abs().powf(p as f32);
-            planes(kind, shape, input, output, tasks, parallel, &power, &add);
-        }
-    }
-}
-
-#[allow(clippy::too_many_arguments, reason = "the problem, its buffers and two functions that are compiled in")]
-fn planes(
-    kind: PoolKind,
-    shape: &PoolShape,
-    input: &[f32],
-    output: &mut [f32],
-    tasks: usize,
-    parallel: &dyn Parallel,
-    map: &(impl Fn(f32) -> f32 + Sync),
-    fold: &(impl Fn(f32, f32) -> f32 + Sync),
 ) {
     let (from, to) = (shape.input_pixels(), shape.output_pixels());
     let each = (shape.batch * shape.channels).div_ceil(tasks);
     for_each_chunk(parallel, output, each * to, &|index, chunk| {
-        let mut row = vec![0.0; shape.axes[2].input as usize];
+        let mut across = Across::new(kind, &shape.axes);
         for (place, plane) in chunk.chunks_exact_mut(to).enumerate() {
             let start = (index * each + place) * from;
-            one_plane(kind, &shape.axes, &input[start..start + from], plane, &mut row, parallel, (map, fold));
+            let picture = &input[start..start + from];
+            match kind {
+                PoolKind::Max => largest(isa, &shape.axes, picture, plane, &mut across, parallel),
+                PoolKind::Average { .. } => sums(isa, &shape.axes, picture, plane, &mut across, parallel),
+                PoolKind::Lp { p: 1 } => absolutes(isa, &shape.axes, picture, plane, &mut across, parallel),
+                PoolKind::Lp { p: 2 } => squares(isa, &shape.axes, picture, plane, &mut across, parallel),
+                PoolKind::Lp { p } => {
+                    let power = move |value: f32| value.abs().powf(p as f32);
+                    one_plane(&shape.axes, picture, plane, &mut across, parallel, &power, &|a, b| a + b);
+                }
+            }
         }
     });
 }
 
-fn one_plane(
+macro_rules! planes {
+    ($name:ident, $map:expr, $fold:expr) => {
+        twice! {
+            fn $name(
+                axes: &[Window; 3],
+                input: &[f32],
+                output: &mut [f32],
+                across: &mut Across,
+                parallel: &dyn Parallel
+            ) {
+                one_plane(axes, input, output, across, parallel, &$map, &$fold);
+            }
+        }
+    };
+}
+
+// A value that is not a number is never larger.
+planes!(largest, |value| value, |most, value| if value > most { value } else { most });
+planes!(sums, |value| value, |a, b| a + b);
+planes!(absolutes, f32::abs, |a, b| a + b);
+planes!(squares, |value| value * value, |a, b| a + b);
+
+/// What the rows of a task have in common, and room for one.
+struct Across {
     kind: PoolKind,
+    width: Window,
+    /// The taps of each window of depth and of height, those on the input and how many with padding: finding them divides.
+    taps: [Vec<(Taps, usize)>; 2],
+    interior: Range<usize>,
+    /// The windows beside the interior, and their taps.
+    edges: Vec<(usize, Taps)>,
+    row: Vec<f32>,
+    /// What sums are multiplied with, for rows whose windows have as many taps as `counts` says, and, with padding, as many.
+    scales: Vec<f32>,
+    counts: [usize; 2],
+}
+
+impl Across {
+    fn new(kind: PoolKind, axes: &[Window; 3]) -> Across {
+        let [depth, height, width] = *axes;
+        let taps = [depth, height]
+            .map(|axis| (0..axis.output as usize).map(|index| (axis.taps(index), axis.padded_taps(index))).collect());
+        let interior = width.interior();
+        let edges = (0..interior.start).chain(interior.end..width.output as usize);
+        let edges = edges.map(|index| (index, width.taps(index))).collect();
+        let row = vec![0.0; width.input as usize];
+        Across { kind, width, taps, interior, edges, row, scales: Vec::new(), counts: [0; 2] }
+    }
+
+    /// Has the scales fit rows of so many taps.
+    fn weigh(&mut self, counts: [usize; 2]) {
+        if self.counts == counts && !self.scales.is_empty() {
+            return;
+        }
+        let (kind, width, [taps, padded]) = (self.kind, &self.width, counts);
+        let scale = |index: usize| kind.scale(taps * width.taps(index).count, padded * width.padded_taps(index));
+        // The windows between the borders are alike.
+        let inside = if self.interior.is_empty() { 1.0 } else { scale(self.interior.start) };
+        self.scales.clear();
+        self.scales.resize(width.output as usize, inside);
+        self.edges.iter().for_each(|&(index, _)| self.scales[index] = scale(index));
+        self.counts = counts;
+    }
+}
+
+#[inline(always)]
+fn one_plane(
     axes: &[Window; 3],
     input: &[f32],
     output: &mut [f32],
-    row: &mut [f32],
+    across: &mut Across,
     parallel: &dyn Parallel,
-    (map, fold): (&impl Fn(f32) -> f32, &impl Fn(f32, f32) -> f32),
+    map: &impl Fn(f32) -> f32,
+    fold: &impl Fn(f32, f32) -> f32,
 ) {
-    let [depth, height, width] = axes;
-    for (index, out) in output.chunks_exact_mut(width.output as usize).enumerate() {
-        let place = [index / height.output as usize, index % height.output as usize];
-        let (deep, high) = (depth.taps(place[0]), height.taps(place[1]));
+    let (kind, [depth, height, width]) = (across.kind, axes);
+    let [depths, heights] = [0, 1].map(|axis: usize| across.taps[axis].len());
+    let places = (0..depths).flat_map(|deep| (0..heights).map(move |high| (deep, high)));
+    for ((deep, high), out) in places.zip(output.chunks_exact_mut(width.output as usize)) {
+        let ((deep, padded_deep), (high, padded_high)) = (across.taps[0][deep], across.taps[1][high]);
+        if parallel.is_stopped() {
+            return;
+        }
         if deep.count * high.count == 0 {
             out.fill(kind.nothing());
             continue;
         }
-        row.fill(kind.nothing());
+        let (mut given, row) = (false, &mut across.row[..]);
         for d in (0..deep.count).map(|tap| deep.first + tap * depth.dilation as usize) {
-            for h in (0..high.count).map(|tap| high.first + tap * height.dilation as usize) {
-                if parallel.is_stopped() {
+            let line = |tap: usize| {
+                let high = high.first + tap * height.dilation as usize;
+                &input[(d * height.input as usize + high) * width.input as usize..][..width.input as usize]
+            };
+            let mut tap = 0;
+            while tap < high.count {
+                if (tap > 0 || d > deep.first) && parallel.is_stopped() {
                     return;
                 }
-                let line = &input[(d * height.input as usize + h) * width.input as usize..][..row.len()];
-                row.iter_mut().zip(line).for_each(|(all, &value)| *all = fold(*all, map(value)));
+                let count = (high.count - tap).min(3);
+                let lines = [line(tap), line(tap + (count - 1) / 2), line(tap + count - 1)];
+                let start = |all: f32| if given { all } else { kind.nothing() };
+                rows(row, lines, count, &start, map, fold);
+                (given, tap) = (true, tap + count);
             }
         }
-        columns(kind, width, row, out, parallel, fold);
-        let padded = depth.padded_taps(place[0]) * height.padded_taps(place[1]);
-        let taps = deep.count * high.count;
+        columns(across, out, parallel, fold);
         match kind {
             PoolKind::Max | PoolKind::Lp { p: 1 } => {}
             PoolKind::Average { .. } => {
-                let scale =
-                    |index: usize| kind.scale(taps * width.taps(index).count, padded * width.padded_taps(index));
-                let interior = width.interior();
-                // The windows between the borders are alike.
-                let inside = if interior.is_empty() { 1.0 } else { scale(interior.start) };
-                for index in (0..interior.start).chain(interior.end..out.len()) {
-                    out[index] *= scale(index);
-                }
-                out[interior].iter_mut().for_each(|value| *value *= inside);
+                across.weigh([deep.count * high.count, padded_deep * padded_high]);
+                let scales = &across.scales[..out.len()];
+                each(out, |at, value| value * scales[at]);
             }
-            PoolKind::Lp { p: 2 } => out.iter_mut().for_each(|value| *value = value.sqrt()),
-            PoolKind::Lp { p } => out.iter_mut().for_each(|value| *value = value.powf(1.0 / p as f32)),
+            PoolKind::Lp { p: 2 } => each(out, |_, value| value.sqrt()),
+            PoolKind::Lp { p } => each(out, |_, value| value.powf(1.0 / p as f32)),
         }
     }
 }
 
-/// Collects the taps of each window of one row.
-fn columns(
-    kind: PoolKind,
-    width: &Window,
-    row: &[f32],
-    out: &mut [f32],
-    parallel: &dyn Parallel,
+/// Folds one to three lines into the row, which starts as `start` says. Of two lines, the first two of `lines` are one.
+#[inline(always)]
+fn rows(
+    row: &mut [f32],
+    [a, b, c]: [&[f32]; 3],
+    count: usize,
+    start: &impl Fn(f32) -> f32,
+    map: &impl Fn(f32) -> f32,
     fold: &impl Fn(f32, f32) -> f32,
 ) {
-    let (stride, dilation) = (width.stride as usize, width.dilation as usize);
-    let interior = width.interior();
-    for index in (0..interior.start).chain(interior.end..out.len()) {
-        if parallel.is_stopped() {
+    let (a, b, c) = (&a[..row.len()], &b[..row.len()], &c[..row.len()]);
+    match count {
+        1 => each(row, |at, all| fold(start(all), map(a[at]))),
+        2 => each(row, |at, all| fold(fold(start(all), map(a[at])), map(c[at]))),
+        _ => each(row, |at, all| fold(fold(fold(start(all), map(a[at])), map(b[at])), map(c[at]))),
+    }
+}
+
+/// Replaces each value. A plain loop: closures of iterators may be compiled on their own, for every processor. An iterator in its
+/// place took twice as long.
+#[inline(always)]
+#[allow(clippy::needless_range_loop, reason = "iterators take longer")]
+fn each(values: &mut [f32], new: impl Fn(usize, f32) -> f32) {
+    for at in 0..values.len() {
+        values[at] = new(at, values[at]);
+    }
+}
+
+/// Collects the taps of each window of one row.
+#[inline(always)]
+fn columns(across: &Across, out: &mut [f32], parallel: &dyn Parallel, fold: &impl Fn(f32, f32) -> f32) {
+    let Across { kind, width, interior, row, .. } = across;
+    let (stride, dilation, kernel) = (width.stride as usize, width.dilation as usize, width.kernel as usize);
+    for &(index, taps) in &across.edges {
+        if kernel >= LONG && parallel.is_stopped() {
             return;
         }
-        let taps = width.taps(index);
         let values = (0..taps.count).map(|tap| row[taps.first + tap * dilation]);
         out[index] = values.fold(kind.nothing(), fold);
     }
     let inside = &mut out[interior.clone()];
     if let ([one], 1) = (&mut *inside, dilation) {
-        *one = whole(kind, &row[width.taps(interior.start).first..][..width.kernel as usize], fold);
+        *one = whole(*kind, &row[width.taps(interior.start).first..][..kernel], fold);
         return;
     }
-    inside.fill(kind.nothing());
-    for tap in 0..width.kernel as usize {
-        if parallel.is_stopped() {
-            return;
-        }
-        // Where no window lies inside, nothing is folded, wherever this points.
+    // Where no window lies inside, nothing is folded, wherever this points.
+    let first = |tap: usize| {
         let first = (interior.start * stride + tap * dilation).saturating_sub(width.before as usize);
-        along(inside, &row[first.min(row.len())..], stride, fold);
+        &row[first.min(row.len())..]
+    };
+    let nothing = kind.nothing();
+    let count = inside.len();
+    match (stride, kernel) {
+        (1, 2) => {
+            let (a, b) = (&first(0)[..count], &first(1)[..count]);
+            each(inside, |at, _| fold(fold(nothing, a[at]), b[at]));
+        }
+        (1, 3) => {
+            let (a, b, c) = (&first(0)[..count], &first(1)[..count], &first(2)[..count]);
+            each(inside, |at, _| fold(fold(fold(nothing, a[at]), b[at]), c[at]));
+        }
+        (2, 2) if dilation == 1 => {
+            let pairs = first(0).as_chunks::<2>().0;
+            let pairs = &pairs[..count];
+            each(inside, |at, _| fold(fold(nothing, pairs[at][0]), pairs[at][1]));
+        }
+        (2, 3) if dilation == 1 && count > 0 => {
+            // The third of three values is the first of the next pair, of which the last may have but one.
+            let (pairs, values) = (first(0).as_chunks::<2>().0, first(2 * count - 2));
+            let (inside, last) = inside.split_at_mut(count - 1);
+            let pairs = &pairs[..count];
+            let next = &pairs[1..];
+            each(inside, |at, _| fold(fold(fold(nothing, pairs[at][0]), pairs[at][1]), next[at][0]));
+            last[0] = values[..3].iter().fold(nothing, |all, &value| fold(all, value));
+        }
+        _ => {
+            inside.fill(nothing);
+            for tap in 0..kernel {
+                if tap % LONG == LONG - 1 && parallel.is_stopped() {
+                    return;
+                }
+                along(inside, first(tap), stride, fold);
+            }
+        }
     }
 }
 
 /// Folds every `stride`-th value into its window. The strides that occur are loops of their own, which compilers turn into
 /// vectors.
+#[inline(always)]
 fn along(windows: &mut [f32], values: &[f32], stride: usize, fold: &impl Fn(f32, f32) -> f32) {
     match stride {
-        1 => windows.iter_mut().zip(values).for_each(|(all, &value)| *all = fold(*all, value)),
+        1 => {
+            let count = windows.len().min(values.len());
+            let values = &values[..count];
+            each(&mut windows[..count], |at, all| fold(all, values[at]));
+        }
         2 => {
-            let pairs = values.chunks_exact(2);
-            let (paired, rest) = windows.split_at_mut(pairs.len().min(windows.len()));
-            paired.iter_mut().zip(pairs).for_each(|(all, pair)| *all = fold(*all, pair[0]));
-            if let ([last, ..], Some(&value)) = (rest, values.chunks_exact(2).remainder().first()) {
+            let (pairs, rest) = values.as_chunks::<2>();
+            let (paired, last) = windows.split_at_mut(pairs.len().min(windows.len()));
+            let pairs = &pairs[..paired.len()];
+            each(paired, |at, all| fold(all, pairs[at][0]));
+            if let ([last, ..], Some(&value)) = (last, rest.first()) {
                 *last = fold(*last, value);
             }
         }
@@ -156,6 +275,7 @@ fn along(windows: &mut [f32], values: &[f32], stride: usize, fold: &impl Fn(f32,
 }
 
 /// Collects a contiguous stretch, which may be a whole picture: in strands, so that long sums stay precise.
+#[inline(always)]
 fn whole(kind: PoolKind, values: &[f32], fold: &impl Fn(f32, f32) -> f32) -> f32 {
     const STRANDS: usize = 16;
     let mut strands = [kind.nothing(); STRANDS];
