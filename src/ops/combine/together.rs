@@ -1,0 +1,107 @@
+//! All parts of a tensor whose rows are divided into short runs, in one walk over it.
+//!
+//! Part by part, the processor fetches the runs between those of a part as well, because it fetches ahead along a page, and
+//! the tensor is read as often as there are parts. So blocks of rows that stay in the nearest cache are divided among all
+//! parts before the next block comes. Knows bytes alone.
+
+use std::sync::{Mutex, PoisonError};
+
+use kiln_kernels::Parallel;
+use kiln_kernels::parallel::copy;
+use smallvec::SmallVec;
+
+use crate::exec::tasks_for_bytes;
+use crate::tensor::Tensor;
+
+/// Bytes of a block of rows: half of a nearest cache of 32 KiB.
+const BLOCK: usize = 16 << 10;
+
+/// Longest run: half a page, after which reading goes on in another page anyway.
+const LONGEST: usize = 2 << 10;
+
+/// Least bytes of the tensor: what the second cache of a core may hold is found there by every part.
+const LEAST: usize = 1 << 20;
+
+/// Whether a tensor whose rows are made of runs of so many bytes is divided faster in one walk.
+pub(super) fn pays(runs: &[usize], tensor: &Tensor) -> bool {
+    let size = tensor.dtype().size() * tensor.len();
+    runs.len() > 1 && size >= LEAST && runs.iter().all(|run| (1..=LONGEST).contains(run))
+}
+
+/// Divides rows of `runs` among as many outputs. No run is empty.
+pub(super) fn divide(from: &[u8], runs: &[usize], to: SmallVec<[&mut [u8]; 8]>, parallel: &dyn Parallel) {
+    let stride: usize = runs.iter().sum();
+    let rows = from.len() / stride;
+    let tasks = tasks_for_bytes(from.len() as u64, u32::try_from(parallel.threads()).unwrap_or(u32::MAX)) as usize;
+    let each = rows.div_ceil(tasks).max(1);
+    // What a task writes: its rows of every part.
+    let mut shares: Vec<Mutex<SmallVec<[&mut [u8]; 8]>>> = Vec::new();
+    shares.resize_with(rows.div_ceil(each), Mutex::default);
+    for (part, &run) in to.into_iter().zip(runs) {
+        for (share, rows) in shares.iter_mut().zip(part.chunks_mut(each * run)) {
+            share.get_mut().unwrap_or_else(PoisonError::into_inner).push(rows);
+        }
+    }
+    let block = (BLOCK / stride).max(1);
+    parallel.run(shares.len(), &|task| {
+        let mut parts = std::mem::take(&mut *shares[task].lock().unwrap_or_else(PoisonError::into_inner));
+        let from = &from[task * each * stride..rows.min((task + 1) * each) * stride];
+        for rows in from.chunks(block * stride) {
+            let mut start = 0;
+            for (part, &run) in parts.iter_mut().zip(runs) {
+                let (now, later) = std::mem::take(part).split_at_mut(rows.len() / stride * run);
+                take(&rows[start..], stride, now, run);
+                (*part, start) = (later, start + run);
+            }
+        }
+    });
+}
+
+/// Copies runs that lie `stride` bytes apart. A length known when compiling turns a call into a few moves.
+fn take(from: &[u8], stride: usize, to: &mut [u8], run: usize) {
+    match run {
+        4 => take_fixed::<4>(from, stride, to),
+        8 => take_fixed::<8>(from, stride, to),
+        16 => take_fixed::<16>(from, stride, to),
+        32 => take_fixed::<32>(from, stride, to),
+        64 => take_fixed::<64>(from, stride, to),
+        128 => take_fixed::<128>(from, stride, to),
+        256 => take_fixed::<256>(from, stride, to),
+        _ => {
+            for (row, to) in to.chunks_exact_mut(run).enumerate() {
+                copy(&from[row * stride..][..run], to);
+            }
+        }
+    }
+}
+
+fn take_fixed<const RUN: usize>(from: &[u8], stride: usize, to: &mut [u8]) {
+    for (row, to) in to.chunks_exact_mut(RUN).enumerate() {
+        to.copy_from_slice(&from[row * stride..][..RUN]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kiln_kernels::parallel::Pool;
+
+    #[test]
+    fn every_part_gets_its_runs_of_every_row() {
+        let pool = Pool::new(3, "divide").unwrap();
+        for runs in [&[1usize, 2, 5][..], &[64, 128], &[300, 4, 700], &[16, 16, 16, 16]] {
+            for rows in [1, 2, 37, 5000] {
+                let stride: usize = runs.iter().sum();
+                let from: Vec<u8> = (0..rows * stride).map(|at| (at * 31 % 251) as u8).collect();
+                let mut outputs: Vec<Vec<u8>> = runs.iter().map(|run| vec![0; rows * run]).collect();
+                divide(&from, runs, outputs.iter_mut().map(Vec::as_mut_slice).collect(), &pool);
+                let mut start = 0;
+                for (output, &run) in outputs.iter().zip(runs) {
+                    let want: Vec<u8> = from.chunks(stride).flat_map(|row| &row[start..start + run]).copied().collect();
+                    assert_eq!(*output, want, "{runs:?} {rows}");
+                    start += run;
+                }
+            }
+        }
+    }
+}
