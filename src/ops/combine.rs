@@ -230,9 +230,9 @@ impl Node for Split {
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let axis = axis_of(self.axis, io.spec(0).shape.len())?;
         let width = io.input(0)?.dtype().size();
-        let (_, _, inner) = around(io.input(0)?.shape(), axis);
+        let (rows, _, inner) = around(io.input(0)?.shape(), axis);
         let runs: SmallVec<[usize; 8]> = io.specs().iter().map(|spec| spec.shape[axis] * inner * width).collect();
-        if together::pays(&runs, io.input(0)?) {
+        if rows > 1 && together::pays(&runs, io.input(0)?) {
             let outputs = (0..runs.len()).map(|index| io.alloc(index));
             let mut outputs = outputs.collect::<Result<SmallVec<[Tensor; 8]>, _>>()?;
             let to = outputs.iter_mut().map(Tensor::bytes_mut).collect();
