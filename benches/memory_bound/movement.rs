@@ -138,7 +138,7 @@ pub(crate) fn measure(table: &Table<'_>) -> Result<()> {
         ("Concat", &[8, 512, 768], 1),
         ("Split", &[1, 512, 2304], 2),
         ("Split", &[1, 128, 128, 64], 3),
-        ("Split", &[2, 4096, 768], 0),
+        ("Split", &[8, 512, 768], 1),
     ];
     table.shapes(&cases).iter().try_for_each(|&case| join_or_split(table, case))?;
     let nearest = Mode::Nearest(Rounding::PreferFloor);
