@@ -67,7 +67,7 @@ fn rows() -> Vec<Row> {
         (
             "LinearAttention",
             1,
-            vec![vec![1, 2000, 250]; 3],
+            vec![vec![1, 2000, 500]; 3],
             DType::F32,
             vec![("q_num_heads", 1.into()), ("kv_num_heads", 1.into()), ("update_rule", "linear".into())],
         ),

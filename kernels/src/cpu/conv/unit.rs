@@ -6,7 +6,8 @@
 //! weights is multiplied with all tile rows of the band: bands are short enough to stay in the second cache. Where lines are many,
 //! each task has bands of its own, and threads meet once; where they are few, all share the work of each band.
 //!
-//! Positions of `bf16` that are whole steps long, or some of one shorter length, and each seen by one output are read where they are. Only what a tile row would
+//! Positions of `bf16` that are whole steps long, or some of one shorter length, and each seen by one output are read where
+//! they are. Only what a tile row would
 //! read behind the last of them makes a copy necessary, of as many positions as a tile row has.
 //!
 //! Where there are few channels, a whole line of the kernel is one tap: the copy holds for each output what a line of the kernel
@@ -170,7 +171,7 @@ fn has_private_bands(grid: &Grid, blocks: &ConvBlocks) -> bool {
     blocks.unit_tasks == 1 && grid.lines() >= least
 }
 
-/// Fewest words of a step of several: shorter ones cost more than a copy.
+/// Fewest words of a step of several: every step loads tiles anew, and short ones load more than they multiply.
 const SHORTEST: usize = 8;
 
 /// Words of the steps in which the unit can read positions as they lie: whole ones, a single shorter one, or several of one length. A
