@@ -355,10 +355,10 @@ impl Tensor {
     #[must_use]
     pub fn unread(&self) -> Tensor {
         let own = match &self.data {
-            Data::Bytes(buffer, start) => buffer.unread().zip(Some(*start)),
+            Data::Bytes(buffer, start) => buffer.unread(*start, self.byte_len()),
             _ => None,
         };
-        let data = own.map_or_else(|| self.data.clone(), |(own, start)| Data::Bytes(Arc::new(own), start));
+        let data = own.map_or_else(|| self.data.clone(), |own| Data::Bytes(Arc::new(own), 0));
         Tensor { spec: self.spec.clone(), data }
     }
 

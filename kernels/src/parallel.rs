@@ -6,7 +6,7 @@ use std::ops::Range;
 mod copy;
 mod pool;
 
-pub use copy::copy;
+pub use copy::{copy, copy_runs};
 pub use pool::Pool;
 
 /// A fork-join over numbered tasks. The caller's thread takes part; `run` returns when every task has returned.

@@ -43,6 +43,7 @@ mod reshape;
 mod residual;
 mod transpose;
 mod unflatten;
+mod weights;
 
 #[cfg(test)]
 mod tests;

@@ -228,34 +228,31 @@ impl Node for Split {
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
-        let axis = axis_of(self.axis, io.spec(0).shape.len())?;
-        let width = io.input(0)?.dtype().size();
-        let (rows, _, inner) = around(io.input(0)?.shape(), axis);
-        let runs: SmallVec<[usize; 8]> = io.specs().iter().map(|spec| spec.shape[axis] * inner * width).collect();
-        if rows > 1 && together::pays(&runs, io.input(0)?) {
+        let input = io.input(0)?;
+        let axis = axis_of(self.axis, input.shape().len())?;
+        let (rows, dim, inner) = around(input.shape(), axis);
+        let width = input.dtype().size();
+        let runs: SmallVec<[usize; 8]> = io.specs().iter().map(|spec| spec.shape[axis] * inner).collect();
+        if rows > 1 && together::pays(&runs, input) {
             let outputs = (0..runs.len()).map(|index| io.alloc(index));
             let mut outputs = outputs.collect::<Result<SmallVec<[Tensor; 8]>, _>>()?;
             let to = outputs.iter_mut().map(Tensor::bytes_mut).collect();
-            together::divide(io.input(0)?.bytes(), &runs, to, cx.parallel);
+            together::divide(input.bytes(), &runs, width, to, cx.parallel);
             outputs.into_iter().for_each(|output| io.push(output));
             return Ok(());
         }
         let mut start = 0;
-        for index in 0..io.specs().len() {
+        for (index, run) in runs.into_iter().enumerate() {
             let input = io.input(0)?;
-            let (rows, dim, inner) = around(input.shape(), axis);
-            let run = io.spec(index).shape[axis] * inner;
             // Of a single row every part lies in one piece, and stays where it is.
-            let shape = &io.spec(index).shape;
-            let shared = if rows == 1 { input.part(start, shape.iter().copied())? } else { None };
-            if let Some(part) = shared {
-                io.push(part);
-                start += run;
-                continue;
-            }
-            let width = input.dtype().size();
-            let part = Part { start, run, stride: dim * inner, width, parallel: cx.parallel };
-            let output = rearrange(&part, &[input], io.alloc(index)?)?;
+            let shared = if rows == 1 { input.part(start, io.spec(index).shape.iter().copied())? } else { None };
+            let output = match shared {
+                Some(part) => part,
+                None => {
+                    let part = Part { start, run, stride: dim * inner, width, parallel: cx.parallel };
+                    rearrange(&part, &[input], io.alloc(index)?)?
+                }
+            };
             io.push(output);
             start += run;
         }

@@ -206,7 +206,7 @@ impl Node for Conv {
         let positions = |size: [usize; 3]| size.iter().product::<usize>();
         let back = [shape.batch, shape.filters, positions(shape.output)];
         let residual = if optional(inputs, RESIDUAL).is_some() { self.turn(cx, back)? } else { None };
-        let takes_parts = inputs.len() > parts::SECOND && parts::are_taken(&conv, &parts::parts(inputs)?);
+        let takes_parts = parts::are_taken(&conv, &parts::parts(inputs)?);
         Ok(Prepared::new(Arc::new(Ready {
             conv,
             takes_parts,

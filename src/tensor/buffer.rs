@@ -52,9 +52,10 @@ impl Buffer {
         Buffer { memory: OnceLock::new(), later, pool, asked: bytes, home: Home::default() }
     }
 
-    /// The same bytes of the same file, to be read once more; none where these were read or never lay in a file.
-    pub(super) fn unread(&self) -> Option<Buffer> {
-        self.place().map(|(backing, offset)| Buffer::deferred(backing, offset, self.asked))
+    /// So many bytes of the same file from byte `start` of these on, to be read once more; none where these were read or never lay in
+    /// a file.
+    pub(super) fn unread(&self, start: usize, bytes: usize) -> Option<Buffer> {
+        self.place().map(|(backing, offset)| Buffer::deferred(backing, offset + start as u64, bytes))
     }
 
     /// The file that the bytes are still in, and where they begin there.

@@ -20,6 +20,36 @@ pub fn copy<T: Clone>(from: &[T], to: &mut [T]) {
     }
 }
 
+/// Copies runs of `run` bytes that lie `stride` bytes apart to one after the other in `to`, which is whole runs. A length known when
+/// compiling turns a call into a few moves.
+///
+/// # Panics
+///
+/// If `run` is 0, or `from` ends before the last run does.
+pub fn copy_runs(from: &[u8], stride: usize, to: &mut [u8], run: usize) {
+    match run {
+        4 => copy_fixed::<4>(from, stride, to),
+        8 => copy_fixed::<8>(from, stride, to),
+        12 => copy_fixed::<12>(from, stride, to),
+        16 => copy_fixed::<16>(from, stride, to),
+        32 => copy_fixed::<32>(from, stride, to),
+        64 => copy_fixed::<64>(from, stride, to),
+        128 => copy_fixed::<128>(from, stride, to),
+        256 => copy_fixed::<256>(from, stride, to),
+        _ => {
+            for (row, to) in to.chunks_exact_mut(run).enumerate() {
+                copy(&from[row * stride..][..run], to);
+            }
+        }
+    }
+}
+
+fn copy_fixed<const RUN: usize>(from: &[u8], stride: usize, to: &mut [u8]) {
+    for (row, to) in to.chunks_exact_mut(RUN).enumerate() {
+        to.copy_from_slice(&from[row * stride..][..RUN]);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -32,6 +62,19 @@ mod tests {
             copy(&from, &mut to);
             assert_eq!(to[..from.len()], from[..]);
             assert_eq!(to[from.len()], u32::MAX);
+        }
+    }
+
+    #[test]
+    fn runs_of_any_length_are_gathered() {
+        let from: Vec<u8> = (0..3000u32).map(|at| (at % 251) as u8).collect();
+        for run in [1, 3, 4, 8, 12, 16, 31, 32, 64, 128, 256, 300] {
+            let stride = run + 7;
+            let mut to = vec![0; 9 * run];
+            copy_runs(&from, stride, &mut to, run);
+            for (row, to) in to.chunks(run).enumerate() {
+                assert_eq!(to, &from[row * stride..][..run], "{run}");
+            }
         }
     }
 }

@@ -10,11 +10,11 @@
 //! written becomes the attribute `to`, where kernels have to be told. The graph's own inputs and outputs keep their types.
 
 use kiln_kernels::cpu::Elements;
-use kiln_kernels::cpu::conv::Weights;
 
 use super::PassCx;
 use super::matmul;
 use super::residual::as_fused_conv;
+use super::weights::convolution;
 use crate::graph::facts::Facts;
 use crate::graph::ir::{Attr, Graph, NodeDesc, ValueId};
 use crate::tensor::DType;
@@ -172,37 +172,6 @@ fn is_product(graph: &Graph, node: &NodeDesc) -> bool {
 /// Whether a node picks the nearest of the elements around each place.
 fn is_nearest(node: &NodeDesc) -> bool {
     (node.is("Resize") || node.is("Upsample")) && node.string("mode", "nearest") == "nearest"
-}
-
-/// The weights of a convolution of tensors as its kernels take them.
-pub(super) fn convolution(graph: &Graph, node: &NodeDesc) -> Option<Weights> {
-    let conv = ["Conv", "ConvTranspose"].iter().any(|op| node.is(op));
-    let fused = ["FusedConv", "FusedConvTranspose"].iter().any(|op| node.is_fused(op));
-    let suits = (conv || fused) && node.int("channels_last", 0) != 0;
-    if suits { weights(graph, node) } else { None }
-}
-
-/// The sizes of a convolution's weights, where they are known.
-fn weights(graph: &Graph, node: &NodeDesc) -> Option<Weights> {
-    let tensor = graph.constant_input(node, 1).filter(|tensor| tensor.dtype() == DType::F32)?;
-    let [outer, inner, ref kernel @ ..] = *tensor.shape() else { return None };
-    let groups = usize::try_from(node.int("group", 1)).ok().filter(|&groups| groups > 0)?;
-    let solid = |sizes: &[usize]| {
-        let mut solid = [1; 3];
-        solid.get_mut(3usize.checked_sub(sizes.len())?..)?.copy_from_slice(sizes);
-        Some(solid)
-    };
-    let list = |name: &str| {
-        let sizes: Option<Vec<usize>> =
-            node.ints(name).unwrap_or_default().iter().map(|&size| usize::try_from(size).ok()).collect();
-        solid(&sizes?)
-    };
-    let transposed = node.op.ends_with("ConvTranspose");
-    let grouped = inner.checked_mul(groups)?;
-    let (channels, filters) = if transposed { (outer, grouped) } else { (grouped, outer) };
-    let transposed = if transposed { Some([list("strides")?, list("dilations")?]) } else { None };
-    let sizes = Weights { channels, filters, groups, kernel: solid(kernel)?, transposed };
-    sizes.validate().is_ok().then_some(sizes)
 }
 
 /// The fused form of a convolution.

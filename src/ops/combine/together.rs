@@ -7,7 +7,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use kiln_kernels::Parallel;
-use kiln_kernels::parallel::copy;
+use kiln_kernels::parallel::copy_runs;
 use smallvec::SmallVec;
 
 use crate::exec::tasks_for_bytes;
@@ -22,14 +22,16 @@ const LONGEST: usize = 2 << 10;
 /// Least bytes of the tensor: what the second cache of a core may hold is found there by every part.
 const LEAST: usize = 1 << 20;
 
-/// Whether a tensor whose rows are made of runs of so many bytes is divided faster in one walk.
+/// Whether a tensor whose rows are made of runs of so many elements is divided faster in one walk.
 pub(super) fn pays(runs: &[usize], tensor: &Tensor) -> bool {
-    let size = tensor.dtype().size() * tensor.len();
-    runs.len() > 1 && size >= LEAST && runs.iter().all(|run| (1..=LONGEST).contains(run))
+    runs.len() > 1
+        && tensor.byte_len() >= LEAST
+        && runs.iter().all(|run| (1..=LONGEST).contains(&(run * tensor.dtype().size())))
 }
 
-/// Divides rows of `runs` among as many outputs. No run is empty.
-pub(super) fn divide(from: &[u8], runs: &[usize], to: SmallVec<[&mut [u8]; 8]>, parallel: &dyn Parallel) {
+/// Divides rows of `runs` of elements of `width` bytes among as many outputs. No run is empty.
+pub(super) fn divide(from: &[u8], runs: &[usize], width: usize, to: SmallVec<[&mut [u8]; 8]>, parallel: &dyn Parallel) {
+    let runs: SmallVec<[usize; 8]> = runs.iter().map(|run| run * width).collect();
     let stride: usize = runs.iter().sum();
     let rows = from.len() / stride;
     let tasks = tasks_for_bytes(from.len() as u64, u32::try_from(parallel.threads()).unwrap_or(u32::MAX)) as usize;
@@ -37,7 +39,7 @@ pub(super) fn divide(from: &[u8], runs: &[usize], to: SmallVec<[&mut [u8]; 8]>, 
     // What a task writes: its rows of every part.
     let mut shares: Vec<Mutex<SmallVec<[&mut [u8]; 8]>>> = Vec::new();
     shares.resize_with(rows.div_ceil(each), Mutex::default);
-    for (part, &run) in to.into_iter().zip(runs) {
+    for (part, &run) in to.into_iter().zip(&runs) {
         for (share, rows) in shares.iter_mut().zip(part.chunks_mut(each * run)) {
             share.get_mut().unwrap_or_else(PoisonError::into_inner).push(rows);
         }
@@ -48,37 +50,13 @@ pub(super) fn divide(from: &[u8], runs: &[usize], to: SmallVec<[&mut [u8]; 8]>, 
         let from = &from[task * each * stride..rows.min((task + 1) * each) * stride];
         for rows in from.chunks(block * stride) {
             let mut start = 0;
-            for (part, &run) in parts.iter_mut().zip(runs) {
+            for (part, &run) in parts.iter_mut().zip(&runs) {
                 let (now, later) = std::mem::take(part).split_at_mut(rows.len() / stride * run);
-                take(&rows[start..], stride, now, run);
+                copy_runs(&rows[start..], stride, now, run);
                 (*part, start) = (later, start + run);
             }
         }
     });
-}
-
-/// Copies runs that lie `stride` bytes apart. A length known when compiling turns a call into a few moves.
-fn take(from: &[u8], stride: usize, to: &mut [u8], run: usize) {
-    match run {
-        4 => take_fixed::<4>(from, stride, to),
-        8 => take_fixed::<8>(from, stride, to),
-        16 => take_fixed::<16>(from, stride, to),
-        32 => take_fixed::<32>(from, stride, to),
-        64 => take_fixed::<64>(from, stride, to),
-        128 => take_fixed::<128>(from, stride, to),
-        256 => take_fixed::<256>(from, stride, to),
-        _ => {
-            for (row, to) in to.chunks_exact_mut(run).enumerate() {
-                copy(&from[row * stride..][..run], to);
-            }
-        }
-    }
-}
-
-fn take_fixed<const RUN: usize>(from: &[u8], stride: usize, to: &mut [u8]) {
-    for (row, to) in to.chunks_exact_mut(RUN).enumerate() {
-        to.copy_from_slice(&from[row * stride..][..RUN]);
-    }
 }
 
 #[cfg(test)]
@@ -94,7 +72,7 @@ mod tests {
                 let stride: usize = runs.iter().sum();
                 let from: Vec<u8> = (0..rows * stride).map(|at| (at * 31 % 251) as u8).collect();
                 let mut outputs: Vec<Vec<u8>> = runs.iter().map(|run| vec![0; rows * run]).collect();
-                divide(&from, runs, outputs.iter_mut().map(Vec::as_mut_slice).collect(), &pool);
+                divide(&from, runs, 1, outputs.iter_mut().map(Vec::as_mut_slice).collect(), &pool);
                 let mut start = 0;
                 for (output, &run) in outputs.iter().zip(runs) {
                     let want: Vec<u8> = from.chunks(stride).flat_map(|row| &row[start..start + run]).copied().collect();

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use super::dense::Dense;
 use super::depthwise::Depthwise;
-use super::input::{self, ConvInput, ConvPart};
+use super::input::{self, ConvInput, ConvPart, bounds};
 use super::lines::{self, Lines};
 use super::shape::ConvShape;
 use super::unit::{self, OnUnit};
@@ -383,14 +383,10 @@ impl Conv {
         if given != self.stored {
             return unsupported(&format!("activations {given:?} where {:?} were asked for", self.stored));
         }
-        let channels: SmallVec<[usize; 8]> = x.iter().map(|part| part.channels).collect();
+        let channels: SmallVec<[usize; 4]> = x.iter().map(|part| part.channels).collect();
         if !self.takes_parts(&channels) {
             return unsupported(&format!("an input in parts of {channels:?} channels by {:?}", self.blocks.strategy));
         }
-        let bounds = |operand: &'static str, have: usize, need: usize| match have == need {
-            true => Ok(()),
-            false => Err(KernelError::Bounds { family: "conv", operand, have, need }),
-        };
         bounds("weights", weights.len(), self.packed_len)?;
         bounds("output", y.len(), shape.output_len())?;
         bounds("bias", extras.bias.map_or(shape.filters, <[f32]>::len), shape.filters)?;

@@ -50,12 +50,13 @@ pub(super) fn starts_at(parts: &[usize], unit: usize) -> bool {
     parts.split_last().is_some_and(|(_, before)| before.iter().all(|channels| channels.is_multiple_of(unit)))
 }
 
+/// Refuses an operand of another length than the one needed.
+pub(super) fn bounds(operand: &'static str, have: usize, need: usize) -> Result<()> {
+    if have == need { Ok(()) } else { Err(KernelError::Bounds { family: "conv", operand, have, need }) }
+}
+
 /// How all parts are stored, where they are as large as the shape says.
 pub(super) fn check(parts: &[ConvPart<'_>], shape: &ConvShape) -> Result<Stored> {
-    let bounds = |operand: &'static str, have: usize, need: usize| match have == need {
-        true => Ok(()),
-        false => Err(KernelError::Bounds { family: "conv", operand, have, need }),
-    };
     bounds("channels", parts.iter().map(|part| part.channels).sum(), shape.channels)?;
     let positions = shape.input_len() / shape.channels.max(1);
     for part in parts {

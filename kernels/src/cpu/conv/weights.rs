@@ -8,6 +8,7 @@
 
 use std::ops::Range;
 
+use super::input::bounds;
 use super::shape::{MOST_PHASES, class_taps};
 use crate::cpu::Elements;
 use crate::cpu::gemm::{Panels, Source, panel_vectors};
@@ -206,10 +207,6 @@ impl Weights {
     ///
     /// Where either buffer is not as long as it has to be.
     pub fn pack(&self, isa: Isa, layout: WeightLayout, weights: &[f32], out: &mut [f32]) -> Result<()> {
-        let bounds = |operand: &'static str, have: usize, need: usize| match have == need {
-            true => Ok(()),
-            false => Err(KernelError::Bounds { family: "conv", operand, have, need }),
-        };
         bounds("weights", weights.len(), self.len())?;
         bounds("packed weights", out.len(), self.packed_len(isa, layout))?;
         let taps: usize = self.kernel.iter().product();

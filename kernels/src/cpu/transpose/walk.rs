@@ -10,7 +10,7 @@ use super::interleave;
 use super::zip::{self, Zip};
 use crate::isa::Isa;
 use crate::jit::Code;
-use crate::parallel::{Parallel, for_each_chunk, part};
+use crate::parallel::{Parallel, copy_runs, for_each_chunk, part};
 
 /// One copy in as many pieces as there are tasks.
 pub(super) fn copy(input: &[u8], output: &mut [u8], tasks: usize, parallel: &dyn Parallel) {
@@ -47,31 +47,6 @@ pub(super) fn runs(
             rest = after;
         }
     });
-}
-
-/// Copies runs that lie `stride` bytes apart. A length known when compiling turns a call into a few moves.
-fn copy_runs(input: &[u8], stride: usize, output: &mut [u8], run: usize) {
-    match run {
-        4 => copy_fixed::<4>(input, stride, output),
-        8 => copy_fixed::<8>(input, stride, output),
-        12 => copy_fixed::<12>(input, stride, output),
-        16 => copy_fixed::<16>(input, stride, output),
-        32 => copy_fixed::<32>(input, stride, output),
-        64 => copy_fixed::<64>(input, stride, output),
-        128 => copy_fixed::<128>(input, stride, output),
-        256 => copy_fixed::<256>(input, stride, output),
-        _ => {
-            for (row, out) in output.chunks_exact_mut(run).enumerate() {
-                crate::parallel::copy(&input[row * stride..row * stride + run], out);
-            }
-        }
-    }
-}
-
-fn copy_fixed<const RUN: usize>(input: &[u8], stride: usize, output: &mut [u8]) {
-    for (row, out) in output.chunks_exact_mut(RUN).enumerate() {
-        out.copy_from_slice(&input[row * stride..row * stride + RUN]);
-    }
 }
 
 /// A part of one plane: half-open ranges of rows and columns, and where the plane starts.
