@@ -10,9 +10,11 @@ use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::LazyLock;
 
 use kiln_kernels::Isa;
 use kiln_kernels::cpu::{Numerics, Precision};
+use kiln_kernels::extent::Flush;
 use kiln_kernels::jit::ProfilerFiles;
 
 /// A variable holds what it must not.
@@ -105,6 +107,9 @@ knobs! {
     cache_bytes: ByteSize = "KILN_CACHE_BYTES", "256MiB";
     /// On a hit of code, emits it again and compares: slow, finds keys that do not define their values.
     cache_check: bool = "KILN_CACHE_CHECK", "0";
+    /// Whether every tensor and all scratch memory lies between pages that fault, flush with one at its end (1) or start: slow,
+    /// finds kernels that read or write outside of their operands.
+    guard: Guard = "KILN_GUARD", "0";
     /// Which lines are printed while running: errors, creations of executors, executions, times of nodes.
     verbose: Verbose = "KILN_VERBOSE", "none";
     /// Whether emitted code is named for Linux's perf: in /tmp/perf-PID.map, in /tmp/jit-PID.dump for perf inject, or in both.
@@ -239,6 +244,19 @@ impl Value for bool {
     }
 }
 
+impl Value for Guard {
+    const ALLOWED: &'static str = "0, 1 or start";
+
+    fn parse(text: &str) -> Option<Guard> {
+        match text {
+            "0" => Some(Guard(None)),
+            "1" => Some(Guard(Some(Flush::End))),
+            "start" => Some(Guard(Some(Flush::Start))),
+            _ => None,
+        }
+    }
+}
+
 impl Value for ByteSize {
     const ALLOWED: &'static str = "a number of bytes, KiB, MiB or GiB, as in 256MiB";
 
@@ -276,6 +294,21 @@ impl Value for Folders {
     fn parse(text: &str) -> Option<Folders> {
         Some(Folders(text.split(':').filter(|path| !path.is_empty()).map(PathBuf::from).collect()))
     }
+}
+
+/// Where memory of tensors meets a page that faults, if anywhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Guard(pub Option<Flush>);
+
+/// What `KILN_GUARD` says, read once: memory is of the process, and not of a session. A value that is not allowed is reported by
+/// [`Knobs::from_env`], and guards nothing.
+#[allow(clippy::disallowed_methods, reason = "this is the file that the lint sends everybody to")]
+pub(crate) fn guard() -> Option<Flush> {
+    static GUARD: LazyLock<Guard> = LazyLock::new(|| {
+        let found = std::env::var_os("KILN_GUARD");
+        value("KILN_GUARD", "0", found).unwrap_or_default()
+    });
+    GUARD.0
 }
 
 /// Folders, the first before the others.

@@ -13,6 +13,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use memmap2::{Advice, MmapMut, MmapOptions, UncheckedAdvice};
+use rustix::mm::{MprotectFlags, mprotect};
+use rustix::param::page_size;
 
 use pace::Pace;
 
@@ -27,6 +29,15 @@ const LARGEST_PAGE: usize = 1 << 16;
 
 /// Of this process.
 static PACE: Pace = Pace::new();
+
+/// The end at which [guarded](Extent::guarded) memory meets a page that faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flush {
+    /// The byte before the first faults.
+    Start,
+    /// The byte behind the last faults.
+    End,
+}
 
 /// A stretch of address space, unmapped with the last extent of it.
 #[derive(Debug)]
@@ -74,6 +85,27 @@ impl Extent {
             let _ = map.advise(Advice::HugePage);
         }
         Ok(Extent { region: Arc::new(Region { map, huge, base }), start, len })
+    }
+
+    /// Exactly so many zeros between two pages of which every access faults. The bytes are flush with the page at one end; at the
+    /// other end the rest of a page may lie between. To find kernels that read or write outside of their operands.
+    ///
+    /// # Errors
+    ///
+    /// The system refuses: mappings are bounded, too.
+    pub fn guarded(bytes: usize, flush: Flush) -> io::Result<Extent> {
+        let too_many = || io::Error::from(io::ErrorKind::OutOfMemory);
+        let page = page_size();
+        let inside = bytes.max(1).checked_next_multiple_of(page).ok_or_else(too_many)?;
+        let whole = inside.checked_add(2 * page).ok_or_else(too_many)?;
+        let mut map = MmapOptions::new().len(whole).map_anon()?;
+        let base = NonNull::new(map.as_mut_ptr()).ok_or_else(too_many)?;
+        for guard in [0, page + inside] {
+            // SAFETY: a page of the mapping just made, which no extent covers.
+            unsafe { mprotect(base.add(guard).as_ptr().cast(), page, MprotectFlags::empty())? };
+        }
+        let slack = if flush == Flush::End { inside - bytes } else { 0 };
+        Ok(Extent { region: Arc::new(Region { map, huge: false, base }), start: page + slack, len: bytes })
     }
 
     /// How many bytes there are.
@@ -215,6 +247,28 @@ mod tests {
         assert!(right.join(left.split_off(0)).is_err(), "in this order they do not meet");
         left = Extent::reserve(1).unwrap();
         assert!(right.join(left).is_err(), "nor do two reservations");
+    }
+
+    #[test]
+    fn guarded_memory_lies_between_pages_without_access() {
+        for (bytes, flush) in [1, 63, 4096, 10_000].into_iter().flat_map(|n| [(n, Flush::Start), (n, Flush::End)]) {
+            let mut extent = Extent::guarded(bytes, flush).unwrap();
+            assert_eq!(extent.bytes(), vec![0; bytes]);
+            extent.bytes_mut().fill(1);
+            let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+            let is_closed = |address: usize| {
+                maps.lines().any(|line| {
+                    let (range, rest) = line.split_once(' ').unwrap();
+                    let (first, end) = range.split_once('-').unwrap();
+                    let [first, end] = [first, end].map(|hex| usize::from_str_radix(hex, 16).unwrap());
+                    (first..end).contains(&address) && rest.starts_with("---p")
+                })
+            };
+            let slack = bytes.next_multiple_of(page_size()) - bytes;
+            let (before, behind) = if flush == Flush::Start { (0, slack) } else { (slack, 0) };
+            assert!(is_closed(extent.address() - before - 1), "{bytes} {flush:?}\n{maps}");
+            assert!(is_closed(extent.address() + bytes + behind), "{bytes} {flush:?}\n{maps}");
+        }
     }
 
     #[test]

@@ -8,6 +8,8 @@ use std::sync::LazyLock;
 
 use kiln_kernels::extent::Extent;
 
+use crate::knobs;
+
 /// One cache line, the unit and alignment of all tensor memory.
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C, align(64))]
@@ -24,7 +26,7 @@ const MAPPED: usize = 1 << 18;
 pub(super) enum Memory {
     /// From the heap.
     Heap(Vec<Line>),
-    /// A piece of reserved address space whose pages are present.
+    /// A piece of reserved address space whose pages are present; or exactly what was asked for, between pages that fault.
     Piece(Extent),
 }
 
@@ -49,11 +51,20 @@ impl Default for Memory {
 impl Memory {
     /// That many bytes of zeros, rounded up to whole cache lines.
     pub(super) fn zeroed(bytes: usize) -> Memory {
+        if let Some(guarded) = Memory::guarded(bytes) {
+            return guarded;
+        }
         let lines = bytes.div_ceil(LINE);
         if let Some(mapped) = Memory::mapped(lines * LINE) {
             return mapped;
         }
         Memory::heap(lines)
+    }
+
+    /// Exactly that many zeros between pages that fault, where `KILN_GUARD` asks for them and the system has a mapping left.
+    pub(super) fn guarded(bytes: usize) -> Option<Memory> {
+        let flush = knobs::guard().filter(|_| bytes > 0)?;
+        Extent::guarded(bytes, flush).ok().map(Memory::Piece)
     }
 
     /// That many lines of zeros from the heap.

@@ -16,6 +16,7 @@ use kiln_kernels::parallel::for_each_chunk;
 use super::buffer::Buffer;
 use super::extents::FreeExtents;
 use super::memory::{LINE, Line, Memory, installed_bytes};
+use crate::knobs;
 
 /// Free memory, bounded in bytes.
 #[derive(Debug)]
@@ -76,8 +77,7 @@ impl BufferPool {
     /// A buffer of at least `bytes` bytes that hold whatever was in them.
     #[must_use]
     pub fn take(pool: &Arc<BufferPool>, bytes: usize) -> Buffer {
-        let lines = bytes.div_ceil(LINE).max(1);
-        Buffer::of(pool.lend(lines, 2), bytes, Some(pool.clone()))
+        Buffer::of(pool.lend(bytes.max(1), 2), bytes, Some(pool.clone()))
     }
 
     /// A buffer of at least `bytes` bytes, hardly more, that is kept for long. Large ones lie close behind each other, so that
@@ -85,10 +85,10 @@ impl BufferPool {
     #[must_use]
     pub fn take_to_keep(pool: &Arc<BufferPool>, bytes: usize) -> Buffer {
         let lines = bytes.div_ceil(LINE);
-        let memory = match lines * LINE {
+        let memory = pool.lend_guarded(bytes).unwrap_or_else(|| match lines * LINE {
             bytes if bytes < LARGE => pool.lend_small(class_of(lines), 1),
             bytes => pool.lend_close(bytes),
-        };
+        });
         pool.lent.fetch_add(memory.bytes().len(), Ordering::Relaxed);
         Buffer::of(memory, bytes, Some(pool.clone()))
     }
@@ -106,17 +106,25 @@ impl BufferPool {
 
     /// Memory for bytes that may stay: not much larger than they are.
     pub(super) fn lend_exactly(&self, bytes: usize) -> Memory {
-        self.lend(bytes.div_ceil(LINE), 1)
+        self.lend(bytes, 1)
     }
 
-    /// Memory of so many lines; from the heap, it may have `slack` times as many.
-    fn lend(&self, lines: usize, slack: usize) -> Memory {
-        let memory = match lines * LINE {
+    /// Memory for so many bytes; from the heap, it may have `slack` times as many.
+    fn lend(&self, bytes: usize, slack: usize) -> Memory {
+        let lines = bytes.div_ceil(LINE);
+        let memory = self.lend_guarded(bytes).unwrap_or_else(|| match lines * LINE {
             bytes if bytes < LARGE => self.lend_small(class_of(lines), slack),
             bytes => self.lend_large(bytes),
-        };
+        });
         self.lent.fetch_add(memory.bytes().len(), Ordering::Relaxed);
         memory
+    }
+
+    /// Memory between pages that fault, where it is asked for: filled with what is no number, as memory that is lent holds anything.
+    fn lend_guarded(&self, bytes: usize) -> Option<Memory> {
+        let mut memory = Memory::guarded(bytes)?;
+        memory.bytes_mut().fill(0xFF);
+        Some(memory)
     }
 
     fn lend_small(&self, lines: usize, slack: usize) -> Memory {
@@ -181,6 +189,10 @@ impl BufferPool {
     pub(super) fn give_back(&self, memory: Memory) {
         let size = memory.bytes().len();
         self.lent.fetch_sub(size, Ordering::Relaxed);
+        if knobs::guard().is_some() {
+            // Unmapped at once: later accesses fault as well.
+            return;
+        }
         let mut free = self.lock();
         match memory {
             Memory::Piece(extent) => free.extents.insert(extent),

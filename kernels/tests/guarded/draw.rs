@@ -29,6 +29,17 @@ impl<'a> Draw<'a> {
         1 + self.below(most.min(self.most))
     }
 
+    /// From 1 to `most`, which two bytes reach; of what is interpreted, as [`Draw::size`].
+    pub(crate) fn wide(&mut self, most: usize) -> usize {
+        let number = usize::from(self.byte()) << 8 | usize::from(self.byte());
+        1 + number % most.min(if self.is_interpreted() { self.most } else { most }).max(1)
+    }
+
+    /// Whether instructions are interpreted, so that small problems have to do.
+    pub(crate) fn is_interpreted(&self) -> bool {
+        self.most < 256
+    }
+
     pub(crate) fn flag(&mut self) -> bool {
         self.below(2) == 1
     }

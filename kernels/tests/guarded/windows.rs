@@ -14,17 +14,55 @@ use super::draw::Draw;
 use super::page::{Both, Guarded};
 use super::{InTurn, close};
 
-/// A convolution whose sizes fit together; none where a window is larger than its picture.
+/// Multiply-adds of a problem at most, natively and where instructions are interpreted.
+const MOST_WORK: [usize; 2] = [1 << 24, 1 << 18];
+
+/// Numbers of channels of real networks, and odd ones.
+const CHANNELS: [usize; 32] = [
+    16, 32, 8, 24, 40, 48, 64, 72, 80, 96, 112, 120, 128, 144, 160, 192, 240, 256, 320, 384, 480, 512, 576, 672, 768,
+    960, 1024, 1152, 1280, 1536, 2048, 3,
+];
+
+/// Edges of the pictures of real networks.
+const EDGES: [usize; 16] = [7, 14, 28, 56, 10, 20, 40, 80, 13, 26, 24, 48, 1, 2, 100, 3];
+
+/// A number of channels.
+fn channels(draw: &mut Draw<'_>) -> usize {
+    match draw.below(4) {
+        0 | 1 => draw.of(&CHANNELS),
+        2 => draw.size(70),
+        _ => draw.wide(2048),
+    }
+}
+
+/// Window, stride and dilation along one axis.
+fn window(draw: &mut Draw<'_>) -> [usize; 3] {
+    let kernel = match draw.below(8) {
+        7 => draw.size(31),
+        6 => draw.of(&[9, 11, 13, 15, 21, 31]),
+        5 => draw.of(&[4, 6, 8]),
+        _ => draw.of(&[3, 1, 2, 5, 7]),
+    };
+    let stride = if draw.below(16) == 15 { kernel } else { draw.of(&[1, 1, 1, 2, 2, 3, 4, 5]) };
+    [kernel, stride, draw.of(&[1, 1, 1, 1, 2, 3, 4, 6])]
+}
+
+/// A convolution whose sizes fit together and whose work is bounded; none where a window is larger than its picture.
 fn shape(draw: &mut Draw<'_>, transposed: bool) -> Option<ConvShape> {
-    let (channels, filters) = (draw.size(36), draw.size(40));
+    let [most, smaller] = if draw.is_interpreted() { [36, 40] } else { [2048; 2] };
+    let (channels, filters) = (channels(draw).min(most), channels(draw).min(smaller));
     // As many groups as channels more often than other numbers: a family of its own.
-    let (groups, channels, filters) = match draw.below(6) {
-        0 | 1 => (channels, channels, channels * draw.size(2)),
-        2 => (3, channels.div_ceil(6) * 3, filters.div_ceil(6) * 3),
+    let (groups, channels, filters) = match draw.below(8) {
+        0..3 => (channels, channels, channels * draw.of(&[1, 1, 1, 2, 3])),
+        3 => {
+            let groups = draw.of(&[2, 3, 4, 8, 32]);
+            let whole = |count: usize| count.div_ceil(2 * groups) * groups;
+            (groups, whole(channels), whole(filters))
+        }
         _ => (1, channels, filters),
     };
     let mut shape = ConvShape {
-        batch: draw.size(2),
+        batch: draw.of(&[1, 1, 1, 2, 3, 5]),
         channels,
         filters,
         groups,
@@ -36,12 +74,27 @@ fn shape(draw: &mut Draw<'_>, transposed: bool) -> Option<ConvShape> {
         pads: [0; 3],
         transposed,
     };
-    let dims = draw.of(&[2, 2, 2, 1, 3]);
+    let dims = draw.of(&[2, 2, 2, 2, 1, 3]);
+    let same = draw.flag();
+    let mut last = None;
     for dim in 3 - dims..3 {
-        let (input, kernel) = (draw.size(if dims == 3 { 4 } else { 11 }), draw.of(&[3, 1, 2, 5]));
-        let (stride, dilation) = (draw.of(&[1, 1, 2, 3]), draw.of(&[1, 1, 1, 2]));
+        let [kernel, stride, dilation] = last.filter(|_| same).unwrap_or_else(|| window(draw));
+        last = Some([kernel, stride, dilation]);
         let reach = (kernel - 1) * dilation + 1;
-        let (before, after) = (draw.below(reach.min(4)), draw.below(reach.min(4)));
+        let input = match draw.below(4) {
+            _ if dims == 3 => draw.size(8),
+            0 | 1 => draw.of(&EDGES),
+            2 => draw.size(40),
+            // A line of few outputs.
+            _ => reach + draw.below(4 * stride),
+        };
+        let (before, after) = match draw.below(4) {
+            // What exporters call the same size.
+            0 | 1 => (reach / 2, (reach - 1) / 2),
+            2 => (0, 0),
+            _ => (draw.below(reach), draw.below(reach)),
+        };
+        let input = if draw.is_interpreted() { input.min(14) } else { input };
         shape.output[dim] = match transposed {
             true => ((input - 1) * stride + reach).checked_sub(before + after).filter(|&output| output > 0)?,
             false => (input + before + after).checked_sub(reach)? / stride + 1,
@@ -49,7 +102,25 @@ fn shape(draw: &mut Draw<'_>, transposed: bool) -> Option<ConvShape> {
         (shape.input[dim], shape.kernel[dim], shape.strides[dim]) = (input, kernel, stride);
         (shape.dilations[dim], shape.pads[dim]) = (dilation, before);
     }
-    (shape.work() <= 4 << 20 && shape.validate().is_ok()).then_some(shape)
+    if shape.work() > MOST_WORK[0] {
+        shape.batch = 1;
+    }
+    // Fewer channels rather than no problem.
+    while shape.work() > MOST_WORK[usize::from(draw.is_interpreted())] && shape.channels > shape.groups.min(64) {
+        let fewer = |count: usize, groups: usize| (count / groups).div_ceil(2) * groups;
+        if shape.groups == shape.channels {
+            let times = shape.filters / shape.channels;
+            shape.channels = shape.channels.div_ceil(2);
+            (shape.groups, shape.filters) = (shape.channels, shape.channels * times);
+        } else if shape.channels == shape.groups && shape.filters == shape.groups {
+            break;
+        } else {
+            (shape.channels, shape.filters) = (fewer(shape.channels, shape.groups), fewer(shape.filters, shape.groups));
+        }
+    }
+    let most = MOST_WORK[usize::from(draw.is_interpreted())];
+    (shape.work() <= most && shape.input_len().max(shape.output_len()) <= 1 << 21 && shape.validate().is_ok())
+        .then_some(shape)
 }
 
 /// The first channels of all positions, and the others.
@@ -64,7 +135,9 @@ fn in_two(x: &[f32], [first, rest]: [usize; 2]) -> [Vec<f32>; 2] {
 pub(crate) fn conv(draw: &mut Draw<'_>, isa: Isa) {
     let transposed = draw.below(5) == 4;
     let Some(shape) = shape(draw, transposed) else { return };
-    let (numerics, threads) = (draw.of(&[Numerics::Default, Numerics::Strict]), draw.size(4));
+    let numerics = draw.of(&[Numerics::Default, Numerics::Strict]);
+    // More than there are rows, too.
+    let threads = draw.of(&[1, 2, 3, 4, 8, 64]);
     let wanted = draw.of(&[Elements::F32, Elements::Bf16Tiles]);
     let elements = if wanted.suit(isa) { shape.weights().elements(wanted) } else { Elements::F32 };
     let candidates = ConvBlocks::candidates(isa, &shape, elements, numerics, threads, 24);

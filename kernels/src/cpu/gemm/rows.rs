@@ -28,6 +28,14 @@ impl Tiles {
         Tiles { total, count: total.div_ceil(most.max(1)) }
     }
 
+    /// The same in tiles of at least `least` rows, which makes them higher than `most` where both cannot be had; none where even
+    /// all rows are fewer than `least`.
+    #[must_use]
+    pub fn between(total: usize, most: usize, least: usize) -> Option<Tiles> {
+        let count = total.div_ceil(most.max(1)).min(total / least.max(1));
+        (total == 0 || count > 0).then_some(Tiles { total, count })
+    }
+
     /// Tiles.
     #[must_use]
     pub fn count(&self) -> usize {
@@ -73,6 +81,25 @@ pub(crate) fn part_sizes(total: usize, parts: usize) -> impl Iterator<Item = usi
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_tile_is_lower_than_the_least_nor_higher_than_needed() {
+        for (total, most, least) in
+            (0..200).flat_map(|total| (1..9).flat_map(move |most| (1..9).map(move |least| (total, most, least))))
+        {
+            let Some(tiles) = Tiles::between(total, most, least) else {
+                assert!(total > 0 && total < least, "{total} rows hold a tile of {least}");
+                continue;
+            };
+            let heights: Vec<usize> = tiles.heights().collect();
+            assert!(heights.iter().all(|&height| height >= least), "{total} {most} {least}: {heights:?}");
+            assert!(
+                heights.iter().all(|&height| height <= most.max(2 * least - 1)),
+                "{total} {most} {least}: {heights:?}"
+            );
+            assert_eq!(tiles.start(tiles.count()), total);
+        }
+    }
 
     #[test]
     fn runs_cover_all_rows_in_order_with_heights_that_differ_by_one_at_most() {

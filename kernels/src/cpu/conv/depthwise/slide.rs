@@ -47,7 +47,7 @@ const MOST_TAPS: usize = 49;
 const MOST_LANES: usize = 16;
 /// Bytes of a cache line.
 const LINE: usize = 64;
-/// Bounds of a block's positions.
+/// Bounds of a block's positions, where no more are needed ([`SlideCode::least`]).
 const BLOCK_POSITIONS: RangeInclusive<usize> = 6..=32;
 
 /// What shapes the instructions of a sliding kernel. Sizes are run-time arguments.
@@ -105,6 +105,11 @@ impl SlideCode {
     /// Positions of a line whose sums are unfinished at the same time.
     fn flight(&self) -> usize {
         usize::from(self.kernel[1]).div_ceil(self.strides[1].into())
+    }
+
+    /// Positions that a block has at least: its first steps start so many unconditionally.
+    fn least(&self) -> usize {
+        (self.flight() - 1).max(1)
     }
 
     /// Columns that only the first positions of a block see.
@@ -193,8 +198,8 @@ pub(super) struct Group<'a> {
 pub(super) struct Slide {
     code: Arc<Code>,
     key: SlideCode,
-    /// Most positions of a block.
-    block: usize,
+    /// How the positions are cut into blocks, none of which is shorter than [`SlideCode::least`].
+    blocks: Tiles,
     /// Output positions of a line that blocks cover.
     positions: Range<usize>,
 }
@@ -222,9 +227,6 @@ impl Slide {
         let own = stride.min(shape.kernel[2]);
         let end = (shape.input[2] + pad).checked_sub(own).map_or(0, |last| last / stride + 1);
         let positions = start..end.clamp(start, shape.output[2]);
-        if positions.len() < key.flight().max(2) - 1 {
-            return Ok(None);
-        }
         // What a position of the output touches.
         let lines = key.lines(key.rows()) * stride + key.rows();
         let touched = shape.input_len().saturating_add(shape.output_len()).saturating_mul(stored.bytes());
@@ -237,9 +239,12 @@ impl Slide {
             }
             _ => cached(shape.channels * stored.bytes()) / lines,
         };
-        let block = most.clamp(*BLOCK_POSITIONS.start(), *BLOCK_POSITIONS.end());
+        let most = most.clamp(*BLOCK_POSITIONS.start(), *BLOCK_POSITIONS.end());
+        let Some(blocks) = Tiles::between(positions.len(), most, key.least()).filter(|_| !positions.is_empty()) else {
+            return Ok(None);
+        };
         let code = source.code(&CodeKey::Slide(key))?;
-        Ok(Some(Slide { code, key, block, positions }))
+        Ok(Some(Slide { code, key, blocks, positions }))
     }
 
     /// Output lines that are best done together.
@@ -281,9 +286,9 @@ impl Slide {
             table: Cell::new(MaybeUninit::uninit()),
         };
         let (stride, pad) = (shape.strides[2], shape.pads[2]);
-        let tiles = Tiles::new(self.positions.len(), self.block);
-        for tile in 0..tiles.count() {
-            let positions = self.positions.start + tiles.start(tile)..self.positions.start + tiles.start(tile + 1);
+        for block in 0..self.blocks.count() {
+            let at = |block| self.positions.start + self.blocks.start(block);
+            let positions = at(block)..at(block + 1);
             let column = positions.start * stride;
             args.start = (column as isize - pad as isize) * pixel as isize;
             args.missing = pad.saturating_sub(column);
