@@ -21,4 +21,6 @@ mod vex;
 pub use arena::CodeMemory;
 pub use asm::{Asm, Cond, Gpr, Label, Mask, Mem, Predicate, Rounding, Src, Tile, Vreg};
 pub use code::{Code, code_memory};
+#[cfg(feature = "emulator")]
+pub use emulator::interpreted;
 pub use symbols::{ProfilerFiles, name_code_for};

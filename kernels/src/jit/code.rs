@@ -90,7 +90,7 @@ impl Code {
     #[inline]
     pub unsafe fn call<A>(&self, args: &A) {
         #[cfg(feature = "emulator")]
-        if !self.native {
+        if !self.native || super::emulator::is_forced() {
             // SAFETY: the caller vouches for the arguments.
             unsafe { self.emulate(args) };
             return;

@@ -15,7 +15,7 @@ mod lower;
 mod machine;
 mod tiles;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use machine::{CALLEE_SAVED, Machine, Memory, RSP};
 
@@ -31,6 +31,29 @@ const STACK_WORDS: usize = 4096;
 thread_local! {
     /// The stack of the kernel that this thread interprets; kernels call nothing, so one is enough.
     static STACK: RefCell<Box<[u64]>> = RefCell::new(vec![0; STACK_WORDS].into_boxed_slice());
+}
+
+thread_local! {
+    /// Whether all kernels that this thread calls are interpreted.
+    static FORCED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does `work` with every kernel that this thread calls interpreted, also those that the processor could run.
+pub fn interpreted<T>(work: impl FnOnce() -> T) -> T {
+    /// Puts back what held before, after a panic, too.
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            FORCED.set(self.0);
+        }
+    }
+    let _restore = Restore(FORCED.replace(true));
+    work()
+}
+
+/// Whether this thread does [`interpreted`] work.
+pub(super) fn is_forced() -> bool {
+    FORCED.get()
 }
 
 impl Program {

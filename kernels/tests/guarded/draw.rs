@@ -35,6 +35,19 @@ impl<'a> Draw<'a> {
         1 + number % most.min(if self.is_interpreted() { self.most } else { most }).max(1)
     }
 
+    /// From 1 to `usual` mostly, and one time in four to `most`: what is cut into blocks has to be longer than a block.
+    pub(crate) fn reach(&mut self, usual: usize, most: usize) -> usize {
+        if self.below(4) == 3 { self.wide(most) } else { self.size(usual) }
+    }
+
+    /// Elements of a problem at most: a few, natively, are more than caches near a core hold.
+    pub(crate) fn room(&mut self) -> usize {
+        match self.below(64) {
+            63 if !self.is_interpreted() => 1 << 22,
+            _ => 1 << 16,
+        }
+    }
+
     /// Whether instructions are interpreted, so that small problems have to do.
     pub(crate) fn is_interpreted(&self) -> bool {
         self.most < 256

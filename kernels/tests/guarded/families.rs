@@ -8,6 +8,7 @@ mod products;
 mod rows;
 mod windows;
 
+use kiln_kernels::jit::interpreted;
 use kiln_kernels::{Isa, Parallel};
 
 pub(crate) use places::{chain, transpose};
@@ -27,22 +28,33 @@ pub(crate) const FAMILIES: [Family; 13] =
 /// Sizes where instructions are interpreted: more than two vectors.
 const INTERPRETED: usize = 36;
 
-/// The levels that can run here.
-pub(crate) fn levels() -> Vec<Isa> {
-    Isa::ALL.into_iter().filter(|isa| isa.usable()).collect()
+/// A level, and whether its instructions are interpreted although the processor has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Machine {
+    pub(crate) isa: Isa,
+    pub(crate) interpreted: bool,
 }
 
-/// The problem that the bytes say, of a family and at a level.
-pub(crate) fn check(family: Family, bytes: &[u8], isa: Isa) {
-    family(&mut Draw::new(bytes, if isa > Isa::detect() { INTERPRETED } else { 256 }), isa);
+/// The levels that can run here, and those of emitted code once more in the emulator.
+pub(crate) fn machines() -> Vec<Machine> {
+    let all = Isa::ALL.into_iter().flat_map(|isa| [false, true].map(|interpreted| Machine { isa, interpreted }));
+    all.filter(|machine| if machine.interpreted { machine.isa.is_jit() } else { machine.isa <= Isa::detect() })
+        .collect()
 }
 
-/// The problem that the bytes say: the first is the family, the second the level.
+/// The problem that the bytes say, of a family and on a machine.
+pub(crate) fn check(family: Family, bytes: &[u8], machine: Machine) {
+    let most = if machine.interpreted { INTERPRETED } else { 256 };
+    let mut draw = Draw::new(bytes, most);
+    if machine.interpreted { interpreted(|| family(&mut draw, machine.isa)) } else { family(&mut draw, machine.isa) }
+}
+
+/// The problem that the bytes say: the first is the family, the second the machine.
 pub(crate) fn run(bytes: &[u8]) {
     let (first, rest) = bytes.split_first().unwrap_or((&0, &[]));
     let (second, rest) = rest.split_first().unwrap_or((&0, &[]));
-    let levels = levels();
-    check(FAMILIES[usize::from(*first) % FAMILIES.len()], rest, levels[usize::from(*second) % levels.len()]);
+    let machines = machines();
+    check(FAMILIES[usize::from(*first) % FAMILIES.len()], rest, machines[usize::from(*second) % machines.len()]);
 }
 
 /// Tasks in turn, said to be on several threads, so that work is split as it is among them.

@@ -8,17 +8,56 @@ mod families;
 
 use proptest::prelude::*;
 
-use families::{FAMILIES, Family, levels};
-use kiln_kernels::Isa;
+use families::{FAMILIES, Family, machines};
+
+/// Bytes that say all about the largest problem.
+const BYTES: usize = 80;
 
 fn at_every_level(family: Family) {
-    for isa in levels() {
-        let cases = if isa > Isa::detect() { 12 } else { 96 };
+    for machine in machines() {
+        let cases = if machine.interpreted { 12 } else { 96 };
         let config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
-        proptest!(config, |(bytes in proptest::collection::vec(any::<u8>(), 0..48))| {
-            families::check(family, &bytes, isa);
+        proptest!(config, |(bytes in proptest::collection::vec(any::<u8>(), 0..BYTES))| {
+            families::check(family, &bytes, machine);
         });
     }
+}
+
+/// So many problems of a family on each kind of machine, drawn from the round's number.
+/// A wrong result or a panic is told with its bytes; a fault ends the process.
+fn at_length(families: &[Family], natively: u64, interpreted: u64) {
+    let machines = machines();
+    for kind in [false, true] {
+        let machines: Vec<_> = machines.iter().filter(|machine| machine.interpreted == kind).collect();
+        for round in 0..if kind { interpreted } else { natively } {
+            let mut state = (round << 1 | u64::from(kind)).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let mut next = || {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                (state >> 24) as u8
+            };
+            let bytes: Vec<u8> = (0..BYTES).map(|_| next()).collect();
+            let machine = *machines[usize::from(next()) % machines.len()];
+            let family = families[usize::from(next()) % families.len()];
+            let checked = std::panic::catch_unwind(|| families::check(family, &bytes, machine));
+            assert!(checked.is_ok(), "round {round} on {machine:?}: {bytes:?}");
+        }
+    }
+}
+
+/// `cargo test --release -p kiln-kernels --test guarded -- --ignored`: minutes, and what docs/reliability.md reports.
+#[test]
+#[ignore = "takes minutes"]
+fn a_hundred_thousand_convolutions() {
+    at_length(&[families::conv], 100_000, 10_000);
+}
+
+/// Likewise.
+#[test]
+#[ignore = "takes minutes"]
+fn a_hundred_thousand_problems_of_all_families() {
+    at_length(&FAMILIES, 100_000, 10_000);
 }
 
 macro_rules! each {

@@ -84,9 +84,12 @@ enum Held {
 pub(crate) fn chain(draw: &mut Draw<'_>, isa: Isa) {
     let Some(program) = program(draw) else { return };
     let rank = draw.below(4);
-    let output: Vec<usize> = (0..rank).map(|_| draw.of(&[1, 2, 3, 7, 8, 9, 16, 33, 40])).collect();
+    let output: Vec<usize> = (0..rank).map(|_| draw.of(&[1, 2, 3, 7, 8, 9, 16, 33, 40, 300, 2100])).collect();
     let elements: usize = output.iter().product();
-    let (wanted, tasks, at_end) = (draw.of(&[1, 2, MAX_UNROLL]), draw.size(4), draw.flag());
+    if elements > draw.room() {
+        return;
+    }
+    let (wanted, tasks, at_end) = (draw.of(&[1, 2, MAX_UNROLL]), draw.of(&[1, 2, 3, 4, 64]), draw.flag());
     let mut shapes = vec![];
     for _ in &program.inputs {
         let ones = draw.byte();
@@ -132,12 +135,12 @@ pub(crate) fn chain(draw: &mut Draw<'_>, isa: Isa) {
 
 pub(crate) fn transpose(draw: &mut Draw<'_>, isa: Isa) {
     let rank = draw.size(5);
-    let shape: Vec<usize> = (0..rank).map(|_| draw.of(&[1, 2, 3, 4, 7, 8, 9, 16, 17, 33, 64, 130])).collect();
+    let shape: Vec<usize> = (0..rank).map(|_| draw.of(&[1, 2, 3, 4, 7, 8, 9, 16, 17, 33, 64, 130, 1000])).collect();
     let (element, tasks, at_end) = (draw.of(&[4, 4, 1, 2, 8]), draw.size(5), draw.flag());
     let mut left: Vec<usize> = (0..rank).collect();
     let perm: Vec<usize> = (0..rank).map(|_| left.swap_remove(draw.below(left.len()))).collect();
     let count: usize = shape.iter().product();
-    if count > 1 << 16 {
+    if count > draw.room() {
         return;
     }
     let input = draw.raw(count * element);

@@ -57,8 +57,10 @@ fn suiting(isa: Isa) -> Vec<Elements> {
 }
 
 pub(crate) fn matmul(draw: &mut Draw<'_>, isa: Isa) {
-    let (batches, m, n, k) = (draw.size(3), draw.size(40), draw.size(130), draw.size(100));
-    let (slack, threads, at_end) = (draw.below(4), draw.size(4), draw.flag());
+    let (batches, m, n, k) = (draw.size(3), draw.reach(40, 600), draw.reach(130, 1600), draw.reach(100, 4200));
+    // The reference takes as long as its products say.
+    let k = k.min((1 << 21) / (batches * m * n)).max(1);
+    let (slack, threads, at_end) = (draw.below(4), draw.of(&[1, 2, 3, 4, 64]), draw.flag());
     let (a, b) = (draw.integers(batches * m * k), draw.integers(k * n));
     let left_at = |batch: usize, row: usize, column: usize| a[(batch * m + row) * k + column];
     let (left, left_data, step) = match draw.flag() {
@@ -129,8 +131,9 @@ pub(crate) fn matmul(draw: &mut Draw<'_>, isa: Isa) {
 }
 
 pub(crate) fn attention(draw: &mut Draw<'_>, isa: Isa) {
-    let (batch, queries, keys) = (draw.size(2), draw.size(20), draw.size(50));
-    let (size, value_size) = (draw.size(40), draw.size(40));
+    let (batch, queries, keys) = (draw.size(2), draw.reach(20, 200), draw.reach(50, 1100));
+    let (size, value_size) = (draw.reach(40, 160), draw.reach(40, 160));
+    let queries = queries.min((1 << 19) / (keys * size.max(value_size))).max(1);
     let (shared, own) = (draw.size(2), draw.size(2));
     let heads = shared * own;
     // Heads before positions, or beside each other behind their positions.
@@ -250,7 +253,7 @@ pub(crate) fn recurrent(draw: &mut Draw<'_>, isa: Isa) {
     let direction = |reverse: bool| Direction { reverse, activations: [sigmoid, tanh, tanh] };
     let both = draw.flag();
     let directions = if both { vec![direction(false), direction(true)] } else { vec![direction(draw.flag())] };
-    let (steps, batch, input, hidden) = (draw.size(4), draw.size(3), draw.size(20), draw.size(40));
+    let (steps, batch, input, hidden) = (draw.size(4), draw.reach(3, 20), draw.reach(20, 200), draw.reach(40, 200));
     let shape = RecurrentShape {
         cell,
         clip: draw.flag().then_some(0.5f32.into()),

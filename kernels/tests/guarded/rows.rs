@@ -10,8 +10,12 @@ use super::page::Guarded;
 use super::{InTurn, close};
 
 pub(crate) fn softmax(draw: &mut Draw<'_>, isa: Isa) {
-    let around = Around { outer: draw.size(5), length: draw.size(140), inner: draw.of(&[1, 1, 2, 3, 16, 33, 70]) };
-    let (logarithm, tasks, at_end) = (draw.flag(), draw.size(4), draw.flag());
+    let around =
+        Around { outer: draw.reach(5, 70), length: draw.reach(140, 5000), inner: draw.of(&[1, 1, 2, 3, 16, 33, 70]) };
+    let (logarithm, tasks, at_end) = (draw.flag(), draw.of(&[1, 2, 3, 4, 64]), draw.flag());
+    if around.outer * around.length * around.inner > draw.room() {
+        return;
+    }
     let each = around.length * around.inner;
     let input: Vec<f32> = draw.integers(around.outer * each).iter().map(|x| x * 5.0).collect();
     let mut want = vec![0.0; input.len()];
@@ -33,13 +37,13 @@ pub(crate) fn softmax(draw: &mut Draw<'_>, isa: Isa) {
 pub(crate) fn reduce(draw: &mut Draw<'_>, isa: Isa) {
     let reduction = draw.of(&Reduction::ALL);
     let rank = draw.below(5);
-    let shape: Vec<usize> = (0..rank).map(|_| draw.of(&[1, 2, 3, 5, 8, 17, 40, 70])).collect();
+    let shape: Vec<usize> = (0..rank).map(|_| draw.of(&[1, 2, 3, 5, 8, 17, 40, 70, 300, 2100])).collect();
     let count: usize = shape.iter().product();
     let axes = draw.byte();
-    if count > 1 << 16 {
+    if count > draw.room() {
         return;
     }
-    let (tasks, at_end) = (draw.size(5), draw.flag());
+    let (tasks, at_end) = (draw.of(&[1, 2, 3, 4, 5, 64]), draw.flag());
     // Positive and around one, so that products and logarithms stay where they can be compared.
     let input: Vec<f32> = draw.floats(count).iter().map(|x| 1.0 + x / 16.0).collect();
     let collapsed = Collapsed::new(&shape, |axis| axes >> axis & 1 == 1);
@@ -70,7 +74,10 @@ pub(crate) fn reduce(draw: &mut Draw<'_>, isa: Isa) {
 }
 
 pub(crate) fn rows(draw: &mut Draw<'_>, isa: Isa) {
-    let (rows, length, bits) = (draw.size(6), draw.size(110), draw.byte());
+    let (rows, length, bits) = (draw.reach(6, 70), draw.reach(110, 5000), draw.byte());
+    if rows * length > draw.room() {
+        return;
+    }
     let form = RowForm {
         rows,
         length,
@@ -111,7 +118,9 @@ pub(crate) fn rows(draw: &mut Draw<'_>, isa: Isa) {
 }
 
 fn channels(draw: &mut Draw<'_>) -> Channels {
-    Channels { batch: draw.size(2), channels: draw.size(40), spatial: draw.size(50), last: draw.flag() }
+    let (channels, spatial) = (draw.reach(40, 700), draw.reach(50, 3500));
+    let spatial = spatial.min(draw.room() / channels);
+    Channels { batch: draw.size(2), channels, spatial, last: draw.flag() }
 }
 
 pub(crate) fn groups(draw: &mut Draw<'_>, isa: Isa) {

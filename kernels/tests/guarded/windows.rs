@@ -14,9 +14,6 @@ use super::draw::Draw;
 use super::page::{Both, Guarded};
 use super::{InTurn, close};
 
-/// Multiply-adds of a problem at most, natively and where instructions are interpreted.
-const MOST_WORK: [usize; 2] = [1 << 24, 1 << 18];
-
 /// Numbers of channels of real networks, and odd ones.
 const CHANNELS: [usize; 32] = [
     16, 32, 8, 24, 40, 48, 64, 72, 80, 96, 112, 120, 128, 144, 160, 192, 240, 256, 320, 384, 480, 512, 576, 672, 768,
@@ -102,11 +99,13 @@ fn shape(draw: &mut Draw<'_>, transposed: bool) -> Option<ConvShape> {
         (shape.input[dim], shape.kernel[dim], shape.strides[dim]) = (input, kernel, stride);
         (shape.dilations[dim], shape.pads[dim]) = (dilation, before);
     }
-    if shape.work() > MOST_WORK[0] {
+    // A few are as large as those of networks; the reference takes long for them.
+    let most = if draw.is_interpreted() { 1 << 18 } else { draw.of(&[1 << 20, 1 << 20, 1 << 20, 1 << 22, 1 << 24]) };
+    if shape.work() > most {
         shape.batch = 1;
     }
     // Fewer channels rather than no problem.
-    while shape.work() > MOST_WORK[usize::from(draw.is_interpreted())] && shape.channels > shape.groups.min(64) {
+    while shape.work() > most && shape.channels > shape.groups.min(64) {
         let fewer = |count: usize, groups: usize| (count / groups).div_ceil(2) * groups;
         if shape.groups == shape.channels {
             let times = shape.filters / shape.channels;
@@ -118,7 +117,6 @@ fn shape(draw: &mut Draw<'_>, transposed: bool) -> Option<ConvShape> {
             (shape.channels, shape.filters) = (fewer(shape.channels, shape.groups), fewer(shape.filters, shape.groups));
         }
     }
-    let most = MOST_WORK[usize::from(draw.is_interpreted())];
     (shape.work() <= most && shape.input_len().max(shape.output_len()) <= 1 << 21 && shape.validate().is_ok())
         .then_some(shape)
 }
@@ -292,16 +290,19 @@ pub(crate) fn pool(draw: &mut Draw<'_>, isa: Isa) {
     ]);
     let mut axes = [Window::NONE; 3];
     for axis in &mut axes[usize::from(draw.below(4) != 3)..] {
-        let (input, kernel) = (draw.size(12) as u64, draw.size(4) as u64);
-        let (stride, dilation) = (draw.size(3) as u64, draw.of(&[1, 1, 2]));
-        let (before, after, up) = (draw.below(3) as u64, draw.below(3) as u64, draw.flag());
+        let (input, kernel) = (draw.reach(12, 130) as u64, draw.reach(4, 31) as u64);
+        let (stride, dilation) = (draw.reach(3, 9) as u64, draw.of(&[1, 1, 2, 3]));
+        let pad = |draw: &mut Draw<'_>| draw.below((kernel as usize).min(3)) as u64;
+        let (before, after, up) = (pad(draw), pad(draw), draw.flag());
         let Some(room) = (input + before + after).checked_sub((kernel - 1) * dilation + 1) else { return };
         let output = if up { room.div_ceil(stride) } else { room / stride } + 1;
         *axis = Window { input, output, kernel, stride, dilation, before, after };
     }
-    let shape = PoolShape { batch: draw.size(2), channels: draw.size(70), axes, channels_last: draw.flag() };
-    let (tasks, at_end) = (draw.size(5), draw.flag());
-    if shape.inputs() > 1 << 15 {
+    let shape = PoolShape { batch: draw.size(2), channels: draw.reach(70, 1300), axes, channels_last: draw.flag() };
+    let (tasks, at_end) = (draw.of(&[1, 2, 3, 4, 5, 64]), draw.flag());
+    let taps = shape.axes.iter().map(|axis| axis.kernel as usize).product::<usize>();
+    let room = draw.room();
+    if shape.inputs() > room || shape.outputs().saturating_mul(taps) > 16 * room {
         return;
     }
     let input = draw.floats(shape.inputs());
