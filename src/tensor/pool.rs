@@ -77,7 +77,7 @@ impl BufferPool {
     /// A buffer of at least `bytes` bytes that hold whatever was in them.
     #[must_use]
     pub fn take(pool: &Arc<BufferPool>, bytes: usize) -> Buffer {
-        Buffer::of(pool.lend(bytes.max(1), 2), bytes, Some(pool.clone()))
+        Buffer::of(pool.lend(bytes, 2), bytes, Some(pool.clone()))
     }
 
     /// A buffer of at least `bytes` bytes, hardly more, that is kept for long. Large ones lie close behind each other, so that
@@ -111,7 +111,7 @@ impl BufferPool {
 
     /// Memory for so many bytes; from the heap, it may have `slack` times as many.
     fn lend(&self, bytes: usize, slack: usize) -> Memory {
-        let lines = bytes.div_ceil(LINE);
+        let lines = bytes.div_ceil(LINE).max(1);
         let memory = self.lend_guarded(bytes).unwrap_or_else(|| match lines * LINE {
             bytes if bytes < LARGE => self.lend_small(class_of(lines), slack),
             bytes => self.lend_large(bytes),
