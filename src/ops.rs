@@ -3,6 +3,7 @@
 //!
 //! Each group lists its operators in a table `OPERATORS`; [`lookup`] searches them all.
 
+mod apart;
 mod arguments;
 mod attention;
 mod bits;

@@ -4,7 +4,7 @@
 //! an *emitter* `fn(&FamilyCode, &mut Asm) -> Result<()>`, and a *driver* that splits a problem into calls of the
 //! emitted code, or hands it to the reference where the level is [`Isa::Portable`].
 
-pub(crate) mod activation;
+pub mod activation;
 pub mod attention;
 pub mod chain;
 pub mod conv;

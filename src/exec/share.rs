@@ -16,6 +16,7 @@ pub struct Share {
     record_hits: AtomicU64,
     misses: AtomicU64,
     built_bytes: AtomicU64,
+    fell_apart: AtomicU64,
 }
 
 /// A session's part in a cache so far. Every look-up is in exactly one of the first four.
@@ -32,6 +33,8 @@ pub struct ShareStats {
     pub misses: u64,
     /// Bytes of the executors that this session built, whether they are still there or not.
     pub built_bytes: u64,
+    /// Times that a kernel refused what was fused into a node, which then does one after the other.
+    pub fell_apart: u64,
 }
 
 impl Share {
@@ -49,6 +52,11 @@ impl Share {
         }
     }
 
+    /// Counts a node that fell apart.
+    pub fn count_apart(&self) {
+        self.fell_apart.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// The counters now.
     #[must_use]
     pub fn stats(&self) -> ShareStats {
@@ -59,6 +67,7 @@ impl Share {
             record_hits: read(&self.record_hits),
             misses: read(&self.misses),
             built_bytes: read(&self.built_bytes),
+            fell_apart: read(&self.fell_apart),
         }
     }
 }

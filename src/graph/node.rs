@@ -141,6 +141,13 @@ impl<'a> PrepareCx<'a> {
         Ok(executor)
     }
 
+    /// Counts a node that was not given the executor of all that was fused into it, and does it one after the other.
+    pub(crate) fn count_apart(&self) {
+        if let Some(share) = self.share {
+            share.count_apart();
+        }
+    }
+
     fn note_key(&self, key: &dyn std::fmt::Debug) {
         if let Some(keys) = &self.keys {
             keys.borrow_mut().push(format!("{key:?}"));

@@ -22,6 +22,8 @@ use smallvec::SmallVec;
 
 use self::attributes::Attributes;
 pub(crate) use self::attributes::Attributes as ConvAttributes;
+pub(super) use self::sizes::positions;
+use super::apart::{self, After};
 use super::convert::through_f32;
 use super::stored::{self as storing, STORED, activations, activations_mut};
 use super::{LoadCx, OpError, Operator, fused_activation, one, optional, refused, required};
@@ -68,6 +70,8 @@ struct KnownWeights {
 /// What is known once shapes are.
 struct Ready {
     conv: Arc<Executor>,
+    /// The activation, where the executor does not end in it.
+    after: Option<After>,
     shape: ConvShape,
     /// The weights as the executor wants them, if they are known.
     weights: Option<Arc<Packed>>,
@@ -194,14 +198,15 @@ impl Node for Conv {
         &self,
         cx: &PrepareCx<'_>,
         inputs: &[Option<&Tensor>],
-        _: &[TensorSpec],
+        outputs: &[TensorSpec],
     ) -> Result<Prepared, NodeError> {
         let shape = self.shape(inputs)?;
         // Weights that another node makes are in `f32`.
         let elements = self.weights.as_ref().map_or(Elements::F32, |known| known.elements);
-        let key = ConvKey::new(&shape, elements, cx.numerics(), self.activation, cx.isa(), cx.threads());
-        let key = key.stored(self.stored(inputs)?);
-        let conv = cx.executor(&key)?;
+        let stored = self.stored(inputs)?;
+        let (conv, after) = apart::executor(cx, self.activation, &outputs[0], |activation| {
+            ConvKey::new(&shape, elements, cx.numerics(), activation, cx.isa(), cx.threads()).stored(stored)
+        })?;
         let weights = self.weights.as_ref().map(|known| known.packed.clone());
         let positions = |size: [usize; 3]| size.iter().product::<usize>();
         let back = [shape.batch, shape.filters, positions(shape.output)];
@@ -209,6 +214,7 @@ impl Node for Conv {
         let takes_parts = parts::are_taken(&conv, &parts::parts(inputs)?);
         Ok(Prepared::new(Arc::new(Ready {
             conv,
+            after,
             takes_parts,
             shape,
             weights,
@@ -294,6 +300,9 @@ impl Conv {
                 run(&mut last)?;
                 turn.run(last.bytes(), output.bytes_mut(), cx.parallel)?;
             }
+        }
+        if let Some(after) = &ready.after {
+            after.run(&mut output, cx)?;
         }
         Ok(output)
     }

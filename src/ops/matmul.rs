@@ -15,6 +15,7 @@ use kiln_kernels::cpu::gemm::{Extras, Matmul, MatmulStored};
 use kiln_kernels::cpu::{Elements, Stored as Storage};
 
 use self::dims::{Operand, Problem};
+use super::apart::{self, After};
 use super::convert::halves_through_f32;
 use super::stored::{self, STORED, activations, activations_mut};
 use super::{LoadCx, OpError, Operator, one, optional, refused, required};
@@ -56,6 +57,8 @@ struct Ready {
     addend: Addend,
     /// None for elements that are multiplied by plain loops.
     matmul: Option<Arc<Matmul>>,
+    /// The activation, where the executor does not end in it.
+    after: Option<After>,
 }
 
 /// What a third input means.
@@ -243,19 +246,19 @@ impl Node for MatMul {
         &self,
         cx: &PrepareCx<'_>,
         inputs: &[Option<&Tensor>],
-        _: &[TensorSpec],
+        outputs: &[TensorSpec],
     ) -> Result<Prepared, NodeError> {
         let problem = self.problem(inputs)?;
         let addend = self.addend(optional(inputs, 2), &problem);
         let left = required(inputs, 0)?;
         if left.dtype() != DType::F32 && !self.takes_half(left, DType::F32) {
-            return Ok(Prepared::new(Arc::new(Ready { problem, addend, matmul: None })));
+            return Ok(Prepared::new(Arc::new(Ready { problem, addend, matmul: None, after: None })));
         }
         let (right, elements, step) = match &self.weights {
             Some((weights, _)) => (Stored::Packed(weights.vectors as u8), weights.elements, weights.step),
             None => (problem.right, Elements::F32, problem.n * problem.k),
         };
-        let key = MatMulKey {
+        let key = |activation: Option<UnaryOp>| MatMulKey {
             isa: cx.isa(),
             threads: u32::try_from(cx.threads()).unwrap_or(u32::MAX),
             m: problem.m as u64,
@@ -267,15 +270,15 @@ impl Node for MatMul {
             elements,
             scale: self.scale.into(),
             bias: addend == Addend::Row,
-            activation: self.activation.map(Activation),
+            activation: activation.map(Activation),
             stored: MatmulStored {
                 left: stored::stored(left),
                 residual: optional(inputs, 3).map_or(Storage::F32, stored::stored),
                 output: self.output.unwrap_or_default(),
             },
         };
-        let matmul = Some(cx.executor(&key)?);
-        Ok(Prepared::new(Arc::new(Ready { problem, addend, matmul })))
+        let (matmul, after) = apart::executor(cx, self.activation, &outputs[0], key)?;
+        Ok(Prepared::new(Arc::new(Ready { problem, addend, matmul: Some(matmul), after })))
     }
 
     fn prepare_device(
@@ -302,7 +305,7 @@ impl MatMul {
         mut output: Tensor,
         cx: &RunCx<'_>,
     ) -> Result<Tensor, NodeError> {
-        let Ready { problem, addend, matmul } = ready;
+        let Ready { problem, addend, matmul, after } = ready;
         let (left, third) = (required(inputs, 0)?, optional(inputs, 2));
         let Some(matmul) = matmul else {
             let factors = plain::Factors { alpha: self.scale, beta: self.beta };
@@ -332,6 +335,9 @@ impl MatMul {
         let mut scratch = cx.scratch::<f32>(matmul.scratch_len())?;
         let (left, c) = (activations(left)?, activations_mut(&mut output)?);
         matmul.run_stored(left, right, c, extras, scratch.as_mut_slice()?, cx.parallel)?;
+        if let Some(after) = after {
+            after.run(&mut output, cx)?;
+        }
         Ok(output)
     }
 }

@@ -1,6 +1,7 @@
 //! A window that slides over the spatial dimensions of a picture: sizes from attributes, and which input element each
 //! output position sees. For the plain operators (integer convolutions, Col2Im, ...); families of kernels have their own.
 
+use super::conv::positions;
 use super::{OpError, refused};
 use crate::graph::{NodeDesc, NodeError};
 use crate::tensor::Shape;
@@ -115,7 +116,7 @@ impl Along {
         };
         let padded = self.size.checked_add(before)?.checked_add(after)?;
         // Coordinates are computed as signed numbers below.
-        let count = padded.checked_sub(reach)? / self.stride + 1;
+        let count = positions(self.size, padded, reach, self.stride)?;
         (padded <= isize::MAX as usize / 4).then_some((before, count))
     }
 }

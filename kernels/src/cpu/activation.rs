@@ -1,13 +1,19 @@
-//! Fused activations: where a kernel applies one to its results, and the instructions for it.
+//! Fused activations: which functions kernels apply to their results, where, and the instructions for it.
 //!
 //! A tile's accumulators fill the registers. Activations of a few instructions are applied right there, before the
 //! store. Longer ones would repeat their code for every accumulator and find too few registers for their constants:
 //! they are applied to the stored tile, which is still in the nearest cache, by a loop over vectors.
+//!
+//! [`is_fusible`] is what passes over graphs ask before they fuse a function into a product or a convolution, and what
+//! both ask before they are built: at one level as at all others, so that what is fused runs wherever a session does.
 
 use super::chain::UnaryOp;
 use super::vecmath;
 use crate::error::{KernelError, Result};
 use crate::jit::{Asm, Vreg};
+
+#[cfg(test)]
+mod tests;
 
 /// Where an activation is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,9 +39,16 @@ pub(crate) fn place(op: UnaryOp, free: usize) -> Place {
     if short && vecmath::temps(op) <= free { Place::Registers } else { Place::Memory }
 }
 
-/// Refuses an activation that there is no code for.
+/// Whether products and convolutions, of every strategy and at every level, apply that function to their results. Of those
+/// that they refuse nothing is to be fused.
+#[must_use]
+pub fn is_fusible(op: UnaryOp) -> bool {
+    vecmath::emits(op)
+}
+
+/// Refuses an activation that is not [fusible](is_fusible).
 pub(crate) fn check(family: &'static str, op: Option<UnaryOp>) -> Result<()> {
-    match op.filter(|&op| !vecmath::emits(op)) {
+    match op.filter(|&op| !is_fusible(op)) {
         None => Ok(()),
         Some(op) => Err(KernelError::Unsupported { family, reason: format!("no code for the activation {op:?}") }),
     }

@@ -1,6 +1,9 @@
-//! A function of one element after a convolution or matmul is applied before the result is stored.
+//! A function of one element after a convolution or matmul is applied before the result is stored, where kernels have code
+//! for it ([`is_fusible`], which they ask too).
 
 use std::sync::Arc;
+
+use kiln_kernels::cpu::activation::is_fusible;
 
 use super::PassCx;
 use super::chain::lowered;
@@ -17,10 +20,10 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
         let is_candidate =
             |node: &NodeDesc| node.outputs.len() == 1 && (node.domain.is_empty() || node.is_fused("Chain"));
         let Some(node) = edit.cloned(slot, is_candidate) else { continue };
-        let Some(function) = lowered(&edit, &node, &cx.facts).filter(|function| function.program.as_unary().is_some())
-        else {
+        let Some(function) = lowered(&edit, &node, &cx.facts) else { continue };
+        if !function.program.as_unary().is_some_and(is_fusible) {
             continue;
-        };
+        }
         let Some(&x) = function.args.first() else { continue };
         let Some((maker, before)) = edit.sole_maker(x).filter(|(_, before)| takes_activation(before, &cx.facts)) else {
             continue;

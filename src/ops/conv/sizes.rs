@@ -94,20 +94,24 @@ impl Along {
             }
         };
         let padded = self.input.checked_add(pads[0])?.checked_add(pads[1])?;
-        Some((pads[0], padded.checked_sub(reach)? / self.stride + 1))
+        Some((pads[0], positions(self.input, padded, reach, self.stride)?))
     }
 
     /// The same for the transposed operation, whose output the padding makes smaller.
     fn transposed(&self, auto_pad: AutoPad) -> Option<(usize, usize)> {
-        let spread = self.input.checked_sub(1)?.checked_mul(self.stride)?;
-        let whole = spread.checked_add(self.output_padding)?.checked_add(self.reach()?)?;
+        let reach = self.output_padding.checked_add(self.reach()?)?;
+        let whole = match self.input.checked_sub(1) {
+            Some(steps) => steps.checked_mul(self.stride)?.checked_add(reach)?,
+            // The same formula: a step less than none.
+            None => reach.checked_sub(self.stride)?,
+        };
         let same = matches!(auto_pad, AutoPad::SameUpper | AutoPad::SameLower);
         let wanted = match self.output {
             Some(output) => Some(output),
             None if same => Some(self.input.checked_mul(self.stride)?),
             None => None,
         };
-        match wanted {
+        let found = match wanted {
             Some(output) => {
                 // The odd one is at the start unless the model says otherwise.
                 Some((halves(whole.saturating_sub(output), auto_pad == AutoPad::SameUpper)[0], output))
@@ -116,7 +120,18 @@ impl Along {
                 let pads = if auto_pad == AutoPad::Given { self.pads } else { [0, 0] };
                 Some((pads[0], whole.checked_sub(pads[0])?.checked_sub(pads[1])?))
             }
-        }
+        };
+        // There is nothing to spread over an output.
+        found.filter(|&(_, size)| self.input > 0 || size == 0)
+    }
+}
+
+/// Positions of a window that reaches so far along a padded input; none where not even one fits. Along an input of
+/// nothing the formula gives nothing, where its padding is not too far from what the window reaches.
+pub(crate) fn positions(input: usize, padded: usize, reach: usize, stride: usize) -> Option<usize> {
+    match padded.checked_sub(reach) {
+        Some(room) => Some(room / stride + 1),
+        None => (input == 0 && reach - padded <= stride).then_some(0),
     }
 }
 

@@ -11,10 +11,10 @@ use super::shape::ConvShape;
 use super::unit::{self, OnUnit};
 use super::weights::{WeightLayout, Weights};
 use super::winograd::{self, Winograd, WinogradTile};
-use crate::cpu::CodeSource;
+use crate::cpu::activation;
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::tile::most_rows;
-use crate::cpu::{Activations, ActivationsMut, Elements, Stored};
+use crate::cpu::{Activations, ActivationsMut, CodeSource, Elements, Stored};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::parallel::Parallel;
@@ -183,7 +183,8 @@ impl Conv {
     ///
     /// # Errors
     ///
-    /// For sizes that make no sense, blocks that do not fit, and whatever keeps kernels from being made.
+    /// For sizes that make no sense, blocks that do not fit, an activation that is not
+    /// [fusible](activation::is_fusible), and whatever keeps kernels from being made.
     pub fn new(
         isa: Isa,
         shape: ConvShape,
@@ -207,6 +208,7 @@ impl Conv {
         source: &dyn CodeSource,
     ) -> Result<Conv> {
         shape.validate()?;
+        activation::check("conv", activation)?;
         if !blocks.fits(&shape, isa) || !stored.suits(blocks.strategy, isa) {
             let reason = format!("{blocks:?} and {stored:?} do not fit {shape:?}");
             return Err(KernelError::Unsupported { family: "conv", reason });

@@ -16,6 +16,7 @@ use super::row::{Row, RowCode, STREAMS};
 use super::rows::{Tiles, part};
 use super::shared::Shared;
 use super::tile::{LeftRows, RightColumns, Tile, TileArgs, TileCode, UNROLL, most_rows};
+use crate::cpu::activation;
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::{Activations, ActivationsMut, CodeSource, Elements};
 use crate::error::{KernelError, Result};
@@ -153,7 +154,8 @@ impl Matmul {
     ///
     /// # Errors
     ///
-    /// For blocks that do not fit, sizes that cannot be addressed, and whatever keeps kernels from being made.
+    /// For blocks that do not fit, sizes that cannot be addressed, an activation that is not
+    /// [fusible](activation::is_fusible), and whatever keeps kernels from being made.
     pub fn new(
         isa: Isa,
         shape: MatmulShape,
@@ -177,6 +179,7 @@ impl Matmul {
         source: &dyn CodeSource,
     ) -> Result<Matmul> {
         let refuse = |reason: String| Err(KernelError::Unsupported { family: FAMILY, reason });
+        activation::check(FAMILY, epilogue.activation)?;
         if !shape.is_addressable() {
             return refuse(format!("{shape:?} is too large"));
         }

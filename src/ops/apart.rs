@@ -1,0 +1,62 @@
+//! A product and the function after it in one node, which falls apart into the two where the kernel refuses to end in that
+//! function.
+//!
+//! Passes fuse what [`is_fusible`](kiln_kernels::cpu::activation::is_fusible) allows, which kernels ask too, so that no
+//! model should come here. What does is right, runs as it did before it was fused, is said in a warning and counted
+//! ([`ShareStats::fell_apart`](crate::exec::ShareStats::fell_apart)).
+
+use std::sync::Arc;
+
+use half::bf16;
+use half::slice::HalfFloatSliceExt;
+use kiln_kernels::KernelError;
+use kiln_kernels::cpu::chain::{Chain, Geometry, Operand, Program, Target, UnaryOp};
+
+use crate::exec::chain::ChainKey;
+use crate::exec::{BuildError, Family};
+use crate::graph::{NodeError, PrepareCx, RunCx};
+use crate::tensor::{DType, Tensor, TensorSpec};
+
+/// What comes after an executor that does not end in it.
+pub(super) struct After(Arc<Chain>);
+
+/// The executor of `key` that ends in `activation`, or the one that ends in nothing and what comes after it.
+///
+/// # Errors
+///
+/// Where neither can be had.
+pub(super) fn executor<K: Family>(
+    cx: &PrepareCx<'_>,
+    activation: Option<UnaryOp>,
+    output: &TensorSpec,
+    key: impl Fn(Option<UnaryOp>) -> K,
+) -> Result<(Arc<K::Value>, Option<After>), NodeError> {
+    let refusal = match cx.executor(&key(activation)) {
+        Err(NodeError::Build(BuildError::Kernel(refusal @ KernelError::Unsupported { .. }))) => refusal,
+        other => return Ok((other?, None)),
+    };
+    let Some(function) = activation else { return Err(BuildError::from(refusal).into()) };
+    let executor = cx.executor(&key(None))?;
+    let elements = output.elements()?;
+    let geometry = Geometry::new(&[elements], &[&[elements]])?;
+    let chain = ChainKey::new(&Program::unary(function), geometry, cx.isa(), cx.threads());
+    let after = After(cx.executor(&chain)?);
+    tracing::warn!(%refusal, ?function, "a fused node falls apart");
+    cx.count_apart();
+    Ok((executor, Some(after)))
+}
+
+impl After {
+    /// Computes the function of every element in its place.
+    pub(super) fn run(&self, output: &mut Tensor, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        if output.dtype() != DType::BF16 {
+            return Ok(self.0.run(&[Operand::Output], &mut Target::F32(output.as_mut_slice()?), cx.parallel)?);
+        }
+        let mut wide = cx.scratch::<f32>(output.len())?;
+        let elements = wide.as_mut_slice::<f32>()?;
+        output.as_slice::<bf16>()?.convert_to_f32_slice(elements);
+        self.0.run(&[Operand::Output], &mut Target::F32(elements), cx.parallel)?;
+        output.as_mut_slice::<bf16>()?.convert_from_f32_slice(elements);
+        Ok(())
+    }
+}
