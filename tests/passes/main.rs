@@ -4,6 +4,7 @@
 mod bf16;
 mod draw;
 mod gradient;
+mod pairs;
 mod parts;
 mod quantized;
 
