@@ -127,7 +127,9 @@ impl ResizeKey {
         let mut merged: SmallVec<[ResizeAxis; 5]> = SmallVec::new();
         for axis in self.axes {
             match merged.last_mut() {
-                Some(last) if last.keeps() && axis.keeps() => *last = ResizeAxis::keep(last.input * axis.input),
+                Some(last) if last.keeps() && axis.keeps() => {
+                    *last = ResizeAxis::keep(last.input.saturating_mul(axis.input))
+                }
                 _ => merged.push(axis),
             }
         }
@@ -212,10 +214,11 @@ enum Work {
 
 impl Resize {
     fn new(key: &ResizeKey, tasks: usize) -> Resize {
-        let input = key.elements(|axis| axis.input).unwrap_or(0);
-        let output = key.elements(|axis| axis.output).unwrap_or(0);
+        // A valid key's sizes can be counted.
+        let count = |size: fn(&ResizeAxis) -> u64| key.axes.iter().map(|axis| size(axis) as usize).product::<usize>();
+        let (input, output) = (count(|axis| axis.input), count(|axis| axis.output));
         // Beside an axis without elements there may be others too long for a table, and there is nothing to do.
-        let empty = key.axes.iter().any(|axis| axis.output == 0);
+        let empty = output == 0;
         let table = |axis: &ResizeAxis| (!axis.keeps() && !empty).then(|| Table::new(axis, key));
         let mut tables: Vec<Option<Table>> = key.axes.iter().map(table).collect();
         let mut outside = vec![];
@@ -230,7 +233,7 @@ impl Resize {
             Mode::Nearest(_) => Work::Nearest(Pick::new(&key.axes, tables)),
             Mode::Linear | Mode::Cubic { .. } => Work::Blend(Blend::new(&key.axes, tables)),
         };
-        Resize { work, outside, input, output: if empty { 0 } else { output }, tasks }
+        Resize { work, outside, input, output, tasks }
     }
 
     /// Resizes by mixing; places outside of a crop become `outside`.

@@ -89,12 +89,23 @@ fn reshape(shape: &[usize], target: &[i64], keep_zeros: bool) -> Result<Shape, N
         });
     }
     let known = TensorSpec::new(DType::U8, result.iter().copied()).elements()?;
-    let count: usize = shape.iter().product();
-    match unknown {
-        Some(axis) if known != 0 && count.is_multiple_of(known) => result[axis] = count / known,
-        None if known == count => {}
-        _ => return Err(error()),
+    let count = TensorSpec::new(DType::U8, shape.iter().copied()).elements()?;
+    let Some(axis) = unknown else { return if known == count { Ok(result) } else { Err(error()) } };
+    // A size of 0 that is kept leaves nothing to divide by, but what the other sizes are divided into is as with any other
+    // size in its place: an empty batch of pictures flattens like a full one.
+    let kept = |axis: usize| !keep_zeros && target.get(axis) == Some(&0);
+    let product = |sizes: &[usize], kept: &dyn Fn(usize) -> bool| {
+        let others = sizes.iter().enumerate().filter(|(axis, _)| !kept(*axis));
+        others.map(|(_, &size)| size).try_fold(1usize, usize::checked_mul)
+    };
+    let (whole, known) = match known {
+        0 => product(shape, &kept).zip(product(&result, &kept)).ok_or_else(error)?,
+        _ => (count, known),
+    };
+    if known == 0 || !whole.is_multiple_of(known) {
+        return Err(error());
     }
+    result[axis] = whole / known;
     Ok(result)
 }
 

@@ -153,7 +153,11 @@ impl Resize {
         } else if let Some(sizes) = self.given(inputs, 2) {
             let sizes = dimensions(&integers(sizes)?)?;
             fits(sizes.len(), "sizes")?;
-            let ratio = |index: usize| sizes[index] as f64 / size(index).max(1) as f64;
+            let ratio = |index: usize| match (size(index), sizes[index]) {
+                // Also of none to none.
+                (from, to) if from == to => 1.0,
+                (from, to) => to as f64 / from.max(1) as f64,
+            };
             let ratios = (0..sizes.len()).map(ratio);
             let common = match self.policy {
                 Policy::Stretch => None,
