@@ -131,6 +131,23 @@ impl Windows {
         Ok(Windows { kernel, strides, dilations, pads, padding, ceil: node.int("ceil_mode", 0) != 0 })
     }
 
+    /// How many windows there are along an axis with its padding; none where not even one fits.
+    fn windows(&self, axis: &Window) -> Option<u64> {
+        let total = axis.input.saturating_add(axis.before).saturating_add(axis.after);
+        let windows = match total.checked_sub(axis.span()) {
+            Some(room) if self.ceil => room.div_ceil(axis.stride) + 1,
+            Some(room) => room / axis.stride + 1,
+            // The same formula below zero: rounded up, less than a stride short of a window is one, and a stride is none.
+            None if self.ceil => 1u64.checked_sub((axis.span() - total) / axis.stride)?,
+            // Nothing gives nothing, where windows are no longer than their steps.
+            None if total == 0 && axis.span() <= axis.stride => 0,
+            None => return None,
+        };
+        // A window that starts after the input and the padding before it would see nothing.
+        let late = self.ceil && windows > 0 && (windows - 1) * axis.stride >= axis.input + axis.before;
+        Some(windows - u64::from(late))
+    }
+
     /// The windows along one axis of `input` elements.
     fn axis(&self, axis: usize, input: u64) -> Result<Window, NodeError> {
         let axes = self.kernel.len();
@@ -149,15 +166,9 @@ impl Windows {
         let given = self.padding == Padding::Given;
         let (before, after) = if given { (self.pads[axis], self.pads[axes + axis]) } else { (0, 0) };
         let padded = Window { before, after, ..window };
-        let room = (input.saturating_add(before).saturating_add(after)).checked_sub(window.span());
-        let Some(room) = room.filter(|_| padded.is_valid()) else {
+        let Some(output) = self.windows(&padded).filter(|_| padded.is_valid()) else {
             return Err(refused(format!("a window of {} does not fit {input} elements", window.span())));
         };
-        let mut output = if self.ceil { room.div_ceil(stride) } else { room / stride } + 1;
-        // A window that starts after the input and the padding before it would see nothing.
-        if self.ceil && (output - 1) * stride >= input + before {
-            output -= 1;
-        }
         Ok(Window { output, ..padded })
     }
 }
@@ -350,6 +361,45 @@ mod tests {
         // The third window would start on the padding after the input.
         let late = Trial::new("MaxPool").ints("kernel_shape", &[1]).ints("strides", &[2]).int("ceil_mode", 1);
         late.input(&[1, 1, 2], &[1f32, 2.0]).gives(&[1, 1, 1], &[1f32]);
+    }
+
+    #[test]
+    fn rounded_up_an_input_smaller_than_the_window_has_one_that_reaches_beyond_it() {
+        let small = |op: &str, kernel: i64, stride: i64| {
+            let trial = Trial::new(op).ints("kernel_shape", &[kernel]).ints("strides", &[stride]).int("ceil_mode", 1);
+            trial.input(&[1, 2, 1], &[3f32, -4.0])
+        };
+        small("MaxPool", 2, 2).gives(&[1, 2, 1], &[3f32, -4.0]);
+        small("MaxPool", 3, 3).gives(&[1, 2, 1], &[3f32, -4.0]);
+        small("AveragePool", 2, 2).gives(&[1, 2, 1], &[3f32, -4.0]);
+        small("LpPool", 2, 2).gives_about(&[1, 2, 1], &[3.0, 4.0]);
+        // A whole stride short is none, and more is nothing that there could be.
+        small("MaxPool", 2, 1).gives(&[1, 2, 0], &[0f32; 0]);
+        small("MaxPool", 3, 2).gives(&[1, 2, 0], &[0f32; 0]);
+        small("MaxPool", 4, 1).is_refused("does not fit");
+        // Rounded down, less than a window is not one.
+        small("MaxPool", 2, 2).int("ceil_mode", 0).is_refused("does not fit");
+        // Padding behind the input counts for a mean as far as it goes, and what a window reaches beyond that does not.
+        let padded = Trial::new("AveragePool").ints("kernel_shape", &[3]).ints("strides", &[3]).ints("pads", &[0, 1]);
+        let padded = padded.int("ceil_mode", 1).int("count_include_pad", 1);
+        padded.input(&[1, 1, 1], &[3f32]).gives(&[1, 1, 1], &[1.5f32]);
+        let places = Trial::new("MaxPool").outputs(2).ints("kernel_shape", &[2, 2]).ints("strides", &[2, 2]);
+        let places = places.int("ceil_mode", 1).input(&[1, 1, 1, 3], &[1f32, 2.0, 3.0]).run().unwrap();
+        assert_eq!(places[0].as_slice::<f32>().unwrap(), [2.0, 3.0]);
+        assert_eq!(places[1].as_slice::<i64>().unwrap(), [1, 2]);
+    }
+
+    #[test]
+    fn nothing_is_pooled_to_nothing() {
+        let empty = |op: &str, shape: &[usize]| {
+            Trial::new(op).ints("kernel_shape", &[2]).ints("strides", &[2]).input(shape, &[0f32; 0])
+        };
+        for op in ["MaxPool", "AveragePool", "LpPool"] {
+            empty(op, &[0, 2, 4]).gives(&[0, 2, 2], &[0f32; 0]);
+            empty(op, &[1, 0, 4]).gives(&[1, 0, 2], &[0f32; 0]);
+            empty(op, &[1, 2, 0]).gives(&[1, 2, 0], &[0f32; 0]);
+            empty(op, &[1, 2, 0]).int("ceil_mode", 1).gives(&[1, 2, 0], &[0f32; 0]);
+        }
     }
 
     #[test]

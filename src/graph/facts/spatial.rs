@@ -92,7 +92,7 @@ fn windows(
                     let places = (free + stride - 1).div_euclid(stride);
                     Size::Known(places - i64::from(places * stride >= size + pads[n]))
                 }
-                _ if stride == 1 => free,
+                _ if stride == 1 && pads[count + n] < reach => free,
                 _ => sizes.fresh(),
             }
         };
