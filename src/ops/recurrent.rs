@@ -7,6 +7,7 @@ use kiln_kernels::cpu::chain::{Bits, UnaryOp};
 use kiln_kernels::cpu::recurrent::{Activation, Cell, Direction, DirectionWeights, Operands, Outputs, Recurrent};
 use smallvec::SmallVec;
 
+use super::convert::through_f32;
 use super::{LoadCx, OpError, Operator, counted, optional, refused, required};
 use crate::exec::recurrent::{PackedDirection, PlainWeights, RecurrentKey, pack};
 use crate::graph::node::Specs;
@@ -14,7 +15,11 @@ use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, Run
 use crate::tensor::{DType, Tensor, TensorError, TensorSpec};
 
 /// The operators of this file.
-pub(super) const OPERATORS: &[Operator] = &[("", "LSTM", make), ("", "GRU", make), ("", "RNN", make)];
+pub(super) const OPERATORS: &[Operator] = &[
+    ("", "LSTM", |cx| through_f32(cx, make)),
+    ("", "GRU", |cx| through_f32(cx, make)),
+    ("", "RNN", |cx| through_f32(cx, make)),
+];
 
 /// Places of the inputs that the three operators share, and of the LSTM's own.
 const X: usize = 0;
@@ -314,6 +319,29 @@ mod tests {
         let first = 0.5f32.tanh();
         let second = (-0.5 + 0.5 * first).tanh();
         cell("RNN", 1).gives_about(&[2, 1, 1, 1], &[first, second]);
+    }
+
+    #[test]
+    fn a_sequence_without_steps_ends_in_zeros_whatever_it_began_with() {
+        for (op, gates) in [("RNN", 1), ("GRU", 3), ("LSTM", 4)] {
+            for direction in ["forward", "reverse"] {
+                let layer = Trial::new(op).text("direction", direction).outputs(if op == "LSTM" { 3 } else { 2 });
+                let layer = layer.input(&[2, 2, 1], &[1f32, -1.0, 0.5, 0.25]);
+                let layer = layer.input(&[1, gates, 1], &vec![0.5f32; gates]).input(&[1, gates, 1], &vec![0.5; gates]);
+                let layer = layer.absent().input(&[2], &[0i32, 2]).input(&[1, 2, 1], &[7f32, 0.0]);
+                let outputs = if op == "LSTM" { layer.input(&[1, 2, 1], &[7f32, 0.0]) } else { layer }.run().unwrap();
+                let y = outputs[0].as_slice::<f32>().unwrap();
+                assert_eq!([y[0], y[2]], [0.0; 2], "{op} {direction}");
+                for state in &outputs[1..] {
+                    let state = state.as_slice::<f32>().unwrap();
+                    assert!(state[0] == 0.0 && state[1] != 0.0, "{op} {direction}: {state:?}");
+                }
+            }
+            let none = Trial::new(op).outputs(2).input(&[0, 1, 1], &[0f32; 0]);
+            let none = none.input(&[1, gates, 1], &vec![0.5f32; gates]).input(&[1, gates, 1], &vec![0.5; gates]);
+            let none = none.absent().absent().input(&[1, 1, 1], &[7f32]).run().unwrap();
+            assert_eq!((none[0].shape(), none[1].as_slice::<f32>().unwrap()), (&[0, 1, 1, 1][..], &[0f32][..]), "{op}");
+        }
     }
 
     #[test]

@@ -314,10 +314,19 @@ impl Recurrent {
                 // SAFETY: a row of `y` of this direction.
                 unsafe { std::slice::from_raw_parts_mut(y, hidden) }.fill(0.0);
             }
-            let out = ends.h.wrapping_add(shape.state(direction, sequence));
-            let row = &h[sequence * hidden..][..hidden];
+            let state = shape.state(direction, sequence);
             // SAFETY: a row of the last outputs of this direction.
-            unsafe { std::slice::from_raw_parts_mut(out, hidden) }.copy_from_slice(row);
+            let out = unsafe { std::slice::from_raw_parts_mut(ends.h.wrapping_add(state), hidden) };
+            if length(sequence) > 0 {
+                out.copy_from_slice(&h[sequence * hidden..][..hidden]);
+                continue;
+            }
+            // A sequence without steps has no last one: its states are zero like its outputs, whatever it began with.
+            out.fill(0.0);
+            if shape.cell.has_memory() {
+                // SAFETY: a row of this direction's states, which `c` was checked to hold.
+                unsafe { std::slice::from_raw_parts_mut(ends.c.wrapping_add(state), hidden) }.fill(0.0);
+            }
         }
         Ok(())
     }

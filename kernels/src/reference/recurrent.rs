@@ -67,6 +67,11 @@ fn one_sequence(
         let y = shape.y(step, direction, sequence);
         outputs.y[y..y + hidden].copy_from_slice(&h);
     }
+    if length == 0 {
+        // There is no last step whose states could be told.
+        h.fill(0.0);
+        c.fill(0.0);
+    }
     outputs.h[state..state + hidden].copy_from_slice(&h);
     if shape.cell.has_memory() {
         outputs.c[state..state + hidden].copy_from_slice(&c);
