@@ -145,8 +145,15 @@ fn eight_bits(tensor: &Tensor) -> Result<(), NodeError> {
     }
 }
 
+/// What a sum of bytes is multiplied by before it is rounded. As ONNX's reference and other runtimes compute it, rounded after
+/// the product and again after the quotient: next to the middle between two bytes the last bit of the factor decides, and a
+/// better one would be another answer.
+fn requantiser(left: f32, right: f32, to: f32) -> f32 {
+    left * right / to
+}
+
 /// Real values as quantised ones: rounded to even, shifted, clamped to the type.
-fn requantised(real: impl Iterator<Item = f64>, zero: i64, to: Tensor) -> Result<Tensor, NodeError> {
+fn requantised(real: impl Iterator<Item = f32>, zero: i64, to: Tensor) -> Result<Tensor, NodeError> {
     let (least, greatest) = limits(to.dtype()).unwrap_or((0, 255));
     let values: Vec<i64> =
         real.map(|value| (value.round_ties_even() as i64).saturating_add(zero).clamp(least, greatest as i64)).collect();
@@ -200,12 +207,12 @@ impl Node for MatMul {
             whole.extend([product.rows, product.columns]);
             let scales = |index, along| {
                 let scale = io.input(index)?;
-                spread(&widened::<f64>(scale)?, &against(scale, &whole, along), &whole)
+                spread(&widened::<f32>(scale)?, &against(scale, &whole, along), &whole)
             };
             let (rows, columns) = (scales(1, Along::Rows)?, scales(4, Along::Columns)?);
-            let (scale, zero) = (single::<f64>(io.input(6)?)?, single::<i64>(io.input(7)?)?);
-            let factors = rows.into_iter().zip(columns).map(|(row, column)| row * column / scale);
-            requantised(sums.into_iter().map(f64::from).zip(factors).map(|(sum, factor)| sum * factor), zero, to)?
+            let (scale, zero) = (single::<f32>(io.input(6)?)?, single::<i64>(io.input(7)?)?);
+            let factors = rows.into_iter().zip(columns).map(|(row, column)| requantiser(row, column, scale));
+            requantised(sums.into_iter().zip(factors).map(|(sum, factor)| sum as f32 * factor), zero, to)?
         } else {
             let sums: Vec<i64> = sums.into_iter().map(i64::from).collect();
             narrow(&sums, to)?

@@ -1,6 +1,6 @@
 //! Convolutions of integers, element of the window by element: plain, for models that were quantised with them.
 
-use super::{eight_bits, requantised, single};
+use super::{eight_bits, requantised, requantiser, single};
 use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::ops::sliding::{Slide, Sliding};
@@ -115,8 +115,8 @@ impl Node for Conv {
         let sums = self.sums(&sizes, &centred_picture, &centred(weights, io.optional(weights_zero))?, cx)?;
         let output = if self.requantised {
             let filter = |index: usize| index / sizes.slide.positions() % sizes.filters;
-            let scales = widened::<f64>(io.input(4)?)?;
-            let bias = io.optional(8).map(widened::<f64>).transpose()?.unwrap_or_else(|| vec![0.0; sizes.filters]);
+            let scales = widened::<f32>(io.input(4)?)?;
+            let bias = io.optional(8).map(widened::<i64>).transpose()?.unwrap_or_else(|| vec![0; sizes.filters]);
             if scales.len() != 1 && scales.len() != sizes.filters || bias.len() != sizes.filters {
                 return Err(refused(format!(
                     "{} scales and {} biases for {} filters",
@@ -125,11 +125,11 @@ impl Node for Conv {
                     sizes.filters
                 )));
             }
-            let (scale, to_scale) = (single::<f64>(io.input(1)?)?, single::<f64>(io.input(6)?)?);
+            let (scale, to_scale) = (single::<f32>(io.input(1)?)?, single::<f32>(io.input(6)?)?);
             let real = sums.into_iter().enumerate().map(|(index, sum)| {
                 let filter = filter(index);
                 let own = scales[if scales.len() == 1 { 0 } else { filter }];
-                (f64::from(sum) + bias[filter]) * (scale * own / to_scale)
+                sum.wrapping_add(bias[filter] as i32) as f32 * requantiser(scale, own, to_scale)
             });
             requantised(real, single::<i64>(io.input(7)?)?, to)?
         } else {

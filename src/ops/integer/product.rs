@@ -12,7 +12,7 @@ use kiln_kernels::cpu::quantized::weights::{pack, packed_bytes};
 use kiln_kernels::cpu::quantized::{Form, Output, Quantized, Steps, Terms, WeightSource};
 use kiln_kernels::cpu::transpose::Transpose;
 
-use super::{Product, eight_bits, single};
+use super::{Product, eight_bits, requantiser, single};
 use crate::exec::quantized::QuantizedKey;
 use crate::exec::transpose::TransposeKey;
 use crate::exec::weights::{self, QuantizedWeights};
@@ -524,15 +524,15 @@ impl Factors {
     const NONE: Factors = Factors { scale: Vec::new(), shift: None, unit: 1.0 };
 
     fn read(roles: &Roles, inputs: &[Option<&Tensor>]) -> Result<Factors, NodeError> {
-        let number = |role| optional(inputs, role).map(single::<f64>).transpose().map(|scale| scale.unwrap_or(1.0));
+        let number = |role| optional(inputs, role).map(single::<f32>).transpose().map(|scale| scale.unwrap_or(1.0));
         let (left, unit) = (number(roles.x_scale)?, number(roles.y_scale)?);
-        let columns = optional(inputs, roles.weights_scale).map(widened::<f64>).transpose()?;
-        // In double precision, so that the factor is rounded once.
-        let scale = columns.unwrap_or_else(|| vec![1.0]).into_iter().map(|own| (left * own / unit) as f32).collect();
+        let columns = optional(inputs, roles.weights_scale).map(widened::<f32>).transpose()?;
+        let columns = columns.unwrap_or_else(|| vec![1.0]);
+        let scale = columns.into_iter().map(|own| requantiser(left, own, unit)).collect();
         let shift = match optional(inputs, roles.bias).filter(|bias| bias.dtype() != DType::I32) {
-            Some(bias) => Some(bias.as_slice::<f32>()?.iter().map(|&bias| (f64::from(bias) / unit) as f32).collect()),
+            Some(bias) => Some(bias.as_slice::<f32>()?.iter().map(|&bias| bias / unit).collect()),
             None => None,
         };
-        Ok(Factors { scale, shift, unit: unit as f32 })
+        Ok(Factors { scale, shift, unit })
     }
 }
