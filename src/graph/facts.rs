@@ -81,6 +81,26 @@ impl Facts {
         facts
     }
 
+    /// The same of a body whose last inputs are values of the graph around it: what is a number there is one here.
+    pub(crate) fn of_body(body: &Graph, around: &Facts, captured: &[Option<ValueId>]) -> Facts {
+        let mut known = body.clone();
+        known.nodes.clear();
+        let first = body.inputs.len().saturating_sub(captured.len());
+        let mut facts = Facts::of(&known, false);
+        for (&input, outer) in body.inputs[first..].iter().zip(captured) {
+            let Some(outer) = outer.map(|outer| around.get(outer)) else { continue };
+            let size = |size: &Size| size.known().map_or_else(|| facts.sizes.fresh(), Size::Known);
+            let dims = outer.dims.as_ref().map(|dims| dims.iter().map(size).collect());
+            let fact = &mut facts.values[input.index()];
+            fact.dims = dims;
+            fact.dtype = fact.dtype.or(outer.dtype);
+        }
+        for node in &body.nodes {
+            facts.learn(body, node);
+        }
+        facts
+    }
+
     fn declared(&mut self, dims: &[Dim]) -> Dims {
         let size = |dim: &Dim| match dim {
             Dim::Fixed(size) => i64::try_from(*size).map_or_else(|_| self.sizes.fresh(), Size::Known),

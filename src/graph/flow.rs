@@ -17,7 +17,7 @@ use super::ir::{Dim, ValueInfo};
 use super::node::NodeError;
 use super::run::{Executable, Resources, RunState};
 use super::value::Value;
-use crate::tensor::{DType, TensorSpec};
+use crate::tensor::TensorSpec;
 
 /// How much the loops of one request may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,17 +111,21 @@ impl Body {
     }
 
     /// What output `index` is when it is gathered from no turn at all: nothing of what is declared, dimensions that are
-    /// not known being zero.
+    /// not known being zero. Of a rank that is not known either, there are as few dimensions as there can be, `least`.
     ///
     /// # Errors
     ///
-    /// Where its element type or its rank is not declared.
-    pub fn none_of(&self, index: usize) -> Result<TensorSpec, NodeError> {
-        let declared = self.outputs.get(index).and_then(|info| Some((info.dtype?, info.dims.as_ref()?)));
-        let (dtype, dims): (DType, &Vec<Dim>) = declared.ok_or_else(|| {
-            NodeError::Input(format!("no turn was made, and the body does not declare what its output {index} is"))
+    /// Where its element type is not known.
+    pub fn none_of(&self, index: usize, least: usize) -> Result<TensorSpec, NodeError> {
+        let info = self.outputs.get(index);
+        let dtype = info.and_then(|info| info.dtype).ok_or_else(|| {
+            NodeError::Input(format!("no turn was made, and the body does not say of what type its output {index} is"))
         })?;
-        Ok(TensorSpec::new(dtype, dims.iter().map(|dim| if let Dim::Fixed(size) = dim { *size } else { 0 })))
+        let size = |dim: &Dim| if let Dim::Fixed(size) = dim { *size } else { 0 };
+        Ok(match info.and_then(|info| info.dims.as_ref()) {
+            Some(dims) => TensorSpec::new(dtype, dims.iter().map(size)),
+            None => TensorSpec::new(dtype, std::iter::repeat_n(0, least)),
+        })
     }
 }
 

@@ -54,6 +54,9 @@ fn truth(value: &Value) -> Result<bool, NodeError> {
     }
 }
 
+/// An axis that says of how many dimensions something is at least says no more than this.
+const MOST_AXES: usize = 8;
+
 /// The tensors that one output gathers from the turns of a loop, to become one tensor with a new axis.
 #[derive(Default)]
 struct Gathered {
@@ -74,12 +77,12 @@ impl Gathered {
     }
 
     /// One tensor of all turns along a new axis, `axis` of the result; `none` is what a turn would have made where
-    /// there was no turn. The turns may be taken from the last to the first.
+    /// there was no turn, of so many dimensions at least. The turns may be taken from the last to the first.
     fn stack(
         mut self,
         axis: i64,
         backwards: bool,
-        none: impl FnOnce() -> Result<TensorSpec, NodeError>,
+        none: impl FnOnce(usize) -> Result<TensorSpec, NodeError>,
         cx: &FlowCx<'_>,
     ) -> Result<Tensor, NodeError> {
         if backwards {
@@ -88,7 +91,9 @@ impl Gathered {
         match self.turns.first() {
             Some(_) => stack(&self.turns, axis, cx),
             None => {
-                let TensorSpec { dtype, mut shape } = none()?;
+                // The new axis is one more.
+                let least = if axis < 0 { axis.unsigned_abs() as usize - 1 } else { axis as usize };
+                let TensorSpec { dtype, mut shape } = none(least.min(MOST_AXES))?;
                 let axis = axis_of(axis, shape.len() + 1)?;
                 shape.insert(axis, 0);
                 cx.alloc(counted(dtype, shape)?)

@@ -14,7 +14,8 @@ use super::{Port, SessionError};
 use crate::exec::BuildCx;
 use crate::graph::device::transfer::{ToDevice, ToHost, to_device};
 use crate::graph::device::{ON_DEVICE, OnDevice, TO_DEVICE, TO_HOST};
-use crate::graph::ir::{Attr, Graph, NodeDesc};
+use crate::graph::facts::{Facts, Size};
+use crate::graph::ir::{Attr, CAPTURES, Dim, Graph, NodeDesc, ValueInfo, ValueKind};
 use crate::graph::passes::{self, PassReport};
 use crate::graph::{Body, Executable, Flow, Node, Stop, ValueId, Work};
 use crate::onnx;
@@ -70,7 +71,7 @@ pub(super) fn compile(
     let wanted = wanted.with_elements(build.elements());
     let passes = passes::optimise_until(stop, &mut graph, &wanted, &evaluate);
     let uploads = if build.gpu.is_some() { place(&mut graph) } else { Uploads::new() };
-    let mut maker = Maker { build, parallel, stop, problems: BTreeSet::new(), held: Vec::new() };
+    let mut maker = Maker { build, parallel, stop, problems: BTreeSet::new(), held: Vec::new(), depth: 0 };
     let Some(executable) = maker.executable(&mut graph, &uploads)?.filter(|_| maker.problems.is_empty()) else {
         return Err(SessionError::Unsupported(maker.problems.into_iter().collect()));
     };
@@ -88,6 +89,8 @@ struct Maker<'a> {
     problems: BTreeSet<String>,
     /// Constants that nodes and graphs read as the model has them.
     held: Vec<Tensor>,
+    /// Bodies around the graph that is being made.
+    depth: usize,
 }
 
 impl Maker<'_> {
@@ -156,13 +159,28 @@ impl Maker<'_> {
         index: usize,
     ) -> Result<Option<Result<Box<dyn Flow>, OpError>>, SessionError> {
         let mut bodies = Some(BTreeMap::new());
+        // What a loop of no turns gathers has the shape that a turn would have given it.
+        let node = &graph.nodes[index];
+        let undeclared = |attr: &Attr| match attr {
+            Attr::Graph(body) => body.outputs.iter().any(|&output| is_undeclared(body.value(output))),
+            _ => false,
+        };
+        let around = node.attrs.values().any(undeclared).then(|| Facts::of(graph, self.depth == 0));
+        let captures = usize::try_from(node.int(CAPTURES, 0)).unwrap_or(0).min(node.inputs.len());
+        let captured = node.inputs[node.inputs.len() - captures..].to_vec();
         // The bodies stay in the description, without their constants.
         for (name, attr) in &mut graph.nodes[index].attrs {
             let Attr::Graph(body) = attr else { continue };
             let body = Arc::make_mut(body);
             let declared = |ids: &[ValueId]| ids.iter().map(|&id| body.value(id).clone()).collect::<Vec<_>>();
-            let (inputs, outputs) = (declared(&body.inputs), declared(&body.outputs));
-            match self.executable(body, &Uploads::new())? {
+            let (inputs, mut outputs) = (declared(&body.inputs), declared(&body.outputs));
+            if let Some(around) = around.as_ref().filter(|_| outputs.iter().any(is_undeclared)) {
+                declare(&mut outputs, body, &Facts::of_body(body, around, &captured));
+            }
+            self.depth += 1;
+            let made = self.executable(body, &Uploads::new());
+            self.depth -= 1;
+            match made? {
                 Some(made) => {
                     bodies.as_mut().and_then(|bodies| bodies.insert(name.clone(), Body::new(made, inputs, outputs)))
                 }
@@ -193,6 +211,23 @@ impl Maker<'_> {
         };
         self.problems.insert(problem);
         Ok(None)
+    }
+}
+
+/// Whether a body leaves open of what type or rank an output is.
+fn is_undeclared(output: &ValueInfo) -> bool {
+    output.kind == ValueKind::Tensor && (output.dtype.is_none() || output.dims.is_none())
+}
+
+/// Fills in what a body's outputs do not declare and its nodes say.
+fn declare(outputs: &mut [ValueInfo], body: &Graph, facts: &Facts) {
+    let dim = |size: &Size| size.known().and_then(|size| usize::try_from(size).ok()).map_or(Dim::Any, Dim::Fixed);
+    for (info, &output) in outputs.iter_mut().zip(&body.outputs) {
+        let fact = facts.get(output);
+        info.dtype = info.dtype.or(fact.dtype);
+        if info.dims.is_none() {
+            info.dims = fact.dims.as_ref().map(|dims| dims.iter().map(dim).collect());
+        }
     }
 }
 

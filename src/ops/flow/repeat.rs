@@ -75,7 +75,7 @@ impl Flow for Loop {
             turn += 1;
         }
         for (index, (gathered, wanted)) in gathered.into_iter().zip(&self.gathered).enumerate() {
-            let none = || self.body.none_of(1 + self.carried + index);
+            let none = |least| self.body.none_of(1 + self.carried + index, least);
             carried.push(if *wanted { gathered.stack(0, false, none, cx)?.into() } else { Value::Nothing });
         }
         Ok(carried)

@@ -129,7 +129,7 @@ impl Scan {
             outputs.push(value.ok_or_else(|| refused("a carried value is missing"))?);
         }
         for (index, (gathered, along)) in gathered.into_iter().zip(&self.outputs).enumerate() {
-            let none = || self.body.none_of(self.carried + index);
+            let none = |least| self.body.none_of(self.carried + index, least);
             outputs.push(match along {
                 Some(along) => gathered.stack(along.axis, along.backwards, none, cx)?.into(),
                 None => Value::Nothing,
