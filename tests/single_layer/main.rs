@@ -5,6 +5,7 @@
 mod attention;
 mod convolution;
 mod elementwise;
+mod empty;
 mod harness;
 mod matrix;
 mod quantized;
