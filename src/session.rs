@@ -9,6 +9,7 @@ pub mod compile;
 mod device;
 mod evaluate;
 mod footprint;
+mod names;
 pub mod options;
 mod overrides;
 mod placement;
@@ -45,6 +46,7 @@ pub use compile::Description;
 pub use device::DeviceStats;
 use footprint::Footprint;
 pub use kiln_kernels::cpu::{Numerics, Precision};
+use names::Names;
 pub use options::{RunOptions, SessionOptions};
 use overrides::Overrides;
 pub use profile::{NodeProfile, Profile};
@@ -78,6 +80,20 @@ pub enum SessionError {
         name: String,
         /// What is wrong.
         reason: String,
+    },
+    /// Two dimensions of inputs that the model calls by one name differ, and the graph without its names is not to be had:
+    /// a model that came from memory has let go of its weights.
+    #[error(
+        "dimension '{name}' is {} in input '{}' (axis {}) and {} in input '{}' (axis {})",
+        first.2, first.0, first.1, second.2, second.0, second.1
+    )]
+    Dimension {
+        /// The dimension.
+        name: String,
+        /// An input, its axis, and the size there.
+        first: (String, usize, usize),
+        /// One that differs.
+        second: (String, usize, usize),
     },
     /// An output is no tensor, and the request takes tensors alone ([`Session::run_values`] takes the others too).
     #[error("output '{name}': {reason}")]
@@ -153,6 +169,7 @@ pub struct Session {
     executable: Executable,
     /// What requests may replace, if the model lets them.
     overrides: Option<Overrides>,
+    names: Names,
     inputs: Vec<Port>,
     outputs: Vec<Port>,
     description: Description,
@@ -213,7 +230,8 @@ impl Session {
         let build = options.build_cx(&threads, &digest);
         let inputs = compile::input_ports(&graph);
         let outputs = compile::output_ports(&graph);
-        let overrides = Overrides::of(&graph, options);
+        let names = Names::of(&inputs);
+        let overrides = Overrides::of(&graph, options, &names);
         let constants = graph.constants.values().map(|tensor| tensor.byte_len()).sum();
         // What every process builds at load (packed weights, constants) comes before what this model's requests built.
         let (executable, description) = compile::compile(graph, options, &build, &threads, stop)?;
@@ -228,6 +246,7 @@ impl Session {
         let session = Session {
             executable,
             overrides,
+            names,
             inputs,
             outputs,
             description,
@@ -331,9 +350,13 @@ impl Session {
         observer: Option<&dyn Observer>,
     ) -> Result<Vec<Value>, SessionError> {
         let stop = Stop::after(options.time_limit.or(self.time_limit), options.cancel.clone());
-        let variant = match &self.overrides {
-            Some(overrides) => overrides.variant(&mut ordered, &self.build, &self.threads)?,
-            None => None,
+        let disagreement = self.names.disagreement_of(&ordered);
+        let variant = match (&self.overrides, disagreement) {
+            (Some(overrides), disagreement) => {
+                overrides.variant(&mut ordered, disagreement.is_none(), &self.build, &self.threads)?
+            }
+            (None, Some(disagreement)) => return Err(disagreement.error(&self.inputs)),
+            (None, None) => None,
         };
         let (executable, idle) =
             variant.as_deref().map_or((&self.executable, &self.idle), |variant| (&variant.executable, &variant.idle));

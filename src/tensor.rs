@@ -345,6 +345,12 @@ impl Tensor {
         }
     }
 
+    /// Whether the elements can be read from a file again.
+    #[must_use]
+    pub fn is_in_file(&self) -> bool {
+        matches!(&self.data, Data::Bytes(buffer, _) if buffer.place().is_some())
+    }
+
     /// Reads the elements now, where they are still in a file.
     pub fn fetch(&self) {
         let _ = self.bytes();

@@ -104,17 +104,22 @@ fn element_type(tensor: &type_proto::Tensor) -> Result<Option<DType>, String> {
 }
 
 /// The declared dimensions, where the rank is declared. A size that cannot be one (-1 is a common way of saying
-/// "unknown") is an unknown size.
+/// "unknown") is an unknown size, and so is a name without a letter or a digit: exporters write "?" for every size that they
+/// do not know, and do not mean that all of them are equal.
 pub(super) fn declared_dims(info: &ValueInfoProto) -> Option<Vec<Dim>> {
     let Some(type_proto::Value::TensorType(tensor)) = info.r#type.as_ref()?.value.as_ref() else { return None };
     let dims = tensor.shape.as_ref()?.dim.iter().map(|dim| match &dim.value {
         Some(tensor_shape_proto::dimension::Value::DimValue(size)) => {
             usize::try_from(*size).map_or(Dim::Any, Dim::Fixed)
         }
-        Some(tensor_shape_proto::dimension::Value::DimParam(name)) if !name.is_empty() => Dim::Named(name.clone()),
+        Some(tensor_shape_proto::dimension::Value::DimParam(name)) if is_name(name) => Dim::Named(name.clone()),
         _ => Dim::Any,
     });
     Some(dims.collect())
+}
+
+fn is_name(text: &str) -> bool {
+    text.chars().any(char::is_alphanumeric)
 }
 
 /// The declaration of a value, to be written.

@@ -121,7 +121,7 @@ impl Session {
             if plans.check().is_err() {
                 break;
             }
-            let Some(specs) = key.specs().filter(|specs| fit(&self.inputs, specs)) else { continue };
+            let Some(specs) = key.specs().filter(|specs| self.fits(specs)) else { continue };
             let Some(bytes) = self.executable.foresee(&specs, installed_bytes() / MOST_PART, &resources) else {
                 continue;
             };
@@ -139,6 +139,12 @@ impl Session {
             let resources = Resources { parallel: &threads, buffers: &self.buffers, stop: Some(&all), ..resources };
             self.run_zeros(&request.specs, &settled, &resources, &all);
         }
+    }
+
+    /// Whether tensors of those types and shapes can be given, whose dimensions of one name are equal.
+    fn fits(&self, specs: &[Option<TensorSpec>]) -> bool {
+        let size = |input: usize, axis: usize| specs[input].as_ref()?.shape.get(axis).copied();
+        fit(&self.inputs, specs) && self.names.disagreement(size).is_none()
     }
 
     /// Runs a request of zeros, whose memory stays with the session, while each run is an eighth faster than the one before. Its
