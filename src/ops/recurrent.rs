@@ -327,7 +327,8 @@ mod tests {
             for direction in ["forward", "reverse"] {
                 let layer = Trial::new(op).text("direction", direction).outputs(if op == "LSTM" { 3 } else { 2 });
                 let layer = layer.input(&[2, 2, 1], &[1f32, -1.0, 0.5, 0.25]);
-                let layer = layer.input(&[1, gates, 1], &vec![0.5f32; gates]).input(&[1, gates, 1], &vec![0.5; gates]);
+                let layer =
+                    layer.input(&[1, gates, 1], &vec![0.5f32; gates]).input(&[1, gates, 1], &vec![0.5f32; gates]);
                 let layer = layer.absent().input(&[2], &[0i32, 2]).input(&[1, 2, 1], &[7f32, 0.0]);
                 let outputs = if op == "LSTM" { layer.input(&[1, 2, 1], &[7f32, 0.0]) } else { layer }.run().unwrap();
                 let y = outputs[0].as_slice::<f32>().unwrap();
@@ -338,7 +339,7 @@ mod tests {
                 }
             }
             let none = Trial::new(op).outputs(2).input(&[0, 1, 1], &[0f32; 0]);
-            let none = none.input(&[1, gates, 1], &vec![0.5f32; gates]).input(&[1, gates, 1], &vec![0.5; gates]);
+            let none = none.input(&[1, gates, 1], &vec![0.5f32; gates]).input(&[1, gates, 1], &vec![0.5f32; gates]);
             let none = none.absent().absent().input(&[1, 1, 1], &[7f32]).run().unwrap();
             assert_eq!((none[0].shape(), none[1].as_slice::<f32>().unwrap()), (&[0, 1, 1, 1][..], &[0f32][..]), "{op}");
         }
