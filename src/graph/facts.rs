@@ -81,19 +81,18 @@ impl Facts {
         facts
     }
 
-    /// The same of a body whose last inputs are values of the graph around it: what is a number there is one here.
-    pub(crate) fn of_body(body: &Graph, around: &Facts, captured: &[Option<ValueId>]) -> Facts {
-        let mut known = body.clone();
-        known.nodes.clear();
-        let first = body.inputs.len().saturating_sub(captured.len());
-        let mut facts = Facts::of(&known, false);
-        for (&input, outer) in body.inputs[first..].iter().zip(captured) {
-            let Some(outer) = outer.map(|outer| around.get(outer)) else { continue };
+    /// The same of a body, of whose inputs something may be known from around it: what is a number there is one here.
+    pub(crate) fn of_body(body: &Graph, inputs: &[Option<Fact>]) -> Facts {
+        let mut facts = Facts { values: vec![Fact::default(); body.values.len()], sizes: Sizes::default() };
+        for (id, tensor) in &body.constants {
+            facts.values[id.index()] = Fact::of_tensor(tensor);
+        }
+        for (place, &input) in body.inputs.iter().enumerate() {
+            let outer = inputs.get(place).and_then(Option::as_ref).unwrap_or(NOTHING);
             let size = |size: &Size| size.known().map_or_else(|| facts.sizes.fresh(), Size::Known);
             let dims = outer.dims.as_ref().map(|dims| dims.iter().map(size).collect());
-            let fact = &mut facts.values[input.index()];
-            fact.dims = dims;
-            fact.dtype = fact.dtype.or(outer.dtype);
+            let dtype = body.value(input).dtype.or(outer.dtype);
+            facts.values[input.index()] = Fact { dtype, dims, elements: None };
         }
         for node in &body.nodes {
             facts.learn(body, node);

@@ -14,7 +14,7 @@ use super::{Port, SessionError};
 use crate::exec::BuildCx;
 use crate::graph::device::transfer::{ToDevice, ToHost, to_device};
 use crate::graph::device::{ON_DEVICE, OnDevice, TO_DEVICE, TO_HOST};
-use crate::graph::facts::{Facts, Size};
+use crate::graph::facts::{self, Fact, Facts, Size};
 use crate::graph::ir::{Attr, CAPTURES, Dim, Graph, NodeDesc, ValueInfo, ValueKind};
 use crate::graph::passes::{self, PassReport};
 use crate::graph::{Body, Executable, Flow, Node, Stop, ValueId, Work};
@@ -165,17 +165,18 @@ impl Maker<'_> {
             Attr::Graph(body) => body.outputs.iter().any(|&output| is_undeclared(body.value(output))),
             _ => false,
         };
-        let around = node.attrs.values().any(undeclared).then(|| Facts::of(graph, self.depth == 0));
-        let captures = usize::try_from(node.int(CAPTURES, 0)).unwrap_or(0).min(node.inputs.len());
-        let captured = node.inputs[node.inputs.len() - captures..].to_vec();
+        let around = match node.attrs.values().any(undeclared) {
+            true => known_inside(node, &Facts::of(graph, self.depth == 0)),
+            false => Vec::new(),
+        };
         // The bodies stay in the description, without their constants.
         for (name, attr) in &mut graph.nodes[index].attrs {
             let Attr::Graph(body) = attr else { continue };
             let body = Arc::make_mut(body);
             let declared = |ids: &[ValueId]| ids.iter().map(|&id| body.value(id).clone()).collect::<Vec<_>>();
             let (inputs, mut outputs) = (declared(&body.inputs), declared(&body.outputs));
-            if let Some(around) = around.as_ref().filter(|_| outputs.iter().any(is_undeclared)) {
-                declare(&mut outputs, body, &Facts::of_body(body, around, &captured));
+            if !around.is_empty() && outputs.iter().any(is_undeclared) {
+                declare(&mut outputs, body, &Facts::of_body(body, &around));
             }
             self.depth += 1;
             let made = self.executable(body, &Uploads::new());
@@ -214,9 +215,35 @@ impl Maker<'_> {
     }
 }
 
-/// Whether a body leaves open of what type or rank an output is.
+/// Whether a body leaves open of what type or shape an output is.
 fn is_undeclared(output: &ValueInfo) -> bool {
-    output.kind == ValueKind::Tensor && (output.dtype.is_none() || output.dims.is_none())
+    let is_open = |dims: &Vec<Dim>| dims.iter().any(|dim| !matches!(dim, Dim::Fixed(_)));
+    output.kind == ValueKind::Tensor && (output.dtype.is_none() || output.dims.as_ref().is_none_or(is_open))
+}
+
+/// What is known of the inputs of a loop's body: captured values, which come last, and before them the slices of a Scan. What is
+/// carried may change its shape from turn to turn.
+fn known_inside(node: &NodeDesc, around: &Facts) -> Vec<Option<Fact>> {
+    let mut known: Vec<Option<Fact>> = vec![None; node.inputs.len()];
+    let count = |name: &str| usize::try_from(node.int(name, 0)).unwrap_or(0);
+    let captured = known.len().saturating_sub(count(CAPTURES));
+    let fact = |place: usize| node.input(place).map(|value| around.get(value).clone());
+    for (place, known) in known.iter_mut().enumerate().skip(captured) {
+        *known = fact(place);
+    }
+    // Up to version 8 everything had a batch axis.
+    if node.is("Scan") && node.version >= 9 {
+        let first = captured.saturating_sub(count("num_scan_inputs"));
+        let axes = node.ints("scan_input_axes").unwrap_or_default();
+        for place in first..captured {
+            let Some(Fact { dtype, dims: Some(mut dims), .. }) = fact(place) else { continue };
+            let along = axes.get(place - first).copied().unwrap_or(0);
+            let Some(along) = facts::axis(along, dims.len()) else { continue };
+            dims.remove(along);
+            known[place] = Some(Fact { dtype, dims: Some(dims), elements: None });
+        }
+    }
+    known
 }
 
 /// Fills in what a body's outputs do not declare and its nodes say.
@@ -225,9 +252,14 @@ fn declare(outputs: &mut [ValueInfo], body: &Graph, facts: &Facts) {
     for (info, &output) in outputs.iter_mut().zip(&body.outputs) {
         let fact = facts.get(output);
         info.dtype = info.dtype.or(fact.dtype);
-        if info.dims.is_none() {
-            info.dims = fact.dims.as_ref().map(|dims| dims.iter().map(dim).collect());
-        }
+        let found = fact.dims.as_ref().map(|dims| dims.iter().map(dim).collect::<Vec<_>>());
+        info.dims = match (info.dims.take(), found) {
+            (Some(declared), Some(found)) if declared.len() == found.len() => {
+                let both = declared.into_iter().zip(found);
+                Some(both.map(|(own, found)| if matches!(own, Dim::Fixed(_)) { own } else { found }).collect())
+            }
+            (declared, found) => declared.or(found),
+        };
     }
 }
 

@@ -121,6 +121,84 @@ fn a_loop_carries_and_gathers_and_may_make_no_turn() {
 }
 
 #[test]
+fn what_no_turn_gathers_has_the_shape_that_the_body_would_have_given_it() {
+    // Outputs that nothing is declared of: numbers for columns, rows of captured weights, values carried.
+    let mut body = GraphBuilder::new("body", 17);
+    let _turn = body.input("turn", DType::I64, []);
+    let go = body.input("go", DType::Bool, []);
+    let carried = body.input("carried", DType::F32, ["any".into()]);
+    let captured = body.input("captured", DType::F32, ["any".into(), "other".into()]);
+    let row = body.constant(floats(&[3], &[1.0, 2.0, 3.0]));
+    let row = body.op("Neg", &[row], &[]);
+    let turned = body.op("Transpose", &[captured], &[]);
+    let flags = body.op("IsNaN", &[row], &[]);
+    let kept = body.op("Identity", &[carried], &[]);
+    let go = body.op("Identity", &[go], &[]);
+    for (name, value) in [("go", go), ("kept", kept), ("row", row), ("turned", turned), ("flags", flags)] {
+        body.output(name, value);
+    }
+    let seen = body.op("Exp", &[carried], &[]);
+    body.output("seen", seen);
+    let body: Attr = body.finish().into();
+    for turns in [0, 2] {
+        let graph = looped(Some(turns), 5, body.clone(), &[floats(&[2, 4], &[0.5; 8])]);
+        for passes in [PassOptions::default(), PassOptions::none()] {
+            let session = session_with(graph.clone(), |options| options.passes = passes);
+            let outputs = session.run(&[("x", floats(&[1], &[7.0]))]).unwrap();
+            let specs: Vec<(DType, Vec<usize>)> =
+                outputs.iter().map(|(_, tensor)| (tensor.dtype(), tensor.shape().to_vec())).collect();
+            let turns = turns as usize;
+            // Of a value that is carried nobody knows the shape, before there is one.
+            let last = if turns == 0 { vec![0] } else { vec![turns, 1] };
+            let expected = [
+                (DType::F32, vec![1]),
+                (DType::F32, vec![turns, 3]),
+                (DType::F32, vec![turns, 4, 2]),
+                (DType::Bool, vec![turns, 3]),
+                (DType::F32, last),
+            ];
+            assert_eq!(specs, expected, "{turns} turns");
+        }
+    }
+}
+
+#[test]
+fn a_scan_of_nothing_gathers_nothing() {
+    let mut body = GraphBuilder::new("body", 17);
+    let sum = body.input("sum", DType::F32, [2.into()]);
+    let slice = body.input("slice", DType::F32, [2.into()]);
+    let next = body.op("Add", &[sum, slice], &[]);
+    let seen = body.op("Neg", &[slice], &[]);
+    body.output("next", next);
+    body.output("seen", seen);
+    let body: Attr = body.finish().into();
+    for (axis, out) in [(0i64, 0i64), (1, 1), (1, -1), (-1, 0)] {
+        let mut build = GraphBuilder::new("scanned", 17);
+        let (rows, columns) = if axis == 0 { ("n".into(), 2.into()) } else { (2.into(), "n".into()) };
+        let x = build.input("x", DType::F32, [rows, columns]);
+        let start = build.constant(floats(&[2], &[5.0, 6.0]));
+        let attrs = [
+            ("body", body.clone()),
+            ("num_scan_inputs", 1.into()),
+            ("scan_input_axes", Attr::Ints(vec![axis])),
+            ("scan_output_axes", Attr::Ints(vec![out])),
+        ];
+        let made = build.op_with_bodies("Scan", &[Some(start), Some(x)], &[], 2, &attrs);
+        build.output("sum", made[0]);
+        build.output("seen", made[1]);
+        let session = session(build.finish());
+        for count in [0, 3, 0] {
+            let shape = if axis == 0 { [count, 2] } else { [2, count] };
+            let outputs = session.run(&[("x", floats(&shape, &vec![1.0; 2 * count]))]).unwrap();
+            let sums = outputs[0].1.as_slice::<f32>().unwrap();
+            assert_eq!(sums, [5.0 + count as f32, 6.0 + count as f32]);
+            let expected = if out == 0 { [count, 2] } else { [2, count] };
+            assert_eq!(outputs[1].1.shape(), expected, "axis {axis} to {out}");
+        }
+    }
+}
+
+#[test]
 fn carried_values_may_grow_from_turn_to_turn() {
     let body = loop_body(1, 0, |body, turn, carried, _| {
         let turn = body.op("Cast", &[turn], &[("to", 1.into())]);
