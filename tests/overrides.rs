@@ -187,3 +187,59 @@ fn what_does_not_fit_the_declaration_is_refused() {
     let wide = floats(&[4, 5, 3, 3], numbers(0, 3));
     assert!(matches!(session.run(&[x, ("w", wide)]), Err(SessionError::Run(_))));
 }
+
+/// Two inputs of one name, joined and summed: passes prove by the name that the sum needs no broadcast.
+fn of_one_name(constants: usize) -> Graph {
+    let mut build = GraphBuilder::new("named", 17);
+    let (x, y) = (build.input("x", DType::F32, ["rows".into()]), build.input("y", DType::F32, ["rows".into()]));
+    let both = build.op("Concat", &[x, y], &[("axis", 0.into())]);
+    let shape = build.op("Shape", &[x], &[]);
+    // A row of x's size is repeated as often as y is long.
+    let column = build.constant(Tensor::from_vec([2], vec![-1i64, 1]).unwrap());
+    let column = build.op("Reshape", &[y, column], &[]);
+    let table = build.op("Expand", &[column, shape], &[]);
+    let weights = build.constant(floats(&[1, constants], numbers(0, 3)));
+    let column = build.constant(Tensor::from_vec([2], vec![-1i64, 1]).unwrap());
+    let joined = build.op("Reshape", &[both, column], &[]);
+    let wide = build.op("MatMul", &[joined, weights], &[]);
+    build.output("both", both);
+    build.output("table", table);
+    build.output("wide", wide);
+    build.finish()
+}
+
+fn rows(count: usize) -> Tensor {
+    floats(&[count], numbers(1, 9))
+}
+
+#[test]
+fn dimensions_of_one_name_that_differ_are_served_without_the_name() {
+    let graph = of_one_name(4);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), onnx::write(&graph).unwrap()).unwrap();
+    let loaded = Session::load(file.path(), &options()).unwrap();
+    for session in [loaded, Session::from_graph(graph, &options()).unwrap()] {
+        // Equal, different, and again.
+        for (a, b) in [(3, 3), (3, 5), (5, 3), (1, 4), (3, 5), (3, 3), (0, 2)] {
+            let outputs = session.run(&[("x", rows(a)), ("y", rows(b))]).unwrap();
+            let shapes: Vec<&[usize]> = outputs.iter().map(|(_, tensor)| tensor.shape()).collect();
+            assert_eq!(shapes, [&[a + b][..], &[b, a], &[a + b, 4]], "{a} and {b}");
+            let table = outputs[1].1.as_slice::<f32>().unwrap();
+            let y = rows(b);
+            let expected: Vec<f32> = y.as_slice::<f32>().unwrap().iter().flat_map(|&y| vec![y; a]).collect();
+            assert_eq!(table, expected, "{a} and {b}");
+        }
+    }
+}
+
+#[test]
+fn dimensions_of_one_name_that_differ_are_refused_by_name_where_no_graph_is_kept() {
+    // Weights of more than 16 MiB that came from memory.
+    let session = Session::from_graph(of_one_name(5 << 20), &options()).unwrap();
+    session.run(&[("x", rows(1)), ("y", rows(1))]).unwrap();
+    let refused = session.run(&[("y", rows(2)), ("x", rows(3))]).unwrap_err();
+    let SessionError::Dimension { name, first, second } = &refused else { panic!("{refused}") };
+    assert_eq!((name.as_str(), first, second), ("rows", &("x".to_owned(), 0, 3), &("y".to_owned(), 0, 2)));
+    assert_eq!(refused.to_string(), "dimension 'rows' is 3 in input 'x' (axis 0) and 2 in input 'y' (axis 0)");
+    session.run(&[("x", rows(1)), ("y", rows(1))]).unwrap();
+}
