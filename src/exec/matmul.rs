@@ -182,7 +182,8 @@ impl Family for MatMulKey {
     }
 
     fn accepts(&self, choice: &MatMulChoice, _: &BuildCx) -> bool {
-        choice.blocks().fits(&self.shape(), self.isa)
+        let blocks = choice.blocks();
+        blocks.fits(&self.shape(), self.isa) && blocks.takes(&self.epilogue())
     }
 
     fn build(&self, choice: &MatMulChoice, cx: &BuildCx) -> KernelResult<Matmul> {

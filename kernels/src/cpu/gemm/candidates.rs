@@ -28,7 +28,7 @@ impl MatmulBlocks {
         let mut found = vec![pick];
         let once = changes(isa, shape, &pick, threads);
         let twice = once.iter().flat_map(|first| changes(isa, shape, first, threads));
-        let takes_factor = |blocks: &MatmulBlocks| blocks.pack || epilogue.scale == 1.0 || !epilogue.bias;
+        let takes_factor = |blocks: &MatmulBlocks| blocks.takes(epilogue);
         let mut effects = vec![effect(isa, shape, &pick)];
         for blocks in once.iter().copied().chain(twice) {
             if found.len() >= most.max(1) {

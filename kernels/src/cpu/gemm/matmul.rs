@@ -137,6 +137,15 @@ impl MatmulBlocks {
     }
 }
 
+impl MatmulBlocks {
+    /// Whether a driver can end in that with these blocks: a factor besides a bias has to be packed, because the bias, to which
+    /// it does not apply, comes before it in the kernel.
+    #[must_use]
+    pub fn takes(&self, epilogue: &Epilogue) -> bool {
+        self.pack || epilogue.scale == 1.0 || !epilogue.bias
+    }
+}
+
 /// The buffers of one run, as tasks see them.
 struct Buffers<'a> {
     left: *const f32,
@@ -192,7 +201,7 @@ impl Matmul {
         let width = blocks.vectors * isa.lanes();
         let elements = shape.elements();
         let panels = Panels { rows: elements.words(shape.k), columns: shape.n, width };
-        if epilogue.scale != 1.0 && epilogue.bias && !blocks.pack {
+        if !blocks.takes(&epilogue) {
             return refuse("a factor besides a bias, where nothing is packed that could take the factor".to_owned());
         }
         let packed_from = match shape.right {
