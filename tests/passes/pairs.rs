@@ -4,6 +4,7 @@
 //! The graphs of `draw` meet pairs by chance, and most never; here none is left out. What is expected comes from plain Rust
 //! without any pass.
 
+mod bytes;
 mod followers;
 mod producers;
 
@@ -26,6 +27,8 @@ struct Make {
     dtype: DType,
     /// Changes with every tensor that is made, so that no two are alike.
     seed: u32,
+    /// Whether matrices and filters are bytes that are made numbers of.
+    quantised: bool,
 }
 
 impl Make {
@@ -35,6 +38,9 @@ impl Make {
 
     /// Small multiples of a quarter, none of them zero: sums of their products are exact in `f32` whatever their order.
     fn weights(&mut self, shape: &[usize]) -> ValueId {
+        if self.quantised && shape.len() > 1 {
+            return self.byte_weights(shape);
+        }
         let tensor = numbers(self.dtype, shape, &mut self.seed);
         self.build.constant(tensor)
     }
@@ -83,7 +89,7 @@ fn shape(source: Source, [n, h, w]: [usize; 3], least: usize) -> Vec<usize> {
 /// A producer before each of the followers, or alone where there are none: every pair has an input of its own, so that none
 /// of them shares anything with another.
 fn graph(dtype: DType, producer: &Producer, followers: &[&Follower]) -> Graph {
-    let mut make = Make { build: GraphBuilder::new("pairs", 22), dtype, seed: 7 };
+    let mut make = Make { build: GraphBuilder::new("pairs", 22), dtype, seed: 7, quantised: false };
     let dims: Vec<Dim> = match producer.source {
         Source::Image => vec!["n".into(), 4.into(), "h".into(), "w".into()],
         Source::Rows => vec!["n".into(), "h".into(), 8.into()],

@@ -14,6 +14,8 @@ pub(super) struct Follower {
     pub(super) name: &'static str,
     /// Whether results change by much where what goes in changes by little: at whole numbers and at halves.
     pub(super) jumps: bool,
+    /// Whether results are of the type of what goes in.
+    pub(super) stays: bool,
     needs: Needs,
     pub(super) make: fn(&mut Make, ValueId, &mut Other<'_>) -> ValueId,
 }
@@ -43,15 +45,19 @@ impl Follower {
 type MakeFollower = fn(&mut Make, ValueId, &mut Other<'_>) -> ValueId;
 
 const fn smooth(name: &'static str, make: MakeFollower) -> Follower {
-    Follower { name, jumps: false, needs: Needs::Nothing, make }
+    Follower { name, jumps: false, stays: true, needs: Needs::Nothing, make }
 }
 
 const fn jumping(name: &'static str, make: MakeFollower) -> Follower {
-    Follower { name, jumps: true, needs: Needs::Nothing, make }
+    Follower { name, jumps: true, stays: true, needs: Needs::Nothing, make }
+}
+
+const fn casting(name: &'static str, make: MakeFollower) -> Follower {
+    Follower { name, jumps: false, stays: false, needs: Needs::Nothing, make }
 }
 
 const fn needing(name: &'static str, needs: Needs, make: MakeFollower) -> Follower {
-    Follower { name, jumps: false, needs, make }
+    Follower { name, jumps: false, stays: true, needs, make }
 }
 
 /// Functions of one value by their operators' names.
@@ -154,8 +160,8 @@ pub(super) const FOLLOWERS: &[Follower] = &[
         let y = m.op("Relu", &[y], &[]);
         m.op("Sin", &[y], &[])
     }),
-    smooth("Cast to double", |m, y, _| m.op("Cast", &[y], &[("to", 11.into())])),
-    smooth("Cast to half", |m, y, _| m.op("Cast", &[y], &[("to", 10.into())])),
+    casting("Cast to double", |m, y, _| m.op("Cast", &[y], &[("to", 11.into())])),
+    casting("Cast to half", |m, y, _| m.op("Cast", &[y], &[("to", 10.into())])),
     jumping("Cast to integers", |m, y, _| m.op("Cast", &[y], &[("to", 6.into())])),
     jumping("Cast to truth", |m, y, _| m.op("Cast", &[y], &[("to", 9.into())])),
     jumping("Not", |m, y, _| {
