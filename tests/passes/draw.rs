@@ -126,7 +126,9 @@ impl Draw<'_> {
     }
 
     fn inputs(&mut self) -> Vec<Value> {
-        let (n, h, w) = ([1, 2], [6, 5], [7, 8]);
+        // No images in the second request, or always one, now and then.
+        let n = [[1, 2], [1, 2], [2, 0], [1, 1]][self.below(4)];
+        let (h, w) = ([6, 5], [7, 8]);
         let shapes: [Vec<Size>; 3] = [vec![n, [4, 4], h, w], vec![n, [4, 4], h, w], vec![n, h, [8, 8]]];
         for (number, shape) in shapes.into_iter().enumerate() {
             let anonymous = self.below(8) == 1;
@@ -152,7 +154,7 @@ impl Draw<'_> {
 
     fn node(&mut self) {
         let x = self.any();
-        match self.below(25) {
+        match self.below(27) {
             0 | 1 => self.convolution(x),
             2 => self.pool(x),
             3 => self.normalisation(x),
@@ -172,6 +174,8 @@ impl Draw<'_> {
             21 => self.squeeze(x),
             22 => self.no_op(x),
             23 => self.attention(x),
+            24 => self.enlarged(x),
+            25 => self.transposed_convolution(x),
             _ => self.gemm(x),
         }
     }
@@ -182,8 +186,12 @@ impl Draw<'_> {
         }
         let channels = x.shape[1][0];
         let (kernel, stride) = ([1, 3][self.below(2)], 1 + self.below(4) / 3);
-        let groups = if self.below(4) == 3 && channels.is_multiple_of(2) { 2 } else { 1 };
-        let outputs = if self.below(2) == 0 { channels } else { 4 * groups };
+        let groups = match self.below(5) {
+            3 if channels.is_multiple_of(2) => 2,
+            4 => channels.max(1),
+            _ => 1,
+        };
+        let outputs = if self.below(2) == 0 || groups > 2 { channels } else { 4 * groups };
         let pad = kernel / 2;
         let places = |size: usize| (size + 2 * pad).checked_sub(kernel).map(|free| free / stride + 1);
         let mut shape = x.shape.clone();
@@ -208,6 +216,33 @@ impl Draw<'_> {
             attrs.push(("pads", [pad as i64; 4].into()));
         }
         self.op("Conv", &inputs, &attrs, shape);
+    }
+
+    /// Twice the rows and columns, by learned windows.
+    fn transposed_convolution(&mut self, x: Value) {
+        let mut shape = x.shape.clone();
+        if shape.len() != 4 || shape[1][0] != shape[1][1] || elements(&shape) * 8 > MOST_ELEMENTS {
+            return self.function(x);
+        }
+        let channels = shape[1][0];
+        shape[1] = [3, 3];
+        shape[2..].iter_mut().for_each(|size| *size = size.map(|size| 2 * size));
+        let w = self.weights(&[channels, 3, 2, 2]);
+        self.op("ConvTranspose", &[x.id, w], &[("strides", [2, 2].into())], shape);
+    }
+
+    /// Twice the rows and columns, by picking or mixing.
+    fn enlarged(&mut self, x: Value) {
+        let mut shape = x.shape.clone();
+        if shape.len() != 4 || elements(&shape) * 4 > MOST_ELEMENTS {
+            return self.function(x);
+        }
+        shape[2..].iter_mut().for_each(|size| *size = size.map(|size| 2 * size));
+        let scales = Tensor::from_vec([4], vec![1f32, 1.0, 2.0, 2.0]).expect("a vector");
+        let scales = self.build.constant(scales);
+        let mode = ["nearest", "linear"][self.below(2)];
+        let id = self.build.op_of("", "Resize", &[Some(x.id), None, Some(scales)], &[("mode", mode.into())]);
+        self.add(id, shape);
     }
 
     fn pool(&mut self, x: Value) {
@@ -248,7 +283,28 @@ impl Draw<'_> {
     }
 
     fn function(&mut self, x: Value) {
-        let op = ["Relu", "Sigmoid", "Tanh", "Abs", "Neg", "Softplus", "Erf", "HardSwish", "LeakyRelu"][self.below(9)];
+        // With and without code, with one instruction and with forty; none that grows faster than what goes in.
+        const FUNCTIONS: [&str; 18] = [
+            "Relu",
+            "Sigmoid",
+            "Tanh",
+            "Abs",
+            "Neg",
+            "Softplus",
+            "Erf",
+            "HardSwish",
+            "LeakyRelu",
+            "Atan",
+            "Asinh",
+            "Softsign",
+            "Elu",
+            "Selu",
+            "Celu",
+            "Mish",
+            "HardSigmoid",
+            "Identity",
+        ];
+        let op = FUNCTIONS[self.below(FUNCTIONS.len())];
         self.op(op, &[x.id], &[], x.shape);
     }
 
@@ -358,7 +414,7 @@ impl Draw<'_> {
         if !fits {
             return self.function(x);
         }
-        let shape = x.shape.iter().zip(&y.shape).map(|(x, y)| [x[0].max(y[0]), x[1].max(y[1])]).collect();
+        let shape = x.shape.iter().zip(&y.shape).map(|(x, y)| if *x == [1, 1] { *y } else { *x }).collect();
         let op = ["Add", "Add", "Mul", "Sum"][self.below(4)];
         self.op(op, &[x.id, y.id], &[], shape);
     }
@@ -504,8 +560,14 @@ impl Draw<'_> {
         } else {
             shape.filter(|(axis, _)| !axes.contains(axis)).map(|(_, &size)| size).collect()
         };
+        // The mean of nothing is no number, and the largest of nothing is infinite: what follows would compare little.
+        let nothing = axes.iter().any(|&axis| x.shape[axis].contains(&0));
         let op = ["ReduceMean", "ReduceMax"][self.below(2)];
         let axes: Vec<i64> = axes.into_iter().map(|axis| axis as i64).collect();
+        if nothing {
+            let axes = self.ints(&axes);
+            return self.op("ReduceSum", &[x.id, axes], &[("keepdims", (keep as i64).into())], shape);
+        }
         self.op(op, &[x.id], &[("axes", axes.into()), ("keepdims", (keep as i64).into())], shape);
     }
 
