@@ -2,6 +2,7 @@
 //! turn of a matrix share one. The graph is not known here; the moving is done by
 //! [`kiln_kernels::cpu::transpose`].
 
+use kiln_kernels::cpu::transpose::geometry::MAX_RANK;
 use kiln_kernels::cpu::transpose::{Collapsed, Method, Transpose};
 use kiln_kernels::{Isa, Result as KernelResult};
 use serde::{Deserialize, Serialize};
@@ -40,6 +41,12 @@ impl TransposeKey {
             isa,
             threads: u32::try_from(threads).unwrap_or(u32::MAX),
         }
+    }
+
+    /// Whether there are few enough axes for a kernel, after those that stay together have become one.
+    #[must_use]
+    pub fn has_kernel(&self) -> bool {
+        self.shape.len() <= MAX_RANK
     }
 
     fn collapsed(&self) -> Collapsed {

@@ -9,11 +9,13 @@ mod device;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use kiln_kernels::cpu::chain::{Chain, Geometry, Operand, Program, Storage, Target};
 use smallvec::SmallVec;
 
 use super::generic::make_elementwise;
-use super::{LoadCx, OpError, Operator, broadcast, one, refused, required};
+use super::{LoadCx, Movement, OpError, Operator, View, broadcast, one, rearrange, refused, required};
 use crate::exec::chain::ChainKey;
 use crate::exec::chain::lower::{Input, Param, lower};
 use crate::graph::node::Specs;
@@ -173,6 +175,57 @@ impl Elementwise {
     }
 }
 
+/// A chain over operands that are repeated to the whole output first.
+struct Spread {
+    chain: Arc<Chain>,
+}
+
+/// What a view reads, written down.
+struct Repeated(View);
+
+impl Movement for Repeated {
+    fn run<T: Clone + Send + Sync>(&self, from: &[&[T]], to: &mut [T]) -> Result<(), NodeError> {
+        self.0.copy(from[0], to);
+        Ok(())
+    }
+}
+
+impl Elementwise {
+    fn execute_spread(
+        &self,
+        spread: &Spread,
+        lowered: &Lowered,
+        io: &mut Io<'_>,
+        cx: &RunCx<'_>,
+    ) -> Result<(), NodeError> {
+        let mut output = io.alloc(0)?;
+        let mut whole: SmallVec<[Tensor; 4]> = SmallVec::new();
+        for &index in &lowered.operands {
+            let operand = io.input(index)?;
+            let spec = TensorSpec { dtype: operand.dtype(), shape: output.spec().shape.clone() };
+            let view = match self.broadcast {
+                Broadcast::Scalars if index > 0 => View::broadcast(&[], &spec.shape)?,
+                _ => View::broadcast(operand.shape(), &spec.shape)?,
+            };
+            whole.push(rearrange(&Repeated(view), &[operand], Tensor::from_pool(cx.buffers, spec)?)?);
+        }
+        let mut operands: SmallVec<[Operand<'_>; 4]> = SmallVec::new();
+        for (tensor, storage) in whole.iter().zip(&lowered.program.inputs) {
+            operands.push(match storage {
+                Storage::F32 => Operand::F32(tensor.as_slice()?),
+                Storage::Bool => Operand::Bool(tensor.bytes()),
+            });
+        }
+        let mut target = match lowered.program.output {
+            Storage::F32 => Target::F32(output.as_mut_slice()?),
+            Storage::Bool => Target::Bool(output.bytes_mut()),
+        };
+        spread.chain.run(&operands, &mut target, cx.parallel)?;
+        io.push(output);
+        Ok(())
+    }
+}
+
 impl Node for Elementwise {
     fn family(&self) -> &'static str {
         "chain"
@@ -210,7 +263,15 @@ impl Node for Elementwise {
             Ok(if self.broadcast == Broadcast::Scalars && index > 0 { &[][..] } else { shape })
         });
         let operands = operands.collect::<Result<SmallVec<[&[usize]; 4]>, NodeError>>()?;
-        let geometry = Geometry::new(&outputs[0].shape, &operands)?;
+        let output = &outputs[0].shape;
+        let Ok(geometry) = Geometry::new(output, &operands) else {
+            // More dimensions than a kernel walks over, in each of which operands go another way: repeated to the whole
+            // output, all go the same.
+            let flat = &[outputs[0].elements()?][..];
+            let geometry = Geometry::new(flat, &vec![flat; operands.len()])?;
+            let key = ChainKey::new(&lowered.program, geometry, cx.isa(), cx.threads());
+            return Ok(Prepared::new(Arc::new(Spread { chain: cx.executor(&key)? })));
+        };
         let key = ChainKey::new(&lowered.program, geometry, cx.isa(), cx.threads());
         Ok(Prepared::new(cx.executor(&key)?))
     }
@@ -228,7 +289,9 @@ impl Node for Elementwise {
         let Some(lowered) = self.lowered(|index| io.optional(index)) else {
             return self.generic()?.execute(prepared, io, cx);
         };
-        let chain = prepared.get::<Chain>()?;
+        let Ok(chain) = prepared.get::<Chain>() else {
+            return self.execute_spread(prepared.get()?, lowered, io, cx);
+        };
         let reused = lowered.operands.iter().copied().find(|&index| io.can_reuse(index, 0));
         let mut output = match reused {
             Some(index) => io.take(index)?,

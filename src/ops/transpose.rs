@@ -8,7 +8,7 @@ use kiln_kernels::gpu::source::transpose::TransposeKernel;
 use kiln_kernels::reference;
 use smallvec::SmallVec;
 
-use super::{LoadCx, OpError, Operator, required};
+use super::{LoadCx, Movement, OpError, Operator, rearrange, required};
 use crate::exec::transpose::TransposeKey;
 use crate::graph::node::Specs;
 use crate::graph::{DeviceCx, Io, Node, NodeError, PrepareCx, Prepared, RunCx};
@@ -149,6 +149,9 @@ impl Node for Permute {
         }
         let Move { view, perm, .. } = self.of(input)?;
         let key = TransposeKey::new(&view, &perm, input.dtype().size(), cx.isa(), cx.threads());
+        if !key.has_kernel() {
+            return Ok(Prepared::NONE);
+        }
         Ok(Prepared::new(cx.executor(&key)?))
     }
 
@@ -168,16 +171,36 @@ impl Node for Permute {
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let input = io.input(0)?;
-        if input.dtype() == DType::String {
-            let Move { view, perm, output } = self.of(input)?;
-            let mut moved = vec![String::new(); input.len()];
-            reference::transpose::transpose(input.as_strings()?, &view, &perm, &mut moved);
-            io.push(Tensor::from_strings(output, moved)?);
-            return Ok(());
-        }
         let mut output = io.alloc(0)?;
-        prepared.get::<Executor>()?.run(input.bytes(), output.bytes_mut(), cx.parallel)?;
+        match prepared.get::<Executor>() {
+            Ok(executor) => executor.run(input.bytes(), output.bytes_mut(), cx.parallel)?,
+            Err(_) => output = rearrange(&self.of(input)?, &[input], output)?,
+        }
         io.push(output);
         Ok(())
+    }
+}
+
+/// One element after the other: strings, and more axes than kernels take.
+impl Movement for Move {
+    fn run<T: Clone + Send + Sync>(&self, from: &[&[T]], to: &mut [T]) -> Result<(), NodeError> {
+        reference::transpose::transpose(from[0], &self.view, &self.perm, to);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::trial::Trial;
+
+    #[test]
+    fn more_axes_than_kernels_take_are_turned_one_element_at_a_time() {
+        // Ten axes of two in reverse: the bits of an index in reverse.
+        let values: Vec<u16> = (0..1024).collect();
+        let reversed: Vec<u16> = values.iter().map(|value| value.reverse_bits() >> 6).collect();
+        Trial::new("Transpose").input(&[2; 10], &values).gives(&[2; 10], &reversed);
+        Trial::new("Transpose")
+            .input(&[0, 2, 2, 2, 2, 2, 2, 2, 2, 3], &[0f32; 0])
+            .gives(&[3, 2, 2, 2, 2, 2, 2, 2, 2, 0], &[0f32; 0]);
     }
 }

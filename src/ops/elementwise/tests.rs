@@ -117,3 +117,18 @@ fn fused_chains_run_their_program() {
     chain(program.clone()).input(&[2], &[1.0f32, 2.0]).is_refused("fit together");
     chain(program).input(&[1], &[1i64]).input(&[1], &bools([true])).is_refused("types");
 }
+
+#[test]
+fn operands_of_more_dimensions_than_a_kernel_walks_over_are_repeated_first() {
+    // Ten dimensions, in which the two take turns at being 1: none of them collapses.
+    let (a, b) = ([2, 1, 2, 1, 2, 1, 2, 1, 2, 1], [1, 2, 1, 2, 1, 2, 1, 2, 1, 2]);
+    let bits =
+        |index: usize, odd: usize| (0..5).map(|bit| (index >> (2 * bit + 1 - odd) & 1) << bit).sum::<usize>() as f32;
+    let values: Vec<f32> = (0..32u8).map(f32::from).collect();
+    let sum: Vec<f32> = (0..1024).map(|index| bits(index, 0) + 100.0 * bits(index, 1)).collect();
+    let hundreds: Vec<f32> = values.iter().map(|value| 100.0 * value).collect();
+    Trial::new("Add").input(&a, &values).input(&b, &hundreds).gives(&[2; 10], &sum);
+    let less = Trial::new("Less").input(&a, &values).input(&b, &hundreds).run().unwrap();
+    let expected = (0..1024).map(|index| bits(index, 0) < 100.0 * bits(index, 1));
+    assert!(less[0].bytes().iter().map(|&byte| byte != 0).eq(expected));
+}
