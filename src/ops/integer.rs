@@ -252,6 +252,35 @@ mod tests {
     }
 
     #[test]
+    fn next_to_the_middle_between_two_bytes_the_factor_is_rounded_as_the_reference_rounds_it() {
+        // Scales of data, weights and result, a byte and a weight, and what onnxruntime and ONNX's reference make of them. Factors
+        // that are rounded once, from double precision, lead to the byte below.
+        let table = [
+            (0.052f32, 0.021f32, 0.045f32, 75u8, 125i8, 228u8),
+            (0.009, 0.025, 0.04, 20, 120, 14),
+            (0.004, 0.01, 0.054, 9, 75, 1),
+        ];
+        for (x_scale, w_scale, y_scale, x, w, y) in table {
+            let product = |op: &str, left: &[usize], right: &[usize]| {
+                let left = Trial::new(op).input(left, &[x]).input(&[], &[x_scale]).input(&[], &[0u8]);
+                left.input(right, &[w])
+                    .input(&[], &[w_scale])
+                    .input(&[], &[0i8])
+                    .input(&[], &[y_scale])
+                    .input(&[], &[0u8])
+            };
+            product("QLinearMatMul", &[1, 1], &[1, 1]).gives(&[1, 1], &[y]);
+            // Stacks of matrices are multiplied by loops.
+            product("QLinearMatMul", &[1, 1, 1], &[1, 1, 1]).gives(&[1, 1, 1], &[y]);
+            product("QLinearConv", &[1, 1, 1, 1], &[1, 1, 1, 1]).gives(&[1, 1, 1, 1], &[y]);
+            let rows =
+                Trial::new("QLinearMatMul").input(&[2, 1], &[x, x]).input(&[2], &[x_scale; 2]).input(&[2], &[0u8; 2]);
+            let rows = rows.input(&[1, 1], &[w]).input(&[], &[w_scale]).input(&[], &[0i8]).input(&[], &[y_scale]);
+            rows.input(&[], &[0u8]).gives(&[2, 1], &[y; 2]);
+        }
+    }
+
+    #[test]
     fn scales_lead_back_to_eight_bits() {
         let row = |zero: u8| {
             let left = Trial::new("QLinearMatMul").input(&[1, 2], &[10u8, 20]).input(&[], &[0.5f32]).input(&[], &[0u8]);
