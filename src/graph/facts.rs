@@ -6,9 +6,10 @@
 //! input size in the same way. Integer tensors that hold sizes (`Shape`, then `Gather`, then `Concat`) are followed
 //! element by element, because exported models compute the targets of their reshapes that way.
 //!
-//! What the model declares of its inputs is believed, because sessions refuse requests that break it. What it declares
-//! of values in between is used for element types only; a wrong one there ends in a kernel's refusal, never in a wrong
-//! read. Unknown operators make unknown values. Nothing here allocates by what a model says.
+//! What the model declares of its inputs is believed, because sessions refuse requests that break it, or serve them
+//! without what was proved (dimensions of one name that differ). What it declares of values in between is used for element
+//! types only; a wrong one there ends in a kernel's refusal, never in a wrong read. Unknown operators make unknown values.
+//! Nothing here allocates by what a model says.
 
 mod elements;
 mod kinds;
@@ -81,7 +82,8 @@ impl Facts {
         facts
     }
 
-    /// The same of a body, of whose inputs something may be known from around it: what is a number there is one here.
+    /// What a turn of a body would make, of whose inputs something may be known from around it: what is a number there is one
+    /// here. What the body declares is believed, so that this is for turns that are not made.
     pub(crate) fn of_body(body: &Graph, inputs: &[Option<Fact>]) -> Facts {
         let mut facts = Facts { values: vec![Fact::default(); body.values.len()], sizes: Sizes::default() };
         for (id, tensor) in &body.constants {
@@ -89,9 +91,11 @@ impl Facts {
         }
         for (place, &input) in body.inputs.iter().enumerate() {
             let outer = inputs.get(place).and_then(Option::as_ref).unwrap_or(NOTHING);
+            let info = body.value(input);
             let size = |size: &Size| size.known().map_or_else(|| facts.sizes.fresh(), Size::Known);
             let dims = outer.dims.as_ref().map(|dims| dims.iter().map(size).collect());
-            let dtype = body.value(input).dtype.or(outer.dtype);
+            let dims = dims.or_else(|| info.dims.as_ref().map(|dims| facts.declared(dims)));
+            let dtype = info.dtype.or(outer.dtype);
             facts.values[input.index()] = Fact { dtype, dims, elements: None };
         }
         for node in &body.nodes {

@@ -30,6 +30,8 @@ use crate::tensor::Tensor;
 pub(super) struct Overrides {
     graph: Graph,
     options: SessionOptions,
+    /// Whether there are any that a request could replace.
+    defaults: bool,
     /// For requests in which dimensions of one name differ, and for those in which they do not.
     made: [Mutex<Option<Arc<Variant>>>; 2],
 }
@@ -52,7 +54,7 @@ impl Overrides {
     pub(super) fn of(graph: &Graph, options: &SessionOptions, names: &Names) -> Option<Overrides> {
         let defaults = graph.inputs.iter().any(|input| graph.constants.contains_key(input));
         let wanted = defaults || names.any() && held_bytes(graph) <= KEPT;
-        wanted.then(|| Overrides { graph: unread(graph), options: options.clone(), made: Default::default() })
+        wanted.then(|| Overrides { graph: unread(graph), options: options.clone(), defaults, made: Default::default() })
     }
 
     /// The executable for a request whose inputs are given in the model's order; none where it replaces nothing and dimensions
@@ -68,6 +70,9 @@ impl Overrides {
         build: &BuildCx,
         parallel: &dyn Parallel,
     ) -> Result<Option<Arc<Variant>>, SessionError> {
+        if agreed && !self.defaults {
+            return Ok(None);
+        }
         let default = |place: usize| self.graph.constants.get(&self.graph.inputs[place]);
         let replaced: Vec<usize> =
             (0..inputs.len()).filter(|&place| inputs[place].is_some() && default(place).is_some()).collect();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use half::bf16;
 use kiln::graph::ir::Attr;
+use kiln::graph::passes::PassOptions;
 use kiln::graph::{Graph, GraphBuilder, ValueId};
 use kiln::record::CacheMode;
 use kiln::session::{Session, SessionOptions};
@@ -40,8 +41,9 @@ fn fused(op: &str, shape: &[usize], weights: &[usize], residual: Option<&[usize]
 }
 
 fn run(graph: Graph, x: Tensor, isa: Isa) -> (Tensor, u64) {
-    let options =
-        SessionOptions { threads: 1, cache_mode: CacheMode::Memory, max_isa: Some(isa), ..SessionOptions::default() };
+    // The nodes are as passes would have left them.
+    let (cache_mode, passes) = (CacheMode::Memory, PassOptions::none());
+    let options = SessionOptions { threads: 1, cache_mode, passes, max_isa: Some(isa), ..SessionOptions::default() };
     let session = Session::from_graph(graph, &options).unwrap();
     let y = session.run(&[("x", x)]).unwrap().remove(0).1;
     (y, session.share_stats().fell_apart)

@@ -248,7 +248,8 @@ impl From<SessionError> for Failure {
             SessionError::Run(RunError { error: NodeError::Unsupported(_), .. }) => Code::Unsupported,
             SessionError::Model(ModelError::Unsupported { .. } | ModelError::Opset { .. }) => Code::Unsupported,
             SessionError::Model(ModelError::Tensor { problem: TensorProblem::Type(_), .. }) => Code::Unsupported,
-            SessionError::Model(_) | SessionError::InvalidNode { .. } | SessionError::Input { .. } => Code::Usage,
+            SessionError::Model(_) | SessionError::InvalidNode { .. } => Code::Usage,
+            SessionError::Input { .. } | SessionError::Dimension { .. } => Code::Usage,
             _ => Code::Failed,
         };
         Failure::new(code, error)
