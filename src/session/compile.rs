@@ -235,12 +235,12 @@ fn known_inside(node: &NodeDesc, around: &Facts) -> Vec<Option<Fact>> {
     if node.is("Scan") && node.version >= 9 {
         let first = captured.saturating_sub(count("num_scan_inputs"));
         let axes = node.ints("scan_input_axes").unwrap_or_default();
-        for place in first..captured {
+        for (place, known) in known.iter_mut().enumerate().take(captured).skip(first) {
             let Some(Fact { dtype, dims: Some(mut dims), .. }) = fact(place) else { continue };
             let along = axes.get(place - first).copied().unwrap_or(0);
             let Some(along) = facts::axis(along, dims.len()) else { continue };
             dims.remove(along);
-            known[place] = Some(Fact { dtype, dims: Some(dims), elements: None });
+            *known = Some(Fact { dtype, dims: Some(dims), elements: None });
         }
     }
     known
