@@ -25,6 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use kiln_kernels::Parallel;
+use kiln_kernels::crash::within;
 
 use crate::cache;
 use crate::exec::tune::Tuner;
@@ -166,6 +167,8 @@ impl Idle {
 
 /// A loaded model.
 pub struct Session {
+    /// What it is called in the last line of a crash: the file, or the graph's own name.
+    name: String,
     executable: Executable,
     /// What requests may replace, if the model lets them.
     overrides: Option<Overrides>,
@@ -201,23 +204,35 @@ impl Session {
     pub fn load(path: &Path, options: &SessionOptions) -> Result<Session, SessionError> {
         let begun = Instant::now();
         let stop = Stop::after(options.load_time_limit, None);
-        Session::make(onnx::load(path, &options.limits)?, options, begun, stop.as_ref())
+        let name = path.display().to_string();
+        within(&format_args!("loading model {name}"), || {
+            Session::make(onnx::load(path, &options.limits)?, name.clone(), options, begun, stop.as_ref())
+        })
     }
 
     /// Loads an ONNX model from memory; external data is refused.
     pub fn load_bytes(bytes: Vec<u8>, options: &SessionOptions) -> Result<Session, SessionError> {
         let begun = Instant::now();
         let stop = Stop::after(options.load_time_limit, None);
-        Session::make(onnx::load_bytes(bytes.into(), None, &options.limits)?, options, begun, stop.as_ref())
+        let graph = onnx::load_bytes(bytes.into(), None, &options.limits)?;
+        let name = graph.name.clone();
+        within(&format_args!("loading model {name}"), || {
+            Session::make(graph, name.clone(), options, begun, stop.as_ref())
+        })
     }
 
     /// Makes a session of a graph built in memory.
     pub fn from_graph(graph: Graph, options: &SessionOptions) -> Result<Session, SessionError> {
-        Session::make(graph, options, Instant::now(), Stop::after(options.load_time_limit, None).as_ref())
+        let (begun, stop) = (Instant::now(), Stop::after(options.load_time_limit, None));
+        let name = graph.name.clone();
+        within(&format_args!("loading model {name}"), || {
+            Session::make(graph, name.clone(), options, begun, stop.as_ref())
+        })
     }
 
     fn make(
         graph: Graph,
+        name: String,
         options: &SessionOptions,
         begun: Instant,
         stop: Option<&Stop>,
@@ -244,6 +259,7 @@ impl Session {
         let profile = options.profile.then(|| Mutex::new(Profile::default()));
         let requests = if options.rehearse { Requests::of(digest.number(), &build) } else { None };
         let session = Session {
+            name,
             executable,
             overrides,
             names,
@@ -378,7 +394,7 @@ impl Session {
             stop: stop.as_ref(),
             observer,
         };
-        let result = executable.run(ordered, &mut state, &resources);
+        let result = within(&format_args!("model {}", self.name), || executable.run(ordered, &mut state, &resources));
         let served = state.served().filter(|_| result.is_ok());
         if let Some((requests, served)) = self.requests.as_ref().zip(served) {
             requests.note(&served, &self.build.records);

@@ -25,7 +25,7 @@ const FLOORS: &[&[&str]] = &[
 
 /// Floors of the kernels crate.
 const KERNEL_FLOORS: &[&[&str]] =
-    &[&["isa", "parallel", "extent"], &["error"], &["jit"], &["cpu", "reference"], &["gpu"]];
+    &[&["crash"], &["isa", "parallel", "extent"], &["error"], &["jit"], &["cpu", "reference"], &["gpu"]];
 
 /// Modules that share a floor and know each other: a family's driver falls back to its reference, and a reference is
 /// stated in its family's parameters.

@@ -2,7 +2,8 @@
 //!
 //! Floors, each importing only from those above it in this list:
 //!
-//! 1. [`isa`], [`error`], [`extent`], [`parallel`]: what a machine has, what can go wrong, memory in pieces, how work is forked.
+//! 1. [`crash`], [`isa`], [`error`], [`extent`], [`parallel`]: what a thread is doing, what a machine has, what can go wrong, memory
+//!    in pieces, how work is forked.
 //! 2. [`jit`]: assembling, sealing and calling machine code. Knows no operator.
 //! 3. [`cpu`] and [`reference`](mod@reference): the families. Each has parameters, an emitter and a plain Rust reference that is both
 //!    the oracle of its tests and the fallback where no code may be emitted.
@@ -13,6 +14,7 @@
 #![allow(rustdoc::private_intra_doc_links, reason = "headers guide readers of the source to private files too")]
 
 pub mod cpu;
+pub mod crash;
 pub mod error;
 pub mod extent;
 pub mod gpu;

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kiln_kernels::cpu::{Elements, Numerics, Precision};
+use kiln_kernels::crash::within;
 use kiln_kernels::{CodeKey, CodeSource, Isa, KernelError, Kit, Parts};
 
 use super::family::{Family, build_executor};
@@ -61,7 +62,8 @@ impl BuildCx {
 
     /// The executor of that key, from the cache or built by [`build_executor`].
     pub fn executor<K: Family>(&self, key: &K) -> Result<(Arc<K::Value>, Outcome), BuildError> {
-        self.cache.get_or_create(key, self, build_executor::<K>).map_err(flatten)
+        within(&format_args!("asking for {key:?}"), || self.cache.get_or_create(key, self, build_executor::<K>))
+            .map_err(flatten)
     }
 }
 

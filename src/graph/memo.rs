@@ -109,7 +109,7 @@ impl Memo {
         for spec in &specs {
             spec.elements()?;
         }
-        let prepared = node.prepare_params(cx, inputs, &specs)?;
+        let prepared = cx.prepare(node, inputs, &specs)?;
         let by_value = node.value_inputs();
         let contents = inputs
             .iter()

@@ -7,12 +7,13 @@
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
+use std::fmt::{self, Debug};
 use std::sync::Arc;
 
 use kiln_kernels::cpu::{Elements, Numerics};
 use kiln_kernels::gpu::source::KernelCode;
 use kiln_kernels::gpu::{Module, Problem};
-use kiln_kernels::{Isa, KernelError, Parallel};
+use kiln_kernels::{Isa, KernelError, Parallel, crash};
 use smallvec::SmallVec;
 
 use super::device::DeviceCx;
@@ -64,15 +65,32 @@ pub type Specs = SmallVec<[TensorSpec; 1]>;
 
 /// What [`Node::prepare_params`] leaves for [`Node::execute`]: executors, or nothing for nodes that compute nothing.
 #[derive(Clone, Default)]
-pub struct Prepared(Option<Arc<dyn Any + Send + Sync>>);
+pub struct Prepared {
+    kept: Option<Arc<dyn Any + Send + Sync>>,
+    /// What it was asked for by; only in programs that tell of their crashes.
+    asked: Option<Arc<AskedKeys>>,
+}
+
+/// Keys that a node asked for, for the last line of a crash.
+#[derive(Default)]
+struct AskedKeys(SmallVec<[Box<dyn Debug + Send + Sync>; 1]>);
+
+impl fmt::Display for AskedKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().enumerate().try_for_each(|(place, key)| {
+            let separator = if place == 0 { "" } else { " and " };
+            write!(f, "{separator}{key:?}")
+        })
+    }
+}
 
 impl Prepared {
     /// Nothing to keep.
-    pub const NONE: Prepared = Prepared(None);
+    pub const NONE: Prepared = Prepared { kept: None, asked: None };
 
     /// Keeps an executor, or a struct of several.
     pub fn new<T: Any + Send + Sync>(value: Arc<T>) -> Prepared {
-        Prepared(Some(value))
+        Prepared { kept: Some(value), asked: None }
     }
 
     /// What was kept.
@@ -81,7 +99,7 @@ impl Prepared {
     ///
     /// Only where `execute` asks for another type than `prepare_params` kept: a broken invariant of the node.
     pub fn get<T: Any + Send + Sync>(&self) -> Result<&T, NodeError> {
-        self.0
+        self.kept
             .as_deref()
             .and_then(|any| any.downcast_ref())
             .ok_or_else(|| NodeError::Input("the node was run before it was prepared".to_owned()))
@@ -100,6 +118,8 @@ pub struct PrepareCx<'a> {
     share: Option<&'a Share>,
     outcome: Cell<Option<Outcome>>,
     standings: RefCell<Standings>,
+    /// The keys themselves; only in programs that tell of their crashes.
+    asked: RefCell<AskedKeys>,
     /// Texts of the keys that were asked for; only where somebody wants to read them, because making them allocates.
     keys: Option<RefCell<Vec<String>>>,
 }
@@ -108,8 +128,8 @@ impl<'a> PrepareCx<'a> {
     /// A context that has not been asked yet.
     #[must_use]
     pub fn new(build: &'a BuildCx) -> PrepareCx<'a> {
-        let (outcome, standings) = (Cell::new(None), RefCell::default());
-        PrepareCx { build, tuner: None, share: None, outcome, standings, keys: None }
+        let (outcome, standings, asked) = (Cell::new(None), RefCell::default(), RefCell::default());
+        PrepareCx { build, tuner: None, share: None, outcome, standings, asked, keys: None }
     }
 
     /// A context that also notes every key in words, for tools that show them.
@@ -148,7 +168,10 @@ impl<'a> PrepareCx<'a> {
         }
     }
 
-    fn note_key(&self, key: &dyn std::fmt::Debug) {
+    fn note_key<K: Debug + Clone + Send + Sync + 'static>(&self, key: &K) {
+        if crash::is_watched() {
+            self.asked.borrow_mut().0.push(Box::new(key.clone()));
+        }
         if let Some(keys) = &self.keys {
             keys.borrow_mut().push(format!("{key:?}"));
         }
@@ -217,6 +240,22 @@ impl<'a> PrepareCx<'a> {
         self.outcome.get()
     }
 
+    /// Prepares a node of this context.
+    ///
+    /// # Errors
+    ///
+    /// The node's.
+    pub(super) fn prepare(
+        &self,
+        node: &dyn Node,
+        inputs: &[Option<&Tensor>],
+        outputs: &[TensorSpec],
+    ) -> Result<Prepared, NodeError> {
+        let prepared = node.prepare_params(self, inputs, outputs)?;
+        let asked = self.asked.take();
+        Ok(if asked.0.is_empty() { prepared } else { Prepared { asked: Some(Arc::new(asked)), ..prepared } })
+    }
+
     /// What says whether the executors that were given are replaced.
     pub(super) fn take_standings(&self) -> Standings {
         self.standings.take()
@@ -260,7 +299,10 @@ impl RunCx<'_> {
     ///
     /// The node's, and [`NodeError::Stopped`] where it left a part of its work because the request has ended.
     pub fn execute(&self, node: &dyn Node, prepared: &Prepared, io: &mut Io<'_>) -> Result<(), NodeError> {
-        let done = node.execute(prepared, io, self);
+        let done = match &prepared.asked {
+            None => node.execute(prepared, io, self),
+            Some(keys) => crash::within(&**keys, || node.execute(prepared, io, self)),
+        };
         // What was left unfinished may look like another fault.
         self.check_whole()?;
         done

@@ -25,10 +25,12 @@ mod foresee;
 mod observe;
 mod stepwise;
 
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use kiln_kernels::Parallel;
+use kiln_kernels::crash::within;
 use smallvec::SmallVec;
 
 use super::flow::{Flow, LoopBudget};
@@ -97,6 +99,13 @@ pub struct Step {
     pub(super) dead: SmallVec<[ValueId; 2]>,
     /// Inputs among those that the step reads once, by bit: they may be taken.
     owned: u64,
+}
+
+/// For the last line of a crash: takes no memory.
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "node '{}' ({})", self.name, self.op)
+    }
 }
 
 impl Step {
@@ -382,7 +391,8 @@ impl Executable {
                 }
                 let memory = Memory { pool: resources.buffers, lease: Some((lease, &planned.places)) };
                 let mut io = Io::within(self.edges(step, values), &planned.specs, memory);
-                cx.execute(node.as_ref(), &planned.prepared, &mut io).map_err(|error| step.failed(error))?;
+                let done = within(step, || cx.execute(node.as_ref(), &planned.prepared, &mut io));
+                done.map_err(|error| step.failed(error))?;
                 for value in &step.dead {
                     if let Some(Value::Tensor(tensor)) = values[value.index()].take() {
                         lease.bury(tensor);

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use kiln_kernels::crash::within;
 use kiln_kernels::{Parallel, Serial};
 use smallvec::SmallVec;
 
@@ -28,6 +29,16 @@ const FOLDED_PRODUCTS: usize = 1 << 30;
 
 /// The outputs of a node on these inputs. Whatever goes wrong is left for the node's own time.
 pub(super) fn evaluate(
+    graph: &Graph,
+    node: &NodeDesc,
+    inputs: &[Option<Tensor>],
+    build: &BuildCx,
+    stop: Option<&Stop>,
+) -> Option<Vec<Tensor>> {
+    within(&format_args!("folding node '{}' ({})", node.name, node.op), || fold(graph, node, inputs, build, stop))
+}
+
+fn fold(
     graph: &Graph,
     node: &NodeDesc,
     inputs: &[Option<Tensor>],

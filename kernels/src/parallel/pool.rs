@@ -16,6 +16,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::Parallel;
+use crate::crash::Trail;
 
 /// How long a thread without work spins before it sleeps: longer than the serial stretches between the forks of a
 /// request, shorter than anybody would notice as a busy core after it.
@@ -58,6 +59,8 @@ unsafe impl Send for Shared {}
 struct Job {
     task: *const (dyn Fn(usize) + Sync),
     tasks: usize,
+    /// What the caller is doing.
+    trail: Trail,
 }
 
 /// A value on a cache line pair of its own, so that threads that spin on it disturb nothing else.
@@ -105,7 +108,7 @@ impl Pool {
         let shared = Arc::new(Shared {
             gate: Line(AtomicU64::new(Gate::CLOSED)),
             next: Line::default(),
-            job: UnsafeCell::new(Job { task: &|_| (), tasks: 0 }),
+            job: UnsafeCell::new(Job { task: &|_| (), tasks: 0, trail: Trail::NONE }),
             sleeping: (0..count).map(|_| Line::default()).collect(),
             stop: AtomicBool::new(false),
             panic: Mutex::new(None),
@@ -165,7 +168,7 @@ impl<'a> Fork<'a> {
         // fork that this returns does not go before all have left.
         let task: &'static (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(task) };
         // SAFETY: `busy` keeps other callers out, and the gate is closed with nobody inside.
-        unsafe { *shared.job.get() = Job { task, tasks } };
+        unsafe { *shared.job.get() = Job { task, tasks, trail: Trail::here() } };
         shared.next.0.store(0, Ordering::Relaxed);
         let number = Gate(shared.gate.0.load(Ordering::Relaxed)).number().wrapping_add(1);
         shared.gate.0.store(Gate::open(number, wanted).0, Ordering::SeqCst);
@@ -271,11 +274,13 @@ impl Shared {
             }
         }
         // SAFETY: inside the gate, so that the job is not written, and the task's owner waits.
-        let (task, tasks) = unsafe {
+        let (task, tasks, trail) = unsafe {
             let job = *self.job.get();
-            (&*job.task, job.tasks)
+            (&*job.task, job.tasks, job.trail)
         };
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.take_tasks(tasks, task))) {
+        // SAFETY: the caller, whose marks they are, waits until this thread has left the gate.
+        let work = || unsafe { trail.follow(|| self.take_tasks(tasks, task)) };
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
             self.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic);
         }
         self.gate.0.fetch_sub(1, Ordering::Release);

@@ -1,13 +1,16 @@
-//! `kiln check`: ONNX test cases, the conformance runner. One session a case across all its data sets.
+//! `kiln check`: ONNX test cases, the conformance runner. One session a case across all its data sets, in a process of its
+//! own ([`process`]), so that a case that crashes or hangs costs its own result and no other.
 
 mod case;
 mod folder;
+mod process;
 mod tally;
 mod watch;
 
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use kiln::session::SessionOptions;
@@ -38,9 +41,15 @@ pub(crate) struct Args {
     /// Write the results by operator, as a table in Markdown, to this file
     #[arg(long, value_name = "FILE")]
     operators: Option<PathBuf>,
-    /// A case that takes longer hangs: it is named, and ends the run as a failure
+    /// A case that takes longer hangs: it is named, and counts as crashed
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     limit: u64,
+    /// Run all cases in this process, which is faster: a case that crashes or hangs ends the run
+    #[arg(long)]
+    in_process: bool,
+    /// Run the case of this folder alone and write what came of it as JSON: how each case gets a process of its own
+    #[arg(long, hide = true, value_name = "FOLDER")]
+    alone: Option<PathBuf>,
     #[command(flatten)]
     session: SessionArgs,
 }
@@ -48,6 +57,9 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     let options = args.session.options(Habit::Memory)?;
+    if let Some(folder) = &args.alone {
+        return process::serve(folder, &options, screen);
+    }
     let mut cases = folder::find(&args.folders)?;
     if let Some(filter) = &args.filter {
         cases.retain(|case| case.name.contains(filter));
@@ -85,14 +97,15 @@ fn check_all(
     screen: &mut dyn Write,
 ) -> Outcome<Vec<Verdict>> {
     let progress = Progress::new("cases", cases.len());
-    let crashes = case::Crashes::watch();
-    let begins = watch::start(Duration::from_secs(args.limit));
+    let limit = Duration::from_secs(args.limit);
+    let mut runner = if args.in_process {
+        Runner::Here { crashes: case::Crashes::watch(), begins: watch::start(limit), options }
+    } else {
+        Runner::Apart(process::Launcher::new(limit))
+    };
     let mut results = Vec::with_capacity(cases.len());
     for case in cases {
-        // A watch that has gone has ended the process with it.
-        let _ = begins.send(case.name.clone());
-        let mut seen = Seen::default();
-        let verdict = crashes.guard(|| case::check(case, options, &mut seen));
+        let (verdict, seen) = runner.check(case)?;
         tally.add(&seen.uses, &verdict, seen.lookups);
         if !args.quiet || verdict.column() != 0 {
             progress.suspended(|| writeln!(screen, "{}: {verdict}", case.name))?;
@@ -101,6 +114,28 @@ fn check_all(
         progress.step();
     }
     Ok(results)
+}
+
+/// Where cases run.
+enum Runner<'a> {
+    /// In this process, one after the other.
+    Here { crashes: case::Crashes, begins: Sender<String>, options: &'a SessionOptions },
+    /// Each in a process of its own.
+    Apart(process::Launcher),
+}
+
+impl Runner<'_> {
+    fn check(&mut self, case: &Case) -> Outcome<(Verdict, Seen)> {
+        match self {
+            Runner::Here { crashes, begins, options } => {
+                // A watch that has gone has ended the process with it.
+                let _ = begins.send(case.name.clone());
+                let mut seen = Seen::default();
+                Ok((crashes.guard(|| case::check(&case.folder, options, &mut seen)), seen))
+            }
+            Runner::Apart(launcher) => launcher.check(case),
+        }
+    }
 }
 
 /// A line a suite, then what was missing, most wanted first.

@@ -18,6 +18,7 @@ mod devices;
 mod failure;
 mod feed;
 mod inspect;
+mod last_words;
 mod lists;
 mod memory;
 mod npy;
@@ -98,6 +99,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    last_words::prepare();
     let cli = Cli::parse();
     warnings::print_if_wanted();
     let mut screen = std::io::stdout().lock();

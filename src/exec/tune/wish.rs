@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use kiln_kernels::Pool;
+use kiln_kernels::crash::within;
 
 use super::Effort;
 use super::contest::{self, NoVerdict, Runner, Sample};
@@ -125,7 +126,9 @@ impl<K: Family> Runner for Trial<'_, '_, K> {
         let Some(arrivals) = self.lab.shared.await_quiet() else { return Sample::Stopped };
         let operands = self.lab.stock.lend(demand);
         let start = Instant::now();
-        let run = catch_unwind(AssertUnwindSafe(|| self.key.trial(value, operands, self.lab.pool)));
+        let run = catch_unwind(AssertUnwindSafe(|| {
+            within(&format_args!("measuring {:?}", self.key), || self.key.trial(value, operands, self.lab.pool))
+        }));
         let time = start.elapsed();
         self.lab.spent += time;
         match run {

@@ -23,6 +23,7 @@
 
 use std::time::{Duration, Instant};
 
+use kiln_kernels::crash::within;
 use kiln_kernels::parallel::rouse;
 use smallvec::SmallVec;
 
@@ -79,7 +80,8 @@ impl Executable {
             if place % STEPS_AWAKE == 0 {
                 rouse(resources.parallel);
             }
-            let Ok(found) = self.prepare_step(place, step, before, values, resources) else { break };
+            let found = within(step, || self.prepare_step(place, step, before, values, resources));
+            let Ok(found) = found else { break };
             if !goes_on(&found) {
                 break;
             }
@@ -153,7 +155,7 @@ impl Executable {
         for spec in &specs {
             spec.elements()?;
         }
-        let prepared = node.prepare_params(&cx, &inputs, &specs)?;
+        let prepared = cx.prepare(node, &inputs, &specs)?;
         let (standings, outcome) = (cx.take_standings(), cx.outcome());
         let seen = start.map(|start| (cx.into_keys(), start.elapsed()));
         Ok(Ahead { specs, prepared, standings, made: None, outcome, seen })

@@ -3,6 +3,8 @@
 
 use std::time::Instant;
 
+use kiln_kernels::crash::within;
+
 use super::{Executable, NodeState, Recorder, Resources, RunError, RunState, Step, StepEvent, Work, spec_of};
 use crate::graph::flow::{Flow, FlowCx};
 use crate::graph::io::{Io, Memory};
@@ -24,7 +26,7 @@ impl Executable {
         if let Some(stop) = resources.stop {
             stop.check().map_err(|stopped| step.failed(stopped.into()))?;
         }
-        let done = match &step.work {
+        let done = within(step, || match &step.work {
             Work::Node(node) => match recorder {
                 Some(recorder) => match recorder.ahead() {
                     Some(ahead) => self.run_ahead(index, node.as_ref(), ahead, state, resources, recorder),
@@ -33,7 +35,7 @@ impl Executable {
                 None => self.run_node(index, node.as_ref(), state, resources, None),
             },
             Work::Flow(flow) => self.run_flow(index, step, flow.as_ref(), state, resources),
-        };
+        });
         done.map_err(|error| {
             state.nodes[index] = NodeState::default();
             step.failed(error)

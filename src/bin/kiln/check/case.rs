@@ -1,4 +1,4 @@
-//! One case: a session, its data sets, a verdict. A crash in one case is a verdict too, not the end of the run.
+//! One case: a session, its data sets, a verdict. A panic in one case is a verdict too, not the end of the run.
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -9,13 +9,15 @@ use std::time::Duration;
 use kiln::graph::{NodeError, RunError, Value};
 use kiln::session::{Port, Precision, Session, SessionError, SessionOptions};
 use kiln::tensor::Tensor;
+use kiln_kernels::crash;
+use serde::{Deserialize, Serialize};
 
-use crate::check::folder::{self, Case};
+use crate::check::folder;
 use crate::check::tally::Uses;
 use crate::closeness::{self, Tolerance};
 
 /// How a case ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Verdict {
     /// Every output of every data set is as expected.
     Passed,
@@ -67,7 +69,7 @@ impl fmt::Display for Verdict {
 const TUNING: Duration = Duration::from_secs(60);
 
 /// What a case showed besides its verdict.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Seen {
     /// Its operators.
     pub(super) uses: Uses,
@@ -76,18 +78,18 @@ pub(super) struct Seen {
 }
 
 /// Runs one case.
-pub(super) fn check(case: &Case, options: &SessionOptions, seen: &mut Seen) -> Verdict {
-    attempt(case, options, seen).unwrap_or_else(|verdict| verdict)
+pub(super) fn check(folder: &Path, options: &SessionOptions, seen: &mut Seen) -> Verdict {
+    attempt(folder, options, seen).unwrap_or_else(|verdict| verdict)
 }
 
-fn attempt(case: &Case, options: &SessionOptions, seen: &mut Seen) -> Result<Verdict, Verdict> {
-    let tolerance = tolerance(&case.folder)?;
-    let graph = kiln::onnx::load(&case.folder.join("model.onnx"), &options.limits).map_err(Verdict::refused)?;
+fn attempt(folder: &Path, options: &SessionOptions, seen: &mut Seen) -> Result<Verdict, Verdict> {
+    let tolerance = tolerance(folder)?;
+    let graph = kiln::onnx::load(&folder.join("model.onnx"), &options.limits).map_err(Verdict::refused)?;
     seen.uses = Uses::of(&graph);
     let random = seen.uses.any(RANDOM);
     let session = Session::from_graph(graph, options).map_err(|error| refusal(&error))?;
     let before = session.cache_stats().lookups;
-    let sets = folder::data_sets(case).map_err(Verdict::refused)?;
+    let sets = folder::data_sets(folder).map_err(Verdict::refused)?;
     if sets.is_empty() {
         return Err(Verdict::refused("no test_data_set_* folder"));
     }
@@ -209,7 +211,7 @@ fn file_name(path: &Path) -> String {
     path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
-fn one_line(text: &str) -> String {
+pub(super) fn one_line(text: &str) -> String {
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
@@ -232,7 +234,11 @@ impl Crashes {
             let message = info.payload_as_str().unwrap_or("panic");
             // Kept from the first thread that fails: the others only follow it.
             let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
-            slot.get_or_insert_with(|| one_line(&format!("{message}{place}")));
+            slot.get_or_insert_with(|| {
+                let doing = crash::trail();
+                let separator = if doing.is_empty() { "" } else { ", " };
+                one_line(&format!("{message}{place}{separator}{doing}"))
+            });
         }));
         Crashes { last, before: Some(before) }
     }

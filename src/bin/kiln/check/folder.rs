@@ -70,9 +70,9 @@ fn walk(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> std::io::Resul
 }
 
 /// The data sets of a case, in order of their names.
-pub(super) fn data_sets(case: &Case) -> std::io::Result<Vec<PathBuf>> {
+pub(super) fn data_sets(case: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut sets = Vec::new();
-    for entry in std::fs::read_dir(&case.folder)? {
+    for entry in std::fs::read_dir(case)? {
         let entry = entry?;
         if entry.file_name().to_string_lossy().starts_with("test_data_set_") && entry.path().is_dir() {
             sets.push(entry.path());
@@ -121,8 +121,7 @@ mod tests {
         for set in ["test_data_set_1", "test_data_set_0", "other"] {
             std::fs::create_dir(root.path().join(set)).unwrap();
         }
-        let case = Case { name: String::new(), suite: String::new(), folder: root.path().to_owned() };
-        let sets = data_sets(&case).unwrap();
+        let sets = data_sets(root.path()).unwrap();
         assert_eq!(sets.iter().map(|set| own_name(set)).collect::<Vec<_>>(), ["test_data_set_0", "test_data_set_1"]);
     }
 }

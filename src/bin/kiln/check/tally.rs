@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use kiln::graph::Graph;
 use kiln::graph::ir::{Attr, NodeDesc};
 use kiln::tensor::DType;
+use serde::{Deserialize, Serialize};
 
 use crate::check::case::Verdict;
 
@@ -16,16 +17,24 @@ struct Row {
     passed: usize,
     cases: usize,
     versions: BTreeSet<i64>,
-    types: BTreeSet<&'static str>,
+    types: BTreeSet<String>,
     /// Whether a case that passed and had this operator alone asked the executor cache.
     kernels: bool,
     known: bool,
 }
 
 /// What one case has of operators, taken from its graph before it is rewritten.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Uses {
-    operators: BTreeMap<(String, String), (BTreeSet<i64>, BTreeSet<&'static str>)>,
+    /// By domain and name.
+    operators: BTreeMap<String, BTreeMap<String, Used>>,
+}
+
+/// What one case has of one operator.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Used {
+    versions: BTreeSet<i64>,
+    types: BTreeSet<String>,
 }
 
 impl Uses {
@@ -38,14 +47,14 @@ impl Uses {
 
     /// Whether any of these operators of ONNX's own domain is among them.
     pub(super) fn any(&self, operators: &[&str]) -> bool {
-        self.operators.keys().any(|(domain, op)| domain.is_empty() && operators.contains(&op.as_str()))
+        self.operators.get("").is_some_and(|own| operators.iter().any(|op| own.contains_key(*op)))
     }
 
     fn add(&mut self, graph: &Graph) {
         for node in &graph.nodes {
-            let (versions, types) = self.operators.entry((node.domain.clone(), node.op.clone())).or_default();
-            versions.insert(node.version);
-            types.extend(declared(graph, node).map(DType::name));
+            let used = self.operators.entry(node.domain.clone()).or_default().entry(node.op.clone()).or_default();
+            used.versions.insert(node.version);
+            used.types.extend(declared(graph, node).map(|dtype| dtype.name().to_owned()));
             for attr in node.attrs.values() {
                 if let Attr::Graph(body) = attr {
                     self.add(body);
@@ -78,14 +87,17 @@ impl Tally {
     /// Counts a case; `lookups` is how often it asked the executor cache.
     pub(super) fn add(&mut self, uses: &Uses, verdict: &Verdict, lookups: u64) {
         let passed = verdict.column() == 0;
-        for (operator, (versions, types)) in &uses.operators {
-            let row = self.rows.entry(operator.clone()).or_default();
+        let is_alone = uses.operators.values().map(BTreeMap::len).sum::<usize>() == 1;
+        let operators =
+            uses.operators.iter().flat_map(|(domain, own)| own.iter().map(move |(op, used)| (domain, op, used)));
+        for (domain, op, used) in operators {
+            let row = self.rows.entry((domain.clone(), op.clone())).or_default();
             row.cases += 1;
             if passed {
                 row.passed += 1;
-                row.versions.extend(versions);
-                row.types.extend(types);
-                row.kernels |= lookups > 0 && uses.operators.len() == 1;
+                row.versions.extend(&used.versions);
+                row.types.extend(used.types.iter().cloned());
+                row.kernels |= lookups > 0 && is_alone;
             }
         }
     }
@@ -102,7 +114,7 @@ impl Tally {
                 (Some(only), _) => only.to_string(),
                 _ => "-".to_owned(),
             };
-            let types = list(row.types.iter().map(|name| (*name).to_owned()).collect());
+            let types = list(row.types.iter().cloned().collect());
             let runs = match (row.known, row.kernels) {
                 (false, _) => "not supported",
                 (true, true) => "kernels",

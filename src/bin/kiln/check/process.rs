@@ -1,0 +1,202 @@
+//! A case in a process of its own: this program again, with the same flags and the case's folder.
+//!
+//! The child says what came of the case as JSON on standard output. Of a child that dies the parent has the signal, and
+//! the last line that the child wrote: what it was doing ([`kiln_kernels::crash`]). Whatever else a child writes on
+//! standard error passes through.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
+
+use kiln::session::SessionOptions;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::check::case::{self, Seen, Verdict};
+use crate::check::folder::Case;
+use crate::failure::{Blame, Outcome};
+
+/// How the last line of a process begins that dies of a signal.
+const LAST_LINE: &str = "kiln: crashed: ";
+
+/// How long a process that hangs may take to say where.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// The child's side: runs the case and writes what came of it.
+pub(super) fn serve(folder: &Path, options: &SessionOptions, screen: &mut dyn Write) -> Outcome {
+    let mut seen = Seen::default();
+    let crashes = case::Crashes::watch();
+    let verdict = crashes.guard(|| case::check(folder, options, &mut seen));
+    let json = serde_json::to_string(&(verdict, seen)).failed(|| "cannot write JSON")?;
+    writeln!(screen, "{json}")?;
+    Ok(())
+}
+
+/// Starts processes for cases.
+pub(super) struct Launcher {
+    /// What was typed after `kiln check`.
+    arguments: Vec<OsString>,
+    limit: Duration,
+}
+
+impl Launcher {
+    /// For the flags of this process.
+    pub(super) fn new(limit: Duration) -> Launcher {
+        Launcher { arguments: std::env::args_os().skip(2).collect(), limit }
+    }
+
+    /// Runs one case.
+    pub(super) fn check(&self, case: &Case) -> Outcome<(Verdict, Seen)> {
+        // The program as it was when this process began, also where another has been installed meanwhile.
+        let mut command = Command::new("/proc/self/exe");
+        command.arg0("kiln").args(["check", "--alone"]).arg(&case.folder).args(&self.arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().failed(|| "cannot start a process for a case (--in-process needs none)")?;
+        let words = listen(&mut child);
+        let in_time = words.recv_timeout(self.limit).ok();
+        let hangs = in_time.is_none();
+        let words = in_time.unwrap_or_else(|| end(&mut child, &words));
+        let status = child.wait().failed(|| "cannot wait for the process of a case")?;
+        if hangs {
+            let limit = self.limit.as_secs();
+            // Nobody is left to tell where this cannot be written.
+            let _ = writeln!(std::io::stderr(), "{}: hangs: more than {limit} s", case.name);
+            let place = words.last_line.split_once(", ").map_or(String::new(), |(_, place)| format!(", {place}"));
+            return Ok((Verdict::Crashed(format!("hangs: more than {limit} s{place}")), Seen::default()));
+        }
+        Ok(conclude(status, &words))
+    }
+}
+
+/// What a child has written.
+#[derive(Debug, Default)]
+struct Words {
+    result: Vec<u8>,
+    /// Without [`LAST_LINE`]; empty where it wrote none.
+    last_line: String,
+}
+
+/// Reads what the child writes, to its end.
+fn listen(child: &mut Child) -> Receiver<Words> {
+    let (tell, words) = mpsc::channel();
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let errors = thread::spawn(move || stderr.map(|stderr| pass_on(BufReader::new(stderr))).unwrap_or_default());
+    thread::spawn(move || {
+        let mut result = Vec::new();
+        // What cannot be read is missing, which is told of.
+        let _ = stdout.map(|mut stdout| stdout.read_to_end(&mut result));
+        let last_line = errors.join().unwrap_or_default();
+        // Nobody listens any more to a child that had to be killed.
+        let _ = tell.send(Words { result, last_line });
+    });
+    words
+}
+
+/// Passes lines on to standard error; keeps the last one of a process that dies.
+fn pass_on(mut lines: impl BufRead) -> String {
+    let (mut last_line, mut line) = (String::new(), Vec::new());
+    while lines.read_until(b'\n', &mut line).is_ok_and(|count| count > 0) {
+        match line.strip_prefix(LAST_LINE.as_bytes()) {
+            Some(report) => last_line = String::from_utf8_lossy(report).trim_end().to_owned(),
+            // Where standard error is closed nobody reads it.
+            None => drop(std::io::stderr().write_all(&line)),
+        }
+        line.clear();
+    }
+    last_line
+}
+
+/// Ends a child that hangs: first by a signal that it answers with its last line.
+fn end(child: &mut Child, words: &Receiver<Words>) -> Words {
+    if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        // One that has just ended is as good as killed.
+        let _ = kill_process(pid, Signal::ABORT);
+    }
+    let last = words.recv_timeout(LAST_WORDS).ok();
+    let _ = child.kill();
+    last.unwrap_or_default()
+}
+
+/// What came of a case whose process has ended.
+fn conclude(status: ExitStatus, words: &Words) -> (Verdict, Seen) {
+    let crashed = |what: String| (Verdict::Crashed(case::one_line(&what)), Seen::default());
+    match (status.signal(), status.success().then(|| serde_json::from_slice(&words.result))) {
+        (Some(_), _) if !words.last_line.is_empty() => crashed(words.last_line.clone()),
+        (Some(signal), _) => crashed(name(signal)),
+        (None, Some(Ok(result))) => result,
+        (None, Some(Err(error))) => crashed(format!("its process ended without a result: {error}")),
+        (None, None) => crashed(format!("its process ended with {status}")),
+    }
+}
+
+/// A signal by its name.
+fn name(signal: i32) -> String {
+    const NAMES: [(Signal, &str); 9] = [
+        (Signal::SEGV, "SIGSEGV"),
+        (Signal::BUS, "SIGBUS"),
+        (Signal::ILL, "SIGILL"),
+        (Signal::FPE, "SIGFPE"),
+        (Signal::ABORT, "SIGABRT"),
+        (Signal::TRAP, "SIGTRAP"),
+        (Signal::SYS, "SIGSYS"),
+        (Signal::KILL, "SIGKILL, as of a process that takes more memory than there is"),
+        (Signal::TERM, "SIGTERM"),
+    ];
+    let known = NAMES.iter().find(|(known, _)| known.as_raw() == signal);
+    known.map_or_else(|| format!("signal {signal}"), |(_, name)| (*name).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(result: &str, last_line: &str) -> Words {
+        Words { result: result.into(), last_line: last_line.to_owned() }
+    }
+
+    /// The status of a process that ended with that code or signal.
+    fn status(raw: i32) -> ExitStatus {
+        ExitStatus::from_raw(raw)
+    }
+
+    #[test]
+    fn what_a_child_says_arrives_as_it_was_said() {
+        let verdicts = [
+            Verdict::Passed,
+            Verdict::PassedInForm,
+            Verdict::Wrong("by \"much\"".to_owned()),
+            Verdict::Refused { reason: "why".to_owned(), missing: vec!["Loop".to_owned()] },
+            Verdict::Crashed("at x.rs:7".to_owned()),
+        ];
+        for verdict in verdicts {
+            let seen = || Seen { lookups: 7, ..Seen::default() };
+            let json = serde_json::to_string(&(&verdict, seen())).unwrap();
+            assert_eq!(conclude(status(0), &words(&json, "")), (verdict, seen()));
+        }
+    }
+
+    #[test]
+    fn a_child_that_dies_is_a_crash_whatever_it_said_before() {
+        let passed = serde_json::to_string(&(Verdict::Passed, Seen::default())).unwrap();
+        let said = |raw, result: &str, last: &str| conclude(status(raw), &words(result, last)).0.to_string();
+        let last = "SIGSEGV at 0x0, model m, node 'n' (Conv)";
+        assert_eq!(said(11, "", last), format!("crashed: {last}"));
+        assert_eq!(said(11, &passed, last), format!("crashed: {last}"));
+        assert_eq!(said(11, "", ""), "crashed: SIGSEGV");
+        assert!(said(9, "", "").starts_with("crashed: SIGKILL, "));
+        assert_eq!(said(34, "", ""), "crashed: signal 34");
+        assert_eq!(said(2 << 8, &passed, ""), "crashed: its process ended with exit status: 2");
+        assert!(said(0, "", "").starts_with("crashed: its process ended without a result"));
+    }
+
+    #[test]
+    fn the_last_line_is_found_among_others() {
+        let text = b"a line\nkiln: crashed: SIGILL, node 'n' (Add)\n\xff\nno end";
+        assert_eq!(pass_on(&text[..]), "SIGILL, node 'n' (Add)");
+        assert_eq!(pass_on(&b""[..]), "");
+    }
+}
