@@ -14,15 +14,21 @@ pub(crate) struct Finished {
 
 /// Runs `kiln` with these arguments and none of the caller's settings.
 pub(crate) fn kiln<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Finished {
+    let Output { status, stdout, stderr } = command(arguments).output().expect("the binary starts");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("output is text");
+    Finished { code: status.code().unwrap_or(-1), stdout: text(stdout), stderr: text(stderr) }
+}
+
+/// The same, not started.
+pub(crate) fn command<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kiln"));
     command.env_clear();
     // Nothing that a test does may end up in the caller's own cache folder.
     command
         .env("HOME", env!("CARGO_TARGET_TMPDIR"))
         .env("XDG_CACHE_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli-cache"));
-    let Output { status, stdout, stderr } = command.args(arguments).output().expect("the binary starts");
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("output is text");
-    Finished { code: status.code().unwrap_or(-1), stdout: text(stdout), stderr: text(stderr) }
+    command.args(arguments);
+    command
 }
 
 impl Finished {

@@ -4,6 +4,7 @@
 mod bench;
 mod check;
 mod command;
+mod crash;
 mod demo;
 mod inspect;
 mod mistakes;

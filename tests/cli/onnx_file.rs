@@ -108,6 +108,19 @@ pub(crate) fn sum_of_two() -> Vec<u8> {
     .model()
 }
 
+/// `y = x x x ...` with so many products of square matrices: as long as anybody wants.
+pub(crate) fn products(count: usize) -> Vec<u8> {
+    let value = |step: usize| if step == 0 { "x".to_owned() } else { format!("y{step}") };
+    let product = |step: usize| node("MatMul", &[&value(step), "x"], &value(step + 1));
+    Graph {
+        nodes: (0..count).map(product).collect(),
+        constants: Vec::new(),
+        inputs: vec![port("x", &["N", "N"])],
+        output: port(&value(count), &["N", "N"]),
+    }
+    .model()
+}
+
 /// A model of two operators that do not exist.
 pub(crate) fn unknown_operators() -> Vec<u8> {
     Graph {
