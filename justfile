@@ -14,6 +14,18 @@ test:
 bench NAME:
     cargo bench --bench {{NAME}}
 
+# Licences, sources, versions and, where their list can be had, vulnerabilities of all dependencies.
+deny:
+    .ci/deny
+
+# Real models beside onnxruntime: what packages ship, and with `just zoo --exported` what exporters write (torch: 2 GB).
+zoo *ARGS:
+    .ci/zoo {{ARGS}}
+
+# The library and its tests under AddressSanitizer, and emitted code under valgrind.
+sanitize *ARGS:
+    .ci/sanitize {{ARGS}}
+
 # The ONNX backend suite, as case folders below DIR.
 conformance DIR:
     cargo run --release -- check {{DIR}}

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use kiln::session::SessionOptions;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 
 use crate::check::case::{self, Seen, Verdict};
 use crate::check::folder::Case;
@@ -28,6 +28,8 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// The child's side: runs the case and writes what came of it.
 pub(super) fn serve(folder: &Path, options: &SessionOptions, screen: &mut dyn Write) -> Outcome {
+    // Nobody waits for what came of it once the parent has gone. Where this cannot be asked for, it only takes longer.
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
     let mut seen = Seen::default();
     let crashes = case::Crashes::watch();
     let verdict = crashes.guard(|| case::check(folder, options, &mut seen));
