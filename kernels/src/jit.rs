@@ -2,7 +2,7 @@
 //!
 //! [`asm`] is the one assembler that emitters use, for AVX2 (VEX, through dynasm and [`vex`]) and AVX-512 (EVEX, through
 //! [`evex`]) alike. [`code`] seals what it made into executable memory, which [`arena`] manages, and calls it;
-//! `symbols` names it for profilers.
+//! `symbols` names it for profilers. [`extents`] holds what a call will touch against what its driver was given.
 //! With the feature `emulator`, `emulator` interprets what this processor lacks, and `verify` checks kernels.
 
 mod arena;
@@ -13,6 +13,7 @@ mod decode;
 #[cfg(feature = "emulator")]
 mod emulator;
 pub mod evex;
+pub(crate) mod extents;
 mod symbols;
 #[cfg(feature = "emulator")]
 pub mod verify;
@@ -23,4 +24,5 @@ pub use asm::{Asm, Cond, Gpr, Label, Mask, Mem, Predicate, Rounding, Src, Tile, 
 pub use code::{Code, code_memory};
 #[cfg(feature = "emulator")]
 pub use emulator::interpreted;
+pub(crate) use extents::{Arguments, Extents, Given, counted_down};
 pub use symbols::{ProfilerFiles, name_code_for};

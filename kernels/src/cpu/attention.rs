@@ -39,7 +39,7 @@ use crate::cpu::matrix::PANEL;
 use crate::cpu::{Activations, ActivationsMut, CodeSource, Stored};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
-use crate::jit::Code;
+use crate::jit::{Code, Given};
 use crate::parallel::{Disjoint, Parallel, part};
 use emit::stream::StreamArgs;
 use emit::{RowState, STATE, ScaleArgs, WeighArgs};
@@ -103,10 +103,12 @@ struct Buffers<'a> {
     operands: &'a Operands<'a, Activations<'a>>,
     output: Shared<u8>,
     scratch: Disjoint<'a, f32>,
+    given: Given,
 }
 
 /// One head of one batch.
-struct Unit {
+struct Unit<'a> {
+    given: &'a Given,
     query: *const u8,
     key: *const u8,
     value: *const u8,
@@ -239,8 +241,11 @@ impl Attention {
         if shape.units() == 0 || shape.queries == 0 || shape.value_size == 0 {
             return Ok(());
         }
-        let buffers =
-            Buffers { operands, output: Shared::from_ptr(output.as_mut_ptr()), scratch: Disjoint::new(scratch) };
+        let Operands { query, key, value, mask, .. } = operands;
+        let given = Given::new().read("queries", query.bytes()).read("keys", key.bytes()).read("values", value.bytes());
+        let given = given.maybe("mask", *mask).write("output", output.bytes_mut()).write("scratch", scratch);
+        let output = Shared::from_ptr(output.as_mut_ptr());
+        let buffers = Buffers { operands, output, scratch: Disjoint::new(scratch), given };
         parallel.run(self.tasks(), &|task| {
             let (heads, queries) = (task / self.blocks.query_tasks, task % self.blocks.query_tasks);
             let heads = part(shape.units(), self.blocks.head_tasks, heads);
@@ -313,12 +318,13 @@ impl Attention {
         }
     }
 
-    fn unit(&self, buffers: &Buffers<'_>, batch: usize, head: usize) -> Unit {
+    fn unit<'b>(&self, buffers: &'b Buffers<'_>, batch: usize, head: usize) -> Unit<'b> {
         let shape = &self.shape;
         let at = |steps: Steps, head: usize| batch * steps.batch + head * steps.head;
         let own = head / shape.shared;
         let (read, written) = (shape.stored.bytes(), shape.written.bytes());
         Unit {
+            given: &buffers.given,
             query: buffers.operands.query.as_ptr().wrapping_add(at(shape.query, head) * read),
             key: buffers.operands.key.as_ptr().wrapping_add(at(shape.key, own) * read),
             value: buffers.operands.value.as_ptr().wrapping_add(at(shape.value, own) * read),
@@ -329,7 +335,7 @@ impl Attention {
     }
 
     /// Packs what tiles cannot read where it lies.
-    fn pack(&self, unit: &Unit, scratch: *mut f32) {
+    fn pack(&self, unit: &Unit<'_>, scratch: *mut f32) {
         if self.blocks.stream {
             return;
         }
@@ -338,11 +344,13 @@ impl Attention {
         // SAFETY: `check` made sure of the operands, `Room` counted the panels of both, and scratch is the task's own.
         unsafe {
             if let Some(paired) = &self.paired {
-                paired.pack_keys(unit.key, scratch);
-                return paired.pack_values(unit.value, values);
+                paired.pack_keys(unit.key, scratch, unit.given);
+                return paired.pack_values(unit.value, values, unit.given);
             }
             match &self.turn {
-                Some(turn) => turn.pack(unit.key.cast(), shape.key.row, shape.keys, shape.size, scratch),
+                Some(turn) => {
+                    turn.pack(unit.key.cast(), shape.key.row, [shape.keys, shape.size], scratch, unit.given);
+                }
                 None => self.scores.pack(unit.key.cast(), shape.key.row, scratch),
             }
             self.context.pack(unit.value.cast(), shape.value.row, values);
@@ -350,7 +358,7 @@ impl Attention {
     }
 
     /// A block of queries against all keys that they see.
-    fn block(&self, buffers: &Buffers<'_>, unit: &Unit, scratch: *mut f32, first: usize, rows: usize) {
+    fn block(&self, buffers: &Buffers<'_>, unit: &Unit<'_>, scratch: *mut f32, first: usize, rows: usize) {
         let shape = &self.shape;
         let state = scratch.wrapping_add(self.room.state).cast::<RowState>();
         for row in 0..rows {
@@ -367,7 +375,7 @@ impl Attention {
         if let Some(paired) = &self.paired {
             let query = unit.query.wrapping_add(first * shape.query.row * shape.stored.bytes());
             // SAFETY: `check` made sure of the queries, and `Room` has a place for a block of them.
-            unsafe { paired.round_queries(query, rows, scratch.wrapping_add(self.room.queries)) };
+            unsafe { paired.round_queries(query, rows, scratch.wrapping_add(self.room.queries), unit.given) };
         }
         let seen = |query: usize| shape.causal.map_or(shape.keys, |before| shape.keys.min(query + before + 1));
         let keys = seen(first + rows - 1);
@@ -378,7 +386,7 @@ impl Attention {
             if start > 0 {
                 let to = (sums.0.cast(), sums.1 * 4);
                 // SAFETY: sums are in scratch, or in the output that `check` made sure of and that is this task's own.
-                unsafe { self.kernels.scale(&self.scaling(sums, to, state, rows)) };
+                unsafe { self.kernels.scale(&self.scaling(sums, to, state, rows), unit.given) };
             }
             self.blend(unit, scratch, sums.0, rows, start..start + count);
         }
@@ -394,11 +402,11 @@ impl Attention {
         }
         let to = (output, shape.output.row * shape.written.bytes());
         // SAFETY: as above.
-        unsafe { self.kernels.finish(&self.scaling(sums, to, state, rows)) };
+        unsafe { self.kernels.finish(&self.scaling(sums, to, state, rows), unit.given) };
     }
 
     /// Products of queries and keys into scratch.
-    fn score(&self, unit: &Unit, scratch: *mut f32, queries: Range<usize>, keys: Range<usize>) {
+    fn score(&self, unit: &Unit<'_>, scratch: *mut f32, queries: Range<usize>, keys: Range<usize>) {
         let (shape, room) = (&self.shape, &self.room);
         let scores = scratch.wrapping_add(room.scores);
         let query = unit.query.cast::<f32>().wrapping_add(queries.start * shape.query.row);
@@ -416,14 +424,14 @@ impl Attention {
                 };
                 // SAFETY: `check` made sure of queries and keys, a row of scores has room for the block's keys, and
                 // the code takes `StreamArgs`.
-                unsafe { dots.call(&args) };
+                unsafe { dots.call(&args, &Form::Dots, unit.given) };
             }
             return;
         }
         if let Some(paired) = &self.paired {
             let packed = [scratch.wrapping_add(room.queries), scratch].map(<*mut f32>::cast_const);
             // SAFETY: both have been packed, and `Room` has whole tile rows of scores of whole panels.
-            return unsafe { paired.score(packed, queries.len(), keys, scores, room.row) };
+            return unsafe { paired.score(packed, queries.len(), keys, (scores, room.row), unit.given) };
         }
         let mut args = TileArgs::empty();
         args.reduce_over(0, shape.size);
@@ -434,10 +442,17 @@ impl Attention {
         args.scaled = usize::from(shape.scale != 1.0);
         args.summarise();
         // Blocks of keys start with a panel: `AttentionBlocks::fits`.
-        self.scores.multiply(&mut args, unit.key.cast(), scratch, keys, queries.len(), query, scores);
+        self.scores.multiply(&mut args, unit.key.cast(), scratch, keys, queries.len(), query, scores, unit.given);
     }
 
-    fn weigh(&self, buffers: &Buffers<'_>, unit: &Unit, scratch: *mut f32, queries: Range<usize>, keys: Range<usize>) {
+    fn weigh(
+        &self,
+        buffers: &Buffers<'_>,
+        unit: &Unit<'_>,
+        scratch: *mut f32,
+        queries: Range<usize>,
+        keys: Range<usize>,
+    ) {
         let (shape, room) = (&self.shape, &self.room);
         let (mask_row, keep_row) = (shape.mask.map_or(0, |steps| steps.row), shape.keep.map_or(0, |steps| steps.row));
         let keep = scratch.wrapping_add(room.keep);
@@ -476,7 +491,7 @@ impl Attention {
         };
         // SAFETY: `Room` counted scores (with a vector behind each row), conditions and states for a block, and `check`
         // made sure of the mask.
-        unsafe { self.kernels.weigh(&args) };
+        unsafe { self.kernels.weigh(&args, unit.given) };
     }
 
     /// Rows times their factors, from a place to a place: elements from row to row of sums, and bytes from one to the next there.
@@ -491,7 +506,7 @@ impl Attention {
     }
 
     /// Weighted sums of values, added to those of earlier keys.
-    fn blend(&self, unit: &Unit, scratch: *mut f32, output: *mut f32, rows: usize, keys: Range<usize>) {
+    fn blend(&self, unit: &Unit<'_>, scratch: *mut f32, output: *mut f32, rows: usize, keys: Range<usize>) {
         let (shape, room) = (&self.shape, &self.room);
         let weights = scratch.wrapping_add(room.scores).cast_const();
         let resume = usize::from(keys.start > 0);
@@ -508,14 +523,14 @@ impl Attention {
                     scale: 1.0,
                 };
                 // SAFETY: `check` made sure of values and output, and the code takes `StreamArgs`.
-                unsafe { blend.call(&args) };
+                unsafe { blend.call(&args, &Form::Blend, unit.given) };
             }
             return;
         }
         if let Some(paired) = &self.paired {
             let packed = [weights, scratch.wrapping_add(room.values).cast_const()];
             // SAFETY: values have been packed, weights are pairs by now, and `Room` has whole tile rows of sums.
-            return unsafe { paired.blend(packed, room.row, rows, keys, output) };
+            return unsafe { paired.blend(packed, [room.row, rows], keys, output, unit.given) };
         }
         let mut args = TileArgs::empty();
         args.reduce_over(0, keys.len());
@@ -525,7 +540,7 @@ impl Attention {
         args.resume = resume;
         let packed = scratch.wrapping_add(room.values).wrapping_add(keys.start * self.context.panels.width);
         let plain = unit.value.cast::<f32>().wrapping_add(keys.start * shape.value.row);
-        self.context.multiply(&mut args, plain, packed, 0..shape.value_size, rows, weights, output);
+        self.context.multiply(&mut args, plain, packed, 0..shape.value_size, rows, weights, output, unit.given);
     }
 }
 

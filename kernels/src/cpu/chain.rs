@@ -29,7 +29,7 @@ pub use program::{BinaryOp, Bits, Program, Step, Storage, UnaryOp};
 use super::{CodeKey, CodeSource};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
-use crate::jit::Code;
+use crate::jit::{Code, Given};
 use crate::parallel::Parallel;
 use crate::reference::chain::{BLOCK, Interpreter};
 use emit::Args;
@@ -87,6 +87,7 @@ pub struct Chain {
 struct Pointers {
     inputs: SmallVec<[*const u8; MAX_INPUTS]>,
     output: *mut u8,
+    given: Given,
 }
 
 // SAFETY: tasks read inputs, which nobody writes meanwhile, and write disjoint pieces of the output; an input that is the
@@ -151,7 +152,7 @@ impl Chain {
         if let (Some(code), Some(piece)) = (&self.code, self.whole) {
             let strides = (0..operands.len()).map(|operand| self.geometry.row_stride(operand));
             let inputs = pointers.inputs.iter().map(|input| input.cast()).zip(strides);
-            call(code, inputs, (pointers.output.cast(), piece.count), piece);
+            self.call(code, inputs, (pointers.output.cast(), piece.count), piece, &pointers.given);
             return Ok(());
         }
         let has_bools = self.program.output == Storage::Bool || self.program.inputs.contains(&Storage::Bool);
@@ -167,7 +168,7 @@ impl Chain {
                 let inner = self.geometry.inner();
                 // SAFETY: the piece lies within the output, which `check` measured.
                 let output = unsafe { pointers.output.cast::<f32>().add(piece.row * inner + piece.from) };
-                call(code, inputs, (output, inner), piece);
+                self.call(code, inputs, (output, inner), piece, &pointers.given);
             }),
         };
         match self.split.tasks() {
@@ -180,8 +181,12 @@ impl Chain {
     /// Holds operands and output against the geometry.
     fn check(&self, operands: &[Operand<'_>], target: &mut Target<'_>) -> Result<Pointers> {
         let elements = self.elements;
+        let mut given = Given::new();
         let (output, have, storage) = match target {
-            Target::F32(slice) => (slice.as_mut_ptr().cast::<u8>(), slice.len(), Storage::F32),
+            Target::F32(slice) => {
+                given = given.write("output", slice);
+                (slice.as_mut_ptr().cast::<u8>(), slice.len(), Storage::F32)
+            }
             Target::Bool(slice) => (slice.as_mut_ptr(), slice.len(), Storage::Bool),
         };
         if storage != self.program.output || operands.len() != self.program.inputs.len() {
@@ -191,7 +196,10 @@ impl Chain {
         let mut inputs = SmallVec::new();
         for (index, operand) in operands.iter().enumerate() {
             let (pointer, have, found) = match operand {
-                Operand::F32(slice) => (slice.as_ptr().cast::<u8>(), slice.len(), Storage::F32),
+                Operand::F32(slice) => {
+                    given = given.read("operand", slice);
+                    (slice.as_ptr().cast::<u8>(), slice.len(), Storage::F32)
+                }
                 Operand::Bool(slice) => (slice.as_ptr(), slice.len(), Storage::Bool),
                 Operand::Output => {
                     // Where the operand steps otherwise than the output, elements would be written before they are read.
@@ -207,7 +215,33 @@ impl Chain {
             bounds("operand", have, self.extents[index])?;
             inputs.push(pointer);
         }
-        Ok(Pointers { inputs, output })
+        Ok(Pointers { inputs, output, given })
+    }
+
+    /// Calls the kernel for one piece; inputs and output are where the piece starts, with their steps in elements.
+    fn call(
+        &self,
+        code: &Code,
+        inputs: impl Iterator<Item = (*const f32, usize)>,
+        (output, output_step): (*mut f32, usize),
+        piece: Piece,
+        given: &Given,
+    ) {
+        let mut args = Args {
+            inputs: [std::ptr::null(); MAX_INPUTS],
+            output,
+            rows: piece.rows,
+            inner: piece.count,
+            input_steps: [0; MAX_INPUTS],
+            output_step: output_step * size_of::<f32>(),
+        };
+        for (index, (pointer, step)) in inputs.enumerate().take(MAX_INPUTS) {
+            args.inputs[index] = pointer;
+            args.input_steps[index] = step * size_of::<f32>();
+        }
+        // SAFETY: the code was emitted for this struct by `Chain::new`; every pointer is valid for the rows and elements of the
+        // piece, as the callers show.
+        unsafe { code.call(&args, &self.geometry, given) };
     }
 
     /// Where the operand's elements of the piece start.
@@ -220,6 +254,7 @@ impl Chain {
     fn converted(&self, task: usize, code: &Code, pointers: &Pointers) {
         let inputs = self.program.inputs.len();
         let mut scratch = vec![0f32; CONVERTED * (inputs + 1)];
+        let given = pointers.given.clone().write("scratch", &mut scratch);
         let (results, operands) = scratch.split_at_mut(CONVERTED);
         self.split.pieces(&self.geometry, task, CONVERTED, |piece| {
             let elements = piece.rows * piece.count;
@@ -242,10 +277,10 @@ impl Chain {
                 Storage::F32 => {
                     // SAFETY: as in `run`.
                     let output = unsafe { pointers.output.cast::<f32>().add(at) };
-                    call(code, sources, (output, self.geometry.inner()), piece);
+                    self.call(code, sources, (output, self.geometry.inner()), piece, &given);
                 }
                 Storage::Bool => {
-                    call(code, sources, (results.as_mut_ptr(), piece.count), piece);
+                    self.call(code, sources, (results.as_mut_ptr(), piece.count), piece, &given);
                     self.scatter(piece, pointers, &results[..elements]);
                 }
             }
@@ -307,30 +342,6 @@ impl Chain {
             }
         }
     }
-}
-
-/// Calls the kernel for one piece; inputs and output are where the piece starts, with their steps in elements.
-fn call(
-    code: &Code,
-    inputs: impl Iterator<Item = (*const f32, usize)>,
-    (output, output_step): (*mut f32, usize),
-    piece: Piece,
-) {
-    let mut args = Args {
-        inputs: [std::ptr::null(); MAX_INPUTS],
-        output,
-        rows: piece.rows,
-        inner: piece.count,
-        input_steps: [0; MAX_INPUTS],
-        output_step: output_step * size_of::<f32>(),
-    };
-    for (index, (pointer, step)) in inputs.enumerate().take(MAX_INPUTS) {
-        args.inputs[index] = pointer;
-        args.input_steps[index] = step * size_of::<f32>();
-    }
-    // SAFETY: the code was emitted for this struct by `Chain::new`; every pointer is valid for the rows and elements of the
-    // piece, as the callers show.
-    unsafe { code.call(&args) };
 }
 
 /// Converts `from` into `to`, or its one element into all of it.

@@ -22,7 +22,7 @@ use crate::cpu::precision::to_bf16;
 use crate::cpu::{Activations, ActivationsMut, CodeKey, CodeSource, Stored};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
-use crate::jit::Code;
+use crate::jit::{Code, Given};
 use crate::parallel::{Parallel, part};
 use crate::reference;
 
@@ -180,7 +180,8 @@ impl Pool {
             return Ok(());
         }
         if let (Path::Code, Some(code)) = (self.path, &self.code) {
-            self.run_code(code, &Ends { input: input.as_ptr(), output: output.as_mut_ptr() }, parallel);
+            let given = Given::new().read("input", input.bytes()).write("output", output.bytes_mut());
+            self.run_code(code, &Ends { input: input.as_ptr(), output: output.as_mut_ptr(), given }, parallel);
             return Ok(());
         }
         let (Activations::F32(input), ActivationsMut::F32(output)) = (input, output) else { return Ok(()) };
@@ -266,7 +267,7 @@ impl Pool {
                 };
                 // SAFETY: all taps were clipped to the input, the windows of this row and these channels belong to
                 // this task alone, and the code takes `PoolArgs`.
-                unsafe { code.call(&args) };
+                unsafe { code.call(&args, &self.stored, &ends.given) };
             }
             first += count;
         }
@@ -277,6 +278,7 @@ impl Pool {
 struct Ends {
     input: *const u8,
     output: *mut u8,
+    given: Given,
 }
 
 // SAFETY: tasks read anywhere and write rows and channels of their own.

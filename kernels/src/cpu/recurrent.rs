@@ -23,7 +23,7 @@ use crate::cpu::gemm::{Epilogue, Extras, Left, Matmul, MatmulBlocks, MatmulShape
 use crate::cpu::{CodeKey, CodeSource};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
-use crate::jit::Code;
+use crate::jit::{Code, Given};
 use crate::parallel::{Parallel, Serial, for_each_chunk};
 
 /// The weights of one direction, as the layer's products read them: packed by
@@ -63,7 +63,7 @@ pub struct Operands<'a> {
 /// The gates of a direction, by code or by its plain contract.
 #[derive(Clone, Debug)]
 enum Step {
-    Code(Arc<Code>),
+    Code(Gates, Arc<Code>),
     Plain(GateCode),
 }
 
@@ -121,7 +121,7 @@ impl Recurrent {
             for gates in gates_of(shape.cell, direction) {
                 let code = GateCode { isa, gates, clip: shape.clip };
                 taken.push(match isa.is_jit() && gates.emits() {
-                    true => Step::Code(source.code(&CodeKey::Gates(code))?),
+                    true => Step::Code(gates, source.code(&CodeKey::Gates(code))?),
                     false => Step::Plain(code),
                 });
             }
@@ -184,7 +184,8 @@ impl Recurrent {
             let extras = Extras { bias: Some(weights.bias), residual: None };
             self.projection.run(operands.x, weights.input, &mut part[..gates], extras, rows, parallel)?;
         }
-        let ends = &Ends { y: outputs.y.as_mut_ptr(), h: outputs.h.as_mut_ptr(), c: outputs.c.as_mut_ptr() };
+        let given = Given::new().write("y", outputs.y).write("the last c", outputs.c);
+        let ends = &Ends { y: outputs.y.as_mut_ptr(), h: outputs.h.as_mut_ptr(), c: outputs.c.as_mut_ptr(), given };
         let failed = OnceLock::new();
         let (between, within): (&dyn Parallel, &dyn Parallel) =
             if self.apart { (parallel, &Serial) } else { (&Serial, parallel) };
@@ -239,6 +240,8 @@ impl Recurrent {
         let (hidden, columns) = (shape.hidden, shape.gate_columns());
         let weights = &operands.weights[direction];
         let parts = self.scratch();
+        let given = ends.given.clone().write("scratch", scratch);
+        let given = given.read("reset bias", weights.reset_bias).read("peepholes", weights.peepholes);
         let (gates, rest) = scratch.split_at_mut(parts.product);
         let (product, rest) = rest.split_at_mut(parts.h - parts.product);
         let (h, rest) = rest.split_at_mut(parts.faded - parts.h);
@@ -301,8 +304,11 @@ impl Recurrent {
                     // checked buffer, rows of `y` and `c` belong to this direction, and the code takes `GateArgs`.
                     unsafe {
                         match step {
-                            Step::Code(code) => code.call(&args),
-                            Step::Plain(code) => plain::step(code, &args),
+                            Step::Code(gates, code) => code.call(&args, gates, &given),
+                            Step::Plain(code) => {
+                                given.check(&args, &code.gates);
+                                plain::step(code, &args);
+                            }
                         }
                     }
                 }
@@ -357,6 +363,7 @@ struct Ends {
     y: *mut f32,
     h: *mut f32,
     c: *mut f32,
+    given: Given,
 }
 
 // SAFETY: each direction's task writes rows of its own.

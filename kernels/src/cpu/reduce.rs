@@ -22,7 +22,7 @@ use super::softmax::{Form, SoftmaxArgs, SoftmaxCode};
 use crate::cpu::{CodeKey, CodeSource};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
-use crate::jit::Code;
+use crate::jit::{Code, Given};
 use crate::parallel::{Disjoint, Parallel, part};
 use crate::reference;
 
@@ -264,13 +264,25 @@ fn fold_columns(step: &Step, code: Option<&Code>, input: &[f32], rows: usize, ou
 }
 
 fn call(step: &Step, code: &Code, input: &[f32], output: &mut [f32], rows: usize, length: usize, stride: usize) {
-    debug_assert!((rows - 1) * stride + length <= input.len(), "{step:?} reads past its input");
+    let walk = step.walk();
+    let results = if walk == Walk::Rows { rows } else { length };
+    // Once for many elements: asked in every build.
+    assert!(rows > 0 && (rows - 1) * stride + length <= input.len(), "{step:?} reads past its input");
+    assert!(results <= output.len(), "{step:?} writes past its output");
+    let given = Given::new().read("input", input).write("output", output);
     let (src, dst, stride) = (input.as_ptr(), output.as_mut_ptr(), stride * 4);
     // SAFETY: rows, their length and stride stay inside of both slices (see the callers); each code takes its own struct.
     unsafe {
         match step.pass.fold {
-            Fold::LogAddExp => code.call(&SoftmaxArgs { src, dst, rows, length, stride }),
-            _ => code.call(&ReduceArgs { src, dst, rows, length, stride, scale: step.scale, centre: std::ptr::null() }),
+            Fold::LogAddExp => {
+                let kernel = (Form::LogSumExp, walk != Walk::Rows);
+                code.call(&SoftmaxArgs { src, dst, rows, length, stride }, &kernel, &given);
+            }
+            _ => {
+                let (scale, centre) = (step.scale, std::ptr::null());
+                let args = ReduceArgs { src, dst, rows, length, stride, scale, centre };
+                code.call(&args, &(walk, false), &given);
+            }
         }
     }
 }

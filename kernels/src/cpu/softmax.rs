@@ -15,7 +15,7 @@ pub use emit::{Form, SoftmaxArgs, SoftmaxCode};
 use crate::cpu::{CodeKey, CodeSource};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
-use crate::jit::Code;
+use crate::jit::{Code, Given};
 use crate::parallel::{Disjoint, Parallel, part};
 use crate::reference;
 
@@ -58,7 +58,7 @@ impl Softmax {
         let elements = around
             .elements()
             .ok_or_else(|| KernelError::Unsupported { family: FAMILY, reason: format!("{around:?} is too large") })?;
-        let form = if logarithm { Form::LogSoftmax } else { Form::Softmax };
+        let form = form(logarithm);
         let key = CodeKey::Softmax(SoftmaxCode { isa, form, columns: around.inner != 1 });
         let code = if isa.is_jit() { Some(source.code(&key)?) } else { None };
         Ok(Softmax { around, elements, logarithm, tasks: tasks.max(1), code })
@@ -72,7 +72,8 @@ impl Softmax {
             self.run_plainly(Some(input), output, parallel);
             return Ok(());
         };
-        let ends = Ends { input: input.as_ptr(), output: Disjoint::new(output) };
+        let given = Given::new().read("input", input).write("output", output);
+        let ends = Ends { input: input.as_ptr(), output: Disjoint::new(output), given };
         self.run_code(code, &ends, parallel);
         Ok(())
     }
@@ -84,10 +85,15 @@ impl Softmax {
             self.run_plainly(None, data, parallel);
             return Ok(());
         };
+        let given = Given::new().write("data", data);
         let output = Disjoint::new(data);
-        let ends = Ends { input: output.at(0), output };
+        let ends = Ends { input: output.at(0), output, given };
         self.run_code(code, &ends, parallel);
         Ok(())
+    }
+
+    fn form(&self) -> Form {
+        form(self.logarithm)
     }
 
     fn check(&self, operand: &'static str, have: usize) -> Result<()> {
@@ -128,9 +134,10 @@ impl Softmax {
         let Around { outer, length, inner } = self.around;
         let call = |first: usize, rows: usize, length: usize, stride: usize| {
             let (src, dst) = (ends.input.wrapping_add(first), ends.output.at(first));
+            let args = SoftmaxArgs { src, dst, rows, length, stride: stride * 4 };
             // SAFETY: the callers stay inside of the array, whose elements both buffers hold; each place belongs to one
             // task, and the code takes `SoftmaxArgs`.
-            unsafe { code.call(&SoftmaxArgs { src, dst, rows, length, stride: stride * 4 }) };
+            unsafe { code.call(&args, &(self.form(), inner != 1), &ends.given) };
         };
         if inner == 1 {
             let tasks = self.tasks.min(outer);
@@ -155,10 +162,15 @@ impl Softmax {
     }
 }
 
+fn form(logarithm: bool) -> Form {
+    if logarithm { Form::LogSoftmax } else { Form::Softmax }
+}
+
 /// Both ends of a computation, which may be the same buffer.
 struct Ends<'a> {
     input: *const f32,
     output: Disjoint<'a, f32>,
+    given: Given,
 }
 
 // SAFETY: tasks read and write places of their own, and the buffers are borrowed by `run` until all tasks are done.

@@ -67,9 +67,14 @@ impl<'a> Activations<'a> {
 
     /// The address of the first.
     pub(crate) fn as_ptr(&self) -> *const u8 {
+        self.bytes().as_ptr()
+    }
+
+    /// What they consist of.
+    pub(crate) fn bytes(&self) -> &'a [u8] {
         match self {
-            Activations::F32(elements) => elements.as_ptr().cast(),
-            Activations::Bf16(halves) => halves.as_ptr().cast(),
+            Activations::F32(elements) => bytemuck::cast_slice(elements),
+            Activations::Bf16(halves) => bytemuck::cast_slice(halves),
         }
     }
 }
@@ -111,9 +116,14 @@ impl ActivationsMut<'_> {
 
     /// The address of the first.
     pub(crate) fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.bytes_mut().as_mut_ptr()
+    }
+
+    /// What they consist of.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         match self {
-            ActivationsMut::F32(elements) => elements.as_mut_ptr().cast(),
-            ActivationsMut::Bf16(halves) => halves.as_mut_ptr().cast(),
+            ActivationsMut::F32(elements) => bytemuck::cast_slice_mut(elements),
+            ActivationsMut::Bf16(halves) => bytemuck::cast_slice_mut(halves),
         }
     }
 }

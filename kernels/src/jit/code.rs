@@ -5,6 +5,11 @@
 use std::sync::Arc;
 
 use super::arena::{Arena, Block, CodeMemory};
+#[cfg(feature = "emulator")]
+use super::emulator::Described;
+#[cfg(feature = "emulator")]
+use super::extents::Touched;
+use super::extents::{Arguments, Given};
 use crate::error::{KernelError, Result};
 use crate::isa::{Extension, Isa};
 
@@ -81,40 +86,74 @@ impl Code {
         self.block.size()
     }
 
-    /// Calls the kernel with a pointer to its argument struct.
+    /// Calls the kernel with a pointer to its argument struct, and holds what the call will touch against what its driver was
+    /// `given` first, where [extents](super::extents) are checked.
     ///
     /// # Safety
     ///
-    /// `args` is the struct that this kernel's emitter was written for, and every pointer in it is valid for what
-    /// the kernel reads and writes through it.
+    /// `args` is the struct that this kernel's emitter was written for, with what shaped the instructions. What is `given` may be
+    /// read, and written where it says so, and what the call writes is not touched by others meanwhile.
     #[inline]
-    pub unsafe fn call<A>(&self, args: &A) {
+    pub(crate) unsafe fn call<A: Arguments>(&self, args: &A, kernel: &A::Kernel, given: &Given) {
         #[cfg(feature = "emulator")]
+        if !self.native || super::emulator::is_forced() {
+            // SAFETY: the caller vouches for what is given.
+            let touched = unsafe { given.touched(args, kernel) };
+            // SAFETY: the caller vouches for the arguments.
+            unsafe { self.interpret(args, touched.as_deref()) };
+            return;
+        }
+        // SAFETY: the caller vouches for what is given, and for the arguments.
+        unsafe {
+            given.check(args, kernel);
+            self.enter(std::ptr::from_ref(args).cast::<u8>());
+        }
+    }
+
+    /// Calls the kernel of a test, which describes nothing.
+    ///
+    /// # Safety
+    ///
+    /// `args` is the struct that this kernel reads, and every pointer in it is valid for what the kernel reads and writes
+    /// through it.
+    #[cfg(feature = "emulator")]
+    pub unsafe fn call_undescribed<A>(&self, args: &A) {
         if !self.native || super::emulator::is_forced() {
             // SAFETY: the caller vouches for the arguments.
             unsafe { self.emulate(args) };
             return;
         }
-        let args = std::ptr::from_ref(args).cast::<u8>();
         // SAFETY: the caller vouches for the arguments.
-        unsafe { self.enter(args) }
+        unsafe { self.enter(std::ptr::from_ref(args).cast::<u8>()) }
     }
 
     /// Calls the kernel in the emulator, whatever this processor has, and returns how many instructions that took.
     ///
     /// # Safety
     ///
-    /// As for [`Code::call`].
+    /// As for [`Code::call_undescribed`].
     ///
     /// # Panics
     ///
     /// Where the kernel holds an instruction that [`Asm`](super::Asm) does not emit, or breaks the ABI.
     #[cfg(feature = "emulator")]
     pub unsafe fn emulate<A>(&self, args: &A) -> u64 {
+        // SAFETY: the caller vouches for the arguments.
+        unsafe { self.interpret(args, None) }
+    }
+
+    /// The same, and holds each access against what was described, where something was.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Code::emulate`].
+    #[cfg(feature = "emulator")]
+    unsafe fn interpret<A>(&self, args: &A, touched: Option<&[Touched]>) -> u64 {
         let address = self.block.address().as_ptr() as u64;
         let program = self.program.get_or_init(|| super::emulator::Program::new(self.bytes(), address));
+        let held = touched.map(|touched| Described::new(touched, self.bytes(), args));
         // SAFETY: the caller vouches for the arguments.
-        unsafe { program.call(std::ptr::from_ref(args).cast::<u8>()) }
+        unsafe { program.call(std::ptr::from_ref(args).cast::<u8>(), held.as_ref()) }
     }
 
     /// Jumps into the code.

@@ -5,7 +5,8 @@
 //! code would. Masked-off lanes of a load or store are not touched, so guard pages work here too.
 //!
 //! It is stricter than a processor where that finds mistakes: registers start out as signalling garbage, a jump on flags that
-//! the manual leaves undefined is a panic, and so is a kernel that does not restore what it must.
+//! the manual leaves undefined is a panic, and so is a kernel that does not restore what it must, or that touches what the
+//! [extents](super::extents) of its call do not say.
 //!
 //! [`lower`] turns instructions into operations, [`execute`] runs them, [`machine`] is what they run on, with [`tiles`].
 
@@ -18,6 +19,8 @@ mod tiles;
 use std::cell::{Cell, RefCell};
 
 use machine::{CALLEE_SAVED, Machine, Memory, RSP};
+
+pub(super) use machine::Described;
 
 /// A kernel that is ready to be interpreted.
 #[derive(Debug)]
@@ -71,12 +74,12 @@ impl Program {
     ///
     /// # Safety
     ///
-    /// As for [`Code::call`](super::Code::call).
+    /// As for [`Code::call_undescribed`](super::Code::call_undescribed).
     ///
     /// # Panics
     ///
-    /// Where the kernel breaks the ABI.
-    pub(super) unsafe fn call(&self, args: *const u8) -> u64 {
+    /// Where the kernel breaks the ABI, or touches what was not described.
+    pub(super) unsafe fn call(&self, args: *const u8, described: Option<&Described>) -> u64 {
         STACK.with_borrow_mut(|stack| {
             let mut machine = Machine::new();
             machine.gpr[7] = args as u64;
@@ -85,7 +88,7 @@ impl Program {
             machine.gpr[RSP] = top;
             let before = machine.gpr;
             // SAFETY: the caller vouches for what the kernel reaches through its arguments; the stack is ours.
-            let memory = unsafe { Memory::vouched_for() };
+            let memory = unsafe { Memory::vouched_for(described, stack.as_ptr_range()) };
             let executed = execute::run(&self.operations, &mut machine, &memory);
             assert_eq!(machine.gpr[RSP], top + 8, "the kernel leaves the stack pointer elsewhere");
             for register in CALLEE_SAVED {

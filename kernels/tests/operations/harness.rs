@@ -69,7 +69,7 @@ pub(crate) fn call(code: &Code, input: &[Vector], vectors: usize, words: &[u64])
     if code.isa() <= Isa::detect() {
         let native = once(&|args| {
             // SAFETY: as above.
-            unsafe { code.call(args) }
+            unsafe { code.call_undescribed(args) }
         });
         assert_eq!(native.words, emulated.words, "processor and emulator disagree");
         for (native, emulated) in native.vectors.iter().zip(&emulated.vectors) {

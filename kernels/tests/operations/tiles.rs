@@ -79,7 +79,7 @@ fn run(code: &Code, config: &[u8; 64], [left, right, sum]: [&Words; 3]) -> Vec<u
     if Extension::Amx.present() {
         let native = once(&|args| {
             // SAFETY: as above.
-            unsafe { code.call(args) }
+            unsafe { code.call_undescribed(args) }
         });
         assert!(agree(&native, &emulated), "processor {native:x?}\n emulator {emulated:x?}");
     }

@@ -23,13 +23,14 @@ use std::mem::offset_of;
 
 use serde::{Deserialize, Serialize};
 
+use super::FAMILY;
 use crate::cpu::Stored;
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::sweep::{self, Place};
 use crate::cpu::vecmath;
 use crate::isa::Isa;
 use crate::jit::asm::Predicate;
-use crate::jit::{Asm, Cond, Gpr, Mem, Vreg};
+use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mem, Vreg, counted_down};
 
 /// What one piece of code does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -155,6 +156,45 @@ pub struct ScaleArgs {
     pub columns: usize,
     /// The first row's state, which has the factor.
     pub state: *const RowState,
+}
+
+impl Arguments for WeighArgs {
+    const FAMILY: &'static str = FAMILY;
+    type Kernel = AttentionCode;
+
+    fn extents(&self, code: &AttentionCode, extents: &mut Extents<'_>) {
+        let (rows, keys) = (counted_down(self.rows), self.keys.saturating_mul(4));
+        let (adjust, room) = match code.form {
+            Form::WeighPairs(adjust) => (adjust, keys.max(self.keys.div_ceil(32) * 64)),
+            // Zeros go from the first key that is not seen by whole vectors.
+            Form::Weigh(adjust) if self.visible.get() < self.keys as isize => {
+                (adjust, (self.keys + code.isa.lanes() - 1) * 4)
+            }
+            Form::Weigh(adjust) => (adjust, keys),
+            _ => return,
+        };
+        extents.write("scores", self.scores).over(rows, self.stride).bytes(room);
+        extents.write("states", self.state).over(rows, size_of::<RowState>()).bytes(size_of::<RowState>());
+        if adjust.mask {
+            extents.read("mask", self.mask).over(rows, self.mask_stride).bytes(keys);
+        }
+        if adjust.select {
+            extents.read("condition", self.keep).over(rows, self.keep_stride).bytes(keys);
+        }
+    }
+}
+
+impl Arguments for ScaleArgs {
+    const FAMILY: &'static str = FAMILY;
+    /// How results are stored.
+    type Kernel = Stored;
+
+    fn extents(&self, stored: &Stored, extents: &mut Extents<'_>) {
+        let rows = counted_down(self.rows);
+        extents.read("rows", self.from).over(rows, self.from_stride).bytes(self.columns * 4);
+        extents.write("results", self.to).over(rows, self.to_stride).bytes(self.columns * stored.bytes());
+        extents.read("states", self.state).over(rows, size_of::<RowState>()).bytes(size_of::<RowState>());
+    }
 }
 
 const ARGS: Gpr = Gpr::RDI;

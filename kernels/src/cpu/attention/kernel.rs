@@ -7,7 +7,7 @@ use super::plain;
 use crate::cpu::{CodeKey, CodeSource, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
-use crate::jit::Code;
+use crate::jit::{Code, Given};
 
 /// The code of a form, where there is any.
 pub(super) fn code(isa: Isa, form: Form, source: &dyn CodeSource) -> Result<Option<Arc<Code>>> {
@@ -20,7 +20,9 @@ pub(super) fn code(isa: Isa, form: Form, source: &dyn CodeSource) -> Result<Opti
 /// The two forms that every path takes.
 #[derive(Clone, Debug)]
 pub(super) struct Kernels {
+    weighing: AttentionCode,
     adjust: Adjust,
+    written: Stored,
     weigh: Option<Arc<Code>>,
     scale: Option<Arc<Code>>,
     /// What stores results, where those are not `f32`.
@@ -36,27 +38,32 @@ impl Kernels {
         written: Stored,
         source: &dyn CodeSource,
     ) -> Result<Kernels> {
-        let weigh = code(isa, if pairs { Form::WeighPairs(adjust) } else { Form::Weigh(adjust) }, source)?;
+        let weighing = AttentionCode { isa, form: if pairs { Form::WeighPairs(adjust) } else { Form::Weigh(adjust) } };
+        let weigh = code(isa, weighing.form, source)?;
         let finish = match written {
             Stored::F32 => None,
             Stored::Bf16 => code(isa, Form::Scale(written), source)?,
         };
-        Ok(Kernels { adjust, weigh, scale: code(isa, Form::Scale(Stored::F32), source)?, finish })
+        let scale = code(isa, Form::Scale(Stored::F32), source)?;
+        Ok(Kernels { weighing, adjust, written, weigh, scale, finish })
     }
 
     /// Scores to weights.
     ///
     /// # Safety
     ///
-    /// There are `rows` rows of `keys` scores, with room for a vector behind each (for pairs, behind whole panels), and a state for each row; mask and
-    /// condition, where the form reads them, have an element for each key that a row sees. Scores and states are nobody
-    /// else's.
-    pub(super) unsafe fn weigh(&self, args: &WeighArgs) {
+    /// In what is `given`, there are `rows` rows of `keys` scores, with room for a vector behind each (for pairs, behind whole
+    /// panels), and a state for each row; mask and condition, where the form reads them, have an element for each key that a row
+    /// sees. Scores and states are no other task's.
+    pub(super) unsafe fn weigh(&self, args: &WeighArgs, given: &Given) {
         // SAFETY: the caller's contract, and the code takes `WeighArgs`.
         unsafe {
             match &self.weigh {
-                Some(code) => code.call(args),
-                None => plain::weigh(self.adjust, args),
+                Some(code) => code.call(args, &self.weighing, given),
+                None => {
+                    given.check(args, &self.weighing);
+                    plain::weigh(self.adjust, args);
+                }
             }
         }
     }
@@ -65,13 +72,17 @@ impl Kernels {
     ///
     /// # Safety
     ///
-    /// There are `rows` rows of `columns` elements on both sides, those that are written nobody else's, and a state for each.
-    pub(super) unsafe fn scale(&self, args: &ScaleArgs) {
+    /// In what is `given`, there are `rows` rows of `columns` elements on both sides, those that are written no other task's, and a
+    /// state for each.
+    pub(super) unsafe fn scale(&self, args: &ScaleArgs, given: &Given) {
         // SAFETY: the caller's contract, and the code takes `ScaleArgs`.
         unsafe {
             match &self.scale {
-                Some(code) => code.call(args),
-                None => plain::scale(args),
+                Some(code) => code.call(args, &Stored::F32, given),
+                None => {
+                    given.check(args, &Stored::F32);
+                    plain::scale(args);
+                }
             }
         }
     }
@@ -81,12 +92,12 @@ impl Kernels {
     /// # Safety
     ///
     /// That of [`Kernels::scale`].
-    pub(super) unsafe fn finish(&self, args: &ScaleArgs) {
+    pub(super) unsafe fn finish(&self, args: &ScaleArgs, given: &Given) {
         // SAFETY: the caller's contract, and the code takes `ScaleArgs`.
         unsafe {
             match &self.finish {
-                Some(code) => code.call(args),
-                None => self.scale(args),
+                Some(code) => code.call(args, &self.written, given),
+                None => self.scale(args, given),
             }
         }
     }

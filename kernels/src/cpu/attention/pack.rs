@@ -9,7 +9,7 @@ use crate::cpu::transpose::{Form, Stores, TransposeArgs, TransposeCode};
 use crate::cpu::{CodeKey, CodeSource};
 use crate::error::Result;
 use crate::isa::Isa;
-use crate::jit::Code;
+use crate::jit::{Code, Given};
 
 /// Turns rows into panels of `width` columns.
 #[derive(Clone, Debug)]
@@ -32,18 +32,32 @@ impl Turn {
     ///
     /// # Safety
     ///
-    /// The rows are readable, and all panels are writable and nobody else's.
-    pub(super) unsafe fn pack(&self, from: *const f32, stride: usize, keys: usize, size: usize, to: *mut f32) {
+    /// The rows and all panels lie in what is `given`, and the panels are no other task's.
+    pub(super) unsafe fn pack(
+        &self,
+        from: *const f32,
+        stride: usize,
+        [keys, size]: [usize; 2],
+        to: *mut f32,
+        given: &Given,
+    ) {
         for first in (0..keys).step_by(self.width) {
             let count = self.width.min(keys - first);
             let (from, to) = (from.wrapping_add(first * stride), to.wrapping_add(first * size));
             // SAFETY: a panel of its own, of rows that exist.
-            unsafe { self.panel(from, stride, count, size, to) };
+            unsafe { self.panel(from, stride, [count, size], to, given) };
         }
     }
 
     /// One panel of `count` rows.
-    unsafe fn panel(&self, from: *const f32, stride: usize, count: usize, size: usize, to: *mut f32) {
+    unsafe fn panel(
+        &self,
+        from: *const f32,
+        stride: usize,
+        [count, size]: [usize; 2],
+        to: *mut f32,
+        given: &Given,
+    ) {
         let (lanes, width) = (self.lanes, self.width);
         let squares = |length: usize| length / lanes;
         let (down, across) = match &self.code {
@@ -66,7 +80,7 @@ impl Turn {
             };
             // SAFETY: `down * lanes` rows of `across * lanes` features are read, which the caller vouches for, and as
             // many places of the panel are written. The code takes `TransposeArgs`.
-            unsafe { code.call(&args) };
+            unsafe { code.call(&args, &(code.isa(), Form::Tile(Stores::Near)), given) };
         }
         let turned = if down > 0 { across * lanes } else { 0 };
         for key in 0..count {

@@ -19,7 +19,7 @@ use crate::cpu::matrix::{Multiply, MultiplyArgs, PANEL, STEP, STEP_WORDS, TALLES
 use crate::cpu::{CodeSource, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
-use crate::jit::Code;
+use crate::jit::{Code, Given};
 
 /// The kernels, and sizes in the unit's measures.
 #[derive(Clone, Debug)]
@@ -96,11 +96,11 @@ impl Paired {
     /// # Safety
     ///
     /// The keys are readable, and `to` has as many places as [`Paired::room`] says, which are nobody else's.
-    pub(super) unsafe fn pack_keys(&self, from: *const u8, to: *mut f32) {
+    pub(super) unsafe fn pack_keys(&self, from: *const u8, to: *mut f32, given: &Given) {
         let (shape, [panel, _]) = (&self.shape, self.panel_words());
         let Some(turn) = &self.turn else {
             // SAFETY: features are the rows here; the caller's contract.
-            return unsafe { self.interleave(from, shape.key.row, [shape.size, shape.keys], to) };
+            return unsafe { self.interleave(from, shape.key.row, [shape.size, shape.keys], to, given) };
         };
         let rounded = to.wrapping_add(shape.keys.div_ceil(PANEL) * panel);
         let words = self.query_words();
@@ -110,12 +110,13 @@ impl Paired {
             // SAFETY: a panel's keys, and the place of a panel that each is rounded in. Keys beyond the last are zeros.
             unsafe {
                 if self.in_words && count == PANEL {
-                    turn.pack(from.cast(), shape.key.row / 2, PANEL, words, to.wrapping_add(first / PANEL * panel));
+                    let to = to.wrapping_add(first / PANEL * panel);
+                    turn.pack(from.cast(), shape.key.row / 2, [PANEL, words], to, given);
                     continue;
                 }
-                self.round(from, [count, shape.key.row], 1.0, rounded);
+                self.round(from, [count, shape.key.row], 1.0, rounded, given);
                 rounded.add(count * words).write_bytes(0, (PANEL - count) * words);
-                turn.pack(rounded, words, PANEL, words, to.wrapping_add(first / PANEL * panel));
+                turn.pack(rounded, words, [PANEL, words], to.wrapping_add(first / PANEL * panel), given);
             }
         }
     }
@@ -125,9 +126,9 @@ impl Paired {
     /// # Safety
     ///
     /// As [`Paired::pack_keys`].
-    pub(super) unsafe fn pack_values(&self, from: *const u8, to: *mut f32) {
+    pub(super) unsafe fn pack_values(&self, from: *const u8, to: *mut f32, given: &Given) {
         // SAFETY: the caller's contract.
-        unsafe { self.interleave(from, self.shape.value.row, [self.shape.keys, self.shape.value_size], to) };
+        unsafe { self.interleave(from, self.shape.value.row, [self.shape.keys, self.shape.value_size], to, given) };
     }
 
     /// Rounds a block of queries, times the factor of the scores.
@@ -135,13 +136,13 @@ impl Paired {
     /// # Safety
     ///
     /// As [`Paired::pack_keys`].
-    pub(super) unsafe fn round_queries(&self, from: *const u8, rows: usize, to: *mut f32) {
+    pub(super) unsafe fn round_queries(&self, from: *const u8, rows: usize, to: *mut f32, given: &Given) {
         // SAFETY: the caller's contract.
-        unsafe { self.round(from, [rows, self.shape.query.row], self.shape.scale, to) };
+        unsafe { self.round(from, [rows, self.shape.query.row], self.shape.scale, to, given) };
     }
 
     /// Rounds rows of as many features as a head has.
-    unsafe fn round(&self, from: *const u8, [rows, stride]: [usize; 2], scale: f32, to: *mut f32) {
+    unsafe fn round(&self, from: *const u8, [rows, stride]: [usize; 2], scale: f32, to: *mut f32, given: &Given) {
         let (size, words) = (self.shape.size, self.query_words());
         let args = RoundArgs {
             from,
@@ -154,11 +155,18 @@ impl Paired {
             scale,
         };
         // SAFETY: whole steps and the rest are the features, words are theirs; the code takes `RoundArgs`.
-        unsafe { self.round.call(&args) };
+        unsafe { self.round.call(&args, &self.shape.stored, given) };
     }
 
     /// Packs a matrix, whose rows are the reduction's, into panels.
-    unsafe fn interleave(&self, from: *const u8, stride: usize, [rows, columns]: [usize; 2], to: *mut f32) {
+    unsafe fn interleave(
+        &self,
+        from: *const u8,
+        stride: usize,
+        [rows, columns]: [usize; 2],
+        to: *mut f32,
+        given: &Given,
+    ) {
         let lines = words(rows);
         for first in (0..columns).step_by(PANEL) {
             let args = InterleaveArgs {
@@ -172,7 +180,7 @@ impl Paired {
                 order: IN_TURNS.as_ptr(),
             };
             // SAFETY: a panel's own columns are read, and its lines written; the code takes `InterleaveArgs`.
-            unsafe { self.interleave.call(&args) };
+            unsafe { self.interleave.call(&args, &self.shape.stored, given) };
         }
     }
 
@@ -187,8 +195,8 @@ impl Paired {
         [queries, packed]: [*const f32; 2],
         rows: usize,
         keys: Range<usize>,
-        to: *mut f32,
-        row: usize,
+        (to, row): (*mut f32, usize),
+        given: &Given,
     ) {
         let [panel, _] = self.panel_words();
         let mut args = MultiplyArgs::empty();
@@ -198,7 +206,7 @@ impl Paired {
         (args.panels, args.right_next) = (keys.len().div_ceil(PANEL), panel * 4);
         (args.out, args.out_step) = (to, row * 4);
         // SAFETY: the caller's contract.
-        unsafe { self.multiply(&mut args, queries, rows) };
+        unsafe { self.multiply(&mut args, queries, rows, given) };
     }
 
     /// Sums of values of some keys, weighted by pairs in rows `row` elements apart; added to what earlier keys gave.
@@ -209,10 +217,10 @@ impl Paired {
     pub(super) unsafe fn blend(
         &self,
         [weights, packed]: [*const f32; 2],
-        row: usize,
-        rows: usize,
+        [row, rows]: [usize; 2],
         keys: Range<usize>,
         to: *mut f32,
+        given: &Given,
     ) {
         let [_, panel] = self.panel_words();
         let mut args = MultiplyArgs::empty();
@@ -223,15 +231,16 @@ impl Paired {
         (args.out, args.out_step) = (to, self.context_row() * 4);
         args.resume = usize::from(keys.start > 0);
         // SAFETY: the caller's contract.
-        unsafe { self.multiply(&mut args, weights, rows) };
+        unsafe { self.multiply(&mut args, weights, rows, given) };
     }
 
     /// Multiplies rows that lie as `args` say, from `left` on.
-    unsafe fn multiply(&self, args: &mut MultiplyArgs, left: *const f32, rows: usize) {
+    unsafe fn multiply(&self, args: &mut MultiplyArgs, left: *const f32, rows: usize, given: &Given) {
         let tile_row = |index: usize| left.wrapping_byte_add(index * TILE_ROWS * args.row_step).cast::<u8>();
         let starts: SmallVec<[*const u8; 32]> = (0..rows.div_ceil(TILE_ROWS)).map(tile_row).collect();
         let tap = 0isize;
         (args.taps, args.tap_count) = (&raw const tap, 1);
+        let given = given.clone().read("tap", std::slice::from_ref(&tap)).read("tile rows", &starts);
         (args.left_step, args.out_next) = (STEP_WORDS * 4, PANEL * 4);
         let tall = starts.len() / TALLEST;
         for (height, from, blocks) in [(TALLEST, 0, tall), (1, tall * TALLEST, starts.len() % TALLEST)] {
@@ -240,7 +249,7 @@ impl Paired {
                 args.rows = starts[from..].as_ptr();
                 args.out = args.out.wrapping_byte_add(from * TILE_ROWS * args.out_step);
                 // SAFETY: tile rows, panels and sums are those that the caller vouches for.
-                unsafe { self.multiply.call(height, args) };
+                unsafe { self.multiply.call(height, args, &given) };
             }
         }
     }

@@ -7,6 +7,7 @@ use crate::cpu::gemm::tile::{LeftRows, RightColumns, Tile, TileArgs, TileCode};
 use crate::cpu::gemm::{Panels, Tiles, most_rows, panel_vectors};
 use crate::error::Result;
 use crate::isa::Isa;
+use crate::jit::Given;
 
 /// A right-hand side that tiles multiply by: how many vectors wide, and the kernels for panels that are packed and for
 /// those that lie in a row-major matrix.
@@ -89,6 +90,7 @@ impl Product {
         rows: usize,
         left: *const f32,
         to: *mut f32,
+        given: &Given,
     ) {
         let width = self.panels.width;
         let tiles = Tiles::new(rows, self.most_rows);
@@ -108,9 +110,9 @@ impl Product {
                 args.a_step = run.height * args.lda;
                 args.c.set(to.wrapping_byte_add(run.row * args.ldc).wrapping_add(first - columns.start));
                 args.c_step = run.height * args.ldc;
-                // SAFETY: `Attention::check` made sure of the operands, a block's rows of scores and its rows of the
-                // output are the task's own, and only whole panels are read in place.
-                unsafe { tile.call(args) };
+                // SAFETY: a block's rows of scores and its rows of the output are the task's own, and only whole panels are
+                // read in place.
+                unsafe { tile.call(args, given) };
             }
         }
     }

@@ -8,12 +8,13 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::allocate::{Body, Place, Planned, plan};
+use super::geometry::Geometry;
 use super::program::{MAX_INPUTS, Program, Step};
 use crate::cpu::vecmath::{Copies, Side, emit_binary, emit_select, emit_unary_side};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::asm::Src;
-use crate::jit::{Asm, Cond, Gpr, Mask, Mem, Vreg};
+use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mask, Mem, Vreg};
 
 /// How an operand goes along a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -50,6 +51,20 @@ pub(super) struct Args {
     pub(super) inner: usize,
     pub(super) input_steps: [usize; MAX_INPUTS],
     pub(super) output_step: usize,
+}
+
+impl Arguments for Args {
+    const FAMILY: &'static str = "chain";
+    type Kernel = Geometry;
+
+    fn extents(&self, geometry: &Geometry, extents: &mut Extents<'_>) {
+        let row = self.inner.saturating_mul(4);
+        for operand in 0..geometry.operands() {
+            let bytes = if geometry.is_vector(operand) { row } else { 4 };
+            extents.read("an operand", self.inputs[operand]).over(self.rows, self.input_steps[operand]).bytes(bytes);
+        }
+        extents.write("output", self.output).over(self.rows, self.output_step).bytes(row);
+    }
 }
 
 const INPUTS: [Gpr; MAX_INPUTS] = [Gpr::R8, Gpr::R9, Gpr::R10, Gpr::R11, Gpr::R12, Gpr::R13];

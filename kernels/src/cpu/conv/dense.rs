@@ -130,7 +130,8 @@ impl Dense {
     /// Convolves. The driver has checked that every buffer is as long as the shape says.
     pub(super) fn run(&self, x: &[f32], weights: &[f32], y: &mut [f32], extras: Beside<'_>, parallel: &dyn Parallel) {
         let field = Field { data: x.as_ptr(), zeros: self.zeros.as_ptr() };
-        let buffers = Buffers { field, weights, y: Shared::new(y), extras };
+        let given = extras.given.clone().read("zeros", &self.zeros);
+        let buffers = Buffers { field, weights, y: Shared::new(y), extras: Beside { given: &given, ..extras } };
         let (rows, units) = (self.blocks.row_tasks, self.blocks.unit_tasks);
         parallel.run(self.phases.len() * rows * units, &|task| {
             let plan = &self.phases[task / (rows * units)];
@@ -195,6 +196,7 @@ impl Dense {
         let column = group * shape.group_filters() + panel * width;
         let first = group * shape.group_channels();
         let b = args.b;
+        let given = buffers.extras.given.clone().read("table", table);
         for part in plan.cut.parts() {
             args.taps = part.taps.len();
             args.reduce_over(first + part.channels.start, part.channels.len());
@@ -213,9 +215,8 @@ impl Dense {
                 args.c.set(buffers.y.at(y + column));
                 args.c_step = run.height * args.ldc;
                 // SAFETY: pointers of the table lie inside the input or point at zeros, of which there are as many
-                // as a row has channels; panels and C's rows are inside buffers that were checked; tasks have
-                // disjoint rows or columns of C, phases have disjoint rows.
-                unsafe { self.tile.call(args) };
+                // as a row has channels; tasks have disjoint rows or columns of C, phases have disjoint rows.
+                unsafe { self.tile.call(args, &given) };
             }
         }
     }

@@ -27,7 +27,7 @@ use crate::cpu::gemm::shared::Shared;
 use crate::cpu::{Activations, ActivationsMut, CodeKey, CodeSource, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
-use crate::jit::{Asm, Code};
+use crate::jit::{Arguments, Asm, Code, Extents};
 use crate::parallel::Parallel;
 
 /// What shapes the instructions of a depthwise kernel: one blob serves all sizes.
@@ -101,10 +101,40 @@ struct RowArgs {
     rest: usize,
 }
 
+impl Arguments for RowArgs {
+    const FAMILY: &'static str = FAMILY;
+    type Kernel = DepthwiseCode;
+
+    fn extents(&self, key: &DepthwiseCode, extents: &mut Extents<'_>) {
+        if !(1..=MOST_POSITIONS).contains(&self.positions) {
+            return;
+        }
+        // The loop over blocks ends where none is left after one.
+        let blocks = self.blocks.get().max(1);
+        let (bytes, times) = (key.stored.bytes(), Stored::F32.bytes() / key.stored.bytes());
+        let (stored, beside) = (self.whole + self.rest * bytes, self.whole * times + self.rest * Stored::F32.bytes());
+        let taps = (self.taps_end.addr().wrapping_sub(self.taps.addr())) / size_of::<RowTap>();
+        for tap in extents.list("taps", self.taps, taps) {
+            let first = tap.x.wrapping_add(self.x_offset.get());
+            extents.read("input", first).over(blocks, self.x_block).over(self.positions, self.x_step).bytes(stored);
+            extents.read("weights", tap.weights).bytes(beside);
+        }
+        let y = self.y.get();
+        extents.write("output", y).over(blocks, self.y_block).over(self.positions, self.y_step).bytes(stored);
+        if self.residual != 0 {
+            let residual = extents.read("residual", y).from(self.residual_offset);
+            residual.over(blocks, self.y_block).over(self.positions, self.y_step).bytes(stored);
+        }
+        if !self.bias.is_null() {
+            extents.read("bias", self.bias).bytes(beside);
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Kernel {
     Emitted(Arc<Code>),
-    Portable(DepthwiseCode),
+    Portable,
 }
 
 /// A depthwise convolution.
@@ -112,8 +142,7 @@ enum Kernel {
 pub(super) struct Depthwise {
     shape: ConvShape,
     blocks: ConvBlocks,
-    isa: Isa,
-    stored: Stored,
+    key: DepthwiseCode,
     kernel: Kernel,
     slide: Option<Slide>,
     /// Output positions of a line that see every kernel position in width.
@@ -141,13 +170,13 @@ impl Depthwise {
     ) -> Result<Depthwise> {
         let key = DepthwiseCode { isa, activation, stored };
         let kernel =
-            if isa.is_jit() { Kernel::Emitted(source.code(&CodeKey::Depthwise(key))?) } else { Kernel::Portable(key) };
+            if isa.is_jit() { Kernel::Emitted(source.code(&CodeKey::Depthwise(key))?) } else { Kernel::Portable };
         let (stride, pad, output) = (shape.strides[2], shape.pads[2], shape.output[2]);
         let reach = (shape.kernel[2] - 1) * shape.dilations[2];
         let start = pad.div_ceil(stride).min(output);
         let fitting = (shape.input[2] + pad).checked_sub(reach + 1).map_or(0, |last| last / stride + 1);
         let slide = Slide::new(isa, &shape, (activation, stored), source)?;
-        Ok(Depthwise { shape, blocks, isa, stored, kernel, slide, inner: start..fitting.clamp(start, output) })
+        Ok(Depthwise { shape, blocks, key, kernel, slide, inner: start..fitting.clamp(start, output) })
     }
 
     /// Convolves. The driver has checked that every buffer is as long as the shape says.
@@ -162,7 +191,7 @@ impl Depthwise {
         let lines = self.shape.batch * self.shape.output[0] * self.shape.output[1];
         let buffers = Buffers { x: x.as_ptr(), weights, y: Shared::from_ptr(y.as_mut_ptr()), extras };
         // The last vector of channels overlaps with the one before, so both are one task's.
-        let lanes = self.isa.lanes();
+        let lanes = self.key.isa.lanes();
         let vectors = (self.shape.channels / lanes).max(1);
         let ConvBlocks { row_tasks, unit_tasks, .. } = self.blocks;
         parallel.run(row_tasks * unit_tasks, &|task| {
@@ -202,13 +231,14 @@ impl Depthwise {
             x: buffers.x,
             weights: buffers.weights.as_ptr(),
             bias: buffers.extras.bias,
-            y: buffers.y.at(line * width * self.shape.channels * self.stored.bytes()),
+            y: buffers.y.at(line * width * self.shape.channels * self.key.stored.bytes()),
+            given: buffers.extras.given,
             line,
             rows,
             channels: channels.clone(),
         };
-        // SAFETY: the driver has checked that all buffers are as long as the shape says; these channels of these lines
-        // are this task's, and there is at least a vector of them because a slide exists.
+        // SAFETY: the driver has checked all buffers; these channels of these lines are this task's, and there is at least a
+        // vector of them because a slide exists.
         unsafe { slide.run(&self.shape, &group) };
         let covered = slide.positions();
         for line in line..line + rows {
@@ -230,10 +260,10 @@ impl Depthwise {
     ) {
         let shape = &self.shape;
         self.taps(buffers, line, positions.start, channels.start, taps);
-        let bytes = self.stored.bytes();
+        let bytes = self.key.stored.bytes();
         let step = shape.strides[2] * shape.channels * bytes;
         let y = (line * shape.output[2] + positions.start) * shape.channels + channels.start;
-        let lanes = self.isa.lanes();
+        let lanes = self.key.isa.lanes();
         let whole = channels.len() / lanes * lanes;
         let ends = taps.as_ptr_range();
         let mut args = RowArgs {
@@ -253,19 +283,22 @@ impl Depthwise {
             whole: whole * bytes,
             rest: channels.len() - whole,
         };
+        let given = buffers.extras.given.clone().read("taps", taps);
         let tiles = Tiles::new(positions.len(), MOST_POSITIONS);
         for run in tiles.runs(0..tiles.count()) {
             args.positions = run.height;
             args.blocks.set(run.count);
             args.x_block = run.height * args.x_step;
             args.y_block = run.height * args.y_step;
-            // SAFETY: every tap lies inside the input for every position of the stretch, weights are a row of channels
-            // for each tap, the outputs are this line's, which belongs to one task, and all buffers were checked. The
-            // kernel leaves its cells at the next block, where the next run starts.
+            // SAFETY: the outputs are this line's, which belongs to one task; every tap lies inside the input for every
+            // position of the stretch. The kernel leaves its cells at the next block, where the next run starts.
             unsafe {
                 match &self.kernel {
-                    Kernel::Emitted(code) => code.call(&args),
-                    Kernel::Portable(key) => portable::row(key, &args),
+                    Kernel::Emitted(code) => code.call(&args, &self.key, &given),
+                    Kernel::Portable => {
+                        given.check(&args, &self.key);
+                        portable::row(&self.key, &args);
+                    }
                 }
             }
         }
@@ -292,7 +325,7 @@ impl Depthwise {
                     let x = (((image * depth + d) * height + h) * width + w) * shape.channels + channel;
                     let tap = (kd * shape.kernel[1] + kh) * shape.kernel[2] + kw;
                     let weights = buffers.weights[tap * shape.channels + channel..].as_ptr();
-                    taps.push(RowTap { x: buffers.x.wrapping_add(x * self.stored.bytes()), weights });
+                    taps.push(RowTap { x: buffers.x.wrapping_add(x * self.key.stored.bytes()), weights });
                 }
             }
         }

@@ -17,6 +17,7 @@ use crate::cpu::gemm::tile::most_rows;
 use crate::cpu::{Activations, ActivationsMut, CodeSource, Elements, Stored};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
+use crate::jit::Given;
 use crate::parallel::Parallel;
 
 /// How a convolution is computed.
@@ -68,9 +69,11 @@ impl<R> Default for ConvExtras<'_, R> {
     }
 }
 
-/// [`ConvExtras`] as strategies see them: buffers that were checked.
+/// [`ConvExtras`] as strategies see them: buffers that were checked, with all else that a run was given.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Beside<'a> {
+    /// Every operand.
+    pub(super) given: &'a Given,
     pub(super) bias: Option<&'a [f32]>,
     /// How many bytes the residual is from the output, each by its first element: 0 where the output is written over it.
     pub(super) residual: Option<isize>,
@@ -340,7 +343,8 @@ impl Conv {
         let to = y.as_mut_ptr() as isize;
         // Both are as long as the output, so that one distance holds for every element of `f32`.
         let residual = extras.residual.map(|residual| (residual.as_ptr() as isize).wrapping_sub(to));
-        self.run_checked(x, weights, y, Beside { bias: extras.bias, residual }, scratch, parallel)
+        let given = Given::new().maybe("residual", extras.residual.map(|residual| residual.bytes()));
+        self.run_checked(x, weights, y, (extras.bias, residual, given), scratch, parallel)
     }
 
     /// The same where `y` holds the residual, which the output is written over: what is added is in the caches then, and the
@@ -364,7 +368,7 @@ impl Conv {
         let mut one = None;
         let x = x.parts(self.shape.channels, &mut one);
         self.check(x, weights, y.read(), ConvExtras { bias, residual: Some(y.read()) }, scratch)?;
-        self.run_checked(x, weights, y, Beside { bias, residual: Some(0) }, scratch, parallel)
+        self.run_checked(x, weights, y, (bias, Some(0), Given::new()), scratch, parallel)
     }
 
     /// Whether buffers are as long as the shape says, and activations stored as was said.
@@ -401,14 +405,18 @@ impl Conv {
         &self,
         parts: &[ConvPart<'_>],
         weights: &[f32],
-        y: ActivationsMut<'_>,
-        beside: Beside<'_>,
+        mut y: ActivationsMut<'_>,
+        (bias, residual, given): (Option<&[f32]>, Option<isize>, Given),
         scratch: &mut [f32],
         parallel: &dyn Parallel,
     ) -> Result<()> {
         if y.read().is_empty() {
             return Ok(());
         }
+        let given = parts.iter().fold(given, |given, part| given.read("input", part.x.bytes()));
+        let given = given.read("weights", weights).maybe("bias", bias);
+        let given = given.write("output", y.bytes_mut()).write("scratch", scratch);
+        let beside = Beside { given: &given, bias, residual };
         let [ConvPart { x, .. }, ..] = *parts else { return unsupported("no input") };
         match (&self.kernel, x, y) {
             (Kernel::Unit(unit), _, y) => unit.run(parts, weights, y, beside, scratch, parallel),

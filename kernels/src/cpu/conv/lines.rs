@@ -300,9 +300,8 @@ impl Lines {
                     args.c.set(buffers.y.at((index * shape.output[2] + run.row) * shape.filters + panel * width));
                     args.c_step = run.height * args.ldc;
                     // SAFETY: the rows of these outputs lie inside what was copied, or inside the input where no tap of the
-                    // tiles is outside it; panels and C's rows lie inside buffers that were checked, and tasks have
-                    // disjoint rows or columns of C.
-                    unsafe { self.tile.call(&args) };
+                    // tiles is outside it; tasks have disjoint rows or columns of C.
+                    unsafe { self.tile.call(&args, buffers.extras.given) };
                 }
                 next = end;
             }

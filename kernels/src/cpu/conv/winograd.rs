@@ -143,6 +143,8 @@ impl Winograd {
         scratch: &mut [f32],
         parallel: &dyn Parallel,
     ) {
+        let given = extras.given.clone().read("zeros", &self.zeros);
+        let extras = Beside { given: &given, ..extras };
         let buffers = Buffers { parts, weights, y: Shared::new(y), extras, scratch: Shared::new(scratch) };
         let (rows, units) = (self.blocks.row_tasks, self.blocks.unit_tasks);
         let (groups, panels) = (self.grid.groups(), self.panels.count());

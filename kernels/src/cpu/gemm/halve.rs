@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::cpu::{CodeKey, CodeSource};
 use crate::error::Result;
 use crate::isa::Isa;
-use crate::jit::{Asm, Code, Cond, Gpr, Mem, Vreg};
+use crate::jit::{Arguments, Asm, Code, Cond, Extents, Given, Gpr, Mem, Vreg, counted_down};
 
 /// What shapes the instructions: nothing but the level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -43,6 +43,24 @@ struct HalveArgs {
     rest: [usize; 3],
 }
 
+impl Arguments for HalveArgs {
+    const FAMILY: &'static str = FAMILY;
+    /// Lanes of a vector.
+    type Kernel = usize;
+
+    fn extents(&self, &lanes: &usize, extents: &mut Extents<'_>) {
+        let (rows, [first, second, words]) = (counted_down(self.rows), self.rest);
+        let elements = self.groups.saturating_mul(2 * lanes).saturating_add(first + second);
+        extents.read("rows", self.from).over(rows, self.from_step).bytes(elements.saturating_mul(4));
+        let groups = extents.write("words", self.to).over(rows, self.to_step);
+        groups.over(self.groups, self.step).bytes(lanes * 4);
+        if first > 0 {
+            let last = extents.write("words", self.to).from((self.groups * self.step) as isize);
+            last.over(rows, self.to_step).bytes(words * 4);
+        }
+    }
+}
+
 /// What rounds a row.
 #[derive(Clone, Debug)]
 pub(crate) struct Halve {
@@ -60,17 +78,19 @@ impl Halve {
         assert_eq!(words.len(), row.len().div_ceil(2), "half as many words as elements");
         let last = (row.len() % (2 * self.lanes)).div_ceil(2);
         // SAFETY: groups of as many words as lanes and what is left are all words.
-        unsafe { self.call(row, words.as_mut_ptr(), &HalveRows::one(row.len()), self.lanes, last) };
+        unsafe { self.call(row, words, &HalveRows::one(row.len()), self.lanes, last) };
     }
 
     /// Rounds a row to groups of as many words as a vector has lanes, `step` words from one to the next; the last is filled up
     /// with zeros.
     ///
-    /// # Safety
+    /// # Panics
     ///
-    /// All groups are writable and nobody else's.
-    pub(crate) unsafe fn spread(&self, row: &[f32], to: *mut f32, step: usize) {
-        // SAFETY: the caller's contract.
+    /// Where the words end before the last group does.
+    pub(crate) fn spread(&self, row: &[f32], to: &mut [f32], step: usize) {
+        let Some(last) = row.len().div_ceil(2 * self.lanes).checked_sub(1) else { return };
+        assert!(last * step + self.lanes <= to.len(), "a row of {} elements beyond the end", row.len());
+        // SAFETY: all groups lie in the words.
         unsafe { self.call(row, to, &HalveRows::one(row.len()), step, self.lanes) };
     }
 
@@ -93,17 +113,18 @@ impl Halve {
             rows = HalveRows::one(rows.count * rows.length);
         }
         // SAFETY: all rows and what they become lie in the buffers.
-        unsafe { self.call(from, to.as_mut_ptr(), &rows, self.lanes, self.lanes) };
+        unsafe { self.call(from, to, &rows, self.lanes, self.lanes) };
     }
 
     /// # Safety
     ///
-    /// All rows are readable and all their groups writable, of the last, if it is not whole, `last` words.
-    unsafe fn call(&self, from: &[f32], to: *mut f32, rows: &HalveRows, step: usize, last: usize) {
+    /// All rows lie in `from` and all their groups in `to`: of the last, if it is not whole, `last` words.
+    unsafe fn call(&self, from: &[f32], to: &mut [f32], rows: &HalveRows, step: usize, last: usize) {
+        let given = Given::new().read("rows", from).write("words", to);
         let rest = rows.length % (2 * self.lanes);
         let args = HalveArgs {
             from: from.as_ptr(),
-            to,
+            to: to.as_mut_ptr(),
             rows: rows.count,
             from_step: rows.from * 4,
             to_step: rows.to * 4,
@@ -112,7 +133,7 @@ impl Halve {
             rest: [rest.min(self.lanes), rest.saturating_sub(self.lanes), last],
         };
         // SAFETY: the caller's contract.
-        unsafe { self.code.call(&args) };
+        unsafe { self.code.call(&args, &self.lanes, &given) };
     }
 }
 

@@ -21,6 +21,7 @@ use crate::cpu::chain::UnaryOp;
 use crate::cpu::{Activations, ActivationsMut, CodeSource, Elements};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
+use crate::jit::Given;
 use crate::parallel::{Parallel, for_each_chunk};
 
 use self::shape::Place;
@@ -153,6 +154,7 @@ struct Buffers<'a> {
     packed: Shared,
     c: Shared,
     extras: Extras<'a>,
+    given: Given,
 }
 
 // SAFETY: tasks read through `left`, and write only what their part of the split owns.
@@ -321,8 +323,11 @@ impl Matmul {
             return Ok(());
         }
         if let Some(unit) = &self.unit {
+            let given = Given::new().read("left", left.bytes()).read("right", right).maybe("bias", extras.bias);
+            let given = given.maybe("residual", extras.residual.map(|residual| residual.bytes()));
+            let given = given.write("C", c.bytes_mut()).read("scratch", scratch);
             let left = self.left_of_unit(unit, left, &mut scratch[..self.left_scratch()], parallel);
-            let buffers = UnitBuffers { left, right, c: Shared::from_ptr(c.as_mut_ptr()), extras };
+            let buffers = UnitBuffers { left, right, c: Shared::from_ptr(c.as_mut_ptr()), extras, given };
             self.tasks(parallel, &|batch, tiles, panels| {
                 self.product_on_unit(unit, &buffers, batch, tiles, panels, parallel);
             });
@@ -363,9 +368,11 @@ impl Matmul {
         scratch: &mut [f32],
         parallel: &dyn Parallel,
     ) {
+        let given = Given::new().read("left", left).read("right", right).read("scratch", scratch);
+        let given = given.maybe("bias", extras.bias).maybe("residual", extras.residual).write("C", c);
         let (rows, packed) = scratch.split_at_mut(self.left_scratch());
         let left = self.left_rows(left, rows, parallel);
-        let buffers = Buffers { left, right, packed: Shared::new(packed), c: Shared::new(c), extras };
+        let buffers = Buffers { left, right, packed: Shared::new(packed), c: Shared::new(c), extras, given };
         if self.packed_len() > 0 && !self.pack_in_task {
             let panels = self.panels.count() - self.packed_from;
             parallel.run(self.shape.right_matrices() * panels, &|task| {
@@ -483,7 +490,7 @@ impl Matmul {
                 let right = buffers.right.as_ptr().wrapping_add(place.right);
                 let bias = buffers.extras.bias.map_or(std::ptr::null(), <[f32]>::as_ptr);
                 // SAFETY: `check` made sure that every operand spans what its shape says, and tasks have panels of their own.
-                unsafe { row.run(&args, left, right, bias, c, panels) }
+                unsafe { row.run(&args, left, right, bias, c, panels, &buffers.given) }
             }
             _ => panels,
         };
@@ -524,9 +531,9 @@ impl Matmul {
                             args.a_step = run.height * args.lda;
                             args.c.set(c.wrapping_add(run.row * shape.n + panel * self.panels.width));
                             args.c_step = run.height * args.ldc;
-                            // SAFETY: `check` made sure that every operand spans what its shape says, `tiles` and
-                            // `panels` stay inside C, and tasks have disjoint parts of it.
-                            unsafe { tile.call(&args) };
+                            // SAFETY: `check` made sure that every operand spans what its shape says, and tasks have
+                            // disjoint parts of C.
+                            unsafe { tile.call(&args, &buffers.given) };
                         }
                     }
                 }

@@ -25,7 +25,7 @@ use crate::cpu::chain::UnaryOp;
 use crate::cpu::{CodeKey, CodeSource};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
-use crate::jit::{Asm, Code, Cond, Gpr, Mem, Src, Vreg};
+use crate::jit::{Arguments, Asm, Code, Cond, Extents, Given, Gpr, Mem, Src, Vreg};
 
 /// Panels that are read side by side. More are not faster, and fill the registers.
 pub(super) const STREAMS: usize = 4;
@@ -72,17 +72,39 @@ struct RowArgs {
     residual_offset: isize,
 }
 
+impl Arguments for RowArgs {
+    const FAMILY: &'static str = FAMILY;
+    type Kernel = RowCode;
+
+    fn extents(&self, key: &RowCode, extents: &mut Extents<'_>) {
+        let row = usize::from(key.vectors) * key.isa.lanes() * 4;
+        let paired = if key.pairs { self.paired } else { 0 };
+        let end = self.unrolled.max(paired).max(self.end);
+        extents.read("the left-hand row", self.left).bytes(end);
+        let rows = end.div_ceil(if key.pairs { 8 } else { 4 });
+        extents.read("panels", self.panels).over(STREAMS, self.apart).over(rows, row).bytes(row);
+        extents.write("C", self.c).bytes(STREAMS * row);
+        if !self.bias.is_null() {
+            extents.read("bias", self.bias).bytes(STREAMS * row);
+        }
+        if self.residual != 0 {
+            extents.read("residual", self.c).from(self.residual_offset).bytes(STREAMS * row);
+        }
+    }
+}
+
 /// A row's kernel that can be called.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
+    key: RowCode,
     code: Arc<Code>,
     panels: Panels,
 }
 
 impl Row {
-    /// The kernel for panels of a matrix, `code.vectors` wide.
-    pub(super) fn new(code: RowCode, panels: Panels, source: &dyn CodeSource) -> Result<Row> {
-        Ok(Row { code: source.code(&CodeKey::Row(code))?, panels })
+    /// The kernel for panels of a matrix, `key.vectors` wide.
+    pub(super) fn new(key: RowCode, panels: Panels, source: &dyn CodeSource) -> Result<Row> {
+        Ok(Row { key, code: source.code(&CodeKey::Row(key))?, panels })
     }
 
     /// Computes the columns of some panels, as many as go side by side; the panels that are left. `args` holds what does not
@@ -90,8 +112,9 @@ impl Row {
     ///
     /// # Safety
     ///
-    /// The left-hand row is readable over the reduction, the panels, the bias and the residual are readable as `args` says,
-    /// and those columns of C are nobody else's.
+    /// The left-hand row over the reduction, the panels, bias, residual and C lie in what is `given`, and those columns of C are no
+    /// other task's.
+    #[allow(clippy::too_many_arguments, reason = "both sides of a product, and where it goes")]
     pub(super) unsafe fn run(
         &self,
         args: &TileArgs,
@@ -100,6 +123,7 @@ impl Row {
         bias: *const f32,
         c: *mut f32,
         panels: Range<usize>,
+        given: &Given,
     ) -> Range<usize> {
         let whole = panels.end.min(self.panels.columns / self.panels.width);
         let mut first = panels.start;
@@ -120,7 +144,7 @@ impl Row {
                 residual_offset: args.residual_offset,
             };
             // SAFETY: the caller's contract; the struct is the one that the emitter reads.
-            unsafe { self.code.call(&args) };
+            unsafe { self.code.call(&args, &self.key, given) };
             first += STREAMS;
         }
         first..panels.end

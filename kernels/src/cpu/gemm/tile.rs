@@ -11,7 +11,7 @@ use crate::cpu::chain::UnaryOp;
 use crate::cpu::{CodeKey, CodeSource, Elements, MOST_PARTS, Parts};
 use crate::error::{KernelError, Result};
 use crate::isa::{Extension, Isa};
-use crate::jit::Code;
+use crate::jit::{Arguments, Code, Extents, Given};
 
 /// Most vectors that a tile is wide.
 pub const MOST_VECTORS: usize = 4;
@@ -206,6 +206,61 @@ pub(crate) struct TileArgs {
     pub(crate) lanes: [usize; MOST_VECTORS],
 }
 
+impl Arguments for TileArgs {
+    const FAMILY: &'static str = FAMILY;
+    type Kernel = TileCode;
+
+    fn extents(&self, key: &TileCode, extents: &mut Extents<'_>) {
+        // The loop over tiles ends where none is left after one.
+        let (tiles, width) = (self.tiles.get().max(1), key.width());
+        let own = match self.partial {
+            0 => width,
+            _ => (0..key.vectors.into()).fold(0, |own, vector| match self.lanes[vector] {
+                0 => own,
+                lanes => vector * key.isa.lanes() + lanes,
+            }),
+        };
+        let c = self.c.get();
+        extents.write("C", c).over(tiles, self.c_step).over(self.rows, self.ldc).bytes(own * 4);
+        if !self.bias.is_null() && self.resume == 0 {
+            extents.read("bias", self.bias).bytes(own * 4);
+        }
+        if self.special != 0 && self.residual != 0 && self.unfinished == 0 {
+            let residual = extents.read("residual", c).from(self.residual_offset);
+            residual.over(tiles, self.c_step).over(self.rows, self.ldc).bytes(own * 4);
+        }
+        let end = match key.right {
+            RightColumns::Pairs => self.unrolled.max(self.paired).max(self.end),
+            _ => self.unrolled.max(self.end),
+        };
+        let (first, bytes) = (self.first as isize, end.saturating_sub(self.first));
+        let taps = if key.left == LeftRows::Strided { 1 } else { self.taps };
+        match key.left {
+            LeftRows::Strided | LeftRows::Lines => {
+                let rows = extents.read("the left-hand rows", self.a.get()).from(first);
+                let rows = rows.over(tiles, self.a_step).over(self.rows, self.lda);
+                rows.over(taps, self.tap_step).bytes(bytes);
+            }
+            LeftRows::Table => {
+                let pointers = tiles.saturating_mul(taps).saturating_mul(self.rows);
+                for &row in extents.list("the table of left-hand rows", self.table.get(), pointers) {
+                    extents.read("the left-hand rows", row).from(first).bytes(bytes);
+                }
+            }
+        }
+        let elements = bytes.div_ceil(4);
+        let right = extents.read("the right-hand side", self.b);
+        match key.right {
+            RightColumns::Plain => right.over(taps, elements * self.ldb).over(elements, self.ldb).bytes(width * 4),
+            RightColumns::Packed | RightColumns::Dots => right.over(taps, elements * width * 4).bytes(elements * width * 4),
+            RightColumns::Pairs => {
+                let words = elements.div_ceil(2) * width;
+                right.over(taps, words * 4).bytes(words * 4);
+            }
+        }
+    }
+}
+
 /// Tiles that it takes to fetch what comes next: each fetches at most half as much as it reads.
 pub(crate) const FETCHING: usize = 2;
 
@@ -283,7 +338,7 @@ impl TileArgs {
 #[derive(Clone, Debug)]
 pub(crate) enum Tile {
     /// Machine code, that for one row first.
-    Emitted([Option<Arc<Code>>; MOST_PARTS]),
+    Emitted(TileCode, [Option<Arc<Code>>; MOST_PARTS]),
     /// Where nothing may be emitted.
     Portable(TileCode),
 }
@@ -301,33 +356,35 @@ impl Tile {
         let heights = cuts.into_iter().flat_map(|tiles| tiles.heights());
         let wanted = heights.fold(Parts::default(), |parts, height| parts.and(height - 1));
         if wanted.is_empty() {
-            return Ok(Tile::Emitted(Default::default()));
+            return Ok(Tile::Emitted(key, Default::default()));
         }
         let kit = source.kit(&CodeKey::Tile(key), wanted)?;
-        Ok(Tile::Emitted(Arc::unwrap_or_clone(kit).into_parts()))
+        Ok(Tile::Emitted(key, Arc::unwrap_or_clone(kit).into_parts()))
     }
 
     /// Computes the tiles that `args` describes.
     ///
     /// # Safety
     ///
-    /// Every row of the left-hand side is readable over the reduction, the columns of the right-hand side are readable
-    /// (whole panels where packed), C's own columns are writable and nobody else's, bias and residual are readable
-    /// over C's own columns.
+    /// Every row of the left-hand side over the reduction, the columns of the right-hand side (whole panels where packed), bias and
+    /// residual over C's own columns, and C's own columns lie in what is `given`, and those of C are no other task's.
     ///
     /// # Panics
     ///
     /// Where `rows` is not among the heights that it was made for.
-    pub(crate) unsafe fn call(&self, args: &TileArgs) {
+    pub(crate) unsafe fn call(&self, args: &TileArgs, given: &Given) {
         match self {
-            Tile::Emitted(parts) => match parts.get(args.rows.wrapping_sub(1)) {
+            Tile::Emitted(key, parts) => match parts.get(args.rows.wrapping_sub(1)) {
                 // SAFETY: the caller vouches for the pointers; the struct is the one that the emitter reads, and this is
                 // the part for its number of rows.
-                Some(Some(code)) => unsafe { code.call(args) },
+                Some(Some(code)) => unsafe { code.call(args, key, given) },
                 _ => unmade(args.rows),
             },
             // SAFETY: the same contract.
-            Tile::Portable(key) => unsafe { super::portable::tile(key, args) },
+            Tile::Portable(key) => unsafe {
+                given.check(args, key);
+                super::portable::tile(key, args);
+            },
         }
     }
 }
@@ -361,6 +418,64 @@ mod tests {
         ] {
             assert_eq!(panel_vectors(isa, columns), vectors, "{isa}: {columns} columns");
         }
+    }
+
+    const KEY: TileCode = TileCode {
+        isa: Isa::Avx2,
+        vectors: 1,
+        left: LeftRows::Strided,
+        right: RightColumns::Packed,
+        activation: None,
+        in_order: false,
+    };
+
+    /// Describes two tiles of three rows of five elements by a panel of that many rows, to `c` elements.
+    fn describe(left: LeftRows, [rows, panel, c]: [usize; 3]) {
+        let (a, b, mut c) = (vec![0.0f32; rows], vec![0.0f32; panel], vec![0.0f32; c]);
+        let table: Vec<*const f32> = (0..6).map(|row| a.as_ptr().wrapping_add(row * 5)).collect();
+        let mut args = TileArgs::empty();
+        args.reduce_over(0, 5);
+        (args.rows, args.lda, args.ldc) = (3, 20, 28);
+        (args.a_step, args.c_step) = (3 * 20, 3 * 28);
+        args.tiles.set(2);
+        args.keep_columns(7, 8, 8);
+        args.a.set(a.as_ptr());
+        args.table.set(table.as_ptr());
+        args.b = b.as_ptr();
+        args.c.set(c.as_mut_ptr());
+        let given = Given::new().read("left", &a).read("right", &b).write("C", &mut c).read("table", &table);
+        // SAFETY: all that is listed are the buffers above.
+        unsafe { given.check(&args, &TileCode { left, ..KEY }) };
+    }
+
+    #[test]
+    fn a_tile_touches_its_rows_a_whole_panel_and_its_own_columns() {
+        describe(LeftRows::Strided, [6 * 5, 5 * 8, 6 * 7]);
+        describe(LeftRows::Table, [6 * 5, 5 * 8, 6 * 7]);
+    }
+
+    #[test]
+    #[should_panic(expected = "tile: reads 120 bytes of the left-hand rows")]
+    fn a_left_hand_side_that_is_an_element_short_is_refused() {
+        describe(LeftRows::Strided, [6 * 5 - 1, 5 * 8, 6 * 7]);
+    }
+
+    #[test]
+    #[should_panic(expected = "tile: reads 20 bytes of the left-hand rows")]
+    fn a_table_that_points_an_element_too_far_is_refused() {
+        describe(LeftRows::Table, [6 * 5 - 1, 5 * 8, 6 * 7]);
+    }
+
+    #[test]
+    #[should_panic(expected = "tile: reads 160 bytes of the right-hand side")]
+    fn a_panel_that_is_an_element_short_is_refused() {
+        describe(LeftRows::Strided, [6 * 5, 5 * 8 - 1, 6 * 7]);
+    }
+
+    #[test]
+    #[should_panic(expected = "tile: writes 168 bytes of C")]
+    fn a_result_that_is_an_element_short_is_refused() {
+        describe(LeftRows::Strided, [6 * 5, 5 * 8, 6 * 7 - 1]);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::cpu::Stored;
 use crate::cpu::activation;
 use crate::cpu::chain::UnaryOp;
 use crate::error::Result;
-use crate::jit::{Asm, Cond, Gpr, Mask, Mem, Vreg};
+use crate::jit::{Asm, Cond, Extents, Gpr, Mask, Mem, Vreg, counted_down};
 
 /// How many columns of a panel are the result's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -101,6 +101,34 @@ impl Ends {
             bias_next: 0,
             rest: LANES,
             current: Cell::new(std::ptr::null()),
+        }
+    }
+
+    /// What ending the sums of so many panels touches.
+    pub(super) fn extents(&self, ending: &Ending, panels: usize, extents: &mut Extents<'_>) {
+        if self.count == 0 {
+            return;
+        }
+        let columns = match ending.columns {
+            Columns::Whole => PANEL,
+            Columns::Most | Columns::Half => (ending.columns.vectors() - 1) * LANES + self.rest,
+        };
+        extents.constant("no bias", &finish::NO_BIAS);
+        extents.read("bias", self.bias).over(panels, self.bias_next).bytes(columns * 4);
+        // The code moves what they say on from panel to panel.
+        let list = extents.write("stretches", self.stretches).over(self.count, size_of::<Stretch>());
+        list.bytes(size_of::<Stretch>());
+        for stretch in extents.list("stretches", self.stretches.cast_const(), self.count) {
+            let rows = counted_down(stretch.rows);
+            let sums = extents.read("sums", stretch.from).over(rows, PANEL * 4);
+            sums.bytes(ending.columns.vectors() * LANES * 4);
+            let result = extents.write("the result", stretch.to).over(panels, PANEL * ending.output.bytes());
+            result.over(rows, self.to_step).bytes(columns * ending.output.bytes());
+            if !stretch.residual.is_null() {
+                let residual = extents.read("residual", stretch.residual);
+                let residual = residual.over(panels, PANEL * ending.residual.bytes()).over(rows, self.residual_step);
+                residual.bytes(columns * ending.residual.bytes());
+            }
         }
     }
 

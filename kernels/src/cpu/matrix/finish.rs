@@ -13,7 +13,7 @@ use crate::cpu::chain::UnaryOp;
 use crate::cpu::{CodeKey, CodeSource};
 use crate::error::Result;
 use crate::isa::Isa;
-use crate::jit::{Asm, Code, Cond, Gpr, Mask, Mem, Vreg};
+use crate::jit::{Arguments, Asm, Code, Cond, Extents, Given, Gpr, Mask, Mem, Vreg, counted_down};
 
 /// What shapes the instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -83,6 +83,24 @@ impl FinishArgs {
     }
 }
 
+impl Arguments for FinishArgs {
+    const FAMILY: &'static str = FAMILY;
+    type Kernel = FinishCode;
+
+    fn extents(&self, code: &FinishCode, extents: &mut Extents<'_>) {
+        let rows = counted_down(self.rows);
+        let columns = self.vectors * LANES + self.rest;
+        extents.read("sums", self.from).over(rows, self.from_step).bytes(columns * 4);
+        extents.constant("no bias", &NO_BIAS);
+        extents.read("bias", self.bias).bytes(columns * 4);
+        if !self.residual.is_null() {
+            let residual = extents.read("residual", self.residual).over(rows, self.residual_step);
+            residual.bytes(columns * code.residual.bytes());
+        }
+        extents.write("the result", self.to).over(rows, self.to_step).bytes(columns * code.output.bytes());
+    }
+}
+
 /// Most columns of a call.
 const MOST_COLUMNS: usize = 512;
 
@@ -93,22 +111,22 @@ const LANES: usize = 16;
 
 /// The kernel.
 #[derive(Clone, Debug)]
-pub(crate) struct Finish(Arc<Code>);
+pub(crate) struct Finish(FinishCode, Arc<Code>);
 
 impl Finish {
     pub(crate) fn new(code: FinishCode, source: &dyn CodeSource) -> Result<Finish> {
-        Ok(Finish(source.code(&CodeKey::Finish(code))?))
+        Ok(Finish(code, source.code(&CodeKey::Finish(code))?))
     }
 
     /// Ends rows.
     ///
     /// # Safety
     ///
-    /// `from` is readable for the result's own columns of all rows, which are writable and nobody else's; bias and residual are
-    /// readable over them.
-    pub(crate) unsafe fn call(&self, args: &FinishArgs) {
+    /// Sums, bias, residual and result lie in what is `given` over the result's own columns of all rows, and those of the result
+    /// are no other task's.
+    pub(crate) unsafe fn call(&self, args: &FinishArgs, given: &Given) {
         // SAFETY: the caller vouches for the pointers; the struct is the one that the emitter reads.
-        unsafe { self.0.call(args) }
+        unsafe { self.1.call(args, &self.0, given) }
     }
 }
 

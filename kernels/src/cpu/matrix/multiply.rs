@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use super::ending::{Ending, Ends};
 use super::fetch::{self, Fetches};
-use super::{CONFIGS, LEFT_TILES, RIGHT_TILES, STEP_WORDS, TileConfig};
+use super::{CONFIGS, LEFT_TILES, RIGHT_TILES, STEP_WORDS, TILE_ROWS, TileConfig};
 use crate::cpu::{CodeKey, CodeSource, MOST_PARTS, Parts};
 use crate::error::Result;
 use crate::isa::{Extension, Isa};
-use crate::jit::{Asm, Code, Cond, Gpr, Mem, Tile};
+use crate::jit::{Arguments, Asm, Code, Cond, Extents, Given, Gpr, Mem, Tile, counted_down};
 
 /// Most tile rows of a block.
 pub(crate) const TALLEST: usize = 2;
@@ -137,9 +137,57 @@ impl MultiplyArgs {
     }
 }
 
+/// What decides besides the arguments of a call what it touches.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Blocks {
+    code: MultiplyCode,
+    /// Tile rows of a block.
+    height: usize,
+    /// Words of a step that the unit is configured for.
+    words: usize,
+}
+
+impl Arguments for MultiplyArgs {
+    const FAMILY: &'static str = FAMILY;
+    type Kernel = Blocks;
+
+    fn extents(&self, &Blocks { code, height, words }: &Blocks, extents: &mut Extents<'_>) {
+        if !self.config.is_null() {
+            extents.constant("the unit's configurations", &CONFIGS);
+            extents.read("a configuration", self.config).bytes(size_of::<TileConfig>());
+        }
+        if self.blocks == 0 {
+            return;
+        }
+        let (line, columns) = (LINE_BYTES as usize, code.vectors() * 64);
+        let (panels, steps) = (counted_down(self.panels), counted_down(self.steps));
+        let tile_rows = self.blocks.saturating_mul(height);
+        let taps = extents.list("taps", self.taps, counted_down(self.tap_count));
+        for row in extents.list("tile rows", self.rows, tile_rows) {
+            for &tap in taps {
+                let rows = extents.read("the left-hand rows", *row).from(tap).over(steps, self.left_step);
+                rows.over(TILE_ROWS, self.row_step).bytes(words * 4);
+            }
+        }
+        let right = extents.read("panels", self.right).over(panels, self.right_next);
+        right.over(taps.len().saturating_mul(steps), self.right_step).over(words, line).bytes(columns);
+        let sums = extents.write("sums", self.out).over(panels, self.out_next);
+        sums.over(tile_rows.saturating_mul(TILE_ROWS), self.out_step).bytes(columns);
+        if code.starts() && self.resume == 0 {
+            extents.read("what sums start from", self.start).over(panels, line).bytes(columns);
+        }
+        if let Some(ending) = code.ending {
+            self.ends.extents(&ending, panels, extents);
+        }
+    }
+}
+
 /// The kernel for the heights that it was made for.
 #[derive(Clone, Debug)]
-pub(crate) struct Multiply([Option<Arc<Code>>; MOST_PARTS]);
+pub(crate) struct Multiply {
+    code: MultiplyCode,
+    parts: [Option<Arc<Code>>; MOST_PARTS],
+}
 
 impl Multiply {
     /// The kernel for blocks of these heights in tile rows.
@@ -155,23 +203,30 @@ impl Multiply {
     ) -> Result<Multiply> {
         let wanted = heights.into_iter().fold(Parts::default(), |parts, height| parts.and(height - 1));
         let kit = source.kit(&CodeKey::Multiply(code), wanted)?;
-        Ok(Multiply(Arc::unwrap_or_clone(kit).into_parts()))
+        Ok(Multiply { code, parts: Arc::unwrap_or_clone(kit).into_parts() })
     }
 
     /// Computes blocks of `height` tile rows.
     ///
     /// # Safety
     ///
-    /// Every row of every tile row is readable over all taps and steps, the panels over as many, `out` is writable for all
-    /// blocks and panels and nobody else's.
+    /// Every row of every tile row over all taps and steps, the panels over as many, the lists of them, and `out` for all blocks
+    /// and panels lie in what is `given`, and those sums are no other task's.
     ///
     /// # Panics
     ///
     /// Where `height` is not among those that it was made for.
-    pub(crate) unsafe fn call(&self, height: usize, args: &MultiplyArgs) {
-        match self.0.get(height.wrapping_sub(1)) {
+    pub(crate) unsafe fn call(&self, height: usize, args: &MultiplyArgs, given: &Given) {
+        // SAFETY: the caller's contract.
+        unsafe { self.blocks(args, Blocks { code: self.code, height, words: STEP_WORDS }, given) };
+    }
+
+    /// [`Multiply::call`] for steps of any configured length.
+    unsafe fn blocks(&self, args: &MultiplyArgs, blocks: Blocks, given: &Given) {
+        let height = blocks.height;
+        match self.parts.get(height.wrapping_sub(1)) {
             // SAFETY: the caller vouches for the pointers; the struct is the one that the emitter reads.
-            Some(Some(code)) => unsafe { code.call(args) },
+            Some(Some(code)) => unsafe { code.call(args, &blocks, given) },
             _ => panic!("a block of {height} tile rows, for which no code was asked"),
         }
     }
@@ -184,8 +239,9 @@ impl Multiply {
     /// The same for steps of which only the first words count, 1 to 16 of them: no others are read of a row.
     pub(crate) fn hold_for(&self, words: usize) -> Held<'_> {
         // An emulated unit lives for one call.
-        let config = &CONFIGS[words.clamp(1, STEP_WORDS) - 1];
-        let held = Held { multiply: self, config, emulated: !Extension::Amx.present() };
+        let words = words.clamp(1, STEP_WORDS);
+        let config = &CONFIGS[words - 1];
+        let held = Held { multiply: self, words, config, emulated: !Extension::Amx.present() };
         held.switch(MultiplyArgs { config, release: 0, ..MultiplyArgs::empty() });
         held
     }
@@ -195,6 +251,7 @@ impl Multiply {
 #[derive(Debug)]
 pub(crate) struct Held<'a> {
     multiply: &'a Multiply,
+    words: usize,
     config: &'static TileConfig,
     emulated: bool,
 }
@@ -205,20 +262,24 @@ impl Held<'_> {
     /// # Safety
     ///
     /// That of [`Multiply::call`].
-    pub(crate) unsafe fn call(&self, height: usize, args: &mut MultiplyArgs) {
+    pub(crate) unsafe fn call(&self, height: usize, args: &mut MultiplyArgs, given: &Given) {
         (args.config, args.release) = match self.emulated {
             true => (std::ptr::from_ref(self.config), 1),
             false => (std::ptr::null(), 0),
         };
         // SAFETY: the caller's contract; the unit is configured.
-        unsafe { self.multiply.call(height, args) };
+        unsafe { self.multiply.blocks(args, self.blocks(height), given) };
+    }
+
+    fn blocks(&self, height: usize) -> Blocks {
+        Blocks { code: self.multiply.code, height, words: self.words }
     }
 
     /// A call without blocks.
     fn switch(&self, args: MultiplyArgs) {
-        if let (Some(code), false) = (self.multiply.0.iter().flatten().next(), self.emulated) {
+        if let (Some(code), false) = (self.multiply.parts.iter().flatten().next(), self.emulated) {
             // SAFETY: there are no blocks, so no pointer is read through but that of the configuration.
-            unsafe { code.call(&args) };
+            unsafe { code.call(&args, &self.blocks(0), &Given::new()) };
         }
     }
 }
@@ -265,6 +326,11 @@ const LINE_BYTES: i32 = 128;
 const STEP_BYTES: i32 = 16 * LINE_BYTES;
 
 impl MultiplyCode {
+    /// Vectors of a panel that are multiplied.
+    fn vectors(&self) -> usize {
+        self.ending.map_or(VECTORS, |ending| ending.columns.vectors())
+    }
+
     /// Whether sums start from something.
     fn starts(&self) -> bool {
         self.factors != Factors::Halves
@@ -274,7 +340,7 @@ impl MultiplyCode {
     pub(crate) fn emit(&self, height: usize, asm: &mut Asm) -> Result<()> {
         self.ending.map_or(Ok(()), |ending| ending.check())?;
         let height = height.min(TALLEST);
-        let vectors = self.ending.map_or(VECTORS, |ending| ending.columns.vectors());
+        let vectors = self.vectors();
         let sum = |row: usize, vector: usize| Tile((row * VECTORS + vector) as u8);
         let sums = || (0..height).flat_map(|row| (0..vectors).map(move |vector| (row, vector)));
         let at = |base: Gpr, vector: usize| Mem::indexed(base, OUT_STEP, 1, vector as i32 * 64);

@@ -7,6 +7,7 @@ use crate::cpu::gemm::{Panels, Source};
 use crate::cpu::precision::{bf16_word, from_bf16, to_bf16};
 use crate::cpu::{EmitEach, Stored};
 use crate::isa::Isa;
+use crate::jit::Given;
 
 /// Small numbers that `bf16` holds exactly, so that sums are exact in any order.
 fn small(index: usize) -> f32 {
@@ -45,8 +46,10 @@ fn blocks_are_sums_over_taps_and_steps() {
         // What is fetched meanwhile changes nothing.
         let lines = Lines::all(packed.as_ptr().cast(), 700);
         args.fetches.set(&[Some(lines), None, (taps > 1).then_some(lines)], taps * steps * blocks);
+        let given = Given::new().read("left", &left).read("right", &packed).write("sums", &mut out);
+        let given = given.read("tile rows", &starts).read("taps", &offsets);
         // SAFETY: all rows of all taps lie in `left`, the panel and the sums are whole.
-        unsafe { unit.call(height, &args) };
+        unsafe { unit.call(height, &args, &given) };
         for (at, &found) in out.iter().enumerate() {
             let (row, column) = (at / PANEL, at % PANEL);
             let sum: f32 = (0..taps * steps * STEP)
@@ -75,8 +78,9 @@ fn finishing_touches_the_own_columns_alone() {
             (args.from, args.to, args.to_step, args.rows) = (sums.as_ptr(), found.as_mut_ptr().cast(), step * 4, rows);
             args.scale = 0.5;
             (args.residual, args.residual_step) = (residual.as_ptr().cast(), step * 4);
+            let given = Given::new().read("sums", &sums).read("bias", &bias).read("residual", &residual);
             // SAFETY: the buffers hold five rows.
-            unsafe { kernel.call(&args) };
+            unsafe { kernel.call(&args, &given.write("result", &mut found)) };
             for (at, &found) in found.iter().enumerate() {
                 let (row, column) = (at / step, at % step);
                 let expected = match row < rows && column < columns {
@@ -117,8 +121,10 @@ fn finishing_reads_and_writes_halves() {
                     Stored::Bf16 => (halves.as_ptr().cast(), step * 2),
                 };
             }
+            let given = Given::new().read("sums", &sums).read("bias", &bias).read("residual", &other);
+            let given = given.read("residual", &halves).write("result", &mut found).write("result", &mut found_halves);
             // SAFETY: the buffers hold five rows.
-            unsafe { kernel.call(&args) };
+            unsafe { kernel.call(&args, &given) };
             for at in 0..5 * step {
                 let (row, column) = (at / step, at % step);
                 let own = row < rows && column < columns;
@@ -188,8 +194,12 @@ fn sums_are_ended_panel_by_panel_in_the_results_own_columns() {
             args.out = sums.as_mut_ptr();
             (args.ends.to_step, args.ends.residual_step) = (step * output.bytes(), step * residual.bytes());
             args.ends.set(&mut stretches, Some(&bias), (0, columns));
+            let given = Given::new().read("left", &left).read("right", &packed).write("sums", &mut sums);
+            let given = given.read("tile rows", &starts).read("tap", std::slice::from_ref(&tap)).read("bias", &bias);
+            let given = given.write("stretches", &mut stretches).read("residual", &added).read("residual", &halves);
+            let given = given.write("result", &mut found).write("result", &mut found_halves);
             // SAFETY: all rows lie in `left`, the panels and the sums are whole, the result and what is added have as many rows.
-            unsafe { unit.hold_for(words).call(2, &mut args) };
+            unsafe { unit.hold_for(words).call(2, &mut args, &given) };
             for at in 0..added.len() {
                 let (row, column) = (at / step, at % step);
                 let own = column < all && ROWS.iter().any(|&(first, rows)| (first..first + rows).contains(&row));

@@ -16,7 +16,7 @@ use crate::cpu::reduce::{Finish, Fold, Map, Pass, ReduceArgs, ReduceCode, Walk};
 use crate::cpu::{CodeKey, CodeSource};
 use crate::error::Result;
 use crate::isa::Isa;
-use crate::jit::Code;
+use crate::jit::{Code, Given};
 use crate::parallel::{Disjoint, Parallel, Serial, part};
 
 /// `y = x * factor + summand` by channel, ready to run: a chain that broadcasts.
@@ -119,12 +119,7 @@ impl Groups {
         if elements == 0 {
             return Ok(Groups { shape, elements, groups, tasks, sums: None, result: None });
         }
-        // As in reductions: long rows are read from end to end.
-        let walk = match last {
-            false => Walk::Rows,
-            true if channels >= STREAMED => Walk::Streams,
-            true => Walk::Columns,
-        };
+        let walk = walk(&shape);
         let code = |map, centred| {
             let pass = Pass { map, fold: Fold::Add, finish: Finish::None };
             source.code(&CodeKey::Reduce(ReduceCode { isa, pass, walk, centred }))
@@ -240,6 +235,7 @@ impl Groups {
             };
         };
         const ROWS: usize = 64;
+        let kernel = (walk(&self.shape), centre.is_some());
         let (code, centre) = (if centre.is_some() { &sums.squares } else { &sums.plain }, centre.unwrap_or(0.0));
         let mut total = 0.0;
         for values in values.chunks(ROWS * ROW) {
@@ -248,14 +244,16 @@ impl Groups {
             let (rows, length) = if values.len() < ROW { (1, values.len()) } else { (values.len() / ROW, ROW) };
             let (src, dst, left) = (values.as_ptr(), sums.as_mut_ptr(), &values[rows * length..]);
             let args = ReduceArgs { src, dst, rows, length, stride: length * 4, scale: 1.0, centre: &raw const centre };
+            let given = Given::new().read("values", values).read("centre", std::slice::from_ref(&centre));
+            let given = given.write("sums", &mut sums);
             // SAFETY: the rows lie inside of the values and have as many sums; the code takes `ReduceArgs`.
-            unsafe { code.call(&args) };
+            unsafe { code.call(&args, &kernel, &given) };
             total += sums[..rows].iter().map(|&sum| f64::from(sum)).sum::<f64>();
             if !left.is_empty() {
                 let (src, dst) = (left.as_ptr(), sums.as_mut_ptr());
                 let args = ReduceArgs { src, dst, rows: 1, length: left.len(), ..args };
                 // SAFETY: as before, one row.
-                unsafe { code.call(&args) };
+                unsafe { code.call(&args, &kernel, &given) };
                 total += f64::from(sums[0]);
             }
         }
@@ -327,11 +325,12 @@ impl Groups {
         if let Some(code) = &self.sums {
             let code = if means.is_empty() { &code.plain } else { &code.squares };
             let (rows, length, stride) = (places.len() / channels, channels, channels * 4);
+            let given = Given::new().read("places", places).read("means", means).write("sums", sums);
             let (src, dst) = (places.as_ptr(), sums.as_mut_ptr());
             let args = ReduceArgs { src, dst, rows, length, stride, scale: 1.0, centre: means.as_ptr() };
             // SAFETY: the rows lie inside of the places, sums and means are as long as a row, and a block has a place at
             // least; the code takes `ReduceArgs`.
-            unsafe { code.call(&args) };
+            unsafe { code.call(&args, &(walk(&self.shape), !means.is_empty()), &given) };
             return;
         }
         sums.fill(0.0);
@@ -343,6 +342,15 @@ impl Groups {
                 around.for_each(|((sum, x), mean)| *sum += (x - mean) * (x - mean));
             }
         }
+    }
+}
+
+/// As in reductions: long rows are read from end to end.
+fn walk(shape: &Channels) -> Walk {
+    match shape.last {
+        false => Walk::Rows,
+        true if shape.channels >= STREAMED => Walk::Streams,
+        true => Walk::Columns,
     }
 }
 

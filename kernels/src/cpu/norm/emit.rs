@@ -12,9 +12,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::{FAMILY, RowForm};
 use crate::cpu::{Stored, sweep};
 use crate::isa::Isa;
-use crate::jit::{Asm, Cond, Gpr, Mem, Vreg};
+use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mem, Vreg};
 
 /// All that shapes the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -67,6 +68,29 @@ pub struct RowNormArgs {
     pub reciprocal: f32,
     /// Added to the mean square.
     pub epsilon: f32,
+}
+
+impl Arguments for RowNormArgs {
+    const FAMILY: &'static str = FAMILY;
+    type Kernel = RowForm;
+
+    fn extents(&self, form: &RowForm, extents: &mut Extents<'_>) {
+        let rows = self.pairs.saturating_mul(2).saturating_add(self.rows);
+        let length = self.length.saturating_mul(4);
+        extents.read("input", self.src).over(rows, self.stride).bytes(length);
+        let output = extents.write("output", self.dst).over(rows, self.dst_stride);
+        output.bytes(self.length.saturating_mul(form.output.bytes()));
+        if form.scale {
+            extents.read("scale", self.scale).over(rows, self.scale_step).bytes(length);
+        }
+        if form.bias {
+            extents.read("bias", self.bias).over(rows, self.bias_step).bytes(length);
+        }
+        if form.moments {
+            extents.write("means", self.mean).over(rows, 4).bytes(4);
+            extents.write("deviations", self.deviation).over(rows, 4).bytes(4);
+        }
+    }
 }
 
 macro_rules! arg {

@@ -12,7 +12,7 @@ use super::{Moments, bounds, unsupported};
 use crate::cpu::{ActivationsMut, CodeKey, CodeSource, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
-use crate::jit::Code;
+use crate::jit::{Code, Given};
 use crate::parallel::{Disjoint, Parallel, part};
 use crate::reference;
 
@@ -130,10 +130,12 @@ impl RowNorm {
         if results.moments.is_some() != moments {
             return Err(unsupported(format!("moments where {:?} has none, or none where it has", self.form)));
         }
+        let mut given = Given::new();
         let moments = match results.moments {
             Some((mean, deviation)) => {
                 bounds("mean", mean.len(), rows)?;
                 bounds("deviation", deviation.len(), rows)?;
+                given = given.write("means", mean).write("deviations", deviation);
                 Some((Disjoint::new(mean), Disjoint::new(deviation)))
             }
             None => None,
@@ -142,9 +144,11 @@ impl RowNorm {
         if elements == 0 {
             return Ok(());
         }
+        let given = given.maybe("input", input).maybe("scale", operands.scale).maybe("bias", operands.bias);
+        let given = given.write("output", results.output.bytes_mut());
         let output = results.output.as_mut_ptr();
         let input = input.map_or(output.cast_const().cast(), <[f32]>::as_ptr);
-        let work = Work { input, output, moments, operands };
+        let work = Work { input, output, moments, operands, given };
         let tasks = self.tasks.min(rows);
         parallel.run(tasks, &|task| {
             let rows = part(rows, tasks, task);
@@ -195,7 +199,7 @@ impl RowNorm {
         };
         // SAFETY: `start` checked that all buffers hold these rows, which belong to this task alone; what is null is
         // not touched by the code of this form, which takes `RowNormArgs`.
-        unsafe { code.call(&args) };
+        unsafe { code.call(&args, &self.form, &work.given) };
     }
 
     fn run_plainly(&self, work: &Work<'_>, row: usize) {
@@ -226,6 +230,7 @@ struct Work<'a> {
     output: *mut u8,
     moments: Option<(Disjoint<'a, f32>, Disjoint<'a, f32>)>,
     operands: RowOperands<'a>,
+    given: Given,
 }
 
 // SAFETY: tasks read and write rows of their own, and the buffers are borrowed until all tasks are done.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cpu::Stored;
 use crate::isa::Isa;
-use crate::jit::{Asm, Cond, Gpr, Mask, Mem, Src, Vreg};
+use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mask, Mem, Src, Vreg, counted_down};
 
 /// What is done with each tap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -56,6 +56,21 @@ pub struct PoolArgs {
     pub steps: [usize; 3],
     /// What a sum is multiplied with.
     pub scale: f32,
+}
+
+impl Arguments for PoolArgs {
+    const FAMILY: &'static str = "pool";
+    /// What input and output consist of.
+    type Kernel = Stored;
+
+    fn extents(&self, stored: &Stored, extents: &mut Extents<'_>) {
+        let (pixels, channels) = (counted_down(self.pixels), self.channels.saturating_mul(stored.bytes()));
+        let windows = extents.read("input", self.src).over(pixels, channels.wrapping_add_signed(self.src_step));
+        let taps = self.taps.iter().zip(self.steps);
+        taps.fold(windows, |taps, (&count, step)| taps.over(counted_down(count), step)).bytes(channels);
+        let output = extents.write("output", self.dst);
+        output.over(pixels, channels.wrapping_add_signed(self.dst_step)).bytes(channels);
+    }
 }
 
 const ARGS: Gpr = Gpr::RDI;

@@ -19,6 +19,7 @@ use crate::cpu::gemm::rows::part;
 use crate::cpu::gemm::shared::Shared;
 use crate::error::Result;
 use crate::isa::Isa;
+use crate::jit::Given;
 use crate::parallel::Parallel;
 
 /// What panels need.
@@ -239,6 +240,7 @@ impl Dense {
         };
         args.reduce_over(group * shape.group_channels() * panelling.form.left_bytes(), panelling.run_groups);
         let mut pointers = 0;
+        let given = operands.given.clone().read("table", rows.table);
         for run in self.tiles.runs(rows.tiles.clone()) {
             args.rows = run.height;
             args.tiles.set(run.count);
@@ -255,8 +257,8 @@ impl Dense {
             };
             // SAFETY: pointers of the table lie inside the prepared input, or point at padding as long as a run and a
             // row; strided rows lie in the task's own words; all have slack for the last group. Panels, starts and
-            // factors are whole, the strip lies inside the output, and tasks have disjoint rows or columns.
-            unsafe { edge.write(&to, &mut args, &self.tile) };
+            // factors are whole, and tasks have disjoint rows or columns.
+            unsafe { edge.write(&to, &mut args, &self.tile, &given) };
         }
     }
 }
@@ -302,8 +304,8 @@ impl Edge {
     ///
     /// # Safety
     ///
-    /// That of [`Tile::call`], but for the output: the strip's own columns are writable and nobody else's.
-    pub(super) unsafe fn write(&mut self, to: &Strip, args: &mut QuantizedArgs, tile: &Tile) {
+    /// That of [`Tile::call`], but for the output: the strip's own columns are no other task's.
+    pub(super) unsafe fn write(&mut self, to: &Strip, args: &mut QuantizedArgs, tile: &Tile, given: &Given) {
         let whole = to.columns == to.width;
         if !whole {
             self.0.resize((to.rows * to.width).max(self.0.len()), 0);
@@ -311,8 +313,9 @@ impl Edge {
         args.ldc = if whole { to.distance } else { to.width };
         args.c.set(if whole { to.first } else { self.0.as_mut_ptr() });
         args.c_step = args.rows * args.ldc;
+        let given = given.clone().write("edge", &mut self.0);
         // SAFETY: the caller's contract; the place has room for whole rows.
-        unsafe { tile.call(args) };
+        unsafe { tile.call(args, &given) };
         if whole {
             return;
         }

@@ -129,6 +129,7 @@ impl Channels {
             work.table.extend((0..self.panels.line).map(|tap| first.wrapping_add(tap * step).cast::<u8>()));
         }
         let element = self.output.bytes();
+        let given = operands.given.clone().read("table", &work.table);
         for panel in 0..self.panels.panels {
             let column = panel * self.panels.width;
             let mut args = QuantizedArgs {
@@ -151,9 +152,8 @@ impl Channels {
                     width: self.panels.width * element,
                 };
                 // SAFETY: every position that a window sees lies in the lines of groups, which have a panel's width behind
-                // them; panels, starts and factors are whole; the strip lies inside the output, and its line is this
-                // task's alone.
-                unsafe { work.edge.write(&to, &mut args, &self.tile) };
+                // them; panels, starts and factors are whole; the line is this task's alone.
+                unsafe { work.edge.write(&to, &mut args, &self.tile, &given) };
             }
         }
     }

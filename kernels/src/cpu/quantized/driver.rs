@@ -15,6 +15,7 @@ use crate::cpu::CodeSource;
 use crate::cpu::conv::ConvShape;
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
+use crate::jit::Given;
 use crate::parallel::Parallel;
 
 /// How the work is cut: a builder's choice.
@@ -100,6 +101,8 @@ pub(super) struct Operands<'a> {
     pub(super) finish: Finish<'a>,
     /// What is added, by who ends sums on the unit.
     pub(super) plus: Option<Plus<'a>>,
+    /// All of it, with output and scratch.
+    pub(super) given: Given,
 }
 
 impl QuantizedBlocks {
@@ -212,6 +215,8 @@ impl Quantized {
         if y.is_empty() {
             return Ok(());
         }
+        let given = Given::new().read("input", x).read("weights", weights).write("output", y).write("scratch", scratch);
+        let given = given.maybe("what is added", terms.plus.map(|plus| plus.data));
         let list = self.list();
         let (start, rest) = scratch.split_at_mut(list);
         let (scale, rest) = rest.split_at_mut(list);
@@ -233,7 +238,7 @@ impl Quantized {
             zero: terms.zero,
         };
         let Terms { signed, left_zero, plus, .. } = *terms;
-        let operands = Operands { x, weights, signed, left_zero, start, finish, plus };
+        let operands = Operands { x, weights, signed, left_zero, start, finish, plus, given };
         match &self.way {
             Way::Dense(dense) => dense.run(&operands, y, own, parallel),
             Way::Unit(unit) => {

@@ -10,7 +10,7 @@ use crate::cpu::conv::{ConvShape, Weights};
 use crate::cpu::{CodeKey, CodeSource};
 use crate::error::{KernelError, Result};
 use crate::isa::{Extension, Isa};
-use crate::jit::Code;
+use crate::jit::{Arguments, Code, Extents, Given};
 
 /// The name of the family.
 pub(crate) const FAMILY: &str = "quantized";
@@ -259,6 +259,53 @@ pub(crate) struct QuantizedArgs {
     pub(crate) zero: i32,
 }
 
+impl Arguments for QuantizedArgs {
+    const FAMILY: &'static str = FAMILY;
+    type Kernel = QuantizedCode;
+
+    fn extents(&self, key: &QuantizedCode, extents: &mut Extents<'_>) {
+        if !(1..=most_rows(key.isa, key.vectors.into())).contains(&self.rows) {
+            return;
+        }
+        // The loop over tiles ends where none is left after one.
+        let (tiles, width) = (self.tiles.get().max(1), key.width());
+        let output = extents.write("output", self.c.get()).over(tiles, self.c_step).over(self.rows, self.ldc);
+        output.bytes(width * key.output.bytes());
+        extents.read("what sums start from", self.start).bytes(width * 4);
+        if key.output != Output::Sums {
+            extents.read("factors", self.scale).bytes(width * 4);
+            extents.read("addends", self.shift).bytes(width * 4);
+        }
+        let (first, bytes) = (self.first as isize, self.unrolled.max(self.end).saturating_sub(self.first));
+        let group = width * key.form.group() * key.form.weight_bytes();
+        let panel = bytes.div_ceil(4).saturating_mul(group);
+        let weights = |extents: &mut Extents<'_>, taps: usize, bytes: usize| {
+            extents.read("weights", self.b).over(taps, bytes).bytes(bytes);
+        };
+        match key.left {
+            LeftRows::Strided => {
+                let rows = extents.read("the left-hand rows", self.a.get()).from(first);
+                rows.over(tiles, self.a_step).over(self.rows, self.lda).bytes(bytes);
+                weights(extents, 1, panel);
+            }
+            LeftRows::Table => {
+                let pointers = tiles.saturating_mul(self.taps).saturating_mul(self.rows);
+                for &row in extents.list("the table of left-hand rows", self.table.get(), pointers) {
+                    extents.read("the left-hand rows", row).from(first).bytes(bytes);
+                }
+                weights(extents, self.taps, panel);
+            }
+            LeftRows::Own => {
+                for &tap in extents.list("the table of taps", self.table.get(), self.taps) {
+                    let rows = extents.read("the left-hand rows", tap.wrapping_add(self.a.get().addr()));
+                    rows.over(tiles, self.a_step).over(self.rows, self.lda).bytes(width * 4);
+                }
+                weights(extents, self.taps, width * 4);
+            }
+        }
+    }
+}
+
 /// Groups that the kernel's loop does at a time.
 pub(crate) const UNROLL: usize = 4;
 
@@ -301,7 +348,7 @@ impl QuantizedArgs {
 #[derive(Clone, Debug)]
 pub(crate) enum Tile {
     /// Machine code.
-    Emitted(Arc<Code>),
+    Emitted(QuantizedCode, Arc<Code>),
     /// Where nothing may be emitted.
     Portable(QuantizedCode),
 }
@@ -312,22 +359,25 @@ impl Tile {
         if !key.isa.is_jit() {
             return Ok(Tile::Portable(key));
         }
-        source.code(&CodeKey::Quantized(key)).map(Tile::Emitted)
+        Ok(Tile::Emitted(key, source.code(&CodeKey::Quantized(key))?))
     }
 
     /// Computes the tiles that `args` describes.
     ///
     /// # Safety
     ///
-    /// Every left-hand row is readable over the reduction, the panel is whole, `start`, `scale` and `shift` have as many
-    /// elements as the tile is wide, all columns of every row of the output are writable and nobody else's, and `rows`
-    /// is at most [`most_rows`] of the key.
-    pub(crate) unsafe fn call(&self, args: &QuantizedArgs) {
+    /// In what is `given`, every left-hand row lies over the reduction, the panel is whole, `start`, `scale` and `shift` have as
+    /// many elements as the tile is wide, and all columns of every row of the output are no other task's. `rows` is at most
+    /// [`most_rows`] of the key.
+    pub(crate) unsafe fn call(&self, args: &QuantizedArgs, given: &Given) {
         match self {
             // SAFETY: the caller vouches for the pointers; the struct is the one that the emitter reads.
-            Tile::Emitted(code) => unsafe { code.call(args) },
+            Tile::Emitted(key, code) => unsafe { code.call(args, key, given) },
             // SAFETY: the same contract.
-            Tile::Portable(key) => unsafe { super::portable::tile(key, args) },
+            Tile::Portable(key) => unsafe {
+                given.check(args, key);
+                super::portable::tile(key, args);
+            },
         }
     }
 }

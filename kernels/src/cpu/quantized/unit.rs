@@ -36,6 +36,7 @@ use crate::cpu::matrix::fetch::Lines;
 use crate::cpu::matrix::{Factors, Held, Multiply, MultiplyArgs, MultiplyCode, PANEL, STEP_BYTES, TALLEST, TILE_ROWS};
 use crate::error::Result;
 use crate::isa::Isa;
+use crate::jit::Given;
 use crate::parallel::Parallel;
 
 /// Tile rows by panels whose sums are put down before they are ended: 8 KiB of them, which stay in the first cache beside what is
@@ -324,6 +325,8 @@ impl OnUnit {
             part.group = group;
         }
         let width = units.len() * PANEL;
+        let given = buffers.operands.given.clone().write("sums", std::slice::from_mut(sums));
+        let given = given.read("taps", &part.taps).read("tile rows", rows);
         let sums = sums.0.as_mut_ptr().cast::<i32>();
         let pairs = rows.len() / TALLEST;
         let args = &mut part.args;
@@ -334,10 +337,9 @@ impl OnUnit {
             if blocks > 0 {
                 (args.blocks, args.rows) = (blocks, rows[from..].as_ptr());
                 args.out = sums.wrapping_add(from * TILE_ROWS * width).cast();
-                // SAFETY: all places that tile rows of this band read were counted into scratch, or lie in the input, whose
-                // lengths were checked as those of panels and starts; there is room for the sums of a chunk, of which a block
-                // writes its own. The list of taps lives as long as the part.
-                unsafe { part.held.call(height, args) };
+                // SAFETY: all places that tile rows of this band read were counted into scratch, or lie in the input; there is
+                // room for the sums of a chunk, of which a block writes its own. The list of taps lives as long as the part.
+                unsafe { part.held.call(height, args, &given) };
                 args.fetches.stop();
             }
         }
@@ -349,7 +351,7 @@ impl OnUnit {
         };
         (end.from_step, end.to_step) = (width * 4, self.shape.filters * self.output.bytes());
         let column = group * self.shape.group_filters() + first * PANEL;
-        self.finish(buffers, part.lines, (starts, sums), column, end);
+        self.finish(buffers, part.lines, (starts, sums), column, end, &given);
     }
 
     /// Where a tile row of a band starts.
@@ -373,6 +375,7 @@ impl OnUnit {
         (starts, sums): (&[usize], *const i32),
         column: usize,
         mut args: EndArgs,
+        given: &Given,
     ) {
         let (line, last) = (self.grid.line(), lines.len() * self.grid.line());
         // Lines without gaps between their outputs are one.
@@ -396,10 +399,9 @@ impl OnUnit {
                         args.other = plus.data[element..].as_ptr();
                     }
                     args.rows = rows;
-                    // SAFETY: these sums have just been put down; factors and addends are whole panels; the result's rows
-                    // are inside a buffer that was checked, as is what is added, and tasks have disjoint rows or columns of
-                    // it.
-                    unsafe { self.end.call(&args) };
+                    // SAFETY: these sums have just been put down; factors and addends are whole panels, and tasks have
+                    // disjoint rows or columns of the result.
+                    unsafe { self.end.call(&args, given) };
                 }
                 at += (stride - place).min(end - at);
             }

@@ -175,6 +175,7 @@ impl Winograd {
         let mut args =
             QuantizedArgs { taps: 1, lda: channels * 2, ldc: width * 4, ..QuantizedArgs::finishing(&zeros, &none, 0) };
         args.reduce_over(0, channels / 2);
+        let given = operands.given.clone().read("zeros", &zeros);
         for frequency in 0..TRANSFORMED {
             let unit = (frequency * self.panels.panels + panel) * self.panels.panel_bytes();
             args.b = operands.weights[unit..].as_ptr();
@@ -188,7 +189,7 @@ impl Winograd {
                 args.c_step = run.height * args.ldc;
                 // SAFETY: rows are whole and inside the task's own words, which have slack behind them; channels are a
                 // multiple of a group; the panel is whole, and zeros are as many as the widest tile has columns.
-                unsafe { self.tile.call(&args) };
+                unsafe { self.tile.call(&args, &given) };
             }
         }
         let shape = &self.shape;

@@ -12,7 +12,7 @@ use crate::cpu::chain::{Bits, UnaryOp};
 use crate::cpu::vecmath;
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
-use crate::jit::{Asm, Cond, Gpr, Mask, Mem, Vreg};
+use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mask, Mem, Vreg};
 
 /// Which part of which cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -83,6 +83,45 @@ pub struct GateArgs {
     pub y: *mut f32,
     /// Units.
     pub hidden: usize,
+}
+
+impl Arguments for GateArgs {
+    const FAMILY: &'static str = "recurrent";
+    type Kernel = Gates;
+
+    fn extents(&self, gates: &Gates, extents: &mut Extents<'_>) {
+        let units = self.hidden.saturating_mul(4);
+        let rows = |count: usize| units.saturating_mul(count);
+        // Gates of the input, of them the first that is read, and gates of the product.
+        let (first, input, product) = match gates {
+            Gates::Lstm { .. } => (0, 4, 4),
+            Gates::GruLinear { .. } => (0, 3, 3),
+            Gates::GruReset { .. } => (0, 2, 2),
+            Gates::GruUpdate { .. } => (2, 1, 1),
+            Gates::Rnn { .. } => (0, 1, 1),
+        };
+        extents.read("what the input gives", self.x).from(rows(first) as isize).bytes(rows(input));
+        extents.read("what the product gives", self.r).bytes(rows(product));
+        extents.write("the new output", self.out).bytes(units);
+        if !matches!(gates, Gates::GruReset { .. }) {
+            extents.write("y", self.y).bytes(units);
+        }
+        match gates {
+            Gates::Lstm { peepholes, .. } => {
+                extents.write("the state", self.c).bytes(units);
+                if *peepholes {
+                    extents.read("peepholes", self.peepholes).bytes(rows(3));
+                }
+            }
+            Gates::GruLinear { .. } => extents.read("bias", self.bias).bytes(units),
+            Gates::GruReset { .. } => extents.write("the update gate", self.z).bytes(units),
+            Gates::GruUpdate { .. } => extents.read("the update gate", self.z).bytes(units),
+            Gates::Rnn { .. } => {}
+        }
+        if matches!(gates, Gates::GruLinear { .. } | Gates::GruReset { .. } | Gates::GruUpdate { .. }) {
+            extents.read("the output before", self.before).bytes(units);
+        }
+    }
 }
 
 const ARGS: Gpr = Gpr::RDI;

@@ -13,7 +13,7 @@ use crate::cpu::vecmath::{self, MAGNITUDE};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::asm::Predicate;
-use crate::jit::{Asm, Cond, Gpr, Mask, Mem, Vreg};
+use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mask, Mem, Vreg, counted_down};
 
 /// All that shapes the code of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -58,6 +58,22 @@ pub struct ReduceArgs {
     pub scale: f32,
     /// What is subtracted where the code is centred: one number for rows, one for each column.
     pub centre: *const f32,
+}
+
+impl Arguments for ReduceArgs {
+    const FAMILY: &'static str = super::FAMILY;
+    /// How the code goes over rows, and whether a centre is subtracted.
+    type Kernel = (Walk, bool);
+
+    fn extents(&self, &(walk, centred): &(Walk, bool), extents: &mut Extents<'_>) {
+        let (rows, length) = (counted_down(self.rows), self.length.saturating_mul(4));
+        extents.read("input", self.src).over(rows, self.stride).bytes(length);
+        let (results, centres) = if walk == Walk::Rows { (rows.saturating_mul(4), 4) } else { (length, length) };
+        extents.write("output", self.dst).bytes(results);
+        if centred {
+            extents.read("centre", self.centre).bytes(centres);
+        }
+    }
 }
 
 macro_rules! arg {

@@ -18,7 +18,7 @@ use crate::cpu::sweep::{self, Place};
 use crate::cpu::vecmath::{self, Copies, MAGNITUDE, Side};
 use crate::isa::Isa;
 use crate::jit::asm::{Predicate, Src};
-use crate::jit::{Asm, Cond, Gpr, Mask, Mem, Vreg};
+use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mask, Mem, Vreg, counted_down};
 
 /// What is made of a row or a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -56,6 +56,23 @@ pub struct SoftmaxArgs {
     pub length: usize,
     /// Bytes from row to row, on both sides.
     pub stride: usize,
+}
+
+impl Arguments for SoftmaxArgs {
+    const FAMILY: &'static str = super::FAMILY;
+    /// What is made, and whether of columns.
+    type Kernel = (Form, bool);
+
+    fn extents(&self, &(form, columns): &(Form, bool), extents: &mut Extents<'_>) {
+        let (rows, length) = (counted_down(self.rows), self.length.saturating_mul(4));
+        extents.read("input", self.src).over(rows, self.stride).bytes(length);
+        let output = extents.write("output", self.dst);
+        match form {
+            Form::Softmax | Form::LogSoftmax => output.over(rows, self.stride).bytes(length),
+            Form::LogSumExp if columns => output.bytes(length),
+            Form::LogSumExp => output.bytes(rows.saturating_mul(4)),
+        }
+    }
 }
 
 macro_rules! arg {

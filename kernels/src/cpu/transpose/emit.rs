@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
-use crate::jit::{Asm, Cond, Gpr, Mem, Vreg};
+use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mem, Vreg, counted_down};
 
 /// How tiles reach the rows of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -72,6 +72,39 @@ pub struct TransposeArgs {
     pub outer_src: isize,
     /// Output step of the outer loop, less what the inner loop has walked.
     pub outer_dst: isize,
+}
+
+impl Arguments for TransposeArgs {
+    const FAMILY: &'static str = "transpose";
+    /// The level, and what the code does.
+    type Kernel = (Isa, Form);
+
+    fn extents(&self, &(isa, form): &(Isa, Form), extents: &mut Extents<'_>) {
+        let (inner, lanes, vector) = (counted_down(self.inner), isa.lanes(), isa.lanes() * 4);
+        let (src, dst) = (self.src, self.dst);
+        match form {
+            Form::Tile(_) | Form::WideTile(_) => {
+                let side = if matches!(form, Form::Tile(_)) { lanes } else { lanes / 2 };
+                // Steps of the outer loop are counted from where the inner one has ended.
+                let outer = |step: isize, walked: usize| walked.wrapping_mul(inner).wrapping_add_signed(step);
+                let rounds = counted_down(self.outer);
+                let tiles = extents.read("input", src).over(rounds, outer(self.outer_src, self.inner_src));
+                tiles.over(inner, self.inner_src).over(side, self.src_stride).bytes(vector);
+                let tiles = extents.write("output", dst).over(rounds, outer(self.outer_dst, self.inner_dst));
+                tiles.over(inner, self.inner_dst).over(side, self.dst_stride).bytes(vector);
+            }
+            Form::Interleave(width) => {
+                let (rows, dense) = (usize::from(width), usize::from(width) * 4);
+                extents.read("input", src).over(inner, vector).over(rows, self.src_stride).bytes(vector);
+                extents.write("output", dst).over(inner, lanes * dense).over(lanes, dense).bytes(vector);
+            }
+            Form::Deinterleave(width) => {
+                let (rows, dense) = (usize::from(width), usize::from(width) * 4);
+                extents.read("input", src).over(inner, lanes * dense).over(lanes, dense).bytes(vector);
+                extents.write("output", dst).over(inner, vector).over(rows, self.dst_stride).bytes(vector);
+            }
+        }
+    }
 }
 
 const ARGS: Gpr = Gpr::RDI;

@@ -9,7 +9,7 @@ use super::geometry::{Axis, Planes, offsets};
 use super::interleave;
 use super::zip::{self, Zip};
 use crate::isa::Isa;
-use crate::jit::Code;
+use crate::jit::{Code, Given};
 use crate::parallel::{Parallel, copy_runs, for_each_chunk, part};
 
 /// One copy in as many pieces as there are tasks.
@@ -68,6 +68,7 @@ const GRANULE: usize = 32;
 struct Ends {
     input: *const u8,
     output: *mut u8,
+    given: Given,
 }
 
 // SAFETY: the tasks of `planes` read anywhere and write disjoint elements, as its regions do not overlap.
@@ -97,7 +98,8 @@ pub(super) fn planes(
     let count = planes.count();
     let parts = tasks.div_ceil(count).min(granules);
     let tasks = tasks.min(count * parts);
-    let ends = &Ends { input: input.as_ptr(), output: output.as_mut_ptr() };
+    let given = Given::new().read("input", input).write("output", output);
+    let ends = &Ends { input: input.as_ptr(), output: output.as_mut_ptr(), given };
     parallel.run(tasks, &|task| {
         for unit in part(count * parts, tasks, task) {
             let (input, output) = offsets(&planes.outer, unit / parts);
@@ -109,13 +111,14 @@ pub(super) fn planes(
             // SAFETY: the regions of all units partition the planes, whose elements lie inside both buffers.
             unsafe {
                 match turner.code {
-                    Some((Form::Tile(_) | Form::WideTile(_), code)) => {
+                    Some((form @ (Form::Tile(_) | Form::WideTile(_)), code)) => {
+                        let kernel = (code.isa(), form);
                         let side = code.isa().lanes() * 4 / element;
                         let turn = |args: &TransposeArgs| match turner.stream {
                             Some(stream) if (args.dst as usize | args.dst_stride).is_multiple_of(LINE) => {
-                                stream.call(args)
+                                stream.call(args, &kernel, &ends.given)
                             }
-                            _ => code.call(args),
+                            _ => code.call(args, &kernel, &ends.given),
                         };
                         tiles(planes, side, element, &region, ends, &turn);
                     }
@@ -258,7 +261,7 @@ unsafe fn narrow(planes: &Planes, form: Form, code: &Code, region: &Region, ends
         };
         // SAFETY: `reach` keeps the last vector of the last tile inside the region on its dense side, and its other
         // side moves only what counts; the code takes `TransposeArgs`.
-        unsafe { code.call(&args) };
+        unsafe { code.call(&args, &(code.isa(), form), &ends.given) };
     }
     let mut left = *region;
     *(if interleave { &mut left.columns } else { &mut left.rows }) = (start + vectors * lanes, end);

@@ -22,7 +22,7 @@ fn answer(code: &Code) -> i64 {
     let mut out = 0i64;
     let args = [&raw mut out];
     // SAFETY: the kernel writes one word through its argument.
-    unsafe { code.call(&args) };
+    unsafe { code.call_undescribed(&args) };
     out
 }
 

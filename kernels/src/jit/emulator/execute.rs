@@ -5,7 +5,7 @@ use super::lower::{Condition, Kind, Operation, Source};
 use super::machine::{Flags, Machine, Memory, RSP, Vector};
 
 /// Runs a kernel from its first operation to its return and counts the operations.
-pub(super) fn run(operations: &[Operation], machine: &mut Machine, memory: &Memory) -> u64 {
+pub(super) fn run(operations: &[Operation], machine: &mut Machine, memory: &Memory<'_>) -> u64 {
     #[cfg(target_arch = "x86_64")]
     if crate::isa::Isa::detect() >= crate::isa::Isa::Avx2 {
         // SAFETY: the level has just been detected.
@@ -17,12 +17,12 @@ pub(super) fn run(operations: &[Operation], machine: &mut Machine, memory: &Memo
 /// The same loop compiled with AVX2 and FMA, several times as fast: without FMA, `mul_add` is a library call a lane.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-fn run_with_avx2(operations: &[Operation], machine: &mut Machine, memory: &Memory) -> u64 {
+fn run_with_avx2(operations: &[Operation], machine: &mut Machine, memory: &Memory<'_>) -> u64 {
     interpret(operations, machine, memory)
 }
 
 #[inline(always)]
-fn interpret(operations: &[Operation], m: &mut Machine, memory: &Memory) -> u64 {
+fn interpret(operations: &[Operation], m: &mut Machine, memory: &Memory<'_>) -> u64 {
     let mut at = 0;
     let mut executed = 0;
     /// Lane by lane on bits: dst = f(a, source).
@@ -221,7 +221,7 @@ impl Machine {
 
     /// The last source as a vector.
     #[inline(always)]
-    fn source(&self, op: &Operation, memory: &Memory) -> Vector {
+    fn source(&self, op: &Operation, memory: &Memory<'_>) -> Vector {
         match op.source {
             Source::Register | Source::Immediate => self.vectors[usize::from(op.b)],
             Source::Memory => self.load(op, memory),
@@ -231,7 +231,7 @@ impl Machine {
 
     /// A vector of the operation's width from memory.
     #[inline(always)]
-    fn load(&self, op: &Operation, memory: &Memory) -> Vector {
+    fn load(&self, op: &Operation, memory: &Memory<'_>) -> Vector {
         let address = self.address(op);
         if op.width == 16 {
             return memory.read(address);
@@ -273,7 +273,7 @@ impl Machine {
     }
 
     /// Instructions on general-purpose registers.
-    fn integer(&mut self, op: &Operation, memory: &Memory) {
+    fn integer(&mut self, op: &Operation, memory: &Memory<'_>) {
         let dst = usize::from(op.dst);
         let x = self.gpr[dst] as i64;
         let y = match op.source {
@@ -327,7 +327,7 @@ impl Machine {
     }
 
     /// Moves between vectors, masks, general-purpose registers and memory.
-    fn transfer(&mut self, op: &Operation, memory: &Memory) {
+    fn transfer(&mut self, op: &Operation, memory: &Memory<'_>) {
         let dst = usize::from(op.dst);
         match op.kind {
             Kind::VcompareMask => {

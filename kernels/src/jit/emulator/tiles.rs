@@ -70,7 +70,7 @@ impl Configured {
 
 impl Machine {
     /// Instructions on tiles.
-    pub(super) fn tile(&mut self, op: &Operation, memory: &Memory) {
+    pub(super) fn tile(&mut self, op: &Operation, memory: &Memory<'_>) {
         match op.kind {
             Kind::TileConfig => self.tiles.0 = Some(Box::new(Configured::new(&memory.read(self.address(op))))),
             Kind::TileRelease => self.tiles.0 = None,
@@ -95,7 +95,7 @@ impl Machine {
 }
 
 impl Configured {
-    fn move_rows(&mut self, op: &Operation, memory: &Memory, row_at: impl Fn(u64) -> u64) {
+    fn move_rows(&mut self, op: &Operation, memory: &Memory<'_>, row_at: impl Fn(u64) -> u64) {
         let (rows, bytes) = self.shape(op.dst);
         let words = bytes / 4;
         let tile = &mut self.tiles[usize::from(op.dst)];

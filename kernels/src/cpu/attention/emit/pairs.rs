@@ -7,7 +7,8 @@ use std::mem::offset_of;
 
 use super::{ARGS, KEYS, MOST, ROW, SEEN, VALUE, sum};
 use crate::cpu::Stored;
-use crate::jit::{Asm, Cond, Gpr, Mask, Mem, Vreg};
+use crate::cpu::attention::FAMILY;
+use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mask, Mem, Vreg, counted_down};
 
 /// Arguments of [`Form::Round`](super::Form::Round): rows of elements, times a factor, become rows of steps.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +52,37 @@ pub struct InterleaveArgs {
     pub lanes: [usize; 2],
     /// [`IN_TURNS`].
     pub order: *const u16,
+}
+
+impl Arguments for RoundArgs {
+    const FAMILY: &'static str = FAMILY;
+    /// How rows are stored.
+    type Kernel = Stored;
+
+    fn extents(&self, stored: &Stored, extents: &mut Extents<'_>) {
+        let (rows, rest) = (counted_down(self.rows), self.rest[0] + self.rest[1]);
+        let elements = self.steps * 32 + rest;
+        extents.read("rows", self.from).over(rows, self.from_stride).bytes(elements * stored.bytes());
+        let steps = self.steps + usize::from(rest > 0);
+        extents.write("words", self.to).over(rows, self.to_stride).bytes(steps * STEP_WORD_BYTES as usize);
+    }
+}
+
+impl Arguments for InterleaveArgs {
+    const FAMILY: &'static str = FAMILY;
+    /// How rows are stored.
+    type Kernel = Stored;
+
+    fn extents(&self, stored: &Stored, extents: &mut Extents<'_>) {
+        let columns = if self.lanes[1] > 0 { 16 + self.lanes[1] } else { self.lanes[0] };
+        let (pair, row) = (2 * self.from_stride, columns * stored.bytes());
+        extents.read("rows", self.from).over(self.pairs, pair).over(2, self.from_stride).bytes(row);
+        extents.read("rows", self.from).from((self.pairs * pair) as isize).over(self.odd, pair).bytes(row);
+        let lines = self.pairs.saturating_add(self.odd).saturating_add(self.empty);
+        extents.write("panel", self.to).over(lines, STEP_BYTES as usize).bytes(STEP_BYTES as usize);
+        extents.constant("the order of halves", &IN_TURNS);
+        extents.read("the order of halves", self.order).bytes(size_of_val(&IN_TURNS));
+    }
 }
 
 /// The numbers of a vector's 16-bit elements, those of both halves in turns.

@@ -6,9 +6,10 @@
 
 use std::mem::offset_of;
 
-use super::ARGS;
+use super::{ARGS, Form};
+use crate::cpu::attention::FAMILY;
 use crate::cpu::sweep;
-use crate::jit::{Asm, Cond, Gpr, Mem, Vreg};
+use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mem, Vreg};
 
 /// Arguments of [`Form::Dots`](super::Form::Dots) and [`Form::Blend`](super::Form::Blend). Rows are those of keys or values.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +31,29 @@ pub struct StreamArgs {
     pub resume: usize,
     /// Factor of the scores ([`Form::Dots`](super::Form::Dots)).
     pub scale: f32,
+}
+
+impl Arguments for StreamArgs {
+    const FAMILY: &'static str = FAMILY;
+    /// One of the two.
+    type Kernel = Form;
+
+    fn extents(&self, form: &Form, extents: &mut Extents<'_>) {
+        let (row, one_each) = (self.columns * 4, self.count * 4);
+        match form {
+            Form::Dots => {
+                extents.read("the query", self.left).bytes(row);
+                extents.read("keys", self.rows).over(self.count, self.stride).bytes(row);
+                extents.write("scores", self.out).bytes(one_each);
+            }
+            _ => {
+                // The loop over rows ends where none is left after one.
+                extents.read("weights", self.left).bytes(one_each.max(4));
+                extents.read("values", self.rows).over(self.count.max(1), self.stride).bytes(row);
+                extents.write("the sum", self.out).bytes(row);
+            }
+        }
+    }
 }
 
 const LEFT: Gpr = Gpr::RSI;

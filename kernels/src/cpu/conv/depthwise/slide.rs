@@ -26,7 +26,7 @@ use crate::cpu::vecmath;
 use crate::cpu::{CodeKey, CodeSource, Stored};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
-use crate::jit::{Asm, Code};
+use crate::jit::{Arguments, Asm, Code, Extents, Given};
 
 /// Input lines that a call can see: their addresses stay in registers.
 const MOST_LINES: usize = 8;
@@ -175,6 +175,39 @@ struct SlideArgs {
     table: Cell<MaybeUninit<[Lanes; MOST_TAPS]>>,
 }
 
+impl Arguments for SlideArgs {
+    const FAMILY: &'static str = super::FAMILY;
+    type Kernel = SlideCode;
+
+    fn extents(&self, key: &SlideCode, extents: &mut Extents<'_>) {
+        let times = Stored::F32.bytes() / key.stored.bytes();
+        let [width, along] = [key.kernel[1], key.strides[1]].map(usize::from);
+        let head = key.flight() - 1;
+        // The last vector starts where `last` says, however many are before it.
+        let (first, vector) = (self.channel.get(), key.isa.lanes() * key.stored.bytes());
+        let channels = self.last.max(first) - first + vector;
+        // Head and tail load what is not missing, the steps between them all that a position sees.
+        let started = self.steady.checked_add(head);
+        let (skipped, ending) = (self.missing.min(key.head()), self.ending.min(key.tail()));
+        let unseen = if ending == 0 { along.saturating_sub(width) } else { 0 };
+        let columns = started.and_then(|all| all.checked_mul(along)?.checked_add(ending)?.checked_sub(unseen + skipped));
+        let columns = columns.unwrap_or(usize::MAX);
+        for &line in self.lines[..key.lines(self.rows)].iter().filter(|line| !line.is_null()) {
+            let line = extents.read("input", line.wrapping_add(first).wrapping_add(skipped * self.step)).from(self.start);
+            line.over(columns, self.step).bytes(channels);
+        }
+        // What is stored, and what an activation goes through again.
+        let positions = started.unwrap_or(usize::MAX).max(self.positions);
+        let output = extents.write("output", self.y.wrapping_add(first)).over(self.rows, self.y_row);
+        output.over(positions, self.step).bytes(channels);
+        let weights = extents.read("weights", self.weights.wrapping_byte_add(first * times));
+        weights.over(key.taps(), self.step * times).bytes(channels * times);
+        if !self.bias.is_null() {
+            extents.read("bias", self.bias.wrapping_byte_add(first * times)).bytes(channels * times);
+        }
+    }
+}
+
 /// A group of output lines, as tasks see their buffers.
 pub(super) struct Group<'a> {
     /// The images' first element.
@@ -191,6 +224,8 @@ pub(super) struct Group<'a> {
     pub(super) rows: usize,
     /// Channels, at least a vector of them.
     pub(super) channels: Range<usize>,
+    /// All buffers.
+    pub(super) given: &'a Given,
 }
 
 /// A depthwise convolution that slides along lines.
@@ -261,8 +296,8 @@ impl Slide {
     ///
     /// # Safety
     ///
-    /// `shape` is the one that this was made for, all pointers are to buffers of the sizes that it says, lines and
-    /// channels lie inside them, and nobody else touches those channels of those output lines.
+    /// `shape` is the one that this was made for, all pointers are to buffers that are given, of the sizes that it says, and
+    /// no other task touches those channels of those output lines.
     pub(super) unsafe fn run(&self, shape: &ConvShape, group: &Group<'_>) {
         let bytes = self.key.stored.bytes();
         let pixel = shape.channels * bytes;
@@ -294,11 +329,13 @@ impl Slide {
             args.missing = pad.saturating_sub(column);
             args.ending = (shape.input[2] + pad).saturating_sub(positions.end * stride).min(self.key.tail());
             args.positions = positions.len();
+            // `new` has cut no block shorter, and what wrapped here would let the kernel run on: asked in every build.
+            assert!(positions.len() >= self.key.least(), "a block of {positions:?} for {:?}", self.key);
             args.steady = positions.len() - (self.key.flight() - 1);
             args.y = group.y.wrapping_add(positions.start * pixel);
             args.channel.set(first * bytes);
             // SAFETY: the caller's contract; columns and lines outside the input are marked as missing.
-            unsafe { self.code.call(&args) };
+            unsafe { self.code.call(&args, &self.key, group.given) };
         }
     }
 
@@ -329,3 +366,6 @@ fn cached(pixel: usize) -> usize {
     let shared = 1 << distance.trailing_zeros().min(SETS.ilog2());
     SETS / shared * WAYS * 3 / 4
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::ahead::Next;
 use super::{Buffers, OnUnit, Part, SUMS};
 use crate::cpu::matrix::{PANEL, STEP_WORDS, Stretch, TALLEST, TILE_ROWS};
+use crate::jit::Given;
 
 /// Tile rows of a chunk, and which places they are.
 pub(super) struct Chunk<'a> {
@@ -57,6 +58,8 @@ impl OnUnit {
         };
         self.fetch(buffers, part, (chunk, next), (group, column(first), units.len()));
         (part.args.out_step, part.args.out) = (PANEL * 4, sums.0.as_mut_ptr().cast());
+        let given = buffers.extras.given.clone().write("sums", std::slice::from_mut(sums));
+        let given = given.read("taps", &part.taps).read("tile rows", chunk.rows);
         // Only a group's last panel may have columns that are nobody's.
         let whole = (filters / PANEL - first).min(units.len());
         let pairs = chunk.rows.len() / TALLEST;
@@ -71,7 +74,7 @@ impl OnUnit {
             {
                 if count > 0 {
                     (part.args.right, part.args.panels) = (right(panel), count);
-                    self.panels(buffers, part, &Rows { height, starts, column: column(panel), columns });
+                    self.panels(buffers, part, &Rows { height, starts, column: column(panel), columns }, &given);
                     part.args.fetches.stop();
                 }
             }
@@ -79,7 +82,7 @@ impl OnUnit {
     }
 
     /// Panels of one kind.
-    fn panels(&self, buffers: &Buffers<'_>, part: &mut Part<'_>, rows: &Rows<'_>) {
+    fn panels(&self, buffers: &Buffers<'_>, part: &mut Part<'_>, rows: &Rows<'_>, given: &Given) {
         let step = part.plan.phase.stride[2] * self.shape.filters;
         let sums = part.args.out.cast_const();
         let mut stretches = std::mem::take(&mut part.stretches);
@@ -93,13 +96,13 @@ impl OnUnit {
         ends.to_step = step * self.stored.output.bytes();
         ends.residual_step = step * self.stored.residual.bytes();
         ends.set(&mut stretches, buffers.extras.bias, (rows.column, rows.columns));
+        let given = given.clone().write("stretches", &mut stretches);
         let held = if rows.columns == PANEL { &part.whole } else { &part.last };
         if let Some(held) = held {
-            // SAFETY: all places that tile rows of this band read were counted into scratch, whose length was checked
-            // as that of the panels; there is room for the sums of a chunk by a panel. The list of taps and that of
-            // stretches outlive the call; rows of the result, bias and residual are inside buffers that were checked;
-            // tasks have disjoint rows or columns of the result, phases have disjoint rows.
-            unsafe { held.call(rows.height, &mut part.args) };
+            // SAFETY: all places that tile rows of this band read were counted into scratch; there is room for the sums of a
+            // chunk by a panel. The lists outlive the call. Tasks have disjoint rows or columns of the result, phases have
+            // disjoint rows.
+            unsafe { held.call(rows.height, &mut part.args, &given) };
         }
         part.stretches = stretches;
     }

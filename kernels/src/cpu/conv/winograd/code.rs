@@ -12,7 +12,7 @@ use crate::cpu::chain::UnaryOp;
 use crate::cpu::{CodeKey, CodeSource};
 use crate::error::Result;
 use crate::isa::Isa;
-use crate::jit::{Asm, Code};
+use crate::jit::{Arguments, Asm, Code, Extents};
 
 /// What shapes the instructions of a transform. It has two parts: one for sizes that fill whole vectors (of weights, whole
 /// lines), and one for any.
@@ -129,6 +129,55 @@ pub(super) struct OutputArgs {
     pub(super) whole: usize,
     /// Filters beyond.
     pub(super) rest: usize,
+}
+
+/// A transform's level and the size of its tiles.
+pub(super) type Transform = (Isa, WinogradTile);
+
+impl Arguments for InputArgs {
+    const FAMILY: &'static str = FAMILY;
+    type Kernel = Transform;
+
+    fn extents(&self, &(isa, tile): &Transform, extents: &mut Extents<'_>) {
+        let tiles = self.tiles.max(1);
+        for &input in extents.list("the table of inputs", self.table, tiles.saturating_mul(tile.points())) {
+            extents.read("input", input).bytes(self.whole + self.rest * 4);
+        }
+        let vector = if self.rest > 0 { isa.lanes() * 4 } else { 0 };
+        let points = extents.write("points", self.to).over(tiles, self.to_step);
+        points.over(tile.points(), self.point_step).bytes(self.whole + vector);
+    }
+}
+
+impl Arguments for FilterArgs {
+    const FAMILY: &'static str = FAMILY;
+    type Kernel = Transform;
+
+    fn extents(&self, &(isa, tile): &Transform, extents: &mut Extents<'_>) {
+        let bytes = self.bytes.next_multiple_of(isa.lanes() * 4);
+        extents.read("weights", self.from).over(9, self.tap_step).bytes(bytes);
+        extents.write("points", self.to).over(tile.side(), self.point_step).bytes(bytes);
+    }
+}
+
+impl Arguments for OutputArgs {
+    const FAMILY: &'static str = FAMILY;
+    type Kernel = Transform;
+
+    fn extents(&self, &(isa, tile): &Transform, extents: &mut Extents<'_>) {
+        let tiles = self.tiles.max(1);
+        let vector = if self.rest > 0 { isa.lanes() * 4 } else { 0 };
+        let products = extents.read("products", self.from).over(tiles, self.from_step);
+        products.over(tile.points(), self.point_step).bytes(self.whole + vector);
+        let outputs = tiles.saturating_mul(tile.outputs() * tile.outputs());
+        for &output in extents.list("the table of outputs", self.table, outputs).iter().filter(|output| !output.is_null()) {
+            let (first, bytes) = (output.wrapping_byte_add(self.column), self.whole + self.rest * 4);
+            extents.write("output", first).bytes(bytes);
+            if self.residual != 0 {
+                extents.read("residual", first).from(self.residual_offset).bytes(bytes);
+            }
+        }
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -49,13 +49,16 @@ impl Winograd {
                     whole: whole * 4,
                     rest: part.channels - whole,
                 };
+                let given = buffers.extras.given.clone().read("table", &table);
                 // SAFETY: pointers of the table lie inside a part of the input or point at zeros, of which there are as many
-                // as channels; the rows of a group's points are inside scratch, which was checked, the channels of all parts
-                // fill them, and no other task has these tiles.
+                // as channels; the channels of all parts fill the rows of a group's points, and no other task has these tiles.
                 unsafe {
                     match &self.input {
-                        Kernel::Emitted(code) => code.call(&args),
-                        Kernel::Portable => portable::input(self.tile, &args),
+                        Kernel::Emitted(code) => code.call(&args, &(self.isa, self.tile), &given),
+                        Kernel::Portable => {
+                            given.check(&args, &(self.isa, self.tile));
+                            portable::input(self.tile, &args);
+                        }
                     }
                 }
                 to += part.channels;
@@ -119,12 +122,15 @@ impl Winograd {
             bytes: run.len() * 4,
             row,
         };
-        // SAFETY: weights were checked to be packed panels of nine taps; a row's points are inside scratch, which was
-        // checked, and no other task makes this panel's there.
+        let given = buffers.extras.given;
+        // SAFETY: weights were checked to be packed panels of nine taps; no other task makes this panel's points there.
         unsafe {
             match &self.filters {
-                Kernel::Emitted(code) => code.call(&args),
-                Kernel::Portable => filters::portable(self.tile, &args),
+                Kernel::Emitted(code) => code.call(&args, &(self.isa, self.tile), given),
+                Kernel::Portable => {
+                    given.check(&args, &(self.isa, self.tile));
+                    filters::portable(self.tile, &args);
+                }
             }
         }
     }
@@ -187,12 +193,16 @@ impl Winograd {
         if args.tiles == 0 {
             return;
         }
-        // SAFETY: products are inside scratch; pointers of the table that are not null are outputs of these tiles,
-        // which with these filters belong to this task.
+        let given = buffers.extras.given.clone().read("table", table);
+        // SAFETY: pointers of the table that are not null are outputs of these tiles, which with these filters belong to this
+        // task.
         unsafe {
             match &self.output {
-                Kernel::Emitted(code) => code.call(&args),
-                Kernel::Portable => portable::output(self.tile, self.activation, &args),
+                Kernel::Emitted(code) => code.call(&args, &(self.isa, self.tile), &given),
+                Kernel::Portable => {
+                    given.check(&args, &(self.isa, self.tile));
+                    portable::output(self.tile, self.activation, &args);
+                }
             }
         }
     }
@@ -246,9 +256,8 @@ impl<'a> Products<'a> {
             args.a_step = run.height * args.lda;
             args.c.set(scratch.at(products + run.row * layout.product_row));
             args.c_step = run.height * args.ldc;
-            // SAFETY: points, products and transformed weights are inside scratch, which was checked, bias has an
-            // element for each filter, and this task's products are nobody else's.
-            unsafe { self.winograd.product.call(&args) };
+            // SAFETY: points, products and transformed weights are inside scratch, and this task's products are no other's.
+            unsafe { self.winograd.product.call(&args, self.buffers.extras.given) };
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::cpu::matrix::{
 use crate::cpu::{Activations, CodeSource, Elements, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
+use crate::jit::Given;
 use crate::parallel::{Parallel, for_each_chunk};
 
 /// Words of a tile row's step.
@@ -51,6 +52,7 @@ pub(super) struct UnitBuffers<'a> {
     /// In bytes.
     pub(super) c: Shared<u8>,
     pub(super) extras: Extras<'a, Activations<'a>>,
+    pub(super) given: Given,
 }
 
 /// Left-hand matrices as the unit reads them. Distances are in bytes.
@@ -172,8 +174,7 @@ impl Matmul {
                         continue;
                     }
                 };
-                // SAFETY: the last step of the last row of a tile row ends with its words.
-                unsafe { unit.halve.spread(from, to.as_mut_ptr(), STEP_OF_ROWS) };
+                unit.halve.spread(from, to, STEP_OF_ROWS);
             }
         });
     }
@@ -217,6 +218,8 @@ impl Matmul {
         (args.taps, args.tap_count) = (&raw const tap, 1);
         let held = unit.multiply.hold();
         let mut rows = [std::ptr::null(); SUMS];
+        let given = buffers.given.clone().read("tap", std::slice::from_ref(&tap)).read("tile rows", &rows);
+        let given = given.write("sums", std::slice::from_mut(&mut sums));
         let k_block = self.blocks.k_block.div_ceil(STEP) * STEP_WORDS;
         for chunk in tiles.clone().step_by(self.blocks.row_block) {
             let chunk = chunk..tiles.end.min(chunk + self.blocks.row_block);
@@ -248,9 +251,8 @@ impl Matmul {
                                 let before = from * TILE_ROWS * group * PANEL;
                                 args.out = sums.0.as_mut_ptr().cast::<f32>().wrapping_add(before);
                                 // SAFETY: `check` made sure that the panels are whole and that scratch holds all tile
-                                // rows; sums are ours and hold `count` tile rows of `group` panels, and a block writes
-                                // those of its own tile rows.
-                                unsafe { held.call(height, &mut args) };
+                                // rows; sums are ours and hold `count` tile rows of `group` panels.
+                                unsafe { held.call(height, &mut args, &given) };
                             }
                         }
                     }
@@ -268,7 +270,7 @@ impl Matmul {
                     (end.to, end.to_step) = (buffers.c.at(at * output), shape.n * output);
                     // SAFETY: all sums have just been put down; `check` made sure that bias, residual and C span what the
                     // shape says, and tasks have disjoint parts of C.
-                    unsafe { unit.finish.call(&end) };
+                    unsafe { unit.finish.call(&end, &given) };
                 }
             }
         }

@@ -15,7 +15,7 @@ use crate::cpu::quantized::tile::Output;
 use crate::cpu::{CodeKey, CodeSource};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
-use crate::jit::{Asm, Code, Cond, Gpr, Mask, Mem, Vreg};
+use crate::jit::{Arguments, Asm, Code, Cond, Extents, Given, Gpr, Mask, Mem, Vreg, counted_down};
 
 /// What shapes the instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -133,25 +133,48 @@ impl EndArgs {
     }
 }
 
+impl Arguments for EndArgs {
+    const FAMILY: &'static str = FAMILY;
+    type Kernel = EndCode;
+
+    fn extents(&self, code: &EndCode, extents: &mut Extents<'_>) {
+        let (rows, bytes) = (counted_down(self.rows), code.output.bytes());
+        let columns = self.vectors * LANES + self.rest;
+        let whole = columns.next_multiple_of(LANES) * 4;
+        extents.read("sums", self.from).over(rows, self.from_step).bytes(whole);
+        extents.write("the result", self.to).over(rows, self.to_step).bytes(columns * bytes);
+        if code.output != Output::Sums {
+            extents.read("factors", self.scale).bytes(whole);
+            extents.read("addends", self.shift).bytes(whole);
+        }
+        if bytes == 1 {
+            extents.constant("the order of bytes", &ORDER);
+            extents.read("the order of bytes", self.order).bytes(size_of_val(&ORDER));
+        }
+        if code.added != Added::Nothing {
+            extents.read("what is added", self.other).over(rows, self.to_step).bytes(columns);
+        }
+    }
+}
+
 /// The kernel.
 #[derive(Clone, Debug)]
-pub(crate) struct End(Arc<Code>);
+pub(crate) struct End(EndCode, Arc<Code>);
 
 impl End {
     pub(crate) fn new(code: EndCode, source: &dyn CodeSource) -> Result<End> {
-        Ok(End(source.code(&CodeKey::End(code))?))
+        Ok(End(code, source.code(&CodeKey::End(code))?))
     }
 
     /// Ends rows.
     ///
     /// # Safety
     ///
-    /// `from` is readable for whole vectors of the result's own columns in all rows; so are factors and addends, where the
-    /// output has them. The result's own columns are writable and nobody else's, and those of what is added are readable at the
-    /// same distances.
-    pub(crate) unsafe fn call(&self, args: &EndArgs) {
+    /// In what is `given`, sums lie for whole vectors of the result's own columns in all rows; so do factors and addends, where the
+    /// output has them, and what is added at the distances of the result, whose own columns are no other task's.
+    pub(crate) unsafe fn call(&self, args: &EndArgs, given: &Given) {
         // SAFETY: the caller vouches for the pointers; the struct is the one that the emitter reads.
-        unsafe { self.0.call(args) }
+        unsafe { self.1.call(args, &self.0, given) }
     }
 }
 

@@ -1,0 +1,264 @@
+//! Extents: what one call of a kernel reads and writes, computed from the fields that its instructions use, and held against
+//! what its driver was given.
+//!
+//! A driver lists its operands once for each run ([`Given`]), from the slices whose lengths it has checked. Each argument
+//! struct describes its calls ([`Arguments`]): loops over counts and distances around a number of bytes. Nothing wraps on the
+//! way: a count beyond `isize::MAX` is a negative one that a driver got by subtracting, and a violation like a range outside
+//! of every operand. A violation is a panic before the first instruction runs, which names kernel, operand and range.
+//!
+//! Calls are checked where [`CHECKED`] says; elsewhere a list of operands is empty, and descriptions are never computed. The
+//! emulator holds each access against the description of its call, so descriptions tell the truth about what is emitted.
+
+use std::fmt;
+
+use smallvec::SmallVec;
+
+/// Whether calls are checked: in debug and in fuzz builds, and in others with the feature `extents`.
+pub(crate) const CHECKED: bool = cfg!(any(debug_assertions, fuzzing, feature = "extents"));
+
+/// Memory that a call may touch.
+#[derive(Clone, Copy)]
+struct Operand {
+    name: &'static str,
+    start: usize,
+    bytes: usize,
+    writable: bool,
+}
+
+impl Operand {
+    fn has(&self, start: usize, end: usize, writes: bool) -> bool {
+        self.start <= start && end <= self.start + self.bytes && (self.writable || !writes)
+    }
+}
+
+impl fmt::Debug for Operand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Operand { name, start, bytes, writable } = *self;
+        write!(f, "{name} {} {start:#x}..{:#x}", if writable { "written" } else { "read" }, start + bytes)
+    }
+}
+
+/// The operands of a run: where they lie, and which of them may be written. Nothing where calls are not [`CHECKED`].
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Given(#[cfg(any(debug_assertions, fuzzing, feature = "extents"))] SmallVec<[Operand; 12]>);
+
+impl Given {
+    /// No operands.
+    pub(crate) fn new() -> Given {
+        Given::default()
+    }
+
+    /// With one that is read.
+    pub(crate) fn read<T>(self, name: &'static str, operand: &[T]) -> Given {
+        self.with(name, operand.as_ptr().cast(), size_of_val(operand), false)
+    }
+
+    /// With one that is read, where there is one.
+    pub(crate) fn maybe<T>(self, name: &'static str, operand: Option<&[T]>) -> Given {
+        operand.into_iter().fold(self, |given, operand| given.read(name, operand))
+    }
+
+    /// With one that is written, and may be read.
+    pub(crate) fn write<T>(self, name: &'static str, operand: &mut [T]) -> Given {
+        self.with(name, operand.as_mut_ptr().cast(), size_of_val(operand), true)
+    }
+
+    /// With so many bytes.
+    #[cfg_attr(
+        not(any(debug_assertions, fuzzing, feature = "extents")),
+        allow(unused_mut, unused_variables, reason = "nothing is listed")
+    )]
+    #[inline]
+    pub(crate) fn with(mut self, name: &'static str, start: *const u8, bytes: usize, writable: bool) -> Given {
+        #[cfg(any(debug_assertions, fuzzing, feature = "extents"))]
+        self.0.push(Operand { name, start: start.addr(), bytes, writable });
+        self
+    }
+
+    #[cfg(any(debug_assertions, fuzzing, feature = "extents"))]
+    fn operands(&self) -> &[Operand] {
+        &self.0
+    }
+
+    #[cfg(not(any(debug_assertions, fuzzing, feature = "extents")))]
+    fn operands(&self) -> &[Operand] {
+        &[]
+    }
+
+    /// Holds a call against the operands, where calls are [`CHECKED`].
+    ///
+    /// # Safety
+    ///
+    /// What is listed is memory that may be read, and written where it says so.
+    ///
+    /// # Panics
+    ///
+    /// Where the call would touch anything else.
+    #[inline]
+    pub(crate) unsafe fn check<A: Arguments>(&self, args: &A, kernel: &A::Kernel) {
+        if CHECKED {
+            args.extents(kernel, &mut Extents::new(A::FAMILY, self, false));
+        }
+    }
+
+    /// [`Given::check`], and what the call touches.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    #[cfg(feature = "emulator")]
+    pub(super) unsafe fn touched<A: Arguments>(&self, args: &A, kernel: &A::Kernel) -> Option<Vec<Touched>> {
+        CHECKED.then(|| {
+            let mut extents = Extents::new(A::FAMILY, self, true);
+            args.extents(kernel, &mut extents);
+            extents.touched
+        })
+    }
+}
+
+/// The arguments of a kernel, which describe what a call with them touches.
+pub(crate) trait Arguments {
+    /// The name of the kernel's code.
+    const FAMILY: &'static str;
+    /// What decides besides the arguments: mostly what shaped the instructions.
+    type Kernel: ?Sized;
+
+    /// Describes a call. What the kernel advances counts as it is now.
+    fn extents(&self, kernel: &Self::Kernel, extents: &mut Extents<'_>);
+}
+
+/// A range that a call touches.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(feature = "emulator"), allow(dead_code, reason = "the emulator asks"))]
+pub(super) struct Touched {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) writes: bool,
+}
+
+/// What takes the description of a call, and holds it against the operands.
+pub(crate) struct Extents<'a> {
+    family: &'static str,
+    given: &'a Given,
+    /// Of the program itself.
+    constants: SmallVec<[Operand; 2]>,
+    /// What was described so far, where it is asked for.
+    touched: Vec<Touched>,
+    keeps: bool,
+}
+
+impl<'a> Extents<'a> {
+    fn new(family: &'static str, given: &'a Given, keeps: bool) -> Extents<'a> {
+        Extents { family, given, constants: SmallVec::new(), touched: Vec::new(), keeps }
+    }
+
+    /// Lets the kernel read a constant of the program.
+    pub(crate) fn constant<T>(&mut self, name: &'static str, constant: &'static [T]) {
+        let (start, bytes) = (constant.as_ptr().addr(), size_of_val(constant));
+        self.constants.push(Operand { name, start, bytes, writable: false });
+    }
+
+    /// What is read from `first` on: [`Span::bytes`] says how much.
+    pub(crate) fn read<T>(&mut self, name: &'static str, first: *const T) -> Span<'_, 'a> {
+        self.span(name, first.addr(), false)
+    }
+
+    /// What is written from `first` on, and may be read before.
+    pub(crate) fn write<T>(&mut self, name: &'static str, first: *mut T) -> Span<'_, 'a> {
+        self.span(name, first.addr(), true)
+    }
+
+    /// A list that the kernel reads, of which each entry can be described in turn.
+    pub(crate) fn list<'l, T: Copy>(&mut self, name: &'static str, first: *const T, count: usize) -> &'l [T] {
+        self.read(name, first).over(count, size_of::<T>()).bytes(size_of::<T>());
+        if count == 0 {
+            return &[];
+        }
+        // SAFETY: the list was just found inside an operand, which whoever asked for the check vouches for.
+        unsafe { std::slice::from_raw_parts(first, count) }
+    }
+
+    fn span(&mut self, name: &'static str, first: usize, writes: bool) -> Span<'_, 'a> {
+        let first = first as i128;
+        Span { extents: self, name, writes, low: first, high: first, empty: false }
+    }
+
+    fn touch(&mut self, name: &'static str, start: usize, end: usize, writes: bool) {
+        let listed = self.given.operands().iter().chain(&self.constants);
+        if !listed.clone().any(|operand| operand.has(start, end, writes)) {
+            let verb = if writes { "writes" } else { "reads" };
+            panic!(
+                "{}: {verb} {} bytes of {name} at {start:#x}..{end:#x}, which no operand has: {:?}",
+                self.family,
+                end - start,
+                listed.collect::<Vec<_>>()
+            );
+        }
+        if self.keeps {
+            self.touched.push(Touched { start, end, writes });
+        }
+    }
+
+    #[cold]
+    fn refuse(&self, name: &'static str, writes: bool, reason: fmt::Arguments<'_>) -> ! {
+        panic!("{}: {} {name} {reason}", self.family, if writes { "writes" } else { "reads" })
+    }
+}
+
+/// A range that is being described: from the first byte of the first turn of all loops to the last of the last.
+#[must_use = "it is described by its number of bytes"]
+pub(crate) struct Span<'e, 'a> {
+    extents: &'e mut Extents<'a>,
+    name: &'static str,
+    writes: bool,
+    /// The lowest and the highest place that the innermost turns start at.
+    low: i128,
+    high: i128,
+    empty: bool,
+}
+
+impl Span<'_, '_> {
+    /// So many bytes further on, or back.
+    pub(crate) fn from(mut self, offset: isize) -> Self {
+        self.low = self.low.saturating_add(offset as i128);
+        self.high = self.high.saturating_add(offset as i128);
+        self
+    }
+
+    /// In `count` turns of a loop, each so many bytes further on than the one before, or, where the distance wraps, back.
+    pub(crate) fn over(mut self, count: usize, step: usize) -> Self {
+        if count > isize::MAX as usize {
+            self.extents.refuse(self.name, self.writes, format_args!("{} times", count as isize));
+        }
+        self.empty |= count == 0;
+        let reach = (count as i128 - 1).saturating_mul(step as isize as i128);
+        self.low = self.low.saturating_add(reach.min(0));
+        self.high = self.high.saturating_add(reach.max(0));
+        self
+    }
+
+    /// With so many bytes in each turn.
+    pub(crate) fn bytes(self, bytes: usize) {
+        if bytes > isize::MAX as usize {
+            self.extents.refuse(self.name, self.writes, format_args!("in {} bytes", bytes as isize));
+        }
+        if self.empty || bytes == 0 {
+            return;
+        }
+        let range = (usize::try_from(self.low), usize::try_from(self.high.saturating_add(bytes as i128)));
+        let (Ok(start), Ok(end)) = range else {
+            let Span { low, high, .. } = self;
+            self.extents.refuse(self.name, self.writes, format_args!("from {low:#x} to {high:#x}"));
+        };
+        self.extents.touch(self.name, start, end, self.writes);
+    }
+}
+
+/// Turns of a loop that counts down until nothing is left, and asks only after a turn: one that begins with nothing left does
+/// not end.
+pub(crate) const fn counted_down(count: usize) -> usize {
+    if count == 0 { usize::MAX } else { count }
+}
+
+#[cfg(test)]
+mod tests;
