@@ -239,8 +239,8 @@ impl Chain {
             args.inputs[index] = pointer;
             args.input_steps[index] = step * size_of::<f32>();
         }
-        // SAFETY: the code was emitted for this struct by `Chain::new`; every pointer is valid for the rows and elements of the
-        // piece, as the callers show.
+        // SAFETY: the code was emitted for this struct by `Chain::new`; every pointer is valid for the rows and
+        // elements of the piece, as the callers show.
         unsafe { code.call(&args, &self.geometry, given) };
     }
 

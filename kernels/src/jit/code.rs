@@ -86,13 +86,13 @@ impl Code {
         self.block.size()
     }
 
-    /// Calls the kernel with a pointer to its argument struct, and holds what the call will touch against what its driver was
-    /// `given` first, where [extents](super::extents) are checked.
+    /// Calls the kernel with a pointer to its argument struct, and holds what the call will touch against what its
+    /// driver was `given` first, where [extents](super::extents) are checked.
     ///
     /// # Safety
     ///
-    /// `args` is the struct that this kernel's emitter was written for, with what shaped the instructions. What is `given` may be
-    /// read, and written where it says so, and what the call writes is not touched by others meanwhile.
+    /// `args` is the struct that this kernel's emitter was written for, with what shaped the instructions. What is
+    /// `given` may be read, and written where it says so, and what the call writes is not touched by others meanwhile.
     #[inline]
     pub(crate) unsafe fn call<A: Arguments>(&self, args: &A, kernel: &A::Kernel, given: &Given) {
         #[cfg(feature = "emulator")]
@@ -114,8 +114,8 @@ impl Code {
     ///
     /// # Safety
     ///
-    /// `args` is the struct that this kernel reads, and every pointer in it is valid for what the kernel reads and writes
-    /// through it.
+    /// `args` is the struct that this kernel reads, and every pointer in it is valid for what the kernel reads and
+    /// writes through it.
     #[cfg(feature = "emulator")]
     pub unsafe fn call_undescribed<A>(&self, args: &A) {
         if !self.native || super::emulator::is_forced() {

@@ -4,9 +4,9 @@
 //! decoded and lowered to compact operations once, then interpreted on the memory of this process, as the real
 //! code would. Masked-off lanes of a load or store are not touched, so guard pages work here too.
 //!
-//! It is stricter than a processor where that finds mistakes: registers start out as signalling garbage, a jump on flags that
-//! the manual leaves undefined is a panic, and so is a kernel that does not restore what it must, or that touches what the
-//! [extents](super::extents) of its call do not say.
+//! It is stricter than a processor where that finds mistakes: registers start out as signalling garbage, a jump on
+//! flags that the manual leaves undefined is a panic, and so is a kernel that does not restore what it must, or that
+//! touches what the [extents](super::extents) of its call do not say.
 //!
 //! [`lower`] turns instructions into operations, [`execute`] runs them, [`machine`] is what they run on, with [`tiles`].
 

@@ -1,13 +1,15 @@
-//! Extents: what one call of a kernel reads and writes, computed from the fields that its instructions use, and held against
-//! what its driver was given.
+//! Extents: what one call of a kernel reads and writes, computed from the fields that its instructions use, and held
+//! against what its driver was given.
 //!
-//! A driver lists its operands once for each run ([`Given`]), from the slices whose lengths it has checked. Each argument
-//! struct describes its calls ([`Arguments`]): loops over counts and distances around a number of bytes. Nothing wraps on the
-//! way: a count beyond `isize::MAX` is a negative one that a driver got by subtracting, and a violation like a range outside
-//! of every operand. A violation is a panic before the first instruction runs, which names kernel, operand and range.
+//! A driver lists its operands once for each run ([`Given`]), from the slices whose lengths it has checked. Each
+//! argument struct describes its calls ([`Arguments`]): loops over counts and distances around a number of bytes.
+//! Nothing wraps on the way: a count beyond `isize::MAX` is a negative one that a driver got by subtracting, and a
+//! violation like a range outside of every operand. A violation is a panic before the first instruction runs, which
+//! names kernel, operand and range.
 //!
-//! Calls are checked where [`CHECKED`] says; elsewhere a list of operands is empty, and descriptions are never computed. The
-//! emulator holds each access against the description of its call, so descriptions tell the truth about what is emitted.
+//! Calls are checked where [`CHECKED`] says; elsewhere a list of operands is empty, and descriptions are never
+//! computed. The emulator holds each access against the description of its call, so descriptions tell the truth about
+//! what is emitted.
 
 use std::fmt;
 
@@ -225,7 +227,8 @@ impl Span<'_, '_> {
         self
     }
 
-    /// In `count` turns of a loop, each so many bytes further on than the one before, or, where the distance wraps, back.
+    /// In `count` turns of a loop, each so many bytes further on than the one before, or, where the distance wraps,
+    /// back.
     pub(crate) fn over(mut self, count: usize, step: usize) -> Self {
         if count > isize::MAX as usize {
             self.extents.refuse(self.name, self.writes, format_args!("{} times", count as isize));
@@ -254,8 +257,8 @@ impl Span<'_, '_> {
     }
 }
 
-/// Turns of a loop that counts down until nothing is left, and asks only after a turn: one that begins with nothing left does
-/// not end.
+/// Turns of a loop that counts down until nothing is left, and asks only after a turn: one that begins with nothing
+/// left does not end.
 pub(crate) const fn counted_down(count: usize) -> usize {
     if count == 0 { usize::MAX } else { count }
 }

@@ -50,14 +50,7 @@ impl Turn {
     }
 
     /// One panel of `count` rows.
-    unsafe fn panel(
-        &self,
-        from: *const f32,
-        stride: usize,
-        [count, size]: [usize; 2],
-        to: *mut f32,
-        given: &Given,
-    ) {
+    unsafe fn panel(&self, from: *const f32, stride: usize, [count, size]: [usize; 2], to: *mut f32, given: &Given) {
         let (lanes, width) = (self.lanes, self.width);
         let squares = |length: usize| length / lanes;
         let (down, across) = match &self.code {

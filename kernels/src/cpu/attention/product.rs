@@ -110,8 +110,8 @@ impl Product {
                 args.a_step = run.height * args.lda;
                 args.c.set(to.wrapping_byte_add(run.row * args.ldc).wrapping_add(first - columns.start));
                 args.c_step = run.height * args.ldc;
-                // SAFETY: a block's rows of scores and its rows of the output are the task's own, and only whole panels are
-                // read in place.
+                // SAFETY: a block's rows of scores and its rows of the output are the task's own, and only whole panels
+                // are read in place.
                 unsafe { tile.call(args, given) };
             }
         }

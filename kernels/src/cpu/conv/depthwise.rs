@@ -237,8 +237,8 @@ impl Depthwise {
             rows,
             channels: channels.clone(),
         };
-        // SAFETY: the driver has checked all buffers; these channels of these lines are this task's, and there is at least a
-        // vector of them because a slide exists.
+        // SAFETY: the driver has checked all buffers; these channels of these lines are this task's, and there is at
+        // least a vector of them because a slide exists.
         unsafe { slide.run(&self.shape, &group) };
         let covered = slide.positions();
         for line in line..line + rows {

@@ -112,8 +112,8 @@ impl Row {
     ///
     /// # Safety
     ///
-    /// The left-hand row over the reduction, the panels, bias, residual and C lie in what is `given`, and those columns of C are no
-    /// other task's.
+    /// The left-hand row over the reduction, the panels, bias, residual and C lie in what is `given`, and those columns
+    /// of C are no other task's.
     #[allow(clippy::too_many_arguments, reason = "both sides of a product, and where it goes")]
     pub(super) unsafe fn run(
         &self,

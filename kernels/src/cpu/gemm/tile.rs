@@ -252,7 +252,9 @@ impl Arguments for TileArgs {
         let right = extents.read("the right-hand side", self.b);
         match key.right {
             RightColumns::Plain => right.over(taps, elements * self.ldb).over(elements, self.ldb).bytes(width * 4),
-            RightColumns::Packed | RightColumns::Dots => right.over(taps, elements * width * 4).bytes(elements * width * 4),
+            RightColumns::Packed | RightColumns::Dots => {
+                right.over(taps, elements * width * 4).bytes(elements * width * 4)
+            }
             RightColumns::Pairs => {
                 let words = elements.div_ceil(2) * width;
                 right.over(taps, words * 4).bytes(words * 4);
@@ -366,8 +368,9 @@ impl Tile {
     ///
     /// # Safety
     ///
-    /// Every row of the left-hand side over the reduction, the columns of the right-hand side (whole panels where packed), bias and
-    /// residual over C's own columns, and C's own columns lie in what is `given`, and those of C are no other task's.
+    /// Every row of the left-hand side over the reduction, the columns of the right-hand side (whole panels where
+    /// packed), bias and residual over C's own columns, and C's own columns lie in what is `given`, and those of C are
+    /// no other task's.
     ///
     /// # Panics
     ///

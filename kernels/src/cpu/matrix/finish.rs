@@ -122,8 +122,8 @@ impl Finish {
     ///
     /// # Safety
     ///
-    /// Sums, bias, residual and result lie in what is `given` over the result's own columns of all rows, and those of the result
-    /// are no other task's.
+    /// Sums, bias, residual and result lie in what is `given` over the result's own columns of all rows, and those of
+    /// the result are no other task's.
     pub(crate) unsafe fn call(&self, args: &FinishArgs, given: &Given) {
         // SAFETY: the caller vouches for the pointers; the struct is the one that the emitter reads.
         unsafe { self.1.call(args, &self.0, given) }

@@ -210,8 +210,8 @@ impl Multiply {
     ///
     /// # Safety
     ///
-    /// Every row of every tile row over all taps and steps, the panels over as many, the lists of them, and `out` for all blocks
-    /// and panels lie in what is `given`, and those sums are no other task's.
+    /// Every row of every tile row over all taps and steps, the panels over as many, the lists of them, and `out` for
+    /// all blocks and panels lie in what is `given`, and those sums are no other task's.
     ///
     /// # Panics
     ///

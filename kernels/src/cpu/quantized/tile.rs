@@ -366,9 +366,9 @@ impl Tile {
     ///
     /// # Safety
     ///
-    /// In what is `given`, every left-hand row lies over the reduction, the panel is whole, `start`, `scale` and `shift` have as
-    /// many elements as the tile is wide, and all columns of every row of the output are no other task's. `rows` is at most
-    /// [`most_rows`] of the key.
+    /// In what is `given`, every left-hand row lies over the reduction, the panel is whole, `start`, `scale` and
+    /// `shift` have as many elements as the tile is wide, and all columns of every row of the output are no other
+    /// task's. `rows` is at most [`most_rows`] of the key.
     pub(crate) unsafe fn call(&self, args: &QuantizedArgs, given: &Given) {
         match self {
             // SAFETY: the caller vouches for the pointers; the struct is the one that the emitter reads.

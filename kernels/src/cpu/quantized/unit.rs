@@ -337,8 +337,9 @@ impl OnUnit {
             if blocks > 0 {
                 (args.blocks, args.rows) = (blocks, rows[from..].as_ptr());
                 args.out = sums.wrapping_add(from * TILE_ROWS * width).cast();
-                // SAFETY: all places that tile rows of this band read were counted into scratch, or lie in the input; there is
-                // room for the sums of a chunk, of which a block writes its own. The list of taps lives as long as the part.
+                // SAFETY: all places that tile rows of this band read were counted into scratch, or lie in the input;
+                // there is room for the sums of a chunk, of which a block writes its own. The list of taps lives as
+                // long as the part.
                 unsafe { part.held.call(height, args, &given) };
                 args.fetches.stop();
             }

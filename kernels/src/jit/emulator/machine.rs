@@ -110,8 +110,8 @@ pub(super) struct Memory<'a> {
 impl<'a> Memory<'a> {
     /// # Safety
     ///
-    /// Every address that is given to the methods may be read, or written, as they say, where it is among what was described;
-    /// where nothing was, every address.
+    /// Every address that is given to the methods may be read, or written, as they say, where it is among what was
+    /// described; where nothing was, every address.
     pub(super) unsafe fn vouched_for(described: Option<&'a Described>, stack: Range<*const u64>) -> Memory<'a> {
         Memory { described, stack: stack.start.addr() as u64..stack.end.addr() as u64 }
     }

@@ -190,10 +190,12 @@ impl Arguments for SlideArgs {
         let started = self.steady.checked_add(head);
         let (skipped, ending) = (self.missing.min(key.head()), self.ending.min(key.tail()));
         let unseen = if ending == 0 { along.saturating_sub(width) } else { 0 };
-        let columns = started.and_then(|all| all.checked_mul(along)?.checked_add(ending)?.checked_sub(unseen + skipped));
+        let columns =
+            started.and_then(|all| all.checked_mul(along)?.checked_add(ending)?.checked_sub(unseen + skipped));
         let columns = columns.unwrap_or(usize::MAX);
         for &line in self.lines[..key.lines(self.rows)].iter().filter(|line| !line.is_null()) {
-            let line = extents.read("input", line.wrapping_add(first).wrapping_add(skipped * self.step)).from(self.start);
+            let line =
+                extents.read("input", line.wrapping_add(first).wrapping_add(skipped * self.step)).from(self.start);
             line.over(columns, self.step).bytes(channels);
         }
         // What is stored, and what an activation goes through again.
@@ -296,8 +298,8 @@ impl Slide {
     ///
     /// # Safety
     ///
-    /// `shape` is the one that this was made for, all pointers are to buffers that are given, of the sizes that it says, and
-    /// no other task touches those channels of those output lines.
+    /// `shape` is the one that this was made for, all pointers are to buffers that are given, of the sizes that it
+    /// says, and no other task touches those channels of those output lines.
     pub(super) unsafe fn run(&self, shape: &ConvShape, group: &Group<'_>) {
         let bytes = self.key.stored.bytes();
         let pixel = shape.channels * bytes;

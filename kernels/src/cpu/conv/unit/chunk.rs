@@ -99,9 +99,9 @@ impl OnUnit {
         let given = given.clone().write("stretches", &mut stretches);
         let held = if rows.columns == PANEL { &part.whole } else { &part.last };
         if let Some(held) = held {
-            // SAFETY: all places that tile rows of this band read were counted into scratch; there is room for the sums of a
-            // chunk by a panel. The lists outlive the call. Tasks have disjoint rows or columns of the result, phases have
-            // disjoint rows.
+            // SAFETY: all places that tile rows of this band read were counted into scratch; there is room for the sums
+            // of a chunk by a panel. The lists outlive the call. Tasks have disjoint rows or columns of the result,
+            // phases have disjoint rows.
             unsafe { held.call(rows.height, &mut part.args, &given) };
         }
         part.stretches = stretches;

@@ -170,7 +170,9 @@ impl Arguments for OutputArgs {
         let products = extents.read("products", self.from).over(tiles, self.from_step);
         products.over(tile.points(), self.point_step).bytes(self.whole + vector);
         let outputs = tiles.saturating_mul(tile.outputs() * tile.outputs());
-        for &output in extents.list("the table of outputs", self.table, outputs).iter().filter(|output| !output.is_null()) {
+        for &output in
+            extents.list("the table of outputs", self.table, outputs).iter().filter(|output| !output.is_null())
+        {
             let (first, bytes) = (output.wrapping_byte_add(self.column), self.whole + self.rest * 4);
             extents.write("output", first).bytes(bytes);
             if self.residual != 0 {

@@ -50,8 +50,9 @@ impl Winograd {
                     rest: part.channels - whole,
                 };
                 let given = buffers.extras.given.clone().read("table", &table);
-                // SAFETY: pointers of the table lie inside a part of the input or point at zeros, of which there are as many
-                // as channels; the channels of all parts fill the rows of a group's points, and no other task has these tiles.
+                // SAFETY: pointers of the table lie inside a part of the input or point at zeros, of which there are as
+                // many as channels; the channels of all parts fill the rows of a group's points, and no other task has
+                // these tiles.
                 unsafe {
                     match &self.input {
                         Kernel::Emitted(code) => code.call(&args, &(self.isa, self.tile), &given),
@@ -194,8 +195,8 @@ impl Winograd {
             return;
         }
         let given = buffers.extras.given.clone().read("table", table);
-        // SAFETY: pointers of the table that are not null are outputs of these tiles, which with these filters belong to this
-        // task.
+        // SAFETY: pointers of the table that are not null are outputs of these tiles, which with these filters belong
+        // to this task.
         unsafe {
             match &self.output {
                 Kernel::Emitted(code) => code.call(&args, &(self.isa, self.tile), &given),
@@ -256,7 +257,8 @@ impl<'a> Products<'a> {
             args.a_step = run.height * args.lda;
             args.c.set(scratch.at(products + run.row * layout.product_row));
             args.c_step = run.height * args.ldc;
-            // SAFETY: points, products and transformed weights are inside scratch, and this task's products are no other's.
+            // SAFETY: points, products and transformed weights are inside scratch, and this task's products are no
+            // other's.
             unsafe { self.winograd.product.call(&args, self.buffers.extras.given) };
         }
     }

@@ -170,8 +170,9 @@ impl End {
     ///
     /// # Safety
     ///
-    /// In what is `given`, sums lie for whole vectors of the result's own columns in all rows; so do factors and addends, where the
-    /// output has them, and what is added at the distances of the result, whose own columns are no other task's.
+    /// In what is `given`, sums lie for whole vectors of the result's own columns in all rows; so do factors and
+    /// addends, where the output has them, and what is added at the distances of the result, whose own columns are no
+    /// other task's.
     pub(crate) unsafe fn call(&self, args: &EndArgs, given: &Given) {
         // SAFETY: the caller vouches for the pointers; the struct is the one that the emitter reads.
         unsafe { self.1.call(args, &self.0, given) }
