@@ -14,7 +14,8 @@
 //! - **Failure leaves nothing behind.** A builder's error goes to its caller, its panic unwinds through it; the slot is
 //!   free again, waiters try for themselves.
 //! - **The bound holds.** Least recently used goes first, over all key types together; a value larger than the byte
-//!   bound is handed out and not stored; zero entries turn storing off. Evicting never frees what is in use.
+//!   bound is handed out and not stored; zero entries turn storing off. Evicting never frees what is in use, and what is in
+//!   use stays charged: less is stored meanwhile. Caches may share one [`Account`] of bytes.
 //! - **Equality decides.** A hash only finds the bucket; a hasher that always returns zero changes speed alone.
 //!
 //! ```
@@ -53,8 +54,10 @@
 //! Read on in this order: `key` (what callers bring), `fields` (how a key states its fields, so that tests can change
 //! each), `erased` (many key types in one table), `clock` (what "recently" means), `shard` (the policy, single-threaded),
 //! `front` (hits without a lock), `held` (values in use without a shared count), `flight` (one builder per key), `budget`
-//! (the bound), `store` (how they are put together), `memo` (what one user remembers), `stats`.
+//! (the bound of one cache), `table` (entries that an account may evict), `account` (bytes in use), `store` (how they are
+//! put together), `memo` (what one user remembers), `stats`.
 
+mod account;
 mod budget;
 mod clock;
 mod erased;
@@ -68,7 +71,9 @@ mod shard;
 mod shim;
 mod stats;
 mod store;
+mod table;
 
+pub use account::{Account, Charge};
 pub use budget::Limits;
 pub use fields::{F32Bits, Mutate, join_path};
 pub use held::Held;

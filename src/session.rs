@@ -145,11 +145,22 @@ struct Idle {
     bytes: usize,
     /// Most bytes kept by all together.
     limit: usize,
+    /// The executors' [refusals](cache::Account::refusals) that were answered.
+    refusals: u64,
 }
 
 impl Idle {
     fn new(limit: usize) -> Idle {
-        Idle { states: Vec::new(), bytes: 0, limit }
+        Idle { states: Vec::new(), bytes: 0, limit, refusals: 0 }
+    }
+
+    /// Has all states forget what keeps executors alive, if that is why there was no room for others.
+    fn relieve(&mut self, account: &cache::Account) {
+        let refusals = account.refusals();
+        if self.refusals != refusals && account.is_over() {
+            self.refusals = refusals;
+            self.states.iter_mut().for_each(|(state, _)| state.forget());
+        }
     }
 
     fn pop(&mut self) -> RunState {
@@ -258,6 +269,7 @@ impl Session {
         let tuner = options.tuner(&build, constants);
         let profile = options.profile.then(|| Mutex::new(Profile::default()));
         let requests = if options.rehearse { Requests::of(digest.number(), &build) } else { None };
+        let plans = options.plans(&build);
         let session = Session {
             name,
             executable,
@@ -273,7 +285,7 @@ impl Session {
             buffers,
             footprint,
             requests,
-            plans: options.plans(),
+            plans,
             idle: Mutex::new(Idle::new(options.buffer_bytes)),
             loops: options.loops,
             time_limit: options.time_limit,
@@ -405,6 +417,7 @@ impl Session {
             state.release();
             bytes = 0;
         }
+        idle.relieve(self.build.cache.account());
         idle.push(state, bytes);
         drop(idle);
         self.footprint.note(&self.buffers, &self.build.records);

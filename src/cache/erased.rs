@@ -90,14 +90,16 @@ pub(super) struct Kept<K: Key> {
     /// When the entry was used last, in the time of `store`; [`GONE`] while it is not stored. Written under the shard's lock.
     stamp: AtomicU64,
     family: FamilyId,
+    /// The name of the cache that keeps it.
+    cache: u64,
     value: OnceLock<Weak<K::Value>>,
     lanes: Lanes<K::Value>,
 }
 
 impl<K: Key> Kept<K> {
-    pub(super) fn new(key: K, family: FamilyId) -> Arc<Kept<K>> {
+    pub(super) fn new(key: K, family: FamilyId, cache: u64) -> Arc<Kept<K>> {
         let (value, lanes) = (OnceLock::new(), Lanes::default());
-        Arc::new(Kept { key, stamp: AtomicU64::new(GONE), family, value, lanes })
+        Arc::new(Kept { key, stamp: AtomicU64::new(GONE), family, cache, value, lanes })
     }
 
     /// Says which value the key has got, once, before it is stored.
@@ -109,11 +111,11 @@ impl<K: Key> Kept<K> {
         self.family
     }
 
-    /// Whether this is the key, it is stored, and it counts as used now.
+    /// Whether this is the key, it is stored in that cache, and it counts as used now.
     #[inline]
-    pub(super) fn stands_for(&self, key: &K, now: u64) -> bool {
+    pub(super) fn stands_for(&self, cache: u64, key: &K, now: u64) -> bool {
         // Acquire: who sees the stamp of a stored entry sees its value.
-        self.stamp.load(Ordering::Acquire) == now && self.key == *key
+        self.stamp.load(Ordering::Acquire) == now && self.cache == cache && self.key == *key
     }
 
     /// The value, while the entry is stored or somebody has it.

@@ -7,7 +7,7 @@
 //!
 //! # Idea
 //!
-//! Each thread keeps a small table of entries that it found in their shards before. It may answer from it where the
+//! Each thread keeps a small table of entries that it found in their shards before, of all caches that it uses. It may answer from it where the
 //! answer changes nothing: the entry is still stored, and it counts as used now already. One number says both. An
 //! entry's [stamp](super::erased::Kept) is the time of its last use, and time goes on only when something is stored; an
 //! entry that has left has a stamp that is never now. So one load and one comparison decide, and whatever they refuse goes to the
@@ -17,7 +17,8 @@
 //!
 //! - The order of eviction is the same with this table and without it.
 //! - The table holds keys and weak references: a value goes when it is evicted, though threads remember its key. What stays is
-//!   at most 2,048 keys a thread and cache, and the bare memory of as many values, without what they owned.
+//!   at most 2,048 keys a thread, and the bare memory of as many values, without what they owned.
+//! - A thread may use any number of caches: they share the table's 64 KiB, and each costs the thread its counters.
 //! - A value that is handed out counted is still written to by every hit: its count. [`held`](super::held) is the way around.
 //! - Hits are counted by the thread that has them, on lines of its own ([`Hits`]), and added up when somebody asks.
 //!
@@ -34,38 +35,42 @@ use super::stats::{FamilyId, Stats};
 
 /// Places of a set. One key's hash names one set. Of 512 keys, about ten do not find room in sets of four, and none in sets of eight.
 const WAYS: usize = 8;
-/// Sets that a thread has for one cache: for four times as many entries as a large model has nodes that compute.
+/// Sets that a thread has: for four times as many entries as a large model has nodes that compute.
 const SETS: usize = 256;
-/// Caches that a thread remembers entries of. A process has one, tests have many.
-const CACHES: usize = 4;
 /// Families that are counted here; entries of any further ones are not remembered.
 const FAMILIES: usize = 64;
 
 thread_local! {
-    static FRONTS: RefCell<Fronts> = const { RefCell::new(Fronts { recent: Vec::new(), next: 0, seat: None }) };
+    static FRONTS: RefCell<Front> = const { RefCell::new(Front { sets: Vec::new(), counted: Vec::new(), seat: None }) };
 }
 
-/// The tables of one thread.
-struct Fronts {
-    recent: Vec<Front>,
-    /// Which one makes room when a thread uses more caches than it remembers.
-    next: usize,
+/// What one thread remembers.
+struct Front {
+    /// None before the first entry.
+    sets: Vec<Set>,
+    /// Of the caches that the thread has used, its hits there. Places of caches that are gone are used again.
+    counted: Vec<Counted>,
     /// Which lane the thread counts on, from the first entry that it remembers on.
     seat: Option<Seat>,
 }
 
-/// What one thread remembers of one cache.
-struct Front {
+/// The hits of one thread in the cache of that name.
+struct Counted {
     cache: u64,
-    sets: Box<[Set]>,
     hits: Arc<Hits>,
 }
 
 /// Entries whose hashes fall together, those that came last first.
 #[derive(Default)]
 struct Set {
-    hashes: [u64; WAYS],
-    entries: [Option<Arc<dyn Remembered>>; WAYS],
+    tags: [u64; WAYS],
+    entries: [Option<Known>; WAYS],
+}
+
+/// An entry, and the place of the hits that it is counted among.
+struct Known {
+    entry: Arc<dyn Remembered>,
+    counted: u32,
 }
 
 /// Hits of one thread in one cache, by family: written by that thread alone.
@@ -142,18 +147,22 @@ pub(super) fn hit<K: Key, T>(
     take: impl FnOnce(&Kept<K>, usize) -> Option<T>,
 ) -> Option<T> {
     // A thread that is ending has no table any more, and goes to the shard.
-    let answer = |fronts: &RefCell<Fronts>| {
-        let fronts = fronts.try_borrow().ok()?;
-        let lane = fronts.seat.as_ref()?.lane();
-        fronts.front(cache)?.hit(hash, key, now, |kept| take(kept, lane))
+    let answer = |front: &RefCell<Front>| {
+        let front = front.try_borrow().ok()?;
+        let lane = front.seat.as_ref()?.lane();
+        let known = front.known(tag(cache, hash))?;
+        let entry: &dyn Any = &*known.entry;
+        let entry = entry.downcast_ref::<Kept<K>>()?;
+        let taken = if entry.stands_for(cache, key, now) { take(entry, lane)? } else { return None };
+        front.counted[known.counted as usize].hits.add(entry.family());
+        Some(taken)
     };
     FRONTS.try_with(answer).ok()?
 }
 
 /// The lane that this thread counts on.
 pub(super) fn lane() -> usize {
-    let lane =
-        |fronts: &RefCell<Fronts>| Some(fronts.try_borrow_mut().ok()?.seat.get_or_insert_with(Seat::take).lane());
+    let lane = |front: &RefCell<Front>| Some(front.try_borrow_mut().ok()?.seat.get_or_insert_with(Seat::take).lane());
     FRONTS.try_with(lane).ok().flatten().unwrap_or(0)
 }
 
@@ -162,66 +171,70 @@ pub(super) fn remember(cache: u64, counts: &HitCounts, hash: u64, entry: Arc<dyn
     if family >= FAMILIES {
         return;
     }
-    // What the slot held is dropped after the borrow: a key's `Drop` is foreign code.
-    let _forgotten = FRONTS.try_with(|fronts| {
-        let mut fronts = fronts.try_borrow_mut().ok()?;
-        fronts.seat.get_or_insert_with(Seat::take);
-        let front = fronts.front_mut(cache, counts);
-        front.sets[set(hash)].put(hash, entry)
+    // What the place held is dropped after the borrow: a key's `Drop` is foreign code.
+    let _forgotten = FRONTS.try_with(|front| {
+        let mut front = front.try_borrow_mut().ok()?;
+        front.seat.get_or_insert_with(Seat::take);
+        let counted = front.counted_at(cache, counts);
+        if front.sets.is_empty() {
+            front.sets.resize_with(SETS, Set::default);
+        }
+        let tag = tag(cache, hash);
+        front.sets[set(tag)].put(tag, Known { entry, counted })
     });
+}
+
+/// What an entry is looked for by: caches may hash alike.
+#[inline]
+fn tag(cache: u64, hash: u64) -> u64 {
+    hash ^ cache.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
 /// The lowest bits choose the set; shards are chosen by higher ones.
 #[inline]
-fn set(hash: u64) -> usize {
-    hash as usize & (SETS - 1)
+fn set(tag: u64) -> usize {
+    tag as usize & (SETS - 1)
 }
 
 impl Set {
     /// Puts an entry first; returns the one that had to go.
-    fn put(&mut self, hash: u64, entry: Arc<dyn Remembered>) -> Option<Arc<dyn Remembered>> {
-        // An older entry of the same hash, or an empty place, or the one that came first.
-        let place = (0..WAYS).find(|place| self.entries[*place].is_none() || self.hashes[*place] == hash);
+    fn put(&mut self, tag: u64, entry: Known) -> Option<Known> {
+        // An older entry of the same tag, or an empty place, or the one that came first.
+        let place = (0..WAYS).find(|place| self.entries[*place].is_none() || self.tags[*place] == tag);
         let place = place.unwrap_or(WAYS - 1);
         let gone = self.entries[place].replace(entry);
-        self.hashes[place] = hash;
-        self.hashes[..=place].rotate_right(1);
+        self.tags[place] = tag;
+        self.tags[..=place].rotate_right(1);
         self.entries[..=place].rotate_right(1);
         gone
     }
 }
 
-impl Fronts {
-    #[inline]
-    fn front(&self, cache: u64) -> Option<&Front> {
-        self.recent.iter().find(|front| front.cache == cache)
-    }
-
-    fn front_mut(&mut self, cache: u64, counts: &HitCounts) -> &mut Front {
-        let place = self.recent.iter().position(|front| front.cache == cache).unwrap_or_else(|| {
-            let sets = std::iter::repeat_with(Set::default).take(SETS).collect();
-            let fresh = Front { cache, sets, hits: counts.join() };
-            if self.recent.len() < CACHES {
-                self.recent.push(fresh);
-                return self.recent.len() - 1;
-            }
-            self.next = (self.next + 1) % CACHES;
-            self.recent[self.next] = fresh;
-            self.next
-        });
-        &mut self.recent[place]
-    }
-}
-
 impl Front {
     #[inline]
-    fn hit<K: Key, T>(&self, hash: u64, key: &K, now: u64, take: impl FnOnce(&Kept<K>) -> Option<T>) -> Option<T> {
-        let set = &self.sets[set(hash)];
-        let place = set.hashes.iter().position(|known| *known == hash)?;
-        let entry: &dyn Any = &**set.entries[place].as_ref()?;
-        let entry = entry.downcast_ref::<Kept<K>>()?;
-        let taken = if entry.stands_for(key, now) { take(entry)? } else { return None };
-        self.hits.add(entry.family());
-        Some(taken)
+    fn known(&self, tag: u64) -> Option<&Known> {
+        let set = self.sets.get(set(tag))?;
+        let place = set.tags.iter().position(|known| *known == tag)?;
+        set.entries[place].as_ref()
+    }
+
+    /// The place of the hits in a cache.
+    fn counted_at(&mut self, cache: u64, counts: &HitCounts) -> u32 {
+        let known = self.counted.iter().position(|counted| counted.cache == cache);
+        let place = known.unwrap_or_else(|| {
+            let fresh = Counted { cache, hits: counts.join() };
+            // A cache that is gone has let go of its counters, and no entry of its name is ever hit again.
+            match self.counted.iter_mut().position(|counted| Arc::strong_count(&counted.hits) == 1) {
+                Some(place) => {
+                    self.counted[place] = fresh;
+                    place
+                }
+                None => {
+                    self.counted.push(fresh);
+                    self.counted.len() - 1
+                }
+            }
+        });
+        place as u32
     }
 }

@@ -18,6 +18,10 @@ pub trait Key: Hash + Eq + Clone + Debug + Send + Sync + 'static {
 
     /// What values of this kind are called in statistics, verbose lines and records.
     const FAMILY: &'static str;
+
+    /// Bytes that a cache takes for an entry beside what the value holds: the key, links, counts, and what the heap keeps
+    /// for itself. For builders that state [`Built::bytes`] as a process sees them.
+    const ENTRY_BYTES: usize = size_of::<Self>() + 320;
 }
 
 /// What a builder hands back.

@@ -1,9 +1,9 @@
-//! The cache itself: shards behind locks, single flight around builders, one bound around everything.
+//! The cache itself: a table of entries, single flight around builders, one bound around everything.
 //!
 //! A hit is answered by what the thread remembers (`front`), where that changes nothing; else it takes one lock, of the
 //! shard that the key's hash names, and nothing else that is shared is written. A miss
 //! goes through a flight: noted under the shard's lock, built under no lock, landed under the shard's lock again.
-//! Lock order: a shard's lock and the budget's are never held together, nor are two shards'.
+//! Lock order: a shard's lock and the account's are never held together, nor are two shards'.
 
 use std::any::Any;
 use std::fmt;
@@ -12,15 +12,16 @@ use std::time::Instant;
 
 use hashbrown::DefaultHashBuilder;
 
-use super::budget::{Budget, Limits};
-use super::clock::Clock;
+use super::account::Account;
+use super::budget::Limits;
 use super::erased::{Erased, Kept, Probe, Query};
 use super::flight::{Circle, Flight, Shared, Waits};
 use super::front::{self, HitCounts};
 use super::held::Held;
 use super::shard::{Entry, Shard, Victim};
-use super::shim::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, lock};
+use super::shim::{Arc, MutexGuard, lock};
 use super::stats::{Families, FamilyId, Stats};
+use super::table::{Locked, Table};
 use super::{Answer, Builder, Built, CacheError, Key, Outcome};
 
 /// Below this many entries one shard does: order is then exact, and a cache so small is not the hot one.
@@ -29,34 +30,16 @@ const SHARDED_FROM: usize = 256;
 const SHARDS_PER_THREAD: usize = 8;
 /// More shards than this make the search for the oldest entry the cost of a miss.
 const MOST_SHARDS: usize = 64;
-/// The hint of a shard that is empty.
-const EMPTY: u64 = u64::MAX;
 /// The name of the next cache: never used twice, so that nothing of a cache that is gone is taken for another's.
 static NAMES: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-
-/// A shard behind its lock, on cache lines of its own (two, because the prefetcher pulls them in pairs).
-#[repr(align(128))]
-struct Locked {
-    shard: Mutex<Shard>,
-    /// No entry of the shard is older than this stamp. Written under the lock, read without.
-    oldest: AtomicU64,
-}
-
-impl Locked {
-    /// Corrects the hint to what the shard holds now.
-    fn note_oldest(&self, shard: &MutexGuard<'_, Shard>) -> u64 {
-        let stamp = shard.oldest().unwrap_or(EMPTY);
-        self.oldest.store(stamp, Ordering::Relaxed);
-        stamp
-    }
-}
 
 /// Many kinds of values, each determined by its key, within one bound. See the [module](super) for what it promises.
 pub struct Cache<S = DefaultHashBuilder> {
     hasher: S,
-    shards: Box<[Locked]>,
-    budget: Budget,
-    clock: Clock,
+    table: Arc<Table>,
+    /// Whether threads remember entries. Where the order of use is exact, each hit has to change it.
+    is_remembered: bool,
+    account: Arc<Account>,
     /// What threads call this cache when they remember its entries.
     name: u64,
     hits: HitCounts,
@@ -70,15 +53,27 @@ impl Cache {
     pub fn new(limits: Limits) -> Cache {
         Cache::with_hasher(limits, DefaultHashBuilder::default())
     }
+
+    /// An empty cache whose entries are charged to an account beside those of other caches. Whichever of them wants room, what
+    /// was used longest ago goes first, over all of them.
+    #[must_use]
+    pub fn charged_to(account: &Arc<Account>, limits: Limits) -> Cache {
+        let shards = usual_shards(limits);
+        Cache::over(limits, DefaultHashBuilder::default(), shards, Arc::clone(account))
+    }
+}
+
+/// Shards of a cache that says nothing else.
+fn usual_shards(limits: Limits) -> usize {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    if limits.entries < SHARDED_FROM { 1 } else { threads * SHARDS_PER_THREAD }
 }
 
 impl<S: BuildHasher> Cache<S> {
     /// An empty cache that hashes keys by `hasher`.
     #[must_use]
     pub fn with_hasher(limits: Limits, hasher: S) -> Cache<S> {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let shards = if limits.entries < SHARDED_FROM { 1 } else { threads * SHARDS_PER_THREAD };
-        Cache::with_shards(limits, hasher, shards)
+        Cache::with_shards(limits, hasher, usual_shards(limits))
     }
 
     /// An empty cache of about `shards` shards: rounded up to a power of two, at most 64. One shard keeps the exact
@@ -86,14 +81,18 @@ impl<S: BuildHasher> Cache<S> {
     /// insertions (from 1,024 entries on: between insertions of 1/512 of the entries).
     #[must_use]
     pub fn with_shards(limits: Limits, hasher: S, shards: usize) -> Cache<S> {
+        Cache::over(limits, hasher, shards, Account::new(limits.bytes))
+    }
+
+    fn over(limits: Limits, hasher: S, shards: usize, account: Arc<Account>) -> Cache<S> {
         let shards = shards.clamp(1, MOST_SHARDS).next_power_of_two();
-        let shards =
-            (0..shards).map(|_| Locked { shard: Mutex::new(Shard::new()), oldest: AtomicU64::new(EMPTY) }).collect();
+        let table = Arc::new(Table::new(limits, shards));
+        account.join(&table);
         Cache {
             hasher,
-            shards,
-            budget: Budget::new(limits),
-            clock: Clock::default(),
+            table,
+            is_remembered: shards > 1,
+            account,
             name: NAMES.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
             hits: HitCounts::default(),
             families: Families::default(),
@@ -130,8 +129,8 @@ impl<S: BuildHasher> Cache<S> {
         build: Builder<K, C, E>,
     ) -> Result<(Held<K::Value>, Outcome), CacheError<E>> {
         let query = Query::new(key, &self.hasher);
-        if self.is_remembered()
-            && let Some(held) = front::hit(self.name, query.hash(), key, self.clock.now(), Kept::held)
+        if self.is_remembered
+            && let Some(held) = front::hit(self.name, query.hash(), key, self.account.clock.now(), Kept::held)
         {
             return Ok((held, Outcome::Hit));
         }
@@ -146,7 +145,7 @@ impl<S: BuildHasher> Cache<S> {
         let query = Query::new(key, &self.hasher);
         let found = self.hit(key, &query);
         if found.is_none() {
-            let counts = &mut lock(&self.locked(&query).shard);
+            let counts = &mut lock(&self.table.locked(&query).shard);
             let counts = counts.count(self.families.id::<K>());
             counts.lookups += 1;
             counts.misses += 1;
@@ -162,13 +161,14 @@ impl<S: BuildHasher> Cache<S> {
         let family = self.families.id::<K>();
         let mut victims = Vec::new();
         if self.make_room(bytes, &mut victims) {
-            let (kept, value) = (Kept::new(key.clone(), family), Arc::new(value));
+            let (kept, value) = (Kept::new(key.clone(), family, self.name), Arc::new(value));
             kept.found(&value);
-            let locked = self.locked(&query);
+            let locked = self.table.locked(&query);
             let shard = lock(&locked.shard);
             self.store(locked, shard, query.owned(kept), Entry::new(value, bytes, family), &mut victims);
         }
-        // Victims are dropped here, last: their `Drop` may ask the cache for anything.
+        // Victims are dropped last: their `Drop` may ask the cache for anything.
+        self.account.settle(&mut victims);
     }
 
     /// The counters of all families together.
@@ -184,7 +184,7 @@ impl<S: BuildHasher> Cache<S> {
         let mut families: Vec<(&'static str, Stats)> = Vec::new();
         for (family, name) in names.iter().enumerate() {
             let mut stats = Stats::default();
-            for locked in &self.shards {
+            for locked in self.table.shards() {
                 if let Some(counts) = lock(&locked.shard).counts().get(family) {
                     stats.add(counts);
                 }
@@ -202,7 +202,7 @@ impl<S: BuildHasher> Cache<S> {
     /// The keys of one type that are stored now, in no order: for tools and tests.
     pub fn keys<K: Key>(&self) -> Vec<K> {
         let mut keys = Vec::new();
-        for locked in &self.shards {
+        for locked in self.table.shards() {
             keys.extend(lock(&locked.shard).keys().filter_map(|key| key.any().downcast_ref::<K>().cloned()));
         }
         keys
@@ -210,18 +210,12 @@ impl<S: BuildHasher> Cache<S> {
 
     /// Forgets everything that is stored. What is in use lives on; what is being built is stored when it is done.
     pub fn clear(&self) {
-        for locked in &self.shards {
-            let mut shard = lock(&locked.shard);
-            let gone = shard.drain();
-            locked.note_oldest(&shard);
-            drop(shard);
-            self.budget.give_back(gone.len(), gone.iter().map(|(_, entry)| entry.bytes).sum());
-        }
+        self.account.settle(&mut self.table.drain());
     }
 
     /// Entries stored now.
     pub fn len(&self) -> usize {
-        self.budget.entries()
+        self.table.budget.entries()
     }
 
     /// Whether nothing is stored now.
@@ -229,33 +223,25 @@ impl<S: BuildHasher> Cache<S> {
         self.len() == 0
     }
 
-    /// Bytes charged now.
+    /// Bytes of what is stored now.
     pub fn bytes(&self) -> usize {
-        self.budget.bytes()
+        self.table.budget.bytes()
+    }
+
+    /// What its bytes are charged to, with those of what has left and is still in use.
+    pub fn account(&self) -> &Arc<Account> {
+        &self.account
     }
 
     /// The bound.
     pub fn limits(&self) -> Limits {
-        self.budget.limits()
-    }
-
-    /// The shard of a hash. The table below uses the lowest bits to place and the top seven to compare, so the shard
-    /// is taken from between.
-    #[inline]
-    fn locked(&self, probe: &dyn Probe) -> &Locked {
-        &self.shards[(probe.hash() >> 40) as usize & (self.shards.len() - 1)]
-    }
-
-    /// Whether threads remember entries. Where the order of use is exact, each hit has to change it.
-    #[inline]
-    fn is_remembered(&self) -> bool {
-        self.shards.len() > 1
+        self.table.budget.limits()
     }
 
     #[inline]
     fn hit<K: Key>(&self, key: &K, query: &Query<'_, K>) -> Option<Arc<K::Value>> {
-        if self.is_remembered()
-            && let Some(value) = front::hit(self.name, query.hash(), key, self.clock.now(), |kept, _| kept.value())
+        if self.is_remembered
+            && let Some(value) = front::hit(self.name, query.hash(), key, self.account.clock.now(), |kept, _| kept.value())
         {
             return Some(value);
         }
@@ -265,11 +251,11 @@ impl<S: BuildHasher> Cache<S> {
     /// Looks into the shard. The next time, the thread finds the value by itself; if `held`, on its lane.
     fn find<K: Key>(&self, probe: &Query<'_, K>, held: bool) -> Option<Arc<K::Value>> {
         // Before the lock: it asks for nothing but memory of the thread's own.
-        let lane = if held && self.is_remembered() { Some(front::lane()) } else { None };
-        let mut shard = lock(&self.locked(probe).shard);
-        let (key, entry) = shard.hit(probe, &self.clock)?;
+        let lane = if held && self.is_remembered { Some(front::lane()) } else { None };
+        let mut shard = lock(&self.table.locked(probe).shard);
+        let (key, entry) = shard.hit(probe, &self.account.clock)?;
         let (value, family) = (typed::<K>(Arc::clone(&entry.value)), entry.family);
-        if self.is_remembered() {
+        if self.is_remembered {
             let remembered = Arc::clone(key.remembered());
             if let Some(lane) = lane
                 && let Some(kept) = (&*remembered as &dyn Any).downcast_ref::<Kept<K>>()
@@ -294,7 +280,7 @@ impl<S: BuildHasher> Cache<S> {
         build: Builder<K, C, E>,
     ) -> Answer<K::Value, E> {
         let family = self.families.id::<K>();
-        let kept = Kept::new(key.clone(), family);
+        let kept = Kept::new(key.clone(), family, self.name);
         let landing = match self.board(query, query.owned(Arc::clone(&kept) as Arc<_>), family) {
             Boarding::Answered(value, outcome) => return Ok((typed::<K>(value), outcome)),
             Boarding::Circle => return Err(CacheError::Reentrant { family: K::FAMILY }),
@@ -312,12 +298,12 @@ impl<S: BuildHasher> Cache<S> {
 
     /// Answers a look-up from the table or another's flight, or makes the caller the builder.
     fn board<'a>(&'a self, probe: &'a dyn Probe, key: Erased, family: FamilyId) -> Boarding<'a, S> {
-        let locked = self.locked(probe);
+        let locked = self.table.locked(probe);
         let flight = Flight::new();
         loop {
             let mut shard = lock(&locked.shard);
             // It may have been stored since the fast path looked, or while this thread waited for a failed build.
-            if let Some((_, entry)) = shard.hit(probe, &self.clock) {
+            if let Some((_, entry)) = shard.hit(probe, &self.account.clock) {
                 return Boarding::Answered(Arc::clone(&entry.value), Outcome::Hit);
             }
             let Some(theirs) = shard.flight(probe) else {
@@ -345,21 +331,36 @@ impl<S: BuildHasher> Cache<S> {
         }
     }
 
-    /// Takes room for an entry, evicting for it. `false` if the entry cannot be stored.
+    /// Takes room for an entry, evicting for it. `false` if the entry cannot be stored. Nothing here holds a lock.
     fn make_room(&self, bytes: usize, victims: &mut Vec<Victim>) -> bool {
-        if !self.budget.admits(bytes) {
+        let (table, account) = (&self.table, &self.account);
+        if !table.budget.admits(bytes) || bytes > account.limit() {
+            account.refuse();
             return false;
         }
-        loop {
-            if let Some(entries) = self.budget.take(bytes) {
-                self.clock.hold(entries);
-                return true;
+        let entries = loop {
+            if let Some(entries) = table.budget.take(bytes) {
+                break entries;
             }
             // Nothing left to evict means that other threads hold the room for entries that they have yet to store.
-            let Some(victim) = self.evict_oldest() else { return false };
-            self.budget.give_back(1, victim.1.bytes);
+            let Some(victim) = table.evict_oldest() else { return false };
             victims.push(victim);
+        };
+        while !account.take(bytes) {
+            // What has been evicted is let go before more is: it may be all that keeps other values alive.
+            if !victims.is_empty() {
+                account.settle(victims);
+            } else if !account.sweep() {
+                let Some(victim) = account.evict_oldest() else {
+                    table.budget.give_back(1, bytes);
+                    account.refuse();
+                    return false;
+                };
+                victims.push(victim);
+            }
         }
+        account.clock.hold(entries);
+        true
     }
 
     /// Stores an entry for which there is room.
@@ -371,47 +372,28 @@ impl<S: BuildHasher> Cache<S> {
         entry: Entry,
         victims: &mut Vec<Victim>,
     ) {
-        let replaced = shard.store(key, entry, self.clock.tick());
+        let replaced = shard.store(key, entry, self.account.clock.tick());
         locked.note_oldest(&shard);
         drop(shard);
         if let Some(victim) = replaced {
-            self.budget.give_back(1, victim.1.bytes);
+            self.table.budget.give_back(1, victim.1.bytes);
             victims.push(victim);
         }
     }
+}
 
-    /// Takes out the least recently used entry of all shards.
-    ///
-    /// Hints only lag behind: the true oldest stamp of a shard is never below its hint. So the shard with the lowest
-    /// hint is locked and its hint corrected, until the corrected stamp is still the lowest: then it is the oldest.
-    fn evict_oldest(&self) -> Option<Victim> {
-        // Other threads' hits keep raising stamps; after a round over all shards an entry that was the oldest a moment
-        // ago is old enough.
-        let mut patience = 2 * self.shards.len();
-        loop {
-            let hint = |locked: &&Locked| locked.oldest.load(Ordering::Relaxed);
-            let locked = self.shards.iter().min_by_key(hint)?;
-            if hint(&locked) == EMPTY {
-                return None;
-            }
-            let mut shard = lock(&locked.shard);
-            let stamp = locked.note_oldest(&shard);
-            patience = patience.saturating_sub(1);
-            if stamp != EMPTY && (patience == 0 || self.shards.iter().all(|other| stamp <= hint(&other))) {
-                let victim = shard.evict();
-                locked.note_oldest(&shard);
-                return victim;
-            }
-        }
+impl<S> Drop for Cache<S> {
+    fn drop(&mut self) {
+        self.account.settle(&mut self.table.drain());
     }
 }
 
 impl<S> fmt::Debug for Cache<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cache")
-            .field("limits", &self.budget.limits())
-            .field("entries", &self.budget.entries())
-            .field("bytes", &self.budget.bytes())
+            .field("limits", &self.table.budget.limits())
+            .field("entries", &self.table.budget.entries())
+            .field("bytes", &self.table.budget.bytes())
             .finish_non_exhaustive()
     }
 }
@@ -453,12 +435,15 @@ impl<S: BuildHasher> Landing<'_, S> {
         } else {
             drop(shard);
             if stored {
-                self.cache.budget.give_back(1, bytes);
+                self.cache.table.budget.give_back(1, bytes);
+                self.cache.account.give_back(bytes);
             }
+            self.cache.account.linger(Arc::downgrade(&value), bytes);
         }
         self.landed = true;
         self.flight.land(Some(value));
-        // Victims are dropped here, last: their `Drop` may ask the cache for anything.
+        // Victims are dropped last: their `Drop` may ask the cache for anything.
+        self.cache.account.settle(&mut victims);
     }
 }
 

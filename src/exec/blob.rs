@@ -67,7 +67,7 @@ impl BuildCx {
         }
         let value = key.build(&choice, self).map_err(|error| BlobError::Build(error.to_string()))?;
         self.records.insert(key, &choice, record.evidence);
-        let bytes = K::weigh(&value);
+        let bytes = K::ENTRY_BYTES + K::weigh(&value);
         self.cache.put(key, Built { value, bytes, from_record: true });
         let (value, _) = self.executor(key).map_err(|error| BlobError::Build(error.to_string()))?;
         Ok(Executor { key: key.clone(), value, outcome: Outcome::RecordHit, record, engine })

@@ -54,7 +54,7 @@ pub(super) fn build_executor<K: Family>(key: &K, cx: &BuildCx) -> Result<Built<K
     if let Some(choice) = known {
         if key.accepts(&choice, cx) {
             let value = key.build(&choice, cx)?;
-            return Ok(Built { bytes: K::weigh(&value), value, from_record: true });
+            return Ok(Built { bytes: K::ENTRY_BYTES + K::weigh(&value), value, from_record: true });
         }
         cx.records.reject(key);
     }
@@ -64,7 +64,7 @@ pub(super) fn build_executor<K: Family>(key: &K, cx: &BuildCx) -> Result<Built<K
     let choice = key.choose(cx);
     let value = key.build(&choice, cx)?;
     cx.records.keep::<K>(asked, &choice, Evidence::model());
-    Ok(Built { bytes: K::weigh(&value), value, from_record: false })
+    Ok(Built { bytes: K::ENTRY_BYTES + K::weigh(&value), value, from_record: false })
 }
 
 /// Bytes that a task should move through memory at least: some 5 us, where handing a task to a thread that waits awake, as

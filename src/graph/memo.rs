@@ -2,6 +2,7 @@
 //! that take turns ask no cache.
 
 use super::node::{Node, NodeError, PrepareCx, Prepared, Specs, Standings};
+use crate::cache::Charge;
 use crate::tensor::{Tensor, TensorSpec};
 
 use smallvec::SmallVec;
@@ -21,6 +22,8 @@ pub(super) struct Memo {
     pub(super) prepared: Prepared,
     /// Of the executors that it was prepared with.
     pub(super) standings: Standings,
+    /// For its own memory; its executors are charged to themselves as long as it keeps them.
+    _charge: Charge,
     /// When it was used last.
     used: u32,
 }
@@ -56,6 +59,10 @@ impl Memos {
     ) -> Result<usize, NodeError> {
         let memo = Memo::prepare(node, cx, inputs)?;
         self.memos.retain(Memo::is_current);
+        if cx.account().is_over() {
+            // What the others keep alive is more than there may be.
+            self.memos.clear();
+        }
         if memo.is_large() {
             self.memos.retain(|memo| !memo.is_large());
         }
@@ -111,13 +118,15 @@ impl Memo {
         }
         let prepared = cx.prepare(node, inputs, &specs)?;
         let by_value = node.value_inputs();
-        let contents = inputs
+        let contents: SmallVec<[(usize, Tensor); 2]> = inputs
             .iter()
             .enumerate()
             .filter(|(input, _)| *input < 64 && by_value >> input & 1 == 1)
             .filter_map(|(input, tensor)| tensor.map(|tensor| (input, tensor.clone())))
             .collect();
         let inputs = inputs.iter().map(|tensor| tensor.map(|tensor| tensor.spec().clone())).collect();
-        Ok(Memo { inputs, contents, specs, prepared, standings: cx.take_standings(), used: 0 })
+        let held = contents.iter().map(|(_, tensor)| tensor.byte_len()).sum::<usize>();
+        let _charge = cx.account().charge(size_of::<Memo>() + held + prepared.bytes());
+        Ok(Memo { inputs, contents, specs, prepared, standings: cx.take_standings(), _charge, used: 0 })
     }
 }

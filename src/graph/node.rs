@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 use super::device::DeviceCx;
 pub use super::io::Io;
 use super::stop::{Stop, Stopped};
-use crate::cache::Outcome;
+use crate::cache::{Account, Outcome};
 use crate::exec::gpu::{Solution, SolverKey};
 use crate::exec::tune::{Standing, Tuner};
 use crate::exec::{BuildCx, BuildError, Family, GpuCx, Share};
@@ -69,6 +69,7 @@ pub struct Prepared {
     kept: Option<Arc<dyn Any + Send + Sync>>,
     /// What it was asked for by; only in programs that tell of their crashes.
     asked: Option<Arc<AskedKeys>>,
+    bytes: usize,
 }
 
 /// Keys that a node asked for, for the last line of a crash.
@@ -86,11 +87,21 @@ impl fmt::Display for AskedKeys {
 
 impl Prepared {
     /// Nothing to keep.
-    pub const NONE: Prepared = Prepared { kept: None, asked: None };
+    pub const NONE: Prepared = Prepared { kept: None, asked: None, bytes: 0 };
 
-    /// Keeps an executor, or a struct of several.
+    /// Keeps an executor, or a struct of several, which has no memory of its own besides.
     pub fn new<T: Any + Send + Sync>(value: Arc<T>) -> Prepared {
-        Prepared { kept: Some(value), asked: None }
+        Prepared::holding(value, 0)
+    }
+
+    /// Keeps what has that many bytes of memory of its own that no cache is charged for: tables, lists.
+    pub fn holding<T: Any + Send + Sync>(value: Arc<T>, bytes: usize) -> Prepared {
+        Prepared { kept: Some(value), asked: None, bytes: bytes + size_of::<T>() + 32 }
+    }
+
+    /// Bytes that whoever keeps this is charged for.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// What was kept.
@@ -148,6 +159,11 @@ impl<'a> PrepareCx<'a> {
     #[must_use]
     pub fn counted_in(self, share: Option<&'a Share>) -> PrepareCx<'a> {
         PrepareCx { share, ..self }
+    }
+
+    /// What executors are charged to.
+    pub(super) fn account(&self) -> &Arc<Account> {
+        self.build.cache.account()
     }
 
     /// The executor of that key: from the cache, from a record, or built.

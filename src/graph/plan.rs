@@ -168,11 +168,13 @@ impl Plan {
         self.steps.get(step).filter(|_| !replaced).map(|planned| (planned, standings))
     }
 
-    /// Bytes that the plan keeps alive: itself, and the tensors that it holds. Executors are charged to themselves.
+    /// Bytes that the plan keeps alive: itself, the tensors that it holds and what nodes have prepared. Executors are charged
+    /// to themselves as long as the plan keeps them.
     fn weigh(&self) -> usize {
         let spilled = |step: &PlannedStep| {
             let places = if step.places.spilled() { step.places.len() * size_of::<Option<Place>>() } else { 0 };
-            if step.specs.spilled() { places + step.specs.len() * size_of::<TensorSpec>() } else { places }
+            let specs = if step.specs.spilled() { step.specs.len() * size_of::<TensorSpec>() } else { 0 };
+            places + specs + step.prepared.bytes()
         };
         let steps = self.steps.iter().map(|step| size_of::<PlannedStep>() + spilled(step)).sum::<usize>();
         // A tensor's memory has a few words of its own, and is whole cache lines.
@@ -183,7 +185,7 @@ impl Plan {
 
     /// Keeps the plan for whoever asks with that key.
     pub(super) fn keep(self, key: &PlanKey, plans: &Cache) {
-        let key_bytes = size_of::<PlanKey>()
+        let key_bytes = PlanKey::ENTRY_BYTES
             + key.specs.len() * size_of::<TensorSpec>()
             + key.contents.iter().flatten().map(|(_, bytes)| size_of::<TensorSpec>() + bytes.len()).sum::<usize>();
         let bytes = self.weigh() + key_bytes;

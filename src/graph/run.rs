@@ -170,6 +170,14 @@ impl RunState {
         bodies.sum::<usize>() + self.leases.iter_mut().map(Lease::bytes).sum::<usize>()
     }
 
+    /// Forgets what nodes remember of shapes, which keeps executors alive.
+    pub fn forget(&mut self) {
+        for node in &mut self.nodes {
+            node.memos = Memos::default();
+            node.bodies.iter_mut().for_each(RunState::forget);
+        }
+    }
+
     /// Gives that memory back to the pool.
     pub fn release(&mut self) {
         self.leases.iter_mut().for_each(Lease::release);

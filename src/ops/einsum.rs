@@ -217,7 +217,10 @@ impl Node for Einsum {
         inputs: &[Option<&Tensor>],
         _: &[TensorSpec],
     ) -> Result<Prepared, NodeError> {
-        Ok(Prepared::new(Arc::new(self.plan(inputs)?)))
+        let plan = self.plan(inputs)?;
+        let strides = plan.strides.iter().map(|strides| size_of::<Vec<usize>>() + size_of_val(&strides[..]));
+        let held = strides.sum::<usize>() + size_of_val(&plan.sizes[..]);
+        Ok(Prepared::holding(Arc::new(plan), held))
     }
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {

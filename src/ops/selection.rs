@@ -112,7 +112,9 @@ impl Node for Compress {
         inputs: &[Option<&Tensor>],
         _: &[TensorSpec],
     ) -> Result<Prepared, NodeError> {
-        Ok(Prepared::new(Arc::new(self.selected(inputs)?.1)))
+        let blocks = self.selected(inputs)?.1;
+        let held = size_of_val(&blocks.places[..]);
+        Ok(Prepared::holding(Arc::new(blocks), held))
     }
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

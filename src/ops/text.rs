@@ -164,7 +164,9 @@ impl Node for Normalizer {
         outputs: &[TensorSpec],
     ) -> Result<Prepared, NodeError> {
         let shape = outputs.iter().flat_map(|spec| spec.shape.iter().copied());
-        Ok(Prepared::new(Arc::new(Tensor::from_strings(shape, self.normalized(inputs)?)?)))
+        let texts = self.normalized(inputs)?;
+        let held = texts.iter().map(|text| size_of::<String>() + text.len()).sum();
+        Ok(Prepared::holding(Arc::new(Tensor::from_strings(shape, texts)?), held))
     }
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

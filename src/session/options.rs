@@ -63,9 +63,10 @@ pub struct SessionOptions {
     pub rehearse: bool,
     /// Whether building an executor for which there is no record is an error. Nothing is chosen or tuned then.
     pub error_on_cache_miss: bool,
-    /// Bound of the executor cache; `entries` 0 turns it off.
+    /// Bound of the executor cache; `entries` 0 turns it off. Its bytes are those of executors, code and plans, stored or in use.
     pub cache_limits: Limits,
-    /// Bound of the plans of whole requests, which each session has for itself; `entries` 0 runs every request node by node.
+    /// Bound of the plans of whole requests, which each session has for itself, within the bytes of `cache_limits`; `entries` 0
+    /// runs every request node by node.
     pub plan_limits: Limits,
     /// On a hit of code, emits it again and compares: slow, finds keys that do not define their values.
     pub cache_check: bool,
@@ -220,7 +221,7 @@ impl SessionOptions {
         let own = || own().taken_as_complete(self.error_on_cache_miss);
         let records = self.records.clone().unwrap_or_else(|| Arc::new(own()));
         let limits =
-            if self.cache_mode == CacheMode::Off { Limits { entries: 0, bytes: 0 } } else { self.cache_limits };
+            if self.cache_mode == CacheMode::Off { Limits { entries: 0, ..self.cache_limits } } else { self.cache_limits };
         let cache = self.cache.clone().unwrap_or_else(|| Arc::new(Cache::new(limits)));
         let (threads, numerics, precision) = (threads.threads(), self.numerics, self.precision);
         let gpu = self.device.as_ref().map(|device| {
@@ -231,9 +232,10 @@ impl SessionOptions {
     }
 
     /// The plans of a session, if it shall keep any: they hold executors, so that no cache means no plans.
-    pub(super) fn plans(&self) -> Option<Cache> {
+    /// They are charged to the executors' account, beside them.
+    pub(super) fn plans(&self, build: &BuildCx) -> Option<Cache> {
         let kept = self.cache_mode != CacheMode::Off && self.cache_limits.entries > 0 && self.plan_limits.entries > 0;
-        kept.then(|| Cache::new(self.plan_limits))
+        kept.then(|| Cache::charged_to(build.cache.account(), self.plan_limits))
     }
 
     /// The tuner of a session with that context, if it shall have one. Without a cache there is nothing to replace.

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unused_imports, unreachable_pub, reason = "the scenarios use a part of what the library offers")]
 
+#[path = "../../src/cache/account.rs"]
+mod account;
 #[path = "../../src/cache/budget.rs"]
 mod budget;
 #[path = "../../src/cache/clock.rs"]
@@ -26,7 +28,10 @@ mod shim;
 mod stats;
 #[path = "../../src/cache/store.rs"]
 mod store;
+#[path = "../../src/cache/table.rs"]
+mod table;
 
+pub use account::{Account, Charge};
 pub use budget::Limits;
 pub use fields::{F32Bits, Mutate, join_path};
 pub use held::Held;

@@ -45,7 +45,8 @@ impl Table {
     pub(super) fn new(axis: &ResizeAxis, key: &ResizeKey) -> Table {
         let taps = taps(axis, key) as usize;
         let output = axis.output as usize;
-        let mut table = Table { taps, places: vec![], weights: vec![], outside: vec![false; output] };
+        let (places, weights) = (Vec::with_capacity(output * taps), Vec::with_capacity(output * taps));
+        let mut table = Table { taps, places, weights, outside: vec![false; output] };
         let last = axis.input as i64 - 1;
         let mut weights = vec![0.0; taps];
         for place in 0..output {

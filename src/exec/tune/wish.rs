@@ -107,7 +107,7 @@ impl<K: Family> Wish for Wanted<K> {
             before: verdict.incumbent,
             after: verdict.nanos,
         };
-        let bytes = K::weigh(&winner.value);
+        let bytes = K::ENTRY_BYTES + K::weigh(&winner.value);
         cx.cache.put(key, Built { value: winner.value, bytes, from_record: false });
         Ended::Tuned(Some(change))
     }

@@ -167,7 +167,10 @@ impl Node for Pad {
             return Ok(Prepared::NONE);
         }
         let borders = self.borders(inputs)?;
-        Ok(Prepared::new(Arc::new(Plan::new(required(inputs, 0)?.shape(), &borders, self.mode))))
+        let plan = Plan::new(required(inputs, 0)?.shape(), &borders, self.mode);
+        let outer = plan.outer.iter().map(|places| size_of::<Vec<usize>>() + size_of_val(&places[..]));
+        let held = outer.sum::<usize>() + size_of_val(&plan.row[..]);
+        Ok(Prepared::holding(Arc::new(plan), held))
     }
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {

@@ -123,7 +123,9 @@ impl Node for Unique {
         inputs: &[Option<&Tensor>],
         _: &[TensorSpec],
     ) -> Result<Prepared, NodeError> {
-        Ok(Prepared::new(Arc::new(self.find(required(inputs, 0)?)?)))
+        let found = self.find(required(inputs, 0)?)?;
+        let held = size_of_val(&found.first[..]) + size_of_val(&found.which[..]) + size_of_val(&found.counts[..]);
+        Ok(Prepared::holding(Arc::new(found), held))
     }
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

@@ -1,0 +1,228 @@
+//! One account of bytes, over caches that share it and over what has left them and is still in use.
+//!
+//! # Problem
+//!
+//! What a cache evicts is freed when its last user lets go of it. A bound on what is *stored* therefore bounds nothing
+//! where users keep what they got: a second cache whose values hold values of the first one, or a list of the last few.
+//!
+//! # Idea
+//!
+//! A value is charged while it is alive. Caches that share an account share its limit, its time (`clock`) and the search
+//! for what was used longest ago, so that a value and what holds it, which were last asked for together, go together. What
+//! is evicted or could not be stored, and is still in use, *lingers*: it stays charged until its last user has let go.
+//! Users whose own memory is worth counting take a [`Charge`], and let go of what they can when the account
+//! [is over](Account::is_over) its limit.
+//!
+//! # Consequences
+//!
+//! - Less is stored while more lingers; where what lingers alone is more than the limit, nothing is stored, and the account
+//!   is over until users let go.
+//! - That the last user of something has let go is noticed when room is wanted.
+//!
+//! Nothing here knows keys or what the values are.
+
+use std::any::Any;
+
+use super::clock::Clock;
+use super::shard::Victim;
+use super::shim::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, Weak, lock};
+use super::table::Table;
+
+/// What is not stored any more, or never was, and may still be in use.
+struct Lingering {
+    value: Weak<dyn Any + Send + Sync>,
+    bytes: usize,
+}
+
+#[derive(Default)]
+struct Sums {
+    /// Bytes of entries, from the moment on that room was taken for them.
+    stored: usize,
+    /// Bytes of what users have charged.
+    charged: usize,
+    lingering: Vec<Lingering>,
+    /// Bytes of what lingers.
+    lingers: usize,
+    /// As many of these may linger before it is looked which of them are gone.
+    patience: usize,
+}
+
+/// So many values linger at least before it is looked which of them are gone, though no room is wanted.
+const PATIENCE: usize = 64;
+
+impl Sums {
+    fn used(&self) -> usize {
+        self.stored.saturating_add(self.charged).saturating_add(self.lingers)
+    }
+
+    /// Forgets what is gone; whether anything was.
+    fn sweep(&mut self) -> bool {
+        let before = self.lingers;
+        self.lingering.retain(|one| {
+            let alive = one.value.strong_count() > 0;
+            self.lingers -= if alive { 0 } else { one.bytes };
+            alive
+        });
+        self.lingering.shrink_to(2 * self.lingering.len() + PATIENCE);
+        self.patience = 2 * self.lingering.len() + PATIENCE;
+        self.lingers < before
+    }
+}
+
+/// Bytes in use and their limit. See the [module](self).
+pub struct Account {
+    limit: usize,
+    sums: Mutex<Sums>,
+    /// The time of all caches that share the account.
+    pub(super) clock: Clock,
+    /// How often there was no room though nothing was left to evict.
+    refusals: AtomicU64,
+    tables: Mutex<Vec<Weak<Table>>>,
+}
+
+/// Bytes that are charged to an account until this is dropped.
+#[derive(Debug)]
+pub struct Charge {
+    account: Arc<Account>,
+    bytes: usize,
+}
+
+impl Account {
+    /// An account of at most so many bytes.
+    #[must_use]
+    pub fn new(limit: usize) -> Arc<Account> {
+        let (sums, tables) = (Mutex::new(Sums { patience: PATIENCE, ..Sums::default() }), Mutex::default());
+        Arc::new(Account { limit, sums, clock: Clock::default(), refusals: AtomicU64::new(0), tables })
+    }
+
+    /// The most bytes.
+    #[must_use]
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Bytes in use: stored, lingering and charged.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let mut sums = self.sums();
+        sums.sweep();
+        sums.used()
+    }
+
+    /// Whether more is in use than there may be, though all that is stored were evicted: then users have to let go.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        let mut sums = self.sums();
+        if sums.used() <= self.limit {
+            return false;
+        }
+        sums.sweep();
+        sums.used() > self.limit
+    }
+
+    /// A number that changes when there was no room though nothing was left to evict: users who keep more than they need are to
+    /// let go of it then. Reading it costs nothing.
+    #[inline]
+    #[must_use]
+    pub fn refusals(&self) -> u64 {
+        self.refusals.load(Ordering::Relaxed)
+    }
+
+    /// Charges bytes of a user's own, whether there is room for them or not.
+    #[must_use]
+    pub fn charge(self: &Arc<Account>, bytes: usize) -> Charge {
+        self.sums().charged += bytes;
+        Charge { account: Arc::clone(self), bytes }
+    }
+
+    fn sums(&self) -> MutexGuard<'_, Sums> {
+        lock(&self.sums)
+    }
+
+    /// Has the entries of another cache evicted for this account, too.
+    pub(super) fn join(&self, table: &Arc<Table>) {
+        let mut tables = lock(&self.tables);
+        tables.retain(|table| table.strong_count() > 0);
+        tables.push(Arc::downgrade(table));
+    }
+
+    /// Notes that a value is not stored for lack of room.
+    pub(super) fn refuse(&self) {
+        self.refusals.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes room for bytes that are going to be stored, if there is any now.
+    pub(super) fn take(&self, bytes: usize) -> bool {
+        let mut sums = self.sums();
+        let fits = sums.used().saturating_add(bytes) <= self.limit;
+        if fits {
+            sums.stored += bytes;
+        }
+        fits
+    }
+
+    /// Gives back room that was taken.
+    pub(super) fn give_back(&self, bytes: usize) {
+        self.sums().stored -= bytes;
+    }
+
+    /// Charges a value that is not stored, for as long as somebody uses it.
+    pub(super) fn linger(&self, value: Weak<dyn Any + Send + Sync>, bytes: usize) {
+        let mut sums = self.sums();
+        sums.lingering.push(Lingering { value, bytes });
+        sums.lingers += bytes;
+        if sums.lingering.len() > sums.patience {
+            sums.sweep();
+        }
+    }
+
+    /// Forgets what has lingered and is gone; whether that made room.
+    pub(super) fn sweep(&self) -> bool {
+        self.sums().sweep()
+    }
+
+    /// Lets go of entries that have left. What is still in use lingers. Called while no lock is held, for their `Drop` is
+    /// foreign code.
+    pub(super) fn settle(&self, victims: &mut Vec<Victim>) {
+        for (key, entry) in victims.drain(..) {
+            let (bytes, value) = (entry.bytes, Arc::downgrade(&entry.value));
+            drop((key, entry));
+            if value.strong_count() > 0 {
+                // Charged twice for a moment rather than not at all.
+                self.linger(value, bytes);
+            }
+            self.give_back(bytes);
+        }
+    }
+
+    /// Takes the least recently used entry out of the cache that has it.
+    pub(super) fn evict_oldest(&self) -> Option<Victim> {
+        let tables: Vec<Arc<Table>> = lock(&self.tables).iter().filter_map(Weak::upgrade).collect();
+        let mut left: Vec<&Arc<Table>> = tables.iter().collect();
+        // One that turns out to be empty is not asked again.
+        while let Some(place) = (0..left.len()).min_by_key(|place| left[*place].oldest()) {
+            if let Some(victim) = left.swap_remove(place).evict_oldest() {
+                return Some(victim);
+            }
+        }
+        None
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.account.sums().charged -= self.bytes;
+    }
+}
+
+impl std::fmt::Debug for Account {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let sums = self.sums();
+        f.debug_struct("Account")
+            .field("limit", &self.limit)
+            .field("stored", &sums.stored)
+            .field("lingers", &sums.lingers)
+            .field("charged", &sums.charged)
+            .finish_non_exhaustive()
+    }
+}
