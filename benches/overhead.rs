@@ -3,6 +3,9 @@
 //! A graph of many tiny nodes, each read by two others so that no pass can fuse them into one, at known shapes. Beside the
 //! request stands what the same executors cost when they are called one after the other with their operands at hand; the
 //! difference is what the graph around them costs. `--write` writes the model instead, for other programs.
+//!
+//! Then requests of two nodes to many sessions in turn, on one thread: what a session costs that is not the one of the request
+//! before.
 
 #![allow(clippy::print_stdout, reason = "a bench reports on standard output")]
 
@@ -77,6 +80,33 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 (request - kernels) / left as f64
             );
         }
+    }
+    in_turn(budget)
+}
+
+/// Requests to each of many sessions in turn.
+fn in_turn(budget: Duration) -> Result<(), Box<dyn std::error::Error>> {
+    let options = SessionOptions { threads: 1, ..SessionOptions::default() };
+    let (graph, inputs) = (tiny(2), [2.0, 1.0].map(|value| Tensor::from_vec([1, WIDTH], vec![value; WIDTH])));
+    let [x, y] = inputs;
+    let inputs = [("x", x?), ("y", y?)];
+    let mut alone = None;
+    for count in [1, 4, 5, 16, 64] {
+        let sessions: Vec<Session> =
+            (0..count).map(|_| Session::from_graph(graph.clone(), &options)).collect::<Result<_, _>>()?;
+        let mut failed = None;
+        let mut all = || {
+            for _ in 0..64 / count.min(64) {
+                sessions.iter().for_each(|session| failed = failed.take().or(session.run(&inputs).err()));
+            }
+        };
+        (0..3).for_each(|_| all());
+        let time = fastest(budget, all) / (64 / count * count) as f64;
+        if let Some(error) = failed {
+            return Err(error.into());
+        }
+        let first = *alone.get_or_insert(time);
+        println!("{count} sessions in turn on a thread: {time:.0} ns a request, {:.2} of one", time / first);
     }
     Ok(())
 }

@@ -103,7 +103,7 @@ knobs! {
     remote_password: Option<Secret> = "KILN_REMOTE_PASSWORD", "";
     /// Executors and code blobs that are kept in memory; 0 keeps none.
     cache_capacity: usize = "KILN_CACHE_CAPACITY", "16384";
-    /// Memory that they may hold together.
+    /// Memory that they and plans may hold together, with what is evicted and still in use.
     cache_bytes: ByteSize = "KILN_CACHE_BYTES", "256MiB";
     /// On a hit of code, emits it again and compares: slow, finds keys that do not define their values.
     cache_check: bool = "KILN_CACHE_CHECK", "0";

@@ -17,6 +17,7 @@
 
 pub mod cache;
 pub mod exec;
+mod fork;
 pub mod graph;
 pub mod knobs;
 pub mod onnx;

@@ -21,7 +21,7 @@ pub mod trace;
 pub mod verbose;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use kiln_kernels::Parallel;
@@ -30,6 +30,7 @@ use kiln_kernels::crash::within;
 use crate::cache;
 use crate::exec::tune::Tuner;
 use crate::exec::{BuildCx, Share};
+use crate::fork::Mutex;
 use crate::graph::ir::{Dim, ValueKind};
 use crate::graph::{
     Executable, Graph, LoopBudget, LoopLimits, NodeError, Observer, Resources, RunError, RunState, StepEvent, Stop,

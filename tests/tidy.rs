@@ -12,7 +12,7 @@ const GENERATED: &[&str] = &["src/onnx/proto.rs"];
 
 /// Floors of the package, lowest first; a module imports only from floors below its own.
 const FLOORS: &[&[&str]] = &[
-    &["knobs"],
+    &["knobs", "fork"],
     &["tensor", "cache", "threads"],
     &["record"],
     &["exec"],
@@ -25,7 +25,7 @@ const FLOORS: &[&[&str]] = &[
 
 /// Floors of the kernels crate.
 const KERNEL_FLOORS: &[&[&str]] =
-    &[&["crash"], &["isa", "parallel", "extent"], &["error"], &["jit"], &["cpu", "reference"], &["gpu"]];
+    &[&["crash", "fork"], &["isa", "parallel", "extent"], &["error"], &["jit"], &["cpu", "reference"], &["gpu"]];
 
 /// Modules that share a floor and know each other: a family's driver falls back to its reference, and a reference is
 /// stated in its family's parameters.

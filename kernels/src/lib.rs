@@ -2,8 +2,8 @@
 //!
 //! Floors, each importing only from those above it in this list:
 //!
-//! 1. [`crash`], [`isa`], [`error`], [`extent`], [`parallel`]: what a thread is doing, what a machine has, what can go wrong, memory
-//!    in pieces, how work is forked.
+//! 0. [`crash`], [`fork`]: what a thread is doing, and locks that children of a fork find free.
+//! 1. [`isa`], [`error`], [`extent`], [`parallel`]: what a machine has, what can go wrong, memory in pieces, how work is forked.
 //! 2. [`jit`]: assembling, sealing and calling machine code. Knows no operator.
 //! 3. [`cpu`] and [`reference`](mod@reference): the families. Each has parameters, an emitter and a plain Rust reference that is both
 //!    the oracle of its tests and the fallback where no code may be emitted.
@@ -17,6 +17,7 @@ pub mod cpu;
 pub mod crash;
 pub mod error;
 pub mod extent;
+pub mod fork;
 pub mod gpu;
 pub mod isa;
 pub mod jit;

@@ -13,7 +13,7 @@ use std::any::Any;
 
 use hashbrown::HashMap;
 
-use super::shim::{Arc, Condvar, Mutex, ThreadId, current, lock, wait};
+use super::shim::{Arc, Condvar, Mutex, Origin, ThreadId, WaitMutex, current, lock, lock_to_wait, wait};
 
 /// A value with its type erased.
 pub(super) type Shared = Arc<dyn Any + Send + Sync>;
@@ -27,29 +27,37 @@ enum State {
 /// One key being built by one thread.
 pub(super) struct Flight {
     owner: ThreadId,
-    state: Mutex<State>,
+    /// The process of that thread. A child of it has no such thread, and takes no look at what follows.
+    origin: Origin,
+    state: WaitMutex<State>,
     landed: Condvar,
 }
 
 impl Flight {
     /// A flight of the calling thread.
     pub(super) fn new() -> Arc<Flight> {
-        Arc::new(Flight { owner: current().id(), state: Mutex::new(State::Building), landed: Condvar::new() })
+        let (state, landed) = (WaitMutex::new(State::Building), Condvar::new());
+        Arc::new(Flight { owner: current().id(), origin: Origin::here(), state, landed })
+    }
+
+    /// Whether it may land: its thread is one of this process.
+    pub(super) fn may_land(&self) -> bool {
+        self.origin.is_here()
     }
 
     /// Tells those who wait: a value, or that they must try for themselves.
     pub(super) fn land(&self, value: Option<Shared>) {
-        *lock(&self.state) = value.map_or(State::Failed, State::Ready);
+        *lock_to_wait(&self.state) = value.map_or(State::Failed, State::Ready);
         self.landed.notify_all();
     }
 
     fn is_building(&self) -> bool {
-        matches!(*lock(&self.state), State::Building)
+        matches!(*lock_to_wait(&self.state), State::Building)
     }
 
     /// The value, or `None` if the build failed.
     fn join(&self) -> Option<Shared> {
-        let mut state = lock(&self.state);
+        let mut state = lock_to_wait(&self.state);
         loop {
             match &*state {
                 State::Building => state = wait(&self.landed, state),

@@ -7,7 +7,7 @@
 use std::any::TypeId;
 
 use super::Key;
-use super::shim::{PoisonError, RwLock};
+use super::shim::{Mutex, lock};
 
 /// Counters of a cache or of one family in it.
 ///
@@ -80,18 +80,15 @@ pub(super) type FamilyId = usize;
 
 /// The families that a cache has met.
 #[derive(Default)]
-pub(super) struct Families(RwLock<Vec<(TypeId, &'static str)>>);
+pub(super) struct Families(Mutex<Vec<(TypeId, &'static str)>>);
 
 impl Families {
     /// The number of that key type. Looked up on misses alone, over a list of tens: a scan is the fastest map.
     pub(super) fn id<K: Key>(&self) -> FamilyId {
         let wanted = TypeId::of::<K>();
-        let find = |list: &[(TypeId, &str)]| list.iter().position(|(known, _)| *known == wanted);
-        if let Some(id) = find(&self.0.read().unwrap_or_else(PoisonError::into_inner)) {
-            return id;
-        }
-        let mut list = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        find(&list).unwrap_or_else(|| {
+        let mut list = lock(&self.0);
+        let known = list.iter().position(|(known, _)| *known == wanted);
+        known.unwrap_or_else(|| {
             list.push((wanted, K::FAMILY));
             list.len() - 1
         })
@@ -99,6 +96,6 @@ impl Families {
 
     /// The families' names, by number.
     pub(super) fn names(&self) -> Vec<&'static str> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).iter().map(|(_, name)| *name).collect()
+        lock(&self.0).iter().map(|(_, name)| *name).collect()
     }
 }

@@ -241,7 +241,8 @@ impl<S: BuildHasher> Cache<S> {
     #[inline]
     fn hit<K: Key>(&self, key: &K, query: &Query<'_, K>) -> Option<Arc<K::Value>> {
         if self.is_remembered
-            && let Some(value) = front::hit(self.name, query.hash(), key, self.account.clock.now(), |kept, _| kept.value())
+            && let Some(value) =
+                front::hit(self.name, query.hash(), key, self.account.clock.now(), |kept, _| kept.value())
         {
             return Some(value);
         }
@@ -306,7 +307,9 @@ impl<S: BuildHasher> Cache<S> {
             if let Some((_, entry)) = shard.hit(probe, &self.account.clock) {
                 return Boarding::Answered(Arc::clone(&entry.value), Outcome::Hit);
             }
-            let Some(theirs) = shard.flight(probe) else {
+            let Some(theirs) = shard.flight(probe).filter(|flight| flight.may_land()) else {
+                // One that a forked child has found is over.
+                let _over = shard.end_flight(probe);
                 shard.take_off(key, Arc::clone(&flight));
                 return Boarding::Builder(Landing { cache: self, locked, probe, family, flight, landed: false });
             };

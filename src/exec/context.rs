@@ -1,6 +1,6 @@
 //! All that a builder sees besides its key: the level, the threads, the cache (for code) and the records.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use kiln_kernels::cpu::{Elements, Numerics, Precision};
 use kiln_kernels::crash::within;
@@ -9,6 +9,7 @@ use kiln_kernels::{CodeKey, CodeSource, Isa, KernelError, Kit, Parts};
 use super::family::{Family, build_executor};
 use super::gpu::GpuCx;
 use crate::cache::{Built, Cache, CacheError, Outcome};
+use crate::fork::Mutex;
 use crate::record::Store;
 
 /// Why an executor could not be built.

@@ -9,7 +9,7 @@
 //! nothing is shared. The registry holds no copy alive: the last node lets go of it.
 
 use std::ops::Range;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, PoisonError, Weak};
 
 use hashbrown::HashMap;
 use kiln_kernels::cpu::Elements;
@@ -18,6 +18,7 @@ use kiln_kernels::cpu::gemm::{Panels, Source};
 use kiln_kernels::cpu::quantized::{self, Form, Layout, Steps, WeightSource};
 use kiln_kernels::{Isa, KernelError, Result as KernelResult};
 
+use crate::fork::{Mutex, stay};
 use crate::tensor::pieces::PIECE;
 use crate::tensor::{Buffer, BufferPool, Pieces};
 
@@ -31,13 +32,18 @@ pub struct Packed {
 /// The memory that all packed weights lie in.
 static MEMORY: LazyLock<Arc<BufferPool>> = LazyLock::new(|| BufferPool::new(KEPT));
 
+fn memory() -> &'static Arc<BufferPool> {
+    let _stay = stay();
+    &MEMORY
+}
+
 /// Most bytes of it that are kept while nobody uses them.
 const KEPT: usize = 8 << 20;
 
 impl Packed {
     /// Holds whatever was in its memory.
     fn new(len: usize) -> Packed {
-        Packed { buffer: BufferPool::take_to_keep(&MEMORY, len * 4), len }
+        Packed { buffer: BufferPool::take_to_keep(memory(), len * 4), len }
     }
 
     /// The elements, as the kernels read them.

@@ -26,7 +26,7 @@ mod observe;
 mod stepwise;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use kiln_kernels::Parallel;
@@ -46,6 +46,7 @@ use super::value::Value;
 use crate::cache::Cache;
 use crate::exec::tune::Tuner;
 use crate::exec::{BuildCx, Share};
+use crate::fork::Mutex;
 use crate::tensor::{BufferPool, TensorSpec};
 
 pub(super) use ahead::Ahead;

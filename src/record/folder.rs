@@ -70,7 +70,14 @@ pub(super) struct Folder {
 }
 
 /// The right to replace one file, until dropped. A process that dies gives it back.
-pub(super) struct Lock(#[allow(dead_code, reason = "the lock lives as long as the file is open")] File);
+pub(super) struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing the file is not enough where a child has been forked meanwhile, which has it open, too.
+        let _ = self.0.unlock();
+    }
+}
 
 /// A file that is fit to be read.
 pub(super) struct Source {

@@ -34,7 +34,7 @@ pub struct SaveReport {
 
 impl Core {
     pub(super) fn save(&self) -> Result<SaveReport, RecordError> {
-        let Some(place) = self.place.as_ref().filter(|_| self.path().is_some()) else {
+        let Some(place) = self.place.as_ref().filter(|_| self.path().is_some() && self.origin.is_here()) else {
             return Ok(SaveReport::default());
         };
         let _one_at_a_time = self.saving.lock().unwrap_or_else(PoisonError::into_inner);

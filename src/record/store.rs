@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 
 use super::arena::Arena;
 use super::contents::{Contents, StoreStats};
@@ -18,6 +18,7 @@ use super::remote::{Remote, RemotePolicy};
 use super::saving::MOST_SHARDS;
 use super::writer::{Pace, Writer};
 use super::{Evidence, Fingerprint, Record, RecordError, Recorded, SaveReport, codec, packing};
+use crate::fork::{Mutex, MutexGuard, Origin};
 
 /// What a store does with its folder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -88,7 +89,9 @@ pub(super) struct Core {
     pub(super) place: Option<Place>,
     pub(super) contents: Mutex<Contents>,
     /// Held while saving, so that threads save one after the other.
-    pub(super) saving: Mutex<()>,
+    pub(super) saving: std::sync::Mutex<()>,
+    /// The process that saves; a forked child leaves that to it.
+    pub(super) origin: Origin,
 }
 
 /// Records of many families, shared by threads, loaded from and saved to one file. See the [module](super).
@@ -150,7 +153,8 @@ impl Store {
     }
 
     fn with_place(place: Option<Place>, mode: CacheMode) -> Store {
-        let core = Core { mode, place, contents: Mutex::default(), saving: Mutex::default() };
+        let (contents, saving, origin) = (Mutex::default(), std::sync::Mutex::default(), Origin::here());
+        let core = Core { mode, place, contents, saving, origin };
         Store { core: Arc::new(core), writer: None, courier: None, complete: false }
     }
 

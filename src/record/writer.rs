@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::store::Core;
+use crate::fork::{self, Origin};
 
 /// When the writer saves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,16 +55,21 @@ pub(super) struct Writer {
     core: Arc<Core>,
     pace: Pace,
     desk: Arc<Desk>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: fork::Mutex<Option<JoinHandle<()>>>,
+    /// The process that has the thread.
+    origin: Origin,
 }
 
 impl Writer {
     pub(super) fn new(core: Arc<Core>, pace: Pace) -> Writer {
-        Writer { core, pace, desk: Arc::default(), thread: Mutex::default() }
+        Writer { core, pace, desk: Arc::default(), thread: fork::Mutex::default(), origin: Origin::here() }
     }
 
     /// Says that something is new. The thread itself looks when the last result came, so it is woken once for many.
     pub(super) fn wake(&self) {
+        if !self.origin.is_here() {
+            return;
+        }
         let mut orders = self.desk.lock();
         if std::mem::replace(&mut orders.news, true) {
             return;
@@ -89,8 +95,11 @@ impl Writer {
 }
 
 impl Writer {
-    /// Ends the thread and saves once more.
+    /// Ends the thread and saves once more. In a forked child, which has no such thread, the parent does.
     pub(super) fn finish(&self) {
+        if !self.origin.is_here() {
+            return std::mem::forget(self.thread.lock().unwrap_or_else(PoisonError::into_inner).take());
+        }
         self.desk.lock().stop = true;
         self.desk.changed.notify_one();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -220,8 +220,11 @@ impl SessionOptions {
         };
         let own = || own().taken_as_complete(self.error_on_cache_miss);
         let records = self.records.clone().unwrap_or_else(|| Arc::new(own()));
-        let limits =
-            if self.cache_mode == CacheMode::Off { Limits { entries: 0, ..self.cache_limits } } else { self.cache_limits };
+        let limits = if self.cache_mode == CacheMode::Off {
+            Limits { entries: 0, ..self.cache_limits }
+        } else {
+            self.cache_limits
+        };
         let cache = self.cache.clone().unwrap_or_else(|| Arc::new(Cache::new(limits)));
         let (threads, numerics, precision) = (threads.threads(), self.numerics, self.precision);
         let gpu = self.device.as_ref().map(|device| {

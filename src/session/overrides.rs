@@ -12,7 +12,7 @@
 //! What is kept for that is the graph as the model has it. Weights that came from a file stay in the file; those of a
 //! model from memory stay in memory. For its names alone no large model is kept in memory.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use kiln_kernels::Parallel;
 
@@ -21,6 +21,7 @@ use super::names::{self, Names};
 use super::options::SessionOptions;
 use super::{Idle, SessionError};
 use crate::exec::BuildCx;
+use crate::fork::{Mutex, Origin};
 use crate::graph::ir::Attr;
 use crate::graph::{Executable, Graph, Stop, Value};
 use crate::onnx;
@@ -34,6 +35,10 @@ pub(super) struct Overrides {
     defaults: bool,
     /// For requests in which dimensions of one name differ, and for those in which they do not.
     made: [Mutex<Option<Arc<Variant>>>; 2],
+    /// Held while one is made.
+    making: std::sync::Mutex<()>,
+    /// The process in which somebody may hold it.
+    origin: Origin,
 }
 
 /// Most bytes of constants that stay in memory for dimensions of one name that may differ.
@@ -54,7 +59,14 @@ impl Overrides {
     pub(super) fn of(graph: &Graph, options: &SessionOptions, names: &Names) -> Option<Overrides> {
         let defaults = graph.inputs.iter().any(|input| graph.constants.contains_key(input));
         let wanted = defaults || names.any() && held_bytes(graph) <= KEPT;
-        wanted.then(|| Overrides { graph: unread(graph), options: options.clone(), defaults, made: Default::default() })
+        wanted.then(|| Overrides {
+            graph: unread(graph),
+            options: options.clone(),
+            defaults,
+            made: Default::default(),
+            making: std::sync::Mutex::new(()),
+            origin: Origin::here(),
+        })
     }
 
     /// The executable for a request whose inputs are given in the model's order; none where it replaces nothing and dimensions
@@ -79,18 +91,28 @@ impl Overrides {
         if replaced.is_empty() && agreed {
             return Ok(None);
         }
-        let mut made = self.made[usize::from(agreed)].lock().unwrap_or_else(PoisonError::into_inner);
-        let serves = |variant: &Variant| replaced.iter().all(|&place| variant.defaults[place].is_some());
-        let variant = match made.as_ref().filter(|variant| serves(variant)) {
-            Some(variant) => Arc::clone(variant),
+        let made = || self.made[usize::from(agreed)].lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let serves = |variant: &Arc<Variant>| replaced.iter().all(|&place| variant.defaults[place].is_some());
+        let variant = match made().filter(serves) {
+            Some(variant) => variant,
             None => {
-                let before = made.as_ref().map_or(&[][..], |variant| &variant.defaults);
-                let open = |place: &usize| replaced.contains(place) || matches!(before.get(*place), Some(Some(_)));
-                let fresh = Arc::new(self.make((0..inputs.len()).filter(open), agreed, build, parallel)?);
-                made.insert(fresh).clone()
+                // One at a time; in a forked child, there is but one.
+                let here = self.origin.is_here();
+                let _making = here.then(|| self.making.lock().unwrap_or_else(PoisonError::into_inner));
+                let before = made();
+                match before.clone().filter(serves) {
+                    Some(variant) => variant,
+                    None => {
+                        let known = before.as_ref().map_or(&[][..], |variant| &variant.defaults);
+                        let open =
+                            |place: &usize| replaced.contains(place) || matches!(known.get(*place), Some(Some(_)));
+                        let fresh = Arc::new(self.make((0..inputs.len()).filter(open), agreed, build, parallel)?);
+                        let mut made = self.made[usize::from(agreed)].lock().unwrap_or_else(PoisonError::into_inner);
+                        made.insert(fresh).clone()
+                    }
+                }
             }
         };
-        drop(made);
         for (input, default) in inputs.iter_mut().zip(&variant.defaults) {
             if input.is_none() {
                 input.clone_from(default);

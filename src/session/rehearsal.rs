@@ -7,12 +7,13 @@
 //! request.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{Port, Session};
 use crate::exec::BuildCx;
 use crate::exec::request::{MOST_REQUESTS, RequestKey};
+use crate::fork::Mutex;
 use crate::graph::{LoopBudget, Resources, Served, Stop, Value};
 use crate::record::{CacheMode, Store};
 use crate::tensor::{BufferPool, Tensor, TensorSpec, installed_bytes};

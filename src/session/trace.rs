@@ -7,14 +7,15 @@
 
 use std::cell::Cell;
 use std::io::{self, Write};
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
 use super::verbose::brief;
 use crate::cache::Outcome;
+use crate::fork::{Mutex, MutexGuard};
 use crate::graph::StepEvent;
 
 /// Most spans that a trace keeps: some 100 MB of memory.

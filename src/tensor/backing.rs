@@ -7,9 +7,10 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use super::pool::BufferPool;
+use crate::fork::Mutex;
 
 /// Most bytes kept between the reading of one tensor and the next.
 const KEPT: usize = 256 << 20;

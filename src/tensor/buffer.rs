@@ -1,11 +1,12 @@
 //! Memory of tensors: cache-line aligned, and lent by a [pool](BufferPool) that gets it back by itself, or read from a file
 //! when somebody asks for it. Does not know how a pool finds memory.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use super::backing::Backing;
 use super::memory::Memory;
 use super::pool::BufferPool;
+use crate::fork::{Mutex, stay};
 
 /// Aligned bytes. Dropping one that a pool lent gives its memory back to the pool.
 #[derive(Debug)]
@@ -96,7 +97,14 @@ impl Buffer {
     /// All bytes, rounded up to whole cache lines.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        self.memory.get_or_init(|| self.read()).bytes()
+        match self.memory.get() {
+            Some(memory) => memory.bytes(),
+            None => {
+                // A child must not wait for a thread of its parent's that reads.
+                let _stay = stay();
+                self.memory.get_or_init(|| self.read()).bytes()
+            }
+        }
     }
 
     /// All bytes, to be written.

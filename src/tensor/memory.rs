@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 
 use kiln_kernels::extent::Extent;
 
+use crate::fork::stay;
 use crate::knobs;
 
 /// One cache line, the unit and alignment of all tensor memory.
@@ -39,6 +40,7 @@ pub fn installed_bytes() -> usize {
         let kib = total.and_then(|rest| rest.split_whitespace().next()?.parse::<usize>().ok());
         kib.map_or(usize::MAX, |kib| kib.saturating_mul(1024))
     });
+    let _stay = stay();
     *INSTALLED
 }
 

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use kiln_kernels::Parallel;
 use kiln_kernels::extent::{Extent, HUGE_PAGE};
@@ -16,6 +16,7 @@ use kiln_kernels::parallel::for_each_chunk;
 use super::buffer::Buffer;
 use super::extents::FreeExtents;
 use super::memory::{LINE, Line, Memory, installed_bytes};
+use crate::fork::{Mutex, MutexGuard};
 use crate::knobs;
 
 /// Free memory, bounded in bytes.

@@ -45,6 +45,11 @@ fn eight_threads_whose_builds_fail_and_need_each_other() {
 }
 
 #[test]
+fn two_caches_of_one_account() {
+    check(scenarios::what_one_cache_keeps_of_another_is_charged);
+}
+
+#[test]
 fn hits_while_values_are_replaced_and_cleared() {
     check(scenarios::what_is_remembered_is_never_stale);
 }

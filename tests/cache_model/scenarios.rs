@@ -134,6 +134,49 @@ pub(crate) fn failures_and_circles_end() {
     adds_up(&cx);
 }
 
+crate::key! {
+    /// A value that keeps a [`Number`]'s alive.
+    pub(crate) struct Around { pub of: u32 }
+}
+
+impl Key for Around {
+    type Value = Arc<Live>;
+    const FAMILY: &'static str = "around";
+}
+
+pub(crate) fn what_one_cache_keeps_of_another_is_charged() {
+    fn around(key: &Around, cx: &Context) -> Result<Built<Arc<Live>>, String> {
+        let (value, _) =
+            cx.cache.get_or_create(&Number { of: key.of }, cx, slowly).map_err(|error| error.to_string())?;
+        Ok(Built { value, bytes: 1, from_record: false })
+    }
+    const BYTES: usize = 5;
+    let cache = Cache::with_shards(Limits { entries: 100, bytes: BYTES }, Fixed::default(), 2);
+    let cx = Arc::new(Context { cache, alive: Arc::default(), builds: AtomicUsize::new(0) });
+    let outer = Arc::new(Cache::charged_to(cx.cache.account(), Limits { entries: 100, bytes: 100 }));
+    let threads: Vec<_> = (0..4)
+        .map(|thread| {
+            let (cx, outer) = (Arc::clone(&cx), Arc::clone(&outer));
+            thread::spawn(move || {
+                for step in 0..3 {
+                    let of = (thread + step) % 6;
+                    let (value, _) = outer.get_or_create(&Around { of }, &*cx, around).unwrap();
+                    thread::yield_now();
+                    assert_eq!(value.of, of);
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let account = Arc::clone(cx.cache.account());
+    // Whatever lives is stored in one of the two, or held by what is.
+    assert!(cx.alive.load(Ordering::SeqCst) <= BYTES && account.bytes() <= BYTES, "{account:?}");
+    assert_eq!(outer.len() + cx.alive.load(Ordering::SeqCst), account.bytes(), "{account:?}");
+    drop(outer);
+    adds_up(&cx);
+    assert_eq!(account.bytes(), 0);
+}
+
 pub(crate) fn what_is_remembered_is_never_stale() {
     let cx = context(100);
     together(&cx, |thread, cx| {

@@ -8,7 +8,10 @@ pub(super) fn permitted() -> bool {
     {
         use std::sync::OnceLock;
         static PERMITTED: OnceLock<bool> = OnceLock::new();
-        *PERMITTED.get_or_init(|| processor_has_them() && ask())
+        PERMITTED.get().copied().unwrap_or_else(|| {
+            let _stay = crate::fork::stay();
+            *PERMITTED.get_or_init(|| processor_has_them() && ask())
+        })
     }
     #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
     false

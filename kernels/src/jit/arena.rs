@@ -15,8 +15,9 @@
 //!
 //! # Forking
 //!
-//! A forked child shares the memory files with its parent. It starts chunks of its own for new kernels, but kernels that
-//! it inherited are overwritten when the parent drops them: a child that keeps using them must not outlive that.
+//! A forked child shares the memory files with its parent and may run the kernels in them, however long it lives. So neither
+//! writes there: the child starts chunks of its own for new kernels, and in the parent the memory of kernels that were there
+//! when it forked is not used again until their whole chunk is free, which is unmapped then.
 //!
 //! This file knows bytes and addresses; what the bytes mean stands in [`code`](super::code).
 
@@ -24,10 +25,12 @@ mod chunk;
 
 use std::io;
 use std::ptr::NonNull;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, PoisonError};
 
 use chunk::Chunk;
 pub(super) use chunk::Schemes;
+
+use crate::fork::{self, Mutex, MutexGuard, Origin};
 
 /// Bytes of a chunk: a hundred kernels of typical size, so that mapping one is rare, and two hundred chunks are far from
 /// the limit on mappings.
@@ -49,12 +52,12 @@ pub(super) struct Arena {
     schemes: Schemes,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     chunks: Vec<(ChunkId, Chunk)>,
     next: ChunkId,
     /// The process that mapped the chunks.
-    process: u32,
+    origin: Origin,
 }
 
 type ChunkId = u64;
@@ -67,6 +70,8 @@ pub(super) struct Block {
     offset: usize,
     size: usize,
     address: NonNull<u8>,
+    /// How many children the process had forked when this was placed.
+    children: u32,
 }
 
 // SAFETY: a block is exclusively its owner's, nobody writes to it while it exists, and the arena behind it is locked.
@@ -77,7 +82,8 @@ unsafe impl Sync for Block {}
 impl Arena {
     /// An arena that may use the given schemes; tests restrict them.
     pub(super) fn new(schemes: Schemes) -> Arc<Arena> {
-        Arc::new(Arena { state: Mutex::default(), schemes })
+        let state = State { chunks: Vec::new(), next: 0, origin: Origin::here() };
+        Arc::new(Arena { state: Mutex::new(state), schemes })
     }
 
     /// The arena of this process.
@@ -86,6 +92,7 @@ impl Arena {
             // Perf looks for names of anonymous memory only: it takes a memory file for a library that is gone.
             Arena::new(Schemes { dual: !super::symbols::on(), ..Schemes::ALL })
         });
+        let _stay = fork::stay();
         &GLOBAL
     }
 
@@ -110,7 +117,8 @@ impl Arena {
                 return Err(error);
             }
         };
-        Ok(Block { arena: Arc::clone(self), chunk: *id, offset, size, address })
+        let children = fork::children();
+        Ok(Block { arena: Arc::clone(self), chunk: *id, offset, size, address, children })
     }
 
     /// What is in use now.
@@ -145,9 +153,9 @@ impl State {
     /// In a forked child the chunks are the parent's too. They stay mapped, for the kernels in them may be called, but
     /// nothing is written to them any more.
     fn notice_fork(&mut self) {
-        let process = std::process::id();
-        if self.process != process {
-            self.process = process;
+        if !self.origin.is_here() {
+            self.origin = Origin::here();
+            chunk::announce_process();
             std::mem::take(&mut self.chunks).into_iter().for_each(std::mem::forget);
         }
     }
@@ -172,7 +180,11 @@ impl Drop for Block {
         let Some(index) = state.chunks.iter().position(|(id, _)| *id == self.chunk) else {
             return;
         };
-        state.chunks[index].1.release(self.offset, self.size);
+        // Nobody forks while the arena is locked.
+        match self.children == fork::children() {
+            true => state.chunks[index].1.release(self.offset, self.size),
+            false => state.chunks[index].1.retire(self.offset, self.size),
+        }
         // One empty chunk is kept, so that a program around its bound does not map and unmap for ever.
         let spare = state.chunks.iter().filter(|(_, chunk)| chunk.used() == 0).count() > 1;
         if state.chunks[index].1.used() == 0 && (spare || state.chunks[index].1.exhausted()) {

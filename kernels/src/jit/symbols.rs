@@ -9,10 +9,11 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{OnceLock, PoisonError};
 
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::fork::{Mutex, Origin};
 use crate::isa::Isa;
 
 /// Which files are written.
@@ -30,6 +31,8 @@ struct Open {
     dump: Option<Dump>,
     /// Kernels so far.
     count: u64,
+    /// The process whose files they are: a forked child names nothing there.
+    origin: Origin,
 }
 
 struct Dump {
@@ -65,7 +68,7 @@ pub fn name_code_for(files: ProfilerFiles) -> io::Result<()> {
     let map = files.map.then(|| create(Path::new(&format!("/tmp/perf-{process}.map")))).transpose()?;
     let dump = files.dump.then(|| Dump::create(&PathBuf::from(format!("/tmp/jit-{process}.dump")))).transpose()?;
     // Nobody else has set it: that takes the lock.
-    let _ = OPEN.set(Mutex::new(Some(Open { map, dump, count: 0 })));
+    let _ = OPEN.set(Mutex::new(Some(Open { map, dump, count: 0, origin: Origin::here() })));
     Ok(())
 }
 
@@ -73,7 +76,7 @@ pub fn name_code_for(files: ProfilerFiles) -> io::Result<()> {
 pub(super) fn note(isa: Isa, family: &str, address: u64, bytes: &[u8]) {
     let Some(open) = OPEN.get() else { return };
     let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(files) = open.as_mut() else { return };
+    let Some(files) = open.as_mut().filter(|files| files.origin.is_here()) else { return };
     let name = format!("kiln.{family}.{isa}.{}", files.count);
     if files.write(&name, address, bytes).is_err() {
         *open = None;

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use super::Parallel;
 use crate::crash::Trail;
+use crate::fork::Origin;
 
 /// How long a thread without work spins before it sleeps: longer than the serial stretches between the forks of a
 /// request, shorter than anybody would notice as a busy core after it.
@@ -32,6 +33,8 @@ pub struct Pool {
     workers: Vec<JoinHandle<()>>,
     /// Whether a fork is under way. Another one then runs on its caller's thread alone.
     busy: AtomicBool,
+    /// The process that has the workers. In a child of it every fork runs on its caller's thread alone.
+    origin: Origin,
 }
 
 /// What callers and workers see.
@@ -113,7 +116,8 @@ impl Pool {
             stop: AtomicBool::new(false),
             panic: Mutex::new(None),
         });
-        let mut pool = Pool { shared, workers: Vec::with_capacity(count), busy: AtomicBool::new(false) };
+        let (workers, busy, origin) = (Vec::with_capacity(count), AtomicBool::new(false), Origin::here());
+        let mut pool = Pool { shared, workers, busy, origin };
         for index in 0..count {
             let shared = Arc::clone(&pool.shared);
             let builder = std::thread::Builder::new().name(format!("{name}-{index}"));
@@ -126,6 +130,10 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
+        if !self.origin.is_here() {
+            // There are no such threads here to be woken, joined or let go of.
+            return std::mem::forget(std::mem::take(&mut self.workers));
+        }
         self.shared.stop.store(true, Ordering::SeqCst);
         for worker in self.workers.drain(..) {
             worker.thread().unpark();
@@ -141,7 +149,8 @@ impl Parallel for Pool {
     }
 
     fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
-        let alone = tasks < 2 || self.workers.is_empty() || self.busy.swap(true, Ordering::Acquire);
+        let here = self.origin.is_here();
+        let alone = tasks < 2 || self.workers.is_empty() || !here || self.busy.swap(true, Ordering::Acquire);
         if alone {
             return (0..tasks).for_each(task);
         }

@@ -30,6 +30,7 @@ use super::{Effort, Tune};
 use crate::cache::Key;
 use crate::exec::gpu::SolverKey;
 use crate::exec::{BuildCx, Family};
+use crate::fork::Origin;
 
 /// How long no request may have run before a measurement starts: longer than a client that sends one request after
 /// another takes between two.
@@ -48,6 +49,8 @@ const NICENESS: i32 = 10;
 pub struct Tuner {
     shared: Arc<Shared>,
     worker: Option<JoinHandle<()>>,
+    /// The process that has the worker.
+    origin: Origin,
 }
 
 /// A request under way; measurements wait for its end.
@@ -129,7 +132,7 @@ impl Tuner {
         let (cx, theirs) = (cx.clone(), Arc::clone(&shared));
         let worker = std::thread::Builder::new().name("kiln-tune".to_owned());
         match worker.spawn(move || work(&theirs, &cx, &effort, constants)) {
-            Ok(worker) => Some(Tuner { shared, worker: Some(worker) }),
+            Ok(worker) => Some(Tuner { shared, worker: Some(worker), origin: Origin::here() }),
             Err(error) => {
                 tracing::warn!(%error, "no thread for tuning; the cost model's choices stay");
                 None
@@ -152,6 +155,9 @@ impl Tuner {
     }
 
     fn note_as<K: Key>(&self, key: &K, wish: impl FnOnce() -> Box<dyn Wish>) -> Option<Arc<Standing>> {
+        if !self.origin.is_here() {
+            return None;
+        }
         let hash = self.shared.hasher.hash_one((TypeId::of::<K>(), key));
         let mut state = self.shared.lock();
         let known = match state.noted.get(&hash) {
@@ -201,6 +207,9 @@ impl Tuner {
     /// Waits until no key waits, or for that long; whether no key waits.
     #[must_use]
     pub fn settle(&self, timeout: Duration) -> bool {
+        if !self.origin.is_here() {
+            return true;
+        }
         let deadline = Instant::now().checked_add(timeout);
         let mut state = self.shared.lock();
         while state.busy || !state.queue.is_empty() {
@@ -219,6 +228,9 @@ impl Tuner {
     /// What was done so far.
     #[must_use]
     pub fn report(&self) -> TuneReport {
+        if !self.origin.is_here() {
+            return TuneReport::default();
+        }
         let state = self.shared.lock();
         let waiting = state.queue.len() as u64 + u64::from(state.busy);
         TuneReport { waiting, ..state.report.clone() }
@@ -227,6 +239,9 @@ impl Tuner {
 
 impl Drop for Tuner {
     fn drop(&mut self) {
+        if !self.origin.is_here() {
+            return std::mem::forget(self.worker.take());
+        }
         self.shared.stop.store(true, Ordering::SeqCst);
         // The lock makes sure that the worker is not between its look at the flag and its wait.
         drop(self.shared.lock());

@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{Remote, RemotePolicy, around, exchange};
+use crate::fork::Origin;
 use crate::record::store::Core;
 
 #[derive(Default)]
@@ -55,6 +56,8 @@ impl Desk {
 pub(in crate::record) struct Courier {
     desk: Arc<Desk>,
     policy: RemotePolicy,
+    /// The process that has the thread.
+    origin: Origin,
 }
 
 /// Says that the thread has ended, even if a client of somebody else's panics.
@@ -82,24 +85,29 @@ impl Courier {
         if let Err(error) = std::thread::Builder::new().name("kiln-remote".to_owned()).spawn(run) {
             tracing::warn!(%error, "the remote store of records is not used");
         }
-        Courier { desk, policy }
+        Courier { desk, policy, origin: Origin::here() }
     }
 
     /// Says that something is new here.
     pub(in crate::record) fn wake(&self) {
-        if !self.policy.read_only {
+        if !self.policy.read_only && self.origin.is_here() {
             self.desk.tell(|orders| orders.news = true);
         }
     }
 
     /// Waits for the first answer, for as long as the policy says.
     pub(in crate::record) fn await_answer(&self) {
-        self.desk.wait_for(self.policy.patience, |orders| orders.answered || orders.ended);
+        if self.origin.is_here() {
+            self.desk.wait_for(self.policy.patience, |orders| orders.answered || orders.ended);
+        }
     }
 }
 
 impl Drop for Courier {
     fn drop(&mut self) {
+        if !self.origin.is_here() {
+            return;
+        }
         self.desk.tell(|orders| orders.stop = true);
         let nothing_left = |orders: &Orders| orders.ended || (self.policy.read_only || !orders.news) && !orders.busy;
         // Somebody who only reads has nothing to lose by not waiting.

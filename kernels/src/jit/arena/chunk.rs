@@ -70,6 +70,8 @@ pub(super) struct Chunk {
     used: usize,
     /// Bytes from here on have never held code.
     fresh: usize,
+    /// Whether some of it is never used again.
+    retired: bool,
 }
 
 // SAFETY: the mappings are owned by the chunk and only reached through it.
@@ -122,7 +124,7 @@ impl Chunk {
     }
 
     fn over(exec: Mapping, write: Option<Mapping>, len: usize) -> Chunk {
-        Chunk { exec, write, free: vec![Free { offset: 0, len }], used: 0, fresh: 0 }
+        Chunk { exec, write, free: vec![Free { offset: 0, len }], used: 0, fresh: 0, retired: false }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -133,9 +135,9 @@ impl Chunk {
         self.used
     }
 
-    /// Whether nothing will ever be placed here again.
+    /// Whether nothing will ever be placed in some of it again.
     pub(super) fn exhausted(&self) -> bool {
-        self.free.is_empty()
+        self.retired || self.free.is_empty()
     }
 
     /// Takes room for `bytes` out of the free ranges: offset and size.
@@ -180,6 +182,15 @@ impl Chunk {
         Ok(exec)
     }
 
+    /// Gives back a range that a forked child may still run: where it shares the memory, nothing is ever placed there again.
+    pub(super) fn retire(&mut self, offset: usize, size: usize) {
+        if self.write.is_none() {
+            return self.release(offset, size);
+        }
+        self.used -= size;
+        self.retired = true;
+    }
+
     /// Gives a reserved range back.
     pub(super) fn release(&mut self, offset: usize, size: usize) {
         self.used -= size;
@@ -204,9 +215,13 @@ impl Chunk {
 
 /// Whether this process may ask every core that runs it for a serialising instruction; asked once.
 fn can_synchronise_cores() -> bool {
-    static REGISTERED: LazyLock<bool> =
-        LazyLock::new(|| membarrier(MembarrierCommand::RegisterPrivateExpeditedSyncCore).is_ok());
+    static REGISTERED: LazyLock<bool> = LazyLock::new(announce_process);
     *REGISTERED
+}
+
+/// Says that this process will ask for that; a forked child says it anew. Whether it may.
+pub(super) fn announce_process() -> bool {
+    membarrier(MembarrierCommand::RegisterPrivateExpeditedSyncCore).is_ok()
 }
 
 /// Makes every core that runs this process forget instructions that it has fetched ahead.

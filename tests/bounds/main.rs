@@ -1,0 +1,141 @@
+//! The bound on what is kept of shapes, as the system sees it: a process that serves shapes that never return stays as large as
+//! its limit says. Our own counters are not asked.
+//!
+//! Each operator has a process of its own, so that nothing else's memory counts. Usually some thousand shapes are served, and
+//! memory must not grow once the cache is full; 100,000 of each, at 16 MiB and in no more than 32 MiB besides:
+//! `cargo test --release --test bounds -- --ignored --nocapture a_hundred_thousand_shapes`.
+
+mod operators;
+
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+
+use kiln::cache::Limits;
+use kiln::session::{Session, SessionOptions};
+
+use operators::{OPERATORS, Operator};
+
+/// What a process is told, in a file of the folder that it is started in: operator, limit, first shapes, all shapes, plans.
+const JOB: &str = "job";
+/// Where it writes its memory after the first shapes and the most after them.
+const TOLD: &str = "told";
+
+/// Bytes of this process that are in memory and are no file's.
+fn in_memory() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux tells");
+    let kilobytes = |name: &str| -> usize {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|line| line.split_whitespace().next()?.parse().ok()).expect("a number of kB")
+    };
+    (kilobytes("RssAnon:") + kilobytes("RssShmem:")) << 10
+}
+
+/// A process's work.
+struct Job<'a> {
+    operator: &'a Operator,
+    limit: usize,
+    /// Shapes after which memory is looked at first.
+    first: usize,
+    shapes: usize,
+    plans: bool,
+}
+
+/// Not a test: what the processes do that the tests start. Without a job it does nothing.
+#[test]
+#[ignore = "the body of the processes that other tests here start"]
+fn server() {
+    let Ok(job) = std::fs::read_to_string(JOB) else { return };
+    let parts: Vec<&str> = job.lines().collect();
+    let [name, limit, first, shapes, plans] = parts[..] else { panic!("a job has five lines: {job}") };
+    let [limit, first, shapes] = [limit, first, shapes].map(|number| number.parse::<usize>().expect("a number"));
+    let operator = OPERATORS.iter().find(|operator| operator.name == name).expect("a known operator");
+    let cache_limits = Limits { bytes: limit, ..SessionOptions::default().cache_limits };
+    // Free memory of tensors has a bound of its own.
+    let buffer_bytes = MIB / 16;
+    let mut options = SessionOptions { threads: 1, cache_limits, buffer_bytes, ..SessionOptions::default() };
+    if plans == "false" {
+        options.plan_limits = Limits { entries: 0, bytes: 0 };
+    }
+    let session = Session::from_graph(operator.graph(), &options).expect("the graph is supported");
+    let side = if shapes > 15usize.pow(3) { 47 } else { 15 };
+    let (mut early, mut most) = (0, 0);
+    for number in 0..shapes {
+        session
+            .run(&operator.request(number, side))
+            .unwrap_or_else(|error| panic!("{name}, request {number}: {error}"));
+        if number < first {
+            early = if number % 16 == 0 || number + 1 == first { early.max(in_memory()) } else { early };
+        } else if number % 64 == 0 || number + 1 == shapes {
+            most = most.max(in_memory());
+        }
+    }
+    std::fs::write(TOLD, format!("{early} {most}")).expect("the folder is the test's");
+}
+
+/// Has a process do that: its memory after the first shapes, and the most after them.
+fn serve(job: &Job<'_>) -> (usize, usize) {
+    let home = tempfile::tempdir().unwrap();
+    let Job { operator, limit, first, shapes, plans } = job;
+    let name = operator.name;
+    std::fs::write(home.path().join(JOB), format!("{name}\n{limit}\n{first}\n{shapes}\n{plans}")).unwrap();
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "server", "--nocapture"])
+        .current_dir(home.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}: {}: {said}", output.status);
+    let told = std::fs::read_to_string(home.path().join(TOLD)).expect("it has told");
+    let (early, most) = told.split_once(' ').unwrap();
+    (early.parse().unwrap(), most.parse().unwrap())
+}
+
+const MIB: usize = 1 << 20;
+
+/// Each operator, with plans and node by node, on two threads.
+fn each(check: impl Fn(&Operator, bool) -> Result<(), String> + Sync) {
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let problems = Mutex::new(Vec::new());
+    let check = |operator: &Operator, plans| {
+        let problem = check(operator, plans).err();
+        problems.lock().unwrap().extend(problem.map(|problem| format!("{}, plans {plans}: {problem}", operator.name)));
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some(operator) = OPERATORS.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+                    [true, false].into_iter().for_each(|plans| check(operator, plans));
+                }
+            });
+        }
+    });
+    let problems = problems.into_inner().unwrap();
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn a_full_cache_grows_no_more() {
+    // Records are small, kept for the next process, and have a bound of their own: 300 bytes a shape are theirs.
+    const RECORDS: usize = 300;
+    let (first, shapes) = (600, 2400);
+    each(|operator, plans| {
+        let (early, most) = serve(&Job { operator, limit: MIB / 4, first, shapes, plans });
+        let grown = most.saturating_sub(early);
+        let may = MIB / 2 + RECORDS * (shapes - first);
+        if grown <= may { Ok(()) } else { Err(format!("{early} bytes, then {grown} more")) }
+    });
+}
+
+#[test]
+#[ignore = "some minutes"]
+#[allow(clippy::print_stdout, reason = "the figures are what it is run for")]
+fn a_hundred_thousand_shapes() {
+    each(|operator, plans| {
+        let (early, most) = serve(&Job { operator, limit: 16 * MIB, first: 10, shapes: 100_000, plans });
+        let mib = |bytes: usize| bytes as f64 / MIB as f64;
+        println!("{}, plans {plans}: {:.1} MiB at first, {:.1} at most", operator.name, mib(early), mib(most));
+        if most <= (16 + 32) * MIB { Ok(()) } else { Err(format!("{most} bytes")) }
+    });
+}

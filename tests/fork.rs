@@ -1,0 +1,178 @@
+//! Children of `fork`, which have their parent's memory and one of its threads, while eight threads of the parent load models,
+//! build executors, emit and evict code, run, save records and tune: whatever a child does with what it inherited, it ends,
+//! and its results are right.
+//!
+//! `cargo test --release --test fork -- --ignored` makes a thousand children instead of a few dozen.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use kiln::cache::{Cache, Limits};
+use kiln::graph::{Graph, GraphBuilder};
+use kiln::session::{Session, SessionOptions, Tune};
+use kiln::tensor::{DType, Tensor};
+
+/// A convolution, a few element-wise operators that depend on `form`, so that forms have code of their own, and a softmax.
+fn graph(form: usize) -> Graph {
+    let mut graph = GraphBuilder::new("forked", 17);
+    let x = graph.input("x", DType::F32, ["n".into(), 3.into(), "h".into(), "w".into()]);
+    let weights: Vec<f32> = (0..8 * 3 * 9).map(|index| (index * 31 % 23) as f32 / 11.0 - 1.0).collect();
+    let weights = graph.constant(Tensor::from_vec([8, 3, 3, 3], weights).expect("as many as the shape"));
+    let mut last = graph.op("Conv", &[x, weights], &[]);
+    for bit in 0..5 {
+        let bounded = graph.op(if form >> bit & 1 == 1 { "Tanh" } else { "Sigmoid" }, &[last], &[]);
+        last = graph.op("Add", &[last, bounded], &[]);
+    }
+    let y = graph.op("Softmax", &[last], &[("axis", (-1).into())]);
+    graph.output("y", y);
+    graph.finish()
+}
+
+fn request(size: usize) -> [(&'static str, Tensor); 1] {
+    let shape = [1 + size % 3, 3, 5 + size % 29, 6 + size / 29 % 31];
+    let count: usize = shape.iter().product();
+    let values = (0..count).map(|index| (index * 7 % 13) as f32 / 6.0 - 1.0).collect();
+    [("x", Tensor::from_vec(shape, values).expect("as many as the shape"))]
+}
+
+fn run(session: &Session, size: usize) -> Result<Tensor, String> {
+    let outputs = session.run(&request(size)).map_err(|error| error.to_string())?;
+    outputs.into_iter().next().map(|(_, tensor)| tensor).ok_or_else(|| "no output".to_owned())
+}
+
+/// How a child ended.
+#[derive(Debug, PartialEq)]
+enum End {
+    Good,
+    Wrong(i32),
+    Hung,
+}
+
+/// Forks; the child does that and ends.
+#[allow(unsafe_code, reason = "the library never forks")]
+fn forked(child: impl FnOnce() -> Result<(), String>) -> End {
+    // SAFETY: the child does what this tests, which is to be safe, and ends without running what its parent would run at its end.
+    let process = unsafe { libc::fork() };
+    assert!(process >= 0, "the system makes no more processes");
+    if process == 0 {
+        // The panic's message would need a lock that another thread of the parent may have held.
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child));
+        let code = match done {
+            Ok(Ok(())) => 0,
+            Ok(Err(_)) => 1,
+            Err(_) => 2,
+        };
+        // SAFETY: ends the process at once.
+        unsafe { libc::_exit(code) };
+    }
+    let (begun, mut status) = (Instant::now(), 0);
+    loop {
+        // SAFETY: waits for the child made above.
+        if unsafe { libc::waitpid(process, &mut status, libc::WNOHANG) } == process {
+            return if status == 0 { End::Good } else { End::Wrong(status) };
+        }
+        if begun.elapsed() > Duration::from_secs(60) {
+            // SAFETY: the child is this function's own.
+            unsafe {
+                libc::kill(process, libc::SIGKILL);
+                libc::waitpid(process, &mut status, 0);
+            }
+            return End::Hung;
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+fn children_end(count: usize) {
+    let folder = tempfile::tempdir().unwrap();
+    // So small that code and executors are evicted all the time.
+    let cache = Arc::new(Cache::new(Limits { entries: 300, bytes: 300 << 10 }));
+    let options = SessionOptions {
+        threads: 2,
+        cache: Some(Arc::clone(&cache)),
+        cache_dir: Some(folder.path().to_owned()),
+        ..SessionOptions::default()
+    };
+    let tuned = SessionOptions { tune: Tune::Fast, ..options.clone() };
+    let sessions: Vec<Session> = (0..4)
+        .map(|form| Session::from_graph(graph(form), if form == 0 { &tuned } else { &options }).unwrap())
+        .collect();
+    let mut spare: Vec<Session> = (0..2).map(|form| Session::from_graph(graph(form), &options).unwrap()).collect();
+    spare.iter().for_each(|session| drop(run(session, 3)));
+    let expected: Vec<Tensor> = sessions.iter().map(|session| run(session, 11).unwrap()).collect();
+    let (stop, served) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let mut ends = Vec::new();
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let (sessions, options, stop, served) = (&sessions, &options, &stop, &served);
+            scope.spawn(move || {
+                for turn in 0.. {
+                    if stop.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let form = (turn * 5 + thread) % 32;
+                    if turn % 8 == thread {
+                        let fresh = Session::from_graph(graph(form), options).unwrap();
+                        run(&fresh, turn).unwrap();
+                    } else {
+                        run(&sessions[form % sessions.len()], turn * 8 + thread).unwrap();
+                    }
+                    served.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        for child in 0..count {
+            // Not all at one moment of what the threads do.
+            let before = served.load(Ordering::Relaxed);
+            let begun = Instant::now();
+            while served.load(Ordering::Relaxed) < before + child % 4 && begun.elapsed() < Duration::from_secs(5) {
+                std::thread::yield_now();
+            }
+            let form = child % sessions.len();
+            let is_right = |session: &Session| {
+                for _ in 0..3 {
+                    if !run(session, 11)?.same(&expected[form]) {
+                        return Err("another result".to_owned());
+                    }
+                }
+                Ok(())
+            };
+            let made = |options: &SessionOptions| Session::from_graph(graph(form), options).map_err(|e| e.to_string());
+            let end = forked(|| match child % 5 {
+                // What is in use at this moment.
+                0 => is_right(&sessions[form]),
+                // What is not.
+                1 => {
+                    run(&spare[0], 5 + child)?;
+                    spare.clear();
+                    Ok(())
+                }
+                // A new session beside the others.
+                2 => is_right(&made(&options)?),
+                // A new one alone, with threads.
+                3 => is_right(&made(&SessionOptions { threads: 2, ..SessionOptions::default() })?),
+                // Shapes that nothing has been built for, at the old ones.
+                _ => (0..20).try_for_each(|size| run(&sessions[form], size * 37 + child).map(drop)),
+            });
+            ends.push((child, end));
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    ends.retain(|(_, end)| *end != End::Good);
+    assert!(ends.is_empty(), "of {count} children: {ends:?}");
+    for (form, session) in sessions.iter().enumerate() {
+        assert!(run(session, 11).unwrap().same(&expected[form]), "the parent goes on");
+    }
+}
+
+#[test]
+fn children_of_a_busy_process_end_with_right_results() {
+    children_end(40);
+}
+
+#[test]
+#[ignore = "a minute"]
+fn a_thousand_children_of_a_busy_process_end() {
+    children_end(1000);
+}
