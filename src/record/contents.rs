@@ -53,10 +53,16 @@ pub struct StoreStats {
     pub rejected_length: u64,
 }
 
+/// Bytes of records that a process adds to what it has loaded, some 60,000 of them: of shapes that never return there is no end.
+/// What is chosen for further keys is not kept; what is found to be better for known ones is.
+pub(super) const MOST_FOUND: usize = 16 << 20;
+
 /// Records under their names.
 #[derive(Default)]
 pub(super) struct Contents {
     arena: Arena,
+    /// Bytes of records of keys that were new when something was chosen for them.
+    found: usize,
     /// Where in it the record of each name lies.
     index: HashTable<Spot>,
     hasher: DefaultHashBuilder,
@@ -94,9 +100,14 @@ impl Contents {
     }
 
     /// Takes a record in place of the one of its name, if `better` says so of that.
-    fn put(&mut self, record: Kept<&[u8]>, better: impl FnOnce(Kept<&[u8]>, Kept<&[u8]>) -> bool) -> bool {
+    fn put(
+        &mut self,
+        record: Kept<&[u8]>,
+        has_room: bool,
+        better: impl FnOnce(Kept<&[u8]>, Kept<&[u8]>) -> bool,
+    ) -> bool {
         let hash = self.hash(record.name());
-        let full = self.index.len() >= frame::MOST_RECORDS;
+        let full = !has_room || self.index.len() >= frame::MOST_RECORDS;
         let Contents { arena, index, hasher, .. } = self;
         let same = |spot: &Spot| arena.get(*spot).name() == record.name();
         let taken = match index.entry(hash, same, |spot| hasher.hash_one(arena.get(*spot).name())) {
@@ -141,7 +152,7 @@ impl Contents {
             return false;
         }
         let new = record.state == State::New;
-        let taken = self.put(record, |new, known| new.beats(&known));
+        let taken = self.put(record, true, |new, known| new.beats(&known));
         if taken && new {
             self.note_change();
         }
@@ -150,13 +161,17 @@ impl Contents {
 
     /// Keeps what was chosen now, unless what is kept already has better evidence or says the same. Whether it was kept.
     pub(super) fn insert(&mut self, record: Kept<&[u8]>) -> bool {
-        let kept = self.put(record, |new, known| {
+        let (before, has_room) = (self.index.len(), self.found + record.bytes().len() <= MOST_FOUND);
+        let kept = self.put(record, has_room, |new, known| {
             let same = match (new.claim(), known.claim()) {
                 (Some(new), Some(known)) => (new.revision, new.choice) == (known.revision, known.choice),
                 _ => false,
             };
             !known.beats(&new) && (new.beats(&known) || !same)
         });
+        if self.index.len() > before {
+            self.found += record.bytes().len();
+        }
         if kept {
             self.note_change();
         }
@@ -220,5 +235,33 @@ impl Contents {
                 self.arena.set_state(*spot, to);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Evidence, Record};
+    use super::*;
+
+    #[test]
+    fn a_process_adds_so_many_bytes_and_no_more_and_still_betters_what_it_has() {
+        let kept = |number: u32, measured: u64| {
+            let evidence = if measured > 0 {
+                Evidence { how: super::super::How::Measured, nanos: measured, samples: 9, ..Evidence::model() }
+            } else {
+                Evidence::model()
+            };
+            let (family, key) = ("x".to_owned(), number.to_le_bytes().to_vec());
+            let choice = (0..3000u32).flat_map(|at| (at ^ number).wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+            let choice: Vec<u8> = choice;
+            Kept::of_record(&Record { family, revision: 1, key, choice: choice[..3000].to_vec(), evidence }, State::New)
+                .expect("it is short enough")
+        };
+        let mut contents = Contents::default();
+        let added = (0..20_000).take_while(|number| contents.insert(kept(*number, 0).view())).count();
+        assert!((2000..10_000).contains(&added), "{added}");
+        assert!(contents.found <= MOST_FOUND && contents.arena.held() <= MOST_FOUND + (1 << 20));
+        assert!(contents.insert(kept(0, 5).view()), "a better choice for a known key");
+        assert!(contents.merge(kept(30_000, 5).view()), "what a file has");
     }
 }
