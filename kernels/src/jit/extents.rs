@@ -176,7 +176,7 @@ impl<'a> Extents<'a> {
         if count == 0 {
             return &[];
         }
-        // SAFETY: the list was just found inside an operand, which whoever asked for the check vouches for.
+        // SAFETY: the list was just found inside an operand, and the caller of the check vouches for all of them.
         unsafe { std::slice::from_raw_parts(first, count) }
     }
 
