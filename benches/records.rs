@@ -132,7 +132,7 @@ fn rebuild(folder: &Path, count: u64) -> (Duration, Duration) {
         let started = Instant::now();
         let cx = context(open(folder));
         let loaded = Instant::now();
-        let built = kiln::exec::warm(&cx);
+        let built = cx.records.keys::<MatMulKey>().iter().filter(|key| cx.executor(*key).is_ok()).count();
         (whole, building) = (whole.min(started.elapsed()), building.min(loaded.elapsed()));
         assert_eq!(built as u64, count, "every record became an executor");
     }

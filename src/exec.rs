@@ -34,12 +34,12 @@ use kiln_kernels::Isa;
 pub use blob::Executor;
 pub use context::{BuildCx, BuildError};
 pub(crate) use family::tasks_for_bytes;
-pub use family::{Family, FamilyEntry};
+pub use family::{Family, FamilyEntry, Refusal};
 pub use gpu::GpuCx;
 pub use layout::{LayoutError, TensorLayout};
 pub use share::{Share, ShareStats};
 
-/// Every family, in the order in which executors are rebuilt from records.
+/// Every family.
 pub const FAMILIES: &[FamilyEntry] = &[
     FamilyEntry::of::<attention::AttentionKey>(),
     FamilyEntry::of::<chain::ChainKey>(),
@@ -65,10 +65,14 @@ pub const FAMILIES: &[FamilyEntry] = &[
 // The level is a part of every key.
 crate::mutate! { enum Isa { Portable, Avx2, Avx512 } }
 
-/// Rebuilds every executor that the records know for this level and thread count; returns how many.
-#[must_use]
-pub fn warm(cx: &BuildCx) -> usize {
-    FAMILIES.iter().map(|family| (family.warm)(cx)).sum()
+/// Whether builders could use a record: its key, and its choice for that key. The context's level and threads do not matter.
+///
+/// # Errors
+///
+/// Why not.
+pub fn verify(record: &crate::record::Record, cx: &BuildCx) -> Result<(), Refusal> {
+    let family = FAMILIES.iter().find(|family| family.name == record.family).ok_or(Refusal::Family)?;
+    (family.verify)(record, cx)
 }
 
 /// A record's key and choice in words, for tools. `None` for a family or a revision that this build does not know.

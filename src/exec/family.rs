@@ -5,7 +5,8 @@ use kiln_kernels::{Parallel, Result as KernelResult};
 use super::context::{BuildCx, BuildError};
 use super::tune::{Demand, Operands};
 use crate::cache::Built;
-use crate::record::{Evidence, Record, Recorded, decode};
+use crate::record::{CodecError, Evidence, Record, Recorded, decode};
+use crate::tensor::installed_bytes;
 
 /// A key of an executor. The key's fields define the executor completely; the record keeps only the [`Recorded::Choice`].
 pub trait Family: Recorded {
@@ -20,6 +21,11 @@ pub trait Family: Recorded {
 
     /// Whether the key is of this level and thread count: others in a shared record file are left for their own process.
     fn fits(&self, cx: &BuildCx) -> bool;
+
+    /// Bytes of tables that building an executor of this key makes, at most, besides code and what its own size is; counted
+    /// without making any, and with sizes that were looked at: a key may be from a file, and any key is safe to ask. `None`
+    /// where no tensors have such sizes.
+    fn table_bytes(&self) -> Option<u64>;
 
     /// Whether keys of this family are worth tuning; the methods below are for those.
     const TUNED: bool = false;
@@ -48,21 +54,48 @@ pub trait Family: Recorded {
     }
 }
 
-/// The one builder of all families: a record if there is a valid one, else the cost model; then build, then record.
+/// Most bytes of tables of one executor that is made ahead of need, for what a record says. Those of large pictures take some
+/// hundred kilobytes.
+const MOST_AHEAD: u64 = 16 << 20;
+
+/// The one builder of all families: a record if there is a valid one that builds, else the cost model; then build, then record.
 pub(super) fn build_executor<K: Family>(key: &K, cx: &BuildCx) -> Result<Built<K::Value>, BuildError> {
-    let (known, asked) = cx.records.ask(key);
-    if let Some(choice) = known {
-        if key.accepts(&choice, cx) {
-            let value = key.build(&choice, cx)?;
-            return Ok(Built { bytes: K::weigh(&value), value, from_record: true });
-        }
-        cx.records.reject(key);
+    let ahead = cx.records.is_ahead_of_need();
+    let most = if ahead { MOST_AHEAD } else { installed_bytes() as u64 };
+    match key.table_bytes() {
+        Some(bytes) if bytes > most => return Err(BuildError::TooLarge { family: K::FAMILY, bytes, most }),
+        // What a request asks for is refused by its kernel, which says why.
+        None if ahead => return Err(BuildError::Impossible { family: K::FAMILY }),
+        _ => {}
     }
-    if cx.records.is_complete() {
-        return Err(BuildError::NotRecorded { family: K::FAMILY });
+    let (known, asked) = cx.records.ask(key);
+    let known = known.filter(|choice| {
+        let accepted = key.accepts(choice, cx);
+        if !accepted {
+            cx.records.reject(key);
+        }
+        accepted
+    });
+    let mut failed = match known {
+        None => None,
+        Some(choice) => match key.build(&choice, cx) {
+            Ok(value) => return Ok(Built { bytes: K::weigh(&value), value, from_record: true }),
+            Err(error) => Some((choice, error)),
+        },
+    };
+    if !cx.records.may_choose() {
+        return Err(failed.map_or(BuildError::NotRecorded { family: K::FAMILY }, |(_, error)| error.into()));
     }
     let choice = key.choose(cx);
+    if let Some((_, error)) = failed.take_if(|(known, _)| *known == choice) {
+        return Err(error.into());
+    }
     let value = key.build(&choice, cx)?;
+    if let Some((known, error)) = failed {
+        // It is not the key's fault, for which something else was built.
+        tracing::warn!(family = K::FAMILY, choice = ?known, %error, "a record's choice does not build; choosing again");
+        cx.records.reject(key);
+    }
     cx.records.keep::<K>(asked, &choice, Evidence::model());
     Ok(Built { bytes: K::weigh(&value), value, from_record: false })
 }
@@ -85,31 +118,83 @@ pub(super) fn tasks_for(elements: u64, threads: u32) -> u32 {
 pub struct FamilyEntry {
     /// Its name in records and verbose lines.
     pub name: &'static str,
-    /// Rebuilds every executor that the records know and that fits; returns how many.
-    pub warm: fn(&BuildCx) -> usize,
     /// A record's key and choice in words; `None` where this build cannot read it.
     pub describe: fn(&Record) -> Option<(String, String)>,
+    /// Whether builders could use a record of this family.
+    pub verify: fn(&Record, &BuildCx) -> Result<(), Refusal>,
+}
+
+/// Why builders would not use a record.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// No build that this one knows of has such a family.
+    #[error("its family is not known here")]
+    Family,
+    /// Choices of that revision mean something else.
+    #[error("it is of revision {found}, and this build is of {known}")]
+    Revision {
+        /// The record's.
+        found: u32,
+        /// This build's.
+        known: u32,
+    },
+    /// The bytes of the key are not those of a key.
+    #[error("its key cannot be read: {0}")]
+    Key(CodecError),
+    /// The key has sizes that no tensors have.
+    #[error("its key has sizes that no tensors have")]
+    Sizes,
+    /// An executor of that key would have larger tables than a record is believed to need.
+    #[error("its key asks for {bytes} bytes of tables, and {MOST_AHEAD} are the most")]
+    Tables {
+        /// Bytes.
+        bytes: u64,
+    },
+    /// The bytes of the choice are not those of a choice.
+    #[error("its choice cannot be read: {0}")]
+    Choice(CodecError),
+    /// The choice is none for that key.
+    #[error("its choice does not fit its key")]
+    Unfit,
+}
+
+impl Refusal {
+    /// Whether such a record may be honest: made by another build, for itself.
+    #[must_use]
+    pub fn is_of_another_build(&self) -> bool {
+        matches!(self, Refusal::Family | Refusal::Revision { .. })
+    }
 }
 
 impl FamilyEntry {
     /// The entry of a key type.
     #[must_use]
     pub const fn of<K: Family>() -> FamilyEntry {
-        FamilyEntry { name: K::FAMILY, warm: warm::<K>, describe: describe::<K> }
+        FamilyEntry { name: K::FAMILY, describe: describe::<K>, verify: verify::<K> }
     }
 }
 
-fn warm<K: Family>(cx: &BuildCx) -> usize {
-    let keys = cx.records.keys::<K>();
-    // A key that no longer builds costs nothing now: the node that needs it reports why.
-    keys.iter().filter(|key| key.fits(cx)).filter(|key| cx.executor(*key).is_ok()).count()
+/// A record's key and choice, where it is of this revision.
+pub(super) fn read<K: Recorded>(record: &Record) -> Result<(K, K::Choice), Refusal> {
+    if record.revision != K::REVISION {
+        return Err(Refusal::Revision { found: record.revision, known: K::REVISION });
+    }
+    Ok((decode(&record.key).map_err(Refusal::Key)?, decode(&record.choice).map_err(Refusal::Choice)?))
+}
+
+fn verify<K: Family>(record: &Record, cx: &BuildCx) -> Result<(), Refusal> {
+    let (key, choice) = read::<K>(record)?;
+    match key.table_bytes() {
+        None => Err(Refusal::Sizes),
+        Some(bytes) if bytes > MOST_AHEAD => Err(Refusal::Tables { bytes }),
+        // Whether a choice fits may be asked of sound keys alone.
+        Some(_) if !key.accepts(&choice, cx) => Err(Refusal::Unfit),
+        Some(_) => Ok(()),
+    }
 }
 
 fn describe<K: Family>(record: &Record) -> Option<(String, String)> {
-    if record.revision != K::REVISION {
-        return None;
-    }
-    let key: K = decode(&record.key).ok()?;
-    let choice: K::Choice = decode(&record.choice).ok()?;
+    let (key, choice) = read::<K>(record).ok()?;
     Some((format!("{key:?}"), format!("{choice:?}")))
 }

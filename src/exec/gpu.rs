@@ -18,9 +18,11 @@ mod tests;
 pub mod traffic;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use kiln_kernels::gpu::{Arena, Device, Policy, Scope};
 
+use super::BuildCx;
 use crate::record::{Engine, Fingerprint};
 
 pub use module::Compiled;
@@ -44,6 +46,16 @@ pub struct GpuCx {
 }
 
 const SCOPES: [Scope; 3] = [Scope::Cudnn, Scope::CublasLt, Scope::Nvrtc];
+
+/// Makes what the records know of the device of a context ready before the first request, as long as there is time: solvers, and
+/// compiled kernels. Problems come from files: what is made of one is bounded by what its library allows. Returns how many.
+pub fn prepare(cx: &BuildCx, until: Instant) -> usize {
+    // Kernels last: compiling takes longest, and what is left is compiled when it is asked for.
+    let solvers = problem::prepare::<problem::CublasLtKey>(cx, until)
+        + problem::prepare::<problem::CudnnConvKey>(cx, until)
+        + problem::prepare::<problem::CudnnFusionKey>(cx, until);
+    solvers + module::prepare(cx, until)
+}
 
 impl GpuCx {
     /// A device whose memory is lent by that arena.

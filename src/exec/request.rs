@@ -72,6 +72,10 @@ impl Family for RequestKey {
     fn fits(&self, _: &BuildCx) -> bool {
         false
     }
+
+    fn table_bytes(&self) -> Option<u64> {
+        Some(0)
+    }
 }
 
 impl RequestKey {

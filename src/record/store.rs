@@ -97,6 +97,9 @@ pub struct Store {
     writer: Option<Arc<Writer>>,
     courier: Option<Courier>,
     complete: bool,
+    ahead: bool,
+    /// The store whose records these are, where this is only another way to look at them.
+    whole: Option<Arc<Store>>,
 }
 
 impl Store {
@@ -151,7 +154,7 @@ impl Store {
 
     fn with_place(place: Option<Place>, mode: CacheMode) -> Store {
         let core = Core { mode, place, contents: Mutex::default(), saving: Mutex::default() };
-        Store { core: Arc::new(core), writer: None, courier: None, complete: false }
+        Store { core: Arc::new(core), writer: None, courier: None, complete: false, ahead: false, whole: None }
     }
 
     /// The same with a writer: what is new is saved by a thread of the store's own once it has settled, and at the end
@@ -194,23 +197,50 @@ impl Store {
     /// Waits for the first answer of the store elsewhere, as long as its policy says and only if there is no record yet:
     /// who has some starts with those.
     pub fn await_remote(&self) {
+        if let Some(whole) = &self.whole {
+            whole.await_remote();
+        }
         if let Some(courier) = self.courier.as_ref().filter(|_| self.core.lock().len() == 0) {
             courier.await_answer();
         }
     }
 
     /// The same as one that holds every choice that will be needed: a builder that finds none is to fail instead of
-    /// choosing. For deployments in which nothing may be chosen or tuned any more.
+    /// choosing, and what others have chosen without a record is not taken either. For deployments in which nothing may be
+    /// chosen or tuned any more.
     #[must_use]
-    pub fn taken_as_complete(mut self, complete: bool) -> Store {
-        self.complete = complete;
-        self
+    pub fn taken_as_complete(self: &Arc<Self>) -> Arc<Store> {
+        self.view(true, self.ahead)
+    }
+
+    /// The same for builders at work ahead of need: what nobody has asked for yet is not chosen for.
+    #[must_use]
+    pub fn ahead_of_need(self: &Arc<Self>) -> Arc<Store> {
+        self.view(self.complete, true)
+    }
+
+    /// Another way to look at the same records.
+    fn view(self: &Arc<Self>, complete: bool, ahead: bool) -> Arc<Store> {
+        let (core, whole) = (self.core.clone(), Some(self.clone()));
+        Arc::new(Store { core, writer: None, courier: None, complete, ahead, whole })
     }
 
     /// Whether a choice that is not here is an error.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.complete
+    }
+
+    /// Whether those who ask do so ahead of need.
+    #[must_use]
+    pub fn is_ahead_of_need(&self) -> bool {
+        self.ahead
+    }
+
+    /// Whether a builder that finds no record may choose.
+    #[must_use]
+    pub fn may_choose(&self) -> bool {
+        !self.complete && !self.ahead
     }
 
     /// What the store does with its folder.
@@ -301,6 +331,9 @@ impl Store {
     }
 
     fn wake(&self) {
+        if let Some(whole) = &self.whole {
+            whole.wake();
+        }
         if let Some(writer) = &self.writer {
             writer.wake();
         }
