@@ -109,8 +109,8 @@ impl RequestKey {
     /// The requests that are remembered of a model, the last first, and how many nanoseconds they took.
     #[must_use]
     pub fn recall(model: u64, threads: u32, records: &Store) -> Vec<(RequestKey, u64)> {
-        let keys = records.keys::<RequestKey>().into_iter();
-        let own = keys.filter(|key| key.model == model && key.threads == threads);
+        // Of all models' requests none but this one's are looked at.
+        let own = records.keys_beginning::<RequestKey>(&(model, threads)).into_iter();
         let mut known: Vec<(RequestKey, Evidence)> = own
             .filter_map(|key| {
                 let (_, evidence) = records.lookup_with_evidence(&key)?;

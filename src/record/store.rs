@@ -8,11 +8,14 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use serde::Serialize;
+
 use super::arena::Arena;
 use super::contents::{Contents, StoreStats};
 use super::entry::{Kept, Name, State};
 use super::folder::{self, Folder, Source};
 use super::frame::{self, Frames, Header, ReadError, Rejected};
+use super::image::Image;
 use super::remote::courier::Courier;
 use super::remote::{Remote, RemotePolicy};
 use super::saving::MOST_SHARDS;
@@ -78,8 +81,6 @@ pub(super) struct Place {
     /// The file's name without its ending.
     pub(super) stem: String,
     pub(super) header: Header,
-    /// What files of older schemas of the same machine are named by, and their fingerprints.
-    older: Vec<(String, [u8; 32])>,
 }
 
 /// What the writer's thread and the store share.
@@ -120,16 +121,12 @@ impl Store {
     }
 
     pub(super) fn on(folder: Folder, stem: String, fingerprint: &Fingerprint, mode: CacheMode) -> Store {
-        let older = match stem == fingerprint.digits() {
-            true => fingerprint.older().map(|older| (older.digits(), older.digest())).collect(),
-            false => Vec::new(),
-        };
-        Store::at(Place { folder, stem, header: Header::new(fingerprint.digest()), older }, mode)
+        Store::at(Place { folder, stem, header: Header::new(fingerprint.digest()) }, mode)
     }
 
     /// The store of a file for the machine and build of that digest, whatever it is.
     pub(super) fn of_digest(folder: Folder, stem: String, digest: [u8; 32], mode: CacheMode) -> Store {
-        Store::at(Place { folder, stem, header: Header::new(digest), older: Vec::new() }, mode)
+        Store::at(Place { folder, stem, header: Header::new(digest) }, mode)
     }
 
     fn at(place: Place, mode: CacheMode) -> Store {
@@ -354,10 +351,16 @@ impl Store {
         self.core.lock().refuse(name.bytes());
     }
 
-    /// Every key of a family that has a record, to build what they determine ahead of need.
+    /// Every key of a family that has a record.
     pub fn keys<K: Recorded>(&self) -> Vec<K> {
+        self.keys_beginning(&())
+    }
+
+    /// Those among them of which the first fields, encoded, are these.
+    pub fn keys_beginning<K: Recorded>(&self, fields: &impl Serialize) -> Vec<K> {
+        let Ok(fields) = codec::encode(fields) else { return Vec::new() };
         let contents = self.core.lock();
-        let of_family = contents.iter().filter(|kept| kept.family() == K::FAMILY);
+        let of_family = contents.of_family(K::FAMILY, &fields);
         let known = of_family.filter(|kept| kept.claim().is_some_and(|claim| claim.revision == K::REVISION));
         known.filter_map(|kept| codec::decode(&kept.key()?).ok()).collect()
     }
@@ -476,11 +479,10 @@ impl Core {
             shards.into_iter().take(MOST_SHARDS).map(|path| (path, own_fingerprint, State::New)).collect();
         self.lock().heal |= !files.is_empty();
         files.push((own, own_fingerprint, State::Saved));
-        // Last, so that only what the file does not know better is new.
-        for (stem, fingerprint) in &place.older {
-            files.push((place.folder.file_of(stem), *fingerprint, State::New));
-        }
         for (path, fingerprint, state) in &files {
+            if *state == State::Saved && self.adopt(&place.folder, path, *fingerprint) {
+                continue;
+            }
             match self.take_over(&place.folder, path, *fingerprint, *state, frame::MOST_BYTES) {
                 Ok(Taken::Read(_, frames)) => self.lock().stats.loaded += frames.sound,
                 Ok(Taken::Absent | Taken::Rejected) => {}
@@ -490,6 +492,22 @@ impl Core {
         let known = |name: &str| files.iter().any(|(path, ..)| path.file_name().is_some_and(|own| own == name));
         let others = names.iter().filter(|name| name.ends_with(folder::SUFFIX) && !known(name));
         self.lock().stats.rejected_fingerprint += others.count() as u64;
+    }
+
+    /// Takes the file as it is, if it is whole and nothing came before it. Where not, it is read for what is sound in it, which
+    /// also says what is wrong.
+    fn adopt(&self, folder: &Folder, path: &Path, fingerprint: [u8; 32]) -> bool {
+        if self.lock().len() > 0 {
+            return false;
+        }
+        let Ok(Some(source)) = folder.read(path, frame::MOST_BYTES) else { return false };
+        let length = usize::try_from(source.length).unwrap_or(usize::MAX);
+        let Ok(Some(image)) = Image::read(source, length, fingerprint) else { return false };
+        let mut contents = self.lock();
+        let records = image.len() as u64;
+        let adopted = contents.adopt(image);
+        contents.stats.loaded += if adopted { records } else { 0 };
+        adopted
     }
 
     fn trouble(&self, error: &RecordError) {
