@@ -37,8 +37,11 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
 
 fn main() -> io::Result<()> {
     let variable = |name: &str| env::var(name).unwrap_or_default();
-    let folders: &[&str] =
-        if variable("CARGO_PKG_NAME") == "kiln-kernels" { &["src"] } else { &["src/exec", "src/exec.rs", "src/record", "src/record.rs"] };
+    let folders: &[&str] = if variable("CARGO_PKG_NAME") == "kiln-kernels" {
+        &["src"]
+    } else {
+        &["src/exec", "src/exec.rs", "src/record", "src/record.rs"]
+    };
     let mut found = Vec::new();
     for folder in folders {
         println!("cargo:rerun-if-changed={folder}");

@@ -27,6 +27,7 @@ mod share;
 pub mod softmax;
 pub mod transpose;
 pub mod tune;
+mod verify;
 pub mod weights;
 
 use kiln_kernels::Isa;
@@ -34,10 +35,11 @@ use kiln_kernels::Isa;
 pub use blob::Executor;
 pub use context::{BuildCx, BuildError};
 pub(crate) use family::tasks_for_bytes;
-pub use family::{Family, FamilyEntry, Refusal};
+pub use family::{Family, FamilyEntry};
 pub use gpu::GpuCx;
 pub use layout::{LayoutError, TensorLayout};
 pub use share::{Share, ShareStats};
+pub use verify::{Refusal, Verifier};
 
 /// Every family.
 pub const FAMILIES: &[FamilyEntry] = &[
@@ -64,16 +66,6 @@ pub const FAMILIES: &[FamilyEntry] = &[
 
 // The level is a part of every key.
 crate::mutate! { enum Isa { Portable, Avx2, Avx512 } }
-
-/// Whether builders could use a record: its key, and its choice for that key. The context's level and threads do not matter.
-///
-/// # Errors
-///
-/// Why not.
-pub fn verify(record: &crate::record::Record, cx: &BuildCx) -> Result<(), Refusal> {
-    let family = FAMILIES.iter().find(|family| family.name == record.family).ok_or(Refusal::Family)?;
-    (family.verify)(record, cx)
-}
 
 /// A record's key and choice in words, for tools. `None` for a family or a revision that this build does not know.
 #[must_use]

@@ -10,10 +10,10 @@ use kiln_kernels::EMITTER_REVISION;
 use super::context::{BuildCx, BuildError};
 use super::family::Family;
 use crate::cache::{Built, Outcome};
-use crate::tensor::installed_bytes;
 use crate::record::{
     BlobError, CodecError, Engine, Evidence, Fingerprint, Record, RecordId, decode, encode, read_blob, write_blob,
 };
+use crate::tensor::installed_bytes;
 
 /// One key's executor.
 pub struct Executor<K: Family> {
@@ -89,10 +89,7 @@ impl BuildCx {
 }
 
 /// Builds an executor with a choice that has been validated.
-fn build_offered<K: Family>(
-    key: &K,
-    (cx, choice): &(&BuildCx, &K::Choice),
-) -> Result<Built<K::Value>, BuildError> {
+fn build_offered<K: Family>(key: &K, (cx, choice): &(&BuildCx, &K::Choice)) -> Result<Built<K::Value>, BuildError> {
     let value = key.build(choice, cx)?;
     Ok(Built { bytes: K::weigh(&value), value, from_record: true })
 }

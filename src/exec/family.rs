@@ -4,8 +4,9 @@ use kiln_kernels::{Parallel, Result as KernelResult};
 
 use super::context::{BuildCx, BuildError};
 use super::tune::{Demand, Operands};
+use super::verify::{Refusal, read, verify};
 use crate::cache::Built;
-use crate::record::{CodecError, Evidence, Record, Recorded, decode};
+use crate::record::{Evidence, Record, Recorded};
 use crate::tensor::installed_bytes;
 
 /// A key of an executor. The key's fields define the executor completely; the record keeps only the [`Recorded::Choice`].
@@ -56,7 +57,7 @@ pub trait Family: Recorded {
 
 /// Most bytes of tables of one executor that is made ahead of need, for what a record says. Those of large pictures take some
 /// hundred kilobytes.
-const MOST_AHEAD: u64 = 16 << 20;
+pub(super) const MOST_AHEAD: u64 = 16 << 20;
 
 /// The one builder of all families: a record if there is a valid one that builds, else the cost model; then build, then record.
 pub(super) fn build_executor<K: Family>(key: &K, cx: &BuildCx) -> Result<Built<K::Value>, BuildError> {
@@ -124,73 +125,11 @@ pub struct FamilyEntry {
     pub verify: fn(&Record, &BuildCx) -> Result<(), Refusal>,
 }
 
-/// Why builders would not use a record.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Refusal {
-    /// No build that this one knows of has such a family.
-    #[error("its family is not known here")]
-    Family,
-    /// Choices of that revision mean something else.
-    #[error("it is of revision {found}, and this build is of {known}")]
-    Revision {
-        /// The record's.
-        found: u32,
-        /// This build's.
-        known: u32,
-    },
-    /// The bytes of the key are not those of a key.
-    #[error("its key cannot be read: {0}")]
-    Key(CodecError),
-    /// The key has sizes that no tensors have.
-    #[error("its key has sizes that no tensors have")]
-    Sizes,
-    /// An executor of that key would have larger tables than a record is believed to need.
-    #[error("its key asks for {bytes} bytes of tables, and {MOST_AHEAD} are the most")]
-    Tables {
-        /// Bytes.
-        bytes: u64,
-    },
-    /// The bytes of the choice are not those of a choice.
-    #[error("its choice cannot be read: {0}")]
-    Choice(CodecError),
-    /// The choice is none for that key.
-    #[error("its choice does not fit its key")]
-    Unfit,
-}
-
-impl Refusal {
-    /// Whether such a record may be honest: made by another build, for itself.
-    #[must_use]
-    pub fn is_of_another_build(&self) -> bool {
-        matches!(self, Refusal::Family | Refusal::Revision { .. })
-    }
-}
-
 impl FamilyEntry {
     /// The entry of a key type.
     #[must_use]
     pub const fn of<K: Family>() -> FamilyEntry {
         FamilyEntry { name: K::FAMILY, describe: describe::<K>, verify: verify::<K> }
-    }
-}
-
-/// A record's key and choice, where it is of this revision.
-pub(super) fn read<K: Recorded>(record: &Record) -> Result<(K, K::Choice), Refusal> {
-    if record.revision != K::REVISION {
-        return Err(Refusal::Revision { found: record.revision, known: K::REVISION });
-    }
-    Ok((decode(&record.key).map_err(Refusal::Key)?, decode(&record.choice).map_err(Refusal::Choice)?))
-}
-
-fn verify<K: Family>(record: &Record, cx: &BuildCx) -> Result<(), Refusal> {
-    let (key, choice) = read::<K>(record)?;
-    match key.table_bytes() {
-        None => Err(Refusal::Sizes),
-        Some(bytes) if bytes > MOST_AHEAD => Err(Refusal::Tables { bytes }),
-        // Whether a choice fits may be asked of sound keys alone.
-        Some(_) if !key.accepts(&choice, cx) => Err(Refusal::Unfit),
-        Some(_) => Ok(()),
     }
 }
 

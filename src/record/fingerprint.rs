@@ -190,7 +190,9 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     fn threads_are_no_fact_and_the_processor_is() {
         let names: Vec<String> = Fingerprint::host("avx2", 3).facts().iter().map(|(name, _)| name.clone()).collect();
-        for name in ["kiln", "emitter", "sources", "kernels", "isa", "vendor", "family", "model", "stepping", "features"] {
+        for name in
+            ["kiln", "emitter", "sources", "kernels", "isa", "vendor", "family", "model", "stepping", "features"]
+        {
             assert!(names.iter().any(|known| known == name), "{name}");
         }
         assert!(!names.iter().any(|name| name.contains("thread")));

@@ -156,7 +156,13 @@ mod tests {
     fn record(number: u16, samples: u32) -> Record {
         let evidence = Evidence { created: 5, ..Evidence::measured(9, samples) };
         let family = ["conv", "matmul"][usize::from(number % 2)].to_owned();
-        Record { family, revision: 1, key: number.to_be_bytes().to_vec(), choice: vec![1; usize::from(number)], evidence }
+        Record {
+            family,
+            revision: 1,
+            key: number.to_be_bytes().to_vec(),
+            choice: vec![1; usize::from(number)],
+            evidence,
+        }
     }
 
     fn file(numbers: &[u16]) -> Vec<u8> {
@@ -177,7 +183,10 @@ mod tests {
             let kept = Kept::of_record(&record(number, 3), State::Saved).unwrap();
             let place = image.find(kept.name());
             assert_eq!(image.find_next(kept.name()), place);
-            assert_eq!(place.and_then(|place| image.get(place)?.to_record()), (number < 200).then(|| record(number, 3)));
+            assert_eq!(
+                place.and_then(|place| image.get(place)?.to_record()),
+                (number < 200).then(|| record(number, 3))
+            );
         }
         assert_eq!(image.iter(b"").count(), 200);
         let products = image.iter(b"\x06matmul").map(|kept| kept.to_record().unwrap().key[1]);

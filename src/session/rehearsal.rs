@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{Port, Session};
-use crate::exec::{BuildCx, Share, gpu};
 use crate::exec::request::{MOST_REQUESTS, RequestKey};
+use crate::exec::{BuildCx, Share, gpu};
 use crate::graph::{Foresight, LoopBudget, Resources, Served, Stop, Value};
 use crate::record::{CacheMode, Store};
 use crate::tensor::{BufferPool, Tensor, TensorSpec, installed_bytes};

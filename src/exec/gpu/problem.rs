@@ -10,7 +10,7 @@ use super::GpuCx;
 use super::ranking::Ranking;
 use super::solver::Solution;
 use crate::cache::Key;
-use crate::exec::family::{Refusal, read};
+use crate::exec::verify::{Refusal, read};
 use crate::exec::{BuildCx, FamilyEntry};
 use crate::record::{Evidence, Record, Recorded, Store};
 

@@ -202,7 +202,8 @@ mod tests {
         let axis = ResizeAxis { input: sizes.0, output: sizes.1, scale, ..ResizeAxis::keep(1) };
         let (exclude_outside, antialias) = (false, false);
         let axes = [axis].into_iter().collect();
-        Table::new(&axis, &ResizeKey { mode, transform, exclude_outside, antialias, axes, width: 4, threads: 1 }).unwrap()
+        Table::new(&axis, &ResizeKey { mode, transform, exclude_outside, antialias, axes, width: 4, threads: 1 })
+            .unwrap()
     }
 
     #[test]

@@ -64,12 +64,7 @@ impl Executable {
 
     /// Makes what such a request needs ahead of it, its plan last, where plans are kept; how many bytes of tensors it has in all.
     /// None where something is chosen for it, or it needs more than it may.
-    pub fn foresee(
-        &self,
-        inputs: &[Option<TensorSpec>],
-        most: &Foresight,
-        resources: &Resources<'_>,
-    ) -> Option<usize> {
+    pub fn foresee(&self, inputs: &[Option<TensorSpec>], most: &Foresight, resources: &Resources<'_>) -> Option<usize> {
         let span = self.first()?;
         let hollow = |spec: &TensorSpec| Value::Tensor(Tensor::hollow(spec.clone()));
         let mut state = self.state_of(inputs.iter().map(|input| input.as_ref().map(hollow)))?;
