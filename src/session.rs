@@ -221,7 +221,7 @@ impl Session {
         // Asked for before the model was read, so that most of the way lies behind it.
         build.records.await_remote();
         let buffers = BufferPool::bounded(options.buffer_bytes, options.memory_bytes);
-        let footprint = Footprint::prepare(&digest, &build, &buffers, &threads);
+        let footprint = Footprint::prepare(&digest, &build, &buffers, &threads, (begun, stop));
         let tuner = options.tuner(&build, constants);
         let profile = options.profile.then(|| Mutex::new(Profile::default()));
         let requests = if options.rehearse { Requests::of(digest.number(), &build) } else { None };

@@ -4,6 +4,7 @@
 //! now or by `writer`, and merges with what other processes have saved meanwhile. What a record means is for the families
 //! to know; the store keeps bytes.
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -353,16 +354,24 @@ impl Store {
 
     /// Every key of a family that has a record.
     pub fn keys<K: Recorded>(&self) -> Vec<K> {
-        self.keys_beginning(&())
-    }
-
-    /// Those among them of which the first fields, encoded, are these.
-    pub fn keys_beginning<K: Recorded>(&self, fields: &impl Serialize) -> Vec<K> {
-        let Ok(fields) = codec::encode(fields) else { return Vec::new() };
         let contents = self.core.lock();
-        let of_family = contents.of_family(K::FAMILY, &fields);
+        let of_family = contents.of_family(K::FAMILY, &[]);
         let known = of_family.filter(|kept| kept.claim().is_some_and(|claim| claim.revision == K::REVISION));
         known.filter_map(|kept| codec::decode(&kept.key()?).ok()).collect()
+    }
+
+    /// The newest records, so many of them, of the keys whose first fields, encoded, are these; no other key is decoded.
+    pub fn newest<K: Recorded>(&self, fields: &impl Serialize, most: usize) -> Vec<(K, Evidence)> {
+        let Ok(fields) = codec::encode(fields) else { return Vec::new() };
+        let contents = self.core.lock();
+        let claimed = contents.of_family(K::FAMILY, &fields).filter_map(|kept| {
+            let claim = kept.claim().filter(|claim| claim.revision == K::REVISION)?;
+            Some((claim.evidence, kept))
+        });
+        let mut known: Vec<_> = claimed.collect();
+        known.sort_by_key(|(evidence, _)| Reverse(evidence.created));
+        known.truncate(most);
+        known.into_iter().filter_map(|(evidence, kept)| Some((codec::decode(&kept.key()?).ok()?, evidence))).collect()
     }
 
     /// All records, in order of family and key.

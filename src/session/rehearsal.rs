@@ -206,7 +206,7 @@ impl Session {
 }
 
 /// That time, or what is left of the time of loading.
-fn bounded(stop: Option<&Stop>, time: Duration) -> Duration {
+pub(super) fn bounded(stop: Option<&Stop>, time: Duration) -> Duration {
     stop.and_then(Stop::left).map_or(time, |left| left.min(time))
 }
 

@@ -182,8 +182,15 @@ fn cases() -> Vec<Case> {
 }
 
 fn options(records: Option<Arc<Store>>) -> SessionOptions {
-    let cache_mode = CacheMode::Memory;
-    SessionOptions { threads: 1, cache_mode, records, load_time_limit: Some(LIMIT), ..SessionOptions::default() }
+    SessionOptions {
+        threads: 1,
+        cache_mode: CacheMode::Memory,
+        records,
+        load_time_limit: Some(LIMIT),
+        // What a footprint has present at load is bounded by this, and takes its time.
+        buffer_bytes: 32 << 20,
+        ..SessionOptions::default()
+    }
 }
 
 impl Case {
