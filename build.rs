@@ -4,6 +4,12 @@
 //!
 //! The package and its kernels have the same script, each for its own sources.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "cargo and its scripts talk by variables and lines"
+)]
+
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
