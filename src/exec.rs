@@ -27,6 +27,7 @@ mod share;
 pub mod softmax;
 pub mod transpose;
 pub mod tune;
+mod verify;
 pub mod weights;
 
 use kiln_kernels::Isa;
@@ -38,8 +39,9 @@ pub use family::{Family, FamilyEntry};
 pub use gpu::GpuCx;
 pub use layout::{LayoutError, TensorLayout};
 pub use share::{Share, ShareStats};
+pub use verify::{Refusal, Verifier};
 
-/// Every family, in the order in which executors are rebuilt from records.
+/// Every family.
 pub const FAMILIES: &[FamilyEntry] = &[
     FamilyEntry::of::<attention::AttentionKey>(),
     FamilyEntry::of::<chain::ChainKey>(),
@@ -64,12 +66,6 @@ pub const FAMILIES: &[FamilyEntry] = &[
 
 // The level is a part of every key.
 crate::mutate! { enum Isa { Portable, Avx2, Avx512 } }
-
-/// Rebuilds every executor that the records know for this level and thread count; returns how many.
-#[must_use]
-pub fn warm(cx: &BuildCx) -> usize {
-    FAMILIES.iter().map(|family| (family.warm)(cx)).sum()
-}
 
 /// A record's key and choice in words, for tools. `None` for a family or a revision that this build does not know.
 #[must_use]

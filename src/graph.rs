@@ -36,6 +36,6 @@ pub use device::DeviceCx;
 pub use flow::{Body, Flow, FlowCx, LoopBudget, LoopLimits};
 pub use ir::{Attr, Attrs, Graph, NodeDesc, ValueId};
 pub use node::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
-pub use run::{Executable, Observer, Resources, RunError, RunState, Served, StepEvent, Work};
+pub use run::{Executable, Foresight, Observer, Resources, RunError, RunState, Served, StepEvent, Work};
 pub use stop::{Cancel, Stop, Stopped};
 pub use value::Value;

@@ -13,7 +13,8 @@
 //! - `fingerprint` says which machine and which Kiln a file is for; each has one file in the cache folder;
 //! - `folder` says what may be read and written, and refuses what another user could have put there; `disk` is the file
 //!   system itself, which tests replace by one that fails (`faults`);
-//! - `evidence` says which of two records is better, `contents` is what a store holds, in an `arena`; `store` puts all of it together,
+//! - `evidence` says which of two records is better, `contents` is what a store holds: the file as an `image`, and what is not there
+//!   in an `arena`; `store` puts all of it together,
 //!   `saving` writes it and `writer` does so in the background;
 //! - `remote` shares the records of many machines through a store elsewhere;
 //! - `blob` and `engine` are for callers with a storage of their own;
@@ -30,6 +31,7 @@ mod evidence;
 mod fingerprint;
 mod folder;
 mod frame;
+mod image;
 mod inspect;
 pub mod laws;
 mod packing;
@@ -52,7 +54,7 @@ pub use contents::StoreStats;
 pub use engine::{Engine, EngineError};
 pub use entry::Record;
 pub use evidence::{Evidence, How};
-pub use fingerprint::Fingerprint;
+pub use fingerprint::{Fingerprint, SOURCES};
 pub use inspect::{FileSummary, inspect_file, inspect_folder};
 pub use remote::{Credentials, Object, Over, Put, Remote, RemoteError, RemotePolicy, connect};
 pub use saving::SaveReport;

@@ -1,7 +1,8 @@
 //! A session: one loaded model, ready to run at any shape, from any number of threads.
 //!
-//! Loading reads the model, rewrites its graph ([`crate::graph::passes`]), makes the nodes, and rebuilds every executor
-//! that the records know, so that the first request of a known shape builds nothing. [`compile`] does that.
+//! Loading reads the model, rewrites its graph ([`crate::graph::passes`]) and makes the nodes. [`compile`] does that. Then
+//! executors that the records know for the model's former requests are rebuilt, so that the first request of a known
+//! shape builds nothing.
 //! [`options`] is what a caller may set; [`records`] moves records about; [`profile`], [`trace`] and [`verbose`] watch
 //! runs. [`rehearsal`] makes plans ahead. [`overrides`] serves requests that replace what a model has defaults for.
 
@@ -264,14 +265,13 @@ impl Session {
         let (executable, description) = compile::compile(graph, options, &build, &threads, stop)?;
         // Asked for before the model was read, so that most of the way lies behind it.
         build.records.await_remote();
-        let warmed = crate::exec::warm(&build);
         let buffers = BufferPool::bounded(options.buffer_bytes, options.memory_bytes);
-        let footprint = Footprint::prepare(&digest, &build, &buffers, &threads);
+        let footprint = Footprint::prepare(&digest, &build, &buffers, &threads, (begun, stop));
         let tuner = options.tuner(&build, constants);
         let profile = options.profile.then(|| Mutex::new(Profile::default()));
         let requests = if options.rehearse { Requests::of(digest.number(), &build) } else { None };
         let plans = options.plans(&build);
-        let session = Session {
+        let mut session = Session {
             name,
             executable,
             overrides,
@@ -293,9 +293,9 @@ impl Session {
             profile,
             verbose: options.verbose,
             trace: options.trace.clone(),
-            warmed,
+            warmed: 0,
         };
-        session.rehearse(begun, stop);
+        session.warmed = session.rehearse(begun, stop);
         Ok(session)
     }
 
@@ -477,7 +477,8 @@ impl Session {
         self.build.records.stats()
     }
 
-    /// Executors rebuilt from records before the first request.
+    /// Executors rebuilt from records before the first request: those that former requests of the model have needed, as far
+    /// as there was time.
     #[must_use]
     pub fn warmed(&self) -> usize {
         self.warmed

@@ -1,5 +1,6 @@
 //! Any bytes are the choice of a record for a key of a real family: it is refused, or what it builds computes the right
-//! result. The same bytes are the inputs of a request that a model is said to have had: it loads and computes all the same.
+//! result. The same bytes are the inputs of a request that a model is said to have had, and numbers that are written over
+//! keys and choices of a model's own records: it loads and computes all the same.
 
 #![no_main]
 
@@ -9,7 +10,7 @@ use kiln::cache::{Cache, F32Bits, Limits};
 use kiln::exec::matmul::{MatMulKey, Stored};
 use kiln::exec::request::RequestKey;
 use kiln::exec::tune::Operands;
-use kiln::exec::{BuildCx, Family};
+use kiln::exec::{BuildCx, Family, Verifier};
 use kiln::graph::{Graph, GraphBuilder};
 use kiln::record::{Evidence, Record, Recorded, Store, encode};
 use kiln::session::{Numerics, Precision, Session, SessionOptions};
@@ -108,8 +109,29 @@ fn foresee(inputs: &[u8]) {
     assert_eq!(serve(&load(&records)), *expected);
 }
 
+/// Loads a model whose records were changed: each eleven bytes say which, whether its key or its choice, where, and what is
+/// there now.
+fn change(bytes: &[u8]) {
+    let (honest, _, expected) = &*HONEST;
+    let records = Arc::new(Store::in_memory());
+    honest.iter().for_each(|record| assert!(records.insert_record(record)));
+    let verifier = Verifier::default();
+    for change in bytes.chunks_exact(11) {
+        let mut record = honest[usize::from(change[0]) % honest.len()].clone();
+        let text = if change[1] & 1 == 0 { &mut record.key } else { &mut record.choice };
+        let at = usize::from(change[2]) % text.len().max(1);
+        text.iter_mut().skip(at).zip(&change[3..]).for_each(|(byte, new)| *byte = *new);
+        let record = Record { evidence: Evidence::measured(1, u32::MAX), ..record };
+        // Any answer will do, in bounded time and memory.
+        let _ = verifier.verify(&record);
+        records.insert_record(&record);
+    }
+    assert_eq!(serve(&load(&records)), *expected);
+}
+
 fuzz_target!(|choice: &[u8]| {
     foresee(choice);
+    change(choice);
     let cx = BuildCx { records: Arc::new(Store::in_memory()), ..CONTEXT.clone() };
     let Ok(key) = encode(&key()) else { return };
     let evidence = Evidence::measured(1, u32::MAX);

@@ -32,3 +32,7 @@ pub use parallel::{Parallel, Pool, Serial};
 /// Raised whenever emitters or drivers change so much that choices measured before say nothing about them: a part of
 /// the fingerprint of records.
 pub const EMITTER_REVISION: u32 = 7;
+
+/// A digest of this crate's sources and of what the compiler was told to make of them: another part of that fingerprint, which
+/// no one has to remember to raise.
+pub const SOURCES: &str = env!("KILN_SOURCES");

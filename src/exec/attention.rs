@@ -173,9 +173,12 @@ impl Family for AttentionKey {
     }
 
     fn fits(&self, cx: &BuildCx) -> bool {
-        // Sizes in a record are as untrusted as its choice.
         let possible = self.elements == Elements::F32 || self.elements == cx.elements();
-        possible && self.isa == cx.isa && self.threads as usize == cx.threads && self.shape().is_valid()
+        possible && self.isa == cx.isa && self.threads as usize == cx.threads
+    }
+
+    fn table_bytes(&self) -> Option<u64> {
+        self.shape().is_valid().then_some(0)
     }
 
     fn accepts(&self, choice: &AttentionChoice, _: &BuildCx) -> bool {

@@ -13,6 +13,7 @@ use crate::cache::{Built, Outcome};
 use crate::record::{
     BlobError, CodecError, Engine, Evidence, Fingerprint, Record, RecordId, decode, encode, read_blob, write_blob,
 };
+use crate::tensor::installed_bytes;
 
 /// One key's executor.
 pub struct Executor<K: Family> {
@@ -37,14 +38,12 @@ impl BuildCx {
     /// [`BuildError`] as [`BuildCx::executor`].
     pub fn make<K: Family>(&self, key: &K) -> Result<Executor<K>, BuildError> {
         let (value, outcome) = self.executor(key)?;
-        // Without records the choice is the cost model's, again.
-        let known = self.records.lookup_with_evidence(key).filter(|(choice, _)| key.accepts(choice, self));
-        let (choice, evidence) = known.unwrap_or_else(|| (key.choose(self), Evidence::model()));
-        let record = record_of(key, &choice, evidence).map_err(|error| BuildError::Cache(error.to_string()))?;
+        let record = self.known(key).map_err(|error| BuildError::Cache(error.to_string()))?;
         Ok(Executor { key: key.clone(), value, outcome, record, engine: self.engine() })
     }
 
-    /// The executor of that key, built with the choice of a blob, which is kept as a record from now on.
+    /// The executor of that key, built with the choice of a blob, which is kept as a record from now on. One that memory has
+    /// already is taken as it is, as from any look-up.
     ///
     /// # Errors
     ///
@@ -62,21 +61,37 @@ impl BuildCx {
             return Err(BlobError::Other { found: name(&record), wanted: name(&wanted) });
         }
         let choice: K::Choice = decode(&record.choice).map_err(|_| BlobError::Invalid)?;
-        if !key.fits(self) || !key.accepts(&choice, self) {
+        // A choice may be held against a sound key alone.
+        let sound = key.table_bytes().is_some_and(|bytes| bytes <= installed_bytes() as u64);
+        if !sound || !key.fits(self) || !key.accepts(&choice, self) {
             return Err(BlobError::Invalid);
         }
-        let value = key.build(&choice, self).map_err(|error| BlobError::Build(error.to_string()))?;
-        self.records.insert(key, &choice, record.evidence);
-        let bytes = K::ENTRY_BYTES + K::weigh(&value);
-        self.cache.put(key, Built { value, bytes, from_record: true });
-        let (value, _) = self.executor(key).map_err(|error| BlobError::Build(error.to_string()))?;
-        Ok(Executor { key: key.clone(), value, outcome: Outcome::RecordHit, record, engine })
+        let offered = record.evidence;
+        let failed = |error: &dyn std::fmt::Display| BlobError::Build(error.to_string());
+        let (value, outcome) =
+            self.get_or_build(key, &(self, &choice), build_offered::<K>).map_err(|error| failed(&error))?;
+        // What memory has was made of what was known before.
+        let record = match outcome {
+            Outcome::Hit | Outcome::Waited => self.known(key).map_err(|error| failed(&error))?,
+            Outcome::RecordHit | Outcome::Miss => record,
+        };
+        self.records.insert(key, &choice, offered);
+        Ok(Executor { key: key.clone(), value, outcome, record, engine })
+    }
+
+    /// What is recorded of that key; without records the choice is the cost model's, again.
+    fn known<K: Family>(&self, key: &K) -> Result<Record, CodecError> {
+        let known = self.records.lookup_with_evidence(key).filter(|(choice, _)| key.accepts(choice, self));
+        let (choice, evidence) = known.unwrap_or_else(|| (key.choose(self), Evidence::model()));
+        let (key, choice) = (encode(key)?, encode(&choice)?);
+        Ok(Record { family: K::FAMILY.to_owned(), revision: K::REVISION, key, choice, evidence })
     }
 }
 
-fn record_of<K: Family>(key: &K, choice: &K::Choice, evidence: Evidence) -> Result<Record, CodecError> {
-    let (key, choice) = (encode(key)?, encode(choice)?);
-    Ok(Record { family: K::FAMILY.to_owned(), revision: K::REVISION, key, choice, evidence })
+/// Builds an executor with a choice that has been validated.
+fn build_offered<K: Family>(key: &K, (cx, choice): &(&BuildCx, &K::Choice)) -> Result<Built<K::Value>, BuildError> {
+    let value = key.build(choice, cx)?;
+    Ok(Built { bytes: K::ENTRY_BYTES + K::weigh(&value), value, from_record: true })
 }
 
 impl<K: Family> Executor<K> {

@@ -105,11 +105,12 @@ impl Family for ChainKey {
     }
 
     fn fits(&self, cx: &BuildCx) -> bool {
-        self.isa == cx.isa
-            && self.threads as usize == cx.threads
-            && self.program.is_valid()
-            && self.geometry.is_valid()
-            && self.geometry.operands() == self.program.inputs.len()
+        self.isa == cx.isa && self.threads as usize == cx.threads
+    }
+
+    fn table_bytes(&self) -> Option<u64> {
+        let sound = self.program.is_valid() && self.geometry.is_valid();
+        (sound && self.geometry.operands() == self.program.inputs.len()).then_some(0)
     }
 
     fn accepts(&self, choice: &ChainChoice, _: &BuildCx) -> bool {

@@ -8,7 +8,7 @@ use kiln_kernels::{CodeKey, CodeSource, Isa, KernelError, Kit, Parts};
 
 use super::family::{Family, build_executor};
 use super::gpu::GpuCx;
-use crate::cache::{Built, Cache, CacheError, Outcome};
+use crate::cache::{Builder, Built, Cache, CacheError, Key, Outcome};
 use crate::fork::Mutex;
 use crate::record::Store;
 
@@ -22,6 +22,22 @@ pub enum BuildError {
     /// There is no usable record for the key, and nothing may be chosen.
     #[error("no record says how to build this {family}, and choosing is not allowed")]
     NotRecorded {
+        /// The family of the key.
+        family: &'static str,
+    },
+    /// The key asks for tables that no memory holds, or that are more than a record is believed to need.
+    #[error("a {family} with {bytes} bytes of tables, and {most} are the most")]
+    TooLarge {
+        /// The family of the key.
+        family: &'static str,
+        /// Bytes of its tables.
+        bytes: u64,
+        /// Most bytes.
+        most: u64,
+    },
+    /// The key has sizes that no tensors have.
+    #[error("a {family} of sizes that no tensors have")]
+    Impossible {
         /// The family of the key.
         family: &'static str,
     },
@@ -63,9 +79,38 @@ impl BuildCx {
 
     /// The executor of that key, from the cache or built by [`build_executor`].
     pub fn executor<K: Family>(&self, key: &K) -> Result<(Arc<K::Value>, Outcome), BuildError> {
-        within(&format_args!("asking for {key:?}"), || self.cache.get_or_create(key, self, build_executor::<K>))
-            .map_err(flatten)
+        within(&format_args!("asking for {key:?}"), || self.get_or_build(key, self, build_executor::<K>))
     }
+
+    /// The value of that key, from the cache or built. Where the records are taken as complete, what was built by the leave to
+    /// choose is not taken: others that use the same cache may have had it.
+    pub(super) fn get_or_build<K: Key, C>(
+        &self,
+        key: &K,
+        cx: &C,
+        build: Builder<K, C, BuildError>,
+    ) -> Result<(Arc<K::Value>, Outcome), BuildError> {
+        if !self.records.is_complete() {
+            return self.cache.get_or_create(key, cx, build).map_err(flatten);
+        }
+        fn recalled<K: Key, C>(
+            key: &Recalled<K>,
+            (cx, build): &(&C, Builder<K, C, BuildError>),
+        ) -> Result<Built<K::Value>, BuildError> {
+            build(&key.0, cx)
+        }
+        self.cache.get_or_create(&Recalled(key.clone()), &(cx, build), recalled::<K, C>).map_err(flatten)
+    }
+}
+
+/// The key of a value that was built by a record and nothing else: beside it, a cache may hold one of the same key that was
+/// chosen by somebody who may.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Recalled<K>(K);
+
+impl<K: Key> Key for Recalled<K> {
+    type Value = K::Value;
+    const FAMILY: &'static str = K::FAMILY;
 }
 
 impl CodeSource for BuildCx {
@@ -106,7 +151,7 @@ fn charged(kit: Kit) -> Built<Kit> {
     Built { bytes: kit.size(), value: kit, from_record: false }
 }
 
-pub(super) fn flatten(error: CacheError<BuildError>) -> BuildError {
+fn flatten(error: CacheError<BuildError>) -> BuildError {
     match error {
         CacheError::Build(error) => error,
         other => BuildError::Cache(other.to_string()),

@@ -127,6 +127,21 @@ impl ConvKey {
     }
 }
 
+/// Bytes of what a convolution of that shape keeps of its taps, phases and channels, at most.
+pub(super) fn table_bytes(shape: &ConvShape) -> Option<u64> {
+    shape.validate().ok()?;
+    // A tap is a place in the kernel, a distance and a reach, in each of the lists that a strategy may make of them; a phase of
+    // a transposed convolution is a plan; and as many zeros as there are channels stand for what lies outside.
+    const TAP: u64 = 160;
+    const PHASE: u64 = 1024;
+    const CHANNEL: u64 = 8;
+    let product = |sizes: [usize; 3]| sizes.iter().try_fold(1, |product: u64, &size| product.checked_mul(size as u64));
+    let phases = if shape.transposed { product(shape.strides)? } else { 1 };
+    let along: u64 = shape.kernel.iter().map(|&size| size as u64).sum();
+    let taps = product(shape.kernel)?.checked_add(along)?.checked_mul(TAP)?;
+    taps.checked_add(phases.checked_mul(PHASE)?)?.checked_add((shape.channels as u64).checked_mul(CHANNEL)?)
+}
+
 impl ConvChoice {
     fn new(blocks: &ConvBlocks) -> ConvChoice {
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
@@ -170,9 +185,12 @@ impl Family for ConvKey {
     }
 
     fn fits(&self, cx: &BuildCx) -> bool {
-        // Sizes in a record are as untrusted as its choice.
-        let alike = self.isa == cx.isa && self.threads as usize == cx.threads && self.shape().validate().is_ok();
+        let alike = self.isa == cx.isa && self.threads as usize == cx.threads;
         alike && (self.elements == Elements::F32 || self.elements == self.shape().weights().elements(cx.elements()))
+    }
+
+    fn table_bytes(&self) -> Option<u64> {
+        table_bytes(&self.shape())
     }
 
     fn accepts(&self, choice: &ConvChoice, _: &BuildCx) -> bool {

@@ -4,8 +4,10 @@ use kiln_kernels::{Parallel, Result as KernelResult};
 
 use super::context::{BuildCx, BuildError};
 use super::tune::{Demand, Operands};
+use super::verify::{Refusal, read, verify};
 use crate::cache::Built;
-use crate::record::{Evidence, Record, Recorded, decode};
+use crate::record::{Evidence, Record, Recorded};
+use crate::tensor::installed_bytes;
 
 /// A key of an executor. The key's fields define the executor completely; the record keeps only the [`Recorded::Choice`].
 pub trait Family: Recorded {
@@ -20,6 +22,11 @@ pub trait Family: Recorded {
 
     /// Whether the key is of this level and thread count: others in a shared record file are left for their own process.
     fn fits(&self, cx: &BuildCx) -> bool;
+
+    /// Bytes of tables that building an executor of this key makes, at most, besides code and what its own size is; counted
+    /// without making any, and with sizes that were looked at: a key may be from a file, and any key is safe to ask. `None`
+    /// where no tensors have such sizes.
+    fn table_bytes(&self) -> Option<u64>;
 
     /// Whether keys of this family are worth tuning; the methods below are for those.
     const TUNED: bool = false;
@@ -48,21 +55,48 @@ pub trait Family: Recorded {
     }
 }
 
-/// The one builder of all families: a record if there is a valid one, else the cost model; then build, then record.
+/// Most bytes of tables of one executor that is made ahead of need, for what a record says. Those of large pictures take some
+/// hundred kilobytes.
+pub(super) const MOST_AHEAD: u64 = 16 << 20;
+
+/// The one builder of all families: a record if there is a valid one that builds, else the cost model; then build, then record.
 pub(super) fn build_executor<K: Family>(key: &K, cx: &BuildCx) -> Result<Built<K::Value>, BuildError> {
-    let (known, asked) = cx.records.ask(key);
-    if let Some(choice) = known {
-        if key.accepts(&choice, cx) {
-            let value = key.build(&choice, cx)?;
-            return Ok(Built { bytes: K::ENTRY_BYTES + K::weigh(&value), value, from_record: true });
-        }
-        cx.records.reject(key);
+    let ahead = cx.records.is_ahead_of_need();
+    let most = if ahead { MOST_AHEAD } else { installed_bytes() as u64 };
+    match key.table_bytes() {
+        Some(bytes) if bytes > most => return Err(BuildError::TooLarge { family: K::FAMILY, bytes, most }),
+        // What a request asks for is refused by its kernel, which says why.
+        None if ahead => return Err(BuildError::Impossible { family: K::FAMILY }),
+        _ => {}
     }
-    if cx.records.is_complete() {
-        return Err(BuildError::NotRecorded { family: K::FAMILY });
+    let (known, asked) = cx.records.ask(key);
+    let known = known.filter(|choice| {
+        let accepted = key.accepts(choice, cx);
+        if !accepted {
+            cx.records.reject(key);
+        }
+        accepted
+    });
+    let mut failed = match known {
+        None => None,
+        Some(choice) => match key.build(&choice, cx) {
+            Ok(value) => return Ok(Built { bytes: K::ENTRY_BYTES + K::weigh(&value), value, from_record: true }),
+            Err(error) => Some((choice, error)),
+        },
+    };
+    if !cx.records.may_choose() {
+        return Err(failed.map_or(BuildError::NotRecorded { family: K::FAMILY }, |(_, error)| error.into()));
     }
     let choice = key.choose(cx);
+    if let Some((_, error)) = failed.take_if(|(known, _)| *known == choice) {
+        return Err(error.into());
+    }
     let value = key.build(&choice, cx)?;
+    if let Some((known, error)) = failed {
+        // It is not the key's fault, for which something else was built.
+        tracing::warn!(family = K::FAMILY, choice = ?known, %error, "a record's choice does not build; choosing again");
+        cx.records.reject(key);
+    }
     cx.records.keep::<K>(asked, &choice, Evidence::model());
     Ok(Built { bytes: K::ENTRY_BYTES + K::weigh(&value), value, from_record: false })
 }
@@ -85,31 +119,21 @@ pub(super) fn tasks_for(elements: u64, threads: u32) -> u32 {
 pub struct FamilyEntry {
     /// Its name in records and verbose lines.
     pub name: &'static str,
-    /// Rebuilds every executor that the records know and that fits; returns how many.
-    pub warm: fn(&BuildCx) -> usize,
     /// A record's key and choice in words; `None` where this build cannot read it.
     pub describe: fn(&Record) -> Option<(String, String)>,
+    /// Whether builders could use a record of this family.
+    pub verify: fn(&Record, &BuildCx) -> Result<(), Refusal>,
 }
 
 impl FamilyEntry {
     /// The entry of a key type.
     #[must_use]
     pub const fn of<K: Family>() -> FamilyEntry {
-        FamilyEntry { name: K::FAMILY, warm: warm::<K>, describe: describe::<K> }
+        FamilyEntry { name: K::FAMILY, describe: describe::<K>, verify: verify::<K> }
     }
-}
-
-fn warm<K: Family>(cx: &BuildCx) -> usize {
-    let keys = cx.records.keys::<K>();
-    // A key that no longer builds costs nothing now: the node that needs it reports why.
-    keys.iter().filter(|key| key.fits(cx)).filter(|key| cx.executor(*key).is_ok()).count()
 }
 
 fn describe<K: Family>(record: &Record) -> Option<(String, String)> {
-    if record.revision != K::REVISION {
-        return None;
-    }
-    let key: K = decode(&record.key).ok()?;
-    let choice: K::Choice = decode(&record.choice).ok()?;
+    let (key, choice) = read::<K>(record).ok()?;
     Some((format!("{key:?}"), format!("{choice:?}")))
 }

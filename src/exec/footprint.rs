@@ -60,6 +60,10 @@ impl Family for FootprintKey {
     fn fits(&self, _: &BuildCx) -> bool {
         false
     }
+
+    fn table_bytes(&self) -> Option<u64> {
+        Some(0)
+    }
 }
 
 impl FootprintKey {

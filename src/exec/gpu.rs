@@ -18,10 +18,12 @@ mod tests;
 pub mod traffic;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use kiln_kernels::gpu::{Arena, Device, Policy, Scope};
 
-use crate::record::{Engine, Fingerprint};
+use super::BuildCx;
+use crate::record::{Engine, Fingerprint, SOURCES};
 
 pub use module::Compiled;
 pub use ranking::{Candidate, Ranking, Refused, Why};
@@ -44,6 +46,16 @@ pub struct GpuCx {
 }
 
 const SCOPES: [Scope; 3] = [Scope::Cudnn, Scope::CublasLt, Scope::Nvrtc];
+
+/// Makes what the records know of the device of a context ready before the first request, as long as there is time: solvers, and
+/// compiled kernels. Problems come from files: what is made of one is bounded by what its library allows. Returns how many.
+pub fn prepare(cx: &BuildCx, until: Instant) -> usize {
+    // Kernels last: compiling takes longest, and what is left is compiled when it is asked for.
+    let solvers = problem::prepare::<problem::CublasLtKey>(cx, until)
+        + problem::prepare::<problem::CudnnConvKey>(cx, until)
+        + problem::prepare::<problem::CudnnFusionKey>(cx, until);
+    solvers + module::prepare(cx, until)
+}
 
 impl GpuCx {
     /// A device whose memory is lent by that arena.
@@ -72,7 +84,8 @@ impl GpuCx {
     /// choices depend on.
     #[must_use]
     pub fn engine(&self) -> Engine {
-        let mut facts = vec![("kiln".to_owned(), env!("CARGO_PKG_VERSION").to_owned())];
+        let build = [("kiln", env!("CARGO_PKG_VERSION")), ("sources", SOURCES), ("kernels", kiln_kernels::SOURCES)];
+        let mut facts = build.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
         for fact in SCOPES.iter().flat_map(|&scope| self.device.facts().of_scope(scope)) {
             if !facts.contains(&fact) {
                 facts.push(fact);

@@ -175,10 +175,13 @@ impl Family for MatMulKey {
     }
 
     fn fits(&self, cx: &BuildCx) -> bool {
-        // Sizes in a record are as untrusted as its choice.
         let possible = self.elements == Elements::F32 || self.elements == cx.elements();
-        let mine = self.isa == cx.isa && self.threads as usize == cx.threads;
-        possible && mine && self.shape().is_addressable() && self.stored.suits(&self.shape())
+        possible && self.isa == cx.isa && self.threads as usize == cx.threads
+    }
+
+    fn table_bytes(&self) -> Option<u64> {
+        let shape = self.shape();
+        (shape.is_addressable() && self.stored.suits(&shape)).then_some(0)
     }
 
     fn accepts(&self, choice: &MatMulChoice, _: &BuildCx) -> bool {

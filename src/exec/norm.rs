@@ -110,6 +110,12 @@ pub struct NormChoice {
     pub tasks: u32,
 }
 
+/// The product of those sizes, where tensors may have so many elements; one that is zero hides none of the others.
+fn elements(sizes: &[u64]) -> Option<u64> {
+    let product = sizes.iter().try_fold(1u64, |product, &size| product.checked_mul(size.max(1)));
+    product.filter(|&product| product < 1 << 60)
+}
+
 /// An executor of a normalisation by channel.
 #[derive(Debug)]
 pub enum ChannelNorm {
@@ -139,6 +145,10 @@ impl Family for RowNormKey {
     fn fits(&self, cx: &BuildCx) -> bool {
         let possible = self.output == Stored::F32 || self.isa == Isa::Avx512;
         possible && self.isa == cx.isa && self.threads as usize == cx.threads
+    }
+
+    fn table_bytes(&self) -> Option<u64> {
+        elements(&[self.rows, self.length]).map(|_| 0)
     }
 
     fn accepts(&self, choice: &NormChoice, _: &BuildCx) -> bool {
@@ -176,6 +186,10 @@ impl Family for ChannelNormKey {
 
     fn fits(&self, cx: &BuildCx) -> bool {
         self.isa == cx.isa && self.threads as usize == cx.threads
+    }
+
+    fn table_bytes(&self) -> Option<u64> {
+        elements(&[self.images.batch, self.images.channels, self.images.spatial]).map(|_| 0)
     }
 
     fn accepts(&self, choice: &NormChoice, _: &BuildCx) -> bool {

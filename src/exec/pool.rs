@@ -82,7 +82,11 @@ impl Family for PoolKey {
     }
 
     fn fits(&self, cx: &BuildCx) -> bool {
-        self.isa == cx.isa && self.threads as usize == cx.threads && self.shape().is_valid()
+        self.isa == cx.isa && self.threads as usize == cx.threads
+    }
+
+    fn table_bytes(&self) -> Option<u64> {
+        self.shape().is_valid().then_some(0)
     }
 
     fn accepts(&self, choice: &PoolChoice, _: &BuildCx) -> bool {

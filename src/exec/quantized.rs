@@ -9,6 +9,7 @@ use kiln_kernels::{Isa, Result as KernelResult};
 use serde::{Deserialize, Serialize};
 
 use super::context::BuildCx;
+use super::conv::table_bytes;
 use super::family::Family;
 use crate::cache::Key;
 use crate::record::Recorded;
@@ -145,9 +146,12 @@ impl Family for QuantizedKey {
     }
 
     fn fits(&self, cx: &BuildCx) -> bool {
-        // Sizes in a record are as untrusted as its choice, and another processor may have written it.
-        let usable = self.isa == cx.isa && self.form.usable(self.isa);
-        usable && self.threads as usize == cx.threads && self.shape().validate().is_ok()
+        // Another processor may have written it.
+        self.isa == cx.isa && self.form.usable(self.isa) && self.threads as usize == cx.threads
+    }
+
+    fn table_bytes(&self) -> Option<u64> {
+        table_bytes(&self.shape())
     }
 
     fn accepts(&self, choice: &QuantizedChoice, _: &BuildCx) -> bool {

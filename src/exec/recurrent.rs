@@ -87,7 +87,11 @@ impl Family for RecurrentKey {
 
     fn fits(&self, cx: &BuildCx) -> bool {
         let here = self.isa == cx.isa && self.threads as usize == cx.threads;
-        here && self.elements.suit(self.isa) && self.shape().is_valid()
+        here && self.elements.suit(self.isa)
+    }
+
+    fn table_bytes(&self) -> Option<u64> {
+        self.shape().is_valid().then_some(0)
     }
 
     fn accepts(&self, choice: &RecurrentChoice, _: &BuildCx) -> bool {

@@ -80,7 +80,11 @@ impl Family for ReduceKey {
     }
 
     fn fits(&self, cx: &BuildCx) -> bool {
-        self.isa == cx.isa && self.threads as usize == cx.threads && self.collapsed().is_valid()
+        self.isa == cx.isa && self.threads as usize == cx.threads
+    }
+
+    fn table_bytes(&self) -> Option<u64> {
+        self.collapsed().is_valid().then_some(0)
     }
 
     fn accepts(&self, choice: &ReduceChoice, _: &BuildCx) -> bool {

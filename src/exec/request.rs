@@ -72,6 +72,10 @@ impl Family for RequestKey {
     fn fits(&self, _: &BuildCx) -> bool {
         false
     }
+
+    fn table_bytes(&self) -> Option<u64> {
+        Some(0)
+    }
 }
 
 impl RequestKey {
@@ -105,16 +109,8 @@ impl RequestKey {
     /// The requests that are remembered of a model, the last first, and how many nanoseconds they took.
     #[must_use]
     pub fn recall(model: u64, threads: u32, records: &Store) -> Vec<(RequestKey, u64)> {
-        let keys = records.keys::<RequestKey>().into_iter();
-        let own = keys.filter(|key| key.model == model && key.threads == threads);
-        let mut known: Vec<(RequestKey, Evidence)> = own
-            .filter_map(|key| {
-                let (_, evidence) = records.lookup_with_evidence(&key)?;
-                Some((key, evidence))
-            })
-            .collect();
-        known.sort_by_key(|(_, evidence)| std::cmp::Reverse(evidence.created));
-        known.truncate(MOST_REQUESTS);
+        // Of all models' requests none but this one's are looked at, and however many there are said to be, so many are read.
+        let known = records.newest::<RequestKey>(&(model, threads), MOST_REQUESTS);
         known.into_iter().map(|(key, evidence)| (key, evidence.nanos)).collect()
     }
 

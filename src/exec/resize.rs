@@ -146,8 +146,8 @@ impl ResizeKey {
     /// from a file have to prove.
     fn is_valid(&self) -> bool {
         !self.axes.is_empty()
-            && self.elements(|axis| axis.input).is_some()
-            && self.elements(|axis| axis.output).is_some()
+            // Axes are done one after the other, so that some have their new size while others have the old one.
+            && self.elements(|axis| axis.input.max(axis.output)).is_some()
             && self.axes.iter().all(|axis| axis.keeps() || axis::is_valid(axis, self))
     }
 }
@@ -182,7 +182,7 @@ impl ResizeKey {
         if between.iter().any(|axis| !axis::is_valid(axis, self)) {
             return Err(KernelError::Unsupported { family: "resize", reason: format!("{self:?}") });
         }
-        let axes = between.iter().map(|axis| (*axis, Table::new(axis, self))).collect();
+        let axes = between.iter().map(|axis| Ok((*axis, Table::new(axis, self)?))).collect::<KernelResult<_>>()?;
         Ok(Tables { outer: product(&self.axes[..first]), axes, inner: product(&self.axes[end..]) })
     }
 }
@@ -213,14 +213,14 @@ enum Work {
 }
 
 impl Resize {
-    fn new(key: &ResizeKey, tasks: usize) -> Resize {
+    fn new(key: &ResizeKey, tasks: usize) -> KernelResult<Resize> {
         // A valid key's sizes can be counted.
         let count = |size: fn(&ResizeAxis) -> u64| key.axes.iter().map(|axis| size(axis) as usize).product::<usize>();
         let (input, output) = (count(|axis| axis.input), count(|axis| axis.output));
         // Beside an axis without elements there may be others too long for a table, and there is nothing to do.
         let empty = output == 0;
-        let table = |axis: &ResizeAxis| (!axis.keeps() && !empty).then(|| Table::new(axis, key));
-        let mut tables: Vec<Option<Table>> = key.axes.iter().map(table).collect();
+        let table = |axis: &ResizeAxis| (!axis.keeps() && !empty).then(|| Table::new(axis, key)).transpose();
+        let mut tables: Vec<Option<Table>> = key.axes.iter().map(table).collect::<KernelResult<_>>()?;
         let mut outside = vec![];
         let mut width = 1;
         for (axis, table) in key.axes.iter().zip(&mut tables).rev() {
@@ -233,7 +233,7 @@ impl Resize {
             Mode::Nearest(_) => Work::Nearest(Pick::new(&key.axes, tables)),
             Mode::Linear | Mode::Cubic { .. } => Work::Blend(Blend::new(&key.axes, tables)),
         };
-        Resize { work, outside, input, output, tasks }
+        Ok(Resize { work, outside, input, output, tasks })
     }
 
     /// Resizes by mixing; places outside of a crop become `outside`.
@@ -304,7 +304,13 @@ impl Family for ResizeKey {
     }
 
     fn fits(&self, cx: &BuildCx) -> bool {
-        self.threads as usize == cx.threads && self.is_valid()
+        self.threads as usize == cx.threads
+    }
+
+    fn table_bytes(&self) -> Option<u64> {
+        let changing = || self.axes.iter().filter(|axis| !axis.keeps());
+        let add = |bytes: u64, axis: &ResizeAxis| bytes.checked_add(axis::table_bytes(axis, self)?);
+        self.is_valid().then(|| changing().try_fold(0, add)).flatten()
     }
 
     fn accepts(&self, choice: &ResizeChoice, _: &BuildCx) -> bool {
@@ -315,7 +321,7 @@ impl Family for ResizeKey {
         if !self.is_valid() {
             return Err(KernelError::Unsupported { family: "resize", reason: format!("{self:?}") });
         }
-        Ok(Resize::new(self, choice.tasks as usize))
+        Resize::new(self, choice.tasks as usize)
     }
 
     fn weigh(resize: &Resize) -> usize {

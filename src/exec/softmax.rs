@@ -60,7 +60,11 @@ impl Family for SoftmaxKey {
     }
 
     fn fits(&self, cx: &BuildCx) -> bool {
-        self.isa == cx.isa && self.threads as usize == cx.threads && self.around().elements().is_some()
+        self.isa == cx.isa && self.threads as usize == cx.threads
+    }
+
+    fn table_bytes(&self) -> Option<u64> {
+        self.around().elements().map(|_| 0)
     }
 
     fn accepts(&self, choice: &SoftmaxChoice, _: &BuildCx) -> bool {

@@ -90,9 +90,11 @@ impl Family for TransposeKey {
     }
 
     fn fits(&self, cx: &BuildCx) -> bool {
-        self.isa == cx.isa
-            && self.threads as usize == cx.threads
-            && self.collapsed().is_valid(usize::from(self.element))
+        self.isa == cx.isa && self.threads as usize == cx.threads
+    }
+
+    fn table_bytes(&self) -> Option<u64> {
+        self.collapsed().is_valid(usize::from(self.element)).then_some(0)
     }
 
     fn accepts(&self, choice: &TransposeChoice, _: &BuildCx) -> bool {

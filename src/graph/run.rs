@@ -50,7 +50,7 @@ use crate::fork::Mutex;
 use crate::tensor::{BufferPool, TensorSpec};
 
 pub(super) use ahead::Ahead;
-pub use foresee::Served;
+pub use foresee::{Foresight, Served};
 pub use observe::{Observer, StepEvent};
 
 /// A node failed; says which.

@@ -8,6 +8,7 @@ use hashbrown::{DefaultHashBuilder, HashMap, HashTable, hash_table};
 use super::arena::{Arena, Spot};
 use super::entry::{Kept, State};
 use super::frame::{self, Rejected};
+use super::image::Image;
 
 /// What a store counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,9 +58,11 @@ pub struct StoreStats {
 /// What is chosen for further keys is not kept; what is found to be better for known ones is.
 pub(super) const MOST_FOUND: usize = 16 << 20;
 
-/// Records under their names.
+/// Records under their names: those of the file as it was read, and those that are not there or that something better stands for
+/// here.
 #[derive(Default)]
 pub(super) struct Contents {
+    image: Image,
     arena: Arena,
     /// Bytes of records of keys that were new when something was chosen for them.
     found: usize,
@@ -83,19 +86,43 @@ impl Contents {
         self.hasher.hash_one(name)
     }
 
+    /// Takes the file as it was read, if there is nothing yet.
+    pub(super) fn adopt(&mut self, image: Image) -> bool {
+        let empty = self.len() == 0 && self.refused.is_empty();
+        if empty {
+            self.image = image;
+        }
+        empty
+    }
+
     /// The record of that name.
     pub(super) fn find(&self, name: &[u8]) -> Option<Kept<&[u8]>> {
-        let spot = self.index.find(self.hash(name), |spot| self.arena.get(*spot).name() == name)?;
-        Some(self.arena.get(*spot))
+        match self.index.find(self.hash(name), |spot| self.arena.get(*spot).name() == name) {
+            Some(spot) => Some(self.arena.get(*spot)),
+            None => self.image.get(self.image.find(name)?),
+        }
     }
 
     /// How many records there are.
     pub(super) fn len(&self) -> usize {
-        self.index.len()
+        self.image.len() + self.index.len()
     }
 
     /// All records, in no order.
     pub(super) fn iter(&self) -> impl Iterator<Item = Kept<&[u8]>> {
+        self.image.iter(&[]).chain(self.own())
+    }
+
+    /// The records of a family whose keys begin with those bytes, in no order.
+    pub(super) fn of_family<'a>(&'a self, family: &str, key: &'a [u8]) -> impl Iterator<Item = Kept<&'a [u8]>> {
+        let prefix = [&[family.len() as u8], family.as_bytes()].concat();
+        let image = self.image.iter(&prefix);
+        let own = self.own().filter(move |kept| kept.name().starts_with(&prefix));
+        image.chain(own).filter(|kept| kept.key_begins(key))
+    }
+
+    /// Those that are not in the file as it was read.
+    fn own(&self) -> impl Iterator<Item = Kept<&[u8]>> {
         self.index.iter().map(|spot| self.arena.get(*spot))
     }
 
@@ -107,8 +134,8 @@ impl Contents {
         better: impl FnOnce(Kept<&[u8]>, Kept<&[u8]>) -> bool,
     ) -> bool {
         let hash = self.hash(record.name());
-        let full = !has_room || self.index.len() >= frame::MOST_RECORDS;
-        let Contents { arena, index, hasher, .. } = self;
+        let full = !has_room || self.len() >= frame::MOST_RECORDS;
+        let Contents { image, arena, index, hasher, .. } = self;
         let same = |spot: &Spot| arena.get(*spot).name() == record.name();
         let taken = match index.entry(hash, same, |spot| hasher.hash_one(arena.get(*spot).name())) {
             hash_table::Entry::Occupied(mut known) => {
@@ -122,9 +149,16 @@ impl Contents {
                 spot.is_some()
             }
             hash_table::Entry::Vacant(free) => {
-                let spot = (!full).then(|| arena.push(record)).flatten();
+                let place = image.find_next(record.name());
+                let take = match place {
+                    // What is no record can be nobody's choice.
+                    Some(place) => image.get(place).is_none_or(|known| better(record, known)),
+                    None => !full,
+                };
+                let spot = take.then(|| arena.push(record)).flatten();
                 if let Some(spot) = spot {
                     free.insert(spot);
+                    place.into_iter().for_each(|place| image.forget(place));
                 }
                 spot.is_some()
             }
@@ -161,7 +195,7 @@ impl Contents {
 
     /// Keeps what was chosen now, unless what is kept already has better evidence or says the same. Whether it was kept.
     pub(super) fn insert(&mut self, record: Kept<&[u8]>) -> bool {
-        let (before, has_room) = (self.index.len(), self.found + record.bytes().len() <= MOST_FOUND);
+        let (before, has_room) = (self.len(), self.found + record.bytes().len() <= MOST_FOUND);
         let kept = self.put(record, has_room, |new, known| {
             let same = match (new.claim(), known.claim()) {
                 (Some(new), Some(known)) => (new.revision, new.choice) == (known.revision, known.choice),
@@ -169,7 +203,7 @@ impl Contents {
             };
             !known.beats(&new) && (new.beats(&known) || !same)
         });
-        if self.index.len() > before {
+        if self.len() > before {
             self.found += record.bytes().len();
         }
         if kept {
@@ -188,8 +222,13 @@ impl Contents {
     pub(super) fn refuse(&mut self, name: &[u8]) {
         self.stats.rejected_semantic += 1;
         let hash = self.hash(name);
-        let Contents { arena, index, .. } = self;
-        if let Ok(found) = index.find_entry(hash, |spot| arena.get(*spot).name() == name) {
+        let Contents { image, arena, index, .. } = self;
+        if let Some(place) = image.find(name) {
+            let choice = image.get(place).and_then(|kept| Some(kept.claim()?.choice.to_vec())).unwrap_or_default();
+            image.forget(place);
+            self.refused.insert(name.into(), choice);
+            self.heal = true;
+        } else if let Ok(found) = index.find_entry(hash, |spot| arena.get(*spot).name() == name) {
             let (spot, _) = found.remove();
             let choice = arena.get(spot).claim().map(|claim| claim.choice.to_vec()).unwrap_or_default();
             arena.forget(spot);

@@ -204,19 +204,23 @@ impl<'a> Kept<Cow<'a, [u8]>> {
                 Kept::new(old.family, old.revision, old.key, old.choice, &evidence, state).ok()?;
             return Some(Kept { bytes: Cow::Owned(bytes), name_len, state });
         }
-        let (&family_len, rest) = bytes.split_first()?;
-        std::str::from_utf8(rest.get(..usize::from(family_len))?).ok()?;
-        let (key, rest) = packed_at(&rest[usize::from(family_len)..])?;
-        packing::unpacked_len(key).filter(|len| *len <= LIMIT)?;
-        let name_len = u16::try_from(bytes.len() - rest.len()).ok()?;
-        let kept = Kept { bytes: Cow::Borrowed(bytes), name_len, state };
-        let choice = kept.claim()?.choice;
-        packing::unpacked_len(choice).filter(|len| *len <= LIMIT)?;
-        Some(kept)
+        let Kept { bytes, name_len, state } = Kept::of_payload(bytes, state)?;
+        Some(Kept { bytes: Cow::Borrowed(bytes), name_len, state })
     }
 }
 
 impl<'a> Kept<&'a [u8]> {
+    /// The record of a file of the newest schema with those bytes, if they are one.
+    pub(super) fn of_payload(bytes: &'a [u8], state: State) -> Option<Kept<&'a [u8]>> {
+        let name = name_at(bytes)?;
+        let family_len = usize::from(*name.first()?);
+        std::str::from_utf8(name.get(1..1 + family_len)?).ok()?;
+        packing::unpacked_len(name.get(1 + family_len + 2..)?).filter(|len| *len <= LIMIT)?;
+        let kept = Kept { bytes, name_len: u16::try_from(name.len()).ok()?, state };
+        packing::unpacked_len(kept.claim()?.choice).filter(|len| *len <= LIMIT)?;
+        Some(kept)
+    }
+
     /// The record with those bytes, of which the first are its name, as it was kept once.
     pub(super) fn of_arena(bytes: &'a [u8], name_len: u16, state: State) -> Kept<&'a [u8]> {
         Kept { bytes, name_len, state }
@@ -248,6 +252,12 @@ impl<B: AsRef<[u8]>> Kept<B> {
     pub(super) fn family(&self) -> &str {
         let Some((&len, rest)) = self.bytes().split_first() else { return "" };
         rest.get(..usize::from(len)).and_then(|text| std::str::from_utf8(text).ok()).unwrap_or_default()
+    }
+
+    /// Whether the key's bytes begin with those.
+    pub(super) fn key_begins(&self, prefix: &[u8]) -> bool {
+        let at = 1 + usize::from(self.bytes().first().copied().unwrap_or_default()) + 2;
+        self.name().get(at..).is_some_and(|packed| packing::begins(packed, prefix))
     }
 
     /// The key's bytes.
@@ -288,6 +298,13 @@ impl<B: AsRef<[u8]>> Kept<B> {
             evidence,
         })
     }
+}
+
+/// The name that a payload of the newest schema begins with: the family behind its length, and the packed key behind its.
+pub(super) fn name_at(payload: &[u8]) -> Option<&[u8]> {
+    let key = 1 + usize::from(*payload.first()?);
+    let length = payload.get(key..)?.first_chunk().copied().map(u16::from_le_bytes)?;
+    payload.get(..key + 2 + usize::from(length))
 }
 
 /// Packed bytes behind their length, and what comes after them.

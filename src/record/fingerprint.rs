@@ -1,17 +1,21 @@
 //! What a file of records is for: this build of Kiln on this kind of machine.
 //!
 //! A choice that is best here may be poor, though never wrong, elsewhere, so each combination of what choices depend on
-//! has a file of its own, named by the fingerprint's first digits. In it: Kiln's version, the emitters' revision, the
+//! has a file of its own, named by the fingerprint's first digits. In it: Kiln's version, the emitters' revision, digests of the
+//! sources that records depend on and of how they were compiled (`build.rs`), the
 //! processor (vendor, family, model, stepping), the features that may be *used* (so that what
 //! the operating system does not save on a switch does not count), the instruction-set cap in force, and the sizes of
 //! the caches. Not in it: the number of threads, which is a field of the keys that depend on it; and the
-//! schema of the file, because every schema is read for ever. (Schemas 1 and 2 were a fact of it: [`Fingerprint::older`].)
+//! schema of the file, because every schema is read for ever.
 //!
-//! Two builds of one version on one kind of machine share records; a changed processor, cap or version starts cold.
+//! Two builds of the same sources on one kind of machine share records; a changed processor, cap or kernel starts cold.
 
 use std::fmt;
 
 use kiln_kernels::Extension;
+
+/// A digest of the sources of executors and records, and of what the compiler was told to make of them.
+pub const SOURCES: &str = env!("KILN_SOURCES");
 
 /// Named facts, and the digest of all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +31,8 @@ impl Fingerprint {
         let mut facts: Vec<(&str, String)> = vec![
             ("kiln", env!("CARGO_PKG_VERSION").to_owned()),
             ("emitter", emitter_revision.to_string()),
+            ("sources", SOURCES.to_owned()),
+            ("kernels", kiln_kernels::SOURCES.to_owned()),
             ("isa", isa.to_owned()),
             ("arch", std::env::consts::ARCH.to_owned()),
         ];
@@ -43,17 +49,6 @@ impl Fingerprint {
     #[must_use]
     pub fn facts(&self) -> &[(String, String)] {
         &self.facts
-    }
-
-    /// The fingerprints that this machine and build had while the schema was a fact: files under them are read too.
-    pub(super) fn older(&self) -> impl Iterator<Item = Fingerprint> + '_ {
-        // The schema stood behind the version.
-        let version = self.facts.iter().position(|(name, _)| name == "kiln");
-        [2, 1].into_iter().filter_map(move |schema| {
-            let mut facts = self.facts.clone();
-            facts.insert(version? + 1, ("schema".to_owned(), schema.to_string()));
-            Some(Fingerprint { facts })
-        })
     }
 
     /// 32 bytes that differ if any fact does.
@@ -195,7 +190,9 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     fn threads_are_no_fact_and_the_processor_is() {
         let names: Vec<String> = Fingerprint::host("avx2", 3).facts().iter().map(|(name, _)| name.clone()).collect();
-        for name in ["kiln", "emitter", "isa", "vendor", "family", "model", "stepping", "features"] {
+        for name in
+            ["kiln", "emitter", "sources", "kernels", "isa", "vendor", "family", "model", "stepping", "features"]
+        {
             assert!(names.iter().any(|known| known == name), "{name}");
         }
         assert!(!names.iter().any(|name| name.contains("thread")));

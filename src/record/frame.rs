@@ -17,13 +17,13 @@ pub(super) const SCHEMA: u16 = 3;
 /// The first version: all of them are read for ever.
 pub(super) const OLDEST: u16 = 1;
 /// Magic, schema, codec id, header length, reserved word, fingerprint, reserved bytes, checksum.
-const HEADER: usize = 64;
+pub(super) const HEADER: usize = 64;
 /// A frame's length and checksum.
-const FRAME: usize = 8;
+pub(super) const FRAME: usize = 8;
 /// What stands in place of a frame's length where the frames end; no frame is that long.
 const END: u32 = u32::MAX;
 /// The end mark, the count and the checksum.
-const FOOTER: usize = 12;
+pub(super) const FOOTER: usize = 12;
 /// Bytes that are asked of a file at once.
 const WINDOW: usize = 1 << 16;
 
@@ -113,7 +113,7 @@ impl Header {
     }
 
     /// The header at the start of a file.
-    fn read(bytes: &[u8]) -> Result<Header, Rejected> {
+    pub(super) fn read(bytes: &[u8]) -> Result<Header, Rejected> {
         let magic = bytes.get(..8).unwrap_or(bytes);
         if !MAGIC.starts_with(magic) {
             return Err(Rejected::Magic);
@@ -168,6 +168,22 @@ fn frame_checksum(length: [u8; 4], payload: &[u8]) -> u32 {
     hasher.update(&length);
     hasher.update(payload);
     hasher.finalize()
+}
+
+/// How many records a file holds of which these are all bytes, if it ends with the footer of a file with that checksum.
+pub(super) fn count_of_whole(header: &Header, bytes: &[u8], checksum: u32) -> Option<usize> {
+    let footer = bytes.len().checked_sub(FOOTER)?;
+    let whole = header.schema == SCHEMA && u32_at(bytes, footer)? == END && u32_at(bytes, footer + 8)? == checksum;
+    let count = u32_at(bytes, footer + 4)? as usize;
+    // Before it is believed: no record is shorter than its frame.
+    (whole && count <= MOST_RECORDS.min(bytes.len() / FRAME)).then_some(count)
+}
+
+/// The payload of the frame at that place of a whole file.
+pub(super) fn payload_at(bytes: &[u8], at: usize) -> Option<&[u8]> {
+    let length = u32_at(bytes, at)? as usize;
+    let frames = bytes.get(..bytes.len().checked_sub(FOOTER)?)?;
+    frames.get(at + FRAME..(at + FRAME).checked_add(length)?).filter(|_| length <= LONGEST)
 }
 
 /// What reading the frames of a file gave.

@@ -36,6 +36,22 @@ pub(super) fn unpacked_len(mut packed: &[u8]) -> Option<usize> {
     Some(len)
 }
 
+/// Whether what a short form stands for begins with those bytes.
+pub(super) fn begins(mut packed: &[u8], mut prefix: &[u8]) -> bool {
+    while !prefix.is_empty() {
+        let Some((control, rest)) = packed.split_first() else { return false };
+        let zeros = usize::from(control >> 4).min(prefix.len());
+        let (zero, after) = prefix.split_at(zeros);
+        let Some((literals, rest)) = rest.split_at_checked(usize::from(control & 15)) else { return false };
+        let same = literals.len().min(after.len());
+        if zero.iter().any(|byte| *byte != 0) || literals[..same] != after[..same] {
+            return false;
+        }
+        (packed, prefix) = (rest, &after[same..]);
+    }
+    true
+}
+
 /// The bytes of a short form, if they are at most `most`.
 pub(super) fn unpack(mut packed: &[u8], most: usize) -> Option<Vec<u8>> {
     let len = unpacked_len(packed).filter(|len| *len <= most)?;
@@ -91,12 +107,20 @@ mod tests {
             let packed = pack(&bytes);
             prop_assert_eq!(unpacked_len(&packed), Some(bytes.len()));
             prop_assert!(packed.len() <= bytes.len() + bytes.len() / RUN + 1);
+            for len in 0..=bytes.len() {
+                prop_assert!(begins(&packed, &bytes[..len]));
+                let mut other = bytes[..len].to_vec();
+                other.last_mut().map(|last| *last ^= 1);
+                prop_assert_eq!(begins(&packed, &other), other.is_empty());
+            }
+            prop_assert!(!begins(&packed, &[&bytes[..], &[0]].concat()));
             prop_assert_eq!(unpack(&packed, 300), Some(bytes));
         }
 
         #[test]
         fn any_bytes_unpack_or_do_not(packed in proptest::collection::vec(any::<u8>(), 0..100)) {
             let len = unpacked_len(&packed);
+            begins(&packed, &[0; 40]);
             prop_assert_eq!(unpack(&packed, 4096).map(|bytes| bytes.len()), len);
         }
     }

@@ -4,15 +4,19 @@
 //! now or by `writer`, and merges with what other processes have saved meanwhile. What a record means is for the families
 //! to know; the store keeps bytes.
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, Weak};
+
+use serde::Serialize;
 
 use super::arena::Arena;
 use super::contents::{Contents, StoreStats};
 use super::entry::{Kept, Name, State};
 use super::folder::{self, Folder, Source};
 use super::frame::{self, Frames, Header, ReadError, Rejected};
+use super::image::Image;
 use super::remote::courier::Courier;
 use super::remote::{Remote, RemotePolicy};
 use super::saving::MOST_SHARDS;
@@ -79,8 +83,6 @@ pub(super) struct Place {
     /// The file's name without its ending.
     pub(super) stem: String,
     pub(super) header: Header,
-    /// What files of older schemas of the same machine are named by, and their fingerprints.
-    older: Vec<(String, [u8; 32])>,
 }
 
 /// What the writer's thread and the store share.
@@ -100,6 +102,9 @@ pub struct Store {
     writer: Option<Arc<Writer>>,
     courier: Option<Courier>,
     complete: bool,
+    ahead: bool,
+    /// The store whose records these are, where this is only another way to look at them.
+    whole: Option<Arc<Store>>,
 }
 
 impl Store {
@@ -120,16 +125,12 @@ impl Store {
     }
 
     pub(super) fn on(folder: Folder, stem: String, fingerprint: &Fingerprint, mode: CacheMode) -> Store {
-        let older = match stem == fingerprint.digits() {
-            true => fingerprint.older().map(|older| (older.digits(), older.digest())).collect(),
-            false => Vec::new(),
-        };
-        Store::at(Place { folder, stem, header: Header::new(fingerprint.digest()), older }, mode)
+        Store::at(Place { folder, stem, header: Header::new(fingerprint.digest()) }, mode)
     }
 
     /// The store of a file for the machine and build of that digest, whatever it is.
     pub(super) fn of_digest(folder: Folder, stem: String, digest: [u8; 32], mode: CacheMode) -> Store {
-        Store::at(Place { folder, stem, header: Header::new(digest), older: Vec::new() }, mode)
+        Store::at(Place { folder, stem, header: Header::new(digest) }, mode)
     }
 
     fn at(place: Place, mode: CacheMode) -> Store {
@@ -155,7 +156,7 @@ impl Store {
     fn with_place(place: Option<Place>, mode: CacheMode) -> Store {
         let (contents, saving, origin) = (Mutex::default(), std::sync::Mutex::default(), Origin::here());
         let core = Core { mode, place, contents, saving, origin };
-        Store { core: Arc::new(core), writer: None, courier: None, complete: false }
+        Store { core: Arc::new(core), writer: None, courier: None, complete: false, ahead: false, whole: None }
     }
 
     /// The same with a writer: what is new is saved by a thread of the store's own once it has settled, and at the end
@@ -198,23 +199,50 @@ impl Store {
     /// Waits for the first answer of the store elsewhere, as long as its policy says and only if there is no record yet:
     /// who has some starts with those.
     pub fn await_remote(&self) {
+        if let Some(whole) = &self.whole {
+            whole.await_remote();
+        }
         if let Some(courier) = self.courier.as_ref().filter(|_| self.core.lock().len() == 0) {
             courier.await_answer();
         }
     }
 
     /// The same as one that holds every choice that will be needed: a builder that finds none is to fail instead of
-    /// choosing. For deployments in which nothing may be chosen or tuned any more.
+    /// choosing, and what others have chosen without a record is not taken either. For deployments in which nothing may be
+    /// chosen or tuned any more.
     #[must_use]
-    pub fn taken_as_complete(mut self, complete: bool) -> Store {
-        self.complete = complete;
-        self
+    pub fn taken_as_complete(self: &Arc<Self>) -> Arc<Store> {
+        self.view(true, self.ahead)
+    }
+
+    /// The same for builders at work ahead of need: what nobody has asked for yet is not chosen for.
+    #[must_use]
+    pub fn ahead_of_need(self: &Arc<Self>) -> Arc<Store> {
+        self.view(self.complete, true)
+    }
+
+    /// Another way to look at the same records.
+    fn view(self: &Arc<Self>, complete: bool, ahead: bool) -> Arc<Store> {
+        let (core, whole) = (self.core.clone(), Some(self.clone()));
+        Arc::new(Store { core, writer: None, courier: None, complete, ahead, whole })
     }
 
     /// Whether a choice that is not here is an error.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.complete
+    }
+
+    /// Whether those who ask do so ahead of need.
+    #[must_use]
+    pub fn is_ahead_of_need(&self) -> bool {
+        self.ahead
+    }
+
+    /// Whether a builder that finds no record may choose.
+    #[must_use]
+    pub fn may_choose(&self) -> bool {
+        !self.complete && !self.ahead
     }
 
     /// What the store does with its folder.
@@ -305,6 +333,9 @@ impl Store {
     }
 
     fn wake(&self) {
+        if let Some(whole) = &self.whole {
+            whole.wake();
+        }
         if let Some(writer) = &self.writer {
             writer.wake();
         }
@@ -325,12 +356,26 @@ impl Store {
         self.core.lock().refuse(name.bytes());
     }
 
-    /// Every key of a family that has a record, to build what they determine ahead of need.
+    /// Every key of a family that has a record.
     pub fn keys<K: Recorded>(&self) -> Vec<K> {
         let contents = self.core.lock();
-        let of_family = contents.iter().filter(|kept| kept.family() == K::FAMILY);
+        let of_family = contents.of_family(K::FAMILY, &[]);
         let known = of_family.filter(|kept| kept.claim().is_some_and(|claim| claim.revision == K::REVISION));
         known.filter_map(|kept| codec::decode(&kept.key()?).ok()).collect()
+    }
+
+    /// The newest records, so many of them, of the keys whose first fields, encoded, are these; no other key is decoded.
+    pub fn newest<K: Recorded>(&self, fields: &impl Serialize, most: usize) -> Vec<(K, Evidence)> {
+        let Ok(fields) = codec::encode(fields) else { return Vec::new() };
+        let contents = self.core.lock();
+        let claimed = contents.of_family(K::FAMILY, &fields).filter_map(|kept| {
+            let claim = kept.claim().filter(|claim| claim.revision == K::REVISION)?;
+            Some((claim.evidence, kept))
+        });
+        let mut known: Vec<_> = claimed.collect();
+        known.sort_by_key(|(evidence, _)| Reverse(evidence.created));
+        known.truncate(most);
+        known.into_iter().filter_map(|(evidence, kept)| Some((codec::decode(&kept.key()?).ok()?, evidence))).collect()
     }
 
     /// All records, in order of family and key.
@@ -447,11 +492,10 @@ impl Core {
             shards.into_iter().take(MOST_SHARDS).map(|path| (path, own_fingerprint, State::New)).collect();
         self.lock().heal |= !files.is_empty();
         files.push((own, own_fingerprint, State::Saved));
-        // Last, so that only what the file does not know better is new.
-        for (stem, fingerprint) in &place.older {
-            files.push((place.folder.file_of(stem), *fingerprint, State::New));
-        }
         for (path, fingerprint, state) in &files {
+            if *state == State::Saved && self.adopt(&place.folder, path, *fingerprint) {
+                continue;
+            }
             match self.take_over(&place.folder, path, *fingerprint, *state, frame::MOST_BYTES) {
                 Ok(Taken::Read(_, frames)) => self.lock().stats.loaded += frames.sound,
                 Ok(Taken::Absent | Taken::Rejected) => {}
@@ -461,6 +505,22 @@ impl Core {
         let known = |name: &str| files.iter().any(|(path, ..)| path.file_name().is_some_and(|own| own == name));
         let others = names.iter().filter(|name| name.ends_with(folder::SUFFIX) && !known(name));
         self.lock().stats.rejected_fingerprint += others.count() as u64;
+    }
+
+    /// Takes the file as it is, if it is whole and nothing came before it. Where not, it is read for what is sound in it, which
+    /// also says what is wrong.
+    fn adopt(&self, folder: &Folder, path: &Path, fingerprint: [u8; 32]) -> bool {
+        if self.lock().len() > 0 {
+            return false;
+        }
+        let Ok(Some(source)) = folder.read(path, frame::MOST_BYTES) else { return false };
+        let length = usize::try_from(source.length).unwrap_or(usize::MAX);
+        let Ok(Some(image)) = Image::read(source, length, fingerprint) else { return false };
+        let mut contents = self.lock();
+        let records = image.len() as u64;
+        let adopted = contents.adopt(image);
+        contents.stats.loaded += if adopted { records } else { 0 };
+        adopted
     }
 
     fn trouble(&self, error: &RecordError) {

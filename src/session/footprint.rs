@@ -1,12 +1,15 @@
 //! The memory that a session's requests need: recalled when it is made, noted as it grows.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use kiln_kernels::Parallel;
 
+use super::rehearsal::bounded;
 use super::structure::Digest;
 use crate::exec::BuildCx;
 use crate::exec::footprint::FootprintKey;
+use crate::graph::Stop;
 use crate::record::Store;
 use crate::tensor::{BufferPool, installed_bytes};
 
@@ -19,12 +22,34 @@ pub(super) struct Footprint {
 /// At most this part of the machine's memory is taken before any request asks for it, whatever a record says.
 const MOST_SHARE: usize = 8;
 
+/// Pages are made present for as long as loading took before, and for this long however short that was, because a record may ask
+/// for them in vain.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Bytes that are made present before it is looked how long that took.
+const FIRST: usize = 32 << 20;
+
 impl Footprint {
-    /// Has as much memory present as requests of this model have needed, as far as that is known.
-    pub(super) fn prepare(model: &Digest, build: &BuildCx, buffers: &BufferPool, parallel: &dyn Parallel) -> Footprint {
+    /// Has as much memory present as requests of this model have needed, as far as that is known and loading that began then may
+    /// go on.
+    pub(super) fn prepare(
+        model: &Digest,
+        build: &BuildCx,
+        buffers: &BufferPool,
+        parallel: &dyn Parallel,
+        (begun, stop): (Instant, Option<&Stop>),
+    ) -> Footprint {
         let key = FootprintKey { model: model.number(), threads: build.threads as u32 };
         let known = key.recall(&build.records);
-        buffers.prepare(known.min(installed_bytes() / MOST_SHARE), parallel);
+        let wanted = known.min(installed_bytes() / MOST_SHARE);
+        let patience = bounded(stop, PATIENCE.max(begun.elapsed()));
+        let (began, mut present) = (Instant::now(), wanted.min(FIRST));
+        buffers.prepare(present, parallel);
+        // What is present already costs next to nothing the next time.
+        while present < wanted && began.elapsed() < patience {
+            present = wanted.min(2 * present);
+            buffers.prepare(present, parallel);
+        }
         Footprint { key, noted: AtomicUsize::new(known) }
     }
 

@@ -58,10 +58,13 @@ pub struct SessionOptions {
     /// the folder: what it gives is kept there.
     pub remote: Option<(Arc<dyn Remote>, RemotePolicy)>,
     /// Whether types and shapes of requests are remembered in the records, so that the next session of the model has their plans
-    /// made, and one such request run on zeros, before its first request. That takes at most a third of the time that
-    /// loading has taken, or a millisecond; where a tuner or a device is at work, nothing is made ahead.
+    /// made, the executors that records know for them rebuilt, and one such request run on zeros, before its first request.
+    /// Executors take at most as long as loading has taken, or 20 ms, the rest a third of that, or a millisecond; where a
+    /// tuner is at work, executors alone are made ahead, and on a device its solvers and kernels. Without it, all of this
+    /// is made as requests ask for it, of the same records.
     pub rehearse: bool,
-    /// Whether building an executor for which there is no record is an error. Nothing is chosen or tuned then.
+    /// Whether needing an executor for which there is no record is an error. Nothing is chosen or tuned then, and nothing is
+    /// taken that another session, of the same cache, has chosen.
     pub error_on_cache_miss: bool,
     /// Bound of the executor cache; `entries` 0 turns it off. Its bytes are those of executors, code and plans, stored or in use.
     pub cache_limits: Limits,
@@ -72,8 +75,8 @@ pub struct SessionOptions {
     pub cache_check: bool,
     /// A cache to share with other sessions, instead of one of its own.
     pub cache: Option<Arc<Cache>>,
-    /// Records to share with other sessions, instead of those of the folder; whether they are complete, and when they are
-    /// saved, was decided when they were opened.
+    /// Records to share with other sessions, instead of those of the folder; when they are saved was decided when they were
+    /// opened.
     pub records: Option<Arc<Store>>,
     /// Most free bytes of tensor memory kept between requests; and most that are had ready at load, where records say how
     /// much requests of this model have needed.
@@ -218,8 +221,8 @@ impl SessionOptions {
             (CacheMode::Off, _) => Store::off(),
             _ => Store::in_memory(),
         };
-        let own = || own().taken_as_complete(self.error_on_cache_miss);
         let records = self.records.clone().unwrap_or_else(|| Arc::new(own()));
+        let records = if self.error_on_cache_miss { records.taken_as_complete() } else { records };
         let limits = if self.cache_mode == CacheMode::Off {
             Limits { entries: 0, ..self.cache_limits }
         } else {
@@ -243,7 +246,7 @@ impl SessionOptions {
 
     /// The tuner of a session with that context, if it shall have one. Without a cache there is nothing to replace.
     pub(super) fn tuner(&self, build: &BuildCx, constants: usize) -> Option<Tuner> {
-        let kept = self.cache_mode != CacheMode::Off && !self.error_on_cache_miss;
+        let kept = self.cache_mode != CacheMode::Off && build.records.may_choose();
         kept.then(|| Tuner::start(self.tune, build, constants, self.tune_budget)).flatten()
     }
 }

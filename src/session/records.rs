@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::str::FromStr;
+use std::time::Instant;
 
 use super::Session;
 use crate::record::{
@@ -108,7 +109,8 @@ impl Session {
         store.save()
     }
 
-    /// Takes over the better records of that kind from a file, and builds what they determine at once.
+    /// Takes over the better records of that kind from a file. What this model's former requests have needed, as far as the
+    /// file knows them, is built at once, as long and as much as when a model is loaded; the rest when it is asked for.
     ///
     /// # Errors
     ///
@@ -117,7 +119,7 @@ impl Session {
     pub fn load_cache(&self, path: &Path, kind: CacheKind) -> Result<LoadReport, RecordError> {
         let report = self.build.records.load_from(path, self.engine().fingerprint(), |family| kind.holds(family))?;
         if report.taken > 0 {
-            let _built = crate::exec::warm(&self.build);
+            self.rehearse(Instant::now(), None);
         }
         Ok(report)
     }
@@ -142,8 +144,8 @@ impl Session {
         self.build.records.list().into_iter().map(blob).collect()
     }
 
-    /// Keeps the records of a blob, if they are better than what is known, and builds what they determine; how many
-    /// there were. Their choices are validated as those of any file.
+    /// Keeps the records of a blob, if they are better than what is known; how many there were. They are validated as those of
+    /// any file when what they determine is asked for.
     ///
     /// # Errors
     ///
@@ -153,7 +155,6 @@ impl Session {
         for record in &records {
             self.build.records.insert_record(record);
         }
-        let _built = crate::exec::warm(&self.build);
         Ok(records.len())
     }
 }

@@ -1,20 +1,22 @@
-//! Requests of processes before this one: their plans are made while a model is loaded, and one of them is run on zeros, so
-//! that the first real request finds code, weights, memory and threads as the second one does.
+//! Requests of processes before this one: their plans are made while a model is loaded, of executors that are rebuilt from
+//! records, and one of them is run on zeros, so that the first real request finds code, weights, memory and threads as the
+//! second one does.
 //!
-//! What is remembered are types and shapes ([`crate::exec::request`]), and it may come from anybody: it is held against what the
-//! model declares, asks for no executor that was not built anyway, gets little memory, and all of it ends with a
-//! share of the time that loading has taken. Nothing that goes wrong here is an error, and nothing of it is counted as a
-//! request.
+//! What is remembered are types and shapes ([`crate::exec::request`]), and it may come from anybody, as may the records of
+//! executors: it is held against what the model declares, nothing is chosen for it, it gets little memory, and all of it ends
+//! with a share of the time that loading has taken. Of records nothing is built that no node of this model has asked for: what
+//! other models have left in a shared file costs nothing. Nothing that goes wrong here is an error, and nothing of it is
+//! counted as a request.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{Port, Session};
-use crate::exec::BuildCx;
 use crate::exec::request::{MOST_REQUESTS, RequestKey};
+use crate::exec::{BuildCx, Share, gpu};
 use crate::fork::Mutex;
-use crate::graph::{LoopBudget, Resources, Served, Stop, Value};
+use crate::graph::{Foresight, LoopBudget, Resources, Served, Stop, Value};
 use crate::record::{CacheMode, Store};
 use crate::tensor::{BufferPool, Tensor, TensorSpec, installed_bytes};
 
@@ -28,6 +30,16 @@ pub(super) struct Requests {
 
 /// Plans and the request that is run take together at most this part of the time that loading took before; plans half of that.
 const SHARE: u32 = 3;
+
+/// Executors are rebuilt for as long as loading took before, and for this long however short that was: what is not built here
+/// is built when a request waits for it.
+const BUILDING: Duration = Duration::from_millis(20);
+
+/// The same for what a device is to do, whose libraries and compiler take longer.
+const DEVICE: Duration = Duration::from_secs(2);
+
+/// Most bytes of executors that are rebuilt.
+const EXECUTORS: u64 = 64 << 20;
 
 /// Time that nobody sees, however short loading was.
 const UNSEEN: Duration = Duration::from_millis(1);
@@ -87,49 +99,69 @@ struct Candidate {
 
 impl Session {
     /// Makes the plans of what is remembered, and runs the request that took least, as long as loading that began then may go
-    /// on.
-    pub(super) fn rehearse(&self, begun: Instant, stop: Option<&Stop>) {
-        let Some(requests) = self.requests.as_ref().filter(|_| self.executable.foresees()) else { return };
+    /// on. How many executors were rebuilt for that.
+    pub(super) fn rehearse(&self, begun: Instant, stop: Option<&Stop>) -> usize {
+        let took = begun.elapsed();
+        if self.build.gpu.is_some() {
+            let build = BuildCx { records: self.build.records.ahead_of_need(), ..self.build.clone() };
+            return gpu::prepare(&build, Instant::now() + bounded(stop, DEVICE.max(took)));
+        }
+        let Some(requests) = self.requests.as_ref().filter(|_| self.executable.foresees()) else { return 0 };
         let recalled = RequestKey::recall(requests.model, requests.threads, &self.build.records);
-        // A tuner is told of executors as requests ask for them.
-        if !recalled.is_empty() && self.tuner.is_none() {
-            let share = UNSEEN.max(begun.elapsed() / SHARE);
-            let left = stop.and_then(Stop::left).map_or(share, |left| left.min(share));
-            self.rehearse_for(left, &recalled);
+        let mut built = 0;
+        if !recalled.is_empty() {
+            built = self.rehearse_for([UNSEEN.max(took / SHARE), BUILDING.max(took)], stop, &recalled);
         }
         requests.known.lock().unwrap_or_else(PoisonError::into_inner).extend(recalled);
+        built
     }
 
-    fn rehearse_for(&self, time: Duration, recalled: &[(RequestKey, u64)]) {
-        let [plans, all] = [time / 2, time].map(|time| Stop::after(Some(time), None));
-        let (Some(plans), Some(all)) = (plans, all) else { return };
+    /// The same in that time, and with that much more for rebuilding executors.
+    fn rehearse_for(
+        &self,
+        [time, building]: [Duration; 2],
+        stop: Option<&Stop>,
+        recalled: &[(RequestKey, u64)],
+    ) -> usize {
+        let begun = Instant::now();
+        let limit = |time: Duration| Stop::after(Some(bounded(stop, time)), None);
+        let (Some(plans), Some(building)) = (limit(time / 2), limit(building)) else { return 0 };
+        let build = BuildCx { records: self.build.records.ahead_of_need(), ..self.build.clone() };
+        let share = Share::default();
         let settled = BufferPool::bounded(SETTLED, SETTLED);
         let loops = LoopBudget::new(self.loops);
-        let watched = plans.watch(&self.threads);
+        let watched = building.watch(&self.threads);
         let resources = Resources {
-            build: &self.build,
+            build: &build,
             parallel: &watched,
             buffers: &settled,
-            plans: self.plans.as_ref(),
+            // A tuner is told of executors as requests ask for them, which those that find plans do not.
+            plans: self.plans.as_ref().filter(|_| self.tuner.is_none()),
             tuner: None,
-            share: None,
+            share: Some(&share),
             loops: &loops,
-            stop: Some(&plans),
+            stop: Some(&building),
             observer: None,
         };
+        let most = Foresight { tensors: installed_bytes() / MOST_PART, executors: EXECUTORS };
         let mut least: Option<Candidate> = None;
-        for (key, nanos) in recalled {
-            if plans.check().is_err() {
+        let mut before = 0;
+        for (place, (key, nanos)) in recalled.iter().enumerate() {
+            // A plan of executors that are there saves little; where some are still being rebuilt, the next has more to win.
+            let built = share.stats().record_hits;
+            let idle = place > 0 && std::mem::replace(&mut before, built) == built;
+            if building.check().is_err() || (idle && plans.check().is_err()) {
                 break;
             }
             let Some(specs) = key.specs().filter(|specs| self.fits(specs)) else { continue };
-            let Some(bytes) = self.executable.foresee(&specs, installed_bytes() / MOST_PART, &resources) else {
-                continue;
-            };
+            let Some(bytes) = self.executable.foresee(&specs, &most, &resources) else { continue };
             if least.as_ref().is_none_or(|least| *nanos < least.nanos) {
                 least = Some(Candidate { specs, nanos: *nanos, bytes });
             }
         }
+        let rebuilt = usize::try_from(share.stats().record_hits).unwrap_or(usize::MAX);
+        let rest = time.saturating_sub(begun.elapsed()).max(if rebuilt > 0 { time / 2 } else { Duration::ZERO });
+        let Some(all) = limit(rest).filter(|_| self.tuner.is_none()) else { return rebuilt };
         let left = all.left().unwrap_or_default();
         let fits = |request: &Candidate| {
             Duration::from_nanos(request.nanos) <= left.min(LONG)
@@ -140,6 +172,7 @@ impl Session {
             let resources = Resources { parallel: &threads, buffers: &self.buffers, stop: Some(&all), ..resources };
             self.run_zeros(&request.specs, &settled, &resources, &all);
         }
+        rebuilt
     }
 
     /// Whether tensors of those types and shapes can be given, whose dimensions of one name are equal.
@@ -177,6 +210,11 @@ impl Session {
             }
         }
     }
+}
+
+/// That time, or what is left of the time of loading.
+pub(super) fn bounded(stop: Option<&Stop>, time: Duration) -> Duration {
+    stop.and_then(Stop::left).map_or(time, |left| left.min(time))
 }
 
 /// Whether a model declares inputs to which tensors of those types and shapes can be given.
@@ -242,7 +280,7 @@ mod tests {
         builder.output("y", y);
         let second = Session::from_graph(builder.finish(), &options).unwrap();
         let recalled = RequestKey::recall(requests.model, 1, &second.build.records);
-        second.rehearse_for(Duration::from_secs(60), &recalled);
+        second.rehearse_for([Duration::from_secs(60); 2], None, &recalled);
         assert_eq!((second.plan_stats().entries, second.plan_stats().lookups), (1, 0));
         assert!(second.buffers.free_bytes() > 0);
         assert!(second.profile().unwrap().nodes.is_empty(), "nobody has asked");

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use kiln::record::{Record, inspect_file, merge_into};
+
 use crate::command::{arg, kiln};
 use crate::onnx_file;
 
@@ -115,6 +117,30 @@ fn verify_finds_a_flipped_bit() {
     assert!(finished.stdout.contains("BAD"), "{finished:?}");
     std::fs::write(&file, b"no records").unwrap();
     assert_eq!(kiln(["cache", "verify", &place.arg("records")]).code, 1);
+}
+
+#[test]
+fn verify_names_what_builders_would_refuse_and_prune_drops_it() {
+    let place = Place::new();
+    let file = place.warm("records", "x[1,2]");
+    let summary = inspect_file(&file).unwrap();
+    let honest = summary.records.iter().find(|record| record.family == "matmul").unwrap();
+    // Behind the level and the threads: a product of more rows than can be counted.
+    let mut sizes = honest.clone();
+    sizes.key[8..16].copy_from_slice(&(1u64 << 62).to_le_bytes());
+    // The first of a choice: tiles so many vectors wide. Of other sizes, so that it does not take the honest one's place.
+    let mut unfit = honest.clone();
+    unfit.key[8] += 1;
+    unfit.choice[0] = 200;
+    let later = Record { revision: honest.revision + 1, key: sizes.key[..30].to_vec(), ..honest.clone() };
+    merge_into(&file, summary.digest, &[sizes, unfit, later]).unwrap();
+    let finished = kiln(["cache", "verify", &place.arg("records")]);
+    assert_eq!(finished.code, 1, "{finished:?}");
+    for what in ["sizes that no tensors have", "choice does not fit its key", "1 for another, 2 refused, 0 damaged"] {
+        assert!(finished.stdout.contains(what), "{what}: {finished:?}");
+    }
+    assert!(kiln(["cache", "prune", &arg(&file)]).ok().contains(": 3 records dropped"));
+    assert!(kiln(["cache", "verify", &place.arg("records")]).ok().contains("0 refused"));
 }
 
 #[test]

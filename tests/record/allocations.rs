@@ -24,9 +24,13 @@ fn add(bytes: isize) {
 // SAFETY: every call is handed on to the system's allocator as it came; counting neither allocates nor panics.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        add(layout.size().cast_signed());
         // SAFETY: the caller's promise about the layout is passed on.
-        unsafe { System.alloc(layout) }
+        let pointer = unsafe { System.alloc(layout) };
+        // A length that a forged key claims may be asked for, and is not had.
+        if !pointer.is_null() {
+            add(layout.size().cast_signed());
+        }
+        pointer
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
@@ -36,11 +40,14 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // While it copies, both are held.
-        add(size.cast_signed());
-        add(-layout.size().cast_signed());
         // SAFETY: the caller's promise about the pointer and the sizes is passed on.
-        unsafe { System.realloc(pointer, layout, size) }
+        let moved = unsafe { System.realloc(pointer, layout, size) };
+        if !moved.is_null() {
+            // While it copied, both were held.
+            add(size.cast_signed());
+            add(-layout.size().cast_signed());
+        }
+        moved
     }
 }
 

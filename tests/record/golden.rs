@@ -2,7 +2,7 @@
 //!
 //! The golden file of the newest schema is also the example in docs/records.md, which is compared with it here.
 
-use kiln::record::{CacheMode, Fingerprint, Store, encode, inspect_file};
+use kiln::record::{encode, inspect_file};
 
 use crate::fixture::{fingerprint, known, measured, open, problem, saved, tile};
 
@@ -45,34 +45,6 @@ fn this_build_reads_every_schema_and_writes_it_back_as_the_newest() {
         assert_eq!((known(&store, 2), store.stats().loaded), (2, 2), "schema {schema}");
         assert_eq!(store.save().unwrap().path.is_some(), schema < 3, "schema {schema} is written anew");
         assert_eq!((inspect_file(&path).unwrap().schema, known(&open(folder.path()), 2)), (3, 2));
-    }
-}
-
-#[test]
-fn a_file_under_the_digits_of_an_older_schema_is_found_and_written_under_the_new_ones() {
-    for (schema, bytes, _) in &GOLDEN[..2] {
-        let number = schema.to_string();
-        let older = Fingerprint::from_facts([("kiln", "0.1.0"), ("schema", &number), ("machine", "of the tests")]);
-        let now = Fingerprint::from_facts([("kiln", "0.1.0"), ("machine", "of the tests")]);
-        // The golden records in a file for that machine, as a build of that time would have named it.
-        let mut bytes = bytes.to_vec();
-        bytes[16..48].copy_from_slice(&older.digest());
-        let checksum = crc32fast::hash(&bytes[..60]);
-        bytes[60..64].copy_from_slice(&checksum.to_le_bytes());
-        let end = bytes.len() - 4;
-        let checksum = crc32fast::hash(&bytes[..end]);
-        bytes[end..].copy_from_slice(&checksum.to_le_bytes());
-        let folder = crate::fixture::folder();
-        std::fs::write(folder.path().join(format!("{}.kiln", older.digits())), &bytes).unwrap();
-
-        let store = Store::open(folder.path(), &now, CacheMode::ReadWrite);
-        assert_eq!((known(&store, 2), store.stats().rejected_checksum), (2, 0), "schema {schema}");
-        let written = store.save().unwrap().path.unwrap();
-        assert_eq!(written.file_stem().unwrap().to_str(), Some(now.digits().as_str()));
-        let next = Store::open(folder.path(), &now, CacheMode::ReadWrite);
-        assert_eq!((known(&next, 2), next.save().unwrap().path), (2, None), "and there is nothing more to do");
-        let other = Fingerprint::from_facts([("kiln", "0.1.0"), ("machine", "another")]);
-        assert_eq!(known(&Store::open(folder.path(), &other, CacheMode::Read), 2), 0);
     }
 }
 

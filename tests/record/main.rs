@@ -3,7 +3,8 @@
 //! `store` is about what is kept and which of two records wins, `file` about saving, loading and sharing, `damage` about
 //! files that are cut, flipped or made by an enemy, `attacks` about what other users may have prepared, `golden` about the bytes of each schema, which are for ever, `shards`
 //! about savers that do not wait for each other, `writer` about saving in the background, `killed` about processes that die
-//! while they save, and `remote` about sharing with other machines.
+//! while they save, `hostile` and `mutated` about records whose checksums are right and whose contents are an enemy's, `foreign`
+//! about those of other models and builds, and `remote` about sharing with other machines.
 
 #![allow(clippy::print_stdout, reason = "what was measured is for a reader of the log")]
 
@@ -12,9 +13,11 @@ mod attacks;
 mod damage;
 mod file;
 mod fixture;
+mod foreign;
 mod golden;
 mod hostile;
 mod killed;
+mod mutated;
 mod remote;
 mod sessions;
 mod shards;

@@ -41,7 +41,7 @@ enum What {
         /// The record's id, or its first digits, as `kiln cache list` prints it
         id: String,
     },
-    /// Checks every file and record; exit code 1 where something is damaged
+    /// Checks every file and record, keys and choices; exit code 1 where something is damaged or would be refused
     Verify {
         /// Folder of records, as given to --cache-dir, or one record file
         place: PathBuf,

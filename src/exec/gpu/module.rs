@@ -5,14 +5,16 @@
 //! compiled it. Code is never recorded.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use kiln_kernels::gpu::source::KernelCode;
 use kiln_kernels::gpu::{Module, Scope};
 use serde::{Deserialize, Serialize};
 
 use crate::cache::{Built, Key, Outcome};
+use crate::exec::verify::{Refusal, read};
 use crate::exec::{BuildCx, BuildError, FamilyEntry};
-use crate::record::{Evidence, Record, Recorded, decode};
+use crate::record::{Evidence, Record, Recorded};
 
 /// A kernel in records.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -72,13 +74,13 @@ impl BuildCx {
         let gpu = self.gpu()?;
         let kernel = NvrtcKey { code: code.clone(), scope: gpu.scope(Scope::Nvrtc) };
         let key = ModuleKey { kernel, ordinal: gpu.device.facts().ordinal };
-        self.cache.get_or_create(&key, self, build).map_err(crate::exec::context::flatten)
+        self.get_or_build(&key, self, build)
     }
 }
 
 fn build(key: &ModuleKey, cx: &BuildCx) -> Result<Built<Compiled>, BuildError> {
     let known = cx.records.lookup(&key.kernel).is_some();
-    if !known && cx.records.is_complete() {
+    if !known && !cx.records.may_choose() {
         return Err(BuildError::NotRecorded { family: NvrtcKey::FAMILY });
     }
     let value = Compiled { module: cx.gpu()?.device.compile(&key.kernel.code.source()?)? };
@@ -89,21 +91,23 @@ fn build(key: &ModuleKey, cx: &BuildCx) -> Result<Built<Compiled>, BuildError> {
 }
 
 /// The entry in the table of all families.
-pub(in crate::exec) const ENTRY: FamilyEntry = FamilyEntry { name: NvrtcKey::FAMILY, warm, describe };
+pub(in crate::exec) const ENTRY: FamilyEntry = FamilyEntry { name: NvrtcKey::FAMILY, describe, verify };
 
-/// Compiles all recorded kernels for this device by this compiler; how many.
-fn warm(cx: &BuildCx) -> usize {
+/// Compiles recorded kernels for this device by this compiler, as long as there is time; how many.
+pub(in crate::exec) fn prepare(cx: &BuildCx, until: Instant) -> usize {
     let Some(gpu) = &cx.gpu else { return 0 };
     let scope = gpu.scope(Scope::Nvrtc);
-    let kernels = cx.records.keys::<NvrtcKey>();
+    let kernels = cx.records.keys::<NvrtcKey>().into_iter().take_while(|_| Instant::now() < until);
     // One that does not compile any more costs nothing now: the node that needs it reports why.
-    kernels.iter().filter(|kernel| kernel.scope == scope && cx.module(&kernel.code).is_ok()).count()
+    kernels.filter(|kernel| kernel.scope == scope && cx.module(&kernel.code).is_ok()).count()
+}
+
+fn verify(record: &Record, _: &BuildCx) -> Result<(), Refusal> {
+    let (NvrtcKey { code, .. }, ()) = read(record)?;
+    code.source().map(|_| ()).map_err(|_| Refusal::Sizes)
 }
 
 fn describe(record: &Record) -> Option<(String, String)> {
-    if record.revision != NvrtcKey::REVISION {
-        return None;
-    }
-    let NvrtcKey { code, scope } = decode(&record.key).ok()?;
+    let (NvrtcKey { code, scope }, ()) = read(record).ok()?;
     Some((format!("{code:?} for {scope:016x}"), "compiled as it is".to_owned()))
 }

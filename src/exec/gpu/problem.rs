@@ -2,6 +2,7 @@
 //! about the records of another.
 
 use std::fmt::Write;
+use std::time::Instant;
 
 use kiln_kernels::gpu::{ConvProblem, Epilogue, MatMulProblem, Policy, Problem, Scope};
 
@@ -9,8 +10,9 @@ use super::GpuCx;
 use super::ranking::Ranking;
 use super::solver::Solution;
 use crate::cache::Key;
+use crate::exec::verify::{Refusal, read};
 use crate::exec::{BuildCx, FamilyEntry};
-use crate::record::{Evidence, Record, Recorded, Store, decode};
+use crate::record::{Evidence, Record, Recorded, Store};
 
 crate::mutate! { struct Epilogue { bias, residual, activation } }
 crate::mutate! {
@@ -156,24 +158,27 @@ pub(in crate::exec) fn posed(problem: &Problem, scope: u64) -> Box<dyn Recall> {
 
 /// The entry of a kind of problem in the table of all families.
 pub(in crate::exec) const fn entry<K: Posed>() -> FamilyEntry {
-    FamilyEntry { name: K::FAMILY, warm: warm::<K>, describe: describe::<K> }
+    FamilyEntry { name: K::FAMILY, describe: describe::<K>, verify: verify::<K> }
 }
 
-/// Makes solvers of all recorded problems of this device and its libraries' versions; how many.
-fn warm<K: Posed>(cx: &BuildCx) -> usize {
+/// Makes solvers of recorded problems of this device and its libraries' versions, as long as there is time; how many.
+pub(in crate::exec) fn prepare<K: Posed>(cx: &BuildCx, until: Instant) -> usize {
     let Some(gpu) = &cx.gpu else { return 0 };
     let ours = |key: &K| key.problem().filter(|_| key.scope() == gpu.scope(K::SCOPE));
-    let problems: Vec<Problem> = cx.records.keys::<K>().iter().filter_map(ours).collect();
+    let keys = cx.records.keys::<K>();
+    let problems = keys.iter().filter_map(ours).take_while(|_| Instant::now() < until);
     // One that cannot be solved any more costs nothing now: the node that needs it does without.
-    problems.iter().filter(|problem| cx.solver(problem).is_ok()).count()
+    problems.filter(|problem| cx.solver(problem).is_ok()).count()
+}
+
+fn verify<K: Posed>(record: &Record, _: &BuildCx) -> Result<(), Refusal> {
+    let (key, ranking) = read::<K>(record)?;
+    let problem = key.problem().ok_or(Refusal::Sizes)?;
+    if ranking.is_sane(&problem) { Ok(()) } else { Err(Refusal::Unfit) }
 }
 
 fn describe<K: Posed>(record: &Record) -> Option<(String, String)> {
-    if record.revision != K::REVISION {
-        return None;
-    }
-    let key: K = decode(&record.key).ok()?;
-    let ranking: Ranking = decode(&record.choice).ok()?;
+    let (key, ranking) = read::<K>(record).ok()?;
     let mut text = key.problem().as_ref().map_or_else(|| "no problem of this family".to_owned(), in_words);
     let _ = write!(text, " for {:016x}", key.scope());
     Some((text, ranking.to_string()))

@@ -158,7 +158,7 @@ impl BuildCx {
     ///
     /// As [`BuildCx::solver`].
     pub fn solver_of(&self, key: &SolverKey) -> Result<(Arc<Solution>, Outcome), BuildError> {
-        self.cache.get_or_create(key, self, build).map_err(crate::exec::context::flatten)
+        self.get_or_build(key, self, build)
     }
 
     /// The device of this context.
@@ -183,7 +183,7 @@ fn build(key: &SolverKey, cx: &BuildCx) -> Result<Built<Solution>, BuildError> {
     let from_record = solution.is_some();
     let mut sound = true;
     if solution.is_none() {
-        if cx.records.is_complete() {
+        if !cx.records.may_choose() {
             return Err(BuildError::NotRecorded { family: posed(&key.problem, key.scope).family() });
         }
         (solution, sound) = choose(gpu, key, &mut known);

@@ -5,7 +5,7 @@ mod modules;
 mod search;
 
 use std::sync::{Arc, Barrier};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kiln_kernels::cpu::Numerics;
 use kiln_kernels::cpu::chain::UnaryOp;
@@ -53,6 +53,17 @@ impl Process {
         let records = Store::in_memory();
         self.cx.records.list().iter().for_each(|record| assert!(records.insert_record(record)));
         Process::new(script, policy, records)
+    }
+
+    /// The same where the records are taken as complete.
+    fn strict(self) -> Process {
+        let cx = BuildCx { records: self.cx.records.taken_as_complete(), ..self.cx };
+        Process { cx, ..self }
+    }
+
+    /// How much is made of the records ahead of need.
+    fn ready(&self) -> usize {
+        prepare(&self.cx, Instant::now() + Duration::from_secs(60))
     }
 
     fn solve(&self, problem: &Problem) -> (Arc<Solution>, Outcome) {
@@ -201,7 +212,7 @@ fn the_next_process_asks_nothing_and_is_ready_before_its_first_request() {
     assert!(chosen[1].is_some() && chosen[2].is_none(), "there is no fused form of that activation");
     assert_eq!(first.cx.records.save().unwrap().written, 4);
     let second = Process::new(Script::default(), Policy::default(), open());
-    assert_eq!(exec::warm(&second.cx), 4);
+    assert_eq!(second.ready(), 4);
     for (problem, engine) in problems.iter().zip(&chosen) {
         let (solution, outcome) = second.solve(problem);
         assert_eq!(outcome, Outcome::Hit);
@@ -226,7 +237,7 @@ fn another_version_of_one_library_starts_cold_and_leaves_all_other_records_as_th
     let mut script = Script::default();
     script.facts.cudnn += 1;
     let new = old.next(script, Policy::default());
-    assert_eq!(exec::warm(&new.cx), 2, "the product and the softmax");
+    assert_eq!(new.ready(), 1, "the product");
     assert_eq!(new.device.counts().heuristics, 0);
     assert_eq!(new.solve(&product).1, Outcome::Hit);
     assert_eq!(new.solve(&problem).1, Outcome::Miss);
@@ -329,7 +340,7 @@ fn a_context_without_a_device_and_records_that_must_be_complete_say_so() {
     let process = Process::plain();
     let none = BuildCx { gpu: None, ..process.cx.clone() };
     assert!(matches!(none.solver(&conv()), Err(BuildError::NoDevice)));
-    let complete = Process::new(Script::default(), Policy::default(), Store::in_memory().taken_as_complete(true));
+    let complete = Process::plain().strict();
     assert!(matches!(complete.cx.solver(&conv()), Err(BuildError::NotRecorded { family: "cudnn-conv" })));
     assert_eq!(complete.device.counts().heuristics, 0);
 }
@@ -394,7 +405,7 @@ fn keys_that_lie_are_not_built_ahead_of_need() {
     records.insert(&CudnnConvKey { problem: CONV, scope: scope ^ 1 }, &ranking, Evidence::model());
     let lt = CublasLtKey { problem: PRODUCT, scope };
     records.insert(&lt, &ranking, Evidence::model());
-    assert_eq!(exec::warm(&process.cx), 0);
+    assert_eq!(process.ready(), 0);
     assert_eq!(process.device.counts().solvers, 0);
 }
 

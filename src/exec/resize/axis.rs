@@ -2,6 +2,8 @@
 //!
 //! Coordinates are computed in double precision, so that what lies exactly between two elements is seen as such.
 
+use kiln_kernels::{KernelError, Result};
+
 use super::{Mode, ResizeAxis, ResizeKey, Rounding, Transform};
 
 /// Where every place of the output comes from.
@@ -40,13 +42,37 @@ pub(super) fn is_valid(axis: &ResizeAxis, key: &ResizeKey) -> bool {
         && taps(axis, key) * axis.output as f64 <= 16.0 * (axis.input + axis.output) as f64 + 64.0
 }
 
+/// Bytes of a valid axis's table, with what is needed to make it.
+pub(super) fn table_bytes(axis: &ResizeAxis, key: &ResizeKey) -> Option<u64> {
+    // A place and a weight for each tap; whether it lies outside; and two slices, while it is looked at what repeats.
+    let taps = taps(axis, key) as u64;
+    taps.checked_mul(8)?.checked_add(33)?.checked_mul(axis.output)
+}
+
+/// An empty list with room for so many elements.
+fn room<T>(elements: usize) -> Result<Vec<T>> {
+    let mut list = Vec::new();
+    list.try_reserve_exact(elements).map_err(|error| {
+        let reason = format!("no memory for a table of {elements} elements: {error}");
+        KernelError::Unsupported { family: "resize", reason }
+    })?;
+    Ok(list)
+}
+
 impl Table {
     /// The table of a valid axis.
-    pub(super) fn new(axis: &ResizeAxis, key: &ResizeKey) -> Table {
-        let taps = taps(axis, key) as usize;
+    ///
+    /// # Errors
+    ///
+    /// Where there is no memory for it.
+    pub(super) fn new(axis: &ResizeAxis, key: &ResizeKey) -> Result<Table> {
         let output = axis.output as usize;
-        let (places, weights) = (Vec::with_capacity(output * taps), Vec::with_capacity(output * taps));
-        let mut table = Table { taps, places, weights, outside: vec![false; output] };
+        // Where there are no places, their neighbours may be more than can be counted.
+        let taps = if output == 0 { 1 } else { taps(axis, key) as usize };
+        let entries = output.saturating_mul(taps);
+        let (places, weights, mut outside) = (room(entries)?, room(entries)?, room(output)?);
+        outside.resize(output, false);
+        let mut table = Table { taps, places, weights, outside };
         let last = axis.input as i64 - 1;
         let mut weights = vec![0.0; taps];
         for place in 0..output {
@@ -72,7 +98,7 @@ impl Table {
                 table.weights.push(weight as f32);
             }
         }
-        table
+        Ok(table)
     }
 
     /// The neighbours of a place that weigh something.
@@ -177,6 +203,7 @@ mod tests {
         let (exclude_outside, antialias) = (false, false);
         let axes = [axis].into_iter().collect();
         Table::new(&axis, &ResizeKey { mode, transform, exclude_outside, antialias, axes, width: 4, threads: 1 })
+            .unwrap()
     }
 
     #[test]
@@ -213,7 +240,7 @@ mod tests {
                     let axes = [axis].into_iter().collect();
                     let key = ResizeKey { mode, transform, exclude_outside, antialias, axes, width: 4, threads: 1 };
                     assert!(is_valid(&axis, &key));
-                    let table = Table::new(&axis, &key);
+                    let table = Table::new(&axis, &key).unwrap();
                     for weights in table.weights.chunks(table.taps) {
                         assert!((weights.iter().sum::<f32>() - 1.0).abs() < 1e-5, "{key:?}: {weights:?}");
                     }

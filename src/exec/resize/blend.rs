@@ -254,7 +254,7 @@ mod tests {
             let (mode, axes) = (Mode::Linear, [axis].into_iter().collect());
             let (exclude_outside, antialias) = (false, false);
             let key = ResizeKey { mode, transform, exclude_outside, antialias, axes, width: 4, threads: 1 };
-            let table = Table::new(&axis, &key);
+            let table = Table::new(&axis, &key).unwrap();
             let row: Vec<f32> = (0..input).map(|at| (at * 37 % 19) as f32 - 7.5).collect();
             let mut expected = vec![0.0; output as usize];
             mix_pairs(&table, &row, &mut expected, 0..output as usize);

@@ -71,6 +71,10 @@ impl Family for Sleeper {
         true
     }
 
+    fn table_bytes(&self) -> Option<u64> {
+        Some(0)
+    }
+
     const TUNED: bool = true;
 
     fn candidates(&self, _: &BuildCx, _: usize) -> Vec<u32> {

@@ -1,8 +1,8 @@
 //! What a request would find out, before there is one: the plan of its types and shapes, and, where the graph is run on
 //! zeros, whatever else a first run warms: code, weights and memory that no cache of the core holds yet.
 //!
-//! Shapes may come from anybody. A plan is foreseen of executors that the cache has, so that nothing is built for shapes that
-//! nobody asks for; what has yet to be asked is what the caller's `Resources` and bounds allow. Such a plan says how steps are
+//! Shapes may come from anybody. What has yet to be asked is what the caller's `Resources` and bounds allow: builders that may
+//! not choose build nothing for shapes that nobody has asked for. Such a plan says how steps are
 //! prepared. Where outputs lie in memory is known from the first run, so that the first request of all is watched even if it finds
 //! such a plan.
 
@@ -22,6 +22,15 @@ pub struct Served {
     pub inputs: Vec<Option<TensorSpec>>,
     /// What running the graph's first stretch took.
     pub time: Duration,
+}
+
+/// The most that may be made for a request that nobody has sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Foresight {
+    /// Bytes of all its tensors together.
+    pub tensors: usize,
+    /// Bytes of all executors that are built, of all such requests that are counted in one share.
+    pub executors: u64,
 }
 
 impl RunState {
@@ -53,10 +62,10 @@ impl Executable {
         self.spans.first().filter(|span| span.key.as_ref().is_some_and(|key| key.contents.is_empty()))
     }
 
-    /// Makes the plan of such a request, as far as that asks for no executor that the cache does not have, and no more than so
-    /// many bytes of tensors in all; how many there are.
-    pub fn foresee(&self, inputs: &[Option<TensorSpec>], most: usize, resources: &Resources<'_>) -> Option<usize> {
-        let (span, plans) = (self.first()?, resources.plans?);
+    /// Makes what such a request needs ahead of it, its plan last, where plans are kept; how many bytes of tensors it has in all.
+    /// None where something is chosen for it, or it needs more than it may.
+    pub fn foresee(&self, inputs: &[Option<TensorSpec>], most: &Foresight, resources: &Resources<'_>) -> Option<usize> {
+        let span = self.first()?;
         let hollow = |spec: &TensorSpec| Value::Tensor(Tensor::hollow(spec.clone()));
         let mut state = self.state_of(inputs.iter().map(|input| input.as_ref().map(hollow)))?;
         let key = self.plan_key(span, &state)?;
@@ -65,14 +74,17 @@ impl Executable {
         };
         let add = |sum: usize, spec: &TensorSpec| sum.saturating_add(bytes_of(spec));
         let mut bytes = inputs.iter().flatten().fold(0, add);
-        if bytes > most {
+        if bytes > most.tensors {
             return None;
         }
+        let built = || resources.share.map_or(0, |share| share.stats().built_bytes);
         let ahead = self.prepare_ahead(span, None, &mut state, resources, |step| {
             bytes = step.specs.iter().fold(bytes, add);
-            bytes <= most && step.outcome.is_none_or(|outcome| outcome == Outcome::Hit)
+            bytes <= most.tensors && built() <= most.executors && step.outcome != Some(Outcome::Miss)
         })?;
-        Plan::foreseen(ahead).keep(&key, plans);
+        if let Some(plans) = resources.plans {
+            Plan::foreseen(ahead).keep(&key, plans);
+        }
         Some(bytes)
     }
 

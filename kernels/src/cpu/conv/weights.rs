@@ -79,7 +79,8 @@ impl Weights {
             }
         }
         // A panel may round the filters of each group up to the widest tile.
-        let elements = [self.kernel[0], self.kernel[1], self.kernel[2], self.channels, self.group_filters() + 64];
+        let elements =
+            [self.kernel[0], self.kernel[1], self.kernel[2], self.channels, self.group_filters().saturating_add(64)];
         let bytes = elements.iter().try_fold(4usize, |total, &size| total.checked_mul(size.max(1)));
         let groups = self.group_channels().checked_mul(self.groups) == Some(self.channels);
         if !groups || bytes.is_none_or(|bytes| bytes > isize::MAX as usize / 8) {

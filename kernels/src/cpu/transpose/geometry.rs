@@ -51,6 +51,8 @@ impl Collapsed {
         let permutes = |&axis: &usize| axis < rank && !std::mem::replace(&mut seen[axis], true);
         let bytes = self.shape.iter().try_fold(element, |bytes, &dim| bytes.checked_mul(dim.max(1)));
         rank <= MAX_RANK
+            // An element of no bytes would hide that there are too many of them.
+            && element > 0
             && self.perm.len() == rank
             && self.perm.iter().all(permutes)
             && bytes.is_some_and(|bytes| bytes <= isize::MAX as usize)

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
+use kiln::exec::{Refusal, Verifier};
 use kiln::record::{FileSummary, How, Record, RecordId};
 
 use crate::failure::{Code, Failure, Outcome};
@@ -99,8 +100,9 @@ pub(super) fn show(files: &[FileSummary], id: &str, screen: &mut dyn Write) -> O
     if found == 0 { Err(Failure::usage(format!("there is no record '{id}'"))) } else { Ok(()) }
 }
 
-/// Whether everything is sound.
+/// Whether everything is sound, and which records builders would refuse, with the reason.
 pub(super) fn verify(place: &Path, screen: &mut dyn Write) -> Outcome {
+    let verifier = Verifier::default();
     let mut bad = 0;
     for file in super::all(place)? {
         let file = match file {
@@ -111,14 +113,24 @@ pub(super) fn verify(place: &Path, screen: &mut dyn Write) -> Outcome {
                 continue;
             }
         };
-        let known = |record: &&Record| kiln::exec::FAMILIES.iter().any(|family| family.name == record.family);
-        let readable = file.records.iter().filter(|record| kiln::exec::describe(record).is_some()).count();
-        let strange = file.records.iter().filter(|record| !known(record)).count();
-        bad += file.damaged;
+        let here = verifier.is_here(file.digest);
+        let (mut usable, mut other, mut refused) = (0, 0, 0);
+        for record in &file.records {
+            match verifier.verify(record) {
+                Ok(()) => usable += 1,
+                Err(why) if why.is_of_another_build() || (why == Refusal::Unfit && !here) => other += 1,
+                Err(why) => {
+                    refused += 1;
+                    let id = &RecordId::of(record).to_string()[..12];
+                    writeln!(screen, "BAD  {}: {id} {}: {why}", file.path.display(), record.family)?;
+                }
+            }
+        }
+        bad += file.damaged + refused;
         writeln!(
             screen,
-            "{}  {}: {} records, {readable} that this build reads, {strange} of unknown families, {} damaged parts",
-            if file.damaged == 0 { "ok " } else { "BAD" },
+            "{}  {}: {} records, {usable} that this build can use, {other} for another, {refused} refused, {} damaged parts",
+            if file.damaged + refused == 0 { "ok " } else { "BAD" },
             file.path.display(),
             file.records.len(),
             file.damaged

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use kiln::exec::Verifier;
 use kiln::record::{How, Record, clear_folder, merge_into, replace_file};
 
 use crate::failure::{Blame, Failure, Outcome};
@@ -27,10 +28,10 @@ pub(super) struct Prune {
 const DAY: u64 = 24 * 60 * 60;
 
 impl Prune {
-    /// Whether a record meets every condition; without one, whether this build cannot read it.
-    fn takes(&self, record: &Record, now: u64) -> bool {
+    /// Whether a record meets every condition; without one, whether this build cannot use it.
+    fn takes(&self, record: &Record, now: u64, verifier: &Verifier) -> bool {
         if self.family.is_none() && self.older_than_days.is_none() && !self.unmeasured {
-            return kiln::exec::describe(record).is_none();
+            return verifier.verify(record).is_err();
         }
         // A clock that was wrong makes no record older than it is.
         let age = now.saturating_sub(record.evidence.created) / DAY;
@@ -43,9 +44,10 @@ impl Prune {
 /// Drops records.
 pub(super) fn prune(prune: &Prune, screen: &mut dyn Write) -> Outcome {
     let file = super::file(&prune.file)?;
+    let verifier = Verifier::default();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let (dropped, kept): (Vec<Record>, Vec<Record>) =
-        file.records.into_iter().partition(|record| prune.takes(record, now));
+        file.records.into_iter().partition(|record| prune.takes(record, now, &verifier));
     if !dropped.is_empty() || file.damaged > 0 {
         replace_file(&prune.file, file.digest, &kept).failed(|| "cannot write records")?;
     }

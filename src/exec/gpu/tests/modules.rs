@@ -14,7 +14,7 @@ fn a_kernel_is_compiled_once_and_ahead_of_need_by_the_next_process() {
     assert!(Arc::ptr_eq(&module, &first.cx.module(&KernelCode::Fill).unwrap().0));
     assert_eq!(first.device.counts().compiles, 1);
     let next = first.next(Script::default(), Policy::default());
-    assert_eq!(exec::warm(&next.cx), 1);
+    assert_eq!(next.ready(), 1);
     assert_eq!((next.cx.module(&KernelCode::Fill).unwrap().1, next.device.counts().compiles), (Outcome::Hit, 1));
     assert_eq!(next.cx.cache.stats().record_hits, 1);
     // It runs in the arena's memory.
@@ -36,7 +36,7 @@ fn another_compiler_and_other_kernels_are_other_records() {
     let mut script = Script::default();
     script.facts.nvrtc += 10;
     let next = first.next(script, Policy::default());
-    assert_eq!(exec::warm(&next.cx), 1, "the convolution alone");
+    assert_eq!(next.ready(), 1, "the convolution alone");
     assert_eq!(next.device.counts().compiles, 0);
     let softmax = KernelCode::Softmax(SoftmaxCode { team: None, logarithm: false, wide: false });
     for code in [KernelCode::Fill, softmax] {
@@ -63,7 +63,7 @@ fn keys_of_kernels_come_back_from_their_bytes_and_no_two_are_one() {
 
 #[test]
 fn kernels_must_be_recorded_where_everything_must_be() {
-    let complete = Process::new(Script::default(), Policy::default(), Store::in_memory().taken_as_complete(true));
+    let complete = Process::plain().strict();
     assert!(matches!(complete.cx.module(&KernelCode::Fill), Err(BuildError::NotRecorded { family: "nvrtc-kernel" })));
     assert_eq!(complete.device.counts().compiles, 0);
 }

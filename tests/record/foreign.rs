@@ -1,0 +1,214 @@
+//! Records that are none of a session's business: of other models in the same file, of other builds, of sessions that were
+//! allowed to choose.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kiln::cache::{Cache, F32Bits, Limits};
+use kiln::exec::Family;
+use kiln::exec::resize::{Mode, ResizeAxis, ResizeKey, Transform};
+use kiln::exec::softmax::{SoftmaxChoice, SoftmaxKey};
+use kiln::graph::{Graph, GraphBuilder};
+use kiln::record::{Evidence, Fingerprint, Record, Recorded, SOURCES, Store, encode};
+use kiln::session::{Session, SessionOptions};
+use kiln::tensor::{DType, Tensor};
+
+use crate::fixture::folder;
+
+fn softmax() -> Graph {
+    let mut builder = GraphBuilder::new("softmax", 17);
+    let x = builder.input("x", DType::F32, ["n".into(), "m".into()]);
+    let y = builder.op("Softmax", &[x], &[]);
+    builder.output("y", y);
+    builder.finish()
+}
+
+fn relu() -> Graph {
+    let mut builder = GraphBuilder::new("relu", 17);
+    let x = builder.input("x", DType::F32, ["n".into()]);
+    let y = builder.op("Relu", &[x], &[]);
+    builder.output("y", y);
+    builder.finish()
+}
+
+fn options() -> SessionOptions {
+    SessionOptions { threads: 1, ..SessionOptions::default() }
+}
+
+fn run(session: &Session, rows: usize) -> Result<Vec<f32>, kiln::session::SessionError> {
+    let values: Vec<f32> = (0..rows * 5).map(|index| (index % 7) as f32).collect();
+    let outputs = session.run(&[("x", Tensor::from_slice([rows, 5], &values).unwrap())])?;
+    Ok(outputs[0].1.as_slice::<f32>().unwrap().to_vec())
+}
+
+/// An honest record of a resize that takes its time: tables of that many places.
+fn slow(places: u64, number: u64) -> Record {
+    let axis = ResizeAxis { output: places, scale: 2f64.to_bits(), ..ResizeAxis::keep(places / 2) };
+    let key = ResizeKey {
+        mode: Mode::Cubic { a: F32Bits::new(-0.75 - number as f32) },
+        transform: Transform::HalfPixel,
+        exclude_outside: true,
+        antialias: false,
+        axes: [axis].into_iter().collect(),
+        width: 4,
+        threads: 1,
+    };
+    let choice = kiln::exec::resize::ResizeChoice { tasks: 1 };
+    let evidence = Evidence::measured(1, 1);
+    let (key, choice) = (encode(&key).unwrap(), encode(&choice).unwrap());
+    Record { family: "resize".to_owned(), revision: ResizeKey::REVISION, key, choice, evidence }
+}
+
+#[test]
+fn what_other_models_left_in_the_file_is_not_built() {
+    let folder = folder();
+    let with_folder = || SessionOptions { cache_dir: Some(folder.path().into()), ..options() };
+    let first = Session::from_graph(softmax(), &with_folder()).unwrap();
+    run(&first, 3).unwrap();
+    // Each of them takes some milliseconds to build; all of them, many seconds.
+    for number in 0..2000 {
+        assert!(first.build_cx().records.insert_record(&slow(100_000, number)));
+    }
+    drop(first);
+    let started = Instant::now();
+    let other =
+        Session::from_graph(relu(), &SessionOptions { load_time_limit: Some(Duration::from_secs(1)), ..with_folder() });
+    let (other, took) = (other.unwrap(), started.elapsed());
+    assert!(other.record_stats().loaded > 2000);
+    assert_eq!((other.warmed(), other.cache_stats().record_hits), (0, 0));
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    let own = Session::from_graph(softmax(), &with_folder()).unwrap();
+    assert!(own.cache_stats().record_hits <= 1, "the one that its request asks for");
+    assert!(run(&own, 3).is_ok());
+    assert_eq!(own.share_stats().misses, 0, "nothing is chosen");
+}
+
+#[test]
+fn a_key_whose_tables_no_memory_holds_is_an_error_and_no_allocation() {
+    let cx = Session::from_graph(softmax(), &options()).unwrap().build_cx().clone();
+    let axis = ResizeAxis { output: (1 << 31) - 1, scale: 1f64.to_bits(), ..ResizeAxis::keep((1 << 31) - 2) };
+    let key = ResizeKey {
+        mode: Mode::Cubic { a: F32Bits::new(-0.75) },
+        transform: Transform::HalfPixel,
+        exclude_outside: false,
+        antialias: false,
+        axes: [axis].into_iter().collect(),
+        width: 4,
+        threads: 1,
+    };
+    assert!(key.table_bytes().is_some_and(|bytes| bytes > 64 << 30));
+    let ahead = kiln::exec::BuildCx { records: cx.records.ahead_of_need(), ..cx };
+    let refused = ahead.executor(&key).err().map(|error| error.to_string());
+    assert!(refused.as_ref().is_some_and(|text| text.contains("bytes of tables")), "{refused:?}");
+}
+
+#[test]
+fn a_strict_session_takes_nothing_that_was_chosen_without_a_record() {
+    let cache = Arc::new(Cache::new(Limits { entries: 64, bytes: 1 << 20 }));
+    let shared = || SessionOptions { cache: Some(cache.clone()), ..options() };
+    let lax = Session::from_graph(softmax(), &shared()).unwrap();
+    let expected = run(&lax, 3).unwrap();
+    let strict = |records: Option<Arc<Store>>| {
+        Session::from_graph(softmax(), &SessionOptions { error_on_cache_miss: true, records, ..shared() }).unwrap()
+    };
+    let error = run(&strict(None), 3).unwrap_err().to_string();
+    assert!(error.contains("choosing is not allowed"), "{error}");
+    // The lax one's records know what it chose: with them, nothing is missing.
+    let recorded = strict(Some(lax.build_cx().records.clone()));
+    assert_eq!(run(&recorded, 3).unwrap(), expected);
+    assert!(run(&recorded, 4).is_err(), "nothing is chosen with shared records either");
+    run(&lax, 4).unwrap();
+    assert!(run(&recorded, 4).is_ok(), "what they have learned meanwhile is known");
+    assert!(run(&strict(None), 5).is_err());
+}
+
+/// A choice that fits its key and that no kernel can be built with, if there were one, costs the record and not the request.
+#[test]
+fn a_choice_that_does_not_build_is_chosen_again() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use kiln::cache::{Key, Outcome};
+    use kiln::exec::BuildCx;
+    use kiln_kernels::{KernelError, Result as KernelResult};
+    use serde::{Deserialize, Serialize};
+
+    static BROKEN: AtomicBool = AtomicBool::new(true);
+
+    #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    struct Brittle(u32);
+    impl Key for Brittle {
+        type Value = u32;
+        const FAMILY: &'static str = "brittle";
+    }
+    impl Recorded for Brittle {
+        const REVISION: u32 = 1;
+        type Choice = u32;
+    }
+    impl Family for Brittle {
+        fn choose(&self, _: &BuildCx) -> u32 {
+            7
+        }
+        fn accepts(&self, _: &u32, _: &BuildCx) -> bool {
+            true
+        }
+        fn build(&self, choice: &u32, _: &BuildCx) -> KernelResult<u32> {
+            let fails = *choice == 9 || (*choice == 7 && self.0 == 2 && BROKEN.load(Ordering::Relaxed));
+            let reason = format!("no kernel for {choice}");
+            if fails { Err(KernelError::Unsupported { family: "brittle", reason }) } else { Ok(*choice) }
+        }
+        fn fits(&self, _: &BuildCx) -> bool {
+            true
+        }
+        fn table_bytes(&self) -> Option<u64> {
+            Some(0)
+        }
+    }
+
+    let cx = Session::from_graph(softmax(), &options()).unwrap().build_cx().clone();
+    for number in [1, 2] {
+        cx.records.insert(&Brittle(number), &9, Evidence::measured(1, 1000));
+    }
+    let (value, outcome) = cx.executor(&Brittle(1)).unwrap();
+    assert_eq!((*value, outcome), (7, Outcome::Miss));
+    assert_eq!(cx.records.lookup(&Brittle(1)), Some(7), "the record is replaced");
+    assert_eq!(cx.records.stats().rejected_semantic, 1);
+    // Where nothing can be built, the record is not to blame: it stays, for when something can.
+    assert!(cx.executor(&Brittle(2)).is_err());
+    assert_eq!((cx.records.lookup(&Brittle(2)), cx.records.stats().rejected_semantic), (Some(9), 1));
+    // And where nothing may be chosen, the error is what it is.
+    let strict = BuildCx { records: cx.records.taken_as_complete(), ..cx.clone() };
+    let error = strict.executor(&Brittle(2)).unwrap_err().to_string();
+    assert!(error.contains("no kernel for 9"), "{error}");
+    BROKEN.store(false, Ordering::Relaxed);
+    assert_eq!(*cx.executor(&Brittle(2)).unwrap().0, 7);
+}
+
+#[test]
+fn a_build_of_other_sources_is_another_machine_to_records() {
+    let host = Fingerprint::host("avx2", 1);
+    let fact = |name: &str| host.facts().iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+    assert_eq!(fact("sources").as_deref(), Some(SOURCES));
+    assert_eq!(fact("kernels").as_deref(), Some(kiln_kernels::SOURCES));
+    let hexadecimal = |text: &str| text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    assert!(hexadecimal(SOURCES) && hexadecimal(kiln_kernels::SOURCES) && SOURCES != kiln_kernels::SOURCES);
+    for changed in ["sources", "kernels"] {
+        let facts = host.facts().iter().map(|(name, value)| {
+            (name.clone(), if name == changed { "another tree".to_owned() } else { value.clone() })
+        });
+        assert_ne!(Fingerprint::from_facts(facts).digest(), host.digest());
+    }
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/");
+    let script = |path: &str| std::fs::read_to_string(format!("{root}{path}")).unwrap();
+    assert_eq!(script("build.rs"), script("kernels/build.rs"), "one script, for each package's own sources");
+}
+
+#[test]
+fn an_executor_in_memory_is_taken_before_a_blob() {
+    let cx = Session::from_graph(softmax(), &options()).unwrap().build_cx().clone();
+    let key = SoftmaxKey { outer: 4000, length: 500, inner: 1, logarithm: false, isa: cx.isa, threads: 1 };
+    let made = cx.make(&key).unwrap();
+    let again = cx.make_from_blob(&key, &made.cache_blob().unwrap()).unwrap();
+    assert_eq!(again.outcome(), kiln::cache::Outcome::Hit);
+    assert!(Arc::ptr_eq(made.value(), again.value()), "nothing is built or replaced");
+    assert_eq!(key.choose(&cx), SoftmaxChoice { tasks: 1 });
+}
