@@ -17,7 +17,8 @@
 //!
 //! - The order of eviction is the same with this table and without it.
 //! - The table holds keys and weak references: a value goes when it is evicted, though threads remember its key. What stays is
-//!   at most 2,048 keys a thread, and the bare memory of as many values, without what they owned.
+//!   the keys of entries that have left since a thread forgot such last, 256 at most, and the bare memory of as many values,
+//!   without what they owned. A thread remembers 2,048 entries at most.
 //! - A thread may use any number of caches: they share the table's 64 KiB, and each costs the thread its counters.
 //! - A value that is handed out counted is still written to by every hit: its count. [`held`](super::held) is the way around.
 //! - Hits are counted by the thread that has them, on lines of its own ([`Hits`]), and added up when somebody asks.
@@ -28,7 +29,7 @@ use std::any::Any;
 use std::cell::RefCell;
 
 use super::Key;
-use super::erased::{Kept, Remembered};
+use super::erased::{GONE, Kept, Remembered};
 use super::held::Seat;
 use super::shim::{Arc, AtomicU64, Mutex, Ordering, lock, thread_local};
 use super::stats::{FamilyId, Stats};
@@ -37,17 +38,21 @@ use super::stats::{FamilyId, Stats};
 const WAYS: usize = 8;
 /// Sets that a thread has: for four times as many entries as a large model has nodes that compute.
 const SETS: usize = 256;
+/// Entries that are remembered before those that have left are forgotten.
+const TIDY: u32 = 256;
 /// Families that are counted here; entries of any further ones are not remembered.
 const FAMILIES: usize = 64;
 
 thread_local! {
-    static FRONTS: RefCell<Front> = const { RefCell::new(Front { sets: Vec::new(), counted: Vec::new(), seat: None }) };
+    static FRONTS: RefCell<Front> = const { RefCell::new(Front::EMPTY) };
 }
 
 /// What one thread remembers.
 struct Front {
     /// None before the first entry.
     sets: Vec<Set>,
+    /// Entries remembered since those that have left were forgotten.
+    since: u32,
     /// Of the caches that the thread has used, its hits there. Places of caches that are gone are used again.
     counted: Vec<Counted>,
     /// Which lane the thread counts on, from the first entry that it remembers on.
@@ -180,7 +185,10 @@ pub(super) fn remember(cache: u64, counts: &HitCounts, hash: u64, entry: Arc<dyn
             front.sets.resize_with(SETS, Set::default);
         }
         let tag = tag(cache, hash);
-        front.sets[set(tag)].put(tag, Known { entry, counted })
+        let gone = front.sets[set(tag)].put(tag, Known { entry, counted });
+        front.since += 1;
+        let left = if front.since >= TIDY { front.tidy() } else { Vec::new() };
+        Some((gone, left))
     });
 }
 
@@ -211,6 +219,16 @@ impl Set {
 }
 
 impl Front {
+    const EMPTY: Front = Front { sets: Vec::new(), since: 0, counted: Vec::new(), seat: None };
+
+    /// Takes out the entries that have left their caches.
+    fn tidy(&mut self) -> Vec<Known> {
+        self.since = 0;
+        let has_left = |known: &mut Known| known.entry.stamp().load(Ordering::Relaxed) == GONE;
+        let all = self.sets.iter_mut().flat_map(|set| &mut set.entries);
+        all.filter_map(|place| place.take_if(has_left)).collect()
+    }
+
     #[inline]
     fn known(&self, tag: u64) -> Option<&Known> {
         let set = self.sets.get(set(tag))?;
