@@ -170,13 +170,16 @@ fn frame_checksum(length: [u8; 4], payload: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// How many records a file holds of which these are all bytes, if it ends with the footer of a file with that checksum.
-pub(super) fn count_of_whole(header: &Header, bytes: &[u8], checksum: u32) -> Option<usize> {
+/// How many records a file holds of which these are all bytes, if it ends with the footer that it should have.
+pub(super) fn count_of_whole(header: &Header, bytes: &[u8]) -> Option<usize> {
     let footer = bytes.len().checked_sub(FOOTER)?;
-    let whole = header.schema == SCHEMA && u32_at(bytes, footer)? == END && u32_at(bytes, footer + 8)? == checksum;
     let count = u32_at(bytes, footer + 4)? as usize;
-    // Before it is believed: no record is shorter than its frame.
-    (whole && count <= MOST_RECORDS.min(bytes.len() / FRAME)).then_some(count)
+    // Before it is believed: no record is shorter than its frame. The checksum comes last, because it takes longest.
+    (header.schema == SCHEMA
+        && u32_at(bytes, footer)? == END
+        && count <= MOST_RECORDS.min(bytes.len() / FRAME)
+        && u32_at(bytes, footer + 8)? == crc32fast::hash(bytes.get(..footer + 8)?))
+    .then_some(count)
 }
 
 /// The payload of the frame at that place of a whole file.

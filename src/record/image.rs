@@ -11,9 +11,6 @@ use std::io::{self, Read};
 use super::entry::{Kept, State, name_at};
 use super::frame::{self, Header};
 
-/// Bytes that are read, and checked, at once: few enough to be in a cache of the core's still.
-const CHUNK: usize = 1 << 17;
-
 /// The records of a file.
 #[derive(Debug, Default)]
 pub(super) struct Image {
@@ -27,25 +24,17 @@ pub(super) struct Image {
     next: usize,
 }
 
-/// As many bytes as that, if the source has just as many; and the checksum of all but the last four.
-fn read_whole(mut source: impl Read, length: usize) -> io::Result<Option<(Vec<u8>, u32)>> {
-    let mut bytes = vec![0; length];
-    let (mut at, mut checked) = (0, 0);
-    let mut checksum = crc32fast::Hasher::new();
-    let end = length.saturating_sub(4);
+/// As many bytes as that, if the source has just as many.
+fn read_whole(mut source: impl Read, length: usize) -> io::Result<Option<Vec<u8>>> {
+    let (mut bytes, mut at) = (vec![0; length], 0);
     while at < length {
-        let most = length.min(at + CHUNK);
-        match source.read(&mut bytes[at..most])? {
+        match source.read(&mut bytes[at..])? {
             0 => return Ok(None),
             read => at += read,
         }
-        let until = at.min(end);
-        checksum.update(&bytes[checked..until]);
-        checked = until;
     }
     // A file that has grown is another file.
-    let whole = source.read(&mut [0])? == 0;
-    Ok(whole.then(|| (bytes, checksum.finalize())))
+    Ok((source.read(&mut [0])? == 0).then_some(bytes))
 }
 
 impl Image {
@@ -55,12 +44,12 @@ impl Image {
         if length < frame::FRAMELESS {
             return Ok(None);
         }
-        Ok(read_whole(source, length)?.and_then(|(bytes, checksum)| Image::of(bytes, checksum, fingerprint)))
+        Ok(read_whole(source, length)?.and_then(|bytes| Image::of(bytes, fingerprint)))
     }
 
-    fn of(bytes: Vec<u8>, checksum: u32, fingerprint: [u8; 32]) -> Option<Image> {
+    fn of(bytes: Vec<u8>, fingerprint: [u8; 32]) -> Option<Image> {
         let header = Header::read(&bytes).ok().filter(|header| *header == Header::new(fingerprint))?;
-        let count = frame::count_of_whole(&header, &bytes, checksum)?;
+        let count = frame::count_of_whole(&header, &bytes)?;
         let mut frames = Vec::with_capacity(count);
         let (mut at, mut before): (usize, &[u8]) = (frame::HEADER, &[]);
         for _ in 0..count {
