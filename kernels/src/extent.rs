@@ -24,7 +24,7 @@ use pace::Pace;
 /// a third faster out of 2 MiB pages than out of 4 KiB ones.
 pub const HUGE_PAGE: usize = 2 << 20;
 
-/// What every system's ordinary pages divide: some have pages of 64 KiB. Memory is given back in units of this.
+/// What every system's ordinary pages divide: some have pages of 64 KiB. Memory is reserved in units of this.
 const LARGEST_PAGE: usize = 1 << 16;
 
 /// Of this process.
@@ -207,10 +207,11 @@ impl Extent {
     }
 
     /// Gives the pages that lie wholly inside back to the system; what was in them reads as zeros. At its ends less than
-    /// 64 KiB each stay.
+    /// a page each stays.
     pub fn discard(&mut self) {
-        let first = self.start.next_multiple_of(LARGEST_PAGE);
-        let end = (self.start + self.len) / LARGEST_PAGE * LARGEST_PAGE;
+        let page = page_size();
+        let first = self.start.next_multiple_of(page);
+        let end = (self.start + self.len) / page * page;
         if let Some(inside) = end.checked_sub(first).filter(|&inside| inside > 0) {
             // SAFETY: the pages belong to this extent alone, which is borrowed for nobody else, and any bytes are valid.
             let _ = unsafe { self.region.map.unchecked_advise_range(UncheckedAdvice::DontNeed, first, inside) };
@@ -284,7 +285,7 @@ mod tests {
 
     #[test]
     fn only_whole_pages_inside_are_given_back() {
-        let page = LARGEST_PAGE;
+        let page = page_size();
         let mut before = Extent::reserve(HUGE_PAGE).unwrap();
         // A mapping starts at a page, which need not be a multiple of the largest kind.
         let lead = before.start.next_multiple_of(page) - before.start;
