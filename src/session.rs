@@ -10,6 +10,7 @@ pub mod compile;
 mod device;
 mod evaluate;
 mod footprint;
+mod heap;
 mod names;
 pub mod options;
 mod overrides;
@@ -48,6 +49,7 @@ pub use crate::graph::Cancel;
 pub use compile::Description;
 pub use device::DeviceStats;
 use footprint::Footprint;
+use heap::Heap;
 pub use kiln_kernels::cpu::{Numerics, Precision};
 use names::Names;
 pub use options::{RunOptions, SessionOptions};
@@ -198,6 +200,7 @@ pub struct Session {
     buffers: Arc<BufferPool>,
     /// What is remembered of the memory that requests need.
     footprint: Footprint,
+    heap: Heap,
     /// What is remembered of the requests themselves, if anything.
     requests: Option<Requests>,
     /// Plans of shapes that were seen; none where nothing is kept.
@@ -285,6 +288,7 @@ impl Session {
             threads,
             buffers,
             footprint,
+            heap: Heap::default(),
             requests,
             plans,
             idle: Mutex::new(Idle::new(options.buffer_bytes)),
@@ -422,6 +426,7 @@ impl Session {
         idle.push(state, bytes);
         drop(idle);
         self.footprint.note(&self.buffers, &self.build.records);
+        self.heap.trim(&self.share);
         Ok(result?)
     }
 

@@ -55,6 +55,15 @@ unsafe impl Send for Region {}
 // SAFETY: a shared region only gives its address and takes advice for pages that the adviser's extent covers.
 unsafe impl Sync for Region {}
 
+/// Gives the free pages of the C library's heap back to the system, where the library can say which they are (glibc).
+pub fn trim_heap() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: it takes the heap's own locks and touches nothing that is allocated.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// Exclusive bytes of a reserved stretch: zeros that are not present until they are populated or written.
 #[derive(Debug)]
 pub struct Extent {

@@ -57,6 +57,11 @@ impl Share {
         self.fell_apart.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Executors that this session built so far.
+    pub fn built(&self) -> u64 {
+        self.record_hits.load(Ordering::Relaxed) + self.misses.load(Ordering::Relaxed)
+    }
+
     /// The counters now.
     #[must_use]
     pub fn stats(&self) -> ShareStats {

@@ -110,7 +110,9 @@ mod tests {
             for len in 0..=bytes.len() {
                 prop_assert!(begins(&packed, &bytes[..len]));
                 let mut other = bytes[..len].to_vec();
-                other.last_mut().map(|last| *last ^= 1);
+                if let Some(last) = other.last_mut() {
+                    *last ^= 1;
+                }
                 prop_assert_eq!(begins(&packed, &other), other.is_empty());
             }
             prop_assert!(!begins(&packed, &[&bytes[..], &[0]].concat()));
