@@ -1,7 +1,7 @@
 //! The path of single queries, which memory bounds.
 //!
-//! - [`Form::Dots`](super::Form::Dots): one query times rows of keys, a vector of scores at a time.
-//! - [`Form::Blend`](super::Form::Blend): rows of values, weighted, added up in registers: keys and values are read once,
+//! - [`Form::Dots`]: one query times rows of keys, a vector of scores at a time.
+//! - [`Form::Blend`]: rows of values, weighted, added up in registers: keys and values are read once,
 //!   front to back.
 
 use std::mem::offset_of;
@@ -11,7 +11,7 @@ use crate::cpu::attention::FAMILY;
 use crate::cpu::sweep;
 use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mem, Vreg};
 
-/// Arguments of [`Form::Dots`](super::Form::Dots) and [`Form::Blend`](super::Form::Blend). Rows are those of keys or values.
+/// Arguments of [`Form::Dots`] and [`Form::Blend`]. Rows are those of keys or values.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct StreamArgs {
@@ -27,9 +27,9 @@ pub struct StreamArgs {
     pub columns: usize,
     /// The scores, or the sum.
     pub out: *mut f32,
-    /// Not 0 where the sum goes on from what is there ([`Form::Blend`](super::Form::Blend)).
+    /// Not 0 where the sum goes on from what is there ([`Form::Blend`]).
     pub resume: usize,
-    /// Factor of the scores ([`Form::Dots`](super::Form::Dots)).
+    /// Factor of the scores ([`Form::Dots`]).
     pub scale: f32,
 }
 
