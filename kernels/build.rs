@@ -13,7 +13,7 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// FNV-1a in 128 bits. It tells accidents apart, and nobody gains by making two trees alike: records are not trusted anyway.
+/// FNV-1a in 128 bits. It tells accidents apart. It need not withstand forgery: records are not trusted anyway.
 struct Digest(u128);
 
 impl Digest {

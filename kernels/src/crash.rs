@@ -1,11 +1,11 @@
 //! What a thread is doing, in words, for the one line that a crash may still write.
 //!
-//! Whoever does something by name puts a *mark* on the thread for as long as it takes ([`within`]): a session its model,
+//! What does something by name puts a *mark* on the thread for as long as it takes ([`within`]): a session its model,
 //! the graph each node, a builder its key. Marks lie on the stack and point at the mark that they lie within, so that
-//! setting one is two stores to the thread's own memory and costs a nanosecond. The pool's threads carry the marks of
+//! setting one is two stores to the thread's own memory and costs nanoseconds. The pool's threads carry the marks of
 //! the thread that forked ([`Trail`]).
 //!
-//! Nobody reads marks until something goes wrong: a program that has called [`watch`] says them on standard error when it
+//! Marks are read only when something goes wrong: a program that has called [`watch`] says them on standard error when it
 //! dies of a signal ([`signals`]), and [`trail`] gives them to its panic hook. Libraries set marks and never call `watch`.
 
 mod signals;

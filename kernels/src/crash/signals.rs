@@ -1,7 +1,7 @@
 //! Dying of a signal with a last line: which signal, at which address, and the thread's marks.
 //!
 //! The handler does only what is allowed in one: it reads the marks, formats into memory on its own stack and calls
-//! `write`. Then the signal does what it would have done without the handler, so that whoever waits for the process
+//! `write`. Then the signal does what it would have done without the handler, so that a parent that waits
 //! sees the same death: a fault happens again under the handler that was there before (the standard library's tells of
 //! overflown stacks), and a signal that was sent is sent again.
 
