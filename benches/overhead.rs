@@ -87,7 +87,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// Requests to each of many sessions in turn.
 fn in_turn(budget: Duration) -> Result<(), Box<dyn std::error::Error>> {
     let options = SessionOptions { threads: 1, ..SessionOptions::default() };
-    let (graph, inputs) = (tiny(2), [2.0, 1.0].map(|value| Tensor::from_vec([1, WIDTH], vec![value; WIDTH])));
+    let (graph, inputs) = (tiny(2), [2.0f32, 1.0].map(|value| Tensor::from_vec([1, WIDTH], vec![value; WIDTH])));
     let [x, y] = inputs;
     let inputs = [("x", x?), ("y", y?)];
     let mut alone = None;

@@ -19,9 +19,12 @@ pub mod profile;
 pub mod records;
 mod rehearsal;
 mod structure;
+#[cfg(test)]
+mod tests;
 pub mod trace;
 pub mod verbose;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -34,6 +37,7 @@ use crate::exec::tune::Tuner;
 use crate::exec::{BuildCx, Share};
 use crate::fork::Mutex;
 use crate::graph::ir::{Dim, ValueKind};
+use crate::graph::node::panic_message;
 use crate::graph::{
     Executable, Graph, LoopBudget, LoopLimits, NodeError, Observer, Resources, RunError, RunState, StepEvent, Stop,
     Stopped, Value,
@@ -122,9 +126,24 @@ pub enum SessionError {
     /// The device could not be prepared: it has no room for the model's constants.
     #[error("device: {0}")]
     Device(#[from] NodeError),
+    /// Loading panicked: a fault of Kiln's own. [`SessionError::is_fault`] finds those of requests, too.
+    #[error("loading the model met a fault of Kiln's own, please report it: {0}")]
+    Panicked(String),
     /// Threads could not be started.
     #[error(transparent)]
     Threads(#[from] ThreadsError),
+}
+
+impl SessionError {
+    /// Whether a panic stands behind it: a fault of Kiln's own, whatever the model and the request were.
+    #[must_use]
+    pub fn is_fault(&self) -> bool {
+        match self {
+            SessionError::Panicked(_) => true,
+            SessionError::Run(error) => error.is_fault(),
+            _ => false,
+        }
+    }
 }
 
 /// An input or output as the model declares it.
@@ -140,6 +159,25 @@ pub struct Port {
     pub dims: Option<Vec<Dim>>,
     /// Whether the model has a default for it, so that a request may leave it out.
     pub has_default: bool,
+}
+
+/// When loading began, and what may end it.
+struct Begun {
+    at: Instant,
+    stop: Option<Stop>,
+}
+
+impl Begun {
+    fn now(options: &SessionOptions) -> Begun {
+        Begun { at: Instant::now(), stop: Stop::after(options.load_time_limit, None) }
+    }
+}
+
+/// Does a part of loading a model of that name. A crash within says so; a panic is an error.
+fn attempt<T>(name: &str, load: impl FnOnce() -> Result<T, SessionError>) -> Result<T, SessionError> {
+    within(&format_args!("loading model {name}"), || {
+        catch_unwind(AssertUnwindSafe(load)).unwrap_or_else(|panic| Err(SessionError::Panicked(panic_message(&*panic))))
+    })
 }
 
 /// Run states between requests.
@@ -218,41 +256,27 @@ pub struct Session {
 impl Session {
     /// Loads an ONNX file.
     pub fn load(path: &Path, options: &SessionOptions) -> Result<Session, SessionError> {
-        let begun = Instant::now();
-        let stop = Stop::after(options.load_time_limit, None);
+        let begun = Begun::now(options);
         let name = path.display().to_string();
-        within(&format_args!("loading model {name}"), || {
-            Session::make(onnx::load(path, &options.limits)?, name.clone(), options, begun, stop.as_ref())
-        })
+        attempt(&name, || Session::make(onnx::load(path, &options.limits)?, name.clone(), options, &begun))
     }
 
     /// Loads an ONNX model from memory; external data is refused.
     pub fn load_bytes(bytes: Vec<u8>, options: &SessionOptions) -> Result<Session, SessionError> {
-        let begun = Instant::now();
-        let stop = Stop::after(options.load_time_limit, None);
-        let graph = onnx::load_bytes(bytes.into(), None, &options.limits)?;
+        let begun = Begun::now(options);
+        let graph = attempt("in memory", || Ok(onnx::load_bytes(bytes.into(), None, &options.limits)?))?;
         let name = graph.name.clone();
-        within(&format_args!("loading model {name}"), || {
-            Session::make(graph, name.clone(), options, begun, stop.as_ref())
-        })
+        attempt(&name, || Session::make(graph, name.clone(), options, &begun))
     }
 
     /// Makes a session of a graph built in memory.
     pub fn from_graph(graph: Graph, options: &SessionOptions) -> Result<Session, SessionError> {
-        let (begun, stop) = (Instant::now(), Stop::after(options.load_time_limit, None));
+        let begun = Begun::now(options);
         let name = graph.name.clone();
-        within(&format_args!("loading model {name}"), || {
-            Session::make(graph, name.clone(), options, begun, stop.as_ref())
-        })
+        attempt(&name, || Session::make(graph, name.clone(), options, &begun))
     }
 
-    fn make(
-        graph: Graph,
-        name: String,
-        options: &SessionOptions,
-        begun: Instant,
-        stop: Option<&Stop>,
-    ) -> Result<Session, SessionError> {
+    fn make(graph: Graph, name: String, options: &SessionOptions, begun: &Begun) -> Result<Session, SessionError> {
         if let Err(error) = kiln_kernels::jit::name_code_for(options.profiler) {
             tracing::warn!(%error, "emitted code is not named for profilers");
         }
@@ -265,11 +289,11 @@ impl Session {
         let overrides = Overrides::of(&graph, options, &names);
         let constants = graph.constants.values().map(|tensor| tensor.byte_len()).sum();
         // What every process builds at load (packed weights, constants) comes before what this model's requests built.
-        let (executable, description) = compile::compile(graph, options, &build, &threads, stop)?;
+        let (executable, description) = compile::compile(graph, options, &build, &threads, begun.stop.as_ref())?;
         // Asked for before the model was read, so that most of the way lies behind it.
         build.records.await_remote();
         let buffers = BufferPool::bounded(options.buffer_bytes, options.memory_bytes);
-        let footprint = Footprint::prepare(&digest, &build, &buffers, &threads, (begun, stop));
+        let footprint = Footprint::prepare(&digest, &build, &buffers, &threads, begun);
         let tuner = options.tuner(&build, constants);
         let profile = options.profile.then(|| Mutex::new(Profile::default()));
         let requests = if options.rehearse { Requests::of(digest.number(), &build) } else { None };
@@ -299,7 +323,7 @@ impl Session {
             trace: options.trace.clone(),
             warmed: 0,
         };
-        session.warmed = session.rehearse(begun, stop);
+        session.warmed = session.rehearse(begun);
         Ok(session)
     }
 
@@ -411,7 +435,13 @@ impl Session {
             stop: stop.as_ref(),
             observer,
         };
-        let result = within(&format_args!("model {}", self.name), || executable.run(ordered, &mut state, &resources));
+        let run = AssertUnwindSafe(|| executable.run(ordered, &mut state, &resources));
+        let result = within(&format_args!("model {}", self.name), || {
+            catch_unwind(run).unwrap_or_else(|panic| Err(RunError::outside_nodes(&*panic)))
+        });
+        if result.as_ref().is_err_and(RunError::is_fault) {
+            state = RunState::default();
+        }
         let served = state.served().filter(|_| result.is_ok());
         if let Some((requests, served)) = self.requests.as_ref().zip(served) {
             requests.note(&served, &self.build.records);

@@ -4,7 +4,7 @@
 //! holder lets go. Writing asks for sole ownership ([`Tensor::as_mut_slice`] copies where it has to).
 //!
 //! [`dtype`] lists the element types, [`minifloat`] says what the smallest mean, [`pool`] lends and keeps the memory of a
-//! [`buffer`], which `extents` divides and `memory` gets from the system, [`backing`] is a file whose tensors are read when
+//! [`buffer`], which `extents` and `slab` divide and `memory` gets from the system, [`backing`] is a file whose tensors are read when
 //! they are needed, whole or in [`pieces`]. [`elsewhere`] is memory that the processor cannot read.
 
 pub mod backing;
@@ -16,6 +16,7 @@ mod memory;
 pub mod minifloat;
 pub mod pieces;
 pub mod pool;
+mod slab;
 
 use std::sync::Arc;
 
@@ -29,6 +30,7 @@ pub use memory::installed_bytes;
 pub use pieces::Pieces;
 pub use pool::BufferPool;
 pub(crate) use pool::LARGE;
+pub(crate) use slab::trim as trim_slabs;
 
 /// Dimensions, outermost first. Empty for a scalar.
 pub type Shape = SmallVec<[usize; 6]>;

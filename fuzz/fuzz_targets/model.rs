@@ -7,5 +7,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let options = SessionOptions { threads: 1, ..SessionOptions::default() };
-    let _ = Session::load_bytes(bytes.to_vec(), &options);
+    if let Err(error) = Session::load_bytes(bytes.to_vec(), &options) {
+        assert!(!error.is_fault(), "{error}");
+    }
 });

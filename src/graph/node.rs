@@ -50,6 +50,9 @@ pub enum NodeError {
     /// The request was ended before the node was done.
     #[error("ended here: {0}")]
     Stopped(#[from] Stopped),
+    /// Something in it panicked: a fault of Kiln's own. The request is lost, the session serves the next one.
+    #[error("a fault of Kiln's own, please report it: {0}")]
+    Panicked(String),
     /// The request's loops, or one operator's, did more than they may.
     #[error("{what}: more than the limit of {limit}")]
     Limit {
@@ -58,6 +61,13 @@ pub enum NodeError {
         /// The bound.
         limit: u64,
     },
+}
+
+/// What a panic said, for errors that stand in its place.
+#[must_use]
+pub fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("a panic without a message").to_owned()
 }
 
 /// Specs of a node's outputs.

@@ -25,7 +25,9 @@ mod foresee;
 mod observe;
 mod stepwise;
 
+use std::any::Any;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -38,7 +40,7 @@ use super::io::{Edges, Io, Memory};
 use super::ir::{Graph, ValueId};
 use super::lease::Lease;
 use super::memo::Memos;
-use super::node::{Node, NodeError, RunCx};
+use super::node::{Node, NodeError, RunCx, panic_message};
 use super::plan::{Outline, Plan, PlanKey, Recorder, Wanted, fresh_number};
 use super::spans::{self, Span};
 use super::stop::{Stop, Stopped};
@@ -73,6 +75,23 @@ impl RunError {
             NodeError::Stopped(stopped) => Some(*stopped),
             NodeError::Body(inner) => inner.stopped(),
             _ => None,
+        }
+    }
+
+    /// A panic between the nodes of a request.
+    #[must_use]
+    pub fn outside_nodes(panic: &(dyn Any + Send)) -> RunError {
+        let error = NodeError::Panicked(panic_message(panic));
+        RunError { node: String::new(), op: "graph".to_owned(), error }
+    }
+
+    /// Whether a panic ended it, in this node or in one of its bodies: a fault of Kiln's own.
+    #[must_use]
+    pub fn is_fault(&self) -> bool {
+        match &self.error {
+            NodeError::Panicked(_) => true,
+            NodeError::Body(inner) => inner.is_fault(),
+            _ => false,
         }
     }
 }
@@ -120,6 +139,15 @@ impl Step {
     }
 
     #[cold]
+    /// Does something of this step. A crash within names the step; a panic is the step's error.
+    fn attempt<T>(&self, work: impl FnOnce() -> Result<T, NodeError>) -> Result<T, NodeError> {
+        // What a panic leaves half done is let go of: the request's values, and what the step remembers.
+        within(self, || {
+            catch_unwind(AssertUnwindSafe(work))
+                .unwrap_or_else(|panic| Err(NodeError::Panicked(panic_message(&*panic))))
+        })
+    }
+
     fn failed(&self, error: NodeError) -> RunError {
         RunError { node: self.name.clone(), op: self.op.clone(), error }
     }
@@ -400,7 +428,7 @@ impl Executable {
                 }
                 let memory = Memory { pool: resources.buffers, lease: Some((lease, &planned.places)) };
                 let mut io = Io::within(self.edges(step, values), &planned.specs, memory);
-                let done = within(step, || cx.execute(node.as_ref(), &planned.prepared, &mut io));
+                let done = step.attempt(|| cx.execute(node.as_ref(), &planned.prepared, &mut io));
                 done.map_err(|error| step.failed(error))?;
                 for value in &step.dead {
                     if let Some(Value::Tensor(tensor)) = values[value.index()].take() {

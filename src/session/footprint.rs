@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use kiln_kernels::Parallel;
 
+use super::Begun;
 use super::rehearsal::bounded;
 use super::structure::Digest;
 use crate::exec::BuildCx;
 use crate::exec::footprint::FootprintKey;
-use crate::graph::Stop;
 use crate::record::Store;
 use crate::tensor::{BufferPool, installed_bytes};
 
@@ -37,12 +37,12 @@ impl Footprint {
         build: &BuildCx,
         buffers: &BufferPool,
         parallel: &dyn Parallel,
-        (begun, stop): (Instant, Option<&Stop>),
+        begun: &Begun,
     ) -> Footprint {
         let key = FootprintKey { model: model.number(), threads: build.threads as u32 };
         let known = key.recall(&build.records);
         let wanted = known.min(installed_bytes() / MOST_SHARE);
-        let patience = bounded(stop, PATIENCE.max(begun.elapsed()));
+        let patience = bounded(begun.stop.as_ref(), PATIENCE.max(begun.at.elapsed()));
         let (began, mut present) = (Instant::now(), wanted.min(FIRST));
         buffers.prepare(present, parallel);
         // What is present already costs next to nothing the next time.

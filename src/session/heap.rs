@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use kiln_kernels::extent::trim_heap;
 
 use crate::exec::Share;
+use crate::tensor::trim_slabs;
 
 /// Requests of new shapes after which free pages are looked for, which takes milliseconds: a few microseconds each.
 const SHAPES: u32 = 1024;
@@ -34,6 +35,7 @@ impl Heap {
         self.built.store(built, Ordering::Relaxed);
         if self.shapes.fetch_add(1, Ordering::Relaxed) + 1 >= SHAPES {
             self.shapes.store(0, Ordering::Relaxed);
+            trim_slabs();
             trim_heap();
         }
     }

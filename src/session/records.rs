@@ -4,7 +4,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Instant;
 
-use super::Session;
+use super::{Begun, Session};
 use crate::record::{
     self, CacheMode, CodecError, Engine, LoadReport, Record, RecordError, RecordId, SaveReport, Store, write_blob,
 };
@@ -119,7 +119,7 @@ impl Session {
     pub fn load_cache(&self, path: &Path, kind: CacheKind) -> Result<LoadReport, RecordError> {
         let report = self.build.records.load_from(path, self.engine().fingerprint(), |family| kind.holds(family))?;
         if report.taken > 0 {
-            self.rehearse(Instant::now(), None);
+            self.rehearse(&Begun { at: Instant::now(), stop: None });
         }
         Ok(report)
     }

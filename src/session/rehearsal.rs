@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{Port, Session};
+use super::{Begun, Port, Session};
 use crate::exec::request::{MOST_REQUESTS, RequestKey};
 use crate::exec::{BuildCx, Share, gpu};
 use crate::fork::Mutex;
@@ -100,8 +100,8 @@ struct Candidate {
 impl Session {
     /// Makes the plans of what is remembered, and runs the request that took least, as long as loading that began then may go
     /// on. How many executors were rebuilt for that.
-    pub(super) fn rehearse(&self, begun: Instant, stop: Option<&Stop>) -> usize {
-        let took = begun.elapsed();
+    pub(super) fn rehearse(&self, begun: &Begun) -> usize {
+        let (took, stop) = (begun.at.elapsed(), begun.stop.as_ref());
         if self.build.gpu.is_some() {
             let build = BuildCx { records: self.build.records.ahead_of_need(), ..self.build.clone() };
             return gpu::prepare(&build, Instant::now() + bounded(stop, DEVICE.max(took)));

@@ -1,6 +1,6 @@
 //! Aligned bytes from the system. Knows neither tensors nor who reuses what.
 //!
-//! Small pieces come from the heap. Large ones are pieces of reserved address space, and present from the start: a page
+//! The smallest pieces come from the heap, small ones from slots of their size ([`super::slab`]). Large ones are pieces of reserved address space, and present from the start: a page
 //! that is first touched by a kernel costs a fault, and for one that writes as fast as memory allows, faults would be most
 //! of its time.
 
@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 
 use kiln_kernels::extent::Extent;
 
+use super::slab::Slot;
 use crate::fork::stay;
 use crate::knobs;
 
@@ -28,6 +29,8 @@ const MAPPED: usize = 1 << 16;
 pub(super) enum Memory {
     /// From the heap.
     Heap(Vec<Line>),
+    /// A slot for small tensors.
+    Slot(Slot),
     /// A piece of reserved address space whose pages are present; or exactly what was asked for, between pages that fault.
     Piece(Extent),
 }
@@ -61,7 +64,9 @@ impl Memory {
         if let Some(mapped) = Memory::mapped(lines * LINE) {
             return mapped;
         }
-        Memory::heap(lines)
+        let mut memory = Memory::small(lines);
+        memory.bytes_mut().fill(0);
+        memory
     }
 
     /// Exactly that many zeros between pages that fault, where `KILN_GUARD` asks for them and the system has a mapping left.
@@ -70,9 +75,12 @@ impl Memory {
         Extent::guarded(bytes, flush).ok().map(Memory::Piece)
     }
 
-    /// That many lines of zeros from the heap.
-    pub(super) fn heap(lines: usize) -> Memory {
-        Memory::Heap(vec![Line([0; LINE]); lines])
+    /// That many lines and hardly more, with whatever is in them, of less than mapped memory.
+    pub(super) fn small(lines: usize) -> Memory {
+        match Slot::take(lines * LINE) {
+            Some(slot) => Memory::Slot(slot),
+            None => Memory::Heap(vec![Line([0; LINE]); lines]),
+        }
     }
 
     /// Mapped memory; none where it is not worth a mapping or the system has none.
@@ -91,6 +99,7 @@ impl Memory {
     pub(super) fn bytes(&self) -> &[u8] {
         match self {
             Memory::Heap(lines) => bytemuck::cast_slice(lines),
+            Memory::Slot(slot) => slot.bytes(),
             Memory::Piece(extent) => extent.bytes(),
         }
     }
@@ -99,6 +108,7 @@ impl Memory {
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         match self {
             Memory::Heap(lines) => bytemuck::cast_slice_mut(lines),
+            Memory::Slot(slot) => slot.bytes_mut(),
             Memory::Piece(extent) => extent.bytes_mut(),
         }
     }
@@ -112,9 +122,10 @@ mod tests {
 
     #[test]
     fn memory_of_any_size_is_aligned_whole_lines_of_zeros() {
-        for bytes in [0, 1, 64, 65, MAPPED - 1, MAPPED, HUGE_PAGE - 1, 3 << 20, (3 << 20) + 1] {
+        for bytes in [0, 1, 64, 65, 1023, 1024, 5000, MAPPED - 1, MAPPED, HUGE_PAGE - 1, 3 << 20, (3 << 20) + 1] {
             let mut memory = Memory::zeroed(bytes);
-            assert_eq!(memory.bytes().len(), bytes.next_multiple_of(LINE));
+            let lines = bytes.next_multiple_of(LINE);
+            assert!((lines..=lines + lines / 8).contains(&memory.bytes().len()), "{bytes}");
             assert_eq!(memory.bytes().as_ptr().addr() % LINE, 0);
             assert!(memory.bytes().iter().all(|&byte| byte == 0));
             memory.bytes_mut().fill(1);

@@ -2,7 +2,7 @@
 //!
 //! A run of a graph allocates and frees the same sizes again and again, and with changing shapes other ones. Memory that
 //! was used before is worth keeping: fresh pages cost more than most operators take to fill them. Large buffers are cut out
-//! of [free extents](super::extents), which join when they are freed. Small ones come from the heap, in classes of about an
+//! of [free extents](super::extents), which join when they are freed. Small ones come from the heap or from slots, in classes of about an
 //! eighth of a power of two; what was not used for longest is let go.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use kiln_kernels::parallel::for_each_chunk;
 
 use super::buffer::Buffer;
 use super::extents::FreeExtents;
-use super::memory::{LINE, Line, Memory, installed_bytes};
+use super::memory::{LINE, Memory, installed_bytes};
 use crate::fork::{Mutex, MutexGuard};
 use crate::knobs;
 
@@ -45,7 +45,7 @@ struct Free {
 
 #[derive(Debug)]
 struct Kept {
-    memory: Vec<Line>,
+    memory: Memory,
     since: u64,
 }
 
@@ -131,7 +131,7 @@ impl BufferPool {
     fn lend_small(&self, lines: usize, slack: usize) -> Memory {
         let bytes = lines * LINE;
         let found = self.lock().find(bytes, bytes * slack);
-        found.map_or_else(|| Memory::heap(lines), Memory::Heap)
+        found.unwrap_or_else(|| Memory::small(lines))
     }
 
     fn lend_large(&self, bytes: usize) -> Memory {
@@ -197,7 +197,7 @@ impl BufferPool {
         let mut free = self.lock();
         match memory {
             Memory::Piece(extent) => free.extents.insert(extent),
-            Memory::Heap(memory) => {
+            memory => {
                 free.clock += 1;
                 let since = free.clock;
                 free.bytes += size;
@@ -233,7 +233,7 @@ impl BufferPool {
 
 impl Free {
     /// The smallest free small memory of `least` to `most` bytes.
-    fn find(&mut self, least: usize, most: usize) -> Option<Vec<Line>> {
+    fn find(&mut self, least: usize, most: usize) -> Option<Memory> {
         let (&found, kept) = self.sizes.range_mut(least..=most).next()?;
         let last = kept.pop();
         if kept.is_empty() {
@@ -244,7 +244,7 @@ impl Free {
     }
 
     /// Removes what was given back first.
-    fn oldest(&mut self) -> Option<Vec<Line>> {
+    fn oldest(&mut self) -> Option<Memory> {
         let first = |kept: &[Kept]| kept.first().map_or(u64::MAX, |kept| kept.since);
         let (&size, kept) = self.sizes.iter_mut().min_by_key(|(_, kept)| first(kept))?;
         let oldest = kept.remove(0);

@@ -61,6 +61,7 @@ pub(crate) fn options(limit: Option<Duration>) -> SessionOptions {
 fn attempt(bytes: &[u8], inputs: &[(String, Tensor)], limit: Option<Duration>) -> Result<String, String> {
     let session = match Session::load_bytes(bytes.to_vec(), &options(limit)) {
         Ok(session) => session,
+        Err(error) if error.is_fault() => return Err(error.to_string()),
         Err(error) => return Ok(format!("load: {error}")),
     };
     let inputs: Vec<(&str, Tensor)> = inputs.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect();
@@ -69,6 +70,7 @@ fn attempt(bytes: &[u8], inputs: &[(String, Tensor)], limit: Option<Duration>) -
             let made: usize = outputs.iter().map(|(_, tensor)| tensor.byte_len()).sum();
             if made > TENSORS { Err(format!("{made} bytes of outputs")) } else { Ok(format!("{made} bytes")) }
         }
+        Err(error) if error.is_fault() => Err(error.to_string()),
         Err(error) => Ok(format!("run: {error}")),
     }
 }

@@ -23,7 +23,6 @@
 
 use std::time::{Duration, Instant};
 
-use kiln_kernels::crash::within;
 use kiln_kernels::parallel::rouse;
 use smallvec::SmallVec;
 
@@ -80,7 +79,7 @@ impl Executable {
             if place % STEPS_AWAKE == 0 {
                 rouse(resources.parallel);
             }
-            let found = within(step, || self.prepare_step(place, step, before, values, resources));
+            let found = step.attempt(|| self.prepare_step(place, step, before, values, resources));
             let Ok(found) = found else { break };
             if !goes_on(&found) {
                 break;

@@ -3,8 +3,6 @@
 
 use std::time::Instant;
 
-use kiln_kernels::crash::within;
-
 use super::{Executable, NodeState, Recorder, Resources, RunError, RunState, Step, StepEvent, Work, spec_of};
 use crate::graph::flow::{Flow, FlowCx};
 use crate::graph::io::{Io, Memory};
@@ -26,7 +24,7 @@ impl Executable {
         if let Some(stop) = resources.stop {
             stop.check().map_err(|stopped| step.failed(stopped.into()))?;
         }
-        let done = within(step, || match &step.work {
+        let done = step.attempt(|| match &step.work {
             Work::Node(node) => match recorder {
                 Some(recorder) => match recorder.ahead() {
                     Some(ahead) => self.run_ahead(index, node.as_ref(), ahead, state, resources, recorder),

@@ -189,6 +189,7 @@ fn tolerance(folder: &Path) -> Result<Tolerance, Verdict> {
 fn refusal(error: &SessionError) -> Verdict {
     let reason = one_line(&error.to_string());
     match error {
+        error if error.is_fault() => Verdict::Crashed(reason),
         SessionError::Unsupported(missing) => Verdict::Refused { reason, missing: missing.clone() },
         SessionError::Run(error) => {
             let missing = unsupported(error).map(str::to_owned).into_iter().collect();
