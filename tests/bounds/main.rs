@@ -51,8 +51,8 @@ fn server() {
     let [limit, first, shapes] = [limit, first, shapes].map(|number| number.parse::<usize>().expect("a number"));
     let operator = OPERATORS.iter().find(|operator| operator.name == name).expect("a known operator");
     let cache_limits = Limits { bytes: limit, ..SessionOptions::default().cache_limits };
-    // Free memory of tensors has a bound of its own.
-    let buffer_bytes = MIB / 16;
+    // Free memory of tensors has a bound of its own. Without any, a long run would mostly wait for fresh pages.
+    let buffer_bytes = if shapes > 11usize.pow(3) { 4 * MIB } else { MIB / 16 };
     let mut options = SessionOptions { threads: 1, cache_limits, buffer_bytes, ..SessionOptions::default() };
     if shapes <= 11usize.pow(3) {
         // Records grow with every shape, up to a bound that is far off.

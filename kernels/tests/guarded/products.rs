@@ -131,9 +131,11 @@ pub(crate) fn matmul(draw: &mut Draw<'_>, isa: Isa) {
 }
 
 pub(crate) fn attention(draw: &mut Draw<'_>, isa: Isa) {
-    let (batch, queries, keys) = (draw.size(2), draw.reach(20, 200), draw.reach(50, 1100));
+    let (batch, queries) = (draw.size(2), draw.reach(20, 200));
+    // Keys may be none: every output is zero then.
+    let keys = if draw.below(16) == 0 { 0 } else { draw.reach(50, 1100) };
     let (size, value_size) = (draw.reach(40, 160), draw.reach(40, 160));
-    let queries = queries.min((1 << 19) / (keys * size.max(value_size))).max(1);
+    let queries = queries.min((1 << 19) / (keys.max(1) * size.max(value_size))).max(1);
     let (shared, own) = (draw.size(2), draw.size(2));
     let heads = shared * own;
     // Heads before positions, or beside each other behind their positions.
