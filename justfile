@@ -6,6 +6,10 @@ check:
     cargo clippy --workspace --all-targets -- -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 
+# The documents as a site in target/book, and all their links.
+docs:
+    .ci/docs
+
 # Every test.
 test:
     cargo test --release
