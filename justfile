@@ -1,4 +1,4 @@
-# Commands of the house. `just --list` shows them.
+# Commands of the project. `just --list` shows them.
 
 # Format, lints and documents, warnings denied.
 check:
