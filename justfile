@@ -1,10 +1,14 @@
-# Commands of the house. `just --list` shows them.
+# Commands of the project. `just --list` shows them.
 
 # Format, lints and documents, warnings denied.
 check:
     cargo fmt --all --check
     cargo clippy --workspace --all-targets -- -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+
+# The documents as a site in target/book, and all their links.
+docs:
+    .ci/docs
 
 # Every test.
 test:

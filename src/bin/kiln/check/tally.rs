@@ -134,7 +134,7 @@ const HEADER: &str = "\
 # Operators
 
 Written by `kiln check CASES --quiet --operators docs/operators.md` over the ONNX backend suite (ONNX 1.23); CI compares
-it with a new run. Versions are the operator-set versions of the cases that passed (other versions from 7 on are the same
+it with a new run. Versions are the operator-set versions of the cases that passed (others from 7 on are the same
 code), types are those of the values that a node of the operator reads or makes in them, as far as the models declare
 them. *Kernels* are emitted instructions behind the executor cache, for the types that are worth it; *plain Rust* is
 everything else, control flow and sequences among it; what the suite has no case of shows nothing.

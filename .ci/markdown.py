@@ -1,0 +1,63 @@
+"""Reads Markdown as far as links need it: what is prose, where links are, what anchors headings have."""
+import re
+
+FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
+# A link's or an image's target, and the target of a reference definition.
+INLINE = re.compile(r"(?<!\\)\]\(\s*<?([^\s()<>]*(?:\([^\s()]*\)[^\s()<>]*)*)>?(?:\s+\"[^\"]*\")?\s*\)")
+DEFINITION = re.compile(r"^ {0,3}\[[^\]]+\]:\s*<?([^\s<>]+)>?")
+CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
+
+
+def prose(text):
+    """Lines with their numbers from 1, without blocks of code: fenced ones, and indented ones after an empty line."""
+    fence, blank, indented = None, True, False
+    for number, line in enumerate(text.splitlines(), 1):
+        found = FENCE.match(line)
+        if fence:
+            if found and found[1][0] == fence[0] and len(found[1]) >= len(fence) and not line.strip(" `~"):
+                fence = None
+            continue
+        if found:
+            fence = found[1]
+            continue
+        if line.startswith("    ") and (blank or indented) and not re.match(r"\s+([-*]|\d+\.) ", line):
+            indented = True
+            continue
+        indented = indented and not line.strip()
+        blank = not line.strip()
+        yield number, line
+
+
+def blanked(line):
+    """A line whose spans of code are blanks, so that positions stay."""
+    return CODE.sub(lambda found: " " * len(found[0]), line)
+
+
+def targets(line):
+    """The targets of links in a line of prose, with the positions where each begins and ends."""
+    for pattern in (INLINE, DEFINITION):
+        for found in pattern.finditer(blanked(line)):
+            yield found.start(1), found.end(1), line[found.start(1):found.end(1)]
+
+
+def is_local(target):
+    return not re.match(r"[a-z][a-z0-9+.-]*:", target, re.IGNORECASE)
+
+
+def headings(text):
+    for number, line in prose(text):
+        found = re.match(r" {0,3}(#{1,6})\s+(.*?)\s*#*\s*$", line)
+        if found:
+            yield number, len(found[1]), found[2]
+
+
+def anchors(text):
+    """The ids of a document's headings, as mdBook and the usual hosts of repositories make them."""
+    seen, ids = {}, set()
+    for _, _, title in headings(text):
+        title = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", title).replace("`", "").replace("*", "")
+        name = "".join("-" if c.isspace() else c for c in title.strip().lower() if c.isalnum() or c.isspace() or c in "-_")
+        count = seen.get(name, 0)
+        seen[name] = count + 1
+        ids.add(f"{name}-{count}" if count else name)
+    return ids
