@@ -8,6 +8,7 @@ mod gradient;
 mod pairs;
 mod parts;
 mod quantized;
+mod taps;
 
 use kiln::graph::Graph;
 use kiln::graph::passes::{self, PassOptions};
