@@ -4,7 +4,6 @@
 mod apart;
 mod bf16;
 mod draw;
-mod gradient;
 mod pairs;
 mod parts;
 mod quantized;
