@@ -6,7 +6,7 @@
 //! What an operator's attributes and inputs may be is the operator's own affair (`ops`).
 //!
 //! - `import` walks the graph, `node` its nodes with their attributes and bodies, `function` expands functions that the
-//!   model brings along, `standard` those that it need not, `gradient` derivatives, `order` sorts.
+//!   model brings along, `standard` those that it need not, `order` sorts.
 //! - `source` reads the file, `tensor` is the one gate for every tensor, `external` for those that lie in files beside
 //!   the model.
 //! - `data` reads what test cases keep beside models.
@@ -18,7 +18,6 @@ mod declare;
 mod error;
 mod external;
 mod function;
-mod gradient;
 mod import;
 mod limits;
 mod node;

@@ -4,13 +4,14 @@
 //! executors that the records know for the model's former requests are rebuilt, so that the first request of a known
 //! shape builds nothing.
 //! [`options`] is what a caller may set; [`records`] moves records about; [`profile`], [`trace`] and [`verbose`] watch
-//! runs. [`rehearsal`] makes plans ahead. [`overrides`] serves requests that replace what a model has defaults for.
+//! runs; [`taps`] returns what a model computes on the way. [`rehearsal`] makes plans ahead. [`overrides`] serves requests that replace what a model has defaults for.
 
 pub mod compile;
 mod device;
 mod evaluate;
 mod footprint;
 mod heap;
+mod idle;
 mod names;
 pub mod options;
 mod overrides;
@@ -19,6 +20,7 @@ pub mod profile;
 pub mod records;
 mod rehearsal;
 mod structure;
+pub mod taps;
 #[cfg(test)]
 mod tests;
 pub mod trace;
@@ -54,6 +56,7 @@ pub use compile::Description;
 pub use device::DeviceStats;
 use footprint::Footprint;
 use heap::Heap;
+use idle::Idle;
 pub use kiln_kernels::cpu::{Numerics, Precision};
 use names::Names;
 pub use options::{RunOptions, SessionOptions};
@@ -111,6 +114,14 @@ pub enum SessionError {
         name: String,
         /// What it is.
         reason: String,
+    },
+    /// [`SessionOptions::taps`] names a value that the model's graph does not have.
+    #[error("the graph has no value '{name}'; the nearest are {}", .near.join(", "))]
+    UnknownValue {
+        /// The name.
+        name: String,
+        /// Names of values that are like it, the likest first.
+        near: Vec<String>,
     },
     /// A node failed, or the request was ended before it ([`RunError::stopped`]).
     #[error(transparent)]
@@ -180,44 +191,6 @@ fn attempt<T>(name: &str, load: impl FnOnce() -> Result<T, SessionError>) -> Res
     })
 }
 
-/// Run states between requests.
-struct Idle {
-    /// Each with the bytes of memory that it keeps.
-    states: Vec<(RunState, usize)>,
-    bytes: usize,
-    /// Most bytes kept by all together.
-    limit: usize,
-    /// The executors' [refusals](cache::Account::refusals) that were answered.
-    refusals: u64,
-}
-
-impl Idle {
-    fn new(limit: usize) -> Idle {
-        Idle { states: Vec::new(), bytes: 0, limit, refusals: 0 }
-    }
-
-    /// Has all states forget what keeps executors alive, if that is why there was no room for others.
-    fn relieve(&mut self, account: &cache::Account) {
-        let refusals = account.refusals();
-        if self.refusals != refusals && account.is_over() {
-            self.refusals = refusals;
-            self.states.iter_mut().for_each(|(state, _)| state.forget());
-        }
-    }
-
-    fn pop(&mut self) -> RunState {
-        let (state, bytes) = self.states.pop().unwrap_or_default();
-        self.bytes -= bytes;
-        state
-    }
-
-    /// Keeps a state. Where it would keep too much memory with it, it has been asked to release that before.
-    fn push(&mut self, state: RunState, bytes: usize) {
-        self.bytes += bytes;
-        self.states.push((state, bytes));
-    }
-}
-
 /// A loaded model.
 pub struct Session {
     /// What it is called in the last line of a crash: the file, or the graph's own name.
@@ -276,10 +249,11 @@ impl Session {
         attempt(&name, || Session::make(graph, name.clone(), options, &begun))
     }
 
-    fn make(graph: Graph, name: String, options: &SessionOptions, begun: &Begun) -> Result<Session, SessionError> {
+    fn make(mut graph: Graph, name: String, options: &SessionOptions, begun: &Begun) -> Result<Session, SessionError> {
         if let Err(error) = kiln_kernels::jit::name_code_for(options.profiler) {
             tracing::warn!(%error, "emitted code is not named for profilers");
         }
+        taps::tap(&mut graph, &options.taps)?;
         let threads = Threads::new(options.threads)?;
         let digest = structure::digest(&graph);
         let build = options.build_cx(&threads, &digest);
@@ -333,7 +307,7 @@ impl Session {
         &self.inputs
     }
 
-    /// The outputs that a request gets, in the model's order.
+    /// The outputs that a request gets: the model's in its order, then those of [`SessionOptions::taps`].
     #[must_use]
     pub fn outputs(&self) -> &[Port] {
         &self.outputs
@@ -397,6 +371,20 @@ impl Session {
         options: &RunOptions,
     ) -> Result<Vec<(String, Value)>, SessionError> {
         let values = self.serve(self.bind(inputs)?, options, None)?;
+        Ok(self.outputs.iter().map(|port| port.name.clone()).zip(values).collect())
+    }
+
+    /// The same under the caller's observer.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::run_values`].
+    pub fn run_values_observed(
+        &self,
+        inputs: &[(&str, Value)],
+        observer: &dyn Observer,
+    ) -> Result<Vec<(String, Value)>, SessionError> {
+        let values = self.serve(self.bind(inputs)?, &RunOptions::default(), Some(observer))?;
         Ok(self.outputs.iter().map(|port| port.name.clone()).zip(values).collect())
     }
 

@@ -63,15 +63,8 @@ impl Functions {
         Ok(expanded)
     }
 
-    /// Counts an expansion that is made elsewhere, of a part of the graph of that many nodes; its number.
-    pub(super) fn count(&mut self, nodes: usize, limits: &Limits, node: &NodeProto) -> Result<usize, ModelError> {
-        self.charge(nodes, limits, node)?;
-        self.calls += 1;
-        Ok(self.calls - 1)
-    }
-
-    /// Counts the nodes that such an expansion has made.
-    pub(super) fn charge(&mut self, nodes: usize, limits: &Limits, node: &NodeProto) -> Result<(), ModelError> {
+    /// Counts nodes that an expansion makes.
+    fn charge(&mut self, nodes: usize, limits: &Limits, node: &NodeProto) -> Result<(), ModelError> {
         self.nodes = self.nodes.saturating_add(nodes);
         let what = "the number of nodes made of functions";
         limits.check(what, self.nodes as u64, limits.expanded_nodes as u64, || place_of(node))

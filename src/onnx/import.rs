@@ -13,8 +13,8 @@ use std::rc::Rc;
 use super::proto::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto};
 use super::tensor::import_tensor;
 use super::{
-    External, Functions, Limits, ModelError, NEWEST_OPSET, declared_dims, declared_type, gradient, node::import_node,
-    order, shown,
+    External, Functions, Limits, ModelError, NEWEST_OPSET, declared_dims, declared_type, node::import_node, order,
+    shown,
 };
 use crate::graph::ir::{Graph, ValueId, ValueInfo};
 
@@ -167,7 +167,6 @@ impl Importer<'_> {
             }
         }
         let nodes = self.functions.expand(proto.node, opsets, limits)?;
-        let nodes = gradient::expand(nodes, &mut self.functions, limits)?;
         for name in nodes.iter().flat_map(|(node, _)| &node.output).filter(|name| !name.is_empty()) {
             self.name(name, "a node's output")?;
             scope.define("value", name)?;

@@ -21,55 +21,42 @@ pub(super) fn expansion(node: &NodeProto, number: usize) -> Result<Option<Vec<No
 }
 
 /// Nodes in the making, whose values have a prefix of their own.
-pub(super) struct Draft {
+struct Draft {
     prefix: String,
-    pub(super) nodes: Vec<NodeProto>,
+    nodes: Vec<NodeProto>,
 }
 
-pub(super) fn int(name: &str, value: i64) -> AttributeProto {
+fn int(name: &str, value: i64) -> AttributeProto {
     let kind = Some(AttributeType::Int.into());
     AttributeProto { name: Some(name.to_owned()), i: Some(value), r#type: kind, ..Default::default() }
 }
 
-pub(super) fn ints(name: &str, values: &[i64]) -> AttributeProto {
+fn ints(name: &str, values: &[i64]) -> AttributeProto {
     let kind = Some(AttributeType::Ints.into());
     AttributeProto { name: Some(name.to_owned()), ints: values.to_vec(), r#type: kind, ..Default::default() }
 }
 
-pub(super) fn float(name: &str, value: f32) -> AttributeProto {
+fn float(name: &str, value: f32) -> AttributeProto {
     let kind = Some(AttributeType::Float.into());
     AttributeProto { name: Some(name.to_owned()), f: Some(value), r#type: kind, ..Default::default() }
 }
 
-pub(super) fn constant(tensor: TensorProto) -> AttributeProto {
+fn constant(tensor: TensorProto) -> AttributeProto {
     let kind = Some(AttributeType::Tensor.into());
     AttributeProto { name: Some("value".to_owned()), t: Some(tensor), r#type: kind, ..Default::default() }
 }
 
-/// A text as an attribute.
-pub(super) fn texts(name: &str, value: &[u8]) -> AttributeProto {
-    let kind = Some(AttributeType::String.into());
-    AttributeProto { name: Some(name.to_owned()), s: Some(value.to_vec()), r#type: kind, ..Default::default() }
-}
-
 impl Draft {
-    pub(super) fn new(prefix: String) -> Draft {
+    fn new(prefix: String) -> Draft {
         Draft { prefix, nodes: Vec::new() }
     }
 
-    pub(super) fn named(&self, name: &str) -> String {
+    fn named(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
     }
 
     /// Adds a node that makes the value `output`; whose name it becomes.
-    pub(super) fn node(
-        &mut self,
-        domain: &str,
-        op: &str,
-        inputs: &[&str],
-        output: String,
-        attribute: Vec<AttributeProto>,
-    ) {
+    fn node(&mut self, domain: &str, op: &str, inputs: &[&str], output: String, attribute: Vec<AttributeProto>) {
         self.nodes.push(NodeProto {
             domain: Some(domain.to_owned()),
             op_type: Some(op.to_owned()),
@@ -82,7 +69,7 @@ impl Draft {
     }
 
     /// Adds a node of ONNX's own domain, and returns what its value is called.
-    pub(super) fn op(&mut self, op: &str, inputs: &[&str], name: &str, attribute: Vec<AttributeProto>) -> String {
+    fn op(&mut self, op: &str, inputs: &[&str], name: &str, attribute: Vec<AttributeProto>) -> String {
         let output = self.named(name);
         self.node("", op, inputs, output.clone(), attribute);
         output

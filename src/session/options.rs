@@ -93,6 +93,10 @@ pub struct SessionOptions {
     pub profiler: ProfilerFiles,
     /// Graph passes, each of which can be turned off.
     pub passes: PassOptions,
+    /// Names of values of the model's graph that are returned besides its outputs: what a node makes, an input, a
+    /// constant. Passes keep them, so what would have been fused away is computed on its own
+    /// ([`taps`](super::taps)). A name that the graph does not have is an error when the session is made.
+    pub taps: Vec<String>,
     /// Bounds on models, which are untrusted.
     pub limits: onnx::Limits,
     /// Bounds on what the loops of a request do, which models ask for.
@@ -151,6 +155,7 @@ impl Default for SessionOptions {
             trace: None,
             profiler: ProfilerFiles::default(),
             passes: PassOptions::default(),
+            taps: Vec::new(),
             limits: onnx::Limits::default(),
             loops: LoopLimits::default(),
             time_limit: None,

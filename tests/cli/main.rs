@@ -6,6 +6,7 @@ mod check;
 mod command;
 mod crash;
 mod demo;
+mod diff;
 mod inspect;
 mod mistakes;
 mod observe;

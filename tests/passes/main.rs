@@ -4,10 +4,10 @@
 mod apart;
 mod bf16;
 mod draw;
-mod gradient;
 mod pairs;
 mod parts;
 mod quantized;
+mod taps;
 
 use kiln::graph::Graph;
 use kiln::graph::passes::{self, PassOptions};

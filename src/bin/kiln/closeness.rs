@@ -4,7 +4,7 @@
 use std::fmt;
 
 use kiln::tensor::{DType, Tensor, TensorError, TensorSpec, minifloat};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::shape;
 
@@ -17,19 +17,21 @@ pub(crate) struct Tolerance {
     pub(crate) rtol: f64,
     /// Absolute.
     pub(crate) atol: f64,
+    /// Most that an integer may be off.
+    pub(crate) units: u64,
 }
 
 /// ONNX's own test runner uses these.
 impl Default for Tolerance {
     fn default() -> Tolerance {
-        Tolerance { rtol: 1e-3, atol: 1e-7 }
+        Tolerance { rtol: 1e-3, atol: 1e-7, units: 0 }
     }
 }
 
 impl Tolerance {
     /// As it is for that type: ONNX's own test runner grants `bf16` two units in the last place, whatever a case says,
     /// because one of them is more than the usual tolerance.
-    fn of(self, dtype: DType) -> Tolerance {
+    pub(crate) fn of(self, dtype: DType) -> Tolerance {
         const TWO_UNITS: f64 = 1.0 / 64.0;
         match dtype {
             DType::BF16 => Tolerance { rtol: self.rtol.max(TWO_UNITS), ..self },
@@ -42,11 +44,47 @@ impl Tolerance {
     /// several layers.
     pub(crate) fn lowered(self, expected: &Tensor) -> Tolerance {
         const LOWERED: f64 = 1e-2;
-        let largest = expected.as_slice::<f32>().map_or(0.0, |values| {
-            values.iter().filter(|value| value.is_finite()).fold(0.0f64, |most, value| most.max(f64::from(value.abs())))
-        });
-        Tolerance { rtol: self.rtol.max(LOWERED), atol: self.atol.max(LOWERED * largest) }
+        Tolerance { rtol: self.rtol.max(LOWERED), ..self.scaled(expected, LOWERED) }
     }
+
+    /// As it is for results of sums: their rounding errors are relative to the terms, whatever is left of the sum. So an
+    /// element may be off by that share of the largest one of its tensor.
+    pub(crate) fn scaled(self, expected: &Tensor, share: f64) -> Tolerance {
+        Tolerance { atol: self.atol.max(share * largest(expected)), ..self }
+    }
+}
+
+/// The largest finite magnitude in a tensor of floats; 0 for other types.
+fn largest(tensor: &Tensor) -> f64 {
+    fn of(values: impl Iterator<Item = f64>) -> f64 {
+        values.filter(|value| value.is_finite()).fold(0.0f64, |most, value| most.max(value.abs()))
+    }
+    macro_rules! over {
+        ($element:ty, $to:expr) => {
+            tensor.as_slice::<$element>().map_or(0.0, |values| of(values.iter().map(|&value| $to(value))))
+        };
+    }
+    match tensor.dtype() {
+        DType::F32 => over!(f32, f64::from),
+        DType::F64 => over!(f64, |value: f64| value),
+        DType::F16 => over!(half::f16, f64::from),
+        DType::BF16 => over!(half::bf16, f64::from),
+        _ => 0.0,
+    }
+}
+
+/// One element that is not what it should be.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Element {
+    /// Where, outermost dimension first.
+    pub(crate) index: Vec<usize>,
+    /// As it should be.
+    pub(crate) expected: String,
+    /// As it is.
+    pub(crate) actual: String,
+    /// How many representable numbers lie between the two and one of them, where both are floats and numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ulps: Option<u64>,
 }
 
 /// How two tensors differ.
@@ -61,12 +99,10 @@ pub(crate) enum Difference {
     },
     /// In elements.
     Elements {
-        /// Where they differ most, outermost first.
-        index: Vec<usize>,
-        /// The element there, as it should be.
-        expected: String,
-        /// The element there, as it is.
-        actual: String,
+        /// The first that differs, in row-major order.
+        first: Element,
+        /// The one that differs most.
+        worst: Element,
         /// How many differ.
         wrong: usize,
         /// Of how many.
@@ -81,7 +117,7 @@ impl fmt::Display for Difference {
                 let text = |spec: &TensorSpec| format!("{} {}", spec.dtype, shape::text(&spec.shape));
                 write!(f, "expected {}, got {}", text(expected), text(actual))
             }
-            Difference::Elements { index, expected, actual, wrong, count } => {
+            Difference::Elements { worst: Element { index, expected, actual, .. }, wrong, count, .. } => {
                 write!(f, "element {}: expected {expected}, got {actual} ", shape::text(index))?;
                 write!(f, "({wrong} of {count} elements differ)")
             }
@@ -102,11 +138,18 @@ pub(crate) fn compare(
     macro_rules! fractions {
         ($element:ty, $to:expr) => {{
             let (e, a) = (expected.as_slice::<$element>()?, actual.as_slice::<$element>()?);
-            worst(
+            let size = expected.dtype().size();
+            let bits = |tensor: &Tensor, i: usize| little_endian(&tensor.bytes()[i * size..][..size]);
+            let numbers = |i: usize| !$to(e[i]).is_nan() && !$to(a[i]).is_nan();
+            differing(
                 expected.shape(),
                 e.len(),
                 |i| excess($to(e[i]), $to(a[i]), tolerance),
-                |i| (format!("{:?}", e[i]), format!("{:?}", a[i])),
+                |i| Texts {
+                    expected: format!("{:?}", e[i]),
+                    actual: format!("{:?}", a[i]),
+                    ulps: numbers(i).then(|| ulps(bits(expected, i), bits(actual, i), size)),
+                },
             )
         }};
     }
@@ -117,31 +160,35 @@ pub(crate) fn compare(
         DType::BF16 => fractions!(half::bf16, f64::from),
         DType::String => {
             let (e, a) = (expected.as_strings()?, actual.as_strings()?);
-            worst(
+            differing(
                 expected.shape(),
                 e.len(),
                 |i| exact(e[i] == a[i]),
-                |i| (format!("{:?}", e[i]), format!("{:?}", a[i])),
+                |i| Texts::of(format!("{:?}", e[i]), format!("{:?}", a[i])),
             )
         }
         small if small.is_minifloat() => {
             let (e, a) = (expected.bytes(), actual.bytes());
             let value = |bytes: &[u8], i: usize| f64::from(minifloat::decode(small, bytes[i]));
-            worst(
+            differing(
                 expected.shape(),
                 e.len(),
                 |i| excess(value(e, i), value(a, i), tolerance),
-                |i| (value(e, i).to_string(), value(a, i).to_string()),
+                |i| Texts::of(value(e, i), value(a, i)),
             )
         }
         dtype => {
             let (e, a, size) = (expected.bytes(), actual.bytes(), dtype.size());
             let at = |bytes: &[u8], i: usize| integer(dtype, &bytes[i * size..][..size]);
-            worst(
+            let units = if dtype == DType::Bool { 0 } else { i128::from(tolerance.units) };
+            differing(
                 expected.shape(),
                 expected.len(),
-                |i| exact(at(e, i) == at(a, i)),
-                |i| (at(e, i).to_string(), at(a, i).to_string()),
+                |i| {
+                    let off = (at(e, i) - at(a, i)).abs();
+                    (off > units).then_some(off as f64)
+                },
+                |i| Texts::of(at(e, i), at(a, i)),
             )
         }
     })
@@ -164,9 +211,7 @@ fn exact(equal: bool) -> Option<f64> {
 
 /// The little-endian integer or boolean in these bytes.
 fn integer(dtype: DType, bytes: &[u8]) -> i128 {
-    let mut wide = [0u8; 8];
-    wide[..bytes.len()].copy_from_slice(bytes);
-    let unsigned = u64::from_le_bytes(wide);
+    let unsigned = little_endian(bytes);
     let unused = 64 - 8 * bytes.len() as u32;
     match dtype {
         DType::Bool => i128::from(unsigned != 0),
@@ -177,23 +222,58 @@ fn integer(dtype: DType, bytes: &[u8]) -> i128 {
     }
 }
 
-fn worst(
+/// At most eight bytes as a number.
+fn little_endian(bytes: &[u8]) -> u64 {
+    let mut wide = [0u8; 8];
+    wide[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(wide)
+}
+
+/// How far two floats of that many bytes are apart in units in the last place: by how many steps from one representable
+/// number to the next. Both zeros are one number.
+fn ulps(expected: u64, actual: u64, size: usize) -> u64 {
+    let sign = 1u64 << (8 * size - 1);
+    let place = |bits: u64| {
+        let magnitude = i128::from(bits & (sign - 1));
+        if bits & sign == 0 { magnitude } else { -magnitude }
+    };
+    u64::try_from((place(expected) - place(actual)).abs()).unwrap_or(u64::MAX)
+}
+
+/// An element in both tensors, as people read it.
+struct Texts {
+    expected: String,
+    actual: String,
+    ulps: Option<u64>,
+}
+
+impl Texts {
+    fn of(expected: impl ToString, actual: impl ToString) -> Texts {
+        Texts { expected: expected.to_string(), actual: actual.to_string(), ulps: None }
+    }
+}
+
+/// The first and the worst of `count` elements, if `excess` says of any by how much it is off.
+fn differing(
     shape: &[usize],
     count: usize,
     excess: impl Fn(usize) -> Option<f64>,
-    texts: impl Fn(usize) -> (String, String),
+    texts: impl Fn(usize) -> Texts,
 ) -> Option<Difference> {
-    let (mut wrong, mut worst) = (0, None::<(usize, f64)>);
+    let (mut wrong, mut first, mut worst) = (0, None, None::<(usize, f64)>);
     for index in 0..count {
         let Some(by) = excess(index) else { continue };
         wrong += 1;
+        first.get_or_insert(index);
         if worst.is_none_or(|(_, most)| by > most) {
             worst = Some((index, by));
         }
     }
-    let (flat, _) = worst?;
-    let (expected, actual) = texts(flat);
-    Some(Difference::Elements { index: unravel(flat, shape), expected, actual, wrong, count })
+    let element = |flat: usize| {
+        let Texts { expected, actual, ulps } = texts(flat);
+        Element { index: unravel(flat, shape), expected, actual, ulps }
+    };
+    Some(Difference::Elements { first: element(first?), worst: element(worst?.0), wrong, count })
 }
 
 fn unravel(mut flat: usize, shape: &[usize]) -> Vec<usize> {
@@ -212,12 +292,12 @@ mod tests {
     #[test]
     fn lower_precision_is_held_against_the_largest_element() {
         let expected = Tensor::from_vec([3], vec![-8.0f32, 0.0, f32::INFINITY]).unwrap();
-        assert_eq!(Tolerance::default().lowered(&expected), Tolerance { rtol: 1e-2, atol: 8e-2 });
-        let loose = Tolerance { rtol: 0.5, atol: 1.0 };
+        assert_eq!(Tolerance::default().lowered(&expected), Tolerance { rtol: 1e-2, atol: 8e-2, units: 0 });
+        let loose = Tolerance { rtol: 0.5, atol: 1.0, units: 2 };
         assert_eq!(loose.lowered(&expected), loose);
     }
 
-    const STRICT: Tolerance = Tolerance { rtol: 1e-3, atol: 1e-7 };
+    const STRICT: Tolerance = Tolerance { rtol: 1e-3, atol: 1e-7, units: 0 };
 
     fn differs<T: kiln::tensor::Element>(expected: &[T], actual: &[T]) -> Option<String> {
         let tensor = |values: &[T]| Tensor::from_slice([values.len()], values).unwrap();
@@ -267,6 +347,35 @@ mod tests {
     }
 
     #[test]
+    fn the_first_and_the_worst_element_are_told_with_their_distance() {
+        let tensor = |values: &[f32]| Tensor::from_slice([values.len()], values).unwrap();
+        let next = f32::from_bits(1.5f32.to_bits() + 3);
+        let exact = Tolerance { rtol: 0.0, atol: 0.0, units: 0 };
+        let difference = compare(&tensor(&[1.0, 1.5, -0.0, 2.0]), &tensor(&[1.0, next, 0.0, f32::NAN]), exact);
+        let Some(Difference::Elements { first, worst, wrong: 2, count: 4 }) = difference.unwrap() else { panic!() };
+        assert_eq!((first.index, first.ulps), (vec![1], Some(3)));
+        assert_eq!((worst.index, worst.actual.as_str(), worst.ulps), (vec![3], "NaN", None));
+        assert_eq!(ulps(0x8000_0001, 1, 4), 2, "the zeros are one number");
+        assert_eq!(ulps(0x3c00, 0x3c01, 2), 1);
+        assert_eq!(ulps(f64::MAX.to_bits(), f64::MIN.to_bits(), 8), 2 * f64::MAX.to_bits());
+    }
+
+    #[test]
+    fn rounding_of_sums_is_relative_to_the_largest_element_and_that_of_integers_is_counted() {
+        let expected = Tensor::from_vec([2], vec![100.0f32, 0.0]).unwrap();
+        let tolerance = Tolerance::default().scaled(&expected, 1e-5);
+        let off = |by: f32| {
+            let actual = Tensor::from_vec([2], vec![100.0f32, by]).unwrap();
+            compare(&expected, &actual, tolerance).unwrap().is_some()
+        };
+        assert!(!off(9e-4) && off(2e-3));
+        let bytes = |value: i8| Tensor::from_vec([1], vec![value]).unwrap();
+        let one = Tolerance { units: 1, ..STRICT };
+        assert!(compare(&bytes(-3), &bytes(-4), one).unwrap().is_none());
+        assert!(compare(&bytes(-3), &bytes(-5), one).unwrap().is_some());
+    }
+
+    #[test]
     fn integers_and_booleans_are_exact_and_keep_their_sign() {
         assert_eq!(differs(&[1i64, -5], &[1, -5]), None);
         let line = differs(&[1i8, -5], &[1, 5]).unwrap();
@@ -310,7 +419,7 @@ mod tests {
     #[test]
     fn a_tolerance_file_may_leave_a_number_out() {
         let read = |text| serde_json::from_str::<Tolerance>(text).unwrap();
-        assert_eq!(read("{}"), Tolerance { rtol: 1e-3, atol: 1e-7 });
-        assert_eq!(read(r#"{"rtol": 0.5}"#), Tolerance { rtol: 0.5, atol: 1e-7 });
+        assert_eq!(read("{}"), Tolerance { rtol: 1e-3, atol: 1e-7, units: 0 });
+        assert_eq!(read(r#"{"rtol": 0.5}"#), Tolerance { rtol: 0.5, atol: 1e-7, units: 0 });
     }
 }

@@ -3,19 +3,16 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 
-use kiln::graph::device::ON_DEVICE;
 use kiln::graph::passes::{PassCount, PassReport};
-use kiln::graph::{Graph, NodeDesc, Observer, StepEvent};
 use kiln::session::Session;
 use kiln::tensor::Tensor;
 use serde::Serialize;
 
 use crate::failure::{Blame, Failure, Outcome};
 use crate::feed::{self, FeedArgs};
+use crate::nodes::{self, NodeView, RunView};
 use crate::setup::{self, Habit, SessionArgs};
-use crate::shape;
 use crate::table::Table;
 
 /// What was typed.
@@ -51,32 +48,6 @@ struct PassView {
     ms: f64,
 }
 
-#[derive(Debug, Serialize)]
-struct NodeView {
-    name: String,
-    op: String,
-    /// Where the operator has a choice: how its data lies in memory.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    layout: Option<&'static str>,
-    /// Activations, residuals, chains that became a part of it.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    fused: String,
-    inputs: Vec<String>,
-    outputs: Vec<String>,
-    /// Known after a request was run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    run: Option<RunView>,
-}
-
-/// What one request showed of a node.
-#[derive(Clone, Debug, Default, Serialize)]
-struct RunView {
-    family: String,
-    input_shapes: Vec<String>,
-    output_shapes: Vec<String>,
-    keys: Vec<String>,
-}
-
 /// Runs the command.
 pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     let options = args.session.options(Habit::Memory)?;
@@ -91,7 +62,7 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
         outputs: session.outputs().iter().map(feed::port_text).collect(),
         nodes_in_file: description.passes.nodes_before,
         passes: passes(&description.passes),
-        nodes: nodes(&description.graph, runs),
+        nodes: nodes::views(&description.graph, runs),
     };
     if args.json {
         let json = serde_json::to_string_pretty(&view).failed(|| "cannot write JSON")?;
@@ -112,68 +83,17 @@ fn observe(session: &Session, args: &Args) -> Outcome<(Vec<RunView>, Vec<String>
     for recipe in recipes {
         inputs.push((&recipe.name, recipe.make().usage(|| "cannot make inputs")?));
     }
-    let watch = Watch::default();
+    let watch = nodes::Watch::default();
     session
         .run_observed(&inputs, Some(&watch))
         .map_err(|error| Failure::from(error).context(args.model.display().to_string()))?;
-    let runs = watch.0.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok((runs, plan.notices))
-}
-
-/// Notes what each node did, by its place in the graph.
-#[derive(Default)]
-struct Watch(Mutex<Vec<RunView>>);
-
-impl Observer for Watch {
-    fn wants_keys(&self) -> bool {
-        true
-    }
-
-    fn step(&self, event: &StepEvent<'_>) {
-        let mut runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if runs.len() <= event.index {
-            runs.resize_with(event.index + 1, RunView::default);
-        }
-        runs[event.index] = RunView {
-            family: event.step.family().to_owned(),
-            input_shapes: event
-                .inputs
-                .iter()
-                .map(|spec| spec.as_ref().map_or("-".to_owned(), |spec| shape::text(&spec.shape)))
-                .collect(),
-            output_shapes: event.outputs.iter().map(|spec| shape::text(&spec.shape)).collect(),
-            keys: event.keys.to_vec(),
-        };
-    }
+    Ok((watch.into_runs(), plan.notices))
 }
 
 fn passes(report: &PassReport) -> Vec<PassView> {
     let view =
         |count: &PassCount| PassView { name: count.name, changes: count.changes, ms: count.time.as_secs_f64() * 1e3 };
     report.passes.iter().map(view).collect()
-}
-
-fn nodes(graph: &Graph, runs: Vec<RunView>) -> Vec<NodeView> {
-    let mut runs = runs.into_iter().map(Some);
-    let view = |node: &NodeDesc| NodeView {
-        name: node.name.clone(),
-        op: if node.domain.is_empty() { node.op.clone() } else { format!("{}.{}", node.domain, node.op) },
-        layout: match node.int(ON_DEVICE, 0) {
-            0 => (node.int("channels_last", 0) == 1).then_some("channels last"),
-            _ => Some("on the device"),
-        },
-        fused: kiln::session::compile::fusions(node),
-        inputs: names(graph, &node.inputs),
-        outputs: names(graph, &node.outputs),
-        run: runs.next().flatten(),
-    };
-    graph.nodes.iter().map(view).collect()
-}
-
-/// Values by name; those left out are dashes.
-fn names(graph: &Graph, values: &[Option<kiln::graph::ValueId>]) -> Vec<String> {
-    let name = |value: &Option<kiln::graph::ValueId>| value.map_or("-".to_owned(), |id| graph.value(id).name.clone());
-    values.iter().map(name).collect()
 }
 
 fn print(view: &View, screen: &mut dyn Write) -> Outcome {

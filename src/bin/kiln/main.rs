@@ -1,6 +1,6 @@
 //! The `kiln` command: what was typed becomes validated objects, those run, and the end is an exit code.
 //!
-//! Each subcommand is a file ([`demo`], [`run`], [`bench`], [`report`], [`tune`], [`warm`], [`check`], [`inspect`], [`cache`], [`devices`], [`lists`]); what they
+//! Each subcommand is a file ([`demo`], [`run`], [`bench`], [`report`], [`tune`], [`warm`], [`check`], [`diff`], [`inspect`], [`cache`], [`devices`], [`lists`]); what they
 //! share stands in a file named after it. All printing of the whole project happens in this folder, through a `screen`
 //! that is handed down, so that a closed pipe ends a command quietly.
 
@@ -15,17 +15,21 @@ mod closeness;
 mod demo;
 mod device;
 mod devices;
+mod diff;
+mod dump;
 mod failure;
 mod feed;
 mod inspect;
 mod last_words;
 mod lists;
 mod memory;
+mod nodes;
 mod npy;
 mod profile;
 mod progress;
 mod report;
 mod run;
+mod selection;
 mod setup;
 mod shape;
 mod statistics;
@@ -81,6 +85,9 @@ enum Command {
     /// Runs ONNX test cases and compares outputs with the expected ones
     #[command(after_help = CONTRACT)]
     Check(check::Args),
+    /// Runs a request through two configurations and names the first node whose result departs
+    #[command(after_help = CONTRACT)]
+    Diff(diff::Args),
     /// Shows a model's graph after fusion, with layouts, kernels and keys
     #[command(after_help = CONTRACT)]
     Inspect(inspect::Args),
@@ -120,6 +127,7 @@ fn dispatch(command: Command, screen: &mut dyn Write) -> Outcome {
         Command::Tune(args) => tune::run(&args, screen),
         Command::Warm(args) => warm::run(&args, screen),
         Command::Check(args) => check::run(&args, screen),
+        Command::Diff(args) => diff::run(&args, screen),
         Command::Inspect(args) => inspect::run(&args, screen),
         Command::Cache(args) => cache::run(&args, screen),
         Command::Devices(args) => devices::run(&args, screen),

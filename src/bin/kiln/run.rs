@@ -1,16 +1,20 @@
 //! `kiln run`: one request, on files or on values made up.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use kiln::graph::{Graph, Value};
+use kiln::session::{Session, SessionOptions};
 use kiln::tensor::{BoolByte, DType, Tensor, TensorError, minifloat};
 
 use crate::arrays;
+use crate::dump;
 use crate::failure::{Blame, Failure, Outcome};
 use crate::feed::{self, FeedArgs, InputFile};
 use crate::profile;
+use crate::selection::{self, SelectionArgs};
 use crate::setup::{self, Habit, SessionArgs};
 use crate::shape;
 use crate::table::{Table, milliseconds};
@@ -30,6 +34,12 @@ pub(crate) struct Args {
     /// Folder to write each output to, as NAME.npy
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
+    /// Folder to write values from inside the model to, a .npy each, with an index.json; without --node and --all-values
+    /// those that are computed after the passes anyway
+    #[arg(long, value_name = "DIR", help_heading = "Values")]
+    dump: Option<PathBuf>,
+    #[command(flatten)]
+    selection: SelectionArgs,
     #[command(flatten)]
     trace_out: TraceOut,
     #[command(flatten)]
@@ -41,6 +51,7 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     let mut options = args.session.options(Habit::Records)?;
     args.trace_out.watch(&mut options);
     let start = Instant::now();
+    let model = tapped(args, &mut options)?;
     let session = setup::load(&args.model, &options)?;
     let load_ms = start.elapsed().as_secs_f64() * 1e3;
 
@@ -62,10 +73,8 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
         writeln!(screen, "input {name}: {} {}, {source}", tensor.dtype(), shape::text(tensor.shape()))?;
     }
 
-    let feeds: Vec<(&str, Tensor)> = inputs.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect();
     let start = Instant::now();
-    let outputs =
-        session.run(&feeds).map_err(|error| Failure::from(error).context(args.model.display().to_string()))?;
+    let (outputs, inside) = request(args, &session, model.as_ref(), &inputs)?;
     let run_ms = start.elapsed().as_secs_f64() * 1e3;
 
     writeln!(screen, "ran in {} ms", milliseconds(run_ms))?;
@@ -79,12 +88,53 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     if let Some(folder) = &args.output_dir {
         write_outputs(folder, &outputs, screen)?;
     }
+    if let (Some(folder), Some(model)) = (&args.dump, &model) {
+        let given = inputs.into_iter().map(|(name, tensor)| (name, Value::Tensor(tensor)));
+        let values: Vec<(String, Value)> = given.chain(inside).collect();
+        let files = dump::write(folder, (&args.model, options.isa().name()), model, &values)?;
+        writeln!(screen, "wrote {files} values to {}", folder.display())?;
+    }
     if let Some(profile) = session.profile() {
         write!(screen, "\n{}", profile::text(&profile))?;
     }
     tuning::settle(&session, screen)?;
     setup::save(&session, screen)
 }
+
+/// The model's graph where values from inside it are to be dumped, which become taps.
+fn tapped(args: &Args, options: &mut SessionOptions) -> Outcome<Option<Graph>> {
+    if args.dump.is_none() {
+        if args.selection.any() {
+            return Err(Failure::usage("--node and --all-values say what --dump writes, which is not given"));
+        }
+        return Ok(None);
+    }
+    let model = selection::model(&args.model, options)?;
+    options.taps = args.selection.values(&model, || Ok(setup::load(&args.model, options)?.describe().clone()))?;
+    Ok(Some(model))
+}
+
+/// Serves the request: the model's outputs, and, where values are dumped, all of them in the order of the graph.
+fn request(args: &Args, session: &Session, model: Option<&Graph>, inputs: &[(String, Tensor)]) -> Outcome<Served> {
+    let failed = |error| Failure::from(error).context(args.model.display().to_string());
+    let Some(model) = model else {
+        let feeds: Vec<(&str, Tensor)> = inputs.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect();
+        return Ok((session.run(&feeds).map_err(failed)?, Vec::new()));
+    };
+    let feeds: Vec<(&str, Value)> =
+        inputs.iter().map(|(name, tensor)| (name.as_str(), Value::Tensor(tensor.clone()))).collect();
+    let values = session.run_values(&feeds).map_err(failed)?;
+    let declared = values.iter().take(model.outputs.len());
+    let outputs = declared.filter_map(|(name, value)| Some((name.clone(), value.as_tensor()?.clone()))).collect();
+    let mut inside: BTreeMap<String, Value> = values.into_iter().collect();
+    let made = model.nodes.iter().flat_map(|node| node.outputs.iter().flatten());
+    let order: Vec<&String> = made.map(|&id| &model.value(id).name).collect();
+    let inside = order.into_iter().filter_map(|name| Some((name.clone(), inside.remove(name)?))).collect();
+    Ok((outputs, inside))
+}
+
+/// Outputs, and values from inside a model.
+type Served = (Vec<(String, Tensor)>, Vec<(String, Value)>);
 
 /// Least, greatest and mean element as texts; dashes where there is nothing to count.
 fn summary(tensor: &Tensor) -> Result<[String; 3], TensorError> {

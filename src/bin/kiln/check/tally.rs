@@ -144,8 +144,8 @@ An output is right within the suite's own tolerance: 1e-3 of what is expected an
 alone are compared: the standard leaves their values to the runtime, even where there is a seed (here a seed gives the
 numbers of the reference implementation wherever it draws from a uniform or normal distribution).
 
-Not supported, and not planned: decoding images, and the optimisers of training (Dropout can train). FlexAttention and
-Gradient are expanded into ordinary operators when a model is loaded, and count as those.
+Not supported, and not planned: decoding images, and training: its optimisers and Gradient (Dropout can train).
+FlexAttention is expanded into ordinary operators when a model is loaded, and counts as those.
 
 | domain | operator | runs as | cases passed | versions | element types |
 |---|---|---|---|---|---|

@@ -1,0 +1,226 @@
+//! `kiln diff`: one request through two configurations, value by value in the order of the graph, until the node is found
+//! whose result departs first.
+//!
+//! The values compared are those that are computed after the passes anyway, so that what is suspected still runs as it does
+//! without being looked at: a fused node is compared by its result. Taking values out changes something all the same
+//! (no value is overwritten, channels-last values are transposed), so the model's own outputs are compared from a
+//! session without taps too.
+
+mod comparison;
+mod found;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use kiln::graph::passes::PassOptions;
+use kiln::graph::{Graph, Value};
+use kiln::session::{Numerics, Precision, Session, SessionOptions};
+use kiln_kernels::Isa;
+
+use crate::closeness::Tolerance;
+use crate::diff::comparison::Allowed;
+use crate::diff::found::{Findings, Source};
+use crate::dump;
+use crate::failure::{Blame, Code, Failure, Outcome};
+use crate::feed::{self, FeedArgs, InputFile};
+use crate::nodes::Watch;
+use crate::selection::{self, SelectionArgs};
+use crate::setup::{self, Habit, SessionArgs};
+
+/// What was typed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The ONNX file
+    model: PathBuf,
+    /// What the values are held against: `reference` (plain Rust, no passes), `portable` (plain Rust, the same passes),
+    /// `without-passes` (the same kernels, no passes), a folder that `kiln run --dump` wrote, or FILE.npz of values by name
+    #[arg(long, value_name = "WHAT", default_value = "reference")]
+    against: Against,
+    #[command(flatten)]
+    selection: SelectionArgs,
+    /// Values of an input: FILE or NAME=FILE, as .npy, .npz (by array name) or .pb; inputs without a file are made up
+    #[arg(long = "input", value_name = "[NAME=]FILE", help_heading = "Inputs")]
+    inputs: Vec<InputFile>,
+    #[command(flatten)]
+    feed: FeedArgs,
+    /// How far an element may be off, relative to itself
+    #[arg(long, value_name = "SHARE", default_value_t = Tolerance::default().rtol, help_heading = "Tolerance")]
+    rtol: f64,
+    /// How far an element may be off in any case
+    #[arg(long, value_name = "SIZE", default_value_t = Tolerance::default().atol, help_heading = "Tolerance")]
+    atol: f64,
+    /// How far an element may be off, relative to the largest one of its tensor: sums are rounded by their terms
+    #[arg(long, value_name = "SHARE", default_value_t = 1e-5, help_heading = "Tolerance")]
+    scale: f64,
+    /// How far an integer may be off
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Tolerance")]
+    units: u64,
+    /// Serve the request so many times: the second is served by the plan that the first one made
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
+    requests: u32,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    session: SessionArgs,
+}
+
+/// What values are held against.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Against {
+    /// The references that every kernel family has, on the graph as the model says it.
+    Reference,
+    /// The references, on the graph after the same passes.
+    Portable,
+    /// The same kernels, on the graph as the model says it.
+    WithoutPasses,
+    /// Values from elsewhere.
+    Values(PathBuf),
+}
+
+impl FromStr for Against {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Against, String> {
+        Ok(match text {
+            "reference" => Against::Reference,
+            "portable" => Against::Portable,
+            "without-passes" => Against::WithoutPasses,
+            "" => return Err("reference, portable, without-passes, a folder or a file".to_owned()),
+            path => Against::Values(PathBuf::from(path)),
+        })
+    }
+}
+
+impl Against {
+    /// The options of the other session; none where the values are read.
+    fn options(&self, subject: &SessionOptions) -> Option<SessionOptions> {
+        let plain = SessionOptions {
+            max_isa: Some(Isa::Portable),
+            numerics: Numerics::Strict,
+            precision: Precision::F32,
+            device: None,
+            // Choices that are wrong must not be read by both.
+            cache_dir: None,
+            remote: None,
+            tune: kiln::session::Tune::Off,
+            ..subject.clone()
+        };
+        match self {
+            Against::Reference => Some(SessionOptions { passes: PassOptions::none(), ..plain }),
+            Against::Portable => Some(plain),
+            Against::WithoutPasses => Some(SessionOptions { passes: PassOptions::none(), ..subject.clone() }),
+            Against::Values(_) => None,
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Against::Reference => "reference".to_owned(),
+            Against::Portable => "portable".to_owned(),
+            Against::WithoutPasses => "without-passes".to_owned(),
+            Against::Values(path) => path.display().to_string(),
+        }
+    }
+}
+
+/// Values by name.
+type Values = BTreeMap<String, Value>;
+
+/// Runs the command.
+pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
+    let numbers = [("--rtol", args.rtol), ("--atol", args.atol), ("--scale", args.scale)];
+    if let Some((flag, _)) = numbers.into_iter().find(|(_, number)| number.is_nan() || *number < 0.0) {
+        return Err(Failure::usage(format!("{flag} must not be less than 0")));
+    }
+    let options = args.session.options(Habit::Memory)?;
+    let model = selection::model(&args.model, &options)?;
+    let known = match &args.against {
+        Against::Values(path) => Some(dump::read(path)?),
+        _ => None,
+    };
+    let untapped = setup::load(&args.model, &options)?;
+    let inputs = inputs(args, &untapped, screen)?;
+    let inputs: Vec<(&str, Value)> = inputs.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+    let mut wanted = args.selection.values(&model, || Ok(untapped.describe().clone()))?;
+    if let Some(known) = &known {
+        wanted.retain(|name| known.contains_key(name));
+    }
+    let outputs: Vec<Values> =
+        (0..args.requests).map(|_| values(args, untapped.run_values(&inputs))).collect::<Outcome<_>>()?;
+    drop(untapped);
+
+    let expected = match (known, args.against.options(&options)) {
+        (Some(known), _) => known,
+        (None, Some(other)) => {
+            let session = setup::load(&args.model, &SessionOptions { taps: wanted.clone(), ..other })?;
+            values(args, session.run_values(&inputs))?
+        }
+        (None, None) => Values::new(),
+    };
+
+    let tapped = SessionOptions { taps: wanted.clone(), ..options.clone() };
+    let session = setup::load(&args.model, &tapped)?;
+    let compared = compared(&model, &wanted, &expected);
+    if compared.is_empty() {
+        let text = args.against.text();
+        return Err(Failure::usage(format!("--against: no value of the model is in {text}, so nothing is compared")));
+    }
+    let tolerance = Tolerance { rtol: args.rtol, atol: args.atol, units: args.units };
+    let allowed = Allowed { tolerance, scale: args.scale, precision: options.precision };
+    let watch = Watch::default();
+    let mut findings = Findings::new(&args.model, options.isa().name(), &args.against.text(), &compared);
+    for (request, plain) in (1..).zip(&outputs) {
+        let actual = values(args, session.run_values_observed(&inputs, &watch))?;
+        findings.compare(&model, Source::Tapped { request }, &actual, &expected, allowed)?;
+        findings.compare(&model, Source::Untapped { request }, plain, &expected, allowed)?;
+        if findings.any() {
+            break;
+        }
+    }
+    findings.explain(session.describe(), watch.into_runs());
+    if args.json {
+        let json = serde_json::to_string_pretty(&findings).failed(|| "cannot write JSON")?;
+        writeln!(screen, "{json}")?;
+    } else {
+        findings.print(screen)?;
+    }
+    if findings.any() { Err(Failure::reported(Code::Failed)) } else { Ok(()) }
+}
+
+/// The request, which is the same for all sessions.
+fn inputs(args: &Args, session: &Session, screen: &mut dyn Write) -> Outcome<Vec<(String, Value)>> {
+    let mut given = feed::read_files(session.inputs(), &args.inputs)?;
+    let plan = feed::plan(session.inputs(), &given, &args.feed)?;
+    let [recipes] = plan.requests.as_slice() else {
+        return Err(Failure::usage("diff takes one shape for each input"));
+    };
+    for recipe in recipes {
+        given.push((recipe.name.clone(), recipe.make().usage(|| "cannot make inputs")?));
+    }
+    if !args.json {
+        plan.notices.iter().try_for_each(|notice| writeln!(screen, "notice: {notice}"))?;
+    }
+    Ok(given.into_iter().map(|(name, tensor)| (name, Value::Tensor(tensor))).collect())
+}
+
+/// What a request returned, by name.
+fn values(args: &Args, run: Result<Vec<(String, Value)>, kiln::session::SessionError>) -> Outcome<Values> {
+    let values = run.map_err(|error| Failure::from(error).context(args.model.display().to_string()))?;
+    Ok(values.into_iter().collect())
+}
+
+/// The values that are compared, in the order of the model's nodes: what is wanted and the outputs, as far as the other
+/// side has them and they do not follow from random ones.
+fn compared(model: &Graph, wanted: &[String], expected: &Values) -> Vec<String> {
+    let random = selection::random(model);
+    let outputs: Vec<&str> = model.outputs.iter().map(|&id| model.value(id).name.as_str()).collect();
+    let made = model.nodes.iter().flat_map(|node| node.outputs.iter().flatten()).map(|&id| &model.value(id).name);
+    let is_compared = |name: &&String| {
+        let asked = wanted.contains(name) || outputs.contains(&name.as_str());
+        asked && expected.contains_key(*name) && !random.contains(*name)
+    };
+    made.filter(is_compared).cloned().collect()
+}

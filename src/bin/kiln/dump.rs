@@ -1,0 +1,286 @@
+//! Values of a run as a folder of files: a `.npy` a tensor, and `index.json`, which says what each is. Knows no session.
+//!
+//! Names come from models, which are written by strangers, so files are numbered in the order of the graph and only end in
+//! what is harmless of a name; the index has the name itself. Types that numpy does not have are stored as wider ones that
+//! hold them exactly, and strings as a list in JSON.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use kiln::graph::{Graph, Value};
+use kiln::tensor::{DType, Tensor, TensorError, TensorSpec, minifloat};
+use serde::{Deserialize, Serialize};
+
+use crate::arrays;
+use crate::failure::{Blame, Failure, Outcome};
+use crate::selection;
+
+/// The file that says what the others hold.
+const INDEX: &str = "index.json";
+
+/// Most letters of a value's name in a file's name.
+const LONGEST: usize = 80;
+
+/// What a folder holds, in the order of the graph.
+#[derive(Debug, Serialize, Deserialize)]
+struct Index {
+    model: String,
+    isa: String,
+    values: Vec<Entry>,
+}
+
+/// One tensor, or a value that has none.
+#[derive(Debug, Serialize, Deserialize)]
+struct Entry {
+    /// The value's name in the model.
+    name: String,
+    /// `tensor`, `sequence` (an entry a tensor) or `nothing`.
+    kind: Kind,
+    /// The place in a sequence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    place: Option<usize>,
+    /// The node that makes it; none for what the request gave.
+    #[serde(default)]
+    node: Option<String>,
+    #[serde(default)]
+    operator: Option<String>,
+    /// The type of its elements.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    dtype: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    shape: Option<Vec<usize>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
+    /// The type in the file, where that is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stored_as: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    Tensor,
+    Sequence,
+    Nothing,
+}
+
+/// Writes values in their order, and the index; how many files were written.
+pub(crate) fn write(
+    folder: &Path,
+    (model, isa): (&Path, &str),
+    graph: &Graph,
+    values: &[(String, Value)],
+) -> Outcome<usize> {
+    std::fs::create_dir_all(folder).usage(|| format!("--dump: cannot create {}", folder.display()))?;
+    let mut index = Index { model: model.display().to_string(), isa: isa.to_owned(), values: Vec::new() };
+    let mut files = 0;
+    for (name, value) in values {
+        let maker = selection::maker(graph, name);
+        let entry = |kind, place| Entry {
+            name: name.clone(),
+            kind,
+            place,
+            node: maker.map(|node| node.name.clone()),
+            operator: maker.map(selection::operator),
+            dtype: None,
+            shape: None,
+            file: None,
+            stored_as: None,
+        };
+        let mut put = |entry: Entry, tensor: &Tensor| -> Outcome {
+            index.values.push(store(folder, files, entry, tensor)?);
+            files += 1;
+            Ok(())
+        };
+        match value {
+            Value::Tensor(tensor) => put(entry(Kind::Tensor, None), tensor)?,
+            Value::Sequence(tensors) if tensors.is_empty() => index.values.push(entry(Kind::Sequence, None)),
+            Value::Sequence(tensors) => {
+                for (place, tensor) in tensors.iter().enumerate() {
+                    put(entry(Kind::Sequence, Some(place)), tensor)?;
+                }
+            }
+            Value::Nothing => index.values.push(entry(Kind::Nothing, None)),
+        }
+    }
+    let path = folder.join(INDEX);
+    let json = serde_json::to_string_pretty(&index).failed(|| "cannot write JSON")?;
+    std::fs::write(&path, json).failed(|| format!("cannot write {}", path.display()))?;
+    Ok(files)
+}
+
+/// Writes one tensor and completes its entry.
+fn store(folder: &Path, number: usize, entry: Entry, tensor: &Tensor) -> Outcome<Entry> {
+    let ending = if tensor.dtype() == DType::String { "json" } else { "npy" };
+    let file = format!("{number:05}-{}.{ending}", harmless(&entry.name));
+    let path = folder.join(&file);
+    let stored = storable(tensor).failed(|| format!("value '{}'", entry.name))?;
+    match stored.dtype() {
+        DType::String => {
+            let strings = stored.as_strings().failed(|| format!("value '{}'", entry.name))?;
+            let json = serde_json::to_string(strings).failed(|| "cannot write JSON")?;
+            std::fs::write(&path, json).failed(|| format!("cannot write {}", path.display()))?;
+        }
+        _ => arrays::write_npy(&path, &stored)?,
+    }
+    Ok(Entry {
+        dtype: Some(tensor.dtype().to_string()),
+        shape: Some(tensor.shape().to_vec()),
+        file: Some(file),
+        stored_as: (stored.dtype() != tensor.dtype()).then(|| stored.dtype().to_string()),
+        ..entry
+    })
+}
+
+/// What of a name may be in a file's name on any system.
+fn harmless(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    name.chars().take(LONGEST).map(|c| if plain(c) { c } else { '_' }).collect()
+}
+
+/// The tensor in a type that a `.npy` file can have and that holds all its values: itself, nearly always.
+pub(crate) fn storable(tensor: &Tensor) -> Result<Tensor, TensorError> {
+    let shape = tensor.shape().to_vec();
+    Ok(match tensor.dtype() {
+        DType::BF16 => {
+            let values = tensor.as_slice::<half::bf16>()?.iter().map(|value| value.to_f32()).collect();
+            Tensor::from_vec(shape, values)?
+        }
+        small if small.is_minifloat() => {
+            let values = tensor.bytes().iter().map(|&byte| minifloat::decode(small, byte)).collect();
+            Tensor::from_vec(shape, values)?
+        }
+        // A byte each, whose sign is extended.
+        DType::I4 | DType::I2 => Tensor::from_bytes(TensorSpec::new(DType::I8, shape), tensor.bytes())?,
+        DType::U4 | DType::U2 => Tensor::from_bytes(TensorSpec::new(DType::U8, shape), tensor.bytes())?,
+        _ => tensor.clone(),
+    })
+}
+
+/// Values by name: those of a folder that was written here, or the arrays of an `.npz` file.
+pub(crate) fn read(path: &Path) -> Outcome<BTreeMap<String, Value>> {
+    if !path.is_dir() {
+        let arrays = arrays::read(path)?;
+        return Ok(arrays.into_iter().filter_map(|(name, tensor)| Some((name?, Value::Tensor(tensor)))).collect());
+    }
+    let place = path.join(INDEX);
+    let text = std::fs::read_to_string(&place).usage(|| format!("cannot read {}", place.display()))?;
+    let index: Index = serde_json::from_str(&text).usage(|| format!("{}", place.display()))?;
+    let mut sequences: BTreeMap<String, Vec<Tensor>> = BTreeMap::new();
+    let mut values = BTreeMap::new();
+    for entry in index.values {
+        match (entry.kind, &entry.file) {
+            (Kind::Nothing, _) => {
+                values.insert(entry.name, Value::Nothing);
+            }
+            (Kind::Sequence, None) => {
+                sequences.entry(entry.name).or_default();
+            }
+            (Kind::Tensor, None) => {
+                return Err(Failure::usage(format!("{}: '{}' has no file", place.display(), entry.name)));
+            }
+            (Kind::Sequence, Some(file)) => {
+                let tensor = restore(path, file, &entry)?;
+                sequences.entry(entry.name).or_default().push(tensor);
+            }
+            (Kind::Tensor, Some(file)) => {
+                let tensor = restore(path, file, &entry)?;
+                values.insert(entry.name, Value::Tensor(tensor));
+            }
+        }
+    }
+    values.extend(sequences.into_iter().map(|(name, tensors)| (name, Value::sequence(tensors))));
+    Ok(values)
+}
+
+/// Reads the file of an entry, which must be one of the folder's own.
+fn restore(folder: &Path, file: &str, entry: &Entry) -> Outcome<Tensor> {
+    let mut parts = Path::new(file).components();
+    let is_plain = matches!(parts.next(), Some(std::path::Component::Normal(_))) && parts.next().is_none();
+    if !is_plain {
+        return Err(Failure::usage(format!("{}: '{file}' is no name of a file there", folder.join(INDEX).display())));
+    }
+    let path = folder.join(file);
+    if path.extension().is_some_and(|extension| extension == "json") {
+        let text = std::fs::read_to_string(&path).usage(|| format!("cannot read {}", path.display()))?;
+        let strings: Vec<String> = serde_json::from_str(&text).usage(|| format!("{}", path.display()))?;
+        let shape = entry.shape.clone().unwrap_or_default();
+        return Tensor::from_strings(shape, strings).usage(|| format!("{}", path.display()));
+    }
+    let mut tensors = arrays::read(&path)?;
+    let tensor = tensors.pop().filter(|_| tensors.is_empty());
+    tensor.map(|(_, tensor)| tensor).ok_or_else(|| Failure::usage(format!("{} holds not one array", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kiln::graph::GraphBuilder;
+
+    fn graph() -> Graph {
+        let mut builder = GraphBuilder::new("test", 17);
+        let x = builder.input("x", DType::F32, [1.into()]);
+        let y = builder.op("Relu", &[x], &[]);
+        builder.output("../y", y);
+        builder.finish()
+    }
+
+    #[test]
+    fn values_of_every_kind_and_type_come_back_from_a_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let bf16 = Tensor::from_vec([2], vec![half::bf16::from_f32(1.5), half::bf16::from_f32(-2.0)]).unwrap();
+        let small = Tensor::from_bytes(TensorSpec::new(DType::I4, [2]), &[0xff, 7]).unwrap();
+        let strings = Tensor::from_strings([2], vec!["a\n".to_owned(), String::new()]).unwrap();
+        let floats = Tensor::from_vec([1, 2], vec![0.5f32, f32::NAN]).unwrap();
+        let values = [
+            ("../y".to_owned(), Value::Tensor(floats.clone())),
+            ("bf16".to_owned(), Value::Tensor(bf16)),
+            ("int4".to_owned(), Value::Tensor(small)),
+            ("text".to_owned(), Value::Tensor(strings.clone())),
+            ("many".to_owned(), Value::sequence(vec![floats.clone(), floats.clone()])),
+            ("none".to_owned(), Value::sequence(Vec::new())),
+            ("nothing".to_owned(), Value::Nothing),
+        ];
+        assert_eq!(write(folder.path(), (Path::new("m.onnx"), "avx2"), &graph(), &values).unwrap(), 6);
+        let found = read(folder.path()).unwrap();
+        assert_eq!(found.len(), values.len());
+        let tensor = |name: &str| found[name].as_tensor().unwrap();
+        assert!(tensor("../y").same(&floats) && tensor("text").same(&strings));
+        assert_eq!(tensor("bf16").as_slice::<f32>().unwrap(), [1.5, -2.0]);
+        assert_eq!(tensor("int4").as_slice::<i8>().unwrap(), [-1, 7]);
+        assert!(matches!(&found["many"], Value::Sequence(tensors) if tensors.len() == 2));
+        assert!(matches!(&found["none"], Value::Sequence(tensors) if tensors.is_empty()));
+        assert!(matches!(found["nothing"], Value::Nothing));
+        let index: serde_json::Value =
+            serde_json::from_str(&std::fs::read_to_string(folder.path().join(INDEX)).unwrap()).unwrap();
+        let first = &index["values"][0];
+        assert_eq!((&first["node"], &first["operator"]), (&"Relu_0".into(), &"Relu".into()));
+        assert_eq!((&first["type"], &first["shape"]), (&"float32".into(), &serde_json::json!([1, 2])));
+        assert_eq!(index["values"][1]["stored_as"], "float32");
+    }
+
+    #[test]
+    fn no_name_of_a_value_leaves_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("a/b");
+        let long = "x".repeat(5000);
+        let names = ["../../up", "/etc/passwd", "..", "", "a\0b", "C:\\x", "con", "\u{202e}name", &long, &long];
+        let values: Vec<(String, Value)> =
+            names.iter().map(|name| ((*name).to_owned(), Value::Tensor(Tensor::scalar(1f32)))).collect();
+        write(&inner, (Path::new("m.onnx"), "avx2"), &graph(), &values).unwrap();
+        assert_eq!(std::fs::read_dir(&inner).unwrap().count(), names.len() + 1, "a file each, and the index");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn an_index_that_points_elsewhere_is_refused() {
+        for file in ["../x.npy", "/x.npy", "a/x.npy", "..", ""] {
+            let folder = tempfile::tempdir().unwrap();
+            let entry = serde_json::json!({"name": "x", "kind": "tensor", "file": file});
+            let index = serde_json::json!({"model": "m", "isa": "avx2", "values": [entry]});
+            std::fs::write(folder.path().join(INDEX), index.to_string()).unwrap();
+            let line = read(folder.path()).unwrap_err().line().unwrap();
+            assert!(line.contains("is no name of a file there"), "{line}");
+        }
+    }
+}

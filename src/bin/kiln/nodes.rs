@@ -1,0 +1,95 @@
+//! The nodes of a graph after the passes as people see them, with what one request showed of each: shapes, kernel, keys.
+//! Knows no command.
+
+use std::sync::{Mutex, PoisonError};
+
+use kiln::graph::device::ON_DEVICE;
+use kiln::graph::{Graph, NodeDesc, Observer, StepEvent};
+use serde::Serialize;
+
+use crate::shape;
+
+/// One node of a graph after the passes.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct NodeView {
+    pub(crate) name: String,
+    pub(crate) op: String,
+    /// Where the operator has a choice: how its data lies in memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) layout: Option<&'static str>,
+    /// Activations, residuals, chains that became a part of it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) fused: String,
+    pub(crate) inputs: Vec<String>,
+    pub(crate) outputs: Vec<String>,
+    /// Known after a request was run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) run: Option<RunView>,
+}
+
+/// What one request showed of a node.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct RunView {
+    pub(crate) family: String,
+    pub(crate) input_shapes: Vec<String>,
+    pub(crate) output_shapes: Vec<String>,
+    pub(crate) keys: Vec<String>,
+}
+
+/// Notes what each node did in the first request that it is given to, by its place in the graph.
+#[derive(Default)]
+pub(crate) struct Watch(Mutex<Vec<Option<RunView>>>);
+
+impl Watch {
+    /// What the first request showed of each node.
+    pub(crate) fn into_runs(self) -> Vec<RunView> {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().map(Option::unwrap_or_default).collect()
+    }
+}
+
+impl Observer for Watch {
+    fn wants_keys(&self) -> bool {
+        true
+    }
+
+    fn step(&self, event: &StepEvent<'_>) {
+        let mut runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if runs.len() <= event.index {
+            runs.resize_with(event.index + 1, || None);
+        }
+        runs[event.index].get_or_insert_with(|| RunView {
+            family: event.step.family().to_owned(),
+            input_shapes: event
+                .inputs
+                .iter()
+                .map(|spec| spec.as_ref().map_or("-".to_owned(), |spec| shape::text(&spec.shape)))
+                .collect(),
+            output_shapes: event.outputs.iter().map(|spec| shape::text(&spec.shape)).collect(),
+            keys: event.keys.to_vec(),
+        });
+    }
+}
+
+/// All nodes, with what a request showed of each; without runs, where there was none.
+pub(crate) fn views(graph: &Graph, runs: Vec<RunView>) -> Vec<NodeView> {
+    let mut runs = runs.into_iter().map(Some);
+    let view = |node: &NodeDesc| NodeView {
+        name: node.name.clone(),
+        op: if node.domain.is_empty() { node.op.clone() } else { format!("{}.{}", node.domain, node.op) },
+        layout: match node.int(ON_DEVICE, 0) {
+            0 => (node.int("channels_last", 0) == 1).then_some("channels last"),
+            _ => Some("on the device"),
+        },
+        fused: kiln::session::compile::fusions(node),
+        inputs: names(graph, &node.inputs),
+        outputs: names(graph, &node.outputs),
+        run: runs.next().flatten(),
+    };
+    graph.nodes.iter().map(view).collect()
+}
+
+/// Values by name; those left out are dashes.
+fn names(graph: &Graph, values: &[Option<kiln::graph::ValueId>]) -> Vec<String> {
+    let name = |value: &Option<kiln::graph::ValueId>| value.map_or("-".to_owned(), |id| graph.value(id).name.clone());
+    values.iter().map(name).collect()
+}

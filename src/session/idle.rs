@@ -1,0 +1,42 @@
+//! Run states between requests: they remember shapes and hold memory, within a bound.
+
+use crate::cache;
+use crate::graph::RunState;
+
+/// Run states between requests.
+pub(super) struct Idle {
+    /// Each with the bytes of memory that it keeps.
+    states: Vec<(RunState, usize)>,
+    pub(super) bytes: usize,
+    /// Most bytes kept by all together.
+    pub(super) limit: usize,
+    /// The executors' [refusals](cache::Account::refusals) that were answered.
+    refusals: u64,
+}
+
+impl Idle {
+    pub(super) fn new(limit: usize) -> Idle {
+        Idle { states: Vec::new(), bytes: 0, limit, refusals: 0 }
+    }
+
+    /// Has all states forget what keeps executors alive, if that is why there was no room for others.
+    pub(super) fn relieve(&mut self, account: &cache::Account) {
+        let refusals = account.refusals();
+        if self.refusals != refusals && account.is_over() {
+            self.refusals = refusals;
+            self.states.iter_mut().for_each(|(state, _)| state.forget());
+        }
+    }
+
+    pub(super) fn pop(&mut self) -> RunState {
+        let (state, bytes) = self.states.pop().unwrap_or_default();
+        self.bytes -= bytes;
+        state
+    }
+
+    /// Keeps a state. Where it would keep too much memory with it, it has been asked to release that before.
+    pub(super) fn push(&mut self, state: RunState, bytes: usize) {
+        self.bytes += bytes;
+        self.states.push((state, bytes));
+    }
+}
