@@ -70,6 +70,8 @@ mod wide;
 mod window;
 
 #[cfg(test)]
+mod rows;
+#[cfg(test)]
 mod trial;
 
 pub(crate) use arguments::{

@@ -118,6 +118,12 @@ impl Facts {
         self.get(value).dims.as_deref()
     }
 
+    /// What a size is where names stand for these numbers.
+    #[cfg(test)]
+    pub(crate) fn value(&self, size: Size, named: &dyn Fn(&str) -> i64) -> Option<i64> {
+        self.sizes.value(size, named)
+    }
+
     /// The rank of a value.
     pub(crate) fn rank(&self, value: ValueId) -> Option<usize> {
         self.dims(value).map(<[Size]>::len)
