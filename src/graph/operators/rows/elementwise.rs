@@ -66,6 +66,11 @@ const fn two(name: &'static str, since: &'static [u8], lower: Lower, wide: Binar
     everywhere(row(name, since, exactly(2), &[], Takes::Numbers, lower, Wide::Binary(wide)))
 }
 
+/// The same operator, of ONNX Runtime's domain.
+const fn microsoft(row: Operator) -> Operator {
+    Operator { domain: "com.microsoft", ..row }
+}
+
 /// Any number of numbers, one after the other.
 const fn fold(name: &'static str, since: &'static [u8], lower: Lower, step: Binary, mean: bool) -> Operator {
     everywhere(row(name, since, at_least(1), &[], Takes::Numbers, lower, Wide::Fold { step, mean }))
@@ -222,6 +227,20 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         },
         swish,
     ),
+    microsoft(float(
+        "QuickGelu",
+        &[1],
+        &[number("alpha", 1.702)],
+        |g| {
+            g.floats(|b, x| {
+                let alpha = b.constant(g.number("alpha"));
+                let inner = b.binary(BinaryOp::Mul, x, alpha);
+                let gate = b.unary(UnaryOp::Sigmoid, inner);
+                b.binary(BinaryOp::Mul, x, gate);
+            })
+        },
+        swish,
+    )),
     everywhere(row(
         "Shrink",
         &[9],
