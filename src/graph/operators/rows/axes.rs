@@ -4,7 +4,7 @@ use crate::graph::ir::NodeDesc;
 use crate::graph::operators::attributes::{Attribute, int, int_since, number, optional, required, text};
 use crate::graph::operators::device::{Device, Form};
 use crate::graph::operators::row::{Layout, Operator, Shapes, Types, between, exactly};
-use crate::graph::operators::{shapes, types};
+use crate::graph::operators::{kinds, shapes};
 use crate::tensor::DType;
 
 pub(in crate::graph::operators) const ROWS: &[Operator] = &[
@@ -29,7 +29,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         ..Operator::new("", "Hardmax", &[1, 11, 13], exactly(1), &[int_since("axis", 13, 1, -1)])
     },
     Operator {
-        types: Types::By(types::first_stored),
+        types: Types::By(kinds::first_stored),
         shapes: Shapes::Input(0),
         device: Device::By(single_output),
         ..Operator::new(
@@ -41,7 +41,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         )
     },
     Operator {
-        types: Types::By(types::stored),
+        types: Types::By(kinds::stored),
         shapes: Shapes::Input(0),
         device: Device::By(single_output),
         ..Operator::new(
@@ -98,7 +98,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         )
     },
     Operator {
-        types: Types::By(types::first_and_places),
+        types: Types::By(kinds::first_and_places),
         shapes: Shapes::All(shapes::top_k),
         ..Operator::new(
             "",
@@ -119,7 +119,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         ..Operator::new("", "CumProd", &[26], exactly(2), &[int("exclusive", 0), int("reverse", 0)])
     },
     Operator {
-        types: Types::By(types::first_and_places),
+        types: Types::By(kinds::first_and_places),
         ..Operator::new("", "Unique", &[11, 28], exactly(1), &[optional("axis"), int("sorted", 1)])
     },
     Operator { types: Types::Is(DType::I64), ..Operator::new("", "NonZero", &[9, 13], exactly(1), &[]) },

@@ -17,7 +17,7 @@ use crate::graph::operators::row::{
     exactly,
 };
 use crate::graph::operators::wide::{Binary, Float, Unary, Wide};
-use crate::graph::operators::{elements, types};
+use crate::graph::operators::{elements, kinds};
 use crate::tensor::DType;
 
 /// Any element-wise operator: its operands broadcast to each other and are of one type, which is that of the result.
@@ -387,7 +387,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     row("StringConcat", &[20], exactly(2), &[], Takes::Texts, |_| None, Wide::Concat),
     row("SwiGLU", &[28], exactly(2), &[number("alpha", 1.0)], Takes::Floats, |_| None, Wide::Gated(swish)),
     Operator {
-        types: Types::By(|view, _| types::named(view, "to")),
+        types: Types::By(|view, _| kinds::named(view, "to")),
         shapes: Shapes::Input(0),
         elements: Some(elements::cast),
         layout: Layout::ElementWise,

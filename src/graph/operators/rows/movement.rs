@@ -3,7 +3,7 @@
 use crate::graph::operators::attributes::{int, number, optional, required, text};
 use crate::graph::operators::device::{Device, Form, Pull};
 use crate::graph::operators::row::{Layout, Operator, Shapes, Types, at_least, between, exactly};
-use crate::graph::operators::{elements, shapes, types};
+use crate::graph::operators::{elements, kinds, shapes};
 use crate::tensor::DType;
 
 pub(in crate::graph::operators) const ROWS: &[Operator] = &[
@@ -148,7 +148,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         ..Operator::new("", "Trilu", &[14], between(1, 2), &[int("upper", 1)])
     },
     Operator {
-        types: Types::By(types::drawn_like),
+        types: Types::By(kinds::drawn_like),
         shapes: Shapes::Input(0),
         ..Operator::new("", "EyeLike", &[9, 22], exactly(1), &[optional("dtype"), int("k", 0)])
     },
@@ -170,7 +170,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     },
     Operator::new("", "BitCast", &[26], exactly(1), &[required("to")]),
     Operator {
-        types: Types::By(types::first_and_mask),
+        types: Types::By(kinds::first_and_mask),
         shapes: Shapes::Input(0),
         ..Operator::new(
             "",
@@ -210,7 +210,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         ],
     ),
     Operator {
-        types: Types::By(types::filled),
+        types: Types::By(kinds::filled),
         shapes: Shapes::First(shapes::constant_of_shape),
         elements: Some(elements::constant_of_shape),
         ..Operator::new("", "ConstantOfShape", &[9, 20, 21, 23, 24, 25], exactly(1), &[optional("value")])
@@ -225,9 +225,9 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         shapes: Shapes::First(shapes::one_hot),
         ..Operator::new("", "OneHot", &[9, 11, 28], exactly(3), &[int("axis", -1)])
     },
-    Operator { types: Types::By(types::widened), ..Operator::new("kiln", "Widen", &[1], exactly(1), &[]) },
+    Operator { types: Types::By(kinds::widened), ..Operator::new("kiln", "Widen", &[1], exactly(1), &[]) },
     Operator {
-        types: Types::By(types::chain),
+        types: Types::By(kinds::chain),
         shapes: Shapes::Broadcast,
         layout: Layout::ElementWise,
         device: Device::Form(Form::FOLLOWS),

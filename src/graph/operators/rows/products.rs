@@ -4,7 +4,7 @@ use crate::graph::ir::NodeDesc;
 use crate::graph::operators::attributes::{int, number, optional, required, text};
 use crate::graph::operators::device::{Device, Form};
 use crate::graph::operators::row::{Layout, Operator, Shapes, Types, at_least, between, exactly};
-use crate::graph::operators::{shapes, spatial, types};
+use crate::graph::operators::{kinds, shapes, spatial};
 
 pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
@@ -194,7 +194,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         )
     },
     Operator {
-        types: Types::By(types::stored),
+        types: Types::By(kinds::stored),
         shapes: Shapes::First(spatial::conv),
         layout: Layout::Pulls,
         device: Device::Form(Form::ALWAYS),
@@ -207,7 +207,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         )
     },
     Operator {
-        types: Types::By(types::stored),
+        types: Types::By(kinds::stored),
         shapes: Shapes::First(spatial::conv_transpose),
         layout: Layout::Pulls,
         device: Device::By(symmetric),
@@ -220,7 +220,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         )
     },
     Operator {
-        types: Types::By(types::stored),
+        types: Types::By(kinds::stored),
         shapes: Shapes::First(shapes::matmul),
         device: Device::Form(Form::ALWAYS),
         ..Operator::new(
@@ -232,7 +232,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         )
     },
     Operator {
-        types: Types::By(types::stored_or_f32),
+        types: Types::By(kinds::stored_or_f32),
         shapes: Shapes::First(shapes::attention),
         ..Operator::new("kiln", "FusedAttention", &[1], between(3, 5), &[int("rank", 4), optional("to")])
     },

@@ -2,12 +2,12 @@
 
 use crate::graph::operators::attributes::{int, number, optional, text};
 use crate::graph::operators::row::{Layout, Operator, Shapes, Types, between, exactly};
-use crate::graph::operators::{shapes, spatial, types};
+use crate::graph::operators::{kinds, shapes, spatial};
 use crate::tensor::DType;
 
 pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
-        types: Types::By(types::quantized),
+        types: Types::By(kinds::quantized),
         shapes: Shapes::Input(0),
         layout: Layout::Quantizes,
         ..Operator::new(
@@ -19,7 +19,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         )
     },
     Operator {
-        types: Types::By(types::dequantized),
+        types: Types::By(kinds::dequantized),
         shapes: Shapes::Input(0),
         layout: Layout::Quantizes,
         ..Operator::new(
@@ -31,7 +31,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         )
     },
     Operator {
-        types: Types::By(types::quantized_with_parameters),
+        types: Types::By(kinds::quantized_with_parameters),
         shapes: Shapes::All(shapes::quantized_with_parameters),
         ..Operator::new("", "DynamicQuantizeLinear", &[11], exactly(1), &[])
     },
@@ -83,21 +83,21 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         &[number("alpha", 1.0), int("transA", 0), int("transB", 0)],
     ),
     Operator {
-        types: Types::By(types::zero_point_7),
+        types: Types::By(kinds::zero_point_7),
         ..Operator::new("com.microsoft", "QLinearAdd", &[1], between(7, 8), &[])
     },
     Operator {
-        types: Types::By(types::zero_point_4),
+        types: Types::By(kinds::zero_point_4),
         ..Operator::new("com.microsoft", "QLinearGlobalAveragePool", &[1], between(4, 5), &[int("channels_last", 0)])
     },
     Operator {
-        types: Types::By(types::quantized_product),
+        types: Types::By(kinds::quantized_product),
         shapes: Shapes::First(spatial::conv),
         layout: Layout::Pulls,
         ..Operator::new("kiln", "QuantizedConv", &[1], between(8, 10), &[int("group", 1), text("auto_pad", "NOTSET")])
     },
     Operator {
-        types: Types::By(types::quantized_product),
+        types: Types::By(kinds::quantized_product),
         shapes: Shapes::First(shapes::matmul),
         ..Operator::new("kiln", "QuantizedMatMul", &[1], between(8, 10), &[int("trans_a", 0), int("trans_b", 0)])
     },

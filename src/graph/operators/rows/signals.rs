@@ -1,8 +1,8 @@
 //! Windows, transforms into frequencies, and random numbers.
 
 use crate::graph::operators::attributes::{int, number, optional, required};
+use crate::graph::operators::kinds;
 use crate::graph::operators::row::{Operator, Shapes, Types, between, exactly};
-use crate::graph::operators::types;
 
 pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator::new("", "HannWindow", &[17], exactly(1), &[int("output_datatype", 1), int("periodic", 1)]),
@@ -15,12 +15,12 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     },
     Operator { types: Types::Input(0), ..Operator::new("", "STFT", &[17], between(2, 4), &[int("onesided", 1)]) },
     Operator {
-        types: Types::By(types::drawn_like),
+        types: Types::By(kinds::drawn_like),
         shapes: Shapes::Input(0),
         ..Operator::new("", "Bernoulli", &[15, 22], exactly(1), &[optional("dtype"), optional("seed")])
     },
     Operator {
-        types: Types::By(types::drawn_like),
+        types: Types::By(kinds::drawn_like),
         shapes: Shapes::Input(0),
         ..Operator::new(
             "",
@@ -31,7 +31,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         )
     },
     Operator {
-        types: Types::By(types::drawn_like),
+        types: Types::By(kinds::drawn_like),
         shapes: Shapes::Input(0),
         ..Operator::new(
             "",
@@ -42,7 +42,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         )
     },
     Operator {
-        types: Types::By(types::drawn),
+        types: Types::By(kinds::drawn),
         ..Operator::new(
             "",
             "RandomUniform",
@@ -52,7 +52,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         )
     },
     Operator {
-        types: Types::By(types::drawn),
+        types: Types::By(kinds::drawn),
         ..Operator::new(
             "",
             "RandomNormal",

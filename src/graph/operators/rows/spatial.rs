@@ -4,11 +4,11 @@ use crate::graph::ir::NodeDesc;
 use crate::graph::operators::attributes::{int, number, optional, required, text};
 use crate::graph::operators::device::{Device, Form, Pull};
 use crate::graph::operators::row::{Layout, Operator, Shapes, Types, between, exactly};
-use crate::graph::operators::{spatial, types};
+use crate::graph::operators::{kinds, spatial};
 
 pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
-        types: Types::By(types::first_and_places),
+        types: Types::By(kinds::first_and_places),
         shapes: Shapes::First(spatial::pool),
         layout: Layout::Pulls,
         device: Device::By(single_output),
@@ -99,7 +99,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         )
     },
     Operator {
-        types: Types::By(types::first),
+        types: Types::By(kinds::first),
         shapes: Shapes::Input(0),
         layout: Layout::Follows,
         device: Device::By(normalises_batches),
