@@ -2,6 +2,7 @@
 //!
 //! - [`ir`] is the description: nodes with an operator name and attributes, values, constants. Passes rewrite it.
 //! - [`passes`] rewrite it, knowing of every value what `facts` can prove; [`verify`] holds them to what a graph promises.
+//! - [`operators`] is the table of all operators: what is known of each before one of its nodes is made.
 //! - [`build`] writes small graphs by hand.
 //! - [`node`] is the running form: the trait that every operator implements, with the executor-cache checklist's
 //!   `prepare_params()`.
@@ -23,6 +24,7 @@ pub mod ir;
 mod lease;
 mod memo;
 pub mod node;
+pub mod operators;
 pub mod passes;
 mod plan;
 pub mod run;

@@ -1,7 +1,9 @@
 //! Operators: what ONNX means by each, one file a group. Attributes, defaults by version, shape inference,
 //! `prepare_params()`. Protobuf is not known here, and no instruction is emitted.
 //!
-//! Each group lists its operators in a table `OPERATORS`; [`lookup`] searches them all.
+//! What is known of an operator before a node is made is its row in the table of operators
+//! ([`operators`]), from which element-wise nodes are made. For the others each group lists makers in a
+//! table `OPERATORS`; [`lookup`] searches them all.
 
 mod apart;
 mod arguments;
@@ -68,6 +70,8 @@ mod wide;
 mod window;
 
 #[cfg(test)]
+mod rows;
+#[cfg(test)]
 mod trial;
 
 pub(crate) use arguments::{
@@ -86,7 +90,7 @@ pub(crate) use ranking::rank;
 pub(crate) use view::{Cut, Run, View, in_step, lines};
 
 use crate::exec::BuildCx;
-use crate::graph::{Flow, Graph, Node, NodeDesc};
+use crate::graph::{Flow, Graph, Node, NodeDesc, operators};
 
 /// Why a node of a model cannot be made into a running one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -159,7 +163,6 @@ const GROUPS: &[&[Operator]] = &[
     fold::OPERATORS,
     fourier::OPERATORS,
     gather::OPERATORS,
-    generic::OPERATORS,
     grid::OPERATORS,
     integer::OPERATORS,
     loss::OPERATORS,
@@ -205,7 +208,8 @@ const FLOWS: &[&[FlowOperator]] = &[flow::OPERATORS, optional::OPERATORS, sequen
 /// The maker of that operator on tensors. Where there is one on values too, this one is for folding alone.
 #[must_use]
 pub fn lookup(domain: &str, op: &str) -> Option<MakeNode> {
-    find(GROUPS, domain, op)
+    let has_program = |row: &&operators::Operator| row.element_wise.is_some_and(|own| own.wide.is_some());
+    find(GROUPS, domain, op).or_else(|| operators::find(domain, op).filter(has_program).map(|_| elementwise::make as _))
 }
 
 /// The maker of that operator on values.
@@ -222,6 +226,5 @@ fn find<M: Copy>(groups: &[&[(&'static str, &'static str, M)]], domain: &str, op
 
 /// Every operator, for `kiln ops` and the documents.
 pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let flows = FLOWS.iter().copied().flatten().map(|&(domain, op, _)| (domain, op));
-    GROUPS.iter().copied().flatten().map(|&(domain, op, _)| (domain, op)).chain(flows)
+    operators::all().map(|row| (row.domain, row.name))
 }

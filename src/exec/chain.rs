@@ -1,11 +1,10 @@
 //! Element-wise executors: the key is the program in simplest form and the collapsed walk over its operands, so that
 //! equal work on different shapes (a bias on four dimensions or on two) is one executor.
 //!
-//! [`lower`] says what ONNX's element-wise operators are as programs; the operators and the fusion of chains both ask it.
-//! The graph is not known here; the computing is done by [`kiln_kernels::cpu::chain`].
+//! What ONNX's element-wise operators are as programs stands above, in the table of operators. The graph is not known here;
+//! the computing is done by [`kiln_kernels::cpu::chain`].
 
 mod fields;
-pub mod lower;
 
 use kiln_kernels::cpu::chain::{BinaryOp, Chain, ChainPlan, Geometry, MAX_UNROLL, Program, Step};
 use kiln_kernels::cpu::vecmath::instructions;

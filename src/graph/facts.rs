@@ -3,7 +3,7 @@
 //! Passes need proofs: that two operands have the same shape whatever the request, that a value holds `f32`, that the
 //! last dimension is 768. Dimensions may be unknown and still be equal, so they are kept as symbols ([`size`]): equal
 //! symbols are equal sizes, and a convolution's output size is the same symbol wherever it is computed from the same
-//! input size in the same way. Integer tensors that hold sizes (`Shape`, then `Gather`, then `Concat`) are followed
+//! input size in the same way. What an operator makes of its inputs is a rule of its row in the table ([`operators`]). Integer tensors that hold sizes (`Shape`, then `Gather`, then `Concat`) are followed
 //! element by element, because exported models compute the targets of their reshapes that way.
 //!
 //! What the model declares of its inputs is believed, because sessions refuse requests that break it, or serve them
@@ -11,48 +11,18 @@
 //! types only; a wrong one there ends in a kernel's refusal, never in a wrong read. Unknown operators make unknown values.
 //! Nothing here allocates by what a model says.
 
-mod elements;
-mod kinds;
-mod shapes;
-pub(crate) mod size;
-mod spatial;
 #[cfg(test)]
 mod tests;
 
 use smallvec::SmallVec;
 
 use super::ir::{Dim, Graph, NodeDesc, ValueId};
-use crate::tensor::{DType, Tensor};
+use super::operators;
+use crate::tensor::DType;
 
-pub(crate) use size::{Size, Sizes};
-
-/// Dimensions of a value.
-pub(crate) type Dims = SmallVec<[Size; 5]>;
-
-/// Most elements that are followed one by one: enough for any shape.
-const MOST_ELEMENTS: usize = 64;
-
-/// What is known of one value.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Fact {
-    /// Its element type.
-    pub(crate) dtype: Option<DType>,
-    /// Its dimensions.
-    pub(crate) dims: Option<Dims>,
-    /// Its elements in order, for integer tensors of rank 0 and 1.
-    pub(crate) elements: Option<Dims>,
-}
-
-impl Fact {
-    pub(crate) fn of_tensor(tensor: &Tensor) -> Fact {
-        let dims: Dims = tensor.shape().iter().map(|&dim| Size::Known(dim as i64)).collect();
-        let small = tensor.shape().len() <= 1 && tensor.len() <= MOST_ELEMENTS;
-        let integers = matches!(tensor.dtype(), DType::I64 | DType::I32);
-        let elements = (small && integers).then(|| tensor.to_i64_vec().ok()).flatten();
-        let elements = elements.map(|values| values.into_iter().map(Size::Known).collect());
-        Fact { dtype: Some(tensor.dtype()), dims: Some(dims), elements }
-    }
-}
+pub(crate) use super::operators::size::{Size, Sizes};
+pub(crate) use super::operators::view::{Dims, Fact, axis};
+use super::operators::view::{NOTHING, View};
 
 /// What is known of all values of a graph.
 #[derive(Debug, Default)]
@@ -60,8 +30,6 @@ pub(crate) struct Facts {
     values: Vec<Fact>,
     sizes: Sizes,
 }
-
-const NOTHING: &Fact = &Fact { dtype: None, dims: None, elements: None };
 
 impl Facts {
     /// Goes through the graph once. `declared` says whether the declared dimensions of its inputs can be believed, which
@@ -126,17 +94,16 @@ impl Facts {
         let Facts { values, sizes } = self;
         let inputs: SmallVec<[&Fact; 4]> =
             node.inputs.iter().map(|input| input.map_or(NOTHING, |id| &values[id.index()])).collect();
-        let view = View { graph, node, inputs: &inputs };
-        let mut outputs = shapes::infer(&view, sizes).unwrap_or_default();
-        outputs.resize_with(node.outputs.len(), Fact::default);
-        for (output, fact) in outputs.iter_mut().enumerate() {
-            let declared = node.output(output).and_then(|id| graph.value(id).dtype);
-            fact.dtype = kinds::dtype(&view, output).or(declared);
-        }
-        let elements = elements::follow(&view, sizes).filter(|elements| elements.len() <= MOST_ELEMENTS);
-        if let (Some(first), Some(elements)) = (outputs.first_mut(), elements) {
-            first.dims.get_or_insert_with(|| [Size::Known(elements.len() as i64)].into_iter().collect());
-            first.elements = Some(elements);
+        let mut outputs = match operators::of(node) {
+            Some(row) => operators::infer(
+                &View { graph, node, inputs: &inputs, attributes: row.attributes_of(node) },
+                row,
+                sizes,
+            ),
+            None => vec![Fact::default(); node.outputs.len()],
+        };
+        for (fact, output) in outputs.iter_mut().zip(&node.outputs) {
+            fact.dtype = fact.dtype.or_else(|| output.and_then(|id| graph.value(id).dtype));
         }
         outputs
     }
@@ -149,6 +116,12 @@ impl Facts {
     /// The dimensions of a value, where its rank is known.
     pub(crate) fn dims(&self, value: ValueId) -> Option<&[Size]> {
         self.get(value).dims.as_deref()
+    }
+
+    /// What a size is where names stand for these numbers.
+    #[cfg(test)]
+    pub(crate) fn value(&self, size: Size, named: &dyn Fn(&str) -> i64) -> Option<i64> {
+        self.sizes.value(size, named)
     }
 
     /// The rank of a value.
@@ -184,49 +157,4 @@ impl Facts {
         }
         self.values[value.index()] = fact;
     }
-}
-
-/// A node and what is known of its inputs.
-struct View<'a> {
-    graph: &'a Graph,
-    node: &'a NodeDesc,
-    inputs: &'a [&'a Fact],
-}
-
-impl<'a> View<'a> {
-    fn input(&self, index: usize) -> &'a Fact {
-        self.inputs.get(index).copied().unwrap_or(NOTHING)
-    }
-
-    fn has(&self, index: usize) -> bool {
-        self.node.input(index).is_some()
-    }
-
-    fn dims(&self, index: usize) -> Option<&'a [Size]> {
-        self.input(index).dims.as_deref()
-    }
-
-    fn elements(&self, index: usize) -> Option<&'a [Size]> {
-        self.input(index).elements.as_deref()
-    }
-
-    /// The elements of an integer input that are all known.
-    fn known(&self, index: usize) -> Option<Vec<i64>> {
-        self.elements(index)?.iter().map(|size| size.known()).collect()
-    }
-
-    /// A list that is an attribute in old versions of an operator and an input in new ones. `Some(None)` where neither is
-    /// given, `None` where it is given and not known.
-    fn ints(&self, attribute: &str, input: usize) -> Option<Option<Vec<i64>>> {
-        if let Some(values) = self.node.ints(attribute) {
-            return Some(Some(values.to_vec()));
-        }
-        if self.has(input) { self.known(input).map(Some) } else { Some(None) }
-    }
-}
-
-/// An axis counted from the end where it is negative.
-pub(crate) fn axis(axis: i64, rank: usize) -> Option<usize> {
-    let axis = if axis < 0 { axis.checked_add(rank as i64)? } else { axis };
-    usize::try_from(axis).ok().filter(|&axis| axis < rank)
 }

@@ -1,7 +1,7 @@
 //! Element-wise operators: on `f32` and booleans a chain executor, on every other element type the generic node.
 //!
-//! What an operator is as a program says [`lower`]. Here is what only ONNX knows: which inputs are constants, which way
-//! they broadcast, and that an element type is known no sooner than the input is. A node therefore holds a program for
+//! What an operator is as a program, which of its inputs may be of another type and which way they broadcast says its row in
+//! the table of operators; [`lower`] makes the program. Here is what only ONNX knows: which inputs are constants, and that an element type is known no sooner than the input is. A node therefore holds a program for
 //! each of the types that have one, and the generic node for the rest.
 
 mod channel;
@@ -17,39 +17,19 @@ use smallvec::SmallVec;
 use super::generic::make_elementwise;
 use super::{LoadCx, Movement, OpError, Operator, View, broadcast, one, rearrange, refused, required};
 use crate::exec::chain::ChainKey;
-use crate::exec::chain::lower::{Input, Param, lower};
 use crate::graph::node::Specs;
-use crate::graph::{Attr, DeviceCx, Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
+use crate::graph::operators::lower::{Input, lower};
+use crate::graph::operators::{self, Broadcast, Operands};
+use crate::graph::{Attr, DeviceCx, Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 
-/// Builds the table: every operator of ONNX's own domain here is made by [`make`].
-macro_rules! operators {
-    ($($op:literal)*) => { &[$(("", $op, make as super::MakeNode),)* ("kiln", "Chain", make_chain), ("kiln", "ChannelPRelu", channel::make_channel_prelu)] };
-}
-
-pub(super) const OPERATORS: &[Operator] = operators! {
-    "Abs" "Acos" "Acosh" "Add" "And" "Asin" "Asinh" "Atan" "Atanh" "BitShift" "BitwiseAnd" "BitwiseNot" "BitwiseOr"
-    "BitwiseXor" "Ceil" "Celu" "Clip" "Cos" "Cosh" "Div" "Elu" "Equal" "Erf" "Exp" "Floor" "Gelu" "Greater"
-    "GreaterOrEqual" "HardSigmoid" "HardSwish" "IsInf" "IsNaN" "LeakyRelu" "Less" "LessOrEqual" "Log" "Max" "Mean" "Min"
-    "Mish" "Mod" "Mul" "Neg" "Not" "Or" "PRelu" "Pow" "Reciprocal" "Relu" "Round" "Selu" "Shrink" "Sigmoid" "Sign" "Sin"
-    "Sinh" "Softplus" "Softsign" "Sqrt" "StringConcat" "Sub" "Sum" "Swish" "Tan" "Tanh" "ThresholdedRelu" "Where" "Xor"
-};
+pub(super) const OPERATORS: &[Operator] =
+    &[("kiln", "Chain", make_chain), ("kiln", "ChannelPRelu", channel::make_channel_prelu)];
 
 /// A program with the inputs of the node that are its operands.
 struct Lowered {
     program: Program,
     operands: SmallVec<[usize; 4]>,
-}
-
-/// How inputs broadcast.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Broadcast {
-    /// To each other.
-    All,
-    /// To the first.
-    ToFirst,
-    /// Not at all: what follows the first are single numbers.
-    Scalars,
 }
 
 struct Elementwise {
@@ -60,17 +40,15 @@ struct Elementwise {
     generic: Option<Box<dyn Node>>,
 }
 
-fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+/// Makes any operator whose row in the table says that it is element-wise.
+pub(super) fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let generic = make_elementwise(cx)?;
-    let node = cx.node;
-    let broadcast = match node.op.as_str() {
-        "PRelu" => Broadcast::ToFirst,
-        "Clip" => Broadcast::Scalars,
-        _ => Broadcast::All,
-    };
+    let row = operators::of(cx.node).and_then(|operator| operator.element_wise.as_ref());
+    let row = row.ok_or_else(|| OpError::Unknown(cx.node.op.clone()))?;
     // Operators take floats, booleans, or (Where, Equal) either; a condition is always boolean.
-    let lowered = [Storage::F32, Storage::Bool].into_iter().filter_map(|storage| lower_node(cx, storage)).collect();
-    Ok(Box::new(Elementwise { lowered, broadcast, generic: Some(generic) }))
+    let storages = [Storage::F32, Storage::Bool];
+    let lowered = storages.into_iter().filter_map(|storage| lower_node(cx, row.operands, storage)).collect();
+    Ok(Box::new(Elementwise { lowered, broadcast: row.broadcast, generic: Some(generic) }))
 }
 
 /// The fused operator `Chain`: inputs broadcast together, attribute `program`.
@@ -87,39 +65,29 @@ fn make_chain(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
 }
 
 /// The node as a program over operands of that storage.
-fn lower_node(cx: &LoadCx<'_>, storage: Storage) -> Option<Lowered> {
+fn lower_node(cx: &LoadCx<'_>, types: Operands, storage: Storage) -> Option<Lowered> {
     let node = cx.node;
     let mut operands = SmallVec::new();
     let mut inputs: Vec<Option<Input>> = Vec::with_capacity(node.inputs.len());
     for (index, value) in node.inputs.iter().enumerate() {
-        let storage = if node.op == "Where" && index == 0 { Storage::Bool } else { storage };
+        let storage = if types == Operands::Condition && index == 0 { Storage::Bool } else { storage };
         // A program without operands would have no shape to work on, so the last one stays an operand.
         let last = index + 1 == node.inputs.len() && operands.is_empty();
-        let constant = if last { None } else { known(cx, index, storage) };
+        let constant = if last { None } else { known(cx, types, index, storage) };
         if value.is_some() && constant.is_none() {
             operands.push(index);
         }
         inputs.push(value.map(|_| Input { storage, constant }));
     }
-    let attribute = |name: &str| attribute(node, name);
-    Some(Lowered { program: lower(&node.op, &attribute, &inputs)?, operands })
-}
-
-fn attribute<'a>(node: &'a NodeDesc, name: &str) -> Option<Param<'a>> {
-    match node.attrs.get(name)? {
-        Attr::Float(value) => Some(Param::Number(*value)),
-        Attr::Int(value) => Some(Param::Number(*value as f32)),
-        Attr::Str(text) => Some(Param::Text(text)),
-        _ => None,
-    }
+    Some(Lowered { program: lower(node, &inputs)?, operands })
 }
 
 /// An input that is one number known at load. A power's exponent may be of any type.
-fn known(cx: &LoadCx<'_>, index: usize, storage: Storage) -> Option<f32> {
+fn known(cx: &LoadCx<'_>, types: Operands, index: usize, storage: Storage) -> Option<f32> {
     let tensor = cx.graph.constant_input(cx.node, index).filter(|tensor| tensor.len() == 1)?;
     match (tensor.dtype(), storage) {
         (DType::F32, Storage::F32) => tensor.as_slice::<f32>().ok()?.first().copied(),
-        (DType::I32 | DType::I64, Storage::F32) if cx.node.op == "Pow" && index == 1 => {
+        (DType::I32 | DType::I64, Storage::F32) if types == Operands::Exponent && index == 1 => {
             let exponent = *tensor.to_i64_vec().ok()?.first()?;
             // Beyond 24 bits an `f32` would be another number.
             (exponent.abs() < 1 << 24).then_some(exponent as f32)

@@ -4,43 +4,36 @@
 //! is a [`View`] broadcast to the output's shape; chunks of all operands are widened, computed and narrowed one after
 //! the other ([`super::wide`]), so that there is one loop for an operator and not one for each of its types.
 //!
-//! - `operation` reads operators and attributes, and says which types each takes.
-//! - `arithmetic` is what operators do to numbers, `function` the functions of one float.
+//! - `operation` reads operators and attributes: what each is says its row in the table of operators.
+//! - `arithmetic` is what operators do to numbers.
 //! - `reduce` is the reductions, on the same arithmetic.
 //! - `select` is Where and the work on strings.
 
 mod arithmetic;
-mod function;
 mod operation;
 mod reduce;
 mod select;
 
-use arithmetic::Unary;
 pub(crate) use arithmetic::{Arithmetic, Binary};
-use function::Function;
-use operation::Operation;
+use operation::{Computes, Operation};
 pub use reduce::make_reduce;
 pub(crate) use reduce::reduced_axes;
 use select::{Text, Where};
 
 use super::view::Cursor;
 use super::wide::{CHUNK, Width};
-use super::{LoadCx, OpError, Operator, View, broadcast, one, rearrange, refused, required};
+use super::{LoadCx, OpError, View, broadcast, one, rearrange, refused, required};
 use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{DType, Tensor, TensorError};
 
 /// Makes the node of any element-wise operator, for inputs of any element type that ONNX allows it.
 ///
-/// The operators are those of `operation`: unary, binary and variadic arithmetic, comparisons, logic, bits,
-/// activations, Clip, Where, Equal and StringConcat on strings. The types are looked at when the node runs, so one
+/// The types are looked at when the node runs, so one
 /// node serves them all.
 pub fn make_elementwise(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     Ok(Box::new(Elementwise { operation: Operation::of(cx.node)? }))
 }
-
-/// Element-wise operators that no kernel runs on any type.
-pub(super) const OPERATORS: &[Operator] = &[("", "SwiGLU", make_elementwise)];
 
 /// `compute!(dtype, function::<_>(arguments))` calls the function for the type that computes elements of `dtype`.
 macro_rules! compute {
@@ -62,11 +55,11 @@ impl Elementwise {
     /// The operands, checked: those that broadcast together, without Where's condition.
     fn operands<'t>(&self, inputs: &[Option<&'t Tensor>]) -> Result<Vec<&'t Tensor>, NodeError> {
         let given = |range: std::ops::Range<usize>| range.map(|i| required(inputs, i)).collect::<Result<Vec<_>, _>>();
-        let operands = match self.operation {
-            Operation::Unary(_) | Operation::Clip { .. } => given(0..1)?,
-            Operation::Binary(_) | Operation::Concat | Operation::Gated { .. } => given(0..2)?,
-            Operation::Where => given(1..3)?,
-            Operation::Fold { .. } => given(0..inputs.len().max(1))?,
+        let operands = match self.operation.computes {
+            Computes::Unary(_) | Computes::Clip { .. } => given(0..1)?,
+            Computes::Binary(_) | Computes::Concat | Computes::Gated(_) => given(0..2)?,
+            Computes::Where => given(1..3)?,
+            Computes::Fold { .. } => given(0..inputs.len().max(1))?,
         };
         self.operation.same_type(&operands)?;
         Ok(operands)
@@ -74,8 +67,8 @@ impl Elementwise {
 
     fn shape(&self, inputs: &[Option<&Tensor>], operands: &[&Tensor]) -> Result<crate::tensor::Shape, NodeError> {
         let shapes = operands.iter().map(|operand| operand.shape());
-        let whole = match self.operation {
-            Operation::Where => {
+        let whole = match self.operation.computes {
+            Computes::Where => {
                 let condition = required(inputs, 0)?;
                 if condition.dtype() != DType::Bool {
                     return Err(TensorError::Type { expected: DType::Bool, found: condition.dtype() }.into());
@@ -85,7 +78,7 @@ impl Elementwise {
             _ => broadcast(shapes)?,
         };
         // A slope stretches to its input, never the other way.
-        if self.operation == Operation::Binary(Binary::PRelu) && whole[..] != *operands[0].shape() {
+        if self.operation.keeps_first() && whole[..] != *operands[0].shape() {
             return Err(refused(format!("a slope of shape {:?} for {:?}", operands[1].shape(), operands[0].shape())));
         }
         Ok(whole)
@@ -93,7 +86,7 @@ impl Elementwise {
 
     /// The bounds of a Clip.
     fn bounds<W: Arithmetic>(&self, io: &Io<'_>) -> Result<[Option<W>; 2], NodeError> {
-        let Operation::Clip { low, high } = self.operation else {
+        let Computes::Clip { low, high } = self.operation.computes else {
             return Ok([None, None]);
         };
         let bound = |fixed: Option<f64>, index| match (fixed, io.optional(index)) {
@@ -125,13 +118,13 @@ impl Elementwise {
             let count = bytes.len() / dtype.size();
             let (left, right) = (&mut left[..count], &mut right[..count]);
             first.read(left)?;
-            match self.operation {
-                Operation::Unary(function) => W::unary(function, left)?,
-                Operation::Binary(function) => {
+            match self.operation.computes {
+                Computes::Unary(function) => W::unary(function, left)?,
+                Computes::Binary(function) => {
                     others[0].read(right)?;
                     W::binary(function, left, right)?;
                 }
-                Operation::Fold { step, mean } => {
+                Computes::Fold { step, mean } => {
                     for other in &mut *others {
                         other.read(right)?;
                         W::binary(step, left, right)?;
@@ -140,13 +133,13 @@ impl Elementwise {
                         left.iter_mut().for_each(|value| *value = value.divided(operands.len()));
                     }
                 }
-                Operation::Clip { .. } => clip(left, low, high),
-                Operation::Gated { alpha } => {
-                    W::unary(Unary::Float(Function::Swish { alpha }), left)?;
+                Computes::Clip { .. } => clip(left, low, high),
+                Computes::Gated(function) => {
+                    W::unary(function, left)?;
                     others[0].read(right)?;
                     W::binary(Binary::Mul, left, right)?;
                 }
-                Operation::Where | Operation::Concat => {}
+                Computes::Where | Computes::Concat => {}
             }
             W::store(left, dtype, bytes)?;
         }
@@ -157,15 +150,15 @@ impl Elementwise {
         let inputs = io.inputs();
         let operands = self.operands(&inputs)?;
         let text = operands[0].dtype() == DType::String;
-        match self.operation {
-            Operation::Where => {
+        match self.operation.computes {
+            Computes::Where => {
                 let sources = [operands[0].shape(), operands[1].shape()];
                 let movement = Where { condition: io.input(0)?, shape: &io.spec(0).shape, sources };
                 rearrange(&movement, &operands, io.alloc(0)?)
             }
-            Operation::Concat => Text::Concat.run(operands[0], operands[1], io.alloc(0)?),
-            Operation::Binary(Binary::Equal) if text => Text::Equal.run(operands[0], operands[1], io.alloc(0)?),
-            operation => match operation.width(&operands)? {
+            Computes::Concat => Text::Concat.run(operands[0], operands[1], io.alloc(0)?),
+            Computes::Binary(Binary::Equal) if text => Text::Equal.run(operands[0], operands[1], io.alloc(0)?),
+            _ => match self.operation.width(&operands)? {
                 Width::F32 | Width::F64 => self.compute::<f64>(&operands, io),
                 Width::I64 => self.compute::<i64>(&operands, io),
                 Width::U64 => self.compute::<u64>(&operands, io),

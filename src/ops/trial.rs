@@ -93,21 +93,7 @@ impl Trial {
         for output in node.outputs.iter_mut().flatten() {
             *output = graph.fresh("output");
         }
-        let build = build_cx();
-        let make = self.make.or_else(|| lookup("", &node.op)).ok_or("no such operator")?;
-        let running = make(&LoadCx { node: &node, graph: &graph, build: &build }).map_err(|error| error.to_string())?;
-        let inputs: Vec<Option<&Tensor>> = self.inputs.iter().map(Option::as_ref).collect();
-        let specs = running.infer(&inputs).map_err(|error| error.to_string())?;
-        let prepared = running
-            .prepare_params(&PrepareCx::new(&build), &inputs, &specs)
-            .map_err(|error| format!("prepare: {error}"))?;
-        let buffers = BufferPool::new(1 << 20);
-        let mut io = Io::new(self.inputs.iter().cloned().collect(), &specs, &buffers);
-        let run = RunCx { parallel: &Serial, buffers: &buffers, steps: 1 << 20, stop: None };
-        running.execute(&prepared, &mut io, &run).map_err(|error| format!("execute: {error}"))?;
-        let outputs = io.into_outputs();
-        assert_eq!(outputs.len(), specs.len(), "one output for each spec");
-        Ok(outputs.into_vec())
+        run_node(&graph, &node, &self.inputs, self.make)
     }
 
     /// Runs and compares the first output.
@@ -148,6 +134,32 @@ impl Trial {
             Err(reason) => assert!(reason.contains(part), "expected a refusal about {part:?}, found {reason:?}"),
         }
     }
+}
+
+/// Makes a node of that graph and runs it on those inputs; a refusal of any step as text.
+pub(crate) fn run_node(
+    graph: &Graph,
+    node: &NodeDesc,
+    inputs: &[Option<Tensor>],
+    make: Option<super::MakeNode>,
+) -> Result<Vec<Tensor>, String> {
+    let build = build_cx();
+    let make = make.or_else(|| lookup(&node.domain, &node.op)).ok_or("no such operator")?;
+    let running = make(&LoadCx { node, graph, build: &build }).map_err(|error| error.to_string())?;
+    let given: Vec<Option<&Tensor>> = inputs.iter().map(Option::as_ref).collect();
+    let specs = running.infer(&given).map_err(|error| error.to_string())?;
+    let prepared =
+        running.prepare_params(&PrepareCx::new(&build), &given, &specs).map_err(|error| format!("prepare: {error}"))?;
+    let buffers = BufferPool::new(1 << 20);
+    let mut io = Io::new(inputs.iter().cloned().collect(), &specs, &buffers);
+    let run = RunCx { parallel: &Serial, buffers: &buffers, steps: 1 << 20, stop: None };
+    running.execute(&prepared, &mut io, &run).map_err(|error| format!("execute: {error}"))?;
+    let outputs = io.into_outputs();
+    assert_eq!(outputs.len(), specs.len(), "one output for each spec");
+    for (output, spec) in outputs.iter().zip(&specs) {
+        assert_eq!(output.spec(), spec, "what was made is what was announced");
+    }
+    Ok(outputs.into_vec())
 }
 
 /// Strings as a tensor.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::graph::GraphBuilder;
 use crate::graph::ir::Attr;
+use crate::tensor::Tensor;
 
 fn known(size: i64) -> Size {
     Size::Known(size)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kiln_kernels::cpu::activation::is_fusible;
 
 use super::PassCx;
-use super::chain::lowered;
+use super::chain::{lowered, may_be_element_wise};
 use super::edit::Edit;
 use super::matmul;
 use super::residual::as_fused_conv;
@@ -17,9 +17,7 @@ use crate::tensor::DType;
 pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     let mut edit = Edit::new(graph);
     for slot in edit.slots() {
-        let is_candidate =
-            |node: &NodeDesc| node.outputs.len() == 1 && (node.domain.is_empty() || node.is_fused("Chain"));
-        let Some(node) = edit.cloned(slot, is_candidate) else { continue };
+        let Some(node) = edit.cloned(slot, may_be_element_wise) else { continue };
         let Some(function) = lowered(&edit, &node, &cx.facts) else { continue };
         if !function.program.as_unary().is_some_and(is_fusible) {
             continue;

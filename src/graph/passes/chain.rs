@@ -16,6 +16,8 @@ use super::edit::Edit;
 use crate::graph::facts::Facts;
 use crate::graph::ir::{Attr, Attrs, Graph, NodeDesc, ValueId};
 
+pub(super) use lower::may_be_element_wise;
+
 /// An element-wise node as a program and the values of its operands.
 pub(super) struct Lowered {
     pub(super) program: Program,
@@ -42,14 +44,14 @@ pub(super) fn lowered(edit: &Edit<'_>, node: &NodeDesc, facts: &Facts) -> Option
 
 /// Joins the node in `slot` with the maker of one of its operands.
 fn absorb(edit: &mut Edit<'_>, slot: usize, facts: &Facts) -> bool {
-    let Some(node) = edit.cloned(slot, lower::may_be_element_wise) else { return false };
+    let Some(node) = edit.cloned(slot, may_be_element_wise) else { return false };
     let (Some(outer), Some(output)) = (lowered(edit, &node, facts), node.output(0)) else { return false };
     for &arg in &outer.args {
         let own_uses = node.inputs.iter().filter(|&&input| input == Some(arg)).count();
         if edit.uses(arg) as usize != own_uses || !facts.is_as_large(arg, output) {
             continue;
         }
-        let Some((maker, before)) = edit.maker(arg).filter(|(_, before)| lower::may_be_element_wise(before)) else {
+        let Some((maker, before)) = edit.maker(arg).filter(|(_, before)| may_be_element_wise(before)) else {
             continue;
         };
         let Some(inner) = lowered(edit, before, facts) else { continue };

@@ -11,6 +11,8 @@
 //!   more operands than ONNX's order would, with axes, pads and per-channel constants turned ([`axes`], [`views`]);
 //! - everything else gets its operands in ONNX's order.
 //!
+//! Which of these an operator does says its row in the table of operators.
+//!
 //! A conversion is a Transpose, made where it is first needed and at most once in each direction. Operands of lower rank
 //! and constants are turned at load. Where the axes that move have size 1, the next cleaning makes a view of the
 //! Transpose. A value keeps its id in ONNX's order, so the graph's outputs stay what they are; its channels-last form is
@@ -25,6 +27,7 @@ use super::PassCx;
 use super::permute::{as_ints, permuted, to_first, to_last};
 use crate::graph::facts::{Facts, Size};
 use crate::graph::ir::{Attr, Graph, NodeDesc, ValueId};
+use crate::graph::operators::{self, Broadcast, Layout as Kind};
 use crate::tensor::Tensor;
 
 /// Ranks that have a channels-last order: one to three dimensions of space.
@@ -64,112 +67,26 @@ struct Layout<'a> {
     moved: usize,
 }
 
+/// What the table of operators says of a node.
+fn kind(node: &NodeDesc) -> Kind {
+    operators::of(node).map_or(Kind::Plain, |row| row.layout)
+}
+
 /// Whether a node wants its operand channels-last, wherever that comes from.
 fn pulls(node: &NodeDesc) -> bool {
-    match (node.domain.as_str(), node.op.as_str()) {
-        ("kiln", "FusedConv" | "FusedConvTranspose" | "QuantizedConv") => true,
-        // The places of maxima are counted in ONNX's order.
-        ("", "MaxPool") => node.output(1).is_none(),
-        ("", "Conv" | "ConvTranspose" | "AveragePool" | "LpPool") => true,
-        _ => false,
-    }
-}
-
-/// Whether a node can be marked `channels_last`.
-fn follows(node: &NodeDesc) -> bool {
-    if node.is_fused("QuantizedGlobalAveragePool") {
-        return true;
-    }
-    node.domain.is_empty()
-        && matches!(
-            node.op.as_str(),
-            "GlobalAveragePool"
-                | "GlobalMaxPool"
-                | "BatchNormalization"
-                | "InstanceNormalization"
-                | "GroupNormalization"
-                | "LRN"
-                | "Resize"
-        )
-        && node.outputs.len() == 1
-}
-
-/// Whether a node computes every element from the elements in the same place of its operands, which broadcast.
-fn is_element_wise(node: &NodeDesc) -> bool {
-    if node.is_fused("Chain") || node.is_fused("QuantizedAdd") {
-        return true;
-    }
-    node.domain.is_empty()
-        && matches!(
-            node.op.as_str(),
-            "Abs"
-                | "Add"
-                | "And"
-                | "Cast"
-                | "Ceil"
-                | "Celu"
-                | "Clip"
-                | "Cos"
-                | "Div"
-                | "Elu"
-                | "Equal"
-                | "Erf"
-                | "Exp"
-                | "Floor"
-                | "Gelu"
-                | "Greater"
-                | "GreaterOrEqual"
-                | "HardSigmoid"
-                | "HardSwish"
-                | "Identity"
-                | "IsInf"
-                | "IsNaN"
-                | "LeakyRelu"
-                | "Less"
-                | "LessOrEqual"
-                | "Log"
-                | "Max"
-                | "Mean"
-                | "Min"
-                | "Mish"
-                | "Mod"
-                | "Mul"
-                | "Neg"
-                | "Not"
-                | "Or"
-                | "PRelu"
-                | "Pow"
-                | "Reciprocal"
-                | "Relu"
-                | "Round"
-                | "Selu"
-                | "Sigmoid"
-                | "Sign"
-                | "Sin"
-                | "Softplus"
-                | "Softsign"
-                | "Sqrt"
-                | "Sub"
-                | "Sum"
-                | "Swish"
-                | "Tan"
-                | "Tanh"
-                | "ThresholdedRelu"
-                | "Where"
-                | "Xor"
-        )
+    kind(node) == Kind::Pulls && node.output(1).is_none()
 }
 
 impl Layout<'_> {
     /// Puts a node where its operands are.
     fn place(&mut self, node: NodeDesc) {
         let is_there = |layout: &Self| node.input(0).is_some_and(|x| layout.last.contains_key(&x));
-        let moved = if pulls(&node) || (follows(&node) && is_there(self)) {
-            self.spatial(&node)
-        } else if is_element_wise(&node) || self.is_quantizing(&node) {
-            self.element_wise(&node)
-        } else {
-            self.with_axes(&node).or_else(|| self.view(&node))
+        let moved = match kind(&node) {
+            Kind::Pulls if pulls(&node) => self.spatial(&node),
+            Kind::Follows if node.outputs.len() == 1 && is_there(self) => self.spatial(&node),
+            Kind::ElementWise => self.element_wise(&node),
+            Kind::Quantizes if self.has_single_scale(&node) => self.element_wise(&node),
+            kind => self.with_axes(&node, kind).or_else(|| self.view(&node, kind)),
         };
         match moved {
             Some(node) => {
@@ -181,10 +98,9 @@ impl Layout<'_> {
     }
 
     /// Whether a node quantises or dequantises all elements by one scale.
-    fn is_quantizing(&self, node: &NodeDesc) -> bool {
-        let kind = node.is("QuantizeLinear") || node.is("DequantizeLinear");
+    fn has_single_scale(&self, node: &NodeDesc) -> bool {
         let parameters = node.inputs.iter().skip(1).flatten();
-        kind && node.int("block_size", 0) == 0 && parameters.copied().all(|value| self.facts.rank(value) == Some(0))
+        node.int("block_size", 0) == 0 && parameters.copied().all(|value| self.facts.rank(value) == Some(0))
     }
 
     /// Runs a node in ONNX's order.
@@ -296,9 +212,11 @@ impl Layout<'_> {
         let operands: Vec<ValueId> = node.inputs.iter().copied().flatten().collect();
         let rank = self.facts.rank(node.output(0)?)?;
         self.is_cheaper_last(&operands, rank)?;
+        let row = operators::of(node).and_then(|row| row.element_wise);
+        let scalars = row.is_some_and(|row| row.broadcast == Broadcast::Scalars);
         // Asked of all before any is turned.
         let as_they_are = |layout: &Self, index: usize, value: ValueId| {
-            (node.op == "Clip" && index > 0)
+            (scalars && index > 0)
                 || layout.facts.dims(value).is_some_and(|dims| dims.iter().all(|d| d.is_one()) && dims.len() < rank)
         };
         for (index, value) in node.inputs.iter().enumerate() {

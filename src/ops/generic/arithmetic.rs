@@ -2,52 +2,9 @@
 //!
 //! Integers wrap and never trap: a division by zero gives zero. Nothing is known here of shapes.
 
-use super::function::Function;
 use crate::graph::NodeError;
+pub(crate) use crate::graph::operators::{Binary, Unary};
 use crate::ops::wide::Wide;
-
-/// A function of one element.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Unary {
-    Abs,
-    Neg,
-    Sign,
-    Relu,
-    Not,
-    BitwiseNot,
-    /// One of floats only.
-    Float(Function),
-}
-
-/// A function of two elements; comparisons and logic give 0 or 1.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Binary {
-    Add,
-    Sub,
-    Mul,
-    Div,
-    Pow,
-    /// With the sign of the divisor, as in Python.
-    Mod,
-    /// With the sign of the dividend, as in C.
-    Fmod,
-    Max,
-    Min,
-    PRelu,
-    Equal,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-    And,
-    Or,
-    Xor,
-    BitwiseAnd,
-    BitwiseOr,
-    BitwiseXor,
-    ShiftLeft,
-    ShiftRight,
-}
 
 /// What can be computed in a wide type. Operators that a type does not have are refused.
 pub(crate) trait Arithmetic: Wide {
@@ -129,7 +86,7 @@ impl Arithmetic for f64 {
             Unary::Relu => each(values, |x| if x < 0.0 { 0.0 } else { x }),
             Unary::Not => each(values, |x| f64::from(u8::from(x == 0.0))),
             Unary::BitwiseNot => return refused(function, "floats"),
-            Unary::Float(function) => function.apply(values),
+            Unary::Float(apply, attributes) => apply(values, &attributes),
         }
         Ok(())
     }
@@ -193,7 +150,7 @@ macro_rules! integers {
                     Unary::Relu => each(values, |x| x.max(0)),
                     Unary::Not => each(values, |x| $wide::from(x == 0)),
                     Unary::BitwiseNot => each(values, |x| !x),
-                    Unary::Float(function) => return refused(function, "integers"),
+                    Unary::Float(..) => return refused(function, "integers"),
                 }
                 Ok(())
             }

@@ -1,22 +1,25 @@
-//! One node as a program: finds out what its inputs are, and asks [`exec::chain::lower`](crate::exec::chain::lower), which
+//! One node as a program: finds out what its inputs are, and asks [`operators::lower`](crate::graph::operators::lower), which
 //! the operators ask too, so that a node computes the same fused or alone.
 
 use kiln_kernels::cpu::chain::Storage;
 
 use super::Lowered;
-use crate::exec::chain::lower::{Input, Param, lower as lower_operator};
 use crate::graph::facts::Facts;
-use crate::graph::ir::{Attr, Graph, NodeDesc, ValueId};
+use crate::graph::ir::{Graph, NodeDesc, ValueId};
+use crate::graph::operators::lower::{Input, lower as lower_operator};
+use crate::graph::operators::{self, Operands};
 use crate::tensor::{DType, Tensor};
 
 /// A quick look before the node is copied.
-pub(super) fn may_be_element_wise(node: &NodeDesc) -> bool {
-    node.outputs.len() == 1 && (node.domain.is_empty() || node.is_fused("Chain"))
+pub(in crate::graph::passes) fn may_be_element_wise(node: &NodeDesc) -> bool {
+    node.outputs.len() == 1
+        && (node.is_fused("Chain") || operators::of(node).is_some_and(operators::Operator::is_element_wise))
 }
 
 /// The node as a program; `None` where it is not element-wise, or not certainly on `f32` and booleans.
 pub(super) fn lower(node: &NodeDesc, graph: &Graph, facts: &Facts) -> Option<Lowered> {
-    if !node.domain.is_empty() || node.outputs.len() != 1 {
+    let operands = operators::of(node)?.element_wise.as_ref()?.operands;
+    if node.outputs.len() != 1 {
         return None;
     }
     let mut args = Vec::new();
@@ -24,7 +27,7 @@ pub(super) fn lower(node: &NodeDesc, graph: &Graph, facts: &Facts) -> Option<Low
     for (index, value) in node.inputs.iter().enumerate() {
         let input = match *value {
             None => None,
-            Some(value) => Some(input(node, index, value, graph, facts)?),
+            Some(value) => Some(input(node, is_exponent(operands, index), value, graph, facts)?),
         };
         if let (Some(Input { constant: None, .. }), Some(value)) = (input, *value) {
             args.push(value);
@@ -35,22 +38,18 @@ pub(super) fn lower(node: &NodeDesc, graph: &Graph, facts: &Facts) -> Option<Low
     if args.is_empty() {
         return None;
     }
-    let program = lower_operator(&node.op, &|name| attribute(node, name), &inputs)?;
+    let program = lower_operator(node, &inputs)?;
     (program.inputs.len() == args.len()).then_some(Lowered { program, args })
 }
 
-fn attribute<'a>(node: &'a NodeDesc, name: &str) -> Option<Param<'a>> {
-    match node.attrs.get(name)? {
-        Attr::Float(value) => Some(Param::Number(*value)),
-        Attr::Int(value) => Some(Param::Number(*value as f32)),
-        Attr::Str(text) => Some(Param::Text(text)),
-        _ => None,
-    }
+/// Whether input number `index` may be of another type than the others.
+fn is_exponent(operands: Operands, index: usize) -> bool {
+    operands == Operands::Exponent && index == 1
 }
 
-fn input(node: &NodeDesc, index: usize, value: ValueId, graph: &Graph, facts: &Facts) -> Option<Input> {
+fn input(node: &NodeDesc, exponent: bool, value: ValueId, graph: &Graph, facts: &Facts) -> Option<Input> {
     let number = graph.constant(value).filter(|constant| constant.len() == 1);
-    if let Some((constant, storage)) = number.and_then(|tensor| number_of(node, index, tensor)) {
+    if let Some((constant, storage)) = number.and_then(|tensor| number_of(exponent, tensor)) {
         // A number of several dimensions may add dimensions to the result, unless another operand has as many.
         let rank = graph.constant(value).map_or(0, |tensor| tensor.shape().len());
         let others = node.inputs.iter().flatten().filter(|&&other| graph.constant(other).is_none());
@@ -66,11 +65,11 @@ fn input(node: &NodeDesc, index: usize, value: ValueId, graph: &Graph, facts: &F
 }
 
 /// The only element of a constant, if it can be a step. The exponent of a power may be an integer.
-fn number_of(node: &NodeDesc, index: usize, constant: &Tensor) -> Option<(f32, Storage)> {
+fn number_of(exponent: bool, constant: &Tensor) -> Option<(f32, Storage)> {
     match constant.dtype() {
         DType::F32 => Some((*constant.as_slice::<f32>().ok()?.first()?, Storage::F32)),
         DType::Bool => Some((if constant.bytes().first() == Some(&0) { 0.0 } else { 1.0 }, Storage::Bool)),
-        DType::I32 | DType::I64 if node.op == "Pow" && index == 1 => {
+        DType::I32 | DType::I64 if exponent => {
             let exponent = *constant.to_i64_vec().ok()?.first()?;
             // Beyond 24 bits an `f32` would be another number.
             (exponent.unsigned_abs() < 1 << 24).then_some((exponent as f32, Storage::F32))

@@ -3,6 +3,7 @@
 use super::Layout;
 use crate::graph::facts::axis;
 use crate::graph::ir::{Attr, NodeDesc, ValueId};
+use crate::graph::operators::{self, Layout as Kind};
 use crate::graph::passes::permute::to_last;
 use crate::tensor::{DType, Tensor};
 
@@ -17,31 +18,25 @@ pub(super) fn turned(axis: usize, rank: usize) -> usize {
 
 impl Layout<'_> {
     /// The node with its axes turned, where that is what it needs and its operands are channels-last.
-    pub(super) fn with_axes(&mut self, node: &NodeDesc) -> Option<NodeDesc> {
-        if !node.domain.is_empty() {
-            return None;
-        }
-        let rank = self.facts.rank(node.input(0)?)?;
-        let data: Vec<ValueId> = match node.op.as_str() {
-            "Concat" => node.inputs.iter().copied().flatten().collect(),
-            _ => vec![node.input(0)?],
+    pub(super) fn with_axes(&mut self, node: &NodeDesc, kind: Kind) -> Option<NodeDesc> {
+        let data: Vec<ValueId> = match kind {
+            Kind::Axis { since, .. } if node.version < since || node.int("keepdims", 1) == 0 => return None,
+            Kind::Axis { all: true, .. } => node.inputs.iter().copied().flatten().collect(),
+            Kind::Axis { .. } | Kind::Pads | Kind::Slices | Kind::Reduces => vec![node.input(0)?],
+            _ => return None,
         };
+        let rank = self.facts.rank(node.input(0)?)?;
         self.is_cheaper_last(&data, rank)?;
-        match node.op.as_str() {
-            "Concat" => self.one_axis(node, rank, 1, &data),
-            "Split" => self.one_axis(node, rank, 0, &data),
-            "Softmax" | "LogSoftmax" | "Hardmax" if node.version >= 13 => self.one_axis(node, rank, -1, &data),
-            "LpNormalization" => self.one_axis(node, rank, -1, &data),
-            "ArgMax" | "ArgMin" if node.int("keepdims", 1) != 0 => self.one_axis(node, rank, 0, &data),
-            "Pad" => self.pad(node, rank),
-            "Slice" => self.slice(node, rank),
-            op if op.starts_with("Reduce") => self.reduce(node, rank),
-            _ => None,
+        match kind {
+            Kind::Pads => self.pad(node, rank),
+            Kind::Slices => self.slice(node, rank),
+            Kind::Reduces => self.reduce(node, rank),
+            _ => self.one_axis(node, rank, &data),
         }
     }
 
-    fn one_axis(&mut self, node: &NodeDesc, rank: usize, default: i64, data: &[ValueId]) -> Option<NodeDesc> {
-        let at = axis(node.int("axis", default), rank)?;
+    fn one_axis(&mut self, node: &NodeDesc, rank: usize, data: &[ValueId]) -> Option<NodeDesc> {
+        let at = axis(operators::of(node)?.attributes_of(node).int("axis"), rank)?;
         if data.iter().any(|&value| self.facts.rank(value) != Some(rank)) {
             return None;
         }

@@ -3,26 +3,24 @@
 use super::{Layout, RANKS, axes::turned};
 use crate::graph::facts::axis;
 use crate::graph::ir::{Attr, NodeDesc, ValueId};
+use crate::graph::operators::Layout as Kind;
 use crate::graph::passes::permute::{as_ints, compose, perm_of, to_first, to_last};
 use crate::tensor::Tensor;
 
 impl Layout<'_> {
     /// The view of the channels-last form, where there is one that is as good.
-    pub(super) fn view(&mut self, node: &NodeDesc) -> Option<NodeDesc> {
-        if !node.domain.is_empty() {
-            return None;
-        }
+    pub(super) fn view(&mut self, node: &NodeDesc, kind: Kind) -> Option<NodeDesc> {
         let value = node.input(0)?;
-        if node.op == "Transpose" {
+        if kind == Kind::Transpose {
             return self.transposed(node, value);
         }
         let last = *self.last.get(&value)?;
         let rank = self.facts.rank(value)?;
-        match node.op.as_str() {
-            "Shape" => self.shape(node, value, last, rank),
-            "Squeeze" => self.squeeze(node, last, rank),
-            "Unsqueeze" => self.unsqueeze(node, last, rank),
-            "Reshape" | "Flatten" => self.reshape(node, value, last),
+        match kind {
+            Kind::Shape => self.shape(node, value, last, rank),
+            Kind::Squeeze => self.squeeze(node, last, rank),
+            Kind::Unsqueeze => self.unsqueeze(node, last, rank),
+            Kind::Reshape => self.reshape(node, value, last),
             _ => None,
         }
     }

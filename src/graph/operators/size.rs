@@ -187,6 +187,33 @@ impl Sizes {
         false
     }
 
+    /// What a size is where names stand for these numbers; none where it hangs on something that nothing is known of.
+    #[cfg(test)]
+    pub(crate) fn value(&self, size: Size, named: &dyn Fn(&str) -> i64) -> Option<i64> {
+        let (id, plus) = match size {
+            Size::Known(value) => return Some(value),
+            Size::Symbol { id, plus } => (id, plus),
+        };
+        let of = |size: &Size| self.value(*size, named);
+        let value = match self.origins.get(id as usize)?.as_ref()? {
+            Origin::Named(name) => named(name),
+            Origin::Sum(a, b) => of(a)? + of(b)?,
+            Origin::Difference(a, b) => of(a)? - of(b)?,
+            Origin::Product(a, b) => of(a)? * of(b)?,
+            Origin::Quotient(a, b) => of(a)?.checked_div(of(b)?)?,
+            Origin::Broadcast(a, b) => match (of(a)?, of(b)?) {
+                (1, other) | (other, 1) => other,
+                (a, b) => {
+                    assert_eq!(a, b, "sizes that do not broadcast");
+                    a
+                }
+            },
+            Origin::Other("floor", a, b) => of(a)?.div_euclid(of(b)?),
+            Origin::Other(name, ..) => panic!("{name} is computed in no way that is known here"),
+        };
+        Some(value + plus)
+    }
+
     /// The product of all sizes.
     pub(crate) fn product(&mut self, sizes: &[Size]) -> Size {
         // In a fixed order, so that the same factors give the same symbol.

@@ -3,45 +3,74 @@
 //! A node that is marked `channels_last` has its data as [batch, space..., channels]; it is looked at in ONNX's order and
 //! the result is put back.
 
-use super::{Dims, Size, Sizes, View};
+use super::size::{Size, Sizes};
+use super::view::{Dims, View};
 
-/// Dimensions of the first output.
-pub(super) fn infer(view: &View<'_>, sizes: &mut Sizes) -> Option<Dims> {
-    let node = view.node;
-    if node.op == "Pad" {
-        return pad(view, sizes);
-    }
-    let data = view.dims(0)?;
-    if data.len() < 3 {
-        return None;
-    }
-    let last = node.int("channels_last", 0) != 0;
+/// What `rule` makes of the operand in ONNX's order, put into the order that the node has.
+fn in_order(
+    view: &View<'_>,
+    sizes: &mut Sizes,
+    rule: impl FnOnce(&View<'_>, &[Size], &mut Sizes) -> Option<Dims>,
+) -> Option<Dims> {
+    let data = view.dims(0).filter(|data| data.len() >= 3)?;
+    let last = view.node.int("channels_last", 0) != 0;
     let mut x: Dims = data.iter().copied().collect();
     if last {
         x[1..].rotate_right(1);
     }
-    let mut y = match node.op.as_str() {
-        "Conv" | "FusedConv" | "QuantizedConv" => {
-            let weights = view.dims(1).filter(|w| w.len() == x.len())?;
-            let kernel: Dims = weights[2..].iter().copied().collect();
-            windows(view, &x, weights[0], &kernel, false, sizes)?
-        }
-        "MaxPool" | "AveragePool" | "LpPool" => {
-            let kernel: Dims = node.ints("kernel_shape")?.iter().map(|&size| Size::Known(size)).collect();
-            windows(view, &x, x[1], &kernel, node.int("ceil_mode", 0) != 0, sizes)?
-        }
-        "ConvTranspose" | "FusedConvTranspose" => transposed(view, &x, sizes)?,
-        "GlobalAveragePool" | "GlobalMaxPool" | "GlobalLpPool" | "QuantizedGlobalAveragePool" => {
-            x.iter().enumerate().map(|(place, &size)| if place < 2 { size } else { Size::Known(1) }).collect()
-        }
-        "DepthToSpace" | "SpaceToDepth" => blocks(view, &x, sizes)?,
-        "Resize" | "Upsample" => resized(view, &x, sizes)?,
-        _ => return None,
-    };
+    let mut y = rule(view, &x, sizes)?;
     if last {
         y[1..].rotate_left(1);
     }
     Some(y)
+}
+
+pub(super) fn conv(view: &View<'_>, sizes: &mut Sizes) -> Option<Dims> {
+    in_order(view, sizes, |view, x, sizes| {
+        let weights = view.dims(1).filter(|w| w.len() == x.len())?;
+        let kernel: Dims = weights[2..].iter().copied().collect();
+        windows(view, x, weights[0], &kernel, false, sizes)
+    })
+}
+
+pub(super) fn pool(view: &View<'_>, sizes: &mut Sizes) -> Option<Dims> {
+    in_order(view, sizes, |view, x, sizes| {
+        let kernel: Dims = view.node.ints("kernel_shape")?.iter().map(|&size| Size::Known(size)).collect();
+        windows(view, x, x[1], &kernel, view.int("ceil_mode") != 0, sizes)
+    })
+}
+
+pub(super) fn global_pool(view: &View<'_>, sizes: &mut Sizes) -> Option<Dims> {
+    in_order(view, sizes, |_, x, _| {
+        Some(x.iter().enumerate().map(|(place, &size)| if place < 2 { size } else { Size::Known(1) }).collect())
+    })
+}
+
+pub(super) fn conv_transpose(view: &View<'_>, sizes: &mut Sizes) -> Option<Dims> {
+    in_order(view, sizes, transposed)
+}
+
+pub(super) fn depth_to_space(view: &View<'_>, sizes: &mut Sizes) -> Option<Dims> {
+    in_order(view, sizes, |view, x, sizes| blocks(view, x, sizes, true))
+}
+
+pub(super) fn space_to_depth(view: &View<'_>, sizes: &mut Sizes) -> Option<Dims> {
+    in_order(view, sizes, |view, x, sizes| blocks(view, x, sizes, false))
+}
+
+pub(super) fn resize(view: &View<'_>, sizes: &mut Sizes) -> Option<Dims> {
+    in_order(view, sizes, |view, x, sizes| {
+        let input = 3;
+        if view.has(input) && view.attributes.text("keep_aspect_ratio_policy") == "stretch" {
+            let target = view.elements(input).filter(|target| target.len() == x.len())?;
+            return Some(target.iter().copied().collect());
+        }
+        scaled(view, x, if view.node.version < 11 { 1 } else { 2 }, sizes)
+    })
+}
+
+pub(super) fn upsample(view: &View<'_>, sizes: &mut Sizes) -> Option<Dims> {
+    in_order(view, sizes, |view, x, sizes| scaled(view, x, 1, sizes))
 }
 
 /// One dimension's attribute values, with a default where the list is absent.
@@ -67,7 +96,7 @@ fn windows(
     }
     let (strides, dilations) = (list(view, "strides", count, 1)?, list(view, "dilations", count, 1)?);
     let pads = list(view, "pads", 2 * count, 0)?;
-    let auto = view.node.string("auto_pad", "NOTSET");
+    let auto = view.attributes.text("auto_pad");
     let mut y: Dims = [x[0], channels].into_iter().collect();
     for n in 0..count {
         let stride = Some(strides[n]).filter(|&stride| stride > 0)?;
@@ -114,7 +143,7 @@ fn transposed(view: &View<'_>, x: &[Size], sizes: &mut Sizes) -> Option<Dims> {
     let node = view.node;
     let count = x.len() - 2;
     let weights = view.dims(1).filter(|w| w.len() == x.len())?;
-    let channels = sizes.mul(weights[1], Size::Known(node.int("group", 1)));
+    let channels = sizes.mul(weights[1], Size::Known(view.int("group")));
     let mut y: Dims = [x[0], channels].into_iter().collect();
     if let Some(shape) = node.ints("output_shape") {
         let space = shape.get(shape.len().checked_sub(count)?..)?;
@@ -123,7 +152,7 @@ fn transposed(view: &View<'_>, x: &[Size], sizes: &mut Sizes) -> Option<Dims> {
     }
     let (strides, dilations) = (list(view, "strides", count, 1)?, list(view, "dilations", count, 1)?);
     let (pads, extra) = (list(view, "pads", 2 * count, 0)?, list(view, "output_padding", count, 0)?);
-    let auto = node.string("auto_pad", "NOTSET");
+    let auto = view.attributes.text("auto_pad");
     for n in 0..count {
         if auto.starts_with("SAME") {
             y.push(sizes.mul(x[2 + n], Size::Known(strides[n])));
@@ -139,30 +168,23 @@ fn transposed(view: &View<'_>, x: &[Size], sizes: &mut Sizes) -> Option<Dims> {
     Some(y)
 }
 
-fn blocks(view: &View<'_>, x: &[Size], sizes: &mut Sizes) -> Option<Dims> {
-    let block = Size::Known(view.node.int("blocksize", 0).max(1));
+fn blocks(view: &View<'_>, x: &[Size], sizes: &mut Sizes, to_space: bool) -> Option<Dims> {
+    let block = Size::Known(view.int("blocksize").max(1));
     let area = sizes.mul(block, block);
     let (n, c, h, w) = (x[0], x[1], *x.get(2)?, *x.get(3)?);
-    Some(if view.node.op == "DepthToSpace" {
+    Some(if to_space {
         [n, sizes.div(c, area), sizes.mul(h, block), sizes.mul(w, block)].into_iter().collect()
     } else {
         [n, sizes.mul(c, area), sizes.div(h, block), sizes.div(w, block)].into_iter().collect()
     })
 }
 
-/// Batch and channels stay where the scales or sizes say so; scaled sizes are followed for whole factors only.
-fn resized(view: &View<'_>, x: &[Size], sizes: &mut Sizes) -> Option<Dims> {
+/// Scaled sizes are followed for whole factors only.
+fn scaled(view: &View<'_>, x: &[Size], scales_input: usize, sizes: &mut Sizes) -> Option<Dims> {
     let node = view.node;
     if node.attrs.contains_key("axes") {
         return None;
     }
-    let upsample = node.op == "Upsample";
-    let sizes_input = 3;
-    if !upsample && view.has(sizes_input) && node.string("keep_aspect_ratio_policy", "stretch") == "stretch" {
-        let target = view.elements(sizes_input).filter(|target| target.len() == x.len())?;
-        return Some(target.iter().copied().collect());
-    }
-    let scales_input = if upsample || node.version < 11 { 1 } else { 2 };
     let given = view.graph.constant_input(node, scales_input).and_then(|scales| scales.as_slice::<f32>().ok());
     let scales = given.or_else(|| node.floats("scales")).filter(|scales| scales.len() == x.len())?;
     let size = |(&size, &scale): (&Size, &f32)| {
@@ -172,7 +194,7 @@ fn resized(view: &View<'_>, x: &[Size], sizes: &mut Sizes) -> Option<Dims> {
     Some(x.iter().zip(scales).map(size).collect())
 }
 
-fn pad(view: &View<'_>, sizes: &mut Sizes) -> Option<Dims> {
+pub(super) fn pad(view: &View<'_>, sizes: &mut Sizes) -> Option<Dims> {
     let mut dims: Dims = view.dims(0)?.iter().copied().collect();
     let rank = dims.len();
     if view.has(3) {

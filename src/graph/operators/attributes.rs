@@ -1,0 +1,172 @@
+//! Attributes of operators: their names with their defaults, and what a node says of them.
+
+use crate::graph::ir::{Attr, NodeDesc};
+
+/// An attribute of an operator.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Attribute {
+    /// Its name in the standard.
+    pub(crate) name: &'static str,
+    /// What it is where a node leaves it out.
+    pub(crate) default: Default,
+}
+
+/// What an attribute is where a node leaves it out. Integers stand for booleans and element types, as in the standard.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Default {
+    /// A node has to have it.
+    Required,
+    /// Being left out means something of its own.
+    Absent,
+    /// An integer.
+    Int(i64),
+    /// An integer that is another one before that operator-set version.
+    IntSince {
+        /// The first version of `now`.
+        version: i64,
+        /// The default of older versions.
+        before: i64,
+        /// The default since.
+        now: i64,
+    },
+    /// A number.
+    Number(f32),
+    /// One of a few words, the first of them by default; numbers that kernels are given count from 0.
+    Choice(&'static [&'static str]),
+    /// One of a few words, which has to be named.
+    Word(&'static [&'static str]),
+    /// A text.
+    Text(&'static str),
+}
+
+const fn attribute(name: &'static str, default: Default) -> Attribute {
+    Attribute { name, default }
+}
+
+/// A node has to have it.
+pub(super) const fn required(name: &'static str) -> Attribute {
+    attribute(name, Default::Required)
+}
+
+/// A node may have it.
+pub(super) const fn optional(name: &'static str) -> Attribute {
+    attribute(name, Default::Absent)
+}
+
+/// An integer with its default.
+pub(super) const fn int(name: &'static str, default: i64) -> Attribute {
+    attribute(name, Default::Int(default))
+}
+
+/// An integer with its default since a version, and before it.
+pub(super) const fn int_since(name: &'static str, version: i64, before: i64, now: i64) -> Attribute {
+    attribute(name, Default::IntSince { version, before, now })
+}
+
+/// A number with its default.
+pub(super) const fn number(name: &'static str, default: f32) -> Attribute {
+    attribute(name, Default::Number(default))
+}
+
+/// One of a few words, the first of them by default.
+pub(super) const fn choice(name: &'static str, words: &'static [&'static str]) -> Attribute {
+    attribute(name, Default::Choice(words))
+}
+
+/// One of a few words.
+pub(super) const fn word(name: &'static str, words: &'static [&'static str]) -> Attribute {
+    attribute(name, Default::Word(words))
+}
+
+/// A text with its default.
+pub(super) const fn text(name: &'static str, default: &'static str) -> Attribute {
+    attribute(name, Default::Text(default))
+}
+
+/// The attributes of a node, with the defaults of its operator.
+#[derive(Clone, Copy)]
+pub(crate) struct Attributes<'a> {
+    node: &'a NodeDesc,
+    declared: &'static [Attribute],
+}
+
+impl<'a> Attributes<'a> {
+    /// Those of that node, whose operator declares these.
+    pub(crate) const fn new(node: &'a NodeDesc, declared: &'static [Attribute]) -> Attributes<'a> {
+        Attributes { node, declared }
+    }
+
+    fn default(&self, name: &str) -> Default {
+        let declared = self.declared.iter().find(|attribute| attribute.name == name);
+        debug_assert!(declared.is_some(), "{} declares no attribute {name}", self.node.op);
+        declared.map_or(Default::Absent, |attribute| attribute.default)
+    }
+
+    /// An integer; 0 where it has no default.
+    pub(crate) fn int(&self, name: &str) -> i64 {
+        let default = match self.default(name) {
+            Default::Int(value) => value,
+            Default::IntSince { version, before, .. } if self.node.version < version => before,
+            Default::IntSince { now, .. } => now,
+            _ => 0,
+        };
+        self.node.int(name, default)
+    }
+
+    /// A number, be it written as a float or as an integer; none where it is left out and has no default.
+    pub(crate) fn number(&self, name: &str) -> Option<f32> {
+        match (self.node.attrs.get(name), self.default(name)) {
+            (Some(Attr::Float(value)), _) => Some(*value),
+            (Some(Attr::Int(value)), _) => Some(*value as f32),
+            (_, Default::Number(value)) => Some(value),
+            (_, Default::Int(_) | Default::IntSince { .. }) => Some(self.int(name) as f32),
+            _ => None,
+        }
+    }
+
+    /// A text; empty where it has no default.
+    pub(crate) fn text(&self, name: &str) -> &'a str {
+        let default = match self.default(name) {
+            Default::Text(default) => default,
+            Default::Choice(words) => words.first().copied().unwrap_or_default(),
+            _ => "",
+        };
+        self.node.string(name, default)
+    }
+
+    /// Which of its words an attribute is, from 0 on.
+    ///
+    /// # Errors
+    ///
+    /// The word that the node has instead, which is empty where it has none.
+    pub(crate) fn choice(&self, name: &str) -> Result<usize, &'a str> {
+        let (words, default) = match self.default(name) {
+            Default::Choice(words) => (words, words.first().copied().unwrap_or_default()),
+            Default::Word(words) => (words, ""),
+            _ => (&[][..], ""),
+        };
+        let found = self.node.string(name, default);
+        words.iter().position(|word| *word == found).ok_or(found)
+    }
+
+    /// The first attributes as numbers, in the order in which they are declared: what a function is given. Words count from 0.
+    pub(crate) fn numbers(&self) -> [f64; 2] {
+        let mut numbers = [0.0; 2];
+        for (number, attribute) in numbers.iter_mut().zip(self.declared) {
+            *number = match attribute.default {
+                Default::Choice(_) | Default::Word(_) => self.choice(attribute.name).unwrap_or(0) as f64,
+                _ => self.number(attribute.name).map_or(0.0, f64::from),
+            };
+        }
+        numbers
+    }
+
+    /// Which attribute of the node holds a word that it may not hold, with that word.
+    pub(crate) fn unknown_word(&self) -> Option<(&'static str, &'a str, Default)> {
+        let words =
+            self.declared.iter().filter(|attribute| matches!(attribute.default, Default::Choice(_) | Default::Word(_)));
+        words
+            .filter_map(|attribute| Some((attribute.name, self.choice(attribute.name).err()?, attribute.default)))
+            .next()
+    }
+}

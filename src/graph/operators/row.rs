@@ -1,0 +1,265 @@
+//! What a row of the table says of an operator.
+
+use super::attributes::{Attribute, Attributes};
+use super::device::{Device, Form};
+use super::lower::Lower;
+use super::size::Sizes;
+use super::view::{Dims, View};
+use super::wide::Wide;
+use crate::graph::ir::NodeDesc;
+use crate::tensor::DType;
+
+/// One operator: everything that is known of it before one of its nodes is made.
+#[derive(Clone, Copy)]
+pub struct Operator {
+    /// Its domain: "" is ONNX's own, "kiln" that of fused operators.
+    pub domain: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// The versions of its domain's operator set that defined it, first to last.
+    pub since: &'static [u8],
+    /// How many inputs a node has, at least and at most.
+    pub inputs: Count,
+    /// Its attributes with their defaults.
+    pub(crate) attributes: &'static [Attribute],
+    /// Element types of its outputs.
+    pub(crate) types: Types,
+    /// Dimensions of its outputs.
+    pub(crate) shapes: Shapes,
+    /// Elements of its first output, where it computes small integer tensors.
+    pub(crate) elements: Option<Elements>,
+    /// What the layout pass does with it.
+    pub(crate) layout: Layout,
+    /// Its form on a device.
+    pub(crate) device: Device,
+    /// What it does to each element, where that is all it does.
+    pub(crate) element_wise: Option<ElementWise>,
+}
+
+impl Operator {
+    /// An operator of which nothing else is known: its outputs are unknown, and it runs in ONNX's order on the processor.
+    pub(super) const fn new(
+        domain: &'static str,
+        name: &'static str,
+        since: &'static [u8],
+        inputs: Count,
+        attributes: &'static [Attribute],
+    ) -> Operator {
+        Operator {
+            domain,
+            name,
+            since,
+            inputs,
+            attributes,
+            types: Types::Unknown,
+            shapes: Shapes::Unknown,
+            elements: None,
+            layout: Layout::Plain,
+            device: Device::None,
+            element_wise: None,
+        }
+    }
+
+    /// The attributes of a node of this operator.
+    pub(crate) const fn attributes_of<'a>(&self, node: &'a NodeDesc) -> Attributes<'a> {
+        Attributes::new(node, self.attributes)
+    }
+
+    /// The form of a node of this operator on a device.
+    pub(crate) fn form(&self, node: &NodeDesc) -> Option<Form> {
+        self.device.form(node)
+    }
+
+    /// The names of its attributes.
+    pub fn attribute_names(&self) -> impl Iterator<Item = &'static str> {
+        self.attributes.iter().map(|attribute| attribute.name)
+    }
+
+    /// Whether it computes every element from the elements in the same place of its operands.
+    #[must_use]
+    pub fn is_element_wise(&self) -> bool {
+        self.element_wise.is_some()
+    }
+}
+
+/// How many there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// At least.
+    pub least: u8,
+    /// At most; none where there is no limit.
+    pub most: Option<u8>,
+}
+
+/// As many as that.
+pub(super) const fn exactly(count: u8) -> Count {
+    Count { least: count, most: Some(count) }
+}
+
+/// As many as that, the last of them optional.
+pub(super) const fn between(least: u8, most: u8) -> Count {
+    Count { least, most: Some(most) }
+}
+
+/// Any number from that on.
+pub(super) const fn at_least(least: u8) -> Count {
+    Count { least, most: None }
+}
+
+/// Element types of the outputs.
+#[derive(Clone, Copy)]
+pub(crate) enum Types {
+    /// The operator alone does not tell.
+    Unknown,
+    /// That of an input.
+    Input(usize),
+    /// That of all inputs: the first that is known tells.
+    Inputs,
+    /// Always this one.
+    Is(DType),
+    /// By the output's number.
+    By(fn(&View<'_>, usize) -> Option<DType>),
+}
+
+impl Types {
+    /// The element type of that output, where the operator tells.
+    pub(crate) fn of(self, view: &View<'_>, output: usize) -> Option<DType> {
+        match self {
+            Types::Unknown => None,
+            Types::Input(index) => view.dtype(index),
+            Types::Inputs => view.inputs.iter().find_map(|input| input.dtype),
+            Types::Is(dtype) => Some(dtype),
+            Types::By(rule) => rule(view, output),
+        }
+    }
+}
+
+/// Dimensions of the outputs.
+#[derive(Clone, Copy)]
+pub(crate) enum Shapes {
+    /// They depend on more than types and shapes, or are not worth knowing.
+    Unknown,
+    /// The first output has those of an input.
+    Input(usize),
+    /// The first output has what all inputs broadcast to.
+    Broadcast,
+    /// Of the first output.
+    First(fn(&View<'_>, &mut Sizes) -> Option<Dims>),
+    /// Of all outputs in order; what is missing is not known.
+    All(fn(&View<'_>, &mut Sizes) -> Option<Vec<Option<Dims>>>),
+}
+
+/// Elements of a small integer tensor, from those of the inputs.
+pub(crate) type Elements = fn(&View<'_>, &mut Sizes) -> Option<Dims>;
+
+/// What the layout pass does with an operator: where its axes are in channels-last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// It runs in ONNX's order.
+    Plain,
+    /// It wants its operand channels-last, wherever that comes from, and is marked so. One that is asked for more than one
+    /// output is plain: the places of maxima are counted in ONNX's order.
+    Pulls,
+    /// It can be marked so where its operand is channels-last already, and has a single output.
+    Follows,
+    /// Every element is computed from those in the same place of its operands, which broadcast.
+    ElementWise,
+    /// So it is where its parameters are single numbers.
+    Quantizes,
+    /// It names one axis, since that version (it flattened before). The first input is data, or all of them are.
+    Axis {
+        /// The first version with an axis of its own.
+        since: i64,
+        /// Whether all inputs are data.
+        all: bool,
+    },
+    /// It reduces axes that it names.
+    Reduces,
+    /// It pads, by two numbers an axis.
+    Pads,
+    /// It slices axes that it names.
+    Slices,
+    /// It asks for the sizes.
+    Shape,
+    /// It drops axes.
+    Squeeze,
+    /// It adds axes.
+    Unsqueeze,
+    /// It regroups axes.
+    Reshape,
+    /// It permutes axes.
+    Transpose,
+}
+
+/// What an operator does to each element.
+#[derive(Clone, Copy)]
+pub(crate) struct ElementWise {
+    /// What its operands are.
+    pub(crate) operands: Operands,
+    /// How they broadcast.
+    pub(crate) broadcast: Broadcast,
+    /// Which elements it takes.
+    pub(crate) takes: Takes,
+    /// Its program over `f32` and booleans, where it has one.
+    pub(crate) lower: Lower,
+    /// What it computes on all other types; none where the operator has a node of its own.
+    pub(crate) wide: Option<Wide>,
+}
+
+/// How the types of operands belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operands {
+    /// All of one type.
+    Alike,
+    /// A boolean first, then all of one type.
+    Condition,
+    /// The second is of any numeric type.
+    Exponent,
+}
+
+/// How inputs broadcast.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Broadcast {
+    /// To each other.
+    All,
+    /// To the first.
+    ToFirst,
+    /// Not at all: what follows the first are single numbers.
+    Scalars,
+}
+
+/// Element types that an element-wise operator takes; all wide ones, which minifloats and integers below a byte are not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Takes {
+    /// All types.
+    Any,
+    /// Integers and floats.
+    Numbers,
+    /// Integers.
+    Integers,
+    /// Floats, the narrow ones among them.
+    Floats,
+    /// Booleans.
+    Booleans,
+    /// Strings.
+    Texts,
+    /// Numbers, booleans and strings.
+    Comparable,
+}
+
+impl Takes {
+    /// Whether elements of that type are taken.
+    pub(crate) fn takes(self, dtype: DType) -> bool {
+        let (boolean, text) = (dtype == DType::Bool, dtype == DType::String);
+        let number = !boolean && !text && !dtype.is_minifloat() && !dtype.is_small_integer();
+        match self {
+            Takes::Any => true,
+            Takes::Numbers => number,
+            Takes::Integers => number && !dtype.is_float(),
+            Takes::Floats => dtype.is_float(),
+            Takes::Booleans => boolean,
+            Takes::Texts => text,
+            Takes::Comparable => number || boolean || text,
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! The rows of the table, by theme. Their rules stand beside them in `operators`.
+
+mod axes;
+mod elementwise;
+mod flow;
+mod movement;
+mod products;
+mod quantized;
+mod signals;
+mod spatial;
+mod texts;
+
+use super::row::Operator;
+
+/// All rows, by theme.
+pub(super) const GROUPS: &[&[Operator]] = &[
+    axes::ROWS,
+    elementwise::ROWS,
+    flow::ROWS,
+    movement::ROWS,
+    products::ROWS,
+    quantized::ROWS,
+    signals::ROWS,
+    spatial::ROWS,
+    texts::ROWS,
+];

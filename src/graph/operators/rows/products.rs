@@ -1,0 +1,253 @@
+//! Products, convolutions, attention and recurrent layers.
+
+use crate::graph::ir::NodeDesc;
+use crate::graph::operators::attributes::{int, number, optional, required, text};
+use crate::graph::operators::device::{Device, Form};
+use crate::graph::operators::row::{Layout, Operator, Shapes, Types, at_least, between, exactly};
+use crate::graph::operators::{kinds, shapes, spatial};
+
+pub(in crate::graph::operators) const ROWS: &[Operator] = &[
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::First(shapes::matmul),
+        device: Device::Form(Form::ALWAYS),
+        ..Operator::new("", "MatMul", &[1, 9, 13], exactly(2), &[])
+    },
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::First(shapes::gemm),
+        device: Device::Form(Form::ALWAYS),
+        ..Operator::new(
+            "",
+            "Gemm",
+            &[1, 6, 7, 9, 11, 13],
+            between(2, 3),
+            &[number("alpha", 1.0), number("beta", 1.0), int("broadcast", 0), int("transA", 0), int("transB", 0)],
+        )
+    },
+    Operator { types: Types::Input(0), ..Operator::new("", "Einsum", &[12, 28], at_least(1), &[required("equation")]) },
+    Operator { types: Types::Input(0), ..Operator::new("", "Det", &[11, 22], exactly(1), &[]) },
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::First(spatial::conv),
+        layout: Layout::Pulls,
+        device: Device::Form(Form::ALWAYS),
+        ..Operator::new(
+            "",
+            "Conv",
+            &[1, 11, 22],
+            between(2, 3),
+            &[
+                text("auto_pad", "NOTSET"),
+                optional("dilations"),
+                int("group", 1),
+                optional("kernel_shape"),
+                optional("pads"),
+                optional("strides"),
+            ],
+        )
+    },
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::First(spatial::conv_transpose),
+        layout: Layout::Pulls,
+        device: Device::By(symmetric),
+        ..Operator::new(
+            "",
+            "ConvTranspose",
+            &[1, 11, 22],
+            between(2, 3),
+            &[
+                text("auto_pad", "NOTSET"),
+                optional("dilations"),
+                int("group", 1),
+                optional("kernel_shape"),
+                optional("output_padding"),
+                optional("output_shape"),
+                optional("pads"),
+                optional("strides"),
+            ],
+        )
+    },
+    Operator {
+        types: Types::Input(0),
+        ..Operator::new(
+            "",
+            "DeformConv",
+            &[19, 22],
+            between(3, 5),
+            &[
+                optional("dilations"),
+                int("group", 1),
+                optional("kernel_shape"),
+                int("offset_group", 1),
+                optional("pads"),
+                optional("strides"),
+            ],
+        )
+    },
+    Operator {
+        types: Types::Input(0),
+        ..Operator::new("", "CausalConvWithState", &[27], between(2, 4), &[text("activation", "none")])
+    },
+    Operator::new(
+        "",
+        "Attention",
+        &[23, 24, 25],
+        between(3, 7),
+        &[
+            int("is_causal", 0),
+            optional("kv_num_heads"),
+            int("left_window_size", -1),
+            optional("q_num_heads"),
+            int("qk_matmul_output_mode", 0),
+            int("right_window_size", -1),
+            optional("scale"),
+            number("softcap", 0.0),
+            optional("softmax_precision"),
+        ],
+    ),
+    Operator::new(
+        "",
+        "LinearAttention",
+        &[27],
+        between(3, 6),
+        &[
+            int("chunk_size", 64),
+            required("kv_num_heads"),
+            required("q_num_heads"),
+            number("scale", 0.0),
+            text("update_rule", "gated_delta"),
+        ],
+    ),
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::Input(0),
+        ..Operator::new(
+            "",
+            "RotaryEmbedding",
+            &[23],
+            between(3, 4),
+            &[int("interleaved", 0), optional("num_heads"), int("rotary_embedding_dim", 0)],
+        )
+    },
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::All(shapes::recurrent),
+        ..Operator::new(
+            "",
+            "LSTM",
+            &[1, 7, 14, 22],
+            between(3, 8),
+            &[
+                optional("activation_alpha"),
+                optional("activation_beta"),
+                optional("activations"),
+                optional("clip"),
+                text("direction", "forward"),
+                optional("hidden_size"),
+                int("input_forget", 0),
+                int("layout", 0),
+                int("output_sequence", 0),
+            ],
+        )
+    },
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::All(shapes::recurrent),
+        ..Operator::new(
+            "",
+            "GRU",
+            &[1, 3, 7, 14, 22],
+            between(3, 6),
+            &[
+                optional("activation_alpha"),
+                optional("activation_beta"),
+                optional("activations"),
+                optional("clip"),
+                text("direction", "forward"),
+                optional("hidden_size"),
+                int("layout", 0),
+                int("linear_before_reset", 0),
+                int("output_sequence", 0),
+            ],
+        )
+    },
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::All(shapes::recurrent),
+        ..Operator::new(
+            "",
+            "RNN",
+            &[1, 7, 14, 22],
+            between(3, 6),
+            &[
+                optional("activation_alpha"),
+                optional("activation_beta"),
+                optional("activations"),
+                optional("clip"),
+                text("direction", "forward"),
+                optional("hidden_size"),
+                int("layout", 0),
+                int("output_sequence", 0),
+            ],
+        )
+    },
+    Operator {
+        types: Types::By(kinds::stored),
+        shapes: Shapes::First(spatial::conv),
+        layout: Layout::Pulls,
+        device: Device::Form(Form::ALWAYS),
+        ..Operator::new(
+            "kiln",
+            "FusedConv",
+            &[1],
+            at_least(2),
+            &[int("group", 1), text("auto_pad", "NOTSET"), optional("to")],
+        )
+    },
+    Operator {
+        types: Types::By(kinds::stored),
+        shapes: Shapes::First(spatial::conv_transpose),
+        layout: Layout::Pulls,
+        device: Device::By(symmetric),
+        ..Operator::new(
+            "kiln",
+            "FusedConvTranspose",
+            &[1],
+            between(2, 3),
+            &[int("group", 1), text("auto_pad", "NOTSET"), optional("to")],
+        )
+    },
+    Operator {
+        types: Types::By(kinds::stored),
+        shapes: Shapes::First(shapes::matmul),
+        device: Device::Form(Form::ALWAYS),
+        ..Operator::new(
+            "kiln",
+            "FusedMatMul",
+            &[1],
+            between(2, 4),
+            &[int("trans_a", 0), int("trans_b", 0), optional("to")],
+        )
+    },
+    Operator {
+        types: Types::By(kinds::stored_or_f32),
+        shapes: Shapes::First(shapes::attention),
+        ..Operator::new("kiln", "FusedAttention", &[1], between(3, 5), &[int("rank", 4), optional("to")])
+    },
+];
+
+/// A transposed convolution that cuts as much off one end as off the other, and says so itself.
+fn symmetric(node: &NodeDesc) -> Option<Form> {
+    let pads = node.ints("pads").unwrap_or_default();
+    let (before, after) = pads.split_at(pads.len() / 2);
+    let strides = node.ints("strides").unwrap_or_default();
+    let padding = node.ints("output_padding").unwrap_or_default().iter().enumerate();
+    let mut padding = padding.map(|(axis, &more)| more < strides.get(axis).copied().unwrap_or(1));
+    let symmetric = before == after
+        && matches!(node.string("auto_pad", "NOTSET"), "NOTSET" | "VALID")
+        && node.ints("output_shape").is_none_or(<[i64]>::is_empty)
+        && padding.all(|less| less);
+    symmetric.then_some(Form::ALWAYS)
+}

@@ -1,0 +1,116 @@
+//! Operators between quantised tensors.
+
+use crate::graph::operators::attributes::{int, number, optional, text};
+use crate::graph::operators::row::{Layout, Operator, Shapes, Types, between, exactly};
+use crate::graph::operators::{kinds, shapes, spatial};
+use crate::tensor::DType;
+
+pub(in crate::graph::operators) const ROWS: &[Operator] = &[
+    Operator {
+        types: Types::By(kinds::quantized),
+        shapes: Shapes::Input(0),
+        layout: Layout::Quantizes,
+        ..Operator::new(
+            "",
+            "QuantizeLinear",
+            &[10, 13, 19, 21, 23, 24, 25, 28],
+            between(2, 3),
+            &[int("axis", 1), int("block_size", 0), int("output_dtype", 0), int("precision", 0), int("saturate", 1)],
+        )
+    },
+    Operator {
+        types: Types::By(kinds::dequantized),
+        shapes: Shapes::Input(0),
+        layout: Layout::Quantizes,
+        ..Operator::new(
+            "",
+            "DequantizeLinear",
+            &[10, 13, 19, 21, 23, 24, 25, 28],
+            between(2, 3),
+            &[int("axis", 1), int("block_size", 0), int("output_dtype", 0)],
+        )
+    },
+    Operator {
+        types: Types::By(kinds::quantized_with_parameters),
+        shapes: Shapes::All(shapes::quantized_with_parameters),
+        ..Operator::new("", "DynamicQuantizeLinear", &[11], exactly(1), &[])
+    },
+    Operator {
+        types: Types::Is(DType::I32),
+        shapes: Shapes::First(shapes::matmul),
+        ..Operator::new("", "MatMulInteger", &[10], between(2, 4), &[])
+    },
+    Operator {
+        types: Types::Is(DType::I32),
+        ..Operator::new(
+            "",
+            "ConvInteger",
+            &[10],
+            between(2, 4),
+            &[
+                text("auto_pad", "NOTSET"),
+                optional("dilations"),
+                int("group", 1),
+                optional("kernel_shape"),
+                optional("pads"),
+                optional("strides"),
+            ],
+        )
+    },
+    Operator { types: Types::Input(7), ..Operator::new("", "QLinearMatMul", &[10, 21], exactly(8), &[]) },
+    Operator {
+        types: Types::Input(7),
+        ..Operator::new(
+            "",
+            "QLinearConv",
+            &[10],
+            between(8, 9),
+            &[
+                text("auto_pad", "NOTSET"),
+                optional("dilations"),
+                int("group", 1),
+                optional("kernel_shape"),
+                optional("pads"),
+                optional("strides"),
+            ],
+        )
+    },
+    Operator::new(
+        "com.microsoft",
+        "QGemm",
+        &[1],
+        between(6, 9),
+        &[number("alpha", 1.0), int("transA", 0), int("transB", 0)],
+    ),
+    Operator {
+        types: Types::By(kinds::zero_point_7),
+        ..Operator::new("com.microsoft", "QLinearAdd", &[1], between(7, 8), &[])
+    },
+    Operator {
+        types: Types::By(kinds::zero_point_4),
+        ..Operator::new("com.microsoft", "QLinearGlobalAveragePool", &[1], between(4, 5), &[int("channels_last", 0)])
+    },
+    Operator {
+        types: Types::By(kinds::quantized_product),
+        shapes: Shapes::First(spatial::conv),
+        layout: Layout::Pulls,
+        ..Operator::new("kiln", "QuantizedConv", &[1], between(8, 10), &[int("group", 1), text("auto_pad", "NOTSET")])
+    },
+    Operator {
+        types: Types::By(kinds::quantized_product),
+        shapes: Shapes::First(shapes::matmul),
+        ..Operator::new("kiln", "QuantizedMatMul", &[1], between(8, 10), &[int("trans_a", 0), int("trans_b", 0)])
+    },
+    Operator {
+        types: Types::Input(7),
+        shapes: Shapes::Broadcast,
+        layout: Layout::ElementWise,
+        ..Operator::new("kiln", "QuantizedAdd", &[1], between(7, 8), &[])
+    },
+    Operator {
+        types: Types::Input(4),
+        shapes: Shapes::First(spatial::global_pool),
+        layout: Layout::Follows,
+        ..Operator::new("kiln", "QuantizedGlobalAveragePool", &[1], between(4, 5), &[int("channels_last", 0)])
+    },
+];

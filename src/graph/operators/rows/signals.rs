@@ -1,0 +1,64 @@
+//! Windows, transforms into frequencies, and random numbers.
+
+use crate::graph::operators::attributes::{int, number, optional, required};
+use crate::graph::operators::kinds;
+use crate::graph::operators::row::{Operator, Shapes, Types, between, exactly};
+
+pub(in crate::graph::operators) const ROWS: &[Operator] = &[
+    Operator::new("", "HannWindow", &[17], exactly(1), &[int("output_datatype", 1), int("periodic", 1)]),
+    Operator::new("", "HammingWindow", &[17], exactly(1), &[int("output_datatype", 1), int("periodic", 1)]),
+    Operator::new("", "BlackmanWindow", &[17], exactly(1), &[int("output_datatype", 1), int("periodic", 1)]),
+    Operator::new("", "MelWeightMatrix", &[17], exactly(5), &[int("output_datatype", 1)]),
+    Operator {
+        types: Types::Input(0),
+        ..Operator::new("", "DFT", &[17, 20], between(1, 3), &[int("axis", 1), int("inverse", 0), int("onesided", 0)])
+    },
+    Operator { types: Types::Input(0), ..Operator::new("", "STFT", &[17], between(2, 4), &[int("onesided", 1)]) },
+    Operator {
+        types: Types::By(kinds::drawn_like),
+        shapes: Shapes::Input(0),
+        ..Operator::new("", "Bernoulli", &[15, 22], exactly(1), &[optional("dtype"), optional("seed")])
+    },
+    Operator {
+        types: Types::By(kinds::drawn_like),
+        shapes: Shapes::Input(0),
+        ..Operator::new(
+            "",
+            "RandomUniformLike",
+            &[1, 22],
+            exactly(1),
+            &[optional("dtype"), number("high", 1.0), number("low", 0.0), optional("seed")],
+        )
+    },
+    Operator {
+        types: Types::By(kinds::drawn_like),
+        shapes: Shapes::Input(0),
+        ..Operator::new(
+            "",
+            "RandomNormalLike",
+            &[1, 22],
+            exactly(1),
+            &[optional("dtype"), number("mean", 0.0), number("scale", 1.0), optional("seed")],
+        )
+    },
+    Operator {
+        types: Types::By(kinds::drawn),
+        ..Operator::new(
+            "",
+            "RandomUniform",
+            &[1, 22],
+            exactly(0),
+            &[int("dtype", 1), number("high", 1.0), number("low", 0.0), optional("seed"), required("shape")],
+        )
+    },
+    Operator {
+        types: Types::By(kinds::drawn),
+        ..Operator::new(
+            "",
+            "RandomNormal",
+            &[1, 22],
+            exactly(0),
+            &[int("dtype", 1), number("mean", 0.0), number("scale", 1.0), optional("seed"), required("shape")],
+        )
+    },
+];

@@ -1,0 +1,271 @@
+//! Operators over batch, channels and space.
+
+use crate::graph::ir::NodeDesc;
+use crate::graph::operators::attributes::{int, number, optional, required, text};
+use crate::graph::operators::device::{Device, Form, Pull};
+use crate::graph::operators::row::{Layout, Operator, Shapes, Types, between, exactly};
+use crate::graph::operators::{kinds, spatial};
+
+pub(in crate::graph::operators) const ROWS: &[Operator] = &[
+    Operator {
+        types: Types::By(kinds::first_and_places),
+        shapes: Shapes::First(spatial::pool),
+        layout: Layout::Pulls,
+        device: Device::By(single_output),
+        ..Operator::new(
+            "",
+            "MaxPool",
+            &[1, 8, 10, 11, 12, 22],
+            exactly(1),
+            &[
+                text("auto_pad", "NOTSET"),
+                int("ceil_mode", 0),
+                optional("dilations"),
+                required("kernel_shape"),
+                optional("pads"),
+                int("storage_order", 0),
+                optional("strides"),
+            ],
+        )
+    },
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::First(spatial::pool),
+        layout: Layout::Pulls,
+        device: Device::Form(Form::FOLLOWS),
+        ..Operator::new(
+            "",
+            "AveragePool",
+            &[1, 7, 10, 11, 19, 22],
+            exactly(1),
+            &[
+                text("auto_pad", "NOTSET"),
+                int("ceil_mode", 0),
+                int("count_include_pad", 0),
+                optional("dilations"),
+                required("kernel_shape"),
+                optional("pads"),
+                optional("strides"),
+            ],
+        )
+    },
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::First(spatial::pool),
+        layout: Layout::Pulls,
+        ..Operator::new(
+            "",
+            "LpPool",
+            &[1, 2, 11, 18, 22],
+            exactly(1),
+            &[
+                text("auto_pad", "NOTSET"),
+                int("ceil_mode", 0),
+                optional("dilations"),
+                required("kernel_shape"),
+                int("p", 2),
+                optional("pads"),
+                optional("strides"),
+            ],
+        )
+    },
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::First(spatial::global_pool),
+        layout: Layout::Follows,
+        device: Device::Form(Form::FOLLOWS),
+        ..Operator::new("", "GlobalMaxPool", &[1, 22], exactly(1), &[])
+    },
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::First(spatial::global_pool),
+        layout: Layout::Follows,
+        device: Device::Form(Form::FOLLOWS),
+        ..Operator::new("", "GlobalAveragePool", &[1, 22], exactly(1), &[])
+    },
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::First(spatial::global_pool),
+        ..Operator::new("", "GlobalLpPool", &[1, 2, 22], exactly(1), &[int("p", 2)])
+    },
+    Operator {
+        types: Types::Input(0),
+        ..Operator::new(
+            "",
+            "MaxUnpool",
+            &[9, 11, 22],
+            between(2, 3),
+            &[required("kernel_shape"), optional("pads"), optional("strides")],
+        )
+    },
+    Operator {
+        types: Types::By(kinds::first),
+        shapes: Shapes::Input(0),
+        layout: Layout::Follows,
+        device: Device::By(normalises_batches),
+        ..Operator::new(
+            "",
+            "BatchNormalization",
+            &[1, 6, 7, 9, 14, 15],
+            exactly(5),
+            &[
+                number("epsilon", 1e-05),
+                int("is_test", 0),
+                number("momentum", 0.9),
+                int("spatial", 1),
+                int("training_mode", 0),
+            ],
+        )
+    },
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::Input(0),
+        layout: Layout::Follows,
+        device: Device::Form(Form::FOLLOWS),
+        ..Operator::new("", "InstanceNormalization", &[1, 6, 22], exactly(3), &[number("epsilon", 1e-05)])
+    },
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::Input(0),
+        layout: Layout::Follows,
+        device: Device::Form(Form::FOLLOWS),
+        ..Operator::new(
+            "",
+            "GroupNormalization",
+            &[18, 21],
+            exactly(3),
+            &[number("epsilon", 1e-05), required("num_groups"), int("stash_type", 1)],
+        )
+    },
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::Input(0),
+        layout: Layout::Follows,
+        ..Operator::new(
+            "",
+            "LRN",
+            &[1, 13],
+            exactly(1),
+            &[number("alpha", 0.0001), number("beta", 0.75), number("bias", 1.0), required("size")],
+        )
+    },
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::First(spatial::resize),
+        layout: Layout::Follows,
+        device: Device::By(resizes),
+        ..Operator::new(
+            "",
+            "Resize",
+            &[10, 11, 13, 18, 19],
+            between(1, 4),
+            &[
+                int("antialias", 0),
+                optional("axes"),
+                text("coordinate_transformation_mode", "half_pixel"),
+                number("cubic_coeff_a", -0.75),
+                int("exclude_outside", 0),
+                number("extrapolation_value", 0.0),
+                text("keep_aspect_ratio_policy", "stretch"),
+                text("mode", "nearest"),
+                text("nearest_mode", "round_prefer_floor"),
+            ],
+        )
+    },
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::First(spatial::upsample),
+        device: Device::By(resizes),
+        ..Operator::new(
+            "",
+            "Upsample",
+            &[1, 7, 9, 10],
+            between(1, 2),
+            &[required("height_scale"), text("mode", "nearest"), required("scales"), required("width_scale")],
+        )
+    },
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::First(spatial::depth_to_space),
+        device: Device::Form(Form::moves(0)),
+        ..Operator::new("", "DepthToSpace", &[1, 11, 13, 28], exactly(1), &[required("blocksize"), text("mode", "DCR")])
+    },
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::First(spatial::space_to_depth),
+        device: Device::Form(Form::moves(0)),
+        ..Operator::new("", "SpaceToDepth", &[1, 13, 28], exactly(1), &[required("blocksize"), text("mode", "DCR")])
+    },
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::First(spatial::pad),
+        layout: Layout::Pads,
+        ..Operator::new(
+            "",
+            "Pad",
+            &[1, 2, 11, 13, 18, 19, 21, 23, 24, 25],
+            between(1, 4),
+            &[text("mode", "constant"), required("pads"), number("value", 0.0)],
+        )
+    },
+    Operator { types: Types::Input(0), ..Operator::new("", "CenterCropPad", &[18], exactly(2), &[optional("axes")]) },
+    Operator {
+        types: Types::Input(0),
+        ..Operator::new(
+            "",
+            "Col2Im",
+            &[18],
+            exactly(3),
+            &[optional("dilations"), optional("pads"), optional("strides")],
+        )
+    },
+    Operator {
+        types: Types::Input(0),
+        ..Operator::new(
+            "",
+            "GridSample",
+            &[16, 20, 22],
+            exactly(2),
+            &[int("align_corners", 0), text("mode", "linear"), text("padding_mode", "zeros")],
+        )
+    },
+    Operator {
+        types: Types::Input(0),
+        ..Operator::new("", "AffineGrid", &[20], exactly(2), &[int("align_corners", 0)])
+    },
+    Operator {
+        types: Types::Input(0),
+        ..Operator::new(
+            "",
+            "RoiAlign",
+            &[10, 16, 22],
+            exactly(3),
+            &[
+                text("coordinate_transformation_mode", "half_pixel"),
+                text("mode", "avg"),
+                int("output_height", 1),
+                int("output_width", 1),
+                int("sampling_ratio", 0),
+                number("spatial_scale", 1.0),
+            ],
+        )
+    },
+];
+
+/// Where nothing but the first output is asked for.
+fn single_output(node: &NodeDesc) -> Option<Form> {
+    (node.outputs.len() == 1).then_some(Form::FOLLOWS)
+}
+
+/// Statistics that are given, for each channel.
+fn normalises_batches(node: &NodeDesc) -> Option<Form> {
+    let given = node.int("training_mode", 0) == 0 && node.int("spatial", 1) != 0;
+    single_output(node).filter(|_| given)
+}
+
+/// By sizes and scales that the processor reads; nearest elements are moved, of any type.
+fn resizes(node: &NodeDesc) -> Option<Form> {
+    let moves = node.string("mode", "nearest") == "nearest";
+    let crops = node.string("coordinate_transformation_mode", "") == "tf_crop_and_resize";
+    (!crops).then_some(Form { pull: Pull::Follows, host_inputs: 0b1110, moves })
+}

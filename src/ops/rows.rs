@@ -1,0 +1,215 @@
+//! The table of operators held against what runs: every operator has a row and a maker, and what a row's rules say of types,
+//! dimensions and elements is what comes out, at random shapes. Programs are held against what their row says for other types.
+
+mod samples;
+
+use std::collections::BTreeSet;
+
+use super::trial::{bools, run_node};
+use super::{elementwise, generic, lookup, lookup_flow};
+use crate::graph::facts::Facts;
+use crate::graph::ir::{Dim, Graph, NodeDesc};
+use crate::graph::operators::row::{Operator, Takes, Types};
+use crate::graph::operators::{self, Layout, Operands, Shapes, Wide};
+use crate::graph::{GraphBuilder, ValueId};
+use crate::tensor::{DType, Tensor};
+use samples::{Random, Sample, Value};
+
+/// Shapes that every rule is tried at.
+const ROUNDS: u32 = 24;
+
+#[test]
+fn every_operator_has_a_row_and_a_maker() {
+    let rows: Vec<(&str, &str)> = operators::all().map(|row| (row.domain, row.name)).collect();
+    let known: BTreeSet<(&str, &str)> = rows.iter().copied().collect();
+    assert_eq!(known.len(), rows.len(), "an operator has one row");
+    let makers = super::GROUPS.iter().copied().flatten().map(|&(domain, op, _)| (domain, op));
+    let flows = super::FLOWS.iter().copied().flatten().map(|&(domain, op, _)| (domain, op));
+    for (domain, op) in makers.chain(flows) {
+        assert!(known.contains(&(domain, op)), "{domain}.{op} has no row in the table of operators");
+    }
+    for (domain, op) in rows {
+        let made = lookup(domain, op).is_some() || lookup_flow(domain, op).is_some();
+        assert!(made, "{domain}.{op} has a row and nothing that makes it");
+    }
+}
+
+#[test]
+fn rows_are_whole() {
+    for row in operators::all() {
+        let name = row.name;
+        assert!(!row.since.is_empty() && row.since.windows(2).all(|pair| pair[0] < pair[1]), "{name}: versions");
+        assert!(row.inputs.most.is_none_or(|most| row.inputs.least <= most), "{name}: inputs");
+        let names: BTreeSet<&str> = row.attribute_names().collect();
+        assert_eq!(names.len(), row.attribute_names().count(), "{name}: an attribute twice");
+        if row.is_element_wise() {
+            assert_eq!(row.layout, Layout::ElementWise, "{name}");
+            assert!(!matches!(row.types, Types::Unknown) && !matches!(row.shapes, Shapes::Unknown), "{name}");
+        }
+    }
+}
+
+/// What the rules say, with the sizes of `sample` under names or as numbers, against what runs. How many dimensions the rules
+/// left open.
+fn hold(row: &Operator, sample: &Sample, named: impl Fn(usize, usize) -> bool) -> usize {
+    let (mut build, mut sizes) = (GraphBuilder::new("row", sample.version), Vec::new());
+    let (mut inputs, mut tensors) = (Vec::new(), Vec::new());
+    for (index, value) in sample.inputs.iter().enumerate() {
+        inputs.push(match value {
+            Value::Absent => None,
+            Value::Known(tensor) => Some(build.constant(tensor.clone())),
+            Value::Given(tensor) => {
+                let dims = tensor.shape().iter().enumerate().map(|(axis, &size)| {
+                    if !named(index, axis) {
+                        return Dim::Fixed(size);
+                    }
+                    sizes.push((format!("d{index}_{axis}"), size as i64));
+                    Dim::Named(format!("d{index}_{axis}"))
+                });
+                let dims: Vec<Dim> = dims.collect();
+                Some(build.input(&format!("x{index}"), tensor.dtype(), dims))
+            }
+        });
+        tensors.push(value.tensor().cloned());
+    }
+    let mut graph = build.finish();
+    let outputs: Vec<Option<ValueId>> = (0..sample.outputs).map(|_| Some(graph.fresh("y"))).collect();
+    let attrs = sample.attrs.iter().map(|(name, attr)| ((*name).to_owned(), attr.clone())).collect();
+    let (domain, op, version) = (row.domain.to_owned(), row.name.to_owned(), sample.version);
+    graph.nodes.push(NodeDesc { name: op.clone(), domain, op, version, attrs, inputs, outputs });
+    let facts = Facts::of(&graph, true);
+    let node = &graph.nodes[0];
+    let made = run_node(&graph, node, &tensors, None)
+        .unwrap_or_else(|error| panic!("{}: {error}: {:?} {:?}", row.name, sample.attrs, shapes_of(&tensors)));
+    let number = |name: &str| sizes.iter().find(|(other, _)| other == name).expect("a name of an input").1;
+    let mut open = 0;
+    for (output, tensor) in made.iter().enumerate() {
+        let about = || format!("{} {:?} {:?}, output {output}, {facts:?}", row.name, sample.attrs, shapes_of(&tensors));
+        let fact = facts.get(node.output(output).expect("an output"));
+        assert!(fact.dtype.is_none_or(|dtype| dtype == tensor.dtype()), "{}", about());
+        if output == 0 && !matches!(row.types, Types::Unknown) {
+            assert_eq!(fact.dtype, Some(tensor.dtype()), "{}", about());
+        }
+        if let Some(elements) = &fact.elements {
+            let elements: Vec<Option<i64>> = elements.iter().map(|&size| facts.value(size, &number)).collect();
+            let found = tensor.to_i64_vec().expect("integers");
+            assert_eq!(elements.len(), found.len(), "{}", about());
+            assert!(
+                elements.iter().zip(found).all(|(said, found)| said.is_none_or(|said| said == found)),
+                "{}",
+                about()
+            );
+        }
+        let Some(dims) = &fact.dims else {
+            open += usize::from(output == 0) * tensor.shape().len().max(1);
+            continue;
+        };
+        assert_eq!(dims.len(), tensor.shape().len(), "{}", about());
+        for (&dim, &size) in dims.iter().zip(tensor.shape()) {
+            match facts.value(dim, &number) {
+                Some(said) => assert_eq!(said, size as i64, "{}", about()),
+                None => open += 1,
+            }
+        }
+    }
+    open
+}
+
+fn shapes_of(tensors: &[Option<Tensor>]) -> Vec<Option<&[usize]>> {
+    tensors.iter().map(|tensor| tensor.as_ref().map(Tensor::shape)).collect()
+}
+
+/// Operators of which some dimension depends on what is in a tensor that no rule follows.
+const OPEN: &[&str] = &["OneHot", "Range", "TopK"];
+
+#[test]
+fn what_the_rules_say_is_what_runs() {
+    let mut without = Vec::new();
+    for row in operators::all().filter(|row| !matches!(row.shapes, Shapes::Unknown)) {
+        let mut random = Random::new(row.name);
+        for round in 0..ROUNDS {
+            let Some(sample) = samples::of(row, &mut random) else {
+                without.push(row.name);
+                break;
+            };
+            // All numbers, all names, and some of both: names are open where a rule needs numbers.
+            let open = hold(row, &sample, |_, _| false);
+            assert!(open == 0 || OPEN.contains(&row.name), "{}: {open} dimensions are not known", row.name);
+            hold(row, &sample, |_, _| true);
+            hold(row, &sample, |index, axis| (index + axis + round as usize) % 2 == 0);
+        }
+    }
+    // What passes make of operators: tests/passes runs it beside what it was made of.
+    let fused = operators::all().filter(|row| row.domain == "kiln").map(|row| row.name).collect::<Vec<_>>();
+    let without: Vec<&str> = without.into_iter().filter(|name| !fused.contains(name)).collect();
+    assert!(without.is_empty(), "operators with a rule and no sample: {without:?}");
+}
+
+#[test]
+fn programs_compute_what_their_rows_say_for_other_types() {
+    let mut programs = 0;
+    for row in operators::all() {
+        let Some(own) = row.element_wise.filter(|own| own.wide.is_some() && own.takes.takes(DType::F32)) else {
+            continue;
+        };
+        if matches!(own.wide, Some(Wide::Where | Wide::Clip(_))) {
+            // These take more than operands of one kind, and have tests of their own.
+            continue;
+        }
+        let mut random = Random::new(row.name);
+        let count = row.inputs.most.map_or(3, usize::from);
+        let inputs: Vec<Option<Tensor>> = (0..count).map(|_| Some(random.floats(&[64]))).collect();
+        let (graph, node) = plain(row, &inputs);
+        let run =
+            |make| run_node(&graph, &node, &inputs, Some(make)).unwrap_or_else(|error| panic!("{}: {error}", row.name));
+        let (program, plain) = (run(elementwise::make), run(generic::make_elementwise));
+        assert_eq!(program[0].spec(), plain[0].spec(), "{}", row.name);
+        programs += 1;
+        if program[0].dtype() == DType::Bool {
+            assert_eq!(program[0].bytes(), plain[0].bytes(), "{}", row.name);
+            continue;
+        }
+        let (program, plain) = (program[0].as_slice::<f32>().unwrap(), plain[0].as_slice::<f32>().unwrap());
+        for (found, expected) in program.iter().zip(plain) {
+            let close = (found - expected).abs() <= 2e-6 + 2e-6 * expected.abs();
+            assert!(close || found.is_nan() && expected.is_nan(), "{}: {found} for {expected}", row.name);
+        }
+    }
+    assert!(programs > 50, "only {programs} were tried");
+}
+
+/// A node of that operator with no attributes, over inputs that are known when it runs.
+fn plain(row: &Operator, inputs: &[Option<Tensor>]) -> (Graph, NodeDesc) {
+    let mut graph = Graph::default();
+    let given = inputs.iter().map(|_| Some(graph.fresh("x"))).collect();
+    let outputs = vec![Some(graph.fresh("y"))];
+    let (domain, op) = (row.domain.to_owned(), row.name.to_owned());
+    (graph, NodeDesc { domain, op, version: samples::NEWEST, inputs: given, outputs, ..NodeDesc::default() })
+}
+
+#[test]
+fn element_wise_operators_take_the_types_that_they_say() {
+    for row in operators::all() {
+        let Some(own) = row.element_wise.filter(|own| own.wide.is_some()) else { continue };
+        for (dtype, tensor) in [
+            (DType::Bool, Tensor::from_vec([2], bools([true, false]).to_vec()).unwrap()),
+            (DType::I32, Tensor::from_vec([2], vec![1i32, 2]).unwrap()),
+            (DType::F64, Tensor::from_vec([2], vec![0.5f64, 2.0]).unwrap()),
+            (DType::String, super::trial::strings(&[2], &["a", "b"])),
+        ] {
+            let count = row.inputs.most.map_or(2, usize::from);
+            let mut inputs = vec![Some(tensor); count];
+            if own.operands == Operands::Condition {
+                inputs[0] = Some(Tensor::from_vec([2], bools([true, false]).to_vec()).unwrap());
+            }
+            if matches!(own.wide, Some(Wide::Clip(_))) {
+                inputs.truncate(1);
+            }
+            let (graph, mut node) = plain(row, &inputs);
+            samples::required(row, &mut node);
+            let made = run_node(&graph, &node, &inputs, None);
+            assert_eq!(made.is_ok(), own.takes.takes(dtype), "{} of {dtype}: {made:?}", row.name);
+            assert!(own.takes != Takes::Any || made.is_ok());
+        }
+    }
+}
