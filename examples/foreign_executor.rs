@@ -7,21 +7,20 @@
 
 use kiln::cache::{Built, Cache, Key, Limits, Memo, Outcome};
 use kiln::record::{CacheMode, Evidence, Fingerprint, Recorded, Store};
+use serde::{Deserialize, Serialize};
 
-kiln::key! {
-    /// Everything that determines an executor.
-    pub struct SmoothKey { pub length: u32, pub window: u32 }
+/// Everything that determines an executor.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
+#[key(family = "smooth", value = Smooth)]
+pub struct SmoothKey {
+    pub length: u32,
+    pub window: u32,
 }
 
 /// What is cached: all that can be prepared before the data are there.
 pub struct Smooth {
     window: usize,
     parts: usize,
-}
-
-impl Key for SmoothKey {
-    type Value = Smooth;
-    const FAMILY: &'static str = "smooth";
 }
 
 impl Recorded for SmoothKey {

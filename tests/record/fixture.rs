@@ -2,35 +2,28 @@
 
 use std::path::Path;
 
-use kiln::cache::{F32Bits, Key};
+use kiln::cache::{F32Bits, Key, Mutate};
 use kiln::record::{CacheMode, Evidence, Fingerprint, How, Recorded, Store};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-kiln::key! {
-    /// A problem with a field of every kind.
-    pub(crate) struct Problem {
-        pub rows: u32,
-        pub sizes: SmallVec<[u32; 4]>,
-        pub scale: F32Bits,
-        pub finish: Finish,
-        pub transposed: bool,
-    }
+/// A problem with a field of every kind.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
+#[key(family = "problem", value = (), laws = kiln::record::laws::check)]
+pub(crate) struct Problem {
+    pub rows: u32,
+    pub sizes: SmallVec<[u32; 4]>,
+    pub scale: F32Bits,
+    pub finish: Finish,
+    pub transposed: bool,
 }
 
 /// An enum in a key.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub(crate) enum Finish {
     None,
     Leaky(F32Bits),
     Clip { low: F32Bits, high: F32Bits },
-}
-
-kiln::mutate! { enum Finish { None, Leaky(slope), Clip { low, high } } }
-
-impl Key for Problem {
-    type Value = ();
-    const FAMILY: &'static str = "problem";
 }
 
 /// What a builder of problems decides.

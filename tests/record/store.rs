@@ -1,13 +1,11 @@
 //! What a store keeps, and which of two records wins.
 
-use kiln::cache::Key;
+use kiln::cache::{Key, Mutate};
 use kiln::record::{CacheMode, Evidence, How, Recorded, Store, decode, encode};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::fixture::{Problem, Tile, fingerprint, folder, measured, open, problem, tile};
-
-kiln::key_laws! { problems_obey_the_laws_of_keys: Problem }
 
 #[test]
 fn a_choice_is_found_again_by_its_whole_key() {
@@ -74,28 +72,18 @@ fn every_known_key_of_a_family_can_be_listed() {
     assert!(families.is_sorted());
 }
 
-kiln::key! {
-    /// A family as an older build knows it.
-    pub(crate) struct Earlier {
-        pub rows: u32,
-    }
+/// A family as an older build knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
+#[key(family = "changing", value = ())]
+pub(crate) struct Earlier {
+    pub rows: u32,
 }
 
-kiln::key! {
-    /// The same family after its choices have changed their meaning, but not their bytes.
-    pub(crate) struct Later {
-        pub rows: u32,
-    }
-}
-
-impl Key for Earlier {
-    type Value = ();
-    const FAMILY: &'static str = "changing";
-}
-
-impl Key for Later {
-    type Value = ();
-    const FAMILY: &'static str = "changing";
+/// The same family after its choices have changed their meaning, but not their bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
+#[key(family = "changing", value = ())]
+pub(crate) struct Later {
+    pub rows: u32,
 }
 
 impl Recorded for Earlier {
@@ -120,16 +108,11 @@ fn a_record_of_another_revision_is_a_miss_with_a_counter() {
     assert_eq!(store.lookup(&Later { rows: 1 }), Some(9), "and not the other way round");
 }
 
-kiln::key! {
-    /// The same family and revision as [`Later`], but its choice has other bytes.
-    pub(crate) struct Mistaken {
-        pub rows: u32,
-    }
-}
-
-impl Key for Mistaken {
-    type Value = ();
-    const FAMILY: &'static str = "changing";
+/// The same family and revision as [`Later`], but its choice has other bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
+#[key(family = "changing", value = ())]
+pub(crate) struct Mistaken {
+    pub rows: u32,
 }
 
 impl Recorded for Mistaken {
@@ -145,16 +128,11 @@ fn a_choice_that_cannot_be_read_is_rejected() {
     assert_eq!((store.stats().rejected_semantic, store.stats().records), (1, 0));
 }
 
-kiln::key! {
-    /// A key that can be too long for a record.
-    pub(crate) struct Long {
-        pub text: String,
-    }
-}
-
-impl Key for Long {
-    type Value = ();
-    const FAMILY: &'static str = "long";
+/// A key that can be too long for a record.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
+#[key(family = "long", value = ())]
+pub(crate) struct Long {
+    pub text: String,
 }
 
 impl Recorded for Long {
@@ -216,7 +194,7 @@ proptest! {
         rows in any::<u8>(),
     ) {
         let folder = folder();
-        let keys: Vec<Problem> = steps.iter().map(|steps| kiln::record::laws::walk(steps)).collect();
+        let keys: Vec<Problem> = steps.iter().map(|steps| kiln_key::laws::walk(steps)).collect();
         let store = open(folder.path());
         for key in &keys {
             store.insert(key, &Tile { rows, ..tile(1) }, measured(1));
@@ -228,4 +206,17 @@ proptest! {
         }
         prop_assert_eq!(again.list(), store.list());
     }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
+struct ForgetsInRecord {
+    kept: u32,
+    #[serde(skip)]
+    forgotten: u32,
+}
+
+#[test]
+fn a_field_that_is_not_recorded_is_found() {
+    let panic = std::panic::catch_unwind(kiln::record::laws::check::<ForgetsInRecord>).unwrap_err();
+    assert!(panic.downcast_ref::<String>().unwrap().contains("give the key back"));
 }
