@@ -33,13 +33,13 @@ const COUPLES: &[(&str, &str)] = &[("cpu", "reference"), ("reference", "cpu")];
 
 /// Crates and calls that stay behind one place, and that place.
 const CONFINED: &[(&str, &[&str])] = &[
-    ("bincode", &["src/record/codec.rs"]),
+    ("bincode", &["crates/kiln-records/src/codec.rs"]),
     ("rayon::", &["kernels/benches"]),
     ("prost", &["src/onnx"]),
     ("dynasm", &["kernels/src/jit", "kernels/tests"]),
-    ("opendal", &["src/record/remote"]),
+    ("opendal", &["crates/kiln-records/src/remote"]),
     ("cudarc", &["kernels/src/gpu/cuda"]),
-    ("tokio::", &["src/record/remote"]),
+    ("tokio::", &["crates/kiln-records/src/remote"]),
     ("std::env::var", &["src/knobs.rs", "tests/remote", "kernels/src/gpu/cuda/tests.rs"]),
     ("iced_x86", &["kernels/src/jit", "kernels/tests"]),
 ];
@@ -160,6 +160,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("kiln-fork", &[]),
     ("kiln-key", &["kiln-key-derive"]),
     ("kiln-key-derive", &[]),
+    ("kiln-records", &["kiln-fork", "kiln-key"]),
 ];
 
 #[test]

@@ -19,6 +19,9 @@ pub use fields::{F32Bits, Mutate, join_path};
 #[cfg(feature = "derive")]
 pub use kiln_key_derive::{Key, Mutate};
 
+/// A digest of this crate's sources, which decide how a key becomes bytes: a fact for the fingerprints of those who keep such bytes.
+pub const SOURCES: &str = env!("KILN_SOURCES");
+
 /// Plain data that completely determines a cached value.
 ///
 /// A key holds no pointer, no float that is compared by value, and nothing that its value does not depend on; a value

@@ -1,6 +1,6 @@
 //! What tests demand of the key types of records beyond the [laws of keys](kiln_key::laws): that their bytes are all of them.
 //!
-//! A key names these in its derive: `#[key(family = "NAME", value = TYPE, laws = kiln::record::laws::check)]`.
+//! A key names these in its derive: `#[key(family = "NAME", value = TYPE, laws = kiln_records::laws::check)]`.
 
 use std::fmt::Debug;
 use std::hash::Hash;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use kiln::record::{CacheMode, Object, Over, Put, Remote, RemoteError, RemotePolicy, Store, connect};
+use kiln_records::{CacheMode, Object, Over, Put, Remote, RemoteError, RemotePolicy, Store, connect};
 
 use crate::fixture::{fingerprint, folder, known, measured, open, problem, saved, tile};
 
@@ -102,7 +102,7 @@ fn soon() -> RemotePolicy {
 }
 
 fn shared(folder: &std::path::Path, elsewhere: &Arc<Elsewhere>) -> Store {
-    open(folder).with_writer(kiln::record::Pace::default()).with_remote(elsewhere.clone(), soon())
+    open(folder).with_writer(kiln_records::Pace::default()).with_remote(elsewhere.clone(), soon())
 }
 
 fn until(what: &str, mut done: impl FnMut() -> bool) {
@@ -262,8 +262,8 @@ fn a_store_that_lies_is_believed_no_more_than_any_file() {
     let (_folder, _, bytes) = saved(3);
     let mut flipped = bytes.clone();
     flipped[80] ^= 1;
-    let other = kiln::record::Fingerprint::from_facts([("machine", "another")]);
-    let foreign = kiln::record::write_blob(&open(_folder.path()).list(), &other).unwrap();
+    let other = kiln_records::Fingerprint::from_facts([("machine", "another")]);
+    let foreign = kiln_records::write_blob(&open(_folder.path()).list(), &other).unwrap();
     let mut newer = bytes.clone();
     newer[8] = 77;
     let table: [(&str, Vec<u8>, u8); 7] = [
@@ -309,14 +309,14 @@ fn what_cannot_be_records_is_replaced_and_what_a_newer_build_wrote_is_not() {
 #[test]
 #[cfg(not(feature = "remote"))]
 fn a_build_without_clients_says_how_to_get_one() {
-    let error = connect("redis://localhost", &kiln::record::Credentials::default()).unwrap_err();
+    let error = connect("redis://localhost", &kiln_records::Credentials::default()).unwrap_err();
     assert_eq!(error, RemoteError::NotBuilt);
     assert!(error.to_string().contains("--features remote"));
 }
 
 #[test]
 fn a_url_that_names_no_store_is_an_error_at_once() {
-    let error = connect("redis://me:opensesame@cache", &kiln::record::Credentials::default()).unwrap_err();
+    let error = connect("redis://me:opensesame@cache", &kiln_records::Credentials::default()).unwrap_err();
     assert!(matches!(error, RemoteError::Address { .. }));
     assert!(!error.to_string().contains("opensesame"));
 }

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Barrier;
 
-use kiln::record::{CacheMode, Evidence, Fingerprint, Store, inspect_folder};
+use kiln_records::{CacheMode, Evidence, Fingerprint, Store, inspect_folder};
 
 use crate::fixture::{fingerprint, folder, known, measured, open, problem, saved, tile};
 

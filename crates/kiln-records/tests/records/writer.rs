@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
-use kiln::record::{CacheMode, Pace, Store};
+use kiln_records::{CacheMode, Pace, Store};
 
 use crate::fixture::{fingerprint, folder, known, measured, open, problem, tile};
 

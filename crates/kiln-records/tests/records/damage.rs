@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use kiln::record::{RecordError, Store, inspect_file};
+use kiln_records::{RecordError, Store, inspect_file};
 
 use crate::fixture::{fingerprint, folder, known, measured, open, problem, saved, tile};
 

@@ -10,7 +10,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::store::Core;
-use crate::fork::{self, Origin};
+use crate::warning::warning;
+use kiln_fork::{self as fork, Origin};
 
 /// When the writer saves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +90,7 @@ impl Writer {
         match spawned {
             Ok(thread) => *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread),
             // The store still saves at its end.
-            Err(error) => tracing::warn!(%error, "records are not saved in the background"),
+            Err(error) => warning!(%error, "records are not saved in the background"),
         }
     }
 }
@@ -106,7 +107,7 @@ impl Writer {
         // A panic of the thread has been reported where it happened.
         let _ = thread.map(JoinHandle::join);
         if let Err(error) = self.core.save() {
-            tracing::warn!(%error, "records were not saved; the next process starts without what is new");
+            warning!(%error, "records were not saved; the next process starts without what is new");
         }
     }
 }
@@ -132,7 +133,7 @@ fn run(core: &Core, desk: &Desk, pace: Pace) {
         let saved = core.save();
         orders = desk.lock();
         if let Err(error) = saved {
-            tracing::warn!(%error, "records were not saved; they stay in memory until the next save");
+            warning!(%error, "records were not saved; they stay in memory until the next save");
             core.lock().stats.failed_saves += 1;
             // Not at once, or a full disk would be asked all the time.
             orders.news = true;

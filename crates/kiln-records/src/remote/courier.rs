@@ -8,8 +8,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{Remote, RemotePolicy, around, exchange};
-use crate::fork::Origin;
-use crate::record::store::Core;
+use crate::store::Core;
+use crate::warning::warning;
+use kiln_fork::Origin;
 
 #[derive(Default)]
 struct Orders {
@@ -53,7 +54,7 @@ impl Desk {
 }
 
 /// The courier of one store.
-pub(in crate::record) struct Courier {
+pub(crate) struct Courier {
     desk: Arc<Desk>,
     policy: RemotePolicy,
     /// The process that has the thread.
@@ -71,7 +72,7 @@ impl Drop for Ended {
 
 impl Courier {
     /// Starts fetching. `news` is called when something was fetched.
-    pub(in crate::record) fn start(
+    pub(crate) fn start(
         core: Arc<Core>,
         remote: Arc<dyn Remote>,
         policy: RemotePolicy,
@@ -83,20 +84,20 @@ impl Courier {
         let run = move || run(&core, &*remote, &policy, &ended.0, &news);
         // Where no thread can be had, what it was to do is dropped, which says that it has ended.
         if let Err(error) = std::thread::Builder::new().name("kiln-remote".to_owned()).spawn(run) {
-            tracing::warn!(%error, "the remote store of records is not used");
+            warning!(%error, "the remote store of records is not used");
         }
         Courier { desk, policy, origin: Origin::here() }
     }
 
     /// Says that something is new here.
-    pub(in crate::record) fn wake(&self) {
+    pub(crate) fn wake(&self) {
         if !self.policy.read_only && self.origin.is_here() {
             self.desk.tell(|orders| orders.news = true);
         }
     }
 
     /// Waits for the first answer, for as long as the policy says.
-    pub(in crate::record) fn await_answer(&self) {
+    pub(crate) fn await_answer(&self) {
         if self.origin.is_here() {
             self.desk.wait_for(self.policy.patience, |orders| orders.answered || orders.ended);
         }
@@ -124,7 +125,7 @@ fn run(core: &Core, remote: &dyn Remote, policy: &RemotePolicy, desk: &Desk, new
             Ok(0) => {}
             Ok(_) => news(),
             Err(error) => {
-                tracing::warn!(%error, "the remote store of records does not do what it should; going on without it");
+                warning!(%error, "the remote store of records does not do what it should; going on without it");
                 core.lock().stats.remote_failures += 1;
             }
         }

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use kiln::cache::{F32Bits, Key, Mutate};
-use kiln::record::{CacheMode, Evidence, Fingerprint, How, Recorded, Store};
+use kiln_key::{F32Bits, Key, Mutate};
+use kiln_records::{CacheMode, Evidence, Fingerprint, How, Recorded, Store};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 /// A problem with a field of every kind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
-#[key(family = "problem", value = (), laws = kiln::record::laws::check)]
+#[key(family = "problem", value = (), laws = kiln_records::laws::check)]
 pub(crate) struct Problem {
     pub rows: u32,
     pub sizes: SmallVec<[u32; 4]>,

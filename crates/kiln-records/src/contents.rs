@@ -286,7 +286,7 @@ mod tests {
     fn a_process_adds_so_many_bytes_and_no_more_and_still_betters_what_it_has() {
         let kept = |number: u32, measured: u64| {
             let evidence = if measured > 0 {
-                Evidence { how: super::super::How::Measured, nanos: measured, samples: 9, ..Evidence::model() }
+                Evidence { how: crate::How::Measured, nanos: measured, samples: 9, ..Evidence::model() }
             } else {
                 Evidence::model()
             };

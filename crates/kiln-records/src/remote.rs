@@ -20,7 +20,7 @@ pub(super) mod courier;
 #[cfg(feature = "remote")]
 mod network;
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ use super::entry::State;
 use super::folder;
 use super::frame::{self, ReadError, Rejected};
 use super::store::{BATCH, Core, Place, accepting};
-use crate::knobs::Secret;
+use crate::warning::warning;
 
 /// Why a remote store cannot be used, or did not do what it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,7 +45,7 @@ pub enum RemoteError {
         why: &'static str,
     },
     /// This build has no client.
-    #[error("this build of Kiln has no client for remote stores: build it with --features remote")]
+    #[error("this build has no client for remote stores: build it with --features remote")]
     NotBuilt,
     /// The store, or the way to it, failed.
     #[error("{0}")]
@@ -110,6 +110,16 @@ pub trait Remote: Send + Sync + Debug + 'static {
     ///
     /// [`RemoteError`]: it is tried again later.
     fn put(&self, name: &str, bytes: &[u8], over: Over<'_>) -> Result<Put, RemoteError>;
+}
+
+/// A text that is not to be shown.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Secret(pub String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(...)")
+    }
 }
 
 /// Who asks, where a store wants to know and the environment does not say it in the store's own way.
@@ -259,7 +269,7 @@ fn take_over(core: &Core, place: &Place, bytes: &[u8]) -> Option<Seen> {
     match read {
         Ok((_, frames)) => contents.stats.rejected_checksum += frames.damaged,
         Err(ReadError::Rejected(rejected)) => {
-            tracing::warn!(why = rejected.why(), "what lies in the remote store is not used");
+            warning!(why = rejected.why(), "what lies in the remote store is not used");
             contents.count(rejected);
             if rejected == Rejected::Version {
                 return None;

@@ -11,6 +11,7 @@ use super::entry::{Kept, State};
 use super::folder::{Lock, WAITED_MS};
 use super::frame;
 use super::store::{Core, Place, Taken};
+use crate::warning::warning;
 
 /// No more shards of one file are looked at, and none is added where there are as many.
 pub(super) const MOST_SHARDS: usize = 64;
@@ -70,7 +71,7 @@ impl Core {
                 }
                 Ok(Taken::Rejected) => done.push(shard),
                 Ok(Taken::Absent) => {}
-                Err(error) => tracing::warn!(%error, "a shard of records is not used"),
+                Err(error) => warning!(%error, "a shard of records is not used"),
             }
         }
         let path = folder.file_of(stem);

@@ -1,17 +1,19 @@
 //! A graph executor that is not Kiln's and uses its cache and its records alone: own key, own builder, own node.
+//! `cargo run -p foreign-executor`
 //!
 //! The node smooths a signal over a window. What determines an executor is the key; what the builder decides (here into
 //! how many parts the work is cut) is the choice, which the next process takes from the record instead of deciding again.
 
 #![allow(missing_docs, clippy::print_stdout, reason = "an example")]
 
-use kiln::cache::{Built, Cache, Key, Limits, Memo, Outcome};
-use kiln::record::{CacheMode, Evidence, Fingerprint, Recorded, Store};
+use kiln_cache::{Built, Cache, Limits, Memo, Outcome};
+use kiln_key::Key;
+use kiln_records::{CacheMode, Evidence, Fingerprint, Recorded, Store};
 use serde::{Deserialize, Serialize};
 
 /// Everything that determines an executor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
-#[key(family = "smooth", value = Smooth)]
+#[key(family = "smooth", value = Smooth, laws = kiln_records::laws::check)]
 pub struct SmoothKey {
     pub length: u32,
     pub window: u32,
@@ -76,9 +78,10 @@ pub fn process(folder: &std::path::Path, lengths: &[usize]) -> Result<Vec<Option
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let folder = tempfile::tempdir()?;
+    let folder = std::env::temp_dir().join(format!("foreign-executor-{}", std::process::id()));
     for name in ["first process", "second process"] {
-        println!("{name}: {:?}", process(folder.path(), &[8, 8, 5, 8])?);
+        println!("{name}: {:?}", process(&folder, &[8, 8, 5, 8])?);
     }
+    std::fs::remove_dir_all(folder)?;
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
-use kiln::record::RecordError;
+use kiln_records::RecordError;
 
 use crate::fixture::{fingerprint, folder, known, measured, open, problem, saved, tile};
 

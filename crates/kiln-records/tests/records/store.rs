@@ -1,7 +1,7 @@
 //! What a store keeps, and which of two records wins.
 
-use kiln::cache::{Key, Mutate};
-use kiln::record::{CacheMode, Evidence, How, Recorded, Store, decode, encode};
+use kiln_key::{Key, Mutate};
+use kiln_records::{CacheMode, Evidence, How, Recorded, Store, decode, encode};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -217,6 +217,6 @@ struct ForgetsInRecord {
 
 #[test]
 fn a_field_that_is_not_recorded_is_found() {
-    let panic = std::panic::catch_unwind(kiln::record::laws::check::<ForgetsInRecord>).unwrap_err();
+    let panic = std::panic::catch_unwind(kiln_records::laws::check::<ForgetsInRecord>).unwrap_err();
     assert!(panic.downcast_ref::<String>().unwrap().contains("give the key back"));
 }

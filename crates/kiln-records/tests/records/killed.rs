@@ -2,7 +2,7 @@
 //!
 //! Eight of them save as fast as they can; one after the other is killed at any moment and started again. After each
 //! death the file is complete, and everything is there that a save has promised to somebody who was told.
-//! `cargo test --release --test record -- --ignored ten_thousand_kills` does it for longer.
+//! `cargo test --release -p kiln-records --test records -- --ignored ten_thousand_kills` does it for longer.
 
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use kiln::record::{RecordError, inspect_folder};
+use kiln_records::{RecordError, inspect_folder};
 
 use crate::fixture::{fingerprint, folder, measured, open, problem, tile};
 

@@ -22,7 +22,8 @@ use super::remote::{Remote, RemotePolicy};
 use super::saving::MOST_SHARDS;
 use super::writer::{Pace, Writer};
 use super::{Evidence, Fingerprint, Record, RecordError, Recorded, SaveReport, codec, packing};
-use crate::fork::{Mutex, MutexGuard, Origin};
+use crate::warning::warning;
+use kiln_fork::{Mutex, MutexGuard, Origin};
 
 /// What a store does with its folder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -287,7 +288,7 @@ impl Store {
                 Some((choice, evidence))
             }
             Err(error) => {
-                tracing::warn!(family = K::FAMILY, %error, "a record's choice cannot be read; choosing again");
+                warning!(family = K::FAMILY, %error, "a record's choice cannot be read; choosing again");
                 contents.refuse(name);
                 None
             }
@@ -345,14 +346,14 @@ impl Store {
     }
 
     fn too_long(&self, family: &str, error: &codec::CodecError) {
-        tracing::warn!(family, %error, "a choice is not kept as a record");
+        warning!(family, %error, "a choice is not kept as a record");
         self.core.lock().stats.rejected_length += 1;
     }
 
     /// Forgets what was chosen for a key, because it did not pass validation; it will not come back from the file.
     pub fn reject<K: Recorded>(&self, key: &K) {
         let Ok(name) = name::<K>(key) else { return };
-        tracing::warn!(family = K::FAMILY, "a record's choice does not fit its key; choosing again");
+        warning!(family = K::FAMILY, "a record's choice does not fit its key; choosing again");
         self.core.lock().refuse(name.bytes());
     }
 
@@ -524,7 +525,7 @@ impl Core {
     }
 
     fn trouble(&self, error: &RecordError) {
-        tracing::warn!(%error, "records are not loaded");
+        warning!(%error, "records are not loaded");
         self.lock().stats.rejected_io += 1;
     }
 
@@ -543,7 +544,7 @@ impl Core {
         match read {
             Ok((header, frames)) => {
                 if frames.damaged > 0 {
-                    tracing::warn!(path = %path.display(), damaged = frames.damaged, kept = frames.sound, "a record file is damaged");
+                    warning!(path = %path.display(), damaged = frames.damaged, kept = frames.sound, "a record file is damaged");
                     contents.stats.rejected_checksum += frames.damaged;
                 }
                 // The next save heals the file, and writes it in the newest schema.
@@ -551,7 +552,7 @@ impl Core {
                 Ok(Taken::Read(taken, frames))
             }
             Err(ReadError::Rejected(rejected)) => {
-                tracing::warn!(path = %path.display(), why = rejected.why(), "a record file is not used");
+                warning!(path = %path.display(), why = rejected.why(), "a record file is not used");
                 contents.count(rejected);
                 Ok(Taken::Rejected)
             }

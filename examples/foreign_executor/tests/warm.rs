@@ -1,20 +1,21 @@
 //! The example of a foreign graph executor does what it says.
 
-#[path = "../../examples/foreign_executor.rs"]
+#[path = "../src/main.rs"]
 #[allow(dead_code, unreachable_pub, reason = "an example, with a main function of its own")]
 mod example;
 
-use kiln::cache::{Cache, Limits, Memo, Outcome};
-use kiln::record::Store;
+use kiln_cache::{Cache, Limits, Memo, Outcome};
+use kiln_records::Store;
 
 #[test]
 fn a_foreign_executor_hits_on_repeats_and_starts_warm() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = std::env::temp_dir().join(format!("foreign-executor-test-{}", std::process::id()));
     let lengths = [8, 8, 5, 8];
-    let first = example::process(folder.path(), &lengths).unwrap();
+    let first = example::process(&folder, &lengths).unwrap();
     assert_eq!(first, [Some(Outcome::Miss), None, Some(Outcome::Miss), None]);
-    let second = example::process(folder.path(), &lengths).unwrap();
+    let second = example::process(&folder, &lengths).unwrap();
     assert_eq!(second, [Some(Outcome::RecordHit), None, Some(Outcome::RecordHit), None]);
+    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use kiln::record::{RecordError, inspect_folder};
+use kiln_records::{RecordError, inspect_folder};
 
 use crate::fixture::{fingerprint, folder, known, measured, open, problem, saved, tile};
 
