@@ -22,31 +22,27 @@ use kiln::record::{CacheMode, Evidence, Fingerprint, Recorded, Store};
 use kiln::session::{Session, SessionOptions};
 use kiln::tensor::{DType, Tensor};
 use kiln_kernels::cpu::Elements;
+use serde::{Deserialize, Serialize};
 
 const ROUNDS: usize = 5;
 
-kiln::key! {
-    /// A key with as many fields of such kinds as a convolution's.
-    struct Problem {
-        level: u32,
-        threads: u32,
-        batch: u64,
-        channels: u64,
-        filters: u64,
-        groups: u64,
-        input: [u64; 3],
-        output: [u64; 3],
-        kernel: [u64; 3],
-        strides: [u64; 3],
-        dilations: [u64; 3],
-        pads: [u64; 3],
-        activation: Option<u32>,
-    }
-}
-
-impl Key for Problem {
-    type Value = ();
-    const FAMILY: &'static str = "problem";
+/// A key with as many fields of such kinds as a convolution's.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
+#[key(family = "problem", value = ())]
+struct Problem {
+    level: u32,
+    threads: u32,
+    batch: u64,
+    channels: u64,
+    filters: u64,
+    groups: u64,
+    input: [u64; 3],
+    output: [u64; 3],
+    kernel: [u64; 3],
+    strides: [u64; 3],
+    dilations: [u64; 3],
+    pads: [u64; 3],
+    activation: Option<u32>,
 }
 
 impl Recorded for Problem {

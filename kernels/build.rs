@@ -2,7 +2,7 @@
 //! from other sources have another one, and share no records by accident. It is of contents and relative paths alone: the same
 //! tree gives the same digest wherever it lies, from a package as from a repository.
 //!
-//! The package and its kernels have the same script, each for its own sources.
+//! The package, its kernels, keys and records have the same script, each for its own sources.
 
 #![allow(
     clippy::disallowed_methods,
@@ -43,10 +43,10 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
 
 fn main() -> io::Result<()> {
     let variable = |name: &str| env::var(name).unwrap_or_default();
-    let folders: &[&str] = if variable("CARGO_PKG_NAME") == "kiln-kernels" {
-        &["src"]
-    } else {
+    let folders: &[&str] = if variable("CARGO_PKG_NAME") == "kiln" {
         &["src/exec", "src/exec.rs", "src/record", "src/record.rs"]
+    } else {
+        &["src"]
     };
     let mut found = Vec::new();
     for folder in folders {

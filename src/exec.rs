@@ -8,7 +8,6 @@ pub mod activation;
 pub mod attention;
 pub mod blob;
 pub mod chain;
-mod code;
 pub mod context;
 pub mod conv;
 pub mod family;
@@ -29,8 +28,6 @@ pub mod transpose;
 pub mod tune;
 mod verify;
 pub mod weights;
-
-use kiln_kernels::Isa;
 
 pub use blob::Executor;
 pub use context::{BuildCx, BuildError};
@@ -63,9 +60,6 @@ pub const FAMILIES: &[FamilyEntry] = &[
     FamilyEntry::of::<resize::ResizeKey>(),
     FamilyEntry::of::<transpose::TransposeKey>(),
 ];
-
-// The level is a part of every key.
-crate::mutate! { enum Isa { Portable, Avx2, Avx512 } }
 
 /// A record's key and choice in words, for tools. `None` for a family or a revision that this build does not know.
 #[must_use]

@@ -337,15 +337,7 @@ pub fn library_environment(get: impl Fn(&'static str) -> Option<OsString>) -> Ve
     facts
 }
 
-/// A text that is not to be shown.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Secret(pub String);
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(...)")
-    }
-}
+pub use kiln_records::Secret;
 
 /// How much is measured to choose between kernels. The first use of a key never waits for it, whatever it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

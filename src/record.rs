@@ -1,117 +1,17 @@
-//! Records: what builders chose, kept from process to process as parameters, never as code.
-//!
-//! A builder that finds a choice for its key in the [`Store`] rebuilds at once instead of choosing (and, later,
-//! measuring) again. What is kept is a *hint from an untrusted source*: a file may be damaged, stale, from another
-//! machine or made by an enemy, and the worst that it may do is cost time. So nothing here fails a caller that only
-//! wants to compute: trouble is counted ([`StoreStats`]), logged, and ends in a miss; and the caller checks every choice
-//! against its key before use, and [`Store::reject`]s what does not pass.
-//!
-//! This floor knows bytes, files and evidence. It knows no executor, no code and no address: a record cannot carry one.
-//!
-//! - `codec` alone knows how values become bytes, `packing` makes them short; `frame` and `entry` lay records out in a file
-//!   (docs/records.md, byte by byte);
-//! - `fingerprint` says which machine and which Kiln a file is for; each has one file in the cache folder;
-//! - `folder` says what may be read and written, and refuses what another user could have put there; `disk` is the file
-//!   system itself, which tests replace by one that fails (`faults`);
-//! - `evidence` says which of two records is better, `contents` is what a store holds: the file as an `image`, and what is not there
-//!   in an `arena`; `store` puts all of it together,
-//!   `saving` writes it and `writer` does so in the background;
-//! - `remote` shares the records of many machines through a store elsewhere;
-//! - `blob` and `engine` are for callers with a storage of their own;
-//! - `inspect` reads a folder for tools and `tools` writes for them, `laws` is what the tests demand of every key type.
+//! Records, which are a library of their own ([`kiln_records`]), and what a file of Kiln's is for.
 
-mod arena;
-mod blob;
-mod codec;
-mod contents;
-mod disk;
-mod engine;
-mod entry;
-mod evidence;
-mod fingerprint;
-mod folder;
-mod frame;
-mod image;
-mod inspect;
-pub mod laws;
-mod packing;
-mod remote;
-mod saving;
-mod store;
-mod tools;
-mod writer;
-
-#[cfg(test)]
-mod faults;
+mod host;
 
 use std::path::PathBuf;
 
-use serde::{Serialize, de::DeserializeOwned};
-
-pub use blob::{BlobError, RecordId, read_blob, write_blob};
-pub use codec::{CodecError, decode, encode};
-pub use contents::StoreStats;
-pub use engine::{Engine, EngineError};
-pub use entry::Record;
-pub use evidence::{Evidence, How};
-pub use fingerprint::{Fingerprint, SOURCES};
-pub use inspect::{FileSummary, inspect_file, inspect_folder};
-pub use remote::{Credentials, Object, Over, Put, Remote, RemoteError, RemotePolicy, connect};
-pub use saving::SaveReport;
-pub use store::{Asked, CacheMode, LoadReport, Store};
-pub use tools::{clear_folder, merge_into, replace_file};
-pub use writer::Pace;
-
-/// A cache key whose builder's choices are kept as records.
-pub trait Recorded: crate::cache::Key + Serialize + DeserializeOwned {
-    /// What a choice means. To be raised whenever the same choice would build something else than before, or the
-    /// fields of the key or of the choice change; records of other revisions are misses.
-    const REVISION: u32;
-
-    /// What the builder decides beyond the key: plain data, every value of which the builder must be able to refuse.
-    type Choice: Serialize + DeserializeOwned + Clone + PartialEq + std::fmt::Debug;
-}
-
-/// Why records could not be written, or a folder could not be inspected. Looking records up never fails.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RecordError {
-    /// The file system refused.
-    #[error("{}: cannot {what}: {source}", path.display())]
-    Io {
-        /// What was tried.
-        what: &'static str,
-        /// On what.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// A file or folder that another user could have written, or that is not what it should be.
-    #[error("{}: refused: {why}", path.display())]
-    Refused {
-        /// What was refused.
-        path: PathBuf,
-        /// Why, and what would help.
-        why: &'static str,
-    },
-    /// Other processes were saving all the time, and a shard could not be written either, because there are too many or
-    /// too much is new. What is new stays in memory for the next save.
-    #[error("{}: locked by other processes for {waited_ms} ms", path.display())]
-    Locked {
-        /// The lock file.
-        path: PathBuf,
-        /// How long this process tried.
-        waited_ms: u64,
-    },
-    /// The file is not a whole and sound record file.
-    #[error("{}: {why}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        why: &'static str,
-    },
-}
+pub(crate) use host::BUILD;
+pub use host::{SOURCES, host_fingerprint};
+pub use kiln_records::{
+    Asked, BlobError, CacheMode, CodecError, Credentials, Engine, EngineError, Evidence, FileSummary, Fingerprint, How,
+    LoadReport, Object, Over, Pace, Put, Record, RecordError, RecordId, Recorded, Remote, RemoteError, RemotePolicy,
+    SaveReport, Store, StoreStats, clear_folder, connect, decode, encode, inspect_file, inspect_folder, laws,
+    merge_into, read_blob, replace_file, write_blob,
+};
 
 /// The folder for records when the user names none: `kiln` in the platform's cache folder. `None` where there is no home.
 #[must_use]

@@ -2,15 +2,15 @@
 
 #![no_main]
 
-#[path = "../../tests/cache/fixture.rs"]
+#[path = "../../crates/kiln-cache/tests/cache/fixture.rs"]
 #[allow(dead_code, unused_imports, unused_macros, reason = "shared with the tests of the cache, which use all of it")]
 mod fixture;
-#[path = "../../tests/cache/lru.rs"]
+#[path = "../../crates/kiln-cache/tests/cache/lru.rs"]
 mod lru;
 
 use std::hash::RandomState;
 
-use kiln::cache::Limits;
+use kiln_cache::Limits;
 use libfuzzer_sys::fuzz_target;
 
 use fixture::Collide;

@@ -32,6 +32,7 @@ pub use numerics::{Numerics, NumericsError};
 pub use precision::{Elements, Precision, PrecisionError};
 pub use stored::{Activations, ActivationsMut, Stored};
 
+use kiln_key::Key;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{KernelError, Result};
@@ -39,7 +40,8 @@ use crate::isa::{Extension, Isa};
 use crate::jit::{Asm, Code};
 
 /// Everything that determines the bytes of one emitted kernel. Shapes are not in it: they are run-time arguments.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
+#[key(family = "code", value = Kit)]
 pub enum CodeKey {
     /// What attention does between its tiles.
     Attention(attention::AttentionCode),

@@ -6,10 +6,11 @@
 
 mod unit;
 
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 /// An instruction-set level, in rising order of capability.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, Mutate)]
 pub enum Isa {
     /// Plain Rust references, no emitted code.
     Portable,

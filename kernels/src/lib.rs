@@ -17,7 +17,6 @@ pub mod cpu;
 pub mod crash;
 pub mod error;
 pub mod extent;
-pub mod fork;
 pub mod gpu;
 pub mod isa;
 pub mod jit;
@@ -27,6 +26,7 @@ pub mod reference;
 pub use cpu::{CodeKey, CodeSource, EmitEach, Kit, Parts};
 pub use error::{KernelError, Result};
 pub use isa::{Extension, Isa};
+pub use kiln_fork as fork;
 pub use parallel::{Parallel, Pool, Serial};
 
 /// Raised whenever emitters or drivers change so much that choices measured before say nothing about them: a part of

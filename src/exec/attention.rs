@@ -8,20 +8,18 @@ use serde::{Deserialize, Serialize};
 
 use super::context::BuildCx;
 use super::family::Family;
-use crate::cache::{F32Bits, Key};
+use crate::cache::{F32Bits, Key, Mutate};
 use crate::record::Recorded;
 
-crate::key! {
-    /// Distances of an operand's batches, heads and rows in elements; 0 repeats.
-    #[derive(Copy)]
-    pub struct Lying {
-        /// From batch to batch.
-        pub batch: u64,
-        /// From head to head.
-        pub head: u64,
-        /// From row to row.
-        pub row: u64,
-    }
+/// Distances of an operand's batches, heads and rows in elements; 0 repeats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
+pub struct Lying {
+    /// From batch to batch.
+    pub batch: u64,
+    /// From head to head.
+    pub head: u64,
+    /// From row to row.
+    pub row: u64,
 }
 
 impl Lying {
@@ -30,60 +28,60 @@ impl Lying {
     }
 }
 
-crate::key! {
-    /// Everything that determines an attention executor. The fields are those of [`AttentionShape`].
-    pub struct AttentionKey {
-        /// Instruction-set level.
-        pub isa: Isa,
-        /// Threads that work may be split for.
-        pub threads: u32,
-        /// Batches.
-        pub batch: u64,
-        /// Heads of queries.
-        pub heads: u64,
-        /// Heads of queries to one of keys and values.
-        pub shared: u64,
-        /// Queries of a head.
-        pub queries: u64,
-        /// Keys of a head.
-        pub keys: u64,
-        /// Features of queries and keys.
-        pub size: u64,
-        /// Features of values.
-        pub value_size: u64,
-        /// Queries.
-        pub query: Lying,
-        /// Keys.
-        pub key: Lying,
-        /// Whether keys are stored feature by feature.
-        pub key_columns: bool,
-        /// Values.
-        pub value: Lying,
-        /// Results.
-        pub output: Lying,
-        /// The mask that is added to scores.
-        pub mask: Option<Lying>,
-        /// The condition that keeps scores.
-        pub keep: Option<Lying>,
-        /// Whether the condition drops them instead.
-        pub inverted: bool,
-        /// What replaces scores that are not kept.
-        pub fill: F32Bits,
-        /// Factor of products.
-        pub scale: F32Bits,
-        /// Cap of scores.
-        pub cap: Option<F32Bits>,
-        /// Keys before the first query's own, where later ones are hidden.
-        pub causal: Option<u64>,
-        /// Whether a query that sees nothing gives zeros.
-        pub blind_is_zero: bool,
-        /// What products are of.
-        pub elements: Elements,
-        /// What queries, keys and values consist of.
-        pub stored: Stored,
-        /// What results consist of.
-        pub written: Stored,
-    }
+/// Everything that determines an attention executor. The fields are those of [`AttentionShape`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
+#[key(family = "attention", value = Attention, laws = crate::record::laws::check)]
+pub struct AttentionKey {
+    /// Instruction-set level.
+    pub isa: Isa,
+    /// Threads that work may be split for.
+    pub threads: u32,
+    /// Batches.
+    pub batch: u64,
+    /// Heads of queries.
+    pub heads: u64,
+    /// Heads of queries to one of keys and values.
+    pub shared: u64,
+    /// Queries of a head.
+    pub queries: u64,
+    /// Keys of a head.
+    pub keys: u64,
+    /// Features of queries and keys.
+    pub size: u64,
+    /// Features of values.
+    pub value_size: u64,
+    /// Queries.
+    pub query: Lying,
+    /// Keys.
+    pub key: Lying,
+    /// Whether keys are stored feature by feature.
+    pub key_columns: bool,
+    /// Values.
+    pub value: Lying,
+    /// Results.
+    pub output: Lying,
+    /// The mask that is added to scores.
+    pub mask: Option<Lying>,
+    /// The condition that keeps scores.
+    pub keep: Option<Lying>,
+    /// Whether the condition drops them instead.
+    pub inverted: bool,
+    /// What replaces scores that are not kept.
+    pub fill: F32Bits,
+    /// Factor of products.
+    pub scale: F32Bits,
+    /// Cap of scores.
+    pub cap: Option<F32Bits>,
+    /// Keys before the first query's own, where later ones are hidden.
+    pub causal: Option<u64>,
+    /// Whether a query that sees nothing gives zeros.
+    pub blind_is_zero: bool,
+    /// What products are of.
+    pub elements: Elements,
+    /// What queries, keys and values consist of.
+    pub stored: Stored,
+    /// What results consist of.
+    pub written: Stored,
 }
 
 /// How the work is cut.
@@ -147,11 +145,6 @@ impl AttentionKey {
     }
 }
 
-impl Key for AttentionKey {
-    type Value = Attention;
-    const FAMILY: &'static str = "attention";
-}
-
 impl Recorded for AttentionKey {
     const REVISION: u32 = 3;
     type Choice = AttentionChoice;
@@ -191,6 +184,4 @@ impl Family for AttentionKey {
 }
 
 #[cfg(test)]
-mod tests {
-    crate::key_laws! { attention_is_all_of_its_key: super::AttentionKey }
-}
+mod tests {}

@@ -11,7 +11,7 @@ use super::context::{BuildCx, BuildError};
 use super::family::Family;
 use crate::cache::{Built, Outcome};
 use crate::record::{
-    BlobError, CodecError, Engine, Evidence, Fingerprint, Record, RecordId, decode, encode, read_blob, write_blob,
+    BlobError, CodecError, Engine, Evidence, Record, RecordId, decode, encode, host_fingerprint, read_blob, write_blob,
 };
 use crate::tensor::installed_bytes;
 
@@ -28,7 +28,7 @@ impl BuildCx {
     /// The device that builders of this context build for.
     #[must_use]
     pub fn engine(&self) -> Engine {
-        Engine::new(Fingerprint::host(self.isa.name(), EMITTER_REVISION))
+        Engine::new(host_fingerprint(self.isa.name(), EMITTER_REVISION))
     }
 
     /// The executor of that key, with what callers need who keep its choice themselves.

@@ -4,8 +4,6 @@
 //! What ONNX's element-wise operators are as programs stands above, in the table of operators. The graph is not known here;
 //! the computing is done by [`kiln_kernels::cpu::chain`].
 
-mod fields;
-
 use kiln_kernels::cpu::chain::{BinaryOp, Chain, ChainPlan, Geometry, MAX_UNROLL, Program, Step};
 use kiln_kernels::cpu::vecmath::instructions;
 use kiln_kernels::{Isa, Result as KernelResult};
@@ -16,18 +14,18 @@ use super::family::Family;
 use crate::cache::Key;
 use crate::record::Recorded;
 
-crate::key! {
-    /// Everything that determines an element-wise executor.
-    pub struct ChainKey {
-        /// What is computed for each element.
-        pub program: Program,
-        /// Which elements of the operands meet.
-        pub geometry: Geometry,
-        /// Instruction-set level.
-        pub isa: Isa,
-        /// Threads that work may be split for.
-        pub threads: u32,
-    }
+/// Everything that determines an element-wise executor.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
+#[key(family = "chain", value = Chain, laws = crate::record::laws::check)]
+pub struct ChainKey {
+    /// What is computed for each element.
+    pub program: Program,
+    /// Which elements of the operands meet.
+    pub geometry: Geometry,
+    /// Instruction-set level.
+    pub isa: Isa,
+    /// Threads that work may be split for.
+    pub threads: u32,
 }
 
 /// What a builder of chains decides.
@@ -81,11 +79,6 @@ fn program_instructions(program: &Program) -> u32 {
     program.steps.iter().map(cost).sum()
 }
 
-impl Key for ChainKey {
-    type Value = Chain;
-    const FAMILY: &'static str = "chain";
-}
-
 impl Recorded for ChainKey {
     const REVISION: u32 = 2;
     type Choice = ChainChoice;
@@ -134,8 +127,6 @@ mod tests {
     use kiln_kernels::cpu::chain::UnaryOp;
 
     use super::*;
-
-    crate::key_laws! { chain_keys_obey_the_laws: ChainKey }
 
     fn key(program: &Program, output: &[usize], operands: &[&[usize]]) -> ChainKey {
         ChainKey::new(program, Geometry::new(output, operands).expect("a row is well formed"), Isa::Avx2, 4)

@@ -15,44 +15,44 @@ use super::tune::{Demand, Operands};
 use crate::cache::Key;
 use crate::record::Recorded;
 
-crate::key! {
-    /// Everything that determines a convolution executor. Spatial sizes are depth, height, width.
-    pub struct ConvKey {
-        /// Instruction-set level.
-        pub isa: Isa,
-        /// Threads that work may be split for.
-        pub threads: u32,
-        /// Images.
-        pub batch: u64,
-        /// Input channels.
-        pub channels: u64,
-        /// Output channels.
-        pub filters: u64,
-        /// Groups.
-        pub groups: u64,
-        /// Input positions.
-        pub input: [u64; 3],
-        /// Output positions.
-        pub output: [u64; 3],
-        /// Kernel positions.
-        pub kernel: [u64; 3],
-        /// Strides.
-        pub strides: [u64; 3],
-        /// Dilations.
-        pub dilations: [u64; 3],
-        /// Padding before the first position.
-        pub pads: [u64; 3],
-        /// Whether it is the transposed operation.
-        pub transposed: bool,
-        /// What packed weights consist of, which decides how they are multiplied.
-        pub elements: Elements,
-        /// How activations lie in memory.
-        pub stored: ConvStored,
-        /// What strategies may be used.
-        pub numerics: Numerics,
-        /// Applied last.
-        pub activation: Option<Activation>,
-    }
+/// Everything that determines a convolution executor. Spatial sizes are depth, height, width.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
+#[key(family = "conv", value = Conv, laws = crate::record::laws::check)]
+pub struct ConvKey {
+    /// Instruction-set level.
+    pub isa: Isa,
+    /// Threads that work may be split for.
+    pub threads: u32,
+    /// Images.
+    pub batch: u64,
+    /// Input channels.
+    pub channels: u64,
+    /// Output channels.
+    pub filters: u64,
+    /// Groups.
+    pub groups: u64,
+    /// Input positions.
+    pub input: [u64; 3],
+    /// Output positions.
+    pub output: [u64; 3],
+    /// Kernel positions.
+    pub kernel: [u64; 3],
+    /// Strides.
+    pub strides: [u64; 3],
+    /// Dilations.
+    pub dilations: [u64; 3],
+    /// Padding before the first position.
+    pub pads: [u64; 3],
+    /// Whether it is the transposed operation.
+    pub transposed: bool,
+    /// What packed weights consist of, which decides how they are multiplied.
+    pub elements: Elements,
+    /// How activations lie in memory.
+    pub stored: ConvStored,
+    /// What strategies may be used.
+    pub numerics: Numerics,
+    /// Applied last.
+    pub activation: Option<Activation>,
 }
 
 /// How a convolution is done and cut.
@@ -165,15 +165,6 @@ impl ConvChoice {
     }
 }
 
-crate::mutate! { enum Numerics { Strict, Precise, Default } }
-crate::mutate! { enum Stored { F32, Bf16 } }
-crate::mutate! { struct ConvStored { input, residual, output } }
-
-impl Key for ConvKey {
-    type Value = Conv;
-    const FAMILY: &'static str = "conv";
-}
-
 impl Recorded for ConvKey {
     const REVISION: u32 = 7;
     type Choice = ConvChoice;
@@ -253,8 +244,6 @@ mod tests {
     use super::*;
     use crate::cache::{Cache, Limits};
     use crate::record::{Store, decode, encode};
-
-    crate::key_laws! { a_convolution_is_all_of_its_key: super::ConvKey }
 
     #[test]
     fn a_record_may_choose_tiles_only_where_shape_and_policy_allow_them() {

@@ -15,15 +15,14 @@ use crate::record::{Evidence, Recorded, Store};
 /// In units of this many bytes, so that a little more is no news.
 const UNIT: u64 = 1 << 20;
 
-crate::key! {
-    /// Whose footprint it is.
-    #[derive(Copy)]
-    pub struct FootprintKey {
-        /// Digest of the model's structure.
-        pub model: u64,
-        /// Threads of a request: each has its own scratch memory.
-        pub threads: u32,
-    }
+/// Whose footprint it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
+#[key(family = "footprint", value = Footprint, laws = crate::record::laws::check)]
+pub struct FootprintKey {
+    /// Digest of the model's structure.
+    pub model: u64,
+    /// Threads of a request: each has its own scratch memory.
+    pub threads: u32,
 }
 
 /// The most that was present at once.
@@ -31,11 +30,6 @@ crate::key! {
 pub struct Footprint {
     /// MiB.
     pub mebibytes: u32,
-}
-
-impl Key for FootprintKey {
-    type Value = Footprint;
-    const FAMILY: &'static str = "footprint";
 }
 
 impl Recorded for FootprintKey {
@@ -85,8 +79,6 @@ impl FootprintKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    crate::key_laws! { a_footprint_is_all_of_its_key: FootprintKey }
 
     #[test]
     fn the_largest_is_remembered_whoever_comes_last() {

@@ -23,7 +23,7 @@ use std::time::Instant;
 use kiln_kernels::gpu::{Arena, Device, Policy, Scope};
 
 use super::BuildCx;
-use crate::record::{Engine, Fingerprint, SOURCES};
+use crate::record::{BUILD, Engine, Fingerprint};
 
 pub use module::Compiled;
 pub use ranking::{Candidate, Ranking, Refused, Why};
@@ -84,8 +84,7 @@ impl GpuCx {
     /// choices depend on.
     #[must_use]
     pub fn engine(&self) -> Engine {
-        let build = [("kiln", env!("CARGO_PKG_VERSION")), ("sources", SOURCES), ("kernels", kiln_kernels::SOURCES)];
-        let mut facts = build.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        let mut facts = BUILD.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
         for fact in SCOPES.iter().flat_map(|&scope| self.device.facts().of_scope(scope)) {
             if !facts.contains(&fact) {
                 facts.push(fact);

@@ -14,11 +14,11 @@ use super::activation::Activation;
 use super::context::BuildCx;
 use super::family::Family;
 use super::tune::{Demand, Operands};
-use crate::cache::{F32Bits, Key};
+use crate::cache::{F32Bits, Key, Mutate};
 use crate::record::Recorded;
 
 /// How a matrix is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Stored {
     /// Row by row.
     Rows,
@@ -28,53 +28,47 @@ pub enum Stored {
     Packed(u8),
 }
 
-crate::mutate! { enum Stored { Rows, Columns, Packed(vectors) } }
-crate::mutate! { struct MatmulStored { left, residual, output } }
-crate::mutate! { enum Elements { F32, Bf16, Bf16Dot, Bf16Tiles } }
-
-crate::key! {
-    /// One batch dimension: matrices, and the distance of each side's in elements (0 repeats it).
-    #[derive(Copy)]
-    pub struct BatchStep {
-        /// Matrices.
-        pub size: u64,
-        /// Distance of left-hand matrices.
-        pub left: u64,
-        /// Distance of right-hand matrices.
-        pub right: u64,
-    }
+/// One batch dimension: matrices, and the distance of each side's in elements (0 repeats it).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
+pub struct BatchStep {
+    /// Matrices.
+    pub size: u64,
+    /// Distance of left-hand matrices.
+    pub left: u64,
+    /// Distance of right-hand matrices.
+    pub right: u64,
 }
 
-crate::key! {
-    /// Everything that determines a matrix-product executor.
-    pub struct MatMulKey {
-        /// Instruction-set level.
-        pub isa: Isa,
-        /// Threads that work may be split for.
-        pub threads: u32,
-        /// Rows of the product.
-        pub m: u64,
-        /// Columns.
-        pub n: u64,
-        /// Length of the reduction.
-        pub k: u64,
-        /// Batch dimensions, outermost first.
-        pub batch: SmallVec<[BatchStep; 3]>,
-        /// The left-hand side.
-        pub left: Stored,
-        /// The right-hand side.
-        pub right: Stored,
-        /// What a packed right-hand side consists of, which decides how it is multiplied.
-        pub elements: Elements,
-        /// Factor of the product.
-        pub scale: F32Bits,
-        /// Whether a row is added to every row.
-        pub bias: bool,
-        /// Applied last.
-        pub activation: Option<Activation>,
-        /// How activations lie in memory.
-        pub stored: MatmulStored,
-    }
+/// Everything that determines a matrix-product executor.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
+#[key(family = "matmul", value = Matmul, laws = crate::record::laws::check)]
+pub struct MatMulKey {
+    /// Instruction-set level.
+    pub isa: Isa,
+    /// Threads that work may be split for.
+    pub threads: u32,
+    /// Rows of the product.
+    pub m: u64,
+    /// Columns.
+    pub n: u64,
+    /// Length of the reduction.
+    pub k: u64,
+    /// Batch dimensions, outermost first.
+    pub batch: SmallVec<[BatchStep; 3]>,
+    /// The left-hand side.
+    pub left: Stored,
+    /// The right-hand side.
+    pub right: Stored,
+    /// What a packed right-hand side consists of, which decides how it is multiplied.
+    pub elements: Elements,
+    /// Factor of the product.
+    pub scale: F32Bits,
+    /// Whether a row is added to every row.
+    pub bias: bool,
+    /// Applied last.
+    pub activation: Option<Activation>,
+    /// How activations lie in memory.
+    pub stored: MatmulStored,
 }
 
 /// How the work is cut.
@@ -158,11 +152,6 @@ impl MatMulKey {
     }
 }
 
-impl Key for MatMulKey {
-    type Value = Matmul;
-    const FAMILY: &'static str = "matmul";
-}
-
 impl Recorded for MatMulKey {
     const REVISION: u32 = 3;
     type Choice = MatMulChoice;
@@ -239,6 +228,4 @@ impl Family for MatMulKey {
 }
 
 #[cfg(test)]
-mod tests {
-    crate::key_laws! { a_product_is_all_of_its_key: super::MatMulKey }
-}
+mod tests {}

@@ -8,47 +8,44 @@ use serde::{Deserialize, Serialize};
 
 use super::context::BuildCx;
 use super::family::{Family, tasks_for};
-use crate::cache::{F32Bits, Key};
+use crate::cache::{F32Bits, Key, Mutate};
 use crate::record::Recorded;
 
-crate::key! {
-    /// Everything that determines the executor of a layer or RMS normalisation.
-    #[derive(Copy)]
-    pub struct RowNormKey {
-        /// Rows, each normalised by itself.
-        pub rows: u64,
-        /// Elements of a row.
-        pub length: u64,
-        /// Whether the mean is subtracted.
-        pub centred: bool,
-        /// Whether there are factors.
-        pub scale: bool,
-        /// Whether there are summands.
-        pub bias: bool,
-        /// Whether the rows' moments are wanted.
-        pub moments: bool,
-        /// What the result consists of.
-        pub output: Stored,
-        /// Instruction-set level.
-        pub isa: Isa,
-        /// Threads that work may be split for.
-        pub threads: u32,
-    }
+/// Everything that determines the executor of a layer or RMS normalisation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
+#[key(family = "row-norm", value = RowNorm, laws = crate::record::laws::check)]
+pub struct RowNormKey {
+    /// Rows, each normalised by itself.
+    pub rows: u64,
+    /// Elements of a row.
+    pub length: u64,
+    /// Whether the mean is subtracted.
+    pub centred: bool,
+    /// Whether there are factors.
+    pub scale: bool,
+    /// Whether there are summands.
+    pub bias: bool,
+    /// Whether the rows' moments are wanted.
+    pub moments: bool,
+    /// What the result consists of.
+    pub output: Stored,
+    /// Instruction-set level.
+    pub isa: Isa,
+    /// Threads that work may be split for.
+    pub threads: u32,
 }
 
-crate::key! {
-    /// Images with channels, as keys hold them.
-    #[derive(Copy)]
-    pub struct ChannelsKey {
-        /// Images.
-        pub batch: u64,
-        /// Channels.
-        pub channels: u64,
-        /// Places of an image.
-        pub spatial: u64,
-        /// Whether a place's channels lie side by side.
-        pub last: bool,
-    }
+/// Images with channels, as keys hold them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
+pub struct ChannelsKey {
+    /// Images.
+    pub batch: u64,
+    /// Channels.
+    pub channels: u64,
+    /// Places of an image.
+    pub spatial: u64,
+    /// Whether a place's channels lie side by side.
+    pub last: bool,
 }
 
 impl ChannelsKey {
@@ -67,7 +64,7 @@ impl ChannelsKey {
 }
 
 /// What is done by channel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum ByChannel {
     /// Scaled and shifted: batch normalisation with known moments.
     Affine,
@@ -86,21 +83,18 @@ pub enum ByChannel {
     },
 }
 
-crate::mutate! { enum ByChannel { Affine, Groups(groups), Local { size, alpha, beta, bias } } }
-
-crate::key! {
-    /// Everything that determines the executor of a normalisation by channel.
-    #[derive(Copy)]
-    pub struct ChannelNormKey {
-        /// What is done.
-        pub form: ByChannel,
-        /// The images.
-        pub images: ChannelsKey,
-        /// Instruction-set level.
-        pub isa: Isa,
-        /// Threads that work may be split for.
-        pub threads: u32,
-    }
+/// Everything that determines the executor of a normalisation by channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
+#[key(family = "channel-norm", value = ChannelNorm, laws = crate::record::laws::check)]
+pub struct ChannelNormKey {
+    /// What is done.
+    pub form: ByChannel,
+    /// The images.
+    pub images: ChannelsKey,
+    /// Instruction-set level.
+    pub isa: Isa,
+    /// Threads that work may be split for.
+    pub threads: u32,
 }
 
 /// What a builder of normalisations decides.
@@ -125,11 +119,6 @@ pub enum ChannelNorm {
     Groups(Groups),
     /// [`ByChannel::Local`]
     Local(LocalNorm),
-}
-
-impl Key for RowNormKey {
-    type Value = RowNorm;
-    const FAMILY: &'static str = "row-norm";
 }
 
 impl Recorded for RowNormKey {
@@ -169,11 +158,6 @@ impl Family for RowNormKey {
     }
 }
 
-impl Key for ChannelNormKey {
-    type Value = ChannelNorm;
-    const FAMILY: &'static str = "channel-norm";
-}
-
 impl Recorded for ChannelNormKey {
     const REVISION: u32 = 1;
     type Choice = NormChoice;
@@ -206,15 +190,5 @@ impl Family for ChannelNormKey {
                 ChannelNorm::Local(LocalNorm::new(shape, local, tasks)?)
             }
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    crate::key_laws! {
-        row_normalisation_keys_obey_the_laws: RowNormKey,
-        channel_normalisation_keys_obey_the_laws: ChannelNormKey,
     }
 }

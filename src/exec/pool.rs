@@ -11,30 +11,26 @@ use super::family::{Family, tasks_for};
 use crate::cache::Key;
 use crate::record::Recorded;
 
-crate::mutate! { struct Window { input, output, kernel, stride, dilation, before, after } }
-crate::mutate! { enum PoolKind { Max, Average { include_pad }, Lp { p } } }
-
-crate::key! {
-    /// Everything that determines a pooling executor.
-    #[derive(Copy)]
-    pub struct PoolKey {
-        /// What is collected.
-        pub kind: PoolKind,
-        /// Pictures.
-        pub batch: u64,
-        /// Channels of a picture.
-        pub channels: u64,
-        /// Depth, height, width.
-        pub axes: [Window; 3],
-        /// Whether the channels of a pixel lie together.
-        pub channels_last: bool,
-        /// What elements lie in memory as.
-        pub stored: Stored,
-        /// Instruction-set level.
-        pub isa: Isa,
-        /// Threads that work may be split for.
-        pub threads: u32,
-    }
+/// Everything that determines a pooling executor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
+#[key(family = "pool", value = Pool, laws = crate::record::laws::check)]
+pub struct PoolKey {
+    /// What is collected.
+    pub kind: PoolKind,
+    /// Pictures.
+    pub batch: u64,
+    /// Channels of a picture.
+    pub channels: u64,
+    /// Depth, height, width.
+    pub axes: [Window; 3],
+    /// Whether the channels of a pixel lie together.
+    pub channels_last: bool,
+    /// What elements lie in memory as.
+    pub stored: Stored,
+    /// Instruction-set level.
+    pub isa: Isa,
+    /// Threads that work may be split for.
+    pub threads: u32,
 }
 
 impl PoolKey {
@@ -55,11 +51,6 @@ pub struct PoolChoice {
     pub path: Path,
     /// Tasks that the work is split into.
     pub tasks: u32,
-}
-
-impl Key for PoolKey {
-    type Value = Pool;
-    const FAMILY: &'static str = "pool";
 }
 
 impl Recorded for PoolKey {
@@ -99,11 +90,4 @@ impl Family for PoolKey {
         let how = (choice.path, self.stored);
         Pool::stored(self.kind, self.shape(), self.isa, how, choice.tasks as usize, cx)
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    crate::key_laws! { pool_keys_obey_the_laws: PoolKey }
 }

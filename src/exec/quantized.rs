@@ -14,45 +14,41 @@ use super::family::Family;
 use crate::cache::Key;
 use crate::record::Recorded;
 
-crate::mutate! { enum Form { Words, Widened, Bytes, Tiles, Few } }
-crate::mutate! { enum Added { Nothing, Second, First } }
-crate::mutate! { enum Output { Sums, Floats, Unsigned, Signed } }
-
-crate::key! {
-    /// Everything that determines an executor of a quantised product. A product of matrices is a convolution of one
-    /// position over its rows. Spatial sizes are depth, height, width.
-    pub struct QuantizedKey {
-        /// Instruction-set level.
-        pub isa: Isa,
-        /// Threads that work may be split for.
-        pub threads: u32,
-        /// Images.
-        pub batch: u64,
-        /// Input channels.
-        pub channels: u64,
-        /// Output channels.
-        pub filters: u64,
-        /// Groups.
-        pub groups: u64,
-        /// Input positions.
-        pub input: [u64; 3],
-        /// Output positions.
-        pub output: [u64; 3],
-        /// Positions of the window.
-        pub kernel: [u64; 3],
-        /// Strides.
-        pub strides: [u64; 3],
-        /// Dilations.
-        pub dilations: [u64; 3],
-        /// Padding before the first position.
-        pub pads: [u64; 3],
-        /// How factors are multiplied.
-        pub form: Form,
-        /// What becomes of a sum.
-        pub result: Output,
-        /// Whether a tensor of bytes is added to it.
-        pub added: Added,
-    }
+/// Everything that determines an executor of a quantised product. A product of matrices is a convolution of one
+/// position over its rows. Spatial sizes are depth, height, width.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
+#[key(family = "quantized", value = Quantized, laws = crate::record::laws::check)]
+pub struct QuantizedKey {
+    /// Instruction-set level.
+    pub isa: Isa,
+    /// Threads that work may be split for.
+    pub threads: u32,
+    /// Images.
+    pub batch: u64,
+    /// Input channels.
+    pub channels: u64,
+    /// Output channels.
+    pub filters: u64,
+    /// Groups.
+    pub groups: u64,
+    /// Input positions.
+    pub input: [u64; 3],
+    /// Output positions.
+    pub output: [u64; 3],
+    /// Positions of the window.
+    pub kernel: [u64; 3],
+    /// Strides.
+    pub strides: [u64; 3],
+    /// Dilations.
+    pub dilations: [u64; 3],
+    /// Padding before the first position.
+    pub pads: [u64; 3],
+    /// How factors are multiplied.
+    pub form: Form,
+    /// What becomes of a sum.
+    pub result: Output,
+    /// Whether a tensor of bytes is added to it.
+    pub added: Added,
 }
 
 /// How the work is cut.
@@ -124,11 +120,6 @@ impl QuantizedChoice {
     }
 }
 
-impl Key for QuantizedKey {
-    type Value = Quantized;
-    const FAMILY: &'static str = "quantized";
-}
-
 impl Recorded for QuantizedKey {
     const REVISION: u32 = 3;
     type Choice = QuantizedChoice;
@@ -164,6 +155,4 @@ impl Family for QuantizedKey {
 }
 
 #[cfg(test)]
-mod tests {
-    crate::key_laws! { a_quantised_product_is_all_of_its_key: super::QuantizedKey }
-}
+mod tests {}

@@ -3,7 +3,7 @@
 
 use kiln_kernels::cpu::Elements;
 use kiln_kernels::cpu::chain::Bits;
-use kiln_kernels::cpu::recurrent::{Activation, Cell, Direction, DirectionWeights, Recurrent, RecurrentShape};
+use kiln_kernels::cpu::recurrent::{Cell, Direction, DirectionWeights, Recurrent, RecurrentShape};
 use kiln_kernels::{Isa, Result as KernelResult};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -14,36 +14,32 @@ use super::weights::{self, MatMulWeights};
 use crate::cache::Key;
 use crate::record::Recorded;
 
-crate::mutate! { enum Activation { Unary(op), Affine { alpha, beta }, ScaledTanh { alpha, beta } } }
-crate::mutate! { enum Cell { Lstm { input_forget, peepholes }, Gru { linear_before_reset }, Rnn } }
-crate::mutate! { struct Direction { reverse, activations } }
-
-crate::key! {
-    /// Everything that determines an executor of a recurrent layer.
-    pub struct RecurrentKey {
-        /// The cell.
-        pub cell: Cell,
-        /// Bound of what goes into activations.
-        pub clip: Option<Bits>,
-        /// One or two directions with their functions.
-        pub directions: SmallVec<[Direction; 2]>,
-        /// Steps in time.
-        pub steps: u64,
-        /// Sequences.
-        pub batch: u64,
-        /// Features of a step.
-        pub input: u64,
-        /// Features of the output.
-        pub hidden: u64,
-        /// Whether sequences are the outermost axis everywhere.
-        pub batch_first: bool,
-        /// What weights consist of.
-        pub elements: Elements,
-        /// Instruction-set level.
-        pub isa: Isa,
-        /// Threads that work may be split for.
-        pub threads: u32,
-    }
+/// Everything that determines an executor of a recurrent layer.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
+#[key(family = "recurrent", value = Recurrent, laws = crate::record::laws::check)]
+pub struct RecurrentKey {
+    /// The cell.
+    pub cell: Cell,
+    /// Bound of what goes into activations.
+    pub clip: Option<Bits>,
+    /// One or two directions with their functions.
+    pub directions: SmallVec<[Direction; 2]>,
+    /// Steps in time.
+    pub steps: u64,
+    /// Sequences.
+    pub batch: u64,
+    /// Features of a step.
+    pub input: u64,
+    /// Features of the output.
+    pub hidden: u64,
+    /// Whether sequences are the outermost axis everywhere.
+    pub batch_first: bool,
+    /// What weights consist of.
+    pub elements: Elements,
+    /// Instruction-set level.
+    pub isa: Isa,
+    /// Threads that work may be split for.
+    pub threads: u32,
 }
 
 impl RecurrentKey {
@@ -67,11 +63,6 @@ impl RecurrentKey {
 pub struct RecurrentChoice {
     /// Whether two directions are two tasks; otherwise every step's product is split.
     pub apart: bool,
-}
-
-impl Key for RecurrentKey {
-    type Value = Recurrent;
-    const FAMILY: &'static str = "recurrent";
 }
 
 impl Recorded for RecurrentKey {
@@ -195,11 +186,4 @@ pub fn pack(
             })
         })
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    crate::key_laws! { recurrent_keys_obey_the_laws: RecurrentKey }
 }

@@ -11,24 +11,20 @@ use super::family::{Family, tasks_for};
 use crate::cache::Key;
 use crate::record::Recorded;
 
-crate::mutate! {
-    enum Reduction { Sum, Mean, Max, Min, Prod, SumSquare, L1, L2, LogSum, LogSumExp }
-}
-
-crate::key! {
-    /// Everything that determines a reduction executor.
-    pub struct ReduceKey {
-        /// What is made of the elements.
-        pub reduction: Reduction,
-        /// Dimensions after collapsing, kept and reduced ones by turns.
-        pub dims: SmallVec<[u64; 4]>,
-        /// Whether the first of them is reduced.
-        pub reduced_first: bool,
-        /// Instruction-set level.
-        pub isa: Isa,
-        /// Threads that work may be split for.
-        pub threads: u32,
-    }
+/// Everything that determines a reduction executor.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
+#[key(family = "reduce", value = Reduce, laws = crate::record::laws::check)]
+pub struct ReduceKey {
+    /// What is made of the elements.
+    pub reduction: Reduction,
+    /// Dimensions after collapsing, kept and reduced ones by turns.
+    pub dims: SmallVec<[u64; 4]>,
+    /// Whether the first of them is reduced.
+    pub reduced_first: bool,
+    /// Instruction-set level.
+    pub isa: Isa,
+    /// Threads that work may be split for.
+    pub threads: u32,
 }
 
 impl ReduceKey {
@@ -63,11 +59,6 @@ pub struct ReduceChoice {
     pub tasks: u32,
 }
 
-impl Key for ReduceKey {
-    type Value = Reduce;
-    const FAMILY: &'static str = "reduce";
-}
-
 impl Recorded for ReduceKey {
     const REVISION: u32 = 1;
     type Choice = ReduceChoice;
@@ -94,11 +85,4 @@ impl Family for ReduceKey {
     fn build(&self, choice: &ReduceChoice, cx: &BuildCx) -> KernelResult<Reduce> {
         Reduce::new(self.reduction, &self.collapsed(), self.isa, choice.tasks as usize, cx)
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    crate::key_laws! { reduction_keys_obey_the_laws: ReduceKey }
 }

@@ -5,10 +5,11 @@
 //! whether a model takes such inputs is for the session to say.
 
 use kiln_kernels::Result as KernelResult;
+use serde::{Deserialize, Serialize};
 
 use super::context::BuildCx;
 use super::family::Family;
-use crate::cache::Key;
+use crate::cache::{Key, Mutate};
 use crate::record::{Evidence, Recorded, Store};
 use crate::tensor::{DType, TensorSpec};
 
@@ -18,38 +19,25 @@ pub const MOST_REQUESTS: usize = 256;
 /// Most numbers that all dimensions of a request are: a record has no room for more.
 const MOST_NUMBERS: usize = 448;
 
-crate::key! {
-    /// A request of a model.
-    pub struct RequestKey {
-        /// Digest of the model's structure.
-        pub model: u64,
-        /// Threads of a request: executors of other numbers of threads are others.
-        pub threads: u32,
-        /// In the model's order; none where a request left it out.
-        pub inputs: Vec<Option<InputShape>>,
-    }
+/// A request of a model.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
+#[key(family = "request", value = (), laws = crate::record::laws::check)]
+pub struct RequestKey {
+    /// Digest of the model's structure.
+    pub model: u64,
+    /// Threads of a request: executors of other numbers of threads are others.
+    pub threads: u32,
+    /// In the model's order; none where a request left it out.
+    pub inputs: Vec<Option<InputShape>>,
 }
 
-crate::key! {
-    /// Type and shape of an input.
-    pub struct InputShape {
-        /// Element type.
-        pub dtype: DType,
-        /// Dimensions, outermost first.
-        pub dims: Vec<u64>,
-    }
-}
-
-crate::mutate! {
-    enum DType {
-        F32, F64, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, Bool, String, F8E4M3, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz,
-        F8E8M0, F4E2M1, I4, U4, I2, U2,
-    }
-}
-
-impl Key for RequestKey {
-    type Value = ();
-    const FAMILY: &'static str = "request";
+/// Type and shape of an input.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
+pub struct InputShape {
+    /// Element type.
+    pub dtype: DType,
+    /// Dimensions, outermost first.
+    pub dims: Vec<u64>,
 }
 
 impl Recorded for RequestKey {
@@ -124,8 +112,6 @@ impl RequestKey {
 mod tests {
     use super::*;
     use crate::cache::Mutate;
-
-    crate::key_laws! { a_request_is_all_of_its_key: RequestKey }
 
     fn spec(dims: &[usize]) -> Option<TensorSpec> {
         Some(TensorSpec::new(DType::F32, dims.iter().copied()))

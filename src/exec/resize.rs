@@ -17,11 +17,11 @@ use self::blend::Blend;
 use self::nearest::Pick;
 use super::context::BuildCx;
 use super::family::{Family, tasks_for_bytes};
-use crate::cache::{F32Bits, Key};
+use crate::cache::{F32Bits, Key, Mutate};
 use crate::record::Recorded;
 
 /// What a place of the output is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Mode {
     /// One neighbour.
     Nearest(Rounding),
@@ -35,7 +35,7 @@ pub enum Mode {
 }
 
 /// Which neighbour is nearest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Rounding {
     /// To nearest, halves down.
     PreferFloor,
@@ -48,7 +48,7 @@ pub enum Rounding {
 }
 
 /// How a coordinate of the output becomes one of the input.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 #[allow(missing_docs, reason = "ONNX's names")]
 pub enum Transform {
     HalfPixel,
@@ -60,49 +60,39 @@ pub enum Transform {
     TfCropAndResize,
 }
 
-crate::mutate! { enum Mode { Nearest(rounding), Linear, Cubic { a } } }
-crate::mutate! { enum Rounding { PreferFloor, PreferCeil, Floor, Ceil } }
-crate::mutate! {
-    enum Transform {
-        HalfPixel, HalfPixelSymmetric, PytorchHalfPixel, AlignCorners, Asymmetric, TfHalfPixelForNn, TfCropAndResize
-    }
+/// One axis, or several neighbours that keep their size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
+pub struct ResizeAxis {
+    /// Elements of the input.
+    pub input: u64,
+    /// Elements of the output.
+    pub output: u64,
+    /// Output by input as the model asks for it, in double precision, by its bits.
+    pub scale: u64,
+    /// Where the part that is resized starts, as a share of the axis; crops only.
+    pub start: F32Bits,
+    /// Where it ends.
+    pub end: F32Bits,
 }
 
-crate::key! {
-    /// One axis, or several neighbours that keep their size.
-    #[derive(Copy)]
-    pub struct ResizeAxis {
-        /// Elements of the input.
-        pub input: u64,
-        /// Elements of the output.
-        pub output: u64,
-        /// Output by input as the model asks for it, in double precision, by its bits.
-        pub scale: u64,
-        /// Where the part that is resized starts, as a share of the axis; crops only.
-        pub start: F32Bits,
-        /// Where it ends.
-        pub end: F32Bits,
-    }
-}
-
-crate::key! {
-    /// Everything that determines a resizing executor.
-    pub struct ResizeKey {
-        /// What a place of the output is made of.
-        pub mode: Mode,
-        /// How coordinates are mapped.
-        pub transform: Transform,
-        /// Whether neighbours outside of the input weigh nothing.
-        pub exclude_outside: bool,
-        /// Whether a reduced image is smoothed first.
-        pub antialias: bool,
-        /// All axes, outermost first.
-        pub axes: SmallVec<[ResizeAxis; 5]>,
-        /// Bytes of an element.
-        pub width: u8,
-        /// Threads that work may be split for.
-        pub threads: u32,
-    }
+/// Everything that determines a resizing executor.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
+#[key(family = "resize", value = Resize, laws = crate::record::laws::check)]
+pub struct ResizeKey {
+    /// What a place of the output is made of.
+    pub mode: Mode,
+    /// How coordinates are mapped.
+    pub transform: Transform,
+    /// Whether neighbours outside of the input weigh nothing.
+    pub exclude_outside: bool,
+    /// Whether a reduced image is smoothed first.
+    pub antialias: bool,
+    /// All axes, outermost first.
+    pub axes: SmallVec<[ResizeAxis; 5]>,
+    /// Bytes of an element.
+    pub width: u8,
+    /// Threads that work may be split for.
+    pub threads: u32,
 }
 
 impl ResizeAxis {
@@ -287,11 +277,6 @@ impl Resize {
     }
 }
 
-impl Key for ResizeKey {
-    type Value = Resize;
-    const FAMILY: &'static str = "resize";
-}
-
 impl Recorded for ResizeKey {
     const REVISION: u32 = 1;
     type Choice = ResizeChoice;
@@ -331,11 +316,4 @@ impl Family for ResizeKey {
         };
         std::mem::size_of_val(resize) + work + resize.outside.iter().map(|(places, _)| places.len()).sum::<usize>()
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    crate::key_laws! { resize_keys_obey_the_laws: ResizeKey }
 }

@@ -10,23 +10,22 @@ use super::family::{Family, tasks_for};
 use crate::cache::Key;
 use crate::record::Recorded;
 
-crate::key! {
-    /// Everything that determines a softmax executor.
-    #[derive(Copy)]
-    pub struct SoftmaxKey {
-        /// Product of the dimensions before the axis.
-        pub outer: u64,
-        /// Size of the axis.
-        pub length: u64,
-        /// Product of the dimensions after it.
-        pub inner: u64,
-        /// Whether the logarithm is wanted.
-        pub logarithm: bool,
-        /// Instruction-set level.
-        pub isa: Isa,
-        /// Threads that work may be split for.
-        pub threads: u32,
-    }
+/// Everything that determines a softmax executor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
+#[key(family = "softmax", value = Softmax, laws = crate::record::laws::check)]
+pub struct SoftmaxKey {
+    /// Product of the dimensions before the axis.
+    pub outer: u64,
+    /// Size of the axis.
+    pub length: u64,
+    /// Product of the dimensions after it.
+    pub inner: u64,
+    /// Whether the logarithm is wanted.
+    pub logarithm: bool,
+    /// Instruction-set level.
+    pub isa: Isa,
+    /// Threads that work may be split for.
+    pub threads: u32,
 }
 
 impl SoftmaxKey {
@@ -40,11 +39,6 @@ impl SoftmaxKey {
 pub struct SoftmaxChoice {
     /// Tasks that the work is split into.
     pub tasks: u32,
-}
-
-impl Key for SoftmaxKey {
-    type Value = Softmax;
-    const FAMILY: &'static str = "softmax";
 }
 
 impl Recorded for SoftmaxKey {
@@ -74,11 +68,4 @@ impl Family for SoftmaxKey {
     fn build(&self, choice: &SoftmaxChoice, cx: &BuildCx) -> KernelResult<Softmax> {
         Softmax::new(self.around(), self.logarithm, self.isa, choice.tasks as usize, cx)
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    crate::key_laws! { softmax_keys_obey_the_laws: SoftmaxKey }
 }

@@ -13,20 +13,20 @@ use super::family::{Family, tasks_for_bytes};
 use crate::cache::Key;
 use crate::record::Recorded;
 
-crate::key! {
-    /// Everything that determines a transposition executor.
-    pub struct TransposeKey {
-        /// Dimensions of the input after collapsing.
-        pub shape: SmallVec<[u64; 6]>,
-        /// The permutation after collapsing.
-        pub perm: SmallVec<[u8; 8]>,
-        /// Bytes of an element.
-        pub element: u8,
-        /// Instruction-set level.
-        pub isa: Isa,
-        /// Threads that work may be split for.
-        pub threads: u32,
-    }
+/// Everything that determines a transposition executor.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
+#[key(family = "transpose", value = Transpose, laws = crate::record::laws::check)]
+pub struct TransposeKey {
+    /// Dimensions of the input after collapsing.
+    pub shape: SmallVec<[u64; 6]>,
+    /// The permutation after collapsing.
+    pub perm: SmallVec<[u8; 8]>,
+    /// Bytes of an element.
+    pub element: u8,
+    /// Instruction-set level.
+    pub isa: Isa,
+    /// Threads that work may be split for.
+    pub threads: u32,
 }
 
 impl TransposeKey {
@@ -70,11 +70,6 @@ pub struct TransposeChoice {
     pub tasks: u32,
 }
 
-impl Key for TransposeKey {
-    type Value = Transpose;
-    const FAMILY: &'static str = "transpose";
-}
-
 impl Recorded for TransposeKey {
     const REVISION: u32 = 2;
     type Choice = TransposeChoice;
@@ -106,11 +101,4 @@ impl Family for TransposeKey {
         let element = usize::from(self.element);
         Transpose::new(self.collapsed(), element, self.isa, choice.method, choice.tasks as usize, cx)
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    crate::key_laws! { transpose_keys_obey_the_laws: TransposeKey }
 }

@@ -11,7 +11,7 @@ use kiln_kernels::{EMITTER_REVISION, Isa};
 use super::context::BuildCx;
 use super::family::{Family, MOST_AHEAD};
 use crate::cache::{Cache, Limits};
-use crate::record::{CodecError, Fingerprint, Record, Recorded, Store, decode};
+use crate::record::{CodecError, Record, Recorded, Store, decode, host_fingerprint};
 
 /// Why builders would not use a record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -91,7 +91,7 @@ impl Verifier {
     #[must_use]
     pub fn is_here(&self, digest: [u8; 32]) -> bool {
         let levels = [Isa::Portable, Isa::Avx2, Isa::Avx512];
-        levels.iter().any(|isa| Fingerprint::host(isa.name(), EMITTER_REVISION).digest() == digest)
+        levels.iter().any(|isa| host_fingerprint(isa.name(), EMITTER_REVISION).digest() == digest)
     }
 }
 

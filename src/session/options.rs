@@ -20,7 +20,7 @@ use crate::graph::passes::PassOptions;
 use crate::graph::{Cancel, LoopLimits};
 use crate::knobs::{KnobError, Knobs};
 use crate::onnx;
-use crate::record::{CacheMode, Fingerprint, Pace, Remote, RemotePolicy, Store};
+use crate::record::{CacheMode, Pace, Remote, RemotePolicy, Store, host_fingerprint};
 use crate::threads::Threads;
 
 /// Settings of a session. [`SessionOptions::default`] reads no environment variable; [`SessionOptions::from_env`] does.
@@ -209,7 +209,7 @@ impl SessionOptions {
         let isa = self.isa();
         let own = || match (self.cache_mode, self.cache_dir.as_ref().filter(|_| self.optimize)) {
             (CacheMode::Read | CacheMode::ReadWrite, Some(folder)) => {
-                let fingerprint = Fingerprint::host(isa.name(), EMITTER_REVISION);
+                let fingerprint = host_fingerprint(isa.name(), EMITTER_REVISION);
                 let store = match self.cache_per_model {
                     true => {
                         let name = format!("{}-{}.kiln", model.digits(), &fingerprint.digits()[..16]);

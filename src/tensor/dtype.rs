@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 
 /// An element type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize, kiln_key::Mutate)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum DType {
     F32,

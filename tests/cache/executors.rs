@@ -17,7 +17,10 @@ use kiln_kernels::cpu::{Elements, Numerics};
 use kiln_kernels::jit::code_memory;
 use kiln_kernels::{CodeKey, Isa};
 
-kiln::key_laws! { code_keys_obey_the_laws: CodeKey }
+#[test]
+fn code_keys_obey_the_laws() {
+    kiln::record::laws::check::<CodeKey>();
+}
 
 fn context(isa: Isa, entries: usize, records: Arc<Store>) -> BuildCx {
     BuildCx {

@@ -9,11 +9,11 @@ use kiln::exec::Family;
 use kiln::exec::resize::{Mode, ResizeAxis, ResizeKey, Transform};
 use kiln::exec::softmax::{SoftmaxChoice, SoftmaxKey};
 use kiln::graph::{Graph, GraphBuilder};
-use kiln::record::{Evidence, Fingerprint, Record, Recorded, SOURCES, Store, encode};
+use kiln::record::{Evidence, Fingerprint, Record, Recorded, SOURCES, Store, encode, host_fingerprint};
 use kiln::session::{Session, SessionOptions};
 use kiln::tensor::{DType, Tensor};
 
-use crate::fixture::folder;
+use crate::folder;
 
 fn softmax() -> Graph {
     let mut builder = GraphBuilder::new("softmax", 17);
@@ -185,13 +185,16 @@ fn a_choice_that_does_not_build_is_chosen_again() {
 
 #[test]
 fn a_build_of_other_sources_is_another_machine_to_records() {
-    let host = Fingerprint::host("avx2", 1);
+    let host = host_fingerprint("avx2", 1);
     let fact = |name: &str| host.facts().iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
     assert_eq!(fact("sources").as_deref(), Some(SOURCES));
     assert_eq!(fact("kernels").as_deref(), Some(kiln_kernels::SOURCES));
     let hexadecimal = |text: &str| text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     assert!(hexadecimal(SOURCES) && hexadecimal(kiln_kernels::SOURCES) && SOURCES != kiln_kernels::SOURCES);
-    for changed in ["sources", "kernels"] {
+    assert_eq!(fact("records").as_deref(), Some(kiln_records::SOURCES));
+    assert_eq!(fact("keys").as_deref(), Some(kiln_key::SOURCES));
+    assert!(hexadecimal(kiln_records::SOURCES) && hexadecimal(kiln_key::SOURCES));
+    for changed in ["sources", "kernels", "records", "keys"] {
         let facts = host.facts().iter().map(|(name, value)| {
             (name.clone(), if name == changed { "another tree".to_owned() } else { value.clone() })
         });
@@ -199,7 +202,9 @@ fn a_build_of_other_sources_is_another_machine_to_records() {
     }
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/");
     let script = |path: &str| std::fs::read_to_string(format!("{root}{path}")).unwrap();
-    assert_eq!(script("build.rs"), script("kernels/build.rs"), "one script, for each package's own sources");
+    for other in ["kernels/build.rs", "crates/kiln-key/build.rs", "crates/kiln-records/build.rs"] {
+        assert_eq!(script("build.rs"), script(other), "one script, for each package's own sources");
+    }
 }
 
 #[test]

@@ -1,25 +1,19 @@
-//! What the records promise, stated as tests.
+//! The records as the product uses them, stated as tests.
 //!
-//! `store` is about what is kept and which of two records wins, `file` about saving, loading and sharing, `damage` about
-//! files that are cut, flipped or made by an enemy, `attacks` about what other users may have prepared, `golden` about the bytes of each schema, which are for ever, `shards`
-//! about savers that do not wait for each other, `writer` about saving in the background, `killed` about processes that die
-//! while they save, `hostile` and `mutated` about records whose checksums are right and whose contents are an enemy's, `foreign`
-//! about those of other models and builds, and `remote` about sharing with other machines.
+//! `sessions` is about what a session finds and leaves, `hostile` and `mutated` about records whose checksums are right and whose
+//! contents are an enemy's, `foreign` about those of other models and builds, `document` about what docs/records.md shows.
+//!
+//! What the records promise to any user is tested in their own crate.
 
 #![allow(clippy::print_stdout, reason = "what was measured is for a reader of the log")]
 
-mod allocations;
-mod attacks;
-mod damage;
-mod file;
-mod fixture;
+mod document;
 mod foreign;
-mod golden;
 mod hostile;
-mod killed;
 mod mutated;
-mod remote;
 mod sessions;
-mod shards;
-mod store;
-mod writer;
+
+/// A folder that is fit for records and goes away with the test.
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}

@@ -19,7 +19,7 @@ use kiln::record::{CacheMode, Evidence, Record, Store, merge_into, write_blob};
 use kiln::session::{CacheKind, Session, SessionOptions};
 use kiln::tensor::{DType, Tensor};
 
-use crate::fixture::folder;
+use crate::folder;
 
 /// What the process is told, in a file of the folder that it is started in: the seed, and how many records to change.
 const JOB: &str = "job";

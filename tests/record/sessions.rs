@@ -11,7 +11,7 @@ use kiln::record::{RecordError, inspect_file, inspect_folder};
 use kiln::session::{CacheKind, Session, SessionOptions};
 use kiln::tensor::{DType, Tensor};
 
-use crate::fixture::folder;
+use crate::folder;
 
 fn values(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|index| ((index * 31 + seed * 17) % 23) as f32 / 16.0 - 0.7).collect()

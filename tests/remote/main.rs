@@ -7,7 +7,7 @@
 
 #![allow(clippy::print_stdout, reason = "what was skipped or measured is for a reader of the log")]
 
-#[path = "../record/allocations.rs"]
+#[path = "../../crates/kiln-records/tests/records/allocations.rs"]
 mod allocations;
 mod hostile;
 #[allow(dead_code, reason = "of the files that it makes, one is needed here")]

@@ -11,6 +11,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use crate::cpu::gemm::panel_vectors;
@@ -28,7 +29,7 @@ pub enum Precision {
 }
 
 /// How packed weights are kept and multiplied.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Elements {
     /// In `f32`.
     #[default]

@@ -11,6 +11,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
@@ -29,7 +30,7 @@ use crate::reference;
 pub(crate) const FAMILY: &str = "reduce";
 
 /// What is made of the elements that are reduced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 #[allow(missing_docs, reason = "the names are ONNX's")]
 pub enum Reduction {
     Sum,
@@ -45,7 +46,7 @@ pub enum Reduction {
 }
 
 /// What is done to an element before it is folded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Map {
     Identity,
@@ -54,7 +55,7 @@ pub enum Map {
 }
 
 /// How elements are folded into one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Fold {
     /// The sum.
     Add,
@@ -69,7 +70,7 @@ pub enum Fold {
 }
 
 /// What is done to the result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Finish {
     None,
@@ -78,7 +79,7 @@ pub enum Finish {
 }
 
 /// What one pass over data does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct Pass {
     /// Before the fold.
     pub map: Map,

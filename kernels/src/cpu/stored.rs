@@ -1,11 +1,12 @@
 //! How activations lie in memory between kernels: in `f32`, or rounded to `bf16`. What is computed with them is `f32` either way.
 
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::precision::{from_bf16, to_bf16};
 
 /// The elements of activations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Stored {
     /// As they were computed.
     #[default]

@@ -1,6 +1,7 @@
 //! How a library solves a problem, as parameters that another process can use: the engine with its knobs, the scratch
 //! memory it needs, and what is known of its arithmetic; and which of them a caller allows.
 
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 /// One way of solving a problem.
@@ -81,7 +82,7 @@ pub enum Heuristic {
 }
 
 /// What a caller allows. No part of a problem, so that a changed policy re-ranks what is known instead of searching anew.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct Policy {
     /// Whether two runs must give the same bits.
     pub deterministic: bool,

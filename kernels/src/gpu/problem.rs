@@ -3,12 +3,13 @@
 //! Tensors are dense `f32` in ONNX's order (batch, channels, then spatial dimensions; matrices by rows). Numbers have fixed
 //! widths, because problems are parts of keys and records.
 
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use crate::cpu::chain::UnaryOp;
 
 /// A problem of any kind.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Problem {
     /// A convolution.
     Conv(ConvProblem),
@@ -17,7 +18,7 @@ pub enum Problem {
 }
 
 /// What is done to a result before it is stored: bias, then residual, then activation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct Epilogue {
     /// Whether an element for each channel (or column) is added.
     pub bias: bool,
@@ -39,7 +40,7 @@ impl Epilogue {
 }
 
 /// A convolution over one to three spatial dimensions; the ones that are missing come first, and are of size 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct ConvProblem {
     /// Images.
     pub batch: u32,
@@ -87,7 +88,7 @@ impl ConvProblem {
 }
 
 /// `batch` products of `[m, k]` by `[k, n]` matrices; either may be stored transposed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct MatMulProblem {
     /// Products.
     pub batch: u32,

@@ -81,7 +81,7 @@ fn what_is_not_the_executors_blob_is_refused_by_its_reason() {
         assert!(refusal(&product(5), &flipped).is_some(), "bit {bit}");
     }
     let record = read_blob(&blob, cx.engine().fingerprint()).unwrap().remove(0);
-    let elsewhere = Fingerprint::from_facts([("machine", "another")]);
+    let elsewhere = crate::record::Fingerprint::from_facts([("machine", "another")]);
     let foreign = write_blob(std::slice::from_ref(&record), &elsewhere).unwrap();
     assert_eq!(refusal(&product(5), &foreign), Some(BlobError::Foreign));
     // A choice that decodes and does not fit: no tile is that wide.

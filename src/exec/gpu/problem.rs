@@ -4,7 +4,8 @@
 use std::fmt::Write;
 use std::time::Instant;
 
-use kiln_kernels::gpu::{ConvProblem, Epilogue, MatMulProblem, Policy, Problem, Scope};
+use kiln_kernels::gpu::{ConvProblem, MatMulProblem, Problem, Scope};
+use serde::{Deserialize, Serialize};
 
 use super::GpuCx;
 use super::ranking::Ranking;
@@ -14,49 +15,34 @@ use crate::exec::verify::{Refusal, read};
 use crate::exec::{BuildCx, FamilyEntry};
 use crate::record::{Evidence, Record, Recorded, Store};
 
-crate::mutate! { struct Epilogue { bias, residual, activation } }
-crate::mutate! {
-    struct ConvProblem {
-        batch, channels, filters, groups, input, kernel, strides, dilations, pads, output, transposed, epilogue,
-    }
-}
-crate::mutate! {
-    struct MatMulProblem { batch, m, n, k, trans_left, trans_right, one_left, one_right, scale, epilogue }
-}
-crate::mutate! { enum Problem { Conv(problem), MatMul(problem) } }
-crate::mutate! { struct Policy { deterministic, tf32, reduced, transforms, workspace } }
-
-crate::key! {
-    /// A convolution of cuDNN's that stores what it has summed.
-    #[derive(Copy)]
-    pub struct CudnnConvKey {
-        /// The convolution.
-        pub problem: ConvProblem,
-        /// What choices depend on besides: [`GpuCx::scope`].
-        pub scope: u64,
-    }
+/// A convolution of cuDNN's that stores what it has summed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
+#[key(family = "cudnn-conv", value = Solution, laws = crate::record::laws::check)]
+pub struct CudnnConvKey {
+    /// The convolution.
+    pub problem: ConvProblem,
+    /// What choices depend on besides: [`GpuCx::scope`].
+    pub scope: u64,
 }
 
-crate::key! {
-    /// A convolution of cuDNN's with what is done to its sums before they are stored.
-    #[derive(Copy)]
-    pub struct CudnnFusionKey {
-        /// The convolution.
-        pub problem: ConvProblem,
-        /// What choices depend on besides: [`GpuCx::scope`].
-        pub scope: u64,
-    }
+/// A convolution of cuDNN's with what is done to its sums before they are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
+#[key(family = "cudnn-fusion", value = Solution, laws = crate::record::laws::check)]
+pub struct CudnnFusionKey {
+    /// The convolution.
+    pub problem: ConvProblem,
+    /// What choices depend on besides: [`GpuCx::scope`].
+    pub scope: u64,
 }
 
-crate::key! {
-    /// Matrix products of cuBLASLt's.
-    #[derive(Copy)]
-    pub struct CublasLtKey {
-        /// The products.
-        pub problem: MatMulProblem,
-        /// What choices depend on besides: [`GpuCx::scope`].
-        pub scope: u64,
-    }
+/// Matrix products of cuBLASLt's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
+#[key(family = "cublaslt-matmul", value = Solution, laws = crate::record::laws::check)]
+pub struct CublasLtKey {
+    /// The products.
+    pub problem: MatMulProblem,
+    /// What choices depend on besides: [`GpuCx::scope`].
+    pub scope: u64,
 }
 
 /// A problem's key in records.
@@ -71,14 +57,9 @@ pub trait Posed: Recorded<Choice = Ranking> {
     fn scope(&self) -> u64;
 }
 
-/// Families with their scope, their kind of problem, and whether nothing may be or is done to its results.
+/// Keys with their scope, their kind of problem, and whether nothing may be or is done to its results.
 macro_rules! posed {
-    ($($key:ident, $family:literal, $scope:ident, $kind:ident, $plain:expr;)*) => {$(
-        impl Key for $key {
-            type Value = Solution;
-            const FAMILY: &'static str = $family;
-        }
-
+    ($($key:ident, $scope:ident, $kind:ident, $plain:expr;)*) => {$(
         impl Recorded for $key {
             const REVISION: u32 = 1;
             type Choice = Ranking;
@@ -100,9 +81,9 @@ macro_rules! posed {
 }
 
 posed! {
-    CudnnConvKey, "cudnn-conv", Cudnn, Conv, [true];
-    CudnnFusionKey, "cudnn-fusion", Cudnn, Conv, [false];
-    CublasLtKey, "cublaslt-matmul", CublasLt, MatMul, [true, false];
+    CudnnConvKey, Cudnn, Conv, [true];
+    CudnnFusionKey, Cudnn, Conv, [false];
+    CublasLtKey, CublasLt, MatMul, [true, false];
 }
 
 /// The scope of a problem's choices.
@@ -238,18 +219,5 @@ impl GpuCx {
     #[must_use]
     pub fn scope_of(&self, problem: &Problem) -> u64 {
         self.scope(scope_of(problem))
-    }
-}
-
-#[cfg(test)]
-mod laws {
-    use super::*;
-    use crate::exec::gpu::SolverKey;
-
-    crate::key_laws! {
-        a_convolution_of_cudnns_is_all_of_its_key: CudnnConvKey,
-        a_fusion_of_cudnns_is_all_of_its_key: CudnnFusionKey,
-        a_product_of_cublaslts_is_all_of_its_key: CublasLtKey,
-        a_solver_is_all_of_its_key: SolverKey,
     }
 }

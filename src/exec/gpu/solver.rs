@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use kiln_kernels::KernelError;
 use kiln_kernels::gpu::{Algorithm, Heuristic, Policy, Problem, Refusal, Solver};
+use serde::{Deserialize, Serialize};
 
 use super::GpuCx;
 use super::problem::posed;
@@ -17,18 +18,18 @@ use crate::cache::{Built, Key, Outcome};
 use crate::exec::{BuildCx, BuildError};
 use crate::record::Evidence;
 
-crate::key! {
-    /// Everything that determines a solver of one device.
-    pub struct SolverKey {
-        /// What is to be solved.
-        pub problem: Problem,
-        /// What choices depend on besides: [`GpuCx::scope`].
-        pub scope: u64,
-        /// The device's number: a solver works on one alone.
-        pub ordinal: u32,
-        /// Which algorithms may be used.
-        pub policy: Policy,
-    }
+/// Everything that determines a solver of one device.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
+#[key(family = "solver", value = Solution, laws = crate::record::laws::check)]
+pub struct SolverKey {
+    /// What is to be solved.
+    pub problem: Problem,
+    /// What choices depend on besides: [`GpuCx::scope`].
+    pub scope: u64,
+    /// The device's number: a solver works on one alone.
+    pub ordinal: u32,
+    /// Which algorithms may be used.
+    pub policy: Policy,
 }
 
 /// How a problem is solved on a device.
@@ -53,11 +54,6 @@ pub enum Origin {
     Heuristic,
     /// It has won a measurement.
     Measured,
-}
-
-impl Key for SolverKey {
-    type Value = Solution;
-    const FAMILY: &'static str = "solver";
 }
 
 impl Solution {

@@ -6,22 +6,18 @@ use std::time::Instant;
 
 use kiln_kernels::cpu::Numerics;
 use kiln_kernels::{Isa, KernelError, Parallel, Result as KernelResult};
+use serde::{Deserialize, Serialize};
 
 use super::*;
 use crate::cache::{Cache, Key, Limits, Outcome};
 use crate::exec::{BuildCx, Family};
 use crate::record::{Evidence, How, Recorded, Store};
 
-crate::key! {
-    /// A problem whose executor is the number of its choice.
-    struct Sleeper {
-        pub number: u32,
-    }
-}
-
-impl Key for Sleeper {
-    type Value = u32;
-    const FAMILY: &'static str = "sleeper";
+/// A problem whose executor is the number of its choice.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
+#[key(family = "sleeper", value = u32)]
+struct Sleeper {
+    pub number: u32,
 }
 
 impl Recorded for Sleeper {

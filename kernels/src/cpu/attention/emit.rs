@@ -21,6 +21,7 @@ pub mod stream;
 use std::cell::Cell;
 use std::mem::offset_of;
 
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::FAMILY;
@@ -33,7 +34,7 @@ use crate::jit::asm::Predicate;
 use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mem, Vreg, counted_down};
 
 /// What one piece of code does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Form {
     /// Scores to weights.
     Weigh(Adjust),
@@ -59,7 +60,7 @@ impl Form {
 }
 
 /// What happens to a score before the softmax, in this order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct Adjust {
     /// It is bent to stay within a cap.
     pub cap: bool,
@@ -76,7 +77,7 @@ impl Adjust {
 }
 
 /// All that shapes the code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct AttentionCode {
     /// Instruction-set level.
     pub isa: Isa,

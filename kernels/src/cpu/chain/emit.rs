@@ -4,6 +4,7 @@
 //! enough of the row left, for one vector, and under a mask for the rest. Row lengths and steps are run-time arguments.
 //! Everything here is `f32`; the driver reads and writes booleans.
 
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
@@ -17,7 +18,7 @@ use crate::jit::asm::Src;
 use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mask, Mem, Vreg};
 
 /// How an operand goes along a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Lane {
     /// Element by element.
     Vector,
@@ -26,7 +27,7 @@ pub enum Lane {
 }
 
 /// What shapes the instructions of a chain.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct ChainCode {
     /// Level.
     pub isa: Isa,

@@ -4,6 +4,7 @@
 //! So dimensions are collapsed as far as every operand allows, and different shapes with the same geometry share one
 //! executor. Knows shapes only, no program.
 
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
@@ -20,7 +21,7 @@ pub type Strides = SmallVec<[u64; 4]>;
 /// There are at least two dimensions. The last is the *inner* one, in which every operand has stride 1 or 0; all
 /// before it count *rows*. The fields are open because keys are plain data; what [`Geometry::is_valid`] refuses, no chain
 /// is made for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct Geometry {
     /// Sizes of the dimensions, outermost first.
     pub dims: Strides,

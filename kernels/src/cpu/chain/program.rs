@@ -5,11 +5,12 @@
 //! steps of their own ([`Step::Const`]), so that equal chains with equal scalars are equal programs. Floats are held
 //! by their bits, which makes programs hashable and NaN equal to itself.
 
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 /// An `f32` by its bits, so that it can be compared and hashed.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, Mutate)]
 pub struct Bits(pub u32);
 
 impl Bits {
@@ -33,7 +34,7 @@ impl std::fmt::Debug for Bits {
 }
 
 /// A function of one element. Also the activation that a matmul or convolution applies before it stores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 #[allow(missing_docs, reason = "the field's names; parameters are ONNX's attributes")]
 #[non_exhaustive]
 pub enum UnaryOp {
@@ -106,7 +107,7 @@ pub enum UnaryOp {
 }
 
 /// A function of two elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 #[allow(missing_docs, reason = "the field's names")]
 #[non_exhaustive]
 pub enum BinaryOp {
@@ -134,7 +135,7 @@ pub enum BinaryOp {
 }
 
 /// One step; numbers name values (see the [module](self)).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Step {
     Const(Bits),
@@ -175,7 +176,7 @@ impl Step {
 }
 
 /// How an operand's or the result's elements lie in memory; computing is always in `f32`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Storage {
     /// 4-byte float.
     F32,
@@ -184,7 +185,7 @@ pub enum Storage {
 }
 
 /// A chain: operands, steps, result.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct Program {
     /// Storage of each operand; its length is the number of operands.
     pub inputs: SmallVec<[Storage; 4]>,

@@ -13,6 +13,7 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 pub use self::slide::SlideCode;
@@ -31,7 +32,7 @@ use crate::jit::{Arguments, Asm, Code, Extents};
 use crate::parallel::Parallel;
 
 /// What shapes the instructions of a depthwise kernel: one blob serves all sizes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct DepthwiseCode {
     /// Level.
     pub isa: Isa,

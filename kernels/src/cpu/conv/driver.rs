@@ -1,5 +1,6 @@
 //! A convolution that is ready to run, whatever its strategy.
 
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
@@ -80,7 +81,7 @@ pub(super) struct Beside<'a> {
 }
 
 /// How a convolution's activations lie in memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct ConvStored {
     /// The input.
     pub input: Stored,

@@ -6,6 +6,7 @@
 use std::mem::offset_of;
 use std::sync::Arc;
 
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use crate::cpu::{CodeKey, CodeSource};
@@ -14,7 +15,7 @@ use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Code, Cond, Extents, Given, Gpr, Mem, Vreg, counted_down};
 
 /// What shapes the instructions: nothing but the level.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct HalveCode {
     /// Level: AVX-512.
     pub isa: Isa,

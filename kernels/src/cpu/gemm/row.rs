@@ -16,6 +16,7 @@ use std::mem::offset_of;
 use std::ops::Range;
 use std::sync::Arc;
 
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::panels::Panels;
@@ -37,7 +38,7 @@ const AHEAD: i32 = 2048;
 pub(crate) const FAMILY: &str = "row";
 
 /// What shapes the instructions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct RowCode {
     /// Level.
     pub isa: Isa,

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::Tiles;
@@ -20,7 +21,7 @@ pub const MOST_VECTORS: usize = 4;
 pub const MOST_ROWS: usize = 8;
 
 /// How a tile finds its left-hand rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum LeftRows {
     /// At a fixed distance from each other.
     Strided,
@@ -31,7 +32,7 @@ pub enum LeftRows {
 }
 
 /// How a tile finds its right-hand columns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum RightColumns {
     /// In packed panels.
     Packed,
@@ -63,7 +64,7 @@ impl RightColumns {
 
 /// What shapes the instructions of a tile kernel: it serves all sizes, strides and tails, with a part of its own for each
 /// number of rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct TileCode {
     /// Level.
     pub isa: Isa,

@@ -7,6 +7,7 @@
 use std::cell::Cell;
 use std::mem::offset_of;
 
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::multiply::{ARGS, MultiplyArgs, T0};
@@ -18,7 +19,7 @@ use crate::error::Result;
 use crate::jit::{Asm, Cond, Extents, Gpr, Mask, Mem, Vreg, counted_down};
 
 /// How many columns of a panel are the result's own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Columns {
     /// All 32.
     Whole,
@@ -45,7 +46,7 @@ impl Columns {
 }
 
 /// What becomes of sums: C = activation(sums + bias + residual).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct Ending {
     /// The result's own columns.
     pub columns: Columns,

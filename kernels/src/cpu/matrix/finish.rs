@@ -4,6 +4,7 @@
 use std::mem::offset_of;
 use std::sync::Arc;
 
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::PANEL;
@@ -16,7 +17,7 @@ use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Code, Cond, Extents, Given, Gpr, Mask, Mem, Vreg, counted_down};
 
 /// What shapes the instructions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct FinishCode {
     /// Level: AVX-512.
     pub isa: Isa,

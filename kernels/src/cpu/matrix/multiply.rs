@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::mem::offset_of;
 use std::sync::Arc;
 
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::ending::{Ending, Ends};
@@ -19,7 +20,7 @@ pub(crate) const TALLEST: usize = 2;
 
 /// What shapes the instructions: the level, what is multiplied, and what becomes of it. A part for each number of tile rows of a
 /// block, 1 to [`TALLEST`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct MultiplyCode {
     /// Level: AVX-512, with the matrix unit beside it.
     pub isa: Isa,
@@ -30,7 +31,7 @@ pub struct MultiplyCode {
 }
 
 /// What is multiplied. In a step of 64 bytes of each row there are 32 or 64 elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Factors {
     /// Pairs of `bf16`; sums are `f32`, and begin with zero.
     Halves,

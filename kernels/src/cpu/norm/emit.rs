@@ -10,6 +10,7 @@
 //! follows the first one by itself, which begins where this pair ends. On AVX-512, rows of 1024 from memory took 0.55 of
 //! their time then.
 
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::{FAMILY, RowForm};
@@ -18,7 +19,7 @@ use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mem, Vreg};
 
 /// All that shapes the code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct RowNormCode {
     /// Instruction-set level.
     pub isa: Isa,

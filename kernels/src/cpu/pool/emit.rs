@@ -4,6 +4,7 @@
 //! an axis has (the driver clips them where a window hangs over the border), and how far they lie apart. Sums are kept
 //! a row of taps at a time and added up over rows, so that a window as large as a picture loses no precision.
 
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use crate::cpu::Stored;
@@ -11,7 +12,7 @@ use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mask, Mem, Src, Vreg, counted_down};
 
 /// What is done with each tap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Collect {
     /// Keeps the largest.
     Max,
@@ -24,7 +25,7 @@ pub enum Collect {
 }
 
 /// All that shapes the code of pooling.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct PoolCode {
     /// Instruction-set level.
     pub isa: Isa,

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 /// What a window collects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize, kiln_key::Mutate)]
 pub enum PoolKind {
     /// The largest element; one that is not a number is passed over. Minus infinity where there is none.
     Max,
@@ -21,7 +21,7 @@ pub enum PoolKind {
 }
 
 /// The windows along one axis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize, kiln_key::Mutate)]
 pub struct Window {
     /// Elements of the input.
     pub input: u64,

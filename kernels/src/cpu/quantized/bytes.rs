@@ -3,6 +3,7 @@
 //! Loops that the compiler turns into vector code; where the level allows, into that of AVX2. Every level makes the same
 //! bits.
 
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::finish::nearest_even;
@@ -29,7 +30,7 @@ pub struct Addend<'a> {
 
 /// Whether a tensor of bytes is added to a product's rounded result, and which operand of the sum it is: sums of numbers are
 /// rounded, so that their order is seen in their last bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Added {
     /// Nothing is added.
     Nothing,

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::finish::Finish;
@@ -19,7 +20,7 @@ pub(crate) const FAMILY: &str = "quantized";
 pub(crate) const MOST_VECTORS: usize = 4;
 
 /// How factors are stored and multiplied. Every form gives the same sums.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Form {
     /// Both sides as pairs of 16-bit integers less their zero points, which 16 bits always hold.
     Words,
@@ -107,7 +108,7 @@ const FEW: usize = 1 << 17;
 const FEW_OF_ONE_ROW: usize = 1 << 20;
 
 /// What is done with a sum before it is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Output {
     /// Nothing: 32-bit integers.
     Sums,
@@ -141,7 +142,7 @@ impl Output {
 }
 
 /// Where a tile finds its left-hand rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum LeftRows {
     /// At a fixed distance from each other.
     Strided,
@@ -153,7 +154,7 @@ pub enum LeftRows {
 }
 
 /// What shapes the instructions: one blob serves all sizes, strides and numbers of rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct QuantizedCode {
     /// Level.
     pub isa: Isa,

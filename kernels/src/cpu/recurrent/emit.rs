@@ -5,6 +5,7 @@
 //! next step and as the layer's output. The reset of a GRU whose recurrent product needs the reset state is a form of
 //! its own.
 
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::shape::Activation;
@@ -15,7 +16,7 @@ use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mask, Mem, Vreg};
 
 /// Which part of which cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Gates {
     /// A whole step of an LSTM: gates i, o, f, c.
     Lstm {
@@ -49,7 +50,7 @@ pub enum Gates {
 }
 
 /// All that shapes the code of gates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct GateCode {
     /// Instruction-set level.
     pub isa: Isa,

@@ -1,5 +1,6 @@
 //! What a recurrent layer is: its cell, its directions, its sizes, and where everything lies. Computes nothing.
 
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
@@ -7,7 +8,7 @@ use crate::cpu::Elements;
 use crate::cpu::chain::{Bits, UnaryOp};
 
 /// A function of a gate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Activation {
     /// One of the element-wise functions.
     Unary(UnaryOp),
@@ -28,7 +29,7 @@ pub enum Activation {
 }
 
 /// The kind of a cell. Gates are stored in ONNX's order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Cell {
     /// Gates i, o, f, c.
     Lstm {
@@ -65,7 +66,7 @@ impl Cell {
 }
 
 /// One direction of a layer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct Direction {
     /// Whether it goes from the last step to the first.
     pub reverse: bool,

@@ -4,6 +4,7 @@
 //! processor's maximum and minimum do not promise: NaN in the accumulator stays because it comes second, and one in the
 //! vector at hand is put in by a comparison.
 
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::{Finish, Fold, Map, Pass};
@@ -16,7 +17,7 @@ use crate::jit::asm::Predicate;
 use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mask, Mem, Vreg, counted_down};
 
 /// All that shapes the code of a pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct ReduceCode {
     /// Instruction-set level.
     pub isa: Isa,
@@ -29,7 +30,7 @@ pub struct ReduceCode {
 }
 
 /// What a pass folds, and in which order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Walk {
     /// Rows, each into one number.
     Rows,

@@ -7,6 +7,7 @@
 //! Images with two to four channels have planes too narrow for a square tile, and two forms of their own. They move
 //! whole vectors of which only the first few lanes count: what lies beyond is written over by the next row, or ignored.
 
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{KernelError, Result};
@@ -14,7 +15,7 @@ use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mem, Vreg, counted_down};
 
 /// How tiles reach the rows of the output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Stores {
     /// Stores alone.
     Near,
@@ -27,7 +28,7 @@ pub enum Stores {
 }
 
 /// What one piece of transposition code does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Form {
     /// Square tiles, in a loop within a loop.
     Tile(Stores),
@@ -40,7 +41,7 @@ pub enum Form {
 }
 
 /// All that shapes the code of a transposition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct TransposeCode {
     /// Instruction-set level.
     pub isa: Isa,

@@ -15,6 +15,7 @@ use std::mem::MaybeUninit;
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use crate::cpu::activation::{self, Place};
@@ -51,7 +52,7 @@ const LINE: usize = 64;
 const BLOCK_POSITIONS: RangeInclusive<usize> = 6..=32;
 
 /// What shapes the instructions of a sliding kernel. Sizes are run-time arguments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct SlideCode {
     /// Level.
     pub isa: Isa,

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::matrices::WinogradTile;
@@ -16,7 +17,7 @@ use crate::jit::{Arguments, Asm, Code, Extents};
 
 /// What shapes the instructions of a transform. It has two parts: one for sizes that fill whole vectors (of weights, whole
 /// lines), and one for any.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct WinogradCode {
     /// Level.
     pub isa: Isa,
@@ -27,7 +28,7 @@ pub struct WinogradCode {
 }
 
 /// The transforms that happen while convolving.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum WinogradSide {
     /// Inputs to points.
     Input,

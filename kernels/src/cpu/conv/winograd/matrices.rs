@@ -16,10 +16,11 @@
 //! of that of 2 and -2. Everything but `G` is a multiple of a power of two. The signs of a row of `G` and of `B` may be
 //! turned together: every row of `G` has a factor above zero here, with which a sum can start.
 
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 /// A size of output squares.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum WinogradTile {
     /// Two by two outputs of four by four inputs: 16 multiplications instead of 36.
     Two,

@@ -2,6 +2,7 @@
 //! on vectors is widened before and rounded after. That is for single rows, which the unit does not compute: of so few elements
 //! it costs next to nothing.
 
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::{Extras, Left, Matmul, MatmulShape};
@@ -9,7 +10,7 @@ use crate::cpu::{Activations, ActivationsMut, Stored};
 use crate::parallel::Parallel;
 
 /// How a product's activations lie in memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct MatmulStored {
     /// The left-hand side.
     pub left: Stored,

@@ -7,6 +7,7 @@
 use std::mem::offset_of;
 use std::sync::Arc;
 
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use crate::cpu::quantized::bytes::{Added, Plus, PlusTerms};
@@ -18,7 +19,7 @@ use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Code, Cond, Extents, Given, Gpr, Mask, Mem, Vreg, counted_down};
 
 /// What shapes the instructions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct EndCode {
     /// Level: AVX-512.
     pub isa: Isa,

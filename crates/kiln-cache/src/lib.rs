@@ -1,0 +1,37 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # In this crate
+//!
+//! Read on in this order: `answer` (builders and what they give), `erased` (many key types in one table), `clock` (what
+//! "recently" means), `shard` (the policy, single-threaded), `front` (hits without a lock), `held` (values in use without a
+//! shared count), `flight` (one builder per key), `budget` (the bound of one cache), `table` (entries that an account may
+//! evict), `account` (bytes in use), `store` (how they are put together), `memo` (what one user remembers), `stats`.
+
+#![deny(unsafe_code)]
+#![allow(rustdoc::private_intra_doc_links, reason = "headers guide readers of the source to private files too")]
+
+mod account;
+mod answer;
+mod budget;
+mod clock;
+mod erased;
+mod flight;
+mod front;
+mod held;
+mod memo;
+mod shard;
+mod shim;
+mod stats;
+mod store;
+mod table;
+
+pub use account::{Account, Charge};
+pub use answer::{Answer, Builder, Built, CacheError, Outcome};
+pub use budget::Limits;
+pub use held::Held;
+pub use memo::Memo;
+pub use stats::Stats;
+pub use store::Cache;
+
+#[doc(no_inline)]
+pub use kiln_key::Key;

@@ -1,0 +1,306 @@
+//! What a store holds in memory: records by name, what was refused, and the counters. Knows no file.
+
+use std::hash::BuildHasher;
+use std::time::Instant;
+
+use hashbrown::{DefaultHashBuilder, HashMap, HashTable, hash_table};
+
+use super::arena::{Arena, Spot};
+use super::entry::{Kept, State};
+use super::frame::{self, Rejected};
+use super::image::Image;
+
+/// What a store counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoreStats {
+    /// Records held now.
+    pub records: u64,
+    /// Look-ups.
+    pub lookups: u64,
+    /// Look-ups that found a choice.
+    pub hits: u64,
+    /// Records loaded from files when the store was opened or told to.
+    pub loaded: u64,
+    /// Records of other processes taken over while saving.
+    pub merged: u64,
+    /// Records written, over all saves.
+    pub saved: u64,
+    /// Saves that another process's lock turned into shards.
+    pub shards: u64,
+    /// Saves of the background writer that failed.
+    pub failed_saves: u64,
+    /// Looks at the remote store.
+    pub remote_gets: u64,
+    /// Times that the file there was written.
+    pub remote_puts: u64,
+    /// Records of other machines taken over from there.
+    pub remote_taken: u64,
+    /// Times that it was down, slow or lying.
+    pub remote_failures: u64,
+    /// Files that are not record files.
+    pub rejected_magic: u64,
+    /// Files of an unknown schema or codec, and look-ups that found a record of another revision.
+    pub rejected_version: u64,
+    /// Files for another machine or build, those in the folder under other names included.
+    pub rejected_fingerprint: u64,
+    /// Damaged headers, frames and footers.
+    pub rejected_checksum: u64,
+    /// Choices that did not decode or did not pass their family's validation.
+    pub rejected_semantic: u64,
+    /// Files and folders that could not be read or were refused.
+    pub rejected_io: u64,
+    /// Choices not kept because they are longer than a record may be.
+    pub rejected_length: u64,
+}
+
+/// Bytes of records that a process adds to what it has loaded, some 60,000 of them: of shapes that never return there is no end.
+/// What is chosen for further keys is not kept; what is found to be better for known ones is.
+pub(super) const MOST_FOUND: usize = 16 << 20;
+
+/// Records under their names: those of the file as it was read, and those that are not there or that something better stands for
+/// here.
+#[derive(Default)]
+pub(super) struct Contents {
+    image: Image,
+    arena: Arena,
+    /// Bytes of records of keys that were new when something was chosen for them.
+    found: usize,
+    /// Where in it the record of each name lies.
+    index: HashTable<Spot>,
+    hasher: DefaultHashBuilder,
+    /// Choices that did not pass validation, by name, so that a merge does not bring them back.
+    refused: HashMap<Box<[u8]>, Vec<u8>>,
+    /// Whether some record is [`State::New`].
+    news: bool,
+    /// Whether the file should be written anew though no record is new: it is damaged, of an older schema, holds what
+    /// was refused, or has shards beside it.
+    pub(super) heal: bool,
+    /// When something was last worth saving, and when first since the last save.
+    pub(super) changed: Option<(Instant, Instant)>,
+    pub(super) stats: StoreStats,
+}
+
+impl Contents {
+    fn hash(&self, name: &[u8]) -> u64 {
+        self.hasher.hash_one(name)
+    }
+
+    /// Takes the file as it was read, if there is nothing yet.
+    pub(super) fn adopt(&mut self, image: Image) -> bool {
+        let empty = self.len() == 0 && self.refused.is_empty();
+        if empty {
+            self.image = image;
+        }
+        empty
+    }
+
+    /// The record of that name.
+    pub(super) fn find(&self, name: &[u8]) -> Option<Kept<&[u8]>> {
+        match self.index.find(self.hash(name), |spot| self.arena.get(*spot).name() == name) {
+            Some(spot) => Some(self.arena.get(*spot)),
+            None => self.image.get(self.image.find(name)?),
+        }
+    }
+
+    /// How many records there are.
+    pub(super) fn len(&self) -> usize {
+        self.image.len() + self.index.len()
+    }
+
+    /// All records, in no order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Kept<&[u8]>> {
+        self.image.iter(&[]).chain(self.own())
+    }
+
+    /// The records of a family whose keys begin with those bytes, in no order.
+    pub(super) fn of_family<'a>(&'a self, family: &str, key: &'a [u8]) -> impl Iterator<Item = Kept<&'a [u8]>> {
+        let prefix = [&[family.len() as u8], family.as_bytes()].concat();
+        let image = self.image.iter(&prefix);
+        let own = self.own().filter(move |kept| kept.name().starts_with(&prefix));
+        image.chain(own).filter(|kept| kept.key_begins(key))
+    }
+
+    /// Those that are not in the file as it was read.
+    fn own(&self) -> impl Iterator<Item = Kept<&[u8]>> {
+        self.index.iter().map(|spot| self.arena.get(*spot))
+    }
+
+    /// Takes a record in place of the one of its name, if `better` says so of that.
+    fn put(
+        &mut self,
+        record: Kept<&[u8]>,
+        has_room: bool,
+        better: impl FnOnce(Kept<&[u8]>, Kept<&[u8]>) -> bool,
+    ) -> bool {
+        let hash = self.hash(record.name());
+        let full = !has_room || self.len() >= frame::MOST_RECORDS;
+        let Contents { image, arena, index, hasher, .. } = self;
+        let same = |spot: &Spot| arena.get(*spot).name() == record.name();
+        let taken = match index.entry(hash, same, |spot| hasher.hash_one(arena.get(*spot).name())) {
+            hash_table::Entry::Occupied(mut known) => {
+                let before = *known.get();
+                let better = better(record, arena.get(before));
+                let spot = better.then(|| arena.push(record)).flatten();
+                if let Some(spot) = spot {
+                    arena.forget(before);
+                    *known.get_mut() = spot;
+                }
+                spot.is_some()
+            }
+            hash_table::Entry::Vacant(free) => {
+                let place = image.find_next(record.name());
+                let take = match place {
+                    // What is no record can be nobody's choice.
+                    Some(place) => image.get(place).is_none_or(|known| better(record, known)),
+                    None => !full,
+                };
+                let spot = take.then(|| arena.push(record)).flatten();
+                if let Some(spot) = spot {
+                    free.insert(spot);
+                    place.into_iter().for_each(|place| image.forget(place));
+                }
+                spot.is_some()
+            }
+        };
+        self.tidy();
+        taken
+    }
+
+    /// Moves what is needed together if much is not.
+    fn tidy(&mut self) {
+        if self.arena.is_wasteful() {
+            let old = std::mem::take(&mut self.arena);
+            self.index.retain(|spot| self.arena.push(old.get(*spot)).map(|moved| *spot = moved).is_some());
+        }
+    }
+
+    /// Takes a record from a file if it is better than what is here. Whether it was.
+    pub(super) fn merge(&mut self, record: Kept<&[u8]>) -> bool {
+        if !self.refused.is_empty()
+            && let (Some(choice), Some(claim)) = (self.refused.get(record.name()), record.claim())
+            && *choice == claim.choice
+        {
+            // It is still in a file.
+            self.heal = true;
+            return false;
+        }
+        let new = record.state == State::New;
+        let taken = self.put(record, true, |new, known| new.beats(&known));
+        if taken && new {
+            self.note_change();
+        }
+        taken
+    }
+
+    /// Keeps what was chosen now, unless what is kept already has better evidence or says the same. Whether it was kept.
+    pub(super) fn insert(&mut self, record: Kept<&[u8]>) -> bool {
+        let (before, has_room) = (self.len(), self.found + record.bytes().len() <= MOST_FOUND);
+        let kept = self.put(record, has_room, |new, known| {
+            let same = match (new.claim(), known.claim()) {
+                (Some(new), Some(known)) => (new.revision, new.choice) == (known.revision, known.choice),
+                _ => false,
+            };
+            !known.beats(&new) && (new.beats(&known) || !same)
+        });
+        if self.len() > before {
+            self.found += record.bytes().len();
+        }
+        if kept {
+            self.note_change();
+        }
+        kept
+    }
+
+    fn note_change(&mut self) {
+        let now = Instant::now();
+        self.news = true;
+        self.changed = Some((now, self.changed.map_or(now, |(_, first)| first)));
+    }
+
+    /// Drops a record whose choice did not pass validation.
+    pub(super) fn refuse(&mut self, name: &[u8]) {
+        self.stats.rejected_semantic += 1;
+        let hash = self.hash(name);
+        let Contents { image, arena, index, .. } = self;
+        if let Some(place) = image.find(name) {
+            let choice = image.get(place).and_then(|kept| Some(kept.claim()?.choice.to_vec())).unwrap_or_default();
+            image.forget(place);
+            self.refused.insert(name.into(), choice);
+            self.heal = true;
+        } else if let Ok(found) = index.find_entry(hash, |spot| arena.get(*spot).name() == name) {
+            let (spot, _) = found.remove();
+            let choice = arena.get(spot).claim().map(|claim| claim.choice.to_vec()).unwrap_or_default();
+            arena.forget(spot);
+            self.refused.insert(name.into(), choice);
+            self.heal = true;
+            self.tidy();
+        }
+    }
+
+    /// Counts a file that is not used.
+    pub(super) fn count(&mut self, rejected: Rejected) {
+        match rejected {
+            Rejected::Magic => self.stats.rejected_magic += 1,
+            Rejected::Version => self.stats.rejected_version += 1,
+            Rejected::Fingerprint => self.stats.rejected_fingerprint += 1,
+            Rejected::Checksum => self.stats.rejected_checksum += 1,
+        }
+    }
+
+    /// Whether a record is not in the file.
+    pub(super) fn has_news(&self) -> bool {
+        self.news
+    }
+
+    /// Begins to write: what is new is being written from now on, and what is new after this is new.
+    pub(super) fn begin(&mut self) {
+        self.news = false;
+        self.changed = None;
+        self.turn(State::New, State::Writing);
+    }
+
+    /// Ends writing. What was not written is new again.
+    pub(super) fn end(&mut self, written: bool) {
+        self.turn(State::Writing, if written { State::Saved } else { State::New });
+        if !written {
+            self.note_change();
+        }
+    }
+
+    fn turn(&mut self, from: State, to: State) {
+        for spot in &self.index {
+            if self.arena.get(*spot).state == from {
+                self.arena.set_state(*spot, to);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Evidence, Record};
+    use super::*;
+
+    #[test]
+    fn a_process_adds_so_many_bytes_and_no_more_and_still_betters_what_it_has() {
+        let kept = |number: u32, measured: u64| {
+            let evidence = if measured > 0 {
+                Evidence { how: crate::How::Measured, nanos: measured, samples: 9, ..Evidence::model() }
+            } else {
+                Evidence::model()
+            };
+            let (family, key) = ("x".to_owned(), number.to_le_bytes().to_vec());
+            let choice = (0..3000u32).flat_map(|at| (at ^ number).wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+            let choice: Vec<u8> = choice;
+            Kept::of_record(&Record { family, revision: 1, key, choice: choice[..3000].to_vec(), evidence }, State::New)
+                .expect("it is short enough")
+        };
+        let mut contents = Contents::default();
+        let added = (0..20_000).take_while(|number| contents.insert(kept(*number, 0).view())).count();
+        assert!((2000..10_000).contains(&added), "{added}");
+        assert!(contents.found <= MOST_FOUND && contents.arena.held() <= MOST_FOUND + (1 << 20));
+        assert!(contents.insert(kept(0, 5).view()), "a better choice for a known key");
+        assert!(contents.merge(kept(30_000, 5).view()), "what a file has");
+    }
+}

@@ -1,0 +1,281 @@
+//! Records that a fleet shares: a store elsewhere, behind the local file and never in front of it.
+//!
+//! A [`Remote`] keeps bytes under names: Redis, object storage, a shared folder, whatever a caller has. Nobody who
+//! computes waits for it: `courier`, a thread of the store's own, fetches, merges what it gets into memory (from where
+//! the writer brings it into the local file) and puts back what is better here. The bytes are those of a record file and
+//! are believed no more than those of one. A store that is down, slow or lying is counted and told, and costs no more
+//! than that: every wait has an end, and a call that does not return is left behind.
+//!
+//! What several machines put at once is not lost. Where the store can put on a condition, a put that would write over
+//! something unseen does not happen, and is made anew on top of it. Where it cannot, the writer reads back what lies
+//! there after a pause and puts again if its own is missing: of two that wrote over each other at least the loser sees it.
+//!
+//! `address` says what a URL means, `network` is a client for it, which exists with the feature `remote` alone, and
+//! `bounds` holds servers to what they may send.
+
+mod address;
+#[cfg(feature = "remote")]
+mod bounds;
+pub(super) mod courier;
+#[cfg(feature = "remote")]
+mod network;
+
+use std::fmt::{self, Debug};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::arena::Arena;
+use super::entry::State;
+use super::folder;
+use super::frame::{self, ReadError, Rejected};
+use super::store::{BATCH, Core, Place, accepting};
+use crate::warning::warning;
+
+/// Why a remote store cannot be used, or did not do what it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RemoteError {
+    /// The URL names no store. It is shown without what may be a password.
+    #[error("'{url}' names no remote store: {why}")]
+    Address {
+        /// The URL.
+        url: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// This build has no client.
+    #[error("this build has no client for remote stores: build it with --features remote")]
+    NotBuilt,
+    /// The store, or the way to it, failed.
+    #[error("{0}")]
+    Failed(String),
+    /// No answer came, or not all of it.
+    #[error("no whole answer within {0:?}")]
+    TimedOut(Duration),
+    /// What lies there cannot be records.
+    #[error("what lies there is longer than the {most} bytes that a record file may have")]
+    TooLong {
+        /// The bound.
+        most: usize,
+    },
+    /// Each time that something was to be put, others had been before.
+    #[error("others were writing all the time; what is new here is put later")]
+    Contended,
+}
+
+/// What lies under a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// What tells this state from others, where the store can put on the condition that it still holds.
+    pub version: Option<String>,
+}
+
+/// What a put is to write over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over<'a> {
+    /// Nothing lay there.
+    Nothing,
+    /// That state.
+    Version(&'a str),
+    /// Something whose state has no name.
+    Something,
+}
+
+/// What became of a put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Put {
+    /// It lies there, and wrote over nothing else than it was told to.
+    Certain,
+    /// It was written, whatever lay there: the store knows no conditions.
+    Unsure,
+    /// It was not written, because something else lies there by now.
+    Changed,
+}
+
+/// A store elsewhere. Its methods may block for a while; they are called by threads that nobody waits for.
+pub trait Remote: Send + Sync + Debug + 'static {
+    /// What lies under that name, if anything does. More than `most` bytes are an error and are not to be held.
+    ///
+    /// # Errors
+    ///
+    /// [`RemoteError`]: it is tried again later.
+    fn get(&self, name: &str, most: usize) -> Result<Option<Object>, RemoteError>;
+
+    /// Puts bytes under that name in place of what is told, on that condition if the store can.
+    ///
+    /// # Errors
+    ///
+    /// [`RemoteError`]: it is tried again later.
+    fn put(&self, name: &str, bytes: &[u8], over: Over<'_>) -> Result<Put, RemoteError>;
+}
+
+/// A text that is not to be shown.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Secret(pub String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(...)")
+    }
+}
+
+/// Who asks, where a store wants to know and the environment does not say it in the store's own way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Credentials {
+    /// The name of the user.
+    pub user: Option<String>,
+    /// The password.
+    pub password: Option<Secret>,
+}
+
+/// The store at a URL: `redis://HOST[:PORT][/PREFIX][?db=N]`, `rediss://` the same through TLS, or
+/// `s3://BUCKET[/PREFIX][?endpoint=URL&region=NAME]`, whose keys come from the environment as Amazon's own tools take them.
+///
+/// # Errors
+///
+/// [`RemoteError::Address`] for any other URL and one with a password in it; [`RemoteError::NotBuilt`] without the
+/// feature `remote`. Whether the store answers is found out later, in the background.
+pub fn connect(url: &str, credentials: &Credentials) -> Result<Arc<dyn Remote>, RemoteError> {
+    let address = address::parse(url)?;
+    #[cfg(feature = "remote")]
+    return Ok(Arc::new(network::Network::new(address, credentials)?));
+    #[cfg(not(feature = "remote"))]
+    {
+        let _ = (address, credentials);
+        Err(RemoteError::NotBuilt)
+    }
+}
+
+/// How a store uses a remote one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemotePolicy {
+    /// Whether nothing is ever put: for machines that use what others have found.
+    pub read_only: bool,
+    /// How long making a session waits for the first answer. Only one whose local file holds nothing waits at all.
+    pub patience: Duration,
+    /// How long new results settle before they are put.
+    pub settle: Duration,
+    /// How long the end of a store waits for what is still to be put.
+    pub linger: Duration,
+    /// How long a store that failed is left alone.
+    pub rest: Duration,
+    /// Where a store knows no conditions: how long after a put its writer looks whether it still lies there.
+    pub look_back: Duration,
+}
+
+impl Default for RemotePolicy {
+    /// Half a second of patience is fifty times what a store in the same building takes. Puts wait for five seconds of
+    /// results, because each writes the whole file. The look back after a tenth of a second is far longer than others
+    /// take from their look to their put, who begin anew if they took longer than half of it.
+    fn default() -> RemotePolicy {
+        RemotePolicy {
+            read_only: false,
+            patience: Duration::from_millis(500),
+            settle: Duration::from_secs(5),
+            linger: Duration::from_secs(2),
+            rest: Duration::from_secs(30),
+            look_back: Duration::from_millis(100),
+        }
+    }
+}
+
+/// No object is longer. Less than a file may have, because the client holds it whole: 262,144 records of the usual size,
+/// more than which no file holds.
+pub(super) const MOST_BYTES: usize = 24 << 20;
+/// So often a put is tried that others were faster with.
+const ATTEMPTS: u32 = 8;
+/// A time between that one and twice as much, so that those who met once do not meet again.
+fn around(time: Duration) -> Duration {
+    let part = RandomState::new().hash_one(Instant::now()) % 1024;
+    time + time * part as u32 / 1024
+}
+
+/// Takes over what is better there, and puts what is better here. How many records were taken over.
+fn exchange(core: &Core, remote: &dyn Remote, policy: &RemotePolicy) -> Result<u64, RemoteError> {
+    let Some(place) = &core.place else { return Ok(0) };
+    let name = format!("{}{}", place.stem, folder::SUFFIX);
+    let (mut taken, mut unconditional) = (0, false);
+    for _ in 0..ATTEMPTS {
+        let started = Instant::now();
+        let there = remote.get(&name, MOST_BYTES);
+        core.lock().stats.remote_gets += 1;
+        let there = there?;
+        let Some(seen) = there.as_ref().map_or(Some(Seen::default()), |object| take_over(core, place, &object.bytes))
+        else {
+            // Of a schema that a newer build knows: it is not ours to replace.
+            return Ok(taken);
+        };
+        taken += seen.taken;
+        core.lock().stats.remote_taken += seen.taken;
+        if policy.read_only || seen.as_good >= core.lock().len() {
+            return Ok(taken);
+        }
+        let bytes = core.image(place, MOST_BYTES);
+        if unconditional && started.elapsed() > policy.look_back / 2 {
+            // Too long ago for others to find out what would be lost.
+            continue;
+        }
+        let over = match &there {
+            None => Over::Nothing,
+            Some(Object { version: Some(version), .. }) => Over::Version(version),
+            Some(Object { version: None, .. }) => Over::Something,
+        };
+        let put = remote.put(&name, &bytes, over)?;
+        core.lock().stats.remote_puts += u64::from(put != Put::Changed);
+        match put {
+            Put::Certain => return Ok(taken),
+            Put::Unsure => {
+                unconditional = true;
+                std::thread::sleep(around(policy.look_back));
+            }
+            Put::Changed => std::thread::sleep(around(policy.look_back / 8)),
+        }
+    }
+    Err(RemoteError::Contended)
+}
+
+/// What an object turned out to hold.
+#[derive(Default)]
+struct Seen {
+    /// Records better than those here.
+    taken: u64,
+    /// Records of here that are as good there.
+    as_good: usize,
+}
+
+/// Merges an object as any file is merged. `None` if it should be left alone.
+fn take_over(core: &Core, place: &Place, bytes: &[u8]) -> Option<Seen> {
+    let (mut seen, mut batch) = (Seen::default(), Arena::default());
+    let mut merge = |batch: Arena| {
+        let mut contents = core.lock();
+        for kept in batch.iter() {
+            let better_here = contents.find(kept.name()).is_some_and(|known| known.beats(&kept));
+            seen.taken += u64::from(contents.merge(kept));
+            // What was refused here is in neither count.
+            seen.as_good += usize::from(!better_here && contents.find(kept.name()).is_some());
+        }
+    };
+    let read = frame::read(bytes, State::New, accepting(place.header.fingerprint), |kept| {
+        batch.push(kept);
+        if batch.held() >= BATCH {
+            merge(std::mem::take(&mut batch));
+        }
+    });
+    merge(batch);
+    let mut contents = core.lock();
+    match read {
+        Ok((_, frames)) => contents.stats.rejected_checksum += frames.damaged,
+        Err(ReadError::Rejected(rejected)) => {
+            warning!(why = rejected.why(), "what lies in the remote store is not used");
+            contents.count(rejected);
+            if rejected == Rejected::Version {
+                return None;
+            }
+        }
+        Err(ReadError::Io(_)) => contents.stats.rejected_io += 1,
+    }
+    Some(seen)
+}

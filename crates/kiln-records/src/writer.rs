@@ -1,0 +1,147 @@
+//! The background writer: one thread for a store, started when there is something to save, so that nobody who computes
+//! ever waits for a disk.
+//!
+//! It saves when results have settled: nothing new for a while, or something new for long enough. A save that fails is
+//! counted and told, and tried again after a longer while: the records stay in memory. The thread sleeps while there is
+//! nothing to do, and ends with the store, which saves once more then.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::store::Core;
+use crate::warning::warning;
+use kiln_fork::{self as fork, Origin};
+
+/// When the writer saves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// So long after the last new result.
+    pub quiet: Duration,
+    /// No longer than that after the first one.
+    pub longest: Duration,
+}
+
+impl Default for Pace {
+    /// After half a second of quiet, which is longer than a model's first request takes to build its executors; after
+    /// five seconds at most, which is what a killed process may lose.
+    fn default() -> Pace {
+        Pace { quiet: Duration::from_millis(500), longest: Duration::from_secs(5) }
+    }
+}
+
+#[derive(Default)]
+struct Orders {
+    /// Something is new.
+    news: bool,
+    /// The store is going.
+    stop: bool,
+    started: bool,
+}
+
+#[derive(Default)]
+struct Desk {
+    orders: Mutex<Orders>,
+    changed: Condvar,
+}
+
+impl Desk {
+    fn lock(&self) -> MutexGuard<'_, Orders> {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The writer of one store.
+pub(super) struct Writer {
+    core: Arc<Core>,
+    pace: Pace,
+    desk: Arc<Desk>,
+    thread: fork::Mutex<Option<JoinHandle<()>>>,
+    /// The process that has the thread.
+    origin: Origin,
+}
+
+impl Writer {
+    pub(super) fn new(core: Arc<Core>, pace: Pace) -> Writer {
+        Writer { core, pace, desk: Arc::default(), thread: fork::Mutex::default(), origin: Origin::here() }
+    }
+
+    /// Says that something is new. The thread itself looks when the last result came, so it is woken once for many.
+    pub(super) fn wake(&self) {
+        if !self.origin.is_here() {
+            return;
+        }
+        let mut orders = self.desk.lock();
+        if std::mem::replace(&mut orders.news, true) {
+            return;
+        }
+        let start = !std::mem::replace(&mut orders.started, true);
+        drop(orders);
+        self.desk.changed.notify_one();
+        if start {
+            self.start();
+        }
+    }
+
+    fn start(&self) {
+        let (core, desk, pace) = (self.core.clone(), self.desk.clone(), self.pace);
+        let spawned =
+            std::thread::Builder::new().name("kiln-records".to_owned()).spawn(move || run(&core, &desk, pace));
+        match spawned {
+            Ok(thread) => *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread),
+            // The store still saves at its end.
+            Err(error) => warning!(%error, "records are not saved in the background"),
+        }
+    }
+}
+
+impl Writer {
+    /// Ends the thread and saves once more. In a forked child, which has no such thread, the parent does.
+    pub(super) fn finish(&self) {
+        if !self.origin.is_here() {
+            return std::mem::forget(self.thread.lock().unwrap_or_else(PoisonError::into_inner).take());
+        }
+        self.desk.lock().stop = true;
+        self.desk.changed.notify_one();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // A panic of the thread has been reported where it happened.
+        let _ = thread.map(JoinHandle::join);
+        if let Err(error) = self.core.save() {
+            warning!(%error, "records were not saved; the next process starts without what is new");
+        }
+    }
+}
+
+fn run(core: &Core, desk: &Desk, pace: Pace) {
+    let mut orders = desk.lock();
+    loop {
+        while !orders.news && !orders.stop {
+            orders = desk.changed.wait(orders).unwrap_or_else(PoisonError::into_inner);
+        }
+        if orders.stop {
+            return;
+        }
+        // Nothing to wait for means that the file itself is to be mended.
+        let due = core.lock().changed.map(|(last, first)| (last + pace.quiet).min(first + pace.longest));
+        if let Some(left) = due.map(|due| due.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
+        {
+            orders = desk.changed.wait_timeout(orders, left).unwrap_or_else(PoisonError::into_inner).0;
+            continue;
+        }
+        orders.news = false;
+        drop(orders);
+        let saved = core.save();
+        orders = desk.lock();
+        if let Err(error) = saved {
+            warning!(%error, "records were not saved; they stay in memory until the next save");
+            core.lock().stats.failed_saves += 1;
+            // Not at once, or a full disk would be asked all the time.
+            orders.news = true;
+            let started = Instant::now();
+            while !orders.stop && started.elapsed() < pace.longest {
+                let left = pace.longest.saturating_sub(started.elapsed());
+                orders = desk.changed.wait_timeout(orders, left).unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
+    }
+}
