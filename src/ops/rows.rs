@@ -136,7 +136,7 @@ fn what_the_rules_say_is_what_runs() {
             let open = hold(row, &sample, |_, _| false);
             assert!(open == 0 || OPEN.contains(&row.name), "{}: {open} dimensions are not known", row.name);
             hold(row, &sample, |_, _| true);
-            hold(row, &sample, |index, axis| (index + axis + round as usize) % 2 == 0);
+            hold(row, &sample, |index, axis| (index + axis + round as usize).is_multiple_of(2));
         }
     }
     // What passes make of operators: tests/passes runs it beside what it was made of.
