@@ -5,6 +5,7 @@
 //! each of the types that have one, and the generic node for the rest.
 
 mod channel;
+#[cfg(feature = "device")]
 mod device;
 #[cfg(test)]
 mod tests;
@@ -18,8 +19,10 @@ use super::generic::make_elementwise;
 use super::{LoadCx, Movement, OpError, Operator, View, broadcast, one, rearrange, refused, required};
 use crate::exec::chain::ChainKey;
 use crate::exec::chain::lower::{Input, Param, lower};
+#[cfg(feature = "device")]
+use crate::graph::DeviceCx;
 use crate::graph::node::Specs;
-use crate::graph::{Attr, DeviceCx, Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
+use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
 use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 
 /// Builds the table: every operator of ONNX's own domain here is made by [`make`].
@@ -276,6 +279,7 @@ impl Node for Elementwise {
         Ok(Prepared::new(cx.executor(&key)?))
     }
 
+    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,
