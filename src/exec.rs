@@ -2,7 +2,7 @@
 //!
 //! [`family`] is the trait that a key implements; [`context`] is all that a builder sees besides its key. A builder
 //! never sees the graph. [`blob`] and [`layout`] are for callers who keep choices or weights themselves. [`tune`] measures what cost models guess.
-//! [`gpu`] is the same for a device beside the processor, where a choice is an algorithm of a library's.
+//! [`gpu`] (feature `device`) is the same for a device beside the processor, where a choice is an algorithm of a library's.
 
 pub mod activation;
 pub mod attention;
@@ -12,7 +12,15 @@ pub mod context;
 pub mod conv;
 pub mod family;
 pub mod footprint;
+#[cfg(feature = "device")]
 pub mod gpu;
+/// No device: this build was made without the feature `device`.
+#[cfg(not(feature = "device"))]
+pub mod gpu {
+    /// A device as builders see it, of which there are none.
+    #[derive(Debug)]
+    pub enum GpuCx {}
+}
 pub mod layout;
 pub mod matmul;
 pub mod norm;
@@ -43,9 +51,13 @@ pub const FAMILIES: &[FamilyEntry] = &[
     FamilyEntry::of::<attention::AttentionKey>(),
     FamilyEntry::of::<chain::ChainKey>(),
     FamilyEntry::of::<conv::ConvKey>(),
+    #[cfg(feature = "device")]
     gpu::problem::entry::<gpu::problem::CublasLtKey>(),
+    #[cfg(feature = "device")]
     gpu::problem::entry::<gpu::problem::CudnnConvKey>(),
+    #[cfg(feature = "device")]
     gpu::problem::entry::<gpu::problem::CudnnFusionKey>(),
+    #[cfg(feature = "device")]
     gpu::module::ENTRY,
     FamilyEntry::of::<footprint::FootprintKey>(),
     FamilyEntry::of::<matmul::MatMulKey>(),

@@ -10,11 +10,12 @@
 //! - [`run`] runs both: by a `plan` of the request's shapes where there is one (`spans` says what can be planned, a
 //!   `lease` holds its memory), else node by node, each with a `memo` of its last shapes. `io` is what a node sees.
 //!   [`stop`] ends a request before its graph ends.
-//! - [`device`] is what nodes do that run on a device beside the processor.
+//! - `device` (a feature) is what nodes do that run on a device beside the processor.
 //!
 //! Operator names follow the ONNX vocabulary because it is the field's; protobuf and opset arithmetic are not known here.
 
 pub mod build;
+#[cfg(feature = "device")]
 pub mod device;
 pub(crate) mod facts;
 pub mod flow;
@@ -34,6 +35,7 @@ pub mod value;
 pub mod verify;
 
 pub use build::GraphBuilder;
+#[cfg(feature = "device")]
 pub use device::DeviceCx;
 pub use flow::{Body, Flow, FlowCx, LoopBudget, LoopLimits};
 pub use ir::{Attr, Attrs, Graph, NodeDesc, ValueId};

@@ -10,7 +10,7 @@
 //! - [`ops`]: what ONNX means by each operator.
 //! - [`onnx`]: model files.
 //!
-//! [`gpu`] is what devices beside the processor offer; it comes from the kernels crate, where they are.
+//! `gpu` (feature `device`) is what devices beside the processor offer; it comes from the kernels crate, where they are.
 
 #![allow(rustdoc::private_intra_doc_links, reason = "headers guide readers of the source to private files too")]
 #![deny(unsafe_code)]
@@ -27,4 +27,5 @@ pub mod session;
 pub mod tensor;
 pub mod threads;
 
+#[cfg(feature = "device")]
 pub use kiln_kernels::gpu;

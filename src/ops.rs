@@ -18,6 +18,7 @@ mod crop;
 mod cumulative;
 mod deformable;
 mod determinant;
+#[cfg(feature = "device")]
 pub mod device;
 mod diagonal;
 mod dropout;

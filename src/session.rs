@@ -7,6 +7,7 @@
 //! runs; [`taps`] returns what a model computes on the way. [`rehearsal`] makes plans ahead. [`overrides`] serves requests that replace what a model has defaults for.
 
 pub mod compile;
+#[cfg(feature = "device")]
 mod device;
 mod evaluate;
 mod footprint;
@@ -15,6 +16,7 @@ mod idle;
 mod names;
 pub mod options;
 mod overrides;
+#[cfg(feature = "device")]
 mod placement;
 pub mod profile;
 pub mod records;
@@ -53,6 +55,7 @@ pub use crate::exec::ShareStats;
 pub use crate::exec::tune::{Tune, TuneChange, TuneReport};
 pub use crate::graph::Cancel;
 pub use compile::Description;
+#[cfg(feature = "device")]
 pub use device::DeviceStats;
 use footprint::Footprint;
 use heap::Heap;

@@ -1,4 +1,4 @@
-//! Devices that compute outside of the processor: what every one of them must offer, and what is known of it.
+//! Devices (feature `device`) that compute outside of the processor: what every one of them must offer, and what is known of it.
 //!
 //! A [`Device`] has memory, runs kernels that are compiled from CUDA C ([`source`]), and solves convolutions and matrix
 //! products by algorithms of its libraries ([`problem`], [`algorithm`]). All work of a device goes in one order, that in

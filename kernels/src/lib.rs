@@ -7,7 +7,7 @@
 //! 2. [`jit`]: assembling, sealing and calling machine code. Knows no operator.
 //! 3. [`cpu`] and [`reference`](mod@reference): the families. Each has parameters, an emitter and a plain Rust reference that is both
 //!    the oracle of its tests and the fallback where no code may be emitted.
-//! 4. [`gpu`]: devices beside the processor, their memory, kernels and libraries.
+//! 4. `gpu` (feature `device`): devices beside the processor, their memory, kernels and libraries.
 //!
 //! Nothing here knows graphs, caches, files, ONNX or environment variables.
 
@@ -17,6 +17,7 @@ pub mod cpu;
 pub mod crash;
 pub mod error;
 pub mod extent;
+#[cfg(feature = "device")]
 pub mod gpu;
 pub mod isa;
 pub mod jit;

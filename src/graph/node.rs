@@ -11,18 +11,24 @@ use std::fmt::{self, Debug};
 use std::sync::Arc;
 
 use kiln_kernels::cpu::{Elements, Numerics};
+#[cfg(feature = "device")]
 use kiln_kernels::gpu::source::KernelCode;
+#[cfg(feature = "device")]
 use kiln_kernels::gpu::{Module, Problem};
 use kiln_kernels::{Isa, KernelError, Parallel, crash};
 use smallvec::SmallVec;
 
+#[cfg(feature = "device")]
 use super::device::DeviceCx;
 pub use super::io::Io;
 use super::stop::{Stop, Stopped};
 use crate::cache::{Account, Outcome};
+#[cfg(feature = "device")]
+use crate::exec::GpuCx;
+#[cfg(feature = "device")]
 use crate::exec::gpu::{Solution, SolverKey};
 use crate::exec::tune::{Standing, Tuner};
-use crate::exec::{BuildCx, BuildError, Family, GpuCx, Share};
+use crate::exec::{BuildCx, BuildError, Family, Share};
 use crate::tensor::{BufferPool, Tensor, TensorError, TensorSpec};
 
 /// Why a node could not be prepared or run. The graph adds the node's name.
@@ -212,6 +218,7 @@ impl<'a> PrepareCx<'a> {
     }
 
     /// How a problem is solved on the device: from the cache, from a record, or as its libraries propose.
+    #[cfg(feature = "device")]
     pub fn solver(&self, problem: &Problem) -> Result<Arc<Solution>, NodeError> {
         let key = SolverKey::new(problem, self.build.gpu()?);
         self.note_key(&key);
@@ -223,6 +230,7 @@ impl<'a> PrepareCx<'a> {
     }
 
     /// The compiled kernel of that code on the device: from the cache, ahead of need by a record, or compiled now.
+    #[cfg(feature = "device")]
     pub fn module(&self, code: &KernelCode) -> Result<Arc<dyn Module>, NodeError> {
         self.note_key(code);
         let (compiled, outcome) = self.build.module(code)?;
@@ -231,6 +239,7 @@ impl<'a> PrepareCx<'a> {
     }
 
     /// The device, if there is one to be used.
+    #[cfg(feature = "device")]
     #[must_use]
     pub fn gpu(&self) -> Option<&'a GpuCx> {
         self.build.gpu.as_deref()
@@ -396,6 +405,7 @@ pub trait Node: Send + Sync {
 
     /// The same where the node runs on a device: writes down what the device shall do, instead of asking for an executor of the
     /// processor's. Called of nodes alone whose operator has a form there.
+    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,

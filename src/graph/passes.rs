@@ -146,12 +146,8 @@ pub fn names() -> Vec<&'static str> {
     names
 }
 
-/// Rewrites a model's graph with the passes that `options` leave on.
-pub fn optimise(graph: &mut Graph, options: &PassOptions, evaluate: &Evaluate<'_>) -> PassReport {
-    optimise_until(None, graph, options, evaluate)
-}
-
-/// The same, but once `stop` says so no other pass begins. The graph is right whichever was the last.
+/// Rewrites a model's graph with the passes that `options` leave on. Once `stop` says so no other pass begins; the graph is
+/// right whichever was the last.
 pub fn optimise_until(
     stop: Option<&Stop>,
     graph: &mut Graph,

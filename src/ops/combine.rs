@@ -4,6 +4,7 @@
 //! cuts along the first axis that has more than one element stays where it is; a Concat before a convolution goes into it.
 //! [`pad`] and [`repeat`] are the other operators that write an output larger than what they read.
 
+#[cfg(feature = "device")]
 mod device;
 mod pad;
 mod repeat;
@@ -20,8 +21,10 @@ use super::{
     refused, required,
 };
 use crate::exec::tasks_for_bytes;
+#[cfg(feature = "device")]
+use crate::graph::DeviceCx;
 use crate::graph::node::Specs;
-use crate::graph::{DeviceCx, Io, Node, NodeError, Prepared, RunCx};
+use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{Shape, Tensor, TensorSpec};
 
 /// This group's operators.
@@ -64,6 +67,7 @@ impl Node for Concat {
         one(dtype, shape)
     }
 
+    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,
@@ -218,6 +222,7 @@ impl Node for Split {
         Ok(sizes.iter().map(spec).collect())
     }
 
+    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,

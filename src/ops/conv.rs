@@ -7,6 +7,7 @@
 //! others), and let go as the model has them.
 
 mod attributes;
+#[cfg(feature = "device")]
 mod device;
 mod parts;
 mod sizes;
@@ -30,8 +31,10 @@ use super::{LoadCx, OpError, Operator, fused_activation, one, optional, refused,
 use crate::exec::conv::ConvKey;
 use crate::exec::transpose::TransposeKey;
 use crate::exec::weights::{self, Packed};
+#[cfg(feature = "device")]
+use crate::graph::DeviceCx;
 use crate::graph::node::Specs;
-use crate::graph::{DeviceCx, Io, Node, NodeError, PrepareCx, Prepared, RunCx};
+use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 
 /// This group's operators.
@@ -224,6 +227,7 @@ impl Node for Conv {
         })))
     }
 
+    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,

@@ -13,8 +13,10 @@ use smallvec::SmallVec;
 
 use super::cast::convert;
 use super::{LoadCx, MakeNode, OpError};
+#[cfg(feature = "device")]
+use crate::graph::DeviceCx;
 use crate::graph::node::{PrepareCx, Specs};
-use crate::graph::{DeviceCx, Graph, Io, Node, NodeDesc, NodeError, Prepared, RunCx};
+use crate::graph::{Graph, Io, Node, NodeDesc, NodeError, Prepared, RunCx};
 use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// Makes a node with `make` that may be given `f16`, `bf16` or `f64` where it computes in `f32`.
@@ -183,6 +185,7 @@ impl Node for ThroughF32 {
         )
     }
 
+    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,

@@ -5,6 +5,7 @@
 //! each of the types that have one, and the generic node for the rest.
 
 mod channel;
+#[cfg(feature = "device")]
 mod device;
 #[cfg(test)]
 mod tests;
@@ -17,10 +18,12 @@ use smallvec::SmallVec;
 use super::generic::make_elementwise;
 use super::{LoadCx, Movement, OpError, Operator, View, broadcast, one, rearrange, refused, required};
 use crate::exec::chain::ChainKey;
+#[cfg(feature = "device")]
+use crate::graph::DeviceCx;
 use crate::graph::node::Specs;
 use crate::graph::operators::lower::{Input, lower};
 use crate::graph::operators::{self, Broadcast, Operands};
-use crate::graph::{Attr, DeviceCx, Io, Node, NodeError, PrepareCx, Prepared, RunCx};
+use crate::graph::{Attr, Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 
 pub(super) const OPERATORS: &[Operator] =
@@ -244,6 +247,7 @@ impl Node for Elementwise {
         Ok(Prepared::new(cx.executor(&key)?))
     }
 
+    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,

@@ -6,10 +6,16 @@
 use super::{
     Blocks, LoadCx, Movement, OpError, Operator, around, axis_of, index_of, one, rearrange, refused, required, strides,
 };
+#[cfg(feature = "device")]
+use crate::graph::DeviceCx;
+#[cfg(feature = "device")]
 use crate::graph::device::Operand;
 use crate::graph::node::Specs;
-use crate::graph::{DeviceCx, Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::{Tensor, TensorSpec};
+use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
+use crate::tensor::Tensor;
+#[cfg(feature = "device")]
+use crate::tensor::TensorSpec;
+#[cfg(feature = "device")]
 use kiln_kernels::gpu::source::gather::GatherKernel;
 
 /// The operators of this file.
@@ -40,6 +46,7 @@ impl Node for Gather {
         one(data.dtype(), before.iter().chain(indices.shape()).chain(after).copied())
     }
 
+    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,

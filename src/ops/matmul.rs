@@ -4,6 +4,7 @@
 //! product the shapes ask for; weights known at load are packed when the node is made. Elements other than `f32` go
 //! through plain loops ([`plain`]) or, for the short floats, through the adapter of [`convert`](super::convert).
 
+#[cfg(feature = "device")]
 mod device;
 mod dims;
 mod plain;
@@ -22,8 +23,10 @@ use super::{LoadCx, OpError, Operator, one, optional, refused, required};
 use crate::exec::activation::Activation;
 use crate::exec::matmul::{MatMulKey, Stored};
 use crate::exec::weights::{self, MatMulWeights};
+#[cfg(feature = "device")]
+use crate::graph::DeviceCx;
 use crate::graph::node::Specs;
-use crate::graph::{Attr, DeviceCx, Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
+use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
 use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 
 /// This group's operators.
@@ -281,6 +284,7 @@ impl Node for MatMul {
         Ok(Prepared::new(Arc::new(Ready { problem, addend, matmul: Some(matmul), after })))
     }
 
+    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,

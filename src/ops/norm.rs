@@ -5,6 +5,7 @@
 
 mod axes;
 mod channels;
+#[cfg(feature = "device")]
 mod device;
 mod places;
 mod rows;

@@ -3,9 +3,11 @@
 //! Output sizes and padding follow ONNX; [`exec::pool`](crate::exec::pool) does the rest in `f32`. MaxPool also takes
 //! bytes, and tells where the largest elements stood: window by window, but for bytes whose channels lie together.
 
+#[cfg(feature = "device")]
 use crate::graph::device::Operand;
 use kiln_kernels::cpu::pool::{Pool as Executor, PoolKind, PoolShape, Window};
 use kiln_kernels::cpu::quantized::bytes::largest;
+#[cfg(feature = "device")]
 use kiln_kernels::gpu::source::pool::PoolKernel;
 use kiln_kernels::{Isa, Parallel, reference};
 
@@ -13,8 +15,10 @@ use super::convert::through_f32;
 use super::stored::{STORED, activations, activations_mut, stored};
 use super::{LoadCx, MakeNode, OpError, Operator, counted, refused, required};
 use crate::exec::pool::PoolKey;
+#[cfg(feature = "device")]
+use crate::graph::DeviceCx;
 use crate::graph::node::Specs;
-use crate::graph::{DeviceCx, Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
+use crate::graph::{Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
 use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 
 /// This group's operators.
@@ -258,6 +262,7 @@ impl Node for Pool {
         Ok(Prepared::new(cx.executor(&key)?))
     }
 
+    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,

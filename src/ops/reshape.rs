@@ -3,8 +3,10 @@
 //! They copy nothing: an output is a view of the input's bytes under another shape. What is computed here is shapes.
 
 use super::{LoadCx, OpError, Operator, axes_of, axis_of, integers, one, optional, refused, required};
+#[cfg(feature = "device")]
+use crate::graph::DeviceCx;
 use crate::graph::node::Specs;
-use crate::graph::{DeviceCx, Io, Node, NodeDesc, NodeError, Prepared, RunCx};
+use crate::graph::{Io, Node, NodeDesc, NodeError, Prepared, RunCx};
 use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 
 /// The operators of this file.
@@ -152,6 +154,7 @@ impl Node for Reshaping {
         one(dtype, shape)
     }
 
+    #[cfg(feature = "device")]
     fn prepare_device(&self, cx: &mut DeviceCx<'_>, _: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
         cx.view(0, 0);
         Ok(())

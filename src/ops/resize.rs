@@ -1,6 +1,7 @@
 //! Resize and its older form Upsample: sizes, scales, regions and policies after ONNX; the rest is
 //! [`exec::resize`](crate::exec::resize).
 
+#[cfg(feature = "device")]
 mod device;
 
 use kiln_kernels::Parallel;
@@ -13,8 +14,10 @@ use super::{
 };
 use crate::cache::F32Bits;
 use crate::exec::resize::{Mode, Resize as Executor, ResizeAxis, ResizeKey, Rounding, Transform};
+#[cfg(feature = "device")]
+use crate::graph::DeviceCx;
 use crate::graph::node::Specs;
-use crate::graph::{DeviceCx, Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
+use crate::graph::{Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
 use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 
 /// This group's operators.
@@ -238,6 +241,7 @@ impl Node for Resize {
         Ok(Prepared::new(cx.executor(&self.key(cx.threads(), inputs)?)?))
     }
 
+    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,

@@ -2,14 +2,17 @@
 //!
 //! The bounds are resolved when shapes or bounds change; what is left for a run is one copy through a [`View`].
 
+#[cfg(feature = "device")]
 use crate::graph::device::Operand;
 use std::sync::Arc;
 
 use super::{
     Cut, LoadCx, Movement, OpError, Operator, View, axes_of, integers, one, optional, rearrange, refused, required,
 };
+#[cfg(feature = "device")]
+use crate::graph::DeviceCx;
 use crate::graph::node::{PrepareCx, Specs};
-use crate::graph::{DeviceCx, Io, Node, NodeError, Prepared, RunCx};
+use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{Tensor, TensorSpec};
 
 /// The operators of this file.
@@ -122,6 +125,7 @@ impl Node for Slice {
         Ok(Prepared::new(Arc::new(View::cut(required(inputs, 0)?.shape(), &self.cuts(inputs)?))))
     }
 
+    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,

@@ -6,17 +6,21 @@
 //! In `f16` the standard's definition (ReduceMax, Sub, Exp, ReduceSum, Div, each of which rounds) is followed step by
 //! step: rounding once in the end is closer to the truth, and further from every model's other runtimes.
 
+#[cfg(feature = "device")]
 use crate::graph::device::Operand;
 use half::f16;
 use kiln_kernels::cpu::softmax::Softmax as Executor;
+#[cfg(feature = "device")]
 use kiln_kernels::gpu::source::softmax::SoftmaxKernel;
 use kiln_kernels::parallel::for_each_chunk;
 
 use super::convert::through_f32;
 use super::{LoadCx, OpError, Operator, around, axis_of, required};
 use crate::exec::softmax::SoftmaxKey;
+#[cfg(feature = "device")]
+use crate::graph::DeviceCx;
 use crate::graph::node::Specs;
-use crate::graph::{DeviceCx, Io, Node, NodeError, PrepareCx, Prepared, RunCx};
+use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::tensor::{DType, Tensor, TensorError, TensorSpec};
 
 /// The operators of this file.
@@ -95,6 +99,7 @@ impl Node for Stepwise {
         }
     }
 
+    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,
@@ -165,6 +170,7 @@ impl Node for Softmax {
         Ok(Prepared::new(cx.executor(&key)?))
     }
 
+    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,

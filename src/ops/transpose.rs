@@ -2,16 +2,20 @@
 //!
 //! Elements of any type move as plain bytes through [`exec::transpose`](crate::exec::transpose); strings one by one.
 
+#[cfg(feature = "device")]
 use crate::graph::device::Operand;
 use kiln_kernels::cpu::transpose::Transpose as Executor;
+#[cfg(feature = "device")]
 use kiln_kernels::gpu::source::transpose::TransposeKernel;
 use kiln_kernels::reference;
 use smallvec::SmallVec;
 
 use super::{LoadCx, Movement, OpError, Operator, rearrange, required};
 use crate::exec::transpose::TransposeKey;
+#[cfg(feature = "device")]
+use crate::graph::DeviceCx;
 use crate::graph::node::Specs;
-use crate::graph::{DeviceCx, Io, Node, NodeError, PrepareCx, Prepared, RunCx};
+use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 
 /// This group's operators.
@@ -155,6 +159,7 @@ impl Node for Permute {
         Ok(Prepared::new(cx.executor(&key)?))
     }
 
+    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,

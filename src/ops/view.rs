@@ -5,6 +5,7 @@
 //! contiguous is one long run. A [`Cursor`] hands out those runs in the output's order, in pieces of any length; copying
 //! and computing operators read through it. Element types are not known here.
 
+#[cfg(feature = "device")]
 use kiln_kernels::gpu::source::copy::CopyKernel;
 use smallvec::SmallVec;
 
@@ -105,6 +106,7 @@ impl View {
     }
 
     /// The same on a device: copies what it reads, of elements of `width` bytes, one behind the other.
+    #[cfg(feature = "device")]
     pub(crate) fn copying(&self, width: usize) -> Result<CopyKernel, NodeError> {
         let counts: SmallVec<[u64; 6]> = self.steps.iter().map(|step| step.count as u64).collect();
         let from: SmallVec<[i64; 6]> = self.steps.iter().map(|step| step.stride as i64).collect();

@@ -9,10 +9,13 @@ use kiln_kernels::parallel::for_each_chunk;
 
 use super::evaluate::evaluate;
 use super::options::SessionOptions;
-use super::placement::{Uploads, place};
+#[cfg(feature = "device")]
+use super::placement::place;
 use super::{Port, SessionError};
 use crate::exec::BuildCx;
+#[cfg(feature = "device")]
 use crate::graph::device::transfer::{ToDevice, ToHost, to_device};
+#[cfg(feature = "device")]
 use crate::graph::device::{ON_DEVICE, OnDevice, TO_DEVICE, TO_HOST};
 use crate::graph::facts::{self, Fact, Facts, Size};
 use crate::graph::ir::{Attr, CAPTURES, Dim, Graph, NodeDesc, ValueInfo, ValueKind};
@@ -50,6 +53,9 @@ fn port(graph: &Graph, value: ValueId, has_default: bool) -> Port {
 /// weights of a large model are not all in memory twice.
 const WAVE: usize = 32;
 
+/// Constants that a device needs: as the graph has them, and as the device's nodes read them.
+pub(super) type Uploads = Vec<(ValueId, ValueId)>;
+
 /// Passes that prepare for kernels of the processor's: its layout, its fused attention, its products of bytes, what it stores in `bf16`,
 /// inputs in parts.
 const NOT_ON_DEVICES: [&str; 5] = ["layout", "attention", "quantized", "bf16", "concat"];
@@ -70,7 +76,10 @@ pub(super) fn compile(
     };
     let wanted = wanted.with_elements(build.elements());
     let passes = passes::optimise_until(stop, &mut graph, &wanted, &evaluate);
+    #[cfg(feature = "device")]
     let uploads = if build.gpu.is_some() { place(&mut graph) } else { Uploads::new() };
+    #[cfg(not(feature = "device"))]
+    let uploads = Uploads::new();
     let mut maker = Maker { build, parallel, stop, problems: BTreeSet::new(), held: Vec::new(), depth: 0 };
     let Some(executable) = maker.executable(&mut graph, &uploads)?.filter(|_| maker.problems.is_empty()) else {
         return Err(SessionError::Unsupported(maker.problems.into_iter().collect()));
@@ -139,6 +148,7 @@ impl Maker<'_> {
     }
 
     /// Sends the constants that the device's nodes read; what nobody else reads is let go here.
+    #[cfg(feature = "device")]
     fn upload(&self, graph: &mut Graph, uploads: &Uploads) -> Result<(), SessionError> {
         let Some(gpu) = &self.build.gpu else { return Ok(()) };
         let readers = graph.use_counts();
@@ -149,6 +159,12 @@ impl Maker<'_> {
                 graph.constants.remove(&host);
             }
         }
+        Ok(())
+    }
+
+    /// There is no device to send them to.
+    #[cfg(not(feature = "device"))]
+    fn upload(&self, _: &mut Graph, _: &Uploads) -> Result<(), SessionError> {
         Ok(())
     }
 
@@ -310,6 +326,7 @@ fn collect_tensors<'a>(graph: &'a Graph, tensors: &mut Vec<&'a Tensor>) {
 
 /// The running form of one node.
 pub(super) fn make(graph: &Graph, node: &NodeDesc, build: &BuildCx) -> Result<Box<dyn Node>, OpError> {
+    #[cfg(feature = "device")]
     if let Some(gpu) = &build.gpu {
         if node.is_fused(TO_DEVICE) {
             return Ok(Box::new(ToDevice(gpu.clone())));
@@ -320,13 +337,12 @@ pub(super) fn make(graph: &Graph, node: &NodeDesc, build: &BuildCx) -> Result<Bo
     }
     let make = ops::lookup(&node.domain, &node.op).ok_or_else(|| OpError::Unknown(node.op.clone()))?;
     let made = make(&LoadCx { node, graph, build })?;
-    Ok(match &build.gpu {
-        Some(gpu) if node.int(ON_DEVICE, 0) != 0 => {
-            let form = ops::device::form(node).ok_or_else(|| OpError::unsupported(node, "no form on a device"))?;
-            Box::new(OnDevice::new(made, gpu.clone(), ops::device::carried(&form)))
-        }
-        _ => made,
-    })
+    #[cfg(feature = "device")]
+    if let Some(gpu) = build.gpu.as_ref().filter(|_| node.int(ON_DEVICE, 0) != 0) {
+        let form = ops::device::form(node).ok_or_else(|| OpError::unsupported(node, "no form on a device"))?;
+        return Ok(Box::new(OnDevice::new(made, gpu.clone(), ops::device::carried(&form))));
+    }
+    Ok(made)
 }
 
 /// What was fused into a node, in the words of verbose lines.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kiln_kernels::cpu::{Numerics, Precision};
+#[cfg(feature = "device")]
 use kiln_kernels::gpu::{Arena, Device, Policy};
 use kiln_kernels::jit::ProfilerFiles;
 use kiln_kernels::{EMITTER_REVISION, Isa, Parallel};
@@ -14,6 +15,7 @@ use super::trace::Trace;
 use super::verbose::Verbose;
 use crate::cache::{Cache, Limits};
 use crate::exec::BuildCx;
+#[cfg(feature = "device")]
 use crate::exec::gpu::GpuCx;
 use crate::exec::tune::{Tune, Tuner};
 use crate::graph::passes::PassOptions;
@@ -35,10 +37,13 @@ pub struct SessionOptions {
     /// What weights may be rounded to for speed.
     pub precision: Precision,
     /// A device beside the processor, on which everything runs that has a form there; none means the processor alone.
+    #[cfg(feature = "device")]
     pub device: Option<Arc<dyn Device>>,
     /// What the device's libraries may do.
+    #[cfg(feature = "device")]
     pub device_policy: Policy,
     /// Most bytes of the device's memory that this session takes.
+    #[cfg(feature = "device")]
     pub device_bytes: u64,
     /// Whether choices are measured in the background.
     pub tune: Tune,
@@ -126,8 +131,11 @@ impl Default for SessionOptions {
             max_isa: None,
             numerics: Numerics::default(),
             precision: Precision::default(),
+            #[cfg(feature = "device")]
             device: None,
+            #[cfg(feature = "device")]
             device_policy: Policy::default(),
+            #[cfg(feature = "device")]
             device_bytes: u64::MAX,
             // Tuning changes the order of additions at a moment that nobody foresees, and takes processor time that
             // nobody asked for: who wants it says so, or tunes offline once and keeps the records.
@@ -235,6 +243,9 @@ impl SessionOptions {
         };
         let cache = self.cache.clone().unwrap_or_else(|| Arc::new(Cache::new(limits)));
         let (threads, numerics, precision) = (threads.threads(), self.numerics, self.precision);
+        #[cfg(not(feature = "device"))]
+        let gpu = None;
+        #[cfg(feature = "device")]
         let gpu = self.device.as_ref().map(|device| {
             let arena = Arena::new(device.clone(), self.device_bytes);
             Arc::new(GpuCx::new(arena, self.device_policy))

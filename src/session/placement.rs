@@ -5,6 +5,7 @@
 //! that both sides need is copied once, by a node of its own, so that copies are seen in profiles and traces. Constants
 //! that the device reads are sent when the graph is loaded. Bodies of loops and branches stay with the processor.
 
+use super::compile::Uploads;
 use crate::graph::device::{ON_DEVICE, TO_DEVICE, TO_HOST};
 use crate::graph::facts::Facts;
 use crate::graph::ir::{Attr, Graph, NodeDesc, ValueId, ValueInfo};
@@ -12,9 +13,6 @@ use crate::ops::device::{Form, Pull, carried, form};
 
 /// Elements of a table from which picking rows on the device pays.
 const TABLE: usize = 4096;
-
-/// Constants that the device needs: as the graph has them, and as the device's nodes read them.
-pub(super) type Uploads = Vec<(ValueId, ValueId)>;
 
 /// Marks the nodes that run on the device, puts copies on the edges between them and the others, and lists the constants to
 /// send.

@@ -161,18 +161,7 @@ impl Session {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use kiln_kernels::gpu::emulated::{Emulated, Script};
-    use kiln_kernels::gpu::source::KernelCode;
-    use kiln_kernels::gpu::{Arena, ConvProblem, Epilogue, MatMulProblem, Policy, Problem};
-
     use super::*;
-    use crate::cache::Outcome;
-    use crate::exec::{BuildCx, GpuCx};
-    use crate::graph::GraphBuilder;
-    use crate::session::SessionOptions;
-    use crate::tensor::DType;
 
     #[test]
     fn kinds_have_names_and_those_that_do_not_exist_have_reasons() {
@@ -182,66 +171,6 @@ mod tests {
         let error = "tensorrt".parse::<CacheKind>().unwrap_err();
         assert!(error.to_string().contains("'tensorrt'") && error.why.contains("compiled engines"), "{error}");
         assert!("CPU".parse::<CacheKind>().unwrap_err().why.contains("cpu, cudnn"));
-    }
-
-    /// A session, and its builders' context with a device that this build's sessions open only where there is one.
-    fn with_device() -> (Session, BuildCx) {
-        let mut builder = GraphBuilder::new("kinds", 17);
-        let x = builder.input("x", DType::F32, [2.into(), 3.into()]);
-        let y = builder.op("Softmax", &[x], &[]);
-        builder.output("y", y);
-        let options = SessionOptions { threads: 1, ..SessionOptions::default() };
-        let session = Session::from_graph(builder.finish(), &options).unwrap();
-        let arena = Arena::new(Emulated::open(Script::default()), 1 << 28);
-        let gpu = Some(Arc::new(GpuCx::new(arena, Policy::default())));
-        let cx = BuildCx { gpu, ..session.build_cx().clone() };
-        (session, cx)
-    }
-
-    #[test]
-    fn records_of_a_devices_libraries_go_into_files_of_their_kinds_and_out_of_them() {
-        let conv = ConvProblem {
-            batch: 1,
-            channels: 3,
-            filters: 4,
-            groups: 1,
-            input: [1, 8, 8],
-            kernel: [1, 3, 3],
-            strides: [1; 3],
-            dilations: [1; 3],
-            pads: [0, 1, 1],
-            output: [1, 8, 8],
-            transposed: false,
-            epilogue: Epilogue::NONE,
-        };
-        let fused = ConvProblem { epilogue: Epilogue { bias: true, ..Epilogue::NONE }, ..conv };
-        let product = MatMulProblem {
-            batch: 1,
-            m: 2,
-            n: 3,
-            k: 4,
-            trans_left: false,
-            trans_right: false,
-            one_left: false,
-            one_right: false,
-            scale: 1f32.to_bits(),
-            epilogue: Epilogue::NONE,
-        };
-        let problems = [Problem::Conv(conv), Problem::Conv(fused), Problem::MatMul(product)];
-        let (session, cx) = with_device();
-        problems.iter().for_each(|problem| assert_eq!(cx.solver(problem).unwrap().1, Outcome::Miss));
-        assert_eq!(cx.module(&KernelCode::Fill).unwrap().1, Outcome::Miss);
-        let folder = tempfile::tempdir().unwrap();
-        let kinds = [(CacheKind::Cudnn, 1), (CacheKind::Cublaslt, 1), (CacheKind::Fusion, 2), (CacheKind::All, 4)];
-        for (kind, count) in kinds {
-            let path = folder.path().join(format!("{}.kiln", kind.name()));
-            assert_eq!(session.save_cache(&path, kind).unwrap().written, count, "{kind:?}");
-            let (other, cx) = with_device();
-            assert_eq!(other.load_cache(&path, kind).unwrap().taken, count);
-            let replayed = problems.iter().filter(|problem| cx.solver(problem).unwrap().1 == Outcome::RecordHit);
-            let compiled = u64::from(cx.module(&KernelCode::Fill).unwrap().1 == Outcome::RecordHit);
-            assert_eq!(replayed.count() as u64 + compiled, count, "{kind:?}");
-        }
     }
 
     #[test]
@@ -254,5 +183,82 @@ mod tests {
         assert!(CacheKind::Fusion.holds("chain") && CacheKind::Cudnn.holds("cudnn-conv"));
         assert!(!CacheKind::Cudnn.holds("conv") && !CacheKind::Cudnn.holds("cudnn-fusion"));
         assert!(CacheKind::Fusion.holds("cudnn-fusion") && CacheKind::Cublaslt.holds("cublaslt-matmul"));
+    }
+
+    /// Of devices, whose libraries' choices are records too.
+    #[cfg(feature = "device")]
+    mod devices {
+        use std::sync::Arc;
+
+        use kiln_kernels::gpu::emulated::{Emulated, Script};
+        use kiln_kernels::gpu::source::KernelCode;
+        use kiln_kernels::gpu::{Arena, ConvProblem, Epilogue, MatMulProblem, Policy, Problem};
+
+        use super::*;
+        use crate::cache::Outcome;
+        use crate::exec::{BuildCx, GpuCx};
+        use crate::graph::GraphBuilder;
+        use crate::session::SessionOptions;
+        use crate::tensor::DType;
+
+        /// A session, and its builders' context with a device that this build's sessions open only where there is one.
+        fn with_device() -> (Session, BuildCx) {
+            let mut builder = GraphBuilder::new("kinds", 17);
+            let x = builder.input("x", DType::F32, [2.into(), 3.into()]);
+            let y = builder.op("Softmax", &[x], &[]);
+            builder.output("y", y);
+            let options = SessionOptions { threads: 1, ..SessionOptions::default() };
+            let session = Session::from_graph(builder.finish(), &options).unwrap();
+            let arena = Arena::new(Emulated::open(Script::default()), 1 << 28);
+            let gpu = Some(Arc::new(GpuCx::new(arena, Policy::default())));
+            let cx = BuildCx { gpu, ..session.build_cx().clone() };
+            (session, cx)
+        }
+
+        #[test]
+        fn records_of_a_devices_libraries_go_into_files_of_their_kinds_and_out_of_them() {
+            let conv = ConvProblem {
+                batch: 1,
+                channels: 3,
+                filters: 4,
+                groups: 1,
+                input: [1, 8, 8],
+                kernel: [1, 3, 3],
+                strides: [1; 3],
+                dilations: [1; 3],
+                pads: [0, 1, 1],
+                output: [1, 8, 8],
+                transposed: false,
+                epilogue: Epilogue::NONE,
+            };
+            let fused = ConvProblem { epilogue: Epilogue { bias: true, ..Epilogue::NONE }, ..conv };
+            let product = MatMulProblem {
+                batch: 1,
+                m: 2,
+                n: 3,
+                k: 4,
+                trans_left: false,
+                trans_right: false,
+                one_left: false,
+                one_right: false,
+                scale: 1f32.to_bits(),
+                epilogue: Epilogue::NONE,
+            };
+            let problems = [Problem::Conv(conv), Problem::Conv(fused), Problem::MatMul(product)];
+            let (session, cx) = with_device();
+            problems.iter().for_each(|problem| assert_eq!(cx.solver(problem).unwrap().1, Outcome::Miss));
+            assert_eq!(cx.module(&KernelCode::Fill).unwrap().1, Outcome::Miss);
+            let folder = tempfile::tempdir().unwrap();
+            let kinds = [(CacheKind::Cudnn, 1), (CacheKind::Cublaslt, 1), (CacheKind::Fusion, 2), (CacheKind::All, 4)];
+            for (kind, count) in kinds {
+                let path = folder.path().join(format!("{}.kiln", kind.name()));
+                assert_eq!(session.save_cache(&path, kind).unwrap().written, count, "{kind:?}");
+                let (other, cx) = with_device();
+                assert_eq!(other.load_cache(&path, kind).unwrap().taken, count);
+                let replayed = problems.iter().filter(|problem| cx.solver(problem).unwrap().1 == Outcome::RecordHit);
+                let compiled = u64::from(cx.module(&KernelCode::Fill).unwrap().1 == Outcome::RecordHit);
+                assert_eq!(replayed.count() as u64 + compiled, count, "{kind:?}");
+            }
+        }
     }
 }

@@ -13,8 +13,10 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{Begun, Port, Session};
+#[cfg(feature = "device")]
+use crate::exec::gpu;
 use crate::exec::request::{MOST_REQUESTS, RequestKey};
-use crate::exec::{BuildCx, Share, gpu};
+use crate::exec::{BuildCx, Share};
 use crate::fork::Mutex;
 use crate::graph::{Foresight, LoopBudget, Resources, Served, Stop, Value};
 use crate::record::{CacheMode, Store};
@@ -36,6 +38,7 @@ const SHARE: u32 = 3;
 const BUILDING: Duration = Duration::from_millis(20);
 
 /// The same for what a device is to do, whose libraries and compiler take longer.
+#[cfg(feature = "device")]
 const DEVICE: Duration = Duration::from_secs(2);
 
 /// Most bytes of executors that are rebuilt.
@@ -102,6 +105,7 @@ impl Session {
     /// on. How many executors were rebuilt for that.
     pub(super) fn rehearse(&self, begun: &Begun) -> usize {
         let (took, stop) = (begun.at.elapsed(), begun.stop.as_ref());
+        #[cfg(feature = "device")]
         if self.build.gpu.is_some() {
             let build = BuildCx { records: self.build.records.ahead_of_need(), ..self.build.clone() };
             return gpu::prepare(&build, Instant::now() + bounded(stop, DEVICE.max(took)));

@@ -141,8 +141,8 @@ impl Chain {
     }
 
     /// Whether emitted code runs.
-    #[must_use]
-    pub fn is_emitted(&self) -> bool {
+    #[cfg(test)]
+    pub(super) fn is_emitted(&self) -> bool {
         self.code.is_some()
     }
 

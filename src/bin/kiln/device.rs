@@ -1,10 +1,12 @@
 //! `--device`: where networks run, and what the device's libraries may do.
 
 use std::str::FromStr;
-use std::sync::Arc;
 
-use kiln::gpu::{Device, Policy};
-use kiln::knobs::{ByteSize, Knobs};
+#[cfg(feature = "device")]
+use kiln::gpu::Policy;
+#[cfg(feature = "device")]
+use kiln::knobs::ByteSize;
+use kiln::knobs::Knobs;
 use kiln::session::SessionOptions;
 
 use crate::failure::Outcome;
@@ -16,15 +18,19 @@ pub(crate) struct DeviceArgs {
     #[arg(long, value_name = "DEVICE", default_value = "cpu", help_heading = "Device")]
     device: Place,
     /// Let the device's libraries round factors to TF32
+    #[cfg(feature = "device")]
     #[arg(long, help_heading = "Device")]
     tf32: bool,
     /// Use only algorithms of the device's libraries whose results are the same in every run
+    #[cfg(feature = "device")]
     #[arg(long, help_heading = "Device")]
     deterministic: bool,
     /// Most scratch memory of an algorithm, as in 256MiB
+    #[cfg(feature = "device")]
     #[arg(long, value_name = "BYTES", help_heading = "Device")]
     workspace: Option<ByteSize>,
     /// Most memory taken of the device, as in 16GiB
+    #[cfg(feature = "device")]
     #[arg(long, value_name = "BYTES", help_heading = "Device")]
     device_memory: Option<ByteSize>,
 }
@@ -61,6 +67,22 @@ impl FromStr for Place {
 impl DeviceArgs {
     /// Sets what was typed.
     pub(crate) fn apply(&self, options: &mut SessionOptions, knobs: &Knobs) -> Outcome {
+        #[cfg(feature = "device")]
+        self.limit(options);
+        match self.device {
+            Place::Cpu => Ok(()),
+            Place::Cuda(ordinal) => open(ordinal, options, knobs),
+            #[cfg(feature = "emulator")]
+            Place::Emulated => {
+                options.device = Some(kiln::gpu::emulated::Emulated::open(kiln::gpu::emulated::Script::default()));
+                Ok(())
+            }
+        }
+    }
+
+    /// Sets what the device's libraries may do and how much of its memory may be taken.
+    #[cfg(feature = "device")]
+    fn limit(&self, options: &mut SessionOptions) {
         let default = Policy::default();
         options.device_policy = Policy {
             tf32: self.tf32,
@@ -71,24 +93,19 @@ impl DeviceArgs {
         if let Some(size) = self.device_memory {
             options.device_bytes = size.0 as u64;
         }
-        options.device = match self.device {
-            Place::Cpu => None,
-            Place::Cuda(ordinal) => Some(open(ordinal, knobs)?),
-            #[cfg(feature = "emulator")]
-            Place::Emulated => Some(kiln::gpu::emulated::Emulated::open(kiln::gpu::emulated::Script::default())),
-        };
-        Ok(())
     }
 }
 
 #[cfg(feature = "cuda")]
-fn open(ordinal: u32, knobs: &Knobs) -> Outcome<Arc<dyn Device>> {
+fn open(ordinal: u32, options: &mut SessionOptions, knobs: &Knobs) -> Outcome {
     use crate::failure::Blame;
-    kiln::gpu::cuda::open(ordinal, &knobs.cuda_options()).usage(|| format!("--device cuda:{ordinal}"))
+    let device = kiln::gpu::cuda::open(ordinal, &knobs.cuda_options()).usage(|| format!("--device cuda:{ordinal}"))?;
+    options.device = Some(device);
+    Ok(())
 }
 
 #[cfg(not(feature = "cuda"))]
-fn open(ordinal: u32, _: &Knobs) -> Outcome<Arc<dyn Device>> {
+fn open(ordinal: u32, _: &mut SessionOptions, _: &Knobs) -> Outcome {
     use crate::failure::{Code, Failure};
     let why = format!("--device cuda:{ordinal}: this program was built without the feature cuda");
     Err(Failure::new(Code::Unsupported, anyhow::anyhow!(why)))

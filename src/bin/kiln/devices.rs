@@ -5,11 +5,18 @@
 
 use std::io::Write;
 
+#[cfg(feature = "device")]
 use kiln_kernels::gpu::DeviceFacts;
 use serde::Serialize;
 
 use crate::failure::{Blame, Outcome};
-use crate::table::{Table, bytes};
+use crate::table::Table;
+#[cfg(feature = "device")]
+use crate::table::bytes;
+
+/// What is known of a device; a build without them knows of none.
+#[cfg(not(feature = "device"))]
+type DeviceFacts = ();
 
 /// What was typed.
 #[derive(Debug, clap::Args)]
@@ -125,9 +132,16 @@ fn print(view: &View, screen: &mut dyn Write) -> Outcome {
         writeln!(screen, "no devices: {reason}")?;
         return Ok(());
     }
+    #[cfg(feature = "device")]
+    print_devices(&view.devices, screen)?;
+    Ok(())
+}
+
+#[cfg(feature = "device")]
+fn print_devices(devices: &[DeviceFacts], screen: &mut dyn Write) -> Outcome {
     let titles = ["device", "name", "compute", ">multiprocessors", ">memory", ">L2 cache"];
     let mut table = Table::new(&titles);
-    for device in &view.devices {
+    for device in devices {
         table.row([
             format!("cuda:{}", device.ordinal),
             device.name.clone(),
@@ -151,6 +165,7 @@ mod tests {
         String::from_utf8(screen).unwrap()
     }
 
+    #[cfg(feature = "device")]
     #[test]
     fn what_is_there_is_shown_with_files_and_what_is_not_with_reasons() {
         let device = DeviceFacts {

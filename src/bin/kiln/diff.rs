@@ -101,6 +101,7 @@ impl Against {
             max_isa: Some(Isa::Portable),
             numerics: Numerics::Strict,
             precision: Precision::F32,
+            #[cfg(feature = "device")]
             device: None,
             // Choices that are wrong must not be read by both.
             cache_dir: None,

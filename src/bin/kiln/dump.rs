@@ -67,7 +67,8 @@ enum Kind {
 /// Writes values in their order, and the index; how many files were written.
 pub(crate) fn write(
     folder: &Path,
-    (model, isa): (&Path, &str),
+    model: &Path,
+    isa: &str,
     graph: &Graph,
     values: &[(String, Value)],
 ) -> Outcome<usize> {
@@ -241,7 +242,7 @@ mod tests {
             ("none".to_owned(), Value::sequence(Vec::new())),
             ("nothing".to_owned(), Value::Nothing),
         ];
-        assert_eq!(write(folder.path(), (Path::new("m.onnx"), "avx2"), &graph(), &values).unwrap(), 6);
+        assert_eq!(write(folder.path(), Path::new("m.onnx"), "avx2", &graph(), &values).unwrap(), 6);
         let found = read(folder.path()).unwrap();
         assert_eq!(found.len(), values.len());
         let tensor = |name: &str| found[name].as_tensor().unwrap();
@@ -267,7 +268,7 @@ mod tests {
         let names = ["../../up", "/etc/passwd", "..", "", "a\0b", "C:\\x", "con", "\u{202e}name", &long, &long];
         let values: Vec<(String, Value)> =
             names.iter().map(|name| ((*name).to_owned(), Value::Tensor(Tensor::scalar(1f32)))).collect();
-        write(&inner, (Path::new("m.onnx"), "avx2"), &graph(), &values).unwrap();
+        write(&inner, Path::new("m.onnx"), "avx2", &graph(), &values).unwrap();
         assert_eq!(std::fs::read_dir(&inner).unwrap().count(), names.len() + 1, "a file each, and the index");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }

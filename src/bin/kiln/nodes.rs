@@ -3,6 +3,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
+#[cfg(feature = "device")]
 use kiln::graph::device::ON_DEVICE;
 use kiln::graph::{Graph, NodeDesc, Observer, StepEvent};
 use serde::Serialize;
@@ -76,16 +77,22 @@ pub(crate) fn views(graph: &Graph, runs: Vec<RunView>) -> Vec<NodeView> {
     let view = |node: &NodeDesc| NodeView {
         name: node.name.clone(),
         op: if node.domain.is_empty() { node.op.clone() } else { format!("{}.{}", node.domain, node.op) },
-        layout: match node.int(ON_DEVICE, 0) {
-            0 => (node.int("channels_last", 0) == 1).then_some("channels last"),
-            _ => Some("on the device"),
-        },
+        layout: layout(node),
         fused: kiln::session::compile::fusions(node),
         inputs: names(graph, &node.inputs),
         outputs: names(graph, &node.outputs),
         run: runs.next().flatten(),
     };
     graph.nodes.iter().map(view).collect()
+}
+
+/// How a node's data lies in memory, where its operator has a choice.
+fn layout(node: &NodeDesc) -> Option<&'static str> {
+    #[cfg(feature = "device")]
+    if node.int(ON_DEVICE, 0) != 0 {
+        return Some("on the device");
+    }
+    (node.int("channels_last", 0) == 1).then_some("channels last")
 }
 
 /// Values by name; those left out are dashes.

@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     if let (Some(folder), Some(model)) = (&args.dump, &model) {
         let given = inputs.into_iter().map(|(name, tensor)| (name, Value::Tensor(tensor)));
         let values: Vec<(String, Value)> = given.chain(inside).collect();
-        let files = dump::write(folder, (&args.model, options.isa().name()), model, &values)?;
+        let files = dump::write(folder, &args.model, options.isa().name(), model, &values)?;
         writeln!(screen, "wrote {files} values to {}", folder.display())?;
     }
     if let Some(profile) = session.profile() {

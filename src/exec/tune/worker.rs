@@ -23,11 +23,13 @@ use kiln_kernels::Pool;
 
 use super::operands::Stock;
 use super::report::{Ended, TuneReport};
+#[cfg(feature = "device")]
 use super::search::Sought;
 use super::standing::Standing;
 use super::wish::{Lab, Wanted, Wish};
 use super::{Effort, Tune};
 use crate::cache::Key;
+#[cfg(feature = "device")]
 use crate::exec::gpu::SolverKey;
 use crate::exec::{BuildCx, Family};
 use crate::fork::Origin;
@@ -150,6 +152,7 @@ impl Tuner {
     }
 
     /// The same for a problem of a device's libraries.
+    #[cfg(feature = "device")]
     pub fn note_solver(&self, key: &SolverKey) -> Option<Arc<Standing>> {
         self.note_as(key, || Box::new(Sought(key.clone())))
     }

@@ -93,7 +93,7 @@ fn rewritten_by(build: GraphBuilder, value: ValueId, passes: &[&str]) -> Graph {
 fn rewritten(mut build: GraphBuilder, value: ValueId, options: &PassOptions) -> Graph {
     build.output("y", value);
     let mut graph = build.finish();
-    optimise(&mut graph, options, &nothing);
+    optimise_until(None, &mut graph, options, &nothing);
     let last = *graph.outputs.last().expect("an output");
     assert_eq!(graph.value(last).name, "y", "outputs keep their names");
     assert_eq!(verify(&graph), Ok(()));
@@ -128,7 +128,7 @@ fn the_report_counts_what_was_done() {
     let y = build.op("Relu", &[b], &[]);
     build.output("y", y);
     let mut graph = build.finish();
-    let report = optimise(&mut graph, &PassOptions::default(), &nothing);
+    let report = optimise_until(None, &mut graph, &PassOptions::default(), &nothing);
     assert_eq!((report.nodes_before, report.nodes_after, report.changes("identity")), (3, 1, 2));
     assert_eq!(report.to_string(), "3 nodes became 1, identity 2");
 }

@@ -1,14 +1,19 @@
 //! Tile and Expand: the same elements again and again, read through a [`View`] that does not move along some axes.
 
+#[cfg(feature = "device")]
 use crate::graph::device::Operand;
 use kiln_kernels::Parallel;
 use kiln_kernels::parallel::for_each_chunk;
 
 use super::share;
+#[cfg(feature = "device")]
+use crate::graph::DeviceCx;
 use crate::graph::node::Specs;
-use crate::graph::{DeviceCx, Io, Node, NodeError, Prepared, RunCx};
+use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::ops::{LoadCx, Movement, OpError, View, dimensions, integers, one, rearrange, refused, required};
-use crate::tensor::{Shape, Tensor, TensorSpec};
+#[cfg(feature = "device")]
+use crate::tensor::TensorSpec;
+use crate::tensor::{Shape, Tensor};
 
 /// Which of the two.
 enum Repeat {
@@ -71,6 +76,7 @@ impl Node for Repeat {
         one(required(inputs, 0)?.dtype(), self.shape(inputs)?)
     }
 
+    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,

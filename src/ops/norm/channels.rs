@@ -6,8 +6,10 @@ use kiln_kernels::reference::norm::moments;
 use super::{by_channel, floats, images, of_channels};
 use crate::cache::F32Bits;
 use crate::exec::norm::{ByChannel, ChannelNorm, ChannelNormKey, ChannelsKey};
+#[cfg(feature = "device")]
+use crate::graph::DeviceCx;
 use crate::graph::node::Specs;
-use crate::graph::{DeviceCx, Io, Node, NodeError, PrepareCx, Prepared, RunCx};
+use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::ops::{LoadCx, OpError, counted, refused, required};
 use crate::tensor::{DType, Tensor, TensorSpec};
 
@@ -225,6 +227,7 @@ impl Node for Channels {
         Ok(Prepared::new(cx.executor(&key)?))
     }
 
+    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,

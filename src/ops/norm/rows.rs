@@ -1,6 +1,8 @@
 //! LayerNormalization and RMSNormalization: the axes from `axis` on are a row.
 
+#[cfg(feature = "device")]
 use crate::graph::device::Operand;
+#[cfg(feature = "device")]
 use kiln_kernels::gpu::source::norm::{RowNormKernel, Scaling};
 use std::borrow::Cow;
 
@@ -9,8 +11,10 @@ use kiln_kernels::cpu::norm::{RowNorm as Executor, RowOperands, RowResults};
 
 use super::floats;
 use crate::exec::norm::RowNormKey;
+#[cfg(feature = "device")]
+use crate::graph::DeviceCx;
 use crate::graph::node::Specs;
-use crate::graph::{DeviceCx, Io, Node, NodeError, PrepareCx, Prepared, RunCx};
+use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::ops::stored::{self, STORED, activations_mut};
 use crate::ops::{LoadCx, OpError, View, axis_of, counted, optional, required};
 use crate::tensor::{DType, Tensor, TensorSpec};
@@ -99,6 +103,7 @@ impl Node for RowNorm {
         Ok(Prepared::new(cx.executor(&key)?))
     }
 
+    #[cfg(feature = "device")]
     fn prepare_device(
         &self,
         cx: &mut DeviceCx<'_>,
