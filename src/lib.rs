@@ -1,10 +1,35 @@
 //! Kiln: a runtime that never compiles, tunes or picks the same kernel twice.
 //!
-//! The floors, lowest first; a module imports only from floors below it:
+//! A [`Session`] is one ONNX model, ready to run at any shape, from any number of threads. What it has built for a shape it keeps,
+//! and what it chose it records, so that a shape that comes back and the next process build nothing.
+//!
+//! ```
+//! use kiln::{DType, Dim, GraphBuilder, Session, SessionOptions, Tensor};
+//!
+//! // `Session::load(path, &options)` reads a model file; here is a graph of one node: y = x + x.
+//! let mut build = GraphBuilder::new("twice", 17);
+//! let x = build.input("x", DType::F32, [Dim::Any, Dim::from(2)]);
+//! let y = build.op("Add", &[x, x], &[]);
+//! build.output("y", y);
+//!
+//! let options = SessionOptions { threads: 1, ..SessionOptions::default() };
+//! let session = Session::from_graph(build.finish(), &options)?;
+//! for rows in [1, 3, 1] {
+//!     let input = Tensor::from_vec([rows, 2], vec![1.5f32; rows * 2])?;
+//!     let outputs = session.run(&[("x", input)])?;
+//!     let (name, output) = &outputs[0];
+//!     assert_eq!((name.as_str(), output.shape()), ("y", &[rows, 2][..]));
+//!     assert!(output.as_slice::<f32>()?.iter().all(|value| *value == 3.0));
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The names below are the library's; its modules are for the command, the tests and those who read the source. Of them, lowest
+//! first, each imports only from those before it:
 //!
 //! - [`knobs`]: the environment variables.
-//! - [`threads`], [`tensor`], [`cache`]: memory, fork-join, and the generic executor cache.
-//! - [`record`]: what builders chose, kept from process to process.
+//! - [`threads`], [`tensor`]: fork-join and memory. [`cache`] is `kiln-cache`, a crate of its own.
+//! - [`record`]: what builders chose, kept from process to process; the crate is `kiln-records`.
 //! - [`exec`]: one kernel family a file: key, builder, executor.
 //! - [`graph`]: descriptions, passes, and the trait of a running node.
 //! - [`ops`]: what ONNX means by each operator.
@@ -15,17 +40,42 @@
 #![allow(rustdoc::private_intra_doc_links, reason = "headers guide readers of the source to private files too")]
 #![deny(unsafe_code)]
 
+#[doc(hidden)]
 pub mod cache;
+#[doc(hidden)]
 pub mod exec;
 mod fork;
+#[doc(hidden)]
 pub mod graph;
+#[doc(hidden)]
 pub mod knobs;
+#[doc(hidden)]
 pub mod onnx;
+#[doc(hidden)]
 pub mod ops;
+#[doc(hidden)]
 pub mod record;
+#[doc(hidden)]
 pub mod session;
+#[doc(hidden)]
 pub mod tensor;
+#[doc(hidden)]
 pub mod threads;
 
+pub use cache::{Cache, Limits, Stats};
+pub use graph::ir::Dim;
+pub use graph::{Attr, Graph, GraphBuilder, LoopLimits, Observer, StepEvent, Value, ValueId};
+pub use kiln_kernels::Isa;
+#[doc(hidden)]
 #[cfg(feature = "device")]
 pub use kiln_kernels::gpu;
+pub use knobs::{KnobError, Knobs};
+pub use onnx::ModelError;
+pub use record::{
+    CacheMode, Credentials, RecordError, Remote, RemoteError, RemotePolicy, SaveReport, Store, StoreStats,
+};
+pub use session::{
+    Cancel, Numerics, Port, Precision, Profile, RunOptions, Session, SessionError, SessionOptions, Trace, Tune,
+    TuneReport, Verbose,
+};
+pub use tensor::{DType, Element, Tensor, TensorError, TensorSpec};
