@@ -4,7 +4,7 @@
 //! types other than `f32` and `bool` are not known here.
 
 use kiln_kernels::cpu::chain::program::MAX_INPUTS;
-use kiln_kernels::cpu::chain::{BinaryOp, Bits, Builder, Program, Storage, UnaryOp};
+use kiln_kernels::cpu::chain::{BinaryOp, Bits, Builder, Program, Step, Storage, UnaryOp};
 
 use super::attributes::Attributes;
 use crate::graph::ir::NodeDesc;
@@ -37,6 +37,17 @@ pub(crate) fn lower(node: &NodeDesc, inputs: &[Option<Input>]) -> Option<Program
     let row = super::of(node)?;
     let given = Given::new(row.attributes_of(node), inputs)?;
     (row.element_wise.as_ref()?.lower)(&given).map(|program| program.simplified())
+}
+
+/// The function of one float that a node's operator is, with the node's attributes; none where it is none or takes steps.
+pub(crate) fn function(node: &NodeDesc) -> Option<UnaryOp> {
+    let row = super::of(node)?;
+    let given = Given::new(row.attributes_of(node), &[Some(Input::dynamic(Storage::F32))])?;
+    let program = (row.element_wise.as_ref()?.lower)(&given)?;
+    match program.steps[..] {
+        [Step::Unary(op, 0)] => Some(op),
+        _ => None,
+    }
 }
 
 /// What the operator was given, and a program with its operands to build on.
@@ -229,8 +240,6 @@ impl<'a> Given<'a> {
 
 #[cfg(test)]
 mod tests {
-    use kiln_kernels::cpu::chain::Step;
-
     use super::*;
     use crate::graph::ir::Attr;
 
