@@ -1,6 +1,6 @@
-//! The table of operators held against what runs: every operator has a row and a maker, and what a row's rules say of types,
-//! dimensions and elements is what comes out, at random shapes. Programs are held against what their row says for other types,
-//! and defaults of attributes against what makers take where an attribute is left out.
+//! The table of operators held against what runs: every operator has a row and a maker, and what a row's rules say of
+//! types, dimensions and elements is what comes out, at random shapes. Programs are held against what their row says
+//! for other types, and defaults of attributes against what makers take where an attribute is left out.
 
 mod samples;
 
@@ -50,8 +50,8 @@ fn rows_are_whole() {
     }
 }
 
-/// What the rules say, with the sizes of `sample` under names or as numbers, against what runs. How many dimensions the rules
-/// left open.
+/// What the rules say, with the sizes of `sample` under names or as numbers, against what runs. How many dimensions the
+/// rules left open.
 fn hold(row: &Operator, sample: &Sample, named: impl Fn(usize, usize) -> bool) -> usize {
     let (mut build, mut sizes) = (GraphBuilder::new("row", sample.version), Vec::new());
     let (mut inputs, mut tensors) = (Vec::new(), Vec::new());

@@ -28,8 +28,8 @@ impl Input {
 /// The program of an operator, not yet in simplest form. `None` where it has none for these inputs and attributes.
 pub(crate) type Lower = fn(&Given<'_>) -> Option<Program>;
 
-/// The program of a node, in simplest form, if its operator has one. Its operands are those of `inputs` that are present
-/// and no constants, in order.
+/// The program of a node, in simplest form, if its operator has one. Its operands are those of `inputs` that are
+/// present and no constants, in order.
 ///
 /// `None` where the operator is not element-wise, does not take these storages, or has too many inputs for one program.
 /// Broadcasting is the business of who runs it; mind that PRelu's slope and Clip's bounds broadcast one way only.
@@ -39,7 +39,8 @@ pub(crate) fn lower(node: &NodeDesc, inputs: &[Option<Input>]) -> Option<Program
     (row.element_wise.as_ref()?.lower)(&given).map(|program| program.simplified())
 }
 
-/// The function of one float that a node's operator is, with the node's attributes; none where it is none or takes steps.
+/// The function of one float that a node's operator is, with the node's attributes; none where it is none or takes
+/// steps.
 pub(crate) fn function(node: &NodeDesc) -> Option<UnaryOp> {
     let row = super::of(node)?;
     let given = Given::new(row.attributes_of(node), &[Some(Input::dynamic(Storage::F32))])?;
