@@ -1,8 +1,8 @@
 //! Element-wise executors: the key is the program in simplest form and the collapsed walk over its operands, so that
 //! equal work on different shapes (a bias on four dimensions or on two) is one executor.
 //!
-//! What ONNX's element-wise operators are as programs stands above, in the table of operators. The graph is not known here;
-//! the computing is done by [`kiln_kernels::cpu::chain`].
+//! What ONNX's element-wise operators are as programs stands above, in the table of operators. The graph is not known
+//! here; the computing is done by [`kiln_kernels::cpu::chain`].
 
 use kiln_kernels::cpu::chain::{BinaryOp, Chain, ChainPlan, Geometry, MAX_UNROLL, Program, Step};
 use kiln_kernels::cpu::vecmath::instructions;

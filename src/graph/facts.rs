@@ -3,8 +3,9 @@
 //! Passes need proofs: that two operands have the same shape whatever the request, that a value holds `f32`, that the
 //! last dimension is 768. Dimensions may be unknown and still be equal, so they are kept as symbols ([`size`]): equal
 //! symbols are equal sizes, and a convolution's output size is the same symbol wherever it is computed from the same
-//! input size in the same way. What an operator makes of its inputs is a rule of its row in the table ([`operators`]). Integer tensors that hold sizes (`Shape`, then `Gather`, then `Concat`) are followed
-//! element by element, because exported models compute the targets of their reshapes that way.
+//! input size in the same way. What an operator makes of its inputs is a rule of its row in the table ([`operators`]).
+//! Integer tensors that hold sizes (`Shape`, then `Gather`, then `Concat`) are followed element by element, because
+//! exported models compute the targets of their reshapes that way.
 //!
 //! What the model declares of its inputs is believed, because sessions refuse requests that break it, or serve them
 //! without what was proved (dimensions of one name that differ). What it declares of values in between is used for element

@@ -1,7 +1,8 @@
 //! Which operators have a form on a device, and what has to stay with the processor for them.
 //!
-//! The forms themselves are with their operators ([`Node::prepare_device`](crate::graph::Node::prepare_device)); here is what
-//! must be known of a node before it is made and before any shape is, from the table of operators: who places nodes asks [`form`].
+//! The forms themselves are with their operators ([`Node::prepare_device`](crate::graph::Node::prepare_device)); here
+//! is what must be known of a node before it is made and before any shape is, from the table of operators: who places
+//! nodes asks [`form`].
 
 use crate::graph::NodeDesc;
 use crate::graph::operators;

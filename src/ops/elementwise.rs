@@ -1,8 +1,9 @@
 //! Element-wise operators: on `f32` and booleans a chain executor, on every other element type the generic node.
 //!
-//! What an operator is as a program, which of its inputs may be of another type and which way they broadcast says its row in
-//! the table of operators; [`lower`] makes the program. Here is what only ONNX knows: which inputs are constants, and that an element type is known no sooner than the input is. A node therefore holds a program for
-//! each of the types that have one, and the generic node for the rest.
+//! What an operator is as a program, which of its inputs may be of another type and which way they broadcast says its
+//! row in the table of operators; [`lower`] makes the program. Here is what only ONNX knows: which inputs are
+//! constants, and that an element type is known no sooner than the input is. A node therefore holds a program for each
+//! of the types that have one, and the generic node for the rest.
 
 mod channel;
 #[cfg(feature = "device")]

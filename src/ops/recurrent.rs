@@ -3,7 +3,7 @@
 //! Weights that are constants are packed when the node is made; others at every run.
 
 use kiln_kernels::cpu::Elements;
-use kiln_kernels::cpu::chain::{Bits, UnaryOp};
+use kiln_kernels::cpu::chain::Bits;
 use kiln_kernels::cpu::recurrent::{Activation, Cell, Direction, DirectionWeights, Operands, Outputs, Recurrent};
 use smallvec::SmallVec;
 
@@ -11,7 +11,8 @@ use super::convert::through_f32;
 use super::{LoadCx, OpError, Operator, counted, optional, refused, required};
 use crate::exec::recurrent::{PackedDirection, PlainWeights, RecurrentKey, pack};
 use crate::graph::node::Specs;
-use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
+use crate::graph::operators::lower::function;
+use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx, operators};
 use crate::tensor::{DType, Tensor, TensorError, TensorSpec};
 
 /// The operators of this file.
@@ -107,28 +108,29 @@ fn directions(node: &NodeDesc, cell: Cell, reverses: &[bool]) -> Result<SmallVec
     Ok(directions.map(|(&reverse, functions)| Direction { reverse, activations: of(functions) }).collect())
 }
 
-/// A function by ONNX's name, with ONNX's defaults.
+/// The operators that ONNX lets a cell apply, besides two functions that are no operators.
+const FUNCTIONS: &[&str] =
+    &["Sigmoid", "Tanh", "Relu", "Softsign", "Softplus", "LeakyRelu", "ThresholdedRelu", "Elu", "HardSigmoid"];
+
+/// A function by ONNX's name, with the operator's defaults. It takes of both lists what it has attributes for.
 fn activation(
     name: &str,
     alphas: &mut dyn Iterator<Item = f32>,
     betas: &mut dyn Iterator<Item = f32>,
 ) -> Option<Activation> {
-    let mut alpha = |default: f32| Bits::from(alphas.next().unwrap_or(default));
-    let mut beta = |default: f32| Bits::from(betas.next().unwrap_or(default));
-    Some(match name.to_ascii_lowercase().as_str() {
-        "sigmoid" => Activation::Unary(UnaryOp::Sigmoid),
-        "tanh" => Activation::Unary(UnaryOp::Tanh),
-        "relu" => Activation::Unary(UnaryOp::Relu),
-        "softsign" => Activation::Unary(UnaryOp::Softsign),
-        "softplus" => Activation::Unary(UnaryOp::Softplus),
-        "leakyrelu" => Activation::Unary(UnaryOp::LeakyRelu { alpha: alpha(0.01) }),
-        "thresholdedrelu" => Activation::Unary(UnaryOp::ThresholdedRelu { alpha: alpha(1.0) }),
-        "elu" => Activation::Unary(UnaryOp::Elu { alpha: alpha(1.0) }),
-        "hardsigmoid" => Activation::Unary(UnaryOp::HardSigmoid { alpha: alpha(0.2), beta: beta(0.5) }),
-        "affine" => Activation::Affine { alpha: alpha(1.0), beta: beta(0.0) },
-        "scaledtanh" => Activation::ScaledTanh { alpha: alpha(1.0), beta: beta(1.0) },
-        _ => return None,
-    })
+    let or = |default: f32, list: &mut dyn Iterator<Item = f32>| Bits::from(list.next().unwrap_or(default));
+    match name.to_ascii_lowercase().as_str() {
+        "affine" => return Some(Activation::Affine { alpha: or(1.0, alphas), beta: or(0.0, betas) }),
+        "scaledtanh" => return Some(Activation::ScaledTanh { alpha: or(1.0, alphas), beta: or(1.0, betas) }),
+        _ => {}
+    }
+    let op = FUNCTIONS.iter().find(|op| op.eq_ignore_ascii_case(name))?;
+    let mut node = NodeDesc { op: (*op).to_owned(), ..NodeDesc::default() };
+    for attribute in operators::of(&node)?.attribute_names() {
+        let given = if attribute == "alpha" { alphas.next() } else { betas.next() };
+        node.attrs.extend(given.map(|value| (attribute.to_owned(), Attr::Float(value))));
+    }
+    function(&node).map(Activation::Unary)
 }
 
 /// Sizes that weights decide.

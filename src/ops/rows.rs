@@ -1,5 +1,6 @@
-//! The table of operators held against what runs: every operator has a row and a maker, and what a row's rules say of types,
-//! dimensions and elements is what comes out, at random shapes. Programs are held against what their row says for other types.
+//! The table of operators held against what runs: every operator has a row and a maker, and what a row's rules say of
+//! types, dimensions and elements is what comes out, at random shapes. Programs are held against what their row says
+//! for other types, and defaults of attributes against what makers take where an attribute is left out.
 
 mod samples;
 
@@ -11,7 +12,7 @@ use crate::graph::facts::Facts;
 use crate::graph::ir::{Dim, Graph, NodeDesc};
 use crate::graph::operators::row::{Operator, Takes, Types};
 use crate::graph::operators::{self, Layout, Operands, Shapes, Wide};
-use crate::graph::{GraphBuilder, ValueId};
+use crate::graph::{Attr, GraphBuilder, ValueId};
 use crate::tensor::{DType, Tensor};
 use samples::{Random, Sample, Value};
 
@@ -49,8 +50,8 @@ fn rows_are_whole() {
     }
 }
 
-/// What the rules say, with the sizes of `sample` under names or as numbers, against what runs. How many dimensions the rules
-/// left open.
+/// What the rules say, with the sizes of `sample` under names or as numbers, against what runs. How many dimensions the
+/// rules left open.
 fn hold(row: &Operator, sample: &Sample, named: impl Fn(usize, usize) -> bool) -> usize {
     let (mut build, mut sizes) = (GraphBuilder::new("row", sample.version), Vec::new());
     let (mut inputs, mut tensors) = (Vec::new(), Vec::new());
@@ -212,4 +213,52 @@ fn element_wise_operators_take_the_types_that_they_say() {
             assert!(own.takes != Takes::Any || made.is_ok());
         }
     }
+}
+
+#[test]
+fn makers_and_rules_have_the_defaults_of_the_table() {
+    let mut stated = 0;
+    for row in operators::all().filter(|row| !row.name.starts_with("Random") && row.name != "Bernoulli") {
+        let mut random = Random::new(row.name);
+        for _ in 0..ROUNDS / 4 {
+            let Some(sample) = samples::of(row, &mut random) else { break };
+            let tensors = sample.filled(&mut random);
+            let left_out: Vec<(String, Attr)> = row
+                .attributes
+                .iter()
+                .filter(|attribute| sample.attrs.iter().all(|(name, _)| *name != attribute.name))
+                .filter_map(|attribute| {
+                    Some((attribute.name.to_owned(), samples::written(attribute.default, sample.version)?))
+                })
+                .collect();
+            let (graph, mut node) = of_sample(row, &sample, &tensors);
+            let run = |node: &NodeDesc| {
+                run_node(&graph, node, &tensors, None).unwrap_or_else(|error| panic!("{}: {error}: {node:?}", row.name))
+            };
+            let without = run(&node);
+            stated += left_out.len();
+            node.attrs.extend(left_out);
+            let with = run(&node);
+            for (with, without) in with.iter().zip(&without) {
+                assert_eq!(with.spec(), without.spec(), "{}: {node:?}", row.name);
+                assert_eq!(with.bytes(), without.bytes(), "{}: {node:?}", row.name);
+            }
+        }
+    }
+    assert!(stated > 300, "only {stated} defaults were written out");
+}
+
+/// That node over these tensors, of which those that a sample knows are constants.
+fn of_sample(row: &Operator, sample: &Sample, tensors: &[Option<Tensor>]) -> (Graph, NodeDesc) {
+    let mut graph = Graph::default();
+    let inputs = sample.inputs.iter().zip(tensors).map(|(value, tensor)| match (value, tensor) {
+        (Value::Known(_), Some(tensor)) => Some(graph.add_constant("known", tensor.clone())),
+        (Value::Given(_), Some(_)) => Some(graph.fresh("given")),
+        _ => None,
+    });
+    let inputs = inputs.collect();
+    let outputs = (0..sample.outputs).map(|_| Some(graph.fresh("y"))).collect();
+    let attrs = sample.attrs.iter().map(|(name, attr)| ((*name).to_owned(), attr.clone())).collect();
+    let (domain, op, version) = (row.domain.to_owned(), row.name.to_owned(), sample.version);
+    (graph, NodeDesc { name: op.clone(), domain, op, version, attrs, inputs, outputs })
 }

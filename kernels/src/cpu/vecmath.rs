@@ -21,24 +21,25 @@
 //! `f32` one after the other with the rest refitted; the error stated beside each is that of the rounded fit in exact
 //! arithmetic.
 //!
-//! This file knows operations and registers, never loops or memory. Next: [`exp`], [`log`] and [`erf`] for the
-//! transcendental ones; `cpu/chain/emit.rs` for a caller.
+//! This file knows operations and registers, never loops or memory. Next: [`functions`] for the rows, [`exp`], [`log`]
+//! and [`erf`] for the transcendental ones; `cpu/chain/emit.rs` for a caller.
 
 pub mod binary;
 mod erf;
 mod exp;
+pub mod functions;
 mod log;
 mod side;
 
 #[cfg(test)]
 mod tests;
 
-use super::chain::UnaryOp;
-use crate::jit::asm::{Predicate, Rounding, Src};
+use crate::jit::asm::{Predicate, Src};
 use crate::jit::{Asm, Mask, Vreg};
 
 pub use binary::{binary_temps, emit_binary, emit_select, emits_binary};
 pub use exp::EXP_NONPOSITIVE_TEMPS;
+pub use functions::UnaryOp;
 pub(crate) use side::{Copies, Side};
 
 /// The mask number ([`Asm::mask`]) that emitted functions destroy on AVX-512: the last, k7.
@@ -52,76 +53,20 @@ pub(crate) const MAGNITUDE: Src = Src::Const(0x7fff_ffff);
 /// Whether [`emit_unary`] has code for that function; programs with others are interpreted.
 #[must_use]
 pub fn emits(op: UnaryOp) -> bool {
-    match op {
-        // exp(x / alpha) grows without bound for a negative alpha, which the emitted form does not follow.
-        UnaryOp::Celu { alpha } => alpha.get() > 0.0,
-        UnaryOp::Sin
-        | UnaryOp::Cos
-        | UnaryOp::Tan
-        | UnaryOp::Asin
-        | UnaryOp::Acos
-        | UnaryOp::Atan
-        | UnaryOp::Sinh
-        | UnaryOp::Cosh
-        | UnaryOp::Asinh
-        | UnaryOp::Acosh
-        | UnaryOp::Atanh => false,
-        _ => true,
-    }
+    op.is_emitted()
 }
 
 /// Temporary registers that [`emit_unary`] destroys for that function.
 #[must_use]
 pub fn temps(op: UnaryOp) -> usize {
-    match op {
-        UnaryOp::Abs | UnaryOp::Neg | UnaryOp::Sqrt | UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Round => 0,
-        UnaryOp::Reciprocal
-        | UnaryOp::Relu
-        | UnaryOp::Clip { .. }
-        | UnaryOp::LeakyRelu { .. }
-        | UnaryOp::HardSigmoid { .. }
-        | UnaryOp::Softsign
-        | UnaryOp::Not
-        | UnaryOp::IsNan => 1,
-        UnaryOp::Erf | UnaryOp::ThresholdedRelu { .. } | UnaryOp::HardSwish | UnaryOp::Sign => 2,
-        UnaryOp::Exp
-        | UnaryOp::Tanh
-        | UnaryOp::Sigmoid
-        | UnaryOp::Elu { .. }
-        | UnaryOp::Selu { .. }
-        | UnaryOp::Celu { .. }
-        | UnaryOp::Gelu => 3,
-        UnaryOp::Log | UnaryOp::Softplus | UnaryOp::Mish | UnaryOp::Silu | UnaryOp::GeluTanh => 4,
-        // Never emitted.
-        UnaryOp::Sin
-        | UnaryOp::Cos
-        | UnaryOp::Tan
-        | UnaryOp::Asin
-        | UnaryOp::Acos
-        | UnaryOp::Atan
-        | UnaryOp::Sinh
-        | UnaryOp::Cosh
-        | UnaryOp::Asinh
-        | UnaryOp::Acosh
-        | UnaryOp::Atanh => 0,
-    }
+    op.temps()
 }
 
 /// About how many instructions [`emit_unary`] makes: what a cost model counts. A division counts as four, a function
 /// without code as the time of one call.
 #[must_use]
 pub fn instructions(op: UnaryOp) -> u32 {
-    match op {
-        UnaryOp::Abs | UnaryOp::Neg | UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Round => 1,
-        UnaryOp::Relu | UnaryOp::LeakyRelu { .. } | UnaryOp::Not | UnaryOp::IsNan => 2,
-        UnaryOp::Clip { .. } | UnaryOp::ThresholdedRelu { .. } | UnaryOp::Sqrt | UnaryOp::Reciprocal => 4,
-        UnaryOp::HardSigmoid { .. } | UnaryOp::HardSwish | UnaryOp::Softsign | UnaryOp::Sign => 7,
-        UnaryOp::Exp | UnaryOp::Tanh | UnaryOp::Erf => 24,
-        UnaryOp::Elu { .. } | UnaryOp::Selu { .. } | UnaryOp::Celu { .. } | UnaryOp::Gelu => 26,
-        UnaryOp::Sigmoid | UnaryOp::Silu | UnaryOp::GeluTanh | UnaryOp::Mish | UnaryOp::Log => 32,
-        UnaryOp::Softplus => 44,
-        _ => 800,
-    }
+    op.instructions()
 }
 
 /// Emits `value = op(value)`. `temps` holds at least [`temps`]`(op)` registers other than `value`; they are destroyed,
@@ -135,83 +80,7 @@ pub fn emit_unary(asm: &mut Asm, op: UnaryOp, value: Vreg, temps: &[Vreg]) {
 /// are destroyed, [`MASK`] and those below it.
 pub(crate) fn emit_unary_side(asm: &mut Side<'_>, op: UnaryOp, value: Vreg, temps: &[Vreg]) {
     debug_assert!(emits(op) && temps.len() >= self::temps(op) && !temps.contains(&value), "{op:?} {temps:?}");
-    let v = value;
-    match op {
-        UnaryOp::Abs => asm.vand(v, v, MAGNITUDE),
-        UnaryOp::Neg => asm.vxor(v, v, SIGN),
-        UnaryOp::Sqrt => asm.vsqrt(v, v),
-        UnaryOp::Floor => asm.vround(v, v, Rounding::Down),
-        UnaryOp::Ceil => asm.vround(v, v, Rounding::Up),
-        UnaryOp::Round => asm.vround(v, v, Rounding::NearestEven),
-        UnaryOp::Reciprocal => {
-            let one = asm.held(temps[0], 1.0);
-            asm.vdiv(v, one, v);
-        }
-        UnaryOp::Relu => {
-            // The second operand is what NaN gives, so the value comes second.
-            asm.vzero(temps[0]);
-            asm.vmax(v, temps[0], v);
-        }
-        UnaryOp::Clip { lo, hi } => clamp(asm, v, temps[0], lo.get(), hi.get()),
-        UnaryOp::LeakyRelu { alpha } => {
-            asm.vmul(temps[0], v, alpha.get());
-            // Up to a slope of one the larger of x and alpha x is right on both sides of zero, above it the smaller.
-            if alpha.get() <= 1.0 {
-                asm.vmax(v, temps[0], v);
-            } else {
-                asm.vmin(v, temps[0], v);
-            }
-        }
-        UnaryOp::HardSigmoid { alpha, beta } => {
-            asm.vmul(v, v, alpha.get());
-            asm.vadd(v, v, beta.get());
-            clamp(asm, v, temps[0], 0.0, 1.0);
-        }
-        UnaryOp::HardSwish => {
-            asm.vmul(temps[0], v, 1.0 / 6.0);
-            asm.vadd(temps[0], temps[0], 0.5);
-            clamp(asm, temps[0], temps[1], 0.0, 1.0);
-            asm.vmul(v, v, temps[0]);
-        }
-        UnaryOp::Softsign => {
-            asm.vand(temps[0], v, MAGNITUDE);
-            asm.vadd(temps[0], temps[0], 1.0);
-            asm.vdiv(v, v, temps[0]);
-        }
-        UnaryOp::ThresholdedRelu { alpha } => {
-            let mask = asm.mask(temps[0]);
-            asm.compare(mask, Predicate::Greater, v, alpha.get());
-            asm.vzero(temps[1]);
-            asm.select(v, mask, v, temps[1]);
-        }
-        UnaryOp::Sign => sign(asm, v, temps),
-        UnaryOp::Not => flag(asm, v, temps[0], Predicate::Equal, 0.0.into()),
-        UnaryOp::IsNan => flag(asm, v, temps[0], Predicate::Unordered, v.into()),
-        UnaryOp::Exp => exp::exp(asm, v, temps),
-        UnaryOp::Sigmoid => exp::sigmoid(asm, v, temps),
-        UnaryOp::Silu => exp::silu(asm, v, temps),
-        UnaryOp::GeluTanh => exp::gelu_tanh(asm, v, temps),
-        UnaryOp::Mish => exp::mish(asm, v, temps),
-        UnaryOp::Tanh => exp::tanh(asm, v, temps),
-        UnaryOp::Elu { alpha } => exp::elu(asm, v, temps, 1.0, alpha.get(), 1.0),
-        UnaryOp::Selu { alpha, gamma } => exp::elu(asm, v, temps, 1.0, alpha.get(), gamma.get()),
-        UnaryOp::Celu { alpha } => exp::elu(asm, v, temps, 1.0 / alpha.get(), alpha.get(), 1.0),
-        UnaryOp::Log => log::log(asm, v, temps),
-        UnaryOp::Softplus => log::softplus(asm, v, temps),
-        UnaryOp::Erf => erf::erf(asm, v, temps),
-        UnaryOp::Gelu => erf::gelu(asm, v, temps),
-        UnaryOp::Sin
-        | UnaryOp::Cos
-        | UnaryOp::Tan
-        | UnaryOp::Asin
-        | UnaryOp::Acos
-        | UnaryOp::Atan
-        | UnaryOp::Sinh
-        | UnaryOp::Cosh
-        | UnaryOp::Asinh
-        | UnaryOp::Acosh
-        | UnaryOp::Atanh => {}
-    }
+    op.emit(asm, value, temps);
 }
 
 /// The mask that functions of two vectors use: [`MASK`], or `vector` on AVX2.

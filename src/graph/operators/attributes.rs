@@ -149,7 +149,8 @@ impl<'a> Attributes<'a> {
         words.iter().position(|word| *word == found).ok_or(found)
     }
 
-    /// The first attributes as numbers, in the order in which they are declared: what a function is given. Words count from 0.
+    /// The first attributes as numbers, in the order in which they are declared: what a function is given. Words count
+    /// from 0.
     pub(crate) fn numbers(&self) -> [f64; 2] {
         let mut numbers = [0.0; 2];
         for (number, attribute) in numbers.iter_mut().zip(self.declared) {

@@ -17,8 +17,8 @@ pub(super) fn size(view: &View<'_>, sizes: &mut Sizes) -> Option<Dims> {
     Some([sizes.product(view.dims(0)?)].into_iter().collect())
 }
 
-/// The elements of the first input. Rank 2 and more are not followed, and a tensor that becomes rank 2 on the way is lost
-/// rather than mistaken for one of rank 1.
+/// The elements of the first input. Rank 2 and more are not followed, and a tensor that becomes rank 2 on the way is
+/// lost rather than mistaken for one of rank 1.
 pub(super) fn same(view: &View<'_>, _: &mut Sizes) -> Option<Dims> {
     Some(view.elements(0)?.iter().copied().collect())
 }

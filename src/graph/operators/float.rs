@@ -18,8 +18,8 @@ pub(super) fn softplus(x: f64) -> f64 {
 
 /// The error function, to about fifteen digits.
 ///
-/// Near zero by the series 2/sqrt(pi) exp(-x^2) sum of 2^n x^(2n+1) / (2n+1)!!, whose terms are all of one sign; further
-/// out by Lentz's evaluation of the continued fraction of its complement, which converges fast there.
+/// Near zero by the series 2/sqrt(pi) exp(-x^2) sum of 2^n x^(2n+1) / (2n+1)!!, whose terms are all of one sign;
+/// further out by Lentz's evaluation of the continued fraction of its complement, which converges fast there.
 pub(super) fn erf(x: f64) -> f64 {
     let size = x.abs();
     if x.is_nan() || x == 0.0 {

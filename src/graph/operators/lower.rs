@@ -4,7 +4,7 @@
 //! types other than `f32` and `bool` are not known here.
 
 use kiln_kernels::cpu::chain::program::MAX_INPUTS;
-use kiln_kernels::cpu::chain::{BinaryOp, Bits, Builder, Program, Storage, UnaryOp};
+use kiln_kernels::cpu::chain::{BinaryOp, Bits, Builder, Program, Step, Storage, UnaryOp};
 
 use super::attributes::Attributes;
 use crate::graph::ir::NodeDesc;
@@ -28,8 +28,8 @@ impl Input {
 /// The program of an operator, not yet in simplest form. `None` where it has none for these inputs and attributes.
 pub(crate) type Lower = fn(&Given<'_>) -> Option<Program>;
 
-/// The program of a node, in simplest form, if its operator has one. Its operands are those of `inputs` that are present
-/// and no constants, in order.
+/// The program of a node, in simplest form, if its operator has one. Its operands are those of `inputs` that are
+/// present and no constants, in order.
 ///
 /// `None` where the operator is not element-wise, does not take these storages, or has too many inputs for one program.
 /// Broadcasting is the business of who runs it; mind that PRelu's slope and Clip's bounds broadcast one way only.
@@ -37,6 +37,18 @@ pub(crate) fn lower(node: &NodeDesc, inputs: &[Option<Input>]) -> Option<Program
     let row = super::of(node)?;
     let given = Given::new(row.attributes_of(node), inputs)?;
     (row.element_wise.as_ref()?.lower)(&given).map(|program| program.simplified())
+}
+
+/// The function of one float that a node's operator is, with the node's attributes; none where it is none or takes
+/// steps.
+pub(crate) fn function(node: &NodeDesc) -> Option<UnaryOp> {
+    let row = super::of(node)?;
+    let given = Given::new(row.attributes_of(node), &[Some(Input::dynamic(Storage::F32))])?;
+    let program = (row.element_wise.as_ref()?.lower)(&given)?;
+    match program.steps[..] {
+        [Step::Unary(op, 0)] => Some(op),
+        _ => None,
+    }
 }
 
 /// What the operator was given, and a program with its operands to build on.
@@ -229,8 +241,6 @@ impl<'a> Given<'a> {
 
 #[cfg(test)]
 mod tests {
-    use kiln_kernels::cpu::chain::Step;
-
     use super::*;
     use crate::graph::ir::Attr;
 

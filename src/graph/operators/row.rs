@@ -37,7 +37,8 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// An operator of which nothing else is known: its outputs are unknown, and it runs in ONNX's order on the processor.
+    /// An operator of which nothing else is known: its outputs are unknown, and it runs in ONNX's order on the
+    /// processor.
     pub(super) const fn new(
         domain: &'static str,
         name: &'static str,
@@ -157,8 +158,8 @@ pub(crate) type Elements = fn(&View<'_>, &mut Sizes) -> Option<Dims>;
 pub(crate) enum Layout {
     /// It runs in ONNX's order.
     Plain,
-    /// It wants its operand channels-last, wherever that comes from, and is marked so. One that is asked for more than one
-    /// output is plain: the places of maxima are counted in ONNX's order.
+    /// It wants its operand channels-last, wherever that comes from, and is marked so. One that is asked for more than
+    /// one output is plain: the places of maxima are counted in ONNX's order.
     Pulls,
     /// It can be marked so where its operand is channels-last already, and has a single output.
     Follows,
@@ -228,7 +229,8 @@ pub(crate) enum Broadcast {
     Scalars,
 }
 
-/// Element types that an element-wise operator takes; all wide ones, which minifloats and integers below a byte are not.
+/// Element types that an element-wise operator takes; all wide ones, which minifloats and integers below a byte are
+/// not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takes {
     /// All types.

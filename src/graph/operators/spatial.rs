@@ -1,7 +1,7 @@
 //! Dimensions of outputs of operators over [batch, channels, space...]: windows, their inverses, resizing, padding.
 //!
-//! A node that is marked `channels_last` has its data as [batch, space..., channels]; it is looked at in ONNX's order and
-//! the result is put back.
+//! A node that is marked `channels_last` has its data as [batch, space..., channels]; it is looked at in ONNX's order
+//! and the result is put back.
 
 use super::size::{Size, Sizes};
 use super::view::{Dims, View};

@@ -78,8 +78,8 @@ impl<'a> View<'a> {
         self.elements(index)?.iter().map(|size| size.known()).collect()
     }
 
-    /// A list that is an attribute in old versions of an operator and an input in new ones. `Some(None)` where neither is
-    /// given, `None` where it is given and not known.
+    /// A list that is an attribute in old versions of an operator and an input in new ones. `Some(None)` where neither
+    /// is given, `None` where it is given and not known.
     pub(crate) fn ints(&self, attribute: &str, input: usize) -> Option<Option<Vec<i64>>> {
         if let Some(values) = self.node.ints(attribute) {
             return Some(Some(values.to_vec()));

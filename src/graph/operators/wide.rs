@@ -1,5 +1,5 @@
-//! What element-wise operators do to numbers of any type, computed in the wide types `f64`, `i64` and `u64`. It is what runs
-//! on types other than `f32`, and the oracle for `f32`. The arithmetic itself is where tensors are known.
+//! What element-wise operators do to numbers of any type, computed in the wide types `f64`, `i64` and `u64`. It is what
+//! runs on types other than `f32`, and the oracle for `f32`. The arithmetic itself is where tensors are known.
 
 /// What an element-wise operator computes.
 #[derive(Clone, Copy, Debug)]

@@ -100,6 +100,15 @@ impl Sample {
         Sample { version: NEWEST, inputs, attrs, outputs: 1 }
     }
 
+    /// Its tensors, with numbers where floats are zeros.
+    pub(super) fn filled(&self, random: &mut Random) -> Vec<Option<Tensor>> {
+        let mut fill = |tensor: &Tensor| match tensor.as_slice::<f32>() {
+            Ok(values) if values.iter().all(|&value| value == 0.0) => random.floats(tensor.shape()),
+            _ => tensor.clone(),
+        };
+        self.inputs.iter().map(Value::tensor).map(|tensor| tensor.map(&mut fill)).collect()
+    }
+
     fn with_outputs(self, outputs: usize) -> Sample {
         Sample { outputs, ..self }
     }
@@ -107,6 +116,18 @@ impl Sample {
     fn of_version(self, version: i64) -> Sample {
         Sample { version, ..self }
     }
+}
+
+/// A default as an attribute of a node; none where there is none.
+pub(super) fn written(default: Otherwise, version: i64) -> Option<Attr> {
+    Some(match default {
+        Otherwise::Int(value) => Attr::Int(value),
+        Otherwise::IntSince { version: since, before, now } => Attr::Int(if version < since { before } else { now }),
+        Otherwise::Number(value) => Attr::Float(value),
+        Otherwise::Text(text) => text.into(),
+        Otherwise::Choice(words) => words[0].into(),
+        Otherwise::Required | Otherwise::Absent | Otherwise::Word(_) => return None,
+    })
 }
 
 fn ints(values: &[i64]) -> Value {

@@ -9,6 +9,8 @@ use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
+pub use crate::cpu::vecmath::functions::UnaryOp;
+
 /// An `f32` by its bits, so that it can be compared and hashed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, Mutate)]
 pub struct Bits(pub u32);
@@ -31,79 +33,6 @@ impl std::fmt::Debug for Bits {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.get().fmt(f)
     }
-}
-
-/// A function of one element. Also the activation that a matmul or convolution applies before it stores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
-#[allow(missing_docs, reason = "the field's names; parameters are ONNX's attributes")]
-#[non_exhaustive]
-pub enum UnaryOp {
-    Abs,
-    Neg,
-    Reciprocal,
-    Sqrt,
-    Exp,
-    Log,
-    Erf,
-    Tanh,
-    Sigmoid,
-    Relu,
-    /// max(lo, min(hi, x))
-    Clip {
-        lo: Bits,
-        hi: Bits,
-    },
-    LeakyRelu {
-        alpha: Bits,
-    },
-    Elu {
-        alpha: Bits,
-    },
-    Selu {
-        alpha: Bits,
-        gamma: Bits,
-    },
-    Celu {
-        alpha: Bits,
-    },
-    ThresholdedRelu {
-        alpha: Bits,
-    },
-    HardSigmoid {
-        alpha: Bits,
-        beta: Bits,
-    },
-    /// x * max(0, min(1, x / 6 + 0.5))
-    HardSwish,
-    Softplus,
-    Softsign,
-    Mish,
-    /// x * sigmoid(x)
-    Silu,
-    /// 0.5 x (1 + erf(x / sqrt 2))
-    Gelu,
-    /// 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
-    GeluTanh,
-    Floor,
-    Ceil,
-    /// To nearest, halves to even.
-    Round,
-    /// -1, 0 or 1; NaN stays.
-    Sign,
-    Sin,
-    Cos,
-    Tan,
-    Asin,
-    Acos,
-    Atan,
-    Sinh,
-    Cosh,
-    Asinh,
-    Acosh,
-    Atanh,
-    /// 1 where the element is zero, else 0: logical not on booleans held as 0 and 1.
-    Not,
-    IsNan,
 }
 
 /// A function of two elements.

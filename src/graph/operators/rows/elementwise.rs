@@ -1,8 +1,9 @@
 //! Element-wise operators. A new one is a row here; where it needs a function that no kernel has, that is a function of
 //! [`UnaryOp`] in the kernels crate.
 //!
-//! A row says the operator's name, the versions that defined it, its attributes with their defaults, its program over `f32`
-//! and booleans, and what it computes in `f64` or in wide integers on all other types, which is also the oracle of the program.
+//! A row says the operator's name, the versions that defined it, its attributes with their defaults, its program over
+//! `f32` and booleans, and what it computes in `f64` or in wide integers on all other types, which is also the oracle
+//! of the program.
 
 use std::f64::consts::{FRAC_2_SQRT_PI, SQRT_2};
 

@@ -1,5 +1,5 @@
-//! One node as a program: finds out what its inputs are, and asks [`operators::lower`](crate::graph::operators::lower), which
-//! the operators ask too, so that a node computes the same fused or alone.
+//! One node as a program: finds out what its inputs are, and asks [`operators::lower`](crate::graph::operators::lower),
+//! which the operators ask too, so that a node computes the same fused or alone.
 
 use kiln_kernels::cpu::chain::Storage;
 
