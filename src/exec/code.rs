@@ -3,17 +3,17 @@
 //!
 //! The types are those of the kernels crate, which knows no cache. Those that executor keys hold too are stated there.
 
+use kiln_kernels::cpu::amx::{Columns, Ending, EpilogueCode, Factors, MultiplyCode};
 use kiln_kernels::cpu::attention::{Adjust, AttentionCode, Form as Between};
 use kiln_kernels::cpu::chain::{ChainCode, Lane};
 use kiln_kernels::cpu::conv::winograd::WinogradSide;
 use kiln_kernels::cpu::conv::{DepthwiseCode, SlideCode, WinogradCode, WinogradTile};
 use kiln_kernels::cpu::gemm::tile::{LeftRows, RightColumns};
-use kiln_kernels::cpu::gemm::{HalveCode, RowCode, TileCode};
-use kiln_kernels::cpu::matrix::{Columns, Ending, Factors, FinishCode, MultiplyCode};
+use kiln_kernels::cpu::gemm::{Bf16ConvertCode, RowCode, TileCode};
 use kiln_kernels::cpu::norm::RowNormCode;
 use kiln_kernels::cpu::pool::{Collect, PoolCode};
 use kiln_kernels::cpu::quantized::tile::LeftRows as QuantizedRows;
-use kiln_kernels::cpu::quantized::{EndCode, QuantizedCode};
+use kiln_kernels::cpu::quantized::{QuantizedCode, QuantizedEpilogueCode};
 use kiln_kernels::cpu::recurrent::{GateCode, Gates};
 use kiln_kernels::cpu::reduce::{Finish, Fold, Map, Pass, ReduceCode, Walk};
 use kiln_kernels::cpu::softmax::{Form as Exponentials, SoftmaxCode};
@@ -29,8 +29,8 @@ impl Key for CodeKey {
 
 crate::mutate! {
     enum CodeKey {
-        Attention(code), Chain(code), Pool(code), Quantized(code), End(code), Gates(code), Reduce(code), RowNorm(code),
-        Softmax(code), Transpose(code), Multiply(code), Finish(code), Halve(code), Row(code), Tile(code), Depthwise(code),
+        Attention(code), Chain(code), Pool(code), Quantized(code), QuantizedEpilogue(code), Gates(code), Reduce(code), RowNorm(code),
+        Softmax(code), Transpose(code), Multiply(code), Epilogue(code), Bf16Convert(code), Row(code), Tile(code), Depthwise(code),
         Slide(code), Winograd(code),
     }
 }
@@ -43,7 +43,7 @@ crate::mutate! { enum Lane { Vector, Scalar } }
 crate::mutate! { struct PoolCode { isa, collect, stored } }
 crate::mutate! { enum Collect { Max, Sum, Absolute, Square } }
 crate::mutate! { struct QuantizedCode { isa, form, vectors, left, output } }
-crate::mutate! { struct EndCode { isa, output, added } }
+crate::mutate! { struct QuantizedEpilogueCode { isa, output, added } }
 crate::mutate! { enum QuantizedRows { Strided, Table, Own } }
 crate::mutate! { struct GateCode { isa, gates, clip } }
 crate::mutate! {
@@ -68,8 +68,8 @@ crate::mutate! { struct MultiplyCode { isa, factors, ending } }
 crate::mutate! { struct Ending { columns, activation, residual, output } }
 crate::mutate! { enum Columns { Whole, Most, Half } }
 crate::mutate! { enum Factors { Halves, Bytes, SignedBytes } }
-crate::mutate! { struct FinishCode { isa, activation, residual, output } }
-crate::mutate! { struct HalveCode { isa } }
+crate::mutate! { struct EpilogueCode { isa, activation, residual, output } }
+crate::mutate! { struct Bf16ConvertCode { isa } }
 crate::mutate! { struct RowCode { isa, vectors, pairs, activation } }
 crate::mutate! { struct TileCode { isa, vectors, left, right, activation, in_order } }
 crate::mutate! { enum LeftRows { Strided, Lines, Table } }
