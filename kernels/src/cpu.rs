@@ -5,6 +5,7 @@
 //! emitted code, or hands it to the reference where the level is [`Isa::Portable`].
 
 pub mod activation;
+pub mod amx;
 pub mod attention;
 pub mod chain;
 pub mod conv;
@@ -12,7 +13,6 @@ pub mod conv;
 pub(crate) mod fence;
 pub mod gemm;
 mod kit;
-pub mod matrix;
 pub mod norm;
 pub mod numerics;
 pub mod pool;
@@ -43,16 +43,16 @@ use crate::jit::{Asm, Code};
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
 #[key(family = "code", value = Kit)]
 pub enum CodeKey {
-    /// What attention does between its tiles.
+    /// The steps of attention between its two products, and packing for them.
     Attention(attention::AttentionCode),
     /// An element-wise chain.
     Chain(chain::ChainCode),
     /// Pooling.
     Pool(pool::PoolCode),
-    /// A tile of a quantised product.
+    /// The micro-kernel of a quantised product.
     Quantized(quantized::QuantizedCode),
-    /// What becomes of quantised sums of the matrix unit.
-    End(quantized::EndCode),
+    /// The epilogue of quantised products on AMX.
+    QuantizedEpilogue(quantized::QuantizedEpilogueCode),
     /// The gates of a recurrent cell.
     Gates(recurrent::GateCode),
     /// A pass of a reduction.
@@ -63,21 +63,21 @@ pub enum CodeKey {
     Softmax(softmax::SoftmaxCode),
     /// Transposition.
     Transpose(transpose::TransposeCode),
-    /// Blocks of a product on the matrix unit.
-    Multiply(matrix::MultiplyCode),
-    /// What follows them: bias, residual, activation.
-    Finish(matrix::FinishCode),
-    /// Rows rounded to pairs of `bf16`.
-    Halve(gemm::HalveCode),
-    /// A product of one row.
+    /// The AMX micro-kernel.
+    Multiply(amx::MultiplyCode),
+    /// The epilogue of `f32` sums of AMX: scale, bias, residual, activation.
+    Epilogue(amx::EpilogueCode),
+    /// Conversion of rows from `f32` to bf16 pairs.
+    Bf16Convert(gemm::Bf16ConvertCode),
+    /// A product with a single left-hand row.
     Row(gemm::RowCode),
-    /// A tile of a matrix product or convolution.
+    /// The micro-kernel of matrix products and dense convolutions.
     Tile(gemm::TileCode),
-    /// A stretch of a depthwise convolution's output line.
+    /// Part of an output line of a depthwise convolution.
     Depthwise(conv::DepthwiseCode),
-    /// A block of one or two of its output lines.
+    /// A block of one or two output lines of a depthwise convolution.
     Slide(conv::SlideCode),
-    /// A transform of a convolution on tiles.
+    /// A transform of a Winograd convolution.
     Winograd(conv::WinogradCode),
 }
 
@@ -90,15 +90,15 @@ impl CodeKey {
             CodeKey::Chain(code) => code.isa,
             CodeKey::Pool(code) => code.isa,
             CodeKey::Quantized(code) => code.isa,
-            CodeKey::End(code) => code.isa,
+            CodeKey::QuantizedEpilogue(code) => code.isa,
             CodeKey::Gates(code) => code.isa,
             CodeKey::Reduce(code) => code.isa,
             CodeKey::RowNorm(code) => code.isa,
             CodeKey::Softmax(code) => code.isa,
             CodeKey::Transpose(code) => code.isa,
             CodeKey::Multiply(code) => code.isa,
-            CodeKey::Finish(code) => code.isa,
-            CodeKey::Halve(code) => code.isa,
+            CodeKey::Epilogue(code) => code.isa,
+            CodeKey::Bf16Convert(code) => code.isa,
             CodeKey::Row(code) => code.isa,
             CodeKey::Tile(key) => key.isa,
             CodeKey::Depthwise(key) => key.isa,
@@ -115,15 +115,15 @@ impl CodeKey {
             CodeKey::Chain(_) => "chain",
             CodeKey::Pool(_) => "pool",
             CodeKey::Quantized(_) => quantized::FAMILY,
-            CodeKey::End(_) => quantized::unit::FAMILY,
+            CodeKey::QuantizedEpilogue(_) => quantized::amx::FAMILY,
             CodeKey::Gates(_) => "recurrent",
             CodeKey::Reduce(_) => reduce::FAMILY,
             CodeKey::RowNorm(_) => norm::FAMILY,
             CodeKey::Softmax(_) => softmax::FAMILY,
             CodeKey::Transpose(_) => "transpose",
-            CodeKey::Multiply(_) => matrix::FAMILY,
-            CodeKey::Finish(_) => matrix::FINISH,
-            CodeKey::Halve(_) => gemm::halve::FAMILY,
+            CodeKey::Multiply(_) => amx::FAMILY,
+            CodeKey::Epilogue(_) => amx::EPILOGUE,
+            CodeKey::Bf16Convert(_) => gemm::convert::FAMILY,
             CodeKey::Row(_) => gemm::row::FAMILY,
             CodeKey::Tile(_) => gemm::tile::FAMILY,
             CodeKey::Depthwise(_) | CodeKey::Slide(_) => conv::depthwise::FAMILY,
@@ -131,13 +131,13 @@ impl CodeKey {
         }
     }
 
-    /// What the code needs besides its level.
+    /// The extension that the code needs besides its level.
     #[must_use]
     pub fn extension(&self) -> Option<Extension> {
         match self {
             CodeKey::Multiply(_) => Some(Extension::Amx),
-            CodeKey::Halve(_) => Some(Extension::Bf16),
-            CodeKey::Finish(code) if code.output == Stored::Bf16 => Some(Extension::Bf16),
+            CodeKey::Bf16Convert(_) => Some(Extension::Bf16),
+            CodeKey::Epilogue(code) if code.output == Stored::Bf16 => Some(Extension::Bf16),
             CodeKey::Pool(code) if code.stored == Stored::Bf16 => Some(Extension::Bf16),
             CodeKey::Depthwise(code) if code.stored == Stored::Bf16 => Some(Extension::Bf16),
             CodeKey::Slide(code) if code.stored == Stored::Bf16 => Some(Extension::Bf16),
@@ -154,7 +154,7 @@ impl CodeKey {
         match self {
             CodeKey::Tile(key) => gemm::most_rows(key.isa, usize::from(key.vectors)),
             CodeKey::Winograd(_) => conv::WinogradCode::PARTS,
-            CodeKey::Multiply(_) => matrix::TALLEST,
+            CodeKey::Multiply(_) => amx::TALLEST,
             _ => 1,
         }
     }
@@ -171,15 +171,15 @@ impl CodeKey {
             CodeKey::Chain(code) => chain::emit::emit(code, &mut asm)?,
             CodeKey::Pool(code) => pool::emit::emit(code, &mut asm),
             CodeKey::Quantized(code) => code.emit(&mut asm)?,
-            CodeKey::End(code) => code.emit(&mut asm)?,
+            CodeKey::QuantizedEpilogue(code) => code.emit(&mut asm)?,
             CodeKey::Gates(code) => recurrent::emit::emit(code, &mut asm)?,
             CodeKey::Reduce(code) => reduce::emit::emit(code, &mut asm)?,
             CodeKey::RowNorm(code) => norm::emit::emit(code, &mut asm),
             CodeKey::Softmax(code) => softmax::emit::emit(code, &mut asm),
             CodeKey::Transpose(code) => transpose::emit::emit(code, &mut asm)?,
             CodeKey::Multiply(code) => code.emit(part + 1, &mut asm)?,
-            CodeKey::Finish(code) => code.emit(&mut asm)?,
-            CodeKey::Halve(code) => code.emit(&mut asm),
+            CodeKey::Epilogue(code) => code.emit(&mut asm)?,
+            CodeKey::Bf16Convert(code) => code.emit(&mut asm),
             CodeKey::Row(code) => code.emit(&mut asm)?,
             CodeKey::Tile(key) => key.emit(part + 1, &mut asm)?,
             CodeKey::Depthwise(key) => key.emit(&mut asm)?,

@@ -1,10 +1,10 @@
 //! The instruction-set levels that Kiln emits code for, and what this machine has of them.
 //!
 //! A level is a closed set of CPU features, not a list of flags: a kernel is emitted for one level, some for an
-//! [`Extension`] of it too, and a [`Code`](crate::jit::Code) that exists proves that both may run here. Nothing in this file knows an operator
-//! or an environment variable; a cap from outside arrives as a value.
+//! [`Extension`] of it too, and a [`Code`](crate::jit::Code) that exists proves that both may run here. Nothing in this
+//! file knows an operator or an environment variable; a cap from outside arrives as a value.
 
-mod unit;
+mod amx;
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -105,7 +105,8 @@ pub enum Extension {
     Bf16,
     /// AVX512_VNNI: sums of products of bytes. Beside [`Isa::Avx512`].
     Vnni,
-    /// AMX-TILE, AMX-BF16 and AMX-INT8: tiles of 16 rows of 64 bytes and sums of their products. Beside [`Isa::Avx512`].
+    /// AMX-TILE, AMX-BF16 and AMX-INT8: tiles of 16 rows of 64 bytes and sums of their products. Beside
+    /// [`Isa::Avx512`].
     Amx,
 }
 
@@ -119,7 +120,7 @@ impl Extension {
                 && match self {
                     Extension::Bf16 => std::is_x86_feature_detected!("avx512bf16"),
                     Extension::Vnni => std::is_x86_feature_detected!("avx512vnni"),
-                    Extension::Amx => unit::permitted(),
+                    Extension::Amx => amx::permitted(),
                 }
         }
         #[cfg(not(target_arch = "x86_64"))]

@@ -1,17 +1,17 @@
 //! What the main kernels look like, instruction by instruction: a change of code that nobody meant shows up here.
 //!
-//! The listings are in `kernels/tests/golden`. `cargo test --release -p kiln-kernels --test golden -- --ignored` writes them
-//! anew; the difference is then read before it is committed.
+//! The listings are in `kernels/tests/golden`. `cargo test --release -p kiln-kernels --test golden -- --ignored` writes
+//! them anew; the difference is then read before it is committed.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use iced_x86::{Decoder, DecoderOptions, Formatter, NasmFormatter};
+use kiln_kernels::cpu::amx::{Columns, Ending, Factors, MultiplyCode};
 use kiln_kernels::cpu::chain::{ChainCode, Lane, Program, Step, Storage, UnaryOp};
 use kiln_kernels::cpu::conv::winograd::WinogradSide;
 use kiln_kernels::cpu::conv::{SlideCode, WinogradCode, WinogradTile};
 use kiln_kernels::cpu::gemm::{Epilogue, Left, Matmul, MatmulBlocks, MatmulShape, Right};
-use kiln_kernels::cpu::matrix::{Columns, Ending, Factors, MultiplyCode};
 use kiln_kernels::cpu::norm::RowNormCode;
 use kiln_kernels::cpu::reduce::{Finish, Fold, Map, Pass, ReduceCode, Walk};
 use kiln_kernels::cpu::softmax::{self, SoftmaxCode};

@@ -2,7 +2,7 @@
 //!
 //! A tile's accumulators fill the registers. Activations of a few instructions are applied right there, before the
 //! store. Longer ones would repeat their code for every accumulator and find too few registers for their constants:
-//! they are applied to the stored tile, which is still in the nearest cache, by a loop over vectors.
+//! they are applied to the stored tile, which is still in L1, by a loop over vectors.
 //!
 //! [`is_fusible`] is what passes over graphs ask before they fuse a function into a product or a convolution, and what
 //! both ask before they are built: at one level as at all others, so that what is fused runs wherever a session does.
@@ -39,8 +39,8 @@ pub(crate) fn place(op: UnaryOp, free: usize) -> Place {
     if short && vecmath::temps(op) <= free { Place::Registers } else { Place::Memory }
 }
 
-/// Whether products and convolutions, of every strategy and at every level, apply that function to their results. Of those
-/// that they refuse nothing is to be fused.
+/// Whether products and convolutions, of every strategy and at every level, apply that function to their results. Of
+/// those that they refuse nothing is to be fused.
 #[must_use]
 pub fn is_fusible(op: UnaryOp) -> bool {
     vecmath::emits(op)

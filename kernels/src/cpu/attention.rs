@@ -1,16 +1,17 @@
 //! Attention: softmax(scale Q K^T + mask) V by heads, tile by tile.
 //!
-//! Scores exist only for a block of queries and keys at a time, in scratch that stays in the second-level cache: the
-//! product with the keys, the exponentials and the product with the values follow each other there. Where keys take more
-//! than one block, the softmax goes on from block to block: what was added up so far is scaled down whenever a larger
-//! score turns up. The products are those of [`gemm`](super::gemm)'s tiles; a few queries over many keys, which is how
-//! text is generated, are bound by memory instead, and read keys and values once, where they are.
+//! Scores exist only for a block of queries and keys at a time, in scratch that stays in L2: the product with the keys,
+//! the exponentials and the product with the values follow each other there. Where keys take more than one block, the
+//! softmax goes on from block to block: what was added up so far is scaled down whenever a larger score turns up. The
+//! products are those of [`gemm`](super::gemm)'s tiles; a few queries over many keys, which is how text is generated,
+//! are bound by memory instead, and read keys and values once, where they are.
 //!
-//! Where the shape says so, both products are those of the processor's matrix unit, on pairs of `bf16`; what lies between them
+//! Where the shape says so, both products are those of AMX, on pairs of `bf16`; what lies between them
 //! is the same, in `f32`.
 //!
-//! [`shape`] says what is computed and how it is cut, [`emit`] has the instructions between the products, [`product`] has
-//! those of `f32` and [`pack`] turns keys into their panels, [`paired`] has those of the matrix unit. The oracle is [`reference::attention`](crate::reference::attention).
+//! [`shape`] says what is computed and how it is cut, [`emit`] has the instructions between the products, [`product`]
+//! has those of `f32` and [`pack`] turns keys into their panels, [`paired`] has those of AMX. The oracle is
+//! [`reference::attention`](crate::reference::attention).
 
 pub mod emit;
 mod kernel;
@@ -32,10 +33,10 @@ use smallvec::SmallVec;
 pub use emit::{Adjust, AttentionCode, Form};
 pub use shape::{AttentionBlocks, AttentionShape, Steps};
 
+use crate::cpu::amx::PANEL;
 use crate::cpu::gemm::rows::part_sizes;
 use crate::cpu::gemm::shared::Shared;
 use crate::cpu::gemm::tile::TileArgs;
-use crate::cpu::matrix::PANEL;
 use crate::cpu::{Activations, ActivationsMut, CodeSource, Stored};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
@@ -73,7 +74,7 @@ pub struct Attention {
     scores: Product,
     context: Product,
     turn: Option<Turn>,
-    /// Both products, where the matrix unit computes them.
+    /// Both products, where AMX computes them.
     paired: Option<Paired>,
     kernels: Kernels,
     /// Dots and Blend, where queries are taken one by one.
@@ -90,7 +91,7 @@ struct Room {
     scores: usize,
     keep: usize,
     state: usize,
-    /// Rounded queries, and sums of values, of the matrix unit.
+    /// Rounded queries, and sums of values, of AMX.
     queries: usize,
     context: usize,
     end: usize,
@@ -142,7 +143,7 @@ impl Attention {
             return Err(KernelError::Unsupported { family: FAMILY, reason });
         }
         let paired = if blocks.stream { None } else { Paired::new(isa, &shape, source)? };
-        // Only the matrix unit's path reads and writes either type.
+        // Only AMX's path reads and writes either type.
         let around = match paired {
             Some(_) => [Stored::F32; 2],
             None => [&mut shape.stored, &mut shape.written].map(std::mem::take),
@@ -494,7 +495,8 @@ impl Attention {
         unsafe { self.kernels.weigh(&args, unit.given) };
     }
 
-    /// Rows times their factors, from a place to a place: elements from row to row of sums, and bytes from one to the next there.
+    /// Rows times their factors, from a place to a place: elements from row to row of sums, and bytes from one to the
+    /// next there.
     fn scaling(
         &self,
         (from, row): (*mut f32, usize),
@@ -545,8 +547,8 @@ impl Attention {
 }
 
 impl Room {
-    /// `panels` are the elements of packed keys, of packed values and of rounded queries, `context` those of a row of sums of
-    /// values where the matrix unit puts them down.
+    /// `panels` are the elements of packed keys, of packed values and of rounded queries, `context` those of a row of
+    /// sums of values where AMX puts them down.
     fn new(
         shape: &AttentionShape,
         blocks: &AttentionBlocks,
@@ -561,7 +563,7 @@ impl Room {
             end += len.next_multiple_of(16);
             start
         };
-        // The matrix unit knows whole tile rows and panels alone.
+        // AMX knows whole tile rows and panels alone.
         let (rows, row) = match context {
             Some(_) => (whole_rows(blocks.rows), blocks.keys.next_multiple_of(PANEL) + lanes),
             None => (blocks.rows, blocks.keys + lanes),

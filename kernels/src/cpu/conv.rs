@@ -13,12 +13,13 @@
 //!   ([`winograd`]); where [`Numerics`](super::Numerics) allows it.
 //! - [`Strategy::Depthwise`]: each channel has a filter of its own, so there is no reduction over channels: another
 //!   kernel, vectorised over channels ([`depthwise`]).
-//! - [`Strategy::Unit`]: weights are in `bf16` and multiplied on the processor's matrix unit ([`mod@unit`]).
+//! - [`Strategy::Amx`]: weights are in `bf16` and multiplied on AMX ([`mod@amx`]).
 //!
 //! A transposed convolution is one convolution for each *phase*, the output positions of one remainder modulo the
 //! stride: see [`shape`], which also checks sizes. [`weights`] packs, [`dense`] drives the first two strategies,
 //! [`candidates`] lists the ways that are worth a measurement.
 
+pub(crate) mod amx;
 mod candidates;
 mod dense;
 pub mod depthwise;
@@ -28,7 +29,6 @@ mod lines;
 mod model;
 pub mod shape;
 pub(crate) mod table;
-pub(crate) mod unit;
 pub mod weights;
 pub mod winograd;
 

@@ -1,23 +1,24 @@
 //! Matrix multiplication on register tiles: the one micro-kernel that matmul and convolution share.
 //!
-//! A *tile* is a few rows of C, one to four vectors wide. It stays in registers for the whole reduction. The right-hand
-//! matrix comes in *panels* as wide as the tile, so that the kernel reads it front to back; the left-hand rows are
-//! read where they are, either at a stride (matmul) or through a table of row pointers (convolution: see
-//! [`conv`](super::conv)). Sizes, strides and tails are run-time arguments, so a handful of kernels serve every shape.
+//! A *tile* is MR rows of C by NR columns, one to four vectors. Its sums stay in registers for the whole reduction. The
+//! right-hand matrix comes in *packed panels* of NR columns, which the micro-kernel reads front to back; the left-hand
+//! rows are read where they are, either at a stride (matmul) or through an indirection table of row pointers
+//! (convolution: see [`conv`](super::conv)). Sizes, strides and tails are run-time arguments, so a handful of kernels
+//! serve every shape.
 //!
-//! - [`tile`]: what shapes a kernel's instructions, its arguments, and calling it. [`emit`] assembles it,
-//!   [`portable`] is the same contract in Rust. [`halve`] rounds left-hand rows where pairs are multiplied.
+//! - [`tile`]: what shapes the instructions of a micro-kernel, its arguments, and calling it. [`emit`] assembles it,
+//!   [`portable`] is the same contract in Rust. [`convert`] rounds left-hand rows where bf16 pairs are multiplied.
 //! - [`row`]: the kernel of a single row, which reads several panels side by side.
 //! - [`panels`]: how the right-hand matrix is laid out, and packing it.
 //! - [`rows`]: how rows are cut into tiles of nearly equal height.
 //! - [`matmul`]: the driver of (batched) matrix products; [`model`] picks its blocks, [`candidates`] lists others
 //!   that are worth a measurement.
 //!
-//! Nothing here knows convolutions, ONNX or what the numbers mean.
+//! Nothing here knows convolutions or ONNX.
 
 mod candidates;
+pub(crate) mod convert;
 mod emit;
-pub(crate) mod halve;
 pub mod matmul;
 pub(crate) mod model;
 pub mod panels;
@@ -27,8 +28,8 @@ pub mod rows;
 pub(crate) mod shared;
 pub mod tile;
 
-pub use halve::HalveCode;
-pub(crate) use halve::{Halve, HalveRows};
+pub use convert::Bf16ConvertCode;
+pub(crate) use convert::{Bf16Convert, Bf16ConvertRows};
 pub use matmul::{BatchDim, Epilogue, Extras, Left, Matmul, MatmulBlocks, MatmulShape, MatmulStored, Right};
 pub use panels::{Panels, Source};
 pub use row::RowCode;

@@ -1,8 +1,8 @@
 //! Pooling: the largest, the mean or the p-norm of windows that slide over one, two or three axes.
 //!
-//! One window over a whole picture is a reduction, and [`reduce`](super::reduce) does it. [`window`] says where windows lie, [`emit`] has the code for pictures whose channels lie together, and [`planar`]
-//! the plain way for those whose channels lie apart. [`Pool`] is the driver. The oracle is
-//! [`reference::pool`].
+//! One window over a whole picture is a reduction, and [`reduce`](super::reduce) does it. [`window`] says where windows
+//! lie, [`emit`] has the code for pictures whose channels lie together, and [`planar`] the plain way for those whose
+//! channels lie apart. [`Pool`] is the driver. The oracle is [`reference::pool`].
 
 pub mod emit;
 mod planar;
@@ -181,7 +181,7 @@ impl Pool {
         }
         if let (Path::Code, Some(code)) = (self.path, &self.code) {
             let given = Given::new().read("input", input.bytes()).write("output", output.bytes_mut());
-            self.run_code(code, &Ends { input: input.as_ptr(), output: output.as_mut_ptr(), given }, parallel);
+            self.run_code(code, &Buffers { input: input.as_ptr(), output: output.as_mut_ptr(), given }, parallel);
             return Ok(());
         }
         let (Activations::F32(input), ActivationsMut::F32(output)) = (input, output) else { return Ok(()) };
@@ -197,7 +197,7 @@ impl Pool {
         Ok(())
     }
 
-    fn run_code(&self, code: &Code, ends: &Ends, parallel: &dyn Parallel) {
+    fn run_code(&self, code: &Code, buffers: &Buffers, parallel: &dyn Parallel) {
         let shape = &self.shape;
         let rows = shape.batch * (shape.axes[0].output * shape.axes[1].output) as usize;
         // Few rows, as when a whole picture is one window, are split by channels too: whole cache lines of them.
@@ -208,13 +208,20 @@ impl Pool {
             for unit in part(rows * parts, tasks, task) {
                 let lines = part(lines, parts, unit % parts);
                 let channels = lines.start * 16..(lines.end * 16).min(shape.channels);
-                self.row(code, unit / parts, channels, ends, parallel);
+                self.row(code, unit / parts, channels, buffers, parallel);
             }
         });
     }
 
     /// One row of windows over some channels.
-    fn row(&self, code: &Code, row: usize, channels: std::ops::Range<usize>, ends: &Ends, parallel: &dyn Parallel) {
+    fn row(
+        &self,
+        code: &Code,
+        row: usize,
+        channels: std::ops::Range<usize>,
+        buffers: &Buffers,
+        parallel: &dyn Parallel,
+    ) {
         let shape = &self.shape;
         let [depth, height, width] = &shape.axes;
         let (picture, place) = (
@@ -228,19 +235,20 @@ impl Pool {
         let mut first = 0;
         while first < width.output as usize && !parallel.is_stopped() {
             let taps = [outer[0].count, outer[1].count, width.taps(first).count];
-            // The windows between the borders are alike and go in one call, unless that takes long; those that hang over go
-            // one by one.
+            // The windows between the borders are alike and go in one call, unless that takes long; those that hang
+            // over go one by one.
             let most = CALL / taps.iter().product::<usize>().saturating_mul(channels.len()).max(1);
             let count = if interior.contains(&first) { (interior.end - first).min(most).max(1) } else { 1 };
             let own = (row * width.output as usize + first) * shape.channels + channels.start;
-            let to = ends.output.wrapping_add(own * size);
+            let to = buffers.output.wrapping_add(own * size);
             let pixel = line * width.input as usize + width.taps(first).first;
-            let from = ends.input.wrapping_add((pixel * shape.channels + channels.start) * size);
+            let from = buffers.input.wrapping_add((pixel * shape.channels + channels.start) * size);
             if taps.contains(&0) {
                 for element in 0..count * channels.len() {
                     let (pixel, channel) = (element / channels.len(), element % channels.len());
                     let (at, nothing) = ((pixel * shape.channels + channel) * size, self.kind.nothing());
-                    // SAFETY: these are the channels of pixels of this task's part of the output, whose elements are of that type.
+                    // SAFETY: these are the channels of pixels of this task's part of the output, whose elements are of
+                    // that type.
                     unsafe {
                         match self.stored {
                             Stored::F32 => to.wrapping_add(at).cast::<f32>().write(nothing),
@@ -267,7 +275,7 @@ impl Pool {
                 };
                 // SAFETY: all taps were clipped to the input, the windows of this row and these channels belong to
                 // this task alone, and the code takes `PoolArgs`.
-                unsafe { code.call(&args, &self.stored, &ends.given) };
+                unsafe { code.call(&args, &self.stored, &buffers.given) };
             }
             first += count;
         }
@@ -275,11 +283,11 @@ impl Pool {
 }
 
 /// Raw ends of the two buffers, which every task addresses on its own.
-struct Ends {
+struct Buffers {
     input: *const u8,
     output: *mut u8,
     given: Given,
 }
 
 // SAFETY: tasks read anywhere and write rows and channels of their own.
-unsafe impl Sync for Ends {}
+unsafe impl Sync for Buffers {}

@@ -1,10 +1,10 @@
 //! Lower precision on request: what a caller may ask for, and how weights are then kept and multiplied.
 //!
-//! `bf16` is the upper half of an `f32`: its range, and 8 bits of precision. Weights that are known at load are rounded to
-//! it once (to nearest, ties to even; a NaN stays one), when they are packed, and stored in pairs along the reduction: a
-//! 32-bit *word* holds row `2i` of a column in its lower half and row `2i + 1` in its upper half. The processor's dot
-//! product of pairs reads that, and without it one load gives two vectors: a shift by 16 is the first row in `f32`,
-//! clearing the lower half the second.
+//! `bf16` is the upper half of an `f32`: its range, and 8 bits of precision. Weights that are known at load are rounded
+//! to it once (to nearest, ties to even; a NaN stays one), when they are packed, and stored in pairs along the
+//! reduction: a 32-bit *word* holds row `2i` of a column in its lower half and row `2i + 1` in its upper half. The
+//! processor's dot product of pairs reads that, and without it one load gives two vectors: a shift by 16 is the first
+//! row in `f32`, clearing the lower half the second.
 //!
 //! Sums are always in `f32`. Nothing here knows matrices or layouts.
 
@@ -14,8 +14,8 @@ use std::str::FromStr;
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
+use crate::cpu::amx::{PANEL, STEP, STEP_WORDS};
 use crate::cpu::gemm::panel_vectors;
-use crate::cpu::matrix::{PANEL, STEP, STEP_WORDS};
 use crate::isa::{Extension, Isa};
 
 /// What a caller may ask for. Whatever it is, equal inputs give equal results on one machine.
@@ -39,8 +39,8 @@ pub enum Elements {
     /// In pairs of `bf16`. The other side is rounded to `bf16` too, and pairs are multiplied and added as
     /// [`Extension::Bf16`] does: the second product of a pair first, denormals as zeros. AVX-512 only.
     Bf16Dot,
-    /// In pairs of `bf16`, filled up with zeros to whole steps of the matrix unit ([`matrix`](crate::cpu::matrix)), in panels of
-    /// its width. The other side is rounded to `bf16` too, but for products of one row, which are those of `Bf16`. AVX-512
+    /// In pairs of `bf16`, filled up with zeros to whole steps of AMX ([`matrix`](crate::cpu::amx)), in panels of its
+    /// width. The other side is rounded to `bf16` too, but for products of one row, which are those of `Bf16`. AVX-512
     /// beside [`Extension::Amx`] only.
     Bf16Tiles,
 }
@@ -66,7 +66,7 @@ impl Elements {
         !matches!(self, Elements::F32)
     }
 
-    /// What a product of two computed matrices is of, where weights consist of these: only the matrix unit gains so much that
+    /// What a product of two computed matrices is of, where weights consist of these: only AMX gains so much that
     /// rounding both pays.
     #[must_use]
     pub const fn of_computed(self) -> Elements {
@@ -109,8 +109,8 @@ pub fn to_bf16(value: f32) -> u16 {
     if value.is_nan() {
         return (bits >> 16) as u16 | 0x40;
     }
-    // Half of the last place, less the smallest amount unless the place is odd. Past the largest number this carries into
-    // infinity's pattern.
+    // Half of the last place, less the smallest amount unless the place is odd. Past the largest number this carries
+    // into infinity's pattern.
     ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16) as u16
 }
 

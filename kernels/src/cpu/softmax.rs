@@ -1,8 +1,8 @@
 //! Softmax and its logarithm over one axis of an array `[outer, length, inner]` of `f32`.
 //!
-//! [`Softmax`] is the driver, [`emit`] has the instructions. Where `inner` is one, rows are contiguous; else neighbouring columns are computed side by
-//! side. The largest element is subtracted first, so nothing overflows; a row with NaN, or with infinities that cancel,
-//! is NaN. The oracle is [`reference::softmax`].
+//! [`Softmax`] is the driver, [`emit`] has the instructions. Where `inner` is one, rows are contiguous; else
+//! neighbouring columns are computed side by side. The largest element is subtracted first, so nothing overflows; a row
+//! with NaN, or with infinities that cancel, is NaN. The oracle is [`reference::softmax`].
 
 pub mod emit;
 #[cfg(test)]
@@ -73,8 +73,8 @@ impl Softmax {
             return Ok(());
         };
         let given = Given::new().read("input", input).write("output", output);
-        let ends = Ends { input: input.as_ptr(), output: Disjoint::new(output), given };
-        self.run_code(code, &ends, parallel);
+        let buffers = Buffers { input: input.as_ptr(), output: Disjoint::new(output), given };
+        self.run_code(code, &buffers, parallel);
         Ok(())
     }
 
@@ -87,8 +87,8 @@ impl Softmax {
         };
         let given = Given::new().write("data", data);
         let output = Disjoint::new(data);
-        let ends = Ends { input: output.at(0), output, given };
-        self.run_code(code, &ends, parallel);
+        let buffers = Buffers { input: output.at(0), output, given };
+        self.run_code(code, &buffers, parallel);
         Ok(())
     }
 
@@ -127,17 +127,17 @@ impl Softmax {
         });
     }
 
-    fn run_code(&self, code: &Code, ends: &Ends<'_>, parallel: &dyn Parallel) {
+    fn run_code(&self, code: &Code, buffers: &Buffers<'_>, parallel: &dyn Parallel) {
         if self.elements == 0 {
             return;
         }
         let Around { outer, length, inner } = self.around;
         let call = |first: usize, rows: usize, length: usize, stride: usize| {
-            let (src, dst) = (ends.input.wrapping_add(first), ends.output.at(first));
+            let (src, dst) = (buffers.input.wrapping_add(first), buffers.output.at(first));
             let args = SoftmaxArgs { src, dst, rows, length, stride: stride * 4 };
             // SAFETY: the callers stay inside of the array, whose elements both buffers hold; each place belongs to one
             // task, and the code takes `SoftmaxArgs`.
-            unsafe { code.call(&args, &(self.form(), inner != 1), &ends.given) };
+            unsafe { code.call(&args, &(self.form(), inner != 1), &buffers.given) };
         };
         if inner == 1 {
             let tasks = self.tasks.min(outer);
@@ -167,11 +167,11 @@ fn form(logarithm: bool) -> Form {
 }
 
 /// Both ends of a computation, which may be the same buffer.
-struct Ends<'a> {
+struct Buffers<'a> {
     input: *const f32,
     output: Disjoint<'a, f32>,
     given: Given,
 }
 
 // SAFETY: tasks read and write places of their own, and the buffers are borrowed by `run` until all tasks are done.
-unsafe impl Sync for Ends<'_> {}
+unsafe impl Sync for Buffers<'_> {}

@@ -1,8 +1,8 @@
 //! The loops of kernels that fold rows: over the vectors of a row, over columns side by side, and down a column.
 //!
-//! A body is emitted three times: for several vectors at once, so that folds have as many chains; for one vector; and for
-//! the part of a vector at the end, behind a mask. Lengths are run-time arguments. What the bodies compute is not known
-//! here; reductions, softmax and normalisations are made of these.
+//! A body is emitted three times: for several vectors at once, so that folds have as many chains; for one vector; and
+//! for the part of a vector at the end, behind a mask. Lengths are run-time arguments. What the bodies compute is not
+//! known here; reductions, softmax and normalisations are made of these.
 //!
 //! Registers that belong to the loops: rax, r8, r9, r10, r15. rdi holds the arguments.
 
@@ -55,8 +55,9 @@ impl Place {
         Place { disp: self.disp + bytes, ..self }
     }
 
-    /// Fetches the cache line of a whole vector, of which a neighbour may have the other half; nothing for the part of one.
-    pub(crate) fn fetch(&self, asm: &mut Asm, base: Gpr) {
+    /// Prefetches the cache line of a whole vector, of which a neighbour may have the other half; nothing for the part
+    /// of one.
+    pub(crate) fn prefetch(&self, asm: &mut Asm, base: Gpr) {
         let neighbours = (LINE / asm.vector_bytes()).max(1);
         if self.tail.is_none() && i32::from(self.chain) % neighbours == 0 {
             asm.prefetch(self.of(base));
@@ -87,7 +88,8 @@ impl Place {
         }
     }
 
-    /// The same place of a row of `bf16` = src rounded, in the lanes that count; for places in rows. `src` is destroyed.
+    /// The same place of a row of `bf16` = src rounded, in the lanes that count; for places in rows. `src` is
+    /// destroyed.
     pub(crate) fn store_bf16(&self, asm: &mut Asm, base: Gpr, src: Vreg) {
         // Half as many bytes.
         asm.mov(DOWN, AT);

@@ -1,9 +1,9 @@
 //! Transposition of any rank, for elements of 1, 2, 4 and 8 bytes.
 //!
 //! [`geometry`] reduces a permutation to what has to move, [`emit`] has the instructions for elements of 4 and 8 bytes,
-//! `interleave` turns tiles of smaller ones, `zip` planes of theirs with a narrow side, and
-//! [`Transpose`] is the driver: it splits the work between threads and walks it in blocks that stay in the first-level
-//! cache. Which way a permutation goes is a [`Method`]. The oracle is [`reference::transpose`](crate::reference::transpose).
+//! `interleave` turns tiles of smaller ones, `zip` planes of theirs with a narrow side, and [`Transpose`] is the
+//! driver: it splits the work between threads and walks it in blocks that stay in the first-level cache. Which way a
+//! permutation goes is a [`Method`]. The oracle is [`reference::transpose`](crate::reference::transpose).
 
 pub mod emit;
 pub mod geometry;
@@ -37,8 +37,8 @@ pub enum Method {
     Tiles,
     /// One side is 2 to 4 elements wide and dense: whole vectors that overlap.
     Narrow,
-    /// Square blocks in plain Rust: rows that take turns or tiles of interleaved rows for elements of 1 and 2 bytes, else element
-    /// by element.
+    /// Square blocks in plain Rust: rows that take turns or tiles of interleaved rows for elements of 1 and 2 bytes,
+    /// else element by element.
     Blocks,
 }
 
@@ -107,9 +107,10 @@ pub struct Transpose {
     stream: Option<Arc<Code>>,
 }
 
-/// Bytes of an output that are written past the caches: as many are read, and few processors have last caches for both. A store
-/// would fetch what it overwrites from memory. 4096 x 4096 floats were turned at 15 GB/s, and at 11 with stores that keep lines;
-/// of half as many bytes both took as long, and whoever reads those next finds some of them in a cache.
+/// Bytes of an output that are written past the caches: as many are read, and the L3 of few processors holds both. A
+/// store would fetch what it overwrites from memory. 4096 x 4096 floats were turned at 15 GB/s, and at 11 with stores
+/// that keep lines; of half as many bytes both took as long, and whoever reads those next finds some of them in a
+/// cache.
 const STREAM: usize = 64 << 20;
 
 impl Transpose {

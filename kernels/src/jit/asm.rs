@@ -29,9 +29,9 @@
 #[macro_use]
 mod encode;
 mod arithmetic;
+mod bf16;
 mod buffer;
 mod control;
-mod halves;
 mod integer;
 mod lanes;
 mod masks;
@@ -216,8 +216,8 @@ impl Asm {
         }
     }
 
-    /// With a register. Each of these stands in one place and is not copied into all instructions: code that encodes is cold
-    /// when a kernel is emitted, and to fetch it takes longer than to run it.
+    /// With a register. Each of these stands in one place and is not copied into all instructions: code that encodes is
+    /// cold when a kernel is emitted, and to fetch it takes longer than to run it.
     #[inline(never)]
     fn evex_register(&mut self, form: &evex::Form, operands: evex::Operands, reg: Vreg) {
         self.check_vectors(reg.0);
@@ -260,8 +260,8 @@ impl Asm {
         self.ops.append_long(word, len);
         if let Src::Const(bits) = src {
             let label = self.constant(Constant::Splat(bits));
-            // The processor counts a rip-relative displacement from the end of the instruction, and the immediate stands
-            // between the two.
+            // The processor counts a rip-relative displacement from the end of the instruction, and the immediate
+            // stands between the two.
             self.ops.refer(label, 1);
         }
     }

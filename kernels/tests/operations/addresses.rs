@@ -104,8 +104,8 @@ fn prefetching_reads_nothing() {
             asm.mov_imm(Gpr::RAX, 0);
             asm.prefetch(Mem::at(Gpr::RAX, 64));
             asm.prefetch(Mem::indexed(Gpr::R12, Gpr::R13, 8, 100_000));
-            asm.prefetch_second(Mem::at(Gpr::RAX, 64));
-            asm.prefetch_second(Mem::indexed(Gpr::R12, Gpr::R13, 8, 100_000));
+            asm.prefetch_l2(Mem::at(Gpr::RAX, 64));
+            asm.prefetch_l2(Mem::indexed(Gpr::R12, Gpr::R13, 8, 100_000));
         });
         assert_eq!(output.words, [7]);
     }

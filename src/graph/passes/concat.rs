@@ -19,7 +19,7 @@ use crate::tensor::DType;
 /// Channels of a vector of the widest level: parts that start at multiples of them do so at every level.
 const LANES: i64 = 16;
 /// Channels of a step of the matrix unit.
-const STEP: i64 = kiln_kernels::cpu::matrix::STEP as i64;
+const STEP: i64 = kiln_kernels::cpu::amx::STEP as i64;
 
 pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     let mut edit = Edit::new(graph);

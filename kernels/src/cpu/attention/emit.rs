@@ -4,7 +4,7 @@
 //!   earlier keys gave is to be multiplied by the row's factor then, because the largest may have grown.
 //! - [`Form::Scale`]: rows times their factors.
 //! - [`stream`]: single queries, keys and values where they are.
-//! - [`pairs`]: operands of the matrix unit, and weights as pairs of `bf16`.
+//! - [`pairs`]: operands of AMX, and weights as pairs of `bf16`.
 //!
 //! Rows of scores have room for a vector behind their last key.
 
@@ -365,8 +365,8 @@ fn renew(asm: &mut Asm) {
     asm.vbroadcast(old, state(offset_of!(RowState, most)));
     asm.vmax(MOST, old, largest(0));
     asm.vstore_one(state(offset_of!(RowState, most)), MOST);
-    // Where nothing but minus infinity was met, zero is subtracted: weights are zero then, not NaN, and a later block of
-    // keys may still have something to see.
+    // Where nothing but minus infinity was met, zero is subtracted: weights are zero then, not NaN, and a later block
+    // of keys may still have something to see.
     let nothing = asm.mask(1, TEMPS[1]);
     asm.compare(nothing, Predicate::Equal, MOST, f32::NEG_INFINITY);
     asm.vzero(VALUE);

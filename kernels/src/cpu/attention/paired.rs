@@ -1,9 +1,9 @@
-//! Products on the matrix unit: queries and keys, weights and values as pairs of `bf16`, and where they lie.
+//! Products on AMX: queries and keys, weights and values as pairs of `bf16`, and where they lie.
 //!
-//! Keys of a head are rounded and turned into panels of 32, values are paired row by row into panels of 32 columns, once for
-//! all blocks of queries. A block of queries is rounded when it begins, the factor of scores already in it. Scores lie row by
-//! row as they do without the unit; weights take the first half of their row's place when they become pairs. The unit adds
-//! up what a block of queries gets of values in scratch, which is scaled to the output at the end.
+//! Keys of a head are rounded and turned into panels of 32, values are paired row by row into panels of 32 columns,
+//! once for all blocks of queries. A block of queries is rounded when it begins, the factor of scores already in it.
+//! Scores lie row by row as they do without AMX; weights take the first half of their row's place when they become
+//! pairs. AMX adds up what a block of queries gets of values in scratch, which is scaled to the output at the end.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use super::emit::pairs::{IN_TURNS, InterleaveArgs, RoundArgs};
 use super::kernel::code;
 use super::pack::Turn;
 use super::{AttentionShape, Steps};
-use crate::cpu::matrix::{Multiply, MultiplyArgs, PANEL, STEP, STEP_WORDS, TALLEST, TILE_ROWS};
+use crate::cpu::amx::{Multiply, MultiplyArgs, PANEL, STEP, STEP_WORDS, TALLEST, TILE_ROWS};
 use crate::cpu::{CodeSource, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::jit::{Code, Given};
 
-/// The kernels, and sizes in the unit's measures.
+/// The kernels, and sizes in AMX's measures.
 #[derive(Clone, Debug)]
 pub(super) struct Paired {
     multiply: Multiply,
@@ -45,7 +45,7 @@ pub(super) fn whole_rows(rows: usize) -> usize {
 }
 
 impl Paired {
-    /// The kernels for that shape, where the unit computes it and there is something to multiply.
+    /// The kernels for that shape, where AMX computes it and there is something to multiply.
     pub(super) fn new(isa: Isa, shape: &AttentionShape, source: &dyn CodeSource) -> Result<Option<Paired>> {
         if !shape.is_paired() {
             return Ok(None);
@@ -79,8 +79,8 @@ impl Paired {
         self.shape.value_size.next_multiple_of(PANEL)
     }
 
-    /// Scratch of the packed keys, of the packed values, and of `rows` rounded queries. Behind the keys a panel of them is
-    /// rounded before it is turned.
+    /// Scratch of the packed keys, of the packed values, and of `rows` rounded queries. Behind the keys a panel of them
+    /// is rounded before it is turned.
     pub(super) fn room(&self, rows: usize) -> [usize; 3] {
         let [key, value] = self.panel_words();
         let turned = if self.turn.is_some() { key } else { 0 };
@@ -188,8 +188,8 @@ impl Paired {
     ///
     /// # Safety
     ///
-    /// Queries and keys are packed where the pointers say. `to` has rows `row` elements apart, as many as whole tile rows have,
-    /// each with places for whole panels of keys.
+    /// Queries and keys are packed where the pointers say. `to` has rows `row` elements apart, as many as whole tile
+    /// rows have, each with places for whole panels of keys.
     pub(super) unsafe fn score(
         &self,
         [queries, packed]: [*const f32; 2],
@@ -200,11 +200,11 @@ impl Paired {
     ) {
         let [panel, _] = self.panel_words();
         let mut args = MultiplyArgs::empty();
-        args.row_step = self.query_words() * 4;
+        args.row_stride = self.query_words() * 4;
         args.steps = self.shape.size.div_ceil(STEP);
         args.right = packed.wrapping_add(keys.start / PANEL * panel);
-        (args.panels, args.right_next) = (keys.len().div_ceil(PANEL), panel * 4);
-        (args.out, args.out_step) = (to, row * 4);
+        (args.panels, args.panel_stride) = (keys.len().div_ceil(PANEL), panel * 4);
+        (args.out, args.out_stride) = (to, row * 4);
         // SAFETY: the caller's contract.
         unsafe { self.multiply(&mut args, queries, rows, given) };
     }
@@ -224,11 +224,11 @@ impl Paired {
     ) {
         let [_, panel] = self.panel_words();
         let mut args = MultiplyArgs::empty();
-        args.row_step = row * 4;
+        args.row_stride = row * 4;
         args.steps = keys.len().div_ceil(STEP);
         args.right = packed.wrapping_add(words(keys.start) * PANEL);
-        (args.panels, args.right_next) = (self.context_row() / PANEL, panel * 4);
-        (args.out, args.out_step) = (to, self.context_row() * 4);
+        (args.panels, args.panel_stride) = (self.context_row() / PANEL, panel * 4);
+        (args.out, args.out_stride) = (to, self.context_row() * 4);
         args.resume = usize::from(keys.start > 0);
         // SAFETY: the caller's contract.
         unsafe { self.multiply(&mut args, weights, rows, given) };
@@ -236,18 +236,18 @@ impl Paired {
 
     /// Multiplies rows that lie as `args` say, from `left` on.
     unsafe fn multiply(&self, args: &mut MultiplyArgs, left: *const f32, rows: usize, given: &Given) {
-        let tile_row = |index: usize| left.wrapping_byte_add(index * TILE_ROWS * args.row_step).cast::<u8>();
+        let tile_row = |index: usize| left.wrapping_byte_add(index * TILE_ROWS * args.row_stride).cast::<u8>();
         let starts: SmallVec<[*const u8; 32]> = (0..rows.div_ceil(TILE_ROWS)).map(tile_row).collect();
         let tap = 0isize;
         (args.taps, args.tap_count) = (&raw const tap, 1);
         let given = given.clone().read("tap", std::slice::from_ref(&tap)).read("tile rows", &starts);
-        (args.left_step, args.out_next) = (STEP_WORDS * 4, PANEL * 4);
+        (args.left_stride, args.out_panel_stride) = (STEP_WORDS * 4, PANEL * 4);
         let tall = starts.len() / TALLEST;
         for (height, from, blocks) in [(TALLEST, 0, tall), (1, tall * TALLEST, starts.len() % TALLEST)] {
             if blocks > 0 {
                 args.blocks = blocks;
                 args.rows = starts[from..].as_ptr();
-                args.out = args.out.wrapping_byte_add(from * TILE_ROWS * args.out_step);
+                args.out = args.out.wrapping_byte_add(from * TILE_ROWS * args.out_stride);
                 // SAFETY: tile rows, panels and sums are those that the caller vouches for.
                 unsafe { self.multiply.call(height, args, &given) };
             }

@@ -107,9 +107,9 @@ impl Product {
                 args.rows = run.height;
                 args.tiles.set(run.count);
                 args.a.set(left.wrapping_byte_add(run.row * args.lda));
-                args.a_step = run.height * args.lda;
+                args.a_tile_stride = run.height * args.lda;
                 args.c.set(to.wrapping_byte_add(run.row * args.ldc).wrapping_add(first - columns.start));
-                args.c_step = run.height * args.ldc;
+                args.c_tile_stride = run.height * args.ldc;
                 // SAFETY: a block's rows of scores and its rows of the output are the task's own, and only whole panels
                 // are read in place.
                 unsafe { tile.call(args, given) };

@@ -1,11 +1,11 @@
 //! What attention is computed of, and how the work is cut.
 //!
-//! Operands lie anywhere: each has a distance of batches, of heads and of rows, so that heads packed side by side behind
-//! their positions are read where they are, and written there.
+//! Operands lie anywhere: each has a distance of batches, of heads and of rows, so that heads packed side by side
+//! behind their positions are read where they are, and written there.
 
+use crate::cpu::amx::{PANEL, TALLEST, TILE_ROWS};
 use crate::cpu::gemm::panel_vectors;
 use crate::cpu::gemm::tile::most_rows;
-use crate::cpu::matrix::{PANEL, TALLEST, TILE_ROWS};
 use crate::cpu::{Elements, Stored};
 use crate::isa::Isa;
 
@@ -67,7 +67,7 @@ pub struct AttentionShape {
     pub stored: Stored,
     /// What results consist of.
     pub written: Stored,
-    /// What products are of: `f32`, or [`Elements::Bf16Tiles`] where the matrix unit may compute those of several queries.
+    /// What products are of: `f32`, or [`Elements::Bf16Tiles`] where AMX may compute those of several queries.
     pub elements: Elements,
 }
 
@@ -91,15 +91,15 @@ pub struct AttentionBlocks {
 /// Multiply-adds below which another thread costs more than it saves.
 const WORTH_A_THREAD: usize = 1 << 16;
 
-/// The same where the matrix unit multiplies.
-const WORTH_A_THREAD_ON_MATRIX_UNIT: usize = 1 << 18;
+/// The same where AMX multiplies.
+const WORTH_A_THREAD_ON_AMX: usize = 1 << 18;
 
-/// Queries, and scores of a head, from which on the matrix unit saves more than it takes to pack operands for it: five queries of
+/// Queries, and scores of a head, from which on AMX saves more than it takes to pack operands for it: five queries of
 /// 384 keys and 16 of 16 are an eighth slower there, eight of 128 an eighth faster, 16 of 400 a third.
 const LEAST_PAIRED_QUERIES: usize = 8;
 const LEAST_PAIRED_SCORES: usize = 512;
 
-/// Scores that stay in the second-level cache beside keys and values.
+/// Scores that stay in L2 beside keys and values.
 const SCORES: usize = 24 << 10;
 
 /// Keys of a block where there are too many for one: whole panels of any width.
@@ -112,7 +112,7 @@ impl AttentionShape {
         self.batch * self.heads
     }
 
-    /// Whether products of several queries are those of pairs on the matrix unit.
+    /// Whether products of several queries are those of pairs on AMX.
     #[must_use]
     pub(super) fn is_paired(&self) -> bool {
         let scores = self.queries.saturating_mul(self.keys);
@@ -209,7 +209,7 @@ impl AttentionBlocks {
         // Packing a key costs about as much as using it for two queries.
         let stream = isa.is_jit() && !shape.key_columns && shape.queries < 4 && shape.keys > 0;
         let (tall, worth) = match shape.is_paired() {
-            true => (TALLEST * TILE_ROWS, WORTH_A_THREAD_ON_MATRIX_UNIT),
+            true => (TALLEST * TILE_ROWS, WORTH_A_THREAD_ON_AMX),
             false => (most_rows(isa, panel_vectors(isa, shape.keys)).max(1), WORTH_A_THREAD),
         };
         let keys = if shape.keys <= 2 * KEY_BLOCK { shape.keys.max(1) } else { KEY_BLOCK };
@@ -220,7 +220,7 @@ impl AttentionBlocks {
             1 => 1,
             parts => parts.min(shape.queries.div_ceil(tall)).max(1),
         };
-        // Rows whose distance is a multiple of a page all fall into the same few places of the first cache.
+        // Rows whose distance is a multiple of a page all fall into the same few places of L1.
         let collides = (shape.value.row * 4).is_multiple_of(4096) && shape.keys > 8;
         AttentionBlocks {
             stream,

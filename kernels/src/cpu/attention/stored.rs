@@ -1,5 +1,5 @@
-//! Attention on vectors whose activations are stored as `bf16`: widened before and rounded after. That is for few queries and keys, where
-//! the matrix unit does not pay.
+//! Attention on vectors whose activations are stored as `bf16`: widened before and rounded after. That is for few
+//! queries and keys, where AMX does not pay.
 
 use super::{Attention, AttentionShape, Operands};
 use crate::cpu::{Activations, ActivationsMut, Stored};

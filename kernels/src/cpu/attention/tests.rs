@@ -216,7 +216,7 @@ fn many_keys_take_several_blocks() {
 }
 
 #[test]
-fn the_matrix_unit_takes_heads_of_any_size_and_blocks_of_any_length() {
+fn amx_takes_heads_of_any_size_and_blocks_of_any_length() {
     // Whole steps and others, tile rows by ones and twos, panels that are not full on either side.
     for (queries, keys, size) in
         [(32, 32, 32), (33, 64, 64), (16, 31, 80), (48, 65, 16), (17, 40, 33), (70, 130, 64), (19, 32, 31)]
@@ -231,7 +231,7 @@ fn the_matrix_unit_takes_heads_of_any_size_and_blocks_of_any_length() {
 }
 
 #[test]
-fn the_matrix_unit_multiplies_what_is_rounded_and_nothing_else() {
+fn amx_multiplies_what_is_rounded_and_nothing_else() {
     // Scores are zero, so that weights are equal; values are exact in `bf16`, and so are the means of as many as are a
     // power of two. A value that is not exact is rounded.
     let shape = AttentionShape { elements: Elements::Bf16Tiles, ..plain(1, 1, 40, 64, 16) };

@@ -194,7 +194,7 @@ impl Emitter<'_> {
         self.asm.bind(left);
     }
 
-    /// Fetches the lines that `copies` vectors will need [`AHEAD`] of here.
+    /// Prefetches the lines that `copies` vectors will need [`AHEAD`] of here.
     fn fetch(&mut self, copies: u8) {
         let vectors = self.lanes.iter().zip(INPUTS).filter(|(lane, _)| **lane == Lane::Vector);
         let pointers: SmallVec<[Gpr; 8]> = vectors.map(|(_, pointer)| pointer).chain([OUTPUT]).collect();

@@ -9,14 +9,14 @@ use super::model::FEW_CHANNELS;
 use super::shape::ConvShape;
 use super::winograd::{Grid, cost};
 use crate::cpu::Elements;
+use crate::cpu::amx::TILE_ROWS;
 use crate::cpu::gemm::tile::most_rows;
-use crate::cpu::matrix::TILE_ROWS;
 use crate::cpu::numerics::Numerics;
 use crate::isa::Isa;
 
 impl ConvBlocks {
-    /// At most `most` different ways, each of which a driver takes for that shape: the cost model's pick first, then the
-    /// other strategies, then other cuts of all of them, in order of promise.
+    /// At most `most` different ways, each of which a driver takes for that shape: the cost model's pick first, then
+    /// the other strategies, then other cuts of all of them, in order of promise.
     #[must_use]
     pub fn candidates(
         isa: Isa,
@@ -84,7 +84,7 @@ fn cuts(isa: Isa, shape: &ConvShape, base: &ConvBlocks, threads: usize) -> Vec<C
         let most = rows.div_ceil(row_tasks);
         let mut lengths = vec![base.row_block];
         let blocked = base.strategy != Strategy::Depthwise && units.div_ceil(unit_tasks) > 1;
-        if blocked || matches!(base.strategy, Strategy::Winograd(_) | Strategy::Lines | Strategy::Unit) {
+        if blocked || matches!(base.strategy, Strategy::Winograd(_) | Strategy::Lines | Strategy::Amx) {
             lengths.extend([base.row_block / 2, base.row_block * 2, base.row_block / 4, base.row_block * 4]);
         }
         for (further, length) in lengths.into_iter().enumerate() {
@@ -122,9 +122,9 @@ impl Extent {
             Strategy::Winograd(tile) => {
                 Extent { rows: Grid::new(shape, tile, 1).total().max(1), units: panels(shape.filters) }
             }
-            Strategy::Pointwise | Strategy::Direct | Strategy::Unit => {
+            Strategy::Pointwise | Strategy::Direct | Strategy::Amx => {
                 let phases = if shape.transposed { shape.strides.iter().product::<usize>().max(1) } else { 1 };
-                let tile = if blocks.strategy == Strategy::Unit { TILE_ROWS } else { most_rows(isa, blocks.vectors) };
+                let tile = if blocks.strategy == Strategy::Amx { TILE_ROWS } else { most_rows(isa, blocks.vectors) };
                 let rows = (positions / phases).div_ceil(tile.max(1)).max(1);
                 Extent { rows, units: shape.groups * panels(shape.group_filters()) }
             }

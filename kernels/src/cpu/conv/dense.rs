@@ -205,15 +205,15 @@ impl Dense {
             args.unfinished = usize::from(part.rows.end < plan.panels.rows);
             args.summarise();
             let next = if args.unfinished > 0 { b.wrapping_add(part.rows.end * width) } else { next };
-            args.fetch(Some(next), width * 4, tiles);
+            args.prefetch(Some(next), width * 4, tiles);
             for Placed { run, y, table: start } in placed {
                 args.rows = run.height;
                 args.tiles.set(run.count);
                 args.a.set(buffers.field.data.wrapping_add(run.row * shape.channels));
-                args.a_step = run.height * args.lda;
+                args.a_tile_stride = run.height * args.lda;
                 args.table.set(table[start + part.taps.start * run.count * run.height..].as_ptr());
                 args.c.set(buffers.y.at(y + column));
-                args.c_step = run.height * args.ldc;
+                args.c_tile_stride = run.height * args.ldc;
                 // SAFETY: pointers of the table lie inside the input or point at zeros, of which there are as many
                 // as a row has channels; tasks have disjoint rows or columns of C, phases have disjoint rows.
                 unsafe { self.tile.call(args, &given) };

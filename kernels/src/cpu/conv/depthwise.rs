@@ -81,13 +81,13 @@ struct RowArgs {
     /// How far the block's first position is from where taps point.
     x_offset: Cell<usize>,
     /// Distance in the input of neighbouring output positions.
-    x_step: usize,
+    x_stride: usize,
     /// Distance in the input of a block and the next.
     x_block: usize,
     /// The output.
     y: Cell<*mut u8>,
     /// Distance of output positions.
-    y_step: usize,
+    y_stride: usize,
     /// Distance of a block's outputs and the next's.
     y_block: usize,
     /// Added to every position, or null.
@@ -117,14 +117,14 @@ impl Arguments for RowArgs {
         let taps = (self.taps_end.addr().wrapping_sub(self.taps.addr())) / size_of::<RowTap>();
         for tap in extents.list("taps", self.taps, taps) {
             let first = tap.x.wrapping_add(self.x_offset.get());
-            extents.read("input", first).over(blocks, self.x_block).over(self.positions, self.x_step).bytes(stored);
+            extents.read("input", first).over(blocks, self.x_block).over(self.positions, self.x_stride).bytes(stored);
             extents.read("weights", tap.weights).bytes(beside);
         }
         let y = self.y.get();
-        extents.write("output", y).over(blocks, self.y_block).over(self.positions, self.y_step).bytes(stored);
+        extents.write("output", y).over(blocks, self.y_block).over(self.positions, self.y_stride).bytes(stored);
         if self.residual != 0 {
             let residual = extents.read("residual", y).from(self.residual_offset);
-            residual.over(blocks, self.y_block).over(self.positions, self.y_step).bytes(stored);
+            residual.over(blocks, self.y_block).over(self.positions, self.y_stride).bytes(stored);
         }
         if !self.bias.is_null() {
             extents.read("bias", self.bias).bytes(beside);
@@ -273,10 +273,10 @@ impl Depthwise {
             taps: ends.start,
             taps_end: ends.end,
             x_offset: Cell::new(0),
-            x_step: step,
+            x_stride: step,
             x_block: 0,
             y: Cell::new(buffers.y.at(y * bytes)),
-            y_step: shape.channels * bytes,
+            y_stride: shape.channels * bytes,
             y_block: 0,
             bias: buffers.extras.bias.map_or(std::ptr::null(), |bias| bias[channels.start..].as_ptr()),
             residual: usize::from(buffers.extras.residual.is_some()),
@@ -289,8 +289,8 @@ impl Depthwise {
         for run in tiles.runs(0..tiles.count()) {
             args.positions = run.height;
             args.blocks.set(run.count);
-            args.x_block = run.height * args.x_step;
-            args.y_block = run.height * args.y_step;
+            args.x_block = run.height * args.x_stride;
+            args.y_block = run.height * args.y_stride;
             // SAFETY: the outputs are this line's, which belongs to one task; every tap lies inside the input for every
             // position of the stretch. The kernel leaves its cells at the next block, where the next run starts.
             unsafe {

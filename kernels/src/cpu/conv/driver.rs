@@ -4,12 +4,12 @@ use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
+use super::amx::{self, OnAmx};
 use super::dense::Dense;
 use super::depthwise::Depthwise;
 use super::input::{self, ConvInput, ConvPart, bounds};
 use super::lines::{self, Lines};
 use super::shape::ConvShape;
-use super::unit::{self, OnUnit};
 use super::weights::{WeightLayout, Weights};
 use super::winograd::{self, Winograd, WinogradTile};
 use crate::cpu::activation;
@@ -34,8 +34,8 @@ pub enum Strategy {
     Depthwise,
     /// On transformed tiles of that size.
     Winograd(WinogradTile),
-    /// In `bf16` on the processor's matrix unit, over a copy of the input.
-    Unit,
+    /// In `bf16` on AMX, over a copy of the input.
+    Amx,
 }
 
 /// How the work is done and cut: a builder's choice.
@@ -45,9 +45,9 @@ pub struct ConvBlocks {
     pub strategy: Strategy,
     /// Vectors that a tile is wide; 1 for depthwise.
     pub vectors: usize,
-    /// Tiles of rows that share a table; for lines, lines of outputs whose inputs are copied at a time; for depthwise, lines
-    /// of a task; for Winograd, transformed tiles of a group; on the matrix unit, lines of outputs whose inputs are copied at a
-    /// time.
+    /// Tiles of rows that share a table; for lines, lines of outputs whose inputs are copied at a time; for depthwise,
+    /// lines of a task; for Winograd, transformed tiles of a group; on AMX, lines of outputs whose inputs are copied at
+    /// a time.
     pub row_block: usize,
     /// Parts that each phase's rows are split into for threads.
     pub row_tasks: usize,
@@ -76,7 +76,8 @@ pub(super) struct Beside<'a> {
     /// Every operand.
     pub(super) given: &'a Given,
     pub(super) bias: Option<&'a [f32]>,
-    /// How many bytes the residual is from the output, each by its first element: 0 where the output is written over it.
+    /// How many bytes the residual is from the output, each by its first element: 0 where the output is written over
+    /// it.
     pub(super) residual: Option<isize>,
 }
 
@@ -92,13 +93,13 @@ pub struct ConvStored {
 }
 
 impl ConvStored {
-    /// Whether a strategy takes them at that level: all of them `f32`, the matrix unit any. Depthwise kernels write what they read,
+    /// Whether a strategy takes them at that level: all of them `f32`, AMX any. Depthwise kernels write what they read,
     /// and add no residual to `bf16`.
     #[must_use]
     pub fn suits(&self, strategy: Strategy, isa: Isa) -> bool {
         *self == ConvStored::default()
             || match strategy {
-                Strategy::Unit => true,
+                Strategy::Amx => true,
                 Strategy::Depthwise => isa == Isa::Avx512 && self.input == self.output && self.residual == Stored::F32,
                 _ => false,
             }
@@ -126,7 +127,7 @@ impl ConvBlocks {
         let vectors = self.vectors;
         match self.strategy {
             Strategy::Depthwise => WeightLayout::Rows,
-            Strategy::Unit => WeightLayout::Unit,
+            Strategy::Amx => WeightLayout::Amx,
             Strategy::Pointwise | Strategy::Direct | Strategy::Lines | Strategy::Winograd(_) => {
                 WeightLayout::Panels { vectors }
             }
@@ -136,7 +137,7 @@ impl ConvBlocks {
     /// What weights consist of for these blocks.
     #[must_use]
     pub fn elements(&self) -> Elements {
-        if self.strategy == Strategy::Unit { Elements::Bf16Tiles } else { Elements::F32 }
+        if self.strategy == Strategy::Amx { Elements::Bf16Tiles } else { Elements::F32 }
     }
 
     /// Whether a driver can take these blocks for that shape and level.
@@ -154,9 +155,9 @@ impl ConvBlocks {
                 Strategy::Lines => dense && lines::suits(shape) && lines::fits(self, shape),
                 Strategy::Depthwise => shape.weights().is_depthwise(),
                 Strategy::Winograd(tile) => dense && winograd::suits(shape) && winograd::fits(self, shape, isa, tile),
-                Strategy::Unit => {
+                Strategy::Amx => {
                     let elements = shape.weights().elements(Elements::Bf16Tiles);
-                    elements == Elements::Bf16Tiles && elements.suit(isa) && unit::fits(self, shape)
+                    elements == Elements::Bf16Tiles && elements.suit(isa) && amx::fits(self, shape)
                 }
             }
     }
@@ -179,7 +180,7 @@ enum Kernel {
     Lines(Box<Lines>),
     Depthwise(Box<Depthwise>),
     Winograd(Box<Winograd>),
-    Unit(Box<OnUnit>),
+    Amx(Box<OnAmx>),
 }
 
 impl Conv {
@@ -225,9 +226,9 @@ impl Conv {
             Strategy::Winograd(tile) => {
                 Kernel::Winograd(Box::new(Winograd::new(isa, shape, blocks, tile, activation, source)?))
             }
-            Strategy::Unit => {
-                let panels = shape.weights().unit_panels();
-                Kernel::Unit(Box::new(OnUnit::new(isa, shape, (blocks, stored), activation, &panels, source)?))
+            Strategy::Amx => {
+                let panels = shape.weights().amx_panels();
+                Kernel::Amx(Box::new(OnAmx::new(isa, shape, (blocks, stored), activation, &panels, source)?))
             }
             Strategy::Lines => {
                 let panels = shape.weights().class_panels(blocks.vectors * isa.lanes());
@@ -266,7 +267,7 @@ impl Conv {
             Kernel::Dense(_) | Kernel::Depthwise(_) => 0,
             Kernel::Lines(lines) => lines.scratch_len(),
             Kernel::Winograd(winograd) => winograd.scratch_len(),
-            Kernel::Unit(unit) => unit.scratch_len(),
+            Kernel::Amx(unit) => unit.scratch_len(),
         }
     }
 
@@ -278,29 +279,29 @@ impl Conv {
             Kernel::Depthwise(_) => size_of::<Depthwise>(),
             Kernel::Lines(_) => size_of::<Lines>(),
             Kernel::Winograd(winograd) => size_of::<Winograd>() + winograd.bytes(),
-            Kernel::Unit(unit) => size_of::<OnUnit>() + unit.bytes(),
+            Kernel::Amx(unit) => size_of::<OnAmx>() + unit.bytes(),
         };
         size_of::<Conv>() + held
     }
 
-    /// Whether the output may be written over the residual ([`Conv::run_over_residual`]): not where sums of a part of the
-    /// reduction wait in the output for the others.
+    /// Whether the output may be written over the residual ([`Conv::run_over_residual`]): not where sums of a part of
+    /// the reduction wait in the output for the others.
     #[must_use]
     pub fn writes_over_residual(&self) -> bool {
         match &self.kernel {
             Kernel::Dense(dense) => !dense.reduces_in_parts(),
-            Kernel::Lines(_) | Kernel::Depthwise(_) | Kernel::Winograd(_) | Kernel::Unit(_) => true,
+            Kernel::Lines(_) | Kernel::Depthwise(_) | Kernel::Winograd(_) | Kernel::Amx(_) => true,
         }
     }
 
-    /// Whether the input may come in parts of so many channels ([`ConvInput::Parts`]): where it is copied or transformed anyway,
-    /// by whole vectors or steps.
+    /// Whether the input may come in parts of so many channels ([`ConvInput::Parts`]): where it is copied or
+    /// transformed anyway, by whole vectors or steps.
     #[must_use]
     pub fn takes_parts(&self, channels: &[usize]) -> bool {
         channels.len() == 1
             || match &self.kernel {
                 Kernel::Winograd(_) => input::starts_at(channels, self.isa.lanes()),
-                Kernel::Unit(unit) => unit.takes_parts(channels),
+                Kernel::Amx(unit) => unit.takes_parts(channels),
                 Kernel::Dense(_) | Kernel::Lines(_) | Kernel::Depthwise(_) => false,
             }
     }
@@ -327,8 +328,8 @@ impl Conv {
     ///
     /// # Errors
     ///
-    /// Where a buffer is not as long as the shape says, or activations are stored otherwise than was said, or come in parts that
-    /// [`Conv::takes_parts`] does not take.
+    /// Where a buffer is not as long as the shape says, or activations are stored otherwise than was said, or come in
+    /// parts that [`Conv::takes_parts`] does not take.
     pub fn run_stored(
         &self,
         x: ConvInput<'_>,
@@ -348,8 +349,8 @@ impl Conv {
         self.run_checked(x, weights, y, (extras.bias, residual, given), scratch, parallel)
     }
 
-    /// The same where `y` holds the residual, which the output is written over: what is added is in the caches then, and the
-    /// output's lines with it.
+    /// The same where `y` holds the residual, which the output is written over: what is added is in the caches then,
+    /// and the output's lines with it.
     ///
     /// # Errors
     ///
@@ -420,7 +421,7 @@ impl Conv {
         let beside = Beside { given: &given, bias, residual };
         let [ConvPart { x, .. }, ..] = *parts else { return unsupported("no input") };
         match (&self.kernel, x, y) {
-            (Kernel::Unit(unit), _, y) => unit.run(parts, weights, y, beside, scratch, parallel),
+            (Kernel::Amx(unit), _, y) => unit.run(parts, weights, y, beside, scratch, parallel),
             (Kernel::Depthwise(_), Activations::Bf16(_), _) if beside.residual.is_some() => {
                 return unsupported("a residual beside depthwise bf16");
             }

@@ -1,8 +1,8 @@
 //! Convolutions of few channels, as of images: a whole line of the kernel is one tap.
 //!
-//! In a line of the input the outputs' rows lie at one distance and so do the taps, lines of the kernel: no tile needs a
-//! table. No tile leaves its line of outputs. Tiles that see padding read copies with zeros in its place, made a few lines at
-//! a time, so that what was copied is multiplied out of the nearest caches; all others read the input where it is.
+//! In a line of the input the outputs' rows lie at one distance and so do the taps, lines of the kernel: no tile needs
+//! a table. No tile leaves its line of outputs. Tiles that see padding read copies with zeros in its place, made a few
+//! lines at a time, so that what was copied is multiplied out of L1 and L2; all others read the input where it is.
 //!
 //! Knows of the shape and of tiles, nothing of how weights are packed.
 
@@ -179,7 +179,8 @@ impl Lines {
         }
     }
 
-    /// Some tiles of a line, of which the `inner` ones read the input where it is, as calls of the kernel and whether they do.
+    /// Some tiles of a line, of which the `inner` ones read the input where it is, as calls of the kernel and whether
+    /// they do.
     fn runs(&self, inner: &Range<usize>, tiles: Range<usize>) -> SmallVec<[(Run, bool); 4]> {
         let [start, end] = [inner.start, inner.end].map(|tile| tile.clamp(tiles.start, tiles.end));
         let parts = [(tiles.start..start, false), (start..end, true), (end..tiles.end, false)];
@@ -197,7 +198,8 @@ impl Lines {
         buffers.x.as_ptr().wrapping_add(column.wrapping_mul(shape.channels))
     }
 
-    /// Copies what those of a block's tiles see that do not read the input where it is: of one line no more than its own.
+    /// Copies what those of a block's tiles see that do not read the input where it is: of one line no more than its
+    /// own.
     fn copy(&self, buffers: &Buffers<'_>, block: &Range<usize>, scratch: usize) {
         let per = self.tiles.count();
         let (first, last) = (block.start / per, (block.end - 1) / per);
@@ -292,15 +294,15 @@ impl Lines {
                         true => (in_place, shape.input[2] * shape.channels),
                         false => (buffers.scratch.at(copied).cast_const(), line(shape)),
                     };
-                    args.tap_step = step * 4;
+                    args.tap_stride = step * 4;
                     args.rows = run.height;
                     args.tiles.set(run.count);
                     args.a.set(from.wrapping_add(run.row * shape.strides[2] * shape.channels));
-                    args.a_step = run.height * args.lda;
+                    args.a_tile_stride = run.height * args.lda;
                     args.c.set(buffers.y.at((index * shape.output[2] + run.row) * shape.filters + panel * width));
-                    args.c_step = run.height * args.ldc;
-                    // SAFETY: the rows of these outputs lie inside what was copied, or inside the input where no tap of the
-                    // tiles is outside it; tasks have disjoint rows or columns of C.
+                    args.c_tile_stride = run.height * args.ldc;
+                    // SAFETY: the rows of these outputs lie inside what was copied, or inside the input where no tap of
+                    // the tiles is outside it; tasks have disjoint rows or columns of C.
                     unsafe { self.tile.call(&args, buffers.extras.given) };
                 }
                 next = end;

@@ -1,30 +1,29 @@
 //! The cost model's pick of [`ConvBlocks`].
 
+use super::amx::band;
 use super::depthwise::slide;
 use super::driver::{ConvBlocks, Strategy};
 use super::lines;
 use super::shape::ConvShape;
-use super::unit::band;
 use super::weights::WeightLayout;
 use super::winograd::{WinogradTile, cost, suits};
 use crate::cpu::Elements;
-use crate::cpu::gemm::model::{WORTH_A_THREAD, second_cache};
+use crate::cpu::amx::{PANEL, TILE_ROWS};
+use crate::cpu::gemm::model::{WORTH_A_THREAD, l2_bytes};
 use crate::cpu::gemm::rows::part;
 use crate::cpu::gemm::tile::most_rows;
-use crate::cpu::matrix::{PANEL, TILE_ROWS};
 use crate::cpu::numerics::Numerics;
 use crate::isa::Isa;
 
-/// Channels below which a whole line of the kernel is made one tap: the few elements of a single position would not
-/// pay for fetching its pointers.
+/// Channels below which a whole line of the window is one tap: the few elements of a single position would not pay for
+/// loading its pointers.
 pub(super) const FEW_CHANNELS: usize = 16;
 
-/// Bytes of lines that are copied at a time: with panels and outputs beside them they stay in the second cache.
+/// Bytes of lines that are copied at a time (im2col): with panels and outputs beside them they stay in L2.
 const COPIED: usize = 64 << 10;
 
 impl ConvBlocks {
-    /// Blocks for that shape and weights of those elements on that many threads: those of the strategy that is fastest by the
-    /// cost model.
+    /// Blocks for `shape` on `threads` threads, of the strategy that is fastest by the cost model.
     #[must_use]
     pub fn pick(isa: Isa, shape: &ConvShape, elements: Elements, numerics: Numerics, threads: usize) -> ConvBlocks {
         if elements == Elements::Bf16Tiles {
@@ -34,7 +33,7 @@ impl ConvBlocks {
         cost::pick(isa, shape, numerics, busy).unwrap_or_else(|| ConvBlocks::untransformed(isa, shape, threads))
     }
 
-    /// Blocks for that shape of the strategies that sum up products as they are.
+    /// Blocks for `shape`, of the strategies that add up products without transforms.
     #[must_use]
     pub fn untransformed(isa: Isa, shape: &ConvShape, threads: usize) -> ConvBlocks {
         let threads = busy_threads(shape, threads);
@@ -44,13 +43,13 @@ impl ConvBlocks {
         }
     }
 
-    /// Blocks for that shape on tiles of that size, whether or not it is worth it; none where the shape has no tiles.
+    /// Blocks for `shape` with Winograd tiles of that size, worth it or not; `None` if the shape has no such tiles.
     #[must_use]
     pub fn winograd(isa: Isa, shape: &ConvShape, tile: WinogradTile, threads: usize) -> Option<ConvBlocks> {
         suits(shape).then(|| cost::blocks(isa, shape, tile, busy_threads(shape, threads)))
     }
 
-    /// Whether the strategy is one that a policy allows.
+    /// Whether a numerics policy allows the strategy.
     #[must_use]
     pub fn allowed(&self, numerics: Numerics) -> bool {
         match self.strategy {
@@ -60,7 +59,7 @@ impl ConvBlocks {
     }
 }
 
-/// Threads that have enough to do each.
+/// Number of threads that have enough to do.
 fn busy_threads(shape: &ConvShape, threads: usize) -> usize {
     threads.min(shape.work() / WORTH_A_THREAD).max(1)
 }
@@ -70,15 +69,15 @@ fn depthwise(isa: Isa, shape: &ConvShape, threads: usize) -> ConvBlocks {
     let vectors = shape.channels / isa.lanes();
     let (mut row_tasks, mut unit_tasks) = (1, 1);
     if threads > 1 {
-        // Lines go in pairs, or four together. A few tasks a thread, so that one that was held up leaves work to the others;
-        // where there are too few lines for an even cut, channels may be cut instead.
+        // Lines are computed two or four together. A few tasks for each thread let others take over from a delayed
+        // thread; where there are too few lines for an even split, channels may be split instead.
         let together = slide::most_rows(isa);
         if lines < 8 * threads && vectors >= 8 * threads {
             unit_tasks = threads;
         } else {
             row_tasks = (threads * 4).min(lines.div_ceil(together)).max(threads.min(lines)).max(1);
             if together > 2 {
-                // As many tasks of nearly four lines for each thread.
+                // Tasks of nearly four lines each, a whole number for each thread.
                 row_tasks = row_tasks.next_multiple_of(threads).min(lines);
             }
         }
@@ -86,22 +85,23 @@ fn depthwise(isa: Isa, shape: &ConvShape, threads: usize) -> ConvBlocks {
     ConvBlocks { strategy: Strategy::Depthwise, vectors: 1, row_block: 1, row_tasks, unit_tasks }
 }
 
-/// How many times as fast as vectors the matrix unit multiplies, all told.
-const UNIT_SPEED: usize = 4;
+/// Speed of AMX over that of vectors, all told.
+const AMX_SPEED: usize = 4;
 
-/// How many times as large as inputs weights are that are cut first: with 2.25 times as large ones rows are faster, with 18 times columns.
+/// Ratio of weights to inputs from which on weights are split first: at 2.25 rows are faster, at 18 columns.
 const LARGER_WEIGHTS: usize = 4;
 
 fn unit(isa: Isa, shape: &ConvShape, threads: usize) -> ConvBlocks {
-    let threads = threads.min(shape.work() / (UNIT_SPEED * WORTH_A_THREAD)).max(1);
+    let threads = threads.min(shape.work() / (AMX_SPEED * WORTH_A_THREAD)).max(1);
     let row_block = band(isa, shape, threads);
     let phases = if shape.transposed { shape.strides.iter().product::<usize>().max(1) } else { 1 };
     let units = shape.groups * shape.group_filters().div_ceil(PANEL);
     let tiles = (shape.output_len() / shape.filters.max(1) / phases).div_ceil(TILE_ROWS).max(1);
     let (mut row_tasks, mut unit_tasks) = (1, 1);
     if threads > 1 {
-        // What is cut is read once in all, the other once by each task. Rows are cut where there are enough of them, unless
-        // weights are far larger: a thread finds many of the lines that it reads in its own cache, and weights in nobody's.
+        // The operand that is split is read once in all, the other once by each task. Rows are split where there are
+        // enough of them, unless weights are far larger: a thread finds many of the lines that it reads in its own L2,
+        // and no weights in any.
         let rows_first = shape.input_len() >= shape.weights().len() / LARGER_WEIGHTS;
         let even = |count: usize| count >= 4 * threads || count.is_multiple_of(threads);
         if even(tiles) && (rows_first || !even(units)) {
@@ -113,11 +113,11 @@ fn unit(isa: Isa, shape: &ConvShape, threads: usize) -> ConvBlocks {
             unit_tasks = (threads / row_tasks).clamp(1, units.max(1));
         }
     }
-    ConvBlocks { strategy: Strategy::Unit, vectors: PANEL / isa.lanes(), row_block, row_tasks, unit_tasks }
+    ConvBlocks { strategy: Strategy::Amx, vectors: PANEL / isa.lanes(), row_block, row_tasks, unit_tasks }
 }
 
-/// Tiles times columns that the busiest thread has to do where so many threads take the parts of both in turn, each the next
-/// one when it has nothing to do.
+/// Tiles times columns of the busiest thread, where `threads` threads take the parts of both in turn, each the next one
+/// when it is idle.
 fn longest(threads: usize, (tiles, row_tasks): (usize, usize), (units, unit_tasks): (usize, usize)) -> usize {
     let mut busy = vec![0; threads.max(1)];
     for rows in (0..row_tasks).map(|index| part(tiles, row_tasks, index).len()) {
@@ -143,11 +143,11 @@ fn dense(isa: Isa, shape: &ConvShape, vectors: usize, threads: usize) -> ConvBlo
     let units = shape.groups * shape.group_filters().div_ceil(vectors * isa.lanes()).max(1);
     let phases = if shape.transposed { shape.strides.iter().product::<usize>().max(1) } else { 1 };
     let tiles = (shape.output_len() / shape.filters.max(1) / phases).div_ceil(most).max(1);
-    // Rows of a block are read again for every panel: they should stay in half of the second cache, next to the panel
-    // that streams through. A pointer table costs eight bytes for each tap of a row, and is read as often.
+    // Rows of a block are read again for every panel: they should stay in half of L2, next to the panel that is
+    // streamed. An indirection table costs eight bytes for each tap of a row, and is read as often.
     let spread: usize = shape.strides.iter().product::<usize>().min(shape.taps());
     let row_bytes = shape.channels * spread * 4 + shape.taps() * 8;
-    let rows = (second_cache(isa) / 2 / row_bytes.max(1)).clamp(8 * most, 64 * most);
+    let rows = (l2_bytes(isa) / 2 / row_bytes.max(1)).clamp(8 * most, 64 * most);
     let mut row_block = rows.div_ceil(most).min(tiles);
     // Rows first: each thread then reads its own part of the input. Columns where there are not enough rows.
     let (mut row_tasks, mut unit_tasks) = (1, 1);
@@ -155,19 +155,19 @@ fn dense(isa: Isa, shape: &ConvShape, vectors: usize, threads: usize) -> ConvBlo
         let want = threads.div_ceil(phases);
         let spare = (tiles / row_block / want).clamp(1, 4);
         row_tasks = (want * spare).min(tiles);
-        // An uneven cut of few tiles leaves threads idle; columns may divide more evenly, or parts of both.
+        // An uneven split of few tiles leaves threads idle; columns may divide more evenly, or parts of both.
         let time = |cut: (usize, usize)| longest(want, (tiles, cut.0), (units, cut.1));
         let even = (tiles * units).div_ceil(want);
         if row_tasks < want || time((row_tasks, 1)) * 100 > even * 104 {
-            // A part of a single panel makes its own tables, and leaves what it writes to whichever core did it: it has to save
-            // something.
+            // A part of a single panel makes its own tables, and leaves its output in the cache of the core that ran
+            // it: it has to save something.
             let cuts = [((row_tasks, 1), 100), ((1, want.min(units)), 100), ((want.min(tiles), units), 108)];
             let best = cuts.into_iter().min_by_key(|&(cut, percent)| time(cut) * percent);
             (row_tasks, unit_tasks) = best.map_or((row_tasks, 1), |(cut, _)| cut);
         }
     }
     if strategy == Strategy::Lines {
-        // Copies stay near, but lines that two blocks see are copied twice.
+        // Copies stay in L2, but lines that two blocks read are copied twice.
         let bytes = lines::line(shape) * shape.strides[1] * 4;
         row_block = (COPIED / bytes.max(1)).clamp(4, 16).min(shape.output[1].max(1));
     }

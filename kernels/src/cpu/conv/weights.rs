@@ -3,7 +3,7 @@
 //!
 //! Dense weights are panels, a set for each group and, in a transposed convolution, for each *class*: the kernel
 //! positions that reach outputs of one remainder modulo the stride (see [`shape`](super::shape)). Depthwise weights
-//! are a row of all channels for each kernel position. For the matrix unit panels consist of pairs of `bf16`, each tap's
+//! are a row of all channels for each kernel position. For AMX panels consist of pairs of `bf16`, each tap's
 //! channels filled up with zeros to whole steps; where channels are few, a line of the kernel is one tap.
 
 use std::ops::Range;
@@ -11,8 +11,8 @@ use std::ops::Range;
 use super::input::bounds;
 use super::shape::{MOST_PHASES, class_taps};
 use crate::cpu::Elements;
+use crate::cpu::amx::PANEL;
 use crate::cpu::gemm::{Panels, Source, panel_vectors};
-use crate::cpu::matrix::PANEL;
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 
@@ -42,8 +42,8 @@ pub enum WeightLayout {
     },
     /// A row of channels for each kernel position.
     Rows,
-    /// Panels of pairs of `bf16` for the matrix unit.
-    Unit,
+    /// Panels of pairs of `bf16` for AMX.
+    Amx,
 }
 
 /// Weights of some filters, which are packed like weights of their own.
@@ -57,12 +57,12 @@ pub struct Part {
     pub packed: Range<usize>,
 }
 
-/// Channels below which the matrix unit takes a line of the kernel for one tap.
+/// Channels below which AMX takes a line of the kernel for one tap.
 const FEW_CHANNELS: usize = 16;
 
-/// Elements of a tap's reduction, and filters of one of several groups, from which on the matrix unit is worth it: it takes 32
+/// Elements of a tap's reduction, and filters of one of several groups, from which on AMX is worth it: it takes 32
 /// of each.
-const WORTH_THE_UNIT: usize = 8;
+const WORTH_AMX: usize = 8;
 
 impl Weights {
     /// Whether the sizes can be packed.
@@ -89,22 +89,22 @@ impl Weights {
         Ok(())
     }
 
-    /// What these weights consist of where a product's consist of `wanted`: `f32`, or pairs that suit the matrix unit.
+    /// What these weights consist of where a product's consist of `wanted`: `f32`, or pairs that suit AMX.
     #[must_use]
     pub fn elements(&self, wanted: Elements) -> Elements {
         let reduction = self.group_channels() * if self.gathers() { self.kernel[2] } else { 1 };
-        let enough = reduction >= WORTH_THE_UNIT && (self.groups == 1 || self.group_filters() >= WORTH_THE_UNIT);
+        let enough = reduction >= WORTH_AMX && (self.groups == 1 || self.group_filters() >= WORTH_AMX);
         let reached = || self.classes().iter().all(|class| !class.is_empty());
         if wanted == Elements::Bf16Tiles && enough && reached() { wanted } else { Elements::F32 }
     }
 
-    /// Whether a line of the kernel is one tap on the matrix unit.
+    /// Whether a line of the kernel is one tap on AMX.
     pub(crate) fn gathers(&self) -> bool {
         self.transposed.is_none() && self.groups == 1 && self.channels < FEW_CHANNELS && self.kernel[2] > 1
     }
 
-    /// Words of a tap of a group on the matrix unit.
-    pub(crate) fn unit_words(&self) -> usize {
+    /// Words of a tap of a group on AMX.
+    pub(crate) fn amx_words(&self) -> usize {
         let positions = if self.gathers() { self.kernel[2] } else { 1 };
         Elements::Bf16Tiles.words(positions * self.group_channels())
     }
@@ -113,7 +113,7 @@ impl Weights {
     #[must_use]
     pub fn layout(&self, isa: Isa, elements: Elements) -> WeightLayout {
         if elements == Elements::Bf16Tiles {
-            WeightLayout::Unit
+            WeightLayout::Amx
         } else if self.is_depthwise() {
             WeightLayout::Rows
         } else {
@@ -181,11 +181,11 @@ impl Weights {
         self.classes().into_iter().map(panels).collect()
     }
 
-    /// The panels of words of each class of one group, for the matrix unit.
-    pub(crate) fn unit_panels(&self) -> Vec<Panels> {
+    /// The panels of words of each class of one group, for AMX.
+    pub(crate) fn amx_panels(&self) -> Vec<Panels> {
         let positions = if self.gathers() { self.kernel[2] } else { 1 };
         let panels = |taps: Vec<usize>| {
-            let rows = taps.len() / positions * self.unit_words();
+            let rows = taps.len() / positions * self.amx_words();
             Panels { rows, columns: self.group_filters(), width: PANEL }
         };
         self.classes().into_iter().map(panels).collect()
@@ -197,7 +197,7 @@ impl Weights {
         let panels = match layout {
             WeightLayout::Rows => return self.len(),
             WeightLayout::Panels { vectors } => self.class_panels(vectors * isa.lanes()),
-            WeightLayout::Unit => self.unit_panels(),
+            WeightLayout::Amx => self.amx_panels(),
         };
         self.groups * panels.iter().map(Panels::len).sum::<usize>()
     }
@@ -224,10 +224,10 @@ impl Weights {
                 let panels = self.class_panels(vectors * isa.lanes());
                 self.pack_panels(&panels, weights, out, |panels, source, out| panels.pack(source, 1.0, out))
             }
-            WeightLayout::Unit if self.gathers() => self.pack_lines(weights, out),
-            WeightLayout::Unit => {
+            WeightLayout::Amx if self.gathers() => self.pack_lines(weights, out),
+            WeightLayout::Amx => {
                 let pack = |panels: &Panels, source: &Source<'_>, out: &mut [f32]| panels.pack_pairs(source, 1.0, out);
-                self.pack_panels(&self.unit_panels(), weights, out, pack)
+                self.pack_panels(&self.amx_panels(), weights, out, pack)
             }
         }
     }
@@ -238,7 +238,7 @@ impl Weights {
         let width = match layout {
             WeightLayout::Panels { vectors } if self.transposed.is_none() => vectors * isa.lanes(),
             // A group alone might count as weights of few channels, which are packed in another way.
-            WeightLayout::Unit if self.groups == 1 && self.transposed.is_none() && !self.gathers() => PANEL,
+            WeightLayout::Amx if self.groups == 1 && self.transposed.is_none() && !self.gathers() => PANEL,
             _ => 0,
         };
         if width == 0 || self.is_empty() {
@@ -258,7 +258,7 @@ impl Weights {
         parts
     }
 
-    /// Packs lines of the kernel as taps of the matrix unit.
+    /// Packs lines of the kernel as taps of AMX.
     fn pack_lines(&self, weights: &[f32], out: &mut [f32]) -> Result<()> {
         let (taps, channels) = (self.kernel.iter().product::<usize>(), self.channels);
         // A line's elements follow each other once channels are innermost.
@@ -272,7 +272,7 @@ impl Weights {
         let outer: Vec<usize> = (0..taps * channels).step_by(line).collect();
         let source =
             Source { data: &turned, outer: &outer, inner: line, inner_stride: 1, column_stride: taps * channels };
-        self.unit_panels()[0].pack_pairs(&source, 1.0, out)
+        self.amx_panels()[0].pack_pairs(&source, 1.0, out)
     }
 
     fn pack_panels(

@@ -3,23 +3,23 @@
 //! The output is cut into small squares, *tiles*. A tile's inputs, the square with a border of one tap on each side,
 //! are transformed into *points*, and so are weights; at each point, tiles by channels times channels by filters is a
 //! matrix product of its own, on the same tile kernels as any other; the products of a tile are transformed into its
-//! outputs ([`matrices`]). That is 2.25 times fewer multiplications for squares of two, and 4 times fewer for squares of
-//! four.
+//! outputs ([`matrices`]). That is 2.25 times fewer multiplications for squares of two, and 4 times fewer for squares
+//! of four.
 //!
-//! All of that stays near: tiles are done in *groups*, so that a group's points lie in a near cache while they are
-//! multiplied with one block of filters after another, and a block's products are turned into outputs, with residual
-//! and activation, before the next block ([`stages`]; [`grid`] cuts and places). The transforms are emitted and vectorised
+//! All of that stays near: tiles are done in *groups*, so that a group's points lie in L2 while they are multiplied
+//! with one block of filters after another, and a block's products are turned into outputs, with residual and
+//! activation, before the next block ([`stages`]; [`grid`] cuts and places). The transforms are emitted and vectorised
 //! over channels or filters ([`emit`], [`filters`]; in Rust in [`portable`]). What a tile reads or writes is a table of
 //! pointers: padding is a pointer to zeros, outputs beyond the border are null. The bias starts the sums of the one
 //! point that reaches all outputs.
 //!
 //! Weights are the panels of any other strategy, and are transformed in each run: kept transformed they are up to four
-//! times as large, and reading so much more from memory takes longer than the transform. Where there are many groups and
-//! few weights, one transform ahead serves all groups; else a panel's weights are transformed along the way, by the task
-//! that multiplies with them.
+//! times as large, and reading so much more from memory takes longer than the transform. Where there are many groups
+//! and few weights, one transform ahead serves all groups; else a panel's weights are transformed along the way, by the
+//! task that multiplies with them.
 //!
-//! Threads take groups of their own, or, where weights are many, share the transform of a group's inputs and then divide
-//! its filters.
+//! Threads take groups of their own, or, where weights are many, share the transform of a group's inputs and then
+//! divide its filters.
 
 mod code;
 pub(super) mod cost;

@@ -7,7 +7,7 @@ use super::matmul::{Epilogue, MatmulBlocks, MatmulShape, Right};
 use super::model::tile_rows;
 use super::tile::MOST_VECTORS;
 use crate::cpu::Elements;
-use crate::cpu::matrix::STEP;
+use crate::cpu::amx::STEP;
 use crate::isa::Isa;
 
 /// Shortest reduction that is worth putting sums down for.
@@ -65,7 +65,7 @@ fn changes(isa: Isa, shape: &MatmulShape, from: &MatmulBlocks, threads: usize) -
         found.insert(0, MatmulBlocks { pack: !from.pack, ..*from });
     }
     for parts in [2, 3, 4] {
-        // Elements may lie in pairs or in steps of the matrix unit, which no part divides.
+        // Elements may lie in pairs or in steps of AMX, which no part divides.
         let whole = if shape.elements() == Elements::Bf16Tiles { STEP } else { 2 };
         let k_block = shape.k.div_ceil(parts).next_multiple_of(whole);
         if k_block >= SHORT_REDUCTION {

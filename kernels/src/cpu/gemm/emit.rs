@@ -1,15 +1,15 @@
-//! Assembles the tile kernel.
+//! Assembles the micro-kernel.
 //!
 //! Each number of rows has code of its own, which does one tile after another. A tile's accumulators start from zero,
 //! bias or C, run over taps and elements, and are stored. Activations that take many instructions are then applied to
-//! the stored tile, vector by vector out of the nearest cache, and the pointers move to the next tile.
+//! the stored tile, vector by vector out of L1, and the pointers move to the next tile.
 //!
-//! The tile of few rows has too few accumulators to keep the multiply-adds busy (latency times throughput is 8), so
-//! it has several sets, one for each step of the unrolled loop in turn, added up at the end.
+//! A tile of few rows has too few accumulators to keep the multiply-adds busy (latency times throughput is 8). It has
+//! several sets of them, one for each element of the unrolled loop in turn, which are added up at the end.
 
 use std::mem::offset_of;
 
-use super::tile::{FETCHING, LeftRows, MOST_ROWS, RightColumns, TileArgs, TileCode, UNROLL, most_rows};
+use super::tile::{LeftRows, MOST_ROWS, PREFETCH_TILES, RightColumns, TileArgs, TileCode, UNROLL, most_rows};
 use crate::cpu::activation::{self, Place};
 use crate::isa::Isa;
 use crate::jit::{Asm, Cond, Gpr, Label, Mem, Src, Vreg};
@@ -20,23 +20,23 @@ const ARGS: Gpr = Gpr::RDI;
 const ROWS: [Gpr; MOST_ROWS] = [Gpr::RAX, Gpr::RCX, Gpr::RDX, Gpr::RBX, Gpr::RSI, Gpr::R8, Gpr::R9, Gpr::R10];
 /// Right-hand side.
 const B: Gpr = Gpr::R11;
-/// Byte in the left-hand rows.
+/// Byte offset in the left-hand rows.
 const AT: Gpr = Gpr::R12;
-/// Where it ends.
+/// Byte offset at which the unrolled group, pair or element loop ends.
 const END: Gpr = Gpr::R13;
-/// The next tap's row pointers, or the distance of taps.
+/// The row pointers of the next tap in the indirection table, or the stride of taps.
 const TABLE: Gpr = Gpr::R14;
 /// Taps left.
 const TAPS: Gpr = Gpr::R15;
 /// Bytes of a cache line.
 const LINE: usize = 64;
-/// Registers for the right-hand side of a single row whose columns come in pairs.
+/// Registers for the right-hand side of a single row with columns of bf16 pairs.
 const LONE_PAIR: usize = 1;
-/// Keeps the upper half of a word: the second row of a pair, as `f32`.
+/// Mask of the upper half of a word: the second element of a bf16 pair, as `f32`.
 const UPPER: Src = Src::Const(0xFFFF_0000);
-/// Distance of left-hand rows while their pointers are made; of right-hand rows after.
+/// Stride of left-hand rows while their pointers are computed, then stride of right-hand rows.
 const STRIDE: Gpr = Gpr::RBP;
-/// What is fetched meanwhile, where right-hand rows follow each other.
+/// Address to prefetch from, where right-hand rows are packed.
 const NEXT: Gpr = STRIDE;
 
 // Outside the reduction the row pointers' registers are free.
@@ -53,7 +53,7 @@ macro_rules! arg {
     };
 }
 
-/// Assembles the kernel of that key for tiles of `rows` rows, of which [`most_rows`] knows the most.
+/// Assembles the part of the micro-kernel for tiles of `rows` rows, at most [`most_rows`].
 pub(super) fn tile(asm: &mut Asm, key: &TileCode, rows: usize) {
     let memory = key.activation.is_some_and(|op| activation::place(op, spare(asm, key)) == Place::Memory);
     let (again, unfinished) = (asm.label(), asm.label());
@@ -62,7 +62,7 @@ pub(super) fn tile(asm: &mut Asm, key: &TileCode, rows: usize) {
     asm.bind(again);
     Variant::new(asm, key, rows, memory).emit(unfinished);
     if memory {
-        finish(asm, key, rows);
+        activate_stored(asm, key, rows);
     }
     asm.bind(unfinished);
     advance(asm, key);
@@ -80,7 +80,7 @@ fn spare(asm: &Asm, key: &TileCode) -> usize {
     usize::from(asm.registers()) - most_rows(key.isa, vectors) * vectors
 }
 
-/// One number of rows.
+/// The code for one number of rows.
 struct Variant<'a> {
     asm: &'a mut Asm,
     key: &'a TileCode,
@@ -90,7 +90,7 @@ struct Variant<'a> {
     sets: usize,
     /// Whether the activation is applied after the store.
     memory: bool,
-    /// The register of the mask that keeps the upper halves of words, where one is free.
+    /// The register that holds [`UPPER`], where one is free.
     upper: Option<Vreg>,
 }
 
@@ -105,7 +105,7 @@ impl<'a> Variant<'a> {
         };
         let last = usize::from(asm.registers()) - 1;
         let fits = |sets: usize| rows * vectors * sets + loads <= last;
-        // Products of pairs take 6 cycles, of which 2 may begin in each.
+        // `vdpbf16ps` has a latency of 6 cycles, and 2 start in each.
         let most = if key.right == RightColumns::Dots { 12 } else { 8 };
         let busy = |sets: usize| rows * vectors * sets >= most;
         let sets = [1, 2, 4].into_iter().filter(|&sets| fits(sets)).find(|&sets| busy(sets));
@@ -114,7 +114,7 @@ impl<'a> Variant<'a> {
         Variant { asm, key, rows, vectors, sets, memory, upper }
     }
 
-    /// One tile. Where the sum is not finished and the activation would follow the store, goes to `unfinished`.
+    /// One tile. If the reduction goes on elsewhere and the activation would follow the store, jumps to `unfinished`.
     fn emit(&mut self, unfinished: Label) {
         self.start();
         self.reduce();
@@ -148,7 +148,7 @@ impl<'a> Variant<'a> {
         (sets * self.rows * self.vectors) as u8
     }
 
-    /// The accumulators' start: C where the sum goes on, else bias, else zero.
+    /// Starts the accumulators: from C if the reduction goes on, else from the bias or zero.
     fn start(&mut self) {
         let (resume, zero, ready) = (self.asm.label(), self.asm.label(), self.asm.label());
         self.asm.load(T0, arg!(resume));
@@ -205,14 +205,13 @@ impl<'a> Variant<'a> {
         }
     }
 
-    /// The mask of the matrix's own columns in a vector of the tile. Destroys both scratch registers, and on AVX2 the
-    /// last vector register.
+    /// The mask of the columns of C in a vector of the tile. Overwrites both scratch registers, and on AVX2 the last
+    /// vector register.
     fn keep(&mut self, vector: usize) -> crate::jit::Mask {
         keep_mask(self.asm, |asm| asm.load(T0, arg!(lanes).plus(vector as i32 * 8)))
     }
 
-    /// Applies `step` to every accumulator and its address in C: whole vectors, or where the tile is partial, masked
-    /// ones.
+    /// Emits `step` for every accumulator and its address in C: whole vectors, or masked ones if the tile is partial.
     fn each(&mut self, mut step: impl FnMut(&mut Asm, Mem, Vreg, Option<crate::jit::Mask>)) {
         let (partial, done) = (self.asm.label(), self.asm.label());
         let bytes = self.asm.vector_bytes();
@@ -256,13 +255,13 @@ impl<'a> Variant<'a> {
         }
         match self.key.left {
             LeftRows::Strided => {
-                self.rows_apart();
+                self.strided_rows();
                 self.elements();
             }
             LeftRows::Lines => {
                 let (next, done) = (self.asm.label(), self.asm.label());
-                self.rows_apart();
-                self.asm.load(TABLE, arg!(tap_step));
+                self.strided_rows();
+                self.asm.load(TABLE, arg!(tap_stride));
                 self.asm.load(TAPS, arg!(taps));
                 self.asm.test(TAPS);
                 self.asm.jump_if(Cond::Equal, done);
@@ -303,8 +302,8 @@ impl<'a> Variant<'a> {
         }
     }
 
-    /// Points at left-hand rows that are at a fixed distance.
-    fn rows_apart(&mut self) {
+    /// Computes pointers to left-hand rows at a constant stride.
+    fn strided_rows(&mut self) {
         self.asm.load(ROWS[0], arg!(a));
         self.asm.load(STRIDE, arg!(lda));
         for row in 1..self.rows {
@@ -312,7 +311,7 @@ impl<'a> Variant<'a> {
         }
     }
 
-    /// One tap's elements, whole groups first.
+    /// The reduction over one tap's elements, whole groups first.
     fn elements(&mut self) {
         let (group, rest, one, done) = (self.asm.label(), self.asm.label(), self.asm.label(), self.asm.label());
         if self.key.right == RightColumns::Plain {
@@ -325,7 +324,7 @@ impl<'a> Variant<'a> {
         if self.rows > 1 && self.key.left != LeftRows::Lines && self.key.right != RightColumns::Plain {
             self.fetching(group, rest);
         }
-        // A loop that starts a cache line is decoded and predicted from as few lines as possible.
+        // A loop aligned to a cache line is decoded and predicted from as few lines as possible.
         self.asm.align(32);
         self.asm.bind(group);
         for step in 0..UNROLL {
@@ -348,7 +347,7 @@ impl<'a> Variant<'a> {
             self.asm.jump_if(Cond::Less, pair);
             self.asm.bind(odd);
         }
-        // One by one: of pairs, the first row of a last one.
+        // Single elements; of a widened pair, the first element of a last half pair.
         self.asm.load(END, arg!(end));
         self.asm.cmp(AT, END);
         self.asm.jump_if(Cond::GreaterEqual, done);
@@ -360,41 +359,41 @@ impl<'a> Variant<'a> {
         self.asm.bind(done);
     }
 
-    /// The loop over groups as it is where what comes next is fetched meanwhile; else goes to `plain`.
+    /// The loop over groups that also prefetches; jumps to `plain` if there is nothing to prefetch.
     fn fetching(&mut self, plain: Label, rest: Label) {
         let next = self.asm.label();
-        self.asm.load(NEXT, arg!(ahead));
+        self.asm.load(NEXT, arg!(prefetched));
         self.asm.test(NEXT);
         self.asm.jump_if(Cond::Equal, plain);
         self.asm.align(32);
         self.asm.bind(next);
-        let most = self.bytes_of(UNROLL) / (FETCHING * UNROLL) as i32;
+        let most = self.bytes_of(UNROLL) / (PREFETCH_TILES * UNROLL) as i32;
         for step in 0..UNROLL {
             for line in (0..most).step_by(LINE) {
                 let at = Mem::at(NEXT, line);
-                // A panel is longer than the nearest cache, which holds what is being multiplied.
+                // Into L2: a panel is larger than L1, which holds the operands in use.
                 match self.key.isa {
-                    Isa::Avx512 => self.asm.prefetch_second(at),
+                    Isa::Avx512 => self.asm.prefetch_l2(at),
                     Isa::Portable | Isa::Avx2 => self.asm.prefetch(at),
                 }
             }
-            self.asm.add_mem(NEXT, arg!(ahead_step));
+            self.asm.add_mem(NEXT, arg!(prefetch_step));
             self.element(step, step % self.sets);
         }
         self.forward(UNROLL);
         self.asm.cmp(AT, END);
         self.asm.jump_if(Cond::Less, next);
-        self.asm.store(arg!(ahead), NEXT);
+        self.asm.store(arg!(prefetched), NEXT);
         self.asm.jump(rest);
     }
 
-    /// Bytes that so many elements of the reduction take on the right-hand side; the last of an odd number takes a pair.
+    /// Bytes of the right-hand side for `elements` elements of the reduction; a last odd element takes a whole pair.
     fn bytes_of(&self, elements: usize) -> i32 {
         let words = if self.key.right == RightColumns::Pairs { elements.div_ceil(2) } else { elements };
         words as i32 * self.vectors as i32 * self.asm.vector_bytes()
     }
 
-    /// Moves on by that many elements. Plain right-hand rows have been stepped over one by one already.
+    /// Advances by `elements` elements. Plain right-hand rows have been advanced one by one already.
     fn forward(&mut self, steps: usize) {
         self.asm.add_imm(AT, steps as i32 * 4);
         if self.key.right != RightColumns::Plain {
@@ -402,7 +401,7 @@ impl<'a> Variant<'a> {
         }
     }
 
-    /// Element number `step` from the current one, into that set. The second of a pair follows the first.
+    /// Multiplies element `step` from the current one into set `set`. The second of a pair follows the first.
     fn element(&mut self, step: usize, set: usize) {
         let bytes = self.asm.vector_bytes();
         let base = if self.key.right == RightColumns::Plain { 0 } else { self.bytes_of(step + 1) - self.bytes_of(1) };
@@ -447,7 +446,7 @@ impl<'a> Variant<'a> {
         }
     }
 
-    /// The rows of that parity of a vector of words, as `f32` in `to`.
+    /// Widens the even or odd rows of a vector of bf16 pairs to `f32` in `to`.
     fn half(&mut self, step: usize, words: Mem, to: Vreg) -> Vreg {
         match (step % 2, self.upper) {
             (0, _) => {
@@ -463,7 +462,7 @@ impl<'a> Variant<'a> {
         to
     }
 
-    /// Factor and residual, where there are any. Sums that go on elsewhere jump to `store`, past the activation.
+    /// Scale and residual, if any. Sums whose reduction goes on elsewhere jump to `store`, past the activation.
     fn adjust(&mut self, store: Label) {
         let (unscaled, done) = (self.asm.label(), self.asm.label());
         self.asm.load(T0, arg!(special));
@@ -499,7 +498,7 @@ impl<'a> Variant<'a> {
     }
 }
 
-/// The mask of the first lanes, as many as `count` loads into the first scratch register.
+/// The mask of the first lanes; `count` loads their number into the first scratch register.
 fn keep_mask(asm: &mut Asm, count: impl FnOnce(&mut Asm)) -> crate::jit::Mask {
     count(asm);
     let mask = asm.mask(0, Vreg(asm.registers() - 1));
@@ -507,9 +506,8 @@ fn keep_mask(asm: &mut Asm, count: impl FnOnce(&mut Asm)) -> crate::jit::Mask {
     mask
 }
 
-/// Applies the activation to the stored tile: column of vectors by column of vectors, so that a mask is made once for
-/// each.
-fn finish(asm: &mut Asm, key: &TileCode, rows: usize) {
+/// Applies the activation to the stored tile, vector column by vector column, so that each mask is made once.
+fn activate_stored(asm: &mut Asm, key: &TileCode, rows: usize) {
     let Some(op) = key.activation else { return };
     let bytes = asm.vector_bytes();
     let temps: Vec<Vreg> = (1..asm.registers() - 1).map(Vreg).collect();
@@ -557,17 +555,17 @@ fn finish(asm: &mut Asm, key: &TileCode, rows: usize) {
     asm.bind(end);
 }
 
-/// Moves left-hand rows and C to the next tile. The table's register already points at the next tile's part.
+/// Advances left-hand rows and C to the next tile. The table's register already points at the next tile's part.
 fn advance(asm: &mut Asm, key: &TileCode) {
     match key.left {
         LeftRows::Strided | LeftRows::Lines => {
             asm.load(T0, arg!(a));
-            asm.add_mem(T0, arg!(a_step));
+            asm.add_mem(T0, arg!(a_tile_stride));
             asm.store(arg!(a), T0);
         }
         LeftRows::Table => asm.store(arg!(table), TABLE),
     }
     asm.load(T0, arg!(c));
-    asm.add_mem(T0, arg!(c_step));
+    asm.add_mem(T0, arg!(c_tile_stride));
     asm.store(arg!(c), T0);
 }

@@ -3,14 +3,14 @@
 //! A [`Matmul`] holds everything that can be known before the data: kernels, blocks, how work is split. Running it
 //! touches only the operands and scratch that the caller lends.
 
+mod amx;
 mod check;
 mod shape;
 mod stored;
-mod unit;
 
 use std::ops::Range;
 
-use super::halve::Halve;
+use super::convert::Bf16Convert;
 use super::panels::{Panels, Source};
 use super::row::{Row, RowCode, STREAMS};
 use super::rows::{Tiles, part};
@@ -24,15 +24,15 @@ use crate::isa::Isa;
 use crate::jit::Given;
 use crate::parallel::{Parallel, for_each_chunk};
 
+use self::amx::{AmxBuffers, AmxKernels};
 use self::shape::Place;
 pub use self::shape::{BatchDim, Left, MatmulShape, Right};
 pub use self::stored::MatmulStored;
-use self::unit::{Unit, UnitBuffers};
 
 const FAMILY: &str = "matmul";
 
-/// Left-hand rows that a task turns into pairs at a time.
-const HALVED_ROWS: usize = 16;
+/// Left-hand rows that a task converts to bf16 pairs at a time.
+const CONVERTED_ROWS: usize = 16;
 
 /// How the work is cut: a builder's choice. Any values that [`MatmulBlocks::fits`] lets pass give the same result up to
 /// the order of additions.
@@ -56,12 +56,12 @@ pub struct MatmulBlocks {
     pub panel_tasks: usize,
 }
 
-/// What is done besides multiplying.
+/// The epilogue of a product.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Epilogue {
     /// Factor of the product.
     pub scale: f32,
-    /// Whether a row is added to every row.
+    /// Whether a bias is added to every row.
     pub bias: bool,
     /// Applied last.
     pub activation: Option<UnaryOp>,
@@ -73,7 +73,7 @@ impl Default for Epilogue {
     }
 }
 
-/// Operands that are there or not.
+/// Optional operands.
 #[derive(Clone, Copy, Debug)]
 pub struct Extras<'a, R = &'a [f32]> {
     /// Added to every row: `n` elements.
@@ -96,20 +96,20 @@ pub struct Matmul {
     epilogue: Epilogue,
     stored: MatmulStored,
     isa: Isa,
-    /// The kernel of panels that are packed, and of those that are not.
+    /// The micro-kernel for packed panels, and the one for a row-major right-hand side.
     packed: Option<Tile>,
     plain: Option<Tile>,
-    /// The kernel of a single row on panels that come packed.
+    /// The kernel of a single row, for panels that come packed.
     row: Option<Row>,
     tiles: Tiles,
     panels: Panels,
-    /// What computes it instead of tiles, where that is the matrix unit.
-    unit: Option<Unit>,
-    /// What turns left-hand rows into pairs, where pairs are multiplied.
-    halve: Option<Halve>,
-    /// The first panel that is packed here.
+    /// The AMX kernels, where AMX computes the product instead of tiles.
+    amx: Option<AmxKernels>,
+    /// The bf16 conversion of left-hand rows, where bf16 pairs are multiplied.
+    convert: Option<Bf16Convert>,
+    /// The first panel that the driver packs.
     packed_from: usize,
-    /// Whether each task packs what only it needs, right before it does.
+    /// Whether each task packs the panels that it alone needs, right before it multiplies them.
     pack_in_task: bool,
 }
 
@@ -131,7 +131,7 @@ impl MatmulBlocks {
         let paired = !shape.elements().in_pairs() || self.k_block.is_multiple_of(2) || self.k_block >= shape.k;
         packed
             && paired
-            && unit::fits(shape, self.vectors, self.k_block, isa)
+            && amx::fits(shape, self.vectors, self.k_block, isa)
             && most_rows(isa, self.vectors) > 0
             && !positive.contains(&0)
             && tasks.is_some_and(|tasks| tasks <= MOST_TASKS)
@@ -139,8 +139,9 @@ impl MatmulBlocks {
 }
 
 impl MatmulBlocks {
-    /// Whether a driver can end in that with these blocks: a factor besides a bias has to be packed, because the bias, to which
-    /// it does not apply, comes before it in the kernel.
+    /// Whether a driver with these blocks can apply this epilogue. A scale besides a bias needs packing here: the
+    /// kernel adds the bias, to which the scale does not apply, before it scales, so the scale goes into the packed
+    /// panels.
     #[must_use]
     pub fn takes(&self, epilogue: &Epilogue) -> bool {
         self.pack || epilogue.scale == 1.0 || !epilogue.bias
@@ -177,7 +178,7 @@ impl Matmul {
         Matmul::stored(isa, shape, (blocks, MatmulStored::default()), epilogue, source)
     }
 
-    /// The same for activations that are stored in some way.
+    /// As [`Matmul::new`], for activations stored as `stored` says.
     ///
     /// # Errors
     ///
@@ -211,9 +212,9 @@ impl Matmul {
             _ if blocks.pack => 0,
             _ => shape.n / width,
         };
-        let unit = Unit::new(isa, &shape, stored, epilogue.activation, source)?;
-        let tiles = match unit {
-            Some(_) => Tiles::new(unit::tile_rows(shape.m), 1),
+        let amx = AmxKernels::new(isa, &shape, stored, epilogue.activation, source)?;
+        let tiles = match amx {
+            Some(_) => Tiles::new(amx::tile_rows(shape.m), 1),
             None => Tiles::new(shape.m, most_rows(isa, blocks.vectors)),
         };
         let alone = shape.m == 1 && shape.right_is_packed() && elements != Elements::Bf16Dot;
@@ -225,7 +226,7 @@ impl Matmul {
         };
         let plain_panels = !matches!(shape.right, Right::Packed { .. }) && packed_from > 0;
         let plain = if plain_panels { Some(tile(RightColumns::Plain)?) } else { None };
-        let any_packed = unit.is_none() && (!plain_panels || packed_from < panels.count());
+        let any_packed = amx.is_none() && (!plain_panels || packed_from < panels.count());
         let packed = if any_packed { Some(tile(RightColumns::packed(elements))?) } else { None };
         let row = in_order.then(|| {
             let (vectors, pairs) = (blocks.vectors as u8, elements.in_pairs());
@@ -233,7 +234,7 @@ impl Matmul {
         });
         let row = row.transpose()?;
         let pack_in_task = blocks.row_tasks == 1 && shape.right_matrices() == shape.batches();
-        let halve = (elements == Elements::Bf16Dot).then(|| Halve::new(isa, source)).transpose()?;
+        let convert = (elements == Elements::Bf16Dot).then(|| Bf16Convert::new(isa, source)).transpose()?;
         Ok(Matmul {
             shape,
             blocks,
@@ -245,8 +246,8 @@ impl Matmul {
             row,
             tiles,
             panels,
-            unit,
-            halve,
+            amx,
+            convert,
             packed_from,
             pack_in_task,
         })
@@ -266,19 +267,19 @@ impl Matmul {
 
     fn left_scratch(&self) -> usize {
         let rows = self.shape.left_matrices() * self.shape.m;
-        let turned = match self.shape.left {
+        let transposed = match self.shape.left {
             Left::Rows { .. } => 0,
             Left::Columns { .. } => rows * self.shape.k,
         };
-        let rounded = match (&self.unit, &self.halve) {
-            (Some(unit), _) => self.shape.left_matrices() * unit.left_words(&self.shape),
+        let rounded = match (&self.amx, &self.convert) {
+            (Some(amx), _) => self.shape.left_matrices() * amx.left_words(&self.shape),
             (None, Some(_)) => rows * self.panels.rows,
             (None, None) => 0,
         };
-        turned + rounded
+        transposed + rounded
     }
 
-    /// Elements of the panels that are packed here, of one matrix.
+    /// Elements of the panels that the driver packs for one right-hand matrix.
     fn packed_len(&self) -> usize {
         match self.shape.right {
             Right::Packed { .. } => 0,
@@ -286,11 +287,12 @@ impl Matmul {
         }
     }
 
-    /// Multiplies.
+    /// Multiplies `f32` activations.
     ///
     /// # Errors
     ///
-    /// Where an operand is shorter than its shape says, activations are not `f32`, or extras are not those that were announced.
+    /// Where an operand is shorter than its shape says, activations are not `f32`, or extras are not those that were
+    /// announced.
     pub fn run(
         &self,
         left: &[f32],
@@ -304,11 +306,11 @@ impl Matmul {
         self.run_stored(left.into(), right, c.into(), extras, scratch, parallel)
     }
 
-    /// The same on activations that are stored in some way.
+    /// As [`Matmul::run`], for activations stored as `f32` or `bf16`.
     ///
     /// # Errors
     ///
-    /// Those of [`Matmul::run`], and where activations are stored otherwise than was said.
+    /// Those of [`Matmul::run`], and where activations are not of the types that the product was made for.
     pub fn run_stored(
         &self,
         left: Activations<'_>,
@@ -322,14 +324,14 @@ impl Matmul {
         if c.read().is_empty() {
             return Ok(());
         }
-        if let Some(unit) = &self.unit {
+        if let Some(amx) = &self.amx {
             let given = Given::new().read("left", left.bytes()).read("right", right).maybe("bias", extras.bias);
             let given = given.maybe("residual", extras.residual.map(|residual| residual.bytes()));
             let given = given.write("C", c.bytes_mut()).read("scratch", scratch);
-            let left = self.left_of_unit(unit, left, &mut scratch[..self.left_scratch()], parallel);
-            let buffers = UnitBuffers { left, right, c: Shared::from_ptr(c.as_mut_ptr()), extras, given };
+            let left = self.left_for_amx(amx, left, &mut scratch[..self.left_scratch()], parallel);
+            let buffers = AmxBuffers { left, right, c: Shared::from_ptr(c.as_mut_ptr()), extras, given };
             self.tasks(parallel, &|batch, tiles, panels| {
-                self.product_on_unit(unit, &buffers, batch, tiles, panels, parallel);
+                self.product_on_amx(amx, &buffers, batch, tiles, panels, parallel);
             });
             return Ok(());
         }
@@ -358,7 +360,7 @@ impl Matmul {
         });
     }
 
-    /// Multiplies `f32` with vectors.
+    /// Multiplies `f32` activations on vectors.
     fn run_on_vectors(
         &self,
         left: &[f32],
@@ -383,7 +385,7 @@ impl Matmul {
         self.tasks(parallel, &|batch, tiles, panels| self.product(&buffers, batch, tiles, panels, parallel));
     }
 
-    /// Packs one panel of one matrix into scratch.
+    /// Packs one panel of one right-hand matrix into scratch.
     fn pack(&self, buffers: &Buffers<'_>, start: usize, matrix: usize, panel: usize) {
         let data = &buffers.right[start..];
         let source = match self.shape.right {
@@ -400,41 +402,42 @@ impl Matmul {
         self.panels.pack_panel(&source, panel, scale, to);
     }
 
-    /// Whether packing takes the factor, because a bias, which it does not apply to, comes before it in the kernel.
+    /// Whether packing applies the scale. The kernel adds the bias, to which the scale does not apply, before it
+    /// scales.
     fn scale_when_packed(&self) -> bool {
         self.blocks.pack && self.epilogue.bias
     }
 
-    /// The left-hand rows as the kernel reads them: as they are, or made in `scratch` of [`Matmul::left_scratch`].
+    /// The left-hand rows as the micro-kernel reads them: in place, or transposed and converted in `scratch`.
     fn left_rows(&self, left: &[f32], scratch: &mut [f32], parallel: &dyn Parallel) -> *const f32 {
         let (m, k) = (self.shape.m, self.shape.k);
-        let turned = match self.shape.left {
+        let transposed = match self.shape.left {
             Left::Rows { .. } => 0,
             Left::Columns { .. } => self.shape.left_matrices() * m * k,
         };
-        let (turned, halved) = scratch.split_at_mut(turned);
+        let (transposed, rounded) = scratch.split_at_mut(transposed);
         if let Left::Columns { stride } = self.shape.left {
-            self.turn_left(left, stride, turned, parallel);
+            self.transpose_left(left, stride, transposed, parallel);
         }
-        let Some(halve) = self.halve.as_ref().filter(|_| !halved.is_empty()) else {
-            return if turned.is_empty() { left.as_ptr() } else { turned.as_ptr() };
+        let Some(convert) = self.convert.as_ref().filter(|_| !rounded.is_empty()) else {
+            return if transposed.is_empty() { left.as_ptr() } else { transposed.as_ptr() };
         };
-        for_each_chunk(parallel, halved, HALVED_ROWS * self.panels.rows, &|chunk, words| {
+        for_each_chunk(parallel, rounded, CONVERTED_ROWS * self.panels.rows, &|chunk, words| {
             for (index, words) in words.chunks_exact_mut(self.panels.rows).enumerate() {
-                let row = chunk * HALVED_ROWS + index;
+                let row = chunk * CONVERTED_ROWS + index;
                 let from = match self.shape.left {
                     Left::Rows { stride } => &left[self.shape.left_start(row / m) + row % m * stride..],
-                    Left::Columns { .. } => &turned[row * k..],
+                    Left::Columns { .. } => &transposed[row * k..],
                 };
-                halve.row(&from[..k], words);
+                convert.row(&from[..k], words);
             }
         });
-        halved.as_ptr()
+        rounded.as_ptr()
     }
 
-    /// Turns transposed left-hand matrices into rows.
-    fn turn_left(&self, left: &[f32], stride: usize, rows: &mut [f32], parallel: &dyn Parallel) {
-        // Rows that a task turns at a time: one cache line of each column.
+    /// Transposes left-hand matrices that are stored by columns.
+    fn transpose_left(&self, left: &[f32], stride: usize, rows: &mut [f32], parallel: &dyn Parallel) {
+        // Rows that a task transposes at a time: one cache line of each column.
         const STRIP: usize = 16;
         let (m, k) = (self.shape.m, self.shape.k);
         let strips = m.div_ceil(STRIP);
@@ -467,7 +470,7 @@ impl Matmul {
         let (shape, blocks) = (&self.shape, &self.blocks);
         let place = shape.place(batch);
         let (left, stride) = match shape.left {
-            _ if self.halve.is_some() => {
+            _ if self.convert.is_some() => {
                 let words = self.panels.rows;
                 (buffers.left.wrapping_add(place.left_index * shape.m * words), words)
             }
@@ -481,7 +484,7 @@ impl Matmul {
         let c = buffers.c.at(batch * shape.m * shape.n);
         if let Some(residual) = buffers.extras.residual {
             args.residual = 1;
-            // Both were checked to be as long as all of C, so that one distance holds for every element.
+            // Both were checked to be as long as all of C, so that one byte offset holds for every element.
             args.residual_offset = (residual.as_ptr() as isize).wrapping_sub(buffers.c.at(0) as isize);
         }
         let panels = match &self.row {
@@ -489,7 +492,8 @@ impl Matmul {
                 args.reduce_over(0, shape.k);
                 let right = buffers.right.as_ptr().wrapping_add(place.right);
                 let bias = buffers.extras.bias.map_or(std::ptr::null(), <[f32]>::as_ptr);
-                // SAFETY: `check` made sure that every operand spans what its shape says, and tasks have panels of their own.
+                // SAFETY: `check` made sure that every operand spans what its shape says, and tasks have panels of
+                // their own.
                 unsafe { row.run(&args, left, right, bias, c, panels, &buffers.given) }
             }
             _ => panels,
@@ -501,10 +505,10 @@ impl Matmul {
                     self.pack(buffers, place.right, place.right_index, panel);
                 }
             }
-            // A reduction over nothing still writes its zeros.
+            // An empty reduction still writes zeros.
             for k in (0..shape.k.max(1)).step_by(blocks.k_block) {
                 let count = blocks.k_block.min(shape.k - k);
-                match self.halve {
+                match self.convert {
                     Some(_) => args.reduce_over(k / 2, count.div_ceil(2)),
                     None => args.reduce_over(k, count),
                 }
@@ -523,14 +527,14 @@ impl Matmul {
                         let right = buffers.right.as_ptr().wrapping_add(place.right);
                         let next = self.next(panel, k, &block, panels.end);
                         let next = next.map(|next| right.wrapping_add(next));
-                        args.fetch(next, self.row_bytes(), rows.len());
+                        args.prefetch(next, self.row_bytes(), rows.len());
                         for run in self.tiles.runs(rows.clone()) {
                             args.rows = run.height;
                             args.tiles.set(run.count);
                             args.a.set(left.wrapping_add(run.row * stride));
-                            args.a_step = run.height * args.lda;
+                            args.a_tile_stride = run.height * args.lda;
                             args.c.set(c.wrapping_add(run.row * shape.n + panel * self.panels.width));
-                            args.c_step = run.height * args.ldc;
+                            args.c_tile_stride = run.height * args.ldc;
                             // SAFETY: `check` made sure that every operand spans what its shape says, and tasks have
                             // disjoint parts of C.
                             unsafe { tile.call(&args, &buffers.given) };
@@ -541,8 +545,9 @@ impl Matmul {
         }
     }
 
-    /// What is multiplied after this part of a panel, which tiles fetch while they multiply this one, because processors
-    /// look ahead only where a panel is read for the first time, and memory would be idle in all other tiles.
+    /// Element offset of what is multiplied after this part of a panel, if that is packed. Tiles prefetch it while they
+    /// multiply this part: the hardware prefetchers look ahead only where a panel is read for the first time, and
+    /// memory would be idle in all other tiles.
     fn next(&self, panel: usize, k: usize, block: &Range<usize>, end: usize) -> Option<usize> {
         let packed = matches!(self.shape.right, Right::Packed { .. });
         let (panel, k) = match (panel + 1 < block.end, k + self.blocks.k_block) {
@@ -553,19 +558,19 @@ impl Matmul {
         (packed && panel < end).then(|| self.in_panels(panel, k))
     }
 
-    /// Where a row of a panel is among packed ones.
+    /// Element offset of a row of a packed panel.
     fn in_panels(&self, panel: usize, row: usize) -> usize {
         panel * self.panels.panel_len() + self.shape.elements().words(row) * self.panels.width
     }
 
-    /// Bytes of a panel for each element of the kernel's reduction.
+    /// Bytes of a panel's row, for each element of the micro-kernel's reduction.
     fn row_bytes(&self) -> usize {
-        // What is multiplied two at a time, the kernel takes for one element.
-        let elements = if self.halve.is_some() { Elements::F32 } else { self.shape.elements() };
+        // A micro-kernel that multiplies bf16 pairs counts a pair as one element.
+        let elements = if self.convert.is_some() { Elements::F32 } else { self.shape.elements() };
         elements.words(UNROLL) * self.panels.width * 4 / UNROLL
     }
 
-    /// Points the right-hand side, the bias and the kept columns at a panel; the kernel for it.
+    /// Sets the right-hand side, bias and columns of `args` for a panel; returns the micro-kernel for it.
     fn aim(&self, args: &mut TileArgs, buffers: &Buffers<'_>, place: &Place, panel: usize, k: usize) -> Option<&Tile> {
         let width = self.panels.width;
         args.keep_columns(self.panels.columns_of(panel), width, self.isa.lanes());

@@ -1,50 +1,50 @@
 //! The cost model's pick of [`MatmulBlocks`]: a few rules, each with its reason, that measure nothing.
 //!
 //! A tile of `r` rows and `c` columns multiplies `r * c` pairs for `r + c` loaded elements. Its left-hand rows are read
-//! once for each panel, its panel once for each tile. A panel that lies in the second cache feeds the kernel at full
-//! speed, so panels are what has to stay near, and rows may come from further away: they are a fraction of the traffic.
+//! once for each panel, its panel once for each tile. A panel in L2 feeds the micro-kernel at full speed. So panels
+//! have to stay in L2, while rows may come from L3 or memory: they are a fraction of the traffic.
 
 use super::matmul::{Epilogue, Matmul, MatmulBlocks, MatmulShape, Right};
 use super::tile::{UNROLL, most_rows, panel_vectors};
 use crate::cpu::Elements;
-use crate::cpu::matrix::{TALLEST, TILE_ROWS};
+use crate::cpu::amx::{TALLEST, TILE_ROWS};
 use crate::isa::Isa;
 
-/// Bytes of the second cache that one thread may count on.
-pub(crate) const fn second_cache(isa: Isa) -> usize {
+/// Bytes of L2 that one thread may count on, by level.
+pub(crate) const fn l2_bytes(isa: Isa) -> usize {
     match isa {
         // Processors with AVX-512 have 1 MiB and more a core.
         Isa::Avx512 => 1 << 20,
-        // The smallest that processors with AVX2 have beside a large third cache.
+        // The smallest L2 that processors with AVX2 have beside a large L3.
         Isa::Portable | Isa::Avx2 => 512 << 10,
     }
 }
 
-/// Bytes of the first cache that a part of a panel may take which several tiles read: half of it.
-const fn first_cache(isa: Isa) -> usize {
+/// Bytes of L1 for the part of a panel that several tiles read: half of L1.
+const fn l1_bytes(isa: Isa) -> usize {
     match isa {
-        // 48 KiB on Intel's since 2019.
+        // Intel's L1 has 48 KiB since 2019.
         Isa::Avx512 => 24 << 10,
         Isa::Portable | Isa::Avx2 => 16 << 10,
     }
 }
 
-/// Tiles below each other up to which memory decides how fast weights are multiplied: more reuse them more often.
+/// Number of tiles below each other up to which reading the weights decides the time; more tiles reuse them more often.
 const FEW_TILES: usize = 8;
 
 /// Multiply-adds below which another thread costs more than it saves: a microsecond of one core's work, which is
 /// what waking one takes at best.
 pub(crate) const WORTH_A_THREAD: usize = 1 << 16;
 
-/// Multiply-adds of a task above which it may be halved, so that a thread that was held up leaves work to the others.
+/// Multiply-adds of a task above which it may be split in two, so that a delayed thread leaves work to the others.
 const LARGE_TASK: usize = 8 << 20;
 
-/// The same for the matrix unit, which does twenty times as many meanwhile. Each task reads all its weights again: 512x384x384 on
+/// [`LARGE_TASK`] on AMX, which multiplies twenty times as fast. Each task reads all its weights again: 512x384x384 on
 /// two threads takes 0.8 of the time in two tasks that it takes in eight.
-const LARGE_TASK_ON_UNIT: usize = 256 << 20;
+const LARGE_TASK_ON_AMX: usize = 256 << 20;
 
 impl MatmulBlocks {
-    /// Blocks for that shape on that many threads.
+    /// Blocks for `shape` on `threads` threads.
     #[must_use]
     pub fn pick(isa: Isa, shape: &MatmulShape, epilogue: &Epilogue, threads: usize) -> MatmulBlocks {
         let vectors = match shape.right {
@@ -56,28 +56,28 @@ impl MatmulBlocks {
             Right::Packed { .. } => false,
             Right::Columns { .. } => true,
             Right::Rows { stride } => {
-                // Packing an element costs about a quarter of a cycle, using it once in a tile a sixteenth. Rows
-                // whose distance is a multiple of a page all fall into the same few places of the first cache.
+                // Packing an element costs about a quarter of a cycle, using it once in a tile a sixteenth. Rows whose
+                // stride is a multiple of a page all map to the same few sets of L1.
                 let collides = (stride * 4).is_multiple_of(4096) && shape.k > 8;
                 let worth = if collides { 2 * most_rows(isa, vectors) } else { 96 };
                 shape.m > worth || (epilogue.scale != 1.0 && epilogue.bias)
             }
         };
         if shape.elements() == Elements::Bf16Tiles && shape.m > 1 {
-            return MatmulBlocks::on_unit(isa, shape, vectors, threads);
+            return MatmulBlocks::on_amx(isa, shape, vectors, threads);
         }
-        let cache = second_cache(isa);
+        let cache = l2_bytes(isa);
         let pairs = shape.elements().in_pairs();
         let element = if pairs { 2 } else { 4 };
         let k_block = match shape.right {
-            // Whoever waits for memory has few reads under way beside those: the tiles after the first find what they
-            // multiply in the nearest cache. Sums that are put down and taken up again cost less.
+            // While weights come from memory, few other reads are under way: the tiles after the first find their part
+            // of the panel in L1. Storing sums and loading them again for the next part costs less.
             Right::Packed { .. } if (2..=FEW_TILES).contains(&shape.m.div_ceil(most_rows(isa, vectors).max(1))) => {
-                equal_parts(shape.k, first_cache(isa) / (width * element)).next_multiple_of(UNROLL)
+                equal_parts(shape.k, l1_bytes(isa) / (width * element)).next_multiple_of(UNROLL)
             }
             _ => equal_parts(shape.k, (cache / 2 / (width * element)).max(256)),
         };
-        // Parts of pairs begin with a pair.
+        // Parts of a reduction over bf16 pairs start with a whole pair.
         let k_block = if pairs { k_block.next_multiple_of(2) } else { k_block };
         let panel = k_block * width * element;
         let rows = most_rows(isa, vectors) * k_block * 4;
@@ -96,18 +96,18 @@ impl MatmulBlocks {
 }
 
 impl MatmulBlocks {
-    /// Blocks for the matrix unit.
-    fn on_unit(isa: Isa, shape: &MatmulShape, vectors: usize, threads: usize) -> MatmulBlocks {
-        // Rows of a chunk stay in the second cache while panels pass by.
+    /// Blocks for AMX.
+    fn on_amx(isa: Isa, shape: &MatmulShape, vectors: usize, threads: usize) -> MatmulBlocks {
+        // Rows of a chunk stay in L2 while all panels are multiplied with them.
         let row = TILE_ROWS * shape.elements().words(shape.k) * 4;
         let (batch_tasks, row_tasks, panel_tasks) = split(isa, shape, vectors, threads);
         MatmulBlocks {
             vectors,
             pack: false,
-            row_block: (second_cache(isa) / row.max(1)).max(4),
+            row_block: (l2_bytes(isa) / row.max(1)).max(4),
             panel_block: 1,
-            // Where several blocks see a panel, as much of it as stays in the first cache beside the rows of a block: 1.3
-            // times as fast on 128x768x768 as the whole reduction at once.
+            // Where several blocks read a panel, as much of it as stays in L1 beside the rows of a block: 1.3 times as
+            // fast on 128x768x768 as the whole reduction at once.
             k_block: if shape.m > TALLEST * TILE_ROWS { 256 } else { shape.k.max(1) },
             batch_tasks,
             row_tasks,
@@ -116,17 +116,17 @@ impl MatmulBlocks {
     }
 }
 
-/// Rows of the tallest tile, of vectors or of the matrix unit.
+/// Rows of the tallest tile: of vectors, or of AMX.
 pub(super) fn tile_rows(isa: Isa, shape: &MatmulShape, vectors: usize) -> usize {
     if shape.elements() == Elements::Bf16Tiles { TILE_ROWS } else { most_rows(isa, vectors).max(1) }
 }
 
-/// The length of the parts of `total`, nearly equal and at most `most` long each; at least 1.
+/// The length of `total` in nearly equal parts of at most `most`; at least 1.
 fn equal_parts(total: usize, most: usize) -> usize {
     total.div_ceil(total.div_ceil(most).max(1)).max(1)
 }
 
-/// How batch, rows and panels are split over threads.
+/// Splits batch, rows and panels over threads.
 fn split(isa: Isa, shape: &MatmulShape, vectors: usize, threads: usize) -> (usize, usize, usize) {
     let batches = shape.batches();
     let work = [batches, shape.m, shape.n, shape.k].into_iter().fold(1usize, usize::saturating_mul);
@@ -134,17 +134,17 @@ fn split(isa: Isa, shape: &MatmulShape, vectors: usize, threads: usize) -> (usiz
     if threads == 1 {
         return (1, 1, 1);
     }
-    let on_unit = shape.elements() == Elements::Bf16Tiles && shape.m > 1;
-    let large = if on_unit { LARGE_TASK_ON_UNIT } else { LARGE_TASK };
+    let on_amx = shape.elements() == Elements::Bf16Tiles && shape.m > 1;
+    let large = if on_amx { LARGE_TASK_ON_AMX } else { LARGE_TASK };
     let tasks = threads * (work / large / threads).clamp(1, 4);
     if batches >= threads {
-        // Whole products need no shared packing and no look at each other's rows.
+        // Whole products of a batch share neither packed panels nor left-hand rows.
         return (tasks.min(batches), 1, 1);
     }
     let tiles = shape.m.div_ceil(tile_rows(isa, shape, vectors)).max(1);
     let panels = shape.n.div_ceil(vectors * isa.lanes()).max(1);
     let parts = tasks.div_ceil(batches.max(1));
-    // Splitting columns reads the left-hand side once for each part, splitting rows the right-hand side.
+    // Each part of the columns reads the left-hand side again, each part of the rows the right-hand side.
     let cost = |rows: usize, columns: usize| {
         let busiest = tiles.div_ceil(rows) * panels.div_ceil(columns) * rows * columns;
         let read = shape.m * columns + shape.n * rows;
@@ -152,7 +152,7 @@ fn split(isa: Isa, shape: &MatmulShape, vectors: usize, threads: usize) -> (usiz
     };
     let candidates = (1..=parts).map(|rows| (rows.min(tiles), parts.div_ceil(rows).min(panels)));
     let best = candidates.min_by(|&(r, c), &(s, d)| {
-        // Fewer parts than threads leave some idle, whatever else speaks for them.
+        // Fewer parts than threads leave threads idle, which costs more than reading operands again.
         let idle = |parts: usize| (threads.div_ceil(batches.max(1))).saturating_sub(parts);
         idle(r * c).cmp(&idle(s * d)).then(cost(r, c).total_cmp(&cost(s, d)))
     });

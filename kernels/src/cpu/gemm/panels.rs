@@ -111,8 +111,8 @@ impl Panels {
         Ok(())
     }
 
-    /// Packs some rows of every panel, which [`Panels::pack`] packs from front to back: a matrix that comes a few rows at a
-    /// time. `rows` are those of the panels, and `source` holds them alone; of words, in one group (`pairs`).
+    /// Packs some rows of every panel, which [`Panels::pack`] packs from front to back: a matrix that comes a few rows
+    /// at a time. `rows` are those of the panels, and `source` holds them alone; of words, in one group (`pairs`).
     ///
     /// # Errors
     ///
@@ -184,8 +184,9 @@ impl Panels {
         }
     }
 
-    /// Packs the whole matrix in pairs of `bf16`, each element times `scale` before it is rounded. This is the panels of
-    /// *words*: `rows` counts those of all groups, which have equally many each. Behind a group's last row stand zeros.
+    /// Packs the whole matrix in pairs of `bf16`, each element times `scale` before it is rounded. This is the panels
+    /// of *words*: `rows` counts those of all groups, which have equally many each. Behind a group's last row stand
+    /// zeros.
     ///
     /// # Errors
     ///
@@ -334,7 +335,7 @@ mod tests {
     fn rows_that_come_a_few_at_a_time_land_where_all_would() {
         let (rows, columns, width) = (71, 50, 24);
         let data: Vec<f32> = (0..rows * columns).map(|i| i as f32 * 1.01).collect();
-        // Words: more than the matrix has, as the matrix unit wants them.
+        // Words: more than the matrix has, as AMX wants them.
         for (pairs, panels) in [(false, Panels { rows, columns, width }), (true, Panels { rows: 48, columns, width })] {
             let mut whole = vec![f32::NAN; panels.len()];
             let source = Source::row_major(&data, rows, columns);

@@ -25,9 +25,9 @@ unsafe fn tiles<const WIDTH: usize>(key: &TileCode, args: &TileArgs) {
     for _ in 0..args.tiles.get() {
         // SAFETY: the caller's contract, tile after tile.
         unsafe { one::<WIDTH>(key, args, columns) };
-        args.a.set(args.a.get().wrapping_byte_add(args.a_step));
+        args.a.set(args.a.get().wrapping_byte_add(args.a_tile_stride));
         args.table.set(args.table.get().wrapping_add(args.taps * args.rows));
-        args.c.set(args.c.get().wrapping_byte_add(args.c_step));
+        args.c.set(args.c.get().wrapping_byte_add(args.c_tile_stride));
     }
 }
 
@@ -53,7 +53,7 @@ unsafe fn one<const WIDTH: usize>(key: &TileCode, args: &TileArgs, columns: usiz
         for (row, left) in left[..rows].iter_mut().enumerate() {
             *left = match key.left {
                 LeftRows::Strided => args.a.get().wrapping_byte_add(row * args.lda),
-                LeftRows::Lines => args.a.get().wrapping_byte_add(row * args.lda + tap * args.tap_step),
+                LeftRows::Lines => args.a.get().wrapping_byte_add(row * args.lda + tap * args.tap_stride),
                 // SAFETY: the table holds a pointer for each tap and row.
                 LeftRows::Table => unsafe { *args.table.get().add(tap * args.rows + row) },
             };

@@ -1,14 +1,14 @@
 //! The product of one row: as fast as memory gives the right-hand side.
 //!
 //! A tile reads one panel front to back, and with one row nothing is read twice: the time is that of the reads. A core
-//! that reads one stretch of memory front to back waits, because its prefetchers look only so far ahead in each. On
-//! Zen 3, whose weights lie in huge pages, one stretch is read at 21 GB/s, two at 20, four at 25, eight at 25. So this
-//! kernel reads [`STREAMS`] panels side by side. Their columns are neighbours in C, so all else is that of one wide tile
-//! whose columns are all there; what is left of the panels is done by tiles.
+//! that reads a single stream waits, because its prefetchers look only so far ahead in each. On Zen 3 with weights in
+//! huge pages, one stream is read at 21 GB/s, two at 20, four at 25, eight at 25. So this kernel reads [`STREAMS`]
+//! panels side by side. Their columns are neighbours in C, so all else is that of one wide tile without padding; the
+//! panels that are left over are computed by the micro-kernel.
 //!
-//! Prefetchers also stop where a page of 4 KiB ends, whatever the system's pages are. So lines are fetched [`AHEAD`] of
-//! where they are read, where that was measured: with AVX-512 a loop over 132 MiB took 6.0 to 6.4 ms instead of 7.5 to 7.9,
-//! and no less at times when the machine's memory was slower.
+//! Hardware prefetchers also stop at the end of a 4 KiB page, whatever the system's pages are. So lines [`AHEAD`] of
+//! those that are read are prefetched, at the level where that was measured: with AVX-512 a loop over 132 MiB took 6.0
+//! to 6.4 ms instead of 7.5 to 7.9, and no less at times when the machine's memory was slower.
 //!
 //! It knows nothing of threads and batches: see [`matmul`](super::matmul).
 
@@ -31,7 +31,7 @@ use crate::jit::{Arguments, Asm, Code, Cond, Extents, Given, Gpr, Mem, Src, Vreg
 /// Panels that are read side by side. More are not faster, and fill the registers.
 pub(super) const STREAMS: usize = 4;
 
-/// Bytes between what is read and what is fetched meanwhile: from 1 to 4 KiB do as well.
+/// Bytes from what is read to what is prefetched: from 1 to 4 KiB do as well.
 const AHEAD: i32 = 2048;
 
 /// The name of the code.
@@ -44,31 +44,31 @@ pub struct RowCode {
     pub isa: Isa,
     /// Vectors that a panel is wide.
     pub vectors: u8,
-    /// Whether panels hold pairs of `bf16`.
+    /// Whether panels hold bf16 pairs.
     pub pairs: bool,
     /// Applied before the last store.
     pub activation: Option<UnaryOp>,
 }
 
-/// The arguments of one call. Distances are in bytes.
+/// The arguments of one call. Strides are in bytes.
 #[repr(C)]
 struct RowArgs {
     left: *const f32,
     /// The first of the panels.
     panels: *const f32,
-    /// Distance of panels.
-    apart: usize,
-    /// The bytes of the left-hand row at which the last whole group of [`UNROLL`] ends, the last pair, and the row.
+    /// From one panel to the next.
+    panel_stride: usize,
+    /// Byte offsets in the left-hand row: ends of the last whole group of [`UNROLL`], of the last pair, and of the row.
     unrolled: usize,
     paired: usize,
     end: usize,
     c: *mut f32,
-    /// Added first, or null.
+    /// The bias, or null.
     bias: *const f32,
-    /// Not 0 where the sum is multiplied by `scale`.
+    /// Not 0 if sums are multiplied by `scale`.
     scaled: usize,
     scale: f32,
-    /// Not 0 where a tensor is added before the activation, which lies that far from C.
+    /// Not 0 if a residual is added before the activation, and the byte offset from C to it.
     residual: usize,
     residual_offset: isize,
 }
@@ -83,7 +83,7 @@ impl Arguments for RowArgs {
         let end = self.unrolled.max(paired).max(self.end);
         extents.read("the left-hand row", self.left).bytes(end);
         let rows = end.div_ceil(if key.pairs { 8 } else { 4 });
-        extents.read("panels", self.panels).over(STREAMS, self.apart).over(rows, row).bytes(row);
+        extents.read("panels", self.panels).over(STREAMS, self.panel_stride).over(rows, row).bytes(row);
         extents.write("C", self.c).bytes(STREAMS * row);
         if !self.bias.is_null() {
             extents.read("bias", self.bias).bytes(STREAMS * row);
@@ -94,7 +94,7 @@ impl Arguments for RowArgs {
     }
 }
 
-/// A row's kernel that can be called.
+/// The kernel of one row.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     key: RowCode,
@@ -108,13 +108,13 @@ impl Row {
         Ok(Row { key, code: source.code(&CodeKey::Row(key))?, panels })
     }
 
-    /// Computes the columns of some panels, as many as go side by side; the panels that are left. `args` holds what does not
-    /// depend on the panel; `left` and `c` are the whole rows, `right` the first panel of all.
+    /// Computes the columns of whole groups of [`STREAMS`] panels; returns the panels that are left. `args` holds what
+    /// does not depend on the panel; `left` and `c` are the whole rows, `right` is the first panel of the matrix.
     ///
     /// # Safety
     ///
-    /// The left-hand row over the reduction, the panels, bias, residual and C lie in what is `given`, and those columns
-    /// of C are no other task's.
+    /// `given` holds the left-hand row over the reduction, the panels, bias, residual and C. No other task touches
+    /// those columns of C.
     #[allow(clippy::too_many_arguments, reason = "both sides of a product, and where it goes")]
     pub(super) unsafe fn run(
         &self,
@@ -133,7 +133,7 @@ impl Row {
             let args = RowArgs {
                 left,
                 panels: right.wrapping_add(first * self.panels.panel_len()),
-                apart: self.panels.panel_len() * 4,
+                panel_stride: self.panels.panel_len() * 4,
                 unrolled: args.unrolled,
                 paired: args.paired,
                 end: args.end,
@@ -154,16 +154,16 @@ impl Row {
 
 const ARGS: Gpr = Gpr::RDI;
 const LEFT: Gpr = Gpr::RSI;
-/// Byte in the left-hand row, and where it ends.
+/// Byte offset in the left-hand row, and its end.
 const AT: Gpr = Gpr::RAX;
 const END: Gpr = Gpr::RCX;
-/// The first panel's current row, and the distances to the second and fourth panel.
+/// The first panel's current row, and the offsets from it to the second and fourth panel's.
 const FIRST: Gpr = Gpr::RDX;
-const APART: Gpr = Gpr::R8;
-const APART3: Gpr = Gpr::R9;
+const PANEL_STRIDE: Gpr = Gpr::R8;
+const THREE_STRIDES: Gpr = Gpr::R9;
 const C: Gpr = Gpr::R10;
 const OTHER: Gpr = Gpr::R11;
-/// Keeps the upper half of a word: the second row of a pair, as `f32`.
+/// Mask of the upper half of a word: the second element of a bf16 pair, as `f32`.
 const UPPER: Src = Src::Const(0xFFFF_0000);
 
 macro_rules! arg {
@@ -176,7 +176,7 @@ impl RowCode {
     /// Assembles the kernel.
     pub(crate) fn emit(&self, asm: &mut Asm) -> Result<()> {
         let vectors = usize::from(self.vectors);
-        // Besides the sums, two elements of the row and what becomes of a word.
+        // Besides the sums: two elements of the row, a word and its lower half.
         if vectors == 0 || vectors > MOST_VECTORS || STREAMS * vectors + 4 > usize::from(asm.registers()) {
             let reason = format!("{STREAMS} panels of {vectors} vectors do not fit the registers of {}", self.isa);
             return Err(KernelError::Unsupported { family: FAMILY, reason });
@@ -185,7 +185,7 @@ impl RowCode {
         asm.prologue();
         self.start(asm);
         self.reduce(asm);
-        self.finish(asm);
+        self.epilogue(asm);
         asm.epilogue();
         Ok(())
     }
@@ -194,7 +194,7 @@ impl RowCode {
         STREAMS as u8 * self.vectors
     }
 
-    /// Where a sum's vector lies in a stretch as wide as all panels.
+    /// Address of a sum's vector in C, bias or residual.
     fn vector(asm: &Asm, base: Gpr, sum: u8) -> Mem {
         Mem::at(base, i32::from(sum) * asm.vector_bytes())
     }
@@ -217,12 +217,12 @@ impl RowCode {
         asm.bind(ready);
     }
 
-    /// The reduction: groups, of pairs what is left of them, elements.
+    /// The reduction: groups of [`UNROLL`] elements, then whole bf16 pairs, then single elements.
     fn reduce(&self, asm: &mut Asm) {
         asm.load(LEFT, arg!(left));
         asm.load(FIRST, arg!(panels));
-        asm.load(APART, arg!(apart));
-        asm.lea(APART3, Mem::indexed(APART, APART, 2, 0));
+        asm.load(PANEL_STRIDE, arg!(panel_stride));
+        asm.lea(THREE_STRIDES, Mem::indexed(PANEL_STRIDE, PANEL_STRIDE, 2, 0));
         asm.mov_imm(AT, 0);
         let steps = [(arg!(unrolled), UNROLL), (arg!(paired), 2), (arg!(end), 1)];
         for (end, elements) in steps.into_iter().filter(|&(_, elements)| elements != 2 || self.pairs) {
@@ -240,7 +240,7 @@ impl RowCode {
                     false => self.element(asm, row as i32),
                 }
                 if elements == UNROLL && self.isa == Isa::Avx512 {
-                    self.fetch(asm, row as i32);
+                    self.prefetch(asm, row as i32);
                 }
             }
             asm.add_imm(AT, elements as i32 * 4);
@@ -251,26 +251,26 @@ impl RowCode {
         }
     }
 
-    /// Where the vector of a sum is in that row of the panels.
+    /// Address of the vector for a sum in row `row` of its panel.
     fn column(&self, asm: &Asm, row: i32, sum: u8) -> Mem {
         let (stream, vector) = (sum / self.vectors, sum % self.vectors);
         let at = (row * i32::from(self.vectors) + i32::from(vector)) * asm.vector_bytes();
         match stream {
             0 => Mem::at(FIRST, at),
-            3 => Mem::indexed(FIRST, APART3, 1, at),
-            _ => Mem::indexed(FIRST, APART, stream, at),
+            3 => Mem::indexed(FIRST, THREE_STRIDES, 1, at),
+            _ => Mem::indexed(FIRST, PANEL_STRIDE, stream, at),
         }
     }
 
-    /// Has fetched what lies [`AHEAD`] of that row of the panels, whose vectors are a line each.
-    fn fetch(&self, asm: &mut Asm, row: i32) {
+    /// Prefetches the lines [`AHEAD`] of row `row` of each panel; a vector is one line.
+    fn prefetch(&self, asm: &mut Asm, row: i32) {
         for sum in 0..self.sums() {
             let at = self.column(asm, row, sum);
             asm.prefetch(at.plus(AHEAD));
         }
     }
 
-    /// One element of the left-hand row, times a row of the panels.
+    /// Multiplies one element of the left-hand row with a row of the panels.
     fn element(&self, asm: &mut Asm, row: i32) {
         let element = Vreg(self.sums());
         asm.vbroadcast(element, Mem::indexed(LEFT, AT, 1, row * 4));
@@ -280,7 +280,7 @@ impl RowCode {
         }
     }
 
-    /// Two elements of the left-hand row, or the first of a pair that has no second, times a row of words.
+    /// Multiplies two elements of the left-hand row, or a last odd one, with a row of bf16 pairs.
     fn pair(&self, asm: &mut Asm, row: i32, elements: usize) {
         let [even, odd, word, half] = [0, 1, 2, 3].map(|index| Vreg(self.sums() + index));
         asm.vbroadcast(even, Mem::indexed(LEFT, AT, 1, row * 8));
@@ -299,8 +299,8 @@ impl RowCode {
         }
     }
 
-    /// Factor, residual, activation, the store.
-    fn finish(&self, asm: &mut Asm) {
+    /// The epilogue: scale, residual, activation, store.
+    fn epilogue(&self, asm: &mut Asm) {
         let (unscaled, alone) = (asm.label(), asm.label());
         asm.load(OTHER, arg!(scaled));
         asm.test(OTHER);

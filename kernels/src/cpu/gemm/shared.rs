@@ -1,10 +1,10 @@
-//! A buffer that several tasks write, each in places of its own.
+//! A buffer that several tasks write, each in disjoint parts.
 
-/// The start of such a buffer. Whoever writes through it owns the place by the way work was split.
+/// The start of such a buffer. A task writes only the elements that the split of the work gives it.
 #[derive(Clone, Copy)]
 pub(crate) struct Shared<T = f32>(*mut T);
 
-// SAFETY: it is an address. Each write through it has a reason of its own why no other task touches that place.
+// SAFETY: it is an address. Each write through it states why no other task touches those elements.
 unsafe impl<T: Send> Sync for Shared<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Send for Shared<T> {}
@@ -15,7 +15,7 @@ impl<T> Shared<T> {
         Shared(buffer.as_mut_ptr())
     }
 
-    /// The start of what else stays borrowed.
+    /// The start of memory that stays borrowed or allocated while tasks run.
     pub(crate) fn from_ptr(start: *mut T) -> Shared<T> {
         Shared(start)
     }

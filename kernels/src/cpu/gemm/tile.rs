@@ -1,4 +1,4 @@
-//! The tile kernel as the rest sees it: what shapes its instructions, its arguments, and how it is called.
+//! The micro-kernel as its drivers see it: what shapes its instructions, its arguments, and how it is called.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -20,50 +20,50 @@ pub const MOST_VECTORS: usize = 4;
 /// Most rows of a tile at any level: each row needs a pointer register.
 pub const MOST_ROWS: usize = 8;
 
-/// How a tile finds its left-hand rows.
+/// Where a tile's left-hand rows are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum LeftRows {
-    /// At a fixed distance from each other.
+    /// At a constant stride.
     Strided,
-    /// The same, and once more for each tap, at a fixed distance from those of the tap before.
+    /// At a constant stride, with a second constant stride from tap to tap.
     Lines,
-    /// Through a table of pointers, one for each tap and row of the tile.
+    /// Behind an indirection table: a pointer for each tap and row of the tile.
     Table,
 }
 
-/// How a tile finds its right-hand columns.
+/// Where a tile's right-hand columns are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum RightColumns {
-    /// In packed panels.
+    /// In packed panels of `f32`.
     Packed,
-    /// In a row-major matrix. Tiles are full then: the driver packs a last, narrower panel.
+    /// In a row-major matrix. Such tiles are whole: the driver packs a last, narrower panel.
     Plain,
-    /// In packed panels of pairs of `bf16`, which become `f32` in registers.
+    /// In packed panels of bf16 pairs, which are widened to `f32` in registers.
     Pairs,
-    /// In packed panels of pairs of `bf16`, multiplied in pairs. Left-hand rows hold pairs too, and the reduction counts
-    /// pairs.
+    /// In packed panels of bf16 pairs, multiplied as pairs (`vdpbf16ps`). Left-hand rows hold pairs too, and the
+    /// reduction counts pairs.
     Dots,
 }
 
 impl RightColumns {
-    /// Panels of such elements.
+    /// For packed panels of these elements.
     pub(crate) fn packed(elements: Elements) -> RightColumns {
         match elements {
             Elements::F32 => RightColumns::Packed,
-            // The matrix unit takes all but single rows.
+            // Of products packed for AMX, only single rows are left for vectors.
             Elements::Bf16 | Elements::Bf16Tiles => RightColumns::Pairs,
             Elements::Bf16Dot => RightColumns::Dots,
         }
     }
 
-    /// What code for it needs besides its level.
+    /// The extension that such code needs besides its level.
     pub(crate) fn extension(self) -> Option<Extension> {
         (self == RightColumns::Dots).then_some(Extension::Bf16)
     }
 }
 
-/// What shapes the instructions of a tile kernel: it serves all sizes, strides and tails, with a part of its own for each
-/// number of rows.
+/// What shapes the instructions of a micro-kernel: it serves all sizes, strides and tails, with a part for each number
+/// of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct TileCode {
     /// Level.
@@ -76,8 +76,8 @@ pub struct TileCode {
     pub right: RightColumns,
     /// Applied before the last store.
     pub activation: Option<UnaryOp>,
-    /// Whether the terms of a sum are added one after the other whatever the number of rows, as the kernel of one row adds
-    /// them whose last panels this one does. Equal columns would have unequal sums otherwise.
+    /// Whether terms are added in one order for every number of rows: that of the kernel of one row, whose last panels
+    /// this one computes. Otherwise equal columns would have different sums.
     pub in_order: bool,
 }
 
@@ -105,7 +105,7 @@ impl TileCode {
     }
 }
 
-/// The name of the tile kernels' code.
+/// The family's name in verbose lines and symbols.
 pub(crate) const FAMILY: &str = "tile";
 
 /// Most rows of a tile that is `vectors` wide; 0 where no such tile is emitted.
@@ -125,12 +125,12 @@ pub const fn most_rows(isa: Isa, vectors: usize) -> usize {
     }
 }
 
-/// The panel width, in vectors, for a right-hand matrix of that many columns: the one that wastes least of its last
+/// The panel width, in vectors, for a right-hand matrix of `columns` columns: the one that wastes least of its last
 /// panel, and among equals the one whose tile computes most for what it loads.
 #[must_use]
 pub fn panel_vectors(isa: Isa, columns: usize) -> usize {
-    // Share of the peak that the tallest tile of each width reaches with everything in the nearest caches, in percent:
-    // a narrow tile loads about as often as it multiplies.
+    // Share of the peak that the tallest tile of each width reaches with its operands in L1 and L2, in percent: a
+    // narrow tile loads about as often as it multiplies.
     let efficiency: &[(usize, usize)] = match isa {
         Isa::Avx512 => &[(4, 98), (3, 97), (2, 96), (1, 85)],
         Isa::Portable | Isa::Avx2 => &[(2, 98), (3, 97), (1, 85)],
@@ -142,7 +142,7 @@ pub fn panel_vectors(isa: Isa, columns: usize) -> usize {
 
 /// The arguments of one call: `tiles` tiles of `rows` rows below each other, over the same columns.
 ///
-/// What moves from tile to tile is a cell, because the kernel itself advances it. Distances are in bytes.
+/// Fields that the kernel advances from tile to tile are cells. Strides are in bytes.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct TileArgs {
@@ -152,58 +152,58 @@ pub(crate) struct TileArgs {
     pub(crate) tiles: Cell<usize>,
     /// The first left-hand row, if they do not come through a table.
     pub(crate) a: Cell<*const f32>,
-    /// Distance of left-hand rows.
+    /// From one left-hand row to the next (leading dimension of A).
     pub(crate) lda: usize,
-    /// Distance of the left-hand rows of one tile and the next.
-    pub(crate) a_step: usize,
+    /// From the left-hand rows of one tile to those of the next.
+    pub(crate) a_tile_stride: usize,
     /// Pointers `[tile][tap][row]`, if left-hand rows come through a [`LeftRows::Table`].
     pub(crate) table: Cell<*const *const f32>,
     /// Taps: the reduction runs over each tap's rows in turn. 1 for strided rows.
     pub(crate) taps: usize,
-    /// Distance of the left-hand rows of one tap and the next, if they are [`LeftRows::Lines`].
-    pub(crate) tap_step: usize,
-    /// In each row, the byte at which the reduction starts.
+    /// From the left-hand rows of one tap to those of the next, if they are [`LeftRows::Lines`].
+    pub(crate) tap_stride: usize,
+    /// Byte offset in each left-hand row at which the reduction starts.
     pub(crate) first: usize,
-    /// The byte at which its last whole group of [`UNROLL`] ends.
+    /// Byte offset at which its last whole group of [`UNROLL`] elements ends.
     pub(crate) unrolled: usize,
-    /// The byte at which its last whole pair ends.
+    /// Byte offset at which its last whole pair of elements ends.
     pub(crate) paired: usize,
-    /// The byte at which it ends.
+    /// Byte offset at which it ends.
     pub(crate) end: usize,
-    /// The first of the right-hand columns.
+    /// The first right-hand column.
     pub(crate) b: *const f32,
-    /// What is fetched into the caches meanwhile, or null: the right-hand side that comes next. Not where rows are
+    /// Address to prefetch from while multiplying, or null: the right-hand side of the next call. Unused where rows are
     /// [`LeftRows::Lines`] or columns are not packed.
-    pub(crate) ahead: Cell<*const f32>,
-    /// Bytes that are fetched with each element of the reduction, at most half of what it reads.
-    pub(crate) ahead_step: usize,
-    /// Distance of right-hand rows, if they are [`RightColumns::Plain`].
+    pub(crate) prefetched: Cell<*const f32>,
+    /// Bytes prefetched with each element of the reduction, at most half of what it reads.
+    pub(crate) prefetch_step: usize,
+    /// From one right-hand row to the next, if they are [`RightColumns::Plain`] (leading dimension of B).
     pub(crate) ldb: usize,
     /// The first row of C.
     pub(crate) c: Cell<*mut f32>,
-    /// Distance of rows of C.
+    /// From one row of C to the next (leading dimension of C).
     pub(crate) ldc: usize,
-    /// Distance of the rows of C of one tile and the next.
-    pub(crate) c_step: usize,
+    /// From the rows of C of one tile to those of the next.
+    pub(crate) c_tile_stride: usize,
     /// Added to every row, or null.
     pub(crate) bias: *const f32,
-    /// Not 0 where the sum goes on from what is in C (and bias was added before).
+    /// Not 0 if sums start from C, to which the bias has been added before.
     pub(crate) resume: usize,
-    /// Not 0 where any of the next four asks for something.
+    /// Not 0 if `scaled`, `unfinished` or `residual` is not 0.
     pub(crate) special: usize,
-    /// Not 0 where the sum is multiplied by `scale` before anything but `bias` (which the driver adds otherwise).
+    /// Not 0 if sums, which include the bias, are multiplied by `scale`. A product with both packs the scale instead.
     pub(crate) scaled: usize,
     /// The factor.
     pub(crate) scale: f32,
-    /// Not 0 where the sum goes on in another call: neither residual nor activation.
+    /// Not 0 if the reduction goes on in another call: neither residual nor activation is applied.
     pub(crate) unfinished: usize,
-    /// Not 0 where a tensor is added before the activation.
+    /// Not 0 if a residual is added before the activation.
     pub(crate) residual: usize,
-    /// Distance from an element of C to that tensor's.
+    /// Byte offset from an element of C to that of the residual.
     pub(crate) residual_offset: isize,
-    /// Not 0 where the last columns of the tile are not the matrix's own.
+    /// Not 0 if the last columns of the tile are padding.
     pub(crate) partial: usize,
-    /// The matrix's own columns in each vector of the tile.
+    /// Columns of C in each vector of the tile.
     pub(crate) lanes: [usize; MOST_VECTORS],
 }
 
@@ -212,7 +212,7 @@ impl Arguments for TileArgs {
     type Kernel = TileCode;
 
     fn extents(&self, key: &TileCode, extents: &mut Extents<'_>) {
-        // The loop over tiles ends where none is left after one.
+        // The loop over tiles runs at least once.
         let (tiles, width) = (self.tiles.get().max(1), key.width());
         let own = match self.partial {
             0 => width,
@@ -222,13 +222,13 @@ impl Arguments for TileArgs {
             }),
         };
         let c = self.c.get();
-        extents.write("C", c).over(tiles, self.c_step).over(self.rows, self.ldc).bytes(own * 4);
+        extents.write("C", c).over(tiles, self.c_tile_stride).over(self.rows, self.ldc).bytes(own * 4);
         if !self.bias.is_null() && self.resume == 0 {
             extents.read("bias", self.bias).bytes(own * 4);
         }
         if self.special != 0 && self.residual != 0 && self.unfinished == 0 {
             let residual = extents.read("residual", c).from(self.residual_offset);
-            residual.over(tiles, self.c_step).over(self.rows, self.ldc).bytes(own * 4);
+            residual.over(tiles, self.c_tile_stride).over(self.rows, self.ldc).bytes(own * 4);
         }
         let end = match key.right {
             RightColumns::Pairs => self.unrolled.max(self.paired).max(self.end),
@@ -239,8 +239,8 @@ impl Arguments for TileArgs {
         match key.left {
             LeftRows::Strided | LeftRows::Lines => {
                 let rows = extents.read("the left-hand rows", self.a.get()).from(first);
-                let rows = rows.over(tiles, self.a_step).over(self.rows, self.lda);
-                rows.over(taps, self.tap_step).bytes(bytes);
+                let rows = rows.over(tiles, self.a_tile_stride).over(self.rows, self.lda);
+                rows.over(taps, self.tap_stride).bytes(bytes);
             }
             LeftRows::Table => {
                 let pointers = tiles.saturating_mul(taps).saturating_mul(self.rows);
@@ -264,35 +264,35 @@ impl Arguments for TileArgs {
     }
 }
 
-/// Tiles that it takes to fetch what comes next: each fetches at most half as much as it reads.
-pub(crate) const FETCHING: usize = 2;
+/// Fewest tiles over which the prefetch of the next panel is spread: each prefetches at most half of what it reads.
+pub(crate) const PREFETCH_TILES: usize = 2;
 
-/// Elements of the reduction that the kernel's loop does at a time.
+/// Elements of the reduction in one iteration of the unrolled loop.
 pub(crate) const UNROLL: usize = 4;
 
 impl TileArgs {
-    /// Arguments with nothing in them: no tiles, no bias, no residual.
+    /// Arguments without tiles, bias or residual.
     pub(crate) fn empty() -> TileArgs {
         TileArgs {
             rows: 0,
             tiles: Cell::new(0),
             a: Cell::new(std::ptr::null()),
             lda: 0,
-            a_step: 0,
+            a_tile_stride: 0,
             table: Cell::new(std::ptr::null()),
             taps: 1,
-            tap_step: 0,
+            tap_stride: 0,
             first: 0,
             unrolled: 0,
             paired: 0,
             end: 0,
             b: std::ptr::null(),
-            ahead: Cell::new(std::ptr::null()),
-            ahead_step: 0,
+            prefetched: Cell::new(std::ptr::null()),
+            prefetch_step: 0,
             ldb: 0,
             c: Cell::new(std::ptr::null_mut()),
             ldc: 0,
-            c_step: 0,
+            c_tile_stride: 0,
             bias: std::ptr::null(),
             resume: 0,
             special: 0,
@@ -306,7 +306,7 @@ impl TileArgs {
         }
     }
 
-    /// Sets the part of each row that the reduction runs over, in elements.
+    /// Sets the range of each left-hand row that the reduction runs over, in elements.
     pub(crate) fn reduce_over(&mut self, first: usize, count: usize) {
         self.first = first * 4;
         self.unrolled = (first + count / UNROLL * UNROLL) * 4;
@@ -314,7 +314,7 @@ impl TileArgs {
         self.end = (first + count) * 4;
     }
 
-    /// Sets how many of the tile's `width` columns are the matrix's own.
+    /// Sets how many of the tile's `width` columns are columns of C.
     pub(crate) fn keep_columns(&mut self, columns: usize, width: usize, lanes: usize) {
         self.partial = usize::from(columns < width);
         for (vector, count) in self.lanes.iter_mut().enumerate() {
@@ -322,36 +322,35 @@ impl TileArgs {
         }
     }
 
-    /// Has so many tiles fetch `next` while they multiply, each its share of as much as they read: as slowly as will do.
-    /// Memory is busy all the time then, and those who wait for it leave room for reads from the caches. A row of the
-    /// right-hand side is `row_bytes` long. Where there is nothing to fetch, or too few tiles to hide it, they only multiply.
-    pub(crate) fn fetch(&mut self, next: Option<*const f32>, row_bytes: usize, tiles: usize) {
-        let next = next.filter(|_| tiles >= FETCHING);
-        self.ahead.set(next.unwrap_or(std::ptr::null()));
-        self.ahead_step = row_bytes.div_ceil(tiles.max(FETCHING));
+    /// Spreads the prefetch of `next`, as many bytes as one tile reads, evenly over `tiles` tiles. As slow a prefetch
+    /// as suffices keeps memory busy throughout and leaves room for reads from the caches. A row of the right-hand side
+    /// has `row_bytes` bytes. Without `next`, or with too few tiles to hide it, nothing is prefetched.
+    pub(crate) fn prefetch(&mut self, next: Option<*const f32>, row_bytes: usize, tiles: usize) {
+        let next = next.filter(|_| tiles >= PREFETCH_TILES);
+        self.prefetched.set(next.unwrap_or(std::ptr::null()));
+        self.prefetch_step = row_bytes.div_ceil(tiles.max(PREFETCH_TILES));
     }
 
-    /// Sets `special` from what it stands for.
+    /// Sets `special` from the flags that it summarises.
     pub(crate) fn summarise(&mut self) {
         self.special = self.scaled | self.unfinished | self.residual;
     }
 }
 
-/// A tile kernel that can be called, for the heights that it was made for.
+/// A micro-kernel that can be called, for the numbers of rows that it was made for.
 #[derive(Clone, Debug)]
 pub(crate) enum Tile {
-    /// Machine code, that for one row first.
+    /// Machine code: a part for each number of rows, that of one row first.
     Emitted(TileCode, [Option<Arc<Code>>; MOST_PARTS]),
-    /// Where nothing may be emitted.
+    /// The Rust version, where no code may be emitted.
     Portable(TileCode),
 }
 
-// A part for each height.
+// A part for each number of rows.
 const _: () = assert!(MOST_ROWS <= MOST_PARTS);
 
 impl Tile {
-    /// The kernel of that key for every height into which these cut their rows: emitted, or the Rust one at
-    /// [`Isa::Portable`].
+    /// The micro-kernel for every height of the tiles in `cuts`: emitted, or the Rust one at [`Isa::Portable`].
     pub(crate) fn new(key: TileCode, cuts: impl IntoIterator<Item = Tiles>, source: &dyn CodeSource) -> Result<Tile> {
         if !key.isa.is_jit() {
             return Ok(Tile::Portable(key));
@@ -369,9 +368,8 @@ impl Tile {
     ///
     /// # Safety
     ///
-    /// Every row of the left-hand side over the reduction, the columns of the right-hand side (whole panels where
-    /// packed), bias and residual over C's own columns, and C's own columns lie in what is `given`, and those of C are
-    /// no other task's.
+    /// `given` holds: every left-hand row over the reduction, the right-hand columns (whole panels where packed), and
+    /// bias, residual and C over the columns of C. No other task touches those elements of C.
     ///
     /// # Panics
     ///
@@ -379,8 +377,8 @@ impl Tile {
     pub(crate) unsafe fn call(&self, args: &TileArgs, given: &Given) {
         match self {
             Tile::Emitted(key, parts) => match parts.get(args.rows.wrapping_sub(1)) {
-                // SAFETY: the caller vouches for the pointers; the struct is the one that the emitter reads, and this is
-                // the part for its number of rows.
+                // SAFETY: the caller vouches for the pointers; the struct is the one that the emitter reads, and this
+                // is the part for its number of rows.
                 Some(Some(code)) => unsafe { code.call(args, key, given) },
                 _ => unmade(args.rows),
             },
@@ -393,7 +391,7 @@ impl Tile {
     }
 }
 
-/// A driver is built with all heights into which it will cut rows.
+/// The panic for a height that the driver did not ask for: it names all heights when it is built.
 #[cold]
 #[inline(never)]
 fn unmade(rows: usize) -> ! {
@@ -433,14 +431,14 @@ mod tests {
         in_order: false,
     };
 
-    /// Describes two tiles of three rows of five elements by a panel of that many rows, to `c` elements.
+    /// The extents of two tiles of three rows of five elements by a panel, with buffers of these lengths.
     fn describe(left: LeftRows, [rows, panel, c]: [usize; 3]) {
         let (a, b, mut c) = (vec![0.0f32; rows], vec![0.0f32; panel], vec![0.0f32; c]);
         let table: Vec<*const f32> = (0..6).map(|row| a.as_ptr().wrapping_add(row * 5)).collect();
         let mut args = TileArgs::empty();
         args.reduce_over(0, 5);
         (args.rows, args.lda, args.ldc) = (3, 20, 28);
-        (args.a_step, args.c_step) = (3 * 20, 3 * 28);
+        (args.a_tile_stride, args.c_tile_stride) = (3 * 20, 3 * 28);
         args.tiles.set(2);
         args.keep_columns(7, 8, 8);
         args.a.set(a.as_ptr());
@@ -448,7 +446,7 @@ mod tests {
         args.b = b.as_ptr();
         args.c.set(c.as_mut_ptr());
         let given = Given::new().read("left", &a).read("right", &b).write("C", &mut c).read("table", &table);
-        // SAFETY: all that is listed are the buffers above.
+        // SAFETY: nothing runs; only extents are computed.
         unsafe { given.check(&args, &TileCode { left, ..KEY }) };
     }
 

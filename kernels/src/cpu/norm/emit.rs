@@ -1,14 +1,14 @@
-//! Instructions of layer and RMS normalisation: the mean, the mean square around it, then the result. A row stays in the
-//! first-level cache between the passes. Knows lengths as arguments.
+//! Instructions of layer and RMS normalisation: the mean, the mean square around it, then the result. A row stays in
+//! the first-level cache between the passes. Knows lengths as arguments.
 //!
-//! Between two passes everything waits for a sum across lanes, a root and a division, some 100 cycles a row together, as
-//! long as the passes over a few hundred elements take. Rows therefore go in pairs: one wait serves both, sums have twice
-//! as many chains of additions, and factors and summands are read once for two rows.
+//! Between two passes everything waits for a sum across lanes, a root and a division, some 100 cycles a row together,
+//! as long as the passes over a few hundred elements take. Rows therefore go in pairs: one wait serves both, sums have
+//! twice as many chains of additions, and factors and summands are read once for two rows.
 //!
 //! Memory would be idle while rows are computed that have been read. Before the last pass the lines of the results are
 //! fetched, because stores wait for theirs as loads do, and during it the second row of the next pair: the processor
-//! follows the first one by itself, which begins where this pair ends. On AVX-512, rows of 1024 from memory took 0.55 of
-//! their time then.
+//! follows the first one by itself, which begins where this pair ends. On AVX-512, rows of 1024 from memory took 0.55
+//! of their time then.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -226,7 +226,7 @@ fn deviation(code: &RowNormCode, asm: &mut Asm, rows: u8) {
     sweep::row(asm, |asm, place| {
         for row in 0..rows {
             if code.output == Stored::F32 {
-                place.fetch(asm, DST[usize::from(row)]);
+                place.prefetch(asm, DST[usize::from(row)]);
             }
             place.load(asm, VALUE, SRC[usize::from(row)]);
             if code.centred {
@@ -254,7 +254,7 @@ fn result(code: &RowNormCode, asm: &mut Asm, rows: u8) {
     }
     sweep::row(asm, |asm, place| {
         if code.output == Stored::F32 {
-            place.fetch(asm, NEXT);
+            place.prefetch(asm, NEXT);
         }
         if code.scale {
             place.load(asm, FACTOR, SCALE);

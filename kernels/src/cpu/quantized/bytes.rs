@@ -1,12 +1,12 @@
 //! What becomes of quantised tensors between products, without making numbers of them: sums, means and maxima of bytes.
 //!
-//! Loops that the compiler turns into vector code; where the level allows, into that of AVX2. Every level makes the same
-//! bits.
+//! Loops that the compiler turns into vector code; where the level allows, into that of AVX2. Every level makes the
+//! same bits.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
-use super::finish::nearest_even;
+use super::epilogue::nearest_even;
 use crate::cpu::pool::{PoolShape, Window};
 use crate::cpu::twice::twice;
 use crate::isa::Isa;
@@ -28,8 +28,8 @@ pub struct Addend<'a> {
     pub scale: f64,
 }
 
-/// Whether a tensor of bytes is added to a product's rounded result, and which operand of the sum it is: sums of numbers are
-/// rounded, so that their order is seen in their last bits.
+/// Whether a tensor of bytes is added to a product's rounded result, and which operand of the sum it is: sums of
+/// numbers are rounded, so that their order is seen in their last bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Added {
     /// Nothing is added.
@@ -199,10 +199,10 @@ pub fn means(
     let flip = if x.signed { 0x80 } else { 0 };
     let zero = (i64::from(x.zero) + i64::from(flip)) * positions as i64;
     let scale = x.scale / positions as f64;
-    let finish = |sum: i64| rounding.byte(((sum - zero) as f64 * scale) as f32);
+    let rounded = |sum: i64| rounding.byte(((sum - zero) as f64 * scale) as f32);
     if !channels_last {
         for (to, row) in to.iter_mut().zip(x.data.chunks_exact(positions.max(1))) {
-            *to = finish(row.iter().map(|&byte| i64::from(byte ^ flip)).sum());
+            *to = rounded(row.iter().map(|&byte| i64::from(byte ^ flip)).sum());
         }
         return;
     }
@@ -218,7 +218,7 @@ pub fn means(
             sums.iter_mut().zip(&part).for_each(|(sum, &part)| *sum += i64::from(part));
         }
         let to = &mut to[image * channels..][..channels];
-        to.iter_mut().zip(&sums).for_each(|(to, &sum)| *to = finish(sum));
+        to.iter_mut().zip(&sums).for_each(|(to, &sum)| *to = rounded(sum));
     }
 }
 
@@ -240,8 +240,8 @@ twice! {
 }
 
 twice! {
-    /// The largest bytes of windows along a line whose channels lie together, from window `first` on. What `to` holds before
-    /// counts too.
+    /// The largest bytes of windows along a line whose channels lie together, from window `first` on. What `to` holds
+    /// before counts too.
     fn largest_along(line: &[u8], channels: usize, window: &Window, first: usize, signed: bool, to: &mut [u8]) {
         for (index, to) in (first..).zip(to.chunks_exact_mut(channels)) {
             places(window, index).for_each(|place| raise(to, &line[place * channels..][..channels], signed));

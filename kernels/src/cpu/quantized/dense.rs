@@ -2,7 +2,7 @@
 //!
 //! The left-hand side is brought into the form that kernels multiply (16-bit integers without their zero point, or
 //! unsigned bytes) in scratch. Where the window is one position, each block of rows is, right before its tiles, so that
-//! it stays in the second cache; elsewhere the whole input is first, and lines are lengthened by their padding there where
+//! it stays in L2; elsewhere the whole input is first, and lines are lengthened by their padding there where
 //! a run is a line of the window. Then a task does some tiles of rows for some panels.
 
 use std::ops::Range;
@@ -226,7 +226,7 @@ impl Dense {
 
     /// Some tiles of rows for one panel.
     fn panel(&self, operands: &Operands<'_>, buffers: &Buffers, unit: usize, rows: &Rows<'_>, edge: &mut Edge) {
-        let (panelling, shape, finish) = (&self.panelling, &self.shape, &operands.finish);
+        let (panelling, shape, epilogue) = (&self.panelling, &self.shape, &operands.epilogue);
         let element = self.output.bytes();
         let (group, panel) = (unit / panelling.panels, unit % panelling.panels);
         let width = panelling.width;
@@ -236,7 +236,7 @@ impl Dense {
             taps: if self.pointwise { 1 } else { panelling.runs },
             lda: shape.channels * panelling.form.left_bytes(),
             b: operands.weights[unit * panelling.panel_bytes()..].as_ptr(),
-            ..QuantizedArgs::finishing(&operands.start[unit * width..], finish, unit * width)
+            ..QuantizedArgs::with_epilogue(&operands.start[unit * width..], epilogue, unit * width)
         };
         args.reduce_over(group * shape.group_channels() * panelling.form.left_bytes(), panelling.run_groups);
         let mut pointers = 0;
@@ -245,7 +245,7 @@ impl Dense {
             args.rows = run.height;
             args.tiles.set(run.count);
             args.a.set(rows.data.wrapping_add((run.row - rows.first) * args.lda));
-            args.a_step = run.height * args.lda;
+            args.a_tile_stride = run.height * args.lda;
             args.table.set(rows.table.as_ptr().wrapping_add(pointers));
             pointers += if self.pointwise { 0 } else { run.count * run.height * args.taps };
             let to = Strip {
@@ -312,7 +312,7 @@ impl Edge {
         }
         args.ldc = if whole { to.distance } else { to.width };
         args.c.set(if whole { to.first } else { self.0.as_mut_ptr() });
-        args.c_step = args.rows * args.ldc;
+        args.c_tile_stride = args.rows * args.ldc;
         let given = given.clone().write("edge", &mut self.0);
         // SAFETY: the caller's contract; the place has room for whole rows.
         unsafe { tile.call(args, &given) };

@@ -1,9 +1,9 @@
 //! Depthwise convolution of quantised tensors: each channel has a filter of its own.
 //!
-//! Channels lie side by side in the registers, and two positions of the window below each other are multiplied at once, or four
-//! where bytes are multiplied by bytes: for that, each line of the input is written together with those below it, element by
-//! element, as a *group* of 16-bit integers or bytes, with its padding. A task keeps the groups of lines that its next lines of
-//! outputs see, so that each is written once. Below the last line of a window weights are zero.
+//! Channels lie side by side in the registers, and two positions of the window below each other are multiplied at once,
+//! or four where bytes are multiplied by bytes: for that, each line of the input is written together with those below
+//! it, element by element, as a *group* of 16-bit integers or bytes, with its padding. A task keeps the groups of lines
+//! that its next lines of outputs see, so that each is written once. Below the last line of a window weights are zero.
 
 use super::dense::{Edge, Strip};
 use super::driver::{LINE, Operands, QuantizedBlocks};
@@ -48,8 +48,8 @@ impl Channels {
         let code = QuantizedCode { isa, form, vectors: vectors as u8, left: LeftRows::Own, output };
         let panels = ChannelPanels::new(isa, &shape.weights(), form, vectors);
         let [depth, height, width] = shape.kernel;
-        // From the first line that a window sees to its last, and one more that the next window begins with; a window of one
-        // group shares it with none.
+        // From the first line that a window sees to its last, and one more that the next window begins with; a window
+        // of one group shares it with none.
         let all = ((height - 1) * shape.dilations[1] + 2).min(shape.input[1] + 2 * height).max(height);
         let kept = depth * if height <= form.group() { 1 } else { all };
         Ok(Channels {
@@ -136,13 +136,13 @@ impl Channels {
                 taps: work.table.len(),
                 lda: shape.strides[2] * shape.channels * 4,
                 b: operands.weights[panel * self.panels.panel_bytes()..].as_ptr(),
-                ..QuantizedArgs::finishing(&operands.start[column..], &operands.finish, column)
+                ..QuantizedArgs::with_epilogue(&operands.start[column..], &operands.epilogue, column)
             };
             for run in self.tiles.runs(0..self.tiles.count()) {
                 args.rows = run.height;
                 args.tiles.set(run.count);
                 args.a.set(std::ptr::without_provenance(run.row * args.lda + column * 4));
-                args.a_step = run.height * args.lda;
+                args.a_tile_stride = run.height * args.lda;
                 args.table.set(work.table.as_ptr());
                 let to = Strip {
                     first: y.at(((line * width + run.row) * shape.channels + column) * element),
@@ -151,8 +151,8 @@ impl Channels {
                     columns: self.panels.width.min(shape.channels - column) * element,
                     width: self.panels.width * element,
                 };
-                // SAFETY: every position that a window sees lies in the lines of groups, which have a panel's width behind
-                // them; panels, starts and factors are whole; the line is this task's alone.
+                // SAFETY: every position that a window sees lies in the lines of groups, which have a panel's width
+                // behind them; panels, starts and factors are whole; the line is this task's alone.
                 unsafe { work.edge.write(&to, &mut args, &self.tile, &given) };
             }
         }

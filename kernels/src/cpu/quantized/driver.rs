@@ -3,12 +3,12 @@
 //! Every column's start, factor and addend are laid out as panels are; then [`dense`](super::dense) or
 //! [`depthwise`](super::depthwise) computes.
 
+use super::amx::{self, OnAmx};
 use super::bytes::{Added, Plus, add_to};
 use super::dense::Dense;
 use super::depthwise::Channels;
-use super::finish::Finish;
+use super::epilogue::Epilogue;
 use super::tile::{FAMILY, Form, Output};
-use super::unit::{self, OnUnit};
 use super::weights::{Layout, Steps, packed_bytes};
 use super::winograd::Winograd;
 use crate::cpu::CodeSource;
@@ -68,7 +68,7 @@ pub struct Quantized {
 #[derive(Clone, Debug)]
 enum Way {
     Dense(Dense),
-    Unit(Box<OnUnit>),
+    Amx(Box<OnAmx>),
     Winograd(Winograd),
     Channels(Channels),
 }
@@ -98,8 +98,8 @@ pub(super) struct Operands<'a> {
     pub(super) left_zero: i32,
     /// What each column's sum starts from, in the order of panels, as the factors of `finish` are.
     pub(super) start: &'a [i32],
-    pub(super) finish: Finish<'a>,
-    /// What is added, by who ends sums on the unit.
+    pub(super) epilogue: Epilogue<'a>,
+    /// What is added, by who ends sums on AMX.
     pub(super) plus: Option<Plus<'a>>,
     /// All of it, with output and scratch.
     pub(super) given: Given,
@@ -116,8 +116,8 @@ impl QuantizedBlocks {
 }
 
 impl Quantized {
-    /// Makes it ready: gets its kernels from `source`. The weights are packed as [`Layout::of`] says. `added` says whether a tensor
-    /// of bytes is added to the output.
+    /// Makes it ready: gets its kernels from `source`. The weights are packed as [`Layout::of`] says. `added` says
+    /// whether a tensor of bytes is added to the output.
     ///
     /// # Errors
     ///
@@ -147,11 +147,11 @@ impl Quantized {
                 Way::Winograd(Winograd::new(isa, shape, output, blocks, vectors, source)?)
             }
             Layout::Panels { form: Form::Tiles, lines, .. } => {
-                if !unit::fits(&shape) {
+                if !amx::fits(&shape) {
                     let reason = format!("{shape:?} needs more scratch than can be counted");
                     return Err(KernelError::Unsupported { family: FAMILY, reason });
                 }
-                Way::Unit(Box::new(OnUnit::new(isa, shape, (output, added), blocks, lines, source)?))
+                Way::Amx(Box::new(OnAmx::new(isa, shape, (output, added), blocks, lines, source)?))
             }
             Layout::Panels { .. } => Way::Dense(Dense::new(isa, shape, output, blocks, layout, source)?),
         };
@@ -173,7 +173,7 @@ impl Quantized {
     fn columns(&self) -> Columns {
         let (groups, panels, width) = match &self.way {
             Way::Dense(Dense { panelling, .. }) => (panelling.groups, panelling.panels, panelling.width),
-            Way::Unit(unit) => (unit.panelling.groups, unit.panelling.panels, unit.panelling.width),
+            Way::Amx(unit) => (unit.panelling.groups, unit.panelling.panels, unit.panelling.width),
             Way::Winograd(winograd) => (1, winograd.panels.panels, winograd.panels.width),
             Way::Channels(channels) => (1, channels.panels.panels, channels.panels.width),
         };
@@ -190,7 +190,7 @@ impl Quantized {
     pub fn scratch_len(&self) -> usize {
         let own = match &self.way {
             Way::Dense(dense) => dense.scratch_len(),
-            Way::Unit(unit) => unit.scratch_len(),
+            Way::Amx(unit) => unit.scratch_len(),
             Way::Winograd(winograd) => winograd.scratch_len(),
             Way::Channels(channels) => channels.scratch_len(),
         };
@@ -229,7 +229,7 @@ impl Quantized {
             let [least, greatest] = [least, greatest].map(|bound| (bound - terms.zero) as f32);
             (low, high) = (low.max(least).min(greatest), high.min(greatest).max(least));
         }
-        let finish = Finish {
+        let epilogue = Epilogue {
             output: self.output,
             scale: bytemuck::cast_slice(scale),
             shift: bytemuck::cast_slice(shift),
@@ -238,10 +238,10 @@ impl Quantized {
             zero: terms.zero,
         };
         let Terms { signed, left_zero, plus, .. } = *terms;
-        let operands = Operands { x, weights, signed, left_zero, start, finish, plus, given };
+        let operands = Operands { x, weights, signed, left_zero, start, epilogue, plus, given };
         match &self.way {
             Way::Dense(dense) => dense.run(&operands, y, own, parallel),
-            Way::Unit(unit) => {
+            Way::Amx(unit) => {
                 unit.run(&operands, y, own, parallel);
                 return Ok(());
             }
@@ -304,7 +304,7 @@ impl Quantized {
         let shift: &mut [f32] = bytemuck::cast_slice_mut(shift);
         let sums_at = match &self.way {
             Way::Dense(dense) => dense.panelling.has_sums().then(|| dense.panelling.sums_at()),
-            Way::Unit(unit) => Some(unit.panelling.sums_at()),
+            Way::Amx(unit) => Some(unit.panelling.sums_at()),
             Way::Winograd(_) => None,
             Way::Channels(channels) => Some(channels.panels.sums_at()),
         };
@@ -331,8 +331,8 @@ impl Quantized {
             }
         }
         if let Some(sums_at) = sums_at {
-            // Vectors multiply signed bytes moved up by 128, the unit as they are.
-            let moved = terms.signed && !matches!(self.way, Way::Unit(_));
+            // Vectors multiply signed bytes moved up by 128, AMX as they are.
+            let moved = terms.signed && !matches!(self.way, Way::Amx(_));
             let zero = terms.left_zero + if moved { 128 } else { 0 };
             for (start, sum) in start.iter_mut().zip(weights[sums_at..].as_chunks::<4>().0) {
                 *start = start.wrapping_sub(zero.wrapping_mul(i32::from_ne_bytes(*sum)));

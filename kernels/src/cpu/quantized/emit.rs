@@ -57,14 +57,14 @@ pub(super) fn tile(asm: &mut Asm, key: &QuantizedCode) {
     match key.left {
         LeftRows::Strided | LeftRows::Own => {
             asm.load(T0, arg!(a));
-            asm.add_mem(T0, arg!(a_step));
+            asm.add_mem(T0, arg!(a_tile_stride));
             asm.store(arg!(a), T0);
         }
         // The register already points at the next tile's part.
         LeftRows::Table => asm.store(arg!(table), TABLE),
     }
     asm.load(T0, arg!(c));
-    asm.add_mem(T0, arg!(c_step));
+    asm.add_mem(T0, arg!(c_tile_stride));
     asm.store(arg!(c), T0);
     asm.load(T0, arg!(tiles));
     asm.sub_imm(T0, 1);
@@ -103,7 +103,7 @@ impl Variant<'_> {
             }
         }
         self.reduce();
-        self.finish();
+        self.epilogue();
     }
 
     /// The reduction, over taps and over the groups of each.
@@ -245,7 +245,7 @@ impl Variant<'_> {
     }
 
     /// Makes outputs of the sums and stores them.
-    fn finish(&mut self) {
+    fn epilogue(&mut self) {
         let [low, high, zero] = [0, 1, 2].map(|index| self.free(index));
         if self.key.output != Output::Sums {
             self.asm.load(SCALE, arg!(scale));

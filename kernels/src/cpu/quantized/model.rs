@@ -1,12 +1,12 @@
 //! The cost model's pick of [`QuantizedBlocks`].
 
+use super::amx;
 use super::driver::QuantizedBlocks;
 use super::tile::{Form, most_rows, panel_vectors};
-use super::unit;
 use super::weights::{Layout, Panelling, Steps};
+use crate::cpu::amx::{PANEL, TALLEST, TILE_ROWS};
 use crate::cpu::conv::ConvShape;
-use crate::cpu::gemm::model::{WORTH_A_THREAD, second_cache};
-use crate::cpu::matrix::{PANEL, TALLEST, TILE_ROWS};
+use crate::cpu::gemm::model::{WORTH_A_THREAD, l2_bytes};
 use crate::isa::Isa;
 
 impl QuantizedBlocks {
@@ -21,7 +21,7 @@ impl QuantizedBlocks {
             return QuantizedBlocks { row_block: 1, row_tasks, unit_tasks: 1 };
         }
         if form == Form::Tiles {
-            return QuantizedBlocks::on_unit(isa, shape, threads);
+            return QuantizedBlocks::on_amx(isa, shape, threads);
         }
         let vectors = match form {
             Form::Few => PANEL / isa.lanes(),
@@ -30,11 +30,11 @@ impl QuantizedBlocks {
         let most = most_rows(isa, vectors).max(1);
         let tiles = (shape.output_len() / shape.filters.max(1)).div_ceil(most).max(1);
         let units = shape.groups * shape.group_filters().div_ceil(vectors * isa.lanes()).max(1);
-        // Rows of a block are read again for every panel: they should stay in half of the second cache, next to the
+        // Rows of a block are read again for every panel: they should stay in half of L2, next to the
         // panel that streams through. Their pointers take eight bytes for each tap.
         let spread = shape.strides.iter().product::<usize>().min(shape.taps());
         let row_bytes = shape.channels * spread * 2 + shape.taps() * 8;
-        let rows = (second_cache(isa) / 2 / row_bytes.max(1)).clamp(8 * most, 64 * most);
+        let rows = (l2_bytes(isa) / 2 / row_bytes.max(1)).clamp(8 * most, 64 * most);
         let row_block = rows.div_ceil(most).min(tiles);
         let (mut row_tasks, mut unit_tasks) = (1, 1);
         if threads > 1 {
@@ -48,13 +48,13 @@ impl QuantizedBlocks {
         QuantizedBlocks { row_block, row_tasks, unit_tasks }
     }
 
-    /// Blocks on the matrix unit, of which a block of rows is a band.
-    fn on_unit(isa: Isa, shape: &ConvShape, threads: usize) -> QuantizedBlocks {
+    /// Blocks on AMX, of which a block of rows is a band.
+    fn on_amx(isa: Isa, shape: &ConvShape, threads: usize) -> QuantizedBlocks {
         let steps = Steps { strides: shape.strides, dilations: shape.dilations };
         let sizes = shape.weights();
         let lines = matches!(Layout::of(isa, &sizes, steps, Form::Tiles), Layout::Panels { lines: true, .. });
         let panelling = Panelling::of(isa, &sizes, Form::Tiles, lines);
-        let row_block = unit::band(isa, shape, &panelling, lines, threads);
+        let row_block = amx::band(isa, shape, &panelling, lines, threads);
         let tiles = (shape.output_len() / shape.filters.max(1)).div_ceil(TILE_ROWS).max(1);
         let units = panelling.groups * panelling.panels;
         let (mut row_tasks, mut unit_tasks) = (1, 1);

@@ -1,6 +1,6 @@
 //! The tile kernel of quantised products in Rust: the contract of [`QuantizedArgs`], loop by loop.
 
-use super::finish::Finish;
+use super::epilogue::Epilogue;
 use super::tile::{Form, LeftRows, QuantizedArgs, QuantizedCode};
 use crate::cpu::gemm::tile::MOST_ROWS;
 
@@ -16,11 +16,11 @@ pub(super) unsafe fn tile(key: &QuantizedCode, args: &QuantizedArgs) {
     for _ in 0..args.tiles.get() {
         // SAFETY: the caller's contract, tile after tile.
         unsafe { one(key, args) };
-        args.a.set(args.a.get().wrapping_add(args.a_step));
+        args.a.set(args.a.get().wrapping_add(args.a_tile_stride));
         if key.left == LeftRows::Table {
             args.table.set(args.table.get().wrapping_add(args.taps * args.rows));
         }
-        args.c.set(args.c.get().wrapping_add(args.c_step));
+        args.c.set(args.c.get().wrapping_add(args.c_tile_stride));
     }
 }
 
@@ -72,17 +72,17 @@ unsafe fn one(key: &QuantizedCode, args: &QuantizedArgs) {
             panel = panel.wrapping_add(width * 2 * key.form.weight_bytes());
         }
     }
-    let finish = |pointer| {
+    let columns = |pointer| {
         // SAFETY: factors and addends are readable over the tile's columns; they are null where none are used.
         if f32_is_used(key) { unsafe { std::slice::from_raw_parts(pointer, width) } } else { &[][..] }
     };
-    let (scale, shift) = (finish(args.scale), finish(args.shift));
-    let finish = Finish { output: key.output, scale, shift, low: args.low, high: args.high, zero: args.zero };
+    let (scale, shift) = (columns(args.scale), columns(args.shift));
+    let epilogue = Epilogue { output: key.output, scale, shift, low: args.low, high: args.high, zero: args.zero };
     for (row, sums) in sums[..rows].iter().enumerate() {
         let to = args.c.get().wrapping_add(row * args.ldc);
         // SAFETY: every column of every row of the output is writable.
         let to = unsafe { std::slice::from_raw_parts_mut(to, width * key.output.bytes()) };
-        finish.row(&sums[..width], 0, to);
+        epilogue.row(&sums[..width], 0, to);
     }
 }
 

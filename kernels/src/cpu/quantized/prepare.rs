@@ -1,6 +1,6 @@
 //! Left-hand sides made ready for the tile kernels, and tensors of `f32` to bytes and back.
 
-use super::finish::nearest_even;
+use super::epilogue::nearest_even;
 use crate::cpu::twice::twice;
 use crate::isa::Isa;
 use crate::parallel::{Parallel, for_each_chunk};

@@ -271,7 +271,7 @@ fn convolutions_see_zero_points_as_padding() {
     }
 }
 
-/// Sizes on which the matrix unit goes through several chunks, bands, panels and steps, in place and not.
+/// Sizes on which AMX goes through several chunks, bands, panels and steps, in place and not.
 #[test]
 fn tiles_of_many_rows_panels_and_steps() {
     if !Form::Tiles.usable(Isa::Avx512) || !Extension::Amx.present() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
-use super::finish::Finish;
+use super::epilogue::Epilogue;
 use crate::cpu::conv::{ConvShape, Weights};
 use crate::cpu::{CodeKey, CodeSource};
 use crate::error::{KernelError, Result};
@@ -24,16 +24,16 @@ pub(crate) const MOST_VECTORS: usize = 4;
 pub enum Form {
     /// Both sides as pairs of 16-bit integers less their zero points, which 16 bits always hold.
     Words,
-    /// The same, but weights are stored as bytes and widened on the way to registers: where all of them, less their zero
-    /// points, are bytes.
+    /// The same, but weights are stored as bytes and widened on the way to registers: where all of them, less their
+    /// zero points, are bytes.
     Widened,
     /// Unsigned bytes by signed ones, four at a time. The left-hand zero point is taken off the sums. Only beside
     /// [`Extension::Vnni`], and where weights are bytes as for [`Form::Widened`].
     Bytes,
-    /// Signed or unsigned bytes by signed ones on the processor's matrix unit, sixteen rows at a time. Only beside
+    /// Signed or unsigned bytes by signed ones on AMX, sixteen rows at a time. Only beside
     /// [`Extension::Amx`], and where weights are bytes as for [`Form::Widened`].
     Tiles,
-    /// Weights packed as [`Form::Tiles`], multiplied as [`Form::Bytes`]: for so few products that the unit's configuration
+    /// Weights packed as [`Form::Tiles`], multiplied as [`Form::Bytes`]: for so few products that the AMX configuration
     /// would take longer.
     Few,
 }
@@ -76,7 +76,7 @@ impl Form {
 }
 
 impl Form {
-    /// Whether weights are packed for the matrix unit.
+    /// Whether weights are packed for AMX.
     pub(crate) const fn is_in_steps(self) -> bool {
         matches!(self, Form::Tiles | Form::Few)
     }
@@ -88,7 +88,7 @@ impl Form {
         if self == Form::Tiles && few && Form::Few.usable(isa) { Form::Few } else { self }
     }
 
-    /// Whether weights of these sizes are multiplied faster on the matrix unit than in [`Form::Bytes`], whatever the rows: its
+    /// Whether weights of these sizes are multiplied faster on AMX than in [`Form::Bytes`], whatever the rows: its
     /// panels have twice the columns of a vector, and its steps sixteen times the elements of a group.
     #[must_use]
     pub fn tiles_pay(sizes: &Weights) -> bool {
@@ -98,11 +98,11 @@ impl Form {
     }
 }
 
-/// Columns and elements of a line of the window from which on the unit is worth its fillings.
+/// Columns and elements of a line of the window from which on AMX is worth its fillings.
 const LEAST_COLUMNS: usize = 8;
 const LEAST_ELEMENTS: usize = 16;
 
-/// Multiply-adds up to which configuring the unit, about half a microsecond, takes longer than it saves. One row is
+/// Multiply-adds up to which configuring AMX, about half a microsecond, takes longer than it saves. One row is
 /// multiplied no faster by it.
 const FEW: usize = 1 << 17;
 const FEW_OF_ONE_ROW: usize = 1 << 20;
@@ -227,7 +227,7 @@ pub(crate) struct QuantizedArgs {
     /// Distance of left-hand rows.
     pub(crate) lda: usize,
     /// Distance of the left-hand rows of one tile and the next.
-    pub(crate) a_step: usize,
+    pub(crate) a_tile_stride: usize,
     /// Pointers `[tile][tap][row]`, if left-hand rows come through a table; `[tap]` if each column has its own.
     pub(crate) table: Cell<*const *const u8>,
     /// Taps of the table; 1 for strided rows.
@@ -245,7 +245,7 @@ pub(crate) struct QuantizedArgs {
     /// Distance of its rows.
     pub(crate) ldc: usize,
     /// Distance of the rows of one tile and the next.
-    pub(crate) c_step: usize,
+    pub(crate) c_tile_stride: usize,
     /// What each column's sum starts from.
     pub(crate) start: *const i32,
     /// Each column's factor, unless sums are stored.
@@ -270,7 +270,7 @@ impl Arguments for QuantizedArgs {
         }
         // The loop over tiles ends where none is left after one.
         let (tiles, width) = (self.tiles.get().max(1), key.width());
-        let output = extents.write("output", self.c.get()).over(tiles, self.c_step).over(self.rows, self.ldc);
+        let output = extents.write("output", self.c.get()).over(tiles, self.c_tile_stride).over(self.rows, self.ldc);
         output.bytes(width * key.output.bytes());
         extents.read("what sums start from", self.start).bytes(width * 4);
         if key.output != Output::Sums {
@@ -286,7 +286,7 @@ impl Arguments for QuantizedArgs {
         match key.left {
             LeftRows::Strided => {
                 let rows = extents.read("the left-hand rows", self.a.get()).from(first);
-                rows.over(tiles, self.a_step).over(self.rows, self.lda).bytes(bytes);
+                rows.over(tiles, self.a_tile_stride).over(self.rows, self.lda).bytes(bytes);
                 weights(extents, 1, panel);
             }
             LeftRows::Table => {
@@ -299,7 +299,7 @@ impl Arguments for QuantizedArgs {
             LeftRows::Own => {
                 for &tap in extents.list("the table of taps", self.table.get(), self.taps) {
                     let rows = extents.read("the left-hand rows", tap.wrapping_add(self.a.get().addr()));
-                    rows.over(tiles, self.a_step).over(self.rows, self.lda).bytes(width * 4);
+                    rows.over(tiles, self.a_tile_stride).over(self.rows, self.lda).bytes(width * 4);
                 }
                 weights(extents, self.taps, width * 4);
             }
@@ -312,13 +312,13 @@ pub(crate) const UNROLL: usize = 4;
 
 impl QuantizedArgs {
     /// Arguments that say what becomes of the sums of the columns from `column` on, and nothing else.
-    pub(crate) fn finishing(start: &[i32], finish: &Finish<'_>, column: usize) -> QuantizedArgs {
+    pub(crate) fn with_epilogue(start: &[i32], epilogue: &Epilogue<'_>, column: usize) -> QuantizedArgs {
         QuantizedArgs {
             rows: 0,
             tiles: 0.into(),
             a: std::ptr::null::<u8>().into(),
             lda: 0,
-            a_step: 0,
+            a_tile_stride: 0,
             table: std::ptr::null::<*const u8>().into(),
             taps: 0,
             first: 0,
@@ -327,13 +327,13 @@ impl QuantizedArgs {
             b: std::ptr::null(),
             c: std::ptr::null_mut::<u8>().into(),
             ldc: 0,
-            c_step: 0,
+            c_tile_stride: 0,
             start: start.as_ptr(),
-            scale: finish.scale.get(column..).unwrap_or_default().as_ptr(),
-            shift: finish.shift.get(column..).unwrap_or_default().as_ptr(),
-            low: finish.low,
-            high: finish.high,
-            zero: finish.zero,
+            scale: epilogue.scale.get(column..).unwrap_or_default().as_ptr(),
+            shift: epilogue.shift.get(column..).unwrap_or_default().as_ptr(),
+            low: epilogue.low,
+            high: epilogue.high,
+            zero: epilogue.zero,
         }
     }
 

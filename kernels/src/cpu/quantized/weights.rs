@@ -1,23 +1,23 @@
-//! Packed weights of quantised products. The layout depends on the weights and on dilations: on nothing that changes with
-//! the shape of the input.
+//! Packed weights of quantised products. The layout depends on the weights and on dilations: on nothing that changes
+//! with the shape of the input.
 //!
 //! A panel holds `width` columns (filters). Its weights follow each other as the tile kernel reads them: *run* after
 //! run (a run is what one tap reads: the channels of one position of the window, or with few channels a whole line of
 //! the window), in each run group after group, in each group column by column. The last group of a run is filled up
-//! with zeros, so that what lies behind the run in the left-hand row does not count; a run of [`Form::Tiles`] is filled up to
-//! whole steps of the matrix unit.
+//! with zeros, so that what lies behind the run in the left-hand row does not count; a run of [`Form::Tiles`] is filled
+//! up to whole steps of AMX.
 //!
-//! Filters of one channel (depthwise) make panels of channels: two positions of the window below each other, or four, side by
-//! side for each channel.
+//! Filters of one channel (depthwise) make panels of channels: two positions of the window below each other, or four,
+//! side by side for each channel.
 //!
 //! Behind all panels of [`Form::Bytes`] and [`Form::Tiles`] and of filters of one channel stand the
 //! columns' sums, by which the left-hand zero point is taken off.
 
+use super::amx;
 use super::tile::{FAMILY, Form, panel_vectors};
-use super::unit;
 use super::winograd::CHANNELS;
+use crate::cpu::amx::{PANEL, STEP_BYTES};
 use crate::cpu::conv::Weights;
-use crate::cpu::matrix::{PANEL, STEP_BYTES};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 
@@ -25,8 +25,8 @@ use crate::isa::Isa;
 /// its pointers.
 const FEW_CHANNELS: usize = 16;
 
-/// Channels and filters up to which 3x3 windows are transformed. The transform itself is exact up to 917: the quarter of a sum
-/// that 32 bits have to hold four times is at most 9 * 255 * 255 a channel.
+/// Channels and filters up to which 3x3 windows are transformed. The transform itself is exact up to 917: the quarter
+/// of a sum that 32 bits have to hold four times is at most 9 * 255 * 255 a channel.
 const MOST_TRANSFORMED: usize = 384;
 
 /// Frequencies of the transform of 3x3 windows.
@@ -83,11 +83,12 @@ impl Layout {
         let few = sizes.channels < FEW_CHANNELS && sizes.kernel[2] > 1;
         let lines = few && sizes.groups == 1 && steps.dilations[2] == 1;
         if form.is_in_steps() {
-            return unit::layout(form, lines);
+            return amx::layout(form, lines);
         }
         let vectors = panel_vectors(isa, sizes.filters / sizes.groups.max(1));
         let plain = sizes.kernel == [1, 3, 3] && steps == Steps::ONE && sizes.groups == 1;
-        // Four times the bytes a window: larger layers would wait for their weights, and few channels for the transforms.
+        // Four times the bytes a window: larger layers would wait for their weights, and few channels for the
+        // transforms.
         let fits =
             (32..=MOST_TRANSFORMED).contains(&sizes.channels) && (16..=MOST_TRANSFORMED).contains(&sizes.filters);
         // Where bytes are multiplied four at a time, half as many products at half the speed gain nothing.

@@ -1,22 +1,22 @@
 //! 3x3 convolutions at stride 1 by the Winograd transform F(2,3), in integers and exactly.
 //!
-//! A tile of 2x2 outputs sees 4x4 inputs. Transformed inputs, of 10 bits and a sign, and transformed weights, scaled by four so
-//! that they are integers, of 12, are multiplied as 16-bit pairs: 16 products of matrices instead of 36 products for
-//! each tile. Their sums, transformed back, are four times the convolution's, modulo 2^32: with at most
-//! [`MOST_CHANNELS`] channels that is a number of 32 bits, and its quarter is exact. So this way gives the same bits as the
-//! others.
+//! A tile of 2x2 outputs sees 4x4 inputs. Transformed inputs, of 10 bits and a sign, and transformed weights, scaled by
+//! four so that they are integers, of 12, are multiplied as 16-bit pairs: 16 products of matrices instead of 36
+//! products for each tile. Their sums, transformed back, are four times the convolution's, modulo 2^32: with at most
+//! [`MOST_CHANNELS`] channels that is a number of 32 bits, and its quarter is exact. So this way gives the same bits as
+//! the others.
 //!
-//! A task goes through its tiles block by block: it transforms the inputs of a block, which then stay in the second cache, and
+//! A task goes through its tiles block by block: it transforms the inputs of a block, which then stay in L2, and
 //! for each panel of filters multiplies and transforms back.
 
 use super::driver::{LINE, Operands, QuantizedBlocks};
-use super::finish::Finish;
+use super::epilogue::Epilogue;
 use super::tile::{Form, LeftRows, Output, QuantizedArgs, QuantizedCode, Tile, most_rows};
 use super::weights::{TRANSFORMED, WinogradPanels};
 use crate::cpu::CodeSource;
 use crate::cpu::conv::ConvShape;
 use crate::cpu::gemm::Tiles;
-use crate::cpu::gemm::model::second_cache;
+use crate::cpu::gemm::model::l2_bytes;
 use crate::cpu::gemm::rows::part;
 use crate::cpu::gemm::shared::Shared;
 use crate::cpu::twice::twice;
@@ -70,8 +70,8 @@ impl Winograd {
         let bytes = TRANSFORMED * shape.channels * 2;
         let tiles = shape.batch * shape.output[0] * down * along;
         let tasks = blocks.row_tasks * blocks.unit_tasks;
-        // Half of the second cache, and equal blocks.
-        let most = (second_cache(isa) / 2 / bytes.max(1)).clamp(8, 128);
+        // Half of L2, and equal blocks.
+        let most = (l2_bytes(isa) / 2 / bytes.max(1)).clamp(8, 128);
         let own = tiles.div_ceil(tasks.max(1)).max(1);
         Ok(Winograd {
             isa,
@@ -170,10 +170,14 @@ impl Winograd {
     ) {
         let (width, channels, count) = (self.panels.width, self.shape.channels, block.len());
         let zeros = [0i32; MOST_WIDTH];
-        let none = Finish { output: Output::Sums, scale: &[], shift: &[], low: 0.0, high: 0.0, zero: 0 };
+        let none = Epilogue { output: Output::Sums, scale: &[], shift: &[], low: 0.0, high: 0.0, zero: 0 };
         let cut = Tiles::new(count, most_rows(self.isa, self.vectors));
-        let mut args =
-            QuantizedArgs { taps: 1, lda: channels * 2, ldc: width * 4, ..QuantizedArgs::finishing(&zeros, &none, 0) };
+        let mut args = QuantizedArgs {
+            taps: 1,
+            lda: channels * 2,
+            ldc: width * 4,
+            ..QuantizedArgs::with_epilogue(&zeros, &none, 0)
+        };
         args.reduce_over(0, channels / 2);
         let given = operands.given.clone().read("zeros", &zeros);
         for frequency in 0..TRANSFORMED {
@@ -184,9 +188,9 @@ impl Winograd {
                 args.rows = run.height;
                 args.tiles.set(run.count);
                 args.a.set(inputs[row * channels..].as_ptr().cast());
-                args.a_step = run.height * args.lda;
+                args.a_tile_stride = run.height * args.lda;
                 args.c.set(sums[row * width..].as_mut_ptr().cast());
-                args.c_step = run.height * args.ldc;
+                args.c_tile_stride = run.height * args.ldc;
                 // SAFETY: rows are whole and inside the task's own words, which have slack behind them; channels are a
                 // multiple of a group; the panel is whole, and zeros are as many as the widest tile has columns.
                 unsafe { self.tile.call(&args, &given) };
@@ -214,9 +218,9 @@ impl Winograd {
                 step: count * width,
                 columns: column..column + columns,
                 start: operands.start,
-                finish: operands.finish,
+                epilogue: operands.epilogue,
             };
-            finish_tile(self.isa, &back, to);
+            epilogue_tile(self.isa, &back, to);
         }
     }
 }
@@ -264,16 +268,16 @@ struct Back<'a> {
     step: usize,
     columns: Range,
     start: &'a [i32],
-    finish: Finish<'a>,
+    epilogue: Epilogue<'a>,
 }
 
 twice! {
     /// Transforms the sums of a tile back, and stores what becomes of them.
-    fn finish_tile(back: &Back<'_>, to: [Option<&mut [u8]>; 4]) {
-        let Back { sums, step, start, finish, .. } = back;
+    fn epilogue_tile(back: &Back<'_>, to: [Option<&mut [u8]>; 4]) {
+        let Back { sums, step, start, epilogue, .. } = back;
         let (column, columns) = (back.columns.start, back.columns.len());
         let mut to = to;
-        let element = finish.output.bytes();
+        let element = epilogue.output.bytes();
         for first in (0..columns).step_by(COLUMNS) {
             let mut across = [[[0i32; COLUMNS]; 2]; 4];
             for (h, across) in across.iter_mut().enumerate() {
@@ -297,9 +301,9 @@ twice! {
                 }
                 let to = &mut to[first * element..][..own * element];
                 if own == COLUMNS {
-                    finish.row(&sums, column + first, to);
+                    epilogue.row(&sums, column + first, to);
                 } else {
-                    finish.row(&sums[..own], column + first, to);
+                    epilogue.row(&sums[..own], column + first, to);
                 }
             }
         }

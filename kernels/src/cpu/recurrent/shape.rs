@@ -93,7 +93,7 @@ pub struct RecurrentShape {
     pub hidden: usize,
     /// Whether sequences are the outermost axis everywhere (ONNX's layout 1).
     pub batch_first: bool,
-    /// What weights consist of. Gates, states and what products add up to are `f32`; the matrix unit and pairs round what
+    /// What weights consist of. Gates, states and what products add up to are `f32`; AMX and pairs round what
     /// goes into a product of several rows as well.
     pub elements: Elements,
 }

@@ -1,4 +1,5 @@
-//! Instructions that fold rows into numbers and columns into rows. Knows lengths and strides as arguments, never a shape.
+//! Instructions that fold rows into numbers and columns into rows. Knows lengths and strides as arguments, never a
+//! shape.
 //!
 //! Several chains fold side by side and are folded into one at the end. NaN has to win against every number, which the
 //! processor's maximum and minimum do not promise: NaN in the accumulator stays because it comes second, and one in the
@@ -36,7 +37,7 @@ pub enum Walk {
     Rows,
     /// Columns, eight vectors of them from top to bottom: their results stay in registers.
     Columns,
-    /// Columns, four rows at a time from end to end: the results lie in the first-level cache, and rows from memory
+    /// Columns, four rows at a time from end to end: the results lie in L1, and rows from memory
     /// come in the order in which they lie there.
     Streams,
 }
@@ -88,8 +89,8 @@ const DST: Gpr = Gpr::RDX;
 const ROWS: Gpr = Gpr::RCX;
 const STRIDE: Gpr = Gpr::R11;
 
-/// How far ahead of itself a row is fetched, in bytes: a page, because prefetchers stop at the end of one. The largest of
-/// rows of 2048 took 0.83 of its time then (AVX-512); 2 KiB ahead, sums of them took longer than without.
+/// How far ahead of itself a row is fetched, in bytes: a page, because prefetchers stop at the end of one. The largest
+/// of rows of 2048 took 0.83 of its time then (AVX-512); 2 KiB ahead, sums of them took longer than without.
 const AHEAD: i32 = 4096;
 
 const CENTRE: Gpr = Gpr::RBX;
@@ -138,7 +139,7 @@ fn rows(code: &ReduceCode, asm: &mut Asm) {
     asm.bind(next);
     start(pass.fold, asm, sweep::UNROLL);
     sweep::row(asm, |asm, place| {
-        place.further(AHEAD).fetch(asm, SRC);
+        place.further(AHEAD).prefetch(asm, SRC);
         step(code, asm, place, SRC);
     });
     // Pairs, then pairs of pairs.

@@ -103,8 +103,8 @@ impl Step {
         self.outer * self.parts * self.inner
     }
 
-    /// The order in which elements are folded. Rows that lie further apart than the prefetchers follow are read from end
-    /// to end, unless there are so few that the second-level cache has them all.
+    /// The order in which elements are folded. Rows that lie further apart than the prefetchers follow are read from
+    /// end to end, unless there are so few that L2 has them all.
     pub(super) fn walk(&self) -> Walk {
         let row = self.inner * size_of::<f32>();
         match self.inner {

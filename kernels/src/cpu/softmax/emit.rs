@@ -1,15 +1,15 @@
 //! Instructions of softmax, its logarithm, and the logarithm of a sum of exponentials, over rows and over columns.
 //!
 //! Three passes: the largest element, the sum of exponentials (which softmax stores), and the division. A row stays in
-//! the first-level cache between them. Exponents are never positive, so the short exponential does.
+//! L1 between them. Exponents are never positive, so the short exponential does.
 //!
-//! The middle pass is bound by computing: ten of a vector's instructions are multiplications of some kind, of which
-//! Zen 3 starts two a cycle, so a vector of 8 takes 5 cycles at least, where the other two passes take about one and a half
+//! The middle pass is bound by computing: ten of a vector's instructions are multiplications of some kind, of which Zen
+//! 3 starts two a cycle, so a vector of 8 takes 5 cycles at least, where the other two passes take about one and a half
 //! together. Several vectors stand side by side ([`vecmath::Side`]) to come near that.
 //!
-//! Memory would be idle while a row is computed that has been read, so the middle pass fetches the next row meanwhile, and
-//! the lines that its result goes to: stores wait for those as loads do. On AVX-512, rows of 512 that come from memory took
-//! 0.68 of their time then. Columns gain nothing by it.
+//! Memory would be idle while a row is computed that has been read, so the middle pass fetches the next row meanwhile,
+//! and the lines that its result goes to: stores wait for those as loads do. On AVX-512, rows of 512 that come from
+//! memory took 0.68 of their time then. Columns gain nothing by it.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -149,7 +149,7 @@ fn rows(form: Form, asm: &mut Asm) {
         asm.add(next, STRIDE);
     }
     sweep::groups(asm, |asm, places| {
-        fetch(form, asm, places);
+        prefetch(form, asm, places);
         exponentials(form, asm, places, SRC, |_, _| ROW_MOST.into());
         if form == Form::Softmax {
             places.iter().for_each(|place| place.store(asm, DST, value(place.chain)));
@@ -270,11 +270,11 @@ fn column(form: Form, asm: &mut Asm, vectors: u8, tail: Option<Mask>) {
     }
 }
 
-/// Fetches those places of the next row. Numbers of rows follow each other, and are near anyway.
-fn fetch(form: Form, asm: &mut Asm, places: &[Place]) {
+/// Prefetches those places of the next row. Numbers of rows follow each other, and are near anyway.
+fn prefetch(form: Form, asm: &mut Asm, places: &[Place]) {
     let sides = if form == Form::LogSumExp { 1 } else { NEXT.len() };
     for (place, &next) in places.iter().flat_map(|place| NEXT[..sides].iter().map(move |next| (place, next))) {
-        place.fetch(asm, next);
+        place.prefetch(asm, next);
     }
 }
 
@@ -287,7 +287,8 @@ fn look(asm: &mut Asm, place: Place, base: Gpr, most: Vreg, [at_hand, temp]: [Vr
     place.fold(asm, most, temp, |asm, to, most| asm.vmax(to, most, at_hand));
 }
 
-/// What is subtracted where the logarithm of the sum is wanted: the largest element, but nothing where that is infinite.
+/// What is subtracted where the logarithm of the sum is wanted: the largest element, but nothing where that is
+/// infinite.
 fn subtrahend(asm: &mut Asm, most: Vreg) {
     let (infinite, magnitude, nothing) = (asm.mask(1, Vreg(8)), Vreg(9), Vreg(10));
     asm.vand(magnitude, most, MAGNITUDE);

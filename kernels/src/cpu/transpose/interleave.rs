@@ -2,8 +2,8 @@
 //!
 //! A tile is as many rows of 16 bytes as a row has elements. Interleaving row `i` with row `i + side / 2`, element by
 //! element, moves one bit of the row's number into the column's: after as many rounds as a side has bits, rows are
-//! columns. Each round is one instruction for each row, of those that every x86-64 processor has; so this is compiled and not
-//! emitted, and other processors go element by element.
+//! columns. Each round is one instruction for each row, of those that every x86-64 processor has; so this is compiled
+//! and not emitted, and other processors go element by element.
 
 use std::mem::MaybeUninit;
 use std::ptr::copy_nonoverlapping;
@@ -19,8 +19,8 @@ pub(super) const fn side(element: usize) -> usize {
 }
 
 /// Turns the tiles that `args` describes, of elements of 1 or 2 bytes. With `ahead`, as
-/// [`Stores::Ahead`](super::emit::Stores::Ahead) says, the inner loop goes along the rows of the output, [`ROW`] bytes of them at
-/// most.
+/// [`Stores::Ahead`](super::emit::Stores::Ahead) says, the inner loop goes along the rows of the output, [`ROW`] bytes
+/// of them at most.
 ///
 /// # Safety
 ///
@@ -59,8 +59,8 @@ pub(super) const ROW: usize = 128;
 /// Tiles that lie in one cache line of the input.
 const ACROSS: usize = 4;
 
-/// As [`tiles`], by way of a block that holds whole cache lines of both sides. A tile has but a quarter of a line in each row, and
-/// where rows fall into the same sets of the nearest cache, lines are gone before the next tile gets to them.
+/// As [`tiles`], by way of a block that holds whole cache lines of both sides. A tile has but a quarter of a line in
+/// each row, and where rows fall into the same sets of L1, lines are gone before the next tile gets to them.
 ///
 /// # Safety
 ///
@@ -87,9 +87,10 @@ unsafe fn lines<const SIDE: usize>(args: &TransposeArgs) {
             let (from, to) = (block.wrapping_add(row * ROW), dst.wrapping_add(row * args.dst_stride));
             // Where the next tiles write.
             let next = to.wrapping_add(count * SIDE * args.dst_stride);
-            fetch(next);
-            fetch(next.wrapping_add(ROW / 2));
-            // SAFETY: rows of the tiles that have just been turned. A length known when compiling makes a few moves of a call.
+            prefetch(next);
+            prefetch(next.wrapping_add(ROW / 2));
+            // SAFETY: rows of the tiles that have just been turned. A length known when compiling makes a few moves of
+            // a call.
             unsafe {
                 match bytes {
                     ROW => copy_nonoverlapping(from, to, ROW),
@@ -100,9 +101,9 @@ unsafe fn lines<const SIDE: usize>(args: &TransposeArgs) {
     }
 }
 
-/// Fetches the line of that address, which may be any.
+/// Prefetches the line of that address, which may be any.
 #[inline(always)]
-fn fetch(line: *const u8) {
+fn prefetch(line: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 processor has it, and it never faults.
     unsafe {

@@ -1,4 +1,4 @@
-//! How a transposition walks memory: which task moves what, in blocks that stay in the first-level cache.
+//! How a transposition walks memory: which task moves what, in blocks that stay in L1.
 
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
@@ -58,7 +58,7 @@ struct Region {
     output: usize,
 }
 
-/// Elements of a side of a block: two blocks of 64 x 64 floats fill a first-level cache of 32 KiB.
+/// Elements of a side of a block: two blocks of 64 x 64 floats fill an L1 of 32 KiB.
 const BLOCK: usize = 64;
 
 /// The least that a task takes of a plane's longer side, so that its edges do not outweigh it.
@@ -142,9 +142,9 @@ fn fence() {
     }
 }
 
-/// Where tiles of one side go: some up to where alignment begins, `head` elements from the start, then groups of consecutive
-/// tiles up to a block long; one that overlaps its neighbours where either part is no multiple of a tile. Yields the first element
-/// and the number of tiles.
+/// Where tiles of one side go: some up to where alignment begins, `head` elements from the start, then groups of
+/// consecutive tiles up to a block long; one that overlaps its neighbours where either part is no multiple of a tile.
+/// Yields the first element and the number of tiles.
 fn segments(
     (start, end): (usize, usize),
     head: usize,
@@ -165,20 +165,23 @@ fn segments(
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Bytes from which on rows of the output are far apart: lines of few of them share a page, or the range that prefetchers look at.
+/// Bytes from which on rows of the output are far apart: lines of few of them share a page, or the range that
+/// prefetchers look at.
 const FAR: usize = 1024;
-/// Columns of which all lines are written before the next rows come: rows of the output, each on pages of its own. Where there
-/// are fewer, their lines stay near anyway.
+/// Columns of which all lines are written before the next rows come: rows of the output, each on pages of its own.
+/// Where there are fewer, their lines stay near anyway.
 const FAR_COLUMNS: usize = 256;
 /// Bytes of far rows that are written together: a pair of lines, which processors fetch together.
 const FAR_BYTES: usize = 2 * LINE;
 const _: () = assert!(FAR_BYTES <= interleave::ROW);
 
-/// Whether rows of the output lie far apart. Then they are written in whole lines, because a line that is left half written may be
-/// gone from the cache before its other half comes, and fetched ahead, because no prefetcher follows so many pages.
+/// Whether rows of the output lie far apart. Then they are written in whole lines, because a line that is left half
+/// written may be gone from the cache before its other half comes, and fetched ahead, because no prefetcher follows so
+/// many pages.
 ///
-/// Measured for 768 x 3072 floats with AVX-512, of what a copy reaches: 67 % in lines, 82 % in pairs of them that are fetched
-/// ahead; of 2048 x 2048, where all rows fall into the same sets of the caches, 54 and 80 %. Rows of 1 KiB gain as much.
+/// Measured for 768 x 3072 floats with AVX-512, of what a copy reaches: 67 % in lines, 82 % in pairs of them that are
+/// fetched ahead; of 2048 x 2048, where all rows fall into the same sets of the caches, 54 and 80 %. Rows of 1 KiB gain
+/// as much.
 pub(super) fn is_far(planes: &Planes, element: usize) -> bool {
     planes.columns.output * element >= FAR && planes.columns.extent >= FAR_COLUMNS
 }

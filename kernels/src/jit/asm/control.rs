@@ -84,8 +84,8 @@ impl Asm {
         x64_mem!(self, mem, imm 0, [prefetcht0 BYTE] []);
     }
 
-    /// `prefetcht1`: into the second cache and those behind it.
-    pub fn prefetch_second(&mut self, mem: Mem) {
+    /// `prefetcht1`: into L2 and those behind it.
+    pub fn prefetch_l2(&mut self, mem: Mem) {
         x64_mem!(self, mem, imm 0, [prefetcht1 BYTE] []);
     }
 

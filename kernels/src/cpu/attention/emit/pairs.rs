@@ -1,7 +1,8 @@
-//! Operands of the matrix unit: queries and keys as pairs of neighbouring features, values as pairs of neighbouring rows, and
+//! Operands of AMX: queries and keys as pairs of neighbouring features, values as pairs of neighbouring rows, and
 //! weights as pairs of neighbouring keys, all rounded to `bf16` and filled up with zeros to whole steps of 32.
 //!
-//! Sums and largest scores of rows stay in `f32`, and so do the weights that are added up: only what the unit reads is rounded.
+//! Sums and largest scores of rows stay in `f32`, and so do the weights that are added up: only what AMX reads is
+//! rounded.
 
 use std::mem::offset_of;
 
@@ -115,12 +116,12 @@ const POWERS: [Vreg; 2] = [Vreg(20), Vreg(21)];
 /// The largest score times -log2(e).
 const MOST_LOG2: Vreg = Vreg(22);
 
-/// c of 2^x = 1 + c0 x + c1 x^2 + c2 x^3 for |x| <= 1/2: relative error 1.0e-4, a twentieth of what rounding to `bf16` does. Nothing
-/// is lost at zero, so that equal weights stay equal and the largest is one.
+/// c of 2^x = 1 + c0 x + c1 x^2 + c2 x^3 for |x| <= 1/2: relative error 1.0e-4, a twentieth of what rounding to `bf16`
+/// does. Nothing is lost at zero, so that equal weights stay equal and the largest is one.
 const C: [f32; 3] = [0.693_282_9, 0.242_211, 0.055_008_95];
 
-/// 1.5 * 2^23 + 127: adding it to |x| < 2^22 leaves the nearest whole number and 127, the exponent field of its power of two, in
-/// the low bits of the sum.
+/// 1.5 * 2^23 + 127: adding it to |x| < 2^22 leaves the nearest whole number and 127, the exponent field of its power
+/// of two, in the low bits of the sum.
 const EXPONENT_MAGIC: f32 = 12_582_912.0 + 127.0;
 
 /// Constants that stay in registers from row to row.
@@ -212,8 +213,8 @@ fn step(asm: &mut Asm, masks: Option<[Mask; 2]>) {
     asm.add_imm(WEIGHTS_AT, STEP_WORD_BYTES);
 }
 
-/// SCORES = exp(scores - most), for scores that are at most that: 2^n 2^x with a whole number n and |x| <= 1/2. Results below the
-/// smallest normal number are zero; NaN stays.
+/// SCORES = exp(scores - most), for scores that are at most that: 2^n 2^x with a whole number n and |x| <= 1/2. Results
+/// below the smallest normal number are zero; NaN stays.
 fn powers(asm: &mut Asm) {
     let mut each = |emit: fn(&mut Asm, Vreg, Vreg, Vreg)| {
         (0..2).for_each(|half| emit(asm, SCORES[half], WHOLE[half], POWERS[half]));

@@ -1,13 +1,13 @@
 //! How a reduction is cut into parts, each of which all tiles of a block go through before the next.
 //!
-//! A tile reads its whole panel, and meanwhile the next panel is fetched. Where both do not fit the second cache, each
-//! tile would find that the one before has pushed the panel's first rows out, and read them from memory again. Of a part
-//! so little is read at a time that it stays, with the part that is fetched. Sums are put down after each part and taken
-//! up again, which costs a few per cent of a part that is as long as it may be.
+//! A tile reads its whole panel, and meanwhile the next panel is fetched. Where both do not fit L2, each tile would
+//! find that the one before has pushed the panel's first rows out, and read them from memory again. Of a part so little
+//! is read at a time that it stays, with the part that is fetched. Sums are put down after each part and taken up
+//! again, which costs a few per cent of a part that is as long as it may be.
 
 use std::ops::Range;
 
-use crate::cpu::gemm::model::second_cache;
+use crate::cpu::gemm::model::l2_bytes;
 use crate::cpu::gemm::tile::UNROLL;
 use crate::isa::Isa;
 
@@ -31,16 +31,16 @@ pub(super) struct Part {
     pub(super) rows: Range<usize>,
 }
 
-/// Bytes of a panel up to which it is not cut: two of them take the second cache that is counted on. On 2 MiB of it panels of
+/// Bytes of a panel up to which it is not cut: two of them take L2 that is counted on. On 2 MiB of it panels of
 /// 290 and 512 KiB were 3 to 5 % slower in parts, one of 590 KiB was as fast.
 const fn whole(isa: Isa) -> usize {
-    second_cache(isa) / 2
+    l2_bytes(isa) / 2
 }
 
 /// Bytes of the parts of a larger one: 128 KiB were the fastest of 24 to 256 on panels of 0.6 to 1.2 MB, whose weights
 /// come from memory.
 const fn part(isa: Isa) -> usize {
-    second_cache(isa) / 8
+    l2_bytes(isa) / 8
 }
 
 impl Cut {

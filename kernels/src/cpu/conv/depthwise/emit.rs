@@ -41,11 +41,11 @@ pub(super) fn row(asm: &mut Asm, key: &DepthwiseCode) {
     let variants: Vec<(usize, Label)> = (1..=MOST_POSITIONS).rev().map(|count| (count, asm.label())).collect();
     let done = asm.label();
     asm.prologue();
-    asm.load(STEP1, arg!(x_step));
+    asm.load(STEP1, arg!(x_stride));
     asm.lea(STEP3, Mem::indexed(STEP1, STEP1, 2, 0));
     asm.lea(STEP5, Mem::indexed(STEP1, STEP1, 4, 0));
     asm.lea(STEP7, Mem::indexed(STEP3, STEP1, 4, 0));
-    asm.load(Y_STEP, arg!(y_step));
+    asm.load(Y_STEP, arg!(y_stride));
     asm.load(TAP, arg!(positions));
     for &(count, label) in &variants {
         asm.cmp_imm(TAP, count as i32);
@@ -107,7 +107,7 @@ impl Variant<'_> {
     fn vector(&mut self, mask: Option<Mask>) {
         self.start(mask);
         self.taps(mask);
-        self.finish(mask);
+        self.epilogue(mask);
     }
 
     fn start(&mut self, mask: Option<Mask>) {
@@ -164,7 +164,7 @@ impl Variant<'_> {
     }
 
     /// Residual, activation and store.
-    fn finish(&mut self, mask: Option<Mask>) {
+    fn epilogue(&mut self, mask: Option<Mask>) {
         let done = self.asm.label();
         // The last register is the mask on AVX2.
         let last = self.asm.registers() - 1;

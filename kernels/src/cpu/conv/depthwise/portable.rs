@@ -43,7 +43,7 @@ unsafe fn vector(key: &DepthwiseCode, args: &RowArgs, channel: usize, lanes: usi
         for tap in taps {
             let weights = std::slice::from_raw_parts(tap.weights.add(channel), lanes);
             for (position, sums) in sums[..positions].iter_mut().enumerate() {
-                let at = args.x_offset.get() + position * args.x_step;
+                let at = args.x_offset.get() + position * args.x_stride;
                 let x = std::slice::from_raw_parts(tap.x.byte_add(at).cast::<f32>().add(channel), lanes);
                 for ((sum, x), weight) in sums.iter_mut().zip(x).zip(weights) {
                     *sum += x * weight;
@@ -51,7 +51,7 @@ unsafe fn vector(key: &DepthwiseCode, args: &RowArgs, channel: usize, lanes: usi
             }
         }
         for (position, sums) in sums[..positions].iter().enumerate() {
-            let y = args.y.get().byte_add(position * args.y_step).cast::<f32>().add(channel);
+            let y = args.y.get().byte_add(position * args.y_stride).cast::<f32>().add(channel);
             for (lane, &sum) in sums[..lanes].iter().enumerate() {
                 let mut value = sum;
                 if args.residual != 0 {

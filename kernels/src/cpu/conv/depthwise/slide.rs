@@ -5,8 +5,8 @@
 //! weights stay in registers as far as they fit. The first and last positions of a line see fewer columns, the first
 //! and last lines fewer lines: such columns and lines are left out, so there is neither padding nor a copy.
 //!
-//! What this form cannot do (dilation, fewer channels than a vector has, lines shorter than the kernel, a tensor to add)
-//! is done tap by tap ([`super::emit`]).
+//! What this form cannot do (dilation, fewer channels than a vector has, lines shorter than the kernel, a tensor to
+//! add) is done tap by tap ([`super::emit`]).
 
 mod emit;
 
@@ -22,7 +22,7 @@ use crate::cpu::activation::{self, Place};
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::conv::ConvShape;
 use crate::cpu::gemm::Tiles;
-use crate::cpu::gemm::model::second_cache;
+use crate::cpu::gemm::model::l2_bytes;
 use crate::cpu::vecmath;
 use crate::cpu::{CodeKey, CodeSource, Stored};
 use crate::error::{KernelError, Result};
@@ -40,7 +40,8 @@ pub(in crate::cpu::conv) const fn most_rows(isa: Isa) -> usize {
     }
 }
 
-/// Most weights with which two output lines are computed together: of more so few fit registers that a pair gains nothing.
+/// Most weights with which two output lines are computed together: of more so few fit registers that a pair gains
+/// nothing.
 const PAIRED_TAPS: usize = 25;
 /// Weights that a call has room for.
 const MOST_TAPS: usize = 49;
@@ -86,7 +87,8 @@ impl SlideCode {
         }
         let most = if self.taps() <= PAIRED_TAPS { most_rows(self.isa) } else { 1 };
         let fits = |&rows: &usize| {
-            // A fourth line takes the register of an input line, and more than a pair is worth it with all weights at hand.
+            // A fourth line takes the register of an input line, and more than a pair is worth it with all weights at
+            // hand.
             let lines = if rows > 3 { MOST_LINES - 1 } else { MOST_LINES };
             let kept = if rows > 2 { self.taps() } else { 0 };
             self.lines(rows) <= lines && rows * self.flight() + kept < self.isa.registers().into()
@@ -138,7 +140,7 @@ impl SlideCode {
 #[repr(C, align(64))]
 struct Lanes([f32; MOST_LANES]);
 
-/// The arguments of a call. Distances are in bytes; cells belong to the kernel.
+/// The arguments of a call. Strides are in bytes; cells belong to the kernel.
 #[derive(Debug)]
 #[repr(C)]
 struct SlideArgs {
@@ -270,7 +272,7 @@ impl Slide {
         let touched = shape.input_len().saturating_add(shape.output_len()).saturating_mul(stored.bytes());
         let most = match isa {
             // What comes from memory comes in its order: all channels of a few positions.
-            Isa::Avx512 if touched > second_cache(isa) * 3 / 2 => 0,
+            Isa::Avx512 if touched > l2_bytes(isa) * 3 / 2 => 0,
             // No vector shares a cache line with the next one.
             Isa::Avx512 if isa.lanes() * stored.bytes() == LINE && shape.channels.is_multiple_of(isa.lanes()) => {
                 usize::MAX
@@ -360,8 +362,8 @@ impl Slide {
     }
 }
 
-/// Cache lines that a block may touch for one vector of channels, so that the next vector, which shares them, still finds
-/// them in the nearest cache (32 KiB of eight ways): three quarters of those that places at this distance can occupy.
+/// Cache lines that a block may touch for one vector of channels, so that the next vector, which shares them, still
+/// finds them in L1 (32 KiB of eight ways): three quarters of those that places at this distance can occupy.
 fn cached(pixel: usize) -> usize {
     const SETS: usize = 64;
     const WAYS: usize = 8;

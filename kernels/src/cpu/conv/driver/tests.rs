@@ -7,8 +7,8 @@ use crate::cpu::precision::to_bf16;
 use crate::cpu::{CodeKey, Elements, EmitEach, Numerics};
 use crate::reference;
 
+mod amx;
 mod parts;
-mod unit;
 
 /// A two-dimensional convolution: the sizes that most cases vary.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +65,7 @@ impl Plane {
     }
 }
 
-/// Runs a shape with some blocks, bias, residual and Relu, and compares: in `f32`, and in `bf16` where the matrix unit takes it.
+/// Runs a shape with some blocks, bias, residual and Relu, and compares: in `f32`, and in `bf16` where AMX takes it.
 fn check(isa: Isa, shape: ConvShape, change: fn(&mut ConvBlocks)) {
     check_in(isa, Elements::F32, shape, change);
     if Elements::Bf16Tiles.suit(isa) && shape.weights().elements(Elements::Bf16Tiles) == Elements::Bf16Tiles {
@@ -287,7 +287,8 @@ fn lines_without_padding_are_read_where_they_are() {
 #[test]
 fn reductions_in_parts_give_the_same_sums() {
     for isa in levels().into_iter().filter(|&isa| !emulated(isa)) {
-        // Panels of more than 512 KiB: parts of some taps, of some channels of a tap, of groups and phases of their own.
+        // Panels of more than 512 KiB: parts of some taps, of some channels of a tap, of groups and phases of their
+        // own.
         let long = Plane { channels: 240, filters: 64, input: (4, 5), ..PLANE };
         check(isa, long.shape(), |_| ());
         check(isa, Plane { filters: 70, batch: 2, ..long }.shape(), |blocks| blocks.row_block = 2);

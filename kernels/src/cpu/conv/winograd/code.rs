@@ -15,8 +15,8 @@ use crate::error::Result;
 use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Code, Extents};
 
-/// What shapes the instructions of a transform. It has two parts: one for sizes that fill whole vectors (of weights, whole
-/// lines), and one for any.
+/// What shapes the instructions of a transform. It has two parts: one for sizes that fill whole vectors (of weights,
+/// whole lines), and one for any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct WinogradCode {
     /// Level.
@@ -68,7 +68,7 @@ const ANY: usize = 1;
 /// The name of the transforms' code.
 pub(crate) const FAMILY: &str = "winograd";
 
-/// The arguments of an input transform. Distances are in bytes.
+/// The arguments of an input transform. Strides are in bytes.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct InputArgs {
@@ -79,43 +79,43 @@ pub(super) struct InputArgs {
     /// The first tile's row of the first point.
     pub(super) to: *mut f32,
     /// Distance of tiles' rows.
-    pub(super) to_step: usize,
+    pub(super) to_stride: usize,
     /// Distance of points.
-    pub(super) point_step: usize,
+    pub(super) point_stride: usize,
     /// Bytes of the channels that fill whole vectors.
     pub(super) whole: usize,
     /// Channels beyond; their vector is filled up with zeros.
     pub(super) rest: usize,
 }
 
-/// The arguments of a transform of weights. Distances are in bytes.
+/// The arguments of a transform of weights. Strides are in bytes.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct FilterArgs {
     /// The first tap's rows of a panel.
     pub(super) from: *const f32,
     /// Distance of taps.
-    pub(super) tap_step: usize,
+    pub(super) tap_stride: usize,
     /// The row's first point of that panel.
     pub(super) to: *mut f32,
     /// Distance of points.
-    pub(super) point_step: usize,
+    pub(super) point_stride: usize,
     /// Bytes of a tap, whole vectors.
     pub(super) bytes: usize,
     /// Which row of points.
     pub(super) row: usize,
 }
 
-/// The arguments of an output transform. Distances are in bytes.
+/// The arguments of an output transform. Strides are in bytes.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct OutputArgs {
     /// The first tile's row of the first point.
     pub(super) from: *const f32,
     /// Distance of tiles' rows.
-    pub(super) from_step: usize,
+    pub(super) from_stride: usize,
     /// Distance of points.
-    pub(super) point_step: usize,
+    pub(super) point_stride: usize,
     /// Tiles, at least 1.
     pub(super) tiles: usize,
     /// Pointers `[tile][output]`, null where there is no such output.
@@ -145,8 +145,8 @@ impl Arguments for InputArgs {
             extents.read("input", input).bytes(self.whole + self.rest * 4);
         }
         let vector = if self.rest > 0 { isa.lanes() * 4 } else { 0 };
-        let points = extents.write("points", self.to).over(tiles, self.to_step);
-        points.over(tile.points(), self.point_step).bytes(self.whole + vector);
+        let points = extents.write("points", self.to).over(tiles, self.to_stride);
+        points.over(tile.points(), self.point_stride).bytes(self.whole + vector);
     }
 }
 
@@ -156,8 +156,8 @@ impl Arguments for FilterArgs {
 
     fn extents(&self, &(isa, tile): &Transform, extents: &mut Extents<'_>) {
         let bytes = self.bytes.next_multiple_of(isa.lanes() * 4);
-        extents.read("weights", self.from).over(9, self.tap_step).bytes(bytes);
-        extents.write("points", self.to).over(tile.side(), self.point_step).bytes(bytes);
+        extents.read("weights", self.from).over(9, self.tap_stride).bytes(bytes);
+        extents.write("points", self.to).over(tile.side(), self.point_stride).bytes(bytes);
     }
 }
 
@@ -168,8 +168,8 @@ impl Arguments for OutputArgs {
     fn extents(&self, &(isa, tile): &Transform, extents: &mut Extents<'_>) {
         let tiles = self.tiles.max(1);
         let vector = if self.rest > 0 { isa.lanes() * 4 } else { 0 };
-        let products = extents.read("products", self.from).over(tiles, self.from_step);
-        products.over(tile.points(), self.point_step).bytes(self.whole + vector);
+        let products = extents.read("products", self.from).over(tiles, self.from_stride);
+        products.over(tile.points(), self.point_stride).bytes(self.whole + vector);
         let outputs = tiles.saturating_mul(tile.outputs() * tile.outputs());
         for &output in
             extents.list("the table of outputs", self.table, outputs).iter().filter(|output| !output.is_null())

@@ -5,7 +5,7 @@ use super::matrices::WinogradTile;
 use super::{Grid, suits};
 use crate::cpu::conv::driver::{ConvBlocks, Strategy};
 use crate::cpu::conv::shape::ConvShape;
-use crate::cpu::gemm::model::second_cache;
+use crate::cpu::gemm::model::l2_bytes;
 use crate::cpu::gemm::tile::{most_rows, panel_vectors};
 use crate::cpu::numerics::Numerics;
 use crate::isa::Isa;
@@ -13,11 +13,11 @@ use crate::isa::Isa;
 /// Fewest tiles of a group that are worth reading all weights for.
 const FEW_TILES: usize = 24;
 
-/// Bytes of a group's points where weights are transformed along the way: a quarter of a third cache.
+/// Bytes of a group's points where weights are transformed along the way: a quarter of L3.
 const POINTS: usize = 8 << 20;
 
 /// Most tiles of such a group: transforming the weights then costs 2 % of multiplying, and a panel's products fill half
-/// of the second cache.
+/// of L2.
 const MOST_TILES: usize = 128;
 
 /// The sizes of tiles that a policy allows.
@@ -38,10 +38,9 @@ pub(in crate::cpu::conv) fn blocks(isa: Isa, shape: &ConvShape, tile: WinogradTi
     let row_bytes = tile.points() * shape.channels.next_multiple_of(isa.lanes()).max(1) * 4;
     let (ahead, units) = (few(tile, &panels), panels.count().max(1));
     let tiles = if ahead {
-        // The points of a group are read for each block of filters: they should stay in half of the second cache, where
-        // that is as small as it may be. Transformed weights are read for each group, from further away: groups must not
-        // be small.
-        let near = if isa == Isa::Avx512 { second_cache(isa) } else { second_cache(isa) / 2 };
+        // The points of a group are read for each block of filters: they should stay in half of L2, where that is as
+        // small as it may be. Transformed weights are read for each group, from further away: groups must not be small.
+        let near = if isa == Isa::Avx512 { l2_bytes(isa) } else { l2_bytes(isa) / 2 };
         (near / row_bytes).clamp(FEW_TILES, 16 * most)
     } else {
         // A panel's weights are transformed for each group, and then it is they that stay near.

@@ -161,7 +161,7 @@ pub(super) fn input(asm: &mut Asm, tile: WinogradTile, rest: bool) {
     asm.spill(tile.points() as u8);
     asm.load(TABLE, arg!(table));
     asm.load(POINTS, arg!(to));
-    asm.load(STEP, arg!(point_step));
+    asm.load(STEP, arg!(point_stride));
     asm.load(TILES, arg!(tiles));
     // Inputs, then four sums in turn, then factors; the last register is the mask on AVX2.
     let first = side as u8;
@@ -195,7 +195,7 @@ pub(super) fn input(asm: &mut Asm, tile: WinogradTile, rest: bool) {
         });
     });
     asm.add_imm(TABLE, tile.points() as i32 * 8);
-    asm.add_mem(POINTS, arg!(to_step));
+    asm.add_mem(POINTS, arg!(to_stride));
     asm.sub_imm(TILES, 1);
     asm.cmp_imm(TILES, 0);
     asm.jump_if(Cond::Greater, next);
@@ -217,7 +217,7 @@ pub(super) fn output(asm: &mut Asm, tile: WinogradTile, activation: Option<Unary
     asm.spill((side * outputs) as u8);
     asm.load(TABLE, arg!(table));
     asm.load(POINTS, arg!(from));
-    asm.load(STEP, arg!(point_step));
+    asm.load(STEP, arg!(point_stride));
     asm.load(TILES, arg!(tiles));
     asm.load(RESIDUAL, arg!(residual));
     asm.load(OTHER, arg!(residual_offset));
@@ -250,14 +250,14 @@ pub(super) fn output(asm: &mut Asm, tile: WinogradTile, activation: Option<Unary
                 factors.sum(asm, line, Vreg((side + row) as u8));
             }
             let results = (0..outputs).map(|row| (row * outputs, Vreg((side + row) as u8)));
-            finish(asm, results, activation, &temps, mask);
+            epilogue(asm, results, activation, &temps, mask);
         });
         if let Some((op, Place::Memory)) = activation {
             again(asm, op, tile, first, mask);
         }
     });
     asm.add_imm(TABLE, (outputs * outputs) as i32 * 8);
-    asm.add_mem(POINTS, arg!(from_step));
+    asm.add_mem(POINTS, arg!(from_stride));
     asm.sub_imm(TILES, 1);
     asm.cmp_imm(TILES, 0);
     asm.jump_if(Cond::Greater, next);
@@ -266,7 +266,7 @@ pub(super) fn output(asm: &mut Asm, tile: WinogradTile, activation: Option<Unary
 }
 
 /// Residual, activation and store of some outputs, each with its place in the table.
-fn finish(
+fn epilogue(
     asm: &mut Asm,
     results: impl Iterator<Item = (usize, Vreg)> + Clone,
     activation: Option<(UnaryOp, Place)>,

@@ -1,10 +1,10 @@
 //! The transform of weights: one row of a panel's points from its nine taps, emitted, and in Rust.
 //!
-//! A tap of a packed panel is a run of numbers, channel by channel, and so is a point: the transform is the same small sum
-//! at every place of nine runs. It costs about as much as multiplying three tiles of four by four outputs, and saves
-//! reading four times as many weights, from memory in networks whose weights no cache holds. So weights are never kept
-//! transformed. A call makes one row of points: the sums of a row of the first matrix then stay in registers, and the
-//! taps in the second cache for the rows after it.
+//! A tap of a packed panel is a run of numbers, channel by channel, and so is a point: the transform is the same small
+//! sum at every place of nine runs. It costs about as much as multiplying three tiles of four by four outputs, and
+//! saves reading four times as many weights, from memory in networks whose weights no cache holds. So weights are never
+//! kept transformed. A call makes one row of points: the sums of a row of the first matrix then stay in registers, and
+//! the taps in L2 for the rows after it.
 
 use std::mem::offset_of;
 
@@ -75,8 +75,8 @@ impl Registers {
     }
 }
 
-/// Emits the transform to a row of points: a loop for each row, of which a call runs one. Where there is no `rest`, runs
-/// are whole lines.
+/// Emits the transform to a row of points: a loop for each row, of which a call runs one. Where there is no `rest`,
+/// runs are whole lines.
 pub(super) fn emit(asm: &mut Asm, tile: WinogradTile, rest: bool) {
     macro_rules! arg {
         ($field:ident) => {
@@ -85,12 +85,12 @@ pub(super) fn emit(asm: &mut Asm, tile: WinogradTile, rest: bool) {
     }
     let done = asm.label();
     asm.prologue();
-    asm.load(TAP_STEP, arg!(tap_step));
+    asm.load(TAP_STEP, arg!(tap_stride));
     asm.load(TAPS[0], arg!(from));
     asm.lea(T0, Mem::indexed(TAP_STEP, TAP_STEP, 2, 0));
     asm.lea(TAPS[1], Mem::indexed(TAPS[0], T0, 1, 0));
     asm.lea(TAPS[2], Mem::indexed(TAPS[0], T0, 2, 0));
-    asm.load(POINT_STEP, arg!(point_step));
+    asm.load(POINT_STEP, arg!(point_stride));
     asm.load(POINTS[0], arg!(to));
     asm.lea(T0, Mem::indexed(POINT_STEP, POINT_STEP, 2, 0));
     asm.lea(POINTS[1], Mem::indexed(POINTS[0], T0, 1, 0));
@@ -159,7 +159,7 @@ pub(super) unsafe fn portable(tile: WinogradTile, args: &FilterArgs) {
     let (factors, row) = (tile.filter(), args.row);
     for element in 0..args.bytes / 4 {
         let tap = |index: usize| {
-            let at = args.from.wrapping_byte_add(index * args.tap_step).wrapping_add(element);
+            let at = args.from.wrapping_byte_add(index * args.tap_stride).wrapping_add(element);
             // SAFETY: the caller's contract.
             unsafe { at.read() }
         };
@@ -168,7 +168,7 @@ pub(super) unsafe fn portable(tile: WinogradTile, args: &FilterArgs) {
         };
         let sums = [0, 1, 2].map(|column| weighted(&factors[row], [tap(column), tap(3 + column), tap(6 + column)]));
         for (point, factors) in factors.iter().enumerate() {
-            let to = args.to.wrapping_byte_add(point * args.point_step).wrapping_add(element);
+            let to = args.to.wrapping_byte_add(point * args.point_stride).wrapping_add(element);
             // SAFETY: the caller's contract.
             unsafe { to.write(weighted(factors, sums)) };
         }

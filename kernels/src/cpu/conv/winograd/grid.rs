@@ -6,7 +6,7 @@ use super::matrices::WinogradTile;
 use super::suits;
 use crate::cpu::conv::driver::ConvBlocks;
 use crate::cpu::conv::shape::ConvShape;
-use crate::cpu::gemm::model::second_cache;
+use crate::cpu::gemm::model::l2_bytes;
 use crate::cpu::gemm::{Panels, Tiles};
 use crate::isa::Isa;
 
@@ -68,7 +68,7 @@ pub(super) enum Filters {
 }
 
 /// Bytes of transformed weights that are worth keeping from group to group: with the groups' points beside them they
-/// stay in a third cache, or most of them in a second one.
+/// stay in L3, or most of them in a second one.
 const KEPT: usize = 3 << 20;
 
 /// Whether all transformed weights together are few enough to be [`KEPT`].
@@ -113,7 +113,7 @@ pub(super) struct Layout {
 const LINE: usize = 16;
 
 /// That many elements, or some more: an odd number of lines, so that runs so far from each other, which are touched in
-/// turn, lie in different places of the first cache.
+/// turn, lie in different places of L1.
 fn apart(elements: usize) -> usize {
     (elements.div_ceil(LINE) | 1) * LINE
 }
@@ -124,9 +124,9 @@ impl Layout {
         let input_row = panels.rows.next_multiple_of(isa.lanes());
         let input_point = apart(tiles * input_row);
         // The points of a group are read once for each block of filters, its products twice in all: the products may
-        // take a quarter of the second cache.
+        // take a quarter of L2.
         let panel = tile.points() * tiles * panels.width * 4;
-        let panel_block = (second_cache(isa) / 4 / panel.max(1)).clamp(1, panels.count().max(1));
+        let panel_block = (l2_bytes(isa) / 4 / panel.max(1)).clamp(1, panels.count().max(1));
         let product_row = panel_block * panels.width;
         let product_point = apart(tiles * product_row);
         let filters = Filters::of(blocks, grid, tile, panels);
@@ -178,8 +178,8 @@ pub(in crate::cpu::conv) fn fits(blocks: &ConvBlocks, shape: &ConvShape, isa: Is
     let grid = Grid::new(shape, tile, blocks.row_block);
     let panels = panels(shape, blocks.vectors * isa.lanes());
     let points = tile.points();
-    // Points are at most 36 times as many as channels and filters, rounded up to whole vectors, panels and lines; a task
-    // has a panel's besides.
+    // Points are at most 36 times as many as channels and filters, rounded up to whole vectors, panels and lines; a
+    // task has a panel's besides.
     let rows = grid.total().checked_add(grid.groups() + blocks.row_tasks * blocks.unit_tasks);
     let row = (shape.channels + shape.filters).checked_add(8 * LINE);
     let filters = (panels.panel_len() + LINE).checked_mul(blocks.row_tasks * blocks.unit_tasks);

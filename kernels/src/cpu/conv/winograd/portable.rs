@@ -68,7 +68,8 @@ pub(super) unsafe fn input(tile: WinogradTile, args: &InputArgs) {
             }
             let points = transform(tile.input(), &from);
             for point in 0..tile.points() {
-                let to = args.to.wrapping_byte_add(index * args.to_step + point * args.point_step).wrapping_add(first);
+                let to =
+                    args.to.wrapping_byte_add(index * args.to_stride + point * args.point_stride).wrapping_add(first);
                 // SAFETY: a whole vector of this point's row, at any address.
                 unsafe { to.cast::<Lanes>().write_unaligned(points[point / side][point % side]) };
             }
@@ -89,7 +90,7 @@ pub(super) unsafe fn output(tile: WinogradTile, activation: Option<UnaryOp>, arg
         for (first, lanes) in parts(args.whole, args.rest) {
             let mut from = Square::default();
             for point in 0..tile.points() {
-                let at = args.from.wrapping_byte_add(index * args.from_step + point * args.point_step);
+                let at = args.from.wrapping_byte_add(index * args.from_stride + point * args.point_stride);
                 // SAFETY: a whole vector of this point's row, at any address.
                 from[point / side][point % side] = unsafe { at.wrapping_add(first).cast::<Lanes>().read_unaligned() };
             }

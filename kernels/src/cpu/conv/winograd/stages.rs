@@ -30,7 +30,7 @@ pub(super) struct Part {
 impl Winograd {
     /// Transforms the inputs of some tiles of a group into rows of points from `points` in scratch on.
     pub(super) fn transform(&self, buffers: &Buffers<'_>, tiles: Range<usize>, points: usize) {
-        // Tiles of a call: few enough that their table stays in the nearest cache.
+        // Tiles of a call: few enough that their table stays in L1.
         const STRIP: usize = 8;
         let mut table = Vec::with_capacity(STRIP * self.tile.points());
         for strip in tiles.clone().step_by(STRIP) {
@@ -44,8 +44,8 @@ impl Winograd {
                     table: table.as_ptr(),
                     tiles: strip.len(),
                     to: buffers.scratch.at(to),
-                    to_step: self.layout.input_row * 4,
-                    point_step: self.layout.input_point * 4,
+                    to_stride: self.layout.input_row * 4,
+                    point_stride: self.layout.input_point * 4,
                     whole: whole * 4,
                     rest: part.channels - whole,
                 };
@@ -117,9 +117,9 @@ impl Winograd {
         let first = self.shape.taps() * tap * panel + run.start;
         let args = FilterArgs {
             from: buffers.weights.as_ptr().wrapping_add(first),
-            tap_step: tap * 4,
+            tap_stride: tap * 4,
             to: buffers.scratch.at(to + run.start),
-            point_step: self.layout.filter_point * 4,
+            point_stride: self.layout.filter_point * 4,
             bytes: run.len() * 4,
             row,
         };
@@ -169,20 +169,20 @@ impl Winograd {
                     }
                 }
             }
-            self.finish(buffers, &table, block, part.own + self.layout.along);
+            self.epilogue(buffers, &table, block, part.own + self.layout.along);
         }
     }
 
     /// Transforms a group's products with a block of panels into outputs.
-    fn finish(&self, buffers: &Buffers<'_>, table: &[*mut f32], block: Range<usize>, products: usize) {
+    fn epilogue(&self, buffers: &Buffers<'_>, table: &[*mut f32], block: Range<usize>, products: usize) {
         let (lanes, width) = (self.isa.lanes(), self.panels.width);
         let (first, end) = (block.start * width, self.panels.columns.min(block.end * width));
         let whole = (end - first) / lanes * lanes;
         let residual = buffers.extras.residual;
         let args = OutputArgs {
             from: buffers.scratch.at(products),
-            from_step: self.layout.product_row * 4,
-            point_step: self.layout.product_point * 4,
+            from_stride: self.layout.product_row * 4,
+            point_stride: self.layout.product_point * 4,
             tiles: table.len() / self.tile.outputs().pow(2),
             table: table.as_ptr(),
             column: first * 4,
@@ -234,8 +234,8 @@ impl<'a> Products<'a> {
         Products { winograd, buffers, part, rows }
     }
 
-    /// Multiplies the rows of a point with a panel, the `place`th of its block, whose weights are there in scratch; those of
-    /// the next product are as far on as `next` says.
+    /// Multiplies the rows of a point with a panel, the `place`th of its block, whose weights are there in scratch;
+    /// those of the next product are as far on as `next` says.
     fn multiply(&self, point: usize, panel: usize, place: usize, weights: usize, next: usize) {
         let Winograd { layout, panels, isa, .. } = self.winograd;
         let (width, scratch) = (panels.width, &self.buffers.scratch);
@@ -245,7 +245,7 @@ impl<'a> Products<'a> {
         args.reduce_over(0, panels.rows);
         args.keep_columns(panels.columns_of(panel), width, isa.lanes());
         args.b = scratch.at(weights);
-        args.fetch(Some(args.b.wrapping_add(next)), width * 4, self.rows.count());
+        args.prefetch(Some(args.b.wrapping_add(next)), width * 4, self.rows.count());
         let bias = self.buffers.extras.bias.filter(|_| point == self.winograd.tile.bias_point());
         args.bias = bias.map_or(std::ptr::null(), |bias| bias.as_ptr().wrapping_add(panel * width));
         let points = self.part.points + point * layout.input_point;
@@ -254,9 +254,9 @@ impl<'a> Products<'a> {
             args.rows = run.height;
             args.tiles.set(run.count);
             args.a.set(scratch.at(points + run.row * layout.input_row));
-            args.a_step = run.height * args.lda;
+            args.a_tile_stride = run.height * args.lda;
             args.c.set(scratch.at(products + run.row * layout.product_row));
-            args.c_step = run.height * args.ldc;
+            args.c_tile_stride = run.height * args.ldc;
             // SAFETY: points, products and transformed weights are inside scratch, and this task's products are no
             // other's.
             unsafe { self.winograd.product.call(&args, self.buffers.extras.given) };

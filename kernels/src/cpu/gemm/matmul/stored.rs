@@ -1,5 +1,5 @@
-//! Products whose activations are stored as `bf16`. The matrix unit's driver reads and writes them as they are; what is computed
-//! on vectors is widened before and rounded after. That is for single rows, which the unit does not compute: of so few elements
+//! Products whose activations are stored as `bf16`. AMX's driver reads and writes them as they are; what is computed on
+//! vectors is widened before and rounded after. That is for single rows, which AMX does not compute: of so few elements
 //! it costs next to nothing.
 
 use kiln_key::Mutate;
@@ -31,7 +31,7 @@ impl MatmulStored {
 impl Matmul {
     /// Elements of activations in `f32` that are made on the way: of the left-hand side, the residual and the result.
     fn widened(&self) -> [usize; 3] {
-        if self.unit.is_some() {
+        if self.amx.is_some() {
             return [0; 3];
         }
         let total = self.shape.batches() * self.shape.m * self.shape.n;

@@ -281,7 +281,7 @@ fn pairs_are_cut_between_pairs_alone() {
     ];
     for (isa, elements) in forms().filter(|(_, elements)| elements.in_pairs()) {
         for blocks in cuts.map(Some) {
-            // The matrix unit's parts of a reduction are whole steps.
+            // AMX's parts of a reduction are whole steps.
             let case = Case { blocks, elements, ..Case::new(isa, 23, 75, 147) };
             case.check();
             Case { bias: true, residual: true, activation: Some(UnaryOp::Relu), ..case.clone() }.check();
@@ -324,7 +324,8 @@ fn lower_precision_rounds_what_it_says_and_nothing_else() {
                 let terms =
                     (0..k).map(|at| round(a[row * k + at], both) * round(b[at * n + column], elements.in_pairs()));
                 let (sum, size) = terms.fold((0.0, 0.0), |(sum, size), term| (sum + term, size + term.abs()));
-                // Each of k additions, and each product that is not fused into one, is off by 2^-24 of at most all terms.
+                // Each of k additions, and each product that is not fused into one, is off by 2^-24 of at most all
+                // terms.
                 let allowed = 2.0 * k as f64 * size * 2f64.powi(-24);
                 let error = (f64::from(found) - sum).abs();
                 assert!(error <= allowed, "{isa} {elements:?} {m}x{n}x{k} at {index}: {found} for {sum}");

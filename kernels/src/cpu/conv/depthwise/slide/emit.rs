@@ -27,7 +27,8 @@ const STEP: Gpr = Gpr::RDX;
 /// The oldest position of the first output line, and the distance of the second line.
 const Y: Gpr = Gpr::RCX;
 const Y_ROW: Gpr = Gpr::RBX;
-/// Three times that distance, where there are four output lines: they see one input line less than there are registers for.
+/// Three times that distance, where there are four output lines: they see one input line less than there are registers
+/// for.
 const Y_ROW3: Gpr = LINES[super::MOST_LINES - 1];
 const COUNT: Gpr = Gpr::RBP;
 const OTHER: Gpr = Gpr::RAX;
@@ -139,7 +140,7 @@ impl<'a> Variant<'a> {
         self.asm.bind(done);
     }
 
-    /// Fetches the weights and the bias of a vector of channels.
+    /// Prefetches the weights and the bias of a vector of channels.
     fn start(&mut self) {
         let (zero, ready) = (self.asm.label(), self.asm.label());
         let x = self.x();
@@ -188,7 +189,7 @@ impl<'a> Variant<'a> {
             self.column(stage, &ages, column);
             let oldest = self.flight - 1;
             if ages.contains(&oldest) && self.along * oldest + column + 1 == self.width {
-                self.finish();
+                self.epilogue();
             }
             self.asm.add(COLUMN, STEP);
         }
@@ -246,7 +247,7 @@ impl<'a> Variant<'a> {
     }
 
     /// Stores the oldest position.
-    fn finish(&mut self) {
+    fn epilogue(&mut self) {
         let spare = self.rows * self.flight + 1 + self.kept..usize::from(self.asm.registers());
         let temps: Vec<Vreg> = std::iter::once(self.x()).chain(spare.map(|register| Vreg(register as u8))).collect();
         for row in 0..self.rows {

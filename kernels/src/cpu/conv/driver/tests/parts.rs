@@ -58,7 +58,7 @@ fn tiles_are_transformed_part_by_part() {
 }
 
 #[test]
-fn the_matrix_unit_copies_part_by_part() {
+fn amx_copies_part_by_part() {
     let isa = Isa::Avx512;
     if !isa.usable() {
         return;
@@ -70,7 +70,7 @@ fn the_matrix_unit_copies_part_by_part() {
     {
         let shape = Plane { channels: channels.iter().sum(), ..*plane }.shape();
         let blocks = ConvBlocks::pick(isa, &shape, Elements::Bf16Tiles, Numerics::Strict, 1);
-        assert_eq!(blocks.strategy, Strategy::Unit);
+        assert_eq!(blocks.strategy, Strategy::Amx);
         for input in [Stored::F32, Stored::Bf16] {
             let stored = ConvStored { input, ..ConvStored::default() };
             check_parts(isa, shape, (blocks, stored), &channels);

@@ -1,18 +1,18 @@
-//! A chunk of a task: some tile rows by panels of one group, multiplied and ended.
+//! A chunk of a task: some tile rows by panels of one group, multiplied and written with their epilogue.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use super::ahead::Next;
-use super::{Buffers, OnUnit, Part, SUMS};
-use crate::cpu::matrix::{PANEL, STEP_WORDS, Stretch, TALLEST, TILE_ROWS};
+use super::prefetch::Next;
+use super::{Buffers, OnAmx, Part, SUMS};
+use crate::cpu::amx::{PANEL, STEP_WORDS, Stretch, TALLEST, TILE_ROWS};
 use crate::jit::Given;
 
-/// Tile rows of a chunk, and which places they are.
+/// Tile rows of a chunk: their addresses and their positions in the band.
 pub(super) struct Chunk<'a> {
     pub(super) rows: &'a [*const u8],
     pub(super) starts: &'a [usize],
-    /// The first output that they make, where outputs follow each other.
+    /// The first output of the rows, if outputs follow each other.
     pub(super) output: Option<usize>,
 }
 
@@ -26,7 +26,15 @@ impl Sums {
     }
 }
 
-/// Tile rows of one height, which are outputs from a column on, and columns of a panel.
+/// The panels of one call.
+pub(super) struct CallPanels {
+    pub(super) group: usize,
+    /// Column of the output that the first panel's first column is.
+    pub(super) column: usize,
+    pub(super) count: usize,
+}
+
+/// Blocks of one height, the first output column of their panels, and how many columns of the panels are outputs.
 struct Rows<'a> {
     height: usize,
     starts: &'a [usize],
@@ -34,20 +42,21 @@ struct Rows<'a> {
     columns: usize,
 }
 
-impl OnUnit {
-    /// Multiplies a chunk's tile rows with panels of one group, and ends their sums.
+impl OnAmx {
+    /// Multiplies a chunk's tile rows with panels of one group, and applies the epilogue.
     pub(super) fn chunk(
         &self,
         buffers: &Buffers<'_>,
         part: &mut Part<'_>,
-        (chunk, next): (&Chunk<'_>, &Next<'_>),
-        units: Range<usize>,
+        chunk: &Chunk<'_>,
+        next: &Next<'_>,
+        group_panels: Range<usize>,
         sums: &mut Sums,
     ) {
         let (plan, filters) = (part.plan, self.shape.group_filters());
-        let (group, first) = (units.start / plan.panels.count(), units.start % plan.panels.count());
+        let (group, first) = (group_panels.start / plan.panels.count(), group_panels.start % plan.panels.count());
         if part.group != group {
-            let further = (group * self.copy.steps() * STEP_WORDS * 4) as isize;
+            let further = (group * self.im2col.steps() * STEP_WORDS * 4) as isize;
             part.taps.iter_mut().zip(&plan.taps).for_each(|(tap, plain)| *tap = plain + further);
             part.group = group;
         }
@@ -56,12 +65,13 @@ impl OnUnit {
             let weights = group * self.group_len + plan.weights + panel * plan.panels.panel_len();
             buffers.weights.as_ptr().wrapping_add(weights)
         };
-        self.fetch(buffers, part, (chunk, next), (group, column(first), units.len()));
-        (part.args.out_step, part.args.out) = (PANEL * 4, sums.0.as_mut_ptr().cast());
+        let panels = CallPanels { group, column: column(first), count: group_panels.len() };
+        self.prefetch(buffers, part, chunk, next, &panels);
+        (part.args.out_stride, part.args.out) = (PANEL * 4, sums.0.as_mut_ptr().cast());
         let given = buffers.extras.given.clone().write("sums", std::slice::from_mut(sums));
         let given = given.read("taps", &part.taps).read("tile rows", chunk.rows);
-        // Only a group's last panel may have columns that are nobody's.
-        let whole = (filters / PANEL - first).min(units.len());
+        // Only a group's last panel may be partial.
+        let whole = (filters / PANEL - first).min(group_panels.len());
         let pairs = chunk.rows.len() / TALLEST;
         for (height, from, blocks) in [(TALLEST, 0, pairs), (1, pairs * TALLEST, chunk.rows.len() % TALLEST)] {
             if blocks == 0 {
@@ -70,18 +80,18 @@ impl OnUnit {
             (part.args.blocks, part.args.rows) = (blocks, chunk.rows[from..].as_ptr());
             let starts = &chunk.starts[from..from + blocks * height];
             for (panel, count, columns) in
-                [(first, whole, PANEL), (first + whole, units.len() - whole, filters % PANEL)]
+                [(first, whole, PANEL), (first + whole, group_panels.len() - whole, filters % PANEL)]
             {
                 if count > 0 {
                     (part.args.right, part.args.panels) = (right(panel), count);
                     self.panels(buffers, part, &Rows { height, starts, column: column(panel), columns }, &given);
-                    part.args.fetches.stop();
+                    part.args.prefetches.stop();
                 }
             }
         }
     }
 
-    /// Panels of one kind.
+    /// Multiplies with panels that are all whole, or with one partial panel.
     fn panels(&self, buffers: &Buffers<'_>, part: &mut Part<'_>, rows: &Rows<'_>, given: &Given) {
         let step = part.plan.phase.stride[2] * self.shape.filters;
         let sums = part.args.out.cast_const();
@@ -92,22 +102,22 @@ impl OnUnit {
             let residual = self.residual(buffers, element);
             stretches.push(Stretch { from: sums.wrapping_add(row * PANEL), to, residual, rows });
         });
-        let ends = &mut part.args.ends;
-        ends.to_step = step * self.stored.output.bytes();
-        ends.residual_step = step * self.stored.residual.bytes();
-        ends.set(&mut stretches, buffers.extras.bias, (rows.column, rows.columns));
+        let epilogue = &mut part.args.epilogue;
+        epilogue.to_stride = step * self.stored.output.bytes();
+        epilogue.residual_stride = step * self.stored.residual.bytes();
+        epilogue.set(&mut stretches, buffers.extras.bias, (rows.column, rows.columns));
         let given = given.clone().write("stretches", &mut stretches);
         let held = if rows.columns == PANEL { &part.whole } else { &part.last };
         if let Some(held) = held {
-            // SAFETY: all places that tile rows of this band read were counted into scratch; there is room for the sums
-            // of a chunk by a panel. The lists outlive the call. Tasks have disjoint rows or columns of the result,
-            // phases have disjoint rows.
+            // SAFETY: all positions that tile rows of this band read were counted into scratch; there is room for the
+            // sums of a chunk by a panel. The lists outlive the call. Tasks have disjoint rows or columns of the
+            // result, phases have disjoint rows.
             unsafe { held.call(rows.height, &mut part.args, &given) };
         }
         part.stretches = stretches;
     }
 
-    /// Where the residual of an element of the output is; null without one.
+    /// Address of the residual of an element of the output; null without one.
     fn residual(&self, buffers: &Buffers<'_>, element: usize) -> *const u8 {
         buffers.extras.residual.map_or(std::ptr::null(), |distance| {
             let residual = buffers.y.at(0).cast_const().wrapping_byte_offset(distance);
@@ -115,11 +125,12 @@ impl OnUnit {
         })
     }
 
-    /// Those of some tile rows that are outputs, as stretches: the first row, its first element, and how many.
+    /// Passes on which rows of tile rows are outputs: the first row of each run, its first element, and its number of
+    /// rows.
     fn outputs(&self, part: &Part<'_>, rows: &Rows<'_>, mut stretch: impl FnMut(usize, usize, usize)) {
         let (shape, phase, lines, starts) = (&self.shape, &part.plan.phase, part.lines, rows.starts);
         let (line, last) = (self.grid.line(), lines.len() * self.grid.line());
-        // Lines without gaps between their outputs are one.
+        // Lines without gaps between their outputs form one line.
         let (stride, count) = if self.grid.is_dense(phase) { (last, last) } else { (line, phase.count[2]) };
         let mut tile = 0;
         while tile < starts.len() {

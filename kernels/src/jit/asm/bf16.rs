@@ -1,6 +1,7 @@
 //! Vectors of `f32` that lie in memory as `bf16`: the upper halves of numbers, rounded to nearest even.
 //!
-//! AVX-512 only; what rounds needs [`Extension::Bf16`](crate::isa::Extension) besides, and the kernel says so when it is sealed.
+//! AVX-512 only; what rounds needs [`Extension::Bf16`](crate::isa::Extension) besides, and the kernel says so when it
+//! is sealed.
 
 use super::{Asm, Mask, Mem, Src, Vreg};
 use crate::jit::evex::{self, Form, Operands};

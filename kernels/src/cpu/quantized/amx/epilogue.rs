@@ -1,8 +1,8 @@
-//! The kernel that ends the sums of the matrix unit: it makes of them what is stored, and stores the result's own columns.
+//! The epilogue kernel for integer sums of AMX: it converts them to the output's type and stores the output's columns.
 //!
-//! Up to four vectors of columns at a time go down all rows, so that their factors and addends stay in registers. What is made
-//! of a sum is the same, bit by bit, as [`Finish`] makes of it: where four vectors of bytes are packed at once, the
-//! lower bound is that of the rounded number, which is the rounded bound's.
+//! Up to four vectors of columns at a time go down all rows, so that their factors and addends stay in registers. The
+//! result is bit by bit that of [`Epilogue`]: where four vectors of bytes are packed at once, the lower bound is that
+//! of the rounded number, which is the rounded bound.
 
 use std::mem::offset_of;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use crate::cpu::quantized::bytes::{Added, Plus, PlusTerms};
-use crate::cpu::quantized::finish::{Finish, nearest_even};
+use crate::cpu::quantized::epilogue::{Epilogue, nearest_even};
 use crate::cpu::quantized::tile::Output;
 use crate::cpu::{CodeKey, CodeSource};
 use crate::error::{KernelError, Result};
@@ -20,10 +20,10 @@ use crate::jit::{Arguments, Asm, Code, Cond, Extents, Given, Gpr, Mask, Mem, Vre
 
 /// What shapes the instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
-pub struct EndCode {
+pub struct QuantizedEpilogueCode {
     /// Level: AVX-512.
     pub isa: Isa,
-    /// What becomes of a sum.
+    /// Type and rounding of the output.
     pub output: Output,
     /// Whether a tensor of the same bytes is added to it ([`Plus`]).
     pub added: Added,
@@ -50,19 +50,19 @@ static ORDER: [u16; 32] = {
     order
 };
 
-/// The arguments of one call. Distances are in bytes.
+/// The arguments of one call. Strides are in bytes.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct EndArgs {
-    /// Sums, and the distance of their rows.
+pub(crate) struct EpilogueArgs {
+    /// The first sum, and the stride of rows.
     pub(crate) from: *const i32,
-    pub(crate) from_step: usize,
-    /// The first element of the result, and the distance of its rows.
+    pub(crate) from_stride: usize,
+    /// The first element of the result, and the stride of its rows.
     pub(crate) to: *mut u8,
-    pub(crate) to_step: usize,
+    pub(crate) to_stride: usize,
     /// Rows, at least one.
     pub(crate) rows: usize,
-    /// Whole vectors of the result's own columns, and columns after them.
+    /// Whole vectors of the output's columns, and columns after them.
     vectors: usize,
     rest: usize,
     /// Each column's factor and addend.
@@ -87,25 +87,25 @@ pub(crate) struct EndArgs {
     first_zero: i32,
 }
 
-impl EndArgs {
-    /// Arguments for the first `columns` columns from that one on of all factors' order.
-    pub(crate) fn new(finish: &Finish<'_>, column: usize, columns: usize) -> EndArgs {
-        let least = nearest_even(finish.low.min(finish.high)).wrapping_add(finish.zero) as u8;
-        EndArgs {
+impl EpilogueArgs {
+    /// Arguments for `columns` columns from `column` on, in the order of the factors.
+    pub(crate) fn new(epilogue: &Epilogue<'_>, column: usize, columns: usize) -> EpilogueArgs {
+        let least = nearest_even(epilogue.low.min(epilogue.high)).wrapping_add(epilogue.zero) as u8;
+        EpilogueArgs {
             from: std::ptr::null(),
-            from_step: 0,
+            from_stride: 0,
             to: std::ptr::null_mut(),
-            to_step: 0,
+            to_stride: 0,
             rows: 0,
             vectors: columns / LANES,
             rest: columns % LANES,
-            scale: finish.scale.get(column..).unwrap_or_default().as_ptr(),
-            shift: finish.shift.get(column..).unwrap_or_default().as_ptr(),
+            scale: epilogue.scale.get(column..).unwrap_or_default().as_ptr(),
+            shift: epilogue.shift.get(column..).unwrap_or_default().as_ptr(),
             order: &raw const ORDER,
-            low: finish.low,
-            high: finish.high,
-            zero: finish.zero,
-            zeros: u32::from(finish.zero as u16) * 0x0001_0001,
+            low: epilogue.low,
+            high: epilogue.high,
+            zero: epilogue.zero,
+            zeros: u32::from(epilogue.zero as u16) * 0x0001_0001,
             lows: u32::from(least) * 0x0101_0101,
             other: std::ptr::null(),
             own_scale: 0.0,
@@ -117,33 +117,33 @@ impl EndArgs {
         }
     }
 
-    /// With a tensor that is added to what is rounded first.
-    pub(crate) fn plus(finish: &Finish<'_>, plus: &Plus<'_>, column: usize, columns: usize) -> EndArgs {
-        let PlusTerms { scales: [own_scale, other_scale], shift, rounding } = plus.terms(finish.zero);
-        let moved = if finish.output == Output::Signed { 128 } else { 0 };
-        let sum = Finish { low: rounding.low, high: rounding.high, zero: rounding.zero, ..*finish };
-        EndArgs {
+    /// [`EpilogueArgs::new`] with a residual, which is added to the rounded result.
+    pub(crate) fn plus(epilogue: &Epilogue<'_>, plus: &Plus<'_>, column: usize, columns: usize) -> EpilogueArgs {
+        let PlusTerms { scales: [own_scale, other_scale], shift, rounding } = plus.terms(epilogue.zero);
+        let moved = if epilogue.output == Output::Signed { 128 } else { 0 };
+        let sum = Epilogue { low: rounding.low, high: rounding.high, zero: rounding.zero, ..*epilogue };
+        EpilogueArgs {
             own_scale,
             other_scale,
             plus: shift,
-            first_low: finish.low,
-            first_high: finish.high,
-            first_zero: finish.zero + moved,
-            ..EndArgs::new(&sum, column, columns)
+            first_low: epilogue.low,
+            first_high: epilogue.high,
+            first_zero: epilogue.zero + moved,
+            ..EpilogueArgs::new(&sum, column, columns)
         }
     }
 }
 
-impl Arguments for EndArgs {
+impl Arguments for EpilogueArgs {
     const FAMILY: &'static str = FAMILY;
-    type Kernel = EndCode;
+    type Kernel = QuantizedEpilogueCode;
 
-    fn extents(&self, code: &EndCode, extents: &mut Extents<'_>) {
+    fn extents(&self, code: &QuantizedEpilogueCode, extents: &mut Extents<'_>) {
         let (rows, bytes) = (counted_down(self.rows), code.output.bytes());
         let columns = self.vectors * LANES + self.rest;
         let whole = columns.next_multiple_of(LANES) * 4;
-        extents.read("sums", self.from).over(rows, self.from_step).bytes(whole);
-        extents.write("the result", self.to).over(rows, self.to_step).bytes(columns * bytes);
+        extents.read("sums", self.from).over(rows, self.from_stride).bytes(whole);
+        extents.write("the result", self.to).over(rows, self.to_stride).bytes(columns * bytes);
         if code.output != Output::Sums {
             extents.read("factors", self.scale).bytes(whole);
             extents.read("addends", self.shift).bytes(whole);
@@ -153,28 +153,27 @@ impl Arguments for EndArgs {
             extents.read("the order of bytes", self.order).bytes(size_of_val(&ORDER));
         }
         if code.added != Added::Nothing {
-            extents.read("what is added", self.other).over(rows, self.to_step).bytes(columns);
+            extents.read("what is added", self.other).over(rows, self.to_stride).bytes(columns);
         }
     }
 }
 
 /// The kernel.
 #[derive(Clone, Debug)]
-pub(crate) struct End(EndCode, Arc<Code>);
+pub(crate) struct EpilogueKernel(QuantizedEpilogueCode, Arc<Code>);
 
-impl End {
-    pub(crate) fn new(code: EndCode, source: &dyn CodeSource) -> Result<End> {
-        Ok(End(code, source.code(&CodeKey::End(code))?))
+impl EpilogueKernel {
+    pub(crate) fn new(code: QuantizedEpilogueCode, source: &dyn CodeSource) -> Result<EpilogueKernel> {
+        Ok(EpilogueKernel(code, source.code(&CodeKey::QuantizedEpilogue(code))?))
     }
 
-    /// Ends rows.
+    /// Applies the epilogue to rows.
     ///
     /// # Safety
     ///
-    /// In what is `given`, sums lie for whole vectors of the result's own columns in all rows; so do factors and
-    /// addends, where the output has them, and what is added at the distances of the result, whose own columns are no
-    /// other task's.
-    pub(crate) unsafe fn call(&self, args: &EndArgs, given: &Given) {
+    /// `given` holds: sums for whole vectors of the output's columns in all rows; factors and addends, where the output
+    /// has them; the residual at the strides of the result. No other task touches those columns of the result.
+    pub(crate) unsafe fn call(&self, args: &EpilogueArgs, given: &Given) {
         // SAFETY: the caller vouches for the pointers; the struct is the one that the emitter reads.
         unsafe { self.1.call(args, &self.0, given) }
     }
@@ -182,23 +181,23 @@ impl End {
 
 macro_rules! arg {
     ($field:ident) => {
-        Mem::at(ARGS, offset_of!(EndArgs, $field) as i32)
+        Mem::at(ARGS, offset_of!(EpilogueArgs, $field) as i32)
     };
 }
 
 const ARGS: Gpr = Gpr::RDI;
-/// The first row's columns at hand.
+/// The current columns in the first row.
 const FROM_COLUMN: Gpr = Gpr::RSI;
 const TO_COLUMN: Gpr = Gpr::RDX;
 const FROM: Gpr = Gpr::R11;
 const TO: Gpr = Gpr::R12;
 const FROM_STEP: Gpr = Gpr::R8;
-const TO_STEP: Gpr = Gpr::R9;
+const TO_STRIDE: Gpr = Gpr::R9;
 const SCALE: Gpr = Gpr::R13;
 const SHIFT: Gpr = Gpr::R15;
 const VECTORS: Gpr = Gpr::R14;
 const ROWS: Gpr = Gpr::R10;
-/// The columns of what is added: how far they are from the result's.
+/// Byte offset from the result to the residual.
 const OTHER: Gpr = Gpr::RBX;
 const T0: Gpr = Gpr::RAX;
 const T1: Gpr = Gpr::RCX;
@@ -228,7 +227,7 @@ const fn other(vector: usize) -> Vreg {
     Vreg((24 + vector) as u8)
 }
 
-impl EndCode {
+impl QuantizedEpilogueCode {
     /// Assembles the kernel.
     pub(crate) fn emit(&self, asm: &mut Asm) -> Result<()> {
         if self.added != Added::Nothing && self.output.bytes() != 1 {
@@ -240,8 +239,8 @@ impl EndCode {
         for (register, field) in [
             (FROM_COLUMN, arg!(from)),
             (TO_COLUMN, arg!(to)),
-            (FROM_STEP, arg!(from_step)),
-            (TO_STEP, arg!(to_step)),
+            (FROM_STEP, arg!(from_stride)),
+            (TO_STRIDE, arg!(to_stride)),
             (SCALE, arg!(scale)),
             (SHIFT, arg!(shift)),
             (VECTORS, arg!(vectors)),
@@ -342,7 +341,7 @@ impl EndCode {
             }
         }
         asm.add(FROM, FROM_STEP);
-        asm.add(TO, TO_STEP);
+        asm.add(TO, TO_STRIDE);
         asm.sub_imm(ROWS, 1);
         asm.test(ROWS);
         asm.jump_if(Cond::NotEqual, row);

@@ -1,6 +1,6 @@
-//! The unit against plain sums of small integers, which are exact in any order.
+//! AMX against plain sums of small integers, which are exact in any order.
 
-use super::fetch::Lines;
+use super::prefetch::PrefetchLines;
 use super::*;
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::{Panels, Source};
@@ -21,7 +21,7 @@ fn blocks_are_sums_over_taps_and_steps() {
     for (height, blocks, taps, steps, resume) in
         [(1, 1, 1, 1, false), (2, 1, 1, 3, false), (2, 3, 2, 1, false), (1, 2, 3, 2, true), (2, 2, 1, 2, true)]
     {
-        // Rows of a tile row are a step apart, taps a row apart: as in a convolution they overlap.
+        // The rows of a tile row are one row stride apart, and so are taps: they overlap, as in a convolution.
         let row_words = steps * STEP_WORDS;
         let tile_rows = blocks * height;
         let rows = tile_rows * TILE_ROWS + taps;
@@ -39,13 +39,13 @@ fn blocks_are_sums_over_taps_and_steps() {
         let mut args = MultiplyArgs::empty();
         args.blocks = blocks;
         args.rows = starts.as_ptr();
-        (args.row_step, args.left_step) = (row_words * 4, 64);
+        (args.row_stride, args.left_stride) = (row_words * 4, 64);
         (args.taps, args.tap_count, args.steps) = (offsets.as_ptr(), taps, steps);
         (args.right, args.out) = (packed.as_ptr(), out.as_mut_ptr());
         args.resume = usize::from(resume);
-        // What is fetched meanwhile changes nothing.
-        let lines = Lines::all(packed.as_ptr().cast(), 700);
-        args.fetches.set(&[Some(lines), None, (taps > 1).then_some(lines)], taps * steps * blocks);
+        // Prefetches change nothing.
+        let lines = PrefetchLines::all(packed.as_ptr().cast(), 700);
+        args.prefetches.set(&[Some(lines), None, (taps > 1).then_some(lines)], taps * steps * blocks);
         let given = Given::new().read("left", &left).read("right", &packed).write("sums", &mut out);
         let given = given.read("tile rows", &starts).read("taps", &offsets);
         // SAFETY: all rows of all taps lie in `left`, the panel and the sums are whole.
@@ -65,19 +65,20 @@ fn blocks_are_sums_over_taps_and_steps() {
 }
 
 #[test]
-fn finishing_touches_the_own_columns_alone() {
+fn the_epilogue_touches_the_own_columns_alone() {
     let sums: Vec<f32> = (0..5 * PANEL).map(small).collect();
     let bias: Vec<f32> = (0..PANEL).map(|column| column as f32).collect();
     for activation in [None, Some(UnaryOp::Relu), Some(UnaryOp::Gelu)] {
-        let kernel = Finish::new(FinishCode::plain(Isa::Avx512, activation), &EmitEach).unwrap();
+        let kernel = EpilogueKernel::new(EpilogueCode::plain(Isa::Avx512, activation), &EmitEach).unwrap();
         for (columns, rows) in [(1, 1), (16, 2), (17, 5), (31, 3), (32, 5)] {
             let step = columns + 3;
             let residual: Vec<f32> = (0..5 * step).map(|at| at as f32 * 0.5 - 9.0).collect();
             let mut found = vec![77.0; 5 * step];
-            let mut args = FinishArgs::of_columns(columns).biased(Some(&bias), 0);
-            (args.from, args.to, args.to_step, args.rows) = (sums.as_ptr(), found.as_mut_ptr().cast(), step * 4, rows);
+            let mut args = EpilogueArgs::of_columns(columns).biased(Some(&bias), 0);
+            (args.from, args.to, args.to_stride, args.rows) =
+                (sums.as_ptr(), found.as_mut_ptr().cast(), step * 4, rows);
             args.scale = 0.5;
-            (args.residual, args.residual_step) = (residual.as_ptr().cast(), step * 4);
+            (args.residual, args.residual_stride) = (residual.as_ptr().cast(), step * 4);
             let given = Given::new().read("sums", &sums).read("bias", &bias).read("residual", &residual);
             // SAFETY: the buffers hold five rows.
             unsafe { kernel.call(&args, &given.write("result", &mut found)) };
@@ -96,27 +97,27 @@ fn finishing_touches_the_own_columns_alone() {
     }
 }
 
-/// Every pair of types of residual and result, and columns that end in a whole pair of vectors, in one, and between.
+/// Every pair of types of residual and result; column counts that end in two whole vectors, in one, and in between.
 #[test]
-fn finishing_reads_and_writes_halves() {
+fn the_epilogue_reads_and_writes_bf16() {
     let sums: Vec<f32> = (0..5 * 3 * PANEL).map(|index| small(index) * 1.375).collect();
     let bias: Vec<f32> = (0..3 * PANEL).map(|column| column as f32 * 0.25).collect();
     for (residual, output) in [(Stored::Bf16, Stored::Bf16), (Stored::F32, Stored::Bf16), (Stored::Bf16, Stored::F32)] {
-        let code = FinishCode { residual, output, ..FinishCode::plain(Isa::Avx512, Some(UnaryOp::Relu)) };
-        let kernel = Finish::new(code, &EmitEach).unwrap();
+        let code = EpilogueCode { residual, output, ..EpilogueCode::plain(Isa::Avx512, Some(UnaryOp::Relu)) };
+        let kernel = EpilogueKernel::new(code, &EmitEach).unwrap();
         for (columns, rows, with) in [(1, 1, true), (16, 2, true), (17, 5, false), (31, 3, true), (80, 5, true)] {
             let step = columns + 3;
             let other: Vec<f32> = (0..5 * step).map(|at| at as f32 * 0.5 - 9.0).collect();
             let halves: Vec<u16> = other.iter().copied().map(to_bf16).collect();
             let (mut found, mut found_halves) = (vec![77.0f32; 5 * step], vec![77u16; 5 * step]);
-            let mut args = FinishArgs::of_columns(columns).biased(Some(&bias), 0);
-            (args.from, args.from_step, args.rows) = (sums.as_ptr(), 3 * PANEL * 4, rows);
-            (args.to, args.to_step) = match output {
+            let mut args = EpilogueArgs::of_columns(columns).biased(Some(&bias), 0);
+            (args.from, args.from_stride, args.rows) = (sums.as_ptr(), 3 * PANEL * 4, rows);
+            (args.to, args.to_stride) = match output {
                 Stored::F32 => (found.as_mut_ptr().cast(), step * 4),
                 Stored::Bf16 => (found_halves.as_mut_ptr().cast(), step * 2),
             };
             if with {
-                (args.residual, args.residual_step) = match residual {
+                (args.residual, args.residual_stride) = match residual {
                     Stored::F32 => (other.as_ptr().cast(), step * 4),
                     Stored::Bf16 => (halves.as_ptr().cast(), step * 2),
                 };
@@ -146,7 +147,7 @@ fn numbers_of_the_tests_are_exact_in_bf16() {
     assert!((0..13).all(|index| from_bf16(to_bf16(small(index))) == small(index)));
 }
 
-/// What is multiplied and ended in one call: two stretches of rows, which leave one between them.
+/// Multiplication with a fused epilogue: two groups of rows with one row between them that is not stored.
 #[test]
 fn sums_are_ended_panel_by_panel_in_the_results_own_columns() {
     const ROWS: [(usize, usize); 2] = [(0, 9), (10, 22)];
@@ -160,7 +161,7 @@ fn sums_are_ended_panel_by_panel_in_the_results_own_columns() {
             let code = MultiplyCode { isa: Isa::Avx512, factors: Factors::Halves, ending: Some(ending) };
             let unit = Multiply::of(code, [2], &EmitEach).unwrap();
             let (depth, all) = (2 * words, columns * panels);
-            // Rows end where they end: nothing behind the last is there to be read.
+            // Nothing is readable behind the last row.
             let left: Vec<f32> =
                 (0..2 * TILE_ROWS * words).map(|word| bf16_word(small(2 * word), small(2 * word + 1))).collect();
             let right: Vec<f32> = (0..depth * all).map(|at| small(at * 3 + 1)).collect();
@@ -188,17 +189,17 @@ fn sums_are_ended_panel_by_panel_in_the_results_own_columns() {
             let tap = 0isize;
             let mut args = MultiplyArgs::empty();
             (args.blocks, args.panels, args.rows) = (1, panels, starts.as_ptr());
-            (args.row_step, args.left_step, args.steps) = (words * 4, 64, 1);
+            (args.row_stride, args.left_stride, args.steps) = (words * 4, 64, 1);
             (args.taps, args.tap_count) = (&raw const tap, 1);
-            (args.right, args.right_next) = (packed.as_ptr(), layout.panel_len() * 4);
+            (args.right, args.panel_stride) = (packed.as_ptr(), layout.panel_len() * 4);
             args.out = sums.as_mut_ptr();
-            (args.ends.to_step, args.ends.residual_step) = (step * output.bytes(), step * residual.bytes());
-            args.ends.set(&mut stretches, Some(&bias), (0, columns));
+            (args.epilogue.to_stride, args.epilogue.residual_stride) = (step * output.bytes(), step * residual.bytes());
+            args.epilogue.set(&mut stretches, Some(&bias), (0, columns));
             let given = Given::new().read("left", &left).read("right", &packed).write("sums", &mut sums);
             let given = given.read("tile rows", &starts).read("tap", std::slice::from_ref(&tap)).read("bias", &bias);
             let given = given.write("stretches", &mut stretches).read("residual", &added).read("residual", &halves);
             let given = given.write("result", &mut found).write("result", &mut found_halves);
-            // SAFETY: all rows lie in `left`, the panels and the sums are whole, the result and what is added have as many rows.
+            // SAFETY: all rows lie in `left`, panels and sums are whole, result and residual have as many rows.
             unsafe { unit.hold_for(words).call(2, &mut args, &given) };
             for at in 0..added.len() {
                 let (row, column) = (at / step, at % step);

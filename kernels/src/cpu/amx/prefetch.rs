@@ -1,9 +1,10 @@
-//! What the steps of a multiplication fetch meanwhile: left-hand rows and panels that follow, and the lines that sums are
-//! written to. The unit is busy for so long in each step that a core has time for a few dozen instructions beside it, and
-//! memory would be idle while it multiplies what is near.
+//! Software prefetch during an AMX micro-kernel: the left-hand rows and panels that are read next, and the lines of the
+//! result that are written next. A step keeps AMX busy for long enough that the core has time for a few dozen other
+//! instructions; without them, memory would be idle while AMX multiplies what is in L2.
 //!
-//! A *stream* is lines at equal distances. Each step serves one of a call's streams, in turn, where there are enough steps; else
-//! each serves all. Everything goes into the second cache: there a line that nobody else has is this core's own, to be written too.
+//! A *stream* is cache lines at a constant stride. A call has up to three streams. With enough steps, each step serves
+//! one stream, in turn; otherwise each step serves all of them. All lines go into L2: a line that no other core holds
+//! arrives there in the exclusive state, so that it can be written too.
 
 use std::cell::Cell;
 use std::mem::offset_of;
@@ -14,59 +15,73 @@ use crate::jit::{Asm, Cond, Mem};
 /// Most streams of a call.
 const STREAMS: usize = 3;
 
-/// Bytes of a line.
+/// Bytes of a cache line.
 pub(crate) const LINE: usize = 64;
 
-/// The streams of a call. Nothing is read through their addresses.
+/// The prefetch streams of a call. Their addresses are never dereferenced.
 #[derive(Clone, Debug)]
 #[repr(C)]
-pub(crate) struct Fetches {
-    /// The stream whose turn it is, in bytes from the arguments; 0 for none.
+pub(crate) struct Prefetches {
+    /// Byte offset from the arguments to the stream whose turn it is; 0 for none.
     turn: Cell<usize>,
     streams: [Stream; STREAMS],
-    /// What they were made for: steps, and for each how many lines, how far apart, and how far panels are.
+    /// What the streams were laid out for: steps, and lines, stride and panel stride of each stream.
     steps: usize,
     shapes: [[usize; 3]; STREAMS],
 }
 
-/// A stream, as the code reads it. Distances are in bytes.
+/// A stream, as the emitted code reads it. Strides are in bytes.
 #[derive(Clone, Debug)]
 #[repr(C)]
 struct Stream {
-    /// The next line.
+    /// Address of the next line.
     at: Cell<*const u8>,
-    /// Lines that are left for this panel.
+    /// Lines left for the current panel.
     left: Cell<isize>,
-    /// Lines of each panel, and how far the next panel's are from where one's end.
+    /// Lines of each panel, and the offset from the end of one panel's lines to the start of the next panel's.
     panel_lines: isize,
     panel_step: isize,
-    /// Lines of a turn, at least one.
+    /// Lines prefetched in one turn, at least one.
     lines: usize,
-    /// Distance of a line and the next.
-    line_step: usize,
-    /// How far the stream is whose turn is next.
+    /// From one line to the next.
+    line_stride: usize,
+    /// Byte offset from this stream to the one whose turn is next.
     next: isize,
-    /// Not 0 where that is in the same step.
+    /// Not 0 if the next stream's turn is in the same step, 0 if it is in the following step.
     chained: usize,
 }
 
-/// Lines that a call fetches.
+/// Cache lines that a call prefetches. Strides are in bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Lines {
-    /// The first.
+pub(crate) struct PrefetchLines {
+    /// The first line.
     pub(crate) at: *const u8,
-    /// Lines of each panel of the call, and their distance.
+    /// Lines for each panel of the call, and their stride.
     pub(crate) count: usize,
     pub(crate) step: usize,
-    /// Distance of a panel's first line and the next panel's.
+    /// From a panel's first line to the next panel's.
     pub(crate) panel_step: usize,
 }
 
-impl Lines {
-    /// All bytes from `at` on, `bytes` for each panel.
-    pub(crate) fn all(at: *const u8, bytes: usize) -> Lines {
-        Lines { at, count: bytes.div_ceil(LINE), step: LINE, panel_step: bytes }
+impl PrefetchLines {
+    /// The lines of contiguous memory from `at` on, `bytes` for each panel.
+    pub(crate) fn all(at: *const u8, bytes: usize) -> PrefetchLines {
+        PrefetchLines { at, count: bytes.div_ceil(LINE), step: LINE, panel_step: bytes }
     }
+}
+
+/// The share that one call has in a prefetch which several calls split evenly.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Share {
+    /// Calls that have their share before this one.
+    pub(crate) before: usize,
+    /// Calls, at least one.
+    pub(crate) of: usize,
+}
+
+impl Share {
+    /// All of it.
+    pub(crate) const ALL: Share = Share { before: 0, of: 1 };
 }
 
 impl Stream {
@@ -77,39 +92,39 @@ impl Stream {
             panel_lines: 0,
             panel_step: 0,
             lines: 1,
-            line_step: 0,
+            line_stride: 0,
             next: 0,
             chained: 0,
         }
     }
 }
 
-impl Fetches {
-    /// Nothing is fetched.
-    pub(crate) const fn nothing() -> Fetches {
+impl Prefetches {
+    /// No streams.
+    pub(crate) const fn nothing() -> Prefetches {
         let streams = [const { Stream::nothing() }; STREAMS];
-        Fetches { turn: Cell::new(0), streams, steps: 0, shapes: [[0; 3]; STREAMS] }
+        Prefetches { turn: Cell::new(0), streams, steps: 0, shapes: [[0; 3]; STREAMS] }
     }
 
-    /// What follows `at`, in as many calls as there are, that many bytes a step.
-    pub(crate) fn onwards(at: *const u8, step: usize) -> Fetches {
-        let mut fetches = Fetches::nothing();
+    /// One stream of contiguous memory from `at` on that goes on from call to call, `step` bytes in each step.
+    pub(crate) fn onwards(at: *const u8, step: usize) -> Prefetches {
+        let mut prefetches = Prefetches::nothing();
         let endless = isize::MAX;
-        fetches.streams[0] = Stream {
+        prefetches.streams[0] = Stream {
             at: Cell::new(at),
             left: Cell::new(endless),
             panel_lines: endless,
             lines: step.div_ceil(LINE).max(1),
-            line_step: LINE,
+            line_stride: LINE,
             ..Stream::nothing()
         };
-        fetches.link(1, true);
-        fetches
+        prefetches.link(1, true);
+        prefetches
     }
 
-    /// Fetches those lines in a call of that many steps for each panel. Calls of one shape follow each other: then only
-    /// addresses are new.
-    pub(crate) fn set(&mut self, wanted: &[Option<Lines>; STREAMS], steps: usize) {
+    /// Prefetches `wanted` in a call with `steps` steps for each panel. Where streams have the shape of the call
+    /// before, only their addresses are set.
+    pub(crate) fn set(&mut self, wanted: &[Option<PrefetchLines>; STREAMS], steps: usize) {
         let shapes = wanted.map(|lines| lines.map_or([0; 3], |lines| [lines.count, lines.step, lines.panel_step]));
         if (self.steps, self.shapes) != (steps, shapes) {
             (self.steps, self.shapes) = (steps, shapes);
@@ -125,17 +140,17 @@ impl Fetches {
         self.turn.set(if count > 0 { FIRST } else { 0 });
     }
 
-    /// Fetches nothing more.
+    /// Ends all prefetching.
     pub(crate) fn stop(&self) {
         self.turn.set(0);
     }
 
-    /// Streams of the shapes that are set.
+    /// Lays out streams of the shapes that are set.
     fn lay_out(&mut self, steps: usize) {
         let shapes = self.shapes;
         let wanted = || shapes.iter().filter(|[lines, ..]| *lines > 0);
         let count = wanted().count();
-        // In turn, where each has several turns.
+        // With fewer than four turns for each stream, every step serves all of them.
         let chained = steps < 4 * count;
         let turns = if chained { steps } else { steps / count.max(1) };
         for (stream, &[lines, step, panel_step]) in self.streams.iter_mut().zip(wanted()) {
@@ -145,14 +160,14 @@ impl Fetches {
                 panel_lines: total,
                 panel_step: panel_step as isize - total * step as isize,
                 lines: each,
-                line_step: step,
+                line_stride: step,
                 ..Stream::nothing()
             };
         }
         self.link(count, chained);
     }
 
-    /// With the first `count` streams in a circle.
+    /// Links the first `count` streams in a circle.
     fn link(&mut self, count: usize, chained: bool) {
         for (index, stream) in self.streams[..count].iter_mut().enumerate() {
             let last = index + 1 == count;
@@ -163,20 +178,20 @@ impl Fetches {
     }
 }
 
-/// Where the first stream is in the arguments.
-const FIRST: usize = offset_of!(MultiplyArgs, fetches) + offset_of!(Fetches, streams);
+/// Byte offset of the first stream in the arguments.
+const FIRST: usize = offset_of!(MultiplyArgs, prefetches) + offset_of!(Prefetches, streams);
 
-/// Where it is kept whose turn it is.
-const TURN: Mem = Mem::at(ARGS, (offset_of!(MultiplyArgs, fetches) + offset_of!(Fetches, turn)) as i32);
+/// The field that holds the stream whose turn it is.
+const TURN: Mem = Mem::at(ARGS, (offset_of!(MultiplyArgs, prefetches) + offset_of!(Prefetches, turn)) as i32);
 
-/// A field of the stream at hand.
+/// A field of the current stream.
 macro_rules! field {
     ($field:ident) => {
         Mem::at(STREAM, offset_of!(Stream, $field) as i32)
     };
 }
 
-/// Emits what a step fetches.
+/// Emits the prefetches of a step.
 pub(super) fn emit_step(asm: &mut Asm) {
     let (stream, line, served, none) = (asm.label(), asm.label(), asm.label(), asm.label());
     asm.load(STREAM, TURN);
@@ -192,8 +207,8 @@ pub(super) fn emit_step(asm: &mut Asm) {
     asm.store(field!(left), T0);
     asm.load(T0, field!(at));
     asm.bind(line);
-    asm.prefetch_second(Mem::at(T0, 0));
-    asm.add_mem(T0, field!(line_step));
+    asm.prefetch_l2(Mem::at(T0, 0));
+    asm.add_mem(T0, field!(line_stride));
     asm.sub_imm(COUNT, 1);
     asm.test(COUNT);
     asm.jump_if(Cond::NotEqual, line);
@@ -208,7 +223,7 @@ pub(super) fn emit_step(asm: &mut Asm) {
     asm.bind(none);
 }
 
-/// Emits what follows a panel.
+/// Emits, after a panel, the move of all streams to the next panel.
 pub(super) fn emit_panel(asm: &mut Asm) {
     let none = asm.label();
     asm.load(T0, TURN);
@@ -232,19 +247,19 @@ pub(super) fn emit_panel(asm: &mut Asm) {
 mod tests {
     use super::*;
 
-    /// What a call of some steps for each panel fetches of each stream, as the code does it.
-    fn fetched(fetches: &Fetches, count: usize, steps: usize, panels: usize) -> Vec<Vec<usize>> {
+    /// The addresses that a call prefetches from each stream, computed as the emitted code does.
+    fn fetched(prefetches: &Prefetches, count: usize, steps: usize, panels: usize) -> Vec<Vec<usize>> {
         let mut seen = vec![Vec::new(); count];
         let mut turn = 0;
         for _ in 0..panels {
             for _ in 0..steps {
                 loop {
-                    let stream = &fetches.streams[turn];
+                    let stream = &prefetches.streams[turn];
                     if stream.left.get() > 0 {
                         stream.left.set(stream.left.get() - stream.lines as isize);
                         for _ in 0..stream.lines {
                             seen[turn].push(stream.at.get().addr());
-                            stream.at.set(stream.at.get().wrapping_add(stream.line_step));
+                            stream.at.set(stream.at.get().wrapping_add(stream.line_stride));
                         }
                     }
                     turn = turn.wrapping_add_signed(stream.next / size_of::<Stream>() as isize);
@@ -253,7 +268,7 @@ mod tests {
                     }
                 }
             }
-            for stream in &fetches.streams {
+            for stream in &prefetches.streams {
                 stream.at.set(stream.at.get().wrapping_offset(stream.panel_step));
                 stream.left.set(stream.panel_lines);
             }
@@ -264,14 +279,14 @@ mod tests {
     #[test]
     fn every_line_of_every_panel_has_its_turn() {
         let start = std::ptr::null::<u8>();
-        let all = Lines::all(start.wrapping_add(1 << 20), 640);
-        let rows = Lines { at: start.wrapping_add(1 << 30), count: 32, step: 1000, panel_step: 64 };
-        let mut fetches = Fetches::nothing();
+        let all = PrefetchLines::all(start.wrapping_add(1 << 20), 640);
+        let rows = PrefetchLines { at: start.wrapping_add(1 << 30), count: 32, step: 1000, panel_step: 64 };
+        let mut prefetches = Prefetches::nothing();
         for wanted in [[Some(all), None, Some(rows)], [None, None, Some(rows)], [Some(all), Some(all), Some(rows)]] {
             for steps in [1, 2, 3, 7, 12, 40, 500] {
-                fetches.set(&wanted, steps);
-                let present: Vec<&Lines> = wanted.iter().flatten().collect();
-                for (lines, seen) in present.iter().zip(fetched(&fetches, present.len(), steps, 3)) {
+                prefetches.set(&wanted, steps);
+                let present: Vec<&PrefetchLines> = wanted.iter().flatten().collect();
+                for (lines, seen) in present.iter().zip(fetched(&prefetches, present.len(), steps, 3)) {
                     for (panel, line) in (0..3).flat_map(|panel| (0..lines.count).map(move |line| (panel, line))) {
                         let address = lines.at.addr() + panel * lines.panel_step + line * lines.step;
                         assert!(seen.contains(&address), "{steps} steps: panel {panel}, line {line} of {lines:?}");
@@ -280,7 +295,7 @@ mod tests {
                 }
             }
         }
-        fetches.set(&[None; STREAMS], 4);
-        assert_eq!(fetches.turn.get(), 0, "nothing is fetched");
+        prefetches.set(&[None; STREAMS], 4);
+        assert_eq!(prefetches.turn.get(), 0, "nothing is fetched");
     }
 }

@@ -1,39 +1,39 @@
-//! Copying a band's input, with padding of its zero point, into the places of a [`Grid`].
+//! The copy of a band's input, padded with its zero point and laid out as a [`Grid`].
 
 use super::Buffers;
 use crate::cpu::conv::ConvShape;
-use crate::cpu::conv::unit::grid::{Grid, Stretch};
+use crate::cpu::conv::amx::grid::{Grid, Stretch};
 use crate::cpu::gemm::rows::part;
 use crate::parallel::Parallel;
 
-/// What copies.
+/// Makes the copy.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Copy {
+pub(super) struct Im2col {
     channels: usize,
-    /// Distance of neighbouring places in the input, in positions.
+    /// Input positions from one position of the copy to the next.
     stride: usize,
     lines: Option<Line>,
 }
 
-/// Lines that stay as they are but for their padding.
+/// Whole lines with padding.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     pad: usize,
     width: usize,
 }
 
-impl Copy {
-    pub(super) fn new(shape: &ConvShape, lines: bool) -> Copy {
+impl Im2col {
+    pub(super) fn new(shape: &ConvShape, lines: bool) -> Im2col {
         let lines = lines.then_some(Line { pad: shape.pads[2], width: shape.input[2] });
-        Copy { channels: shape.channels, stride: shape.strides[2], lines }
+        Im2col { channels: shape.channels, stride: shape.strides[2], lines }
     }
 
-    /// Bytes of a place.
+    /// Bytes of a position of the copy.
     pub(super) fn position(&self) -> usize {
         self.channels * if self.lines.is_some() { self.stride } else { 1 }
     }
 
-    /// Copies what some lines of outputs read, of a band of up to `most`.
+    /// Copies what the output lines `lines` read; a band has up to `most` lines.
     pub(super) fn run(
         &self,
         buffers: &Buffers<'_>,
@@ -46,7 +46,7 @@ impl Copy {
         let (x, zero) = (buffers.operands.x, buffers.operands.left_zero as u8);
         parallel.run(tasks, &|task| {
             for index in part(grid.regions() * all, tasks, task) {
-                // Lines first: who copies some lines of outputs' inputs multiplies most of them, too.
+                // Lines first: a thread then multiplies mostly the lines that it has copied.
                 let (index, region) = (index / grid.regions(), index % grid.regions());
                 let at = (region * grid.region(most) + index * grid.line()) * position;
                 let mut places = grid.line();
@@ -67,7 +67,7 @@ impl Copy {
         });
     }
 
-    /// One line: the stretch that is the input's own, padding around it.
+    /// One line: the positions that the input has, padding around them.
     fn line(&self, x: &[u8], stretch: Option<Stretch>, zero: u8, to: &mut [u8]) {
         let Some(Stretch { places, from }) = stretch else {
             to.fill(zero);
@@ -79,7 +79,7 @@ impl Copy {
         let to = &mut to[places.start * channels..places.end * channels];
         let x = &x[from * channels..];
         if self.stride == 1 || channels == 0 {
-            // Without gaps they are one.
+            // Positions without gaps on either side are one run.
             to.copy_from_slice(&x[..to.len()]);
             return;
         }
@@ -88,7 +88,7 @@ impl Copy {
         }
     }
 
-    /// One line of the input, as far as outputs see it.
+    /// One line of the input with padding, as far as outputs read it.
     fn whole(&self, Line { pad, width }: Line, x: &[u8], from: usize, zero: u8, to: &mut [u8]) {
         let (before, length) = ((pad * self.channels).min(to.len()), width * self.channels);
         let kept = length.min(to.len() - before);

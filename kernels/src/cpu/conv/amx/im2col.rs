@@ -1,33 +1,33 @@
-//! Copying a band's input, rounded, into the places of a [`Grid`].
+//! The copy of a band's input in bf16, laid out as a [`Grid`]; with few channels an im2col of lines.
 
 use std::ops::Range;
 
 use super::Buffers;
 use super::grid::{Grid, Stretch};
+use crate::cpu::amx::STEP_WORDS;
 use crate::cpu::conv::input::ConvPart;
 use crate::cpu::conv::shape::ConvShape;
 use crate::cpu::gemm::rows::part;
-use crate::cpu::gemm::{Halve, HalveRows};
-use crate::cpu::matrix::STEP_WORDS;
+use crate::cpu::gemm::{Bf16Convert, Bf16ConvertRows};
 use crate::cpu::{Activations, CodeSource};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::parallel::Parallel;
 
-/// What copies.
+/// Makes the copy.
 #[derive(Clone, Debug)]
-pub(super) struct Copy {
-    halve: Halve,
+pub(super) struct Im2col {
+    convert: Bf16Convert,
     /// Steps of the reduction of a tap.
     steps: usize,
     groups: usize,
     channels: usize,
-    /// Distance of neighbouring places in the input, in positions.
+    /// Input positions from one position of the copy to the next.
     stride: usize,
     gathered: Option<Gathered>,
 }
 
-/// Lines of which each place holds what a line of the kernel sees.
+/// A copy in which each position holds what a line of the window reads (im2col).
 #[derive(Clone, Copy, Debug)]
 struct Gathered {
     kernel: usize,
@@ -36,8 +36,8 @@ struct Gathered {
     width: usize,
 }
 
-impl Copy {
-    pub(super) fn new(isa: Isa, shape: &ConvShape, source: &dyn CodeSource) -> Result<Copy> {
+impl Im2col {
+    pub(super) fn new(isa: Isa, shape: &ConvShape, source: &dyn CodeSource) -> Result<Im2col> {
         let weights = shape.weights();
         let gathered = Gathered {
             kernel: shape.kernel[2],
@@ -45,9 +45,9 @@ impl Copy {
             pad: shape.pads[2],
             width: shape.input[2],
         };
-        Ok(Copy {
-            halve: Halve::new(isa, source)?,
-            steps: weights.unit_words() / STEP_WORDS,
+        Ok(Im2col {
+            convert: Bf16Convert::new(isa, source)?,
+            steps: weights.amx_words() / STEP_WORDS,
             groups: shape.groups,
             channels: shape.channels,
             stride: if shape.transposed { 1 } else { shape.strides[2] },
@@ -55,12 +55,12 @@ impl Copy {
         })
     }
 
-    /// Words of a place.
+    /// Words of a position of the copy.
     pub(super) fn position(&self) -> usize {
         self.groups * self.steps * STEP_WORDS
     }
 
-    /// Words of a step that count: of a single one those that are not filled up with zeros.
+    /// Words of a step that are multiplied: of a single step, those that are not padding.
     pub(super) fn words(&self) -> usize {
         let seen = self.gathered.map_or(self.channels / self.groups, |windows| windows.kernel * self.channels);
         if self.steps == 1 { seen.div_ceil(2) } else { STEP_WORDS }
@@ -71,7 +71,7 @@ impl Copy {
         self.steps
     }
 
-    /// Copies what some lines of outputs read, of a band of up to `most`.
+    /// Copies what the output lines `lines` read; a band has up to `most` lines.
     pub(super) fn run(
         &self,
         buffers: &Buffers<'_>,
@@ -85,7 +85,7 @@ impl Copy {
         parallel.run(tasks, &|task| {
             let (mut line, mut halves) = (Vec::new(), Vec::new());
             for index in part(grid.regions() * all, tasks, task) {
-                // Lines first: who copies some lines of outputs' inputs multiplies most of them, too.
+                // Lines first: a thread then multiplies mostly the lines that it has copied.
                 let (index, region) = (index / grid.regions(), index % grid.regions());
                 let at = (region * grid.region(most) + index * grid.line()) * position;
                 let mut places = grid.line();
@@ -102,18 +102,18 @@ impl Copy {
                 match (grid.gathered(region, number), buffers.parts[0].x) {
                     (None, _) => to.fill(0.0),
                     (Some(from), Activations::F32(x)) => self.gather(gathered, x, from, &mut line, to),
-                    (Some(from), Activations::Bf16(x)) => self.gather_halves(gathered, x, from, &mut halves, to),
+                    (Some(from), Activations::Bf16(x)) => self.gather_bf16(gathered, x, from, &mut halves, to),
                 }
             }
         });
     }
 
-    /// Whether positions may be put together from several tensors.
+    /// Whether the channels of a position can come from several tensors.
     pub(super) fn takes_parts(&self) -> bool {
         self.gathered.is_none() && self.groups == 1
     }
 
-    /// One line: the stretch that is the input's own, zeros around it. All parts but the last fill whole steps.
+    /// One line: the positions that the input has, zeros around them. All parts but the last fill whole steps.
     fn line(&self, parts: &[ConvPart<'_>], stretch: Option<Stretch>, to: &mut [f32]) {
         let Some(Stretch { places, from }) = stretch.filter(|stretch| !stretch.places.is_empty()) else {
             to.fill(0.0);
@@ -129,43 +129,48 @@ impl Copy {
                 Activations::F32(x) => self.round(&x[from * part.channels..], part.channels, &mut to[before..]),
                 Activations::Bf16(x) => {
                     let to: &mut [u16] = bytemuck::cast_slice_mut(to);
-                    self.copy_halves(&x[from * part.channels..], part.channels, 2 * before, to);
+                    self.copy_bf16(&x[from * part.channels..], part.channels, 2 * before, to);
                 }
             }
             before += part.channels / 2;
         }
     }
 
-    /// A line's own stretch of a part of so many channels.
+    /// Converts a line's positions of one part of the input with `channels` channels.
     fn round(&self, x: &[f32], channels: usize, to: &mut [f32]) {
         let (position, group) = (self.position(), channels / self.groups);
         let count = to.len().div_ceil(position);
         for index in 0..self.groups {
-            let rows = HalveRows { count, length: group, from: self.stride * channels, to: position };
-            self.halve.rows(&x[index * group..], &mut to[index * self.steps * STEP_WORDS..], &rows);
+            let rows =
+                Bf16ConvertRows { count, length: group, from_stride: self.stride * channels, to_stride: position };
+            self.convert.rows(&x[index * group..], &mut to[index * self.steps * STEP_WORDS..], &rows);
         }
     }
 
-    /// One line of the input, with its padding in `line`, as windows.
+    /// Converts a line of the input into windows; `line` is room for it with its padding.
     fn gather(&self, windows: &Gathered, x: &[f32], from: usize, line: &mut Vec<f32>, to: &mut [f32]) {
         let Gathered { kernel, dilation, .. } = *windows;
         let (channels, places) = (self.channels, to.len() / self.position());
         self.pad(windows, x, from, places, line);
-        let mut rows =
-            HalveRows { count: places, length: kernel * channels, from: self.stride * channels, to: self.position() };
+        let mut rows = Bf16ConvertRows {
+            count: places,
+            length: kernel * channels,
+            from_stride: self.stride * channels,
+            to_stride: self.position(),
+        };
         if dilation == 1 {
-            self.halve.rows(line, to, &rows);
+            self.convert.rows(line, to, &rows);
             return;
         }
         let apart: Vec<f32> = (0..places)
             .flat_map(|place| (0..kernel).map(move |tap| place * self.stride + tap * dilation))
             .flat_map(|position| line[position * channels..][..channels].iter().copied())
             .collect();
-        rows.from = rows.length;
-        self.halve.rows(&apart, to, &rows);
+        rows.from_stride = rows.length;
+        self.convert.rows(&apart, to, &rows);
     }
 
-    /// A line of the input with its padding, as far as so many places see it.
+    /// Writes a line of the input with its padding, as far as `places` windows read it.
     fn pad<T: Default + std::marker::Copy>(
         &self,
         windows: &Gathered,
@@ -184,16 +189,17 @@ impl Copy {
         line.resize(reach * channels, zero);
     }
 
-    /// As [`Copy::round`], of what is rounded already: the part's channels lie from element `before` of each position on.
-    fn copy_halves(&self, x: &[u16], channels: usize, before: usize, to: &mut [u16]) {
+    /// As [`Im2col::round`], for input stored as `bf16`. The part's channels start at element `before` of each
+    /// position.
+    fn copy_bf16(&self, x: &[u16], channels: usize, before: usize, to: &mut [u16]) {
         let (position, group, padded) = (2 * self.position(), channels / self.groups, 2 * self.steps * STEP_WORDS);
         if self.stride == 1 && position == channels {
-            // Without gaps they are one.
+            // Positions without gaps on either side are one run.
             to.copy_from_slice(&x[..to.len()]);
             return;
         }
         for (to, from) in to.chunks_exact_mut(position).zip(x.chunks(self.stride * channels)) {
-            // What fills up a step behind a part is the next part's place.
+            // A step's padding behind a part is overwritten by the next part.
             for (to, from) in to[before..].chunks_mut(padded).zip(from[..channels].chunks_exact(group)) {
                 to[..group].copy_from_slice(from);
                 to[group..].fill(0);
@@ -201,8 +207,8 @@ impl Copy {
         }
     }
 
-    /// As [`Copy::gather`], of what is rounded already.
-    fn gather_halves(&self, windows: &Gathered, x: &[u16], from: usize, line: &mut Vec<u16>, to: &mut [f32]) {
+    /// As [`Im2col::gather`], for input stored as `bf16`.
+    fn gather_bf16(&self, windows: &Gathered, x: &[u16], from: usize, line: &mut Vec<u16>, to: &mut [f32]) {
         let (channels, position) = (self.channels, 2 * self.position());
         let to: &mut [u16] = bytemuck::cast_slice_mut(to);
         self.pad(windows, x, from, to.len() / position, line);

@@ -1,5 +1,5 @@
-//! The kernel that ends what was multiplied: factor, bias, residual, activation, and a store of the result's own columns. Residual
-//! and result may each be `bf16`.
+//! The epilogue kernel for raw `f32` sums of AMX: scale, bias, residual, activation, and a masked store of the result.
+//! Residual and result may each be `f32` or `bf16`.
 
 use std::mem::offset_of;
 use std::sync::Arc;
@@ -18,87 +18,87 @@ use crate::jit::{Arguments, Asm, Code, Cond, Extents, Given, Gpr, Mask, Mem, Vre
 
 /// What shapes the instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
-pub struct FinishCode {
+pub struct EpilogueCode {
     /// Level: AVX-512.
     pub isa: Isa,
     /// Applied last.
     pub activation: Option<UnaryOp>,
-    /// What the residual consists of.
+    /// Type of the residual.
     pub residual: Stored,
-    /// What the result consists of.
+    /// Type of the result.
     pub output: Stored,
 }
 
 /// The name of the code.
 pub(crate) const FAMILY: &str = "finish";
 
-/// The arguments of one call: C = activation(scale * sums + bias + residual). Distances are in bytes.
+/// The arguments of one call: C = activation(scale * sums + bias + residual). Strides are in bytes.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct FinishArgs {
-    /// Sums.
+pub(crate) struct EpilogueArgs {
+    /// The first sum.
     pub(crate) from: *const f32,
-    /// Distance of rows of sums.
-    pub(crate) from_step: usize,
+    /// From one row of sums to the next.
+    pub(crate) from_stride: usize,
     /// The first element of the result.
     pub(crate) to: *mut u8,
-    /// Distance of the result's rows.
-    pub(crate) to_step: usize,
+    /// From one row of the result to the next.
+    pub(crate) to_stride: usize,
     /// Rows, at least one.
     pub(crate) rows: usize,
-    /// Whole vectors of the result's own columns, and columns after them.
+    /// Whole vectors of the result's columns, and columns after them.
     vectors: usize,
     rest: usize,
-    /// Added to every row, as many as the result's own columns.
+    /// Added to every row; as many elements as the result has columns.
     bias: *const f32,
     /// The first element of a tensor that is added before the activation, or null.
     pub(crate) residual: *const u8,
-    /// Distance of its rows.
-    pub(crate) residual_step: usize,
-    /// The factor.
+    /// From one row of that tensor to the next.
+    pub(crate) residual_stride: usize,
+    /// Multiplied with every sum.
     pub(crate) scale: f32,
 }
 
-impl FinishArgs {
-    /// Arguments that change nothing, for the first `columns` of rows of 32 sums, or of as many as `from_step` says.
-    pub(crate) fn of_columns(columns: usize) -> FinishArgs {
+impl EpilogueArgs {
+    /// Arguments for `columns` columns without scale, bias or residual; rows of sums are 32 elements apart.
+    pub(crate) fn of_columns(columns: usize) -> EpilogueArgs {
         debug_assert!(columns <= MOST_COLUMNS, "{columns} columns");
-        FinishArgs {
+        EpilogueArgs {
             from: std::ptr::null(),
-            from_step: PANEL * 4,
+            from_stride: PANEL * 4,
             to: std::ptr::null_mut(),
-            to_step: 0,
+            to_stride: 0,
             rows: 0,
             vectors: columns / LANES,
             rest: columns % LANES,
             bias: NO_BIAS.as_ptr(),
             residual: std::ptr::null(),
-            residual_step: 0,
+            residual_stride: 0,
             scale: 1.0,
         }
     }
 
-    /// With a row that is added to every row, where there is one: from its element `column` on.
-    pub(crate) fn biased(self, bias: Option<&[f32]>, column: usize) -> FinishArgs {
-        FinishArgs { bias: bias.map_or(self.bias, |bias| bias.as_ptr().wrapping_add(column)), ..self }
+    /// With the bias, if any, from its element `column` on.
+    pub(crate) fn biased(self, bias: Option<&[f32]>, column: usize) -> EpilogueArgs {
+        EpilogueArgs { bias: bias.map_or(self.bias, |bias| bias.as_ptr().wrapping_add(column)), ..self }
     }
 }
 
-impl Arguments for FinishArgs {
+impl Arguments for EpilogueArgs {
     const FAMILY: &'static str = FAMILY;
-    type Kernel = FinishCode;
+    type Kernel = EpilogueCode;
 
-    fn extents(&self, code: &FinishCode, extents: &mut Extents<'_>) {
+    fn extents(&self, code: &EpilogueCode, extents: &mut Extents<'_>) {
         let rows = counted_down(self.rows);
         let columns = self.vectors * LANES + self.rest;
-        extents.read("sums", self.from).over(rows, self.from_step).bytes(columns * 4);
+        extents.read("sums", self.from).over(rows, self.from_stride).bytes(columns * 4);
         extents.constant("no bias", &NO_BIAS);
         extents.read("bias", self.bias).bytes(columns * 4);
         if !self.residual.is_null() {
-            let residual = extents.read("residual", self.residual).over(rows, self.residual_step);
+            let residual = extents.read("residual", self.residual).over(rows, self.residual_stride);
             residual.bytes(columns * code.residual.bytes());
         }
-        extents.write("the result", self.to).over(rows, self.to_step).bytes(columns * code.output.bytes());
+        extents.write("the result", self.to).over(rows, self.to_stride).bytes(columns * code.output.bytes());
     }
 }
 
@@ -112,20 +112,20 @@ const LANES: usize = 16;
 
 /// The kernel.
 #[derive(Clone, Debug)]
-pub(crate) struct Finish(FinishCode, Arc<Code>);
+pub(crate) struct EpilogueKernel(EpilogueCode, Arc<Code>);
 
-impl Finish {
-    pub(crate) fn new(code: FinishCode, source: &dyn CodeSource) -> Result<Finish> {
-        Ok(Finish(code, source.code(&CodeKey::Finish(code))?))
+impl EpilogueKernel {
+    pub(crate) fn new(code: EpilogueCode, source: &dyn CodeSource) -> Result<EpilogueKernel> {
+        Ok(EpilogueKernel(code, source.code(&CodeKey::Epilogue(code))?))
     }
 
-    /// Ends rows.
+    /// Applies the epilogue to rows.
     ///
     /// # Safety
     ///
-    /// Sums, bias, residual and result lie in what is `given` over the result's own columns of all rows, and those of
-    /// the result are no other task's.
-    pub(crate) unsafe fn call(&self, args: &FinishArgs, given: &Given) {
+    /// `given` holds sums, bias, residual and result over the result's columns of all rows. No other task touches those
+    /// elements of the result.
+    pub(crate) unsafe fn call(&self, args: &EpilogueArgs, given: &Given) {
         // SAFETY: the caller vouches for the pointers; the struct is the one that the emitter reads.
         unsafe { self.1.call(args, &self.0, given) }
     }
@@ -133,7 +133,7 @@ impl Finish {
 
 macro_rules! arg {
     ($field:ident) => {
-        Mem::at(ARGS, offset_of!(FinishArgs, $field) as i32)
+        Mem::at(ARGS, offset_of!(EpilogueArgs, $field) as i32)
     };
 }
 
@@ -145,23 +145,23 @@ const TO: Gpr = Gpr::R12;
 const BIAS: Gpr = Gpr::R13;
 const VECTORS: Gpr = Gpr::R14;
 const ROWS: Gpr = Gpr::R9;
-/// Not 0 where there is a residual.
+/// Null if there is no residual.
 const RESIDUAL: Gpr = Gpr::R8;
 const OTHER_ROW: Gpr = Gpr::R15;
 const OTHER_AT: Gpr = Gpr::R10;
 const T0: Gpr = Gpr::RAX;
 const T1: Gpr = Gpr::RCX;
-/// Two vectors at a time: values first, so that what is left is one block of temporaries.
+/// Two vectors at a time. Values come first, so that the free registers are contiguous.
 const VALUES: [Vreg; 2] = [Vreg(0), Vreg(1)];
 const SCALE: Vreg = Vreg(2);
 const OTHER: Vreg = Vreg(3);
 const FIRST_TEMP: u8 = 4;
 
-impl FinishCode {
-    /// The kernel on `f32`.
+impl EpilogueCode {
+    /// The kernel with `f32` residual and result.
     #[must_use]
-    pub const fn plain(isa: Isa, activation: Option<UnaryOp>) -> FinishCode {
-        FinishCode { isa, activation, residual: Stored::F32, output: Stored::F32 }
+    pub const fn plain(isa: Isa, activation: Option<UnaryOp>) -> EpilogueCode {
+        EpilogueCode { isa, activation, residual: Stored::F32, output: Stored::F32 }
     }
 
     /// Assembles the kernel.
@@ -204,11 +204,11 @@ impl FinishCode {
         asm.jump_if(Cond::Equal, next);
         self.vectors(asm, 1, Some(mask));
         asm.bind(next);
-        asm.load(T0, arg!(from_step));
+        asm.load(T0, arg!(from_stride));
         asm.add(FROM_ROW, T0);
-        asm.load(T0, arg!(to_step));
+        asm.load(T0, arg!(to_stride));
         asm.add(TO_ROW, T0);
-        asm.load(T0, arg!(residual_step));
+        asm.load(T0, arg!(residual_stride));
         asm.add(OTHER_ROW, T0);
         asm.sub_imm(ROWS, 1);
         asm.test(ROWS);
@@ -217,7 +217,7 @@ impl FinishCode {
         Ok(())
     }
 
-    /// The next one or two vectors of a row, or the first lanes of one.
+    /// Emits the epilogue of the next one or two vectors of a row, or of a masked one.
     fn vectors(&self, asm: &mut Asm, count: usize, mask: Option<Mask>) {
         let alone = asm.label();
         let temps: Vec<Vreg> = (FIRST_TEMP..asm.registers() - 1).map(Vreg).collect();

@@ -1,181 +1,184 @@
-//! Convolutions in `bf16` on the processor's [matrix unit](crate::cpu::matrix).
+//! Convolutions in `bf16` on [AMX](crate::cpu::amx).
 //!
-//! Activations are `f32` or `bf16`, before and after. A run goes through *bands* of lines of outputs. For each band it copies what
-//! the band reads into scratch, rounded, channels filled up with zeros to whole steps and padding written out ([`copy`];
-//! [`grid`] says where positions lie), so that the unit reads neighbouring positions as the rows of a tile. Then each panel of
-//! weights is multiplied with all tile rows of the band: bands are short enough to stay in the second cache. Where lines are many,
-//! each task has bands of its own, and threads meet once; where they are few, all share the work of each band.
+//! Activations are `f32` or `bf16` on both sides. A run goes through *bands* of output lines. For each band it copies
+//! the input that the band reads into scratch, converted to bf16 pairs, channels padded with zeros to whole AMX steps
+//! and the convolution's padding written out ([`im2col`]; [`grid`] says where positions lie). AMX then reads
+//! neighbouring positions as the rows of a tile, and each packed panel of weights is multiplied with all tile rows of
+//! the band. Bands are short enough that the copy stays in L2. With many lines each task has bands of its own, and
+//! threads meet once; with few lines all threads share the work of each band.
 //!
-//! Positions of `bf16` that are whole steps long, or some of one shorter length, and each seen by one output are read where
-//! they are. Only what a tile row would
-//! read behind the last of them makes a copy necessary, of as many positions as a tile row has.
+//! Input stored as `bf16` of which each position is read by one output (1x1, stride 1) is read in place, if its
+//! positions are a whole number of steps long or a whole number of one shorter length. Only the last positions, behind
+//! which a tile row would read past the end, are copied: as many as a tile row has.
 //!
-//! Where there are few channels, a whole line of the kernel is one tap: the copy holds for each output what a line of the kernel
-//! sees of a line of the input. Whether it is so depends on the weights alone, whose layout follows.
+//! With few channels a whole line of the window is one tap, and the copy is an im2col of lines: it holds for each
+//! output the elements that a line of the window reads. Whether it is so depends on the weights alone, because their
+//! layout does.
 
-mod ahead;
 mod chunk;
-mod copy;
 pub(crate) mod grid;
+mod im2col;
+mod prefetch;
 
 use std::ops::Range;
 
-use self::ahead::{Far, Next};
 use self::chunk::{Chunk, Sums};
-use self::copy::Copy;
 use self::grid::Grid;
+use self::im2col::Im2col;
+use self::prefetch::{BeyondL2, Next};
 use super::driver::{Beside, ConvBlocks, ConvStored};
 use super::input::{self, ConvPart};
 use super::shape::{ConvShape, Phase};
 use super::weights::Weights;
-use crate::cpu::chain::UnaryOp;
-use crate::cpu::gemm::Panels;
-use crate::cpu::gemm::model::second_cache;
-use crate::cpu::gemm::rows::part;
-use crate::cpu::gemm::shared::Shared;
-use crate::cpu::matrix::{
+use crate::cpu::amx::prefetch::Share;
+use crate::cpu::amx::{
     Columns, Ending, Factors, Held, Multiply, MultiplyArgs, MultiplyCode, PANEL, STEP, STEP_WORDS, Stretch, TALLEST,
     TILE_ROWS,
 };
+use crate::cpu::chain::UnaryOp;
+use crate::cpu::gemm::Panels;
+use crate::cpu::gemm::model::l2_bytes;
+use crate::cpu::gemm::rows::part;
+use crate::cpu::gemm::shared::Shared;
 use crate::cpu::{Activations, ActivationsMut, CodeSource, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::parallel::{Parallel, Serial};
 
-/// Tile rows by panels whose sums are put down before they are ended: 16 KiB of them, which stay in the first cache beside what is
-/// multiplied.
+/// Tile rows by panels whose sums wait for their epilogue: 16 KiB of sums, which stay in L1 beside the operands.
 const SUMS: usize = 8;
 
-/// Tile rows that see all panels before the next ones do, where weights stay near.
+/// Tile rows of a chunk, which is multiplied with all panels, where the weights stay in L2.
 const NEAR: usize = 4;
 
-/// Tile rows from which on panels are fetched before they are needed.
+/// Number of tile rows from which on panels are prefetched.
 const MANY: usize = 8;
 
-/// How many times as long bands are of which nothing is copied.
+/// Factor of the length of bands that are read in place.
 const LONGER: usize = 8;
 
-/// Words that scratch may have to be moved by, to begin with a cache line.
+/// Words by which scratch may have to be moved to start at a cache line.
 const ALIGNMENT: usize = 16;
 
-/// A convolution on the matrix unit.
+/// A convolution on AMX.
 #[derive(Clone, Debug)]
-pub(super) struct OnUnit {
+pub(super) struct OnAmx {
     shape: ConvShape,
     stored: ConvStored,
-    /// Whether the input is read where it is.
+    /// Whether the input is read in place.
     in_place: bool,
-    /// Steps of the reduction of a tap, the distance of one and the next in words, and words that count of each.
+    /// Steps of the reduction of a tap, words from one step to the next, and words of each step that are multiplied.
     steps: usize,
     step: usize,
     words: usize,
-    far: Far,
-    /// Whether each task has bands of its own, so that none waits for another.
+    beyond_l2: BeyondL2,
+    /// Whether each task has bands of its own, so that no task waits for another.
     private: bool,
-    /// Lines of outputs of a band.
+    /// Output lines of a band.
     band: usize,
     row_tasks: usize,
     unit_tasks: usize,
     grid: Grid,
-    copy: Copy,
+    im2col: Im2col,
     phases: Vec<PhasePlan>,
     /// Words of one group's packed weights.
     group_len: usize,
-    /// Whether all weights of a group stay in the second cache.
+    /// Whether all weights of a group stay in L2.
     near: bool,
-    /// What multiplies whole panels, and a group's last where that is not whole.
+    /// Micro-kernels with epilogue, for whole panels and for a group's last panel if that is partial.
     whole: Option<Multiply>,
     last: Option<Multiply>,
 }
 
-/// What is known of a phase before the data.
+/// A phase of the convolution: what is known before the data.
 #[derive(Clone, Debug)]
 struct PhasePlan {
     phase: Phase,
     panels: Panels,
-    /// Where the phase's weights start in each group.
+    /// Word offset of the phase's weights in those of a group.
     weights: usize,
-    /// Distances of taps in bytes.
+    /// Byte offset of each tap from a tile row's address.
     taps: Vec<isize>,
 }
 
 /// The buffers of one run, as tasks see them.
 #[derive(Clone, Copy)]
 struct Buffers<'a> {
-    /// The input, in one part where it is read where it is.
+    /// The input; a single part where it is read in place.
     parts: &'a [ConvPart<'a>],
     weights: &'a [f32],
     y: Shared<u8>,
     extras: Beside<'a>,
-    /// The copy.
+    /// Scratch: the copy of a band.
     words: Shared,
 }
 
-/// What chunks of a task have in common.
+/// What the chunks of a task share.
 struct Part<'a> {
     plan: &'a PhasePlan,
     lines: &'a Range<usize>,
     whole: Option<Held<'a>>,
     last: Option<Held<'a>>,
     args: MultiplyArgs,
-    /// Distances of taps in the group that was last.
+    /// Byte offsets of taps in `group`, the group of the last chunk.
     taps: Vec<isize>,
     group: usize,
     stretches: Vec<Stretch>,
 }
 
-/// Some lines of outputs, and for each phase where its tile rows start.
+/// The output lines of a band, and for each phase the positions at which its tile rows start.
 struct Band {
     lines: Range<usize>,
     starts: Vec<Vec<usize>>,
 }
 
-/// Whether a driver can take these blocks for a shape whose weights suit the unit: scratch that can be counted.
+/// Whether scratch can be counted for these blocks and a shape whose weights suit AMX.
 pub(super) fn fits(blocks: &ConvBlocks, shape: &ConvShape) -> bool {
     let along = |dim: usize| {
         let reach = (shape.kernel[dim] - 1) * shape.dilations[dim];
         (shape.input[dim].max(shape.output[dim]) + shape.pads[dim] + reach + TILE_ROWS) as u128
     };
     let regions: u128 = (0..3).map(|dim| shape.strides[dim].min(shape.kernel[dim]) as u128).product();
-    let words = shape.groups as u128 * Weights::unit_words(&shape.weights()) as u128;
+    let words = shape.groups as u128 * Weights::amx_words(&shape.weights()) as u128;
     let positions = (0..3).try_fold(shape.batch as u128, |total, dim| total.checked_mul(along(dim)));
     let all = positions.and_then(|positions| positions.checked_mul(regions)?.checked_mul(words));
     blocks.vectors * Isa::Avx512.lanes() == PANEL && all.is_some_and(|words| words <= isize::MAX as u128 / 64)
 }
 
-/// Whether all packed weights of a group stay in the second cache beside what they are multiplied with.
+/// Whether all packed weights of a group stay in L2 beside the copy that they are multiplied with.
 fn near(isa: Isa, panels: &[Panels]) -> bool {
-    panels.iter().map(Panels::len).sum::<usize>() * 4 <= second_cache(isa) / 2
+    panels.iter().map(Panels::len).sum::<usize>() * 4 <= l2_bytes(isa) / 2
 }
 
-/// Lines of outputs of a band on that many threads: those whose copy takes half of what a thread may count on of its second cache,
-/// so that it is there still when it is read; with a quarter threads meet twice as often. Weights that do not stay there are fetched
-/// once for each band, so then bands are longer.
+/// Output lines of a band on `threads` threads: as many as make the copy take half of each thread's share of L2, so
+/// that it is still there when it is read; with a quarter, threads meet twice as often. Weights that do not stay in L2
+/// are read again for each band, so bands are then longer.
 pub(super) fn band(isa: Isa, shape: &ConvShape, threads: usize) -> usize {
     let weights = shape.weights();
     let grid = Grid::new(shape, &shape.phases(), weights.gathers());
-    let line = grid.regions() * grid.line() * shape.groups * weights.unit_words() * 4;
-    let near = near(isa, &weights.unit_panels());
-    let bytes = if near { second_cache(isa) / 2 } else { second_cache(isa) };
-    // Lines that two bands read are copied twice.
+    let line = grid.regions() * grid.line() * shape.groups * weights.amx_words() * 4;
+    let near = near(isa, &weights.amx_panels());
+    let bytes = if near { l2_bytes(isa) / 2 } else { l2_bytes(isa) };
+    // Input lines that two bands read are copied twice.
     let band = (bytes * threads / line.max(1)).saturating_sub(grid.halo()).max(2 * grid.halo());
-    // A second band that is short costs all weights once more.
+    // A short second band would read all weights once more.
     let band = if !near && grid.lines() <= band + band / 2 { grid.lines() } else { band };
     band.clamp(1, grid.lines().max(1))
 }
 
-/// Whether each task copies its own lines, those that it shares with a neighbour too: where it has so many that these, and that
-/// lines cannot be shared out evenly, cost less than two meetings of all threads for each band.
+/// Whether each task copies its own lines, including those that it shares with a neighbour: if it has so many lines
+/// that copying some twice, and an uneven split of lines, cost less than two meetings of all threads for each band.
 fn has_private_bands(grid: &Grid, blocks: &ConvBlocks) -> bool {
     let least = blocks.row_tasks.saturating_mul(grid.halo().saturating_mul(8).max(16));
     blocks.unit_tasks == 1 && grid.lines() >= least
 }
 
-/// Fewest words of a step of several: every step loads tiles anew, and short ones load more than they multiply.
+/// Fewest words of a step, where a tap has several: each step loads tiles again, and short ones load more than they
+/// multiply.
 const SHORTEST: usize = 8;
 
-/// Words of the steps in which the unit can read positions as they lie: whole ones, a single shorter one, or several of one length. A
-/// multiplication takes as long as its step has words.
+/// Words of the steps in which AMX can read positions in place: whole steps, a single shorter one, or several of one
+/// length. A multiplication takes as long as its step has words.
 fn step_in_place(shape: &ConvShape) -> Option<usize> {
     let words = shape.channels / 2;
     if shape.group_channels().is_multiple_of(STEP) {
@@ -190,7 +193,7 @@ fn step_in_place(shape: &ConvShape) -> Option<usize> {
     (SHORTEST..STEP_WORDS).rev().find(|&step| words.is_multiple_of(step))
 }
 
-impl OnUnit {
+impl OnAmx {
     pub(super) fn new(
         isa: Isa,
         shape: ConvShape,
@@ -198,12 +201,12 @@ impl OnUnit {
         activation: Option<UnaryOp>,
         class_panels: &[Panels],
         source: &dyn CodeSource,
-    ) -> Result<OnUnit> {
+    ) -> Result<OnAmx> {
         let weights = shape.weights();
         let mut phases = shape.phases();
         let grid = Grid::new(&shape, &phases, weights.gathers());
         if weights.gathers() {
-            // Of each line of the kernel the first position stands for all.
+            // The first position of each line of the window stands for the whole line.
             phases
                 .iter_mut()
                 .for_each(|phase| phase.taps = phase.taps.iter().step_by(shape.kernel[2]).copied().collect());
@@ -211,7 +214,7 @@ impl OnUnit {
         let may_stay = stored.input == Stored::Bf16 && shape.is_pointwise();
         let lies_in = step_in_place(&shape).filter(|_| may_stay);
         let in_place = lies_in.is_some();
-        // Where nothing is copied and weights stay near, bands do nothing but keep tables short.
+        // Without a copy, and with weights in L2, bands only keep the tables of tile rows short.
         let longer = if in_place && near(isa, class_panels) { LONGER } else { 1 };
         let private = !in_place && has_private_bands(&grid, &blocks);
         let (wanted, most) = match private {
@@ -221,7 +224,7 @@ impl OnUnit {
             false => (blocks.row_block.saturating_mul(longer), grid.lines()),
         };
         let band = wanted.min(most).max(1);
-        let copy = Copy::new(isa, &shape, source)?;
+        let im2col = Im2col::new(isa, &shape, source)?;
         let starts = class_panels.iter().scan(0, |next, panels| {
             let start = *next;
             *next += panels.len();
@@ -229,7 +232,7 @@ impl OnUnit {
         });
         let starts: Vec<usize> = starts.collect();
         let plan = |phase: Phase| {
-            let distance = |at| (grid.tap(at, grid.region(band)) * copy.position() * 4) as isize;
+            let distance = |at| (grid.tap(at, grid.region(band)) * im2col.position() * 4) as isize;
             let taps = phase.taps.iter().map(|tap| distance(tap.at)).collect();
             PhasePlan { panels: class_panels[phase.class], weights: starts[phase.class], taps, phase }
         };
@@ -240,7 +243,7 @@ impl OnUnit {
             (columns > 0).then(|| Multiply::of(code, 1..=TALLEST, source)).transpose()
         };
         let columns = shape.group_filters();
-        Ok(OnUnit {
+        Ok(OnAmx {
             near: near(isa, class_panels),
             group_len: class_panels.iter().map(Panels::len).sum(),
             shape,
@@ -250,28 +253,33 @@ impl OnUnit {
             phases: phases.into_iter().map(plan).collect(),
             whole: multiply(columns / PANEL * PANEL)?,
             last: multiply(columns % PANEL)?,
-            far: Far::new(isa, (&shape, stored), in_place, blocks.row_tasks.saturating_mul(blocks.unit_tasks)),
+            beyond_l2: BeyondL2::new(
+                isa,
+                (&shape, stored),
+                in_place,
+                blocks.row_tasks.saturating_mul(blocks.unit_tasks),
+            ),
             in_place,
-            words: lies_in.unwrap_or(copy.words()),
+            words: lies_in.unwrap_or(im2col.words()),
             step: lies_in.unwrap_or(STEP_WORDS),
-            steps: lies_in.map_or(copy.steps(), |step| shape.group_channels() / 2 / step),
+            steps: lies_in.map_or(im2col.steps(), |step| shape.group_channels() / 2 / step),
             private,
             stored,
-            copy,
+            im2col,
             grid,
         })
     }
 
-    /// Elements of scratch that [`OnUnit::run`] needs.
+    /// Elements of scratch that [`OnAmx::run`] needs.
     pub(super) fn scratch_len(&self) -> usize {
         let copies = if self.private { self.row_tasks } else { 1 };
         copies * self.copied() + ALIGNMENT
     }
 
-    /// Words that are copied at a time.
+    /// Words of one copy.
     fn copied(&self) -> usize {
         let positions = if self.in_place { 2 * TILE_ROWS } else { self.grid.regions() * self.grid.region(self.band) };
-        positions * self.copy.position()
+        positions * self.im2col.position()
     }
 
     /// Bytes held besides code.
@@ -280,9 +288,9 @@ impl OnUnit {
         self.phases.len() * size_of::<PhasePlan>() + taps
     }
 
-    /// Whether what is copied may come from several tensors.
+    /// Whether the copy can gather its channels from several tensors.
     pub(super) fn takes_parts(&self, channels: &[usize]) -> bool {
-        !self.in_place && self.copy.takes_parts() && input::starts_at(channels, STEP)
+        !self.in_place && self.im2col.takes_parts() && input::starts_at(channels, STEP)
     }
 
     /// Convolves. The driver has checked that every buffer is as long as the shape says.
@@ -311,8 +319,15 @@ impl OnUnit {
         });
     }
 
-    /// Some lines, band by band, each in so many parts of its rows and of the panels.
-    fn bands(&self, buffers: &Buffers<'_>, lines: Range<usize>, [rows, units]: [usize; 2], parallel: &dyn Parallel) {
+    /// Computes lines band by band, each band split into `rows` parts of its tile rows by `group_panels` parts of its
+    /// panels.
+    fn bands(
+        &self,
+        buffers: &Buffers<'_>,
+        lines: Range<usize>,
+        [rows, group_panels]: [usize; 2],
+        parallel: &dyn Parallel,
+    ) {
         let bands = lines.len().div_ceil(self.band);
         let mut band = Band { lines: 0..0, starts: vec![Vec::new(); self.phases.len()] };
         for index in 0..bands {
@@ -329,20 +344,20 @@ impl OnUnit {
                 continue;
             }
             if !self.in_place {
-                self.copy.run(buffers, &self.grid, (&band.lines, self.band), rows * units, parallel);
+                self.im2col.run(buffers, &self.grid, (&band.lines, self.band), rows * group_panels, parallel);
             }
-            parallel.run(self.phases.len() * rows * units, &|task| {
-                let phase = task / (rows * units);
-                let tiles = part(band.starts[phase].len(), rows, task / units % rows);
+            parallel.run(self.phases.len() * rows * group_panels, &|task| {
+                let phase = task / (rows * group_panels);
+                let tiles = part(band.starts[phase].len(), rows, task / group_panels % rows);
                 let all = self.shape.groups * self.phases[phase].panels.count();
-                self.task(buffers, phase, &band, tiles, part(all, units, task % units));
+                self.task(buffers, phase, &band, tiles, part(all, group_panels, task % group_panels));
             });
         }
     }
 
-    /// Some tile rows of a phase by some panels.
-    fn task(&self, buffers: &Buffers<'_>, phase: usize, band: &Band, tiles: Range<usize>, units: Range<usize>) {
-        if tiles.is_empty() || units.is_empty() {
+    /// A task: some tile rows of a phase by some panels, numbered over all groups.
+    fn task(&self, buffers: &Buffers<'_>, phase: usize, band: &Band, tiles: Range<usize>, group_panels: Range<usize>) {
+        if tiles.is_empty() || group_panels.is_empty() {
             return;
         }
         let plan = &self.phases[phase];
@@ -350,9 +365,10 @@ impl OnUnit {
         let rows: Vec<*const u8> = starts.iter().map(|&start| self.tile_row(buffers, &band.lines, start)).collect();
         let taps = plan.taps.clone();
         let mut args = MultiplyArgs::empty();
-        (args.row_step, args.left_step, args.right_step) = (self.place() * 4, self.step * 4, self.step * PANEL * 4);
+        (args.row_stride, args.left_stride, args.right_stride) =
+            (self.place() * 4, self.step * 4, self.step * PANEL * 4);
         (args.taps, args.tap_count, args.steps) = (taps.as_ptr(), taps.len(), self.steps);
-        args.right_next = plan.panels.panel_len() * 4;
+        args.panel_stride = plan.panels.panel_len() * 4;
         let [tiles, panels] = self.chunk_size(plan, rows.len());
         let [whole, last] = [&self.whole, &self.last].map(|code| code.as_ref().map(|code| code.hold_for(self.words)));
         let (lines, stretches) = (&band.lines, Vec::with_capacity(tiles));
@@ -370,35 +386,37 @@ impl OnUnit {
         let next_output = |index: usize| chunks.get(index + 1).and_then(|chunk| chunk.output);
         if self.near {
             for (index, chunk) in chunks.iter().enumerate() {
-                for cut in cuts(&units, plan.panels.count(), panels) {
-                    let rows_part = (cut.start - units.start, units.len());
+                for cut in cuts(&group_panels, plan.panels.count(), panels) {
+                    let rows_share = Share { before: cut.start - group_panels.start, of: group_panels.len() };
                     let (rows, output) = (next_rows(index), next_output(index));
-                    let next = Next { rows, rows_part, output, panels: 0..0, panels_part: (0, 1) };
-                    self.chunk(buffers, &mut part, (chunk, &next), cut, &mut sums);
+                    let next = Next { rows, rows_share, output, panels: 0..0, panels_share: Share::ALL };
+                    self.chunk(buffers, &mut part, chunk, &next, cut, &mut sums);
                 }
             }
         } else {
-            for cut in cuts(&units, plan.panels.count(), panels) {
-                // All rows are near once the first panels have seen them.
-                let fresh = cut.start == units.start;
-                // Few blocks read a panel nearly as fast as it comes, in order and once, as processors expect it.
-                let after = cut.start + 1..units.end.min(cut.end + 1);
+            for cut in cuts(&group_panels, plan.panels.count(), panels) {
+                // All rows are in L2 once the first panels have been multiplied with them.
+                let fresh = cut.start == group_panels.start;
+                // Few blocks read a panel nearly as fast as it comes from memory, in order and once, which hardware
+                // prefetchers follow.
+                let after = cut.start + 1..group_panels.end.min(cut.end + 1);
                 let panels = if rows.len() >= MANY { after } else { 0..0 };
                 for (index, chunk) in chunks.iter().enumerate() {
                     let next = Next {
                         rows: if fresh { next_rows(index) } else { &[] },
-                        rows_part: (0, cut.len()),
+                        rows_share: Share { before: 0, of: cut.len() },
                         output: next_output(index),
                         panels: panels.clone(),
-                        panels_part: (index, chunks.len()),
+                        panels_share: Share { before: index, of: chunks.len() },
                     };
-                    self.chunk(buffers, &mut part, (chunk, &next), cut.clone(), &mut sums);
+                    self.chunk(buffers, &mut part, chunk, &next, cut.clone(), &mut sums);
                 }
             }
         }
     }
 
-    /// Tile rows and panels of a chunk: panels that stay near are all seen by some rows, others by as many rows as there is room for.
+    /// Tile rows and panels of a chunk. Panels that stay in L2 are all multiplied with few rows; others with as many
+    /// rows as there is room for sums.
     fn chunk_size(&self, plan: &PhasePlan, tiles: usize) -> [usize; 2] {
         if self.near {
             return [NEAR, plan.panels.count().max(1)];
@@ -408,12 +426,12 @@ impl OnUnit {
         [SUMS / panels, panels]
     }
 
-    /// Words of a position that is read.
+    /// Words from one position to the next in what AMX reads.
     fn place(&self) -> usize {
-        if self.in_place { self.shape.channels / 2 } else { self.copy.position() }
+        if self.in_place { self.shape.channels / 2 } else { self.im2col.position() }
     }
 
-    /// Where a tile row of a band starts.
+    /// Address of the tile row that starts at position `start` of a band.
     fn tile_row(&self, buffers: &Buffers<'_>, lines: &Range<usize>, start: usize) -> *const u8 {
         let mut at = start;
         if self.in_place {
@@ -426,12 +444,12 @@ impl OnUnit {
         buffers.words.at(at * self.place()).cast_const().cast()
     }
 
-    /// Positions where a tile row may start that is read where it is.
+    /// Positions at which a tile row can start that is read in place.
     fn own(&self) -> usize {
         (self.grid.lines() * self.grid.line()).saturating_sub(TILE_ROWS - 1)
     }
 
-    /// Copies the positions of tile rows that end behind the last.
+    /// Copies to scratch the last positions, which tile rows read that end behind the last position.
     fn copy_last(&self, buffers: &Buffers<'_>) {
         let Activations::Bf16(x) = buffers.parts[0].x else { return };
         let last = &x[self.own() * self.shape.channels..];
@@ -443,7 +461,7 @@ impl OnUnit {
     }
 }
 
-/// One of several threads: what it runs, it runs by itself, and it stops with the others.
+/// One of several threads: it runs tasks by itself, and stops when the others do.
 struct Alone<'a>(&'a dyn Parallel);
 
 impl Parallel for Alone<'_> {
@@ -460,9 +478,13 @@ impl Parallel for Alone<'_> {
     }
 }
 
-/// Cuts units into pieces of up to `most`, each of one group of `count`.
-pub(crate) fn cuts(units: &Range<usize>, count: usize, most: usize) -> impl Iterator<Item = Range<usize>> + use<> {
-    let (mut next, end) = (units.start, units.end);
+/// Cuts a range of panels, numbered over all groups, into pieces of up to `most`, each within one group of `count`.
+pub(crate) fn cuts(
+    group_panels: &Range<usize>,
+    count: usize,
+    most: usize,
+) -> impl Iterator<Item = Range<usize>> + use<> {
+    let (mut next, end) = (group_panels.start, group_panels.end);
     std::iter::from_fn(move || {
         let start = next;
         next = end.min(start + most).min((start / count + 1) * count);

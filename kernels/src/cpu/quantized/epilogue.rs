@@ -1,11 +1,11 @@
-//! What becomes of a sum, in Rust: the same operations in the same order as the emitted ones, so that all levels agree
-//! bit by bit.
+//! The epilogue of integer sums in Rust: the same operations in the same order as the emitted ones, so that all levels
+//! agree bit by bit.
 
 use super::tile::Output;
 
-/// The last steps of every column, with what they need.
+/// Requantisation of every column: factors, addends, bounds and zero point.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Finish<'a> {
+pub(crate) struct Epilogue<'a> {
     pub(crate) output: Output,
     /// Each column's factor and addend; empty where sums are stored.
     pub(crate) scale: &'a [f32],
@@ -16,8 +16,8 @@ pub(crate) struct Finish<'a> {
     pub(crate) zero: i32,
 }
 
-impl Finish<'_> {
-    /// Finishes the sums of columns from `column` on into `to`, which holds exactly their outputs.
+impl Epilogue<'_> {
+    /// Applies the epilogue to the sums of columns from `column` on, and writes exactly their outputs to `to`.
     #[inline(always)]
     pub(crate) fn row(&self, sums: &[i32], column: usize, to: &mut [u8]) {
         if self.output == Output::Sums {

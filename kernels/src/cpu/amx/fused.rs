@@ -1,8 +1,9 @@
-//! What a multiplication does with a panel's sums as soon as it has put them down: bias, residual, activation, and a store of the
-//! result. So few sums wait that they never leave the nearest cache; where as many wait as a whole chunk of rows and panels has, a
-//! store of a tile takes four times as long, which is more than short reductions take to multiply.
+//! The epilogue that the AMX micro-kernel applies to a panel's sums as soon as they are stored: bias, residual,
+//! activation, and the store of the result. The sums of one panel never leave L1; with the sums of a whole chunk of
+//! rows and panels waiting, storing a tile takes four times as long, which is more than short reductions take to
+//! multiply.
 //!
-//! A panel that is not whole has code of its own, which writes the result's own columns and multiplies no others.
+//! A partial panel has code of its own, which multiplies no vector without columns of the result and masks its stores.
 
 use std::cell::Cell;
 use std::mem::offset_of;
@@ -11,26 +12,26 @@ use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::multiply::{ARGS, MultiplyArgs, T0};
-use super::{PANEL, finish};
+use super::{PANEL, epilogue};
 use crate::cpu::Stored;
 use crate::cpu::activation;
 use crate::cpu::chain::UnaryOp;
 use crate::error::Result;
 use crate::jit::{Asm, Cond, Extents, Gpr, Mask, Mem, Vreg, counted_down};
 
-/// How many columns of a panel are the result's own.
+/// How many of a panel's 32 columns belong to the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Columns {
     /// All 32.
     Whole,
-    /// More than 16.
+    /// 17 to 31.
     Most,
-    /// Up to 16, half a panel.
+    /// Up to 16: one vector.
     Half,
 }
 
 impl Columns {
-    /// Of a panel with that many of them.
+    /// For a panel with `count` columns of the result.
     pub(crate) fn of(count: usize) -> Columns {
         match count {
             0..=LANES => Columns::Half,
@@ -39,65 +40,65 @@ impl Columns {
         }
     }
 
-    /// Vectors that have some of them.
+    /// Vectors that hold them.
     pub(super) fn vectors(self) -> usize {
         if self == Columns::Half { 1 } else { 2 }
     }
 }
 
-/// What becomes of sums: C = activation(sums + bias + residual).
+/// An epilogue of `bf16` products: C = activation(sums + bias + residual).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct Ending {
-    /// The result's own columns.
+    /// Columns of a panel that belong to the result.
     pub columns: Columns,
     /// Applied last.
     pub activation: Option<UnaryOp>,
-    /// What the residual consists of.
+    /// Type of the residual.
     pub residual: Stored,
-    /// What the result consists of.
+    /// Type of the result.
     pub output: Stored,
 }
 
-/// Rows of the result that follow each other at one distance.
+/// Rows of the result at a constant stride.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Stretch {
     /// The first row's sums.
     pub(crate) from: *const f32,
-    /// Where its result is written, in the call's first panel; the code moves it on from panel to panel.
+    /// The first row of the result in the call's first panel; the code advances it from panel to panel.
     pub(crate) to: *mut u8,
-    /// What is added to it, likewise, or null.
+    /// The first row of the residual, advanced likewise, or null.
     pub(crate) residual: *const u8,
     /// Rows, at least one.
     pub(crate) rows: usize,
 }
 
-/// The rows of a call, and what they have in common. Distances are in bytes.
+/// The rows of a call and what their epilogues share. Strides are in bytes.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Ends {
+pub(crate) struct FusedEpilogueArgs {
     stretches: *mut Stretch,
     count: usize,
-    /// Distances of rows.
-    pub(crate) to_step: usize,
-    pub(crate) residual_step: usize,
-    /// Added to every row of the call's first panel, and the distance of the next panel's.
+    /// From one row to the next.
+    pub(crate) to_stride: usize,
+    pub(crate) residual_stride: usize,
+    /// Bias of the call's first panel, and the stride to the next panel's (0 if there is no bias).
     bias: *const f32,
     bias_next: usize,
-    /// The result's own columns of the last vector, 1 to 16 of them.
+    /// Columns of the result in the last vector, 1 to 16.
     rest: usize,
-    /// The code's own: the bias of the panel at hand.
+    /// Scratch of the code: the bias of the current panel.
     current: Cell<*const f32>,
 }
 
-impl Ends {
+impl FusedEpilogueArgs {
     /// No rows.
-    pub(super) const fn nothing() -> Ends {
-        Ends {
+    pub(super) const fn nothing() -> FusedEpilogueArgs {
+        FusedEpilogueArgs {
             stretches: std::ptr::null_mut(),
             count: 0,
-            to_step: 0,
-            residual_step: 0,
+            to_stride: 0,
+            residual_stride: 0,
             bias: std::ptr::null(),
             bias_next: 0,
             rest: LANES,
@@ -105,7 +106,7 @@ impl Ends {
         }
     }
 
-    /// What ending the sums of so many panels touches.
+    /// Adds what the epilogue of `panels` panels touches.
     pub(super) fn extents(&self, ending: &Ending, panels: usize, extents: &mut Extents<'_>) {
         if self.count == 0 {
             return;
@@ -114,9 +115,9 @@ impl Ends {
             Columns::Whole => PANEL,
             Columns::Most | Columns::Half => (ending.columns.vectors() - 1) * LANES + self.rest,
         };
-        extents.constant("no bias", &finish::NO_BIAS);
+        extents.constant("no bias", &epilogue::NO_BIAS);
         extents.read("bias", self.bias).over(panels, self.bias_next).bytes(columns * 4);
-        // The code moves what they say on from panel to panel.
+        // The code advances the pointers in the list from panel to panel.
         let list = extents.write("stretches", self.stretches).over(self.count, size_of::<Stretch>());
         list.bytes(size_of::<Stretch>());
         for stretch in extents.list("stretches", self.stretches.cast_const(), self.count) {
@@ -124,30 +125,30 @@ impl Ends {
             let sums = extents.read("sums", stretch.from).over(rows, PANEL * 4);
             sums.bytes(ending.columns.vectors() * LANES * 4);
             let result = extents.write("the result", stretch.to).over(panels, PANEL * ending.output.bytes());
-            result.over(rows, self.to_step).bytes(columns * ending.output.bytes());
+            result.over(rows, self.to_stride).bytes(columns * ending.output.bytes());
             if !stretch.residual.is_null() {
                 let residual = extents.read("residual", stretch.residual);
-                let residual = residual.over(panels, PANEL * ending.residual.bytes()).over(rows, self.residual_step);
+                let residual = residual.over(panels, PANEL * ending.residual.bytes()).over(rows, self.residual_stride);
                 residual.bytes(columns * ending.residual.bytes());
             }
         }
     }
 
-    /// Ends those rows of panels of so many columns, with what is added to every row from its element `column` on, where there is
-    /// such.
+    /// Sets the rows, and the bias from its element `column` on, for panels with `columns` columns of the result in
+    /// all.
     pub(crate) fn set(&mut self, stretches: &mut [Stretch], bias: Option<&[f32]>, (column, columns): (usize, usize)) {
         (self.stretches, self.count) = (stretches.as_mut_ptr(), stretches.len());
         self.rest = (columns.max(1) - 1) % LANES + 1;
         (self.bias, self.bias_next) = match bias {
             Some(bias) => (bias.as_ptr().wrapping_add(column), PANEL * 4),
-            None => (finish::NO_BIAS.as_ptr(), 0),
+            None => (epilogue::NO_BIAS.as_ptr(), 0),
         };
     }
 }
 
 macro_rules! arg {
     ($field:ident) => {
-        Mem::at(ARGS, (offset_of!(MultiplyArgs, ends) + offset_of!(Ends, $field)) as i32)
+        Mem::at(ARGS, (offset_of!(MultiplyArgs, epilogue) + offset_of!(FusedEpilogueArgs, $field)) as i32)
     };
 }
 
@@ -157,42 +158,42 @@ macro_rules! stretch {
     };
 }
 
-// Registers that a multiplication has read anew when it goes on.
+// Registers that the multiplication reloads when it goes on.
 const STRETCH: Gpr = Gpr::RBX;
 const LEFT: Gpr = Gpr::RBP;
 const ROWS: Gpr = Gpr::RCX;
 const FROM: Gpr = Gpr::R11;
 const TO: Gpr = Gpr::R13;
 const OTHER: Gpr = Gpr::R14;
-const TO_STEP: Gpr = Gpr::RSI;
-const OTHER_STEP: Gpr = Gpr::RDX;
-/// A row of a panel: values first, so that what is left is one block of temporaries.
+const TO_STRIDE: Gpr = Gpr::RSI;
+const OTHER_STRIDE: Gpr = Gpr::RDX;
+/// A row of a panel. Values come first, so that the free registers are contiguous.
 const VALUES: [Vreg; 2] = [Vreg(0), Vreg(1)];
 const BIAS: [Vreg; 2] = [Vreg(2), Vreg(3)];
 const ADDED: Vreg = Vreg(4);
 const FIRST_TEMP: u8 = 5;
 
 impl Ending {
-    /// Refuses an activation that there is no code for.
+    /// Fails for an activation without code.
     pub(super) fn check(&self) -> Result<()> {
         activation::check(super::FAMILY, self.activation)
     }
 
-    /// Has the first panel of a call begin with the first bias.
+    /// Emits, at the start of a call, the choice of the first panel's bias.
     pub(super) fn emit_begin(asm: &mut Asm) {
         asm.load(T0, arg!(bias));
         asm.store(arg!(current), T0);
     }
 
-    /// Ends the sums of a panel, and moves on to the next.
+    /// Emits the epilogue of a panel's sums, and the move to the next panel.
     pub(super) fn emit(&self, asm: &mut Asm) {
         let (stretch, row, done) = (asm.label(), asm.label(), asm.label());
         asm.load(LEFT, arg!(count));
         asm.test(LEFT);
         asm.jump_if(Cond::Equal, done);
         asm.load(STRETCH, arg!(stretches));
-        asm.load(TO_STEP, arg!(to_step));
-        asm.load(OTHER_STEP, arg!(residual_step));
+        asm.load(TO_STRIDE, arg!(to_stride));
+        asm.load(OTHER_STRIDE, arg!(residual_stride));
         asm.load(T0, arg!(current));
         let bias_at = |vector: usize| Mem::at(T0, vector as i32 * 64);
         let mask = self.mask(asm);
@@ -234,7 +235,7 @@ impl Ending {
         asm.bind(done);
     }
 
-    /// The lanes of the last vector, where they are not all the result's own.
+    /// The mask of the last vector, unless all its lanes are columns of the result.
     fn mask(&self, asm: &mut Asm) -> Option<Mask> {
         (self.columns != Columns::Whole).then(|| {
             let mask = asm.mask(0, Vreg(asm.registers() - 1));
@@ -248,7 +249,7 @@ impl Ending {
         vector + 1 == self.columns.vectors()
     }
 
-    /// Ends a row, and moves on to the next.
+    /// Emits the epilogue of a row, and the move to the next row.
     fn row(&self, asm: &mut Asm, mask: Option<Mask>) {
         let alone = asm.label();
         let temps: Vec<Vreg> = (FIRST_TEMP..asm.registers() - 1).map(Vreg).collect();
@@ -270,7 +271,7 @@ impl Ending {
             }
             asm.vadd(VALUES[vector], VALUES[vector], ADDED);
         }
-        asm.add(OTHER, OTHER_STEP);
+        asm.add(OTHER, OTHER_STRIDE);
         asm.bind(alone);
         for vector in vectors.clone() {
             if let Some(op) = self.activation {
@@ -292,7 +293,7 @@ impl Ending {
             }
         }
         asm.add_imm(FROM, (PANEL * 4) as i32);
-        asm.add(TO, TO_STEP);
+        asm.add(TO, TO_STRIDE);
     }
 }
 

@@ -1,98 +1,98 @@
-//! Products on the matrix unit: the part of the driver that differs from tiles of vectors.
+//! Matrix products on AMX: the part of the driver that differs from tiles of vectors.
 //!
-//! Left-hand rows are rounded once into tile rows, whose steps follow each other, so that the unit reads them front to back. Rows
-//! that are stored as `bf16`, of whole steps, are read where they are.
-//! A chunk of tile rows that fits a cache sees all panels before the next one does; its sums stay in the nearest cache from the
-//! first part of the reduction to the last.
+//! Left-hand rows are converted once into tile rows whose AMX steps follow each other, so that they are read front to
+//! back. Rows stored as `bf16`, a whole number of steps long, are read in place. A chunk of tile rows that fits L2 is
+//! multiplied with all panels before the next chunk; its sums stay in L1 from the first part of the reduction to the
+//! last.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use super::shape::Place;
 use super::{Extras, Left, Matmul, MatmulShape, MatmulStored};
-use crate::cpu::chain::UnaryOp;
-use crate::cpu::gemm::Halve;
-use crate::cpu::gemm::shared::Shared;
-use crate::cpu::matrix::fetch::Fetches;
-use crate::cpu::matrix::{
-    Finish, FinishArgs, FinishCode, Multiply, MultiplyArgs, PANEL, STEP, STEP_WORDS, TALLEST, TILE_ROWS,
+use crate::cpu::amx::prefetch::Prefetches;
+use crate::cpu::amx::{
+    EpilogueArgs, EpilogueCode, EpilogueKernel, Multiply, MultiplyArgs, PANEL, STEP, STEP_WORDS, TALLEST, TILE_ROWS,
 };
+use crate::cpu::chain::UnaryOp;
+use crate::cpu::gemm::Bf16Convert;
+use crate::cpu::gemm::shared::Shared;
 use crate::cpu::{Activations, CodeSource, Elements, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::jit::Given;
 use crate::parallel::{Parallel, for_each_chunk};
 
-/// Words of a tile row's step.
+/// Words of one step of a tile row.
 const STEP_OF_ROWS: usize = TILE_ROWS * STEP_WORDS;
-/// Tile rows, by a panel, whose sums are put down before they are ended: 32 KiB of them.
+/// Tile rows by one panel whose sums wait for their epilogue: 32 KiB of sums.
 const SUMS: usize = 16;
-/// Most panels side by side.
+/// Most panels of one call, side by side.
 const GROUP: usize = 4;
 
 /// The sums of [`SUMS`] tile rows.
 #[repr(align(64))]
 struct Sums(MaybeUninit<[f32; SUMS * TILE_ROWS * PANEL]>);
 
-/// The kernels.
+/// The kernels of an AMX product.
 #[derive(Clone, Debug)]
-pub(super) struct Unit {
+pub(super) struct AmxKernels {
     multiply: Multiply,
-    finish: Finish,
-    halve: Halve,
+    epilogue: EpilogueKernel,
+    convert: Bf16Convert,
     stored: MatmulStored,
-    /// Whether left-hand rows are read where they are.
+    /// Whether left-hand rows are read in place.
     in_place: bool,
 }
 
 /// The buffers of one run, as tasks see them.
-pub(super) struct UnitBuffers<'a> {
+pub(super) struct AmxBuffers<'a> {
     pub(super) left: LeftRows,
     pub(super) right: &'a [f32],
-    /// In bytes.
+    /// The result, in bytes.
     pub(super) c: Shared<u8>,
     pub(super) extras: Extras<'a, Activations<'a>>,
     pub(super) given: Given,
 }
 
-/// Left-hand matrices as the unit reads them. Distances are in bytes.
+/// Left-hand matrices as AMX reads them. Strides are in bytes.
 #[derive(Clone, Copy)]
 pub(super) struct LeftRows {
-    /// The first matrix that is read where it is; null where all are in scratch.
+    /// The first matrix that is read in place; null if all are in scratch.
     near: *const u8,
-    /// Matrices in scratch, or the last rows of each, where they do not fill a tile row.
+    /// All matrices in scratch; or, of matrices read in place, the last rows of each that do not fill a tile row.
     scratch: *const u8,
-    /// Rows of a tile row and steps of a row.
-    row_step: usize,
-    left_step: usize,
+    /// Strides of the rows of a tile row and of the steps of a row.
+    row_stride: usize,
+    left_stride: usize,
 }
 
 // SAFETY: tasks only read through it.
 unsafe impl Sync for LeftRows {}
 
-impl Unit {
-    /// The kernels for that shape, where the unit computes it: all but single rows.
+impl AmxKernels {
+    /// The kernels for `shape`, if AMX computes it: `bf16` weights packed for AMX and more than one row.
     pub(super) fn new(
         isa: Isa,
         shape: &MatmulShape,
         stored: MatmulStored,
         activation: Option<UnaryOp>,
         source: &dyn CodeSource,
-    ) -> Result<Option<Unit>> {
+    ) -> Result<Option<AmxKernels>> {
         if shape.elements() != Elements::Bf16Tiles || shape.m == 1 {
             return Ok(None);
         }
-        // Parts of the rows end in a lone tile row where their number is odd.
+        // Parts with an odd number of tile rows end in a block of one.
         let multiply = Multiply::new(isa, 1..=TALLEST, source)?;
         let MatmulStored { left, residual, output } = stored;
-        let finish = Finish::new(FinishCode { isa, activation, residual, output }, source)?;
+        let epilogue = EpilogueKernel::new(EpilogueCode { isa, activation, residual, output }, source)?;
         let whole = |distance: usize| distance.is_multiple_of(STEP);
         let rows = matches!(shape.left, Left::Rows { stride } if whole(stride) && whole(shape.k));
         let in_place = left == Stored::Bf16 && rows && shape.batch.iter().all(|dim| whole(dim.left));
-        Ok(Some(Unit { multiply, finish, halve: Halve::new(isa, source)?, stored, in_place }))
+        Ok(Some(AmxKernels { multiply, epilogue, convert: Bf16Convert::new(isa, source)?, stored, in_place }))
     }
 
-    /// Words of scratch of each left-hand matrix.
+    /// Words of scratch for each left-hand matrix.
     pub(super) fn left_words(&self, shape: &MatmulShape) -> usize {
         match shape.left {
             Left::Rows { stride } if self.in_place => match shape.m.is_multiple_of(TILE_ROWS) {
@@ -104,40 +104,40 @@ impl Unit {
     }
 }
 
-/// Tile rows of that many rows.
+/// Tile rows that hold `rows` rows.
 pub(super) fn tile_rows(rows: usize) -> usize {
     rows.div_ceil(TILE_ROWS)
 }
 
 impl Matmul {
-    /// The left-hand matrices as the unit reads them, made in `scratch` where they are not read where they are.
-    pub(super) fn left_of_unit(
+    /// The left-hand matrices as AMX reads them: in place, or converted in `scratch`.
+    pub(super) fn left_for_amx(
         &self,
-        unit: &Unit,
+        amx: &AmxKernels,
         left: Activations<'_>,
         scratch: &mut [f32],
         parallel: &dyn Parallel,
     ) -> LeftRows {
-        if let (true, Left::Rows { stride }, Activations::Bf16(halves)) = (unit.in_place, self.shape.left, left) {
+        if let (true, Left::Rows { stride }, Activations::Bf16(halves)) = (amx.in_place, self.shape.left, left) {
             self.copy_last_rows(halves, stride, bytemuck::cast_slice_mut(scratch));
             let (near, scratch) = (halves.as_ptr().cast(), scratch.as_ptr().cast());
-            return LeftRows { near, scratch, row_step: stride * 2, left_step: STEP * 2 };
+            return LeftRows { near, scratch, row_stride: stride * 2, left_stride: STEP * 2 };
         }
-        let turned = match self.shape.left {
+        let transposed = match self.shape.left {
             Left::Rows { .. } => 0,
             Left::Columns { .. } => self.shape.left_matrices() * self.shape.m * self.shape.k,
         };
-        let (turned, words) = scratch.split_at_mut(turned);
+        let (transposed, words) = scratch.split_at_mut(transposed);
         if let (Left::Columns { stride }, Activations::F32(left)) = (self.shape.left, left) {
-            self.turn_left(left, stride, turned, parallel);
+            self.transpose_left(left, stride, transposed, parallel);
         }
-        self.round_left(unit, (left, turned), words, parallel);
+        self.round_left(amx, (left, transposed), words, parallel);
         let scratch = words.as_ptr().cast();
-        LeftRows { near: std::ptr::null(), scratch, row_step: STEP_WORDS * 4, left_step: STEP_OF_ROWS * 4 }
+        LeftRows { near: std::ptr::null(), scratch, row_stride: STEP_WORDS * 4, left_stride: STEP_OF_ROWS * 4 }
     }
 
-    /// Copies the last rows of each matrix to where a whole tile row is readable. Rows that there are none of stay as they are:
-    /// nobody looks at their sums.
+    /// Copies the rows of each matrix that do not fill a tile row to scratch, where a whole tile row is readable. The
+    /// missing rows keep what scratch held: their sums are never stored.
     fn copy_last_rows(&self, halves: &[u16], stride: usize, to: &mut [u16]) {
         let (m, k) = (self.shape.m, self.shape.k);
         for (matrix, to) in to.chunks_exact_mut((TILE_ROWS * stride).max(1)).enumerate() {
@@ -148,11 +148,11 @@ impl Matmul {
         }
     }
 
-    /// Rounds left-hand matrices into tile rows, with the same about rows that there are none of.
+    /// Converts left-hand matrices into tile rows; the rows that a last tile row lacks keep what scratch held.
     fn round_left(
         &self,
-        unit: &Unit,
-        (left, turned): (Activations<'_>, &[f32]),
+        amx: &AmxKernels,
+        (left, transposed): (Activations<'_>, &[f32]),
         words: &mut [f32],
         parallel: &dyn Parallel,
     ) {
@@ -167,24 +167,24 @@ impl Matmul {
                 };
                 let to = &mut words[(row - first) * STEP_WORDS..];
                 let from = match (self.shape.left, left) {
-                    (Left::Columns { .. }, _) => &turned[start..][..k],
+                    (Left::Columns { .. }, _) => &transposed[start..][..k],
                     (Left::Rows { .. }, Activations::F32(left)) => &left[start..][..k],
                     (Left::Rows { .. }, Activations::Bf16(left)) => {
                         spread_halves(&left[start..][..k], to);
                         continue;
                     }
                 };
-                unit.halve.spread(from, to, STEP_OF_ROWS);
+                amx.convert.spread(from, to, STEP_OF_ROWS);
             }
         });
     }
 
-    /// Where a tile row starts.
-    fn tile_row(&self, unit: &Unit, left: &LeftRows, place: &Place, tile: usize) -> *const u8 {
-        let words = unit.left_words(&self.shape);
+    /// Address of a tile row.
+    fn tile_row(&self, amx: &AmxKernels, left: &LeftRows, place: &Place, tile: usize) -> *const u8 {
+        let words = amx.left_words(&self.shape);
         let scratch = left.scratch.wrapping_add(place.left_index * words * 4);
         match self.shape.left {
-            Left::Rows { stride } if unit.in_place => match (tile + 1) * TILE_ROWS <= self.shape.m {
+            Left::Rows { stride } if amx.in_place => match (tile + 1) * TILE_ROWS <= self.shape.m {
                 true => left.near.wrapping_add((place.left + tile * TILE_ROWS * stride) * 2),
                 false => scratch,
             },
@@ -192,11 +192,11 @@ impl Matmul {
         }
     }
 
-    /// A part of one product: some tile rows, some panels.
-    pub(super) fn product_on_unit(
+    /// A part of one product: some tile rows by some panels.
+    pub(super) fn product_on_amx(
         &self,
-        unit: &Unit,
-        buffers: &UnitBuffers<'_>,
+        amx: &AmxKernels,
+        buffers: &AmxBuffers<'_>,
         batch: usize,
         tiles: Range<usize>,
         panels: Range<usize>,
@@ -205,18 +205,18 @@ impl Matmul {
         let shape = &self.shape;
         let place = shape.place(batch);
         let right = buffers.right.as_ptr().wrapping_add(place.right);
-        let (output, beside) = (unit.stored.output.bytes(), unit.stored.residual.bytes());
+        let (output, beside) = (amx.stored.output.bytes(), amx.stored.residual.bytes());
         let mut sums = Sums(MaybeUninit::uninit());
         if self.panels.rows == 0 {
             sums.0.write([0.0; SUMS * TILE_ROWS * PANEL]);
         }
         let mut args = MultiplyArgs::empty();
-        (args.row_step, args.left_step) = (buffers.left.row_step, buffers.left.left_step);
-        args.right_next = self.panels.panel_len() * 4;
-        args.out_next = PANEL * 4;
+        (args.row_stride, args.left_stride) = (buffers.left.row_stride, buffers.left.left_stride);
+        args.panel_stride = self.panels.panel_len() * 4;
+        args.out_panel_stride = PANEL * 4;
         let tap = 0isize;
         (args.taps, args.tap_count) = (&raw const tap, 1);
-        let held = unit.multiply.hold();
+        let held = amx.multiply.hold();
         let mut rows = [std::ptr::null(); SUMS];
         let given = buffers.given.clone().read("tap", std::slice::from_ref(&tap)).read("tile rows", &rows);
         let given = given.write("sums", std::slice::from_mut(&mut sums));
@@ -225,7 +225,7 @@ impl Matmul {
             let chunk = chunk..tiles.end.min(chunk + self.blocks.row_block);
             for first in chunk.clone().step_by(SUMS) {
                 let count = SUMS.min(chunk.end - first);
-                // Several panels side by side, so that whole stretches of a row of the result are written at once.
+                // Several panels side by side, so that longer runs of each row of the result are written at once.
                 let group = (SUMS / count).min(GROUP);
                 for panel in panels.clone().step_by(group) {
                     if parallel.is_stopped() {
@@ -233,12 +233,12 @@ impl Matmul {
                     }
                     let group = group.min(panels.end - panel);
                     args.panels = group;
-                    args.out_step = group * PANEL * 4;
-                    self.fetch_ahead(&mut args, right, panel + group, panels.end, count.div_ceil(TALLEST));
+                    args.out_stride = group * PANEL * 4;
+                    self.prefetch_panels(&mut args, right, panel + group, panels.end, count.div_ceil(TALLEST));
                     for k in (0..self.panels.rows).step_by(k_block) {
                         for (index, row) in rows[..count].iter_mut().enumerate() {
-                            let start = self.tile_row(unit, &buffers.left, &place, first + index);
-                            *row = start.wrapping_add(k / STEP_WORDS * args.left_step);
+                            let start = self.tile_row(amx, &buffers.left, &place, first + index);
+                            *row = start.wrapping_add(k / STEP_WORDS * args.left_stride);
                         }
                         args.steps = (self.panels.rows - k).min(k_block) / STEP_WORDS;
                         args.right = right.wrapping_add(panel * self.panels.panel_len() + k * PANEL);
@@ -251,44 +251,44 @@ impl Matmul {
                                 let before = from * TILE_ROWS * group * PANEL;
                                 args.out = sums.0.as_mut_ptr().cast::<f32>().wrapping_add(before);
                                 // SAFETY: `check` made sure that the panels are whole and that scratch holds all tile
-                                // rows; sums are ours and hold `count` tile rows of `group` panels.
+                                // rows; the sums are this task's and hold `count` tile rows of `group` panels.
                                 unsafe { held.call(height, &mut args, &given) };
                             }
                         }
                     }
                     let columns = (shape.n - panel * PANEL).min(group * PANEL);
-                    let mut end = FinishArgs::of_columns(columns).biased(buffers.extras.bias, panel * PANEL);
+                    let mut end = EpilogueArgs::of_columns(columns).biased(buffers.extras.bias, panel * PANEL);
                     end.scale = self.epilogue.scale;
                     let row = first * TILE_ROWS;
                     let at = (batch * shape.m + row) * shape.n + panel * PANEL;
                     if let Some(residual) = buffers.extras.residual {
                         end.residual = residual.as_ptr().wrapping_add(at * beside);
-                        end.residual_step = shape.n * beside;
+                        end.residual_stride = shape.n * beside;
                     }
                     end.rows = (count * TILE_ROWS).min(shape.m - row);
-                    (end.from, end.from_step) = (sums.0.as_ptr().cast(), group * PANEL * 4);
-                    (end.to, end.to_step) = (buffers.c.at(at * output), shape.n * output);
-                    // SAFETY: all sums have just been put down; `check` made sure that bias, residual and C span what the
+                    (end.from, end.from_stride) = (sums.0.as_ptr().cast(), group * PANEL * 4);
+                    (end.to, end.to_stride) = (buffers.c.at(at * output), shape.n * output);
+                    // SAFETY: all sums have been stored; `check` made sure that bias, residual and C span what the
                     // shape says, and tasks have disjoint parts of C.
-                    unsafe { unit.finish.call(&end, &given) };
+                    unsafe { amx.epilogue.call(&end, &given) };
                 }
             }
         }
     }
 
-    /// Has the steps of the next panels fetch those after them: their own bytes, spread over the blocks that see each step.
-    fn fetch_ahead(&self, args: &mut MultiplyArgs, right: *const f32, next: usize, end: usize, blocks: usize) {
-        // One block reads its panels in order, once, as processors expect it.
+    /// Sets the prefetch of the panels after the next call's: their bytes, spread over the blocks that read each step.
+    fn prefetch_panels(&self, args: &mut MultiplyArgs, right: *const f32, next: usize, end: usize, blocks: usize) {
+        // A single block reads its panels in order and once, which the hardware prefetchers follow.
         let worth = blocks > 1 && next < end;
         let step = (STEP_WORDS * PANEL * 4).div_ceil(blocks).min(AHEAD);
-        args.fetches = match worth {
-            true => Fetches::onwards(right.wrapping_add(next * self.panels.panel_len()).cast(), step),
-            false => Fetches::nothing(),
+        args.prefetches = match worth {
+            true => Prefetches::onwards(right.wrapping_add(next * self.panels.panel_len()).cast(), step),
+            false => Prefetches::nothing(),
         };
     }
 }
 
-/// Lays a row's steps out as those of a tile row, the last filled up with zeros.
+/// Copies a row's steps into a tile row, the last step padded with zeros.
 fn spread_halves(row: &[u16], words: &mut [f32]) {
     for (from, to) in row.chunks(STEP).zip(words.chunks_mut(STEP_OF_ROWS)) {
         let (to, rest) = bytemuck::cast_slice_mut(&mut to[..STEP_WORDS]).split_at_mut(from.len());
@@ -297,10 +297,10 @@ fn spread_halves(row: &[u16], words: &mut [f32]) {
     }
 }
 
-/// Most bytes that a step fetches: a quarter of what it reads.
+/// Most bytes that a step prefetches: a quarter of what it reads.
 const AHEAD: usize = 512;
 
-/// Refuses blocks that the unit cannot take.
+/// Whether AMX can take these blocks.
 pub(super) fn fits(shape: &MatmulShape, vectors: usize, k_block: usize, isa: Isa) -> bool {
     shape.elements() != Elements::Bf16Tiles
         || vectors * isa.lanes() == PANEL && (k_block.is_multiple_of(STEP) || k_block >= shape.k)

@@ -1,4 +1,4 @@
-//! The kernel that multiplies: blocks of one or two tile rows by a panel or several, over all taps.
+//! The AMX micro-kernel: blocks of one or two tile rows by one or more packed panels, over all taps.
 
 use std::cell::Cell;
 use std::mem::offset_of;
@@ -7,8 +7,8 @@ use std::sync::Arc;
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
-use super::ending::{Ending, Ends};
-use super::fetch::{self, Fetches};
+use super::fused::{Ending, FusedEpilogueArgs};
+use super::prefetch::{self, Prefetches};
 use super::{CONFIGS, LEFT_TILES, RIGHT_TILES, STEP_WORDS, TILE_ROWS, TileConfig};
 use crate::cpu::{CodeKey, CodeSource, MOST_PARTS, Parts};
 use crate::error::Result;
@@ -18,78 +18,76 @@ use crate::jit::{Arguments, Asm, Code, Cond, Extents, Given, Gpr, Mem, Tile, cou
 /// Most tile rows of a block.
 pub(crate) const TALLEST: usize = 2;
 
-/// What shapes the instructions: the level, what is multiplied, and what becomes of it. A part for each number of tile rows of a
-/// block, 1 to [`TALLEST`].
+/// What shapes the instructions. The code has a part for each number of tile rows of a block, 1 to [`TALLEST`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct MultiplyCode {
-    /// Level: AVX-512, with the matrix unit beside it.
+    /// Level: AVX-512, with AMX besides.
     pub isa: Isa,
     /// What is multiplied.
     pub factors: Factors,
-    /// How sums of `bf16` are ended; where nothing is said, they are put down for others.
+    /// The epilogue of `bf16` sums; `None` stores raw sums, for an epilogue kernel to read.
     pub ending: Option<Ending>,
 }
 
-/// What is multiplied. In a step of 64 bytes of each row there are 32 or 64 elements.
+/// Types of the factors. A step, 64 bytes of each row, has 32 `bf16` or 64 int8 elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Factors {
-    /// Pairs of `bf16`; sums are `f32`, and begin with zero.
+    /// bf16 pairs; sums are `f32` and start from zero.
     Halves,
-    /// Unsigned bytes on the left, signed ones on the right; sums are 32-bit integers, and begin with what each column's
-    /// starts from.
+    /// Unsigned bytes on the left, signed ones on the right; sums are `i32` and start from a value per column.
     Bytes,
-    /// The same with signed bytes on the left.
+    /// Signed bytes on both sides; sums as for [`Factors::Bytes`].
     SignedBytes,
 }
 
 /// The name of the code.
 pub(crate) const FAMILY: &str = "matrix";
 
-/// The arguments of one call. Distances are in bytes.
+/// The arguments of one call. Strides are in bytes.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct MultiplyArgs {
-    /// What to configure the unit as first; null where it is held.
+    /// The tile configuration to load first; null where a [`Held`] has loaded it.
     config: *const TileConfig,
-    /// Not 0 where the unit is let go of at the end.
+    /// Not 0 if the tile registers are released at the end.
     release: usize,
-    /// Blocks.
+    /// Blocks below each other.
     pub(crate) blocks: usize,
-    /// Where each tile row starts: block after block.
+    /// A pointer to the first row of each tile row, block after block.
     pub(crate) rows: *const *const u8,
-    /// Distance of the rows of a tile row.
-    pub(crate) row_step: usize,
-    /// Distance of a step and the next in each row.
-    pub(crate) left_step: usize,
-    /// What is added to where tile rows start, for each tap.
+    /// From one row of a tile row to the next.
+    pub(crate) row_stride: usize,
+    /// From one step to the next in each left-hand row.
+    pub(crate) left_stride: usize,
+    /// Byte offset from the pointers in `rows`, for each tap.
     pub(crate) taps: *const isize,
     /// Taps, at least one.
     pub(crate) tap_count: usize,
     /// Steps of each tap, at least one.
     pub(crate) steps: usize,
-    /// The panel, from its first step on.
+    /// The first packed panel, from the first step of this call's reduction on.
     pub(crate) right: *const f32,
     /// Panels that all blocks are multiplied by, at least one.
     pub(crate) panels: usize,
-    /// Distance of a step of a panel and the next: the rows of as many words as a step has.
-    pub(crate) right_step: usize,
-    /// Distance of a panel and the next.
-    pub(crate) right_next: usize,
-    /// Sums: the rows of block after block.
+    /// From one step of a panel to the next: its words times the row of a panel.
+    pub(crate) right_stride: usize,
+    /// From one panel to the next.
+    pub(crate) panel_stride: usize,
+    /// Sums: rows of block after block.
     pub(crate) out: *mut f32,
-    /// Distance of rows of sums: 32 words, where nothing else is asked for.
-    pub(crate) out_step: usize,
-    /// Distance of the sums of a panel and of the next.
-    pub(crate) out_next: usize,
-    /// Not 0 where sums go on from what is in `out`.
+    /// From one row of sums to the next; 32 words unless set.
+    pub(crate) out_stride: usize,
+    /// From the sums of one panel to those of the next.
+    pub(crate) out_panel_stride: usize,
+    /// Not 0 if sums start from what is in `out`: the reduction goes on.
     pub(crate) resume: usize,
-    /// What is fetched meanwhile.
-    pub(crate) fetches: Fetches,
-    /// Where results go, of code that ends sums.
-    pub(crate) ends: Ends,
-    /// The code's own: the panel at hand, its sums and what they start from, and how many panels and blocks are left.
+    /// Lines to prefetch into L2 during the call.
+    pub(crate) prefetches: Prefetches,
+    /// Rows of the result and bias, for code with an epilogue.
+    pub(crate) epilogue: FusedEpilogueArgs,
+    /// Scratch of the code: the current panel, its sums and start values, and the panels and blocks left.
     current: Current,
-    /// What the sums of the first panel's columns start from, where they are integers; the next panel's follow.
+    /// Start values of integer sums, one for each column; those of the next panel follow.
     pub(crate) start: *const i32,
 }
 
@@ -104,29 +102,29 @@ struct Current {
 }
 
 impl MultiplyArgs {
-    /// Arguments with nothing in them.
+    /// Arguments of a call without blocks.
     pub(crate) fn empty() -> MultiplyArgs {
         MultiplyArgs {
             config: &raw const CONFIGS[STEP_WORDS - 1],
             release: 1,
             blocks: 0,
             rows: std::ptr::null(),
-            row_step: 0,
-            left_step: 0,
+            row_stride: 0,
+            left_stride: 0,
             taps: std::ptr::null(),
             tap_count: 0,
             steps: 0,
             right: std::ptr::null(),
             panels: 1,
-            right_step: STEP_BYTES as usize,
-            right_next: 0,
+            right_stride: STEP_BYTES as usize,
+            panel_stride: 0,
             out: std::ptr::null_mut(),
-            out_step: LINE_BYTES as usize,
-            out_next: 0,
+            out_stride: LINE_BYTES as usize,
+            out_panel_stride: 0,
             resume: 0,
             start: std::ptr::null(),
-            fetches: Fetches::nothing(),
-            ends: Ends::nothing(),
+            prefetches: Prefetches::nothing(),
+            epilogue: FusedEpilogueArgs::nothing(),
             current: Current {
                 right: Cell::new(std::ptr::null()),
                 start: Cell::new(std::ptr::null()),
@@ -138,13 +136,13 @@ impl MultiplyArgs {
     }
 }
 
-/// What decides besides the arguments of a call what it touches.
+/// What the extents of a call depend on besides its arguments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Blocks {
     code: MultiplyCode,
     /// Tile rows of a block.
     height: usize,
-    /// Words of a step that the unit is configured for.
+    /// Words of a step in the loaded tile configuration.
     words: usize,
 }
 
@@ -154,7 +152,7 @@ impl Arguments for MultiplyArgs {
 
     fn extents(&self, &Blocks { code, height, words }: &Blocks, extents: &mut Extents<'_>) {
         if !self.config.is_null() {
-            extents.constant("the unit's configurations", &CONFIGS);
+            extents.constant("AMX's configurations", &CONFIGS);
             extents.read("a configuration", self.config).bytes(size_of::<TileConfig>());
         }
         if self.blocks == 0 {
@@ -166,24 +164,24 @@ impl Arguments for MultiplyArgs {
         let taps = extents.list("taps", self.taps, counted_down(self.tap_count));
         for row in extents.list("tile rows", self.rows, tile_rows) {
             for &tap in taps {
-                let rows = extents.read("the left-hand rows", *row).from(tap).over(steps, self.left_step);
-                rows.over(TILE_ROWS, self.row_step).bytes(words * 4);
+                let rows = extents.read("the left-hand rows", *row).from(tap).over(steps, self.left_stride);
+                rows.over(TILE_ROWS, self.row_stride).bytes(words * 4);
             }
         }
-        let right = extents.read("panels", self.right).over(panels, self.right_next);
-        right.over(taps.len().saturating_mul(steps), self.right_step).over(words, line).bytes(columns);
-        let sums = extents.write("sums", self.out).over(panels, self.out_next);
-        sums.over(tile_rows.saturating_mul(TILE_ROWS), self.out_step).bytes(columns);
+        let right = extents.read("panels", self.right).over(panels, self.panel_stride);
+        right.over(taps.len().saturating_mul(steps), self.right_stride).over(words, line).bytes(columns);
+        let sums = extents.write("sums", self.out).over(panels, self.out_panel_stride);
+        sums.over(tile_rows.saturating_mul(TILE_ROWS), self.out_stride).bytes(columns);
         if code.starts() && self.resume == 0 {
             extents.read("what sums start from", self.start).over(panels, line).bytes(columns);
         }
         if let Some(ending) = code.ending {
-            self.ends.extents(&ending, panels, extents);
+            self.epilogue.extents(&ending, panels, extents);
         }
     }
 }
 
-/// The kernel for the heights that it was made for.
+/// The AMX micro-kernel, with code for some heights of blocks.
 #[derive(Clone, Debug)]
 pub(crate) struct Multiply {
     code: MultiplyCode,
@@ -191,12 +189,12 @@ pub(crate) struct Multiply {
 }
 
 impl Multiply {
-    /// The kernel for blocks of these heights in tile rows.
+    /// The micro-kernel of bf16 pairs without epilogue, for blocks of these heights in tile rows.
     pub(crate) fn new(isa: Isa, heights: impl IntoIterator<Item = usize>, source: &dyn CodeSource) -> Result<Multiply> {
         Multiply::of(MultiplyCode { isa, factors: Factors::Halves, ending: None }, heights, source)
     }
 
-    /// The same for any factors.
+    /// The micro-kernel of `code`, for blocks of these heights in tile rows.
     pub(crate) fn of(
         code: MultiplyCode,
         heights: impl IntoIterator<Item = usize>,
@@ -211,18 +209,18 @@ impl Multiply {
     ///
     /// # Safety
     ///
-    /// Every row of every tile row over all taps and steps, the panels over as many, the lists of them, and `out` for
-    /// all blocks and panels lie in what is `given`, and those sums are no other task's.
+    /// `given` holds: every row of every tile row over all taps and steps, the panels over as many, the lists of tile
+    /// rows and taps, and `out` for all blocks and panels. No other task touches those sums.
     ///
     /// # Panics
     ///
-    /// Where `height` is not among those that it was made for.
+    /// Where `height` is not among the heights passed to [`Multiply::of`].
     pub(crate) unsafe fn call(&self, height: usize, args: &MultiplyArgs, given: &Given) {
         // SAFETY: the caller's contract.
         unsafe { self.blocks(args, Blocks { code: self.code, height, words: STEP_WORDS }, given) };
     }
 
-    /// [`Multiply::call`] for steps of any configured length.
+    /// [`Multiply::call`] for a configuration with steps of `blocks.words` words.
     unsafe fn blocks(&self, args: &MultiplyArgs, blocks: Blocks, given: &Given) {
         let height = blocks.height;
         match self.parts.get(height.wrapping_sub(1)) {
@@ -232,14 +230,14 @@ impl Multiply {
         }
     }
 
-    /// Configures the unit for many calls, which takes as long as a short call itself.
+    /// Loads the tile configuration once for many calls: loading takes as long as a short call.
     pub(crate) fn hold(&self) -> Held<'_> {
         self.hold_for(STEP_WORDS)
     }
 
-    /// The same for steps of which only the first words count, 1 to 16 of them: no others are read of a row.
+    /// [`Multiply::hold`] for steps of 1 to 16 words: no more than those are read of a row.
     pub(crate) fn hold_for(&self, words: usize) -> Held<'_> {
-        // An emulated unit lives for one call.
+        // The emulator's tile registers live for one call, so that each call loads the configuration.
         let words = words.clamp(1, STEP_WORDS);
         let config = &CONFIGS[words - 1];
         let held = Held { multiply: self, words, config, emulated: !Extension::Amx.present() };
@@ -248,7 +246,7 @@ impl Multiply {
     }
 }
 
-/// The unit, configured until this is dropped. It is this thread's alone.
+/// The tile registers of this thread, configured until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Held<'a> {
     multiply: &'a Multiply,
@@ -268,7 +266,7 @@ impl Held<'_> {
             true => (std::ptr::from_ref(self.config), 1),
             false => (std::ptr::null(), 0),
         };
-        // SAFETY: the caller's contract; the unit is configured.
+        // SAFETY: the caller's contract; the tile registers are configured.
         unsafe { self.multiply.blocks(args, self.blocks(height), given) };
     }
 
@@ -276,7 +274,7 @@ impl Held<'_> {
         Blocks { code: self.multiply.code, height, words: self.words }
     }
 
-    /// A call without blocks.
+    /// A call without blocks, which loads or releases the tile configuration.
     fn switch(&self, args: MultiplyArgs) {
         if let (Some(code), false) = (self.multiply.parts.iter().flatten().next(), self.emulated) {
             // SAFETY: there are no blocks, so no pointer is read through but that of the configuration.
@@ -301,7 +299,7 @@ macro_rules! arg {
 }
 
 pub(super) const ARGS: Gpr = Gpr::RDI;
-/// Left-hand tile rows.
+/// Pointers to the left-hand tile rows of a block.
 const LEFT: [Gpr; TALLEST] = [Gpr::RSI, Gpr::RDX];
 const RIGHT: Gpr = Gpr::R11;
 const OUT: Gpr = Gpr::R13;
@@ -309,44 +307,44 @@ const TABLE: Gpr = Gpr::RAX;
 const TAPS: Gpr = Gpr::RBX;
 const TAPS_LEFT: Gpr = Gpr::RCX;
 const STEPS_LEFT: Gpr = Gpr::RBP;
-const ROW_STEP: Gpr = Gpr::R8;
-const LEFT_STEP: Gpr = Gpr::R9;
-/// Distance of rows of a panel: 32 words.
+const ROW_STRIDE: Gpr = Gpr::R8;
+const LEFT_STRIDE: Gpr = Gpr::R9;
+/// Stride of the rows of a panel: 32 words.
 const LINE: Gpr = Gpr::R12;
-/// Distance of rows of sums, loaded where it is needed.
-const OUT_STEP: Gpr = Gpr::R15;
-/// Lines that a step has yet to fetch.
+/// Stride of rows of sums, loaded where it is needed.
+const OUT_STRIDE: Gpr = Gpr::R15;
+/// Cache lines that a step has yet to prefetch.
 pub(super) const COUNT: Gpr = Gpr::R14;
-/// The stream that is fetched from. Between steps the register is [`OUT_STEP`].
+/// The prefetch stream whose turn it is. Between steps the register is [`OUT_STRIDE`].
 pub(super) const STREAM: Gpr = Gpr::R15;
 pub(super) const T0: Gpr = Gpr::R10;
 /// Vectors of a panel.
 const VECTORS: usize = 2;
-/// Bytes of a row of a panel, which belongs to one word of the reduction, and of a whole step.
+/// Bytes of a row of a panel, which holds one word of the reduction for each column, and of a whole step.
 const LINE_BYTES: i32 = 128;
 const STEP_BYTES: i32 = 16 * LINE_BYTES;
 
 impl MultiplyCode {
-    /// Vectors of a panel that are multiplied.
+    /// Vectors of a panel that are multiplied: one if the result has at most 16 columns of it.
     fn vectors(&self) -> usize {
         self.ending.map_or(VECTORS, |ending| ending.columns.vectors())
     }
 
-    /// Whether sums start from something.
+    /// Whether sums start from values per column.
     fn starts(&self) -> bool {
         self.factors != Factors::Halves
     }
 
-    /// Assembles the kernel of blocks of `height` tile rows.
+    /// Assembles the code for blocks of `height` tile rows.
     pub(crate) fn emit(&self, height: usize, asm: &mut Asm) -> Result<()> {
         self.ending.map_or(Ok(()), |ending| ending.check())?;
         let height = height.min(TALLEST);
         let vectors = self.vectors();
         let sum = |row: usize, vector: usize| Tile((row * VECTORS + vector) as u8);
         let sums = || (0..height).flat_map(|row| (0..vectors).map(move |vector| (row, vector)));
-        let at = |base: Gpr, vector: usize| Mem::indexed(base, OUT_STEP, 1, vector as i32 * 64);
+        let at = |base: Gpr, vector: usize| Mem::indexed(base, OUT_STRIDE, 1, vector as i32 * 64);
         // to += the rows of sums of a tile row
-        let tile_row_on = |asm: &mut Asm, to: Gpr| (0..2).for_each(|_| asm.lea(to, Mem::indexed(to, OUT_STEP, 8, 0)));
+        let tile_row_on = |asm: &mut Asm, to: Gpr| (0..2).for_each(|_| asm.lea(to, Mem::indexed(to, OUT_STRIDE, 8, 0)));
         let (panel, configured, done, kept) = (asm.label(), asm.label(), asm.label(), asm.label());
         let (block, tap, step, fresh, ready) = (asm.label(), asm.label(), asm.label(), asm.label(), asm.label());
         asm.prologue();
@@ -359,8 +357,8 @@ impl MultiplyCode {
         asm.test(T0);
         asm.jump_if(Cond::Equal, done);
         asm.mov_imm(LINE, i64::from(LINE_BYTES));
-        asm.load(ROW_STEP, arg!(row_step));
-        asm.load(LEFT_STEP, arg!(left_step));
+        asm.load(ROW_STRIDE, arg!(row_stride));
+        asm.load(LEFT_STRIDE, arg!(left_stride));
         asm.load(T0, arg!(right));
         asm.store(arg!(current.right), T0);
         if self.starts() {
@@ -384,7 +382,7 @@ impl MultiplyCode {
         asm.test(T0);
         asm.jump_if(Cond::Equal, fresh);
         asm.mov(T0, OUT);
-        asm.load(OUT_STEP, arg!(out_step));
+        asm.load(OUT_STRIDE, arg!(out_stride));
         for row in 0..height {
             (0..vectors).for_each(|vector| asm.tile_load(sum(row, vector), at(T0, vector)));
             tile_row_on(asm, T0);
@@ -392,9 +390,9 @@ impl MultiplyCode {
         asm.jump(ready);
         asm.bind(fresh);
         if self.starts() {
-            // Rows without a distance are all the same.
+            // A stride of 0 loads the same row of start values into every row of the tile.
             asm.load(T0, arg!(current.start));
-            asm.mov_imm(OUT_STEP, 0);
+            asm.mov_imm(OUT_STRIDE, 0);
             for (row, vector) in sums() {
                 asm.tile_load(sum(row, vector), at(T0, vector));
             }
@@ -416,11 +414,11 @@ impl MultiplyCode {
         asm.load(STEPS_LEFT, arg!(steps));
         asm.align(16);
         asm.bind(step);
-        fetch::emit_step(asm);
+        prefetch::emit_step(asm);
         let right = |vector: usize| Tile((RIGHT_TILES + vector) as u8);
         let left = |row: usize| Tile((LEFT_TILES + row) as u8);
         for (row, &rows) in LEFT[..height].iter().enumerate() {
-            asm.tile_load(left(row), Mem::indexed(rows, ROW_STEP, 1, 0));
+            asm.tile_load(left(row), Mem::indexed(rows, ROW_STRIDE, 1, 0));
             for vector in 0..vectors {
                 if row == 0 {
                     asm.tile_load(right(vector), Mem::indexed(RIGHT, LINE, 1, vector as i32 * 64));
@@ -434,9 +432,9 @@ impl MultiplyCode {
             }
         }
         for &left in &LEFT[..height] {
-            asm.add(left, LEFT_STEP);
+            asm.add(left, LEFT_STRIDE);
         }
-        asm.add_mem(RIGHT, arg!(right_step));
+        asm.add_mem(RIGHT, arg!(right_stride));
         asm.sub_imm(STEPS_LEFT, 1);
         asm.test(STEPS_LEFT);
         asm.jump_if(Cond::NotEqual, step);
@@ -444,7 +442,7 @@ impl MultiplyCode {
         asm.sub_imm(TAPS_LEFT, 1);
         asm.test(TAPS_LEFT);
         asm.jump_if(Cond::NotEqual, tap);
-        asm.load(OUT_STEP, arg!(out_step));
+        asm.load(OUT_STRIDE, arg!(out_stride));
         for row in 0..height {
             (0..vectors).for_each(|vector| asm.tile_store(at(OUT, vector), sum(row, vector)));
             tile_row_on(asm, OUT);
@@ -458,7 +456,7 @@ impl MultiplyCode {
         if let Some(ending) = self.ending {
             ending.emit(asm);
         }
-        fetch::emit_panel(asm);
+        prefetch::emit_panel(asm);
         if self.starts() {
             asm.load(T0, arg!(current.start));
             asm.add_imm(T0, LINE_BYTES);
@@ -468,10 +466,10 @@ impl MultiplyCode {
         asm.sub_imm(T0, 1);
         asm.store(arg!(current.panels), T0);
         asm.load(RIGHT, arg!(current.right));
-        asm.add_mem(RIGHT, arg!(right_next));
+        asm.add_mem(RIGHT, arg!(panel_stride));
         asm.store(arg!(current.right), RIGHT);
         asm.load(OUT, arg!(current.out));
-        asm.add_mem(OUT, arg!(out_next));
+        asm.add_mem(OUT, arg!(out_panel_stride));
         asm.test(T0);
         asm.jump_if(Cond::NotEqual, panel);
         asm.bind(done);

@@ -1,8 +1,8 @@
-//! Whether this process may use the matrix unit's tile registers (AMX). They are 8 KiB a thread, so that Linux saves them only for processes that
-//! have asked.
+//! Whether this process may use the tile registers of AMX. They are 8 KiB a thread, so that Linux saves them only for
+//! processes that have asked.
 
-/// Whether the processor multiplies tiles of `bf16` and of bytes, and the operating system lets this process do so. Asks
-/// once; what is permitted then holds for all threads.
+/// Whether the processor multiplies tiles of `bf16` and of bytes, and the operating system lets this process do so.
+/// Asks once; what is permitted then holds for all threads.
 pub(super) fn permitted() -> bool {
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     {

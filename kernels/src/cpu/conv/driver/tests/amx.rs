@@ -1,4 +1,4 @@
-//! What convolutions on the matrix unit do that others do not: read activations where they lie, copy lines task by task.
+//! What convolutions on AMX do that others do not: read activations where they lie, copy lines task by task.
 
 use super::*;
 

@@ -1,21 +1,23 @@
-//! Where positions of the input lie once they are copied for the matrix unit.
+//! Where positions of the input lie in the copy for AMX.
 //!
-//! Tile rows are sixteen neighbouring positions, and lines are seldom a multiple of sixteen long. So lines are laid end to end
-//! with their padding between them, and tile rows run on across the ends of lines: a tap is one distance for all of them. Sums
-//! of positions that belong to no output are dropped, and where two lines meet, the padding behind the one is the padding before
-//! the other. Planes and images follow each other in the same way.
+//! Tile rows are sixteen neighbouring positions, and lines are seldom a multiple of sixteen long. So lines are laid end
+//! to end with their padding between them, and tile rows run on across the ends of lines: a tap is one offset for all
+//! of them. Sums of positions that are no outputs are dropped. Where two lines meet, the padding behind one is the
+//! padding before the other. Planes and images follow each other in the same way.
 //!
-//! With a stride, the positions of each remainder modulo the stride are a *region* of their own. In it, neighbouring outputs
-//! read neighbouring positions, as they do without one; a remainder that no tap reads is not copied.
+//! With a stride, the positions of each remainder modulo the stride form a *region*. In a region neighbouring outputs
+//! read neighbouring positions, as without a stride; remainders that no tap reads are not copied. A *place* is a
+//! position of a region.
 
 use std::ops::Range;
 
 use smallvec::SmallVec;
 
+use crate::cpu::amx::TILE_ROWS;
 use crate::cpu::conv::shape::{ConvShape, Phase};
-use crate::cpu::matrix::TILE_ROWS;
 
-/// One dimension. Output `o` reads *place* `o + reach` of a remainder, which is position `place * step + remainder - base`.
+/// One dimension. Output `o` reads place `o + reach` of a remainder, which is input position `place * step + remainder
+/// - base`.
 #[derive(Clone, Debug)]
 struct Axis {
     step: usize,
@@ -24,7 +26,7 @@ struct Axis {
     size: usize,
     /// Places that outputs read.
     extent: usize,
-    /// Distance of places of one line (plane, image) and the next.
+    /// Places from one line (plane, image) to the next.
     period: usize,
     /// Remainders that taps read.
     remainders: SmallVec<[usize; 4]>,
@@ -33,7 +35,7 @@ struct Axis {
 }
 
 impl Axis {
-    /// The axis for taps at those distances, up to `count` outputs `step` apart and an input of that size.
+    /// The axis for taps at these offsets, up to `count` outputs with stride `step`, and an input of `size` positions.
     fn new(taps: impl Iterator<Item = isize> + Clone, step: usize, count: usize, size: usize) -> Axis {
         let base = -taps.clone().min().unwrap_or(0);
         let place = |at: isize| ((at + base) as usize / step, (at + base) as usize % step);
@@ -45,12 +47,12 @@ impl Axis {
         let inside = axis.remainders.iter().map(|&remainder| axis.inside(remainder));
         let (first, end) =
             inside.fold((axis.extent, 0), |(first, end), range| (first.min(range.start), end.max(range.end)));
-        // What is zero on both sides is shared, as long as no two outputs meet.
+        // The padding on both sides is shared, as long as no two outputs meet.
         axis.period = axis.extent - first.min(axis.extent - end).min(reach);
         axis
     }
 
-    /// Places of a remainder whose positions the input has.
+    /// Places of a remainder that the input has positions for.
     fn inside(&self, remainder: usize) -> Range<usize> {
         let up = |position: isize| {
             let step = self.step as isize;
@@ -60,12 +62,12 @@ impl Axis {
         up(zero)..up(zero + self.size as isize)
     }
 
-    /// The position at a place that is inside.
+    /// The input position of a place that has one.
     fn position(&self, place: usize, remainder: usize) -> usize {
         ((place * self.step + remainder) as isize - self.base) as usize
     }
 
-    /// The number of a tap's remainder, and how many places it is away from an output's.
+    /// The index of a tap's remainder, and the offset in places from an output to the tap.
     fn tap(&self, at: isize) -> (usize, usize) {
         let from = (at + self.base) as usize;
         let remainder = self.remainders.iter().position(|&remainder| remainder == from % self.step);
@@ -73,14 +75,14 @@ impl Axis {
     }
 }
 
-/// The copy of a batch.
+/// The layout of the copy of a batch.
 #[derive(Clone, Debug)]
 pub(crate) struct Grid {
     batch: usize,
     axes: [Axis; 3],
 }
 
-/// A stretch of a copied line that is the input's own.
+/// The part of a copied line that comes from the input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stretch {
     /// Places in the line.
@@ -90,7 +92,8 @@ pub(crate) struct Stretch {
 }
 
 impl Grid {
-    /// The grid of a convolution with those phases. Of a line that is `gathered`, an output's place is its first position.
+    /// The grid of a convolution with these phases. In lines of windows (`gathered`), an output's place is its first
+    /// position.
     pub(crate) fn new(shape: &ConvShape, phases: &[Phase], gathered: bool) -> Grid {
         let step = |dim: usize| phases.first().map_or(1, |phase| phase.step[dim]);
         let count = |dim: usize| phases.iter().map(|phase| phase.count[dim]).max().unwrap_or(0);
@@ -108,8 +111,8 @@ impl Grid {
         Grid { batch: shape.batch, axes: [axis(0), axis(1), last] }
     }
 
-    /// The grid of lines that stay as they are but for their padding. A place is as many positions as outputs are apart; an
-    /// output's window begins at its place and goes over the following ones.
+    /// The grid of whole lines with padding. A place is as many positions as outputs are apart; an output's window
+    /// starts at its place and covers the following ones.
     pub(crate) fn of_lines(shape: &ConvShape, phases: &[Phase]) -> Grid {
         let mut grid = Grid::new(shape, phases, true);
         let line = &mut grid.axes[2];
@@ -128,39 +131,39 @@ impl Grid {
         self.batch * self.axes[0].period * self.axes[1].period
     }
 
-    /// Lines after the last of some lines that its outputs read.
+    /// Input lines behind the last of a range of lines that its outputs read.
     pub(crate) fn halo(&self) -> usize {
         self.axes[0].reach * self.axes[1].period + self.axes[1].reach
     }
 
-    /// Regions.
+    /// Number of regions.
     pub(crate) fn regions(&self) -> usize {
         self.axes.iter().map(|axis| axis.remainders.len()).product()
     }
 
-    /// Places behind the last line that its outputs read, which are zero.
+    /// Places behind the last line that its outputs read; they are zero.
     pub(crate) fn overhang(&self) -> usize {
         self.axes[2].extent - self.axes[2].period
     }
 
-    /// Places of a region of that many lines of outputs. Tile rows read on behind their last output.
+    /// Places of a region for `lines` output lines, with room for tile rows that read on behind their last output.
     pub(crate) fn region(&self, lines: usize) -> usize {
         (lines + self.halo()) * self.line() + self.overhang() + TILE_ROWS - 1
     }
 
-    /// Whether outputs lie without gaps, so that the ends of lines are of no importance.
+    /// Whether outputs follow each other without gaps, so that the ends of lines do not matter.
     pub(crate) fn is_dense(&self, phase: &Phase) -> bool {
         phase.stride == [1; 3] && (0..3).all(|dim| self.axes[dim].period == phase.count[dim])
     }
 
-    /// How far a tap is from an output's place, in regions of `region` places each.
+    /// Offset in places from an output to a tap, in regions of `region` places each.
     pub(crate) fn tap(&self, at: [isize; 3], region: usize) -> usize {
         let [(d, depth), (h, height), (w, width)] = [0, 1, 2].map(|dim| self.axes[dim].tap(at[dim]));
         let index = (d * self.axes[1].remainders.len() + h) * self.axes[2].remainders.len() + w;
         index * region + (depth * self.axes[1].period + height) * self.line() + width
     }
 
-    /// What a line of a region holds of the input; nothing where it is all padding.
+    /// The part of a region's line that comes from the input; `None` if it is all padding.
     pub(crate) fn stretch(&self, region: usize, line: usize) -> Option<Stretch> {
         let [depth, height, width] = &self.axes;
         let (rest, w) = (region / width.remainders.len(), region % width.remainders.len());
@@ -176,7 +179,7 @@ impl Grid {
         (!places.is_empty()).then_some(Stretch { places, from })
     }
 
-    /// The input's line, counted over all dimensions, that a gathered line is made of; none where it is all padding.
+    /// The input line, counted over all dimensions, that a line of windows is made of; `None` if it is all padding.
     pub(crate) fn gathered(&self, region: usize, line: usize) -> Option<usize> {
         let [depth, height, _] = &self.axes;
         let (d, h) = (region / height.remainders.len(), region % height.remainders.len());
@@ -186,7 +189,7 @@ impl Grid {
         inside.then(|| (image * depth.size + depth.position(d_place, d)) * height.size + height.position(h_place, h))
     }
 
-    /// The first output of a phase in a line, as a position of the whole output; none where the line has none.
+    /// The first output of a phase in a line, as a position of the whole output; `None` if the line has no output.
     pub(crate) fn output(&self, phase: &Phase, line: usize, output: [usize; 3]) -> Option<usize> {
         let [image, d, h] = self.places(line);
         if image >= self.batch || d >= phase.count[0] || h >= phase.count[1] {
@@ -196,7 +199,8 @@ impl Grid {
         Some(((image * output[0] + at(0, d)) * output[1] + at(1, h)) * output[2] + phase.start[2])
     }
 
-    /// Where tile rows start that cover all outputs of a phase in some lines, in places from the first line on.
+    /// Adds the places, counted from the first line, at which tile rows start that cover a phase's outputs in these
+    /// lines.
     pub(crate) fn cover(&self, phase: &Phase, lines: Range<usize>, output: [usize; 3], starts: &mut Vec<usize>) {
         if self.is_dense(phase) {
             starts.extend((0..lines.len() * self.line()).step_by(TILE_ROWS));
@@ -214,7 +218,7 @@ impl Grid {
         }
     }
 
-    /// Image, place along the depth and along the height of a line.
+    /// Image, place along the depth, and place along the height of a line.
     fn places(&self, line: usize) -> [usize; 3] {
         let (height, depth) = (self.axes[1].period.max(1), self.axes[0].period.max(1));
         [line / height / depth, line / height % depth, line % height]
