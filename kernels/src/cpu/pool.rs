@@ -50,7 +50,7 @@ impl Path {
         [Path::Whole, Path::Code, Path::Planar].into_iter().find(fits).unwrap_or(Path::Reference)
     }
 
-    /// Whether elements that are stored so can be pooled this way.
+    /// Whether elements of that type can be pooled this way.
     #[must_use]
     pub fn takes(self, stored: Stored, isa: Isa) -> bool {
         stored == Stored::F32 || (self == Path::Code && isa == Isa::Avx512)

@@ -240,7 +240,7 @@ pub fn encode(form: &Form, operands: Operands, rm: Rm) -> (u128, usize) {
     (u128::from(prefix) | u128::from(body) << 32, 5 + place.len)
 }
 
-/// The same with an immediate byte, for the few forms that have one.
+/// As [`encode`], with an immediate byte, for the few forms that have one.
 #[must_use]
 pub fn encode_immediate(form: &Form, operands: Operands, rm: Rm, imm: u8) -> (u128, usize) {
     let digit = if let Layout::Vm(digit) = form.layout { digit << 3 } else { 0 };

@@ -275,7 +275,7 @@ fn load_halves(asm: &mut Asm, lengths: Mem) -> [Mask; 2] {
     masks
 }
 
-/// dst = a vector of elements that are stored so, or of those that the mask lets through beside zeros.
+/// dst = a vector of `f32` or `bf16` elements as stored, or those that the mask lets through beside zeros.
 fn load(asm: &mut Asm, stored: Stored, dst: Vreg, mask: Option<Mask>, src: Mem) {
     match (stored, mask) {
         (Stored::F32, None) => asm.vload(dst, src),
