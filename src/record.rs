@@ -4,6 +4,7 @@ mod host;
 
 use std::path::PathBuf;
 
+#[cfg(feature = "device")]
 pub(crate) use host::BUILD;
 pub use host::{SOURCES, host_fingerprint};
 pub use kiln_records::{

@@ -1,9 +1,9 @@
-//! Extents: exclusive pieces of a reserved stretch of address space, split and joined by whoever owns them.
+//! Extents: exclusive pieces of a reserved stretch of address space, split and joined by their owners.
 //!
-//! Memory that changes its division all the time, as tensors of changing shapes do, must not be given back to the system
-//! and asked for anew: fresh pages cost more than most operators take to fill them. A stretch is reserved once, which costs
-//! nothing; its pages come when somebody populates them, and stay whatever lies in them. Each byte belongs to exactly one
-//! extent, as each byte of a slice does after `split_at_mut`. Knows nobody who allocates.
+//! Memory that changes its division all the time, as tensors of changing shapes do, must not be given back to the
+//! system and asked for anew: fresh pages cost more than most operators take to fill them. A stretch is reserved once,
+//! which costs nothing; its pages come when they are populated, and stay whatever lies in them. Each byte belongs to
+//! exactly one extent, as each byte of a slice does after `split_at_mut`. Knows none of its users.
 
 mod pace;
 
@@ -20,8 +20,8 @@ use pace::Pace;
 
 /// The size of a huge page on x86-64, to which a reservation is aligned.
 ///
-/// The prefetchers of a core stop at the end of a page, and each page costs a look into the page tables: weights were read
-/// a third faster out of 2 MiB pages than out of 4 KiB ones.
+/// The prefetchers of a core stop at the end of a page, and each page costs a look into the page tables: weights were
+/// read a third faster out of 2 MiB pages than out of 4 KiB ones.
 pub const HUGE_PAGE: usize = 2 << 20;
 
 /// What every system's ordinary pages divide: some have pages of 64 KiB. Memory is reserved in units of this.
@@ -74,8 +74,8 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// Reserves at least so many bytes of address space: in whole huge pages and aligned to one, or, if they fill none, in
-    /// small pages, of which less is wasted.
+    /// Reserves at least so many bytes of address space: in whole huge pages and aligned to one, or, if they fill none,
+    /// in small pages, of which less is wasted.
     ///
     /// # Errors
     ///
@@ -96,8 +96,9 @@ impl Extent {
         Ok(Extent { region: Arc::new(Region { map, huge, base }), start, len })
     }
 
-    /// Exactly so many zeros between two pages of which every access faults. The bytes are flush with the page at one end; at the
-    /// other end the rest of a page may lie between. To find kernels that read or write outside of their operands.
+    /// Exactly so many zeros between two pages of which every access faults. The bytes are flush with the page at one
+    /// end; at the other end the rest of a page may lie between. To find kernels that read or write outside of their
+    /// operands.
     ///
     /// # Errors
     ///
@@ -167,19 +168,19 @@ impl Extent {
     #[must_use]
     #[inline]
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: the range lies in the mapping, which lives as long as the region, and is readable; it belongs to no other
-        // extent, so nobody writes to it while this one is borrowed.
+        // SAFETY: the range lies in the mapping, which lives as long as the region, and is readable; it belongs to no
+        // other extent, so it is not written while this one is borrowed.
         unsafe { std::slice::from_raw_parts(self.region.base.add(self.start).as_ptr(), self.len) }
     }
 
     /// All bytes, to be written.
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `bytes`, and this one is borrowed for nobody else.
+        // SAFETY: as in `bytes`, and this one is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.region.base.add(self.start).as_ptr(), self.len) }
     }
 
-    /// Has all pages present now, by calls to the system instead of a fault each: in huge pages as long as they come
+    /// Makes all pages present now, by calls to the system instead of a fault each: in huge pages as long as they come
     /// [fast enough](pace).
     pub fn populate(&mut self) {
         let (mut at, end) = (self.start, self.start + self.len);
@@ -215,14 +216,14 @@ impl Extent {
         let _ = self.region.map.advise_range(advice, at, len);
     }
 
-    /// Gives the pages that lie wholly inside back to the system; what was in them reads as zeros. At its ends less than
-    /// a page each stays.
+    /// Gives the pages that lie wholly inside back to the system; what was in them reads as zeros. At its ends less
+    /// than a page each stays.
     pub fn discard(&mut self) {
         let page = page_size();
         let first = self.start.next_multiple_of(page);
         let end = (self.start + self.len) / page * page;
         if let Some(inside) = end.checked_sub(first).filter(|&inside| inside > 0) {
-            // SAFETY: the pages belong to this extent alone, which is borrowed for nobody else, and any bytes are valid.
+            // SAFETY: the pages belong to this extent alone, which is borrowed exclusively, and any bytes are valid.
             let _ = unsafe { self.region.map.unchecked_advise_range(UncheckedAdvice::DontNeed, first, inside) };
         }
     }

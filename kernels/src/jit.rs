@@ -1,9 +1,9 @@
 //! Turning instructions into callable machine code; knows no operator.
 //!
-//! [`asm`] is the one assembler that emitters use, for AVX2 (VEX, through dynasm and [`vex`]) and AVX-512 (EVEX, through
-//! [`evex`]) alike. [`code`] seals what it made into executable memory, which [`arena`] manages, and calls it;
-//! `symbols` names it for profilers. [`extents`] holds what a call will touch against what its driver was given.
-//! With the feature `emulator`, `emulator` interprets what this processor lacks, and `verify` checks kernels.
+//! [`asm`] is the one assembler that emitters use, for AVX2 (VEX, through dynasm and [`vex`]) and AVX-512 (EVEX,
+//! through [`evex`]) alike. [`code`] seals what it made into executable memory, which [`arena`] manages, and calls it;
+//! `symbols` names it for profilers. [`extents`] holds what a call will touch against what its driver was given. With
+//! the feature `emulator`, `emulator` interprets what this processor lacks, and `verify` checks kernels.
 
 mod arena;
 pub mod asm;

@@ -3,10 +3,11 @@
 //! Floors, each importing only from those above it in this list:
 //!
 //! 0. [`crash`], [`fork`]: what a thread is doing, and locks that children of a fork find free.
-//! 1. [`isa`], [`error`], [`extent`], [`parallel`]: what a machine has, what can go wrong, memory in pieces, how work is forked.
+//! 1. [`isa`], [`error`], [`extent`], [`parallel`]: what a machine has, what can go wrong, memory in pieces, how work
+//!    is forked.
 //! 2. [`jit`]: assembling, sealing and calling machine code. Knows no operator.
-//! 3. [`cpu`] and [`reference`](mod@reference): the families. Each has parameters, an emitter and a plain Rust reference that is both
-//!    the oracle of its tests and the fallback where no code may be emitted.
+//! 3. [`cpu`] and [`reference`](mod@reference): the families. Each has parameters, an emitter and a plain Rust
+//!    reference that is both the oracle of its tests and the fallback where no code may be emitted.
 //! 4. `gpu` (feature `device`): devices beside the processor, their memory, kernels and libraries.
 //!
 //! Nothing here knows graphs, caches, files, ONNX or environment variables.
@@ -34,6 +35,6 @@ pub use parallel::{Parallel, Pool, Serial};
 /// the fingerprint of records.
 pub const EMITTER_REVISION: u32 = 7;
 
-/// A digest of this crate's sources and of what the compiler was told to make of them: another part of that fingerprint, which
-/// no one has to remember to raise.
+/// A digest of this crate's sources and of what the compiler was told to make of them: another part of that
+/// fingerprint, which changes by itself.
 pub const SOURCES: &str = env!("KILN_SOURCES");

@@ -17,8 +17,8 @@ pub trait Parallel: Sync {
     /// Calls `task(0)` to `task(tasks - 1)`, each exactly once, in any order and on any of the threads.
     fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync));
 
-    /// Whether nobody wants any more what is being computed. Drivers ask between blocks of work that may be long together, and
-    /// then leave their outputs unfinished; whoever answers yes drops these.
+    /// Whether the request has been cancelled. Drivers ask between blocks of work that may be long together, and then
+    /// leave their outputs unfinished; the caller that cancelled drops these.
     fn is_stopped(&self) -> bool {
         false
     }
@@ -40,8 +40,8 @@ impl Parallel for Serial {
     }
 }
 
-/// Has the threads awake, and for a while after, because there will be work for them soon. A thread takes longer to wake than
-/// many kernels take to run.
+/// Keeps the threads awake, and for a while after, because there will be work for them soon. A thread takes longer to
+/// wake than many kernels take to run.
 pub fn rouse(parallel: &dyn Parallel) {
     parallel.run(parallel.threads(), &|_| ());
 }
@@ -76,7 +76,7 @@ pub(crate) struct Disjoint<'a, T> {
 }
 
 impl<'a, T: Send> Disjoint<'a, T> {
-    /// The whole buffer, which nobody else sees meanwhile.
+    /// The whole buffer, which nothing else accesses meanwhile.
     pub(crate) fn new(data: &'a mut [T]) -> Disjoint<'a, T> {
         Disjoint { start: Shared(data.as_mut_ptr()), length: data.len(), borrow: PhantomData }
     }

@@ -1,5 +1,5 @@
-//! Looking for NVIDIA's libraries harms nobody, whatever lies in the folders: in a process of its own, because what was
-//! loaded once stays.
+//! Looking for NVIDIA's libraries has no effect but its result, whatever lies in the folders: in a process of its own,
+//! because what was loaded once stays.
 #![cfg(feature = "cuda")]
 
 use std::fs;

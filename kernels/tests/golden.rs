@@ -1,4 +1,4 @@
-//! What the main kernels look like, instruction by instruction: a change of code that nobody meant shows up here.
+//! What the main kernels look like, instruction by instruction: an unintended change of code shows up here.
 //!
 //! The listings are in `kernels/tests/golden`. `cargo test --release -p kiln-kernels --test golden -- --ignored` writes
 //! them anew; the difference is then read before it is committed.

@@ -6,11 +6,11 @@
 //! products are those of [`gemm`](super::gemm)'s tiles; a few queries over many keys, which is how text is generated,
 //! are bound by memory instead, and read keys and values once, where they are.
 //!
-//! Where the shape says so, both products are those of AMX, on pairs of `bf16`; what lies between them
+//! Where the shape says so, both products are those of AMX, on bf16 pairs; what lies between them
 //! is the same, in `f32`.
 //!
 //! [`shape`] says what is computed and how it is cut, [`emit`] has the instructions between the products, [`product`]
-//! has those of `f32` and [`pack`] turns keys into their panels, [`paired`] has those of AMX. The oracle is
+//! has those of `f32` and [`pack`] packs keys into their panels, [`paired`] has those of AMX. The oracle is
 //! [`reference::attention`](crate::reference::attention).
 
 pub mod emit;
@@ -211,7 +211,7 @@ impl Attention {
         self.run_stored(&operands, output.into(), scratch, parallel)
     }
 
-    /// The same on activations that are stored in some way.
+    /// As [`Attention::run`], for activations stored as `f32` or `bf16`.
     ///
     /// # Errors
     ///
@@ -335,7 +335,7 @@ impl Attention {
         }
     }
 
-    /// Packs what tiles cannot read where it lies.
+    /// Packs the operands that tiles cannot read in place.
     fn pack(&self, unit: &Unit<'_>, scratch: *mut f32) {
         if self.blocks.stream {
             return;
@@ -375,7 +375,7 @@ impl Attention {
         };
         if let Some(paired) = &self.paired {
             let query = unit.query.wrapping_add(first * shape.query.row * shape.stored.bytes());
-            // SAFETY: `check` made sure of the queries, and `Room` has a place for a block of them.
+            // SAFETY: `check` made sure of the queries, and `Room` has room for a block of them.
             unsafe { paired.round_queries(query, rows, scratch.wrapping_add(self.room.queries), unit.given) };
         }
         let seen = |query: usize| shape.causal.map_or(shape.keys, |before| shape.keys.min(query + before + 1));
@@ -495,8 +495,8 @@ impl Attention {
         unsafe { self.kernels.weigh(&args, unit.given) };
     }
 
-    /// Rows times their factors, from a place to a place: elements from row to row of sums, and bytes from one to the
-    /// next there.
+    /// The arguments that multiply rows by their factors: `row` is the stride of sums in elements, `to_stride` that of
+    /// results in bytes.
     fn scaling(
         &self,
         (from, row): (*mut f32, usize),

@@ -1,18 +1,18 @@
 //! Convolution and transposed convolution over channels-last tensors of one to three spatial dimensions.
 //!
-//! Every convolution is a product of rows and packed weights on the tiles of [`gemm`](super::gemm): a row is an output
-//! position, the reduction runs over *taps* (positions of the kernel) and over the channels of each. What differs is
-//! where a tap finds a row's channels:
+//! Every convolution is a product of rows and packed weights on the micro-kernel of [`gemm`](super::gemm): a row is an
+//! output position, the reduction runs over *taps* (positions of the window) and over the channels of each. What
+//! differs is where a tap finds a row's channels:
 //!
-//! - [`Strategy::Pointwise`]: a kernel of one position moves over the input row by row. It is a matrix product.
-//! - [`Strategy::Direct`]: a table of pointers into the input, made for a few tiles and used for all their columns.
-//!   A pointer to zeros stands for padding; strides, dilation, merged lines cost nothing.
-//! - [`Strategy::Lines`]: with few channels a whole line of the kernel is one tap, over lines copied with their padding
+//! - [`Strategy::Pointwise`]: a window of one position at stride 1. It is a matrix product.
+//! - [`Strategy::Direct`]: an indirection table of pointers into the input, made for a few tiles and used for all their
+//!   columns. Padding is a pointer to zeros; strides, dilation and merged lines cost nothing.
+//! - [`Strategy::Lines`]: with few channels a whole line of the window is one tap, over lines copied with their padding
 //!   ([`lines`]).
-//! - [`Strategy::Winograd`]: three by three taps are multiplied on transformed tiles, up to four times less often
-//!   ([`winograd`]); where [`Numerics`](super::Numerics) allows it.
-//! - [`Strategy::Depthwise`]: each channel has a filter of its own, so there is no reduction over channels: another
-//!   kernel, vectorised over channels ([`depthwise`]).
+//! - [`Strategy::Winograd`]: 3x3 windows by transforms, with up to four times fewer multiplications ([`winograd`]);
+//!   where [`Numerics`](super::Numerics) allows it.
+//! - [`Strategy::Depthwise`]: one filter per channel, so there is no reduction over channels: another kernel, whose
+//!   vectors hold channels ([`depthwise`]).
 //! - [`Strategy::Amx`]: weights are in `bf16` and multiplied on AMX ([`mod@amx`]).
 //!
 //! A transposed convolution is one convolution for each *phase*, the output positions of one remainder modulo the

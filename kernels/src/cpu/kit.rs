@@ -1,8 +1,8 @@
 //! The code of one key, in parts that are emitted when an executor first needs them, and where drivers get it.
 //!
-//! Most kernels are of one part. A tile has one for each number of rows: a product meets one or two of them, and to emit
-//! the others would take longer than all else that a new shape costs. What a driver calls later it asks for while it is
-//! built, so that no call ever finds a part missing.
+//! Most kernels are of one part. A tile has one for each number of rows: a product meets one or two of them, and to
+//! emit the others would take longer than all else that a new shape costs. What a driver calls later it asks for while
+//! it is built, so that no call ever finds a part missing.
 //!
 //! A kit never changes. One with more parts takes its place in a cache, and shares what both have.
 
@@ -54,7 +54,7 @@ impl Kit {
         Kit::default().with(key, wanted)
     }
 
-    /// The same with the wanted parts of the same key, of which only those that are missing are emitted.
+    /// This kit with the wanted parts of `key`, the same key; only missing parts are emitted.
     ///
     /// # Errors
     ///

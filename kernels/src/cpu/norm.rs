@@ -1,7 +1,7 @@
 //! Normalisations of `f32`.
 //!
-//! [`rows`] normalises rows (layer and RMS normalisation) with code from [`emit`], [`channels`] scales and shifts by channel and normalises by
-//! instance or group, [`local`] is local response normalisation. The oracles stand in
+//! [`rows`] normalises rows (layer and RMS normalisation) with code from [`emit`], [`channels`] scales and shifts by
+//! channel and normalises by instance or group, [`local`] is local response normalisation. The oracles stand in
 //! [`reference::norm`](crate::reference::norm). What tensors mean to ONNX is not known here.
 
 pub mod channels;

@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 pub enum Numerics {
     /// Sums of products only, in whatever order.
     Strict,
-    /// Also transforms whose error is no larger than that of the sum: up to about 3e-6 of the output's root mean square.
+    /// Also transforms whose error is no larger than that of the sum: up to about 3e-6 of the output's root mean
+    /// square.
     Precise,
     /// Also transforms that lose one to two bits more: up to about 2e-5 of the output's root mean square.
     #[default]

@@ -1,7 +1,7 @@
 //! Pooling: the largest, the mean or the p-norm of windows that slide over one, two or three axes.
 //!
-//! One window over a whole picture is a reduction, and [`reduce`](super::reduce) does it. [`window`] says where windows
-//! lie, [`emit`] has the code for pictures whose channels lie together, and [`planar`] the plain way for those whose
+//! One window over a whole image is a reduction, and [`reduce`](super::reduce) does it. [`window`] says where windows
+//! lie, [`emit`] has the code for images with channels last, and [`planar`] the plain way for those whose
 //! channels lie apart. [`Pool`] is the driver. The oracle is [`reference::pool`].
 
 pub mod emit;
@@ -38,7 +38,7 @@ pub enum Path {
     Planar,
     /// Window by window.
     Reference,
-    /// One window that is the whole picture, averaged: a reduction.
+    /// One window that is the whole image, averaged: a reduction.
     Whole,
 }
 
@@ -50,7 +50,7 @@ impl Path {
         [Path::Whole, Path::Code, Path::Planar].into_iter().find(fits).unwrap_or(Path::Reference)
     }
 
-    /// Whether elements that are stored so can be pooled this way.
+    /// Whether elements of that type can be pooled this way.
     #[must_use]
     pub fn takes(self, stored: Stored, isa: Isa) -> bool {
         stored == Stored::F32 || (self == Path::Code && isa == Isa::Avx512)
@@ -68,7 +68,7 @@ impl Path {
     }
 }
 
-/// Whether there is one window, which is the picture without any padding.
+/// Whether there is one window, which is the image without any padding.
 fn is_whole(shape: &PoolShape) -> bool {
     shape.axes.iter().all(|axis| {
         let input = axis.input as usize;
@@ -76,7 +76,7 @@ fn is_whole(shape: &PoolShape) -> bool {
     })
 }
 
-/// The mean over the pixels of each picture.
+/// The mean over the pixels of each image.
 fn mean(shape: &PoolShape) -> Collapsed {
     let dims = [shape.batch, shape.channels, shape.input_pixels()];
     if shape.channels_last {
@@ -123,7 +123,7 @@ impl Pool {
         Pool::stored(kind, shape, isa, (path, Stored::F32), tasks, source)
     }
 
-    /// The same of elements that are stored so: `bf16` by emitted code alone.
+    /// As [`Pool::new`], for elements of that type: `bf16` by emitted code alone.
     pub fn stored(
         kind: PoolKind,
         shape: PoolShape,
@@ -159,7 +159,7 @@ impl Pool {
         self.run_stored(input.into(), output.into(), parallel)
     }
 
-    /// The same of elements that are stored as was said.
+    /// As [`Pool::run`], for elements of the type that the pool was made for.
     pub fn run_stored(
         &self,
         input: Activations<'_>,
@@ -200,7 +200,7 @@ impl Pool {
     fn run_code(&self, code: &Code, buffers: &Buffers, parallel: &dyn Parallel) {
         let shape = &self.shape;
         let rows = shape.batch * (shape.axes[0].output * shape.axes[1].output) as usize;
-        // Few rows, as when a whole picture is one window, are split by channels too: whole cache lines of them.
+        // Few rows, as when a whole image is one window, are split by channels too: whole cache lines of them.
         let lines = shape.channels.div_ceil(16);
         let parts = self.tasks.div_ceil(rows).min(lines);
         let tasks = self.tasks.min(rows * parts);

@@ -24,7 +24,7 @@ pub enum Precision {
     /// Everything in `f32`.
     #[default]
     F32,
-    /// Weights known at load in `bf16`, and what they are multiplied with where the processor multiplies pairs of them.
+    /// Weights known at load in `bf16`; the other side too, where the processor multiplies bf16 pairs.
     Bf16,
 }
 
@@ -34,19 +34,19 @@ pub enum Elements {
     /// In `f32`.
     #[default]
     F32,
-    /// In pairs of `bf16` that become `f32` in registers: products and sums are those of `f32`.
+    /// In bf16 pairs that are widened to `f32` in registers: products and sums are those of `f32`.
     Bf16,
-    /// In pairs of `bf16`. The other side is rounded to `bf16` too, and pairs are multiplied and added as
+    /// In bf16 pairs. The other side is rounded to `bf16` too, and pairs are multiplied and added as
     /// [`Extension::Bf16`] does: the second product of a pair first, denormals as zeros. AVX-512 only.
     Bf16Dot,
-    /// In pairs of `bf16`, filled up with zeros to whole steps of AMX ([`matrix`](crate::cpu::amx)), in panels of its
-    /// width. The other side is rounded to `bf16` too, but for products of one row, which are those of `Bf16`. AVX-512
-    /// beside [`Extension::Amx`] only.
+    /// In bf16 pairs, padded with zeros to whole AMX steps ([`amx`](crate::cpu::amx)), in panels of its width. The
+    /// other side is rounded to `bf16` too, except in products of one row, which are those of `Bf16`. AVX-512 with
+    /// [`Extension::Amx`] only.
     Bf16Tiles,
 }
 
 impl Precision {
-    /// How weights are kept for that precision at that level on this machine. A level that is emulated has everything.
+    /// The elements of packed weights for that precision, level and machine. An emulated level has all extensions.
     #[must_use]
     pub fn elements(self, isa: Isa) -> Elements {
         let emulated = isa > Isa::detect();
@@ -66,7 +66,7 @@ impl Elements {
         !matches!(self, Elements::F32)
     }
 
-    /// What a product of two computed matrices is of, where weights consist of these: only AMX gains so much that
+    /// The elements of a product of two computed matrices, where weights have these: only AMX gains so much that
     /// rounding both pays.
     #[must_use]
     pub const fn of_computed(self) -> Elements {
@@ -76,7 +76,7 @@ impl Elements {
         }
     }
 
-    /// Words that so many consecutive rows take in each column.
+    /// Words of that many consecutive rows in each column.
     #[must_use]
     pub const fn words(self, rows: usize) -> usize {
         match self {

@@ -1,21 +1,21 @@
-//! Quantised matrix products and convolutions: 8-bit factors, exact sums, and what is made of a sum.
+//! Quantised matrix products and convolutions: 8-bit factors, exact integer sums, and their epilogue.
 //!
-//! A sum is that of (a - a's zero point) * (w - w's zero point), in 32 bits that wrap. Nothing saturates before it:
+//! A sum is that of (a - a's zero point) * (w - w's zero point), in 32 bits that wrap. Nothing saturates on the way:
 //! where bytes are multiplied four at a time, they are summed in 32 bits at once; elsewhere both sides are 16-bit
-//! integers with their zero points taken off, of which two products fit 32 bits. ([`Form`] says which; all give the
-//! same sums.) The output is the sum itself, or the sum scaled, shifted and clamped as `f32` or rounded to bytes
-//! ([`Output`]), in the registers where the sum is. Every level makes the same bits.
+//! integers less their zero points, of which two products fit 32 bits. ([`Form`] says which; all give the same sums.)
+//! The epilogue, in the registers that hold the sum, stores the sum itself, or the sum scaled, shifted and clamped as
+//! `f32` or rounded to bytes ([`Output`]). Every level gives the same bits.
 //!
 //! A product of matrices is a convolution of one position over rows, so there is one driver for both:
 //!
-//! - [`tile`]: what shapes the tile kernel; `emit` assembles it, `portable` is its contract in Rust, `finish` what
-//!   becomes of a sum.
+//! - [`tile`]: what shapes the micro-kernel; `emit` assembles it, `portable` is its contract in Rust, `epilogue` its
+//!   epilogue in Rust.
 //! - [`bytes`]: sums, means and maxima between products.
 //! - [`weights`]: how weights are packed. [`prepare`]: the left-hand side made ready, and tensors of `f32` to bytes and
 //!   back.
-//! - [`driver`]: a product or convolution that is ready to run, by `dense` panels or, for filters of one channel, which
-//!   have nothing to reduce over but the window, `depthwise`, or, for windows of 3x3 at stride 1, `winograd`, or on the
-//!   processor's matrix unit, `unit`; [`model`] cuts its work.
+//! - [`driver`]: a product or convolution that is ready to run: by `dense` panels; `depthwise` for filters of one
+//!   channel, which reduce over the window alone; `winograd` for 3x3 windows at stride 1; or `amx`. [`model`] cuts its
+//!   work.
 
 pub(crate) mod amx;
 pub mod bytes;

@@ -1,8 +1,8 @@
 //! Reductions of `f32` over any axes.
 //!
 //! [`geometry`] turns axes into steps over arrays `[outer, reduce, inner]`; [`Reduce`] is the driver, which splits each
-//! step between threads. A step whose `inner` is one folds rows, the others fold columns; [`emit`] has the instructions of both. The oracle is
-//! [`reference::reduce`]. Axes and types as ONNX knows them are not known here.
+//! step between threads. A step whose `inner` is one folds rows, the others fold columns; [`emit`] has the instructions
+//! of both. The oracle is [`reference::reduce`]. Axes and types as ONNX knows them are not known here.
 
 pub mod emit;
 pub mod geometry;
@@ -272,7 +272,8 @@ fn call(step: &Step, code: &Code, input: &[f32], output: &mut [f32], rows: usize
     assert!(results <= output.len(), "{step:?} writes past its output");
     let given = Given::new().read("input", input).write("output", output);
     let (src, dst, stride) = (input.as_ptr(), output.as_mut_ptr(), stride * 4);
-    // SAFETY: rows, their length and stride stay inside of both slices (see the callers); each code takes its own struct.
+    // SAFETY: rows, their length and stride stay inside of both slices (see the callers); each code takes its own
+    // struct.
     unsafe {
         match step.pass.fold {
             Fold::LogAddExp => {

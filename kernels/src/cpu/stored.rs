@@ -1,4 +1,5 @@
-//! How activations lie in memory between kernels: in `f32`, or rounded to `bf16`. What is computed with them is `f32` either way.
+//! Types of activations in memory between kernels: `f32`, or rounded to `bf16`. Computation with them is in `f32`
+//! either way.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -51,7 +52,7 @@ impl<'a> Activations<'a> {
         self.len() == 0
     }
 
-    /// How they are stored.
+    /// Their type.
     #[must_use]
     pub fn stored(&self) -> Stored {
         match self {
@@ -71,7 +72,7 @@ impl<'a> Activations<'a> {
         self.bytes().as_ptr()
     }
 
-    /// What they consist of.
+    /// Their bytes in memory.
     pub(crate) fn bytes(&self) -> &'a [u8] {
         match self {
             Activations::F32(elements) => bytemuck::cast_slice(elements),
@@ -120,7 +121,7 @@ impl ActivationsMut<'_> {
         self.bytes_mut().as_mut_ptr()
     }
 
-    /// What they consist of.
+    /// Their bytes in memory.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         match self {
             ActivationsMut::F32(elements) => bytemuck::cast_slice_mut(elements),

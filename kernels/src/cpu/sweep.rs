@@ -45,12 +45,12 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The same place of another array, which is `distance` bytes away; for places in columns.
+    /// The element at the same index of another array, which is `distance` bytes away; for places in columns.
     pub(crate) fn away(self, distance: Gpr) -> Place {
         Place { index: Some(distance), ..self }
     }
 
-    /// The same place `bytes` further on.
+    /// This place `bytes` further on.
     pub(crate) fn further(self, bytes: i32) -> Place {
         Place { disp: self.disp + bytes, ..self }
     }

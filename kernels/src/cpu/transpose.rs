@@ -2,7 +2,7 @@
 //!
 //! [`geometry`] reduces a permutation to what has to move, [`emit`] has the instructions for elements of 4 and 8 bytes,
 //! `interleave` turns tiles of smaller ones, `zip` planes of theirs with a narrow side, and [`Transpose`] is the
-//! driver: it splits the work between threads and walks it in blocks that stay in the first-level cache. Which way a
+//! driver: it splits the work between threads and traverses it in blocks that stay in L1. Which way a
 //! permutation goes is a [`Method`]. The oracle is [`reference::transpose`](crate::reference::transpose).
 
 pub mod emit;
@@ -10,7 +10,7 @@ pub mod geometry;
 mod interleave;
 #[cfg(test)]
 mod tests;
-mod walk;
+mod traversal;
 mod zip;
 
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub enum Method {
     Copy,
     /// The last axis stays: contiguous runs of bytes.
     Runs,
-    /// Square tiles turned in vector registers.
+    /// Square tiles transposed in vector registers.
     Tiles,
     /// One side is 2 to 4 elements wide and dense: whole vectors that overlap.
     Narrow,
@@ -103,14 +103,14 @@ pub struct Transpose {
     method: Method,
     tasks: usize,
     code: Option<(Form, Arc<Code>)>,
-    /// What turns tiles that are whole cache lines of an output that no cache holds.
+    /// Transposes tiles that are whole cache lines of an output that no cache holds.
     stream: Option<Arc<Code>>,
 }
 
 /// Bytes of an output that are written past the caches: as many are read, and the L3 of few processors holds both. A
-/// store would fetch what it overwrites from memory. 4096 x 4096 floats were turned at 15 GB/s, and at 11 with stores
-/// that keep lines; of half as many bytes both took as long, and whoever reads those next finds some of them in a
-/// cache.
+/// store would fetch what it overwrites from memory. 4096 x 4096 floats were transposed at 15 GB/s, and at 11 with
+/// stores that keep lines; with half as many bytes both took as long, and what reads the output next finds some of it
+/// in a cache.
 const STREAM: usize = 64 << 20;
 
 impl Transpose {
@@ -148,7 +148,7 @@ impl Transpose {
         let code = |(form, isa)| source.code(&CodeKey::Transpose(TransposeCode { isa, form }));
         let (mut form, mut stream) = (None, None);
         if let Some(planes) = Planes::new(&collapsed) {
-            let far = walk::is_far(&planes, element);
+            let far = traversal::is_far(&planes, element);
             match method {
                 Method::Tiles => {
                     let tile = tile(isa, element, &planes);
@@ -185,16 +185,16 @@ impl Transpose {
         }
         let (input, output) = (&input[..need], &mut output[..need]);
         match (self.method, &self.code) {
-            (Method::Copy, _) => walk::copy(input, output, self.tasks, parallel),
+            (Method::Copy, _) => traversal::copy(input, output, self.tasks, parallel),
             (Method::Runs, _) => {
                 let axes = geometry::axes(&self.collapsed);
-                walk::runs(&axes, self.element, input, output, self.tasks, parallel);
+                traversal::runs(&axes, self.element, input, output, self.tasks, parallel);
             }
             (_, code) => {
                 if let Some(planes) = Planes::new(&self.collapsed) {
                     let code = code.as_ref().map(|(form, code)| (*form, &**code));
-                    let turner = walk::Turner { isa: self.isa, code, stream: self.stream.as_deref() };
-                    walk::planes(&planes, &turner, self.element, input, output, self.tasks, parallel);
+                    let transposer = traversal::Transposer { isa: self.isa, code, stream: self.stream.as_deref() };
+                    traversal::planes(&planes, &transposer, self.element, input, output, self.tasks, parallel);
                 }
             }
         }

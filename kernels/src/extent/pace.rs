@@ -2,15 +2,15 @@
 //!
 //! # Problem
 //!
-//! The system clears a huge page in 0.1 to 0.25 ms. A virtual machine, though, may have handed free memory back to its host: in
-//! large blocks alone, from which huge pages are cut, and then each takes 4 ms, because the host brings it back in small
-//! pieces. Small pages are served from what smaller blocks are left over, which nobody took: weights of 95 MB were there in
-//! 55 ms instead of 95 to 260.
+//! The system clears a huge page in 0.1 to 0.25 ms. A virtual machine, though, may have handed free memory back to its
+//! host: in large blocks alone, from which huge pages are cut, and then each takes 4 ms, because the host brings it
+//! back in small pieces. Small pages are served from what smaller blocks are left over, which are still free: weights
+//! of 95 MB were there in 55 ms instead of 95 to 260.
 //!
 //! # Idea
 //!
-//! Huge pages are timed. After two in a row that took too long, the next ones are left out for a while, and then one is tried
-//! again. The system may still join small pages in the background, as it does wherever it was advised to.
+//! Huge pages are timed. After two in a row that took too long, the next ones are left out for a while, and then one is
+//! tried again. The system may still join small pages in the background, as it does wherever it was advised to.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -21,8 +21,8 @@ const SLOW: Duration = Duration::from_millis(1);
 /// So many slow ones in a row are no accident, as one may be whose thread had to wait for a core.
 const ROW: usize = 2;
 
-/// Bytes that are taken in small pages before a huge one is tried again: the trial then costs a sixteenth of what slow huge pages
-/// would have cost in their place.
+/// Bytes that are taken in small pages before a huge one is tried again: the trial then costs a sixteenth of what slow
+/// huge pages would have cost in their place.
 const SMALL: usize = 32 << 20;
 
 /// How fast huge pages have come.

@@ -8,16 +8,16 @@
 //!
 //! # Reuse
 //!
-//! Memory of a dropped kernel goes back to a free list. A core that ran the old bytes may hold them in its pipeline, and
-//! x86 promises to notice the change only after a serialising instruction. So before a reused range is handed out,
+//! Memory of a dropped kernel goes back to a free list. A core that ran the old bytes may hold them in its pipeline,
+//! and x86 promises to notice the change only after a serialising instruction. So before a reused range is handed out,
 //! `membarrier` makes every core of this process execute one. On kernels without it freed ranges stay unused until
 //! their whole chunk is free, which is unmapped then.
 //!
 //! # Forking
 //!
-//! A forked child shares the memory files with its parent and may run the kernels in them, however long it lives. So neither
-//! writes there: the child starts chunks of its own for new kernels, and in the parent the memory of kernels that were there
-//! when it forked is not used again until their whole chunk is free, which is unmapped then.
+//! A forked child shares the memory files with its parent and may run the kernels in them, however long it lives. So
+//! neither writes there: the child starts chunks of its own for new kernels, and in the parent the memory of kernels
+//! that were there when it forked is not used again until their whole chunk is free, which is unmapped then.
 //!
 //! This file knows bytes and addresses; what the bytes mean stands in [`code`](super::code).
 
@@ -32,8 +32,8 @@ pub(super) use chunk::Schemes;
 
 use crate::fork::{self, Mutex, MutexGuard, Origin};
 
-/// Bytes of a chunk: a hundred kernels of typical size, so that mapping one is rare, and two hundred chunks are far from
-/// the limit on mappings.
+/// Bytes of a chunk: a hundred kernels of typical size, so that mapping one is rare, and two hundred chunks are far
+/// from the limit on mappings.
 const CHUNK_BYTES: usize = 256 << 10;
 
 /// Executable memory in use by this process.
@@ -74,7 +74,7 @@ pub(super) struct Block {
     children: u32,
 }
 
-// SAFETY: a block is exclusively its owner's, nobody writes to it while it exists, and the arena behind it is locked.
+// SAFETY: a block is exclusively its owner's, it is not written while it exists, and the arena behind it is locked.
 unsafe impl Send for Block {}
 // SAFETY: as above; shared references only read and execute.
 unsafe impl Sync for Block {}
@@ -180,7 +180,7 @@ impl Drop for Block {
         let Some(index) = state.chunks.iter().position(|(id, _)| *id == self.chunk) else {
             return;
         };
-        // Nobody forks while the arena is locked.
+        // No thread forks while the arena is locked.
         match self.children == fork::children() {
             true => state.chunks[index].1.release(self.offset, self.size),
             false => state.chunks[index].1.retire(self.offset, self.size),

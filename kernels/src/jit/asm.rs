@@ -22,7 +22,7 @@
 //!
 //! An emitter that names a register its level lacks, or an address that cannot be encoded, gets an error from
 //! [`Asm::finish`], not a panic and not wrong code: what it named is remembered, and later instructions go on into
-//! bytes that nobody will see.
+//! bytes that are thrown away.
 
 #![allow(clippy::useless_conversion, reason = "dynasm converts every register number, whatever its type")]
 

@@ -33,7 +33,7 @@ impl Code {
         Code::seal_in(Arena::global(), isa, family, bytes)
     }
 
-    /// The same for code that needs an extension of its level.
+    /// As [`Code::seal`], for code that needs an extension of its level.
     pub fn seal_extended(isa: Isa, needs: Extension, family: &'static str, bytes: &[u8]) -> Result<Code> {
         if !needs.usable() {
             return Err(KernelError::ExtensionMissing(needs));

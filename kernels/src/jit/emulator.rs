@@ -8,7 +8,8 @@
 //! flags that the manual leaves undefined is a panic, and so is a kernel that does not restore what it must, or that
 //! touches what the [extents](super::extents) of its call do not say.
 //!
-//! [`lower`] turns instructions into operations, [`execute`] runs them, [`machine`] is what they run on, with [`tiles`].
+//! [`lower`] turns instructions into operations, [`execute`] runs them, [`machine`] is what they run on, with
+//! [`tiles`].
 
 mod execute;
 mod lanes;

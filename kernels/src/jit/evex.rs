@@ -1,8 +1,9 @@
 //! An EVEX encoder for exactly the forms that [`Asm`](super::Asm) emits, since dynasm knows no AVX-512.
 //!
-//! A form is a row of data; one function turns a row and its operands into bytes. Registers are 512 bits wide but for
-//! a store of the lower half (scalar moves ignore the length). `tests/evex.rs` proves every form byte-identical to iced-x86's encoder over every
-//! register, mask and interesting displacement; a form that is missing there fails that test.
+//! A form is a row of data; one function turns a row and its operands into bytes. Registers are 512 bits wide but for a
+//! store of the lower half (scalar moves ignore the length). `tests/evex.rs` proves every form byte-identical to
+//! iced-x86's encoder over every register, mask and interesting displacement; a form that is missing there fails that
+//! test.
 //!
 //! An instruction is laid out as
 //!
@@ -152,7 +153,7 @@ impl Form {
     }
 }
 
-/// Defines the forms as constants and as one list for the test that walks them.
+/// Defines the forms as constants and as one list for the test that traverses them.
 macro_rules! forms {
     ($($name:ident = $map:ident $prefix:ident $opcode:literal $layout:expr $(, $change:ident($($arg:expr)?))*;)*) => {
         $(#[allow(missing_docs, reason = "the processor's own names")]
@@ -239,7 +240,7 @@ pub fn encode(form: &Form, operands: Operands, rm: Rm) -> (u128, usize) {
     (u128::from(prefix) | u128::from(body) << 32, 5 + place.len)
 }
 
-/// The same with an immediate byte, for the few forms that have one.
+/// As [`encode`], with an immediate byte, for the few forms that have one.
 #[must_use]
 pub fn encode_immediate(form: &Form, operands: Operands, rm: Rm, imm: u8) -> (u128, usize) {
     let digit = if let Layout::Vm(digit) = form.layout { digit << 3 } else { 0 };
@@ -265,8 +266,8 @@ impl Place {
         Place { word: 0xC0 | u64::from(number & 7), len: 1, flip }
     }
 
-    /// An address in the shortest form; a short displacement counts in `unit`s, which are powers of two. Addresses of all
-    /// kinds follow each other, so that branches on the kind would be guessed wrongly.
+    /// An address in the shortest form; a short displacement counts in `unit`s, which are powers of two. Addresses of
+    /// all kinds follow each other, so that branches on the kind would be guessed wrongly.
     #[inline(always)]
     fn memory(mem: Mem, unit: u8) -> Place {
         // 100 in ModRM announces a SIB byte, and in the SIB byte says "no index"; 101 as a base without displacement

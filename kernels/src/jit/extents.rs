@@ -2,7 +2,7 @@
 //! against what its driver was given.
 //!
 //! A driver lists its operands once for each run ([`Given`]), from the slices whose lengths it has checked. Each
-//! argument struct describes its calls ([`Arguments`]): loops over counts and distances around a number of bytes.
+//! argument struct describes its calls ([`Arguments`]): loops over counts and strides around a number of bytes.
 //! Nothing wraps on the way: a count beyond `isize::MAX` is a negative one that a driver got by subtracting, and a
 //! violation like a range outside of every operand. A violation is a panic before the first instruction runs, which
 //! names kernel, operand and range.

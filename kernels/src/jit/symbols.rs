@@ -1,8 +1,9 @@
 //! Names of sealed code for profilers: `/tmp/perf-PID.map`, and `jit-PID.dump` for `perf inject --jit`.
 //!
-//! Both are formats of Linux's `perf`. The map names addresses; the dump also holds the bytes, so that instructions can be
-//! shown, and times, so that memory that was used again is told apart. Off until [`name_code_for`] turns it on; then
-//! sealing writes one line or one record more. Trouble with a file turns naming off: a profiler's wish never fails a build.
+//! Both are formats of Linux's `perf`. The map names addresses; the dump also holds the bytes, so that instructions can
+//! be shown, and times, so that memory that was used again is told apart. Off until [`name_code_for`] turns it on; then
+//! sealing writes one line or one record more. Trouble with a file turns naming off: a profiler's wish never fails a
+//! build.
 //!
 //! Knows bytes, addresses and names; what the code does it does not know.
 
@@ -67,7 +68,7 @@ pub fn name_code_for(files: ProfilerFiles) -> io::Result<()> {
     let process = std::process::id();
     let map = files.map.then(|| create(Path::new(&format!("/tmp/perf-{process}.map")))).transpose()?;
     let dump = files.dump.then(|| Dump::create(&PathBuf::from(format!("/tmp/jit-{process}.dump")))).transpose()?;
-    // Nobody else has set it: that takes the lock.
+    // It is not set yet: setting it takes the lock.
     let _ = OPEN.set(Mutex::new(Some(Open { map, dump, count: 0, origin: Origin::here() })));
     Ok(())
 }
@@ -83,8 +84,8 @@ pub(super) fn note(isa: Isa, family: &str, address: u64, bytes: &[u8]) {
     }
 }
 
-/// Makes a file that is this process's alone. What a dead process of the same number left is removed; another user's file stays
-/// and is an error.
+/// Makes a file that is this process's alone. What a dead process of the same number left is removed; another user's
+/// file stays and is an error.
 fn create(path: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
     match std::fs::remove_file(path) {
@@ -112,7 +113,7 @@ impl Dump {
     fn create(path: &Path) -> io::Result<Dump> {
         let mut file = create(path)?;
         file.write_all(&header())?;
-        // SAFETY: the file is this process's own and only grows; nobody reads the mapping.
+        // SAFETY: the file is this process's own and only grows; the mapping is not read.
         let marker = unsafe { memmap2::MmapOptions::new().len(4096).map_exec(&file)? };
         Ok(Dump { file, _marker: marker })
     }

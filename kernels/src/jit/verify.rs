@@ -34,7 +34,7 @@ pub fn verify(isa: Isa, bytes: &[u8]) -> Result<usize, String> {
     verify_extended(isa, None, bytes)
 }
 
-/// The same for a kernel that may also use an extension of its level.
+/// As [`verify`], for a kernel that may also use an extension of its level.
 pub fn verify_extended(isa: Isa, extension: Option<Extension>, bytes: &[u8]) -> Result<usize, String> {
     let extended: &[CpuidFeature] = match extension {
         None => &[],

@@ -1,8 +1,8 @@
 //! VEX and plain 64-bit encodings of the instructions that emitters write most often, each as one word.
 //!
-//! dynasm encodes every instruction of AVX2, byte by byte: some 10 ns each. A kernel of two thousand instructions consists of
-//! a dozen kinds, which are put together here as data, in the shortest form of an address that there is. Tests hold every
-//! register against dynasm and every address against iced-x86.
+//! dynasm encodes every instruction of AVX2, byte by byte: some 10 ns each. A kernel of two thousand instructions
+//! consists of a dozen kinds, which are put together here as data, in the shortest form of an address that there is.
+//! Tests hold every register against dynasm and every address against iced-x86.
 //!
 //! ```text
 //! C4 | R X B m m m m m | W v v v v L p p | opcode | ModRM | SIB? | displacement?

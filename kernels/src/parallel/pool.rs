@@ -1,7 +1,7 @@
 //! A pool of threads that spin for a while before they sleep, because forks follow each other closely.
 //!
 //! A network forks hundreds of times a request, some ten microseconds apart. Waking a sleeping thread takes longer than
-//! that, a spinning one sees the next fork within a tenth of a microsecond. Nobody ever waits for a thread to wake: the
+//! that, a spinning one sees the next fork within a tenth of a microsecond. No fork waits for a thread to wake: the
 //! caller starts on the tasks at once, and when none is left it *closes* the fork, so that a late thread stays out. The
 //! caller waits only for those that are inside.
 //!
@@ -20,7 +20,7 @@ use crate::crash::Trail;
 use crate::fork::Origin;
 
 /// How long a thread without work spins before it sleeps: longer than the serial stretches between the forks of a
-/// request, shorter than anybody would notice as a busy core after it.
+/// request, short enough not to show as a busy core after it.
 const SPIN: Duration = Duration::from_micros(150);
 
 /// Looks between two looks at the clock, and before a waiting caller lets other threads of its core run.
@@ -41,7 +41,7 @@ pub struct Pool {
 #[derive(Debug)]
 struct Shared {
     gate: Line<AtomicU64>,
-    /// The next task that nobody has taken.
+    /// The next task that no thread has taken.
     next: Line<AtomicUsize>,
     job: UnsafeCell<Job>,
     /// For each worker, whether it must be woken.
@@ -51,8 +51,8 @@ struct Shared {
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
-// SAFETY: the job is written only while the gate is closed with nobody inside, and read only by those inside; all else
-// is synchronised by itself.
+// SAFETY: the job is written only while the gate is closed and no thread is inside, and read only by those inside; all
+// else is synchronised by itself.
 unsafe impl Sync for Shared {}
 // SAFETY: the pointer in the job is followed only inside a fork, while its owner waits.
 unsafe impl Send for Shared {}
@@ -176,7 +176,7 @@ impl<'a> Fork<'a> {
         // SAFETY: only the lifetime changes. Workers follow the pointer only while they are inside the gate, and the
         // fork that this returns does not go before all have left.
         let task: &'static (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(task) };
-        // SAFETY: `busy` keeps other callers out, and the gate is closed with nobody inside.
+        // SAFETY: `busy` keeps other callers out, and the gate is closed and no thread is inside.
         unsafe { *shared.job.get() = Job { task, tasks, trail: Trail::here() } };
         shared.next.0.store(0, Ordering::Relaxed);
         let number = Gate(shared.gate.0.load(Ordering::Relaxed)).number().wrapping_add(1);
@@ -199,7 +199,7 @@ impl Drop for Fork<'_> {
         let mut looks = 0;
         while gate.load(Ordering::Acquire) & Gate::INSIDE != 0 {
             looks += 1;
-            // Whoever is inside may need this very core.
+            // A thread that is inside may need this very core.
             if looks % (LOOKS * 16) == 0 { std::thread::yield_now() } else { std::hint::spin_loop() }
         }
         if std::thread::panicking() {
@@ -211,7 +211,7 @@ impl Drop for Fork<'_> {
 }
 
 impl Shared {
-    /// Runs tasks until none is left. They are handed out one by one: a slow core holds nobody up.
+    /// Runs tasks until none is left. They are handed out one by one: a slow core delays no other.
     fn take_tasks(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
         loop {
             let index = self.next.0.fetch_add(1, Ordering::Relaxed);

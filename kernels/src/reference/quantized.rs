@@ -22,7 +22,8 @@ pub fn quantized(
         for at in (0..depth * height * width).map(|at| [at / width / height, at / width % height, at % width]) {
             for filter in 0..shape.filters {
                 let bias = terms.bias.map_or(0, |bias| i64::from(bias[filter]));
-                // The sum of at most 2^30 elements of 17 bits each fits 64 bits; what hardware keeps of it is the low 32.
+                // The sum of at most 2^30 elements of 17 bits each fits 64 bits; what hardware keeps of it is the low
+                // 32.
                 let sum = (bias + sum(shape, x, weights, terms, image, at, filter)) as i32;
                 finish(sum, filter, terms, output, &mut y);
             }

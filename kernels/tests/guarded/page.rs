@@ -42,7 +42,7 @@ pub(crate) struct Guarded<T: Plain> {
 }
 
 impl<T: Plain> Guarded<T> {
-    /// `len` elements that nobody has written, at the end of their pages or at the start.
+    /// `len` elements that have not been written, at the end of their pages or at the start.
     pub(crate) fn blank(len: usize, at_end: bool) -> Guarded<T> {
         let bytes = len * size_of::<T>();
         let inside = bytes.next_multiple_of(PAGE).max(PAGE);
@@ -99,7 +99,7 @@ impl<T: Plain> DerefMut for Guarded<T> {
 
 impl<T: Plain> Drop for Guarded<T> {
     fn drop(&mut self) {
-        // SAFETY: all the pages of `blank`, which nobody sees any more.
+        // SAFETY: all the pages of `blank`, which nothing refers to any more.
         unsafe { munmap(self.map.cast(), self.inside + 2 * PAGE).expect("the pages are ours") };
     }
 }

@@ -1,4 +1,4 @@
-//! Families that walk rows and columns: softmax, reductions, normalisations.
+//! Families that traverse rows and columns: softmax, reductions, normalisations.
 
 use kiln_kernels::cpu::norm::{Channels, Groups, Local, LocalNorm, Moments, RowForm, RowNorm, RowOperands, RowResults};
 use kiln_kernels::cpu::reduce::{Collapsed, Reduce, Reduction};

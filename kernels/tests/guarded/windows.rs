@@ -1,4 +1,4 @@
-//! Families that move windows over pictures: convolutions in floats and in bytes, and pooling.
+//! Families that move windows over images: convolutions in floats and in bytes, and pooling.
 
 use kiln_kernels::cpu::chain::UnaryOp;
 use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvInput, ConvPart, ConvShape, ConvStored, Strategy};
@@ -20,7 +20,7 @@ const CHANNELS: [usize; 32] = [
     960, 1024, 1152, 1280, 1536, 2048, 3,
 ];
 
-/// Edges of the pictures of real networks.
+/// Edges of the images of real networks.
 const EDGES: [usize; 16] = [7, 14, 28, 56, 10, 20, 40, 80, 13, 26, 24, 48, 1, 2, 100, 3];
 
 /// A number of channels.
@@ -44,7 +44,7 @@ fn window(draw: &mut Draw<'_>) -> [usize; 3] {
     [kernel, stride, draw.of(&[1, 1, 1, 1, 2, 3, 4, 6])]
 }
 
-/// A convolution whose sizes fit together and whose work is bounded; none where a window is larger than its picture.
+/// A convolution whose sizes fit together and whose work is bounded; none where a window is larger than its image.
 fn shape(draw: &mut Draw<'_>, transposed: bool) -> Option<ConvShape> {
     let [most, smaller] = if draw.is_interpreted() { [36, 40] } else { [2048; 2] };
     let (channels, filters) = (channels(draw).min(most), channels(draw).min(smaller));

@@ -4,7 +4,7 @@ use crate::graph::ir::NodeDesc;
 
 /// When a node goes to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pull {
+pub(crate) enum Pull {
     /// Always: it computes so much that its inputs are worth sending.
     Always,
     /// Where one of its inputs is there already.
@@ -15,7 +15,7 @@ pub enum Pull {
 
 /// The form of an operator on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Form {
+pub(crate) struct Form {
     /// When it goes there.
     pub pull: Pull,
     /// Inputs that the processor reads, by bit: shapes, axes, indices.
@@ -37,6 +37,10 @@ impl Form {
 }
 
 /// Whether an operator has a form on a device.
+#[cfg_attr(
+    not(feature = "device"),
+    allow(dead_code, reason = "what a row says is said in every build, and devices read it")
+)]
 #[derive(Clone, Copy)]
 pub(crate) enum Device {
     /// It has none.
@@ -49,6 +53,7 @@ pub(crate) enum Device {
 
 impl Device {
     /// The form of that node.
+    #[cfg(feature = "device")]
     pub(crate) fn form(self, node: &NodeDesc) -> Option<Form> {
         match self {
             Device::None => None,

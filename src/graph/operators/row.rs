@@ -1,7 +1,9 @@
 //! What a row of the table says of an operator.
 
 use super::attributes::{Attribute, Attributes};
-use super::device::{Device, Form};
+use super::device::Device;
+#[cfg(feature = "device")]
+use super::device::Form;
 use super::lower::Lower;
 use super::size::Sizes;
 use super::view::{Dims, View};
@@ -31,6 +33,10 @@ pub struct Operator {
     /// What the layout pass does with it.
     pub(crate) layout: Layout,
     /// Its form on a device.
+    #[cfg_attr(
+        not(feature = "device"),
+        allow(dead_code, reason = "what a row says is said in every build, and devices read it")
+    )]
     pub(crate) device: Device,
     /// What it does to each element, where that is all it does.
     pub(crate) element_wise: Option<ElementWise>,
@@ -67,6 +73,7 @@ impl Operator {
     }
 
     /// The form of a node of this operator on a device.
+    #[cfg(feature = "device")]
     pub(crate) fn form(&self, node: &NodeDesc) -> Option<Form> {
         self.device.form(node)
     }

@@ -136,7 +136,7 @@ impl FusedEpilogueArgs {
 
     /// Sets the rows, and the bias from its element `column` on, for panels with `columns` columns of the result in
     /// all.
-    pub(crate) fn set(&mut self, stretches: &mut [Stretch], bias: Option<&[f32]>, (column, columns): (usize, usize)) {
+    pub(crate) fn set(&mut self, stretches: &mut [Stretch], bias: Option<&[f32]>, column: usize, columns: usize) {
         (self.stretches, self.count) = (stretches.as_mut_ptr(), stretches.len());
         self.rest = (columns.max(1) - 1) % LANES + 1;
         (self.bias, self.bias_next) = match bias {

@@ -194,7 +194,7 @@ fn sums_are_ended_panel_by_panel_in_the_results_own_columns() {
             (args.right, args.panel_stride) = (packed.as_ptr(), layout.panel_len() * 4);
             args.out = sums.as_mut_ptr();
             (args.epilogue.to_stride, args.epilogue.residual_stride) = (step * output.bytes(), step * residual.bytes());
-            args.epilogue.set(&mut stretches, Some(&bias), (0, columns));
+            args.epilogue.set(&mut stretches, Some(&bias), 0, columns);
             let given = Given::new().read("left", &left).read("right", &packed).write("sums", &mut sums);
             let given = given.read("tile rows", &starts).read("tap", std::slice::from_ref(&tap)).read("bias", &bias);
             let given = given.write("stretches", &mut stretches).read("residual", &added).read("residual", &halves);

@@ -4,11 +4,11 @@
 //!   earlier keys gave is to be multiplied by the row's factor then, because the largest may have grown.
 //! - [`Form::Scale`]: rows times their factors.
 //! - [`stream`]: single queries, keys and values where they are.
-//! - [`pairs`]: operands of AMX, and weights as pairs of `bf16`.
+//! - [`pairs`]: operands of AMX, and weights as bf16 pairs.
 //!
 //! Rows of scores have room for a vector behind their last key.
 
-/// The place of an argument, in this file and in those below.
+/// Address of an argument, in this file and in those below.
 macro_rules! arg {
     ($args:ident, $field:ident) => {
         Mem::at(ARGS, offset_of!($args, $field) as i32)
@@ -44,16 +44,16 @@ pub enum Form {
     Dots,
     /// The weighted sum of rows of values.
     Blend,
-    /// Scores to weights in pairs of `bf16`, in place: those of 32 keys after each other, filled up with zeros.
+    /// Scores to weights in bf16 pairs, in place: those of 32 keys after each other, padded with zeros.
     WeighPairs(Adjust),
-    /// Rows that are stored so, as pairs of neighbours.
+    /// `bf16` rows as pairs of neighbouring elements.
     Round(Stored),
-    /// Rows that are stored so, two by two as pairs of a row and the next.
+    /// `bf16` rows two by two, as pairs of an element of a row and of the next row.
     Interleave(Stored),
 }
 
 impl Form {
-    /// Whether it makes pairs of `bf16`.
+    /// Whether it makes bf16 pairs.
     pub(crate) fn makes_pairs(self) -> bool {
         matches!(self, Form::WeighPairs(_) | Form::Scale(Stored::Bf16) | Form::Round(_) | Form::Interleave(_))
     }
@@ -93,7 +93,7 @@ pub struct RowState {
     pub most: f32,
     /// The sum of exponentials, relative to it.
     pub sum: f32,
-    /// What earlier results have to be multiplied by.
+    /// The factor of earlier results.
     pub factor: f32,
     /// Makes the struct four numbers long.
     pub unused: f32,
@@ -129,7 +129,7 @@ pub struct WeighArgs {
     pub keep: *const f32,
     /// From row to row.
     pub keep_stride: usize,
-    /// What replaces it.
+    /// The score that replaces it.
     pub fill: f32,
     /// The cap.
     pub cap: f32,
@@ -238,7 +238,7 @@ const VALUE: Vreg = Vreg(8);
 const TEMPS: [Vreg; 4] = [Vreg(9), Vreg(10), Vreg(11), Vreg(12)];
 /// What is subtracted from scores.
 const MOST: Vreg = Vreg(13);
-/// What earlier results are multiplied by.
+/// The factor of earlier results.
 const FACTOR: Vreg = Vreg(14);
 // Needed only before there are sums.
 const FILL: Vreg = Vreg(4);

@@ -87,7 +87,7 @@ impl Kernels {
         }
     }
 
-    /// The same for the last time, into results as they are stored.
+    /// As [`Kernels::scale`], for the last block of keys: into results of the type that they are stored in.
     ///
     /// # Safety
     ///

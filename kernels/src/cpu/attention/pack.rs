@@ -1,7 +1,8 @@
-//! Keys into panels: what is stored row by row is turned, so that a tile reads a feature of neighbouring keys at once.
+//! Keys into panels: what is stored row by row is transposed, so that a tile reads a feature of neighbouring keys at
+//! once.
 //!
-//! Square tiles are turned in registers by the code of [`transpose`](crate::cpu::transpose); what is left over at the
-//! edges goes element by element.
+//! Square tiles are transposed in registers by the code of [`transpose`](crate::cpu::transpose); what is left over at
+//! the edges goes element by element.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use crate::error::Result;
 use crate::isa::Isa;
 use crate::jit::{Code, Given};
 
-/// Turns rows into panels of `width` columns.
+/// Transposes rows into panels of `width` columns.
 #[derive(Clone, Debug)]
 pub(super) struct Turn {
     code: Option<Arc<Code>>,

@@ -1,6 +1,6 @@
 //! Products on AMX: queries and keys, weights and values as pairs of `bf16`, and where they lie.
 //!
-//! Keys of a head are rounded and turned into panels of 32, values are paired row by row into panels of 32 columns,
+//! Keys of a head are rounded and packed into panels of 32, values are paired row by row into panels of 32 columns,
 //! once for all blocks of queries. A block of queries is rounded when it begins, the factor of scores already in it.
 //! Scores lie row by row as they do without AMX; weights take the first half of their row's place when they become
 //! pairs. AMX adds up what a block of queries gets of values in scratch, which is scaled to the output at the end.
@@ -27,9 +27,9 @@ pub(super) struct Paired {
     multiply: Multiply,
     round: Arc<Code>,
     interleave: Arc<Code>,
-    /// Turns rounded keys, where they are stored row by row.
+    /// Transposes rounded keys, where they are stored row by row.
     turn: Option<Turn>,
-    /// Whether keys lie row by row as they would once they are rounded.
+    /// Whether rounded keys are still row by row.
     in_words: bool,
     shape: AttentionShape,
 }
@@ -80,7 +80,7 @@ impl Paired {
     }
 
     /// Scratch of the packed keys, of the packed values, and of `rows` rounded queries. Behind the keys a panel of them
-    /// is rounded before it is turned.
+    /// is rounded before it is transposed.
     pub(super) fn room(&self, rows: usize) -> [usize; 3] {
         let [key, value] = self.panel_words();
         let turned = if self.turn.is_some() { key } else { 0 };
@@ -95,7 +95,7 @@ impl Paired {
     ///
     /// # Safety
     ///
-    /// The keys are readable, and `to` has as many places as [`Paired::room`] says, which are nobody else's.
+    /// The keys are readable, and `to` has as many elements as [`Paired::room`] says, which no other task touches.
     pub(super) unsafe fn pack_keys(&self, from: *const u8, to: *mut f32, given: &Given) {
         let (shape, [panel, _]) = (&self.shape, self.panel_words());
         let Some(turn) = &self.turn else {

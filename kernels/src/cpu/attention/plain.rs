@@ -1,5 +1,5 @@
-//! Two forms of [`emit`](super::emit) in Rust, for machines where no code may be emitted. The streaming forms have none:
-//! tiles do their work there.
+//! Two forms of [`emit`](super::emit) in Rust, for machines where no code may be emitted. The streaming forms have
+//! none: tiles do their work there.
 
 use super::emit::{Adjust, RowState, ScaleArgs, WeighArgs};
 

@@ -61,7 +61,7 @@ impl Product {
     ///
     /// # Safety
     ///
-    /// The matrix is readable, and `to` has [`Product::packed_len`] places that are nobody else's.
+    /// The matrix is readable, and `to` has [`Product::packed_len`] elements that no other task touches.
     pub(super) unsafe fn pack(&self, from: *const f32, stride: usize, to: *mut f32) {
         let Panels { rows, width, .. } = self.panels;
         for panel in self.packed_from..self.panels.count() {

@@ -1,6 +1,6 @@
 //! What attention is computed of, and how the work is cut.
 //!
-//! Operands lie anywhere: each has a distance of batches, of heads and of rows, so that heads packed side by side
+//! Operands lie anywhere: each has a stride of batches, of heads and of rows, so that heads packed side by side
 //! behind their positions are read where they are, and written there.
 
 use crate::cpu::amx::{PANEL, TALLEST, TILE_ROWS};
@@ -9,7 +9,7 @@ use crate::cpu::gemm::tile::most_rows;
 use crate::cpu::{Elements, Stored};
 use crate::isa::Isa;
 
-/// Distances in elements; 0 repeats.
+/// Strides in elements; 0 repeats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Steps {
     /// From batch to batch.
@@ -91,7 +91,7 @@ pub struct AttentionBlocks {
 /// Multiply-adds below which another thread costs more than it saves.
 const WORTH_A_THREAD: usize = 1 << 16;
 
-/// The same where AMX multiplies.
+/// [`WORTH_A_THREAD`] on AMX.
 const WORTH_A_THREAD_ON_AMX: usize = 1 << 18;
 
 /// Queries, and scores of a head, from which on AMX saves more than it takes to pack operands for it: five queries of
@@ -154,7 +154,7 @@ impl AttentionShape {
         ])
     }
 
-    /// Whether a driver can take it: sizes and distances may come from a file.
+    /// Whether a driver can take it: sizes and strides may come from a file.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         // Far beyond any memory, and small enough that what is computed from a few of them can be counted.
@@ -220,7 +220,7 @@ impl AttentionBlocks {
             1 => 1,
             parts => parts.min(shape.queries.div_ceil(tall)).max(1),
         };
-        // Rows whose distance is a multiple of a page all fall into the same few places of L1.
+        // Rows whose stride is a multiple of a page all map to the same few sets of L1.
         let collides = (shape.value.row * 4).is_multiple_of(4096) && shape.keys > 8;
         AttentionBlocks {
             stream,

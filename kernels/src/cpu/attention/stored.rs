@@ -40,7 +40,7 @@ impl Attention {
             return self.run_as_stored(&operands, output, scratch, parallel);
         };
         self.run_as_stored(&operands, ActivationsMut::F32(wide_output), scratch, parallel)?;
-        // What lies between rows is somebody else's.
+        // What lies between rows is not part of this output.
         let AttentionShape { batch, heads, queries, value_size, output: steps, .. } = self.shape;
         for (batch, head) in (0..batch).flat_map(|batch| (0..heads).map(move |head| (batch, head))) {
             for row in 0..queries {

@@ -319,15 +319,9 @@ impl OnAmx {
         });
     }
 
-    /// Computes lines band by band, each band split into `rows` parts of its tile rows by `group_panels` parts of its
+    /// Computes lines band by band, each band split into `rows` parts of its tile rows by `columns` parts of its
     /// panels.
-    fn bands(
-        &self,
-        buffers: &Buffers<'_>,
-        lines: Range<usize>,
-        [rows, group_panels]: [usize; 2],
-        parallel: &dyn Parallel,
-    ) {
+    fn bands(&self, buffers: &Buffers<'_>, lines: Range<usize>, [rows, columns]: [usize; 2], parallel: &dyn Parallel) {
         let bands = lines.len().div_ceil(self.band);
         let mut band = Band { lines: 0..0, starts: vec![Vec::new(); self.phases.len()] };
         for index in 0..bands {
@@ -344,13 +338,13 @@ impl OnAmx {
                 continue;
             }
             if !self.in_place {
-                self.im2col.run(buffers, &self.grid, (&band.lines, self.band), rows * group_panels, parallel);
+                self.im2col.run(buffers, &self.grid, (&band.lines, self.band), rows * columns, parallel);
             }
-            parallel.run(self.phases.len() * rows * group_panels, &|task| {
-                let phase = task / (rows * group_panels);
-                let tiles = part(band.starts[phase].len(), rows, task / group_panels % rows);
+            parallel.run(self.phases.len() * rows * columns, &|task| {
+                let phase = task / (rows * columns);
+                let tiles = part(band.starts[phase].len(), rows, task / columns % rows);
                 let all = self.shape.groups * self.phases[phase].panels.count();
-                self.task(buffers, phase, &band, tiles, part(all, group_panels, task % group_panels));
+                self.task(buffers, phase, &band, tiles, part(all, columns, task % columns));
             });
         }
     }

@@ -1,9 +1,9 @@
-//! Convolutions that reduce over channels: the strategies that run on the tiles of matrix multiplication.
+//! Convolutions that reduce over channels: the strategies that run on the micro-kernel of matrix products.
 //!
-//! The rows of a phase are cut into tiles. A tile's rows of C must lie at one distance, so in a transposed
-//! convolution, whose neighbouring outputs belong to different phases, no tile leaves its line. A task takes some
-//! blocks of tiles and some of the *units* (a panel of a group). For each block it makes the table of row pointers
-//! once and uses it for all its units: groups read the same rows, only further along.
+//! The rows of a phase are cut into tiles. A tile's rows of C have one stride, so in a transposed convolution, whose
+//! neighbouring outputs belong to different phases, no tile leaves its line. A task computes some blocks of tiles by
+//! some panels, numbered over all groups. For each block it makes the indirection table once and uses it for all its
+//! panels: groups read the same rows at an offset.
 
 mod cut;
 
@@ -39,17 +39,17 @@ pub(super) struct Dense {
     zeros: Vec<f32>,
 }
 
-/// What is known of a phase before the data.
+/// A phase of the convolution: what is known before the data.
 #[derive(Clone, Debug)]
 struct PhasePlan {
     phase: Phase,
     tables: Tables,
-    /// Rows between which C has no gap of its own: all of them, or a line.
+    /// Rows of C without a gap of their own: all of them, or a line.
     segment: usize,
     segments: usize,
     tiles: Tiles,
     panels: Panels,
-    /// Where the phase's weights start in each group.
+    /// Offset of the phase's weights in those of a group.
     weights: usize,
     /// How the reduction is cut.
     cut: Cut,
@@ -71,6 +71,14 @@ struct Placed {
     run: Run,
     y: usize,
     table: usize,
+}
+
+/// A block of tiles, whose indirection tables follow each other.
+struct Block<'a> {
+    runs: &'a [Placed],
+    table: &'a [*const f32],
+    /// Tiles of all runs.
+    tiles: usize,
 }
 
 impl Dense {
@@ -122,7 +130,7 @@ impl Dense {
         self.zeros.len() * 4 + self.phases.len() * size_of::<PhasePlan>() + taps
     }
 
-    /// Whether sums of a part of a reduction are put down in the output before the others are added.
+    /// Whether partial sums wait in the output for the rest of the reduction.
     pub(super) fn reduces_in_parts(&self) -> bool {
         self.phases.iter().any(|plan| plan.cut.parts().nth(1).is_some())
     }
@@ -132,12 +140,12 @@ impl Dense {
         let field = Field { data: x.as_ptr(), zeros: self.zeros.as_ptr() };
         let given = extras.given.clone().read("zeros", &self.zeros);
         let buffers = Buffers { field, weights, y: Shared::new(y), extras: Beside { given: &given, ..extras } };
-        let (rows, units) = (self.blocks.row_tasks, self.blocks.unit_tasks);
-        parallel.run(self.phases.len() * rows * units, &|task| {
-            let plan = &self.phases[task / (rows * units)];
-            let tiles = part(plan.segments * plan.tiles.count(), rows, task / units % rows);
+        let (rows, columns) = (self.blocks.row_tasks, self.blocks.unit_tasks);
+        parallel.run(self.phases.len() * rows * columns, &|task| {
+            let plan = &self.phases[task / (rows * columns)];
+            let tiles = part(plan.segments * plan.tiles.count(), rows, task / columns % rows);
             let all = self.shape.groups * plan.panels.count();
-            self.task(&buffers, plan, tiles, part(all, units, task % units), parallel);
+            self.task(&buffers, plan, tiles, part(all, columns, task % columns), parallel);
         });
     }
 
@@ -146,10 +154,10 @@ impl Dense {
         buffers: &Buffers<'_>,
         plan: &PhasePlan,
         tiles: Range<usize>,
-        units: Range<usize>,
+        group_panels: Range<usize>,
         parallel: &dyn Parallel,
     ) {
-        if units.is_empty() {
+        if group_panels.is_empty() {
             return;
         }
         let shape = &self.shape;
@@ -167,32 +175,34 @@ impl Dense {
             let block = tiles.start + block.start..tiles.start + block.end;
             table.clear();
             let placed = self.place(&buffers.field, plan, block.clone(), &mut table);
-            for unit in units.clone() {
+            for group_panel in group_panels.clone() {
                 if parallel.is_stopped() {
                     return;
                 }
-                self.aim(&mut args, buffers, plan, unit);
+                self.aim(&mut args, buffers, plan, group_panel);
                 // The next block of rows begins with the first panel again.
-                let next = if unit + 1 < units.end { unit + 1 } else { units.start };
+                let next = if group_panel + 1 < group_panels.end { group_panel + 1 } else { group_panels.start };
                 let next = buffers.weights.as_ptr().wrapping_add(self.weights_at(plan, next));
-                self.unit(&mut args, buffers, plan, (unit, next), (&placed, &table), block.len());
+                let tiles = Block { runs: &placed, table: &table, tiles: block.len() };
+                self.panel(&mut args, buffers, plan, &tiles, group_panel, next);
             }
         }
     }
 
-    /// A block of tiles of a unit, one part of the reduction after the other.
-    fn unit(
+    /// Multiplies a block of tiles with one panel, one part of the reduction after the other.
+    fn panel(
         &self,
         args: &mut TileArgs,
         buffers: &Buffers<'_>,
         plan: &PhasePlan,
-        (unit, next): (usize, *const f32),
-        (placed, table): (&[Placed], &[*const f32]),
-        tiles: usize,
+        block: &Block<'_>,
+        group_panel: usize,
+        next: *const f32,
     ) {
+        let &Block { runs, table, tiles } = block;
         let shape = &self.shape;
         let width = plan.panels.width;
-        let (group, panel) = (unit / plan.panels.count(), unit % plan.panels.count());
+        let (group, panel) = (group_panel / plan.panels.count(), group_panel % plan.panels.count());
         let column = group * shape.group_filters() + panel * width;
         let first = group * shape.group_channels();
         let b = args.b;
@@ -206,7 +216,7 @@ impl Dense {
             args.summarise();
             let next = if args.unfinished > 0 { b.wrapping_add(part.rows.end * width) } else { next };
             args.prefetch(Some(next), width * 4, tiles);
-            for Placed { run, y, table: start } in placed {
+            for Placed { run, y, table: start } in runs {
                 args.rows = run.height;
                 args.tiles.set(run.count);
                 args.a.set(buffers.field.data.wrapping_add(run.row * shape.channels));
@@ -273,7 +283,7 @@ impl Dense {
         }
     }
 
-    /// Where the outputs of a row start.
+    /// Offset of a row's outputs.
     fn output_at(&self, phase: &Phase, row: usize) -> usize {
         if !self.shape.transposed {
             return row * self.shape.filters;
@@ -286,18 +296,18 @@ impl Dense {
         (((image * depth + at(0, d)) * height + at(1, h)) * width + at(2, w)) * self.shape.filters
     }
 
-    /// Where the weights of a unit start.
-    fn weights_at(&self, plan: &PhasePlan, unit: usize) -> usize {
-        let (group, panel) = (unit / plan.panels.count(), unit % plan.panels.count());
+    /// Offset of a panel's weights.
+    fn weights_at(&self, plan: &PhasePlan, group_panel: usize) -> usize {
+        let (group, panel) = (group_panel / plan.panels.count(), group_panel % plan.panels.count());
         group * self.group_len + plan.weights + panel * plan.panels.panel_len()
     }
 
-    /// Points weights, bias, kept columns and the part of the input's channels at a unit.
-    fn aim(&self, args: &mut TileArgs, buffers: &Buffers<'_>, plan: &PhasePlan, unit: usize) {
-        let (group, panel) = (unit / plan.panels.count(), unit % plan.panels.count());
+    /// Sets weights, bias, columns and the group's channels of the input for a panel.
+    fn aim(&self, args: &mut TileArgs, buffers: &Buffers<'_>, plan: &PhasePlan, group_panel: usize) {
+        let (group, panel) = (group_panel / plan.panels.count(), group_panel % plan.panels.count());
         let width = plan.panels.width;
         args.keep_columns(plan.panels.columns_of(panel), width, self.isa.lanes());
-        args.b = buffers.weights.as_ptr().wrapping_add(self.weights_at(plan, unit));
+        args.b = buffers.weights.as_ptr().wrapping_add(self.weights_at(plan, group_panel));
         let column = group * self.shape.group_filters() + panel * width;
         args.bias = buffers.extras.bias.map_or(std::ptr::null(), |bias| bias.as_ptr().wrapping_add(column));
     }

@@ -38,7 +38,7 @@ pub struct DepthwiseCode {
     pub isa: Isa,
     /// Applied before the store.
     pub activation: Option<UnaryOp>,
-    /// What input, output and residual consist of.
+    /// Type of input, output and residual.
     pub stored: Stored,
 }
 
@@ -57,7 +57,7 @@ pub(crate) const FAMILY: &str = "depthwise";
 /// Most positions of a block: their sums, a weight and what an activation needs fit 16 registers.
 pub(crate) const MOST_POSITIONS: usize = 8;
 
-/// A kernel position that lies inside the input: where the first output position reads, and its weights.
+/// A tap that lies inside the input: where the first output position reads, and its weights.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 struct RowTap {
@@ -65,7 +65,7 @@ struct RowTap {
     weights: *const f32,
 }
 
-/// The arguments of one call: `blocks` blocks of `positions` output positions beside each other. Distances are in
+/// The arguments of one call: `blocks` blocks of `positions` output positions beside each other. Strides are in
 /// bytes; cells are advanced by the kernel.
 #[derive(Debug)]
 #[repr(C)]
@@ -76,25 +76,25 @@ struct RowArgs {
     blocks: Cell<usize>,
     /// The taps.
     taps: *const RowTap,
-    /// One past the last.
+    /// The end of the taps.
     taps_end: *const RowTap,
-    /// How far the block's first position is from where taps point.
+    /// Byte offset from what taps point at to the block's first position.
     x_offset: Cell<usize>,
-    /// Distance in the input of neighbouring output positions.
+    /// Input stride of neighbouring output positions.
     x_stride: usize,
-    /// Distance in the input of a block and the next.
+    /// Input stride of blocks.
     x_block: usize,
     /// The output.
     y: Cell<*mut u8>,
-    /// Distance of output positions.
+    /// Stride of output positions.
     y_stride: usize,
-    /// Distance of a block's outputs and the next's.
+    /// Stride of the outputs of blocks.
     y_block: usize,
     /// Added to every position, or null.
     bias: *const f32,
     /// Not 0 where a tensor is added before the activation.
     residual: usize,
-    /// Distance from an element of the output to that tensor's.
+    /// Byte offset from an element of the output to that of the residual.
     residual_offset: isize,
     /// Bytes of the input's channels that fill whole vectors.
     whole: usize,
@@ -110,7 +110,7 @@ impl Arguments for RowArgs {
         if !(1..=MOST_POSITIONS).contains(&self.positions) {
             return;
         }
-        // The loop over blocks ends where none is left after one.
+        // The loop over blocks runs at least once.
         let blocks = self.blocks.get().max(1);
         let (bytes, times) = (key.stored.bytes(), Stored::F32.bytes() / key.stored.bytes());
         let (stored, beside) = (self.whole + self.rest * bytes, self.whole * times + self.rest * Stored::F32.bytes());
@@ -158,7 +158,7 @@ struct Buffers<'a> {
     extras: Beside<'a>,
 }
 
-// SAFETY: what is read stays borrowed while tasks run, and nobody writes it.
+// SAFETY: what is read stays borrowed while tasks run, and is not written.
 unsafe impl Sync for Buffers<'_> {}
 
 impl Depthwise {

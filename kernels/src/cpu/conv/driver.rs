@@ -26,36 +26,35 @@ use crate::parallel::Parallel;
 pub enum Strategy {
     /// As a matrix product over the input as it is.
     Pointwise,
-    /// Through tables of pointers into the input.
+    /// Through indirection tables of pointers into the input.
     Direct,
-    /// On copied lines, a whole line of the kernel at a time.
+    /// On copied lines, a whole line of the window at a time.
     Lines,
     /// Channel by channel.
     Depthwise,
-    /// On transformed tiles of that size.
+    /// By Winograd, with tiles of that size.
     Winograd(WinogradTile),
-    /// In `bf16` on AMX, over a copy of the input.
+    /// In `bf16` on AMX, over a copy of the input (im2col where channels are few).
     Amx,
 }
 
-/// How the work is done and cut: a builder's choice.
+/// Strategy and block sizes: a builder's choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConvBlocks {
-    /// How it is computed.
+    /// The strategy.
     pub strategy: Strategy,
     /// Vectors that a tile is wide; 1 for depthwise.
     pub vectors: usize,
-    /// Tiles of rows that share a table; for lines, lines of outputs whose inputs are copied at a time; for depthwise,
-    /// lines of a task; for Winograd, transformed tiles of a group; on AMX, lines of outputs whose inputs are copied at
-    /// a time.
+    /// Tiles of rows that share an indirection table; for lines, output lines whose inputs are copied at a time; for
+    /// depthwise, lines of a task; for Winograd, transformed tiles of a group; on AMX, output lines of a band.
     pub row_block: usize,
     /// Parts that each phase's rows are split into for threads.
     pub row_tasks: usize,
-    /// Parts that the columns of all groups are split into.
+    /// Parts that the columns of all groups, counted in panels, are split into.
     pub unit_tasks: usize,
 }
 
-/// Operands that are there or not.
+/// Optional operands.
 #[derive(Clone, Copy, Debug)]
 pub struct ConvExtras<'a, R = &'a [f32]> {
     /// Added to every position: one element a filter.
@@ -70,18 +69,17 @@ impl<R> Default for ConvExtras<'_, R> {
     }
 }
 
-/// [`ConvExtras`] as strategies see them: buffers that were checked, with all else that a run was given.
+/// [`ConvExtras`] as strategies see them: checked buffers, and all buffers of the run for the check of extents.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Beside<'a> {
     /// Every operand.
     pub(super) given: &'a Given,
     pub(super) bias: Option<&'a [f32]>,
-    /// How many bytes the residual is from the output, each by its first element: 0 where the output is written over
-    /// it.
+    /// Byte offset from the output to the residual: 0 where the output is written over it.
     pub(super) residual: Option<isize>,
 }
 
-/// How a convolution's activations lie in memory.
+/// Types of a convolution's activations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct ConvStored {
     /// The input.
@@ -93,8 +91,8 @@ pub struct ConvStored {
 }
 
 impl ConvStored {
-    /// Whether a strategy takes them at that level: all of them `f32`, AMX any. Depthwise kernels write what they read,
-    /// and add no residual to `bf16`.
+    /// Whether a strategy takes these types at that level: every strategy takes `f32`, AMX any. Depthwise kernels write
+    /// the type that they read, and add no residual to `bf16`.
     #[must_use]
     pub fn suits(&self, strategy: Strategy, isa: Isa) -> bool {
         *self == ConvStored::default()
@@ -200,7 +198,7 @@ impl Conv {
         Conv::stored(isa, shape, (blocks, ConvStored::default()), activation, source)
     }
 
-    /// The same for activations that are stored in some way.
+    /// As [`Conv::new`], for activations stored as `f32` or `bf16`.
     ///
     /// # Errors
     ///
@@ -284,8 +282,8 @@ impl Conv {
         size_of::<Conv>() + held
     }
 
-    /// Whether the output may be written over the residual ([`Conv::run_over_residual`]): not where sums of a part of
-    /// the reduction wait in the output for the others.
+    /// Whether the output may be written over the residual ([`Conv::run_over_residual`]): not where partial sums wait
+    /// in the output for the rest of the reduction.
     #[must_use]
     pub fn writes_over_residual(&self) -> bool {
         match &self.kernel {
@@ -294,8 +292,8 @@ impl Conv {
         }
     }
 
-    /// Whether the input may come in parts of so many channels ([`ConvInput::Parts`]): where it is copied or
-    /// transformed anyway, by whole vectors or steps.
+    /// Whether the input may come in parts of so many channels each ([`ConvInput::Parts`]): where it is copied or
+    /// transformed anyway, by whole vectors or AMX steps.
     #[must_use]
     pub fn takes_parts(&self, channels: &[usize]) -> bool {
         channels.len() == 1
@@ -324,7 +322,7 @@ impl Conv {
         self.run_stored(x.into(), weights, y.into(), extras, scratch, parallel)
     }
 
-    /// The same on activations that are stored in some way.
+    /// As [`Conv::run`], for activations stored as `f32` or `bf16`.
     ///
     /// # Errors
     ///
@@ -343,14 +341,14 @@ impl Conv {
         let x = x.parts(self.shape.channels, &mut one);
         self.check(x, weights, y.read(), extras, scratch)?;
         let to = y.as_mut_ptr() as isize;
-        // Both are as long as the output, so that one distance holds for every element of `f32`.
+        // Both are as long as the output, so that one byte offset holds for every element of `f32`.
         let residual = extras.residual.map(|residual| (residual.as_ptr() as isize).wrapping_sub(to));
         let given = Given::new().maybe("residual", extras.residual.map(|residual| residual.bytes()));
         self.run_checked(x, weights, y, (extras.bias, residual, given), scratch, parallel)
     }
 
-    /// The same where `y` holds the residual, which the output is written over: what is added is in the caches then,
-    /// and the output's lines with it.
+    /// As [`Conv::run_stored`], where `y` holds the residual and the output is written over it: residual and output
+    /// then share cache lines.
     ///
     /// # Errors
     ///
@@ -402,7 +400,7 @@ impl Conv {
         bounds("scratch", scratch.len().min(self.scratch_len()), self.scratch_len())
     }
 
-    /// Convolves with buffers that [`Conv::check`] has seen.
+    /// Convolves with buffers that passed [`Conv::check`].
     fn run_checked(
         &self,
         parts: &[ConvPart<'_>],

@@ -9,7 +9,8 @@ use crate::error::{KernelError, Result};
 pub enum ConvInput<'a> {
     /// One tensor.
     Whole(Activations<'a>),
-    /// Several of the same positions, where [`Conv::takes_parts`](super::Conv::takes_parts) says that they can be read so.
+    /// Several of the same positions, where [`Conv::takes_parts`](super::Conv::takes_parts) says that they can be read
+    /// so.
     Parts(&'a [ConvPart<'a>]),
 }
 
@@ -44,8 +45,8 @@ impl<'a> ConvInput<'a> {
     }
 }
 
-/// Whether all channels before the last part's come in whole multiples of `unit`: then every part starts where kernels that go
-/// by as many channels at a time start anew.
+/// Whether all channels before the last part's come in whole multiples of `unit`: then every part starts where kernels
+/// that go by as many channels at a time start anew.
 pub(super) fn starts_at(parts: &[usize], unit: usize) -> bool {
     parts.split_last().is_some_and(|(_, before)| before.iter().all(|channels| channels.is_multiple_of(unit)))
 }

@@ -1,8 +1,9 @@
-//! Convolutions of few channels, as of images: a whole line of the kernel is one tap.
+//! Convolutions of few channels, as of images: a whole line of the window is one tap.
 //!
-//! In a line of the input the outputs' rows lie at one distance and so do the taps, lines of the kernel: no tile needs
-//! a table. No tile leaves its line of outputs. Tiles that see padding read copies with zeros in its place, made a few
-//! lines at a time, so that what was copied is multiplied out of L1 and L2; all others read the input where it is.
+//! In a line of the input the rows of outputs have one stride, and so have the taps, which are lines of the window: no
+//! tile needs an indirection table. No tile leaves its output line. Tiles that see padding read copies padded with
+//! zeros, made a few lines at a time, so that they are still in L1 or L2 when they are multiplied; all others read the
+//! input in place.
 //!
 //! Knows of the shape and of tiles, nothing of how weights are packed.
 
@@ -28,14 +29,14 @@ pub(super) struct Lines {
     shape: ConvShape,
     isa: Isa,
     tile: Tile,
-    /// Tiles of a line of outputs.
+    /// Tiles of an output line.
     tiles: Tiles,
     panels: Panels,
-    /// Lines of outputs of a plane that see no line outside the input.
+    /// Output lines of a plane whose windows lie inside the input's lines.
     inner_lines: Range<usize>,
-    /// Tiles of a line that see no column outside it.
+    /// Tiles of a line whose windows lie inside the input's columns.
     inner_tiles: Range<usize>,
-    /// Lines of outputs whose inputs are copied at a time.
+    /// Output lines whose inputs are copied at a time.
     block: usize,
     row_tasks: usize,
     unit_tasks: usize,
@@ -75,7 +76,7 @@ fn inside(shape: &ConvShape, dim: usize) -> Range<usize> {
     pad.div_ceil(stride).min(end)..end
 }
 
-/// Most multiplications of a call, so that what ends a request waits for no more than some milliseconds.
+/// Most multiply-adds of a call, so that a cancelled request ends within some milliseconds.
 const CALL: usize = 1 << 27;
 
 impl Lines {
@@ -106,7 +107,7 @@ impl Lines {
         Ok(Lines { shape, isa, tile, tiles, panels, inner_lines, inner_tiles, block, row_tasks, unit_tasks })
     }
 
-    /// The tiles of a line of outputs that read the input where it is.
+    /// The tiles of an output line that read the input in place.
     fn inner(&self, line: usize) -> Range<usize> {
         let (plane, line) = (line / self.shape.output[1], line % self.shape.output[1]);
         let inside = self.depth(plane).1 < self.shape.input[0] && self.inner_lines.contains(&line);
@@ -129,7 +130,7 @@ impl Lines {
         self.inputs(self.block) * line(&self.shape)
     }
 
-    /// Lines of the input that so many lines of outputs see.
+    /// Input lines that so many output lines read.
     fn inputs(&self, lines: usize) -> usize {
         (lines - 1) * self.shape.strides[1] + self.shape.kernel[1]
     }
@@ -179,15 +180,15 @@ impl Lines {
         }
     }
 
-    /// Some tiles of a line, of which the `inner` ones read the input where it is, as calls of the kernel and whether
-    /// they do.
+    /// Runs of a line's tiles, one for each call of the micro-kernel, and whether the run reads the input in place
+    /// (`inner`).
     fn runs(&self, inner: &Range<usize>, tiles: Range<usize>) -> SmallVec<[(Run, bool); 4]> {
         let [start, end] = [inner.start, inner.end].map(|tile| tile.clamp(tiles.start, tiles.end));
         let parts = [(tiles.start..start, false), (start..end, true), (end..tiles.end, false)];
         parts.into_iter().flat_map(|(tiles, inside)| self.tiles.runs(tiles).map(move |run| (run, inside))).collect()
     }
 
-    /// Where the input of a line of outputs starts, as if there were columns for the padding.
+    /// Offset of the input of an output line, as if there were columns for the padding.
     fn place(&self, buffers: &Buffers<'_>, line: usize) -> *const f32 {
         let shape = &self.shape;
         let (plane, line) = (line / shape.output[1], line % shape.output[1]);
@@ -198,8 +199,7 @@ impl Lines {
         buffers.x.as_ptr().wrapping_add(column.wrapping_mul(shape.channels))
     }
 
-    /// Copies what those of a block's tiles see that do not read the input where it is: of one line no more than its
-    /// own.
+    /// Copies what a block's tiles read that do not read the input in place: of one line no more than its own part.
     fn copy(&self, buffers: &Buffers<'_>, block: &Range<usize>, scratch: usize) {
         let per = self.tiles.count();
         let (first, last) = (block.start / per, (block.end - 1) / per);
@@ -215,7 +215,7 @@ impl Lines {
         }
     }
 
-    /// Copies those elements of each line that some lines of outputs see.
+    /// Copies those elements of each input line that some output lines read.
     fn copy_columns(&self, buffers: &Buffers<'_>, lines: Range<usize>, columns: Range<usize>, scratch: usize) {
         let shape = &self.shape;
         let [depth, height, width] = shape.input;
@@ -243,7 +243,7 @@ impl Lines {
         }
     }
 
-    /// Multiplies a block of tiles, whose copied lines lie from `scratch` on, with some panels.
+    /// Multiplies a block of tiles with some panels; copied lines start at `scratch`.
     fn multiply(
         &self,
         buffers: &Buffers<'_>,
@@ -267,7 +267,7 @@ impl Lines {
         let first = block.start / per;
         let window = shape.kernel[1] * shape.kernel[2] * shape.channels;
         let most = (CALL / (window * width * shape.output[2].div_ceil(per)).max(1)).max(1);
-        // Short lines are multiplied in less time than it takes to cut each anew.
+        // Short lines take less time to multiply than to cut, so their cut is kept.
         let (inner, place) = (self.inner(first), self.place(buffers, first));
         let whole = self.runs(&inner, 0..per);
         for panel in units {

@@ -1,7 +1,7 @@
 //! The geometry of a convolution, checked once; and its phases.
 //!
 //! Positions have three spatial dimensions; those that a tensor lacks have size 1. A *phase* is a set of output
-//! positions at a fixed distance from each other that see the same taps: a plain convolution has one, a transposed one
+//! positions at a constant stride that see the same taps: a plain convolution has one, a transposed one
 //! has one for each remainder of the output position modulo the stride. For each phase, output number `i` along a
 //! dimension reads input position `i * step + tap`.
 
@@ -26,9 +26,9 @@ pub struct ConvShape {
     pub output: [usize; 3],
     /// Kernel positions.
     pub kernel: [usize; 3],
-    /// Distance of output positions in the input; of input positions in the output if transposed.
+    /// Strides: input positions from one output to the next; output positions from one input to the next if transposed.
     pub strides: [usize; 3],
-    /// Distance of kernel positions.
+    /// Dilations: input positions from one tap to the next.
     pub dilations: [usize; 3],
     /// Padding before the first position. What is needed after the last follows from the output's size.
     pub pads: [usize; 3],
@@ -36,7 +36,7 @@ pub struct ConvShape {
     pub transposed: bool,
 }
 
-/// A position of the kernel, as the distance from a row's origin to what it reads.
+/// A tap: its offset from a row's origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tap {
     pub(crate) at: [isize; 3],
@@ -49,13 +49,13 @@ pub(crate) struct Phase {
     pub(crate) class: usize,
     /// The taps, in the order of the kernel's positions.
     pub(crate) taps: Vec<Tap>,
-    /// Distance of origins in the input.
+    /// Stride of origins in the input.
     pub(crate) step: [usize; 3],
     /// Output positions.
     pub(crate) count: [usize; 3],
     /// The first of them.
     pub(crate) start: [usize; 3],
-    /// Their distance.
+    /// Their stride.
     pub(crate) stride: [usize; 3],
 }
 
@@ -157,7 +157,7 @@ impl ConvShape {
             .fold(1, usize::saturating_mul)
     }
 
-    /// Whether a kernel of one position moves over the input row by row.
+    /// Whether the window is one position at stride 1, without padding: a matrix product.
     #[must_use]
     pub fn is_pointwise(&self) -> bool {
         !self.transposed

@@ -1,7 +1,7 @@
-//! Tables of row pointers: where each tap of each row of a tile reads.
+//! Indirection tables: where each tap of each row of a tile reads.
 //!
-//! A table is made for a few tiles and used for all their columns, so its cost is spread over the filters. Rows far
-//! from the border, which are most, need no comparison: their pointers are the origin plus the tap's distance.
+//! A table is made for a few tiles and used for all their columns, so its cost is spread over the filters. Rows away
+//! from the border, which are most, need no comparison: their pointers are the origin plus the tap's offset.
 
 use super::shape::Phase;
 
@@ -10,7 +10,7 @@ use super::shape::Phase;
 pub(crate) struct Field<T> {
     /// The first element.
     pub(crate) data: *const T,
-    /// As many zeros as a tap reads.
+    /// As many zeros as a tap reads, for padding.
     pub(crate) zeros: *const T,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Tables {
     count: [usize; 3],
     size: [usize; 3],
     channels: usize,
-    /// The nearest and the farthest that any tap reaches along each dimension.
+    /// Least and greatest offset of any tap along each dimension.
     nearest: [isize; 3],
     farthest: [isize; 3],
 }
@@ -30,11 +30,11 @@ pub(crate) struct Tables {
 #[derive(Clone, Copy, Debug)]
 struct Reach {
     at: [isize; 3],
-    /// The same in elements.
+    /// Those offsets in elements.
     elements: isize,
 }
 
-/// A row's origin: the position that a tap at distance zero would read.
+/// A row's origin: the position that a tap at offset zero would read.
 #[derive(Clone, Copy, Debug, Default)]
 struct Origin {
     at: [isize; 3],

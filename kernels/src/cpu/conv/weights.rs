@@ -1,10 +1,10 @@
 //! The packed layout of convolution weights. It depends on the weights, the groups and, if transposed, on strides and
 //! dilations: on nothing that changes with the shape of the input.
 //!
-//! Dense weights are panels, a set for each group and, in a transposed convolution, for each *class*: the kernel
-//! positions that reach outputs of one remainder modulo the stride (see [`shape`](super::shape)). Depthwise weights
-//! are a row of all channels for each kernel position. For AMX panels consist of pairs of `bf16`, each tap's
-//! channels filled up with zeros to whole steps; where channels are few, a line of the kernel is one tap.
+//! Dense weights are packed panels, a set for each group and, in a transposed convolution, for each *class*: the
+//! positions of the window that reach outputs of one remainder modulo the stride (see [`shape`](super::shape)).
+//! Depthwise weights are a row of all channels for each position. For AMX panels consist of bf16 pairs, each tap's
+//! channels padded with zeros to whole steps; where channels are few, a line of the window is one tap.
 
 use std::ops::Range;
 
@@ -28,39 +28,39 @@ pub struct Weights {
     pub groups: usize,
     /// Kernel positions.
     pub kernel: [usize; 3],
-    /// Strides and dilations, if it is a transposed convolution's: they decide which positions belong together.
+    /// Strides and dilations of a transposed convolution: they decide the classes.
     pub transposed: Option<[[usize; 3]; 2]>,
 }
 
 /// How weights are packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WeightLayout {
-    /// Panels of that many vectors.
+    /// Packed panels of that many vectors.
     Panels {
         /// Vectors of a panel.
         vectors: usize,
     },
     /// A row of channels for each kernel position.
     Rows,
-    /// Panels of pairs of `bf16` for AMX.
+    /// Packed panels of bf16 pairs for AMX.
     Amx,
 }
 
-/// Weights of some filters, which are packed like weights of their own.
+/// Some filters, which are packed like weights of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Their sizes.
     pub sizes: Weights,
-    /// Their elements among all of the model's.
+    /// Their range of the model's elements.
     pub elements: Range<usize>,
-    /// Where they are packed to.
+    /// Their range of the packed elements.
     pub packed: Range<usize>,
 }
 
-/// Channels below which AMX takes a line of the kernel for one tap.
+/// Channels below which a line of the window is one tap on AMX.
 const FEW_CHANNELS: usize = 16;
 
-/// Elements of a tap's reduction, and filters of one of several groups, from which on AMX is worth it: it takes 32
+/// Elements of a tap's reduction, and filters of one of several groups, from which on AMX is worth it: it computes 32
 /// of each.
 const WORTH_AMX: usize = 8;
 
@@ -89,7 +89,7 @@ impl Weights {
         Ok(())
     }
 
-    /// What these weights consist of where a product's consist of `wanted`: `f32`, or pairs that suit AMX.
+    /// Type of these weights where those of a product have type `wanted`: `f32`, or bf16 pairs if that suits AMX.
     #[must_use]
     pub fn elements(&self, wanted: Elements) -> Elements {
         let reduction = self.group_channels() * if self.gathers() { self.kernel[2] } else { 1 };
@@ -147,7 +147,7 @@ impl Weights {
         self.len() == 0
     }
 
-    /// Kernel positions by class, each as its place in the kernel.
+    /// Positions of the window by class, each as its index.
     fn classes(&self) -> Vec<Vec<usize>> {
         let [_, height, width] = self.kernel;
         let Some([strides, dilations]) = self.transposed else {
@@ -191,7 +191,7 @@ impl Weights {
         self.classes().into_iter().map(panels).collect()
     }
 
-    /// Elements, or words that hold two of them, when packed.
+    /// Elements when packed, or words that hold two of them.
     #[must_use]
     pub fn packed_len(&self, isa: Isa, layout: WeightLayout) -> usize {
         let panels = match layout {
@@ -232,7 +232,7 @@ impl Weights {
         }
     }
 
-    /// The parts that may be packed one by one, in order: they cover the weights and what they are packed into.
+    /// The parts that can be packed one by one, in order: together they are all weights.
     #[must_use]
     pub fn parts(&self, isa: Isa, layout: WeightLayout) -> Vec<Part> {
         let width = match layout {
@@ -258,7 +258,7 @@ impl Weights {
         parts
     }
 
-    /// Packs lines of the kernel as taps of AMX.
+    /// Packs lines of the window as taps of AMX.
     fn pack_lines(&self, weights: &[f32], out: &mut [f32]) -> Result<()> {
         let (taps, channels) = (self.kernel.iter().product::<usize>(), self.channels);
         // A line's elements follow each other once channels are innermost.

@@ -1,17 +1,17 @@
-//! Convolutions of three by three taps with fewer multiplications.
+//! Winograd convolutions: 3x3 windows with fewer multiplications.
 //!
 //! The output is cut into small squares, *tiles*. A tile's inputs, the square with a border of one tap on each side,
 //! are transformed into *points*, and so are weights; at each point, tiles by channels times channels by filters is a
-//! matrix product of its own, on the same tile kernels as any other; the products of a tile are transformed into its
-//! outputs ([`matrices`]). That is 2.25 times fewer multiplications for squares of two, and 4 times fewer for squares
-//! of four.
+//! matrix product of its own, on the same micro-kernel as any other; the products of a tile are transformed into its
+//! outputs ([`matrices`]). That is 2.25 times fewer multiplications for tiles of 2x2 outputs, and 4 times fewer for
+//! 4x4.
 //!
-//! All of that stays near: tiles are done in *groups*, so that a group's points lie in L2 while they are multiplied
-//! with one block of filters after another, and a block's products are turned into outputs, with residual and
-//! activation, before the next block ([`stages`]; [`grid`] cuts and places). The transforms are emitted and vectorised
-//! over channels or filters ([`emit`], [`filters`]; in Rust in [`portable`]). What a tile reads or writes is a table of
-//! pointers: padding is a pointer to zeros, outputs beyond the border are null. The bias starts the sums of the one
-//! point that reaches all outputs.
+//! All of that stays in L2: tiles are done in *groups*, whose points stay there while they are multiplied with one
+//! block of filters after another, and a block's products are transformed into outputs, with residual and activation,
+//! before the next block ([`stages`]; [`grid`] has the cut and the layout). The transforms are emitted, with vectors of
+//! channels or filters ([`emit`], [`filters`]; in Rust in [`portable`]). What a tile reads or writes is an indirection
+//! table: padding is a pointer to zeros, outputs beyond the border are null. The bias starts the sums of the one point
+//! that reaches all outputs.
 //!
 //! Weights are the panels of any other strategy, and are transformed in each run: kept transformed they are up to four
 //! times as large, and reading so much more from memory takes longer than the transform. Where there are many groups
@@ -51,7 +51,7 @@ use crate::error::Result;
 use crate::isa::Isa;
 use crate::parallel::Parallel;
 
-/// A convolution on transformed tiles.
+/// A Winograd convolution.
 #[derive(Clone, Debug)]
 pub(super) struct Winograd {
     shape: ConvShape,
@@ -70,7 +70,7 @@ pub(super) struct Winograd {
     zeros: Vec<f32>,
 }
 
-/// Whether a convolution can be computed on tiles: three by three taps, next to each other, moving by one.
+/// Whether a convolution can be computed by Winograd: 3x3 windows without dilation, at stride 1.
 #[must_use]
 pub fn suits(shape: &ConvShape) -> bool {
     !shape.transposed

@@ -46,7 +46,7 @@ pub struct MatmulBlocks {
     pub row_block: usize,
     /// Panels that all rows see before the next panels are begun.
     pub panel_block: usize,
-    /// Longest reduction before sums are put down in C.
+    /// Longest reduction before sums are stored in C and loaded again.
     pub k_block: usize,
     /// Parts that the batch is split into for threads.
     pub batch_tasks: usize,

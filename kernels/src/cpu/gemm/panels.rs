@@ -1,8 +1,8 @@
 //! The packed layout of a right-hand matrix, and packing.
 //!
 //! A matrix of `rows` by `columns` becomes panels of `width` columns. In a panel the rows follow each other without
-//! gaps, so that a tile kernel reads the panel front to back. The last panel is filled up with zeros. The layout
-//! depends on nothing but the matrix and the panel width: no change of the left-hand side's shape repacks it.
+//! gaps, so that a micro-kernel reads the panel front to back. The last panel is filled up with zeros. The layout
+//! depends only on the matrix and the panel width: no change of the left-hand side's shape repacks it.
 //!
 //! Panels in `bf16` are panels of words, each of which holds two rows ([`precision`](crate::cpu::precision)). They are
 //! passed on as `f32` too, whose bits alone mean anything.
@@ -33,9 +33,9 @@ pub struct Source<'a> {
     pub outer: &'a [usize],
     /// Rows of a group.
     pub inner: usize,
-    /// Distance of rows in a group.
+    /// Stride of rows in a group.
     pub inner_stride: usize,
-    /// Distance of columns.
+    /// Stride of columns.
     pub column_stride: usize,
 }
 
@@ -111,8 +111,9 @@ impl Panels {
         Ok(())
     }
 
-    /// Packs some rows of every panel, which [`Panels::pack`] packs from front to back: a matrix that comes a few rows
-    /// at a time. `rows` are those of the panels, and `source` holds them alone; of words, in one group (`pairs`).
+    /// Packs some rows of every panel, for a matrix that comes a few rows at a time, front to back. `rows` are those of
+    /// the panels, and `source` holds them alone. With `pairs`, rows are words of bf16 pairs and the source has one
+    /// group.
     ///
     /// # Errors
     ///
@@ -184,8 +185,8 @@ impl Panels {
         }
     }
 
-    /// Packs the whole matrix in pairs of `bf16`, each element times `scale` before it is rounded. This is the panels
-    /// of *words*: `rows` counts those of all groups, which have equally many each. Behind a group's last row stand
+    /// Packs the whole matrix in bf16 pairs, each element times `scale` before it is rounded. The panels are those of
+    /// *words*: `rows` counts the words of all groups, which have equally many each. A group's last row is followed by
     /// zeros.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! The tile kernel in Rust, for machines where no code may be emitted: the contract of [`TileArgs`], loop by loop.
+//! The micro-kernel in Rust, for machines where no code may be emitted: the contract of [`TileArgs`], loop by loop.
 
 use super::tile::{LeftRows, MOST_ROWS, RightColumns, TileArgs, TileCode};
 use crate::cpu::precision::bf16_rows;
@@ -99,7 +99,7 @@ unsafe fn one<const WIDTH: usize>(key: &TileCode, args: &TileArgs, columns: usiz
     }
 }
 
-/// One tap of a tile whose right-hand rows come in pairs; where the next tap's start.
+/// One tap of a tile with right-hand bf16 pairs; returns where the next tap's pairs start.
 unsafe fn pairs<const WIDTH: usize>(
     left: &[*const f32],
     args: &TileArgs,
@@ -110,7 +110,7 @@ unsafe fn pairs<const WIDTH: usize>(
         // SAFETY: a row of pairs has `WIDTH` readable words.
         let words = unsafe { &*b.cast::<[f32; WIDTH]>() };
         let halves = [words.map(|word| bf16_rows(word)[0]), words.map(|word| bf16_rows(word)[1])];
-        // The last pair of an odd number of rows has nothing on the left to multiply its second with.
+        // The second element of a last half pair has no left-hand element.
         let count = if at + 4 < args.end { 2 } else { 1 };
         for (half, right) in halves[..count].iter().enumerate() {
             for (left, sums) in left.iter().zip(sums.iter_mut()) {

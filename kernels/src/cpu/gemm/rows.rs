@@ -28,8 +28,8 @@ impl Tiles {
         Tiles { total, count: total.div_ceil(most.max(1)) }
     }
 
-    /// The same in tiles of at least `least` rows, which makes them higher than `most` where both cannot be had; none where even
-    /// all rows are fewer than `least`.
+    /// The cut into tiles of at least `least` rows, higher than `most` where both cannot be had; `None` if all rows are
+    /// fewer than `least`.
     #[must_use]
     pub fn between(total: usize, most: usize, least: usize) -> Option<Tiles> {
         let count = total.div_ceil(most.max(1)).min(total / least.max(1));

@@ -1,10 +1,10 @@
 //! Scaling and shifting by channel (batch normalisation), and normalisation by instance or group of channels.
 //!
-//! Sums are passes of [reductions](crate::cpu::reduce), what is made of them are [chains](crate::cpu::chain); plain loops
-//! take the sums where there is no code. Moments take two passes, mean first, because the variance as a difference of two
-//! large numbers would be nothing but rounding. Sums are taken in blocks, and the blocks' sums in `f64`. A group is finished
-//! before the next, so that only its first pass reads memory; an image whose channels come last may be larger than a cache,
-//! so there both passes go over a block before the next.
+//! Sums are passes of [reductions](crate::cpu::reduce), what is made of them are [chains](crate::cpu::chain); plain
+//! loops take the sums where there is no code. Moments take two passes, mean first, because the variance as a
+//! difference of two large numbers would be nothing but rounding. Sums are taken in blocks, and the blocks' sums in
+//! `f64`. A group is finished before the next, so that only its first pass reads memory; an image whose channels come
+//! last may be larger than a cache, so there both passes go over a block before the next.
 
 use std::sync::Arc;
 
@@ -83,8 +83,8 @@ const BLOCK: usize = 256;
 
 /// Elements of a row that are added up so.
 const ROW: usize = 16 * BLOCK;
-/// Channels from which on places are read from end to end: four vectors of AVX-512, a group of rows' loops, where columns
-/// would go down one by one.
+/// Channels from which on places are read from end to end: four vectors of AVX-512, a group of rows' loops, where
+/// columns would go down one by one.
 const STREAMED: usize = 64;
 /// Elements that are worth a task of their own.
 const TASK: usize = 1 << 14;
@@ -146,8 +146,8 @@ impl Groups {
         self.shape.spatial.div_ceil(BLOCK).max(1)
     }
 
-    /// Elements of scratch that [`Groups::run`] needs: the factors of all groups, or for one image with channels last the
-    /// means of its blocks and the squares around them, means and factors.
+    /// Elements of scratch that [`Groups::run`] needs: the factors of all groups, or for one image with channels last
+    /// the means of its blocks and the squares around them, means and factors.
     #[must_use]
     pub fn scratch_len(&self) -> usize {
         let Channels { batch, channels, last, .. } = self.shape;
@@ -261,9 +261,9 @@ impl Groups {
     }
 
     /// The means and factors of the channels of one image, which lie side by side: they are added up side by side, and
-    /// groups afterwards. A block's squares are taken around the block's own means, which needs no other block, so a block
-    /// is read once from memory and once from a cache. Squares around the group's mean are those and the square of the
-    /// distance of both means for each place.
+    /// groups afterwards. A block's squares are taken around the block's own means, which needs no other block, so a
+    /// block is read once from memory and once from a cache. Squares around the group's mean are those and the square
+    /// of the distance of both means for each place.
     fn numbers<'s>(
         &self,
         input: &[f32],
@@ -328,8 +328,8 @@ impl Groups {
             let given = Given::new().read("places", places).read("means", means).write("sums", sums);
             let (src, dst) = (places.as_ptr(), sums.as_mut_ptr());
             let args = ReduceArgs { src, dst, rows, length, stride, scale: 1.0, centre: means.as_ptr() };
-            // SAFETY: the rows lie inside of the places, sums and means are as long as a row, and a block has a place at
-            // least; the code takes `ReduceArgs`.
+            // SAFETY: the rows lie inside of the places, sums and means are as long as a row, and a block has a place
+            // at least; the code takes `ReduceArgs`.
             unsafe { code.call(&args, &(walk(&self.shape), !means.is_empty()), &given) };
             return;
         }

@@ -6,7 +6,7 @@
 //! twice as many chains of additions, and factors and summands are read once for two rows.
 //!
 //! Memory would be idle while rows are computed that have been read. Before the last pass the lines of the results are
-//! fetched, because stores wait for theirs as loads do, and during it the second row of the next pair: the processor
+//! prefetched, because stores wait for theirs as loads do, and during it the second row of the next pair: the processor
 //! follows the first one by itself, which begins where this pair ends. On AVX-512, rows of 1024 from memory took 0.55
 //! of their time then.
 
@@ -108,7 +108,7 @@ const SCALE: Gpr = Gpr::R11;
 const BIAS: Gpr = Gpr::RBX;
 const MEANS: Gpr = Gpr::R12;
 const DEVIATIONS: Gpr = Gpr::R13;
-/// The last of the rows that are next; free where results are stored, unless they are halves.
+/// The last of the next rows; free where results are stored as `f32`.
 const NEXT: Gpr = Gpr::R15;
 
 /// The accumulators of both rows are the first registers.

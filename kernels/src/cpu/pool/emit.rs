@@ -1,8 +1,8 @@
-//! Instructions that pool pictures whose channels lie together: a vector of channels at a time, window after window.
+//! Instructions that pool images with channels last: a vector of channels at a time, window after window.
 //!
 //! Everything about windows is an argument, so that one piece of code an operation serves every shape: how many taps
 //! an axis has (the driver clips them where a window hangs over the border), and how far they lie apart. Sums are kept
-//! a row of taps at a time and added up over rows, so that a window as large as a picture loses no precision.
+//! a row of taps at a time and added up over rows, so that a window as large as an image loses no precision.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
-//! Pooling of pictures whose channels lie apart, in plain Rust that compilers turn into vectors.
+//! Pooling of images with channels first, in plain Rust that compilers turn into vectors.
 //!
-//! A window is separable: the rows of taps are collected into one row as wide as the picture, and then the columns of
-//! that row. The first, larger part runs over contiguous elements. Rows are short, so what is the same for all of them is
-//! worked out once a task: [`Across`].
+//! A window is separable: the rows of taps are collected into one row as wide as the image, and then the columns of
+//! that row. The first, larger part runs over contiguous elements. Rows are short, so what is the same for all of them
+//! is worked out once a task: [`Across`].
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::Isa;
 use crate::cpu::twice::twice;
 use crate::parallel::{Parallel, for_each_chunk};
 
-/// Taps of a row that are collected without a look at whether anybody wants them: a look costs as much as a few of them.
+/// Taps of a row that are collected without asking whether they are used: to ask costs as much as a few of them.
 const LONG: usize = 16;
 
 /// Pools every plane.
@@ -71,13 +71,15 @@ planes!(squares, |value| value * value, |a, b| a + b);
 struct Across {
     kind: PoolKind,
     width: Window,
-    /// The taps of each window of depth and of height, those on the input and how many with padding: finding them divides.
+    /// The taps of each window of depth and of height, those on the input and how many with padding: finding them
+    /// divides.
     taps: [Vec<(Taps, usize)>; 2],
     interior: Range<usize>,
     /// The windows beside the interior, and their taps.
     edges: Vec<(usize, Taps)>,
     row: Vec<f32>,
-    /// What sums are multiplied with, for rows whose windows have as many taps as `counts` says, and, with padding, as many.
+    /// What sums are multiplied with, for rows whose windows have as many taps as `counts` says, and, with padding, as
+    /// many.
     scales: Vec<f32>,
     counts: [usize; 2],
 }
@@ -182,8 +184,8 @@ fn rows(
     }
 }
 
-/// Replaces each value. A plain loop: closures of iterators may be compiled on their own, for every processor. An iterator in its
-/// place took twice as long.
+/// Replaces each value. A plain loop: closures of iterators may be compiled on their own, for every processor. An
+/// iterator in its place took twice as long.
 #[inline(always)]
 #[allow(clippy::needless_range_loop, reason = "iterators take longer")]
 fn each(values: &mut [f32], new: impl Fn(usize, f32) -> f32) {
@@ -251,8 +253,8 @@ fn columns(across: &Across, out: &mut [f32], parallel: &dyn Parallel, fold: &imp
     }
 }
 
-/// Folds every `stride`-th value into its window. The strides that occur are loops of their own, which compilers turn into
-/// vectors.
+/// Folds every `stride`-th value into its window. The strides that occur are loops of their own, which compilers turn
+/// into vectors.
 #[inline(always)]
 fn along(windows: &mut [f32], values: &[f32], stride: usize, fold: &impl Fn(f32, f32) -> f32) {
     match stride {
@@ -274,7 +276,7 @@ fn along(windows: &mut [f32], values: &[f32], stride: usize, fold: &impl Fn(f32,
     }
 }
 
-/// Collects a contiguous stretch, which may be a whole picture: in strands, so that long sums stay precise.
+/// Collects a contiguous stretch, which may be a whole image: in strands, so that long sums stay precise.
 #[inline(always)]
 fn whole(kind: PoolKind, values: &[f32], fold: &impl Fn(f32, f32) -> f32) -> f32 {
     const STRANDS: usize = 16;

@@ -1,4 +1,4 @@
-//! Windows that slide over pictures: where each starts, and how much of it lies on the picture. Knows no arithmetic
+//! Windows that slide over images: where each starts, and how much of it lies on the image. Knows no arithmetic
 //! of pooling, no code and no threads.
 
 use std::ops::Range;
@@ -107,12 +107,12 @@ impl Window {
     }
 }
 
-/// Pooling of pictures with up to three axes; fewer axes leave the first ones [`Window::NONE`].
+/// Pooling of images with up to three axes; fewer axes leave the first ones [`Window::NONE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolShape {
     /// Pictures.
     pub batch: usize,
-    /// Channels of a picture.
+    /// Channels of an image.
     pub channels: usize,
     /// Depth, height, width.
     pub axes: [Window; 3],
@@ -134,13 +134,13 @@ impl PoolShape {
             && count(self.axes.map(|axis| axis.output))
     }
 
-    /// Pixels of one picture of the input.
+    /// Pixels of one image of the input.
     #[must_use]
     pub fn input_pixels(&self) -> usize {
         self.axes.iter().map(|axis| axis.input as usize).product()
     }
 
-    /// Pixels of one picture of the output.
+    /// Pixels of one image of the output.
     #[must_use]
     pub fn output_pixels(&self) -> usize {
         self.axes.iter().map(|axis| axis.output as usize).product()

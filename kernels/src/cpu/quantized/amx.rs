@@ -216,7 +216,7 @@ impl OnAmx {
             scratch[..last.len()].copy_from_slice(last);
         }
         let buffers = Buffers { operands, bytes: Shared::new(scratch), y: Shared::new(y) };
-        let (rows, group_panels, lines) = (self.row_tasks, self.unit_tasks, self.grid.lines());
+        let (rows, columns, lines) = (self.row_tasks, self.unit_tasks, self.grid.lines());
         let bands = lines.div_ceil(self.band);
         let all = self.panelling.groups * self.panelling.panels;
         let mut band = Band { lines: 0..0, starts: Vec::new() };
@@ -231,11 +231,11 @@ impl OnAmx {
                 continue;
             }
             if !self.in_place {
-                self.im2col.run(&buffers, &self.grid, (&band.lines, self.band), rows * group_panels, parallel);
+                self.im2col.run(&buffers, &self.grid, (&band.lines, self.band), rows * columns, parallel);
             }
-            parallel.run(rows * group_panels, &|task| {
-                let tiles = part(band.starts.len(), rows, task / group_panels);
-                self.task(&buffers, &band, tiles, part(all, group_panels, task % group_panels), parallel);
+            parallel.run(rows * columns, &|task| {
+                let tiles = part(band.starts.len(), rows, task / columns);
+                self.task(&buffers, &band, tiles, part(all, columns, task % columns), parallel);
             });
         }
     }

@@ -1,4 +1,4 @@
-//! What becomes of quantised tensors between products, without making numbers of them: sums, means and maxima of bytes.
+//! Operators on quantised tensors that need no dequantisation: sums, means and maxima of bytes.
 //!
 //! Loops that the compiler turns into vector code; where the level allows, into that of AVX2. Every level makes the
 //! same bits.
@@ -28,15 +28,15 @@ pub struct Addend<'a> {
     pub scale: f64,
 }
 
-/// Whether a tensor of bytes is added to a product's rounded result, and which operand of the sum it is: sums of
-/// numbers are rounded, so that their order is seen in their last bits.
+/// Whether a residual of bytes is added to a product's rounded result, and which operand of the sum it is: sums of
+/// numbers are rounded, so that the order of operands shows in their last bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Added {
     /// Nothing is added.
     Nothing,
-    /// It is the second operand.
+    /// The residual is the second operand.
     Second,
-    /// It is the first operand.
+    /// The residual is the first operand.
     First,
 }
 
@@ -65,15 +65,15 @@ impl<'a> Plus<'a> {
         Addend { data: self.data, signed: self.rounding.signed, zero: self.zero, scale: self.scale }
     }
 
-    /// The sum as kernels see it: factors of both operands' bytes, seen as unsigned, and what is added; `zero` is the
-    /// product's own.
+    /// The sum as kernels compute it: factors of both operands' bytes, taken as unsigned, and the addend; `zero` is the
+    /// product's own zero point.
     pub(super) fn terms(&self, zero: i32) -> PlusTerms {
         let Factors { scales, shift, .. } = Factors::of(self.own(&[], zero), self.other());
         PlusTerms { scales, shift, rounding: self.rounding.bounded() }
     }
 }
 
-/// What [`Plus::terms`] says.
+/// The result of [`Plus::terms`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlusTerms {
     pub(super) scales: [f32; 2],
@@ -81,21 +81,21 @@ pub(super) struct PlusTerms {
     pub(super) rounding: Rounding,
 }
 
-/// What a real number becomes, counted in the result's scale.
+/// Rounding of a real number, in units of the result's scale, to a byte.
 #[derive(Clone, Copy, Debug)]
 pub struct Rounding {
     /// Whether the result's bytes are signed.
     pub signed: bool,
     /// Its zero point.
     pub zero: i32,
-    /// Bounds before it is rounded.
+    /// Lower bound before rounding.
     pub low: f32,
-    /// The upper one.
+    /// Upper bound before rounding.
     pub high: f32,
 }
 
 impl Rounding {
-    /// The bounds that the type sets, too.
+    /// The bounds within those of the type.
     fn bounded(self) -> Rounding {
         let (least, greatest) = if self.signed { (-128, 127) } else { (0, 255) };
         // Both within the type: bounds of the model may lie outside of it.
@@ -112,7 +112,7 @@ impl Rounding {
     }
 }
 
-/// The factors of a sum: of both operands' bytes, seen as unsigned, and what is added.
+/// The factors of both operands' bytes, taken as unsigned, and the addend.
 #[derive(Clone, Copy)]
 struct Factors {
     flips: [u8; 2],
@@ -122,7 +122,7 @@ struct Factors {
 
 impl Factors {
     fn of(a: Addend<'_>, b: Addend<'_>) -> Factors {
-        // Signed bytes are moved up by 128, and so are their zero points.
+        // Signed bytes are 128 less than the unsigned ones, and so are their zero points.
         let flip = |signed: bool| if signed { 0x80 } else { 0 };
         let zero = |addend: Addend<'_>| f64::from(addend.zero + i32::from(flip(addend.signed))) * addend.scale;
         Factors {
@@ -206,7 +206,7 @@ pub fn means(
         }
         return;
     }
-    /// Positions whose bytes 32 bits certainly hold the sum of.
+    /// Number of positions whose bytes' sum always fits 32 bits.
     const PART: usize = 1 << 20;
     let (mut sums, mut part) = (vec![0i64; channels], vec![0i32; channels]);
     for image in 0..batch {
@@ -240,8 +240,7 @@ twice! {
 }
 
 twice! {
-    /// The largest bytes of windows along a line whose channels lie together, from window `first` on. What `to` holds
-    /// before counts too.
+    /// The largest bytes of windows along a channels-last line, from window `first` on, and of what `to` held before.
     fn largest_along(line: &[u8], channels: usize, window: &Window, first: usize, signed: bool, to: &mut [u8]) {
         for (index, to) in (first..).zip(to.chunks_exact_mut(channels)) {
             places(window, index).for_each(|place| raise(to, &line[place * channels..][..channels], signed));
@@ -249,13 +248,13 @@ twice! {
     }
 }
 
-/// The largest bytes of windows over pictures whose channels lie together. A window that sees nothing gives the least.
+/// The largest bytes of windows over channels-last images. A window without positions gives the least byte.
 pub fn largest(isa: Isa, shape: &PoolShape, signed: bool, x: &[u8], y: &mut [u8], parallel: &dyn Parallel) {
     let least = if signed { 0x80 } else { 0 };
     let [depth, height, width] = shape.axes;
     let [depths, heights] = [depth.output, height.output].map(|count| count as usize);
     let line = width.input as usize * shape.channels;
-    // Windows between two looks at whether somebody waits for the result still.
+    // Windows between two checks of whether the request has been cancelled.
     let channels = shape.channels.max(1);
     let together = (CHUNK / channels / (width.kernel.min(width.input) as usize).max(1)).max(1);
     // The window goes down first, over whole lines, and then along what is left.

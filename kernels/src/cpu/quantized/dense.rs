@@ -1,9 +1,9 @@
-//! Panels: rows of the left-hand side, in tiles, for panels of filters.
+//! Dense products: tiles of left-hand rows by packed panels of filters.
 //!
-//! The left-hand side is brought into the form that kernels multiply (16-bit integers without their zero point, or
-//! unsigned bytes) in scratch. Where the window is one position, each block of rows is, right before its tiles, so that
-//! it stays in L2; elsewhere the whole input is first, and lines are lengthened by their padding there where
-//! a run is a line of the window. Then a task does some tiles of rows for some panels.
+//! The left-hand side is converted in scratch to what micro-kernels multiply: 16-bit integers less their zero point, or
+//! unsigned bytes. If the window is one position, each block of rows is converted right before its tiles, so that it
+//! stays in L2. Otherwise the whole input is converted first, and lines get their padding if a run is a line of the
+//! window. Then a task computes some tiles of rows by some panels.
 
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ use crate::isa::Isa;
 use crate::jit::Given;
 use crate::parallel::Parallel;
 
-/// What panels need.
+/// A dense product.
 #[derive(Clone, Debug)]
 pub(super) struct Dense {
     isa: Isa,
@@ -33,15 +33,15 @@ pub(super) struct Dense {
     tables: Tables,
     tiles: Tiles,
     pub(super) panelling: Panelling,
-    /// The length of lines that are lengthened by their padding.
+    /// Length of input lines with their padding.
     line: Option<usize>,
-    /// Whether the window is one position, which is always inside.
+    /// Whether the window is one position, without padding.
     pointwise: bool,
     /// Most rows of a tile.
     tallest: usize,
 }
 
-/// Elements behind the prepared input that kernels may read: a group of bytes, or a block of channels.
+/// Elements behind the converted input that micro-kernels may read: a group of bytes, or a block of channels.
 const SLACK: usize = 64;
 
 impl Dense {
@@ -64,7 +64,7 @@ impl Dense {
         let panelling = Panelling::new(isa, &shape.weights(), form, vectors, lines);
         let mut phase = shape.phases().swap_remove(0);
         let width = lines.then(|| (shape.output[2].max(1) - 1) * shape.strides[2] + shape.kernel[2]);
-        // Lines that no padding lengthens are as long as they were.
+        // Lines without padding keep their length.
         let line = width.filter(|&width| shape.pads[2] > 0 || width > shape.input[2]);
         if lines {
             phase.taps.dedup_by_key(|tap| [tap.at[0], tap.at[1]]);
@@ -80,12 +80,12 @@ impl Dense {
         Ok(Dense { isa, shape, blocks, output, tile, tables, tiles, panelling, line, pointwise, tallest })
     }
 
-    /// Rows that are prepared at a time, where the window is one position.
+    /// Rows converted at a time, if the window is one position.
     fn block_rows(&self) -> usize {
         self.blocks.row_block.min(self.tiles.count()) * self.tallest
     }
 
-    /// Elements that are prepared at a time.
+    /// Elements converted at a time.
     fn prepared_len(&self) -> usize {
         let [depth, height, width] = self.shape.input;
         match self.pointwise {
@@ -123,7 +123,7 @@ impl Dense {
         });
     }
 
-    /// Brings bytes into the form that kernels multiply.
+    /// Converts bytes to what micro-kernels multiply.
     fn convert(&self, operands: &Operands<'_>, from: &[u8], to: &mut [u8]) {
         let Operands { signed, left_zero, .. } = *operands;
         match self.panelling.form.left_bytes() {
@@ -132,17 +132,17 @@ impl Dense {
         }
     }
 
-    /// The whole left-hand side, and a row of what padding is in it.
+    /// Converts the whole left-hand side, and a row of padding.
     fn prepare(&self, operands: &Operands<'_>, to: &mut [i32], padding: &mut [i32], parallel: &dyn Parallel) {
         let (x, bytes) = (operands.x, self.panelling.form.left_bytes());
-        // Bytes keep their zero point, and so does padding in them.
+        // In unsigned bytes the zero point is still in, so padding has its value.
         let zero = (operands.left_zero + if operands.signed { 128 } else { 0 }) as u8;
         let blank = if bytes == 2 { 0 } else { zero };
         bytemuck::cast_slice_mut::<i32, u8>(padding).fill(blank);
         let to: &mut [u8] = bytemuck::cast_slice_mut(to);
         let (to, slack) = to.split_at_mut(self.prepared_len() * bytes);
         slack.fill(0);
-        // A task's part: enough that it is worth being one.
+        // Rows of a task: enough to be worth a task.
         const PART: usize = 1 << 15;
         let Some(line) = self.line else {
             crate::parallel::for_each_chunk(parallel, to, PART * bytes, &|index, to| {
@@ -165,7 +165,7 @@ impl Dense {
         });
     }
 
-    /// Some rows of the left-hand side, where the window is one position.
+    /// Converts some left-hand rows, if the window is one position.
     fn gather(&self, operands: &Operands<'_>, rows: Range<usize>, to: &mut [u8]) {
         let (channels, bytes) = (self.shape.channels, self.panelling.form.left_bytes());
         if self.shape.is_pointwise() {
@@ -182,7 +182,7 @@ impl Dense {
         }
     }
 
-    /// Some tiles of rows for some panels.
+    /// Multiplies some tiles of rows with some panels.
     fn task(
         &self,
         operands: &Operands<'_>,
@@ -224,7 +224,7 @@ impl Dense {
         }
     }
 
-    /// Some tiles of rows for one panel.
+    /// Multiplies some tiles of rows with one panel.
     fn panel(&self, operands: &Operands<'_>, buffers: &Buffers, unit: usize, rows: &Rows<'_>, edge: &mut Edge) {
         let (panelling, shape, epilogue) = (&self.panelling, &self.shape, &operands.epilogue);
         let element = self.output.bytes();
@@ -255,9 +255,9 @@ impl Dense {
                 columns: columns * element,
                 width: width * element,
             };
-            // SAFETY: pointers of the table lie inside the prepared input, or point at padding as long as a run and a
-            // row; strided rows lie in the task's own words; all have slack for the last group. Panels, starts and
-            // factors are whole, and tasks have disjoint rows or columns.
+            // SAFETY: pointers of the table lie in the converted input, or point at padding as long as a run and a row;
+            // strided rows lie in the task's own words; all have room behind them for the last group. Panels, starts
+            // and factors are whole, and tasks have disjoint rows or columns.
             unsafe { edge.write(&to, &mut args, &self.tile, &given) };
         }
     }
@@ -265,9 +265,9 @@ impl Dense {
 
 /// The rows of a block, as tiles read them.
 struct Rows<'a> {
-    /// The first row, or where the whole input is.
+    /// The first row, or the start of the whole input.
     data: *const u8,
-    /// Its number, where it is one.
+    /// The index of the first row, if `left` points at it.
     first: usize,
     table: &'a [*const u8],
     tiles: Range<usize>,
@@ -276,7 +276,7 @@ struct Rows<'a> {
 /// The buffers of one run, as tasks see them.
 struct Buffers {
     field: Field<u8>,
-    /// Words of each task's own.
+    /// Each task's own words.
     own: Shared<i32>,
     words: usize,
     y: Shared<u8>,
@@ -290,17 +290,17 @@ pub(super) struct Strip {
     pub(super) first: *mut u8,
     pub(super) distance: usize,
     pub(super) rows: usize,
-    /// Of each row, what is the output's, and what the kernel writes.
+    /// Bytes of each row that belong to the output, and bytes that the micro-kernel writes.
     pub(super) columns: usize,
     pub(super) width: usize,
 }
 
-/// A place for rows of which some columns are nobody's.
+/// A buffer for rows of a partial panel.
 #[derive(Default)]
 pub(super) struct Edge(Vec<u8>);
 
 impl Edge {
-    /// Calls the kernel, and sees to it that it writes nothing beside the strip.
+    /// Calls the micro-kernel so that it writes nothing outside of the strip.
     ///
     /// # Safety
     ///
@@ -314,7 +314,7 @@ impl Edge {
         args.c.set(if whole { to.first } else { self.0.as_mut_ptr() });
         args.c_tile_stride = args.rows * args.ldc;
         let given = given.clone().write("edge", &mut self.0);
-        // SAFETY: the caller's contract; the place has room for whole rows.
+        // SAFETY: the caller's contract; the buffer has room for whole rows.
         unsafe { tile.call(args, &given) };
         if whole {
             return;

@@ -1,9 +1,9 @@
 //! Depthwise convolution of quantised tensors: each channel has a filter of its own.
 //!
-//! Channels lie side by side in the registers, and two positions of the window below each other are multiplied at once,
-//! or four where bytes are multiplied by bytes: for that, each line of the input is written together with those below
-//! it, element by element, as a *group* of 16-bit integers or bytes, with its padding. A task keeps the groups of lines
-//! that its next lines of outputs see, so that each is written once. Below the last line of a window weights are zero.
+//! Vectors hold channels. Two positions of the window below each other are multiplied at once, or four where bytes are
+//! multiplied by bytes. For that, each line of the input is interleaved with those below it, element by element, into
+//! *groups* of 16-bit integers or bytes, with its padding. A task keeps the lines of groups that its next output lines
+//! read, so that each is written once. Below the last line of a window weights are zero.
 
 use super::dense::{Edge, Strip};
 use super::driver::{LINE, Operands, QuantizedBlocks};
@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::isa::Isa;
 use crate::parallel::Parallel;
 
-/// What such a convolution needs.
+/// A quantised depthwise convolution.
 #[derive(Clone, Debug)]
 pub(super) struct Channels {
     isa: Isa,
@@ -27,7 +27,7 @@ pub(super) struct Channels {
     output: Output,
     tile: Tile,
     pub(super) panels: ChannelPanels,
-    /// The cut of a line of outputs.
+    /// Tiles of an output line.
     tiles: Tiles,
     /// Positions of a line of groups.
     positions: usize,
@@ -48,8 +48,8 @@ impl Channels {
         let code = QuantizedCode { isa, form, vectors: vectors as u8, left: LeftRows::Own, output };
         let panels = ChannelPanels::new(isa, &shape.weights(), form, vectors);
         let [depth, height, width] = shape.kernel;
-        // From the first line that a window sees to its last, and one more that the next window begins with; a window
-        // of one group shares it with none.
+        // From the first line that a window reads to its last, and one more for the next window to start with; a window
+        // of one group shares none.
         let all = ((height - 1) * shape.dilations[1] + 2).min(shape.input[1] + 2 * height).max(height);
         let kept = depth * if height <= form.group() { 1 } else { all };
         Ok(Channels {
@@ -65,12 +65,12 @@ impl Channels {
         })
     }
 
-    /// Words of a line of groups; behind it a panel's width may be read.
+    /// Words of a line of groups, with room behind it for reads of a panel's width.
     fn line_words(&self) -> usize {
         (self.positions * self.shape.channels + self.panels.width).next_multiple_of(LINE)
     }
 
-    /// Words of a line of bytes that are all padding.
+    /// Words of a line of padding, in bytes.
     fn blank_words(&self) -> usize {
         (self.shape.input[2] * self.shape.channels).div_ceil(4).next_multiple_of(LINE)
     }
@@ -101,7 +101,7 @@ impl Channels {
         });
     }
 
-    /// One line of outputs.
+    /// Computes one output line.
     fn line(
         &self,
         operands: &Operands<'_>,
@@ -151,14 +151,14 @@ impl Channels {
                     columns: self.panels.width.min(shape.channels - column) * element,
                     width: self.panels.width * element,
                 };
-                // SAFETY: every position that a window sees lies in the lines of groups, which have a panel's width
+                // SAFETY: every position that a window reads lies in the lines of groups, which have a panel's width
                 // behind them; panels, starts and factors are whole; the line is this task's alone.
                 unsafe { work.edge.write(&to, &mut args, &self.tile, &given) };
             }
         }
     }
 
-    /// Writes the line at that place together with those that a window sees below it.
+    /// Writes the groups of a line: its elements with those of the lines below it that a window reads.
     fn group(&self, operands: &Operands<'_>, blank: &[u8], at: [isize; 3], to: &mut [i32]) {
         let shape = &self.shape;
         let length = shape.input[2] * shape.channels;
@@ -178,7 +178,7 @@ impl Channels {
         to[..before].fill(padding);
         to[before + kept..].fill(padding);
         let to = &mut to[before..before + kept];
-        // What lies below the window is multiplied by zero: its last line will do.
+        // Lines below the window are multiplied by zero: the last line will do.
         let last = shape.kernel[1] - 1;
         let below = |lines: usize| &row(at[2] + (lines.min(last) * shape.dilations[1]) as isize)[..kept];
         match quads {
@@ -188,7 +188,7 @@ impl Channels {
     }
 }
 
-/// What a task uses again from line to line.
+/// State of a task from line to line.
 struct Work {
     table: Vec<*const u8>,
     edge: Edge,
@@ -197,14 +197,14 @@ struct Work {
 /// The lines of groups that a task keeps.
 struct Ring<'a> {
     lines: &'a mut [i32],
-    /// Image, depth and height of each, and when it was last asked for.
+    /// Image, depth and height of each kept line, and the stamp of its last use.
     seen: Vec<Option<([isize; 3], usize)>>,
     stamp: usize,
 }
 
 impl Ring<'_> {
-    /// The number of the line at that place, which `write` writes where it is not there: over the one that was not
-    /// asked for longest, which is none of the current stamp as long as more are kept than a window sees.
+    /// The index of a line of groups. If it is not kept, `write` writes it over the least recently used line, which is
+    /// none of the current stamp as long as more are kept than a window reads.
     fn slot(&mut self, at: [isize; 3], write: impl FnOnce(&mut [i32]), words: usize) -> usize {
         let found = self.seen.iter().position(|seen| seen.is_some_and(|(place, _)| place == at));
         let slot = found.unwrap_or_else(|| {

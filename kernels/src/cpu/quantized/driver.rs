@@ -1,6 +1,6 @@
-//! A quantised product or convolution that is ready to run: what all ways to compute one have in common.
+//! A quantised product or convolution that is ready to run: what all ways to compute one share.
 //!
-//! Every column's start, factor and addend are laid out as panels are; then [`dense`](super::dense) or
+//! The start values, factors and addends of all columns are laid out as panels are; then [`dense`](super::dense) or
 //! [`depthwise`](super::depthwise) computes.
 
 use super::amx::{self, OnAmx};
@@ -21,7 +21,7 @@ use crate::parallel::Parallel;
 /// How the work is cut: a builder's choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct QuantizedBlocks {
-    /// Tiles of rows that are done before the next are begun.
+    /// Tiles of rows that are multiplied with all panels before the next tiles; on AMX, output lines of a band.
     pub row_block: usize,
     /// Parts that rows are split into for threads.
     pub row_tasks: usize,
@@ -29,7 +29,7 @@ pub struct QuantizedBlocks {
     pub unit_tasks: usize,
 }
 
-/// What is multiplied and what becomes of it, besides the operands: of one run, since models may compute it.
+/// Operands of one run besides the tensors: the model may compute them.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms<'a> {
     /// Whether left-hand bytes are signed.
@@ -42,13 +42,13 @@ pub struct Terms<'a> {
     pub scale: &'a [f32],
     /// Added to the scaled sums of each filter.
     pub shift: Option<&'a [f32]>,
-    /// Bounds of the result; of bytes before they are rounded and moved by the zero point.
+    /// Lower bound of the result; of bytes, before they are rounded and the zero point is added.
     pub low: f32,
-    /// The upper one.
+    /// Upper bound.
     pub high: f32,
     /// The output's zero point.
     pub zero: i32,
-    /// What is added to the rounded output, where [`Quantized::new`] was told so.
+    /// Residual, added to the rounded output, if [`Quantized::new`] was told so.
     pub plus: Option<Plus<'a>>,
 }
 
@@ -73,7 +73,7 @@ enum Way {
     Channels(Channels),
 }
 
-/// How columns are laid out: groups of panels, and their width.
+/// Layout of columns: groups, panels of each, and their width.
 #[derive(Clone, Copy, Debug)]
 struct Columns {
     groups: usize,
@@ -87,21 +87,21 @@ impl Columns {
     }
 }
 
-/// Words that a cache line holds: parts of scratch start on their own.
+/// Words of a cache line, at which parts of scratch start.
 pub(super) const LINE: usize = 16;
 
-/// What one run is given, besides scratch.
+/// The operands of one run, besides scratch.
 pub(super) struct Operands<'a> {
     pub(super) x: &'a [u8],
     pub(super) weights: &'a [u8],
     pub(super) signed: bool,
     pub(super) left_zero: i32,
-    /// What each column's sum starts from, in the order of panels, as the factors of `finish` are.
+    /// Start value of each column's sum, in the order of panels, as the factors of `epilogue` are.
     pub(super) start: &'a [i32],
     pub(super) epilogue: Epilogue<'a>,
-    /// What is added, by who ends sums on AMX.
+    /// The residual, where AMX computes.
     pub(super) plus: Option<Plus<'a>>,
-    /// All of it, with output and scratch.
+    /// All operands, output and scratch, for the check of extents.
     pub(super) given: Given,
 }
 
@@ -116,8 +116,8 @@ impl QuantizedBlocks {
 }
 
 impl Quantized {
-    /// Makes it ready: gets its kernels from `source`. The weights are packed as [`Layout::of`] says. `added` says
-    /// whether a tensor of bytes is added to the output.
+    /// Makes a product ready: gets its kernels from `source`. The weights are packed as [`Layout::of`] says. `added`
+    /// says whether a residual of bytes is added to the output.
     ///
     /// # Errors
     ///
@@ -296,7 +296,7 @@ impl Quantized {
         Ok(())
     }
 
-    /// Starts, factors and addends of all columns, those that are nobody's too, in the order of panels.
+    /// Start values, factors and addends of all columns, padding included, in the order of panels.
     fn spread(&self, weights: &[u8], terms: &Terms<'_>, start: &mut [i32], scale: &mut [i32], shift: &mut [i32]) {
         let Columns { groups, panels, width } = self.columns();
         let filters = self.shape.filters / groups.max(1);
@@ -331,7 +331,7 @@ impl Quantized {
             }
         }
         if let Some(sums_at) = sums_at {
-            // Vectors multiply signed bytes moved up by 128, AMX as they are.
+            // Vectors multiply signed bytes plus 128, AMX multiplies them as they are.
             let moved = terms.signed && !matches!(self.way, Way::Amx(_));
             let zero = terms.left_zero + if moved { 128 } else { 0 };
             for (start, sum) in start.iter_mut().zip(weights[sums_at..].as_chunks::<4>().0) {

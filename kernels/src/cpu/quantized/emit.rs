@@ -1,7 +1,7 @@
-//! Assembles the tile kernel of quantised products.
+//! Assembles the quantised micro-kernel.
 //!
-//! One blob holds a variant for every number of rows. A variant starts its sums from each column's own start, runs over
-//! taps and groups, and stores what the key makes of a sum, all in registers. What leads from tile to tile is common.
+//! One code holds a variant for every number of rows. A variant starts its sums from each column's start value, runs
+//! over taps and groups, and applies the epilogue, all in registers. What leads from tile to tile is common.
 
 use std::mem::offset_of;
 
@@ -13,7 +13,7 @@ const ARGS: Gpr = Gpr::RDI;
 /// Left-hand row pointers during the reduction.
 const ROWS: [Gpr; MOST_ROWS] = [Gpr::RAX, Gpr::RCX, Gpr::RDX, Gpr::RBX, Gpr::RSI, Gpr::R8, Gpr::R9, Gpr::R10];
 const B: Gpr = Gpr::R11;
-/// Byte in the left-hand rows, and where it ends.
+/// Byte offset in the left-hand rows, and its end.
 const AT: Gpr = Gpr::R12;
 const END: Gpr = Gpr::R13;
 /// The next tap's row pointers, and taps left.
@@ -34,7 +34,7 @@ macro_rules! arg {
     };
 }
 
-/// Assembles the kernel of that key, whose width [`most_rows`] knows.
+/// Assembles the micro-kernel of `key`, whose width [`most_rows`] knows.
 pub(super) fn tile(asm: &mut Asm, key: &QuantizedCode) {
     let tallest = most_rows(key.isa, usize::from(key.vectors));
     let (again, next, done) = (asm.label(), asm.label(), asm.label());
@@ -75,7 +75,7 @@ pub(super) fn tile(asm: &mut Asm, key: &QuantizedCode) {
     asm.epilogue();
 }
 
-/// One number of rows.
+/// The code for one number of rows.
 struct Variant<'a> {
     asm: &'a mut Asm,
     key: &'a QuantizedCode,
@@ -138,7 +138,7 @@ impl Variant<'_> {
         }
     }
 
-    /// The pointers of rows at a fixed distance.
+    /// Computes pointers to rows at a constant stride.
     fn strided(&mut self) {
         self.asm.load(ROWS[0], arg!(a));
         self.asm.load(STRIDE, arg!(lda));
@@ -147,7 +147,7 @@ impl Variant<'_> {
         }
     }
 
-    /// The taps of columns that have elements of their own.
+    /// The reduction over the taps of columns that have elements of their own.
     fn own(&mut self) {
         let (next, done) = (self.asm.label(), self.asm.label());
         let bytes = self.asm.vector_bytes();
@@ -183,7 +183,7 @@ impl Variant<'_> {
         self.asm.bind(done);
     }
 
-    /// One tap's groups, several at a time first.
+    /// The reduction over one tap's groups, several at a time first.
     fn groups(&mut self) {
         let (several, rest, one, done) = (self.asm.label(), self.asm.label(), self.asm.label(), self.asm.label());
         self.asm.load(AT, arg!(first));
@@ -213,7 +213,7 @@ impl Variant<'_> {
         self.asm.add_imm(B, (steps * self.vectors) as i32 * self.weight_vector());
     }
 
-    /// Bytes in the panel of what one vector register is loaded with.
+    /// Bytes of a panel that fill one vector register.
     fn weight_vector(&self) -> i32 {
         self.asm.vector_bytes() / 4 * (self.key.form.group() * self.key.form.weight_bytes()) as i32
     }
@@ -244,7 +244,7 @@ impl Variant<'_> {
         }
     }
 
-    /// Makes outputs of the sums and stores them.
+    /// The epilogue and the stores.
     fn epilogue(&mut self) {
         let [low, high, zero] = [0, 1, 2].map(|index| self.free(index));
         if self.key.output != Output::Sums {
@@ -282,7 +282,7 @@ impl Variant<'_> {
         }
     }
 
-    /// Makes of one vector of sums what is stored of it.
+    /// The epilogue of one vector of sums.
     fn result(&mut self, row: usize, vector: usize) {
         let [low, high, zero] = [0, 1, 2].map(|index| self.free(index));
         let value = self.sum(row, vector);

@@ -10,12 +10,12 @@ use crate::cpu::gemm::model::{WORTH_A_THREAD, l2_bytes};
 use crate::isa::Isa;
 
 impl QuantizedBlocks {
-    /// Blocks for that shape and form on that many threads.
+    /// Blocks for `shape` and a form on that many threads.
     #[must_use]
     pub fn pick(isa: Isa, shape: &ConvShape, form: Form, threads: usize) -> QuantizedBlocks {
         let threads = threads.min(shape.work() / WORTH_A_THREAD).max(1);
         if shape.weights().is_depthwise() {
-            // A few tasks a thread, so that one that was held up leaves work to the others.
+            // A few tasks for each thread, so that others take over from a delayed thread.
             let lines = shape.batch * shape.output[0] * shape.output[1];
             let row_tasks = if threads > 1 { (threads * 4).min(lines).max(1) } else { 1 };
             return QuantizedBlocks { row_block: 1, row_tasks, unit_tasks: 1 };
@@ -30,8 +30,8 @@ impl QuantizedBlocks {
         let most = most_rows(isa, vectors).max(1);
         let tiles = (shape.output_len() / shape.filters.max(1)).div_ceil(most).max(1);
         let units = shape.groups * shape.group_filters().div_ceil(vectors * isa.lanes()).max(1);
-        // Rows of a block are read again for every panel: they should stay in half of L2, next to the
-        // panel that streams through. Their pointers take eight bytes for each tap.
+        // Rows of a block are read again for every panel: they should stay in half of L2, next to the panel that is
+        // streamed. Their pointers take eight bytes for each tap.
         let spread = shape.strides.iter().product::<usize>().min(shape.taps());
         let row_bytes = shape.channels * spread * 2 + shape.taps() * 8;
         let rows = (l2_bytes(isa) / 2 / row_bytes.max(1)).clamp(8 * most, 64 * most);
@@ -48,7 +48,7 @@ impl QuantizedBlocks {
         QuantizedBlocks { row_block, row_tasks, unit_tasks }
     }
 
-    /// Blocks on AMX, of which a block of rows is a band.
+    /// Blocks on AMX, where a block of rows is a band.
     fn on_amx(isa: Isa, shape: &ConvShape, threads: usize) -> QuantizedBlocks {
         let steps = Steps { strides: shape.strides, dilations: shape.dilations };
         let sizes = shape.weights();

@@ -1,4 +1,4 @@
-//! The tile kernel of quantised products in Rust: the contract of [`QuantizedArgs`], loop by loop.
+//! The quantised micro-kernel in Rust: the contract of [`QuantizedArgs`], loop by loop.
 
 use super::epilogue::Epilogue;
 use super::tile::{Form, LeftRows, QuantizedArgs, QuantizedCode};

@@ -1,4 +1,4 @@
-//! Left-hand sides made ready for the tile kernels, and tensors of `f32` to bytes and back.
+//! Conversion of left-hand sides for the micro-kernels, and of `f32` tensors to bytes and back.
 
 use super::epilogue::nearest_even;
 use crate::cpu::twice::twice;
@@ -20,7 +20,7 @@ twice! {
 }
 
 twice! {
-    /// Bytes as unsigned ones: signed ones are moved up by 128.
+    /// Bytes as unsigned ones: 128 is added to signed ones.
     pub(super) fn unsigned(from: &[u8], signed: bool, to: &mut [u8]) {
         let flip = if signed { 0x80 } else { 0 };
         to.iter_mut().zip(from).for_each(|(to, &byte)| *to = byte ^ flip);
@@ -28,7 +28,7 @@ twice! {
 }
 
 twice! {
-    /// Pairs of unsigned bytes from two rows, as 16-bit integers: signed bytes are moved up by 128.
+    /// Pairs of unsigned bytes from two rows, as 16-bit integers; 128 is added to signed ones.
     pub(super) fn pairs(low: &[u8], high: &[u8], signed: bool, to: &mut [i32]) {
         let flip = if signed { 0x80 } else { 0 };
         let both = low.iter().zip(high);
@@ -37,7 +37,7 @@ twice! {
 }
 
 twice! {
-    /// Unsigned bytes from four rows in turn: signed bytes are moved up by 128.
+    /// Unsigned bytes from four rows, interleaved; 128 is added to signed ones.
     pub(super) fn quads(rows: [&[u8]; 4], signed: bool, to: &mut [i32]) {
         let (flip, length) = (if signed { 0x80 } else { 0 }, to.len());
         let [a, b, c, d] = rows.map(|row| &row[..length]);
@@ -91,8 +91,8 @@ twice! {
     }
 }
 
-/// Numbers divided by `scale`, rounded to even, moved by `zero` and clamped to the bytes that are `signed` or not. Both
-/// have one length; what is longer is left. NaN becomes the least byte.
+/// Numbers divided by `scale`, rounded to even, plus `zero`, clamped to signed or unsigned bytes. Both slices have one
+/// length; the rest of a longer one is left. NaN becomes the least byte.
 pub fn quantize(isa: Isa, from: &[f32], scale: f32, signed: bool, zero: i32, to: &mut [u8], parallel: &dyn Parallel) {
     let (least, greatest) = if signed { (-128, 127) } else { (0, 255) };
     let (low, high) = ((least - zero) as f32, (greatest - zero) as f32);

@@ -48,7 +48,7 @@ struct Window {
     pad: usize,
 }
 
-/// A picture of `height` by `width` under a square window.
+/// An image of `height` by `width` under a square window.
 fn picture(
     batch: usize,
     [height, width]: [usize; 2],

@@ -1,4 +1,4 @@
-//! The tile kernel of quantised products as the rest sees it: what shapes its instructions, its arguments, its calling.
+//! The quantised micro-kernel as its drivers see it: what shapes its instructions, its arguments, and how it is called.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -22,24 +22,24 @@ pub(crate) const MOST_VECTORS: usize = 4;
 /// How factors are stored and multiplied. Every form gives the same sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Form {
-    /// Both sides as pairs of 16-bit integers less their zero points, which 16 bits always hold.
+    /// Both sides as pairs of 16-bit integers less their zero points, which always fit 16 bits.
     Words,
-    /// The same, but weights are stored as bytes and widened on the way to registers: where all of them, less their
-    /// zero points, are bytes.
+    /// As [`Form::Words`], with weights stored as bytes and widened when loaded: where all weights less their zero
+    /// points are bytes.
     Widened,
-    /// Unsigned bytes by signed ones, four at a time. The left-hand zero point is taken off the sums. Only beside
-    /// [`Extension::Vnni`], and where weights are bytes as for [`Form::Widened`].
+    /// Unsigned bytes by signed ones, four at a time (VNNI). The left-hand zero point is subtracted from the sums. Only
+    /// with [`Extension::Vnni`], and where weights are bytes as for [`Form::Widened`].
     Bytes,
-    /// Signed or unsigned bytes by signed ones on AMX, sixteen rows at a time. Only beside
-    /// [`Extension::Amx`], and where weights are bytes as for [`Form::Widened`].
+    /// Signed or unsigned bytes by signed ones on AMX, sixteen rows at a time. Only with [`Extension::Amx`], and where
+    /// weights are bytes as for [`Form::Widened`].
     Tiles,
-    /// Weights packed as [`Form::Tiles`], multiplied as [`Form::Bytes`]: for so few products that the AMX configuration
-    /// would take longer.
+    /// Weights packed as [`Form::Tiles`], multiplied as [`Form::Bytes`]: for so few products that configuring AMX would
+    /// take longer.
     Few,
 }
 
 impl Form {
-    /// Elements of the reduction that are multiplied at a time, which fill 32 bits of the left-hand side.
+    /// Elements of the reduction that one instruction adds (KR): they fill 32 bits of the left-hand side.
     #[must_use]
     pub const fn group(self) -> usize {
         match self {
@@ -98,25 +98,25 @@ impl Form {
     }
 }
 
-/// Columns and elements of a line of the window from which on AMX is worth its fillings.
+/// Columns, and elements of a line of the window, from which on AMX pays for its padding.
 const LEAST_COLUMNS: usize = 8;
 const LEAST_ELEMENTS: usize = 16;
 
 /// Multiply-adds up to which configuring AMX, about half a microsecond, takes longer than it saves. One row is
-/// multiplied no faster by it.
+/// multiplied no faster by AMX.
 const FEW: usize = 1 << 17;
 const FEW_OF_ONE_ROW: usize = 1 << 20;
 
-/// What is done with a sum before it is stored.
+/// The epilogue of a sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Output {
-    /// Nothing: 32-bit integers.
+    /// None: 32-bit integers.
     Sums,
     /// Scaled, shifted, clamped: `f32`.
     Floats,
-    /// Scaled, shifted, clamped, rounded to even, moved by the zero point: unsigned bytes.
+    /// Scaled, shifted, clamped, rounded to even, plus the zero point: unsigned bytes.
     Unsigned,
-    /// The same: signed bytes.
+    /// As [`Output::Unsigned`], to signed bytes.
     Signed,
 }
 
@@ -141,19 +141,19 @@ impl Output {
     }
 }
 
-/// Where a tile finds its left-hand rows.
+/// Where a tile's left-hand rows are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum LeftRows {
-    /// At a fixed distance from each other.
+    /// At a constant stride.
     Strided,
-    /// Through a table of pointers, one for each tap and row of the tile.
+    /// Behind an indirection table: a pointer for each tap and row of the tile.
     Table,
-    /// At a fixed distance from each other, and each column has elements of its own: a group of them, as wide as the
-    /// column's sum. The table holds one pointer for each tap, to which rows are relative.
+    /// At a constant stride, with elements of its own for each column: a group of them, as wide as the column's sum.
+    /// The table holds one pointer for each tap, to which rows are relative.
     Own,
 }
 
-/// What shapes the instructions: one blob serves all sizes, strides and numbers of rows.
+/// What shapes the instructions: one code for all sizes, strides and numbers of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct QuantizedCode {
     /// Level.
@@ -164,7 +164,7 @@ pub struct QuantizedCode {
     pub vectors: u8,
     /// Where left-hand rows are.
     pub left: LeftRows,
-    /// What becomes of a sum.
+    /// Type and rounding of the output.
     pub output: Output,
 }
 
@@ -213,8 +213,8 @@ pub fn panel_vectors(isa: Isa, columns: usize) -> usize {
     efficiency.iter().min_by_key(|candidate| cost(candidate)).map_or(1, |&(width, _)| width)
 }
 
-/// The arguments of one call: `tiles` tiles of `rows` rows below each other, over the same columns. Distances are in
-/// bytes. All columns of the tile are written: the driver lends a place of its own where some are nobody's.
+/// The arguments of one call: `tiles` tiles of `rows` rows below each other, over the same columns. Strides are in
+/// bytes. All columns of the tile are written: for a partial panel the driver lends a buffer.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct QuantizedArgs {
@@ -222,35 +222,36 @@ pub(crate) struct QuantizedArgs {
     pub(crate) rows: usize,
     /// Tiles still to do.
     pub(crate) tiles: Cell<usize>,
-    /// The first left-hand row, if they are strided; in bytes behind the table's pointers, if each column has its own.
+    /// The first left-hand row, if rows are strided; a byte offset from the table's pointers, if each column has its
+    /// own.
     pub(crate) a: Cell<*const u8>,
-    /// Distance of left-hand rows.
+    /// From one left-hand row to the next.
     pub(crate) lda: usize,
-    /// Distance of the left-hand rows of one tile and the next.
+    /// From the left-hand rows of one tile to those of the next.
     pub(crate) a_tile_stride: usize,
     /// Pointers `[tile][tap][row]`, if left-hand rows come through a table; `[tap]` if each column has its own.
     pub(crate) table: Cell<*const *const u8>,
     /// Taps of the table; 1 for strided rows.
     pub(crate) taps: usize,
-    /// In each row, the byte at which the reduction starts.
+    /// Byte offset in each row at which the reduction starts.
     pub(crate) first: usize,
-    /// The byte at which its last whole [`UNROLL`] groups end.
+    /// Byte offset at which its last whole [`UNROLL`] groups end.
     pub(crate) unrolled: usize,
-    /// The byte at which it ends: a whole number of groups behind `first`.
+    /// Byte offset at which it ends: a whole number of groups behind `first`.
     pub(crate) end: usize,
-    /// The panel.
+    /// The packed panel.
     pub(crate) b: *const u8,
     /// The first row of the output.
     pub(crate) c: Cell<*mut u8>,
-    /// Distance of its rows.
+    /// From one row of the output to the next.
     pub(crate) ldc: usize,
-    /// Distance of the rows of one tile and the next.
+    /// From the output rows of one tile to those of the next.
     pub(crate) c_tile_stride: usize,
-    /// What each column's sum starts from.
+    /// Start value of each column's sum.
     pub(crate) start: *const i32,
     /// Each column's factor, unless sums are stored.
     pub(crate) scale: *const f32,
-    /// What is added to it.
+    /// Each column's addend.
     pub(crate) shift: *const f32,
     /// Least value before rounding.
     pub(crate) low: f32,
@@ -268,7 +269,7 @@ impl Arguments for QuantizedArgs {
         if !(1..=most_rows(key.isa, key.vectors.into())).contains(&self.rows) {
             return;
         }
-        // The loop over tiles ends where none is left after one.
+        // The loop over tiles runs at least once.
         let (tiles, width) = (self.tiles.get().max(1), key.width());
         let output = extents.write("output", self.c.get()).over(tiles, self.c_tile_stride).over(self.rows, self.ldc);
         output.bytes(width * key.output.bytes());
@@ -307,11 +308,11 @@ impl Arguments for QuantizedArgs {
     }
 }
 
-/// Groups that the kernel's loop does at a time.
+/// Groups in one iteration of the unrolled loop.
 pub(crate) const UNROLL: usize = 4;
 
 impl QuantizedArgs {
-    /// Arguments that say what becomes of the sums of the columns from `column` on, and nothing else.
+    /// Arguments with the epilogue of the columns from `column` on, and nothing else.
     pub(crate) fn with_epilogue(start: &[i32], epilogue: &Epilogue<'_>, column: usize) -> QuantizedArgs {
         QuantizedArgs {
             rows: 0,
@@ -337,7 +338,7 @@ impl QuantizedArgs {
         }
     }
 
-    /// Sets the part of each row that the reduction runs over: bytes to its start, and groups.
+    /// Sets the range of each row that the reduction runs over: byte offset of its start, and groups.
     pub(crate) fn reduce_over(&mut self, first: usize, groups: usize) {
         self.first = first;
         self.unrolled = first + groups / UNROLL * UNROLL * 4;
@@ -345,17 +346,17 @@ impl QuantizedArgs {
     }
 }
 
-/// A tile kernel that can be called.
+/// A micro-kernel that can be called.
 #[derive(Clone, Debug)]
 pub(crate) enum Tile {
     /// Machine code.
     Emitted(QuantizedCode, Arc<Code>),
-    /// Where nothing may be emitted.
+    /// The Rust version, where no code may be emitted.
     Portable(QuantizedCode),
 }
 
 impl Tile {
-    /// The kernel of that key: emitted, or the Rust one at [`Isa::Portable`].
+    /// The micro-kernel of `key`: emitted, or the Rust one at [`Isa::Portable`].
     pub(crate) fn new(key: QuantizedCode, source: &dyn CodeSource) -> Result<Tile> {
         if !key.isa.is_jit() {
             return Ok(Tile::Portable(key));
@@ -367,9 +368,9 @@ impl Tile {
     ///
     /// # Safety
     ///
-    /// In what is `given`, every left-hand row lies over the reduction, the panel is whole, `start`, `scale` and
-    /// `shift` have as many elements as the tile is wide, and all columns of every row of the output are no other
-    /// task's. `rows` is at most [`most_rows`] of the key.
+    /// `given` holds: every left-hand row over the reduction, the whole panel, as many elements of `start`, `scale` and
+    /// `shift` as the tile is wide, and all columns of every row of the output, which no other task touches. `rows` is
+    /// at most [`most_rows`] of the key.
     pub(crate) unsafe fn call(&self, args: &QuantizedArgs, given: &Given) {
         match self {
             // SAFETY: the caller vouches for the pointers; the struct is the one that the emitter reads.

@@ -1,17 +1,17 @@
 //! Packed weights of quantised products. The layout depends on the weights and on dilations: on nothing that changes
 //! with the shape of the input.
 //!
-//! A panel holds `width` columns (filters). Its weights follow each other as the tile kernel reads them: *run* after
-//! run (a run is what one tap reads: the channels of one position of the window, or with few channels a whole line of
-//! the window), in each run group after group, in each group column by column. The last group of a run is filled up
-//! with zeros, so that what lies behind the run in the left-hand row does not count; a run of [`Form::Tiles`] is filled
-//! up to whole steps of AMX.
+//! A packed panel holds `width` columns (filters). Its weights follow each other as the micro-kernel reads them: *run*
+//! after run (a run is what one tap reads: the channels of one position of the window, or with few channels a whole
+//! line of the window), in each run group after group, in each group column by column. The last group of a run is
+//! padded with zeros, so that what lies behind the run in the left-hand row does not count; a run of [`Form::Tiles`] is
+//! padded to whole AMX steps.
 //!
 //! Filters of one channel (depthwise) make panels of channels: two positions of the window below each other, or four,
 //! side by side for each channel.
 //!
-//! Behind all panels of [`Form::Bytes`] and [`Form::Tiles`] and of filters of one channel stand the
-//! columns' sums, by which the left-hand zero point is taken off.
+//! Behind all panels of [`Form::Bytes`] and [`Form::Tiles`] and of filters of one channel stand the columns' sums,
+//! which the left-hand zero point is multiplied with.
 
 use super::amx;
 use super::tile::{FAMILY, Form, panel_vectors};
@@ -21,8 +21,8 @@ use crate::cpu::conv::Weights;
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 
-/// Channels below which a line of the window is one run: the few elements of one position would not pay for fetching
-/// its pointers.
+/// Channels below which a line of the window is one run: the few elements of one position would not pay for loading its
+/// pointers.
 const FEW_CHANNELS: usize = 16;
 
 /// Channels and filters up to which 3x3 windows are transformed. The transform itself is exact up to 917: the quarter
@@ -32,12 +32,12 @@ const MOST_TRANSFORMED: usize = 384;
 /// Frequencies of the transform of 3x3 windows.
 pub(crate) const TRANSFORMED: usize = 16;
 
-/// How a window steps: all that decides on a layout besides the weights' sizes.
+/// Strides and dilations of a window: all that decides on a layout besides the weights' sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Steps {
-    /// Distance of output positions in the input.
+    /// Strides: input positions from one output to the next.
     pub strides: [usize; 3],
-    /// Distance of the window's positions.
+    /// Dilations: input positions from one tap to the next.
     pub dilations: [usize; 3],
 }
 
@@ -63,7 +63,7 @@ pub enum Layout {
         /// Vectors of a panel.
         vectors: usize,
     },
-    /// Filters of one channel.
+    /// Filters of one channel (depthwise).
     Channels {
         /// How factors are multiplied: [`Form::Words`] or [`Form::Bytes`].
         form: Form,
@@ -109,11 +109,11 @@ pub struct WeightSource<'a> {
     pub signed: bool,
     /// Zero points: one for all or one for each filter.
     pub zeros: &'a [i32],
-    /// Distances.
+    /// Byte strides of filters, channels and positions.
     pub filter: usize,
-    /// Distance of channels.
+    /// Stride of channels.
     pub channel: usize,
-    /// Distance of positions.
+    /// Stride of positions.
     pub tap: usize,
 }
 
@@ -226,7 +226,7 @@ impl Panelling {
         self.runs * self.run_groups * self.width * self.form.group() * self.form.weight_bytes()
     }
 
-    /// Columns of all panels, those that are nobody's too.
+    /// Columns of all panels, padding included.
     pub(crate) fn columns(&self) -> usize {
         self.groups * self.panels * self.width
     }
@@ -273,7 +273,7 @@ impl ChannelPanels {
         self.lines * self.line * self.width * 4
     }
 
-    /// Columns of all panels, those that are nobody's too.
+    /// Columns of all panels, padding included.
     pub(crate) fn columns(&self) -> usize {
         self.panels * self.width
     }
@@ -376,7 +376,7 @@ fn pack_channels(
     Ok(())
 }
 
-/// Refuses weights that the form's are too small for.
+/// Refuses weights that do not fit the form's type.
 fn check_bytes(form: Form, sizes: &Weights, source: &WeightSource<'_>) -> Result<()> {
     if form.weight_bytes() == 1 && !source.fits_bytes(sizes)? {
         let reason = "weights that, less their zero points, are no bytes".to_owned();

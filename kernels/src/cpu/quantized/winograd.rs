@@ -6,8 +6,8 @@
 //! [`MOST_CHANNELS`] channels that is a number of 32 bits, and its quarter is exact. So this way gives the same bits as
 //! the others.
 //!
-//! A task goes through its tiles block by block: it transforms the inputs of a block, which then stay in L2, and
-//! for each panel of filters multiplies and transforms back.
+//! A task goes through its tiles block by block: it transforms the inputs of a block, which then stay in L2, and for
+//! each panel of filters multiplies and transforms back.
 
 use super::driver::{LINE, Operands, QuantizedBlocks};
 use super::epilogue::Epilogue;
@@ -30,7 +30,7 @@ pub(super) const CHANNELS: usize = 16;
 /// Columns of the widest panel: of AVX-512.
 const MOST_WIDTH: usize = 64;
 
-/// What such a convolution needs.
+/// A quantised Winograd convolution.
 #[derive(Clone, Debug)]
 pub(super) struct Winograd {
     isa: Isa,
@@ -38,7 +38,7 @@ pub(super) struct Winograd {
     output: Output,
     tile: Tile,
     pub(super) panels: WinogradPanels,
-    /// Tiles down and along a picture.
+    /// Rows and columns of tiles of an image.
     down: usize,
     along: usize,
     /// Tiles of a block.
@@ -47,7 +47,7 @@ pub(super) struct Winograd {
     tasks: usize,
 }
 
-/// Tiles of a block, numbered over all pictures.
+/// Range of tiles of a block, numbered over all images.
 type Range = std::ops::Range<usize>;
 
 impl Winograd {
@@ -93,7 +93,7 @@ impl Winograd {
             .map(|words| words.next_multiple_of(LINE))
     }
 
-    /// Words of a position that is all padding.
+    /// Words of a position of padding.
     fn blank_words(&self) -> usize {
         self.shape.channels.div_ceil(4).next_multiple_of(LINE)
     }
@@ -132,7 +132,7 @@ impl Winograd {
         );
     }
 
-    /// Picture (with its depth), and the first output of a tile.
+    /// Image (and depth), and the first output of a tile.
     fn place(&self, tile: usize) -> [usize; 3] {
         [tile / self.along / self.down, tile / self.along % self.down * 2, tile % self.along * 2]
     }
@@ -158,7 +158,7 @@ impl Winograd {
         }
     }
 
-    /// The outputs of a block for a panel of filters.
+    /// Computes the outputs of a block for a panel of filters.
     fn panel(
         &self,
         operands: &Operands<'_>,
@@ -226,7 +226,7 @@ impl Winograd {
 }
 
 twice! {
-    /// Transforms the 4x4 positions of a tile into rows that are `step` apart.
+    /// Transforms the 4x4 positions of a tile into rows with stride `step`.
     fn transform_tile(rows: &[&[u8]; TRANSFORMED], signed: bool, zero: i16, step: usize, to: &mut [i16]) {
         let channels = rows[0].len();
         let (flip, zero) = if signed { (0x80u8, zero + 128) } else { (0, zero) };
@@ -262,7 +262,7 @@ twice! {
 /// Columns that are transformed back at a time.
 const COLUMNS: usize = 8;
 
-/// The sums of a tile for some columns, whose frequencies are `step` apart, and what becomes of them.
+/// The sums of a tile for some columns, whose frequencies have stride `step`, and their epilogue.
 struct Back<'a> {
     sums: &'a [i32],
     step: usize,
@@ -272,7 +272,7 @@ struct Back<'a> {
 }
 
 twice! {
-    /// Transforms the sums of a tile back, and stores what becomes of them.
+    /// Transforms the sums of a tile back, applies the epilogue and stores the outputs.
     fn epilogue_tile(back: &Back<'_>, to: [Option<&mut [u8]>; 4]) {
         let Back { sums, step, start, epilogue, .. } = back;
         let (column, columns) = (back.columns.start, back.columns.len());

@@ -89,8 +89,8 @@ const DST: Gpr = Gpr::RDX;
 const ROWS: Gpr = Gpr::RCX;
 const STRIDE: Gpr = Gpr::R11;
 
-/// How far ahead of itself a row is fetched, in bytes: a page, because prefetchers stop at the end of one. The largest
-/// of rows of 2048 took 0.83 of its time then (AVX-512); 2 KiB ahead, sums of them took longer than without.
+/// How far ahead of itself a row is prefetched, in bytes: a page, because prefetchers stop at the end of one. The
+/// largest of rows of 2048 took 0.83 of its time then (AVX-512); 2 KiB ahead, sums of them took longer than without.
 const AHEAD: i32 = 4096;
 
 const CENTRE: Gpr = Gpr::RBX;

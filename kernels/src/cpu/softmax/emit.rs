@@ -7,9 +7,9 @@
 //! 3 starts two a cycle, so a vector of 8 takes 5 cycles at least, where the other two passes take about one and a half
 //! together. Several vectors stand side by side ([`vecmath::Side`]) to come near that.
 //!
-//! Memory would be idle while a row is computed that has been read, so the middle pass fetches the next row meanwhile,
-//! and the lines that its result goes to: stores wait for those as loads do. On AVX-512, rows of 512 that come from
-//! memory took 0.68 of their time then. Columns gain nothing by it.
+//! Memory would be idle while a row is computed that has been read, so the middle pass prefetches the next row
+//! meanwhile, and the lines that its result goes to: stores wait for those as loads do. On AVX-512, rows of 512 that
+//! come from memory took 0.68 of their time then. Columns gain nothing by it.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -91,8 +91,8 @@ const NEXT: [Gpr; 2] = [Gpr::R12, Gpr::R13];
 /// From an element of the input to that of the output, in bytes; columns only.
 const AWAY: Gpr = Gpr::RBX;
 
-/// Vectors of columns that go down together: four cache lines, so that rows far apart are worth fetching. Their largest
-/// elements and their sums lie on the stack.
+/// Vectors of columns that go down together: four cache lines, so that rows far apart are worth prefetching. Their
+/// largest elements and their sums are on the stack.
 const COLUMNS: u8 = 8;
 
 /// Registers of each vector in flight: its value, and two temporaries of the exponential. Four vectors
@@ -139,7 +139,7 @@ fn rows(form: Form, asm: &mut Asm) {
     }
     asm.vreduce_max(ROW_MOST, Vreg(0), Vreg(8));
     if form == Form::LogSumExp {
-        // The place of the result keeps it until it is added again.
+        // The result's memory keeps it until it is added again.
         asm.vstore_one(Mem::at(DST, 0), ROW_MOST);
         subtrahend(asm, ROW_MOST);
     }

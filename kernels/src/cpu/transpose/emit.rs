@@ -1,4 +1,5 @@
-//! Instructions that turn tiles of 4-byte and 8-byte elements. Knows strides and counts as arguments, never a shape.
+//! Instructions that transpose tiles of 4-byte and 8-byte elements. Knows strides and counts as arguments, never a
+//! shape.
 //!
 //! A tile is square, as many rows as a vector has lanes (`L`). Its rows are loaded whole, interleaved within 128-bit
 //! groups in two rounds (pairs, then pairs of pairs), and the groups are then exchanged between registers. No step
@@ -19,11 +20,11 @@ use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mem, Vreg, counted_down};
 pub enum Stores {
     /// Stores alone.
     Near,
-    /// Rows that are far apart, on pages of their own, of which no prefetcher of the processor knows: with each tile the rows
-    /// below it are fetched, where the next round of the outer loop writes.
+    /// Rows that are far apart, on pages of their own, of which no prefetcher of the processor knows: with each tile
+    /// the rows below it are prefetched, where the next round of the outer loop writes.
     Ahead,
-    /// Whole cache lines past the caches. Every row of a tile is an aligned vector, and who lets others read the output fences
-    /// first.
+    /// Whole cache lines past the caches. Every row of a tile is an aligned vector, and who lets others read the output
+    /// fences first.
     Stream,
 }
 
@@ -69,9 +70,9 @@ pub struct TransposeArgs {
     pub inner_dst: usize,
     /// Rounds of the outer loop, at least 1 (square tiles only, as are its steps).
     pub outer: usize,
-    /// Input step of the outer loop, less what the inner loop has walked.
+    /// Input step of the outer loop, less what the inner loop has covered.
     pub outer_src: isize,
-    /// Output step of the outer loop, less what the inner loop has walked.
+    /// Output step of the outer loop, less what the inner loop has covered.
     pub outer_dst: isize,
 }
 
@@ -87,7 +88,7 @@ impl Arguments for TransposeArgs {
             Form::Tile(_) | Form::WideTile(_) => {
                 let side = if matches!(form, Form::Tile(_)) { lanes } else { lanes / 2 };
                 // Steps of the outer loop are counted from where the inner one has ended.
-                let outer = |step: isize, walked: usize| walked.wrapping_mul(inner).wrapping_add_signed(step);
+                let outer = |step: isize, covered: usize| covered.wrapping_mul(inner).wrapping_add_signed(step);
                 let rounds = counted_down(self.outer);
                 let tiles = extents.read("input", src).over(rounds, outer(self.outer_src, self.inner_src));
                 tiles.over(inner, self.inner_src).over(side, self.src_stride).bytes(vector);
@@ -159,7 +160,8 @@ fn row_of_four(base: Gpr, stride: Gpr, stride3: Gpr, row: u8) -> Mem {
     }
 }
 
-/// Tiles of `lanes` rows; `turn` turns the one in the first registers and returns the first register of the turned one.
+/// Tiles of `lanes` rows; `turn` transposes the one in the first registers and returns the first register of the
+/// result.
 fn tiles(asm: &mut Asm, lanes: u8, stores: Stores, turn: fn(&mut Asm) -> u8) {
     let (outer, inner) = (asm.label(), asm.label());
     asm.load(OUTER, arg!(outer));
@@ -200,7 +202,7 @@ fn tiles(asm: &mut Asm, lanes: u8, stores: Stores, turn: fn(&mut Asm) -> u8) {
     asm.jump_if(Cond::NotEqual, outer);
 }
 
-/// Turns the square tile of 8-byte elements in the first registers: pairs within 128-bit groups, then the groups.
+/// Transposes the square tile of 8-byte elements in the first registers: pairs within 128-bit groups, then the groups.
 fn turn_wide(asm: &mut Asm) -> u8 {
     let lanes = asm.lanes() as u8 / 2;
     for pair in (0..lanes).step_by(2) {
@@ -235,7 +237,7 @@ fn turn_groups(asm: &mut Asm, from: [Vreg; 4], to: [Vreg; 4]) {
     asm.vshuffle_128(to[3], odd0, odd1, 0xdd);
 }
 
-/// Turns the square tile in the first `lanes` registers; returns the first register of the turned one.
+/// Transposes the square tile in the first `lanes` registers; returns the first register of the result.
 fn turn(asm: &mut Asm) -> u8 {
     let lanes = asm.lanes() as u8;
     for pair in (0..lanes).step_by(2) {

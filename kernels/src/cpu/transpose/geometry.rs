@@ -71,7 +71,7 @@ impl Collapsed {
     }
 }
 
-/// One axis of a walk: how many steps, and how far each goes in the input and in the output, in elements.
+/// One axis of a traversal: how many steps, and how far each goes in the input and in the output, in elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Axis {
     /// Steps.
@@ -99,7 +99,7 @@ pub fn axes(collapsed: &Collapsed) -> SmallVec<[Axis; MAX_RANK]> {
     axes
 }
 
-/// A stack of matrices to be turned.
+/// A stack of matrices to be transposed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Planes {
     /// The axes that say which matrix, outermost in the output first.
@@ -128,7 +128,7 @@ impl Planes {
     }
 }
 
-/// The offsets in input and output of place `index` of a walk over `axes`, the last moving fastest.
+/// The offsets in input and output of place `index` of a traversal of `axes`, the last moving fastest.
 #[must_use]
 pub fn offsets(axes: &[Axis], mut index: usize) -> (usize, usize) {
     let (mut input, mut output) = (0, 0);

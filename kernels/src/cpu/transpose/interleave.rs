@@ -1,4 +1,4 @@
-//! Square tiles of elements of 1 and 2 bytes, turned by interleaving rows.
+//! Square tiles of elements of 1 and 2 bytes, transposed by interleaving rows.
 //!
 //! A tile is as many rows of 16 bytes as a row has elements. Interleaving row `i` with row `i + side / 2`, element by
 //! element, moves one bit of the row's number into the column's: after as many rounds as a side has bits, rows are
@@ -18,13 +18,13 @@ pub(super) const fn side(element: usize) -> usize {
     16 / element
 }
 
-/// Turns the tiles that `args` describes, of elements of 1 or 2 bytes. With `ahead`, as
+/// Transposes the tiles that `args` describes, of elements of 1 or 2 bytes. With `ahead`, as
 /// [`Stores::Ahead`](super::emit::Stores::Ahead) says, the inner loop goes along the rows of the output, [`ROW`] bytes
 /// of them at most.
 ///
 /// # Safety
 ///
-/// Every tile is readable in the input and writable in the output, and nobody else writes it.
+/// Every tile is readable in the input and writable in the output, and no other task writes it.
 pub(super) unsafe fn turn(element: usize, ahead: bool, args: &TransposeArgs) {
     // SAFETY: the caller's contract.
     unsafe {
@@ -89,8 +89,8 @@ unsafe fn lines<const SIDE: usize>(args: &TransposeArgs) {
             let next = to.wrapping_add(count * SIDE * args.dst_stride);
             prefetch(next);
             prefetch(next.wrapping_add(ROW / 2));
-            // SAFETY: rows of the tiles that have just been turned. A length known when compiling makes a few moves of
-            // a call.
+            // SAFETY: rows of the tiles that have just been transposed. A length known when compiling makes a few moves
+            // of a call.
             unsafe {
                 match bytes {
                     ROW => copy_nonoverlapping(from, to, ROW),

@@ -1,5 +1,5 @@
-//! Planes with a narrow side, of elements of 1 and 2 bytes: two to four rows become one whose elements take turns, or the
-//! other way around, as an image's colours do at both ends of a network.
+//! Planes with a narrow side, of elements of 1 and 2 bytes: two to four rows become one whose elements take turns, or
+//! the other way around, as an image's colours do at both ends of a network.
 //!
 //! Plain loops whose widths are known to the compiler, which makes shuffles of them where the level is AVX2.
 
@@ -33,7 +33,8 @@ fn part<T: Copy, const WIDTH: usize>(from: &[T], rows: [&mut &mut [T]; WIDTH]) {
 
 /// Elements that there are such loops for.
 pub(super) trait Zip: Copy {
-    /// Writes elements of the rows in turn. There are as many rows as [`WIDTHS`] says, each at least as long as its share.
+    /// Writes elements of the rows in turn. There are as many rows as [`WIDTHS`] says, each at least as long as its
+    /// share.
     fn join(isa: Isa, rows: &[&[Self]], to: &mut [Self]);
 
     /// Writes to the rows, elements of `from` in turn.

@@ -26,6 +26,7 @@ use crate::reference::chain as plain;
 const INTERPRETED: u32 = 800;
 
 /// A float by its bits, in CUDA C.
+#[cfg(feature = "device")]
 pub(crate) fn literal(bits: Bits) -> String {
     format!("KILN_BITS(0x{:08x}u)", bits.0)
 }
@@ -127,6 +128,7 @@ macro_rules! functions {
             }
 
             /// Itself of a name, in CUDA C.
+            #[cfg(feature = "device")]
             pub(crate) fn cuda(self, name: &str) -> String {
                 match self {
                     $(UnaryOp::$name $({ $($field),* })? => {

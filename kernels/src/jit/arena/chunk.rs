@@ -47,12 +47,12 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the range was mapped by this value, and every block in it is gone before its chunk is dropped.
-        // A failure leaves the range mapped, which harms nobody.
+        // A failure leaves the range mapped, which costs address space alone.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
 
-/// A range of bytes that nobody occupies.
+/// A free range of bytes.
 #[derive(Clone, Copy, Debug)]
 struct Free {
     offset: usize,
@@ -106,8 +106,8 @@ impl Chunk {
             Mapping::new(start, len)
         };
         let write = map(ProtFlags::READ | ProtFlags::WRITE)?;
-        // From now on nobody can map the file writable or make the executable alias so. Linux before 5.1 lacks this
-        // seal; the aliases are apart there all the same.
+        // From now on the file cannot be mapped writable, nor the executable alias be made so. Linux before 5.1 lacks
+        // this seal; the aliases are apart there all the same.
         let _ = fcntl_add_seals(&file, SealFlags::FUTURE_WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL);
         let exec = map(ProtFlags::READ | ProtFlags::EXEC)?;
         Ok(Chunk::over(exec, Some(write), len))
@@ -162,12 +162,13 @@ impl Chunk {
         let exec = unsafe { self.exec.start.add(offset) };
         match &self.write {
             Some(write) => {
-                // SAFETY: the range is inside the writable alias and reserved for this kernel, so nobody runs or reads it.
+                // SAFETY: the range is inside the writable alias and reserved for this kernel, so nothing runs or reads
+                // it.
                 unsafe { write.start.add(offset).copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
             }
             None => {
                 let start = exec.as_ptr().cast();
-                // SAFETY: the pages are this kernel's alone, so nobody runs them while they are writable.
+                // SAFETY: the pages are this kernel's alone, so nothing runs them while they are writable.
                 unsafe {
                     mprotect(start, size, MprotectFlags::READ | MprotectFlags::WRITE)?;
                     exec.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
@@ -182,7 +183,8 @@ impl Chunk {
         Ok(exec)
     }
 
-    /// Gives back a range that a forked child may still run: where it shares the memory, nothing is ever placed there again.
+    /// Gives back a range that a forked child may still run: where it shares the memory, nothing is ever placed there
+    /// again.
     pub(super) fn retire(&mut self, offset: usize, size: usize) {
         if self.write.is_none() {
             return self.release(offset, size);

@@ -1,8 +1,8 @@
 //! Where instructions are written: bytes, labels and the references between them.
 //!
 //! dynasm writes most of its instructions byte by byte, into anything that has its traits. What emitters write most
-//! often is put together as one word ([`vex`](crate::jit::vex)) and appended as one: a tenth of the time of a push
-//! for each byte goes to finding out whether there is room. So the bytes are initialised ahead of the end, and a word is
+//! often is put together as one word ([`vex`](crate::jit::vex)) and appended as one: a tenth of the time of a push for
+//! each byte goes to finding out whether there is room. So the bytes are initialised ahead of the end, and a word is
 //! written whole though only its first bytes count.
 //!
 //! This file knows bytes and labels; it must never know an instruction.

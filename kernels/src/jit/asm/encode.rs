@@ -1,5 +1,5 @@
-//! The house macros over dynasm: `x64!` for any instruction, `x64_mem!` for one with a memory operand, `x64_src!` for
-//! one whose last operand is a [`Src`](super::Src).
+//! This crate's macros over dynasm: `x64!` for any instruction, `x64_mem!` for one with a memory operand, `x64_src!`
+//! for one whose last operand is a [`Src`](super::Src).
 //!
 //! dynasm decides the form of an address when Kiln is compiled, while ours is known when a kernel is emitted, so
 //! `x64_mem!` spells out the four forms (with or without a SIB byte, 8- or 32-bit displacement) and picks one.

@@ -51,8 +51,8 @@ impl Asm {
         self.reduce(dst, src, scratch, |asm, dst, a, b| asm.vmul(dst, a, b));
     }
 
-    /// The largest lane, in every lane of dst; `scratch` is destroyed. Where NaN or zeros of both signs take part, which of
-    /// them remains is not promised, but it is the same in every lane.
+    /// The largest lane, in every lane of dst; `scratch` is destroyed. Where NaN or zeros of both signs take part,
+    /// which of them remains is not promised, but it is the same in every lane.
     pub fn vreduce_max(&mut self, dst: Vreg, src: Vreg, scratch: Vreg) {
         self.reduce(dst, src, scratch, |asm, dst, a, b| asm.vmax(dst, a, b));
         self.vbroadcast_lane0(dst, dst);

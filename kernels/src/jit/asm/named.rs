@@ -1,5 +1,5 @@
-//! What the instructions of a kernel have named, or-ed together, so that it is checked once at the kernel's end and costs an
-//! instruction no branch. The limits are powers of two, so a number beyond one shows in what was or-ed.
+//! What the instructions of a kernel have named, or-ed together, so that it is checked once at the kernel's end and
+//! costs an instruction no branch. The limits are powers of two, so a number beyond one shows in what was or-ed.
 
 use super::Mem;
 use super::encode::RSP;

@@ -36,8 +36,8 @@ pub struct Tile(pub u8);
 
 /// A lane mask: a vector register of all-ones/all-zeros lanes on AVX2, a mask register k1-k7 on AVX-512.
 ///
-/// Emitters get one from [`Asm::mask`](super::Asm::mask), which maps a small index to `k(index + 1)`, or to the vector register
-/// that the emitter gives up for it on AVX2.
+/// Emitters get one from [`Asm::mask`](super::Asm::mask), which maps a small index to `k(index + 1)`, or to the vector
+/// register that the emitter gives up for it on AVX2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mask {
     /// AVX2.
@@ -81,7 +81,8 @@ impl Mem {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label(pub(crate) dynasmrt::DynamicLabel);
 
-/// Conditions of [`Asm::jump_if`](super::Asm::jump_if) after [`Asm::cmp`](super::Asm::cmp) or [`Asm::test`](super::Asm::test).
+/// Conditions of [`Asm::jump_if`](super::Asm::jump_if) after [`Asm::cmp`](super::Asm::cmp) or
+/// [`Asm::test`](super::Asm::test).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the field's names; signed comparisons")]
 pub enum Cond {

@@ -79,8 +79,8 @@ impl Asm {
         self.packing(&evex::VPACKSSDW, dst, Operands::of(dst.0, a.0), b.into());
     }
 
-    /// In each 128-bit group: a's 16-bit integers, then b's, as bytes that are signed or not; what is beyond them becomes
-    /// the nearest.
+    /// In each 128-bit group: a's 16-bit integers, then b's, as bytes that are signed or not; what is beyond them
+    /// becomes the nearest.
     pub fn vpack_bytes(&mut self, dst: Vreg, a: Vreg, b: Vreg, signed: bool) {
         let form = if signed { &evex::VPACKSSWB } else { &evex::VPACKUSWB };
         self.packing(form, dst, Operands::of(dst.0, a.0), b.into());
@@ -109,8 +109,9 @@ impl Asm {
         }
     }
 
-    /// Each lane of the two pairs of vectors, first and second, as bytes: 16 at `first`, and 16 at the second address where
-    /// there is one. For AVX2 alone; the vectors and `scratch` are destroyed, and lanes may hold nothing but 0 to 255.
+    /// Each lane of the two pairs of vectors, first and second, as bytes: 16 at `first`, and 16 at the second address
+    /// where there is one. For AVX2 alone; the vectors and `scratch` are destroyed, and lanes may hold nothing but 0 to
+    /// 255.
     pub fn vstore_u8_joined(&mut self, first: (Mem, [Vreg; 2]), second: Option<(Mem, [Vreg; 2])>, scratch: Vreg) {
         let (to, [a, b]) = first;
         self.check_vectors(a.0 | b.0 | scratch.0);
@@ -125,8 +126,8 @@ impl Asm {
             x64!(self; vpackssdw Ry(c.0), Ry(c.0), Ry(d.0));
             other = c;
         }
-        // Packing works within groups of 128 bits: the lower one now has bytes 0 to 3 and 8 to 11 of each row, the upper one the
-        // others, which go between them.
+        // Packing works within groups of 128 bits: the lower one now has bytes 0 to 3 and 8 to 11 of each row, the
+        // upper one the others, which go between them.
         x64!(self; vpackuswb Ry(a.0), Ry(a.0), Ry(other.0));
         self.vshuffle_128(scratch, a, a, 1);
         if let Some((to, [c, _])) = second {

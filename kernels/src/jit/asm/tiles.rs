@@ -1,7 +1,7 @@
 //! Tile registers: matrices of up to 16 rows of up to 64 bytes, and sums of their products.
 //!
-//! Needs [`Extension::Amx`](crate::isa::Extension); the kernel says so when it is sealed. A kernel that uses tiles configures
-//! them first and releases them before it returns.
+//! Needs [`Extension::Amx`](crate::isa::Extension); the kernel says so when it is sealed. A kernel that uses tiles
+//! configures them first and releases them before it returns.
 
 use super::{Asm, Mem, Tile};
 use crate::jit::vex::{self, Form};
@@ -40,20 +40,20 @@ impl Asm {
         self.tile_rows(PF3, tile, to);
     }
 
-    /// sum += left x right, of pairs of `bf16`: a row of `left` is 32 elements of the reduction, a row of `right` two of each of
-    /// 16 columns. Of each column the even and the odd products are added up apart, then both, then to the sum; denormals are
-    /// zeros.
+    /// sum += left x right, of pairs of `bf16`: a row of `left` is 32 elements of the reduction, a row of `right` two
+    /// of each of 16 columns. Of each column the even and the odd products are added up apart, then both, then to the
+    /// sum; denormals are zeros.
     pub fn tile_dot_bf16(&mut self, sum: Tile, left: Tile, right: Tile) {
         self.tile_registers(PF3, 0x5C, sum.0, left.0, right.0);
     }
 
-    /// sum += left x right, of unsigned by signed bytes: a row of `left` is 64 elements of the reduction, a row of `right` four
-    /// of each of 16 columns. Exact, modulo 2^32.
+    /// sum += left x right, of unsigned by signed bytes: a row of `left` is 64 elements of the reduction, a row of
+    /// `right` four of each of 16 columns. Exact, modulo 2^32.
     pub fn tile_dot_bytes(&mut self, sum: Tile, left: Tile, right: Tile) {
         self.tile_registers(P66, 0x5E, sum.0, left.0, right.0);
     }
 
-    /// The same of signed by signed bytes.
+    /// As [`Asm::tile_dot_bytes`], of signed by signed bytes.
     pub fn tile_dot_signed_bytes(&mut self, sum: Tile, left: Tile, right: Tile) {
         self.tile_registers(PF2, 0x5E, sum.0, left.0, right.0);
     }

@@ -439,8 +439,8 @@ impl Machine {
     }
 }
 
-/// A shift: by nothing it leaves the flags, by more than one bit it leaves the overflow flag undefined, which kernels never ask for
-/// after shifting; zero and sign are as usual.
+/// A shift: by nothing it leaves the flags, by more than one bit it leaves the overflow flag undefined, which kernels
+/// never ask for after shifting; zero and sign are as usual.
 fn shifted(before: i64, after: u64, bits: i64, flags: Flags) -> (i64, Flags) {
     if bits & 63 == 0 { (before, flags) } else { (after as i64, Flags { defined: false, ..Flags::of(after as i64) }) }
 }

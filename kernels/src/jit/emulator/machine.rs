@@ -121,7 +121,7 @@ impl<'a> Memory<'a> {
         if let Some(described) = self.described {
             self.hold(&described.read, "reads", address, size_of::<T>());
         }
-        // SAFETY: whoever made this value vouched for the address.
+        // SAFETY: the maker of this value vouched for the address.
         unsafe { (address as *const T).read_unaligned() }
     }
 
@@ -130,7 +130,7 @@ impl<'a> Memory<'a> {
         if let Some(described) = self.described {
             self.hold(&described.written, "writes", address, size_of::<T>());
         }
-        // SAFETY: whoever made this value vouched for the address.
+        // SAFETY: the maker of this value vouched for the address.
         unsafe { (address as *mut T).write_unaligned(value) }
     }
 

@@ -1,5 +1,5 @@
-//! Operands of AMX: queries and keys as pairs of neighbouring features, values as pairs of neighbouring rows, and
-//! weights as pairs of neighbouring keys, all rounded to `bf16` and filled up with zeros to whole steps of 32.
+//! Operands of AMX in bf16 pairs: queries and keys as pairs of neighbouring features, values as pairs of neighbouring
+//! rows, and weights as pairs of neighbouring keys, padded with zeros to whole steps of 32.
 //!
 //! Sums and largest scores of rows stay in `f32`, and so do the weights that are added up: only what AMX reads is
 //! rounded.
@@ -86,7 +86,7 @@ impl Arguments for InterleaveArgs {
     }
 }
 
-/// The numbers of a vector's 16-bit elements, those of both halves in turns.
+/// The indices of a vector's 16-bit elements, those of its lower and upper half in turn.
 pub static IN_TURNS: [u16; 32] = {
     let mut order = [0; 32];
     let mut at = 0;
@@ -143,7 +143,7 @@ const C1: Vreg = Vreg(29);
 const C2: Vreg = Vreg(30);
 const ONE: Vreg = Vreg(31);
 
-/// Masks of the halves of a step that is not whole.
+/// Masks of the two vectors of a partial step.
 fn halves(asm: &Asm) -> [Mask; 2] {
     // They are masks of AVX-512 alone.
     [2, 3].map(|index| asm.mask(index, VALUE))
@@ -275,7 +275,7 @@ fn load_halves(asm: &mut Asm, lengths: Mem) -> [Mask; 2] {
     masks
 }
 
-/// dst = a vector of elements that are stored so, or of those that the mask lets through beside zeros.
+/// dst = a vector of `f32` or `bf16` elements as stored, or those that the mask lets through beside zeros.
 fn load(asm: &mut Asm, stored: Stored, dst: Vreg, mask: Option<Mask>, src: Mem) {
     match (stored, mask) {
         (Stored::F32, None) => asm.vload(dst, src),

@@ -105,7 +105,7 @@ impl OnAmx {
         let epilogue = &mut part.args.epilogue;
         epilogue.to_stride = step * self.stored.output.bytes();
         epilogue.residual_stride = step * self.stored.residual.bytes();
-        epilogue.set(&mut stretches, buffers.extras.bias, (rows.column, rows.columns));
+        epilogue.set(&mut stretches, buffers.extras.bias, rows.column, rows.columns);
         let given = given.clone().write("stretches", &mut stretches);
         let held = if rows.columns == PANEL { &part.whole } else { &part.last };
         if let Some(held) = held {

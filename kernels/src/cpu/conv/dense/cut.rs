@@ -1,9 +1,9 @@
 //! How a reduction is cut into parts, each of which all tiles of a block go through before the next.
 //!
-//! A tile reads its whole panel, and meanwhile the next panel is fetched. Where both do not fit L2, each tile would
-//! find that the one before has pushed the panel's first rows out, and read them from memory again. Of a part so little
-//! is read at a time that it stays, with the part that is fetched. Sums are put down after each part and taken up
-//! again, which costs a few per cent of a part that is as long as it may be.
+//! A tile reads its whole panel, and meanwhile the next panel is prefetched. If both do not fit L2, each tile finds
+//! that the one before has evicted the panel's first rows, and reads them from memory again. A part is small enough to
+//! stay there with the part that is prefetched. Sums are stored after each part and loaded again, which costs a few per
+//! cent of the time of a part of the largest size.
 
 use std::ops::Range;
 
@@ -31,8 +31,8 @@ pub(super) struct Part {
     pub(super) rows: Range<usize>,
 }
 
-/// Bytes of a panel up to which it is not cut: two of them take L2 that is counted on. On 2 MiB of it panels of
-/// 290 and 512 KiB were 3 to 5 % slower in parts, one of 590 KiB was as fast.
+/// Bytes of a panel up to which it is not cut: two of them fill the L2 that a thread may count on. On 2 MiB of L2,
+/// panels of 290 and 512 KiB were 3 to 5 % slower in parts, one of 590 KiB was as fast.
 const fn whole(isa: Isa) -> usize {
     l2_bytes(isa) / 2
 }
@@ -48,7 +48,7 @@ impl Cut {
     pub(super) fn new(isa: Isa, [taps, channels]: [usize; 2], width: usize) -> Cut {
         let uncut = Cut { taps, channels, most_taps: taps.max(1), most_channels: channels.max(1) };
         let row = width * 4;
-        // Where two panels fit even the smaller cache of processors without AVX-512, nothing was measured.
+        // Two panels fit even the smaller L2 of processors without AVX-512: nothing was measured there.
         if isa != Isa::Avx512 || taps * channels * row <= whole(isa) {
             return uncut;
         }
@@ -65,7 +65,7 @@ impl Cut {
         self.most_taps
     }
 
-    /// The parts, in the order of the panel's rows. A reduction over nothing is one part.
+    /// The parts, in the order of the panel's rows. An empty reduction is one part.
     pub(super) fn parts(self) -> impl Iterator<Item = Part> {
         let Cut { taps, channels, most_taps, most_channels } = self;
         (0..taps.max(1)).step_by(most_taps).flat_map(move |tap| {

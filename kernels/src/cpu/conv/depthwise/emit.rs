@@ -17,12 +17,12 @@ const X: Gpr = Gpr::RDX;
 const WEIGHTS: Gpr = Gpr::RBX;
 /// Byte of the channels.
 const CHANNEL: Gpr = Gpr::RSI;
-/// Once, three, five and seven times the distance of positions: with scales 1, 2 and 4 they reach all eight.
+/// Once, three, five and seven times the stride of positions: with scales 1, 2 and 4 they reach all eight.
 const STEP1: Gpr = Gpr::R8;
 const STEP3: Gpr = Gpr::R9;
 const STEP5: Gpr = Gpr::R10;
 const STEP7: Gpr = Gpr::R11;
-/// The output, and the distance of its positions.
+/// The output, and the stride of its positions.
 const Y: Gpr = Gpr::R12;
 const Y_STEP: Gpr = Gpr::R13;
 /// How far the block is from where taps point, with channels.

@@ -10,8 +10,8 @@ const LANES: usize = 8;
 ///
 /// # Safety
 ///
-/// Taps point at readable inputs and weights for every position and channel, the outputs are writable and nobody
-/// else's, bias and residual are readable, and blocks have at most [`MOST_POSITIONS`] positions.
+/// Taps point at readable inputs and weights for every position and channel, the outputs are writable and no
+/// other task's, bias and residual are readable, and blocks have at most [`MOST_POSITIONS`] positions.
 pub(super) unsafe fn row(key: &DepthwiseCode, args: &RowArgs) {
     for _ in 0..args.blocks.get() {
         let whole = args.whole / 4;

@@ -63,7 +63,7 @@ pub struct SlideCode {
     pub strides: [u8; 2],
     /// Applied before the store.
     pub activation: Option<UnaryOp>,
-    /// What input and output consist of.
+    /// Type of input and output.
     pub stored: Stored,
 }
 
@@ -148,9 +148,9 @@ struct SlideArgs {
     lines: [*const u8; MOST_LINES],
     /// Output lines.
     rows: usize,
-    /// Where the block's first column is, from column 0: before it where columns are missing.
+    /// Byte offset from column 0 to the block's first column: negative where columns are missing.
     start: isize,
-    /// Distance of columns and of output positions: a row of all channels.
+    /// Stride of columns and of output positions: a row of all channels.
     step: usize,
     /// Columns that are missing at the start of the block.
     missing: usize,
@@ -162,7 +162,7 @@ struct SlideArgs {
     positions: usize,
     /// The first output position.
     y: *mut u8,
-    /// Distance of output lines.
+    /// Stride of output lines.
     y_row: usize,
     /// Weights of the first tap.
     weights: *const f32,
@@ -172,9 +172,9 @@ struct SlideArgs {
     channel: Cell<usize>,
     /// The last one, which may overlap with the one before.
     last: usize,
-    /// What sums start from.
+    /// Start values of sums.
     first: Cell<Lanes>,
-    /// Weights that registers are too few for.
+    /// Weights that do not fit the registers.
     table: Cell<MaybeUninit<[Lanes; MOST_TAPS]>>,
 }
 
@@ -363,7 +363,7 @@ impl Slide {
 }
 
 /// Cache lines that a block may touch for one vector of channels, so that the next vector, which shares them, still
-/// finds them in L1 (32 KiB of eight ways): three quarters of those that places at this distance can occupy.
+/// finds them in L1 (32 KiB of eight ways): three quarters of those that positions at this stride can occupy.
 fn cached(pixel: usize) -> usize {
     const SETS: usize = 64;
     const WAYS: usize = 8;

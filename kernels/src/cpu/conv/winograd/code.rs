@@ -1,5 +1,5 @@
-//! The code of the transforms: what shapes it, what it is called with, and what takes its place where none is emitted.
-//! Knows no convolution, only tiles.
+//! The code of the transforms: what shapes it, its arguments, and the Rust version where none is emitted. Knows no
+//! convolution, only tiles.
 
 use std::sync::Arc;
 
@@ -78,13 +78,13 @@ pub(super) struct InputArgs {
     pub(super) tiles: usize,
     /// The first tile's row of the first point.
     pub(super) to: *mut f32,
-    /// Distance of tiles' rows.
+    /// Stride of tiles' rows.
     pub(super) to_stride: usize,
-    /// Distance of points.
+    /// Stride of points.
     pub(super) point_stride: usize,
     /// Bytes of the channels that fill whole vectors.
     pub(super) whole: usize,
-    /// Channels beyond; their vector is filled up with zeros.
+    /// Channels behind them; their vector is padded with zeros.
     pub(super) rest: usize,
 }
 
@@ -94,11 +94,11 @@ pub(super) struct InputArgs {
 pub(super) struct FilterArgs {
     /// The first tap's rows of a panel.
     pub(super) from: *const f32,
-    /// Distance of taps.
+    /// Stride of taps.
     pub(super) tap_stride: usize,
     /// The row's first point of that panel.
     pub(super) to: *mut f32,
-    /// Distance of points.
+    /// Stride of points.
     pub(super) point_stride: usize,
     /// Bytes of a tap, whole vectors.
     pub(super) bytes: usize,
@@ -112,23 +112,23 @@ pub(super) struct FilterArgs {
 pub(super) struct OutputArgs {
     /// The first tile's row of the first point.
     pub(super) from: *const f32,
-    /// Distance of tiles' rows.
+    /// Stride of tiles' rows.
     pub(super) from_stride: usize,
-    /// Distance of points.
+    /// Stride of points.
     pub(super) point_stride: usize,
     /// Tiles, at least 1.
     pub(super) tiles: usize,
     /// Pointers `[tile][output]`, null where there is no such output.
     pub(super) table: *const *mut f32,
-    /// How far from there the first filter of this call is.
+    /// Byte offset from those pointers to the first filter of this call.
     pub(super) column: usize,
     /// Not 0 where a tensor is added before the activation.
     pub(super) residual: usize,
-    /// Distance from an element of the output to that tensor's.
+    /// Byte offset from an element of the output to that of the residual.
     pub(super) residual_offset: isize,
     /// Bytes of the filters that fill whole vectors.
     pub(super) whole: usize,
-    /// Filters beyond.
+    /// Filters behind them.
     pub(super) rest: usize,
 }
 

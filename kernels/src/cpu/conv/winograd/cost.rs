@@ -1,4 +1,4 @@
-//! What a convolution costs on tiles and directly, and how its work is cut.
+//! Cost of a convolution by Winograd and directly, and how its work is cut.
 
 use super::grid::{few, panels};
 use super::matrices::WinogradTile;
@@ -38,12 +38,12 @@ pub(in crate::cpu::conv) fn blocks(isa: Isa, shape: &ConvShape, tile: WinogradTi
     let row_bytes = tile.points() * shape.channels.next_multiple_of(isa.lanes()).max(1) * 4;
     let (ahead, units) = (few(tile, &panels), panels.count().max(1));
     let tiles = if ahead {
-        // The points of a group are read for each block of filters: they should stay in half of L2, where that is as
-        // small as it may be. Transformed weights are read for each group, from further away: groups must not be small.
+        // The points of a group are read for each block of filters: they should stay in half of L2, as small as that
+        // may be. Transformed weights are read for each group, from L3 or memory: groups must not be small.
         let near = if isa == Isa::Avx512 { l2_bytes(isa) } else { l2_bytes(isa) / 2 };
         (near / row_bytes).clamp(FEW_TILES, 16 * most)
     } else {
-        // A panel's weights are transformed for each group, and then it is they that stay near.
+        // A panel's weights are transformed for each group, and are then what stays in L2.
         (POINTS / row_bytes).clamp(FEW_TILES, MOST_TILES)
     };
     let tiles = tiles / most * most;

@@ -22,13 +22,13 @@ const ARGS: Gpr = Gpr::RDI;
 const TABLE: Gpr = Gpr::RAX;
 /// The tile's first point.
 const POINTS: Gpr = Gpr::RCX;
-/// Byte of the channels.
+/// Byte offset of the channels.
 const CHANNEL: Gpr = Gpr::RDX;
 /// Where whole vectors of channels end.
 const WHOLE: Gpr = Gpr::RBX;
 /// What a pointer of the table points at.
 const PLACE: Gpr = Gpr::RSI;
-/// Distance of points.
+/// Stride of points.
 const STEP: Gpr = Gpr::R8;
 /// The point that is loaded or stored.
 const POINT: Gpr = Gpr::R9;
@@ -36,13 +36,12 @@ const POINT: Gpr = Gpr::R9;
 const TILES: Gpr = Gpr::R10;
 const T0: Gpr = Gpr::R11;
 const T1: Gpr = Gpr::R12;
-/// Byte of the channels in the output.
+/// Byte offset of the channels in the output.
 const OFFSET: Gpr = Gpr::R13;
-/// Whether there is a residual, and its distance from the output.
+/// Whether there is a residual, and the byte offset from the output to it.
 const RESIDUAL: Gpr = Gpr::R14;
 const OTHER: Gpr = Gpr::R15;
-/// Distance from the first row or column of the tile to the one that is being transformed, in bytes of the table. Masks
-/// are made before it is in use.
+/// Byte offset in the table from the tile's first row or column to the current one. Masks are made before it is in use.
 const PLACE_AT: Gpr = T1;
 /// Bytes of a pointer.
 const POINTER: i32 = 8;

@@ -26,14 +26,14 @@ const POINT_STEP: Gpr = Gpr::R9;
 const LEFT: Gpr = Gpr::R10;
 const T0: Gpr = Gpr::R11;
 
-/// Bytes of a cache line. Runs are mostly a power of two apart, so that their lines meet in the same places of the
-/// first cache: a line is used whole before it is left.
+/// Bytes of a cache line. Strides of runs are mostly powers of two, so that their lines map to the same sets of L1: a
+/// line is used whole before the next.
 const LINE: i32 = 64;
 
 /// Elements of a line. Runs of whole lines need no code for what is beyond.
 pub(super) const LINE_ELEMENTS: usize = LINE as usize / 4;
 
-/// The `index`th of three places that far from each other.
+/// The address of the `index`th of three runs at that stride.
 fn third(base: Gpr, step: Gpr, index: usize, byte: i32) -> Mem {
     if index == 0 { Mem::at(base, byte) } else { Mem::indexed(base, step, index as u8, byte) }
 }
@@ -150,11 +150,11 @@ fn vectors(asm: &mut Asm, registers: &Registers, tile: WinogradTile, row: usize,
     }
 }
 
-/// The same in Rust.
+/// The transform in Rust.
 ///
 /// # Safety
 ///
-/// Nine taps are readable and the row's points writable over `bytes`, and nobody else's.
+/// Nine taps are readable over `bytes`, and the row's points writable and no other task's.
 pub(super) unsafe fn portable(tile: WinogradTile, args: &FilterArgs) {
     let (factors, row) = (tile.filter(), args.row);
     for element in 0..args.bytes / 4 {

@@ -77,15 +77,15 @@ pub(super) fn few(tile: WinogradTile, panels: &Panels) -> bool {
 }
 
 impl Filters {
-    /// How a run transforms its weights: where more groups than one would do it again and the points are few, ahead.
+    /// Which way a run transforms its weights: ahead, where several groups would do it again and the points are few.
     fn of(blocks: &ConvBlocks, grid: &Grid, tile: WinogradTile, panels: &Panels) -> Filters {
         let again = blocks.unit_tasks == 1 && grid.groups() > 1;
         if again && few(tile, panels) { Filters::Ahead } else { Filters::Along }
     }
 }
 
-/// Where points lie in scratch, in elements: first the weights' points that are made ahead, then what each task has for
-/// itself, then what tasks share.
+/// The layout of points in scratch, in elements: first the weights' points that are made ahead, then the parts of each
+/// task, then what tasks share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     /// A tile's row of channels at a point.
@@ -112,8 +112,8 @@ pub(super) struct Layout {
 /// Elements of a cache line.
 const LINE: usize = 16;
 
-/// That many elements, or some more: an odd number of lines, so that runs so far from each other, which are touched in
-/// turn, lie in different places of L1.
+/// `elements` rounded up to an odd number of lines, so that runs at this stride, which are read in turn, map to
+/// different sets of L1.
 fn apart(elements: usize) -> usize {
     (elements.div_ceil(LINE) | 1) * LINE
 }

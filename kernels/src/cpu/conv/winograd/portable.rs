@@ -50,8 +50,8 @@ fn parts(whole: usize, rest: usize) -> impl Iterator<Item = (usize, usize)> {
 ///
 /// # Safety
 ///
-/// The table's pointers are readable over the channels; rows of points are writable over whole vectors, and nobody
-/// else's.
+/// The table's pointers are readable over the channels; rows of points are writable over whole vectors and no other
+/// task's.
 pub(super) unsafe fn input(tile: WinogradTile, args: &InputArgs) {
     let side = tile.side();
     for index in 0..args.tiles {
@@ -81,8 +81,8 @@ pub(super) unsafe fn input(tile: WinogradTile, args: &InputArgs) {
 ///
 /// # Safety
 ///
-/// Rows of points are readable over whole vectors; outputs that exist are writable over the channels and nobody
-/// else's, and the residual is readable there.
+/// Rows of points are readable over whole vectors; outputs that exist are writable over the channels and no other
+/// task's, and the residual is readable there.
 pub(super) unsafe fn output(tile: WinogradTile, activation: Option<UnaryOp>, args: &OutputArgs) {
     let (side, outputs) = (tile.side(), tile.outputs());
     for index in 0..args.tiles {

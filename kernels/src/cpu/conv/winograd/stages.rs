@@ -11,8 +11,8 @@ use crate::cpu::gemm::Tiles;
 use crate::cpu::gemm::tile::{TileArgs, most_rows};
 use crate::isa::Isa;
 
-/// Elements of a tap that are transformed to all rows of points before the next: nine such runs stay near meanwhile.
-/// Whole vectors.
+/// Elements of a tap that are transformed to all rows of points before the next: nine such runs stay in L1 meanwhile.
+/// A whole number of vectors.
 const RUN: usize = 1024;
 
 /// What one task multiplies: some panels of filters with the points of a group.
@@ -214,7 +214,7 @@ fn cut(isa: Isa, blocks: &ConvBlocks, group: usize) -> Tiles {
     Tiles::new(group, most_rows(isa, blocks.vectors))
 }
 
-/// The same of all groups.
+/// The cuts of the rows of all groups.
 pub(super) fn cuts(isa: Isa, blocks: &ConvBlocks, grid: &Grid) -> impl Iterator<Item = Tiles> {
     grid.sizes().map(move |group| cut(isa, blocks, group))
 }

@@ -9,12 +9,12 @@ use crate::cpu::Elements;
 pub enum Left {
     /// Row-major: rows `stride` apart.
     Rows {
-        /// Distance of rows.
+        /// Stride of rows.
         stride: usize,
     },
-    /// Transposed: columns `stride` apart. It is turned into rows before use.
+    /// Transposed: columns `stride` apart. It is transposed to rows before use.
     Columns {
-        /// Distance of columns.
+        /// Stride of columns.
         stride: usize,
     },
 }
@@ -31,12 +31,12 @@ pub enum Right {
     },
     /// Row-major: rows `stride` apart.
     Rows {
-        /// Distance of rows.
+        /// Stride of rows.
         stride: usize,
     },
     /// Transposed: columns `stride` apart.
     Columns {
-        /// Distance of columns.
+        /// Stride of columns.
         stride: usize,
     },
 }
@@ -46,9 +46,9 @@ pub enum Right {
 pub struct BatchDim {
     /// Matrices.
     pub size: usize,
-    /// Distance of left-hand matrices.
+    /// Stride of left-hand matrices in elements.
     pub left: usize,
-    /// Distance of right-hand matrices.
+    /// Stride of right-hand matrices in elements.
     pub right: usize,
 }
 

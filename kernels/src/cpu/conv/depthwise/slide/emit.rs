@@ -22,12 +22,12 @@ const ARGS: Gpr = Gpr::RDI;
 const LINES: [Gpr; super::MOST_LINES] = [Gpr::R8, Gpr::R9, Gpr::R10, Gpr::R11, Gpr::R12, Gpr::R13, Gpr::R14, Gpr::R15];
 /// How far the column at hand is from where lines point, with channels.
 const COLUMN: Gpr = Gpr::RSI;
-/// Distance of columns and of output positions.
+/// Stride of columns and of output positions.
 const STEP: Gpr = Gpr::RDX;
-/// The oldest position of the first output line, and the distance of the second line.
+/// The oldest position of the first output line, and the offset of the second line.
 const Y: Gpr = Gpr::RCX;
 const Y_ROW: Gpr = Gpr::RBX;
-/// Three times that distance, where there are four output lines: they see one input line less than there are registers
+/// Three times that offset, where there are four output lines: they see one input line less than there are registers
 /// for.
 const Y_ROW3: Gpr = LINES[super::MOST_LINES - 1];
 const COUNT: Gpr = Gpr::RBP;

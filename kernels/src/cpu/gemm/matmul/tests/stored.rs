@@ -1,4 +1,5 @@
-//! Products of activations that are stored as `bf16`: those of `f32` of what was stored, rounded once where they are stored so.
+//! Products of activations that are stored as `bf16`: those of `f32` of what was stored, rounded once where they are
+//! stored so.
 
 use super::*;
 use crate::cpu::Stored;

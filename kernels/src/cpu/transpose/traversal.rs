@@ -1,4 +1,4 @@
-//! How a transposition walks memory: which task moves what, in blocks that stay in L1.
+//! The traversal of a transposition: which task moves what, in blocks that stay in L1.
 
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
@@ -74,18 +74,18 @@ struct Ends {
 // SAFETY: the tasks of `planes` read anywhere and write disjoint elements, as its regions do not overlap.
 unsafe impl Sync for Ends {}
 
-/// What turns planes: code or, without any, loops.
-pub(super) struct Turner<'a> {
+/// What transposes planes: code or, without any, loops.
+pub(super) struct Transposer<'a> {
     pub(super) isa: Isa,
     pub(super) code: Option<(Form, &'a Code)>,
     /// For tiles that are whole cache lines of the output, if these go past the caches.
     pub(super) stream: Option<&'a Code>,
 }
 
-/// Planes to be turned.
+/// Planes to be transposed.
 pub(super) fn planes(
     planes: &Planes,
-    turner: &Turner<'_>,
+    transposer: &Transposer<'_>,
     element: usize,
     input: &[u8],
     output: &mut [u8],
@@ -110,11 +110,11 @@ pub(super) fn planes(
             *(if by_rows { &mut region.rows } else { &mut region.columns }) = (range.start * GRANULE, end);
             // SAFETY: the regions of all units partition the planes, whose elements lie inside both buffers.
             unsafe {
-                match turner.code {
+                match transposer.code {
                     Some((form @ (Form::Tile(_) | Form::WideTile(_)), code)) => {
                         let kernel = (code.isa(), form);
                         let side = code.isa().lanes() * 4 / element;
-                        let turn = |args: &TransposeArgs| match turner.stream {
+                        let turn = |args: &TransposeArgs| match transposer.stream {
                             Some(stream) if (args.dst as usize | args.dst_stride).is_multiple_of(LINE) => {
                                 stream.call(args, &kernel, &ends.given)
                             }
@@ -123,11 +123,11 @@ pub(super) fn planes(
                         tiles(planes, side, element, &region, ends, &turn);
                     }
                     Some((form, code)) => narrow(planes, form, code, &region, ends),
-                    None => blocks(planes, turner.isa, element, &region, ends),
+                    None => blocks(planes, transposer.isa, element, &region, ends),
                 }
             }
         }
-        if turner.stream.is_some() {
+        if transposer.stream.is_some() {
             fence();
         }
     });
@@ -171,16 +171,16 @@ const FAR: usize = 1024;
 /// Columns of which all lines are written before the next rows come: rows of the output, each on pages of its own.
 /// Where there are fewer, their lines stay near anyway.
 const FAR_COLUMNS: usize = 256;
-/// Bytes of far rows that are written together: a pair of lines, which processors fetch together.
+/// Bytes of far rows that are written together: a pair of lines, which processors prefetch together.
 const FAR_BYTES: usize = 2 * LINE;
 const _: () = assert!(FAR_BYTES <= interleave::ROW);
 
 /// Whether rows of the output lie far apart. Then they are written in whole lines, because a line that is left half
-/// written may be gone from the cache before its other half comes, and fetched ahead, because no prefetcher follows so
+/// written may be gone from the cache before its other half comes, and prefetched, because no prefetcher follows so
 /// many pages.
 ///
 /// Measured for 768 x 3072 floats with AVX-512, of what a copy reaches: 67 % in lines, 82 % in pairs of them that are
-/// fetched ahead; of 2048 x 2048, where all rows fall into the same sets of the caches, 54 and 80 %. Rows of 1 KiB gain
+/// prefetched; of 2048 x 2048, where all rows fall into the same sets of the caches, 54 and 80 %. Rows of 1 KiB gain
 /// as much.
 pub(super) fn is_far(planes: &Planes, element: usize) -> bool {
     planes.columns.output * element >= FAR && planes.columns.extent >= FAR_COLUMNS
@@ -305,7 +305,7 @@ unsafe fn blocks(planes: &Planes, isa: Isa, element: usize, region: &Region, end
     }
 }
 
-/// Whether the plane has a narrow side that is dense; then it is turned.
+/// Whether the plane has a narrow side that is dense; then it is transposed.
 ///
 /// # Safety
 ///
