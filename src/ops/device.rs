@@ -8,17 +8,17 @@ use crate::graph::NodeDesc;
 use crate::graph::operators;
 use crate::tensor::DType;
 
-pub use crate::graph::operators::device::{Form, Pull};
+pub(crate) use crate::graph::operators::device::{Form, Pull};
 
 /// The form of a node's operator; none where it has none, or where this use of it has none.
 #[must_use]
-pub fn form(node: &NodeDesc) -> Option<Form> {
+pub(crate) fn form(node: &NodeDesc) -> Option<Form> {
     operators::of(node)?.form(node)
 }
 
 /// Which types elements may have in tensors that such a node reads or makes on a device.
 #[must_use]
-pub fn carried(form: &Form) -> fn(DType) -> bool {
+pub(crate) fn carried(form: &Form) -> fn(DType) -> bool {
     if form.moves {
         |dtype| dtype.size() > 0 && dtype.packed_bits() == 8 * dtype.size()
     } else {
