@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Lines that a file may have. Most have 100 to 250.
-const CAP: usize = 600;
+const CAP: usize = 800;
 
 /// Written by a generator; a test of its own compares them with what the generator writes now.
 const GENERATED: &[&str] = &["src/onnx/proto.rs"];
@@ -108,7 +108,7 @@ fn files_have_a_header_a_size_and_a_noun_for_a_name() {
             problems.push(format!("{name}:{}: not ASCII: {line}", number + 1));
         }
     }
-    report("every file has a //! header, at most 600 lines, a telling name and plain ASCII", &problems);
+    report("every file has a //! header, at most 800 lines, a telling name and plain ASCII", &problems);
 }
 
 /// The modules that a file names with `crate::`, with line numbers.
