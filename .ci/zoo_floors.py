@@ -21,7 +21,6 @@ REFUSED = {
     "minilm_int8_saved": CONTRIB,
     "minilm_l3_fused": CONTRIB,
     "minilm_l3_saved": CONTRIB,
-    "nudenet_saved": CONTRIB,
     "ppocr4_det_saved": CONTRIB,
     "ppocr6_rec_saved": CONTRIB,
     "qwen_genai_fp32": CONTRIB,
