@@ -1,8 +1,8 @@
-//! Gives back what shapes that never return leave in the allocator's heap.
+//! Gives back what shapes that never return leave in the allocator's heap and in empty chunks of slots.
 //!
-//! Between executors and plans, which are small and stay for a while, tensors of ever other sizes come and go. What they leave is free
-//! and too small for the next ones, so that the heap of glibc grows by a kilobyte or so a shape without end, though no more is in
-//! use: after 80,000 shapes of a 1x1 convolution 21 MB of 132 were.
+//! Tensors of 1 KiB and more are not in the heap ([`crate::tensor`]). Executors and plans are, and stay for a while; between them
+//! smaller tensors, keys and lists of ever other sizes come and go. What they leave is free and may fit nothing that comes next,
+//! so that glibc's heap grows though no more is in use.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

@@ -136,7 +136,7 @@ impl BufferPool {
 
     fn lend_large(&self, bytes: usize) -> Memory {
         let Some(found) = self.lock().extents.take(bytes) else { return Memory::zeroed(bytes) };
-        // Fresh pages take long; nobody should wait for them.
+        // Fresh pages take long, and other threads would wait for the lock.
         let (extent, rest) = found.settle(bytes);
         if let Some(rest) = rest {
             let mut free = self.lock();
@@ -222,7 +222,7 @@ impl BufferPool {
         while free.bytes > free.limit {
             victims.extend(free.oldest());
         }
-        // Giving memory back to the system takes long; nobody should wait for it.
+        // Giving memory back takes long, and other threads would wait for the lock.
         drop(free);
         drop(victims);
         excess.iter_mut().for_each(Extent::discard);

@@ -132,7 +132,7 @@ impl Drop for Slot {
         // One stays, for a class whose slots come and go one at a time.
         let spare = if is_empty && slabs.open.len() > 1 { slabs.remove(self.chunk) } else { None };
         drop(slabs);
-        // The system unmaps it, which takes long; nobody should wait for it.
+        // Unmapping takes long, and other threads would wait for the lock.
         drop(spare);
     }
 }

@@ -253,12 +253,7 @@ impl OnAmx {
             phases: phases.into_iter().map(plan).collect(),
             whole: multiply(columns / PANEL * PANEL)?,
             last: multiply(columns % PANEL)?,
-            beyond_l2: BeyondL2::new(
-                isa,
-                (&shape, stored),
-                in_place,
-                blocks.row_tasks.saturating_mul(blocks.unit_tasks),
-            ),
+            beyond_l2: BeyondL2::new(isa, &shape, stored, in_place, blocks.row_tasks.saturating_mul(blocks.unit_tasks)),
             in_place,
             words: lies_in.unwrap_or(im2col.words()),
             step: lies_in.unwrap_or(STEP_WORDS),

@@ -1,5 +1,5 @@
 //! Planes with a narrow side, of elements of 1 and 2 bytes: two to four rows become one whose elements take turns, or
-//! the other way around, as an image's colours do at both ends of a network.
+//! the other way around, as an image's channels do at both ends of a network.
 //!
 //! Plain loops whose widths are known to the compiler, which makes shuffles of them where the level is AVX2.
 

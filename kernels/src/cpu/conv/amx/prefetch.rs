@@ -37,7 +37,7 @@ pub(super) struct BeyondL2 {
 }
 
 impl BeyondL2 {
-    pub(super) fn new(isa: Isa, (shape, stored): (&ConvShape, ConvStored), in_place: bool, threads: usize) -> BeyondL2 {
+    pub(super) fn new(isa: Isa, shape: &ConvShape, stored: ConvStored, in_place: bool, threads: usize) -> BeyondL2 {
         let beyond = |len: usize, stored: Stored| len * stored.bytes() > l2_bytes(isa) * 3 / 2 * threads;
         BeyondL2 {
             input: in_place && beyond(shape.input_len(), stored.input),
