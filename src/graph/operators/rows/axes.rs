@@ -73,30 +73,8 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     reduction("ReduceL2", &[1, 11, 13, 18]),
     reduction("ReduceLogSum", &[1, 11, 13, 18, 28]),
     reduction("ReduceLogSumExp", &[1, 11, 13, 18, 28]),
-    Operator {
-        types: Types::Is(DType::I64),
-        shapes: Shapes::First(shapes::reduce_axis),
-        layout: Layout::Axis { since: 1, all: false },
-        ..Operator::new(
-            "",
-            "ArgMax",
-            &[1, 11, 12, 13],
-            exactly(1),
-            &[int("axis", 0), int("keepdims", 1), int("select_last_index", 0)],
-        )
-    },
-    Operator {
-        types: Types::Is(DType::I64),
-        shapes: Shapes::First(shapes::reduce_axis),
-        layout: Layout::Axis { since: 1, all: false },
-        ..Operator::new(
-            "",
-            "ArgMin",
-            &[1, 11, 12, 13],
-            exactly(1),
-            &[int("axis", 0), int("keepdims", 1), int("select_last_index", 0)],
-        )
-    },
+    place("ArgMax"),
+    place("ArgMin"),
     Operator {
         types: Types::By(kinds::first_and_places),
         shapes: Shapes::All(shapes::top_k),
@@ -145,6 +123,17 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         )
     },
 ];
+
+/// The place of an extreme element along an axis.
+const fn place(name: &'static str) -> Operator {
+    const ATTRIBUTES: &[Attribute] = &[int("axis", 0), int("keepdims", 1), int("select_last_index", 0)];
+    Operator {
+        types: Types::Is(DType::I64),
+        shapes: Shapes::First(shapes::reduce_axis),
+        layout: Layout::Axis { since: 1, all: false },
+        ..Operator::new("", name, &[1, 11, 12, 13], exactly(1), ATTRIBUTES)
+    }
+}
 
 /// A reduction along axes that are an attribute of older versions and an input of newer ones.
 const fn reduction(name: &'static str, since: &'static [u8]) -> Operator {
