@@ -6,8 +6,8 @@
 Of a Markdown file: each link leads to a file of the repository, each anchor to a heading; lines of prose have at most 120
 columns (tables, code and links that cannot be broken are longer); a path of the repository between back quotes exists,
 but in CHANGELOG.md, which tells of what was; README.md has at most 80 lines, and its Rust is that of an example, which is
-compiled and run; every document of docs/ is in docs/SUMMARY.md. Of the site: each link of a page leads to a file of it, each fragment to an id. Links to other
-hosts are not asked for. Prints what is wrong and exits 1.
+compiled and run; every document of docs/ is in docs/SUMMARY.md. Of the site: each link of a page leads to a file of it,
+each fragment to an id. Links to other hosts are not asked for. Prints what is wrong and exits 1.
 """
 import html.parser
 import re
