@@ -9,6 +9,7 @@ pub mod amx;
 pub mod attention;
 pub mod chain;
 pub mod conv;
+mod description;
 #[cfg(test)]
 pub(crate) mod fence;
 pub mod gemm;
