@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use kiln::cache::{Cache, Limits};
-use kiln::exec::conv::ConvKey;
-use kiln::exec::matmul::{MatMulKey, Stored};
-use kiln::exec::{BuildCx, Family};
+use kiln::exec::conv::{ConvKey, ConvProblem};
+use kiln::exec::matmul::{MatMulKey, MatMulProblem, Stored};
+use kiln::exec::{BuildCx, Family, Target};
 use kiln::record::{CacheMode, Fingerprint, Store};
 use kiln_kernels::cpu::conv::ConvShape;
 use kiln_kernels::cpu::{Elements, Numerics};
@@ -34,9 +34,7 @@ fn context(records: Arc<Store>) -> BuildCx {
 }
 
 fn product(m: u64) -> MatMulKey {
-    MatMulKey {
-        isa: Isa::detect(),
-        threads: THREADS as u32,
+    let problem = MatMulProblem {
         m,
         n: 768,
         k: 768,
@@ -48,12 +46,13 @@ fn product(m: u64) -> MatMulKey {
         bias: true,
         activation: None,
         stored: Default::default(),
-    }
+    };
+    MatMulKey::new(Target::new(Isa::detect(), THREADS), problem)
 }
 
 /// Pictures of so many pixels a line.
 fn convolution(number: u64) -> ConvKey {
-    let (height, width) = (8 + number as usize / 100, 8 + number as usize % 100);
+    let (height, width) = (8 + number / 100, 8 + number % 100);
     let shape = ConvShape {
         batch: 1,
         channels: 64,
@@ -67,7 +66,9 @@ fn convolution(number: u64) -> ConvKey {
         pads: [0, 1, 1],
         transposed: false,
     };
-    ConvKey::new(&shape, Elements::F32, Numerics::Default, None, Isa::detect(), THREADS)
+    let (elements, stored) = (Elements::F32, Default::default());
+    let problem = ConvProblem { shape, elements, stored, numerics: Numerics::Default, activation: None };
+    ConvKey::new(Target::new(Isa::detect(), THREADS), problem)
 }
 
 /// Prints the median and the 99th percentile of nanoseconds, in microseconds.

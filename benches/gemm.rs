@@ -43,7 +43,7 @@ const HALVED_ROWS: [usize; 7] = [1, 2, 3, 16, 32, 128, 384];
 const HALVED: [(usize, usize); 3] = [(768, 768), (768, 3072), (3072, 768)];
 
 /// Channels, filters, size, kernel, stride, groups: the convolutions of ResNet-50 and the layers of MobileNet v2.
-const CONVOLUTIONS: [[usize; 6]; 40] = [
+const CONVOLUTIONS: [[u64; 6]; 40] = [
     [3, 64, 224, 7, 2, 1],
     [64, 64, 56, 1, 1, 1],
     [64, 64, 56, 3, 1, 1],
@@ -87,7 +87,7 @@ const CONVOLUTIONS: [[usize; 6]; 40] = [
 ];
 
 /// Batch, channels, filters, height, width: convolutions of three by three taps of other networks, odd sizes among them.
-const THREE_BY_THREE: [[usize; 5]; 30] = [
+const THREE_BY_THREE: [[u64; 5]; 30] = [
     [4, 64, 64, 56, 56],
     [4, 128, 128, 28, 28],
     [4, 256, 256, 14, 14],
@@ -228,7 +228,7 @@ fn product(
     })
 }
 
-fn shape(channels: usize, filters: usize, size: usize, kernel: usize, stride: usize, groups: usize) -> ConvShape {
+fn shape(channels: u64, filters: u64, size: u64, kernel: u64, stride: u64, groups: u64) -> ConvShape {
     let pad = kernel / 2;
     let out = (size + 2 * pad - kernel) / stride + 1;
     ConvShape {
@@ -270,7 +270,7 @@ fn convolution(isa: Isa, shape: &ConvShape, blocks: &ConvBlocks, pool: &Threads,
     let copies = if cold { (UNCACHED / 4 / packed.len().max(1)).clamp(1, 64) } else { 1 };
     let copies = packed.copies(copies);
     let conv = Conv::new(isa, *shape, *blocks, None, &EmitEach).expect("a good shape");
-    let (x, bias) = (Floats::numbers(shape.input_len()), Floats::numbers(shape.filters));
+    let (x, bias) = (Floats::numbers(shape.input_len()), Floats::numbers(shape.filters()));
     let mut scratch = Floats::zeros(conv.scratch_len());
     let mut y = Floats::zeros(shape.output_len());
     let extras = ConvExtras { bias: Some(&bias), residual: None };

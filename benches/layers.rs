@@ -259,17 +259,18 @@ fn per_call(mut call: impl FnMut()) -> f64 {
 fn shape([channels, filters, size, kernel, stride, groups]: Layer) -> ConvShape {
     let pad = kernel / 2;
     let out = (size + 2 * pad - kernel) / stride + 1;
+    let wide = |sizes: [usize; 3]| sizes.map(|size| size as u64);
     ConvShape {
         batch: 1,
-        channels,
-        filters,
-        groups,
-        input: [1, size, size],
-        output: [1, out, out],
-        kernel: [1, kernel, kernel],
-        strides: [1, stride, stride],
+        channels: channels as u64,
+        filters: filters as u64,
+        groups: groups as u64,
+        input: wide([1, size, size]),
+        output: wide([1, out, out]),
+        kernel: wide([1, kernel, kernel]),
+        strides: wide([1, stride, stride]),
         dilations: [1; 3],
-        pads: [0, pad, pad],
+        pads: wide([0, pad, pad]),
         transposed: false,
     }
 }
@@ -281,7 +282,7 @@ fn convolution(isa: Isa, shape: &ConvShape, pool: &Threads) -> (f64, String) {
     let mut packed = Floats::zeros(weights.packed_len(isa, blocks.layout()));
     weights.pack(isa, blocks.layout(), &Floats::numbers(weights.len()), &mut packed).expect("sizes agree");
     let conv = Conv::new(isa, *shape, blocks, None, &EmitEach).expect("a good shape");
-    let (x, bias) = (Floats::numbers(shape.input_len()), Floats::numbers(shape.filters));
+    let (x, bias) = (Floats::numbers(shape.input_len()), Floats::numbers(shape.filters()));
     let mut scratch = Floats::zeros(conv.scratch_len());
     let mut y = Floats::zeros(shape.output_len());
     let extras = ConvExtras { bias: Some(&bias), residual: None };

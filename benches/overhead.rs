@@ -11,7 +11,7 @@
 
 use std::time::{Duration, Instant};
 
-use kiln::exec::chain::ChainKey;
+use kiln::exec::chain::{ChainKey, ChainProblem};
 use kiln::graph::{Graph, GraphBuilder, ValueId};
 use kiln::onnx;
 use kiln::session::{Session, SessionOptions};
@@ -121,7 +121,7 @@ fn kernels(session: &Session, rows: usize, nodes: usize, budget: Duration) -> Re
         let mut program = Builder::new(&[Storage::F32; 2]);
         program.binary(op, 0, 1);
         let program = program.finish(Storage::F32).ok_or("a sound program")?;
-        executors.push(cx.executor(&ChainKey::new(&program, geometry.clone(), cx.isa, cx.threads))?.0);
+        executors.push(cx.executor(&ChainKey::new(cx.target(), ChainProblem::new(&program, geometry.clone())))?.0);
     }
     let (a, b) = (vec![1f32; rows * WIDTH], vec![2f32; rows * WIDTH]);
     let mut output = vec![0f32; rows * WIDTH];

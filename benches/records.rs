@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kiln::cache::{Cache, F32Bits, Key, Limits};
-use kiln::exec::matmul::{MatMulKey, Stored};
+use kiln::exec::matmul::{MatMulKey, MatMulProblem, Stored};
 use kiln::exec::request::{InputShape, RequestKey};
-use kiln::exec::{BuildCx, Family};
+use kiln::exec::{BuildCx, Family, Target};
 use kiln::graph::GraphBuilder;
 use kiln::record::{CacheMode, Evidence, Fingerprint, Recorded, Store};
 use kiln::session::{Session, SessionOptions};
@@ -100,9 +100,7 @@ fn context(records: Store) -> BuildCx {
 
 /// A product of weights and so many columns.
 fn product(cx: &BuildCx, columns: u64) -> MatMulKey {
-    MatMulKey {
-        isa: cx.isa,
-        threads: 1,
+    let problem = MatMulProblem {
         m: 1 + columns,
         n: 256,
         k: 64,
@@ -114,7 +112,8 @@ fn product(cx: &BuildCx, columns: u64) -> MatMulKey {
         bias: true,
         activation: None,
         stored: Default::default(),
-    }
+    };
+    MatMulKey::new(Target::new(cx.isa, 1), problem)
 }
 
 /// Executors of so many products from a file of their records: how long the whole takes, and the building alone.

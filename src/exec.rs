@@ -1,10 +1,9 @@
 //! Executors: one file a kernel family with its key, its builder and what is cached.
 //!
-//! [`family`] is the trait that a key implements; [`context`] is all that a builder sees besides its key. A builder
+//! [`key`] and [`target`] are what the keys of executors have in common, and [`family`] the trait of all that is recorded; [`context`] is all that a builder sees besides its key. A builder
 //! never sees the graph. [`blob`] and [`layout`] are for callers who keep choices or weights themselves. [`tune`] measures what cost models guess.
 //! [`gpu`] (feature `device`) is the same for a device beside the processor, where a choice is an algorithm of a library's.
 
-pub mod activation;
 pub mod attention;
 pub mod blob;
 pub mod chain;
@@ -21,6 +20,7 @@ pub mod gpu {
     #[derive(Debug)]
     pub enum GpuCx {}
 }
+pub mod key;
 pub mod layout;
 pub mod matmul;
 pub mod norm;
@@ -32,6 +32,7 @@ pub mod request;
 pub mod resize;
 mod share;
 pub mod softmax;
+pub mod target;
 pub mod transpose;
 pub mod tune;
 mod verify;
@@ -42,36 +43,61 @@ pub use context::{BuildCx, BuildError};
 pub(crate) use family::tasks_for_bytes;
 pub use family::{Family, FamilyEntry};
 pub use gpu::GpuCx;
+pub use key::{ExecutorKey, Problem};
 pub use layout::{LayoutError, TensorLayout};
 pub use share::{Share, ShareStats};
+pub use target::{Target, Tasks};
 pub use verify::{Refusal, Verifier};
 
-/// Every family.
-pub const FAMILIES: &[FamilyEntry] = &[
-    FamilyEntry::of::<attention::AttentionKey>(),
-    FamilyEntry::of::<chain::ChainKey>(),
-    FamilyEntry::of::<conv::ConvKey>(),
-    #[cfg(feature = "device")]
-    gpu::problem::entry::<gpu::problem::CublasLtKey>(),
-    #[cfg(feature = "device")]
-    gpu::problem::entry::<gpu::problem::CudnnConvKey>(),
-    #[cfg(feature = "device")]
-    gpu::problem::entry::<gpu::problem::CudnnFusionKey>(),
-    #[cfg(feature = "device")]
-    gpu::module::ENTRY,
-    FamilyEntry::of::<footprint::FootprintKey>(),
-    FamilyEntry::of::<matmul::MatMulKey>(),
-    FamilyEntry::of::<norm::ChannelNormKey>(),
-    FamilyEntry::of::<norm::RowNormKey>(),
-    FamilyEntry::of::<pool::PoolKey>(),
-    FamilyEntry::of::<quantized::QuantizedKey>(),
-    FamilyEntry::of::<recurrent::RecurrentKey>(),
-    FamilyEntry::of::<reduce::ReduceKey>(),
-    FamilyEntry::of::<request::RequestKey>(),
-    FamilyEntry::of::<softmax::SoftmaxKey>(),
-    FamilyEntry::of::<resize::ResizeKey>(),
-    FamilyEntry::of::<transpose::TransposeKey>(),
-];
+/// The table of all families: those of the processor, for each of which there is a test that its key obeys the laws, and
+/// those of devices.
+macro_rules! families {
+    (processor { $($name:ident: $key:ty,)* } device { $($device:expr,)* }) => {
+        /// Every family.
+        pub const FAMILIES: &[FamilyEntry] = &[
+            $(FamilyEntry::of::<$key>(),)*
+            $(#[cfg(feature = "device")] $device,)*
+        ];
+
+        #[cfg(test)]
+        mod laws {
+            use super::*;
+
+            $(
+                #[test]
+                fn $name() {
+                    crate::record::laws::check::<$key>();
+                }
+            )*
+        }
+    };
+}
+
+families! {
+    processor {
+        attention_keys: attention::AttentionKey,
+        chain_keys: chain::ChainKey,
+        conv_keys: conv::ConvKey,
+        footprint_keys: footprint::FootprintKey,
+        matmul_keys: matmul::MatMulKey,
+        channel_norm_keys: norm::ChannelNormKey,
+        row_norm_keys: norm::RowNormKey,
+        pool_keys: pool::PoolKey,
+        quantized_keys: quantized::QuantizedKey,
+        recurrent_keys: recurrent::RecurrentKey,
+        reduce_keys: reduce::ReduceKey,
+        request_keys: request::RequestKey,
+        resize_keys: resize::ResizeKey,
+        softmax_keys: softmax::SoftmaxKey,
+        transpose_keys: transpose::TransposeKey,
+    }
+    device {
+        gpu::problem::entry::<gpu::problem::CublasLtKey>(),
+        gpu::problem::entry::<gpu::problem::CudnnConvKey>(),
+        gpu::problem::entry::<gpu::problem::CudnnFusionKey>(),
+        gpu::module::ENTRY,
+    }
+}
 
 /// A record's key and choice in words, for tools. `None` for a family or a revision that this build does not know.
 #[must_use]

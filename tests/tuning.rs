@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use kiln::cache::{Key, Outcome};
-use kiln::exec::conv::{ConvChoice, ConvKey};
+use kiln::exec::conv::ConvKey;
 use kiln::exec::footprint::FootprintKey;
 use kiln::exec::matmul::{MatMulChoice, MatMulKey};
 use kiln::exec::request::RequestKey;
@@ -13,6 +13,7 @@ use kiln::graph::{Attr, Graph, GraphBuilder, Observer, StepEvent};
 use kiln::record::{CacheMode, Evidence, How, Record, Recorded, Store, decode};
 use kiln::session::{Session, SessionOptions, Tune};
 use kiln::tensor::{DType, Tensor};
+use kiln_kernels::cpu::conv::ConvBlocks;
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -113,11 +114,11 @@ fn a_bad_choice_is_replaced_and_the_next_request_sees_it_with_its_weights() {
     let right = run(&probe);
     let records = &probe.build_cx().records;
     let (conv, product) = (key::<ConvKey>(records), key::<MatMulKey>(records));
-    let model: (ConvChoice, MatMulChoice) = (records.lookup(&conv).unwrap(), records.lookup(&product).unwrap());
+    let model: (ConvBlocks, MatMulChoice) = (records.lookup(&conv).unwrap(), records.lookup(&product).unwrap());
 
     // Valid, and slow by far: tiles of one group each, sums put down after every element. On a machine that is busy with
     // other things a measurement may still miss that, and then stays with what is in use; not time after time.
-    let slow = ConvChoice { row_block: 1, row_tasks: 1, unit_tasks: 1, ..model.0 };
+    let slow = ConvBlocks { row_block: 1, row_tasks: 1, unit_tasks: 1, ..model.0 };
     let tuned = (0..20).find_map(|_| {
         let tuned = session(Tune::Fast, None);
         let records = &tuned.build_cx().records;
@@ -164,7 +165,7 @@ fn a_swap_reaches_those_who_hold_the_executor_and_nobody_else() {
     let probe = session(Tune::Off, None);
     [24, 17].iter().for_each(|&height| drop(prepared(&probe, height)));
     // One key is open to tuning, with a choice that is slow by far; all others are measured.
-    let open = |record: &Record| decode::<ConvKey>(&record.key).is_ok_and(|key| key.input[1] == 24);
+    let open = |record: &Record| decode::<ConvKey>(&record.key).is_ok_and(|key| key.problem.shape.input[1] == 24);
     let (open, others): (Vec<_>, Vec<_>) = probe
         .build_cx()
         .records
@@ -173,7 +174,7 @@ fn a_swap_reaches_those_who_hold_the_executor_and_nobody_else() {
         .partition(|record| record.family == ConvKey::FAMILY && open(record));
     let [open] = open.as_slice() else { panic!("one convolution of that height") };
     let key: ConvKey = decode(&open.key).unwrap();
-    let slow = ConvChoice { row_block: 1, row_tasks: 1, unit_tasks: 1, ..decode(&open.choice).unwrap() };
+    let slow = ConvBlocks { row_block: 1, row_tasks: 1, unit_tasks: 1, ..decode(&open.choice).unwrap() };
     let tuned = (0..20).find_map(|_| {
         let tuned = session(Tune::Fast, None);
         for record in &others {

@@ -13,7 +13,7 @@ fn layout(last: bool) -> &'static str {
 }
 
 fn norms(table: &Table<'_>, shape: Channels) -> Result<()> {
-    let Channels { batch, channels, spatial, last } = shape;
+    let ([batch, channels, spatial], last) = (shape.sizes(), shape.last);
     let elements = batch * channels * spatial;
     let place = format!("{batch}x{channels}x{spatial} {}", layout(last));
     let tasks = table.threads.threads();
@@ -39,7 +39,7 @@ fn norms(table: &Table<'_>, shape: Channels) -> Result<()> {
         })?;
     }
     table.row(&format!("LRN {place}"), 2 * elements, || {
-        let local = Local { size: 5, alpha: 1e-4, beta: 0.75, bias: 1.0 };
+        let local = Local { size: 5, alpha: 1e-4.into(), beta: 0.75.into(), bias: 1.0.into() };
         let norm = LocalNorm::new(shape, local, tasks)?;
         let (input, mut output) = (values(elements), vec![0.0; elements]);
         Ok(move || {
@@ -51,7 +51,7 @@ fn norms(table: &Table<'_>, shape: Channels) -> Result<()> {
 }
 
 /// Pooling of one square picture: channels, side, then window, stride and padding.
-type Square = (&'static str, PoolKind, usize, [u64; 4]);
+type Square = (&'static str, PoolKind, u64, [u64; 4]);
 
 fn pool(table: &Table<'_>, (name, kind, channels, [side, kernel, stride, pad]): Square, last: bool) -> Result<()> {
     let output = (side + 2 * pad - kernel) / stride + 1;

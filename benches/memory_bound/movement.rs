@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kiln::cache::{Cache, F32Bits, Limits};
 use kiln::exec::context::BuildCx;
 use kiln::exec::family::Family;
-use kiln::exec::resize::{Mode, ResizeAxis, ResizeKey, Rounding, Transform};
+use kiln::exec::resize::{Mode, ResizeAxis, ResizeKey, ResizeProblem, Rounding, Transform};
 use kiln::graph::GraphBuilder;
 use kiln::graph::ir::{Attr, Dim};
 use kiln::record::Store;
@@ -45,14 +45,13 @@ fn resize(table: &Table<'_>, (name, mode, last): (&str, Mode, bool)) -> Result<(
     let (input, output) = (64 * 128 * 128, 64 * 256 * 256);
     table.row(&format!("resize {name} 64@128 to 256 {place}"), (input + output) / 2, || {
         let threads = table.threads.threads();
-        let key = ResizeKey {
+        let problem = ResizeProblem {
             mode,
             transform: Transform::HalfPixel,
             exclude_outside: false,
             antialias: false,
             axes: axes.into_iter().collect(),
             width: 4,
-            threads: threads as u32,
         };
         let cx = BuildCx {
             isa: Isa::detect(),
@@ -64,6 +63,7 @@ fn resize(table: &Table<'_>, (name, mode, last): (&str, Mode, bool)) -> Result<(
             check: false,
             gpu: None,
         };
+        let key = ResizeKey::new(cx.target(), problem);
         let resize = key.build(&key.choose(&cx), &cx)?;
         let (input, mut output) = (values(input), vec![0.0; output]);
         Ok(move || {

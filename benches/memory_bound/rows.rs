@@ -13,7 +13,7 @@ fn softmax(table: &Table<'_>, [outer, length, inner]: [usize; 3], logarithm: boo
     let elements = outer * length * inner;
     let name = if logarithm { "log-softmax" } else { "softmax" };
     table.row(&format!("{name} {outer}x{length}x{inner}"), 2 * elements, || {
-        let around = Around { outer, length, inner };
+        let around = Around { outer: outer as u64, length: length as u64, inner: inner as u64 };
         let softmax = Softmax::new(around, logarithm, Isa::detect(), table.threads.threads(), &EmitEach)?;
         let (input, mut output) = (values(elements), vec![0.0; elements]);
         Ok(move || {
@@ -27,8 +27,15 @@ fn softmax(table: &Table<'_>, [outer, length, inner]: [usize; 3], logarithm: boo
 fn row_norm(table: &Table<'_>, [rows, length]: [usize; 2], centred: bool) -> Result<()> {
     let name = if centred { "layernorm" } else { "RMS norm" };
     table.row(&format!("{name} {rows}x{length}"), 2 * rows * length, || {
-        let form =
-            RowForm { rows, length, centred, scale: true, bias: centred, moments: false, output: Default::default() };
+        let form = RowForm {
+            rows: rows as u64,
+            length: length as u64,
+            centred,
+            scale: true,
+            bias: centred,
+            moments: false,
+            output: Default::default(),
+        };
         let norm = RowNorm::new(form, Isa::detect(), table.threads.threads(), &EmitEach)?;
         let (input, mut output, numbers) = (values(rows * length), vec![0.0; rows * length], values(length));
         Ok(move || {

@@ -7,10 +7,10 @@
 use std::sync::{Arc, LazyLock};
 
 use kiln::cache::{Cache, F32Bits, Limits};
-use kiln::exec::matmul::{MatMulKey, Stored};
+use kiln::exec::matmul::{MatMulKey, MatMulProblem, Stored};
 use kiln::exec::request::RequestKey;
 use kiln::exec::tune::Operands;
-use kiln::exec::{BuildCx, Family, Verifier};
+use kiln::exec::{BuildCx, Family, Target, Verifier};
 use kiln::graph::{Graph, GraphBuilder};
 use kiln::record::{Evidence, Record, Recorded, Store, encode};
 use kiln::session::{Numerics, Precision, Session, SessionOptions};
@@ -30,9 +30,7 @@ static CONTEXT: LazyLock<BuildCx> = LazyLock::new(|| BuildCx {
 });
 
 fn key() -> MatMulKey {
-    MatMulKey {
-        isa: CONTEXT.isa,
-        threads: 2,
+    let problem = MatMulProblem {
         m: 13,
         n: 37,
         k: 29,
@@ -44,7 +42,8 @@ fn key() -> MatMulKey {
         bias: false,
         activation: None,
         stored: Default::default(),
-    }
+    };
+    MatMulKey::new(Target::new(CONTEXT.isa, 2), problem)
 }
 
 fn run(cx: &BuildCx) -> Vec<f32> {

@@ -9,6 +9,7 @@ pub mod amx;
 pub mod attention;
 pub mod chain;
 pub mod conv;
+mod description;
 #[cfg(test)]
 pub(crate) mod fence;
 pub mod gemm;
@@ -39,157 +40,174 @@ use crate::error::{KernelError, Result};
 use crate::isa::{Extension, Isa};
 use crate::jit::{Asm, Code};
 
-/// Everything that determines the bytes of one emitted kernel. Shapes are not in it: they are run-time arguments.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
-#[key(family = "code", value = Kit)]
-pub enum CodeKey {
+/// What was stated, or else a default.
+macro_rules! stated {
+    ($default:expr,) => {
+        $default
+    };
+    ($default:expr, $stated:expr) => {
+        $stated
+    };
+}
+
+/// The kinds of code, a row each: what determines it, among that its level; its family; the extension that it needs besides
+/// the level (none unless stated); how many parts it has (one unless stated); and what emits a part.
+macro_rules! kinds {
+    ($(
+        $(#[$doc:meta])*
+        $kind:ident($code:ty) of $family:expr,
+        $(extension $extension:expr,)?
+        $(parts $parts:expr,)?
+        emit $emit:expr;
+    )*) => {
+        /// Everything that determines the bytes of one emitted kernel. Shapes are not in it: they are run-time arguments.
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
+        #[key(family = "code", value = Kit)]
+        pub enum CodeKey {
+            $($(#[$doc])* $kind($code),)*
+        }
+
+        impl CodeKey {
+            /// The level whose instructions the code uses.
+            #[must_use]
+            pub fn isa(&self) -> Isa {
+                match self {
+                    $(CodeKey::$kind(code) => code.isa,)*
+                }
+            }
+
+            /// The family, as it appears in verbose lines and symbol names.
+            #[must_use]
+            pub fn family(&self) -> &'static str {
+                match self {
+                    $(CodeKey::$kind(_) => $family,)*
+                }
+            }
+
+            /// The extension that the code needs besides its level.
+            #[must_use]
+            pub fn extension(&self) -> Option<Extension> {
+                match self {
+                    $(CodeKey::$kind(code) => {
+                        let extension: fn(&$code) -> Option<Extension> = stated!(|_| None, $($extension)?);
+                        extension(code)
+                    })*
+                }
+            }
+
+            /// How many parts its code has: most have one, a tile one for each number of rows.
+            #[must_use]
+            pub fn parts(&self) -> usize {
+                match self {
+                    $(CodeKey::$kind(code) => {
+                        let parts: fn(&$code) -> usize = stated!(|_| 1, $($parts)?);
+                        parts(code)
+                    })*
+                }
+            }
+
+            fn emit_part(&self, part: usize, asm: &mut Asm) -> Result<()> {
+                match self {
+                    $(CodeKey::$kind(code) => {
+                        let emit: fn(&$code, usize, &mut Asm) -> Result<()> = $emit;
+                        emit(code, part, asm)
+                    })*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
     /// The steps of attention between its two products, and packing for them.
-    Attention(attention::AttentionCode),
+    Attention(attention::AttentionCode) of attention::FAMILY,
+        extension |code| code.form.makes_pairs().then_some(Extension::Bf16),
+        emit |code, _, asm| { attention::emit::emit(code, asm); Ok(()) };
     /// An element-wise chain.
-    Chain(chain::ChainCode),
+    Chain(chain::ChainCode) of "chain",
+        emit |code, _, asm| chain::emit::emit(code, asm);
     /// Pooling.
-    Pool(pool::PoolCode),
+    Pool(pool::PoolCode) of "pool",
+        extension |code| code.stored.extension(),
+        emit |code, _, asm| { pool::emit::emit(code, asm); Ok(()) };
     /// The micro-kernel of a quantised product.
-    Quantized(quantized::QuantizedCode),
+    Quantized(quantized::QuantizedCode) of quantized::FAMILY,
+        extension |code| (code.form == quantized::Form::Bytes).then_some(Extension::Vnni),
+        emit |code, _, asm| code.emit(asm);
     /// The epilogue of quantised products on AMX.
-    QuantizedEpilogue(quantized::QuantizedEpilogueCode),
+    QuantizedEpilogue(quantized::QuantizedEpilogueCode) of quantized::amx::FAMILY,
+        emit |code, _, asm| code.emit(asm);
     /// The gates of a recurrent cell.
-    Gates(recurrent::GateCode),
+    Gates(recurrent::GateCode) of "recurrent",
+        emit |code, _, asm| recurrent::emit::emit(code, asm);
     /// A pass of a reduction.
-    Reduce(reduce::ReduceCode),
+    Reduce(reduce::ReduceCode) of reduce::FAMILY,
+        emit |code, _, asm| reduce::emit::emit(code, asm);
     /// Rows normalised by their moments.
-    RowNorm(norm::RowNormCode),
+    RowNorm(norm::RowNormCode) of norm::FAMILY,
+        emit |code, _, asm| { norm::emit::emit(code, asm); Ok(()) };
     /// Softmax and its relatives.
-    Softmax(softmax::SoftmaxCode),
+    Softmax(softmax::SoftmaxCode) of softmax::FAMILY,
+        emit |code, _, asm| { softmax::emit::emit(code, asm); Ok(()) };
     /// Transposition.
-    Transpose(transpose::TransposeCode),
+    Transpose(transpose::TransposeCode) of "transpose",
+        emit |code, _, asm| transpose::emit::emit(code, asm);
     /// The AMX micro-kernel.
-    Multiply(amx::MultiplyCode),
+    Multiply(amx::MultiplyCode) of amx::FAMILY,
+        extension |_| Some(Extension::Amx),
+        parts |_| amx::TALLEST,
+        emit |code, part, asm| code.emit(part + 1, asm);
     /// The epilogue of `f32` sums of AMX: scale, bias, residual, activation.
-    Epilogue(amx::EpilogueCode),
+    Epilogue(amx::EpilogueCode) of amx::EPILOGUE,
+        extension |code| code.output.extension(),
+        emit |code, _, asm| code.emit(asm);
     /// Conversion of rows from `f32` to bf16 pairs.
-    Bf16Convert(gemm::Bf16ConvertCode),
+    Bf16Convert(gemm::Bf16ConvertCode) of gemm::convert::FAMILY,
+        extension |_| Some(Extension::Bf16),
+        emit |code, _, asm| { code.emit(asm); Ok(()) };
     /// A product with a single left-hand row.
-    Row(gemm::RowCode),
+    Row(gemm::RowCode) of gemm::row::FAMILY,
+        emit |code, _, asm| code.emit(asm);
     /// The micro-kernel of matrix products and dense convolutions.
-    Tile(gemm::TileCode),
+    Tile(gemm::TileCode) of gemm::tile::FAMILY,
+        extension |code| code.right.extension(),
+        parts |code| gemm::most_rows(code.isa, usize::from(code.vectors)),
+        emit |code, part, asm| code.emit(part + 1, asm);
     /// Part of an output line of a depthwise convolution.
-    Depthwise(conv::DepthwiseCode),
+    Depthwise(conv::DepthwiseCode) of conv::depthwise::FAMILY,
+        extension |code| code.stored.extension(),
+        emit |code, _, asm| code.emit(asm);
     /// A block of one or two output lines of a depthwise convolution.
-    Slide(conv::SlideCode),
+    Slide(conv::SlideCode) of conv::depthwise::FAMILY,
+        extension |code| code.stored.extension(),
+        emit |code, _, asm| code.emit(asm);
     /// A transform of a Winograd convolution.
-    Winograd(conv::WinogradCode),
+    Winograd(conv::WinogradCode) of conv::winograd::FAMILY,
+        parts |_| conv::WinogradCode::PARTS,
+        emit |code, part, asm| code.emit(part, asm);
 }
 
 impl CodeKey {
-    /// The level whose instructions the code uses.
-    #[must_use]
-    pub fn isa(&self) -> Isa {
-        match self {
-            CodeKey::Attention(code) => code.isa,
-            CodeKey::Chain(code) => code.isa,
-            CodeKey::Pool(code) => code.isa,
-            CodeKey::Quantized(code) => code.isa,
-            CodeKey::QuantizedEpilogue(code) => code.isa,
-            CodeKey::Gates(code) => code.isa,
-            CodeKey::Reduce(code) => code.isa,
-            CodeKey::RowNorm(code) => code.isa,
-            CodeKey::Softmax(code) => code.isa,
-            CodeKey::Transpose(code) => code.isa,
-            CodeKey::Multiply(code) => code.isa,
-            CodeKey::Epilogue(code) => code.isa,
-            CodeKey::Bf16Convert(code) => code.isa,
-            CodeKey::Row(code) => code.isa,
-            CodeKey::Tile(key) => key.isa,
-            CodeKey::Depthwise(key) => key.isa,
-            CodeKey::Slide(key) => key.isa,
-            CodeKey::Winograd(key) => key.isa,
-        }
-    }
-
-    /// The family, as it appears in verbose lines and symbol names.
-    #[must_use]
-    pub fn family(&self) -> &'static str {
-        match self {
-            CodeKey::Attention(_) => attention::FAMILY,
-            CodeKey::Chain(_) => "chain",
-            CodeKey::Pool(_) => "pool",
-            CodeKey::Quantized(_) => quantized::FAMILY,
-            CodeKey::QuantizedEpilogue(_) => quantized::amx::FAMILY,
-            CodeKey::Gates(_) => "recurrent",
-            CodeKey::Reduce(_) => reduce::FAMILY,
-            CodeKey::RowNorm(_) => norm::FAMILY,
-            CodeKey::Softmax(_) => softmax::FAMILY,
-            CodeKey::Transpose(_) => "transpose",
-            CodeKey::Multiply(_) => amx::FAMILY,
-            CodeKey::Epilogue(_) => amx::EPILOGUE,
-            CodeKey::Bf16Convert(_) => gemm::convert::FAMILY,
-            CodeKey::Row(_) => gemm::row::FAMILY,
-            CodeKey::Tile(_) => gemm::tile::FAMILY,
-            CodeKey::Depthwise(_) | CodeKey::Slide(_) => conv::depthwise::FAMILY,
-            CodeKey::Winograd(_) => conv::winograd::FAMILY,
-        }
-    }
-
-    /// The extension that the code needs besides its level.
-    #[must_use]
-    pub fn extension(&self) -> Option<Extension> {
-        match self {
-            CodeKey::Multiply(_) => Some(Extension::Amx),
-            CodeKey::Bf16Convert(_) => Some(Extension::Bf16),
-            CodeKey::Epilogue(code) if code.output == Stored::Bf16 => Some(Extension::Bf16),
-            CodeKey::Pool(code) if code.stored == Stored::Bf16 => Some(Extension::Bf16),
-            CodeKey::Depthwise(code) if code.stored == Stored::Bf16 => Some(Extension::Bf16),
-            CodeKey::Slide(code) if code.stored == Stored::Bf16 => Some(Extension::Bf16),
-            CodeKey::Attention(code) if code.form.makes_pairs() => Some(Extension::Bf16),
-            CodeKey::Tile(key) => key.right.extension(),
-            CodeKey::Quantized(code) if code.form == quantized::Form::Bytes => Some(Extension::Vnni),
-            _ => None,
-        }
-    }
-
-    /// How many parts its code has: most have one, a tile one for each number of rows.
-    #[must_use]
-    pub fn parts(&self) -> usize {
-        match self {
-            CodeKey::Tile(key) => gemm::most_rows(key.isa, usize::from(key.vectors)),
-            CodeKey::Winograd(_) => conv::WinogradCode::PARTS,
-            CodeKey::Multiply(_) => amx::TALLEST,
-            _ => 1,
-        }
-    }
-
     /// Assembles a part of the kernel: the bytes alone, the same for equal keys.
+    ///
+    /// # Errors
+    ///
+    /// For a part that the code does not have, and where the emitter cannot make it.
     pub fn assemble(&self, part: usize) -> Result<Vec<u8>> {
         let mut asm = Asm::new(self.isa())?;
         if part > 0 && part >= self.parts() {
             let reason = format!("part {part} of {}", self.parts());
             return Err(KernelError::Assembly { family: self.family(), reason });
         }
-        match self {
-            CodeKey::Attention(code) => attention::emit::emit(code, &mut asm),
-            CodeKey::Chain(code) => chain::emit::emit(code, &mut asm)?,
-            CodeKey::Pool(code) => pool::emit::emit(code, &mut asm),
-            CodeKey::Quantized(code) => code.emit(&mut asm)?,
-            CodeKey::QuantizedEpilogue(code) => code.emit(&mut asm)?,
-            CodeKey::Gates(code) => recurrent::emit::emit(code, &mut asm)?,
-            CodeKey::Reduce(code) => reduce::emit::emit(code, &mut asm)?,
-            CodeKey::RowNorm(code) => norm::emit::emit(code, &mut asm),
-            CodeKey::Softmax(code) => softmax::emit::emit(code, &mut asm),
-            CodeKey::Transpose(code) => transpose::emit::emit(code, &mut asm)?,
-            CodeKey::Multiply(code) => code.emit(part + 1, &mut asm)?,
-            CodeKey::Epilogue(code) => code.emit(&mut asm)?,
-            CodeKey::Bf16Convert(code) => code.emit(&mut asm),
-            CodeKey::Row(code) => code.emit(&mut asm)?,
-            CodeKey::Tile(key) => key.emit(part + 1, &mut asm)?,
-            CodeKey::Depthwise(key) => key.emit(&mut asm)?,
-            CodeKey::Slide(key) => key.emit(&mut asm)?,
-            CodeKey::Winograd(key) => key.emit(part, &mut asm)?,
-        }
+        self.emit_part(part, &mut asm)?;
         asm.finish(self.family())
     }
 
     /// Assembles a part of the kernel and seals it into executable memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`CodeKey::assemble`], and where the system gives no such memory.
     pub fn emit(&self, part: usize) -> Result<Code> {
         let bytes = self.assemble(part)?;
         match self.extension() {

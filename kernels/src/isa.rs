@@ -111,6 +111,9 @@ pub enum Extension {
 }
 
 impl Extension {
+    /// Every extension, in the order of its bit in [`Extensions`], which records keep.
+    pub const ALL: [Extension; 3] = [Extension::Bf16, Extension::Vnni, Extension::Amx];
+
     /// Whether the processor and its operating system (which saves the registers) offer it.
     #[must_use]
     pub fn present(self) -> bool {
@@ -144,8 +147,61 @@ impl Extension {
     }
 }
 
+/// Extensions that code may use beside its level: plain data, as keys hold it.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
+pub struct Extensions(u8);
+
+impl Extensions {
+    /// Those that this machine has beside a level. An emulated level has none of the machine's.
+    #[must_use]
+    pub fn beside(isa: Isa) -> Extensions {
+        let present = |extension: &Extension| isa == Isa::Avx512 && extension.present();
+        Extension::ALL.into_iter().filter(present).fold(Extensions(0), Extensions::with)
+    }
+
+    /// These and one more.
+    #[must_use]
+    pub const fn with(self, extension: Extension) -> Extensions {
+        Extensions(self.0 | 1 << extension as u8)
+    }
+
+    /// Whether it is one of them.
+    #[must_use]
+    pub const fn contains(self, extension: Extension) -> bool {
+        self.0 & 1 << extension as u8 != 0
+    }
+}
+
+impl std::fmt::Debug for Extensions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(Extension::ALL.into_iter().filter(|extension| self.contains(*extension))).finish()
+    }
+}
+
 impl std::fmt::Display for Isa {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_of_extensions_has_what_the_machine_has_beside_the_highest_level() {
+        for isa in Isa::ALL {
+            let beside = Extensions::beside(isa);
+            for extension in Extension::ALL {
+                assert_eq!(
+                    beside.contains(extension),
+                    isa == Isa::Avx512 && extension.present(),
+                    "{isa} {extension:?}"
+                );
+                assert!(beside.with(extension).contains(extension));
+            }
+        }
+        let all = Extension::ALL.into_iter().fold(Extensions::default(), Extensions::with);
+        assert_eq!(format!("{all:?}"), "{Bf16, Vnni, Amx}");
     }
 }

@@ -27,7 +27,7 @@ pub mod reference;
 
 pub use cpu::{CodeKey, CodeSource, EmitEach, Kit, Parts};
 pub use error::{KernelError, Result};
-pub use isa::{Extension, Isa};
+pub use isa::{Extension, Extensions, Isa};
 pub use kiln_fork as fork;
 pub use parallel::{Parallel, Pool, Serial};
 

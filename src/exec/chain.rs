@@ -1,31 +1,28 @@
-//! Element-wise executors: the key is the program in simplest form and the collapsed walk over its operands, so that
-//! equal work on different shapes (a bias on four dimensions or on two) is one executor.
+//! Element-wise executors: the problem is the program in simplest form and the collapsed walk over its operands, so
+//! that equal work on different shapes (a bias on four dimensions or on two) is one executor.
 //!
 //! What ONNX's element-wise operators are as programs stands above, in the table of operators. The graph is not known
 //! here; the computing is done by [`kiln_kernels::cpu::chain`].
 
 use kiln_kernels::cpu::chain::{BinaryOp, Chain, ChainPlan, Geometry, MAX_UNROLL, Program, Step};
 use kiln_kernels::cpu::vecmath::instructions;
-use kiln_kernels::{Isa, Result as KernelResult};
+use kiln_kernels::{CodeSource, Isa, Result as KernelResult};
 use serde::{Deserialize, Serialize};
 
-use super::context::BuildCx;
-use super::family::Family;
-use crate::cache::Key;
-use crate::record::Recorded;
+use super::key::{ExecutorKey, Problem};
+use super::target::Target;
+use crate::cache::Mutate;
 
 /// Everything that determines an element-wise executor.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
-#[key(family = "chain", value = Chain, laws = crate::record::laws::check)]
-pub struct ChainKey {
+pub type ChainKey = ExecutorKey<ChainProblem>;
+
+/// An element-wise program on operands.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
+pub struct ChainProblem {
     /// What is computed for each element.
     pub program: Program,
     /// Which elements of the operands meet.
     pub geometry: Geometry,
-    /// Instruction-set level.
-    pub isa: Isa,
-    /// Threads that work may be split for.
-    pub threads: u32,
 }
 
 /// What a builder of chains decides.
@@ -40,12 +37,11 @@ pub struct ChainChoice {
 /// Programs of more instructions than this, with their copies, leave the cache of decoded instructions.
 const LONGEST_SIDE_BY_SIDE: u32 = 200;
 
-impl ChainKey {
-    /// The key of running `program` over that walk.
+impl ChainProblem {
+    /// The running of `program` over that walk.
     #[must_use]
-    pub fn new(program: &Program, geometry: Geometry, isa: Isa, threads: usize) -> ChainKey {
-        let threads = u32::try_from(threads).unwrap_or(u32::MAX);
-        ChainKey { program: program.clone(), geometry, isa, threads }
+    pub fn new(program: &Program, geometry: Geometry) -> ChainProblem {
+        ChainProblem { program: program.clone(), geometry }
     }
 
     /// The most vectors in flight that pay: short programs wait for loads, and functions are chains of dependent
@@ -56,9 +52,9 @@ impl ChainKey {
 
     /// About how long one thread takes: the larger of computing, at two instructions a nanosecond, and moving memory, at
     /// ten bytes a nanosecond (a core's share when the data come from beyond its own caches).
-    fn nanoseconds(&self) -> u64 {
+    fn nanoseconds(&self, isa: Isa) -> u64 {
         let elements = self.geometry.elements() as u64;
-        let vectors = elements.div_ceil(self.isa.lanes() as u64);
+        let vectors = elements.div_ceil(isa.lanes() as u64);
         let operands = (0..self.geometry.operands()).map(|operand| self.geometry.extent(operand) as u64);
         let bytes = operands.fold(elements, u64::saturating_add).saturating_mul(4);
         let instructions = u64::from(program_instructions(&self.program)) + self.geometry.operands() as u64 + 2;
@@ -79,42 +75,38 @@ fn program_instructions(program: &Program) -> u32 {
     program.steps.iter().map(cost).sum()
 }
 
-impl Recorded for ChainKey {
-    const REVISION: u32 = 2;
+impl Problem for ChainProblem {
+    const FAMILY: &'static str = "chain";
+    const REVISION: u32 = 3;
+    type Value = Chain;
     type Choice = ChainChoice;
-}
 
-impl Family for ChainKey {
     /// As many vectors in flight as pay and fit the registers, and a task for every ten microseconds of work, which is
     /// some ten times what waking a thread costs.
-    fn choose(&self, _: &BuildCx) -> ChainChoice {
+    fn choose(&self, target: &Target) -> ChainChoice {
         const TASK_NANOSECONDS: u64 = 10_000;
-        let tasks = (self.nanoseconds() / TASK_NANOSECONDS).clamp(1, u64::from(self.threads.max(1)));
+        let tasks = (self.nanoseconds(target.isa) / TASK_NANOSECONDS).clamp(1, u64::from(target.threads.max(1)));
         ChainChoice {
-            unroll: Chain::unroll_for(self.isa, &self.program, &self.geometry, self.wanted_unroll()),
+            unroll: Chain::unroll_for(target.isa, &self.program, &self.geometry, self.wanted_unroll()),
             tasks: u32::try_from(tasks).unwrap_or(1),
         }
     }
 
-    fn fits(&self, cx: &BuildCx) -> bool {
-        self.isa == cx.isa && self.threads as usize == cx.threads
+    fn accepts(&self, choice: &ChainChoice, target: &Target) -> bool {
+        // Interpreting is accepted exactly where nothing else is possible.
+        target.has_tasks(choice.tasks)
+            && choice.unroll <= MAX_UNROLL
+            && choice.unroll == Chain::unroll_for(target.isa, &self.program, &self.geometry, choice.unroll.max(1))
+    }
+
+    fn build(&self, choice: &ChainChoice, target: &Target, source: &dyn CodeSource) -> KernelResult<Chain> {
+        let plan = ChainPlan { unroll: choice.unroll, tasks: choice.tasks as usize };
+        Chain::new(target.isa, &self.program, &self.geometry, plan, source)
     }
 
     fn table_bytes(&self) -> Option<u64> {
         let sound = self.program.is_valid() && self.geometry.is_valid();
         (sound && self.geometry.operands() == self.program.inputs.len()).then_some(0)
-    }
-
-    fn accepts(&self, choice: &ChainChoice, _: &BuildCx) -> bool {
-        // Interpreting is accepted exactly where nothing else is possible.
-        (1..=self.threads.max(1)).contains(&choice.tasks)
-            && choice.unroll <= MAX_UNROLL
-            && choice.unroll == Chain::unroll_for(self.isa, &self.program, &self.geometry, choice.unroll.max(1))
-    }
-
-    fn build(&self, choice: &ChainChoice, cx: &BuildCx) -> KernelResult<Chain> {
-        let plan = ChainPlan { unroll: choice.unroll, tasks: choice.tasks as usize };
-        Chain::new(self.isa, &self.program, &self.geometry, plan, cx)
     }
 
     fn weigh(value: &Chain) -> usize {
@@ -128,8 +120,8 @@ mod tests {
 
     use super::*;
 
-    fn key(program: &Program, output: &[usize], operands: &[&[usize]]) -> ChainKey {
-        ChainKey::new(program, Geometry::new(output, operands).expect("a row is well formed"), Isa::Avx2, 4)
+    fn key(program: &Program, output: &[usize], operands: &[&[usize]]) -> ChainProblem {
+        ChainProblem::new(program, Geometry::new(output, operands).expect("a row is well formed"))
     }
 
     #[test]
@@ -145,7 +137,7 @@ mod tests {
     fn work_is_split_only_where_that_pays() {
         let tasks = |op, elements: usize| {
             let key = key(&Program::unary(op), &[elements], &[&[elements]]);
-            key.nanoseconds() / 10_000
+            key.nanoseconds(Isa::Avx2) / 10_000
         };
         assert_eq!(tasks(UnaryOp::Relu, 10_000), 0, "a small map stays on one thread");
         assert!(tasks(UnaryOp::Relu, 1 << 20) >= 4);

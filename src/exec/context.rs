@@ -8,6 +8,7 @@ use kiln_kernels::{CodeKey, CodeSource, Isa, KernelError, Kit, Parts};
 
 use super::family::{Family, build_executor};
 use super::gpu::GpuCx;
+use super::target::Target;
 use crate::cache::{Builder, Built, Cache, CacheError, Key, Outcome};
 use crate::fork::Mutex;
 use crate::record::Store;
@@ -71,6 +72,12 @@ pub struct BuildCx {
 }
 
 impl BuildCx {
+    /// What executors are built for.
+    #[must_use]
+    pub fn target(&self) -> Target {
+        Target::new(self.isa, self.threads)
+    }
+
     /// What packed weights consist of.
     #[must_use]
     pub fn elements(&self) -> Elements {

@@ -1,130 +1,35 @@
-//! Convolution executors: the key is the sizes, what weights and activations consist of, what is fused, and how far rounding may go; the choice
-//! is the strategy and how the work is cut. Every strategy that takes the same elements reads weights of one layout, which
-//! follows from their sizes. The convolving is done by [`kiln_kernels::cpu::conv`].
+//! Convolution executors: the problem is the sizes, what weights and activations consist of, what is fused, and how far
+//! rounding may go; the choice is the strategy and how the work is cut. Every strategy that takes the same elements
+//! reads weights of one layout, which follows from their sizes. The convolving is done by [`kiln_kernels::cpu::conv`].
 
 use kiln_kernels::cpu::chain::UnaryOp;
-use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape, ConvStored, Strategy};
+use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape, ConvStored};
 use kiln_kernels::cpu::{Activations, ActivationsMut, Elements, Numerics, Stored};
-use kiln_kernels::{Isa, Parallel, Result as KernelResult};
+use kiln_kernels::{CodeSource, Parallel, Result as KernelResult};
 use serde::{Deserialize, Serialize};
 
-use super::activation::Activation;
 use super::context::BuildCx;
-use super::family::Family;
+use super::key::{ExecutorKey, Problem};
+use super::target::Target;
 use super::tune::{Demand, Operands};
-use crate::cache::Key;
-use crate::record::Recorded;
+use crate::cache::Mutate;
 
-/// Everything that determines a convolution executor. Spatial sizes are depth, height, width.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
-#[key(family = "conv", value = Conv, laws = crate::record::laws::check)]
-pub struct ConvKey {
-    /// Instruction-set level.
-    pub isa: Isa,
-    /// Threads that work may be split for.
-    pub threads: u32,
-    /// Images.
-    pub batch: u64,
-    /// Input channels.
-    pub channels: u64,
-    /// Output channels.
-    pub filters: u64,
-    /// Groups.
-    pub groups: u64,
-    /// Input positions.
-    pub input: [u64; 3],
-    /// Output positions.
-    pub output: [u64; 3],
-    /// Kernel positions.
-    pub kernel: [u64; 3],
-    /// Strides.
-    pub strides: [u64; 3],
-    /// Dilations.
-    pub dilations: [u64; 3],
-    /// Padding before the first position.
-    pub pads: [u64; 3],
-    /// Whether it is the transposed operation.
-    pub transposed: bool,
+/// Everything that determines a convolution executor.
+pub type ConvKey = ExecutorKey<ConvProblem>;
+
+/// A convolution, with what is fused into it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
+pub struct ConvProblem {
+    /// Sizes.
+    pub shape: ConvShape,
     /// What packed weights consist of, which decides how they are multiplied.
     pub elements: Elements,
-    /// How activations lie in memory.
+    /// Types of activations.
     pub stored: ConvStored,
     /// What strategies may be used.
     pub numerics: Numerics,
     /// Applied last.
-    pub activation: Option<Activation>,
-}
-
-/// How a convolution is done and cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ConvChoice {
-    /// How it is computed.
-    pub strategy: Strategy,
-    /// Vectors that a tile is wide.
-    pub vectors: u8,
-    /// Tiles of rows that share a table.
-    pub row_block: u32,
-    /// Parts that rows are split into.
-    pub row_tasks: u32,
-    /// Parts that columns are split into.
-    pub unit_tasks: u32,
-}
-
-impl ConvKey {
-    /// The key of that convolution of `f32` with weights of those elements under that policy.
-    #[must_use]
-    pub fn new(
-        shape: &ConvShape,
-        elements: Elements,
-        numerics: Numerics,
-        activation: Option<UnaryOp>,
-        isa: Isa,
-        threads: usize,
-    ) -> ConvKey {
-        let wide = |sizes: [usize; 3]| sizes.map(|size| size as u64);
-        ConvKey {
-            isa,
-            threads: u32::try_from(threads).unwrap_or(u32::MAX),
-            batch: shape.batch as u64,
-            channels: shape.channels as u64,
-            filters: shape.filters as u64,
-            groups: shape.groups as u64,
-            input: wide(shape.input),
-            output: wide(shape.output),
-            kernel: wide(shape.kernel),
-            strides: wide(shape.strides),
-            dilations: wide(shape.dilations),
-            pads: wide(shape.pads),
-            transposed: shape.transposed,
-            elements,
-            stored: ConvStored::default(),
-            numerics,
-            activation: activation.map(Activation),
-        }
-    }
-
-    /// The same on activations that are stored so.
-    #[must_use]
-    pub fn stored(self, stored: ConvStored) -> ConvKey {
-        ConvKey { stored, ..self }
-    }
-
-    fn shape(&self) -> ConvShape {
-        let narrow = |sizes: [u64; 3]| sizes.map(|size| size as usize);
-        ConvShape {
-            batch: self.batch as usize,
-            channels: self.channels as usize,
-            filters: self.filters as usize,
-            groups: self.groups as usize,
-            input: narrow(self.input),
-            output: narrow(self.output),
-            kernel: narrow(self.kernel),
-            strides: narrow(self.strides),
-            dilations: narrow(self.dilations),
-            pads: narrow(self.pads),
-            transposed: self.transposed,
-        }
-    }
+    pub activation: Option<UnaryOp>,
 }
 
 /// Bytes of what a convolution of that shape keeps of its taps, phases and channels, at most.
@@ -135,81 +40,56 @@ pub(super) fn table_bytes(shape: &ConvShape) -> Option<u64> {
     const TAP: u64 = 160;
     const PHASE: u64 = 1024;
     const CHANNEL: u64 = 8;
-    let product = |sizes: [usize; 3]| sizes.iter().try_fold(1, |product: u64, &size| product.checked_mul(size as u64));
+    let product = |sizes: [u64; 3]| sizes.iter().try_fold(1, |product: u64, &size| product.checked_mul(size));
     let phases = if shape.transposed { product(shape.strides)? } else { 1 };
-    let along: u64 = shape.kernel.iter().map(|&size| size as u64).sum();
+    let along: u64 = shape.kernel.iter().sum();
     let taps = product(shape.kernel)?.checked_add(along)?.checked_mul(TAP)?;
-    taps.checked_add(phases.checked_mul(PHASE)?)?.checked_add((shape.channels as u64).checked_mul(CHANNEL)?)
+    taps.checked_add(phases.checked_mul(PHASE)?)?.checked_add(shape.channels.checked_mul(CHANNEL)?)
 }
 
-impl ConvChoice {
-    fn new(blocks: &ConvBlocks) -> ConvChoice {
-        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        ConvChoice {
-            strategy: blocks.strategy,
-            vectors: blocks.vectors as u8,
-            row_block: count(blocks.row_block),
-            row_tasks: count(blocks.row_tasks),
-            unit_tasks: count(blocks.unit_tasks),
-        }
+impl Problem for ConvProblem {
+    const FAMILY: &'static str = "conv";
+    const REVISION: u32 = 8;
+    type Value = Conv;
+    type Choice = ConvBlocks;
+
+    fn choose(&self, target: &Target) -> ConvBlocks {
+        ConvBlocks::pick(target.isa, &self.shape, self.elements, self.numerics, target.threads())
     }
 
-    fn blocks(&self) -> ConvBlocks {
-        ConvBlocks {
-            strategy: self.strategy,
-            vectors: usize::from(self.vectors),
-            row_block: self.row_block as usize,
-            row_tasks: self.row_tasks as usize,
-            unit_tasks: self.unit_tasks as usize,
-        }
-    }
-}
-
-impl Recorded for ConvKey {
-    const REVISION: u32 = 7;
-    type Choice = ConvChoice;
-}
-
-impl Family for ConvKey {
-    fn choose(&self, _: &BuildCx) -> ConvChoice {
-        ConvChoice::new(&ConvBlocks::pick(self.isa, &self.shape(), self.elements, self.numerics, self.threads as usize))
+    fn accepts(&self, blocks: &ConvBlocks, target: &Target) -> bool {
+        // A node has packed its weights once, in the layout that fits them.
+        let layout = blocks.layout() == self.shape.weights().layout(target.isa, self.elements);
+        let suits = blocks.allowed(self.numerics) && self.stored.suits(blocks.strategy, target.isa);
+        layout && suits && blocks.fits(&self.shape, target.isa)
     }
 
-    fn fits(&self, cx: &BuildCx) -> bool {
-        let alike = self.isa == cx.isa && self.threads as usize == cx.threads;
-        alike && (self.elements == Elements::F32 || self.elements == self.shape().weights().elements(cx.elements()))
+    fn build(&self, blocks: &ConvBlocks, target: &Target, source: &dyn CodeSource) -> KernelResult<Conv> {
+        Conv::stored(target.isa, self.shape, (*blocks, self.stored), self.activation, source)
     }
 
     fn table_bytes(&self) -> Option<u64> {
-        table_bytes(&self.shape())
+        table_bytes(&self.shape)
     }
 
-    fn accepts(&self, choice: &ConvChoice, _: &BuildCx) -> bool {
-        let (blocks, shape) = (choice.blocks(), self.shape());
-        // A node has packed its weights once, in the layout that fits them.
-        let layout = blocks.layout() == shape.weights().layout(self.isa, self.elements);
-        let suits = blocks.allowed(self.numerics) && self.stored.suits(blocks.strategy, self.isa);
-        layout && suits && blocks.fits(&shape, self.isa)
-    }
-
-    fn build(&self, choice: &ConvChoice, cx: &BuildCx) -> KernelResult<Conv> {
-        let how = (choice.blocks(), self.stored);
-        Conv::stored(self.isa, self.shape(), how, self.activation.map(|activation| activation.0), cx)
+    fn suits(&self, cx: &BuildCx) -> bool {
+        self.elements == Elements::F32 || self.elements == self.shape.weights().elements(cx.elements())
     }
 
     const TUNED: bool = true;
 
-    fn candidates(&self, _: &BuildCx, most: usize) -> Vec<ConvChoice> {
-        let threads = self.threads as usize;
-        let found = ConvBlocks::candidates(self.isa, &self.shape(), self.elements, self.numerics, threads, most);
-        found.iter().filter(|blocks| self.stored.suits(blocks.strategy, self.isa)).map(ConvChoice::new).collect()
+    fn candidates(&self, target: &Target, most: usize) -> Vec<ConvBlocks> {
+        let (isa, threads) = (target.isa, target.threads());
+        let mut found = ConvBlocks::candidates(isa, &self.shape, self.elements, self.numerics, threads, most);
+        found.retain(|blocks| self.stored.suits(blocks.strategy, isa));
+        found
     }
 
-    fn demand(&self, value: &Conv) -> Demand {
-        let shape = self.shape();
+    fn demand(&self, target: &Target, value: &Conv) -> Demand {
+        let shape = &self.shape;
         Demand {
             input: shape.input_len(),
-            weights: shape.weights().packed_len(self.isa, value.layout()),
+            weights: shape.weights().packed_len(target.isa, value.layout()),
             cold: true,
             output: shape.output_len(),
             scratch: value.scratch_len(),
@@ -218,7 +98,7 @@ impl Family for ConvKey {
 
     fn trial(&self, value: &Conv, operands: Operands<'_>, parallel: &dyn Parallel) -> KernelResult<()> {
         let Operands { input, weights, output, scratch } = operands;
-        let shape = self.shape();
+        let shape = &self.shape;
         let x = match self.stored.input {
             Stored::F32 => Activations::F32(input),
             Stored::Bf16 => Activations::Bf16(&bytemuck::cast_slice(input)[..shape.input_len()]),
@@ -239,10 +119,12 @@ impl Family for ConvKey {
 mod tests {
     use std::sync::Arc;
 
-    use kiln_kernels::cpu::conv::WinogradTile;
+    use kiln_kernels::Isa;
+    use kiln_kernels::cpu::conv::{Strategy, WinogradTile};
 
     use super::*;
     use crate::cache::{Cache, Limits};
+    use crate::exec::Family;
     use crate::record::{Store, decode, encode};
 
     #[test]
@@ -270,13 +152,16 @@ mod tests {
             pads: [0, 1, 1],
             transposed: false,
         };
-        let key = |shape: &ConvShape, numerics| ConvKey::new(shape, Elements::F32, numerics, None, cx.isa, cx.threads);
+        let key = |shape: &ConvShape, numerics| {
+            let (elements, stored) = (Elements::F32, ConvStored::default());
+            ConvKey::new(cx.target(), ConvProblem { shape: *shape, elements, stored, numerics, activation: None })
+        };
         let choice = key(&shape, Numerics::Default).choose(&cx);
         assert!(matches!(choice.strategy, Strategy::Winograd(_)), "{choice:?}");
         let bytes = encode(&choice).expect("a choice is small");
-        let choice: ConvChoice = decode(&bytes).expect("what was encoded");
-        let four = ConvChoice { strategy: Strategy::Winograd(WinogradTile::Four), ..choice };
-        let two = ConvChoice { strategy: Strategy::Winograd(WinogradTile::Two), ..choice };
+        let choice: ConvBlocks = decode(&bytes).expect("what was encoded");
+        let four = ConvBlocks { strategy: Strategy::Winograd(WinogradTile::Four), ..choice };
+        let two = ConvBlocks { strategy: Strategy::Winograd(WinogradTile::Two), ..choice };
         for (numerics, allowed) in
             [(Numerics::Strict, [false, false]), (Numerics::Precise, [true, false]), (Numerics::Default, [true, true])]
         {
@@ -291,8 +176,8 @@ mod tests {
         for other in [strided, wide, grouped] {
             assert!(!key(&other, Numerics::Default).accepts(&four, &cx), "{other:?}");
         }
-        assert!(!key(&shape, Numerics::Default).accepts(&ConvChoice { vectors: 1, ..four }, &cx), "other panels");
-        let absurd = ConvChoice { row_block: u32::MAX, row_tasks: u32::MAX, ..four };
+        assert!(!key(&shape, Numerics::Default).accepts(&ConvBlocks { vectors: 1, ..four }, &cx), "other panels");
+        let absurd = ConvBlocks { row_block: u32::MAX, row_tasks: u32::MAX, ..four };
         assert!(!key(&shape, Numerics::Default).accepts(&absurd, &cx));
     }
 }

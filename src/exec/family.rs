@@ -20,7 +20,7 @@ pub trait Family: Recorded {
     /// Builds the executor of this key with that choice. Code comes from the context, which keeps it apart from executors.
     fn build(&self, choice: &Self::Choice, cx: &BuildCx) -> KernelResult<Self::Value>;
 
-    /// Whether the key is of this level and thread count: others in a shared record file are left for their own process.
+    /// Whether the key is of this context's target: others in a shared record file are left for their own process.
     fn fits(&self, cx: &BuildCx) -> bool;
 
     /// Bytes of tables that building an executor of this key makes, at most, besides code and what its own size is; counted

@@ -5,7 +5,7 @@ use kiln_kernels::Isa;
 use kiln_kernels::cpu::conv::{Conv, WeightLayout, Weights};
 use serde::{Deserialize, Serialize};
 
-use super::matmul::{MatMulKey, Stored};
+use super::matmul::{MatMulKey, MatMulProblem, Stored};
 use super::weights::MatMulWeights;
 use crate::record::{decode, encode};
 
@@ -56,9 +56,10 @@ impl TensorLayout {
     /// Of the right-hand side that products of that key read; none where it is not packed.
     #[must_use]
     pub fn expected_by_matmul(key: &MatMulKey) -> Option<TensorLayout> {
-        let Stored::Packed(vectors) = key.right else { return None };
-        let form = format!("panels of {vectors} vectors of {:?}", key.elements);
-        Some(TensorLayout::new("matmul", form, key.isa, vec![key.k, key.n]))
+        let MatMulProblem { k, n, right, elements, .. } = key.problem;
+        let Stored::Packed(vectors) = right else { return None };
+        let form = format!("panels of {vectors} vectors of {elements:?}");
+        Some(TensorLayout::new("matmul", form, key.target.isa, vec![k, n]))
     }
 
     /// Of packed weights of a convolution.
@@ -125,12 +126,10 @@ mod tests {
 
     use super::*;
     use crate::cache::F32Bits;
-    use crate::exec::weights;
+    use crate::exec::{Target, weights};
 
     fn product(isa: Isa, n: u64, right: Stored) -> MatMulKey {
-        MatMulKey {
-            isa,
-            threads: 1,
+        let problem = MatMulProblem {
             m: 3,
             n,
             k: 9,
@@ -142,7 +141,8 @@ mod tests {
             bias: false,
             activation: None,
             stored: Default::default(),
-        }
+        };
+        MatMulKey::new(Target::new(isa, 1), problem)
     }
 
     #[test]

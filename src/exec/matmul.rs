@@ -1,21 +1,21 @@
-//! Matrix-product executors: the key is the sizes, how the operands lie, and what is fused; the choice is how the work
-//! is cut. Weights that are known at load come packed ([`weights`](super::weights)), in panels whose width the key
-//! names. The multiplying is done by [`kiln_kernels::cpu::gemm`].
+//! Matrix-product executors: the problem is the sizes, how the operands are stored, and what is fused; the choice is how
+//! the work is cut. Weights that are known at load come packed ([`weights`](super::weights)), in panels whose width the
+//! problem names. The multiplying is done by [`kiln_kernels::cpu::gemm`].
 
+use kiln_kernels::cpu::chain::UnaryOp;
 use kiln_kernels::cpu::gemm::{
     BatchDim, Epilogue, Extras, Left, Matmul, MatmulBlocks, MatmulShape, MatmulStored, Panels, Right,
 };
 use kiln_kernels::cpu::{Activations, ActivationsMut, Elements, Stored as Storage};
-use kiln_kernels::{Isa, Parallel, Result as KernelResult};
+use kiln_kernels::{CodeSource, Parallel, Result as KernelResult};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use super::activation::Activation;
 use super::context::BuildCx;
-use super::family::Family;
+use super::key::{ExecutorKey, Problem};
+use super::target::Target;
 use super::tune::{Demand, Operands};
-use crate::cache::{F32Bits, Key, Mutate};
-use crate::record::Recorded;
+use crate::cache::{F32Bits, Mutate};
 
 /// How a matrix is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -40,13 +40,11 @@ pub struct BatchStep {
 }
 
 /// Everything that determines a matrix-product executor.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
-#[key(family = "matmul", value = Matmul, laws = crate::record::laws::check)]
-pub struct MatMulKey {
-    /// Instruction-set level.
-    pub isa: Isa,
-    /// Threads that work may be split for.
-    pub threads: u32,
+pub type MatMulKey = ExecutorKey<MatMulProblem>;
+
+/// Matrix products, with what is fused into them. Operands have no gaps.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
+pub struct MatMulProblem {
     /// Rows of the product.
     pub m: u64,
     /// Columns.
@@ -66,7 +64,7 @@ pub struct MatMulKey {
     /// Whether a row is added to every row.
     pub bias: bool,
     /// Applied last.
-    pub activation: Option<Activation>,
+    pub activation: Option<UnaryOp>,
     /// How activations lie in memory.
     pub stored: MatmulStored,
 }
@@ -122,7 +120,7 @@ impl MatMulChoice {
     }
 }
 
-impl MatMulKey {
+impl MatMulProblem {
     /// The shape as the driver takes it: operands without gaps.
     fn shape(&self) -> MatmulShape {
         let (m, n, k) = (self.m as usize, self.n as usize, self.k as usize);
@@ -144,28 +142,28 @@ impl MatMulKey {
     }
 
     fn epilogue(&self) -> Epilogue {
-        Epilogue {
-            scale: self.scale.get(),
-            bias: self.bias,
-            activation: self.activation.map(|activation| activation.0),
-        }
+        Epilogue { scale: self.scale.get(), bias: self.bias, activation: self.activation }
     }
 }
 
-impl Recorded for MatMulKey {
-    const REVISION: u32 = 3;
+impl Problem for MatMulProblem {
+    const FAMILY: &'static str = "matmul";
+    const REVISION: u32 = 4;
+    type Value = Matmul;
     type Choice = MatMulChoice;
-}
 
-impl Family for MatMulKey {
-    fn choose(&self, _: &BuildCx) -> MatMulChoice {
-        let blocks = MatmulBlocks::pick(self.isa, &self.shape(), &self.epilogue(), self.threads as usize);
+    fn choose(&self, target: &Target) -> MatMulChoice {
+        let blocks = MatmulBlocks::pick(target.isa, &self.shape(), &self.epilogue(), target.threads());
         MatMulChoice::new(&blocks)
     }
 
-    fn fits(&self, cx: &BuildCx) -> bool {
-        let possible = self.elements == Elements::F32 || self.elements == cx.elements();
-        possible && self.isa == cx.isa && self.threads as usize == cx.threads
+    fn accepts(&self, choice: &MatMulChoice, target: &Target) -> bool {
+        let blocks = choice.blocks();
+        blocks.fits(&self.shape(), target.isa) && blocks.takes(&self.epilogue())
+    }
+
+    fn build(&self, choice: &MatMulChoice, target: &Target, source: &dyn CodeSource) -> KernelResult<Matmul> {
+        Matmul::stored(target.isa, self.shape(), (choice.blocks(), self.stored), self.epilogue(), source)
     }
 
     fn table_bytes(&self) -> Option<u64> {
@@ -173,24 +171,18 @@ impl Family for MatMulKey {
         (shape.is_addressable() && self.stored.suits(&shape)).then_some(0)
     }
 
-    fn accepts(&self, choice: &MatMulChoice, _: &BuildCx) -> bool {
-        let blocks = choice.blocks();
-        blocks.fits(&self.shape(), self.isa) && blocks.takes(&self.epilogue())
-    }
-
-    fn build(&self, choice: &MatMulChoice, cx: &BuildCx) -> KernelResult<Matmul> {
-        Matmul::stored(self.isa, self.shape(), (choice.blocks(), self.stored), self.epilogue(), cx)
+    fn suits(&self, cx: &BuildCx) -> bool {
+        self.elements == Elements::F32 || self.elements == cx.elements()
     }
 
     const TUNED: bool = true;
 
-    fn candidates(&self, _: &BuildCx, most: usize) -> Vec<MatMulChoice> {
-        let threads = self.threads as usize;
-        let found = MatmulBlocks::candidates(self.isa, &self.shape(), &self.epilogue(), threads, most);
+    fn candidates(&self, target: &Target, most: usize) -> Vec<MatMulChoice> {
+        let found = MatmulBlocks::candidates(target.isa, &self.shape(), &self.epilogue(), target.threads(), most);
         found.iter().map(MatMulChoice::new).collect()
     }
 
-    fn demand(&self, value: &Matmul) -> Demand {
+    fn demand(&self, target: &Target, value: &Matmul) -> Demand {
         let shape = self.shape();
         // Where the last matrix of a batch starts.
         let last = |step: fn(&BatchDim) -> usize| -> usize {
@@ -198,7 +190,7 @@ impl Family for MatMulKey {
         };
         let matrix = match shape.right {
             Right::Packed { vectors, elements } => {
-                Panels { rows: elements.words(shape.k), columns: shape.n, width: vectors * self.isa.lanes() }.len()
+                Panels { rows: elements.words(shape.k), columns: shape.n, width: vectors * target.isa.lanes() }.len()
             }
             Right::Rows { .. } | Right::Columns { .. } => shape.k * shape.n,
         };
@@ -226,6 +218,3 @@ impl Family for MatMulKey {
         value.run_stored(left, weights, c, Extras::default(), scratch, parallel)
     }
 }
-
-#[cfg(test)]
-mod tests {}

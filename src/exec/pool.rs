@@ -1,47 +1,28 @@
-//! Pooling executors. The key is the form of the windows; the moving is done by [`kiln_kernels::cpu::pool`], and the
+//! Pooling executors. The problem is the form of the windows; the moving is done by [`kiln_kernels::cpu::pool`], and the
 //! graph is not known here.
 
 use kiln_kernels::cpu::Stored;
-use kiln_kernels::cpu::pool::{Path, Pool, PoolKind, PoolShape, Window};
-use kiln_kernels::{Isa, Result as KernelResult};
+use kiln_kernels::cpu::pool::{Path, Pool, PoolKind, PoolShape};
+use kiln_kernels::{CodeSource, Result as KernelResult};
 use serde::{Deserialize, Serialize};
 
-use super::context::BuildCx;
-use super::family::{Family, tasks_for};
-use crate::cache::Key;
-use crate::record::Recorded;
+use super::family::tasks_for;
+use super::key::{ExecutorKey, Problem};
+use super::target::Target;
+use crate::cache::Mutate;
 
 /// Everything that determines a pooling executor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
-#[key(family = "pool", value = Pool, laws = crate::record::laws::check)]
-pub struct PoolKey {
+pub type PoolKey = ExecutorKey<PoolProblem>;
+
+/// A pooling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
+pub struct PoolProblem {
     /// What is collected.
     pub kind: PoolKind,
-    /// Pictures.
-    pub batch: u64,
-    /// Channels of a picture.
-    pub channels: u64,
-    /// Depth, height, width.
-    pub axes: [Window; 3],
-    /// Whether the channels of a pixel lie together.
-    pub channels_last: bool,
-    /// What elements lie in memory as.
+    /// Images and windows.
+    pub shape: PoolShape,
+    /// Type of elements in memory.
     pub stored: Stored,
-    /// Instruction-set level.
-    pub isa: Isa,
-    /// Threads that work may be split for.
-    pub threads: u32,
-}
-
-impl PoolKey {
-    fn shape(&self) -> PoolShape {
-        PoolShape {
-            batch: self.batch as usize,
-            channels: self.channels as usize,
-            axes: self.axes,
-            channels_last: self.channels_last,
-        }
-    }
 }
 
 /// What a builder of poolings decides.
@@ -53,41 +34,37 @@ pub struct PoolChoice {
     pub tasks: u32,
 }
 
-impl Recorded for PoolKey {
-    const REVISION: u32 = 3;
+impl Problem for PoolProblem {
+    const FAMILY: &'static str = "pool";
+    const REVISION: u32 = 4;
+    type Value = Pool;
     type Choice = PoolChoice;
-}
 
-impl Family for PoolKey {
     /// The fastest way that fits. Reading an element from memory costs about as much as collecting eight taps from the
     /// cache.
-    fn choose(&self, _: &BuildCx) -> PoolChoice {
-        let shape = self.shape();
-        let taps = self.axes.iter().fold(1, |taps: u64, axis| taps.saturating_mul(axis.kernel.min(axis.input)));
+    fn choose(&self, target: &Target) -> PoolChoice {
+        let shape = &self.shape;
+        let taps = shape.axes.iter().fold(1, |taps: u64, axis| taps.saturating_mul(axis.kernel.min(axis.input)));
         let work = (shape.inputs() as u64).max((shape.outputs() as u64).saturating_mul(taps) / 8);
         let path = match self.stored {
-            Stored::F32 => Path::pick(self.kind, &shape, self.isa),
+            Stored::F32 => Path::pick(self.kind, shape, target.isa),
             Stored::Bf16 => Path::Code,
         };
-        PoolChoice { path, tasks: tasks_for(work, self.threads) }
+        PoolChoice { path, tasks: tasks_for(work, target.threads) }
     }
 
-    fn fits(&self, cx: &BuildCx) -> bool {
-        self.isa == cx.isa && self.threads as usize == cx.threads
+    fn accepts(&self, choice: &PoolChoice, target: &Target) -> bool {
+        target.has_tasks(choice.tasks)
+            && choice.path.fits(self.kind, &self.shape, target.isa)
+            && choice.path.takes(self.stored, target.isa)
+    }
+
+    fn build(&self, choice: &PoolChoice, target: &Target, source: &dyn CodeSource) -> KernelResult<Pool> {
+        let how = (choice.path, self.stored);
+        Pool::stored(self.kind, self.shape, target.isa, how, choice.tasks as usize, source)
     }
 
     fn table_bytes(&self) -> Option<u64> {
-        self.shape().is_valid().then_some(0)
-    }
-
-    fn accepts(&self, choice: &PoolChoice, _: &BuildCx) -> bool {
-        (1..=self.threads.max(1)).contains(&choice.tasks)
-            && choice.path.fits(self.kind, &self.shape(), self.isa)
-            && choice.path.takes(self.stored, self.isa)
-    }
-
-    fn build(&self, choice: &PoolChoice, cx: &BuildCx) -> KernelResult<Pool> {
-        let how = (choice.path, self.stored);
-        Pool::stored(self.kind, self.shape(), self.isa, how, choice.tasks as usize, cx)
+        self.shape.is_valid().then_some(0)
     }
 }

@@ -1,62 +1,18 @@
-//! Executors of recurrent layers, and their weights packed. The key is the form of the layer; the computing is done by
+//! Executors of recurrent layers, and their weights packed. The problem is the form of the layer; the computing is done by
 //! [`kiln_kernels::cpu::recurrent`], and the graph is not known here.
 
 use kiln_kernels::cpu::Elements;
-use kiln_kernels::cpu::chain::Bits;
-use kiln_kernels::cpu::recurrent::{Cell, Direction, DirectionWeights, Recurrent, RecurrentShape};
-use kiln_kernels::{Isa, Result as KernelResult};
+use kiln_kernels::cpu::recurrent::{Cell, DirectionWeights, Recurrent, RecurrentShape};
+use kiln_kernels::{CodeSource, Isa, Result as KernelResult};
 use serde::{Deserialize, Serialize};
-use smallvec::SmallVec;
 
 use super::context::BuildCx;
-use super::family::Family;
+use super::key::{ExecutorKey, Problem};
+use super::target::Target;
 use super::weights::{self, MatMulWeights};
-use crate::cache::Key;
-use crate::record::Recorded;
 
 /// Everything that determines an executor of a recurrent layer.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
-#[key(family = "recurrent", value = Recurrent, laws = crate::record::laws::check)]
-pub struct RecurrentKey {
-    /// The cell.
-    pub cell: Cell,
-    /// Bound of what goes into activations.
-    pub clip: Option<Bits>,
-    /// One or two directions with their functions.
-    pub directions: SmallVec<[Direction; 2]>,
-    /// Steps in time.
-    pub steps: u64,
-    /// Sequences.
-    pub batch: u64,
-    /// Features of a step.
-    pub input: u64,
-    /// Features of the output.
-    pub hidden: u64,
-    /// Whether sequences are the outermost axis everywhere.
-    pub batch_first: bool,
-    /// What weights consist of.
-    pub elements: Elements,
-    /// Instruction-set level.
-    pub isa: Isa,
-    /// Threads that work may be split for.
-    pub threads: u32,
-}
-
-impl RecurrentKey {
-    fn shape(&self) -> RecurrentShape {
-        RecurrentShape {
-            cell: self.cell,
-            clip: self.clip,
-            directions: self.directions.clone(),
-            steps: self.steps as usize,
-            batch: self.batch as usize,
-            input: self.input as usize,
-            hidden: self.hidden as usize,
-            batch_first: self.batch_first,
-            elements: self.elements,
-        }
-    }
-}
+pub type RecurrentKey = ExecutorKey<RecurrentShape>;
 
 /// What a builder of recurrent layers decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,32 +21,31 @@ pub struct RecurrentChoice {
     pub apart: bool,
 }
 
-impl Recorded for RecurrentKey {
-    const REVISION: u32 = 2;
+impl Problem for RecurrentShape {
+    const FAMILY: &'static str = "recurrent";
+    const REVISION: u32 = 3;
+    type Value = Recurrent;
     type Choice = RecurrentChoice;
-}
 
-impl Family for RecurrentKey {
     /// Steps wait for each other, directions do not: two tasks for the whole sequence beat a fork and join per step.
-    fn choose(&self, _: &BuildCx) -> RecurrentChoice {
-        RecurrentChoice { apart: self.directions.len() == 2 && self.threads > 1 }
+    fn choose(&self, target: &Target) -> RecurrentChoice {
+        RecurrentChoice { apart: self.directions.len() == 2 && target.threads > 1 }
     }
 
-    fn fits(&self, cx: &BuildCx) -> bool {
-        let here = self.isa == cx.isa && self.threads as usize == cx.threads;
-        here && self.elements.suit(self.isa)
-    }
-
-    fn table_bytes(&self) -> Option<u64> {
-        self.shape().is_valid().then_some(0)
-    }
-
-    fn accepts(&self, choice: &RecurrentChoice, _: &BuildCx) -> bool {
+    fn accepts(&self, choice: &RecurrentChoice, _: &Target) -> bool {
         !choice.apart || self.directions.len() == 2
     }
 
-    fn build(&self, choice: &RecurrentChoice, cx: &BuildCx) -> KernelResult<Recurrent> {
-        Recurrent::new(self.shape(), self.isa, choice.apart, self.threads as usize, cx)
+    fn build(&self, choice: &RecurrentChoice, target: &Target, source: &dyn CodeSource) -> KernelResult<Recurrent> {
+        Recurrent::new(self.clone(), target.isa, choice.apart, target.threads(), source)
+    }
+
+    fn table_bytes(&self) -> Option<u64> {
+        self.is_valid().then_some(0)
+    }
+
+    fn suits(&self, cx: &BuildCx) -> bool {
+        self.elements.suit(cx.isa)
     }
 }
 

@@ -8,17 +8,17 @@ pub mod axis;
 mod blend;
 mod nearest;
 
-use kiln_kernels::{KernelError, Parallel, Result as KernelResult};
+use kiln_kernels::{CodeSource, KernelError, Parallel, Result as KernelResult};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 pub use self::axis::Table;
 use self::blend::Blend;
 use self::nearest::Pick;
-use super::context::BuildCx;
-use super::family::{Family, tasks_for_bytes};
-use crate::cache::{F32Bits, Key, Mutate};
-use crate::record::Recorded;
+use super::family::tasks_for_bytes;
+use super::key::{ExecutorKey, Problem};
+use super::target::{Target, Tasks};
+use crate::cache::{F32Bits, Mutate};
 
 /// What a place of the output is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -76,9 +76,11 @@ pub struct ResizeAxis {
 }
 
 /// Everything that determines a resizing executor.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
-#[key(family = "resize", value = Resize, laws = crate::record::laws::check)]
-pub struct ResizeKey {
+pub type ResizeKey = ExecutorKey<ResizeProblem>;
+
+/// A resize.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
+pub struct ResizeProblem {
     /// What a place of the output is made of.
     pub mode: Mode,
     /// How coordinates are mapped.
@@ -91,8 +93,6 @@ pub struct ResizeKey {
     pub axes: SmallVec<[ResizeAxis; 5]>,
     /// Bytes of an element.
     pub width: u8,
-    /// Threads that work may be split for.
-    pub threads: u32,
 }
 
 impl ResizeAxis {
@@ -110,10 +110,10 @@ impl ResizeAxis {
     }
 }
 
-impl ResizeKey {
-    /// The key over `axes`, with neighbours that keep their size merged into one.
+impl ResizeProblem {
+    /// The problem over `axes`, with neighbours that keep their size merged into one.
     #[must_use]
-    pub fn merged(mut self) -> ResizeKey {
+    pub fn merged(mut self) -> ResizeProblem {
         let mut merged: SmallVec<[ResizeAxis; 5]> = SmallVec::new();
         for axis in self.axes {
             match merged.last_mut() {
@@ -153,7 +153,7 @@ pub struct Tables {
     pub inner: u64,
 }
 
-impl ResizeKey {
+impl ResizeProblem {
     /// The tables, for whoever resizes by other means; no axes where none changes.
     ///
     /// # Errors
@@ -177,13 +177,6 @@ impl ResizeKey {
     }
 }
 
-/// What a builder of resizes decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ResizeChoice {
-    /// Tasks that the work is split into.
-    pub tasks: u32,
-}
-
 /// A resize ready to run.
 #[derive(Debug)]
 pub struct Resize {
@@ -203,7 +196,7 @@ enum Work {
 }
 
 impl Resize {
-    fn new(key: &ResizeKey, tasks: usize) -> KernelResult<Resize> {
+    fn new(key: &ResizeProblem, tasks: usize) -> KernelResult<Resize> {
         // A valid key's sizes can be counted.
         let count = |size: fn(&ResizeAxis) -> u64| key.axes.iter().map(|axis| size(axis) as usize).product::<usize>();
         let (input, output) = (count(|axis| axis.input), count(|axis| axis.output));
@@ -277,36 +270,32 @@ impl Resize {
     }
 }
 
-impl Recorded for ResizeKey {
-    const REVISION: u32 = 1;
-    type Choice = ResizeChoice;
-}
+impl Problem for ResizeProblem {
+    const FAMILY: &'static str = "resize";
+    const REVISION: u32 = 2;
+    type Value = Resize;
+    type Choice = Tasks;
 
-impl Family for ResizeKey {
-    fn choose(&self, _: &BuildCx) -> ResizeChoice {
+    fn choose(&self, target: &Target) -> Tasks {
         let output = self.elements(|axis| axis.output).unwrap_or(0) as u64;
-        ResizeChoice { tasks: tasks_for_bytes(output.saturating_mul(u64::from(self.width)), self.threads) }
+        Tasks { tasks: tasks_for_bytes(output.saturating_mul(u64::from(self.width)), target.threads) }
     }
 
-    fn fits(&self, cx: &BuildCx) -> bool {
-        self.threads as usize == cx.threads
+    fn accepts(&self, choice: &Tasks, target: &Target) -> bool {
+        target.has_tasks(choice.tasks)
+    }
+
+    fn build(&self, choice: &Tasks, _: &Target, _: &dyn CodeSource) -> KernelResult<Resize> {
+        if !self.is_valid() {
+            return Err(KernelError::Unsupported { family: "resize", reason: format!("{self:?}") });
+        }
+        Resize::new(self, choice.tasks as usize)
     }
 
     fn table_bytes(&self) -> Option<u64> {
         let changing = || self.axes.iter().filter(|axis| !axis.keeps());
         let add = |bytes: u64, axis: &ResizeAxis| bytes.checked_add(axis::table_bytes(axis, self)?);
         self.is_valid().then(|| changing().try_fold(0, add)).flatten()
-    }
-
-    fn accepts(&self, choice: &ResizeChoice, _: &BuildCx) -> bool {
-        (1..=self.threads.max(1)).contains(&choice.tasks)
-    }
-
-    fn build(&self, choice: &ResizeChoice, _: &BuildCx) -> KernelResult<Resize> {
-        if !self.is_valid() {
-            return Err(KernelError::Unsupported { family: "resize", reason: format!("{self:?}") });
-        }
-        Resize::new(self, choice.tasks as usize)
     }
 
     fn weigh(resize: &Resize) -> usize {

@@ -116,10 +116,13 @@ pub(super) fn verify<K: Family>(record: &Record, cx: &BuildCx) -> Result<(), Ref
 
 #[cfg(test)]
 mod tests {
+    use kiln_kernels::cpu::softmax::Around;
+
     use super::*;
     use crate::cache::{F32Bits, Key};
-    use crate::exec::resize::{Mode, ResizeAxis, ResizeChoice, ResizeKey, Transform};
-    use crate::exec::softmax::{SoftmaxChoice, SoftmaxKey};
+    use crate::exec::resize::{Mode, ResizeAxis, ResizeKey, ResizeProblem, Transform};
+    use crate::exec::softmax::{SoftmaxKey, SoftmaxProblem};
+    use crate::exec::{Target, Tasks};
     use crate::record::{Evidence, encode};
 
     fn record<K: Family>(key: &K, choice: &K::Choice) -> Record {
@@ -129,35 +132,36 @@ mod tests {
     }
 
     fn softmax(length: u64) -> SoftmaxKey {
-        SoftmaxKey { outer: 2, length, inner: 1, logarithm: false, isa: Isa::Portable, threads: 3 }
+        let around = Around { outer: 2, length, inner: 1 };
+        SoftmaxKey::new(Target::new(Isa::Portable, 3), SoftmaxProblem { around, logarithm: false })
     }
 
     fn cubic(size: u64) -> ResizeKey {
         let axis = ResizeAxis { output: 2 * size, scale: 2f64.to_bits(), ..ResizeAxis::keep(size) };
-        ResizeKey {
+        let problem = ResizeProblem {
             mode: Mode::Cubic { a: F32Bits::new(-0.75) },
             transform: Transform::HalfPixel,
             exclude_outside: false,
             antialias: false,
             axes: [axis].into_iter().collect(),
             width: 4,
-            threads: 1,
-        }
+        };
+        ResizeKey::new(Target::new(Isa::Portable, 1), problem)
     }
 
     #[test]
     fn a_record_is_refused_by_its_reason() {
         let verify = |record: &Record| Verifier::default().verify(record);
-        let sound = record(&softmax(7), &SoftmaxChoice { tasks: 3 });
+        let sound = record(&softmax(7), &Tasks { tasks: 3 });
         assert_eq!(verify(&sound), Ok(()));
         assert_eq!(verify(&Record { family: "soft".to_owned(), ..sound.clone() }), Err(Refusal::Family));
         let other = verify(&Record { revision: 9, ..sound.clone() });
         assert_eq!(other, Err(Refusal::Revision { found: 9, known: SoftmaxKey::REVISION }));
         assert!(matches!(verify(&Record { key: vec![1], ..sound.clone() }), Err(Refusal::Key(_))));
         assert!(matches!(verify(&Record { choice: vec![1], ..sound }), Err(Refusal::Choice(_))));
-        assert_eq!(verify(&record(&softmax(7), &SoftmaxChoice { tasks: 4 })), Err(Refusal::Unfit));
-        assert_eq!(verify(&record(&softmax(1 << 63), &SoftmaxChoice { tasks: 3 })), Err(Refusal::Sizes));
-        let resized = |size| verify(&record(&cubic(size), &ResizeChoice { tasks: 1 }));
+        assert_eq!(verify(&record(&softmax(7), &Tasks { tasks: 4 })), Err(Refusal::Unfit));
+        assert_eq!(verify(&record(&softmax(1 << 63), &Tasks { tasks: 3 })), Err(Refusal::Sizes));
+        let resized = |size| verify(&record(&cubic(size), &Tasks { tasks: 1 }));
         assert_eq!(resized(1 << 12), Ok(()));
         assert!(matches!(resized(1 << 29), Err(Refusal::Tables { bytes }) if bytes > 32 << 30));
         assert_eq!(resized(1 << 46), Err(Refusal::Sizes));

@@ -28,7 +28,7 @@ use crate::exec::GpuCx;
 #[cfg(feature = "device")]
 use crate::exec::gpu::{Solution, SolverKey};
 use crate::exec::tune::{Standing, Tuner};
-use crate::exec::{BuildCx, BuildError, Family, Share};
+use crate::exec::{BuildCx, BuildError, ExecutorKey, Family, Share};
 use crate::tensor::{BufferPool, Tensor, TensorError, TensorSpec};
 
 /// Why a node could not be prepared or run. The graph adds the node's name.
@@ -243,6 +243,12 @@ impl<'a> PrepareCx<'a> {
     #[must_use]
     pub fn gpu(&self) -> Option<&'a GpuCx> {
         self.build.gpu.as_deref()
+    }
+
+    /// The key of an executor that solves a problem here.
+    #[must_use]
+    pub fn key<P>(&self, problem: P) -> ExecutorKey<P> {
+        ExecutorKey::new(self.build.target(), problem)
     }
 
     /// The instruction-set level in force, a part of every key.

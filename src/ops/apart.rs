@@ -12,7 +12,7 @@ use half::slice::HalfFloatSliceExt;
 use kiln_kernels::KernelError;
 use kiln_kernels::cpu::chain::{Chain, Geometry, Operand, Program, Target, UnaryOp};
 
-use crate::exec::chain::ChainKey;
+use crate::exec::chain::ChainProblem;
 use crate::exec::{BuildError, Family};
 use crate::graph::{NodeError, PrepareCx, RunCx};
 use crate::tensor::{DType, Tensor, TensorSpec};
@@ -39,7 +39,7 @@ pub(super) fn executor<K: Family>(
     let executor = cx.executor(&key(None))?;
     let elements = output.elements()?;
     let geometry = Geometry::new(&[elements], &[&[elements]])?;
-    let chain = ChainKey::new(&Program::unary(function), geometry, cx.isa(), cx.threads());
+    let chain = cx.key(ChainProblem::new(&Program::unary(function), geometry));
     let after = After(cx.executor(&chain)?);
     tracing::warn!(%refusal, ?function, "a fused node falls apart");
     cx.count_apart();

@@ -28,8 +28,8 @@ use super::apart::{self, After};
 use super::convert::through_f32;
 use super::stored::{self as storing, STORED, activations, activations_mut};
 use super::{LoadCx, OpError, Operator, fused_activation, one, optional, refused, required};
-use crate::exec::conv::ConvKey;
-use crate::exec::transpose::TransposeKey;
+use crate::exec::conv::ConvProblem;
+use crate::exec::transpose::TransposeProblem;
 use crate::exec::weights::{self, Packed};
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
@@ -148,12 +148,12 @@ impl Conv {
 
     /// The shape of the output, as this node's layout has it.
     fn output(&self, shape: &ConvShape, rank: usize) -> Shape {
-        let spatial = &shape.output[5 - rank..];
-        let mut output = Shape::from_slice(&[shape.batch]);
+        let spatial = &shape.output()[5 - rank..];
+        let mut output = Shape::from_slice(&[shape.batch()]);
         if self.channels_last {
-            output.extend(spatial.iter().copied().chain([shape.filters]));
+            output.extend(spatial.iter().copied().chain([shape.filters()]));
         } else {
-            output.extend([shape.filters].into_iter().chain(spatial.iter().copied()));
+            output.extend([shape.filters()].into_iter().chain(spatial.iter().copied()));
         }
         output
     }
@@ -163,8 +163,8 @@ impl Conv {
         if self.channels_last || from == 1 || to == 1 {
             return Ok(None);
         }
-        let key = TransposeKey::new(&[batch, from, to], &[0, 2, 1], size_of::<f32>(), cx.isa(), cx.threads());
-        cx.executor(&key).map(Some)
+        let turn = TransposeProblem::new(&[batch, from, to], &[0, 2, 1], size_of::<f32>());
+        cx.executor(&cx.key(turn)).map(Some)
     }
 }
 
@@ -188,7 +188,7 @@ impl Node for Conv {
             }
         }
         let output = self.output(&shape, input.shape().len());
-        if let Some(bias) = optional(inputs, 2).filter(|bias| bias.shape() != [shape.filters]) {
+        if let Some(bias) = optional(inputs, 2).filter(|bias| bias.shape() != [shape.filters()]) {
             return Err(refused(format!("bias of shape {:?} for {} filters", bias.shape(), shape.filters)));
         }
         if let Some(residual) = optional(inputs, RESIDUAL).filter(|residual| residual.shape() != output.as_slice()) {
@@ -208,11 +208,11 @@ impl Node for Conv {
         let elements = self.weights.as_ref().map_or(Elements::F32, |known| known.elements);
         let stored = self.stored(inputs)?;
         let (conv, after) = apart::executor(cx, self.activation, &outputs[0], |activation| {
-            ConvKey::new(&shape, elements, cx.numerics(), activation, cx.isa(), cx.threads()).stored(stored)
+            cx.key(ConvProblem { shape, elements, stored, numerics: cx.numerics(), activation })
         })?;
         let weights = self.weights.as_ref().map(|known| known.packed.clone());
         let positions = |size: [usize; 3]| size.iter().product::<usize>();
-        let back = [shape.batch, shape.filters, positions(shape.output)];
+        let back = [shape.batch(), shape.filters(), positions(shape.output())];
         let residual = if optional(inputs, RESIDUAL).is_some() { self.turn(cx, back)? } else { None };
         let takes_parts = parts::are_taken(&conv, &parts::parts(inputs)?);
         Ok(Prepared::new(Arc::new(Ready {
@@ -221,9 +221,9 @@ impl Node for Conv {
             takes_parts,
             shape,
             weights,
-            input: self.turn(cx, [shape.batch, shape.channels, positions(shape.input)])?,
+            input: self.turn(cx, [shape.batch(), shape.channels(), positions(shape.input())])?,
             residual,
-            output: self.turn(cx, [shape.batch, positions(shape.output), shape.filters])?,
+            output: self.turn(cx, [shape.batch(), positions(shape.output()), shape.filters()])?,
         })))
     }
 

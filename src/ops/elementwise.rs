@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 
 use super::generic::make_elementwise;
 use super::{LoadCx, Movement, OpError, Operator, View, broadcast, one, rearrange, refused, required};
-use crate::exec::chain::ChainKey;
+use crate::exec::chain::ChainProblem;
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
 use crate::graph::node::Specs;
@@ -241,10 +241,10 @@ impl Node for Elementwise {
             // output, all go the same.
             let flat = &[outputs[0].elements()?][..];
             let geometry = Geometry::new(flat, &vec![flat; operands.len()])?;
-            let key = ChainKey::new(&lowered.program, geometry, cx.isa(), cx.threads());
+            let key = cx.key(ChainProblem::new(&lowered.program, geometry));
             return Ok(Prepared::new(Arc::new(Spread { chain: cx.executor(&key)? })));
         };
-        let key = ChainKey::new(&lowered.program, geometry, cx.isa(), cx.threads());
+        let key = cx.key(ChainProblem::new(&lowered.program, geometry));
         Ok(Prepared::new(cx.executor(&key)?))
     }
 

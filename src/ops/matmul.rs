@@ -20,8 +20,7 @@ use super::apart::{self, After};
 use super::convert::halves_through_f32;
 use super::stored::{self, STORED, activations, activations_mut};
 use super::{LoadCx, OpError, Operator, one, optional, refused, required};
-use crate::exec::activation::Activation;
-use crate::exec::matmul::{MatMulKey, Stored};
+use crate::exec::matmul::{MatMulProblem, Stored};
 use crate::exec::weights::{self, MatMulWeights};
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
@@ -261,9 +260,12 @@ impl Node for MatMul {
             Some((weights, _)) => (Stored::Packed(weights.vectors as u8), weights.elements, weights.step),
             None => (problem.right, Elements::F32, problem.n * problem.k),
         };
-        let key = |activation: Option<UnaryOp>| MatMulKey {
-            isa: cx.isa(),
-            threads: u32::try_from(cx.threads()).unwrap_or(u32::MAX),
+        let stored = MatmulStored {
+            left: stored::stored(left),
+            residual: optional(inputs, 3).map_or(Storage::F32, stored::stored),
+            output: self.output.unwrap_or_default(),
+        };
+        let fused = |activation: Option<UnaryOp>| MatMulProblem {
             m: problem.m as u64,
             n: problem.n as u64,
             k: problem.k as u64,
@@ -273,14 +275,11 @@ impl Node for MatMul {
             elements,
             scale: self.scale.into(),
             bias: addend == Addend::Row,
-            activation: activation.map(Activation),
-            stored: MatmulStored {
-                left: stored::stored(left),
-                residual: optional(inputs, 3).map_or(Storage::F32, stored::stored),
-                output: self.output.unwrap_or_default(),
-            },
+            activation,
+            stored,
         };
-        let (matmul, after) = apart::executor(cx, self.activation, &outputs[0], key)?;
+        let (matmul, after) =
+            apart::executor(cx, self.activation, &outputs[0], |activation| cx.key(fused(activation)))?;
         Ok(Prepared::new(Arc::new(Ready { problem, addend, matmul: Some(matmul), after })))
     }
 

@@ -10,10 +10,11 @@ mod device;
 mod places;
 mod rows;
 
+use kiln_kernels::cpu::norm::Channels as Images;
+
 use super::convert::{first_through_f32, through_f32};
 use super::stored::STORED;
 use super::{Operator, refused, required};
-use crate::exec::norm::ChannelsKey;
 use crate::graph::NodeError;
 use crate::tensor::{DType, Tensor, TensorError};
 
@@ -49,7 +50,7 @@ fn floats<'t>(inputs: &[Option<&'t Tensor>], index: usize) -> Result<&'t Tensor,
 }
 
 /// The images in a tensor `[N, C, ...]`, or `[N, ..., C]` where channels come last.
-fn images(shape: &[usize], last: bool) -> Result<ChannelsKey, NodeError> {
+fn images(shape: &[usize], last: bool) -> Result<Images, NodeError> {
     let (channels, spatial): (usize, &[usize]) = match *shape {
         [_, ref spatial @ .., channels] if last => (channels, spatial),
         [_, channels, ref spatial @ ..] if !last => (channels, spatial),
@@ -58,7 +59,7 @@ fn images(shape: &[usize], last: bool) -> Result<ChannelsKey, NodeError> {
         _ => return Err(refused(format!("shape {shape:?} is not that of images with channels"))),
     };
     let spatial = spatial.iter().product::<usize>() as u64;
-    Ok(ChannelsKey { batch: shape[0] as u64, channels: channels as u64, spatial, last })
+    Ok(Images { batch: shape[0] as u64, channels: channels as u64, spatial, last })
 }
 
 /// Input `index`, which has one number a channel.

@@ -14,7 +14,7 @@ use kiln_kernels::{Isa, Parallel, reference};
 use super::convert::through_f32;
 use super::stored::{STORED, activations, activations_mut, stored};
 use super::{LoadCx, MakeNode, OpError, Operator, counted, refused, required};
-use crate::exec::pool::PoolKey;
+use crate::exec::pool::PoolProblem;
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
 use crate::graph::node::Specs;
@@ -202,17 +202,21 @@ impl Pool {
                 None => Window { input, kernel: input.max(1), ..Window::NONE },
             };
         }
-        let shape =
-            PoolShape { batch: dims[0], channels: dims[channel], axes: windows, channels_last: self.channels_last };
+        let shape = PoolShape {
+            batch: dims[0] as u64,
+            channels: dims[channel] as u64,
+            axes: windows,
+            channels_last: self.channels_last,
+        };
         if shape.is_valid() { Ok(shape) } else { Err(refused(format!("shape {dims:?} is too large to pool"))) }
     }
 
     fn output(&self, shape: &PoolShape, rank: usize) -> Shape {
         let spatial = shape.axes[5 - rank..].iter().map(|axis| axis.output as usize);
         if self.channels_last {
-            [shape.batch].into_iter().chain(spatial).chain([shape.channels]).collect()
+            [shape.batch()].into_iter().chain(spatial).chain([shape.channels()]).collect()
         } else {
-            [shape.batch, shape.channels].into_iter().chain(spatial).collect()
+            [shape.batch(), shape.channels()].into_iter().chain(spatial).collect()
         }
     }
 }
@@ -249,17 +253,8 @@ impl Node for Pool {
             return Ok(Prepared::NONE);
         }
         let shape = self.shape(input)?;
-        let key = PoolKey {
-            kind: self.kind,
-            batch: shape.batch as u64,
-            channels: shape.channels as u64,
-            axes: shape.axes,
-            channels_last: shape.channels_last,
-            stored: stored(input),
-            isa: cx.isa(),
-            threads: u32::try_from(cx.threads()).unwrap_or(u32::MAX),
-        };
-        Ok(Prepared::new(cx.executor(&key)?))
+        let problem = PoolProblem { kind: self.kind, shape, stored: stored(input) };
+        Ok(Prepared::new(cx.executor(&cx.key(problem))?))
     }
 
     #[cfg(feature = "device")]

@@ -4,12 +4,14 @@
 
 use kiln_kernels::cpu::Elements;
 use kiln_kernels::cpu::chain::Bits;
-use kiln_kernels::cpu::recurrent::{Activation, Cell, Direction, DirectionWeights, Operands, Outputs, Recurrent};
+use kiln_kernels::cpu::recurrent::{
+    Activation, Cell, Direction, DirectionWeights, Operands, Outputs, Recurrent, RecurrentShape,
+};
 use smallvec::SmallVec;
 
 use super::convert::through_f32;
 use super::{LoadCx, OpError, Operator, counted, optional, refused, required};
-use crate::exec::recurrent::{PackedDirection, PlainWeights, RecurrentKey, pack};
+use crate::exec::recurrent::{PackedDirection, PlainWeights, pack};
 use crate::graph::node::Specs;
 use crate::graph::operators::lower::function;
 use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx, operators};
@@ -243,7 +245,7 @@ impl Node for Layer {
     ) -> Result<Prepared, NodeError> {
         let x = required(inputs, X)?;
         let (steps, batch) = self.time_and_batch(x)?;
-        let key = RecurrentKey {
+        let shape = RecurrentShape {
             cell: self.cell,
             clip: self.clip,
             directions: self.directions.clone(),
@@ -253,10 +255,8 @@ impl Node for Layer {
             hidden: outputs[0].shape[3] as u64,
             batch_first: self.batch_first,
             elements: self.elements,
-            isa: cx.isa(),
-            threads: u32::try_from(cx.threads()).unwrap_or(u32::MAX),
         };
-        Ok(Prepared::new(cx.executor(&key)?))
+        Ok(Prepared::new(cx.executor(&cx.key(shape))?))
     }
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {

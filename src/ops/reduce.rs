@@ -11,7 +11,7 @@ use kiln_kernels::gpu::source::transpose::TransposeKernel;
 
 use super::generic::{make_reduce, reduced_axes};
 use super::{LoadCx, OpError, Operator, required};
-use crate::exec::reduce::ReduceKey;
+use crate::exec::reduce::ReduceProblem;
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
 use crate::graph::node::Specs;
@@ -72,8 +72,8 @@ impl Node for Reduce {
             return Ok(Prepared::NONE);
         }
         let axes = reduced_axes(self.fixed_axes.as_deref(), self.none_means_none, inputs)?;
-        let key = ReduceKey::new(self.reduction, input.shape(), |axis| axes.contains(&axis), cx.isa(), cx.threads());
-        Ok(Prepared::new(cx.executor(&key)?))
+        let problem = ReduceProblem::new(self.reduction, input.shape(), |axis| axes.contains(&axis));
+        Ok(Prepared::new(cx.executor(&cx.key(problem))?))
     }
 
     #[cfg(feature = "device")]

@@ -13,7 +13,7 @@ use super::{
     LoadCx, Movement, OpError, Operator, axes_of, dimensions, integers, one, optional, rearrange, refused, required,
 };
 use crate::cache::F32Bits;
-use crate::exec::resize::{Mode, Resize as Executor, ResizeAxis, ResizeKey, Rounding, Transform};
+use crate::exec::resize::{Mode, Resize as Executor, ResizeAxis, ResizeProblem, Rounding, Transform};
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
 use crate::graph::node::Specs;
@@ -189,17 +189,16 @@ impl Resize {
         Ok(axes)
     }
 
-    fn key(&self, threads: usize, inputs: &[Option<&Tensor>]) -> Result<ResizeKey, NodeError> {
-        let key = ResizeKey {
+    fn problem(&self, inputs: &[Option<&Tensor>]) -> Result<ResizeProblem, NodeError> {
+        let problem = ResizeProblem {
             mode: self.mode,
             transform: self.transform,
             exclude_outside: self.exclude_outside,
             antialias: self.antialias,
             axes: self.resized(inputs)?,
             width: required(inputs, 0)?.dtype().size() as u8,
-            threads: u32::try_from(threads).unwrap_or(u32::MAX),
         };
-        Ok(key.merged())
+        Ok(problem.merged())
     }
 
     /// What crops are filled with where they reach beyond the input.
@@ -238,7 +237,7 @@ impl Node for Resize {
         inputs: &[Option<&Tensor>],
         _: &[TensorSpec],
     ) -> Result<Prepared, NodeError> {
-        Ok(Prepared::new(cx.executor(&self.key(cx.threads(), inputs)?)?))
+        Ok(Prepared::new(cx.executor(&cx.key(self.problem(inputs)?))?))
     }
 
     #[cfg(feature = "device")]

@@ -9,14 +9,14 @@
 #[cfg(feature = "device")]
 use crate::graph::device::Operand;
 use half::f16;
-use kiln_kernels::cpu::softmax::Softmax as Executor;
+use kiln_kernels::cpu::softmax::{Around, Softmax as Executor};
 #[cfg(feature = "device")]
 use kiln_kernels::gpu::source::softmax::SoftmaxKernel;
 use kiln_kernels::parallel::for_each_chunk;
 
 use super::convert::through_f32;
 use super::{LoadCx, OpError, Operator, around, axis_of, required};
-use crate::exec::softmax::SoftmaxKey;
+use crate::exec::softmax::SoftmaxProblem;
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
 use crate::graph::node::Specs;
@@ -159,15 +159,9 @@ impl Node for Softmax {
         _: &[TensorSpec],
     ) -> Result<Prepared, NodeError> {
         let (outer, length, inner) = self.around(required(inputs, 0)?.shape())?;
-        let key = SoftmaxKey {
-            outer: outer as u64,
-            length: length as u64,
-            inner: inner as u64,
-            logarithm: self.logarithm,
-            isa: cx.isa(),
-            threads: u32::try_from(cx.threads()).unwrap_or(u32::MAX),
-        };
-        Ok(Prepared::new(cx.executor(&key)?))
+        let around = Around { outer: outer as u64, length: length as u64, inner: inner as u64 };
+        let problem = SoftmaxProblem { around, logarithm: self.logarithm };
+        Ok(Prepared::new(cx.executor(&cx.key(problem))?))
     }
 
     #[cfg(feature = "device")]

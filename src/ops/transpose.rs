@@ -11,7 +11,7 @@ use kiln_kernels::reference;
 use smallvec::SmallVec;
 
 use super::{LoadCx, Movement, OpError, Operator, rearrange, required};
-use crate::exec::transpose::TransposeKey;
+use crate::exec::transpose::TransposeProblem;
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
 use crate::graph::node::Specs;
@@ -152,11 +152,11 @@ impl Node for Permute {
             return Ok(Prepared::NONE);
         }
         let Move { view, perm, .. } = self.of(input)?;
-        let key = TransposeKey::new(&view, &perm, input.dtype().size(), cx.isa(), cx.threads());
-        if !key.has_kernel() {
+        let problem = TransposeProblem::new(&view, &perm, input.dtype().size());
+        if !problem.has_kernel() {
             return Ok(Prepared::NONE);
         }
-        Ok(Prepared::new(cx.executor(&key)?))
+        Ok(Prepared::new(cx.executor(&cx.key(problem))?))
     }
 
     #[cfg(feature = "device")]

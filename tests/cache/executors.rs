@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kiln::cache::{Cache, Limits, Mutate, Outcome};
-use kiln::exec::conv::ConvKey;
-use kiln::exec::matmul::{MatMulKey, Stored};
+use kiln::exec::conv::{ConvKey, ConvProblem};
+use kiln::exec::matmul::{MatMulKey, MatMulProblem, Stored};
 use kiln::exec::norm::RowNormKey;
-use kiln::exec::reduce::ReduceKey;
-use kiln::exec::softmax::SoftmaxKey;
-use kiln::exec::transpose::TransposeKey;
-use kiln::exec::{BuildCx, Family};
+use kiln::exec::reduce::{ReduceKey, ReduceProblem};
+use kiln::exec::softmax::{SoftmaxKey, SoftmaxProblem};
+use kiln::exec::transpose::{TransposeKey, TransposeProblem};
+use kiln::exec::{BuildCx, Family, Target};
 use kiln::record::Store;
 use kiln_kernels::cpu::conv::ConvShape;
+use kiln_kernels::cpu::norm::RowForm;
+use kiln_kernels::cpu::softmax::Around;
 use kiln_kernels::cpu::{Elements, Numerics};
 use kiln_kernels::jit::code_memory;
 use kiln_kernels::{CodeKey, Isa};
@@ -36,9 +38,7 @@ fn context(isa: Isa, entries: usize, records: Arc<Store>) -> BuildCx {
 }
 
 fn product(isa: Isa, m: u64) -> MatMulKey {
-    MatMulKey {
-        isa,
-        threads: 2,
+    let problem = MatMulProblem {
         m,
         n: 96,
         k: 64,
@@ -50,11 +50,12 @@ fn product(isa: Isa, m: u64) -> MatMulKey {
         bias: true,
         activation: None,
         stored: Default::default(),
-    }
+    };
+    MatMulKey::new(Target::new(isa, 2), problem)
 }
 
 /// A convolution of `filters` filters of 3x3 over pictures of that size, in so many groups.
-fn convolution(isa: Isa, [batch, height, width]: [usize; 3], channels: usize, groups: usize) -> ConvKey {
+fn convolution(isa: Isa, [batch, height, width]: [u64; 3], channels: u64, groups: u64) -> ConvKey {
     let shape = ConvShape {
         batch,
         channels,
@@ -68,7 +69,9 @@ fn convolution(isa: Isa, [batch, height, width]: [usize; 3], channels: usize, gr
         pads: [0, 1, 1],
         transposed: false,
     };
-    ConvKey::new(&shape, Elements::F32, Numerics::Default, None, isa, 2)
+    let (elements, stored) = (Elements::F32, Default::default());
+    let problem = ConvProblem { shape, elements, stored, numerics: Numerics::Default, activation: None };
+    ConvKey::new(Target::new(isa, 2), problem)
 }
 
 /// All code that a context holds.
@@ -91,25 +94,29 @@ fn an_executor_rebuilt_from_its_record_has_the_same_code() {
         let (a, b) = (&first, &second);
         for m in [1, 7, 64, 1000] {
             twice(&product(isa, m), a, b);
-            twice(&MatMulKey { right: Stored::Rows, ..product(isa, m) }, a, b);
-            twice(&MatMulKey { left: Stored::Columns, right: Stored::Columns, ..product(isa, m) }, a, b);
+            let stored = |left: Stored, right: Stored| {
+                let MatMulKey { target, problem } = product(isa, m);
+                MatMulKey::new(target, MatMulProblem { left, right, ..problem })
+            };
+            twice(&stored(Stored::Rows, Stored::Rows), a, b);
+            twice(&stored(Stored::Columns, Stored::Columns), a, b);
         }
         for (size, channels, groups) in
             [([1, 56, 56], 64, 1), ([2, 14, 14], 256, 1), ([1, 28, 30], 96, 96), ([1, 9, 9], 12, 3)]
         {
             twice(&convolution(isa, size, channels, groups), a, b);
         }
-        let threads = 2;
+        let target = Target::new(isa, 2);
         for (outer, length, inner) in [(12, 128, 1), (3, 40, 50)] {
-            twice(&SoftmaxKey { outer, length, inner, logarithm: false, isa, threads }, a, b);
+            let problem = SoftmaxProblem { around: Around { outer, length, inner }, logarithm: false };
+            twice(&SoftmaxKey::new(target, problem), a, b);
         }
         for reduced_first in [false, true] {
-            let dims = [64, 300].into_iter().collect();
-            twice(&ReduceKey { reduction: Mutate::sample(), dims, reduced_first, isa, threads }, a, b);
+            let problem = ReduceProblem::new(Mutate::sample(), &[64, 300], |axis| (axis == 0) == reduced_first);
+            twice(&ReduceKey::new(target, problem), a, b);
         }
-        let (shape, perm) = ([64, 96].into_iter().collect(), [1, 0].into_iter().collect());
-        twice(&TransposeKey { shape, perm, element: 4, isa, threads }, a, b);
-        let norm = RowNormKey {
+        twice(&TransposeKey::new(target, TransposeProblem::new(&[64, 96], &[1, 0], 4)), a, b);
+        let norm = RowForm {
             rows: 9,
             length: 768,
             centred: true,
@@ -117,10 +124,8 @@ fn an_executor_rebuilt_from_its_record_has_the_same_code() {
             bias: true,
             moments: false,
             output: Default::default(),
-            isa,
-            threads,
         };
-        twice(&norm, a, b);
+        twice(&RowNormKey::new(target, norm), a, b);
         let (first, second) = (code(&first), code(&second));
         assert!(first.len() > 10, "only {} kernels", first.len());
         assert_eq!(first.keys().collect::<Vec<_>>(), second.keys().collect::<Vec<_>>());
@@ -156,7 +161,7 @@ fn ten_thousand_shapes_of_a_node_share_a_handful_of_code() {
     assert!(blobs(&cx) <= 8, "a product emitted {} kernels", blobs(&cx));
     let cx = context(isa, 1 << 15, Arc::new(Store::off()));
     for _ in 0..10_000 {
-        let shape = [size(4), size(120), size(120)].map(|size| size as usize);
+        let shape = [size(4), size(120), size(120)];
         cx.executor(&convolution(isa, shape, 64, 1)).unwrap();
     }
     assert!(blobs(&cx) <= 8, "a convolution emitted {} kernels", blobs(&cx));
@@ -176,7 +181,9 @@ fn code_is_charged_part_by_part_as_executors_need_it() {
     };
     let six = charged(&product(isa, 6));
     let three = charged(&product(isa, 3));
-    let again = charged(&MatMulKey { n: 80, ..product(isa, 6) });
+    let mut narrower = product(isa, 6);
+    narrower.problem.n = 80;
+    let again = charged(&narrower);
     assert!(six.0 == three.0 && six.1 < three.1, "{six:?}, then {three:?}");
     assert_eq!(three, again, "tiles of six rows are there");
 }

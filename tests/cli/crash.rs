@@ -105,7 +105,7 @@ fn a_case_that_crashes_costs_itself_and_no_other() {
     assert_eq!((&verdicts["a_good"], &verdicts["c_good"]), (&"passed".into(), &"passed".into()), "{text}");
     let crash = verdicts["b_long"].as_str().unwrap();
     assert!(crash.starts_with("crashed: SIGSEGV, model test, node 'node_y"), "{crash}");
-    assert!(crash.contains("' (MatMul), MatMulKey {"), "the key is missing: {crash}");
+    assert!(crash.contains("' (MatMul), ExecutorKey { target: Target {"), "the key is missing: {crash}");
     assert!(text.contains(&format!("b_long: {crash}\n")), "{text}");
     let totals = text.lines().any(|line| line.split_whitespace().eq(["suite", "2", "0", "0", "1", "3"]));
     assert!(totals, "{text}");
@@ -144,7 +144,7 @@ fn a_crash_of_any_subcommand_says_model_node_and_key() {
         assert_eq!(output.status.signal(), Some(signal.as_raw()), "{text}");
         let line = text.lines().find(|line| line.starts_with("kiln: crashed: SIG")).expect(&text);
         assert!(line.contains(&format!(", model {}, node 'node_y", model.display())), "{line}");
-        assert!(line.contains("MatMulKey {"), "{line}");
+        assert!(line.contains("problem: MatMulProblem {"), "{line}");
     }
 }
 

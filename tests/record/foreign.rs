@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kiln::cache::{Cache, F32Bits, Limits};
-use kiln::exec::Family;
-use kiln::exec::resize::{Mode, ResizeAxis, ResizeKey, Transform};
-use kiln::exec::softmax::{SoftmaxChoice, SoftmaxKey};
+use kiln::exec::resize::{Mode, ResizeAxis, ResizeKey, ResizeProblem, Transform};
+use kiln::exec::softmax::{SoftmaxKey, SoftmaxProblem};
+use kiln::exec::{Family, Target, Tasks};
 use kiln::graph::{Graph, GraphBuilder};
 use kiln::record::{Evidence, Fingerprint, Record, Recorded, SOURCES, Store, encode, host_fingerprint};
 use kiln::session::{Session, SessionOptions};
 use kiln::tensor::{DType, Tensor};
+use kiln_kernels::Isa;
+use kiln_kernels::cpu::softmax::Around;
 
 use crate::folder;
 
@@ -44,16 +46,16 @@ fn run(session: &Session, rows: usize) -> Result<Vec<f32>, kiln::session::Sessio
 /// An honest record of a resize that takes its time: tables of that many places.
 fn slow(places: u64, number: u64) -> Record {
     let axis = ResizeAxis { output: places, scale: 2f64.to_bits(), ..ResizeAxis::keep(places / 2) };
-    let key = ResizeKey {
+    let problem = ResizeProblem {
         mode: Mode::Cubic { a: F32Bits::new(-0.75 - number as f32) },
         transform: Transform::HalfPixel,
         exclude_outside: true,
         antialias: false,
         axes: [axis].into_iter().collect(),
         width: 4,
-        threads: 1,
     };
-    let choice = kiln::exec::resize::ResizeChoice { tasks: 1 };
+    let key = ResizeKey::new(Target::new(Isa::detect(), 1), problem);
+    let choice = Tasks { tasks: 1 };
     let evidence = Evidence::measured(1, 1);
     let (key, choice) = (encode(&key).unwrap(), encode(&choice).unwrap());
     Record { family: "resize".to_owned(), revision: ResizeKey::REVISION, key, choice, evidence }
@@ -87,15 +89,15 @@ fn what_other_models_left_in_the_file_is_not_built() {
 fn a_key_whose_tables_no_memory_holds_is_an_error_and_no_allocation() {
     let cx = Session::from_graph(softmax(), &options()).unwrap().build_cx().clone();
     let axis = ResizeAxis { output: (1 << 31) - 1, scale: 1f64.to_bits(), ..ResizeAxis::keep((1 << 31) - 2) };
-    let key = ResizeKey {
+    let problem = ResizeProblem {
         mode: Mode::Cubic { a: F32Bits::new(-0.75) },
         transform: Transform::HalfPixel,
         exclude_outside: false,
         antialias: false,
         axes: [axis].into_iter().collect(),
         width: 4,
-        threads: 1,
     };
+    let key = ResizeKey::new(Target::new(cx.isa, 1), problem);
     assert!(key.table_bytes().is_some_and(|bytes| bytes > 64 << 30));
     let ahead = kiln::exec::BuildCx { records: cx.records.ahead_of_need(), ..cx };
     let refused = ahead.executor(&key).err().map(|error| error.to_string());
@@ -210,10 +212,11 @@ fn a_build_of_other_sources_is_another_machine_to_records() {
 #[test]
 fn an_executor_in_memory_is_taken_before_a_blob() {
     let cx = Session::from_graph(softmax(), &options()).unwrap().build_cx().clone();
-    let key = SoftmaxKey { outer: 4000, length: 500, inner: 1, logarithm: false, isa: cx.isa, threads: 1 };
+    let around = Around { outer: 4000, length: 500, inner: 1 };
+    let key = SoftmaxKey::new(Target::new(cx.isa, 1), SoftmaxProblem { around, logarithm: false });
     let made = cx.make(&key).unwrap();
     let again = cx.make_from_blob(&key, &made.cache_blob().unwrap()).unwrap();
     assert_eq!(again.outcome(), kiln::cache::Outcome::Hit);
     assert!(Arc::ptr_eq(made.value(), again.value()), "nothing is built or replaced");
-    assert_eq!(key.choose(&cx), SoftmaxChoice { tasks: 1 });
+    assert_eq!(key.choose(&cx), Tasks { tasks: 1 });
 }

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use kiln::cache::{Cache, F32Bits, Limits, Outcome};
-use kiln::exec::matmul::{MatMulKey, Stored};
+use kiln::exec::matmul::{MatMulKey, MatMulProblem, Stored};
 use kiln::exec::tune::Operands;
-use kiln::exec::{BuildCx, Family};
+use kiln::exec::{BuildCx, Family, Target};
 use kiln::graph::ir::Dim;
 use kiln::graph::{Attr, Graph, GraphBuilder};
 use kiln::record::{Evidence, Record, Recorded, Store, decode, encode};
@@ -34,9 +34,7 @@ fn context(isa: Isa) -> BuildCx {
 }
 
 fn product(isa: Isa, right: Stored) -> MatMulKey {
-    MatMulKey {
-        isa,
-        threads: 2,
+    let problem = MatMulProblem {
         m: 13,
         n: 37,
         k: 29,
@@ -48,7 +46,8 @@ fn product(isa: Isa, right: Stored) -> MatMulKey {
         bias: false,
         activation: None,
         stored: Default::default(),
-    }
+    };
+    MatMulKey::new(Target::new(isa, 2), problem)
 }
 
 /// Runs a key's executor, as the records have it now; how it was come by, and what it computes.

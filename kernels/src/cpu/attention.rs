@@ -28,6 +28,7 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
+use kiln_key::F32Bits;
 use smallvec::SmallVec;
 
 pub use emit::{Adjust, AttentionCode, Form};
@@ -121,8 +122,8 @@ struct Unit<'a> {
 
 /// The numbers of rows that blocks of queries have.
 fn block_rows(shape: &AttentionShape, blocks: &AttentionBlocks) -> SmallVec<[usize; 4]> {
-    let sizes = part_sizes(shape.queries, blocks.query_tasks);
-    let blocks = sizes.flat_map(|queries| [queries.min(blocks.rows), queries % blocks.rows]);
+    let sizes = part_sizes(shape.queries(), blocks.query_tasks());
+    let blocks = sizes.flat_map(|queries| [queries.min(blocks.rows()), queries % blocks.rows()]);
     blocks.filter(|&rows| rows > 0).collect()
 }
 
@@ -150,8 +151,8 @@ impl Attention {
         };
         let elsewhere = blocks.stream || paired.is_some();
         let rows = if elsewhere { SmallVec::new() } else { block_rows(&shape, &blocks) };
-        let scores = Product::new(isa, [shape.size, shape.keys], !shape.key_columns, &rows, source)?;
-        let context = Product::new(isa, [shape.keys, shape.value_size], blocks.pack_values, &rows, source)?;
+        let scores = Product::new(isa, [shape.size(), shape.keys()], !shape.key_columns, &rows, source)?;
+        let context = Product::new(isa, [shape.keys(), shape.value_size()], blocks.pack_values, &rows, source)?;
         let adjust = Adjust { cap: shape.cap.is_some(), select: shape.keep.is_some(), mask: shape.mask.is_some() };
         let turn = match elsewhere || shape.key_columns {
             true => None,
@@ -162,7 +163,7 @@ impl Attention {
             false => None,
         };
         let panels = match &paired {
-            Some(paired) => paired.room(blocks.rows),
+            Some(paired) => paired.room(blocks.rows()),
             None if blocks.stream => [0; 3],
             None => [scores.packed_len(), context.packed_len(), 0],
         };
@@ -191,7 +192,7 @@ impl Attention {
     }
 
     fn tasks(&self) -> usize {
-        self.blocks.head_tasks * self.blocks.query_tasks
+        self.blocks.head_tasks() * self.blocks.query_tasks()
     }
 
     /// Computes it.
@@ -239,7 +240,7 @@ impl Attention {
         parallel: &dyn Parallel,
     ) -> Result<()> {
         let shape = &self.shape;
-        if shape.units() == 0 || shape.queries == 0 || shape.value_size == 0 {
+        if shape.units() == 0 || shape.queries() == 0 || shape.value_size() == 0 {
             return Ok(());
         }
         let Operands { query, key, value, mask, .. } = operands;
@@ -248,9 +249,9 @@ impl Attention {
         let output = Shared::from_ptr(output.as_mut_ptr());
         let buffers = Buffers { operands, output, scratch: Disjoint::new(scratch), given };
         parallel.run(self.tasks(), &|task| {
-            let (heads, queries) = (task / self.blocks.query_tasks, task % self.blocks.query_tasks);
-            let heads = part(shape.units(), self.blocks.head_tasks, heads);
-            let queries = part(shape.queries, self.blocks.query_tasks, queries);
+            let (heads, queries) = (task / self.blocks.query_tasks(), task % self.blocks.query_tasks());
+            let heads = part(shape.units(), self.blocks.head_tasks(), heads);
+            let queries = part(shape.queries(), self.blocks.query_tasks(), queries);
             if !queries.is_empty() {
                 self.heads(&buffers, buffers.scratch.at(task * self.room.end), heads, &queries, parallel);
             }
@@ -302,18 +303,18 @@ impl Attention {
     ) {
         let mut packed = None;
         for unit in heads {
-            let (batch, head) = (unit / self.shape.heads, unit % self.shape.heads);
-            let own = (batch, head / self.shape.shared);
+            let (batch, head) = (unit / self.shape.heads(), unit % self.shape.heads());
+            let own = (batch, head / self.shape.shared());
             let unit = self.unit(buffers, batch, head);
             if packed != Some(own) {
                 self.pack(&unit, scratch);
                 packed = Some(own);
             }
-            for first in queries.clone().step_by(self.blocks.rows) {
+            for first in queries.clone().step_by(self.blocks.rows()) {
                 if parallel.is_stopped() {
                     return;
                 }
-                let rows = self.blocks.rows.min(queries.end - first);
+                let rows = self.blocks.rows().min(queries.end - first);
                 self.block(buffers, &unit, scratch, first, rows);
             }
         }
@@ -321,8 +322,8 @@ impl Attention {
 
     fn unit<'b>(&self, buffers: &'b Buffers<'_>, batch: usize, head: usize) -> Unit<'b> {
         let shape = &self.shape;
-        let at = |steps: Steps, head: usize| batch * steps.batch + head * steps.head;
-        let own = head / shape.shared;
+        let at = |steps: Steps, head: usize| batch * steps.batch() + head * steps.head();
+        let own = head / shape.shared();
         let (read, written) = (shape.stored.bytes(), shape.written.bytes());
         Unit {
             given: &buffers.given,
@@ -350,11 +351,11 @@ impl Attention {
             }
             match &self.turn {
                 Some(turn) => {
-                    turn.pack(unit.key.cast(), shape.key.row, [shape.keys, shape.size], scratch, unit.given);
+                    turn.pack(unit.key.cast(), shape.key.row(), [shape.keys(), shape.size()], scratch, unit.given);
                 }
-                None => self.scores.pack(unit.key.cast(), shape.key.row, scratch),
+                None => self.scores.pack(unit.key.cast(), shape.key.row(), scratch),
             }
-            self.context.pack(unit.value.cast(), shape.value.row, values);
+            self.context.pack(unit.value.cast(), shape.value.row(), values);
         }
     }
 
@@ -367,21 +368,21 @@ impl Attention {
             // SAFETY: `Room` has a state for each row of a block.
             unsafe { state.add(row).write(start) };
         }
-        let output = unit.output.wrapping_add(first * shape.output.row * shape.written.bytes());
+        let output = unit.output.wrapping_add(first * shape.output.row() * shape.written.bytes());
         // Where sums of values are until they are whole.
         let sums = match &self.paired {
             Some(paired) => (scratch.wrapping_add(self.room.context), paired.context_row()),
-            None => (output.cast(), shape.output.row),
+            None => (output.cast(), shape.output.row()),
         };
         if let Some(paired) = &self.paired {
-            let query = unit.query.wrapping_add(first * shape.query.row * shape.stored.bytes());
+            let query = unit.query.wrapping_add(first * shape.query.row() * shape.stored.bytes());
             // SAFETY: `check` made sure of the queries, and `Room` has room for a block of them.
             unsafe { paired.round_queries(query, rows, scratch.wrapping_add(self.room.queries), unit.given) };
         }
-        let seen = |query: usize| shape.causal.map_or(shape.keys, |before| shape.keys.min(query + before + 1));
+        let seen = |query: usize| shape.causal().map_or(shape.keys(), |before| shape.keys().min(query + before + 1));
         let keys = seen(first + rows - 1);
-        for start in (0..keys).step_by(self.blocks.keys) {
-            let count = self.blocks.keys.min(keys - start);
+        for start in (0..keys).step_by(self.blocks.keys()) {
+            let count = self.blocks.keys().min(keys - start);
             self.score(unit, scratch, first..first + rows, start..start + count);
             self.weigh(buffers, unit, scratch, first..first + rows, start..start + count);
             if start > 0 {
@@ -401,7 +402,7 @@ impl Attention {
             let nothing = shape.blind_is_zero && state.sum == 0.0;
             state.factor = if nothing { 0.0 } else { 1.0 / state.sum };
         }
-        let to = (output, shape.output.row * shape.written.bytes());
+        let to = (output, shape.output.row() * shape.written.bytes());
         // SAFETY: as above.
         unsafe { self.kernels.finish(&self.scaling(sums, to, state, rows), unit.given) };
     }
@@ -410,18 +411,18 @@ impl Attention {
     fn score(&self, unit: &Unit<'_>, scratch: *mut f32, queries: Range<usize>, keys: Range<usize>) {
         let (shape, room) = (&self.shape, &self.room);
         let scores = scratch.wrapping_add(room.scores);
-        let query = unit.query.cast::<f32>().wrapping_add(queries.start * shape.query.row);
+        let query = unit.query.cast::<f32>().wrapping_add(queries.start * shape.query.row());
         if let Some([dots, _]) = &self.stream {
             for row in 0..queries.len() {
                 let args = StreamArgs {
-                    left: query.wrapping_add(row * shape.query.row),
-                    rows: unit.key.cast::<f32>().wrapping_add(keys.start * shape.key.row),
-                    stride: shape.key.row * 4,
+                    left: query.wrapping_add(row * shape.query.row()),
+                    rows: unit.key.cast::<f32>().wrapping_add(keys.start * shape.key.row()),
+                    stride: shape.key.row() * 4,
                     count: keys.len(),
-                    columns: shape.size,
+                    columns: shape.size(),
                     out: scores.wrapping_add(row * room.row),
                     resume: 0,
-                    scale: shape.scale,
+                    scale: shape.scale.get(),
                 };
                 // SAFETY: `check` made sure of queries and keys, a row of scores has room for the block's keys, and
                 // the code takes `StreamArgs`.
@@ -435,12 +436,12 @@ impl Attention {
             return unsafe { paired.score(packed, queries.len(), keys, (scores, room.row), unit.given) };
         }
         let mut args = TileArgs::empty();
-        args.reduce_over(0, shape.size);
-        args.lda = shape.query.row * 4;
-        args.ldb = shape.key.row * 4;
+        args.reduce_over(0, shape.size());
+        args.lda = shape.query.row() * 4;
+        args.ldb = shape.key.row() * 4;
         args.ldc = room.row * 4;
-        args.scale = shape.scale;
-        args.scaled = usize::from(shape.scale != 1.0);
+        args.scale = shape.scale.get();
+        args.scaled = usize::from(shape.scale.get() != 1.0);
         args.summarise();
         // Blocks of keys start with a panel: `AttentionBlocks::fits`.
         self.scores.multiply(&mut args, unit.key.cast(), scratch, keys, queries.len(), query, scores, unit.given);
@@ -455,7 +456,8 @@ impl Attention {
         keys: Range<usize>,
     ) {
         let (shape, room) = (&self.shape, &self.room);
-        let (mask_row, keep_row) = (shape.mask.map_or(0, |steps| steps.row), shape.keep.map_or(0, |steps| steps.row));
+        let (mask_row, keep_row) =
+            (shape.mask.map_or(0, |steps| steps.row()), shape.keep.map_or(0, |steps| steps.row()));
         let keep = scratch.wrapping_add(room.keep);
         if let Some(bytes) = buffers.operands.keep.filter(|_| shape.keep.is_some()) {
             let rows = if keep_row == 0 { 1 } else { queries.len() };
@@ -469,7 +471,7 @@ impl Attention {
             }
         }
         let mask = buffers.operands.mask.map_or(std::ptr::null(), <[f32]>::as_ptr);
-        let visible = match shape.causal {
+        let visible = match shape.causal() {
             None => isize::MAX,
             Some(before) => (queries.start + before + 1) as isize - keys.start as isize,
         };
@@ -485,9 +487,9 @@ impl Attention {
             mask_stride: mask_row * 4,
             keep,
             keep_stride: if keep_row == 0 { 0 } else { room.row * 4 },
-            fill: shape.fill,
-            cap: shape.cap.unwrap_or(1.0),
-            cap_inverse: 1.0 / shape.cap.unwrap_or(1.0),
+            fill: shape.fill.get(),
+            cap: shape.cap.map_or(1.0, F32Bits::get),
+            cap_inverse: 1.0 / shape.cap.map_or(1.0, F32Bits::get),
             state: scratch.wrapping_add(room.state).cast(),
         };
         // SAFETY: `Room` counted scores (with a vector behind each row), conditions and states for a block, and `check`
@@ -504,7 +506,7 @@ impl Attention {
         state: *const RowState,
         rows: usize,
     ) -> ScaleArgs {
-        ScaleArgs { from, from_stride: row * 4, to, to_stride, rows, columns: self.shape.value_size, state }
+        ScaleArgs { from, from_stride: row * 4, to, to_stride, rows, columns: self.shape.value_size(), state }
     }
 
     /// Weighted sums of values, added to those of earlier keys.
@@ -516,11 +518,11 @@ impl Attention {
             for row in 0..rows {
                 let args = StreamArgs {
                     left: weights.wrapping_add(row * room.row),
-                    rows: unit.value.cast::<f32>().wrapping_add(keys.start * shape.value.row),
-                    stride: shape.value.row * 4,
+                    rows: unit.value.cast::<f32>().wrapping_add(keys.start * shape.value.row()),
+                    stride: shape.value.row() * 4,
                     count: keys.len(),
-                    columns: shape.value_size,
-                    out: output.wrapping_add(row * shape.output.row),
+                    columns: shape.value_size(),
+                    out: output.wrapping_add(row * shape.output.row()),
                     resume,
                     scale: 1.0,
                 };
@@ -537,12 +539,12 @@ impl Attention {
         let mut args = TileArgs::empty();
         args.reduce_over(0, keys.len());
         args.lda = room.row * 4;
-        args.ldb = shape.value.row * 4;
-        args.ldc = shape.output.row * 4;
+        args.ldb = shape.value.row() * 4;
+        args.ldc = shape.output.row() * 4;
         args.resume = resume;
         let packed = scratch.wrapping_add(room.values).wrapping_add(keys.start * self.context.panels.width);
-        let plain = unit.value.cast::<f32>().wrapping_add(keys.start * shape.value.row);
-        self.context.multiply(&mut args, plain, packed, 0..shape.value_size, rows, weights, output, unit.given);
+        let plain = unit.value.cast::<f32>().wrapping_add(keys.start * shape.value.row());
+        self.context.multiply(&mut args, plain, packed, 0..shape.value_size(), rows, weights, output, unit.given);
     }
 }
 
@@ -565,8 +567,8 @@ impl Room {
         };
         // AMX knows whole tile rows and panels alone.
         let (rows, row) = match context {
-            Some(_) => (whole_rows(blocks.rows), blocks.keys.next_multiple_of(PANEL) + lanes),
-            None => (blocks.rows, blocks.keys + lanes),
+            Some(_) => (whole_rows(blocks.rows()), blocks.keys().next_multiple_of(PANEL) + lanes),
+            None => (blocks.rows(), blocks.keys() + lanes),
         };
         part(keys);
         let values = part(values);

@@ -11,6 +11,7 @@ pub mod rows;
 #[cfg(test)]
 mod tests;
 
+use kiln_key::{F32Bits, Mutate};
 use serde::{Deserialize, Serialize};
 
 pub use channels::{Affine, Groups};
@@ -18,6 +19,7 @@ pub use emit::{RowNormArgs, RowNormCode};
 pub use local::LocalNorm;
 pub use rows::{RowForm, RowNorm, RowOperands, RowResults};
 
+use crate::cpu::description::sizes;
 use crate::error::{KernelError, Result};
 
 pub(crate) const FAMILY: &str = "norm";
@@ -32,32 +34,40 @@ pub struct Moments {
 }
 
 /// Images with channels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct Channels {
     /// Images.
-    pub batch: usize,
+    pub batch: u64,
     /// Channels.
-    pub channels: usize,
+    pub channels: u64,
     /// Places of an image.
-    pub spatial: usize,
+    pub spatial: u64,
     /// Whether a place's channels lie side by side; else a channel's places do.
     pub last: bool,
 }
 
+sizes!(Channels { batch: usize, channels: usize, spatial: usize });
+
 impl Channels {
+    /// Images, channels and places, as memory is counted.
+    #[must_use]
+    pub fn sizes(&self) -> [usize; 3] {
+        [self.batch(), self.channels(), self.spatial()]
+    }
+
     /// Where an element lies.
     #[must_use]
     pub fn at(&self, image: usize, channel: usize, place: usize) -> usize {
         if self.last {
-            (image * self.spatial + place) * self.channels + channel
+            (image * self.spatial() + place) * self.channels() + channel
         } else {
-            (image * self.channels + channel) * self.spatial + place
+            (image * self.channels() + channel) * self.spatial() + place
         }
     }
 
     /// Elements; an error where they cannot be counted.
     pub(crate) fn elements(&self) -> Result<usize> {
-        let dims = [self.batch, self.channels, self.spatial];
+        let dims = self.sizes();
         let bytes = dims.iter().try_fold(4usize, |bytes, &dim| bytes.checked_mul(dim.max(1)));
         match bytes {
             Some(bytes) if bytes <= isize::MAX as usize => Ok(dims.iter().product()),
@@ -67,24 +77,26 @@ impl Channels {
 }
 
 /// Local response normalisation: `x / (bias + alpha / size * sum of squares)^beta`, over `size` channels around each.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct Local {
     /// Channels that are added up, at least 1.
-    pub size: usize,
+    pub size: u64,
     /// Factor of the mean square.
-    pub alpha: f32,
+    pub alpha: F32Bits,
     /// Exponent.
-    pub beta: f32,
+    pub beta: F32Bits,
     /// What is added.
-    pub bias: f32,
+    pub bias: F32Bits,
 }
+
+sizes!(Local { size: usize });
 
 impl Local {
     /// Channels before and after the one in the middle.
     #[must_use]
     pub fn reach(&self) -> (usize, usize) {
-        let before = self.size.saturating_sub(1) / 2;
-        (before, self.size.saturating_sub(1) - before)
+        let before = self.size().saturating_sub(1) / 2;
+        (before, self.size().saturating_sub(1) - before)
     }
 }
 

@@ -78,7 +78,7 @@ fn is_whole(shape: &PoolShape) -> bool {
 
 /// The mean over the pixels of each image.
 fn mean(shape: &PoolShape) -> Collapsed {
-    let dims = [shape.batch, shape.channels, shape.input_pixels()];
+    let dims = [shape.batch(), shape.channels(), shape.input_pixels()];
     if shape.channels_last {
         Collapsed::new(&[dims[0], dims[2], dims[1]], |axis| axis == 1)
     } else {
@@ -199,15 +199,15 @@ impl Pool {
 
     fn run_code(&self, code: &Code, buffers: &Buffers, parallel: &dyn Parallel) {
         let shape = &self.shape;
-        let rows = shape.batch * (shape.axes[0].output * shape.axes[1].output) as usize;
+        let rows = shape.batch() * (shape.axes[0].output * shape.axes[1].output) as usize;
         // Few rows, as when a whole image is one window, are split by channels too: whole cache lines of them.
-        let lines = shape.channels.div_ceil(16);
+        let lines = shape.channels().div_ceil(16);
         let parts = self.tasks.div_ceil(rows).min(lines);
         let tasks = self.tasks.min(rows * parts);
         parallel.run(tasks, &|task| {
             for unit in part(rows * parts, tasks, task) {
                 let lines = part(lines, parts, unit % parts);
-                let channels = lines.start * 16..(lines.end * 16).min(shape.channels);
+                let channels = lines.start * 16..(lines.end * 16).min(shape.channels());
                 self.row(code, unit / parts, channels, buffers, parallel);
             }
         });
@@ -239,14 +239,14 @@ impl Pool {
             // over go one by one.
             let most = CALL / taps.iter().product::<usize>().saturating_mul(channels.len()).max(1);
             let count = if interior.contains(&first) { (interior.end - first).min(most).max(1) } else { 1 };
-            let own = (row * width.output as usize + first) * shape.channels + channels.start;
+            let own = (row * width.output as usize + first) * shape.channels() + channels.start;
             let to = buffers.output.wrapping_add(own * size);
             let pixel = line * width.input as usize + width.taps(first).first;
-            let from = buffers.input.wrapping_add((pixel * shape.channels + channels.start) * size);
+            let from = buffers.input.wrapping_add((pixel * shape.channels() + channels.start) * size);
             if taps.contains(&0) {
                 for element in 0..count * channels.len() {
                     let (pixel, channel) = (element / channels.len(), element % channels.len());
-                    let (at, nothing) = ((pixel * shape.channels + channel) * size, self.kind.nothing());
+                    let (at, nothing) = ((pixel * shape.channels() + channel) * size, self.kind.nothing());
                     // SAFETY: these are the channels of pixels of this task's part of the output, whose elements are of
                     // that type.
                     unsafe {
@@ -257,7 +257,7 @@ impl Pool {
                     }
                 }
             } else {
-                let bytes = shape.channels * size;
+                let bytes = shape.channels() * size;
                 let args = PoolArgs {
                     src: from,
                     dst: to,

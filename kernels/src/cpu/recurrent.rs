@@ -111,7 +111,7 @@ impl Recurrent {
             let blocks = MatmulBlocks::pick(isa, &shape, &epilogue, threads);
             Matmul::new(isa, shape, blocks, epilogue, source)
         };
-        let (rows, hidden) = (shape.steps * shape.batch, shape.hidden);
+        let (rows, hidden) = (shape.steps() * shape.batch(), shape.hidden());
         let fades = fades(shape.cell);
         let columns = if fades { 2 * hidden } else { shape.gate_columns() };
         let within = if apart { 1 } else { threads };
@@ -129,9 +129,9 @@ impl Recurrent {
         }
         Ok(Recurrent {
             apart,
-            projection: matmul(rows, shape.gate_columns(), shape.input, threads, true)?,
-            product: matmul(shape.batch, columns, hidden, within, false)?,
-            faded: if fades { Some(matmul(shape.batch, hidden, hidden, within, false)?) } else { None },
+            projection: matmul(rows, shape.gate_columns(), shape.input(), threads, true)?,
+            product: matmul(shape.batch(), columns, hidden, within, false)?,
+            faded: if fades { Some(matmul(shape.batch(), hidden, hidden, within, false)?) } else { None },
             steps,
             shape,
         })
@@ -152,9 +152,9 @@ impl Recurrent {
             end += len.next_multiple_of(16);
             start
         };
-        part(shape.steps * shape.batch * shape.gate_columns());
-        let product = part(shape.batch * shape.gate_columns());
-        let [h, faded, z] = [(); 3].map(|()| part(shape.batch * shape.hidden));
+        part(shape.steps() * shape.batch() * shape.gate_columns());
+        let product = part(shape.batch() * shape.gate_columns());
+        let [h, faded, z] = [(); 3].map(|()| part(shape.batch() * shape.hidden()));
         let rows = part(self.products().map(Matmul::scratch_len).max().unwrap_or(0));
         Scratch { product, h, faded, z, rows, end }
     }
@@ -179,7 +179,7 @@ impl Recurrent {
         self.check(operands, outputs, scratch)?;
         let each = self.scratch().end;
         let (scratch, rows) = scratch.split_at_mut(each * self.shape.directions.len());
-        let gates = self.shape.steps * self.shape.batch * self.shape.gate_columns();
+        let gates = self.shape.steps() * self.shape.batch() * self.shape.gate_columns();
         for (part, weights) in scratch.chunks_exact_mut(each.max(1)).zip(operands.weights) {
             let extras = Extras { bias: Some(weights.bias), residual: None };
             self.projection.run(operands.x, weights.input, &mut part[..gates], extras, rows, parallel)?;
@@ -200,12 +200,12 @@ impl Recurrent {
 
     fn check(&self, operands: &Operands<'_>, outputs: &Outputs<'_>, scratch: &[f32]) -> Result<()> {
         let shape = &self.shape;
-        let (states, hidden) = (shape.states(), shape.hidden);
+        let (states, hidden) = (shape.states(), shape.hidden());
         let memory = if shape.cell.has_memory() { states } else { 0 };
         let mut sizes = vec![
             ("x", operands.x.len(), shape.xs()),
             ("weights", operands.weights.len(), shape.directions.len()),
-            ("lengths", operands.lengths.map_or(shape.batch, <[usize]>::len), shape.batch),
+            ("lengths", operands.lengths.map_or(shape.batch(), <[usize]>::len), shape.batch()),
             ("h", operands.h.map_or(states, <[f32]>::len), states),
             ("c", operands.c.map_or(states, <[f32]>::len), memory),
             ("y", outputs.y.len(), shape.ys()),
@@ -220,7 +220,7 @@ impl Recurrent {
             sizes.push(("peepholes", weights.peepholes.len(), if peepholes { 3 * hidden } else { 0 }));
         }
         let longest = operands.lengths.and_then(|lengths| lengths.iter().max()).copied().unwrap_or(0);
-        sizes.push(("steps", shape.steps, longest));
+        sizes.push(("steps", shape.steps(), longest));
         match sizes.into_iter().find(|&(_, have, need)| have < need) {
             None => Ok(()),
             Some((operand, have, need)) => Err(KernelError::Bounds { family: "recurrent", operand, have, need }),
@@ -237,7 +237,7 @@ impl Recurrent {
         parallel: &dyn Parallel,
     ) -> Result<()> {
         let shape = &self.shape;
-        let (hidden, columns) = (shape.hidden, shape.gate_columns());
+        let (hidden, columns) = (shape.hidden(), shape.gate_columns());
         let weights = &operands.weights[direction];
         let parts = self.scratch();
         let given = ends.given.clone().write("scratch", scratch);
@@ -247,8 +247,8 @@ impl Recurrent {
         let (h, rest) = rest.split_at_mut(parts.faded - parts.h);
         let (faded, rest) = rest.split_at_mut(parts.z - parts.faded);
         let (z, rows) = rest.split_at_mut(parts.rows - parts.z);
-        let length = |sequence: usize| operands.lengths.map_or(shape.steps, |lengths| lengths[sequence]);
-        for sequence in 0..shape.batch {
+        let length = |sequence: usize| operands.lengths.map_or(shape.steps(), |lengths| lengths[sequence]);
+        for sequence in 0..shape.batch() {
             let state = shape.state(direction, sequence);
             let row = &mut h[sequence * hidden..][..hidden];
             match operands.h {
@@ -263,12 +263,12 @@ impl Recurrent {
         }
         let row_of_product = if self.faded.is_some() { 2 * hidden } else { columns };
         let reverse = shape.directions[direction].reverse;
-        let steps = (0..shape.batch).map(length).max().unwrap_or(0);
+        let steps = (0..shape.batch()).map(length).max().unwrap_or(0);
         for index in 0..steps {
             if parallel.is_stopped() {
                 break;
             }
-            let (h_rows, products) = (shape.batch * hidden, shape.batch * row_of_product);
+            let (h_rows, products) = (shape.batch() * hidden, shape.batch() * row_of_product);
             self.product.run(
                 &h[..h_rows],
                 weights.recurrent,
@@ -284,7 +284,7 @@ impl Recurrent {
                     second.run(&faded[..h_rows], weights.faded, out, Extras::default(), rows, parallel)?;
                 }
                 let row_of_product = if stage == 1 { hidden } else { row_of_product };
-                for sequence in (0..shape.batch).filter(|&sequence| index < length(sequence)) {
+                for sequence in (0..shape.batch()).filter(|&sequence| index < length(sequence)) {
                     let at = if reverse { length(sequence) - 1 - index } else { index };
                     let state = h[sequence * hidden..].as_mut_ptr();
                     let out = if last { state } else { faded[sequence * hidden..].as_mut_ptr() };
@@ -314,8 +314,8 @@ impl Recurrent {
                 }
             }
         }
-        for sequence in 0..shape.batch {
-            for at in length(sequence)..shape.steps {
+        for sequence in 0..shape.batch() {
+            for at in length(sequence)..shape.steps() {
                 let y = ends.y.wrapping_add(shape.y(at, direction, sequence));
                 // SAFETY: a row of `y` of this direction.
                 unsafe { std::slice::from_raw_parts_mut(y, hidden) }.fill(0.0);

@@ -10,8 +10,12 @@ mod tests;
 
 use std::sync::Arc;
 
+use kiln_key::Mutate;
+use serde::{Deserialize, Serialize};
+
 pub use emit::{Form, SoftmaxArgs, SoftmaxCode};
 
+use crate::cpu::description::sizes;
 use crate::cpu::{CodeKey, CodeSource};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
@@ -22,23 +26,26 @@ use crate::reference;
 pub(crate) const FAMILY: &str = "softmax";
 
 /// An array seen around the axis that sums to one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct Around {
     /// Product of the dimensions before the axis.
-    pub outer: usize,
+    pub outer: u64,
     /// Size of the axis.
-    pub length: usize,
+    pub length: u64,
     /// Product of the dimensions after it.
-    pub inner: usize,
+    pub inner: u64,
 }
+
+sizes!(Around { outer: usize, length: usize, inner: usize });
 
 impl Around {
     /// Elements of the array; none where they cannot be counted.
     #[must_use]
     pub fn elements(&self) -> Option<usize> {
-        let elements = self.outer.max(1).checked_mul(self.length.max(1))?.checked_mul(self.inner.max(1))?;
+        let sizes = [self.outer(), self.length(), self.inner()];
+        let elements = sizes.iter().try_fold(1usize, |elements, &size| elements.checked_mul(size.max(1)))?;
         elements.checked_mul(4).filter(|&bytes| bytes <= isize::MAX as usize)?;
-        Some(if [self.outer, self.length, self.inner].contains(&0) { 0 } else { elements })
+        Some(if sizes.contains(&0) { 0 } else { elements })
     }
 }
 
@@ -105,7 +112,7 @@ impl Softmax {
         if self.elements == 0 {
             return;
         }
-        let Around { outer, length, inner } = self.around;
+        let [outer, length, inner] = [self.around.outer(), self.around.length(), self.around.inner()];
         let each = length * inner;
         let tasks = self.tasks.min(outer);
         let output = Disjoint::new(output);
@@ -131,7 +138,7 @@ impl Softmax {
         if self.elements == 0 {
             return;
         }
-        let Around { outer, length, inner } = self.around;
+        let [outer, length, inner] = [self.around.outer(), self.around.length(), self.around.inner()];
         let call = |first: usize, rows: usize, length: usize, stride: usize| {
             let (src, dst) = (buffers.input.wrapping_add(first), buffers.output.at(first));
             let args = SoftmaxArgs { src, dst, rows, length, stride: stride * 4 };

@@ -5,6 +5,7 @@ use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::precision::{from_bf16, to_bf16};
+use crate::isa::Extension;
 
 /// The elements of activations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -23,6 +24,15 @@ impl Stored {
         match self {
             Stored::F32 => 4,
             Stored::Bf16 => 2,
+        }
+    }
+
+    /// The extension that emitted code needs to store them.
+    #[must_use]
+    pub const fn extension(self) -> Option<Extension> {
+        match self {
+            Stored::F32 => None,
+            Stored::Bf16 => Some(Extension::Bf16),
         }
     }
 }

@@ -56,7 +56,7 @@ impl Method {
     #[must_use]
     pub fn fits(self, collapsed: &Collapsed, element: usize, isa: Isa) -> bool {
         let still = collapsed.rank() <= 1;
-        let stays = still || collapsed.perm.last() == Some(&(collapsed.rank() - 1));
+        let stays = still || collapsed.perm.last().is_some_and(|&last| usize::from(last) + 1 == collapsed.rank());
         let planes = || Planes::new(collapsed).filter(|_| isa.is_jit());
         match self {
             Method::Copy => still,

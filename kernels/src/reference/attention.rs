@@ -1,49 +1,52 @@
 //! Attention, plainly: one query at a time, every score at once, sums in `f64`.
 
+use kiln_key::F32Bits;
+
 use crate::cpu::attention::{AttentionShape, Operands, Steps};
 
 /// `output` becomes attention of that shape. Places between its rows stay as they are.
 pub fn attention(shape: &AttentionShape, operands: &Operands<'_>, output: &mut [f32]) {
-    for batch in 0..shape.batch {
-        for head in 0..shape.heads {
-            let at = |steps: Steps, head: usize| batch * steps.batch + head * steps.head;
-            let own = head / shape.shared;
-            for query in 0..shape.queries {
-                let row = at(shape.query, head) + query * shape.query.row;
+    for batch in 0..shape.batch() {
+        for head in 0..shape.heads() {
+            let at = |steps: Steps, head: usize| batch * steps.batch() + head * steps.head();
+            let own = head / shape.shared();
+            for query in 0..shape.queries() {
+                let row = at(shape.query, head) + query * shape.query.row();
                 let key = |key: usize, feature: usize| {
                     let (row, column) = if shape.key_columns { (feature, key) } else { (key, feature) };
-                    operands.key[at(shape.key, own) + row * shape.key.row + column]
+                    operands.key[at(shape.key, own) + row * shape.key.row() + column]
                 };
                 let score = |number: usize| {
-                    if shape.causal.is_some_and(|before| number > query + before) {
+                    if shape.causal().is_some_and(|before| number > query + before) {
                         return f32::NEG_INFINITY;
                     }
                     let product =
                         |feature: usize| f64::from(operands.query[row + feature]) * f64::from(key(number, feature));
-                    let mut score = ((0..shape.size).map(product).sum::<f64>() * f64::from(shape.scale)) as f32;
-                    if let Some(cap) = shape.cap {
+                    let mut score = ((0..shape.size()).map(product).sum::<f64>() * f64::from(shape.scale.get())) as f32;
+                    if let Some(cap) = shape.cap.map(F32Bits::get) {
                         score = cap * (score / cap).tanh();
                     }
-                    let beside = |steps: Steps| at(steps, head) + query * steps.row + number;
+                    let beside = |steps: Steps| at(steps, head) + query * steps.row() + number;
                     if let (Some(steps), Some(keep)) = (shape.keep, operands.keep)
                         && (keep[beside(steps)] == 0) != shape.inverted
                     {
-                        score = shape.fill;
+                        score = shape.fill.get();
                     }
                     match (shape.mask, operands.mask) {
                         (Some(steps), Some(mask)) => score + mask[beside(steps)],
                         _ => score,
                     }
                 };
-                let scores: Vec<f64> = (0..shape.keys).map(|key| f64::from(score(key))).collect();
+                let scores: Vec<f64> = (0..shape.keys()).map(|key| f64::from(score(key))).collect();
                 let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
                 let weights: Vec<f64> = scores.iter().map(|score| (score - most).exp()).collect();
                 let sum: f64 = weights.iter().sum();
                 let blind = shape.blind_is_zero && most == f64::NEG_INFINITY;
-                let start = at(shape.output, head) + query * shape.output.row;
-                for feature in 0..shape.value_size {
-                    let value =
-                        |key: usize| f64::from(operands.value[at(shape.value, own) + key * shape.value.row + feature]);
+                let start = at(shape.output, head) + query * shape.output.row();
+                for feature in 0..shape.value_size() {
+                    let value = |key: usize| {
+                        f64::from(operands.value[at(shape.value, own) + key * shape.value.row() + feature])
+                    };
                     let total: f64 = weights.iter().enumerate().map(|(key, weight)| weight / sum * value(key)).sum();
                     output[start + feature] = if blind { 0.0 } else { total as f32 };
                 }

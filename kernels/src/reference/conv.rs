@@ -9,22 +9,22 @@ pub fn conv(shape: &ConvShape, x: &[f32], weights: &[f32]) -> Vec<f32> {
     let mut sums = vec![0.0f64; shape.output_len()];
     let (channels, filters, taps) = (shape.group_channels(), shape.group_filters(), shape.taps());
     // From both sides: `far` is the side whose positions are `near * stride + tap * dilation - pad`.
-    let (near, far) = if shape.transposed { (shape.input, shape.output) } else { (shape.output, shape.input) };
+    let (near, far) = if shape.transposed { (shape.input(), shape.output()) } else { (shape.output(), shape.input()) };
     each(near, |place| {
-        each(shape.kernel, |tap| {
+        each(shape.kernel(), |tap| {
             let at = [0, 1, 2].map(|dim| {
-                (place[dim] * shape.strides[dim] + tap[dim] * shape.dilations[dim]).wrapping_sub(shape.pads[dim])
+                (place[dim] * shape.strides()[dim] + tap[dim] * shape.dilations()[dim]).wrapping_sub(shape.pads()[dim])
             });
             if (0..3).any(|dim| at[dim] >= far[dim]) {
                 return;
             }
             let (from, to) = if shape.transposed { (place, at) } else { (at, place) };
-            let tap = flat(shape.kernel, tap);
-            for image in 0..shape.batch {
-                let x =
-                    &x[(image * shape.input.iter().product::<usize>() + flat(shape.input, from)) * shape.channels..];
-                let y = (image * shape.output.iter().product::<usize>() + flat(shape.output, to)) * shape.filters;
-                for filter in 0..shape.filters {
+            let tap = flat(shape.kernel(), tap);
+            for image in 0..shape.batch() {
+                let x = &x[(image * shape.input().iter().product::<usize>() + flat(shape.input(), from))
+                    * shape.channels()..];
+                let y = (image * shape.output().iter().product::<usize>() + flat(shape.output(), to)) * shape.filters();
+                for filter in 0..shape.filters() {
                     let group = filter / filters;
                     for channel in 0..channels {
                         let weight = if shape.transposed {

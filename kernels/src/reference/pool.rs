@@ -86,7 +86,7 @@ pub fn max_with_places<T: PoolElement>(
         let [d, h, w] = found;
         let pixel = if column_major { (w * height + h) * depth + d } else { (d * height + h) * width + w };
         output[index] = T::nearest(most);
-        indices[index] = ((place.batch * shape.channels + place.channel) * shape.input_pixels() + pixel) as i64;
+        indices[index] = ((place.batch * shape.channels() + place.channel) * shape.input_pixels() + pixel) as i64;
     });
 }
 
@@ -106,9 +106,9 @@ fn each_window(shape: &PoolShape, parallel: &dyn Parallel, mut visit: impl FnMut
         if parallel.is_stopped() {
             return;
         }
-        let (batch, rest) = (index / (shape.channels * pixels), index % (shape.channels * pixels));
+        let (batch, rest) = (index / (shape.channels() * pixels), index % (shape.channels() * pixels));
         let (channel, pixel) = if shape.channels_last {
-            (rest % shape.channels, rest / shape.channels)
+            (rest % shape.channels(), rest / shape.channels())
         } else {
             (rest / pixels, rest % pixels)
         };
@@ -127,9 +127,9 @@ fn offset(shape: &PoolShape, place: &Place, [d, h, w]: [usize; 3]) -> usize {
     let pixel = (d * shape.axes[1].input as usize + h) * shape.axes[2].input as usize + w;
     let pixels = shape.input_pixels();
     if shape.channels_last {
-        (place.batch * pixels + pixel) * shape.channels + place.channel
+        (place.batch * pixels + pixel) * shape.channels() + place.channel
     } else {
-        (place.batch * shape.channels + place.channel) * pixels + pixel
+        (place.batch * shape.channels() + place.channel) * pixels + pixel
     }
 }
 

@@ -16,11 +16,11 @@ pub fn quantized(
     terms: &Terms<'_>,
     output: Output,
 ) -> Vec<u8> {
-    let [depth, height, width] = shape.output;
+    let [depth, height, width] = shape.output();
     let mut y = Vec::with_capacity(shape.output_len() * output.bytes());
-    for image in 0..shape.batch {
+    for image in 0..shape.batch() {
         for at in (0..depth * height * width).map(|at| [at / width / height, at / width % height, at % width]) {
-            for filter in 0..shape.filters {
+            for filter in 0..shape.filters() {
                 let bias = terms.bias.map_or(0, |bias| i64::from(bias[filter]));
                 // The sum of at most 2^30 elements of 17 bits each fits 64 bits; what hardware keeps of it is the low
                 // 32.
@@ -42,19 +42,19 @@ fn sum(
     filter: usize,
 ) -> i64 {
     let byte = |byte: u8, signed: bool| if signed { i64::from(byte as i8) } else { i64::from(byte) };
-    let [_, rows, line] = shape.kernel;
+    let [_, rows, line] = shape.kernel();
     let group = filter / shape.group_filters();
     let mut total = 0;
     for tap in 0..shape.taps() {
         let kernel = [tap / line / rows, tap / line % rows, tap % line];
         let place = |dim: usize| {
-            let place = at[dim] * shape.strides[dim] + kernel[dim] * shape.dilations[dim];
-            place.checked_sub(shape.pads[dim]).filter(|&place| place < shape.input[dim])
+            let place = at[dim] * shape.strides()[dim] + kernel[dim] * shape.dilations()[dim];
+            place.checked_sub(shape.pads()[dim]).filter(|&place| place < shape.input()[dim])
         };
         let (Some(d), Some(h), Some(w)) = (place(0), place(1), place(2)) else { continue };
-        let position = ((image * shape.input[0] + d) * shape.input[1] + h) * shape.input[2] + w;
+        let position = ((image * shape.input()[0] + d) * shape.input()[1] + h) * shape.input()[2] + w;
         for channel in 0..shape.group_channels() {
-            let a = byte(x[position * shape.channels + group * shape.group_channels() + channel], terms.signed);
+            let a = byte(x[position * shape.channels() + group * shape.group_channels() + channel], terms.signed);
             let w = weights.data[filter * weights.filter + channel * weights.channel + tap * weights.tap];
             let zero = weights.zeros[if weights.zeros.len() == 1 { 0 } else { filter }];
             total += (a - i64::from(terms.left_zero)) * (byte(w, weights.signed) - i64::from(zero));

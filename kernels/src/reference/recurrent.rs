@@ -43,7 +43,7 @@ pub fn activate(activation: Activation, clip: Option<f32>, value: f32) -> f32 {
 pub fn recurrent(shape: &RecurrentShape, inputs: &Inputs<'_>, outputs: &mut Outputs<'_>) {
     outputs.y.fill(0.0);
     for direction in 0..shape.directions.len() {
-        for sequence in 0..shape.batch {
+        for sequence in 0..shape.batch() {
             one_sequence(shape, inputs, outputs, direction, sequence);
         }
     }
@@ -56,14 +56,14 @@ fn one_sequence(
     direction: usize,
     sequence: usize,
 ) {
-    let (hidden, state) = (shape.hidden, shape.state(direction, sequence));
+    let (hidden, state) = (shape.hidden(), shape.state(direction, sequence));
     let start = |first: Option<&[f32]>| first.map_or(vec![0.0; hidden], |first| first[state..state + hidden].to_vec());
     let (mut h, mut c) = (start(inputs.h), start(inputs.c));
-    let length = inputs.lengths.map_or(shape.steps, |lengths| lengths[sequence].min(shape.steps));
+    let length = inputs.lengths.map_or(shape.steps(), |lengths| lengths[sequence].min(shape.steps()));
     for index in 0..length {
         let step = if shape.directions[direction].reverse { length - 1 - index } else { index };
-        let row = shape.row(step, sequence) * shape.input;
-        one_step(shape, inputs, direction, &inputs.x[row..row + shape.input], &mut h, &mut c);
+        let row = shape.row(step, sequence) * shape.input();
+        one_step(shape, inputs, direction, &inputs.x[row..row + shape.input()], &mut h, &mut c);
         let y = shape.y(step, direction, sequence);
         outputs.y[y..y + hidden].copy_from_slice(&h);
     }
@@ -79,7 +79,7 @@ fn one_sequence(
 }
 
 fn one_step(shape: &RecurrentShape, inputs: &Inputs<'_>, direction: usize, x: &[f32], h: &mut Vec<f32>, c: &mut [f32]) {
-    let (hidden, columns) = (shape.hidden, shape.gate_columns());
+    let (hidden, columns) = (shape.hidden(), shape.gate_columns());
     let dot = |weights: &[f32], row: usize, vector: &[f32]| -> f64 {
         let weights = &weights[(direction * columns + row) * vector.len()..][..vector.len()];
         weights.iter().zip(vector).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum()

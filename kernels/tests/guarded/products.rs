@@ -140,21 +140,24 @@ pub(crate) fn attention(draw: &mut Draw<'_>, isa: Isa) {
     let heads = shared * own;
     // Heads before positions, or beside each other behind their positions.
     let joined = draw.flag();
-    let steps = |heads: usize, rows: usize, size: usize| match joined {
-        true => Steps { batch: rows * heads * size, head: size, row: heads * size },
-        false => Steps { batch: heads * rows * size, head: rows * size, row: size },
+    let steps = |heads: usize, rows: usize, size: usize| {
+        let [heads, rows, size] = [heads, rows, size].map(|count| count as u64);
+        match joined {
+            true => Steps { batch: rows * heads * size, head: size, row: heads * size },
+            false => Steps { batch: heads * rows * size, head: rows * size, row: size },
+        }
     };
     let key_columns = !joined && draw.flag();
-    let key = if key_columns { Steps { row: keys, ..steps(own, keys, size) } } else { steps(own, keys, size) };
-    let beside = Steps { batch: 0, head: if draw.flag() { queries * keys } else { 0 }, row: keys };
+    let key = if key_columns { Steps { row: keys as u64, ..steps(own, keys, size) } } else { steps(own, keys, size) };
+    let beside = Steps { batch: 0, head: if draw.flag() { (queries * keys) as u64 } else { 0 }, row: keys as u64 };
     let shape = AttentionShape {
-        batch,
-        heads,
-        shared,
-        queries,
-        keys,
-        size,
-        value_size,
+        batch: batch as u64,
+        heads: heads as u64,
+        shared: shared as u64,
+        queries: queries as u64,
+        keys: keys as u64,
+        size: size as u64,
+        value_size: value_size as u64,
         query: steps(heads, queries, size),
         key,
         key_columns,
@@ -163,10 +166,10 @@ pub(crate) fn attention(draw: &mut Draw<'_>, isa: Isa) {
         mask: draw.flag().then_some(beside),
         keep: draw.flag().then_some(beside),
         inverted: draw.flag(),
-        fill: -1e4,
-        scale: 0.25,
-        cap: draw.flag().then_some(3.0),
-        causal: draw.flag().then_some(draw.below(3)),
+        fill: (-1e4).into(),
+        scale: 0.25.into(),
+        cap: draw.flag().then_some(3.0.into()),
+        causal: draw.flag().then_some(draw.below(3) as u64),
         blind_is_zero: false,
         stored: Stored::F32,
         written: Stored::F32,
@@ -178,7 +181,7 @@ pub(crate) fn attention(draw: &mut Draw<'_>, isa: Isa) {
     let blocks = [
         picked,
         AttentionBlocks { pack_values: !picked.pack_values, stream: false, ..picked },
-        AttentionBlocks { keys: width, rows: 5, stream: false, head_tasks: 3, query_tasks: 2, ..picked },
+        AttentionBlocks { keys: width as u32, rows: 5, stream: false, head_tasks: 3, query_tasks: 2, ..picked },
         AttentionBlocks { stream: true, pack_values: false, ..picked },
     ];
     let fitting: Vec<AttentionBlocks> = blocks.into_iter().filter(|blocks| blocks.fits(&shape, isa)).collect();
@@ -225,7 +228,7 @@ struct Packed {
 }
 
 fn prepare(shape: &RecurrentShape, isa: Isa, inputs: &plain::Inputs<'_>, direction: usize, at_end: bool) -> Packed {
-    let (hidden, columns, input) = (shape.hidden, shape.gate_columns(), shape.input);
+    let (hidden, columns, input) = (shape.hidden(), shape.gate_columns(), shape.input());
     let pack = |weights: &[f32], rows: usize, columns: usize| {
         panels(isa, shape.elements, &Source::column_major(weights, rows, rows), rows, columns, at_end)
     };
@@ -260,10 +263,10 @@ pub(crate) fn recurrent(draw: &mut Draw<'_>, isa: Isa) {
         cell,
         clip: draw.flag().then_some(0.5f32.into()),
         directions: directions.iter().copied().collect(),
-        steps,
-        batch,
-        input,
-        hidden,
+        steps: steps as u64,
+        batch: batch as u64,
+        input: input as u64,
+        hidden: hidden as u64,
         batch_first: draw.flag(),
         elements: draw.of(&suiting(isa)),
     };

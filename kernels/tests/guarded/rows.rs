@@ -10,17 +10,21 @@ use super::page::Guarded;
 use super::{InTurn, close};
 
 pub(crate) fn softmax(draw: &mut Draw<'_>, isa: Isa) {
-    let around =
-        Around { outer: draw.reach(5, 70), length: draw.reach(140, 5000), inner: draw.of(&[1, 1, 2, 3, 16, 33, 70]) };
+    let around = Around {
+        outer: draw.reach(5, 70) as u64,
+        length: draw.reach(140, 5000) as u64,
+        inner: draw.of(&[1, 1, 2, 3, 16, 33, 70]),
+    };
     let (logarithm, tasks, at_end) = (draw.flag(), draw.of(&[1, 2, 3, 4, 64]), draw.flag());
-    if around.outer * around.length * around.inner > draw.room() {
+    let [outer, length, inner] = [around.outer(), around.length(), around.inner()];
+    if outer * length * inner > draw.room() {
         return;
     }
-    let each = around.length * around.inner;
-    let input: Vec<f32> = draw.integers(around.outer * each).iter().map(|x| x * 5.0).collect();
+    let each = length * inner;
+    let input: Vec<f32> = draw.integers(outer * each).iter().map(|x| x * 5.0).collect();
     let mut want = vec![0.0; input.len()];
     for (input, want) in input.chunks_exact(each).zip(want.chunks_exact_mut(each)) {
-        reference::softmax::softmax(logarithm, input, around.inner, around.length, around.inner, want);
+        reference::softmax::softmax(logarithm, input, inner, length, inner, want);
     }
     let softmax = Softmax::new(around, logarithm, isa, tasks, &EmitEach).unwrap();
     let (input, mut output) = (Guarded::of(&input, at_end), Guarded::blank(input.len(), at_end));
@@ -81,8 +85,8 @@ pub(crate) fn rows(draw: &mut Draw<'_>, isa: Isa) {
         return;
     }
     let form = RowForm {
-        rows,
-        length,
+        rows: rows as u64,
+        length: length as u64,
         centred: bits & 1 != 0,
         scale: bits & 2 != 0,
         bias: bits & 4 != 0,
@@ -122,15 +126,16 @@ pub(crate) fn rows(draw: &mut Draw<'_>, isa: Isa) {
 fn channels(draw: &mut Draw<'_>) -> Channels {
     let (channels, spatial) = (draw.reach(40, 700), draw.reach(50, 3500));
     let spatial = spatial.min(draw.room() / channels);
-    Channels { batch: draw.size(2), channels, spatial, last: draw.flag() }
+    Channels { batch: draw.size(2) as u64, channels: channels as u64, spatial: spatial as u64, last: draw.flag() }
 }
 
 pub(crate) fn groups(draw: &mut Draw<'_>, isa: Isa) {
     let shape = channels(draw);
-    let divisors: Vec<usize> = (1..=shape.channels).filter(|groups| shape.channels.is_multiple_of(*groups)).collect();
+    let divisors: Vec<usize> =
+        (1..=shape.channels()).filter(|groups| shape.channels().is_multiple_of(*groups)).collect();
     let (groups, tasks, at_end) = (draw.of(&divisors), draw.size(4), draw.flag());
-    let input = draw.floats(shape.batch * shape.channels * shape.spatial);
-    let (scale, bias) = (draw.floats(shape.channels), draw.floats(shape.channels));
+    let input = draw.floats(shape.batch() * shape.channels() * shape.spatial());
+    let (scale, bias) = (draw.floats(shape.channels()), draw.floats(shape.channels()));
     let want = reference::norm::groups(shape, groups, 1e-3, &input, &scale, &bias);
     let norm = Groups::new(shape, groups, isa, tasks, &EmitEach).unwrap();
     let (input, mut output) = (Guarded::of(&input, at_end), Guarded::blank(want.len(), at_end));
@@ -145,9 +150,9 @@ pub(crate) fn groups(draw: &mut Draw<'_>, isa: Isa) {
 pub(crate) fn local(draw: &mut Draw<'_>, _: Isa) {
     let shape = channels(draw);
     let (size, beta) = (draw.of(&[1, 2, 3, 5, 9, 1000]), draw.of(&[0.5, 0.75, 1.25]));
-    let local = Local { size, alpha: 0.1, beta, bias: 1.5 };
+    let local = Local { size: size as u64, alpha: 0.1.into(), beta: beta.into(), bias: 1.5.into() };
     let (tasks, at_end) = (draw.size(4), draw.flag());
-    let input = draw.floats(shape.batch * shape.channels * shape.spatial);
+    let input = draw.floats(shape.batch() * shape.channels() * shape.spatial());
     let mut want = vec![0.0; input.len()];
     reference::norm::local(shape, local, &input, &mut want);
     let (input, mut output) = (Guarded::of(&input, at_end), Guarded::blank(want.len(), at_end));

@@ -59,10 +59,10 @@ fn shape(draw: &mut Draw<'_>, transposed: bool) -> Option<ConvShape> {
         _ => (1, channels, filters),
     };
     let mut shape = ConvShape {
-        batch: draw.of(&[1, 1, 1, 2, 3, 5]),
-        channels,
-        filters,
-        groups,
+        batch: draw.of(&[1, 1, 1, 2, 3, 5]) as u64,
+        channels: channels as u64,
+        filters: filters as u64,
+        groups: groups as u64,
         input: [1; 3],
         output: [1; 3],
         kernel: [1; 3],
@@ -92,12 +92,12 @@ fn shape(draw: &mut Draw<'_>, transposed: bool) -> Option<ConvShape> {
             _ => (draw.below(reach), draw.below(reach)),
         };
         let input = if draw.is_interpreted() { input.min(14) } else { input };
-        shape.output[dim] = match transposed {
+        let output = match transposed {
             true => ((input - 1) * stride + reach).checked_sub(before + after).filter(|&output| output > 0)?,
             false => (input + before + after).checked_sub(reach)? / stride + 1,
         };
-        (shape.input[dim], shape.kernel[dim], shape.strides[dim]) = (input, kernel, stride);
-        (shape.dilations[dim], shape.pads[dim]) = (dilation, before);
+        (shape.input[dim], shape.output[dim], shape.kernel[dim]) = (input as u64, output as u64, kernel as u64);
+        (shape.strides[dim], shape.dilations[dim], shape.pads[dim]) = (stride as u64, dilation as u64, before as u64);
     }
     // A few are as large as those of networks; the reference takes long for them.
     let most = if draw.is_interpreted() { 1 << 18 } else { draw.of(&[1 << 20, 1 << 20, 1 << 20, 1 << 22, 1 << 24]) };
@@ -105,16 +105,16 @@ fn shape(draw: &mut Draw<'_>, transposed: bool) -> Option<ConvShape> {
         shape.batch = 1;
     }
     // Fewer channels rather than no problem.
-    while shape.work() > most && shape.channels > shape.groups.min(64) {
-        let fewer = |count: usize, groups: usize| (count / groups).div_ceil(2) * groups;
+    while shape.work() > most && shape.channels() > shape.groups().min(64) {
+        let fewer = |count: u64| (count / shape.groups).div_ceil(2) * shape.groups;
         if shape.groups == shape.channels {
             let times = shape.filters / shape.channels;
             shape.channels = shape.channels.div_ceil(2);
             (shape.groups, shape.filters) = (shape.channels, shape.channels * times);
-        } else if shape.channels == shape.groups && shape.filters == shape.groups {
+        } else if shape.channels() == shape.groups() && shape.filters() == shape.groups() {
             break;
         } else {
-            (shape.channels, shape.filters) = (fewer(shape.channels, shape.groups), fewer(shape.filters, shape.groups));
+            (shape.channels, shape.filters) = (fewer(shape.channels), fewer(shape.filters));
         }
     }
     (shape.work() <= most && shape.input_len().max(shape.output_len()) <= 1 << 21 && shape.validate().is_ok())
@@ -142,11 +142,11 @@ pub(crate) fn conv(draw: &mut Draw<'_>, isa: Isa) {
     let blocks = draw.of(&candidates);
     let [with_bias, with_residual, over, relu, at_end] = [(); 5].map(|()| draw.flag());
     let (x, weights) = (draw.integers(shape.input_len()), draw.integers(shape.weights().len()));
-    let (bias, residual) = (draw.integers(shape.filters), draw.integers(shape.output_len()));
+    let (bias, residual) = (draw.integers(shape.filters()), draw.integers(shape.output_len()));
     let mut want = reference::conv::conv(&shape, &x, &weights);
     let rms = (want.iter().map(|&y| f64::from(y).powi(2)).sum::<f64>() / want.len() as f64).sqrt() as f32;
     for (index, value) in want.iter_mut().enumerate() {
-        *value += if with_bias { bias[index % shape.filters] } else { 0.0 };
+        *value += if with_bias { bias[index % shape.filters()] } else { 0.0 };
         *value += if with_residual { residual[index] } else { 0.0 };
         *value = if relu { value.max(0.0) } else { *value };
     }
@@ -162,7 +162,7 @@ pub(crate) fn conv(draw: &mut Draw<'_>, isa: Isa) {
     let activation = relu.then_some(UnaryOp::Relu);
     let conv = Conv::stored(isa, shape, (blocks, stored), activation, &EmitEach).unwrap();
     let first = draw.of(&[16, 32, 8]);
-    let channels = [first, shape.channels.saturating_sub(first)];
+    let channels = [first, shape.channels().saturating_sub(first)];
     let in_parts = draw.flag() && channels[1] > 0 && conv.takes_parts(&channels);
     let parts = in_parts.then(|| in_two(&x, channels).map(|part| Both::new(&part, at_end)));
     let [x, residual] = [x, residual].map(|values| Both::new(&values, at_end));
@@ -213,7 +213,7 @@ pub(crate) fn quantized(draw: &mut Draw<'_>, isa: Isa) {
     let zeros: Vec<i32> = match draw.below(3) {
         0 => vec![0],
         1 => vec![zero(draw, signed[1])],
-        _ => (0..shape.filters).map(|_| zero(draw, signed[1])).collect(),
+        _ => (0..shape.filters()).map(|_| zero(draw, signed[1])).collect(),
     };
     let (output, threads) = (draw.of(&[Output::Sums, Output::Floats, Output::Unsigned, Output::Signed]), draw.size(4));
     let (with_bias, clamped, at_end) = (draw.flag(), draw.flag(), draw.flag());
@@ -226,11 +226,11 @@ pub(crate) fn quantized(draw: &mut Draw<'_>, isa: Isa) {
     let forms: Vec<Form> =
         forms.into_iter().filter(|form| form.usable(isa) && (narrow || *form == Form::Words)).collect();
     let form = draw.of(&forms);
-    let bias: Vec<i32> = draw.integers(shape.filters).iter().map(|&x| x as i32 * 1000).collect();
+    let bias: Vec<i32> = draw.integers(shape.filters()).iter().map(|&x| x as i32 * 1000).collect();
     // Factors that lead sums of all sizes into the range of a byte.
     let reach = (shape.group_channels() * shape.taps()) as f32;
     let scale: Vec<f32> =
-        (0..shape.filters).map(|filter| (1 + filter % 3) as f32 / 64.0 / reach.sqrt().ceil()).collect();
+        (0..shape.filters()).map(|filter| (1 + filter % 3) as f32 / 64.0 / reach.sqrt().ceil()).collect();
     let terms = Terms {
         signed: signed[0],
         left_zero,
@@ -298,7 +298,12 @@ pub(crate) fn pool(draw: &mut Draw<'_>, isa: Isa) {
         let output = if up { room.div_ceil(stride) } else { room / stride } + 1;
         *axis = Window { input, output, kernel, stride, dilation, before, after };
     }
-    let shape = PoolShape { batch: draw.size(2), channels: draw.reach(70, 1300), axes, channels_last: draw.flag() };
+    let shape = PoolShape {
+        batch: draw.size(2) as u64,
+        channels: draw.reach(70, 1300) as u64,
+        axes,
+        channels_last: draw.flag(),
+    };
     let (tasks, at_end) = (draw.of(&[1, 2, 3, 4, 5, 64]), draw.flag());
     let taps = shape.axes.iter().map(|axis| axis.kernel as usize).product::<usize>();
     let room = draw.room();

@@ -6,7 +6,8 @@ use smallvec::SmallVec;
 
 use super::*;
 use crate::cache::{Cache, F32Bits, Limits};
-use crate::exec::matmul::{MatMulKey, Stored};
+use crate::exec::Target;
+use crate::exec::matmul::{MatMulKey, MatMulProblem, Stored};
 use crate::record::{How, Store};
 
 fn context() -> BuildCx {
@@ -23,9 +24,7 @@ fn context() -> BuildCx {
 }
 
 fn product(m: u64) -> MatMulKey {
-    MatMulKey {
-        isa: Isa::Portable,
-        threads: 1,
+    let problem = MatMulProblem {
         m,
         n: 20,
         k: 9,
@@ -37,7 +36,8 @@ fn product(m: u64) -> MatMulKey {
         bias: false,
         activation: None,
         stored: Default::default(),
-    }
+    };
+    MatMulKey::new(Target::new(Isa::Portable, 1), problem)
 }
 
 #[test]

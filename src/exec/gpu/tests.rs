@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use kiln_kernels::cpu::Numerics;
 use kiln_kernels::cpu::chain::UnaryOp;
+use kiln_kernels::cpu::softmax::Around;
 use kiln_kernels::gpu::emulated::{Emulated, Failure, Proposal, Script};
 use kiln_kernels::gpu::{
     Algorithm, Arena, ConvProblem, Engine, Epilogue, MatMulProblem, Notes, Operands, Policy, Problem, Region,
@@ -231,8 +232,9 @@ fn another_version_of_one_library_starts_cold_and_leaves_all_other_records_as_th
     let (problem, product) = (conv(), Problem::MatMul(PRODUCT));
     old.solve(&problem);
     old.solve(&product);
-    let softmax =
-        exec::softmax::SoftmaxKey { outer: 2, length: 3, inner: 1, logarithm: false, isa: Isa::Portable, threads: 1 };
+    let around = Around { outer: 2, length: 3, inner: 1 };
+    let problem = exec::softmax::SoftmaxProblem { around, logarithm: false };
+    let softmax = exec::ExecutorKey::new(exec::Target::new(Isa::Portable, 1), problem);
     old.cx.executor(&softmax).unwrap();
     let mut script = Script::default();
     script.facts.cudnn += 1;

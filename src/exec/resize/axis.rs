@@ -4,7 +4,7 @@
 
 use kiln_kernels::{KernelError, Result};
 
-use super::{Mode, ResizeAxis, ResizeKey, Rounding, Transform};
+use super::{Mode, ResizeAxis, ResizeProblem, Rounding, Transform};
 
 /// Where every place of the output comes from.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,7 +20,7 @@ pub struct Table {
 }
 
 /// Neighbours of a place, before those with no weight are dropped.
-fn taps(axis: &ResizeAxis, key: &ResizeKey) -> f64 {
+fn taps(axis: &ResizeAxis, key: &ResizeProblem) -> f64 {
     let reach = match key.mode {
         Mode::Nearest(_) => return 1.0,
         Mode::Linear => 1.0,
@@ -32,7 +32,7 @@ fn taps(axis: &ResizeAxis, key: &ResizeKey) -> f64 {
 }
 
 /// Whether the axis has a table, and one that is no larger than a few times its sizes.
-pub(super) fn is_valid(axis: &ResizeAxis, key: &ResizeKey) -> bool {
+pub(super) fn is_valid(axis: &ResizeAxis, key: &ResizeProblem) -> bool {
     let scale = f64::from_bits(axis.scale);
     let sizes = [axis.input, axis.output];
     scale.is_finite()
@@ -43,7 +43,7 @@ pub(super) fn is_valid(axis: &ResizeAxis, key: &ResizeKey) -> bool {
 }
 
 /// Bytes of a valid axis's table, with what is needed to make it.
-pub(super) fn table_bytes(axis: &ResizeAxis, key: &ResizeKey) -> Option<u64> {
+pub(super) fn table_bytes(axis: &ResizeAxis, key: &ResizeProblem) -> Option<u64> {
     // A place and a weight for each tap; whether it lies outside; and two slices, while it is looked at what repeats.
     let taps = taps(axis, key) as u64;
     taps.checked_mul(8)?.checked_add(33)?.checked_mul(axis.output)
@@ -65,7 +65,7 @@ impl Table {
     /// # Errors
     ///
     /// Where there is no memory for it.
-    pub(super) fn new(axis: &ResizeAxis, key: &ResizeKey) -> Result<Table> {
+    pub(super) fn new(axis: &ResizeAxis, key: &ResizeProblem) -> Result<Table> {
         let output = axis.output as usize;
         // Where there are no places, their neighbours may be more than can be counted.
         let taps = if output == 0 { 1 } else { taps(axis, key) as usize };
@@ -158,7 +158,7 @@ fn round(at: f64, rounding: Rounding) -> f64 {
 }
 
 /// The weights of the neighbours of a coordinate that lies `ratio` after an element.
-fn weigh(axis: &ResizeAxis, key: &ResizeKey, ratio: f64, weights: &mut [f64]) {
+fn weigh(axis: &ResizeAxis, key: &ResizeProblem, ratio: f64, weights: &mut [f64]) {
     let stretch = if key.antialias { f64::from_bits(axis.scale).min(1.0) } else { 1.0 };
     let before = 1 - weights.len() as i64 / 2;
     for (tap, weight) in weights.iter_mut().enumerate() {
@@ -202,8 +202,7 @@ mod tests {
         let axis = ResizeAxis { input: sizes.0, output: sizes.1, scale, ..ResizeAxis::keep(1) };
         let (exclude_outside, antialias) = (false, false);
         let axes = [axis].into_iter().collect();
-        Table::new(&axis, &ResizeKey { mode, transform, exclude_outside, antialias, axes, width: 4, threads: 1 })
-            .unwrap()
+        Table::new(&axis, &ResizeProblem { mode, transform, exclude_outside, antialias, axes, width: 4 }).unwrap()
     }
 
     #[test]
@@ -238,7 +237,7 @@ mod tests {
                     let axis = ResizeAxis { input: sizes.0, output: sizes.1, scale, ..ResizeAxis::keep(1) };
                     let transform = Transform::HalfPixel;
                     let axes = [axis].into_iter().collect();
-                    let key = ResizeKey { mode, transform, exclude_outside, antialias, axes, width: 4, threads: 1 };
+                    let key = ResizeProblem { mode, transform, exclude_outside, antialias, axes, width: 4 };
                     assert!(is_valid(&axis, &key));
                     let table = Table::new(&axis, &key).unwrap();
                     for weights in table.weights.chunks(table.taps) {
@@ -255,7 +254,7 @@ mod tests {
             let axis = ResizeAxis { input, output, scale: scale.to_bits(), ..ResizeAxis::keep(1) };
             let (mode, transform) = (Mode::Linear, Transform::HalfPixel);
             let axes = [axis].into_iter().collect();
-            ResizeKey { mode, transform, exclude_outside: false, antialias: true, axes, width: 4, threads: 1 }
+            ResizeProblem { mode, transform, exclude_outside: false, antialias: true, axes, width: 4 }
         };
         for (scale, input, output) in
             [(0.0, 4, 2), (f64::NAN, 4, 2), (-1.0, 4, 2), (1e-30, 4, 2), (0.5, 0, 1), (1.0, 1 << 40, 1 << 40)]

@@ -239,7 +239,7 @@ fn mix<'a>(mut taps: impl Iterator<Item = (&'a [f32], f32)>, out: &mut [f32]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Mode, ResizeKey, Transform};
+    use super::super::{Mode, ResizeProblem, Transform};
     use super::*;
 
     #[test]
@@ -253,7 +253,7 @@ mod tests {
             let axis = ResizeAxis { input, output, scale, ..ResizeAxis::keep(1) };
             let (mode, axes) = (Mode::Linear, [axis].into_iter().collect());
             let (exclude_outside, antialias) = (false, false);
-            let key = ResizeKey { mode, transform, exclude_outside, antialias, axes, width: 4, threads: 1 };
+            let key = ResizeProblem { mode, transform, exclude_outside, antialias, axes, width: 4 };
             let table = Table::new(&axis, &key).unwrap();
             let row: Vec<f32> = (0..input).map(|at| (at * 37 % 19) as f32 - 7.5).collect();
             let mut expected = vec![0.0; output as usize];

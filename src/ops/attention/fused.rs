@@ -4,9 +4,9 @@
 //! Everything broadcasts as the nodes did that this one stands for.
 
 use kiln_kernels::cpu::Stored;
-use kiln_kernels::cpu::attention::{Attention as Executor, Operands};
+use kiln_kernels::cpu::attention::{Attention as Executor, AttentionShape, Operands, Steps};
 
-use crate::exec::attention::{AttentionKey, Lying};
+use crate::exec::attention::AttentionKey;
 use crate::graph::heads::Heads;
 use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
@@ -53,10 +53,10 @@ struct Operand {
 }
 
 impl Operand {
-    /// The distances of its batches, heads and rows among as many as there are; 0 where it has one for all.
-    fn lying(&self, sizes: [usize; 3]) -> Lying {
+    /// The strides of its batches, heads and rows among as many as there are; 0 where it has one for all.
+    fn strides(&self, sizes: [usize; 3]) -> Steps {
         let step = |axis: usize| if self.sizes[axis] == sizes[axis] { self.steps[axis] as u64 } else { 0 };
-        Lying { batch: step(0), head: step(1), row: step(2) }
+        Steps { batch: step(0), head: step(1), row: step(2) }
     }
 }
 
@@ -158,7 +158,7 @@ impl Fused {
         let (size, value_size) = (query.sizes[3], value.sizes[3]);
         // Keys of one for all queries are a row, however they are stored.
         let key_columns = self.lies[1] == Heads::Columns && key.sizes[2] == keys;
-        let mut key_lies = key.lying([batch, heads, keys]);
+        let mut key_lies = key.strides([batch, heads, keys]);
         if key_columns {
             key_lies.row = key.steps[3] as u64;
         }
@@ -170,11 +170,9 @@ impl Fused {
         let beside = |other: Option<Operand>| {
             // One that repeats along the keys is spread before.
             let spread = |other: Operand| if other.sizes[3] == keys { other } else { spread(other, keys) };
-            other.map(|other| spread(other).lying([batch, heads, queries]))
+            other.map(|other| spread(other).strides([batch, heads, queries]))
         };
-        AttentionKey {
-            isa: cx.isa(),
-            threads: u32::try_from(cx.threads()).unwrap_or(u32::MAX),
+        let shape = AttentionShape {
             batch: batch as u64,
             heads: heads as u64,
             shared: 1,
@@ -182,11 +180,11 @@ impl Fused {
             keys: keys as u64,
             size: size as u64,
             value_size: value_size as u64,
-            query: query.lying([batch, heads, queries]),
+            query: query.strides([batch, heads, queries]),
             key: key_lies,
             key_columns,
-            value: value.lying([batch, heads, keys]),
-            output: Lying { batch: output[0] as u64, head: output[1] as u64, row: output[2] as u64 },
+            value: value.strides([batch, heads, keys]),
+            output: Steps { batch: output[0] as u64, head: output[1] as u64, row: output[2] as u64 },
             mask: beside(problem.mask),
             keep: beside(problem.keep),
             inverted: self.inverted,
@@ -198,7 +196,8 @@ impl Fused {
             elements: cx.computed_elements(),
             stored,
             written: self.output.unwrap_or_default(),
-        }
+        };
+        cx.key(shape)
     }
 }
 
@@ -252,7 +251,7 @@ impl Node for Fused {
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let executor = prepared.get::<Executor>()?;
-        let keys = executor.shape().keys;
+        let keys = executor.shape().keys();
         let mask = io.optional(3).map(Tensor::as_slice::<f32>).transpose()?;
         let keep = io.optional(4).map(Tensor::bytes);
         let wide_mask = io.optional(3).zip(mask).map(|(tensor, elements)| along_keys(tensor, elements, keys));

@@ -6,21 +6,21 @@
 use std::sync::Arc;
 
 use kiln_kernels::cpu::Stored;
-use kiln_kernels::cpu::attention::{Attention as Executor, Operands};
+use kiln_kernels::cpu::attention::{Attention as Executor, AttentionShape, Operands, Steps};
 use kiln_kernels::parallel::for_each_chunk;
 use kiln_kernels::{Parallel, Serial};
 
 use super::{Attention, Heads, Plan};
-use crate::exec::attention::{AttentionKey, Lying};
+use crate::exec::attention::AttentionKey;
 use crate::graph::{Io, NodeError, PrepareCx, RunCx};
 use crate::ops::{optional, strides};
 use crate::tensor::{DType, Tensor};
 
-/// Where an operand's heads lie.
-fn lying(heads: Heads) -> Lying {
+/// Strides of an operand's batches, heads and rows.
+fn steps(heads: Heads) -> Steps {
     let Heads { heads: count, positions, size, .. } = heads;
     let (head, row) = if heads.packed { (size, count * size) } else { (positions * size, size) };
-    Lying { batch: (count * positions * size) as u64, head: head as u64, row: row as u64 }
+    Steps { batch: (count * positions * size) as u64, head: head as u64, row: row as u64 }
 }
 
 /// The key of the executor that computes this, if there is one.
@@ -45,16 +45,14 @@ fn key(node: &Attention, plan: &Plan, inputs: &[Option<&Tensor>], cx: &PrepareCx
             Some(axis) if shape[axis] > 1 => all[axis] as u64,
             _ => 0,
         };
-        Lying { batch: step(4), head: step(3), row: step(2) }
+        Steps { batch: step(4), head: step(3), row: step(2) }
     });
     let is_condition = mask.is_some_and(|mask| mask.dtype() == DType::Bool);
     let cached = |heads: Heads| match grows(inputs) {
         true => Heads { positions: plan.keys(), packed: false, ..heads },
         false => heads,
     };
-    Some(AttentionKey {
-        isa: cx.isa(),
-        threads: u32::try_from(cx.threads()).unwrap_or(u32::MAX),
+    let shape = AttentionShape {
         batch: query.batch as u64,
         heads: query.heads as u64,
         shared: (query.heads / key.heads) as u64,
@@ -62,11 +60,11 @@ fn key(node: &Attention, plan: &Plan, inputs: &[Option<&Tensor>], cx: &PrepareCx
         keys: plan.keys() as u64,
         size: query.size as u64,
         value_size: value.size as u64,
-        query: lying(query),
-        key: lying(cached(key)),
+        query: steps(query),
+        key: steps(cached(key)),
         key_columns: false,
-        value: lying(cached(value)),
-        output: lying(Heads { size: value.size, ..query }),
+        value: steps(cached(value)),
+        output: steps(Heads { size: value.size, ..query }),
         mask: beside.filter(|_| !is_condition),
         keep: beside.filter(|_| is_condition),
         inverted: false,
@@ -78,7 +76,8 @@ fn key(node: &Attention, plan: &Plan, inputs: &[Option<&Tensor>], cx: &PrepareCx
         elements: cx.computed_elements(),
         stored: Stored::F32,
         written: Stored::F32,
-    })
+    };
+    Some(cx.key(shape))
 }
 
 /// Whether there is a cache that the new positions join.

@@ -51,7 +51,7 @@ impl Conv {
         let mut addends: SmallVec<[Addend; 2]> = SmallVec::new();
         if bias {
             let mut column = SmallVec::from_elem(1, output.len() - 1);
-            column[0] = shape.filters;
+            column[0] = shape.filters();
             addends.push(Addend { operand: Operand::Input(2), shape: column, factor: 1.0 });
         }
         if residual {
@@ -63,13 +63,13 @@ impl Conv {
 
 /// The convolution without what follows it.
 fn problem(shape: &ConvShape) -> Result<ConvProblem, NodeError> {
-    let small = |size: usize| {
+    let small = |size: u64| {
         u32::try_from(size)
             .ok()
             .filter(|&size| size <= i32::MAX as u32)
             .ok_or_else(|| refused(format!("a size of {size} on a device")))
     };
-    let three = |sizes: [usize; 3]| Ok::<_, NodeError>([small(sizes[0])?, small(sizes[1])?, small(sizes[2])?]);
+    let three = |sizes: [u64; 3]| Ok::<_, NodeError>([small(sizes[0])?, small(sizes[1])?, small(sizes[2])?]);
     Ok(ConvProblem {
         batch: small(shape.batch)?,
         channels: small(shape.channels)?,

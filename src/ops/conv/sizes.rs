@@ -59,17 +59,18 @@ impl Attributes {
             };
             (pads[3 - rank + dim], output[3 - rank + dim]) = (pad, size);
         }
+        let wide = |sizes: [usize; 3]| sizes.map(|size| size as u64);
         Ok(ConvShape {
-            batch,
-            channels,
-            filters: sizes.filters,
-            groups: self.groups,
-            input,
-            output,
-            kernel: sizes.kernel,
-            strides: solid(&self.strides, 1),
-            dilations: solid(&self.dilations, 1),
-            pads,
+            batch: batch as u64,
+            channels: channels as u64,
+            filters: sizes.filters as u64,
+            groups: self.groups as u64,
+            input: wide(input),
+            output: wide(output),
+            kernel: wide(sizes.kernel),
+            strides: wide(solid(&self.strides, 1)),
+            dilations: wide(solid(&self.dilations, 1)),
+            pads: wide(pads),
             transposed: self.transposed,
         })
     }

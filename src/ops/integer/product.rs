@@ -13,8 +13,8 @@ use kiln_kernels::cpu::quantized::{Form, Output, Quantized, Steps, Terms, Weight
 use kiln_kernels::cpu::transpose::Transpose;
 
 use super::{Product, eight_bits, requantiser, single};
-use crate::exec::quantized::QuantizedKey;
-use crate::exec::transpose::TransposeKey;
+use crate::exec::quantized::QuantizedProblem;
+use crate::exec::transpose::TransposeProblem;
 use crate::exec::weights::{self, QuantizedWeights};
 use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
@@ -263,12 +263,12 @@ impl ByteProduct {
                     spec.shape.clone()
                 };
                 let product = Product::of(x.shape(), &right)?;
-                let rows = [1, 1, product.stack.iter().product::<usize>() * product.rows];
+                let rows = [1, 1, (product.stack.iter().product::<usize>() * product.rows) as u64];
                 let ones = [1; 3];
                 let shape = ConvShape {
                     batch: 1,
-                    channels: product.inner,
-                    filters: product.columns,
+                    channels: product.inner as u64,
+                    filters: product.columns as u64,
                     groups: 1,
                     input: rows,
                     output: rows,
@@ -288,11 +288,11 @@ impl ByteProduct {
                 let last = own.len() - 1;
                 let (channels, space) = if *channels_last { (own[last], &own[1..last]) } else { (own[1], &own[2..]) };
                 let shape = attributes.shape(own[0], channels, space, &spec.shape)?;
-                let space = &shape.output[5 - own.len()..];
-                let mut output = Shape::from_slice(&[shape.batch]);
-                output.extend((!channels_last).then_some(shape.filters));
+                let space = &shape.output()[5 - own.len()..];
+                let mut output = Shape::from_slice(&[shape.batch()]);
+                output.extend((!channels_last).then_some(shape.filters()));
                 output.extend(space.iter().copied());
-                output.extend(channels_last.then_some(shape.filters));
+                output.extend(channels_last.then_some(shape.filters()));
                 (shape, output)
             }
         };
@@ -353,7 +353,7 @@ impl Node for ByteProduct {
         eight_bits(required(inputs, self.roles.x)?)?;
         let (shape, output) = self.shape(inputs)?;
         let bias = optional(inputs, self.roles.bias);
-        if !self.is_fast(inputs)? || bias.is_some_and(|bias| bias.shape() != [shape.filters]) {
+        if !self.is_fast(inputs)? || bias.is_some_and(|bias| bias.shape() != [shape.filters()]) {
             return Err(NodeError::Unsupported("scales or zero points of a quantised product by row".to_owned()));
         }
         let dtype = match self.output(inputs)? {
@@ -391,14 +391,15 @@ impl Node for ByteProduct {
             if !plain || from == 1 || to == 1 {
                 return Ok(None);
             }
-            let key = TransposeKey::new(&[batch, from, to], &[0, 2, 1], bytes, cx.isa(), cx.threads());
-            cx.executor(&key).map(Some)
+            let turn = TransposeProblem::new(&[batch, from, to], &[0, 2, 1], bytes);
+            cx.executor(&cx.key(turn)).map(Some)
         };
         let positions = |size: [usize; 3]| size.iter().product::<usize>();
-        let input = turn([shape.batch, shape.channels, positions(shape.input)], 1)?;
-        let back = turn([shape.batch, positions(shape.output), shape.filters], output.bytes())?;
+        let input = turn([shape.batch(), shape.channels(), positions(shape.input())], 1)?;
+        let back = turn([shape.batch(), positions(shape.output()), shape.filters()], output.bytes())?;
         let added = self.plus.filter(|_| back.is_none()).map_or(Added::Nothing, |(added, _)| added);
-        let executor = cx.executor(&QuantizedKey::new(&shape, form, (output, added), cx.isa(), cx.threads()))?;
+        let problem = QuantizedProblem { shape, form, result: output, added };
+        let executor = cx.executor(&cx.key(problem))?;
         Ok(Prepared::new(Arc::new(Ready(Some(Fast { executor, shape, output, input, back, added })))))
     }
 

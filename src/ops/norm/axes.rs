@@ -8,7 +8,7 @@ use std::sync::Arc;
 use kiln_kernels::cpu::reduce::{Reduce, Reduction};
 
 use super::floats;
-use crate::exec::reduce::ReduceKey;
+use crate::exec::reduce::{ReduceKey, ReduceProblem};
 use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::ops::{Axes, LoadCx, OpError, View, axes_of, required};
@@ -54,7 +54,7 @@ impl OverAxes {
 
     fn key(&self, reduction: Reduction, shape: &[usize], cx: &PrepareCx<'_>) -> Result<ReduceKey, NodeError> {
         let axes = self.axes(shape)?;
-        Ok(ReduceKey::new(reduction, shape, |axis| axes.contains(&axis), cx.isa(), cx.threads()))
+        Ok(cx.key(ReduceProblem::new(reduction, shape, |axis| axes.contains(&axis))))
     }
 
     /// Changes every element by the one that its axes were reduced to.

@@ -1,11 +1,12 @@
 //! BatchNormalization, InstanceNormalization, GroupNormalization and LRN: everything that has one number a channel, or
 //! looks across channels.
 
+use kiln_kernels::cpu::norm::{Channels as Images, Local};
 use kiln_kernels::reference::norm::moments;
 
 use super::{by_channel, floats, images, of_channels};
 use crate::cache::F32Bits;
-use crate::exec::norm::{ByChannel, ChannelNorm, ChannelNormKey, ChannelsKey};
+use crate::exec::norm::{ByChannel, ChannelNorm, ChannelNormProblem};
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
 use crate::graph::node::Specs;
@@ -113,7 +114,7 @@ fn affine(scale: &[f32], bias: &[f32], mean: &[f32], variance: &[f32], epsilon: 
 }
 
 impl Channels {
-    pub(super) fn images(&self, shape: &[usize]) -> Result<ChannelsKey, NodeError> {
+    pub(super) fn images(&self, shape: &[usize]) -> Result<Images, NodeError> {
         images(shape, self.last)
     }
 
@@ -215,16 +216,12 @@ impl Node for Channels {
         let form = match self.form {
             Form::Batch { .. } | Form::Training { .. } => ByChannel::Affine,
             Form::Groups { groups, .. } => ByChannel::Groups(groups.unwrap_or(images.channels)),
-            Form::Local { size, alpha, beta, bias } => ByChannel::Local {
-                size,
-                alpha: F32Bits::new(alpha),
-                beta: F32Bits::new(beta),
-                bias: F32Bits::new(bias),
-            },
+            Form::Local { size, alpha, beta, bias } => {
+                let [alpha, beta, bias] = [alpha, beta, bias].map(F32Bits::new);
+                ByChannel::Local(Local { size, alpha, beta, bias })
+            }
         };
-        let threads = u32::try_from(cx.threads()).unwrap_or(u32::MAX);
-        let key = ChannelNormKey { form, images, isa: cx.isa(), threads };
-        Ok(Prepared::new(cx.executor(&key)?))
+        Ok(Prepared::new(cx.executor(&cx.key(ChannelNormProblem { form, images }))?))
     }
 
     #[cfg(feature = "device")]
@@ -244,8 +241,8 @@ impl Node for Channels {
 }
 
 /// Mean and variance of each channel over all images.
-fn batch_moments(images: &ChannelsKey, input: &[f32]) -> (Vec<f32>, Vec<f32>) {
-    let (channels, spatial) = (images.channels as usize, images.spatial as usize);
+fn batch_moments(images: &Images, input: &[f32]) -> (Vec<f32>, Vec<f32>) {
+    let [_, channels, spatial] = images.sizes();
     if input.is_empty() {
         return (vec![0.0; channels], vec![0.0; channels]);
     }

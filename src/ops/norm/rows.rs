@@ -7,10 +7,9 @@ use kiln_kernels::gpu::source::norm::{RowNormKernel, Scaling};
 use std::borrow::Cow;
 
 use kiln_kernels::cpu::Stored;
-use kiln_kernels::cpu::norm::{RowNorm as Executor, RowOperands, RowResults};
+use kiln_kernels::cpu::norm::{RowForm, RowNorm as Executor, RowOperands, RowResults};
 
 use super::floats;
-use crate::exec::norm::RowNormKey;
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
 use crate::graph::node::Specs;
@@ -89,7 +88,7 @@ impl Node for RowNorm {
     ) -> Result<Prepared, NodeError> {
         let shape = required(inputs, 0)?.shape();
         let axis = axis_of(self.axis, shape.len())?;
-        let key = RowNormKey {
+        let form = RowForm {
             rows: shape[..axis].iter().product::<usize>() as u64,
             length: shape[axis..].iter().product::<usize>() as u64,
             centred: self.centred,
@@ -97,10 +96,8 @@ impl Node for RowNorm {
             bias: optional(inputs, 2).is_some(),
             moments: self.outputs > 1,
             output: self.output,
-            isa: cx.isa(),
-            threads: u32::try_from(cx.threads()).unwrap_or(u32::MAX),
         };
-        Ok(Prepared::new(cx.executor(&key)?))
+        Ok(Prepared::new(cx.executor(&cx.key(form))?))
     }
 
     #[cfg(feature = "device")]

@@ -103,7 +103,7 @@ fn numbers(count: usize, seed: u32) -> Vec<f32> {
     integers(count, seed).into_iter().map(|value| value / 8.0).collect()
 }
 
-fn plane(channels: usize, filters: usize, groups: usize, kernel: usize, transposed: bool) -> ConvShape {
+fn plane(channels: u64, filters: u64, groups: u64, kernel: u64, transposed: bool) -> ConvShape {
     let (input, pad) = (7, kernel / 2);
     let output = if transposed { input - 1 + kernel - 2 * pad } else { input + 2 * pad - kernel + 1 };
     ConvShape {
@@ -124,7 +124,7 @@ fn plane(channels: usize, filters: usize, groups: usize, kernel: usize, transpos
 fn convolve(isa: Isa, shape: ConvShape, blocks: ConvBlocks, activation: Option<UnaryOp>) -> Result<Vec<f32>> {
     let conv = Conv::new(isa, shape, blocks, activation, &EmitEach)?;
     let (x, weights) = (numbers(shape.input_len(), 1), numbers(shape.weights().len(), 2));
-    let (bias, residual) = (numbers(shape.filters, 3), numbers(shape.output_len(), 4));
+    let (bias, residual) = (numbers(shape.filters(), 3), numbers(shape.output_len(), 4));
     let mut packed = vec![0.0; shape.weights().packed_len(isa, blocks.layout())];
     shape.weights().pack(isa, blocks.layout(), &weights, &mut packed)?;
     let mut scratch = vec![0.0; conv.scratch_len()];

@@ -59,24 +59,24 @@ impl Paired {
         let multiply = Multiply::new(isa, 1..=TALLEST, source)?;
         let Steps { batch, head, row } = shape.key;
         let in_words = shape.stored == Stored::Bf16
-            && shape.size.is_multiple_of(STEP)
+            && shape.size().is_multiple_of(STEP)
             && [batch, head, row].iter().all(|step| step.is_multiple_of(2));
         Ok(Some(Paired { multiply, round, interleave, turn, in_words, shape: *shape }))
     }
 
     /// Words of a rounded row of queries.
     fn query_words(&self) -> usize {
-        words(self.shape.size)
+        words(self.shape.size())
     }
 
     /// Words of a panel of keys, and of one of values.
     fn panel_words(&self) -> [usize; 2] {
-        [words(self.shape.size) * PANEL, words(self.shape.keys) * PANEL]
+        [words(self.shape.size()) * PANEL, words(self.shape.keys()) * PANEL]
     }
 
     /// Elements of a row of sums of values.
     pub(super) fn context_row(&self) -> usize {
-        self.shape.value_size.next_multiple_of(PANEL)
+        self.shape.value_size().next_multiple_of(PANEL)
     }
 
     /// Scratch of the packed keys, of the packed values, and of `rows` rounded queries. Behind the keys a panel of them
@@ -85,8 +85,8 @@ impl Paired {
         let [key, value] = self.panel_words();
         let turned = if self.turn.is_some() { key } else { 0 };
         [
-            self.shape.keys.div_ceil(PANEL) * key + turned,
-            self.shape.value_size.div_ceil(PANEL) * value,
+            self.shape.keys().div_ceil(PANEL) * key + turned,
+            self.shape.value_size().div_ceil(PANEL) * value,
             whole_rows(rows) * self.query_words(),
         ]
     }
@@ -100,21 +100,21 @@ impl Paired {
         let (shape, [panel, _]) = (&self.shape, self.panel_words());
         let Some(turn) = &self.turn else {
             // SAFETY: features are the rows here; the caller's contract.
-            return unsafe { self.interleave(from, shape.key.row, [shape.size, shape.keys], to, given) };
+            return unsafe { self.interleave(from, shape.key.row(), [shape.size(), shape.keys()], to, given) };
         };
-        let rounded = to.wrapping_add(shape.keys.div_ceil(PANEL) * panel);
+        let rounded = to.wrapping_add(shape.keys().div_ceil(PANEL) * panel);
         let words = self.query_words();
-        for first in (0..shape.keys).step_by(PANEL) {
-            let count = PANEL.min(shape.keys - first);
-            let from = from.wrapping_add(first * shape.key.row * shape.stored.bytes());
+        for first in (0..shape.keys()).step_by(PANEL) {
+            let count = PANEL.min(shape.keys() - first);
+            let from = from.wrapping_add(first * shape.key.row() * shape.stored.bytes());
             // SAFETY: a panel's keys, and the place of a panel that each is rounded in. Keys beyond the last are zeros.
             unsafe {
                 if self.in_words && count == PANEL {
                     let to = to.wrapping_add(first / PANEL * panel);
-                    turn.pack(from.cast(), shape.key.row / 2, [PANEL, words], to, given);
+                    turn.pack(from.cast(), shape.key.row() / 2, [PANEL, words], to, given);
                     continue;
                 }
-                self.round(from, [count, shape.key.row], 1.0, rounded, given);
+                self.round(from, [count, shape.key.row()], 1.0, rounded, given);
                 rounded.add(count * words).write_bytes(0, (PANEL - count) * words);
                 turn.pack(rounded, words, [PANEL, words], to.wrapping_add(first / PANEL * panel), given);
             }
@@ -128,7 +128,9 @@ impl Paired {
     /// As [`Paired::pack_keys`].
     pub(super) unsafe fn pack_values(&self, from: *const u8, to: *mut f32, given: &Given) {
         // SAFETY: the caller's contract.
-        unsafe { self.interleave(from, self.shape.value.row, [self.shape.keys, self.shape.value_size], to, given) };
+        unsafe {
+            self.interleave(from, self.shape.value.row(), [self.shape.keys(), self.shape.value_size()], to, given)
+        };
     }
 
     /// Rounds a block of queries, times the factor of the scores.
@@ -138,12 +140,12 @@ impl Paired {
     /// As [`Paired::pack_keys`].
     pub(super) unsafe fn round_queries(&self, from: *const u8, rows: usize, to: *mut f32, given: &Given) {
         // SAFETY: the caller's contract.
-        unsafe { self.round(from, [rows, self.shape.query.row], self.shape.scale, to, given) };
+        unsafe { self.round(from, [rows, self.shape.query.row()], self.shape.scale.get(), to, given) };
     }
 
     /// Rounds rows of as many features as a head has.
     unsafe fn round(&self, from: *const u8, [rows, stride]: [usize; 2], scale: f32, to: *mut f32, given: &Given) {
-        let (size, words) = (self.shape.size, self.query_words());
+        let (size, words) = (self.shape.size(), self.query_words());
         let args = RoundArgs {
             from,
             from_stride: stride * self.shape.stored.bytes(),
@@ -201,7 +203,7 @@ impl Paired {
         let [panel, _] = self.panel_words();
         let mut args = MultiplyArgs::empty();
         args.row_stride = self.query_words() * 4;
-        args.steps = self.shape.size.div_ceil(STEP);
+        args.steps = self.shape.size().div_ceil(STEP);
         args.right = packed.wrapping_add(keys.start / PANEL * panel);
         (args.panels, args.panel_stride) = (keys.len().div_ceil(PANEL), panel * 4);
         (args.out, args.out_stride) = (to, row * 4);

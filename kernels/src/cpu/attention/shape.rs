@@ -3,40 +3,44 @@
 //! Operands lie anywhere: each has a stride of batches, of heads and of rows, so that heads packed side by side
 //! behind their positions are read where they are, and written there.
 
+use kiln_key::{F32Bits, Mutate};
+use serde::{Deserialize, Serialize};
+
 use crate::cpu::amx::{PANEL, TALLEST, TILE_ROWS};
+use crate::cpu::description::{count, sizes};
 use crate::cpu::gemm::panel_vectors;
 use crate::cpu::gemm::tile::most_rows;
 use crate::cpu::{Elements, Stored};
 use crate::isa::Isa;
 
 /// Strides in elements; 0 repeats.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct Steps {
     /// From batch to batch.
-    pub batch: usize,
+    pub batch: u64,
     /// From head to head.
-    pub head: usize,
+    pub head: u64,
     /// From row to row: positions, or features of keys that are stored by columns.
-    pub row: usize,
+    pub row: u64,
 }
 
 /// Attention: softmax(scale Q K^T, adjusted) V, for each batch and head.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct AttentionShape {
     /// Batches.
-    pub batch: usize,
+    pub batch: u64,
     /// Heads of queries.
-    pub heads: usize,
+    pub heads: u64,
     /// Heads of queries that share one head of keys and values.
-    pub shared: usize,
+    pub shared: u64,
     /// Queries of a head.
-    pub queries: usize,
+    pub queries: u64,
     /// Keys of a head.
-    pub keys: usize,
+    pub keys: u64,
     /// Features of a query and of a key.
-    pub size: usize,
+    pub size: u64,
     /// Features of a value.
-    pub value_size: usize,
+    pub value_size: u64,
     /// Where queries are; their features are neighbours.
     pub query: Steps,
     /// Where keys are; `head` is that of heads of keys.
@@ -54,13 +58,13 @@ pub struct AttentionShape {
     /// Whether the condition drops scores instead.
     pub inverted: bool,
     /// What replaces scores that are not kept.
-    pub fill: f32,
+    pub fill: F32Bits,
     /// Factor of the products.
-    pub scale: f32,
+    pub scale: F32Bits,
     /// Bends scores s to c tanh(s / c).
-    pub cap: Option<f32>,
+    pub cap: Option<F32Bits>,
     /// Keys before the first query's own: query i sees keys 0 to i + that number. All where there is none.
-    pub causal: Option<usize>,
+    pub causal: Option<u64>,
     /// Whether a query that sees nothing gives zeros, not NaN.
     pub blind_is_zero: bool,
     /// What queries, keys and values consist of.
@@ -72,21 +76,36 @@ pub struct AttentionShape {
 }
 
 /// How the work is cut: a builder's choice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AttentionBlocks {
     /// Whether queries are taken one by one, keys and values where they are.
     pub stream: bool,
     /// Queries that are done together.
-    pub rows: usize,
+    pub rows: u32,
     /// Keys that are done together.
-    pub keys: usize,
+    pub keys: u32,
     /// Whether values are packed into panels first.
     pub pack_values: bool,
     /// Parts that heads of all batches are split into for threads.
-    pub head_tasks: usize,
+    pub head_tasks: u32,
     /// Parts that queries are split into.
-    pub query_tasks: usize,
+    pub query_tasks: u32,
 }
+
+sizes!(Steps { batch: usize, head: usize, row: usize });
+
+sizes!(AttentionShape {
+    batch: usize,
+    heads: usize,
+    shared: usize,
+    queries: usize,
+    keys: usize,
+    size: usize,
+    value_size: usize,
+    causal: Option<usize>,
+});
+
+sizes!(AttentionBlocks { rows: usize, keys: usize, head_tasks: usize, query_tasks: usize });
 
 /// Multiply-adds below which another thread costs more than it saves.
 const WORTH_A_THREAD: usize = 1 << 16;
@@ -109,46 +128,47 @@ impl AttentionShape {
     /// Heads of all batches.
     #[must_use]
     pub fn units(&self) -> usize {
-        self.batch * self.heads
+        self.batch() * self.heads()
     }
 
     /// Whether products of several queries are those of pairs on AMX.
     #[must_use]
     pub(super) fn is_paired(&self) -> bool {
-        let scores = self.queries.saturating_mul(self.keys);
-        let pays = self.queries >= LEAST_PAIRED_QUERIES && scores >= LEAST_PAIRED_SCORES;
-        self.elements == Elements::Bf16Tiles && self.size > 0 && pays
+        let scores = self.queries().saturating_mul(self.keys());
+        let pays = self.queries() >= LEAST_PAIRED_QUERIES && scores >= LEAST_PAIRED_SCORES;
+        self.elements == Elements::Bf16Tiles && self.size() > 0 && pays
     }
 
     /// Keys of a panel, which blocks of them consist of.
     #[must_use]
     pub fn panel(&self, isa: Isa) -> usize {
-        if self.is_paired() { PANEL } else { panel_vectors(isa, self.keys) * isa.lanes() }
+        if self.is_paired() { PANEL } else { panel_vectors(isa, self.keys()) * isa.lanes() }
     }
 
     /// Elements that each operand must have: query, key, value, output, mask, condition. None where they cannot be
     /// counted.
     #[must_use]
     pub fn needs(&self) -> Option<[usize; 6]> {
-        let shared = self.heads / self.shared.max(1);
+        let shared = self.heads() / self.shared().max(1);
         let span = |heads: usize, steps: Steps, rows: usize, run: usize| -> Option<usize> {
-            let dims = [(self.batch, steps.batch), (heads, steps.head), (rows, steps.row)];
+            let dims = [(self.batch(), steps.batch()), (heads, steps.head()), (rows, steps.row())];
             if dims.iter().any(|&(size, _)| size == 0) || run == 0 {
                 return Some(0);
             }
             let last = dims.iter().try_fold(0usize, |at, &(size, step)| at.checked_add((size - 1).checked_mul(step)?));
             last?.checked_add(run).filter(|&elements| elements <= isize::MAX as usize / 16)
         };
-        let (key_rows, key_run) = if self.key_columns { (self.size, self.keys) } else { (self.keys, self.size) };
+        let (key_rows, key_run) =
+            if self.key_columns { (self.size(), self.keys()) } else { (self.keys(), self.size()) };
         let beside = |steps: Option<Steps>| match steps {
-            Some(steps) => span(self.heads, steps, self.queries, self.keys),
+            Some(steps) => span(self.heads(), steps, self.queries(), self.keys()),
             None => Some(0),
         };
         Some([
-            span(self.heads, self.query, self.queries, self.size)?,
+            span(self.heads(), self.query, self.queries(), self.size())?,
             span(shared, self.key, key_rows, key_run)?,
-            span(shared, self.value, self.keys, self.value_size)?,
-            span(self.heads, self.output, self.queries, self.value_size)?,
+            span(shared, self.value, self.keys(), self.value_size())?,
+            span(self.heads(), self.output, self.queries(), self.value_size())?,
             beside(self.mask)?,
             beside(self.keep)?,
         ])
@@ -159,18 +179,18 @@ impl AttentionShape {
     pub fn is_valid(&self) -> bool {
         // Far beyond any memory, and small enough that what is computed from a few of them can be counted.
         const MOST: usize = 1 << 40;
-        let sizes = [self.batch, self.heads, self.queries, self.keys, self.size, self.value_size];
+        let sizes = [self.batch(), self.heads(), self.queries(), self.keys(), self.size(), self.value_size()];
         let product = |factors: &[usize]| {
             factors.iter().try_fold(1usize, |total, &factor| total.checked_mul(factor.max(1))).is_some_and(|p| p < MOST)
         };
         sizes.iter().all(|&size| size < MOST)
-            && self.shared > 0
-            && self.heads.is_multiple_of(self.shared)
-            && product(&[self.batch, self.heads])
-            && product(&[self.keys.saturating_add(64), self.size.saturating_add(64)])
-            && product(&[self.keys.saturating_add(64), self.value_size.saturating_add(64)])
-            && self.causal.is_none_or(|before| before < MOST)
-            && self.cap.is_none_or(|cap| cap > 0.0)
+            && self.shared() > 0
+            && self.heads().is_multiple_of(self.shared())
+            && product(&[self.batch(), self.heads()])
+            && product(&[self.keys().saturating_add(64), self.size().saturating_add(64)])
+            && product(&[self.keys().saturating_add(64), self.value_size().saturating_add(64)])
+            && self.causal().is_none_or(|before| before < MOST)
+            && self.cap.is_none_or(|cap| cap.get() > 0.0)
             && matches!(self.elements, Elements::F32 | Elements::Bf16Tiles)
             && self.needs().is_some()
             && self.rows_are_apart()
@@ -197,7 +217,7 @@ impl AttentionShape {
 
     /// Multiply-adds.
     fn work(&self) -> usize {
-        let sizes = [self.units(), self.queries, self.keys, self.size.saturating_add(self.value_size)];
+        let sizes = [self.units(), self.queries(), self.keys(), self.size().saturating_add(self.value_size())];
         sizes.into_iter().fold(1usize, usize::saturating_mul)
     }
 }
@@ -207,28 +227,28 @@ impl AttentionBlocks {
     #[must_use]
     pub fn pick(isa: Isa, shape: &AttentionShape, threads: usize) -> AttentionBlocks {
         // Packing a key costs about as much as using it for two queries.
-        let stream = isa.is_jit() && !shape.key_columns && shape.queries < 4 && shape.keys > 0;
+        let stream = isa.is_jit() && !shape.key_columns && shape.queries() < 4 && shape.keys() > 0;
         let (tall, worth) = match shape.is_paired() {
             true => (TALLEST * TILE_ROWS, WORTH_A_THREAD_ON_AMX),
-            false => (most_rows(isa, panel_vectors(isa, shape.keys)).max(1), WORTH_A_THREAD),
+            false => (most_rows(isa, panel_vectors(isa, shape.keys())).max(1), WORTH_A_THREAD),
         };
-        let keys = if shape.keys <= 2 * KEY_BLOCK { shape.keys.max(1) } else { KEY_BLOCK };
-        let rows = (SCORES / keys / tall * tall).clamp(tall, 16 * tall).min(shape.queries.max(1));
+        let keys = if shape.keys() <= 2 * KEY_BLOCK { shape.keys().max(1) } else { KEY_BLOCK };
+        let rows = (SCORES / keys / tall * tall).clamp(tall, 16 * tall).min(shape.queries().max(1));
         let threads = threads.min(shape.work() / worth).max(1);
         let units = shape.units().max(1);
         let query_tasks = match threads.div_ceil(units) {
             1 => 1,
-            parts => parts.min(shape.queries.div_ceil(tall)).max(1),
+            parts => parts.min(shape.queries().div_ceil(tall)).max(1),
         };
         // Rows whose stride is a multiple of a page all map to the same few sets of L1.
-        let collides = (shape.value.row * 4).is_multiple_of(4096) && shape.keys > 8;
+        let collides = (shape.value.row() * 4).is_multiple_of(4096) && shape.keys() > 8;
         AttentionBlocks {
             stream,
-            rows,
-            keys,
-            pack_values: !stream && (shape.is_paired() || shape.queries > 96 || collides),
-            head_tasks: threads.min(units),
-            query_tasks,
+            rows: count(rows),
+            keys: count(keys),
+            pack_values: !stream && (shape.is_paired() || shape.queries() > 96 || collides),
+            head_tasks: count(threads.min(units)),
+            query_tasks: count(query_tasks),
         }
     }
 
@@ -236,15 +256,15 @@ impl AttentionBlocks {
     #[must_use]
     pub fn fits(&self, shape: &AttentionShape, isa: Isa) -> bool {
         const MOST_TASKS: usize = 1 << 12;
-        let positive = [self.rows, self.keys, self.head_tasks, self.query_tasks];
-        let tasks = self.head_tasks.checked_mul(self.query_tasks);
+        let positive = [self.rows(), self.keys(), self.head_tasks(), self.query_tasks()];
+        let tasks = self.head_tasks().checked_mul(self.query_tasks());
         shape.elements.suit(isa)
             && !positive.contains(&0)
             && tasks.is_some_and(|tasks| tasks <= MOST_TASKS)
-            && self.rows <= shape.queries.max(1)
-            && self.keys <= shape.keys.max(1)
-            && (self.keys == shape.keys.max(1) || self.keys.is_multiple_of(shape.panel(isa)))
-            && self.rows.checked_mul(self.keys).is_some_and(|scores| scores <= 1 << 24)
-            && (!self.stream || isa.is_jit() && !shape.key_columns && !self.pack_values && shape.keys > 0)
+            && self.rows() <= shape.queries().max(1)
+            && self.keys() <= shape.keys().max(1)
+            && (self.keys() == shape.keys().max(1) || self.keys().is_multiple_of(shape.panel(isa)))
+            && self.rows().checked_mul(self.keys()).is_some_and(|scores| scores <= 1 << 24)
+            && (!self.stream || isa.is_jit() && !shape.key_columns && !self.pack_values && shape.keys() > 0)
     }
 }

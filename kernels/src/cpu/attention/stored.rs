@@ -1,7 +1,7 @@
 //! Attention on vectors whose activations are stored as `bf16`: widened before and rounded after. That is for few
 //! queries and keys, where AMX does not pay.
 
-use super::{Attention, AttentionShape, Operands};
+use super::{Attention, Operands};
 use crate::cpu::{Activations, ActivationsMut, Stored};
 use crate::error::Result;
 use crate::parallel::Parallel;
@@ -41,11 +41,11 @@ impl Attention {
         };
         self.run_as_stored(&operands, ActivationsMut::F32(wide_output), scratch, parallel)?;
         // What lies between rows is not part of this output.
-        let AttentionShape { batch, heads, queries, value_size, output: steps, .. } = self.shape;
-        for (batch, head) in (0..batch).flat_map(|batch| (0..heads).map(move |head| (batch, head))) {
-            for row in 0..queries {
-                let at = batch * steps.batch + head * steps.head + row * steps.row;
-                let own = at..at + value_size;
+        let (shape, steps) = (&self.shape, self.shape.output);
+        for (batch, head) in (0..shape.batch()).flat_map(|batch| (0..shape.heads()).map(move |head| (batch, head))) {
+            for row in 0..shape.queries() {
+                let at = batch * steps.batch() + head * steps.head() + row * steps.row();
+                let own = at..at + shape.value_size();
                 ActivationsMut::Bf16(&mut halves[own.clone()]).narrow(&wide_output[own]);
             }
         }

@@ -1,6 +1,7 @@
 //! Attention against the plain one: every way to lie, to mask and to cut, at every level that can run here.
 
 use super::*;
+use crate::cpu::description::count;
 use crate::cpu::fence::{Fenced, Poisoned, Scoped, levels};
 use crate::cpu::precision::{from_bf16, to_bf16};
 use crate::cpu::{Elements, EmitEach};
@@ -18,17 +19,17 @@ fn floats(count: usize, seed: u32) -> Vec<f32> {
 }
 
 /// Heads before positions, without gaps.
-fn apart(heads: usize, rows: usize, size: usize) -> Steps {
+fn apart(heads: u64, rows: u64, size: u64) -> Steps {
     Steps { batch: heads * rows * size, head: rows * size, row: size }
 }
 
 /// Heads beside each other behind their positions, as wide as `columns`.
-fn joined(rows: usize, size: usize, columns: usize) -> Steps {
+fn joined(rows: u64, size: u64, columns: u64) -> Steps {
     Steps { batch: rows * columns, head: size, row: columns }
 }
 
 /// Heads of their own, no mask, nothing hidden.
-fn plain(batch: usize, heads: usize, queries: usize, keys: usize, size: usize) -> AttentionShape {
+fn plain(batch: u64, heads: u64, queries: u64, keys: u64, size: u64) -> AttentionShape {
     AttentionShape {
         batch,
         heads,
@@ -45,8 +46,8 @@ fn plain(batch: usize, heads: usize, queries: usize, keys: usize, size: usize) -
         mask: None,
         keep: None,
         inverted: false,
-        fill: 0.0,
-        scale: 0.125,
+        fill: 0.0.into(),
+        scale: 0.125.into(),
         cap: None,
         causal: None,
         blind_is_zero: false,
@@ -62,8 +63,8 @@ fn blocks(isa: Isa, shape: &AttentionShape) -> Vec<AttentionBlocks> {
     let mut all = vec![
         picked,
         AttentionBlocks { pack_values: !picked.pack_values, stream: false, ..picked },
-        AttentionBlocks { keys: width, rows: 5, stream: false, head_tasks: 3, query_tasks: 2, ..picked },
-        AttentionBlocks { keys: width, rows: 1, stream: true, pack_values: false, ..picked },
+        AttentionBlocks { keys: count(width), rows: 5, stream: false, head_tasks: 3, query_tasks: 2, ..picked },
+        AttentionBlocks { keys: count(width), rows: 1, stream: true, pack_values: false, ..picked },
         AttentionBlocks { stream: true, pack_values: false, ..picked },
     ];
     all.retain(|blocks| blocks.fits(shape, isa));
@@ -164,9 +165,15 @@ fn masks_and_conditions_repeat_where_their_steps_are_zero() {
         let whole = Steps { batch: heads * queries * keys, head: queries * keys, row: keys };
         for mask in [whole, Steps { batch: keys, head: 0, row: 0 }, Steps { batch: 0, head: 0, row: keys }] {
             check(&AttentionShape { mask: Some(mask), ..shape });
-            check(&AttentionShape { keep: Some(mask), fill: -1e9, ..shape });
-            check(&AttentionShape { keep: Some(mask), inverted: true, fill: -2.0, ..shape });
-            check(&AttentionShape { mask: Some(whole), keep: Some(mask), fill: -3.0, cap: Some(0.4), ..shape });
+            check(&AttentionShape { keep: Some(mask), fill: (-1e9).into(), ..shape });
+            check(&AttentionShape { keep: Some(mask), inverted: true, fill: (-2.0).into(), ..shape });
+            check(&AttentionShape {
+                mask: Some(whole),
+                keep: Some(mask),
+                fill: (-3.0).into(),
+                cap: Some(0.4.into()),
+                ..shape
+            });
         }
     }
 }
@@ -194,7 +201,7 @@ fn queries_that_see_nothing_give_nan_or_zeros() {
     let keys = 70;
     for queries in [1, 9] {
         let shape = AttentionShape { mask: Some(Steps::default()), ..plain(1, 2, queries, keys, 8) };
-        let mut mask = vec![f32::NEG_INFINITY; keys];
+        let mut mask = vec![f32::NEG_INFINITY; shape.keys()];
         check_with(&shape, &mask);
         check_with(&AttentionShape { blind_is_zero: true, ..shape }, &mask);
         // Nothing in the first blocks, something in a later one.
@@ -319,8 +326,8 @@ fn what_does_not_fit_is_refused() {
     refuses(AttentionShape { shared: 0, ..shape }, portable);
     refuses(AttentionShape { elements: Elements::Bf16Tiles, ..shape }, portable);
     refuses(AttentionShape { elements: Elements::Bf16, ..shape }, portable);
-    refuses(AttentionShape { keys: usize::MAX, ..shape }, portable);
-    refuses(AttentionShape { query: Steps { batch: 0, head: usize::MAX, row: 8 }, ..shape }, portable);
+    refuses(AttentionShape { keys: u64::MAX, ..shape }, portable);
+    refuses(AttentionShape { query: Steps { batch: 0, head: u64::MAX, row: 8 }, ..shape }, portable);
     // Rows of results that two tasks would write.
     refuses(AttentionShape { output: Steps { head: 8, ..shape.output }, ..shape }, portable);
     refuses(AttentionShape { output: Steps { row: 7, ..shape.output }, ..shape }, portable);

@@ -135,14 +135,14 @@ struct Band {
 /// Whether scratch can be counted for these blocks and a shape whose weights suit AMX.
 pub(super) fn fits(blocks: &ConvBlocks, shape: &ConvShape) -> bool {
     let along = |dim: usize| {
-        let reach = (shape.kernel[dim] - 1) * shape.dilations[dim];
-        (shape.input[dim].max(shape.output[dim]) + shape.pads[dim] + reach + TILE_ROWS) as u128
+        let reach = (shape.kernel()[dim] - 1) * shape.dilations()[dim];
+        (shape.input()[dim].max(shape.output()[dim]) + shape.pads()[dim] + reach + TILE_ROWS) as u128
     };
-    let regions: u128 = (0..3).map(|dim| shape.strides[dim].min(shape.kernel[dim]) as u128).product();
-    let words = shape.groups as u128 * Weights::amx_words(&shape.weights()) as u128;
-    let positions = (0..3).try_fold(shape.batch as u128, |total, dim| total.checked_mul(along(dim)));
+    let regions: u128 = (0..3).map(|dim| shape.strides()[dim].min(shape.kernel()[dim]) as u128).product();
+    let words = shape.groups() as u128 * Weights::amx_words(&shape.weights()) as u128;
+    let positions = (0..3).try_fold(shape.batch() as u128, |total, dim| total.checked_mul(along(dim)));
     let all = positions.and_then(|positions| positions.checked_mul(regions)?.checked_mul(words));
-    blocks.vectors * Isa::Avx512.lanes() == PANEL && all.is_some_and(|words| words <= isize::MAX as u128 / 64)
+    blocks.vectors() * Isa::Avx512.lanes() == PANEL && all.is_some_and(|words| words <= isize::MAX as u128 / 64)
 }
 
 /// Whether all packed weights of a group stay in L2 beside the copy that they are multiplied with.
@@ -156,7 +156,7 @@ fn near(isa: Isa, panels: &[Panels]) -> bool {
 pub(super) fn band(isa: Isa, shape: &ConvShape, threads: usize) -> usize {
     let weights = shape.weights();
     let grid = Grid::new(shape, &shape.phases(), weights.gathers());
-    let line = grid.regions() * grid.line() * shape.groups * weights.amx_words() * 4;
+    let line = grid.regions() * grid.line() * shape.groups() * weights.amx_words() * 4;
     let near = near(isa, &weights.amx_panels());
     let bytes = if near { l2_bytes(isa) / 2 } else { l2_bytes(isa) };
     // Input lines that two bands read are copied twice.
@@ -169,8 +169,8 @@ pub(super) fn band(isa: Isa, shape: &ConvShape, threads: usize) -> usize {
 /// Whether each task copies its own lines, including those that it shares with a neighbour: if it has so many lines
 /// that copying some twice, and an uneven split of lines, cost less than two meetings of all threads for each band.
 fn has_private_bands(grid: &Grid, blocks: &ConvBlocks) -> bool {
-    let least = blocks.row_tasks.saturating_mul(grid.halo().saturating_mul(8).max(16));
-    blocks.unit_tasks == 1 && grid.lines() >= least
+    let least = blocks.row_tasks().saturating_mul(grid.halo().saturating_mul(8).max(16));
+    blocks.unit_tasks() == 1 && grid.lines() >= least
 }
 
 /// Fewest words of a step, where a tap has several: each step loads tiles again, and short ones load more than they
@@ -180,11 +180,11 @@ const SHORTEST: usize = 8;
 /// Words of the steps in which AMX can read positions in place: whole steps, a single shorter one, or several of one
 /// length. A multiplication takes as long as its step has words.
 fn step_in_place(shape: &ConvShape) -> Option<usize> {
-    let words = shape.channels / 2;
+    let words = shape.channels() / 2;
     if shape.group_channels().is_multiple_of(STEP) {
         return Some(STEP_WORDS);
     }
-    if shape.groups != 1 || !shape.channels.is_multiple_of(2) {
+    if shape.groups() != 1 || !shape.channels().is_multiple_of(2) {
         return None;
     }
     if words < STEP_WORDS {
@@ -209,7 +209,7 @@ impl OnAmx {
             // The first position of each line of the window stands for the whole line.
             phases
                 .iter_mut()
-                .for_each(|phase| phase.taps = phase.taps.iter().step_by(shape.kernel[2]).copied().collect());
+                .for_each(|phase| phase.taps = phase.taps.iter().step_by(shape.kernel()[2]).copied().collect());
         }
         let may_stay = stored.input == Stored::Bf16 && shape.is_pointwise();
         let lies_in = step_in_place(&shape).filter(|_| may_stay);
@@ -218,10 +218,11 @@ impl OnAmx {
         let longer = if in_place && near(isa, class_panels) { LONGER } else { 1 };
         let private = !in_place && has_private_bands(&grid, &blocks);
         let (wanted, most) = match private {
-            true => {
-                ((blocks.row_block / blocks.row_tasks).max(2 * grid.halo()), grid.lines().div_ceil(blocks.row_tasks))
-            }
-            false => (blocks.row_block.saturating_mul(longer), grid.lines()),
+            true => (
+                (blocks.row_block() / blocks.row_tasks()).max(2 * grid.halo()),
+                grid.lines().div_ceil(blocks.row_tasks()),
+            ),
+            false => (blocks.row_block().saturating_mul(longer), grid.lines()),
         };
         let band = wanted.min(most).max(1);
         let im2col = Im2col::new(isa, &shape, source)?;
@@ -248,12 +249,18 @@ impl OnAmx {
             group_len: class_panels.iter().map(Panels::len).sum(),
             shape,
             band,
-            row_tasks: blocks.row_tasks,
-            unit_tasks: blocks.unit_tasks,
+            row_tasks: blocks.row_tasks(),
+            unit_tasks: blocks.unit_tasks(),
             phases: phases.into_iter().map(plan).collect(),
             whole: multiply(columns / PANEL * PANEL)?,
             last: multiply(columns % PANEL)?,
-            beyond_l2: BeyondL2::new(isa, &shape, stored, in_place, blocks.row_tasks.saturating_mul(blocks.unit_tasks)),
+            beyond_l2: BeyondL2::new(
+                isa,
+                &shape,
+                stored,
+                in_place,
+                blocks.row_tasks().saturating_mul(blocks.unit_tasks()),
+            ),
             in_place,
             words: lies_in.unwrap_or(im2col.words()),
             step: lies_in.unwrap_or(STEP_WORDS),
@@ -327,7 +334,7 @@ impl OnAmx {
             band.lines = lines.start + own.start..lines.start + own.end;
             for (plan, starts) in self.phases.iter().zip(&mut band.starts) {
                 starts.clear();
-                self.grid.cover(&plan.phase, band.lines.clone(), self.shape.output, starts);
+                self.grid.cover(&plan.phase, band.lines.clone(), self.shape.output(), starts);
             }
             if band.starts.iter().all(Vec::is_empty) {
                 continue;
@@ -338,7 +345,7 @@ impl OnAmx {
             parallel.run(self.phases.len() * rows * columns, &|task| {
                 let phase = task / (rows * columns);
                 let tiles = part(band.starts[phase].len(), rows, task / columns % rows);
-                let all = self.shape.groups * self.phases[phase].panels.count();
+                let all = self.shape.groups() * self.phases[phase].panels.count();
                 self.task(buffers, phase, &band, tiles, part(all, columns, task % columns));
             });
         }
@@ -417,7 +424,7 @@ impl OnAmx {
 
     /// Words from one position to the next in what AMX reads.
     fn place(&self) -> usize {
-        if self.in_place { self.shape.channels / 2 } else { self.im2col.position() }
+        if self.in_place { self.shape.channels() / 2 } else { self.im2col.position() }
     }
 
     /// Address of the tile row that starts at position `start` of a band.
@@ -426,7 +433,10 @@ impl OnAmx {
         if self.in_place {
             let (position, own) = (lines.start * self.grid.line() + start, self.own());
             if position < own {
-                return buffers.parts[0].x.as_ptr().wrapping_add(position * self.shape.channels * Stored::Bf16.bytes());
+                return buffers.parts[0]
+                    .x
+                    .as_ptr()
+                    .wrapping_add(position * self.shape.channels() * Stored::Bf16.bytes());
             }
             at = position - own;
         }
@@ -441,8 +451,8 @@ impl OnAmx {
     /// Copies to scratch the last positions, which tile rows read that end behind the last position.
     fn copy_last(&self, buffers: &Buffers<'_>) {
         let Activations::Bf16(x) = buffers.parts[0].x else { return };
-        let last = &x[self.own() * self.shape.channels..];
-        let len = 2 * TILE_ROWS * self.shape.channels;
+        let last = &x[self.own() * self.shape.channels()..];
+        let len = 2 * TILE_ROWS * self.shape.channels();
         // SAFETY: scratch was checked to hold as many positions, and no task runs yet. Any bits are words of any type.
         let to = unsafe { std::slice::from_raw_parts_mut(buffers.words.at(0).cast::<u16>(), len) };
         to[..last.len()].copy_from_slice(last);

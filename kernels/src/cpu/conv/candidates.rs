@@ -10,6 +10,7 @@ use super::shape::ConvShape;
 use super::winograd::{Grid, cost};
 use crate::cpu::Elements;
 use crate::cpu::amx::TILE_ROWS;
+use crate::cpu::description::count;
 use crate::cpu::gemm::tile::most_rows;
 use crate::cpu::numerics::Numerics;
 use crate::isa::Isa;
@@ -59,9 +60,9 @@ fn other_taps(shape: &ConvShape, plain: ConvBlocks) -> Option<ConvBlocks> {
     match plain.strategy {
         // The unit of a block is another: tiles there, lines here.
         Strategy::Lines => Some(ConvBlocks { strategy: Strategy::Direct, row_block: 32, ..plain }),
-        Strategy::Direct if shape.channels <= 4 * FEW_CHANNELS && shape.kernel[2] > 1 => {
-            let row_block = shape.output[1].clamp(1, 8);
-            Some(ConvBlocks { strategy: Strategy::Lines, row_block, ..plain })
+        Strategy::Direct if shape.channels() <= 4 * FEW_CHANNELS && shape.kernel()[2] > 1 => {
+            let row_block = shape.output()[1].clamp(1, 8);
+            Some(ConvBlocks { strategy: Strategy::Lines, row_block: count(row_block), ..plain })
         }
         _ => None,
     }
@@ -70,29 +71,37 @@ fn other_taps(shape: &ConvShape, plain: ConvBlocks) -> Option<ConvBlocks> {
 /// Other cuts of the same strategy, the most promising first.
 fn cuts(isa: Isa, shape: &ConvShape, base: &ConvBlocks, threads: usize) -> Vec<ConvBlocks> {
     let Extent { rows, units } = Extent::of(isa, shape, base);
-    let mut splits = vec![(base.row_tasks, base.unit_tasks)];
+    let mut splits = vec![(base.row_tasks(), base.unit_tasks())];
     if threads > 1 {
         // The two plain ones, then finer ones, which leave work to others where a thread is held up, then both at once.
         let halves = (threads / 2, 2);
         let plain = [(threads, 1), (1, threads), (4 * threads, 1), (2 * threads, 1), (1, 2 * threads), halves, (1, 1)];
         let plain = plain.into_iter().filter(|&(r, u)| r > 0 && r <= rows && u <= units);
-        splits.extend(plain.filter(|&split| split != (base.row_tasks, base.unit_tasks)));
+        splits.extend(plain.filter(|&split| split != (base.row_tasks(), base.unit_tasks())));
     }
     let mut found = Vec::new();
     for (rank, &(row_tasks, unit_tasks)) in splits.iter().enumerate() {
         // What a task can see of rows, or of panels, bounds what a larger block could change.
         let most = rows.div_ceil(row_tasks);
-        let mut lengths = vec![base.row_block];
+        let mut lengths = vec![base.row_block()];
         let blocked = base.strategy != Strategy::Depthwise && units.div_ceil(unit_tasks) > 1;
         if blocked || matches!(base.strategy, Strategy::Winograd(_) | Strategy::Lines | Strategy::Amx) {
-            lengths.extend([base.row_block / 2, base.row_block * 2, base.row_block / 4, base.row_block * 4]);
+            lengths.extend([base.row_block() / 2, base.row_block() * 2, base.row_block() / 4, base.row_block() * 4]);
         }
         for (further, length) in lengths.into_iter().enumerate() {
-            let row_block = if length == base.row_block { length } else { length.min(most) };
+            let row_block = if length == base.row_block() { length } else { length.min(most) };
             // Few tiles of a group would read all weights too often; few tiles of a block make too many tables.
-            let small = row_block != base.row_block && row_block < if blocked { 2 } else { 8 };
+            let small = row_block != base.row_block() && row_block < if blocked { 2 } else { 8 };
             if !small {
-                found.push((rank + further, ConvBlocks { row_block, row_tasks, unit_tasks, ..*base }));
+                found.push((
+                    rank + further,
+                    ConvBlocks {
+                        row_block: count(row_block),
+                        row_tasks: count(row_tasks),
+                        unit_tasks: count(unit_tasks),
+                        ..*base
+                    },
+                ));
             }
         }
     }
@@ -109,24 +118,25 @@ struct Extent {
 
 impl Extent {
     fn of(isa: Isa, shape: &ConvShape, blocks: &ConvBlocks) -> Extent {
-        let positions = shape.output_len() / shape.filters.max(1);
-        let panels = |filters: usize| filters.div_ceil((blocks.vectors * isa.lanes()).max(1)).max(1);
+        let positions = shape.output_len() / shape.filters().max(1);
+        let panels = |filters: usize| filters.div_ceil((blocks.vectors() * isa.lanes()).max(1)).max(1);
         match blocks.strategy {
-            Strategy::Lines => {
-                Extent { rows: (shape.batch * shape.output[0] * shape.output[1]).max(1), units: panels(shape.filters) }
-            }
+            Strategy::Lines => Extent {
+                rows: (shape.batch() * shape.output()[0] * shape.output()[1]).max(1),
+                units: panels(shape.filters()),
+            },
             Strategy::Depthwise => Extent {
-                rows: (shape.batch * shape.output[0] * shape.output[1]).max(1),
-                units: (shape.channels / isa.lanes()).max(1),
+                rows: (shape.batch() * shape.output()[0] * shape.output()[1]).max(1),
+                units: (shape.channels() / isa.lanes()).max(1),
             },
             Strategy::Winograd(tile) => {
-                Extent { rows: Grid::new(shape, tile, 1).total().max(1), units: panels(shape.filters) }
+                Extent { rows: Grid::new(shape, tile, 1).total().max(1), units: panels(shape.filters()) }
             }
             Strategy::Pointwise | Strategy::Direct | Strategy::Amx => {
-                let phases = if shape.transposed { shape.strides.iter().product::<usize>().max(1) } else { 1 };
-                let tile = if blocks.strategy == Strategy::Amx { TILE_ROWS } else { most_rows(isa, blocks.vectors) };
+                let phases = if shape.transposed { shape.strides().iter().product::<usize>().max(1) } else { 1 };
+                let tile = if blocks.strategy == Strategy::Amx { TILE_ROWS } else { most_rows(isa, blocks.vectors()) };
                 let rows = (positions / phases).div_ceil(tile.max(1)).max(1);
-                Extent { rows, units: shape.groups * panels(shape.group_filters()) }
+                Extent { rows, units: shape.groups() * panels(shape.group_filters()) }
             }
         }
     }

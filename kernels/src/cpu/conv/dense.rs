@@ -17,6 +17,7 @@ use super::shape::{ConvShape, Phase};
 use super::table::{Field, MOST_POINTERS, Tables};
 use crate::cpu::CodeSource;
 use crate::cpu::chain::UnaryOp;
+use crate::cpu::description::count;
 use crate::cpu::gemm::rows::{Run, part};
 use crate::cpu::gemm::shared::Shared;
 use crate::cpu::gemm::tile::{LeftRows, RightColumns, Tile, TileArgs, TileCode, most_rows};
@@ -91,21 +92,21 @@ impl Dense {
         source: &dyn CodeSource,
     ) -> Result<Dense> {
         let left = if blocks.strategy == Strategy::Pointwise { LeftRows::Strided } else { LeftRows::Table };
-        let vectors = blocks.vectors as u8;
+        let vectors = blocks.vectors() as u8;
         let key = TileCode { isa, vectors, left, right: RightColumns::Packed, activation, in_order: false };
-        let zeros = vec![0.0; shape.channels];
+        let zeros = vec![0.0; shape.channels()];
         let starts = class_panels.iter().scan(0, |next, panels| {
             let start = *next;
             *next += panels.len();
             Some(start)
         });
         let starts: Vec<usize> = starts.collect();
-        let most = most_rows(isa, blocks.vectors);
+        let most = most_rows(isa, blocks.vectors());
         let plan = |phase: Phase| {
-            let rows = phase.rows(shape.batch);
+            let rows = phase.rows(shape.batch());
             let segment = if shape.transposed { phase.count[2] } else { rows };
             PhasePlan {
-                tables: Tables::new(&phase, shape.input, shape.channels),
+                tables: Tables::new(&phase, shape.input(), shape.channels()),
                 segment,
                 segments: rows.checked_div(segment).unwrap_or(0),
                 tiles: Tiles::new(segment, most),
@@ -117,8 +118,8 @@ impl Dense {
         };
         let phases: Vec<PhasePlan> = shape.phases().into_iter().map(plan).collect();
         let taps = phases.iter().map(|plan| plan.tables.taps()).max().unwrap_or(0);
-        let row_block = blocks.row_block.min(MOST_POINTERS / (taps * most).max(1)).max(1);
-        let blocks = ConvBlocks { row_block, ..blocks };
+        let row_block = blocks.row_block().min(MOST_POINTERS / (taps * most).max(1)).max(1);
+        let blocks = ConvBlocks { row_block: count(row_block), ..blocks };
         let tile = Tile::new(key, phases.iter().map(|plan| plan.tiles), source)?;
         let group_len = class_panels.iter().map(Panels::len).sum();
         Ok(Dense { shape, blocks, isa, tile, phases, group_len, zeros })
@@ -140,11 +141,11 @@ impl Dense {
         let field = Field { data: x.as_ptr(), zeros: self.zeros.as_ptr() };
         let given = extras.given.clone().read("zeros", &self.zeros);
         let buffers = Buffers { field, weights, y: Shared::new(y), extras: Beside { given: &given, ..extras } };
-        let (rows, columns) = (self.blocks.row_tasks, self.blocks.unit_tasks);
+        let (rows, columns) = (self.blocks.row_tasks(), self.blocks.unit_tasks());
         parallel.run(self.phases.len() * rows * columns, &|task| {
             let plan = &self.phases[task / (rows * columns)];
             let tiles = part(plan.segments * plan.tiles.count(), rows, task / columns % rows);
-            let all = self.shape.groups * plan.panels.count();
+            let all = self.shape.groups() * plan.panels.count();
             self.task(&buffers, plan, tiles, part(all, columns, task % columns), parallel);
         });
     }
@@ -162,15 +163,15 @@ impl Dense {
         }
         let shape = &self.shape;
         let mut args = TileArgs::empty();
-        args.lda = shape.channels * 4;
-        args.ldc = plan.phase.stride[2] * shape.filters * 4;
+        args.lda = shape.channels() * 4;
+        args.ldc = plan.phase.stride[2] * shape.filters() * 4;
         if let Some(distance) = buffers.extras.residual {
             args.residual = 1;
             args.residual_offset = distance;
         }
         let mut table = Vec::new();
         // Blocks of equal length: a last one of few tiles would read all weights for them alone.
-        let blocks = tiles.len().div_ceil(self.blocks.row_block);
+        let blocks = tiles.len().div_ceil(self.blocks.row_block());
         for block in (0..blocks).map(|index| part(tiles.len(), blocks, index)) {
             let block = tiles.start + block.start..tiles.start + block.end;
             table.clear();
@@ -219,7 +220,7 @@ impl Dense {
             for Placed { run, y, table: start } in runs {
                 args.rows = run.height;
                 args.tiles.set(run.count);
-                args.a.set(buffers.field.data.wrapping_add(run.row * shape.channels));
+                args.a.set(buffers.field.data.wrapping_add(run.row * shape.channels()));
                 args.a_tile_stride = run.height * args.lda;
                 args.table.set(table[start + part.taps.start * run.count * run.height..].as_ptr());
                 args.c.set(buffers.y.at(y + column));
@@ -286,14 +287,14 @@ impl Dense {
     /// Offset of a row's outputs.
     fn output_at(&self, phase: &Phase, row: usize) -> usize {
         if !self.shape.transposed {
-            return row * self.shape.filters;
+            return row * self.shape.filters();
         }
-        let [depth, height, width] = self.shape.output;
+        let [depth, height, width] = self.shape.output();
         let (w, rest) = (row % phase.count[2], row / phase.count[2]);
         let (h, rest) = (rest % phase.count[1], rest / phase.count[1]);
         let (d, image) = (rest % phase.count[0], rest / phase.count[0]);
         let at = |dim: usize, index: usize| phase.start[dim] + index * phase.stride[dim];
-        (((image * depth + at(0, d)) * height + at(1, h)) * width + at(2, w)) * self.shape.filters
+        (((image * depth + at(0, d)) * height + at(1, h)) * width + at(2, w)) * self.shape.filters()
     }
 
     /// Offset of a panel's weights.

@@ -172,10 +172,10 @@ impl Depthwise {
         let key = DepthwiseCode { isa, activation, stored };
         let kernel =
             if isa.is_jit() { Kernel::Emitted(source.code(&CodeKey::Depthwise(key))?) } else { Kernel::Portable };
-        let (stride, pad, output) = (shape.strides[2], shape.pads[2], shape.output[2]);
-        let reach = (shape.kernel[2] - 1) * shape.dilations[2];
+        let (stride, pad, output) = (shape.strides()[2], shape.pads()[2], shape.output()[2]);
+        let reach = (shape.kernel()[2] - 1) * shape.dilations()[2];
         let start = pad.div_ceil(stride).min(output);
-        let fitting = (shape.input[2] + pad).checked_sub(reach + 1).map_or(0, |last| last / stride + 1);
+        let fitting = (shape.input()[2] + pad).checked_sub(reach + 1).map_or(0, |last| last / stride + 1);
         let slide = Slide::new(isa, &shape, (activation, stored), source)?;
         Ok(Depthwise { shape, blocks, key, kernel, slide, inner: start..fitting.clamp(start, output) })
     }
@@ -189,15 +189,15 @@ impl Depthwise {
         extras: Beside<'_>,
         parallel: &dyn Parallel,
     ) {
-        let lines = self.shape.batch * self.shape.output[0] * self.shape.output[1];
+        let lines = self.shape.batch() * self.shape.output()[0] * self.shape.output()[1];
         let buffers = Buffers { x: x.as_ptr(), weights, y: Shared::from_ptr(y.as_mut_ptr()), extras };
         // The last vector of channels overlaps with the one before, so both are one task's.
         let lanes = self.key.isa.lanes();
-        let vectors = (self.shape.channels / lanes).max(1);
-        let ConvBlocks { row_tasks, unit_tasks, .. } = self.blocks;
+        let vectors = (self.shape.channels() / lanes).max(1);
+        let (row_tasks, unit_tasks) = (self.blocks.row_tasks(), self.blocks.unit_tasks());
         parallel.run(row_tasks * unit_tasks, &|task| {
             let units = part(vectors, unit_tasks, task % unit_tasks);
-            let end = if units.end == vectors { self.shape.channels } else { units.end * lanes };
+            let end = if units.end == vectors { self.shape.channels() } else { units.end * lanes };
             let channels = units.start * lanes..end;
             let mut taps = Vec::with_capacity(self.shape.taps());
             let mut lines = part(lines, row_tasks, task / unit_tasks);
@@ -216,7 +216,7 @@ impl Depthwise {
         channels: &Range<usize>,
         taps: &mut Vec<RowTap>,
     ) -> usize {
-        let (line, width) = (lines.start, self.shape.output[2]);
+        let (line, width) = (lines.start, self.shape.output()[2]);
         let Some(slide) = self.slide.as_ref().filter(|_| buffers.extras.residual.is_none()) else {
             for at in (0..self.inner.start).chain(self.inner.end..width) {
                 self.stretch(buffers, line, at..at + 1, channels, taps);
@@ -226,13 +226,13 @@ impl Depthwise {
             }
             return 1;
         };
-        let image_lines = self.shape.output[1] - line % self.shape.output[1];
+        let image_lines = self.shape.output()[1] - line % self.shape.output()[1];
         let rows = slide.rows().min(lines.len()).min(image_lines);
         let group = Group {
             x: buffers.x,
             weights: buffers.weights.as_ptr(),
             bias: buffers.extras.bias,
-            y: buffers.y.at(line * width * self.shape.channels * self.key.stored.bytes()),
+            y: buffers.y.at(line * width * self.shape.channels() * self.key.stored.bytes()),
             given: buffers.extras.given,
             line,
             rows,
@@ -262,8 +262,8 @@ impl Depthwise {
         let shape = &self.shape;
         self.taps(buffers, line, positions.start, channels.start, taps);
         let bytes = self.key.stored.bytes();
-        let step = shape.strides[2] * shape.channels * bytes;
-        let y = (line * shape.output[2] + positions.start) * shape.channels + channels.start;
+        let step = shape.strides()[2] * shape.channels() * bytes;
+        let y = (line * shape.output()[2] + positions.start) * shape.channels() + channels.start;
         let lanes = self.key.isa.lanes();
         let whole = channels.len() / lanes * lanes;
         let ends = taps.as_ptr_range();
@@ -276,7 +276,7 @@ impl Depthwise {
             x_stride: step,
             x_block: 0,
             y: Cell::new(buffers.y.at(y * bytes)),
-            y_stride: shape.channels * bytes,
+            y_stride: shape.channels() * bytes,
             y_block: 0,
             bias: buffers.extras.bias.map_or(std::ptr::null(), |bias| bias[channels.start..].as_ptr()),
             residual: usize::from(buffers.extras.residual.is_some()),
@@ -308,24 +308,24 @@ impl Depthwise {
     /// The kernel positions that lie inside the input for an output position.
     fn taps(&self, buffers: &Buffers<'_>, line: usize, position: usize, channel: usize, taps: &mut Vec<RowTap>) {
         let shape = &self.shape;
-        let (h, rest) = (line % shape.output[1], line / shape.output[1]);
-        let (d, image) = (rest % shape.output[0], rest / shape.output[0]);
+        let (h, rest) = (line % shape.output()[1], line / shape.output()[1]);
+        let (d, image) = (rest % shape.output()[0], rest / shape.output()[0]);
         let inside = |dim: usize, output: usize, tap: usize| {
             // A negative position wraps to one beyond any size.
-            let at = (output * shape.strides[dim] + tap * shape.dilations[dim]).wrapping_sub(shape.pads[dim]);
-            (at < shape.input[dim]).then_some(at)
+            let at = (output * shape.strides()[dim] + tap * shape.dilations()[dim]).wrapping_sub(shape.pads()[dim]);
+            (at < shape.input()[dim]).then_some(at)
         };
-        let [depth, height, width] = shape.input;
+        let [depth, height, width] = shape.input();
         taps.clear();
-        for kd in 0..shape.kernel[0] {
+        for kd in 0..shape.kernel()[0] {
             let Some(d) = inside(0, d, kd) else { continue };
-            for kh in 0..shape.kernel[1] {
+            for kh in 0..shape.kernel()[1] {
                 let Some(h) = inside(1, h, kh) else { continue };
-                for kw in 0..shape.kernel[2] {
+                for kw in 0..shape.kernel()[2] {
                     let Some(w) = inside(2, position, kw) else { continue };
-                    let x = (((image * depth + d) * height + h) * width + w) * shape.channels + channel;
-                    let tap = (kd * shape.kernel[1] + kh) * shape.kernel[2] + kw;
-                    let weights = buffers.weights[tap * shape.channels + channel..].as_ptr();
+                    let x = (((image * depth + d) * height + h) * width + w) * shape.channels() + channel;
+                    let tap = (kd * shape.kernel()[1] + kh) * shape.kernel()[2] + kw;
+                    let weights = buffers.weights[tap * shape.channels() + channel..].as_ptr();
                     taps.push(RowTap { x: buffers.x.wrapping_add(x * self.key.stored.bytes()), weights });
                 }
             }

@@ -14,6 +14,7 @@ use super::weights::{WeightLayout, Weights};
 use super::winograd::{self, Winograd, WinogradTile};
 use crate::cpu::activation;
 use crate::cpu::chain::UnaryOp;
+use crate::cpu::description::sizes;
 use crate::cpu::gemm::tile::most_rows;
 use crate::cpu::{Activations, ActivationsMut, CodeSource, Elements, Stored};
 use crate::error::{KernelError, Result};
@@ -39,20 +40,22 @@ pub enum Strategy {
 }
 
 /// Strategy and block sizes: a builder's choice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ConvBlocks {
     /// The strategy.
     pub strategy: Strategy,
     /// Vectors that a tile is wide; 1 for depthwise.
-    pub vectors: usize,
+    pub vectors: u8,
     /// Tiles of rows that share an indirection table; for lines, output lines whose inputs are copied at a time; for
     /// depthwise, lines of a task; for Winograd, transformed tiles of a group; on AMX, output lines of a band.
-    pub row_block: usize,
+    pub row_block: u32,
     /// Parts that each phase's rows are split into for threads.
-    pub row_tasks: usize,
+    pub row_tasks: u32,
     /// Parts that the columns of all groups, counted in panels, are split into.
-    pub unit_tasks: usize,
+    pub unit_tasks: u32,
 }
+
+sizes!(ConvBlocks { vectors: usize, row_block: usize, row_tasks: usize, unit_tasks: usize });
 
 /// Optional operands.
 #[derive(Clone, Copy, Debug)]
@@ -109,11 +112,11 @@ impl ConvShape {
     #[must_use]
     pub fn weights(&self) -> Weights {
         Weights {
-            channels: self.channels,
-            filters: self.filters,
-            groups: self.groups,
-            kernel: self.kernel,
-            transposed: self.transposed.then_some([self.strides, self.dilations]),
+            channels: self.channels(),
+            filters: self.filters(),
+            groups: self.groups(),
+            kernel: self.kernel(),
+            transposed: self.transposed.then_some([self.strides(), self.dilations()]),
         }
     }
 }
@@ -122,7 +125,7 @@ impl ConvBlocks {
     /// How weights have to be packed for these blocks.
     #[must_use]
     pub fn layout(&self) -> WeightLayout {
-        let vectors = self.vectors;
+        let vectors = self.vectors();
         match self.strategy {
             Strategy::Depthwise => WeightLayout::Rows,
             Strategy::Amx => WeightLayout::Amx,
@@ -143,9 +146,10 @@ impl ConvBlocks {
     pub fn fits(&self, shape: &ConvShape, isa: Isa) -> bool {
         // More tasks than this only cost time; larger blocks would make tables without bound.
         const MOST: usize = 1 << 16;
-        let cut = [self.row_block, self.row_tasks, self.unit_tasks];
-        let counted = cut.iter().all(|&count| count > 0 && count <= MOST) && self.row_tasks * self.unit_tasks <= MOST;
-        let dense = most_rows(isa, self.vectors) > 0;
+        let cut = [self.row_block(), self.row_tasks(), self.unit_tasks()];
+        let counted =
+            cut.iter().all(|&count| count > 0 && count <= MOST) && self.row_tasks() * self.unit_tasks() <= MOST;
+        let dense = most_rows(isa, self.vectors()) > 0;
         counted
             && match self.strategy {
                 Strategy::Pointwise => dense && shape.is_pointwise(),
@@ -229,11 +233,11 @@ impl Conv {
                 Kernel::Amx(Box::new(OnAmx::new(isa, shape, (blocks, stored), activation, &panels, source)?))
             }
             Strategy::Lines => {
-                let panels = shape.weights().class_panels(blocks.vectors * isa.lanes());
+                let panels = shape.weights().class_panels(blocks.vectors() * isa.lanes());
                 Kernel::Lines(Box::new(Lines::new(isa, shape, blocks, activation, panels[0], source)?))
             }
             Strategy::Pointwise | Strategy::Direct => {
-                let panels = shape.weights().class_panels(blocks.vectors * isa.lanes());
+                let panels = shape.weights().class_panels(blocks.vectors() * isa.lanes());
                 Kernel::Dense(Box::new(Dense::new(isa, shape, blocks, activation, &panels, source)?))
             }
         };
@@ -338,7 +342,7 @@ impl Conv {
         parallel: &dyn Parallel,
     ) -> Result<()> {
         let mut one = None;
-        let x = x.parts(self.shape.channels, &mut one);
+        let x = x.parts(self.shape.channels(), &mut one);
         self.check(x, weights, y.read(), extras, scratch)?;
         let to = y.as_mut_ptr() as isize;
         // Both are as long as the output, so that one byte offset holds for every element of `f32`.
@@ -366,7 +370,7 @@ impl Conv {
             return unsupported("an output over the residual where a reduction goes in parts");
         }
         let mut one = None;
-        let x = x.parts(self.shape.channels, &mut one);
+        let x = x.parts(self.shape.channels(), &mut one);
         self.check(x, weights, y.read(), ConvExtras { bias, residual: Some(y.read()) }, scratch)?;
         self.run_checked(x, weights, y, (bias, Some(0), Given::new()), scratch, parallel)
     }
@@ -395,7 +399,7 @@ impl Conv {
         }
         bounds("weights", weights.len(), self.packed_len)?;
         bounds("output", y.len(), shape.output_len())?;
-        bounds("bias", extras.bias.map_or(shape.filters, <[f32]>::len), shape.filters)?;
+        bounds("bias", extras.bias.map_or(shape.filters(), <[f32]>::len), shape.filters())?;
         bounds("residual", extras.residual.map_or(y.len(), |residual| residual.len()), y.len())?;
         bounds("scratch", scratch.len().min(self.scratch_len()), self.scratch_len())
     }

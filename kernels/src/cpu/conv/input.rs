@@ -58,8 +58,8 @@ pub(super) fn bounds(operand: &'static str, have: usize, need: usize) -> Result<
 
 /// How all parts are stored, where they are as large as the shape says.
 pub(super) fn check(parts: &[ConvPart<'_>], shape: &ConvShape) -> Result<Stored> {
-    bounds("channels", parts.iter().map(|part| part.channels).sum(), shape.channels)?;
-    let positions = shape.input_len() / shape.channels.max(1);
+    bounds("channels", parts.iter().map(|part| part.channels).sum(), shape.channels())?;
+    let positions = shape.input_len() / shape.channels().max(1);
     for part in parts {
         bounds("input", part.x.len(), positions * part.channels)?;
     }

@@ -53,26 +53,27 @@ struct Buffers<'a> {
 
 /// Whether a convolution can be computed on copied lines.
 pub(super) fn suits(shape: &ConvShape) -> bool {
-    shape.groups == 1 && shape.dilations == [1; 3] && !shape.transposed && shape.kernel[0] == 1
+    shape.groups() == 1 && shape.dilations() == [1; 3] && !shape.transposed && shape.kernel()[0] == 1
 }
 
 /// Whether a driver can take these blocks for a shape that [`suits`]: scratch that can be counted.
 pub(super) fn fits(blocks: &ConvBlocks, shape: &ConvShape) -> bool {
-    let lines = blocks.row_block.checked_mul(shape.strides[1]).and_then(|lines| lines.checked_add(shape.kernel[1]));
-    let tasks = blocks.row_tasks * blocks.unit_tasks;
+    let lines =
+        blocks.row_block().checked_mul(shape.strides()[1]).and_then(|lines| lines.checked_add(shape.kernel()[1]));
+    let tasks = blocks.row_tasks() * blocks.unit_tasks();
     let elements = lines.and_then(|lines| lines.checked_mul(line(shape))?.checked_mul(tasks));
     elements.is_some_and(|elements| elements <= isize::MAX as usize / 8)
 }
 
 /// Elements of a copied line.
 pub(super) fn line(shape: &ConvShape) -> usize {
-    ((shape.output[2].max(1) - 1) * shape.strides[2] + shape.kernel[2]) * shape.channels
+    ((shape.output()[2].max(1) - 1) * shape.strides()[2] + shape.kernel()[2]) * shape.channels()
 }
 
 /// Outputs along a dimension all of whose taps lie inside the input.
 fn inside(shape: &ConvShape, dim: usize) -> Range<usize> {
-    let (stride, pad, size) = (shape.strides[dim], shape.pads[dim], shape.output[dim]);
-    let end = (shape.input[dim] + pad).checked_sub(shape.kernel[dim]).map_or(0, |last| last / stride + 1).min(size);
+    let (stride, pad, size) = (shape.strides()[dim], shape.pads()[dim], shape.output()[dim]);
+    let end = (shape.input()[dim] + pad).checked_sub(shape.kernel()[dim]).map_or(0, |last| last / stride + 1).min(size);
     pad.div_ceil(stride).min(end)..end
 }
 
@@ -89,16 +90,16 @@ impl Lines {
         source: &dyn CodeSource,
     ) -> Result<Lines> {
         let (left, right) = (LeftRows::Lines, RightColumns::Packed);
-        let tiles = Tiles::new(shape.output[2], most_rows(isa, blocks.vectors));
+        let tiles = Tiles::new(shape.output()[2], most_rows(isa, blocks.vectors()));
         let tile = Tile::new(
-            TileCode { isa, vectors: blocks.vectors as u8, left, right, activation, in_order: false },
+            TileCode { isa, vectors: blocks.vectors() as u8, left, right, activation, in_order: false },
             [tiles],
             source,
         )?;
-        let lines = shape.batch * shape.output[0] * shape.output[1];
-        let row_tasks = blocks.row_tasks.min(lines * tiles.count()).max(1);
-        let block = blocks.row_block.min(shape.output[1]).min(lines.div_ceil(row_tasks)).max(1);
-        let unit_tasks = blocks.unit_tasks.min(panels.count()).max(1);
+        let lines = shape.batch() * shape.output()[0] * shape.output()[1];
+        let row_tasks = blocks.row_tasks().min(lines * tiles.count()).max(1);
+        let block = blocks.row_block().min(shape.output()[1]).min(lines.div_ceil(row_tasks)).max(1);
+        let unit_tasks = blocks.unit_tasks().min(panels.count()).max(1);
         let inner_lines = inside(&shape, 1);
         let columns = inside(&shape, 2);
         let end = (0..tiles.count()).take_while(|&tile| tiles.start(tile + 1) <= columns.end).count();
@@ -109,15 +110,15 @@ impl Lines {
 
     /// The tiles of an output line that read the input in place.
     fn inner(&self, line: usize) -> Range<usize> {
-        let (plane, line) = (line / self.shape.output[1], line % self.shape.output[1]);
-        let inside = self.depth(plane).1 < self.shape.input[0] && self.inner_lines.contains(&line);
+        let (plane, line) = (line / self.shape.output()[1], line % self.shape.output()[1]);
+        let inside = self.depth(plane).1 < self.shape.input()[0] && self.inner_lines.contains(&line);
         if inside { self.inner_tiles.clone() } else { 0..0 }
     }
 
     /// Image and depth in the input of a plane of outputs; a depth before the first wraps to one beyond any size.
     fn depth(&self, plane: usize) -> (usize, usize) {
-        let (image, d) = (plane / self.shape.output[0], plane % self.shape.output[0]);
-        (image, (d * self.shape.strides[0]).wrapping_sub(self.shape.pads[0]))
+        let (image, d) = (plane / self.shape.output()[0], plane % self.shape.output()[0]);
+        (image, (d * self.shape.strides()[0]).wrapping_sub(self.shape.pads()[0]))
     }
 
     /// Elements of scratch that [`Lines::run`] needs.
@@ -132,7 +133,7 @@ impl Lines {
 
     /// Input lines that so many output lines read.
     fn inputs(&self, lines: usize) -> usize {
-        (lines - 1) * self.shape.strides[1] + self.shape.kernel[1]
+        (lines - 1) * self.shape.strides()[1] + self.shape.kernel()[1]
     }
 
     /// Convolves. The driver has checked that every buffer is as long as the shape says.
@@ -146,8 +147,8 @@ impl Lines {
         parallel: &dyn Parallel,
     ) {
         let buffers = Buffers { x, weights, y: Shared::new(y), extras, scratch: Shared::new(scratch) };
-        let [depth, height, _] = self.shape.output;
-        let tiles = self.shape.batch * depth * height * self.tiles.count();
+        let [depth, height, _] = self.shape.output();
+        let tiles = self.shape.batch() * depth * height * self.tiles.count();
         parallel.run(self.row_tasks * self.unit_tasks, &|task| {
             let mine = part(tiles, self.row_tasks, task / self.unit_tasks);
             let units = part(self.panels.count(), self.unit_tasks, task % self.unit_tasks);
@@ -166,7 +167,7 @@ impl Lines {
         scratch: usize,
         parallel: &dyn Parallel,
     ) {
-        let (per, height) = (self.tiles.count(), self.shape.output[1]);
+        let (per, height) = (self.tiles.count(), self.shape.output()[1]);
         let mut next = tiles.start;
         while next < tiles.end && !parallel.is_stopped() {
             // Lines that share what is copied are of one plane, and see a line outside the input all or not at all.
@@ -191,12 +192,12 @@ impl Lines {
     /// Offset of the input of an output line, as if there were columns for the padding.
     fn place(&self, buffers: &Buffers<'_>, line: usize) -> *const f32 {
         let shape = &self.shape;
-        let (plane, line) = (line / shape.output[1], line % shape.output[1]);
+        let (plane, line) = (line / shape.output()[1], line % shape.output()[1]);
         let (image, d) = self.depth(plane);
-        let h = (line * shape.strides[1]).wrapping_sub(shape.pads[1]);
-        let first = ((image * shape.input[0]).wrapping_add(d).wrapping_mul(shape.input[1])).wrapping_add(h);
-        let column = first.wrapping_mul(shape.input[2]).wrapping_sub(shape.pads[2]);
-        buffers.x.as_ptr().wrapping_add(column.wrapping_mul(shape.channels))
+        let h = (line * shape.strides()[1]).wrapping_sub(shape.pads()[1]);
+        let first = ((image * shape.input()[0]).wrapping_add(d).wrapping_mul(shape.input()[1])).wrapping_add(h);
+        let column = first.wrapping_mul(shape.input()[2]).wrapping_sub(shape.pads()[2]);
+        buffers.x.as_ptr().wrapping_add(column.wrapping_mul(shape.channels()))
     }
 
     /// Copies what a block's tiles read that do not read the input in place: of one line no more than its own part.
@@ -208,8 +209,8 @@ impl Lines {
         let inner = inner.start.clamp(own.start, own.end)..inner.end.clamp(own.start, own.end);
         let bordering = if inner.is_empty() { [own, 0..0] } else { [own.start..inner.start, inner.end..own.end] };
         for tiles in bordering.into_iter().filter(|tiles| !tiles.is_empty()) {
-            let at = |row: usize| row * self.shape.strides[2] * self.shape.channels;
-            let window = self.shape.kernel[2] * self.shape.channels;
+            let at = |row: usize| row * self.shape.strides()[2] * self.shape.channels();
+            let window = self.shape.kernel()[2] * self.shape.channels();
             let columns = at(self.tiles.start(tiles.start))..at(self.tiles.start(tiles.end) - 1) + window;
             self.copy_columns(buffers, first..last + 1, columns, scratch);
         }
@@ -218,13 +219,13 @@ impl Lines {
     /// Copies those elements of each input line that some output lines read.
     fn copy_columns(&self, buffers: &Buffers<'_>, lines: Range<usize>, columns: Range<usize>, scratch: usize) {
         let shape = &self.shape;
-        let [depth, height, width] = shape.input;
-        let (plane, line_of_plane) = (lines.start / shape.output[1], lines.start % shape.output[1]);
+        let [depth, height, width] = shape.input();
+        let (plane, line_of_plane) = (lines.start / shape.output()[1], lines.start % shape.output()[1]);
         let (image, d) = self.depth(plane);
         // A position before the first wraps to one beyond any size.
-        let h = (line_of_plane * shape.strides[1]).wrapping_sub(shape.pads[1]);
-        let before = (shape.pads[2] * shape.channels).clamp(columns.start, columns.end);
-        let own = (shape.pads[2] + width).saturating_mul(shape.channels).clamp(before, columns.end);
+        let h = (line_of_plane * shape.strides()[1]).wrapping_sub(shape.pads()[1]);
+        let before = (shape.pads()[2] * shape.channels()).clamp(columns.start, columns.end);
+        let own = (shape.pads()[2] + width).saturating_mul(shape.channels()).clamp(before, columns.end);
         for index in 0..self.inputs(lines.len()) {
             let to = buffers.scratch.at(scratch + index * line(shape) + columns.start);
             // SAFETY: scratch was checked to hold what every task copies, and this part of it is one task's.
@@ -234,9 +235,9 @@ impl Lines {
                 to.fill(0.0);
                 continue;
             }
-            let from = ((image * depth + d) * height + h) * width * shape.channels;
-            let from = &buffers.x[from..from + width * shape.channels];
-            let start = before.saturating_sub(shape.pads[2] * shape.channels).min(from.len());
+            let from = ((image * depth + d) * height + h) * width * shape.channels();
+            let from = &buffers.x[from..from + width * shape.channels()];
+            let start = before.saturating_sub(shape.pads()[2] * shape.channels()).min(from.len());
             to[..before - columns.start].fill(0.0);
             to[before - columns.start..own - columns.start].copy_from_slice(&from[start..start + own - before]);
             to[own - columns.start..].fill(0.0);
@@ -255,18 +256,18 @@ impl Lines {
         let shape = &self.shape;
         let (per, width) = (self.tiles.count(), self.panels.width);
         let mut args = TileArgs::empty();
-        args.lda = shape.strides[2] * shape.channels * 4;
-        args.taps = shape.kernel[1];
-        args.ldc = shape.filters * 4;
-        args.reduce_over(0, shape.kernel[2] * shape.channels);
+        args.lda = shape.strides()[2] * shape.channels() * 4;
+        args.taps = shape.kernel()[1];
+        args.ldc = shape.filters() * 4;
+        args.reduce_over(0, shape.kernel()[2] * shape.channels());
         if let Some(distance) = buffers.extras.residual {
             args.residual = 1;
             args.residual_offset = distance;
         }
         args.summarise();
         let first = block.start / per;
-        let window = shape.kernel[1] * shape.kernel[2] * shape.channels;
-        let most = (CALL / (window * width * shape.output[2].div_ceil(per)).max(1)).max(1);
+        let window = shape.kernel()[1] * shape.kernel()[2] * shape.channels();
+        let most = (CALL / (window * width * shape.output()[2].div_ceil(per)).max(1)).max(1);
         // Short lines take less time to multiply than to cut, so their cut is kept.
         let (inner, place) = (self.inner(first), self.place(buffers, first));
         let whole = self.runs(&inner, 0..per);
@@ -287,19 +288,20 @@ impl Lines {
                     part = self.runs(&inner, tiles);
                     &part
                 };
-                let copied = scratch + (index - first) * shape.strides[1] * line(shape);
-                let in_place = place.wrapping_add((index - first) * shape.strides[1] * shape.input[2] * shape.channels);
+                let copied = scratch + (index - first) * shape.strides()[1] * line(shape);
+                let in_place =
+                    place.wrapping_add((index - first) * shape.strides()[1] * shape.input()[2] * shape.channels());
                 for (run, inside) in runs {
                     let (from, step) = match inside {
-                        true => (in_place, shape.input[2] * shape.channels),
+                        true => (in_place, shape.input()[2] * shape.channels()),
                         false => (buffers.scratch.at(copied).cast_const(), line(shape)),
                     };
                     args.tap_stride = step * 4;
                     args.rows = run.height;
                     args.tiles.set(run.count);
-                    args.a.set(from.wrapping_add(run.row * shape.strides[2] * shape.channels));
+                    args.a.set(from.wrapping_add(run.row * shape.strides()[2] * shape.channels()));
                     args.a_tile_stride = run.height * args.lda;
-                    args.c.set(buffers.y.at((index * shape.output[2] + run.row) * shape.filters + panel * width));
+                    args.c.set(buffers.y.at((index * shape.output()[2] + run.row) * shape.filters() + panel * width));
                     args.c_tile_stride = run.height * args.ldc;
                     // SAFETY: the rows of these outputs lie inside what was copied, or inside the input where no tap of
                     // the tiles is outside it; tasks have disjoint rows or columns of C.

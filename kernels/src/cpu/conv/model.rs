@@ -9,6 +9,7 @@ use super::weights::WeightLayout;
 use super::winograd::{WinogradTile, cost, suits};
 use crate::cpu::Elements;
 use crate::cpu::amx::{PANEL, TILE_ROWS};
+use crate::cpu::description::count;
 use crate::cpu::gemm::model::{WORTH_A_THREAD, l2_bytes};
 use crate::cpu::gemm::rows::part;
 use crate::cpu::gemm::tile::most_rows;
@@ -65,8 +66,8 @@ fn busy_threads(shape: &ConvShape, threads: usize) -> usize {
 }
 
 fn depthwise(isa: Isa, shape: &ConvShape, threads: usize) -> ConvBlocks {
-    let lines = shape.batch * shape.output[0] * shape.output[1];
-    let vectors = shape.channels / isa.lanes();
+    let lines = shape.batch() * shape.output()[0] * shape.output()[1];
+    let vectors = shape.channels() / isa.lanes();
     let (mut row_tasks, mut unit_tasks) = (1, 1);
     if threads > 1 {
         // Lines are computed two or four together. A few tasks for each thread let others take over from a delayed
@@ -82,7 +83,13 @@ fn depthwise(isa: Isa, shape: &ConvShape, threads: usize) -> ConvBlocks {
             }
         }
     }
-    ConvBlocks { strategy: Strategy::Depthwise, vectors: 1, row_block: 1, row_tasks, unit_tasks }
+    ConvBlocks {
+        strategy: Strategy::Depthwise,
+        vectors: 1,
+        row_block: 1,
+        row_tasks: count(row_tasks),
+        unit_tasks: count(unit_tasks),
+    }
 }
 
 /// Speed of AMX over that of vectors, all told.
@@ -94,9 +101,9 @@ const LARGER_WEIGHTS: usize = 4;
 fn unit(isa: Isa, shape: &ConvShape, threads: usize) -> ConvBlocks {
     let threads = threads.min(shape.work() / (AMX_SPEED * WORTH_A_THREAD)).max(1);
     let row_block = band(isa, shape, threads);
-    let phases = if shape.transposed { shape.strides.iter().product::<usize>().max(1) } else { 1 };
-    let units = shape.groups * shape.group_filters().div_ceil(PANEL);
-    let tiles = (shape.output_len() / shape.filters.max(1) / phases).div_ceil(TILE_ROWS).max(1);
+    let phases = if shape.transposed { shape.strides().iter().product::<usize>().max(1) } else { 1 };
+    let units = shape.groups() * shape.group_filters().div_ceil(PANEL);
+    let tiles = (shape.output_len() / shape.filters().max(1) / phases).div_ceil(TILE_ROWS).max(1);
     let (mut row_tasks, mut unit_tasks) = (1, 1);
     if threads > 1 {
         // The operand that is split is read once in all, the other once by each task. Rows are split where there are
@@ -113,7 +120,13 @@ fn unit(isa: Isa, shape: &ConvShape, threads: usize) -> ConvBlocks {
             unit_tasks = (threads / row_tasks).clamp(1, units.max(1));
         }
     }
-    ConvBlocks { strategy: Strategy::Amx, vectors: PANEL / isa.lanes(), row_block, row_tasks, unit_tasks }
+    ConvBlocks {
+        strategy: Strategy::Amx,
+        vectors: (PANEL / isa.lanes()) as u8,
+        row_block: count(row_block),
+        row_tasks: count(row_tasks),
+        unit_tasks: count(unit_tasks),
+    }
 }
 
 /// Tiles times columns of the busiest thread, where `threads` threads take the parts of both in turn, each the next one
@@ -131,7 +144,7 @@ fn longest(threads: usize, (tiles, row_tasks): (usize, usize), (units, unit_task
 }
 
 fn dense(isa: Isa, shape: &ConvShape, vectors: usize, threads: usize) -> ConvBlocks {
-    let few = shape.channels < FEW_CHANNELS && shape.kernel[2] > 1;
+    let few = shape.channels() < FEW_CHANNELS && shape.kernel()[2] > 1;
     let strategy = if shape.is_pointwise() {
         Strategy::Pointwise
     } else if few && lines::suits(shape) {
@@ -140,13 +153,13 @@ fn dense(isa: Isa, shape: &ConvShape, vectors: usize, threads: usize) -> ConvBlo
         Strategy::Direct
     };
     let most = most_rows(isa, vectors).max(1);
-    let units = shape.groups * shape.group_filters().div_ceil(vectors * isa.lanes()).max(1);
-    let phases = if shape.transposed { shape.strides.iter().product::<usize>().max(1) } else { 1 };
-    let tiles = (shape.output_len() / shape.filters.max(1) / phases).div_ceil(most).max(1);
+    let units = shape.groups() * shape.group_filters().div_ceil(vectors * isa.lanes()).max(1);
+    let phases = if shape.transposed { shape.strides().iter().product::<usize>().max(1) } else { 1 };
+    let tiles = (shape.output_len() / shape.filters().max(1) / phases).div_ceil(most).max(1);
     // Rows of a block are read again for every panel: they should stay in half of L2, next to the panel that is
     // streamed. An indirection table costs eight bytes for each tap of a row, and is read as often.
-    let spread: usize = shape.strides.iter().product::<usize>().min(shape.taps());
-    let row_bytes = shape.channels * spread * 4 + shape.taps() * 8;
+    let spread: usize = shape.strides().iter().product::<usize>().min(shape.taps());
+    let row_bytes = shape.channels() * spread * 4 + shape.taps() * 8;
     let rows = (l2_bytes(isa) / 2 / row_bytes.max(1)).clamp(8 * most, 64 * most);
     let mut row_block = rows.div_ceil(most).min(tiles);
     // Rows first: each thread then reads its own part of the input. Columns where there are not enough rows.
@@ -168,10 +181,16 @@ fn dense(isa: Isa, shape: &ConvShape, vectors: usize, threads: usize) -> ConvBlo
     }
     if strategy == Strategy::Lines {
         // Copies stay in L2, but lines that two blocks read are copied twice.
-        let bytes = lines::line(shape) * shape.strides[1] * 4;
-        row_block = (COPIED / bytes.max(1)).clamp(4, 16).min(shape.output[1].max(1));
+        let bytes = lines::line(shape) * shape.strides()[1] * 4;
+        row_block = (COPIED / bytes.max(1)).clamp(4, 16).min(shape.output()[1].max(1));
     }
-    ConvBlocks { strategy, vectors, row_block, row_tasks, unit_tasks }
+    ConvBlocks {
+        strategy,
+        vectors: vectors as u8,
+        row_block: count(row_block),
+        row_tasks: count(row_tasks),
+        unit_tasks: count(unit_tasks),
+    }
 }
 
 #[cfg(test)]

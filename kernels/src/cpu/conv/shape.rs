@@ -5,36 +5,52 @@
 //! has one for each remainder of the output position modulo the stride. For each phase, output number `i` along a
 //! dimension reads input position `i * step + tap`.
 
+use kiln_key::Mutate;
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
+use crate::cpu::description::sizes;
 use crate::error::{KernelError, Result};
 
 /// Sizes of a convolution. Spatial sizes are depth, height, width.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct ConvShape {
     /// Images.
-    pub batch: usize,
+    pub batch: u64,
     /// Input channels, of all groups.
-    pub channels: usize,
+    pub channels: u64,
     /// Output channels, of all groups.
-    pub filters: usize,
+    pub filters: u64,
     /// Groups that the channels are split into.
-    pub groups: usize,
+    pub groups: u64,
     /// Input positions.
-    pub input: [usize; 3],
+    pub input: [u64; 3],
     /// Output positions.
-    pub output: [usize; 3],
+    pub output: [u64; 3],
     /// Kernel positions.
-    pub kernel: [usize; 3],
+    pub kernel: [u64; 3],
     /// Strides: input positions from one output to the next; output positions from one input to the next if transposed.
-    pub strides: [usize; 3],
+    pub strides: [u64; 3],
     /// Dilations: input positions from one tap to the next.
-    pub dilations: [usize; 3],
+    pub dilations: [u64; 3],
     /// Padding before the first position. What is needed after the last follows from the output's size.
-    pub pads: [usize; 3],
+    pub pads: [u64; 3],
     /// Whether it is the transposed operation.
     pub transposed: bool,
 }
+
+sizes!(ConvShape {
+    batch: usize,
+    channels: usize,
+    filters: usize,
+    groups: usize,
+    input: [usize; 3],
+    output: [usize; 3],
+    kernel: [usize; 3],
+    strides: [usize; 3],
+    dilations: [usize; 3],
+    pads: [usize; 3],
+});
 
 /// A tap: its offset from a row's origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,19 +96,23 @@ impl ConvShape {
     /// Names what is wrong.
     pub fn validate(&self) -> Result<()> {
         let refuse = |reason: String| Err(KernelError::Unsupported { family: "conv", reason });
-        if self.groups == 0 || !self.channels.is_multiple_of(self.groups) || !self.filters.is_multiple_of(self.groups) {
-            let (channels, filters, groups) = (self.channels, self.filters, self.groups);
+        if self.groups() == 0
+            || !self.channels().is_multiple_of(self.groups())
+            || !self.filters().is_multiple_of(self.groups())
+        {
+            let (channels, filters, groups) = (self.channels(), self.filters(), self.groups());
             return refuse(format!("{channels} channels and {filters} filters cannot be split into {groups} groups"));
         }
         for dim in 0..3 {
-            if self.kernel[dim] == 0 || self.strides[dim] == 0 || self.dilations[dim] == 0 {
+            if self.kernel()[dim] == 0 || self.strides()[dim] == 0 || self.dilations()[dim] == 0 {
                 return refuse("kernel sizes, strides and dilations must be positive".to_owned());
             }
-            let large = [self.input[dim], self.output[dim], self.kernel[dim], self.strides[dim], self.dilations[dim]];
-            if large.into_iter().chain([self.pads[dim]]).any(|size| size > MOST) {
+            let large =
+                [self.input()[dim], self.output()[dim], self.kernel()[dim], self.strides()[dim], self.dilations()[dim]];
+            if large.into_iter().chain([self.pads()[dim]]).any(|size| size > MOST) {
                 return refuse(format!("a spatial size of {self:?} is too large"));
             }
-            let reach = [(self.kernel[dim] - 1, self.dilations[dim]), (self.output[dim], self.strides[dim])];
+            let reach = [(self.kernel()[dim] - 1, self.dilations()[dim]), (self.output()[dim], self.strides()[dim])];
             if reach.into_iter().any(|(count, by)| count.saturating_mul(by) > MOST) {
                 return refuse(format!("the reach of {self:?} is too large"));
             }
@@ -102,14 +122,14 @@ impl ConvShape {
             // A zero must not hide an overflow of the other factors.
             sizes.iter().try_fold(4usize, |total, &size| total.checked_mul(size.max(1)))
         };
-        let [depth, height, width] = self.input;
-        let [out_depth, out_height, out_width] = self.output;
-        let kernel_width = self.kernel[2];
+        let [depth, height, width] = self.input();
+        let [out_depth, out_height, out_width] = self.output();
+        let kernel_width = self.kernel()[2];
         let elements = [
-            count(&[self.batch, depth, height, width, self.channels]),
+            count(&[self.batch(), depth, height, width, self.channels()]),
             // Copied lines are at most as long as what the output's width reaches.
-            count(&[self.batch, depth, height, out_width * self.strides[2] + kernel_width, self.channels]),
-            count(&[self.batch, out_depth, out_height, out_width, self.filters]),
+            count(&[self.batch(), depth, height, out_width * self.strides()[2] + kernel_width, self.channels()]),
+            count(&[self.batch(), out_depth, out_height, out_width, self.filters()]),
         ];
         if elements.into_iter().any(|bytes| bytes.is_none_or(|bytes| bytes > isize::MAX as usize / 8)) {
             return refuse(format!("{self:?} is too large"));
@@ -120,39 +140,39 @@ impl ConvShape {
     /// Positions of the kernel.
     #[must_use]
     pub fn taps(&self) -> usize {
-        self.kernel.iter().product()
+        self.kernel().iter().product()
     }
 
     /// Elements of the input.
     #[must_use]
     pub fn input_len(&self) -> usize {
-        self.batch * self.input.iter().product::<usize>() * self.channels
+        self.batch() * self.input().iter().product::<usize>() * self.channels()
     }
 
     /// Elements of the output.
     #[must_use]
     pub fn output_len(&self) -> usize {
-        self.batch * self.output.iter().product::<usize>() * self.filters
+        self.batch() * self.output().iter().product::<usize>() * self.filters()
     }
 
     /// Input channels of a group.
     #[must_use]
     pub fn group_channels(&self) -> usize {
-        self.channels / self.groups.max(1)
+        self.channels() / self.groups().max(1)
     }
 
     /// Output channels of a group.
     #[must_use]
     pub fn group_filters(&self) -> usize {
-        self.filters / self.groups.max(1)
+        self.filters() / self.groups().max(1)
     }
 
     /// Multiply-adds, padding included.
     #[must_use]
     pub fn work(&self) -> usize {
-        let positions = if self.transposed { self.input } else { self.output };
+        let positions = if self.transposed { self.input() } else { self.output() };
         let [depth, height, width] = positions;
-        [self.batch, depth, height, width, self.filters, self.group_channels(), self.taps()]
+        [self.batch(), depth, height, width, self.filters(), self.group_channels(), self.taps()]
             .into_iter()
             .fold(1, usize::saturating_mul)
     }
@@ -162,25 +182,25 @@ impl ConvShape {
     pub fn is_pointwise(&self) -> bool {
         !self.transposed
             && self.taps() == 1
-            && self.strides == [1; 3]
-            && self.pads == [0; 3]
-            && self.input == self.output
+            && self.strides() == [1; 3]
+            && self.pads() == [0; 3]
+            && self.input() == self.output()
     }
 
     /// The phases, in the order of their first output positions.
     pub(crate) fn phases(&self) -> Vec<Phase> {
         if !self.transposed {
             let along = |dim: usize| -> Vec<(usize, isize)> {
-                (0..self.kernel[dim])
-                    .map(|tap| (tap, (tap * self.dilations[dim]) as isize - self.pads[dim] as isize))
+                (0..self.kernel()[dim])
+                    .map(|tap| (tap, (tap * self.dilations()[dim]) as isize - self.pads()[dim] as isize))
                     .collect()
             };
             let taps = product(&along(0), &along(1), &along(2));
-            let (step, count) = (self.strides, self.output);
+            let (step, count) = (self.strides(), self.output());
             return vec![Phase { class: 0, taps, step, count, start: [0; 3], stride: [1; 3] }];
         }
         let mut phases = Vec::new();
-        let first = |dim: usize| self.strides[dim].min(self.output[dim]);
+        let first = |dim: usize| self.strides()[dim].min(self.output()[dim]);
         for depth in 0..first(0) {
             for height in 0..first(1) {
                 for width in 0..first(2) {
@@ -197,14 +217,14 @@ impl ConvShape {
         let mut along: SmallVec<[Vec<(usize, isize)>; 3]> = SmallVec::new();
         let mut count = [0; 3];
         for dim in 0..3 {
-            let stride = self.strides[dim];
-            let remainder = (start[dim] + self.pads[dim]) % stride;
+            let stride = self.strides()[dim];
+            let remainder = (start[dim] + self.pads()[dim]) % stride;
             class = class * stride + remainder;
-            count[dim] = (self.output[dim] - start[dim]).div_ceil(stride);
+            count[dim] = (self.output()[dim] - start[dim]).div_ceil(stride);
             along.push(
-                class_taps(self.kernel[dim], stride, self.dilations[dim], remainder)
+                class_taps(self.kernel()[dim], stride, self.dilations()[dim], remainder)
                     .map(|tap| {
-                        let reach = (start[dim] + self.pads[dim]) as isize - (tap * self.dilations[dim]) as isize;
+                        let reach = (start[dim] + self.pads()[dim]) as isize - (tap * self.dilations()[dim]) as isize;
                         // Exact: the tap is of this remainder's class.
                         (tap, reach / stride as isize)
                     })
@@ -212,7 +232,7 @@ impl ConvShape {
             );
         }
         let taps = product(&along[0], &along[1], &along[2]);
-        Phase { class, taps, step: [1; 3], count, start, stride: self.strides }
+        Phase { class, taps, step: [1; 3], count, start, stride: self.strides() }
     }
 }
 

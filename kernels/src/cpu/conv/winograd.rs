@@ -74,12 +74,12 @@ pub(super) struct Winograd {
 #[must_use]
 pub fn suits(shape: &ConvShape) -> bool {
     !shape.transposed
-        && shape.groups == 1
-        && shape.kernel == [1, 3, 3]
-        && shape.strides == [1; 3]
-        && shape.dilations == [1; 3]
-        && shape.pads[0] == 0
-        && shape.input[0] == shape.output[0]
+        && shape.groups() == 1
+        && shape.kernel() == [1, 3, 3]
+        && shape.strides() == [1; 3]
+        && shape.dilations() == [1; 3]
+        && shape.pads()[0] == 0
+        && shape.input()[0] == shape.output()[0]
 }
 
 /// The buffers of one run, as tasks see them.
@@ -101,10 +101,10 @@ impl Winograd {
         source: &dyn CodeSource,
     ) -> Result<Winograd> {
         let (left, right) = (LeftRows::Strided, RightColumns::Packed);
-        let product = TileCode { isa, vectors: blocks.vectors as u8, left, right, activation: None, in_order: false };
+        let product = TileCode { isa, vectors: blocks.vectors() as u8, left, right, activation: None, in_order: false };
         let kernel = |side: WinogradSide, whole: bool| Kernel::new(WinogradCode { isa, tile, side }, whole, source);
         let fills = |size: usize| size.is_multiple_of(isa.lanes());
-        let grid = Grid::new(&shape, tile, blocks.row_block);
+        let grid = Grid::new(&shape, tile, blocks.row_block());
         let panels = panels(&shape, product.width());
         Ok(Winograd {
             shape,
@@ -112,14 +112,14 @@ impl Winograd {
             isa,
             tile,
             activation,
-            input: kernel(WinogradSide::Input, fills(shape.channels))?,
+            input: kernel(WinogradSide::Input, fills(shape.channels()))?,
             filters: kernel(WinogradSide::Filters, panels.panel_len().is_multiple_of(filters::LINE_ELEMENTS))?,
-            output: kernel(WinogradSide::Output { activation }, fills(shape.filters))?,
+            output: kernel(WinogradSide::Output { activation }, fills(shape.filters()))?,
             product: Tile::new(product, cuts(isa, &blocks, &grid), source)?,
             grid,
             panels,
             layout: Layout::new(isa, tile, &blocks, &grid, &panels),
-            zeros: vec![0.0; shape.channels],
+            zeros: vec![0.0; shape.channels()],
         })
     }
 
@@ -146,7 +146,7 @@ impl Winograd {
         let given = extras.given.clone().read("zeros", &self.zeros);
         let extras = Beside { given: &given, ..extras };
         let buffers = Buffers { parts, weights, y: Shared::new(y), extras, scratch: Shared::new(scratch) };
-        let (rows, units) = (self.blocks.row_tasks, self.blocks.unit_tasks);
+        let (rows, units) = (self.blocks.row_tasks(), self.blocks.unit_tasks());
         let (groups, panels) = (self.grid.groups(), self.panels.count());
         if self.layout.filters == Filters::Ahead {
             let (side, point, panel_len) = (self.tile.side(), self.layout.filter_point, self.panels.panel_len());

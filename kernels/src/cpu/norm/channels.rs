@@ -31,7 +31,7 @@ impl Affine {
     /// Prepares images of that shape, split into at most `tasks` tasks.
     pub fn new(shape: Channels, isa: Isa, tasks: usize, source: &dyn CodeSource) -> Result<Affine> {
         let elements = shape.elements()?;
-        let Channels { batch, channels, spatial, last } = shape;
+        let ([batch, channels, spatial], last) = (shape.sizes(), shape.last);
         let mut program = Builder::new(&[Storage::F32; 3]);
         let product = program.binary(BinaryOp::Mul, 0, 1);
         program.binary(BinaryOp::Add, product, 2);
@@ -54,8 +54,8 @@ impl Affine {
     ) -> Result<()> {
         bounds("input", input.len(), self.elements)?;
         bounds("output", output.len(), self.elements)?;
-        bounds("factor", factor.len(), self.shape.channels)?;
-        bounds("summand", summand.len(), self.shape.channels)?;
+        bounds("factor", factor.len(), self.shape.channels())?;
+        bounds("summand", summand.len(), self.shape.channels())?;
         let Some(chain) = &self.chain else { return Ok(()) };
         let operands = [input, factor, summand].map(Operand::F32);
         chain.run(&operands, &mut Target::F32(&mut output[..self.elements]), parallel)
@@ -111,7 +111,7 @@ struct Sums {
 impl Groups {
     /// Prepares images whose channels form `groups` equal groups; one group a channel is instance normalisation.
     pub fn new(shape: Channels, groups: usize, isa: Isa, tasks: usize, source: &dyn CodeSource) -> Result<Groups> {
-        let Channels { channels, spatial, last, .. } = shape;
+        let ([_, channels, spatial], last) = (shape.sizes(), shape.last);
         if channels != 0 && (groups == 0 || !channels.is_multiple_of(groups)) {
             return Err(unsupported(format!("{channels} channels in {groups} groups")));
         }
@@ -143,14 +143,14 @@ impl Groups {
 
     /// Blocks that the places of an image are added up in, channels last.
     fn blocks(&self) -> usize {
-        self.shape.spatial.div_ceil(BLOCK).max(1)
+        self.shape.spatial().div_ceil(BLOCK).max(1)
     }
 
     /// Elements of scratch that [`Groups::run`] needs: the factors of all groups, or for one image with channels last
     /// the means of its blocks and the squares around them, means and factors.
     #[must_use]
     pub fn scratch_len(&self) -> usize {
-        let Channels { batch, channels, last, .. } = self.shape;
+        let ([batch, channels, _], last) = (self.shape.sizes(), self.shape.last);
         if last { channels * (2 * self.blocks() + 2) } else { batch * channels }
     }
 
@@ -166,19 +166,19 @@ impl Groups {
     ) -> Result<()> {
         bounds("input", input.len(), self.elements)?;
         bounds("output", output.len(), self.elements)?;
-        bounds("scale", scale.len(), self.shape.channels)?;
-        bounds("bias", bias.len(), self.shape.channels)?;
+        bounds("scale", scale.len(), self.shape.channels())?;
+        bounds("bias", bias.len(), self.shape.channels())?;
         bounds("scratch", scratch.len(), self.scratch_len())?;
         let Some(result) = &self.result else { return Ok(()) };
         let (input, output) = (&input[..self.elements], &mut output[..self.elements]);
         if !self.shape.last {
             return self.channels_first(result, input, (scale, bias), epsilon, output, scratch, parallel);
         }
-        let image = self.shape.channels * self.shape.spatial;
+        let image = self.shape.channels() * self.shape.spatial();
         let images = input.chunks_exact(image).zip(output.chunks_exact_mut(image));
         for (input, output) in images {
             let (means, factors) = self.numbers(input, scale, epsilon, scratch, parallel);
-            let operands = [input, means, factors, &bias[..self.shape.channels]].map(Operand::F32);
+            let operands = [input, means, factors, &bias[..self.shape.channels()]].map(Operand::F32);
             result.run(&operands, &mut Target::F32(output), parallel)?;
         }
         Ok(())
@@ -196,7 +196,7 @@ impl Groups {
         scratch: &mut [f32],
         parallel: &dyn Parallel,
     ) -> Result<()> {
-        let Channels { batch, channels, spatial, .. } = self.shape;
+        let [batch, channels, spatial] = self.shape.sizes();
         let each = channels / self.groups;
         let units = batch * self.groups;
         let tasks = self.tasks.min(units);
@@ -272,7 +272,7 @@ impl Groups {
         scratch: &'s mut [f32],
         parallel: &dyn Parallel,
     ) -> (&'s [f32], &'s [f32]) {
-        let Channels { channels, spatial, .. } = self.shape;
+        let [_, channels, spatial] = self.shape.sizes();
         let blocks = self.blocks();
         let (centres, numbers) = scratch.split_at_mut(blocks * channels);
         let (squares, numbers) = numbers.split_at_mut(blocks * channels);
@@ -349,7 +349,7 @@ impl Groups {
 fn walk(shape: &Channels) -> Walk {
     match shape.last {
         false => Walk::Rows,
-        true if shape.channels >= STREAMED => Walk::Streams,
+        true if shape.channels() >= STREAMED => Walk::Streams,
         true => Walk::Columns,
     }
 }

@@ -3,6 +3,8 @@
 //! Old image networks have one or two of these. Plain loops over slices, the same at every level: the powers cost most,
 //! and the one exponent that networks use (3/4) is made of two square roots.
 
+use kiln_key::F32Bits;
+
 use super::{Channels, Local, bounds, unsupported};
 use crate::error::Result;
 use crate::parallel::{Disjoint, Parallel, part};
@@ -36,7 +38,7 @@ impl LocalNorm {
         if self.elements == 0 {
             return Ok(());
         }
-        let Channels { batch, channels, spatial, last } = self.shape;
+        let ([batch, channels, spatial], last) = (self.shape.sizes(), self.shape.last);
         let input = &input[..self.elements];
         let output = Disjoint::new(output);
         let (before, after) = self.local.reach();
@@ -75,8 +77,8 @@ impl LocalNorm {
     }
 
     fn divide(&self, input: &[f32], squares: &[f32], output: &mut [f32]) {
-        let Local { size, alpha, beta, bias } = self.local;
-        let each = alpha / size as f32;
+        let [alpha, beta, bias] = [self.local.alpha, self.local.beta, self.local.bias].map(F32Bits::get);
+        let each = alpha / self.local.size as f32;
         let terms = output.iter_mut().zip(input).zip(squares);
         if beta == 0.75 {
             terms.for_each(|((to, x), square)| {

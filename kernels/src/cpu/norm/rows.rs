@@ -5,10 +5,12 @@
 
 use std::sync::Arc;
 
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::emit::{RowNormArgs, RowNormCode};
 use super::{Moments, bounds, unsupported};
+use crate::cpu::description::sizes;
 use crate::cpu::{ActivationsMut, CodeKey, CodeSource, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
@@ -17,12 +19,12 @@ use crate::parallel::{Disjoint, Parallel, part};
 use crate::reference;
 
 /// Rows, and what is done to each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct RowForm {
-    /// Rows.
-    pub rows: usize,
+    /// Rows, each normalised by itself.
+    pub rows: u64,
     /// Elements of a row.
-    pub length: usize,
+    pub length: u64,
     /// Whether the mean is subtracted.
     pub centred: bool,
     /// Whether there are factors.
@@ -34,6 +36,8 @@ pub struct RowForm {
     /// What the result consists of; anything but `f32` with AVX-512 alone.
     pub output: Stored,
 }
+
+sizes!(RowForm { rows: usize, length: usize });
 
 /// What a row normalisation reads besides its input. A scale or bias is as long as a row, and is then every row's, or
 /// as long as the input.
@@ -67,7 +71,8 @@ pub struct RowNorm {
 impl RowNorm {
     /// Prepares a normalisation, split into at most `tasks` tasks.
     pub fn new(form: RowForm, isa: Isa, tasks: usize, source: &dyn CodeSource) -> Result<RowNorm> {
-        let RowForm { rows, length, centred, scale, bias, moments, output } = form;
+        let RowForm { centred, scale, bias, moments, output, .. } = form;
+        let (rows, length) = (form.rows(), form.length());
         let bytes = rows.checked_mul(length).and_then(|elements| elements.checked_mul(4));
         if bytes.is_none_or(|bytes| bytes > isize::MAX as usize) {
             return Err(unsupported(format!("{rows} rows of {length} elements")));
@@ -88,7 +93,7 @@ impl RowNorm {
         results: RowResults<'_>,
         parallel: &dyn Parallel,
     ) -> Result<()> {
-        bounds("input", input.len(), self.form.rows * self.form.length)?;
+        bounds("input", input.len(), self.form.rows() * self.form.length())?;
         self.start(Some(input), operands, results, parallel)
     }
 
@@ -113,7 +118,8 @@ impl RowNorm {
         mut results: RowResults<'_>,
         parallel: &dyn Parallel,
     ) -> Result<()> {
-        let RowForm { rows, length, scale, bias, moments, output, .. } = self.form;
+        let RowForm { scale, bias, moments, output, .. } = self.form;
+        let (rows, length) = (self.form.rows(), self.form.length());
         let elements = rows * length;
         let found = results.output.read();
         bounds("output", found.len(), elements)?;
@@ -163,13 +169,13 @@ impl RowNorm {
     /// How far one row's numbers lie from the next's.
     fn step(&self, values: Option<&[f32]>) -> usize {
         match values {
-            Some(values) if values.len() != self.form.length => self.form.length,
+            Some(values) if values.len() != self.form.length() => self.form.length(),
             _ => 0,
         }
     }
 
     fn run_code(&self, code: &Code, work: &Work<'_>, rows: std::ops::Range<usize>) {
-        let RowForm { length, .. } = self.form;
+        let length = self.form.length();
         let (scale, bias) = (work.operands.scale, work.operands.bias);
         let numbers = |values: Option<&[f32]>| {
             values.map_or(std::ptr::null(), |values| values[rows.start * self.step(Some(values))..].as_ptr())
@@ -203,7 +209,7 @@ impl RowNorm {
     }
 
     fn run_plainly(&self, work: &Work<'_>, row: usize) {
-        let RowForm { length, centred, .. } = self.form;
+        let (length, centred) = (self.form.length(), self.form.centred);
         let here = row * length..(row + 1) * length;
         let of_row = |values: &'_ [f32]| row * self.step(Some(values))..row * self.step(Some(values)) + length;
         let scale = work.operands.scale.map(|values| &values[of_row(values)]);

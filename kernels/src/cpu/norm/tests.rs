@@ -22,8 +22,8 @@ fn close(found: &[f32], want: &[f32], place: &str) {
 /// Every form that the row code has.
 fn forms(rows: usize, length: usize) -> impl Iterator<Item = RowForm> {
     (0..16).map(move |bits| RowForm {
-        rows,
-        length,
+        rows: rows as u64,
+        length: length as u64,
         centred: bits & 1 != 0,
         scale: bits & 2 != 0,
         bias: bits & 4 != 0,
@@ -33,7 +33,7 @@ fn forms(rows: usize, length: usize) -> impl Iterator<Item = RowForm> {
 }
 
 fn check_rows(form: RowForm, isa: Isa, tasks: usize, by_row: bool) {
-    let RowForm { rows, length, centred, .. } = form;
+    let (rows, length, centred) = (form.rows(), form.length(), form.centred);
     let input = values(rows * length, 1);
     let numbers = if by_row { rows * length } else { length };
     let (scale, bias) = (Poisoned::new(&values(numbers, 2)), Poisoned::new(&values(numbers, 3)));
@@ -169,15 +169,15 @@ fn images() -> impl Iterator<Item = Channels> {
 #[test]
 fn channels_are_scaled_and_shifted_in_either_layout() {
     for (shape, isa) in images().flat_map(|shape| levels().into_iter().map(move |isa| (shape, isa))) {
-        let input = values(shape.batch * shape.channels * shape.spatial, 1);
-        let (factor, summand) = (values(shape.channels, 2), values(shape.channels, 3));
+        let input = values(shape.batch() * shape.channels() * shape.spatial(), 1);
+        let (factor, summand) = (values(shape.channels(), 2), values(shape.channels(), 3));
         let mut output = Fenced::new(input.len());
         let affine = Affine::new(shape, isa, 3, &EmitEach).unwrap();
         affine.run(&input, &factor, &summand, output.inside(), &Scoped).unwrap();
         let mut want = vec![0.0; input.len()];
-        for image in 0..shape.batch {
-            for channel in 0..shape.channels {
-                for place in 0..shape.spatial {
+        for image in 0..shape.batch() {
+            for channel in 0..shape.channels() {
+                for place in 0..shape.spatial() {
                     let at = shape.at(image, channel, place);
                     want[at] = input[at] * factor[channel] + summand[channel];
                 }
@@ -190,9 +190,9 @@ fn channels_are_scaled_and_shifted_in_either_layout() {
 #[test]
 fn groups_are_normalised_in_either_layout() {
     for (shape, isa) in images().flat_map(|shape| levels().into_iter().map(move |isa| (shape, isa))) {
-        for groups in [1, 3, shape.channels] {
-            let input = values(shape.batch * shape.channels * shape.spatial, 1);
-            let (scale, bias) = (values(shape.channels, 2), values(shape.channels, 3));
+        for groups in [1, 3, shape.channels()] {
+            let input = values(shape.batch() * shape.channels() * shape.spatial(), 1);
+            let (scale, bias) = (values(shape.channels(), 2), values(shape.channels(), 3));
             let norm = Groups::new(shape, groups, isa, 3, &EmitEach).unwrap();
             let (mut output, mut scratch) = (Fenced::new(input.len()), Fenced::new(norm.scratch_len()));
             norm.run(&input, (&scale, &bias), 1e-3, output.inside(), scratch.inside(), &Scoped).unwrap();
@@ -211,7 +211,7 @@ fn blocks_of_an_image_may_have_means_far_apart() {
     // Three blocks of places, and as many channels as are read from end to end.
     let (channels, spatial) = (64, 700);
     for (last, isa) in [false, true].into_iter().flat_map(|last| levels().into_iter().map(move |isa| (last, isa))) {
-        let shape = Channels { batch: 1, channels, spatial, last };
+        let shape = Channels { batch: 1, channels: channels as u64, spatial: spatial as u64, last };
         let mut input = values(channels * spatial, 1);
         for (channel, place) in (0..channels).flat_map(|channel| (0..spatial).map(move |place| (channel, place))) {
             input[shape.at(0, channel, place)] += place as f32 - (channel * 10) as f32;
@@ -231,8 +231,8 @@ fn blocks_of_an_image_may_have_means_far_apart() {
 fn responses_are_normalised_in_either_layout() {
     for shape in images() {
         for (size, beta) in [(1, 0.75), (5, 0.75), (4, 0.5), (1000, 1.25)] {
-            let local = Local { size, alpha: 0.1, beta, bias: 1.5 };
-            let input = values(shape.batch * shape.channels * shape.spatial, 1);
+            let local = Local { size, alpha: 0.1.into(), beta: F32Bits::new(beta), bias: 1.5.into() };
+            let input = values(shape.batch() * shape.channels() * shape.spatial(), 1);
             let mut output = Fenced::new(input.len());
             LocalNorm::new(shape, local, 3).unwrap().run(&input, output.inside(), &Scoped).unwrap();
             let mut want = vec![0.0; input.len()];

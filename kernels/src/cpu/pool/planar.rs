@@ -25,7 +25,7 @@ pub(super) fn pool(
     parallel: &dyn Parallel,
 ) {
     let (from, to) = (shape.input_pixels(), shape.output_pixels());
-    let each = (shape.batch * shape.channels).div_ceil(tasks);
+    let each = (shape.batch() * shape.channels()).div_ceil(tasks);
     for_each_chunk(parallel, output, each * to, &|index, chunk| {
         let mut across = Across::new(kind, &shape.axes);
         for (place, plane) in chunk.chunks_exact_mut(to).enumerate() {

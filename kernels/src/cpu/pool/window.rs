@@ -3,6 +3,8 @@
 
 use std::ops::Range;
 
+use crate::cpu::description::sizes;
+
 /// What a window collects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize, kiln_key::Mutate)]
 pub enum PoolKind {
@@ -108,24 +110,26 @@ impl Window {
 }
 
 /// Pooling of images with up to three axes; fewer axes leave the first ones [`Window::NONE`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize, kiln_key::Mutate)]
 pub struct PoolShape {
-    /// Pictures.
-    pub batch: usize,
+    /// Images.
+    pub batch: u64,
     /// Channels of an image.
-    pub channels: usize,
+    pub channels: u64,
     /// Depth, height, width.
     pub axes: [Window; 3],
     /// Whether the elements of a pixel lie together (`[N, D, H, W, C]`) or those of a channel (`[N, C, D, H, W]`).
     pub channels_last: bool,
 }
 
+sizes!(PoolShape { batch: usize, channels: usize });
+
 impl PoolShape {
     /// Whether all sizes can be counted in elements of 8 bytes.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         let count = |sizes: [u64; 3]| {
-            let outer = [self.batch, self.channels, 8];
+            let outer = [self.batch(), self.channels(), 8];
             let sizes = sizes.into_iter().map(|size| size as usize).chain(outer);
             sizes.map(|size| size.max(1)).try_fold(1usize, usize::checked_mul).is_some_and(|all| all < 1 << 62)
         };
@@ -149,13 +153,13 @@ impl PoolShape {
     /// Elements of the input.
     #[must_use]
     pub fn inputs(&self) -> usize {
-        self.batch * self.channels * self.input_pixels()
+        self.batch() * self.channels() * self.input_pixels()
     }
 
     /// Elements of the output.
     #[must_use]
     pub fn outputs(&self) -> usize {
-        self.batch * self.channels * self.output_pixels()
+        self.batch() * self.channels() * self.output_pixels()
     }
 }
 

@@ -109,7 +109,7 @@ fn plan(shape: &ConvShape, lines: bool) -> (Grid, Phase) {
     let grid = if lines { Grid::of_lines(shape, &phases) } else { Grid::new(shape, &phases, false) };
     let mut phase = phases.swap_remove(0);
     if lines {
-        phase.taps = phase.taps.iter().step_by(shape.kernel[2]).copied().collect();
+        phase.taps = phase.taps.iter().step_by(shape.kernel()[2]).copied().collect();
     }
     (grid, phase)
 }
@@ -117,13 +117,13 @@ fn plan(shape: &ConvShape, lines: bool) -> (Grid, Phase) {
 /// Whether scratch for this convolution can be counted.
 pub(super) fn fits(shape: &ConvShape) -> bool {
     let along = |dim: usize| {
-        let reach = (shape.kernel[dim] - 1) * shape.dilations[dim];
-        (shape.input[dim].max(shape.output[dim]) + shape.pads[dim] + reach + TILE_ROWS) as u128
+        let reach = (shape.kernel()[dim] - 1) * shape.dilations()[dim];
+        (shape.input()[dim].max(shape.output()[dim]) + shape.pads()[dim] + reach + TILE_ROWS) as u128
     };
-    let regions: u128 = (0..3).map(|dim| shape.strides[dim].min(shape.kernel[dim]) as u128).product();
-    let steps = shape.strides.iter().map(|&stride| stride as u128).product::<u128>();
-    let position = (shape.channels as u128).checked_mul(regions * steps);
-    let positions = (0..3).try_fold(shape.batch as u128, |total, dim| total.checked_mul(along(dim)));
+    let regions: u128 = (0..3).map(|dim| shape.strides()[dim].min(shape.kernel()[dim]) as u128).product();
+    let steps = shape.strides().iter().map(|&stride| stride as u128).product::<u128>();
+    let position = (shape.channels() as u128).checked_mul(regions * steps);
+    let positions = (0..3).try_fold(shape.batch() as u128, |total, dim| total.checked_mul(along(dim)));
     let all = positions.and_then(|positions| positions.checked_mul(position?));
     all.is_some_and(|bytes| bytes <= isize::MAX as u128 / 64)
 }
@@ -161,7 +161,7 @@ impl OnAmx {
         let im2col = Im2col::new(&shape, lines);
         let in_place = shape.is_pointwise();
         // Without a copy, bands only keep tables short.
-        let band = if in_place { grid.lines() } else { blocks.row_block.min(grid.lines()) }.max(1);
+        let band = if in_place { grid.lines() } else { blocks.row_block().min(grid.lines()) }.max(1);
         let distance = |at| (grid.tap(at, grid.region(band)) * im2col.position()) as isize;
         let multiply = |factors| Multiply::of(MultiplyCode { isa, factors, ending: None }, 1..=TALLEST, source);
         Ok(OnAmx {
@@ -170,8 +170,8 @@ impl OnAmx {
             near: near(isa, &panelling),
             multiply: [multiply(Factors::Bytes)?, multiply(Factors::SignedBytes)?],
             kernel: EpilogueKernel::new(QuantizedEpilogueCode { isa, output, added }, source)?,
-            row_tasks: blocks.row_tasks,
-            unit_tasks: blocks.unit_tasks,
+            row_tasks: blocks.row_tasks(),
+            unit_tasks: blocks.unit_tasks(),
             shape,
             output,
             panelling,
@@ -190,7 +190,7 @@ impl OnAmx {
 
     /// Positions at which a tile row can start that is read in place.
     fn own(&self) -> usize {
-        let channels = self.shape.channels;
+        let channels = self.shape.channels();
         // Bytes that the last row of a tile reads behind its own channels.
         let behind = self.reach().saturating_sub(self.shape.group_channels());
         let last = (self.grid.lines() * self.grid.line() * channels).checked_sub(TILE_ROWS * channels + behind);
@@ -212,7 +212,7 @@ impl OnAmx {
         let aligned = scratch.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
         let scratch = &mut scratch[aligned..];
         if self.in_place {
-            let last = &operands.x[self.own() * self.shape.channels..];
+            let last = &operands.x[self.own() * self.shape.channels()..];
             scratch[..last.len()].copy_from_slice(last);
         }
         let buffers = Buffers { operands, bytes: Shared::new(scratch), y: Shared::new(y) };
@@ -226,7 +226,7 @@ impl OnAmx {
             }
             band.lines = part(lines, bands, index);
             band.starts.clear();
-            self.grid.cover(&self.phase, band.lines.clone(), self.shape.output, &mut band.starts);
+            self.grid.cover(&self.phase, band.lines.clone(), self.shape.output(), &mut band.starts);
             if band.starts.is_empty() {
                 continue;
             }
@@ -347,7 +347,7 @@ impl OnAmx {
             Some(plus) => EpilogueArgs::plus(epilogue, plus, group_panels.start * PANEL, columns),
             None => EpilogueArgs::new(epilogue, group_panels.start * PANEL, columns),
         };
-        (end.from_stride, end.to_stride) = (width * 4, self.shape.filters * self.output.bytes());
+        (end.from_stride, end.to_stride) = (width * 4, self.shape.filters() * self.output.bytes());
         let column = group * self.shape.group_filters() + first * PANEL;
         self.epilogue(buffers, part.lines, (starts, sums), column, end, &given);
     }
@@ -358,7 +358,7 @@ impl OnAmx {
         if self.in_place {
             let (position, own) = (lines.start * self.grid.line() + start, self.own());
             if position < own {
-                return buffers.operands.x[position * self.shape.channels..].as_ptr();
+                return buffers.operands.x[position * self.shape.channels()..].as_ptr();
             }
             at = position - own;
         }
@@ -388,10 +388,10 @@ impl OnAmx {
             while at < end {
                 let (index, place) = (at / stride, at % stride);
                 let rows = count.saturating_sub(place).min(end - at);
-                let output = self.grid.output(&self.phase, lines.start + index, self.shape.output);
+                let output = self.grid.output(&self.phase, lines.start + index, self.shape.output());
                 if let (Some(output), true) = (output, rows > 0) {
                     args.from = sums.wrapping_byte_add((at - start) * args.from_stride);
-                    let element = (output + place) * self.shape.filters + column;
+                    let element = (output + place) * self.shape.filters() + column;
                     args.to = buffers.y.at(element * self.output.bytes());
                     if let Some(plus) = &buffers.operands.plus {
                         args.other = plus.data[element..].as_ptr();

@@ -253,12 +253,12 @@ pub fn largest(isa: Isa, shape: &PoolShape, signed: bool, x: &[u8], y: &mut [u8]
     let least = if signed { 0x80 } else { 0 };
     let [depth, height, width] = shape.axes;
     let [depths, heights] = [depth.output, height.output].map(|count| count as usize);
-    let line = width.input as usize * shape.channels;
+    let line = width.input as usize * shape.channels();
     // Windows between two checks of whether the request has been cancelled.
-    let channels = shape.channels.max(1);
+    let channels = shape.channels().max(1);
     let together = (CHUNK / channels / (width.kernel.min(width.input) as usize).max(1)).max(1);
     // The window goes down first, over whole lines, and then along what is left.
-    for_each_chunk(parallel, y, width.output as usize * shape.channels, &|index, y| {
+    for_each_chunk(parallel, y, width.output as usize * shape.channels(), &|index, y| {
         let [image, d, h] = [index / heights / depths, index / heights % depths, index % heights];
         let mut down = vec![least; line];
         for d in places(&depth, d) {

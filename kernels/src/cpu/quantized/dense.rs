@@ -14,6 +14,7 @@ use super::weights::{Layout, Panelling};
 use crate::cpu::CodeSource;
 use crate::cpu::conv::ConvShape;
 use crate::cpu::conv::table::{Field, MOST_POINTERS, Tables};
+use crate::cpu::description::count;
 use crate::cpu::gemm::Tiles;
 use crate::cpu::gemm::rows::part;
 use crate::cpu::gemm::shared::Shared;
@@ -57,40 +58,40 @@ impl Dense {
             Layout::Panels { form, vectors, lines } => (form, vectors, lines),
             Layout::Transformed { vectors } | Layout::Channels { vectors, .. } => (Form::Words, vectors, false),
         };
-        let pointwise = shape.taps() == 1 && shape.pads == [0; 3];
+        let pointwise = shape.taps() == 1 && shape.pads() == [0; 3];
         let left = if pointwise { LeftRows::Strided } else { LeftRows::Table };
         let multiplied = if form == Form::Few { Form::Bytes } else { form };
         let tile = Tile::new(QuantizedCode { isa, form: multiplied, vectors: vectors as u8, left, output }, source)?;
         let panelling = Panelling::new(isa, &shape.weights(), form, vectors, lines);
         let mut phase = shape.phases().swap_remove(0);
-        let width = lines.then(|| (shape.output[2].max(1) - 1) * shape.strides[2] + shape.kernel[2]);
+        let width = lines.then(|| (shape.output()[2].max(1) - 1) * shape.strides()[2] + shape.kernel()[2]);
         // Lines without padding keep their length.
-        let line = width.filter(|&width| shape.pads[2] > 0 || width > shape.input[2]);
+        let line = width.filter(|&width| shape.pads()[2] > 0 || width > shape.input()[2]);
         if lines {
             phase.taps.dedup_by_key(|tap| [tap.at[0], tap.at[1]]);
             phase.taps.iter_mut().for_each(|tap| tap.at[2] = 0);
         }
-        let size = [shape.input[0], shape.input[1], line.unwrap_or(shape.input[2])];
+        let size = [shape.input()[0], shape.input()[1], line.unwrap_or(shape.input()[2])];
         let tallest = most_rows(isa, vectors);
-        let tiles = Tiles::new(phase.rows(shape.batch), tallest);
+        let tiles = Tiles::new(phase.rows(shape.batch()), tallest);
         // The table counts in bytes.
-        let tables = Tables::new(&phase, size, shape.channels * form.left_bytes());
-        let row_block = blocks.row_block.min(MOST_POINTERS / (tables.taps() * tallest).max(1)).max(1);
-        let blocks = QuantizedBlocks { row_block, ..blocks };
+        let tables = Tables::new(&phase, size, shape.channels() * form.left_bytes());
+        let row_block = blocks.row_block().min(MOST_POINTERS / (tables.taps() * tallest).max(1)).max(1);
+        let blocks = QuantizedBlocks { row_block: count(row_block), ..blocks };
         Ok(Dense { isa, shape, blocks, output, tile, tables, tiles, panelling, line, pointwise, tallest })
     }
 
     /// Rows converted at a time, if the window is one position.
     fn block_rows(&self) -> usize {
-        self.blocks.row_block.min(self.tiles.count()) * self.tallest
+        self.blocks.row_block().min(self.tiles.count()) * self.tallest
     }
 
     /// Elements converted at a time.
     fn prepared_len(&self) -> usize {
-        let [depth, height, width] = self.shape.input;
+        let [depth, height, width] = self.shape.input();
         match self.pointwise {
-            true => self.block_rows() * self.shape.channels,
-            false => self.shape.batch * depth * height * self.line.unwrap_or(width) * self.shape.channels,
+            true => self.block_rows() * self.shape.channels(),
+            false => self.shape.batch() * depth * height * self.line.unwrap_or(width) * self.shape.channels(),
         }
     }
 
@@ -100,8 +101,8 @@ impl Dense {
 
     pub(super) fn scratch_len(&self) -> usize {
         match self.pointwise {
-            true => self.blocks.row_tasks * self.blocks.unit_tasks * self.words(self.prepared_len()),
-            false => self.words(self.prepared_len()) + self.words(self.panelling.run.max(self.shape.channels)),
+            true => self.blocks.row_tasks() * self.blocks.unit_tasks() * self.words(self.prepared_len()),
+            false => self.words(self.prepared_len()) + self.words(self.panelling.run.max(self.shape.channels())),
         }
     }
 
@@ -115,7 +116,7 @@ impl Dense {
             field = Field { data: prepared.as_ptr().cast::<u8>(), zeros: padding.as_ptr().cast::<u8>() };
         }
         let buffers = Buffers { field, own: Shared::new(scratch), words, y: Shared::new(y) };
-        let (rows, units) = (self.blocks.row_tasks, self.blocks.unit_tasks);
+        let (rows, units) = (self.blocks.row_tasks(), self.blocks.unit_tasks());
         parallel.run(rows * units, &|task| {
             let tiles = part(self.tiles.count(), rows, task / units);
             let all = self.panelling.groups * self.panelling.panels;
@@ -150,9 +151,9 @@ impl Dense {
             });
             return;
         };
-        let channels = self.shape.channels;
-        let (from, line) = (self.shape.input[2] * channels, line * channels);
-        let before = (self.shape.pads[2] * channels).min(line);
+        let channels = self.shape.channels();
+        let (from, line) = (self.shape.input()[2] * channels, line * channels);
+        let before = (self.shape.pads()[2] * channels).min(line);
         let kept = from.min(line - before);
         let lines = (PART / line.max(1)).max(1);
         crate::parallel::for_each_chunk(parallel, to, lines * line * bytes, &|index, to| {
@@ -167,16 +168,16 @@ impl Dense {
 
     /// Converts some left-hand rows, if the window is one position.
     fn gather(&self, operands: &Operands<'_>, rows: Range<usize>, to: &mut [u8]) {
-        let (channels, bytes) = (self.shape.channels, self.panelling.form.left_bytes());
+        let (channels, bytes) = (self.shape.channels(), self.panelling.form.left_bytes());
         if self.shape.is_pointwise() {
             let from = &operands.x[rows.start * channels..rows.end * channels];
             return self.convert(operands, from, &mut to[..from.len() * bytes]);
         }
-        let ([depth, height, width], input) = (self.shape.output, self.shape.input);
+        let ([depth, height, width], input) = (self.shape.output(), self.shape.input());
         for (row, to) in rows.zip(to.chunks_exact_mut((channels * bytes).max(1))) {
             let [w, h, d] = [row % width, row / width % height, row / width / height % depth];
             let image = row / width / height / depth;
-            let [d, h, w] = [d * self.shape.strides[0], h * self.shape.strides[1], w * self.shape.strides[2]];
+            let [d, h, w] = [d * self.shape.strides()[0], h * self.shape.strides()[1], w * self.shape.strides()[2]];
             let from = ((image * input[0] + d) * input[1] + h) * input[2] + w;
             self.convert(operands, &operands.x[from * channels..][..channels], to);
         }
@@ -193,11 +194,11 @@ impl Dense {
     ) {
         let mut table = Vec::new();
         let mut edge = Edge::default();
-        for block in tiles.clone().step_by(self.blocks.row_block) {
+        for block in tiles.clone().step_by(self.blocks.row_block()) {
             if parallel.is_stopped() {
                 return;
             }
-            let block = block..tiles.end.min(block + self.blocks.row_block);
+            let block = block..tiles.end.min(block + self.blocks.row_block());
             let first = self.tiles.start(block.start);
             table.clear();
             let mut data = buffers.field.data;
@@ -208,7 +209,7 @@ impl Dense {
                 let own: &mut [u8] = bytemuck::cast_slice_mut(own);
                 let end = self.tiles.start(block.end);
                 let (rows, slack) =
-                    own.split_at_mut((end - first) * self.shape.channels * self.panelling.form.left_bytes());
+                    own.split_at_mut((end - first) * self.shape.channels() * self.panelling.form.left_bytes());
                 self.gather(operands, first..end, rows);
                 slack[..SLACK].fill(0);
                 data = rows.as_ptr();
@@ -234,7 +235,7 @@ impl Dense {
         let column = group * shape.group_filters() + panel * width;
         let mut args = QuantizedArgs {
             taps: if self.pointwise { 1 } else { panelling.runs },
-            lda: shape.channels * panelling.form.left_bytes(),
+            lda: shape.channels() * panelling.form.left_bytes(),
             b: operands.weights[unit * panelling.panel_bytes()..].as_ptr(),
             ..QuantizedArgs::with_epilogue(&operands.start[unit * width..], epilogue, unit * width)
         };
@@ -249,8 +250,8 @@ impl Dense {
             args.table.set(rows.table.as_ptr().wrapping_add(pointers));
             pointers += if self.pointwise { 0 } else { run.count * run.height * args.taps };
             let to = Strip {
-                first: buffers.y.at((run.row * shape.filters + column) * element),
-                distance: shape.filters * element,
+                first: buffers.y.at((run.row * shape.filters() + column) * element),
+                distance: shape.filters() * element,
                 rows: run.count * run.height,
                 columns: columns * element,
                 width: width * element,

@@ -47,10 +47,10 @@ impl Channels {
     ) -> Result<Channels> {
         let code = QuantizedCode { isa, form, vectors: vectors as u8, left: LeftRows::Own, output };
         let panels = ChannelPanels::new(isa, &shape.weights(), form, vectors);
-        let [depth, height, width] = shape.kernel;
+        let [depth, height, width] = shape.kernel();
         // From the first line that a window reads to its last, and one more for the next window to start with; a window
         // of one group shares none.
-        let all = ((height - 1) * shape.dilations[1] + 2).min(shape.input[1] + 2 * height).max(height);
+        let all = ((height - 1) * shape.dilations()[1] + 2).min(shape.input()[1] + 2 * height).max(height);
         let kept = depth * if height <= form.group() { 1 } else { all };
         Ok(Channels {
             isa,
@@ -58,21 +58,21 @@ impl Channels {
             output,
             tile: Tile::new(code, source)?,
             panels,
-            tiles: Tiles::new(shape.output[2], most_rows(isa, vectors)),
-            positions: (shape.output[2].max(1) - 1) * shape.strides[2] + (width - 1) * shape.dilations[2] + 1,
+            tiles: Tiles::new(shape.output()[2], most_rows(isa, vectors)),
+            positions: (shape.output()[2].max(1) - 1) * shape.strides()[2] + (width - 1) * shape.dilations()[2] + 1,
             kept,
-            tasks: blocks.row_tasks * blocks.unit_tasks,
+            tasks: blocks.row_tasks() * blocks.unit_tasks(),
         })
     }
 
     /// Words of a line of groups, with room behind it for reads of a panel's width.
     fn line_words(&self) -> usize {
-        (self.positions * self.shape.channels + self.panels.width).next_multiple_of(LINE)
+        (self.positions * self.shape.channels() + self.panels.width).next_multiple_of(LINE)
     }
 
     /// Words of a line of padding, in bytes.
     fn blank_words(&self) -> usize {
-        (self.shape.input[2] * self.shape.channels).div_ceil(4).next_multiple_of(LINE)
+        (self.shape.input()[2] * self.shape.channels()).div_ceil(4).next_multiple_of(LINE)
     }
 
     pub(super) fn scratch_len(&self) -> usize {
@@ -85,8 +85,8 @@ impl Channels {
         let blank: &mut [u8] = bytemuck::cast_slice_mut(blank);
         blank.fill(operands.left_zero as u8);
         let blank = &*blank;
-        let [depth, height, _] = self.shape.output;
-        let lines = self.shape.batch * depth * height;
+        let [depth, height, _] = self.shape.output();
+        let lines = self.shape.batch() * depth * height;
         let words = self.kept * self.line_words();
         let y = Shared::new(y);
         crate::parallel::for_each_chunk(parallel, &mut rings[..self.tasks * words], words, &|task, ring| {
@@ -112,19 +112,19 @@ impl Channels {
         work: &mut Work,
     ) {
         let shape = &self.shape;
-        let [depth, height, width] = shape.output;
+        let [depth, height, width] = shape.output();
         let [image, d, h] = [line / height / depth, line / height % depth, line % height];
         ring.stamp += 1;
         work.table.clear();
         for number in 0..self.panels.lines {
-            let groups = shape.kernel[1].div_ceil(self.panels.group);
+            let groups = shape.kernel()[1].div_ceil(self.panels.group);
             let [kd, kh] = [number / groups, number % groups * self.panels.group];
             let place = |dim: usize, output: usize, tap: usize| {
-                (output * shape.strides[dim] + tap * shape.dilations[dim]) as isize - shape.pads[dim] as isize
+                (output * shape.strides()[dim] + tap * shape.dilations()[dim]) as isize - shape.pads()[dim] as isize
             };
             let at = [image as isize, place(0, d, kd), place(1, h, kh)];
             let slot = ring.slot(at, |to| self.group(operands, blank, at, to), self.line_words());
-            let step = shape.dilations[2] * shape.channels;
+            let step = shape.dilations()[2] * shape.channels();
             let first = ring.lines[slot * self.line_words()..].as_ptr();
             work.table.extend((0..self.panels.line).map(|tap| first.wrapping_add(tap * step).cast::<u8>()));
         }
@@ -134,7 +134,7 @@ impl Channels {
             let column = panel * self.panels.width;
             let mut args = QuantizedArgs {
                 taps: work.table.len(),
-                lda: shape.strides[2] * shape.channels * 4,
+                lda: shape.strides()[2] * shape.channels() * 4,
                 b: operands.weights[panel * self.panels.panel_bytes()..].as_ptr(),
                 ..QuantizedArgs::with_epilogue(&operands.start[column..], &operands.epilogue, column)
             };
@@ -145,10 +145,10 @@ impl Channels {
                 args.a_tile_stride = run.height * args.lda;
                 args.table.set(work.table.as_ptr());
                 let to = Strip {
-                    first: y.at(((line * width + run.row) * shape.channels + column) * element),
-                    distance: shape.channels * element,
+                    first: y.at(((line * width + run.row) * shape.channels() + column) * element),
+                    distance: shape.channels() * element,
                     rows: run.count * run.height,
-                    columns: self.panels.width.min(shape.channels - column) * element,
+                    columns: self.panels.width.min(shape.channels() - column) * element,
                     width: self.panels.width * element,
                 };
                 // SAFETY: every position that a window reads lies in the lines of groups, which have a panel's width
@@ -161,16 +161,16 @@ impl Channels {
     /// Writes the groups of a line: its elements with those of the lines below it that a window reads.
     fn group(&self, operands: &Operands<'_>, blank: &[u8], at: [isize; 3], to: &mut [i32]) {
         let shape = &self.shape;
-        let length = shape.input[2] * shape.channels;
+        let length = shape.input()[2] * shape.channels();
         let row = |height: isize| {
-            if at[1] as usize >= shape.input[0] || height as usize >= shape.input[1] {
+            if at[1] as usize >= shape.input()[0] || height as usize >= shape.input()[1] {
                 return &blank[..length];
             }
-            let number = (at[0] as usize * shape.input[0] + at[1] as usize) * shape.input[1] + height as usize;
+            let number = (at[0] as usize * shape.input()[0] + at[1] as usize) * shape.input()[1] + height as usize;
             &operands.x[number * length..][..length]
         };
-        let end = self.positions * shape.channels;
-        let before = (shape.pads[2] * shape.channels).min(end);
+        let end = self.positions * shape.channels();
+        let before = (shape.pads()[2] * shape.channels()).min(end);
         let kept = length.min(end - before);
         let zero = operands.left_zero + if operands.signed { 128 } else { 0 };
         let quads = self.panels.group == 4;
@@ -179,8 +179,8 @@ impl Channels {
         to[before + kept..].fill(padding);
         let to = &mut to[before..before + kept];
         // Lines below the window are multiplied by zero: the last line will do.
-        let last = shape.kernel[1] - 1;
-        let below = |lines: usize| &row(at[2] + (lines.min(last) * shape.dilations[1]) as isize)[..kept];
+        let last = shape.kernel()[1] - 1;
+        let below = |lines: usize| &row(at[2] + (lines.min(last) * shape.dilations()[1]) as isize)[..kept];
         match quads {
             true => prepare::quads(self.isa, [0, 1, 2, 3].map(below), operands.signed, to),
             false => prepare::pairs(self.isa, below(0), below(1), operands.signed, to),

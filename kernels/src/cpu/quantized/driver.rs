@@ -3,6 +3,8 @@
 //! The start values, factors and addends of all columns are laid out as panels are; then [`dense`](super::dense) or
 //! [`depthwise`](super::depthwise) computes.
 
+use serde::{Deserialize, Serialize};
+
 use super::amx::{self, OnAmx};
 use super::bytes::{Added, Plus, add_to};
 use super::dense::Dense;
@@ -13,21 +15,24 @@ use super::weights::{Layout, Steps, packed_bytes};
 use super::winograd::Winograd;
 use crate::cpu::CodeSource;
 use crate::cpu::conv::ConvShape;
+use crate::cpu::description::sizes;
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::Given;
 use crate::parallel::Parallel;
 
 /// How the work is cut: a builder's choice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct QuantizedBlocks {
     /// Tiles of rows that are multiplied with all panels before the next tiles; on AMX, output lines of a band.
-    pub row_block: usize,
+    pub row_block: u32,
     /// Parts that rows are split into for threads.
-    pub row_tasks: usize,
+    pub row_tasks: u32,
     /// Parts that the panels of all groups are split into.
-    pub unit_tasks: usize,
+    pub unit_tasks: u32,
 }
+
+sizes!(QuantizedBlocks { row_block: usize, row_tasks: usize, unit_tasks: usize });
 
 /// Operands of one run besides the tensors: the model may compute them.
 #[derive(Clone, Copy, Debug)]
@@ -110,8 +115,8 @@ impl QuantizedBlocks {
     #[must_use]
     pub fn fits(&self) -> bool {
         const MOST: usize = 1 << 16;
-        let cut = [self.row_block, self.row_tasks, self.unit_tasks];
-        cut.iter().all(|&count| count > 0 && count <= MOST) && self.row_tasks * self.unit_tasks <= MOST
+        let cut = [self.row_block(), self.row_tasks(), self.unit_tasks()];
+        cut.iter().all(|&count| count > 0 && count <= MOST) && self.row_tasks() * self.unit_tasks() <= MOST
     }
 }
 
@@ -136,7 +141,7 @@ impl Quantized {
             return Err(KernelError::Unsupported { family: FAMILY, reason });
         }
         let sizes = shape.weights();
-        let steps = Steps { strides: shape.strides, dilations: shape.dilations };
+        let steps = Steps { strides: shape.strides(), dilations: shape.dilations() };
         let layout = Layout::of(isa, &sizes, steps, form);
         let packed = packed_bytes(isa, &sizes, layout);
         let way = match layout {
@@ -255,7 +260,7 @@ impl Quantized {
     }
 
     fn check(&self, x: &[u8], weights: &[u8], y: &[u8], terms: &Terms<'_>, scratch: &[i32]) -> Result<()> {
-        let filters = self.shape.filters;
+        let filters = self.shape.filters();
         let bounds = |operand: &'static str, have: usize, need: usize| match have == need {
             true => Ok(()),
             false => Err(KernelError::Bounds { family: FAMILY, operand, have, need }),
@@ -299,7 +304,7 @@ impl Quantized {
     /// Start values, factors and addends of all columns, padding included, in the order of panels.
     fn spread(&self, weights: &[u8], terms: &Terms<'_>, start: &mut [i32], scale: &mut [i32], shift: &mut [i32]) {
         let Columns { groups, panels, width } = self.columns();
-        let filters = self.shape.filters / groups.max(1);
+        let filters = self.shape.filters() / groups.max(1);
         let scale: &mut [f32] = bytemuck::cast_slice_mut(scale);
         let shift: &mut [f32] = bytemuck::cast_slice_mut(shift);
         let sums_at = match &self.way {

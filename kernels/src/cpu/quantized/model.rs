@@ -6,6 +6,7 @@ use super::tile::{Form, most_rows, panel_vectors};
 use super::weights::{Layout, Panelling, Steps};
 use crate::cpu::amx::{PANEL, TALLEST, TILE_ROWS};
 use crate::cpu::conv::ConvShape;
+use crate::cpu::description::count;
 use crate::cpu::gemm::model::{WORTH_A_THREAD, l2_bytes};
 use crate::isa::Isa;
 
@@ -16,9 +17,9 @@ impl QuantizedBlocks {
         let threads = threads.min(shape.work() / WORTH_A_THREAD).max(1);
         if shape.weights().is_depthwise() {
             // A few tasks for each thread, so that others take over from a delayed thread.
-            let lines = shape.batch * shape.output[0] * shape.output[1];
+            let lines = shape.batch() * shape.output()[0] * shape.output()[1];
             let row_tasks = if threads > 1 { (threads * 4).min(lines).max(1) } else { 1 };
-            return QuantizedBlocks { row_block: 1, row_tasks, unit_tasks: 1 };
+            return QuantizedBlocks { row_block: 1, row_tasks: count(row_tasks), unit_tasks: 1 };
         }
         if form == Form::Tiles {
             return QuantizedBlocks::on_amx(isa, shape, threads);
@@ -28,12 +29,12 @@ impl QuantizedBlocks {
             _ => panel_vectors(isa, shape.group_filters()),
         };
         let most = most_rows(isa, vectors).max(1);
-        let tiles = (shape.output_len() / shape.filters.max(1)).div_ceil(most).max(1);
-        let units = shape.groups * shape.group_filters().div_ceil(vectors * isa.lanes()).max(1);
+        let tiles = (shape.output_len() / shape.filters().max(1)).div_ceil(most).max(1);
+        let units = shape.groups() * shape.group_filters().div_ceil(vectors * isa.lanes()).max(1);
         // Rows of a block are read again for every panel: they should stay in half of L2, next to the panel that is
         // streamed. Their pointers take eight bytes for each tap.
-        let spread = shape.strides.iter().product::<usize>().min(shape.taps());
-        let row_bytes = shape.channels * spread * 2 + shape.taps() * 8;
+        let spread = shape.strides().iter().product::<usize>().min(shape.taps());
+        let row_bytes = shape.channels() * spread * 2 + shape.taps() * 8;
         let rows = (l2_bytes(isa) / 2 / row_bytes.max(1)).clamp(8 * most, 64 * most);
         let row_block = rows.div_ceil(most).min(tiles);
         let (mut row_tasks, mut unit_tasks) = (1, 1);
@@ -45,17 +46,17 @@ impl QuantizedBlocks {
                 (row_tasks, unit_tasks) = (1, threads.min(units));
             }
         }
-        QuantizedBlocks { row_block, row_tasks, unit_tasks }
+        QuantizedBlocks { row_block: count(row_block), row_tasks: count(row_tasks), unit_tasks: count(unit_tasks) }
     }
 
     /// Blocks on AMX, where a block of rows is a band.
     fn on_amx(isa: Isa, shape: &ConvShape, threads: usize) -> QuantizedBlocks {
-        let steps = Steps { strides: shape.strides, dilations: shape.dilations };
+        let steps = Steps { strides: shape.strides(), dilations: shape.dilations() };
         let sizes = shape.weights();
         let lines = matches!(Layout::of(isa, &sizes, steps, Form::Tiles), Layout::Panels { lines: true, .. });
         let panelling = Panelling::of(isa, &sizes, Form::Tiles, lines);
         let row_block = amx::band(isa, shape, &panelling, lines, threads);
-        let tiles = (shape.output_len() / shape.filters.max(1)).div_ceil(TILE_ROWS).max(1);
+        let tiles = (shape.output_len() / shape.filters().max(1)).div_ceil(TILE_ROWS).max(1);
         let units = panelling.groups * panelling.panels;
         let (mut row_tasks, mut unit_tasks) = (1, 1);
         if threads > 1 {
@@ -66,6 +67,6 @@ impl QuantizedBlocks {
                 row_tasks = threads;
             }
         }
-        QuantizedBlocks { row_block, row_tasks, unit_tasks }
+        QuantizedBlocks { row_block: count(row_block), row_tasks: count(row_tasks), unit_tasks: count(unit_tasks) }
     }
 }

@@ -23,7 +23,7 @@ fn forms(isa: Isa) -> impl Iterator<Item = Form> {
 }
 
 /// A product of `m` by `k` and `k` by `n`.
-fn product(m: usize, k: usize, n: usize) -> ConvShape {
+fn product(m: u64, k: u64, n: u64) -> ConvShape {
     let ones = [1; 3];
     ConvShape {
         batch: 1,
@@ -42,21 +42,16 @@ fn product(m: usize, k: usize, n: usize) -> ConvShape {
 
 #[derive(Clone, Copy, Debug)]
 struct Window {
-    kernel: usize,
-    stride: usize,
-    dilation: usize,
-    pad: usize,
+    kernel: u64,
+    stride: u64,
+    dilation: u64,
+    pad: u64,
 }
 
 /// An image of `height` by `width` under a square window.
-fn picture(
-    batch: usize,
-    [height, width]: [usize; 2],
-    [channels, filters, groups]: [usize; 3],
-    window: Window,
-) -> ConvShape {
+fn picture(batch: u64, [height, width]: [u64; 2], [channels, filters, groups]: [u64; 3], window: Window) -> ConvShape {
     let Window { kernel, stride, dilation, pad } = window;
-    let along = |size: usize| (size + 2 * pad).saturating_sub((kernel - 1) * dilation + 1) / stride + 1;
+    let along = |size: u64| (size + 2 * pad).saturating_sub((kernel - 1) * dilation + 1) / stride + 1;
     ConvShape {
         batch,
         channels: channels * groups,
@@ -98,7 +93,7 @@ fn bytes(count: usize, seed: u64) -> Vec<u8> {
 impl Case {
     fn new(shape: ConvShape, signed: [bool; 2], seed: u64) -> Case {
         let zero = |signed: bool, bits: u64| (bits % 256) as i32 - if signed { 128 } else { 0 };
-        let zeros = (0..shape.filters).map(|filter| zero(signed[1], seed.wrapping_mul(31) ^ (filter as u64 * 77)));
+        let zeros = (0..shape.filters()).map(|filter| zero(signed[1], seed.wrapping_mul(31) ^ (filter as u64 * 77)));
         Case {
             shape,
             x: bytes(shape.input_len(), seed + 1),
@@ -121,7 +116,7 @@ impl Case {
 
     /// Compares all outputs of a form with the oracle.
     fn check(&self, isa: Isa, form: Form, threads: usize) {
-        let filters = self.shape.filters;
+        let filters = self.shape.filters();
         let bias: Vec<i32> =
             bytes(4 * filters, 5).chunks_exact(4).map(|b| i32::from_ne_bytes([b[0], b[1], 0, 0])).collect();
         // Factors that lead sums of all sizes into the range of a byte, and halves that have to be rounded to even.
@@ -303,7 +298,7 @@ fn transformed_windows_give_the_same_bits() {
         for (number, (size, [channels, filters])) in
             [([6, 7], [32, 17]), ([1, 2], [48, 40]), ([5, 12], [64, 33])].into_iter().enumerate()
         {
-            let pad = 1 - number % 2;
+            let pad = 1 - number as u64 % 2;
             let window = Window { pad: if size[0] < 3 { 1 } else { pad }, ..window };
             let shape = picture(2, size, [channels, filters, 1], window);
             let seed = number as u64 + 40;
@@ -343,10 +338,10 @@ proptest! {
 
     #[test]
     fn any_convolution_is_the_oracles(
-        batch in 1usize..3,
-        size in (1usize..9, 1usize..12),
-        channels in (1usize..24, 1usize..20, 1usize..3),
-        window in (1usize..4, 1usize..3, 1usize..3, 0usize..3),
+        batch in 1u64..3,
+        size in (1u64..9, 1u64..12),
+        channels in (1u64..24, 1u64..20, 1u64..3),
+        window in (1u64..4, 1u64..3, 1u64..3, 0u64..3),
         signed in any::<[bool; 2]>(),
         seed in any::<u32>(),
     ) {

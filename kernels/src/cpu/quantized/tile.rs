@@ -84,7 +84,7 @@ impl Form {
     /// The form in which weights packed in this one are multiplied for that shape.
     #[must_use]
     pub fn of_shape(self, isa: Isa, shape: &ConvShape) -> Form {
-        let few = shape.work() < if shape.output_len() == shape.filters { FEW_OF_ONE_ROW } else { FEW };
+        let few = shape.work() < if shape.output_len() == shape.filters() { FEW_OF_ONE_ROW } else { FEW };
         if self == Form::Tiles && few && Form::Few.usable(isa) { Form::Few } else { self }
     }
 

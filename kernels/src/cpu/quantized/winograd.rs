@@ -66,10 +66,10 @@ impl Winograd {
             left: LeftRows::Strided,
             output: Output::Sums,
         };
-        let [down, along] = [shape.output[1].div_ceil(2), shape.output[2].div_ceil(2)];
-        let bytes = TRANSFORMED * shape.channels * 2;
-        let tiles = shape.batch * shape.output[0] * down * along;
-        let tasks = blocks.row_tasks * blocks.unit_tasks;
+        let [down, along] = [shape.output()[1].div_ceil(2), shape.output()[2].div_ceil(2)];
+        let bytes = TRANSFORMED * shape.channels() * 2;
+        let tiles = shape.batch() * shape.output()[0] * down * along;
+        let tasks = blocks.row_tasks() * blocks.unit_tasks();
         // Half of L2, and equal blocks.
         let most = (l2_bytes(isa) / 2 / bytes.max(1)).clamp(8, 128);
         let own = tiles.div_ceil(tasks.max(1)).max(1);
@@ -89,13 +89,13 @@ impl Winograd {
 
     /// Words of a task's transformed inputs, and of the sums of a panel.
     fn words(&self) -> [usize; 2] {
-        [TRANSFORMED * self.block * self.shape.channels / 2 + LINE, TRANSFORMED * self.block * self.panels.width]
+        [TRANSFORMED * self.block * self.shape.channels() / 2 + LINE, TRANSFORMED * self.block * self.panels.width]
             .map(|words| words.next_multiple_of(LINE))
     }
 
     /// Words of a position of padding.
     fn blank_words(&self) -> usize {
-        self.shape.channels.div_ceil(4).next_multiple_of(LINE)
+        self.shape.channels().div_ceil(4).next_multiple_of(LINE)
     }
 
     pub(super) fn scratch_len(&self) -> usize {
@@ -107,8 +107,8 @@ impl Winograd {
         let (blank, rest) = scratch.split_at_mut(self.blank_words());
         let blank: &mut [u8] = bytemuck::cast_slice_mut(blank);
         blank.fill(operands.left_zero as u8);
-        let blank = &blank[..self.shape.channels];
-        let tiles = self.shape.batch * self.shape.output[0] * self.down * self.along;
+        let blank = &blank[..self.shape.channels()];
+        let tiles = self.shape.batch() * self.shape.output()[0] * self.down * self.along;
         let [inputs, sums] = self.words();
         let y = Shared::new(y);
         crate::parallel::for_each_chunk(
@@ -140,14 +140,14 @@ impl Winograd {
     /// Transforms the inputs of a block: `[frequency][tile][channel]`.
     fn transform(&self, operands: &Operands<'_>, blank: &[u8], block: Range, to: &mut [i16]) {
         let shape = &self.shape;
-        let ([depth, height, width], channels) = (shape.input, shape.channels);
+        let ([depth, height, width], channels) = (shape.input(), shape.channels());
         let count = block.len();
         for (number, tile) in block.enumerate() {
             let [picture, h, w] = self.place(tile);
-            let (image, d) = (picture / shape.output[0], (picture % shape.output[0]).wrapping_sub(shape.pads[0]));
+            let (image, d) = (picture / shape.output()[0], (picture % shape.output()[0]).wrapping_sub(shape.pads()[0]));
             let rows: [&[u8]; TRANSFORMED] = std::array::from_fn(|at| {
                 // Positions before the first wrap to ones beyond any size.
-                let (h, w) = ((h + at / 4).wrapping_sub(shape.pads[1]), (w + at % 4).wrapping_sub(shape.pads[2]));
+                let (h, w) = ((h + at / 4).wrapping_sub(shape.pads()[1]), (w + at % 4).wrapping_sub(shape.pads()[2]));
                 if d >= depth || h >= height || w >= width {
                     return blank;
                 }
@@ -168,7 +168,7 @@ impl Winograd {
         sums: &mut [i32],
         y: &Shared<u8>,
     ) {
-        let (width, channels, count) = (self.panels.width, self.shape.channels, block.len());
+        let (width, channels, count) = (self.panels.width, self.shape.channels(), block.len());
         let zeros = [0i32; MOST_WIDTH];
         let none = Epilogue { output: Output::Sums, scale: &[], shift: &[], low: 0.0, high: 0.0, zero: 0 };
         let cut = Tiles::new(count, most_rows(self.isa, self.vectors));
@@ -198,18 +198,18 @@ impl Winograd {
         }
         let shape = &self.shape;
         let column = panel * width;
-        let columns = width.min(shape.filters - column);
+        let columns = width.min(shape.filters() - column);
         let element = self.output.bytes();
         for (number, tile) in block.enumerate() {
             let [picture, h, w] = self.place(tile);
             let line = columns * element;
             let to: [Option<&mut [u8]>; 4] = std::array::from_fn(|at| {
                 let (h, w) = (h + at / 2, w + at % 2);
-                if h >= shape.output[1] || w >= shape.output[2] {
+                if h >= shape.output()[1] || w >= shape.output()[2] {
                     return None;
                 }
-                let position = (picture * shape.output[1] + h) * shape.output[2] + w;
-                let first = y.at((position * shape.filters + column) * element);
+                let position = (picture * shape.output()[1] + h) * shape.output()[2] + w;
+                let first = y.at((position * shape.filters() + column) * element);
                 // SAFETY: the position lies inside the output, whose length was checked, and this tile is this task's.
                 Some(unsafe { std::slice::from_raw_parts_mut(first, line) })
             });

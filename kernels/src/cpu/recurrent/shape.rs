@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use crate::cpu::Elements;
 use crate::cpu::chain::{Bits, UnaryOp};
+use crate::cpu::description::sizes;
 
 /// A function of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -75,7 +76,7 @@ pub struct Direction {
 }
 
 /// A recurrent layer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct RecurrentShape {
     /// The cell.
     pub cell: Cell,
@@ -84,19 +85,21 @@ pub struct RecurrentShape {
     /// One or two.
     pub directions: SmallVec<[Direction; 2]>,
     /// Steps in time.
-    pub steps: usize,
+    pub steps: u64,
     /// Sequences.
-    pub batch: usize,
+    pub batch: u64,
     /// Features of a step.
-    pub input: usize,
+    pub input: u64,
     /// Features of the output.
-    pub hidden: usize,
+    pub hidden: u64,
     /// Whether sequences are the outermost axis everywhere (ONNX's layout 1).
     pub batch_first: bool,
     /// What weights consist of. Gates, states and what products add up to are `f32`; AMX and pairs round what
     /// goes into a product of several rows as well.
     pub elements: Elements,
 }
+
+sizes!(RecurrentShape { steps: usize, batch: usize, input: usize, hidden: usize });
 
 impl RecurrentShape {
     /// Whether all sizes can be counted, with room to spare: what keys that come from a file have to prove.
@@ -111,21 +114,21 @@ impl RecurrentShape {
         };
         let gates = self.cell.gates();
         (1..=2).contains(&directions)
-            && largest(&[self.steps, self.batch, self.input])
-            && largest(&[self.steps, self.batch, directions, gates, self.hidden])
-            && largest(&[directions, gates, self.hidden, self.input.max(self.hidden)])
+            && largest(&[self.steps(), self.batch(), self.input()])
+            && largest(&[self.steps(), self.batch(), directions, gates, self.hidden()])
+            && largest(&[directions, gates, self.hidden(), self.input().max(self.hidden())])
     }
 
     /// Columns of a direction's gates, all of them side by side.
     #[must_use]
     pub fn gate_columns(&self) -> usize {
-        self.cell.gates() * self.hidden
+        self.cell.gates() * self.hidden()
     }
 
     /// The row of `x` (and of everything computed row by row from it) that holds a step of a sequence.
     #[must_use]
     pub fn row(&self, step: usize, sequence: usize) -> usize {
-        if self.batch_first { sequence * self.steps + step } else { step * self.batch + sequence }
+        if self.batch_first { sequence * self.steps() + step } else { step * self.batch() + sequence }
     }
 
     /// Where a step of a sequence starts in `y`.
@@ -133,11 +136,11 @@ impl RecurrentShape {
     pub fn y(&self, step: usize, direction: usize, sequence: usize) -> usize {
         let directions = self.directions.len();
         let row = if self.batch_first {
-            (sequence * self.steps + step) * directions + direction
+            (sequence * self.steps() + step) * directions + direction
         } else {
-            (step * directions + direction) * self.batch + sequence
+            (step * directions + direction) * self.batch() + sequence
         };
-        row * self.hidden
+        row * self.hidden()
     }
 
     /// Where a sequence starts in a state.
@@ -146,27 +149,27 @@ impl RecurrentShape {
         let row = if self.batch_first {
             sequence * self.directions.len() + direction
         } else {
-            direction * self.batch + sequence
+            direction * self.batch() + sequence
         };
-        row * self.hidden
+        row * self.hidden()
     }
 
     /// Elements of a state.
     #[must_use]
     pub fn states(&self) -> usize {
-        self.directions.len() * self.batch * self.hidden
+        self.directions.len() * self.batch() * self.hidden()
     }
 
     /// Elements of `x`.
     #[must_use]
     pub fn xs(&self) -> usize {
-        self.steps * self.batch * self.input
+        self.steps() * self.batch() * self.input()
     }
 
     /// Elements of `y`.
     #[must_use]
     pub fn ys(&self) -> usize {
-        self.steps * self.states()
+        self.steps() * self.states()
     }
 }
 

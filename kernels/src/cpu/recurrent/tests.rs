@@ -25,10 +25,10 @@ fn layer(cell: Cell, steps: usize, batch: usize, input: usize, hidden: usize) ->
         cell,
         clip: None,
         directions,
-        steps,
-        batch,
-        input,
-        hidden,
+        steps: steps as u64,
+        batch: batch as u64,
+        input: input as u64,
+        hidden: hidden as u64,
         batch_first: false,
         elements: Elements::F32,
     }
@@ -67,7 +67,7 @@ struct Packed {
 
 /// What a caller makes of ONNX's weights for one direction.
 fn prepare(shape: &RecurrentShape, isa: Isa, inputs: &Inputs<'_>, direction: usize) -> Packed {
-    let (hidden, columns, input) = (shape.hidden, shape.gate_columns(), shape.input);
+    let (hidden, columns, input) = (shape.hidden(), shape.gate_columns(), shape.input());
     let w = &inputs.w[direction * columns * input..][..columns * input];
     let r = &inputs.r[direction * columns * hidden..][..columns * hidden];
     let kept = if fades(shape.cell) { 2 * hidden } else { columns };
@@ -86,9 +86,9 @@ fn prepare(shape: &RecurrentShape, isa: Isa, inputs: &Inputs<'_>, direction: usi
 }
 
 fn check(shape: &RecurrentShape, isa: Isa, states: bool, lengths: Option<&[usize]>, apart: bool) {
-    let (directions, hidden, columns) = (shape.directions.len(), shape.hidden, shape.gate_columns());
+    let (directions, hidden, columns) = (shape.directions.len(), shape.hidden(), shape.gate_columns());
     let scaled = |count, seed| values(count, seed).iter().map(|value| value * 0.5).collect::<Vec<f32>>();
-    let (x, w) = (values(shape.xs(), 3), scaled(directions * columns * shape.input, 5));
+    let (x, w) = (values(shape.xs(), 3), scaled(directions * columns * shape.input(), 5));
     let (r, b) = (scaled(directions * columns * hidden, 7), values(directions * 2 * columns, 11));
     let (peepholes, h, c) =
         (values(directions * 3 * hidden, 13), values(shape.states(), 17), values(shape.states(), 19));
@@ -241,7 +241,7 @@ fn wrong_sizes_are_refused() {
     assert!(matches!(refused, Err(KernelError::Bounds { operand: "weights", .. })));
     for broken in [
         RecurrentShape { directions: SmallVec::new(), ..shape.clone() },
-        RecurrentShape { hidden: usize::MAX / 2, ..shape.clone() },
+        RecurrentShape { hidden: u64::MAX / 2, ..shape.clone() },
         RecurrentShape { clip: Some(Bits::from(-1.0)), ..shape },
     ] {
         let refused = Recurrent::new(broken, Isa::Portable, false, 1, &EmitEach);

@@ -4,16 +4,18 @@
 //! alternates, and is reduced innermost first, one step for each reduced axis. A step that adds up long columns is
 //! split: sums of parts, then the sum of those, which is both more accurate and work for several threads.
 
+use kiln_key::Mutate;
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::{Finish, Fold, Map, Pass, Reduction, Walk};
 use crate::parallel::part;
 
 /// Axes that alternate between kept and reduced.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct Collapsed {
     /// Dimensions, outermost first.
-    pub dims: SmallVec<[usize; 4]>,
+    pub dims: SmallVec<[u64; 4]>,
     /// Whether the first of them is reduced.
     pub reduced_first: bool,
 }
@@ -26,12 +28,12 @@ impl Collapsed {
         let mut last = None;
         for (axis, &dim) in shape.iter().enumerate().filter(|&(_, &dim)| dim != 1) {
             match collapsed.dims.last_mut().filter(|_| last == Some(reduced(axis))) {
-                Some(whole) => *whole *= dim,
+                Some(whole) => *whole *= dim as u64,
                 None => {
                     if last.is_none() {
                         collapsed.reduced_first = reduced(axis);
                     }
-                    collapsed.dims.push(dim);
+                    collapsed.dims.push(dim as u64);
                     last = Some(reduced(axis));
                 }
             }
@@ -46,7 +48,7 @@ impl Collapsed {
     }
 
     fn product(&self, of: impl Fn(usize) -> bool) -> usize {
-        (0..self.dims.len()).filter(|&index| of(index)).map(|index| self.dims[index]).product()
+        (0..self.dims.len()).filter(|&index| of(index)).map(|index| self.dims[index] as usize).product()
     }
 
     /// Elements of the input.
@@ -70,7 +72,7 @@ impl Collapsed {
     /// Whether its elements can be counted.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        let bytes = self.dims.iter().try_fold(4usize, |bytes, &dim| bytes.checked_mul(dim.max(1)));
+        let bytes = self.dims.iter().try_fold(4usize, |bytes, &dim| bytes.checked_mul((dim as usize).max(1)));
         bytes.is_some_and(|bytes| bytes <= isize::MAX as usize)
     }
 }
@@ -151,7 +153,7 @@ pub(super) fn steps(reduction: Reduction, collapsed: &Collapsed, tasks: usize) -
             reduce = step.parts;
         }
     };
-    let mut dims = collapsed.dims.clone();
+    let mut dims: SmallVec<[usize; 4]> = collapsed.dims.iter().map(|&dim| dim as usize).collect();
     let mut at = dims.len();
     while at > 0 {
         at -= 1;
@@ -180,7 +182,7 @@ mod tests {
 
     #[test]
     fn neighbours_of_one_kind_are_one_axis_and_ones_are_none() {
-        let cases: &[(&[usize], &[usize], &[usize], bool)] = &[
+        let cases: &[(&[usize], &[usize], &[u64], bool)] = &[
             (&[2, 3, 4], &[2], &[6, 4], false),
             (&[2, 3, 4], &[0, 1], &[6, 4], true),
             (&[2, 1, 4], &[1], &[8], false),

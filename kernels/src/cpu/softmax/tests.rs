@@ -6,7 +6,7 @@ use crate::cpu::EmitEach;
 use crate::cpu::fence::{Fenced, Poisoned, Scoped, integers, levels};
 
 fn around(outer: usize, length: usize, inner: usize) -> Around {
-    Around { outer, length, inner }
+    Around { outer: outer as u64, length: length as u64, inner: inner as u64 }
 }
 
 /// Both ways of running, which must agree to the bit.
@@ -26,10 +26,10 @@ fn run(around: Around, logarithm: bool, input: &[f32], isa: Isa, tasks: usize) -
 #[track_caller]
 fn check(shape: Around, logarithm: bool, input: &[f32], isa: Isa, tasks: usize) {
     let found = run(shape, logarithm, input, isa, tasks);
-    let each = shape.length * shape.inner;
+    let each = shape.length() * shape.inner();
     let mut want = vec![0.0; input.len()];
     for (input, want) in input.chunks_exact(each).zip(want.chunks_exact_mut(each)) {
-        reference::softmax::softmax(logarithm, input, shape.inner, shape.length, shape.inner, want);
+        reference::softmax::softmax(logarithm, input, shape.inner(), shape.length(), shape.inner(), want);
     }
     for (at, (&found, &want)) in found.iter().zip(&want).enumerate() {
         // A logarithm is a difference of two numbers, and as accurate as the larger.

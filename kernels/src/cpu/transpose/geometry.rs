@@ -4,18 +4,20 @@
 //! contiguous bytes that move as they are, or a stack of planes: the input's contiguous axis (*columns*) against the
 //! axis that is contiguous in the output (*rows*).
 
+use kiln_key::Mutate;
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 /// Most axes after collapsing.
 pub const MAX_RANK: usize = 8;
 
 /// A permutation in its shortest form. Axis `i` of the output is axis `perm[i]` of the input.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct Collapsed {
     /// Dimensions of the input.
-    pub shape: SmallVec<[usize; MAX_RANK]>,
+    pub shape: SmallVec<[u64; 6]>,
     /// A permutation of the axes.
-    pub perm: SmallVec<[usize; MAX_RANK]>,
+    pub perm: SmallVec<[u8; MAX_RANK]>,
 }
 
 impl Collapsed {
@@ -35,11 +37,11 @@ impl Collapsed {
         }
         let mut order: SmallVec<[usize; MAX_RANK]> = (0..runs.len()).collect();
         order.sort_by_key(|&run| runs[run].0);
-        let mut perm: SmallVec<[usize; MAX_RANK]> = SmallVec::from_elem(0, runs.len());
+        let mut perm: SmallVec<[u8; MAX_RANK]> = SmallVec::from_elem(0, runs.len());
         for (place, &run) in order.iter().enumerate() {
-            perm[run] = place;
+            perm[run] = place as u8;
         }
-        Collapsed { shape: order.iter().map(|&run| runs[run].1).collect(), perm }
+        Collapsed { shape: order.iter().map(|&run| runs[run].1 as u64).collect(), perm }
     }
 
     /// Whether this is a permutation of at most [`MAX_RANK`] axes whose elements can be counted in bytes: what keys
@@ -48,13 +50,13 @@ impl Collapsed {
     pub fn is_valid(&self, element: usize) -> bool {
         let rank = self.shape.len();
         let mut seen = [false; MAX_RANK];
-        let permutes = |&axis: &usize| axis < rank && !std::mem::replace(&mut seen[axis], true);
-        let bytes = self.shape.iter().try_fold(element, |bytes, &dim| bytes.checked_mul(dim.max(1)));
+        let mut permutes = |axis: usize| axis < rank && !std::mem::replace(&mut seen[axis], true);
+        let bytes = self.shape.iter().try_fold(element, |bytes, &dim| bytes.checked_mul((dim as usize).max(1)));
         rank <= MAX_RANK
             // An element of no bytes would hide that there are too many of them.
             && element > 0
             && self.perm.len() == rank
-            && self.perm.iter().all(permutes)
+            && self.perm.iter().all(|&axis| permutes(usize::from(axis)))
             && bytes.is_some_and(|bytes| bytes <= isize::MAX as usize)
     }
 
@@ -67,7 +69,7 @@ impl Collapsed {
     /// Number of elements.
     #[must_use]
     pub fn elements(&self) -> usize {
-        self.shape.iter().product()
+        self.shape.iter().map(|&dim| dim as usize).product()
     }
 }
 
@@ -87,13 +89,14 @@ pub struct Axis {
 pub fn axes(collapsed: &Collapsed) -> SmallVec<[Axis; MAX_RANK]> {
     let mut inputs: SmallVec<[usize; MAX_RANK]> = SmallVec::from_elem(1, collapsed.rank());
     for axis in (1..collapsed.rank()).rev() {
-        inputs[axis - 1] = inputs[axis] * collapsed.shape[axis];
+        inputs[axis - 1] = inputs[axis] * collapsed.shape[axis] as usize;
     }
     let mut output = 1;
     let mut axes: SmallVec<[Axis; MAX_RANK]> = SmallVec::new();
-    for &axis in collapsed.perm.iter().rev() {
-        axes.push(Axis { extent: collapsed.shape[axis], input: inputs[axis], output });
-        output *= collapsed.shape[axis];
+    for axis in collapsed.perm.iter().rev().map(|&axis| usize::from(axis)) {
+        let extent = collapsed.shape[axis] as usize;
+        axes.push(Axis { extent, input: inputs[axis], output });
+        output *= extent;
     }
     axes.reverse();
     axes
@@ -147,7 +150,7 @@ mod tests {
 
     #[test]
     fn only_axes_that_part_remain() {
-        let cases: &[(&[usize], &[usize], &[usize], &[usize])] = &[
+        let cases: &[(&[usize], &[usize], &[u64], &[u8])] = &[
             // Shape, permutation, collapsed shape, collapsed permutation.
             (&[2, 3, 4], &[0, 1, 2], &[24], &[0]),
             (&[1, 64, 112, 112], &[0, 2, 3, 1], &[64, 12544], &[1, 0]),

@@ -48,7 +48,7 @@ impl PoolKernel {
         }
         let missing = shape.axes.iter().take(2).take_while(|&axis| *axis == Window::NONE).count();
         let axes = &shape.axes[missing..];
-        let pictures = product(FAMILY, &[shape.batch as u64, shape.channels as u64])?;
+        let pictures = product(FAMILY, &[shape.batch, shape.channels])?;
         let (inputs, outputs) = (shape.inputs() as u64, shape.outputs() as u64);
         let counts: Vec<u64> = [pictures].into_iter().chain(axes.iter().map(|axis| axis.output)).collect();
         // The operand counts lines along the first axis; from there on, places of one axis lead to those of the next.

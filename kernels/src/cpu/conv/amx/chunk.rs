@@ -93,7 +93,7 @@ impl OnAmx {
 
     /// Multiplies with panels that are all whole, or with one partial panel.
     fn panels(&self, buffers: &Buffers<'_>, part: &mut Part<'_>, rows: &Rows<'_>, given: &Given) {
-        let step = part.plan.phase.stride[2] * self.shape.filters;
+        let step = part.plan.phase.stride[2] * self.shape.filters();
         let sums = part.args.out.cast_const();
         let mut stretches = std::mem::take(&mut part.stretches);
         stretches.clear();
@@ -141,9 +141,9 @@ impl OnAmx {
             while at < end {
                 let (index, place) = (at / stride, at % stride);
                 let rows_here = count.saturating_sub(place).min(end - at);
-                let output = self.grid.output(phase, lines.start + index, shape.output);
+                let output = self.grid.output(phase, lines.start + index, shape.output());
                 if let (Some(output), true) = (output, rows_here > 0) {
-                    let element = (output + place * phase.stride[2]) * shape.filters + rows.column;
+                    let element = (output + place * phase.stride[2]) * shape.filters() + rows.column;
                     stretch(tile * TILE_ROWS + at - start, element, rows_here);
                 }
                 at += (stride - place).min(end - at);

@@ -99,16 +99,16 @@ impl Grid {
         let count = |dim: usize| phases.iter().map(|phase| phase.count[dim]).max().unwrap_or(0);
         let axis = |dim: usize| {
             let taps = phases.iter().flat_map(|phase| &phase.taps).map(|tap| tap.at[dim]);
-            Axis::new(taps, step(dim), count(dim), shape.input[dim])
+            Axis::new(taps, step(dim), count(dim), shape.input()[dim])
         };
         let last = match gathered {
             true => {
-                let one = Axis::new(std::iter::once(-(shape.pads[2] as isize)), step(2), count(2), shape.input[2]);
+                let one = Axis::new(std::iter::once(-(shape.pads()[2] as isize)), step(2), count(2), shape.input()[2]);
                 Axis { period: one.extent, ..one }
             }
             false => axis(2),
         };
-        Grid { batch: shape.batch, axes: [axis(0), axis(1), last] }
+        Grid { batch: shape.batch(), axes: [axis(0), axis(1), last] }
     }
 
     /// The grid of whole lines with padding. A place is as many positions as outputs are apart; an output's window
@@ -116,7 +116,7 @@ impl Grid {
     pub(crate) fn of_lines(shape: &ConvShape, phases: &[Phase]) -> Grid {
         let mut grid = Grid::new(shape, phases, true);
         let line = &mut grid.axes[2];
-        line.extent += (shape.kernel[2] - 1) / shape.strides[2];
+        line.extent += (shape.kernel()[2] - 1) / shape.strides()[2];
         line.period = line.extent;
         grid
     }

@@ -40,17 +40,17 @@ impl Im2col {
     pub(super) fn new(isa: Isa, shape: &ConvShape, source: &dyn CodeSource) -> Result<Im2col> {
         let weights = shape.weights();
         let gathered = Gathered {
-            kernel: shape.kernel[2],
-            dilation: shape.dilations[2],
-            pad: shape.pads[2],
-            width: shape.input[2],
+            kernel: shape.kernel()[2],
+            dilation: shape.dilations()[2],
+            pad: shape.pads()[2],
+            width: shape.input()[2],
         };
         Ok(Im2col {
             convert: Bf16Convert::new(isa, source)?,
             steps: weights.amx_words() / STEP_WORDS,
-            groups: shape.groups,
-            channels: shape.channels,
-            stride: if shape.transposed { 1 } else { shape.strides[2] },
+            groups: shape.groups(),
+            channels: shape.channels(),
+            stride: if shape.transposed { 1 } else { shape.strides()[2] },
             gathered: weights.gathers().then_some(gathered),
         })
     }

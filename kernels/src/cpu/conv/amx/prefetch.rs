@@ -80,9 +80,9 @@ impl OnAmx {
         });
         let bytes = self.stored.output.bytes();
         let result = next.output.filter(|_| self.beyond_l2.output).map(|output| PrefetchLines {
-            at: buffers.y.at((output * shape.filters + panels.column) * bytes).cast_const(),
+            at: buffers.y.at((output * shape.filters() + panels.column) * bytes).cast_const(),
             count: next.rows.len() * TILE_ROWS,
-            step: shape.filters * bytes,
+            step: shape.filters() * bytes,
             panel_step: PANEL * bytes,
         });
         let steps = (chunk.rows.len() / TALLEST).max(1) * plan.taps.len() * self.steps;
@@ -98,7 +98,7 @@ impl OnAmx {
         if phase.stride != [1; 3] {
             return None;
         }
-        let output = |line: usize| self.grid.output(phase, lines.start + line, self.shape.output);
+        let output = |line: usize| self.grid.output(phase, lines.start + line, self.shape.output());
         let (line, place) = (first / self.grid.line(), first % self.grid.line());
         let before = |at: usize| if at == line { place.min(phase.count[2]) } else { 0 };
         (line..lines.len()).find_map(|at| Some(output(at)? + before(at)))

@@ -3,7 +3,7 @@
 use super::grid::Stretch;
 use super::*;
 
-fn shape(input: [usize; 3], kernel: [usize; 3], strides: [usize; 3], pads: [usize; 3]) -> ConvShape {
+fn shape(input: [u64; 3], kernel: [u64; 3], strides: [u64; 3], pads: [u64; 3]) -> ConvShape {
     let output = [0, 1, 2].map(|dim| (input[dim] + 2 * pads[dim] - kernel[dim]) / strides[dim] + 1);
     let dilations = [1; 3];
     ConvShape {
@@ -46,7 +46,8 @@ fn every_tap_of_every_output_reads_its_position() {
         ([1, 2, 2], [1, 5, 5], [1, 1, 1], [0, 4, 4]),
     ] {
         let shape = shape(input, kernel, strides, pads);
-        let (phase, lines) = (&shape.phases()[0], 0..shape.batch * input.iter().product::<usize>() * 40);
+        let (input, strides) = (shape.input(), shape.strides());
+        let (phase, lines) = (&shape.phases()[0], 0..shape.batch() * input.iter().product::<usize>() * 40);
         let grid = Grid::new(&shape, std::slice::from_ref(phase), false);
         let region = grid.region(grid.lines());
         // What lies at each place, by the stretches of all lines.
@@ -62,23 +63,23 @@ fn every_tap_of_every_output_reads_its_position() {
         }
         let mut seen = 0;
         for line in lines.take(grid.lines()) {
-            let Some(output) = grid.output(phase, line, shape.output) else { continue };
-            for w in 0..shape.output[2] {
+            let Some(output) = grid.output(phase, line, shape.output()) else { continue };
+            for w in 0..shape.output()[2] {
                 seen += 1;
                 let (h, rest) =
-                    (output / shape.output[2] % shape.output[1], output / shape.output[2] / shape.output[1]);
-                let at = [rest % shape.output[0], h, w];
+                    (output / shape.output()[2] % shape.output()[1], output / shape.output()[2] / shape.output()[1]);
+                let at = [rest % shape.output()[0], h, w];
                 for tap in &phase.taps {
                     let position = [0, 1, 2].map(|dim| (at[dim] * strides[dim]) as isize + tap.at[dim]);
                     let inside = (0..3).all(|dim| (0..input[dim] as isize).contains(&position[dim]));
                     let [d, h, w_in] = position.map(|position| position as usize);
-                    let image = rest / shape.output[0];
+                    let image = rest / shape.output()[0];
                     let expected = inside.then(|| ((image * input[0] + d) * input[1] + h) * input[2] + w_in);
                     assert_eq!(places[grid.tap(tap.at, region) + line * grid.line() + w], expected, "{shape:?}");
                 }
             }
         }
-        assert_eq!(seen, shape.batch * shape.output.iter().product::<usize>());
+        assert_eq!(seen, shape.batch() * shape.output().iter().product::<usize>());
     }
 }
 
@@ -88,7 +89,7 @@ fn tile_rows_cover_every_output_once() {
     let phase = &shape.phases()[0];
     let grid = Grid::new(&shape, std::slice::from_ref(phase), false);
     let mut starts = Vec::new();
-    grid.cover(phase, 0..grid.lines(), shape.output, &mut starts);
+    grid.cover(phase, 0..grid.lines(), shape.output(), &mut starts);
     // Five lines of six places are two tile rows; the second image begins a line further.
     assert_eq!(starts, [0, 16, 36, 52]);
 }

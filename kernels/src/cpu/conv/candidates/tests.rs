@@ -11,17 +11,17 @@ use crate::reference;
 
 /// Sizes in two dimensions, small where instructions are interpreted.
 fn shapes(isa: Isa) -> impl Strategy<Value = ConvShape> {
-    let (widest, largest) = if isa > Isa::detect() { (36usize, 6usize) } else { (70, 13) };
-    let sizes = (1..=2usize, 1..=widest, 1..=widest, 2..=largest, 2..=largest);
+    let (widest, largest) = if isa > Isa::detect() { (36u64, 6u64) } else { (70, 13) };
+    let sizes = (1..=2u64, 1..=widest, 1..=widest, 2..=largest, 2..=largest);
     // One group and taps next to each other more often than not: that is where most candidates are.
-    let kind = (0..10u32, 1..=2usize, 1..=3usize, 0..=1usize);
+    let kind = (0..10u32, 1..=2u64, 1..=3u64, 0..=1u64);
     (sizes, kind).prop_map(|((batch, channels, filters, height, width), (kind, stride, side, pad))| {
         let (kernel, stride, pad) = if kind < 5 { (3, 1, 1) } else { (side, stride, pad) };
         let groups = if kind == 9 { channels } else { 1 };
         let filters = if kind == 9 { channels } else { filters };
         let transposed = kind == 8;
         let (kernel, pad) = (kernel.min(height).min(width), pad.min(kernel - 1));
-        let out = |size: usize| match transposed {
+        let out = |size: u64| match transposed {
             true => (size - 1) * stride + kernel - 2 * pad.min((size - 1) * stride / 2),
             false => (size + 2 * pad - kernel) / stride + 1,
         };

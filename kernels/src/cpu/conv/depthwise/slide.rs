@@ -252,21 +252,21 @@ impl Slide {
         (activation, stored): (Option<UnaryOp>, Stored),
         source: &dyn CodeSource,
     ) -> Result<Option<Slide>> {
-        let dense = |dim: usize| shape.dilations[dim] == 1 || shape.kernel[dim] == 1;
+        let dense = |dim: usize| shape.dilations()[dim] == 1 || shape.kernel()[dim] == 1;
         let small = |sizes: [usize; 3]| Some([u8::try_from(sizes[1]).ok()?, u8::try_from(sizes[2]).ok()?]);
-        let (Some(kernel), Some(strides)) = (small(shape.kernel), small(shape.strides)) else { return Ok(None) };
+        let (Some(kernel), Some(strides)) = (small(shape.kernel()), small(shape.strides())) else { return Ok(None) };
         let key = SlideCode { isa, kernel, strides, activation, stored };
-        let fits = isa.is_jit() && shape.kernel[0] == 1 && dense(1) && dense(2) && shape.channels >= isa.lanes();
+        let fits = isa.is_jit() && shape.kernel()[0] == 1 && dense(1) && dense(2) && shape.channels() >= isa.lanes();
         if !fits || key.rows() == 0 {
             return Ok(None);
         }
-        let (stride, pad) = (shape.strides[2], shape.pads[2]);
+        let (stride, pad) = (shape.strides()[2], shape.pads()[2]);
         // A block starts where the columns that are missing are all in its head, and ends where each of its positions
         // starts inside the input.
-        let start = pad.saturating_sub(key.head()).div_ceil(stride).min(shape.output[2]);
-        let own = stride.min(shape.kernel[2]);
-        let end = (shape.input[2] + pad).checked_sub(own).map_or(0, |last| last / stride + 1);
-        let positions = start..end.clamp(start, shape.output[2]);
+        let start = pad.saturating_sub(key.head()).div_ceil(stride).min(shape.output()[2]);
+        let own = stride.min(shape.kernel()[2]);
+        let end = (shape.input()[2] + pad).checked_sub(own).map_or(0, |last| last / stride + 1);
+        let positions = start..end.clamp(start, shape.output()[2]);
         // What a position of the output touches.
         let lines = key.lines(key.rows()) * stride + key.rows();
         let touched = shape.input_len().saturating_add(shape.output_len()).saturating_mul(stored.bytes());
@@ -274,10 +274,10 @@ impl Slide {
             // What comes from memory comes in its order: all channels of a few positions.
             Isa::Avx512 if touched > l2_bytes(isa) * 3 / 2 => 0,
             // No vector shares a cache line with the next one.
-            Isa::Avx512 if isa.lanes() * stored.bytes() == LINE && shape.channels.is_multiple_of(isa.lanes()) => {
+            Isa::Avx512 if isa.lanes() * stored.bytes() == LINE && shape.channels().is_multiple_of(isa.lanes()) => {
                 usize::MAX
             }
-            _ => cached(shape.channels * stored.bytes()) / lines,
+            _ => cached(shape.channels() * stored.bytes()) / lines,
         };
         let most = most.clamp(*BLOCK_POSITIONS.start(), *BLOCK_POSITIONS.end());
         let Some(blocks) = Tiles::between(positions.len(), most, key.least()).filter(|_| !positions.is_empty()) else {
@@ -305,7 +305,7 @@ impl Slide {
     /// says, and no other task touches those channels of those output lines.
     pub(super) unsafe fn run(&self, shape: &ConvShape, group: &Group<'_>) {
         let bytes = self.key.stored.bytes();
-        let pixel = shape.channels * bytes;
+        let pixel = shape.channels() * bytes;
         let first = group.channels.start;
         let mut args = SlideArgs {
             lines: self.lines(shape, group),
@@ -317,7 +317,7 @@ impl Slide {
             steady: 0,
             positions: 0,
             y: std::ptr::null_mut(),
-            y_row: shape.output[2] * pixel,
+            y_row: shape.output()[2] * pixel,
             weights: group.weights,
             bias: group.bias.map_or(std::ptr::null(), <[f32]>::as_ptr),
             channel: Cell::new(0),
@@ -325,14 +325,14 @@ impl Slide {
             first: Cell::new(Lanes([0.0; MOST_LANES])),
             table: Cell::new(MaybeUninit::uninit()),
         };
-        let (stride, pad) = (shape.strides[2], shape.pads[2]);
+        let (stride, pad) = (shape.strides()[2], shape.pads()[2]);
         for block in 0..self.blocks.count() {
             let at = |block| self.positions.start + self.blocks.start(block);
             let positions = at(block)..at(block + 1);
             let column = positions.start * stride;
             args.start = (column as isize - pad as isize) * pixel as isize;
             args.missing = pad.saturating_sub(column);
-            args.ending = (shape.input[2] + pad).saturating_sub(positions.end * stride).min(self.key.tail());
+            args.ending = (shape.input()[2] + pad).saturating_sub(positions.end * stride).min(self.key.tail());
             args.positions = positions.len();
             // `new` has cut no block shorter, and what wrapped here would let the kernel run on: asked in every build.
             assert!(positions.len() >= self.key.least(), "a block of {positions:?} for {:?}", self.key);
@@ -345,17 +345,17 @@ impl Slide {
     }
 
     fn lines(&self, shape: &ConvShape, group: &Group<'_>) -> [*const u8; MOST_LINES] {
-        let (h, rest) = (group.line % shape.output[1], group.line / shape.output[1]);
-        let (d, image) = (rest % shape.output[0], rest / shape.output[0]);
+        let (h, rest) = (group.line % shape.output()[1], group.line / shape.output()[1]);
+        let (d, image) = (rest % shape.output()[0], rest / shape.output()[0]);
         let mut lines = [std::ptr::null(); MOST_LINES];
         // A negative position wraps to one beyond any size.
-        let d = (d * shape.strides[0]).wrapping_sub(shape.pads[0]);
-        let origin = (h * shape.strides[1]).wrapping_sub(shape.pads[1]);
+        let d = (d * shape.strides()[0]).wrapping_sub(shape.pads()[0]);
+        let origin = (h * shape.strides()[1]).wrapping_sub(shape.pads()[1]);
         for (offset, line) in lines[..self.key.lines(group.rows)].iter_mut().enumerate() {
             let h = origin.wrapping_add(offset);
-            if d < shape.input[0] && h < shape.input[1] {
-                let row = (image * shape.input[0] + d) * shape.input[1] + h;
-                *line = group.x.wrapping_add(row * shape.input[2] * shape.channels * self.key.stored.bytes());
+            if d < shape.input()[0] && h < shape.input()[1] {
+                let row = (image * shape.input()[0] + d) * shape.input()[1] + h;
+                *line = group.x.wrapping_add(row * shape.input()[2] * shape.channels() * self.key.stored.bytes());
             }
         }
         lines

@@ -13,15 +13,15 @@ mod parts;
 /// A two-dimensional convolution: the sizes that most cases vary.
 #[derive(Clone, Copy, Debug)]
 struct Plane {
-    batch: usize,
-    channels: usize,
-    filters: usize,
-    groups: usize,
-    input: (usize, usize),
-    kernel: (usize, usize),
-    stride: usize,
-    dilation: usize,
-    pad: usize,
+    batch: u64,
+    channels: u64,
+    filters: u64,
+    groups: u64,
+    input: (u64, u64),
+    kernel: (u64, u64),
+    stride: u64,
+    dilation: u64,
+    pad: u64,
     transposed: bool,
 }
 
@@ -40,7 +40,7 @@ const PLANE: Plane = Plane {
 
 impl Plane {
     fn shape(self) -> ConvShape {
-        let out = |size: usize, kernel: usize| {
+        let out = |size: u64, kernel: u64| {
             let reach = (kernel - 1) * self.dilation + 1;
             if self.transposed {
                 (size - 1) * self.stride + reach - 2 * self.pad
@@ -113,11 +113,11 @@ fn check_stored(isa: Isa, stored: ConvStored, shape: ConvShape, change: fn(&mut 
     let (x, weights) = (integers(shape.input_len(), 1), integers(shape.weights().len(), 2));
     let mut packed = vec![f32::NAN; shape.weights().packed_len(isa, layout)];
     shape.weights().pack(isa, layout, &weights, &mut packed).unwrap();
-    let (bias, residual) = (integers(shape.filters, 3), integers(shape.output_len(), 4));
+    let (bias, residual) = (integers(shape.filters(), 3), integers(shape.output_len(), 4));
     let mut expected = reference::conv::conv(&shape, &x, &weights);
     for (index, value) in expected.iter_mut().enumerate() {
         let added = if blocks.strategy == Strategy::Depthwise { 0.0 } else { residual[index] };
-        *value = (*value + bias[index % shape.filters] + added).max(0.0);
+        *value = (*value + bias[index % shape.filters()] + added).max(0.0);
     }
     let (x, residual, packed, bias) =
         (Both::new(&x), Both::new(&residual), Poisoned::new(&packed), Poisoned::new(&bias));
@@ -156,7 +156,7 @@ fn check_in(isa: Isa, elements: Elements, shape: ConvShape, change: fn(&mut Conv
     let weights = integers(shape.weights().len(), 2);
     let mut packed = vec![f32::NAN; shape.weights().packed_len(isa, layout)];
     shape.weights().pack(isa, layout, &weights, &mut packed).unwrap();
-    let (bias, residual) = (integers(shape.filters, 3), integers(shape.output_len(), 4));
+    let (bias, residual) = (integers(shape.filters(), 3), integers(shape.output_len(), 4));
     let plain = reference::conv::conv(&shape, &x, &weights);
     let (x, packed) = (Poisoned::new(&x), Poisoned::new(&packed));
     let (bias_data, residual_data) = (Poisoned::new(&bias), Poisoned::new(&residual));
@@ -173,7 +173,7 @@ fn check_in(isa: Isa, elements: Elements, shape: ConvShape, change: fn(&mut Conv
         scratch.open();
         let mut expected = plain.clone();
         for (index, value) in expected.iter_mut().enumerate() {
-            *value += if with_bias { bias[index % shape.filters] } else { 0.0 };
+            *value += if with_bias { bias[index % shape.filters()] } else { 0.0 };
             *value += if with_residual { residual[index] } else { 0.0 };
             *value = if relu { value.max(0.0) } else { *value };
         }
@@ -196,7 +196,7 @@ fn emulated(isa: Isa) -> bool {
 #[test]
 fn kernels_strides_pads_and_dilations() {
     for isa in levels() {
-        let channels: &[usize] = if emulated(isa) { &[17] } else { &[1, 3, 8, 17, 24] };
+        let channels: &[u64] = if emulated(isa) { &[17] } else { &[1, 3, 8, 17, 24] };
         for &channels in channels {
             for kernel in [(1, 1), (3, 3), (2, 5), (1, 3)] {
                 for (stride, dilation, pad) in [(1, 1, 0), (1, 1, 1), (2, 1, 1), (3, 1, 0), (1, 2, 2), (2, 3, 3)] {
@@ -212,7 +212,7 @@ fn kernels_strides_pads_and_dilations() {
 #[test]
 fn filters_of_all_widths() {
     for isa in levels() {
-        let filters: &[usize] = if emulated(isa) { &[1, 33, 65] } else { &[1, 7, 8, 9, 16, 17, 23, 24, 25, 40, 65] };
+        let filters: &[u64] = if emulated(isa) { &[1, 33, 65] } else { &[1, 7, 8, 9, 16, 17, 23, 24, 25, 40, 65] };
         for &filters in filters {
             check(isa, Plane { filters, ..PLANE }.shape(), |_| ());
             check(isa, Plane { filters, kernel: (1, 1), pad: 0, channels: 20, ..PLANE }.shape(), |_| ());
@@ -269,7 +269,7 @@ fn lines_without_padding_are_read_where_they_are() {
     ];
     for isa in levels() {
         // Tiles on either border, between them, and none between.
-        let widths: &[usize] = if emulated(isa) { &[40] } else { &[9, 17, 26, 40, 61] };
+        let widths: &[u64] = if emulated(isa) { &[40] } else { &[9, 17, 26, 40, 61] };
         for (&width, change) in widths.iter().flat_map(|width| lines.map(|change| (width, change))) {
             let wide = Plane { batch: 2, channels: 3, filters: 20, input: (9, width), ..PLANE };
             for (kernel, stride, pad) in
@@ -346,7 +346,7 @@ fn groups_see_their_own_channels() {
 #[test]
 fn depthwise_of_all_widths_and_borders() {
     for isa in levels() {
-        let channels: &[usize] = if emulated(isa) { &[15, 33] } else { &[2, 7, 8, 9, 16, 31, 33] };
+        let channels: &[u64] = if emulated(isa) { &[15, 33] } else { &[2, 7, 8, 9, 16, 31, 33] };
         for &channels in channels {
             for (kernel, stride, dilation, pad) in
                 [(3, 1, 1, 1), (3, 2, 1, 1), (5, 1, 1, 2), (3, 1, 2, 2), (3, 1, 1, 0), (5, 3, 1, 4), (1, 1, 1, 0)]
@@ -365,7 +365,7 @@ fn depthwise_of_all_widths_and_borders() {
 #[test]
 fn depthwise_slides_over_blocks_borders_and_odd_lines() {
     for isa in levels() {
-        let channels: &[usize] = if emulated(isa) { &[17] } else { &[8, 16, 27] };
+        let channels: &[u64] = if emulated(isa) { &[17] } else { &[8, 16, 27] };
         for &channels in channels {
             let plane = Plane { channels, filters: channels, groups: channels, ..PLANE };
             for kernel in [(3, 3), (5, 5), (1, 3), (3, 1), (2, 4), (7, 7)] {
@@ -479,7 +479,7 @@ fn sizes_that_make_no_sense_are_refused() {
         |shape| shape.strides[1] = 0,
         |shape| shape.dilations[2] = 0,
         |shape| shape.kernel[0] = 0,
-        |shape| shape.input[1] = usize::MAX,
+        |shape| shape.input[1] = u64::MAX,
         |shape| (shape.kernel[1], shape.dilations[1]) = (1 << 20, 1 << 20),
         |shape| (shape.batch, shape.channels) = (1 << 40, 1 << 40),
     ];

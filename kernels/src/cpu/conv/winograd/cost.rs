@@ -5,6 +5,7 @@ use super::matrices::WinogradTile;
 use super::{Grid, suits};
 use crate::cpu::conv::driver::{ConvBlocks, Strategy};
 use crate::cpu::conv::shape::ConvShape;
+use crate::cpu::description::count;
 use crate::cpu::gemm::model::l2_bytes;
 use crate::cpu::gemm::tile::{most_rows, panel_vectors};
 use crate::cpu::numerics::Numerics;
@@ -31,11 +32,11 @@ pub(in crate::cpu::conv) fn allowed(numerics: Numerics) -> &'static [WinogradTil
 
 /// Blocks for a shape on tiles.
 pub(in crate::cpu::conv) fn blocks(isa: Isa, shape: &ConvShape, tile: WinogradTile, threads: usize) -> ConvBlocks {
-    let vectors = panel_vectors(isa, shape.filters);
+    let vectors = panel_vectors(isa, shape.filters());
     let most = most_rows(isa, vectors).max(1);
     let total = Grid::new(shape, tile, 1).total();
     let panels = panels(shape, vectors * isa.lanes());
-    let row_bytes = tile.points() * shape.channels.next_multiple_of(isa.lanes()).max(1) * 4;
+    let row_bytes = tile.points() * shape.channels().next_multiple_of(isa.lanes()).max(1) * 4;
     let (ahead, units) = (few(tile, &panels), panels.count().max(1));
     let tiles = if ahead {
         // The points of a group are read for each block of filters: they should stay in half of L2, as small as that
@@ -62,7 +63,13 @@ pub(in crate::cpu::conv) fn blocks(isa: Isa, shape: &ConvShape, tile: WinogradTi
     }
     let row_block = total.div_ceil(groups).max(1);
     let row_tasks = row_tasks.min(Grid::new(shape, tile, row_block).groups()).max(1);
-    ConvBlocks { strategy: Strategy::Winograd(tile), vectors, row_block, row_tasks, unit_tasks }
+    ConvBlocks {
+        strategy: Strategy::Winograd(tile),
+        vectors: vectors as u8,
+        row_block: count(row_block),
+        row_tasks: count(row_tasks),
+        unit_tasks: count(unit_tasks),
+    }
 }
 
 /// The size of tiles that is faster than the direct convolution of that shape, if any that `numerics` allows is.
@@ -104,21 +111,21 @@ const TRANSFORMED_POINT: f64 = 12.0;
 /// The time of a direct convolution, in multiply-adds of one vector.
 fn direct(isa: Isa, shape: &ConvShape) -> f64 {
     let lanes = isa.lanes();
-    let positions = shape.output_len() as f64 / shape.filters.max(1) as f64;
-    let columns = shape.filters.next_multiple_of(panel_vectors(isa, shape.filters) * lanes) / lanes;
-    shape.taps() as f64 * shape.channels as f64 * columns as f64 * (positions + WEIGHT_FROM_MEMORY)
+    let positions = shape.output_len() as f64 / shape.filters().max(1) as f64;
+    let columns = shape.filters().next_multiple_of(panel_vectors(isa, shape.filters()) * lanes) / lanes;
+    shape.taps() as f64 * shape.channels() as f64 * columns as f64 * (positions + WEIGHT_FROM_MEMORY)
 }
 
 /// The time of the same on tiles.
 fn on_tiles(isa: Isa, shape: &ConvShape, blocks: &ConvBlocks) -> f64 {
     let Strategy::Winograd(tile) = blocks.strategy else { return f64::INFINITY };
-    let grid = Grid::new(shape, tile, blocks.row_block);
+    let grid = Grid::new(shape, tile, blocks.row_block());
     let (tiles, points, lanes) = (grid.total() as f64, tile.points() as f64, isa.lanes());
-    let vectors = shape.channels.div_ceil(lanes) as f64;
-    let columns = (shape.filters.next_multiple_of(blocks.vectors * lanes) / lanes) as f64;
-    let ahead = blocks.unit_tasks == 1 && few(tile, &panels(shape, blocks.vectors * lanes));
+    let vectors = shape.channels().div_ceil(lanes) as f64;
+    let columns = (shape.filters().next_multiple_of(blocks.vectors() * lanes) / lanes) as f64;
+    let ahead = blocks.unit_tasks() == 1 && few(tile, &panels(shape, blocks.vectors() * lanes));
     let transforms = if ahead { 1 } else { grid.groups() } as f64;
     let weights = points * transformed_weight(isa) * transforms + shape.taps() as f64 * WEIGHT_FROM_MEMORY;
-    let products = shape.channels as f64 * columns * (points * tiles + weights);
+    let products = shape.channels() as f64 * columns * (points * tiles + weights);
     products + points * tiles * TRANSFORMED_POINT * (vectors + columns)
 }

@@ -26,9 +26,9 @@ pub(in crate::cpu::conv) struct Grid {
 impl Grid {
     /// The cut of a shape that [`suits`], in groups of at most `most` tiles.
     pub(in crate::cpu::conv) fn new(shape: &ConvShape, tile: WinogradTile, most: usize) -> Grid {
-        let [depth, height, width] = shape.output;
+        let [depth, height, width] = shape.output();
         let (rows, columns) = (height.div_ceil(tile.outputs()), width.div_ceil(tile.outputs()));
-        let total = shape.batch * depth * rows * columns;
+        let total = shape.batch() * depth * rows * columns;
         Grid { rows, columns, groups: Tiles::new(total, most), total }
     }
 
@@ -79,7 +79,7 @@ pub(super) fn few(tile: WinogradTile, panels: &Panels) -> bool {
 impl Filters {
     /// Which way a run transforms its weights: ahead, where several groups would do it again and the points are few.
     fn of(blocks: &ConvBlocks, grid: &Grid, tile: WinogradTile, panels: &Panels) -> Filters {
-        let again = blocks.unit_tasks == 1 && grid.groups() > 1;
+        let again = blocks.unit_tasks() == 1 && grid.groups() > 1;
         if again && few(tile, panels) { Filters::Ahead } else { Filters::Along }
     }
 }
@@ -152,7 +152,7 @@ impl Layout {
 
     /// Elements of scratch for that cut.
     pub(super) fn scratch(&self, blocks: &ConvBlocks) -> usize {
-        self.inputs(blocks, blocks.row_tasks)
+        self.inputs(blocks, blocks.row_tasks())
     }
 
     /// Where a task's own weights start; its products follow them.
@@ -162,30 +162,30 @@ impl Layout {
 
     /// Where the points of inputs start that tasks of that row have.
     pub(super) fn inputs(&self, blocks: &ConvBlocks, row: usize) -> usize {
-        self.task(blocks.row_tasks * blocks.unit_tasks) + row * self.input_group
+        self.task(blocks.row_tasks() * blocks.unit_tasks()) + row * self.input_group
     }
 }
 
 /// The panels of one point's weights.
 pub(super) fn panels(shape: &ConvShape, width: usize) -> Panels {
-    Panels { rows: shape.channels, columns: shape.filters, width }
+    Panels { rows: shape.channels(), columns: shape.filters(), width }
 }
 
 /// Whether a driver can take these blocks for a shape that [`suits`]: no part without work, and scratch that can be
 /// counted.
 pub(in crate::cpu::conv) fn fits(blocks: &ConvBlocks, shape: &ConvShape, isa: Isa, tile: WinogradTile) -> bool {
     debug_assert!(suits(shape), "the caller asks for shapes on tiles only");
-    let grid = Grid::new(shape, tile, blocks.row_block);
-    let panels = panels(shape, blocks.vectors * isa.lanes());
+    let grid = Grid::new(shape, tile, blocks.row_block());
+    let panels = panels(shape, blocks.vectors() * isa.lanes());
     let points = tile.points();
     // Points are at most 36 times as many as channels and filters, rounded up to whole vectors, panels and lines; a
     // task has a panel's besides.
-    let rows = grid.total().checked_add(grid.groups() + blocks.row_tasks * blocks.unit_tasks);
-    let row = (shape.channels + shape.filters).checked_add(8 * LINE);
-    let filters = (panels.panel_len() + LINE).checked_mul(blocks.row_tasks * blocks.unit_tasks);
+    let rows = grid.total().checked_add(grid.groups() + blocks.row_tasks() * blocks.unit_tasks());
+    let row = (shape.channels() + shape.filters()).checked_add(8 * LINE);
+    let filters = (panels.panel_len() + LINE).checked_mul(blocks.row_tasks() * blocks.unit_tasks());
     let elements = rows.zip(row).and_then(|(rows, row)| rows.checked_mul(row)?.checked_add(filters?));
     let bytes = elements.and_then(|elements| elements.checked_mul(8 * points)?.checked_add(KEPT));
-    blocks.row_tasks <= grid.groups().max(1)
-        && blocks.unit_tasks <= panels.count().max(1)
+    blocks.row_tasks() <= grid.groups().max(1)
+        && blocks.unit_tasks() <= panels.count().max(1)
         && bytes.is_some_and(|bytes| bytes <= isize::MAX as usize)
 }

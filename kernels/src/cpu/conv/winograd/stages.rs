@@ -69,11 +69,11 @@ impl Winograd {
 
     /// Appends pointers to the inputs of a tile in a part of them.
     fn inputs(&self, part: &ConvPart<'_>, tile: usize, table: &mut Vec<*const f32>) {
-        let ([_, height, width], channels, side) = (self.shape.input, part.channels, self.tile.side());
+        let ([_, height, width], channels, side) = (self.shape.input(), part.channels, self.tile.side());
         let x: *const f32 = part.x.as_ptr().cast();
         let [plane, row, column] = self.place(tile);
         // A position before the first wraps to one beyond any size.
-        let (row, column) = (row.wrapping_sub(self.shape.pads[1]), column.wrapping_sub(self.shape.pads[2]));
+        let (row, column) = (row.wrapping_sub(self.shape.pads()[1]), column.wrapping_sub(self.shape.pads()[2]));
         let inside = |start: usize, size: usize| start < size && size - start >= side;
         let at = |row: usize, column: usize| x.wrapping_add(((plane * height + row) * width + column) * channels);
         if inside(row, height) && inside(column, width) {
@@ -101,11 +101,11 @@ impl Winograd {
 
     /// Appends pointers to the outputs of a tile.
     fn outputs(&self, buffers: &Buffers<'_>, tile: usize, table: &mut Vec<*mut f32>) {
-        let ([_, height, width], outputs) = (self.shape.output, self.tile.outputs());
+        let ([_, height, width], outputs) = (self.shape.output(), self.tile.outputs());
         let [plane, row, column] = self.place(tile);
         for row in row..row + outputs {
             table.extend((column..column + outputs).map(|column| {
-                let at = ((plane * height + row) * width + column) * self.shape.filters;
+                let at = ((plane * height + row) * width + column) * self.shape.filters();
                 if row < height && column < width { buffers.y.at(at) } else { std::ptr::null_mut() }
             }));
         }
@@ -211,7 +211,7 @@ impl Winograd {
 
 /// How the tiles of a group, which are rows to a product, are cut into tiles of the kernel.
 fn cut(isa: Isa, blocks: &ConvBlocks, group: usize) -> Tiles {
-    Tiles::new(group, most_rows(isa, blocks.vectors))
+    Tiles::new(group, most_rows(isa, blocks.vectors()))
 }
 
 /// The cuts of the rows of all groups.

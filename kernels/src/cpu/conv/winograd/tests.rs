@@ -48,10 +48,10 @@ fn every_row_has_a_column_taken_as_it_is_and_the_bias_point_reaches_all_outputs(
 }
 
 /// Batch, channels, filters, input, padding, outputs beyond what padding on both sides gives.
-type Case = (usize, usize, usize, (usize, usize), usize, usize);
+type Case = (u64, u64, u64, (u64, u64), u64, u64);
 
 fn shape((batch, channels, filters, (height, width), pad, beyond): Case) -> ConvShape {
-    let out = |size: usize| size + 2 * pad - 2 + beyond;
+    let out = |size: u64| size + 2 * pad - 2 + beyond;
     ConvShape {
         batch,
         channels,
@@ -85,7 +85,7 @@ fn check(isa: Isa, tile: WinogradTile, shape: ConvShape, activation: Option<Unar
     let mut blocks = ConvBlocks::winograd(isa, &shape, tile, 2).unwrap();
     change(&mut blocks);
     let (x, weights) = (numbers(shape.input_len(), 1), numbers(shape.weights().len(), 2));
-    let (bias, residual) = (numbers(shape.filters, 3), numbers(shape.output_len(), 4));
+    let (bias, residual) = (numbers(shape.filters(), 3), numbers(shape.output_len(), 4));
     let layout = blocks.layout();
     let mut packed = vec![f32::NAN; shape.weights().packed_len(isa, layout)];
     shape.weights().pack(isa, layout, &weights, &mut packed).unwrap();
@@ -114,7 +114,7 @@ fn check(isa: Isa, tile: WinogradTile, shape: ConvShape, activation: Option<Unar
         scratch.open();
         for (index, (&found, &plain)) in y.iter().zip(&plain).enumerate() {
             let mut expected = plain;
-            expected += if with_bias { bias[index % shape.filters] } else { 0.0 };
+            expected += if with_bias { bias[index % shape.filters()] } else { 0.0 };
             expected += if with_residual { residual[index] } else { 0.0 };
             expected = activation.map_or(expected, |op| reference::chain::unary(op, expected));
             let error = (found - expected).abs();
@@ -130,11 +130,11 @@ fn emulated(isa: Isa) -> bool {
 /// Small sizes of all kinds, drawn at random but always the same.
 fn cases(count: usize) -> impl Iterator<Item = Case> {
     let mut state = 88_172_645_463_325_252u64;
-    let mut draw = move |from: usize, to: usize| {
+    let mut draw = move |from: u64, to: u64| {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        from + (state >> 33) as usize % (to - from + 1)
+        from + (state >> 33) % (to - from + 1)
     };
     std::iter::repeat_with(move || {
         let pad = draw(0, 2);
@@ -178,7 +178,7 @@ fn any_cut_of_the_work_gives_the_same_result() {
     ];
     for isa in levels() {
         for change in cuts {
-            let filters = 3 * isa.lanes() * 4 - 3;
+            let filters = 3 * isa.lanes() as u64 * 4 - 3;
             check(isa, WinogradTile::Two, shape((1, 9, filters, (9, 7), 1, 0)), Some(UnaryOp::Relu), change);
             if !emulated(isa) {
                 check(isa, WinogradTile::Four, shape((2, 17, filters, (18, 17), 1, 0)), Some(UnaryOp::Silu), change);

@@ -24,8 +24,8 @@ struct Line {
 
 impl Im2col {
     pub(super) fn new(shape: &ConvShape, lines: bool) -> Im2col {
-        let lines = lines.then_some(Line { pad: shape.pads[2], width: shape.input[2] });
-        Im2col { channels: shape.channels, stride: shape.strides[2], lines }
+        let lines = lines.then_some(Line { pad: shape.pads()[2], width: shape.input()[2] });
+        Im2col { channels: shape.channels(), stride: shape.strides()[2], lines }
     }
 
     /// Bytes of a position of the copy.

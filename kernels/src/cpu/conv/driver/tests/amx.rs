@@ -20,7 +20,7 @@ fn positions_that_are_whole_steps_are_read_where_they_are() {
         check_stored(isa, all, shape, |blocks| (blocks.row_tasks, blocks.unit_tasks) = (3, 2));
         let blocks = ConvBlocks::pick(isa, &shape, Elements::Bf16Tiles, Numerics::Strict, 1);
         let conv = Conv::stored(isa, shape, (blocks, all), None, &EmitEach).unwrap();
-        let steps = shape.channels.next_multiple_of(32).max(64) / 2;
+        let steps = shape.channels().next_multiple_of(32).max(64) / 2;
         assert!(conv.scratch_len() <= 2 * 16 * steps + 16, "no copy of the input");
     }
 }
@@ -32,8 +32,9 @@ fn what_is_no_number_stays_in_its_position() {
         return;
     }
     let stored = ConvStored { input: Stored::Bf16, residual: Stored::F32, output: Stored::F32 };
-    for channels in [24, 32, 40, 42, 144] {
-        let shape = Plane { kernel: (1, 1), pad: 0, channels, filters: 48, input: (5, 9), ..PLANE }.shape();
+    for channels in [24usize, 32, 40, 42, 144] {
+        let shape =
+            Plane { kernel: (1, 1), pad: 0, channels: channels as u64, filters: 48, input: (5, 9), ..PLANE }.shape();
         let blocks = ConvBlocks::pick(isa, &shape, Elements::Bf16Tiles, Numerics::Strict, 1);
         let conv = Conv::stored(isa, shape, (blocks, stored), None, &EmitEach).unwrap();
         let layout = blocks.layout();

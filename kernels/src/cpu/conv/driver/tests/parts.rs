@@ -43,7 +43,7 @@ fn tiles_are_transformed_part_by_part() {
     for isa in levels() {
         let lanes = isa.lanes().max(4);
         for channels in [vec![lanes, lanes], vec![2 * lanes, 3], vec![lanes, 3 * lanes, lanes + 1], vec![lanes; 5]] {
-            let all = channels.iter().sum();
+            let all = channels.iter().sum::<usize>() as u64;
             let shape = Plane { channels: all, filters: 70, batch: 2, input: (9, 7), ..PLANE }.shape();
             for tile in [WinogradTile::Two, WinogradTile::Four] {
                 let blocks = ConvBlocks::winograd(isa, &shape, tile, 2).unwrap();
@@ -68,7 +68,7 @@ fn amx_copies_part_by_part() {
     for (plane, channels) in
         planes.iter().flat_map(|plane| [vec![32, 32], vec![64, 24], vec![32, 96, 7]].map(|c| (plane, c)))
     {
-        let shape = Plane { channels: channels.iter().sum(), ..*plane }.shape();
+        let shape = Plane { channels: channels.iter().sum::<usize>() as u64, ..*plane }.shape();
         let blocks = ConvBlocks::pick(isa, &shape, Elements::Bf16Tiles, Numerics::Strict, 1);
         assert_eq!(blocks.strategy, Strategy::Amx);
         for input in [Stored::F32, Stored::Bf16] {
