@@ -100,6 +100,23 @@ pub struct Count {
     pub most: Option<u8>,
 }
 
+impl Count {
+    /// Whether there may be so many.
+    pub(crate) fn allows(self, count: usize) -> bool {
+        count >= usize::from(self.least) && self.most.is_none_or(|most| count <= usize::from(most))
+    }
+}
+
+impl std::fmt::Display for Count {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.most {
+            Some(most) if most == self.least => write!(f, "{most}"),
+            Some(most) => write!(f, "{} to {most}", self.least),
+            None => write!(f, "at least {}", self.least),
+        }
+    }
+}
+
 /// As many as that.
 pub(super) const fn exactly(count: u8) -> Count {
     Count { least: count, most: Some(count) }
