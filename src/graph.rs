@@ -20,6 +20,7 @@ pub mod device;
 pub(crate) mod facts;
 pub mod flow;
 pub(crate) mod heads;
+pub mod inference;
 mod io;
 pub mod ir;
 mod lease;

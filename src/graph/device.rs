@@ -14,7 +14,8 @@ use std::sync::Arc;
 pub use finish::Addend;
 pub use sequence::{DeviceCx, Operand, Sequence};
 
-use super::node::{Io, Node, NodeError, PrepareCx, Prepared, RunCx, Specs};
+use super::inference::InferByValue;
+use super::node::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::exec::gpu::GpuCx;
 use crate::tensor::{DType, Tensor, TensorSpec};
 
@@ -52,8 +53,12 @@ impl Node for OnDevice {
         self.node.value_inputs()
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        self.node.infer(inputs)
+    fn by_value(&self) -> Option<&dyn InferByValue> {
+        self.node.by_value()
+    }
+
+    fn check(&self, inputs: &[Option<&Tensor>], outputs: &[TensorSpec]) -> Result<(), NodeError> {
+        self.node.check(inputs, outputs)
     }
 
     fn prepare_params(

@@ -227,6 +227,16 @@ impl NodeDesc {
             Attr::Int(12) => DType::U32,
             Attr::Int(13) => DType::U64,
             Attr::Int(16) => DType::BF16,
+            Attr::Int(17) => DType::F8E4M3,
+            Attr::Int(18) => DType::F8E4M3Fnuz,
+            Attr::Int(19) => DType::F8E5M2,
+            Attr::Int(20) => DType::F8E5M2Fnuz,
+            Attr::Int(21) => DType::U4,
+            Attr::Int(22) => DType::I4,
+            Attr::Int(23) => DType::F4E2M1,
+            Attr::Int(24) => DType::F8E8M0,
+            Attr::Int(25) => DType::U2,
+            Attr::Int(26) => DType::I2,
             _ => return None,
         })
     }

@@ -1,6 +1,7 @@
 //! What a node remembers of the shapes that it has been prepared for, where no plan does: the last few, so that shapes
 //! that take turns ask no cache.
 
+use super::inference::Inference;
 use super::node::{Node, NodeError, PrepareCx, Prepared, Specs, Standings};
 use crate::cache::Charge;
 use crate::tensor::{Tensor, TensorSpec};
@@ -53,11 +54,12 @@ impl Memos {
     /// Prepares the node for these inputs and remembers it, in place of what was not used for longest.
     pub(super) fn prepare(
         &mut self,
+        inference: &Inference,
         node: &dyn Node,
         cx: &PrepareCx<'_>,
         inputs: &[Option<&Tensor>],
     ) -> Result<usize, NodeError> {
-        let memo = Memo::prepare(node, cx, inputs)?;
+        let memo = Memo::prepare(inference, node, cx, inputs)?;
         self.memos.retain(Memo::is_current);
         if cx.account().is_over() {
             // What the others keep alive is more than there may be.
@@ -111,11 +113,13 @@ impl Memo {
         self.contents.iter().map(|(_, tensor)| tensor.byte_len()).sum::<usize>() > MOST_CONTENTS
     }
 
-    fn prepare(node: &dyn Node, cx: &PrepareCx<'_>, inputs: &[Option<&Tensor>]) -> Result<Memo, NodeError> {
-        let specs = node.infer(inputs)?;
-        for spec in &specs {
-            spec.elements()?;
-        }
+    fn prepare(
+        inference: &Inference,
+        node: &dyn Node,
+        cx: &PrepareCx<'_>,
+        inputs: &[Option<&Tensor>],
+    ) -> Result<Memo, NodeError> {
+        let specs = inference.specs(node, inputs)?;
         let prepared = cx.prepare(node, inputs, &specs)?;
         let by_value = node.value_inputs();
         let contents: SmallVec<[(usize, Tensor); 2]> = inputs

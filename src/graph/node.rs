@@ -2,8 +2,9 @@
 //!
 //! For every request the graph walks its nodes. Where the request's shapes have a plan, or a node remembers its input
 //! types and shapes (and the contents of its [`Node::value_inputs`]), nothing is asked: the outputs' specs and the
-//! prepared executor stand. Otherwise [`Node::infer`] computes the outputs' specs and [`Node::prepare_params`] fills in a
-//! key and asks the cache. Then [`Node::execute`] runs.
+//! prepared executor stand. Otherwise the operator's rule computes the outputs' specs ([`Inference`]), [`Node::check`]
+//! refuses what the node cannot use, and [`Node::prepare_params`] fills in a key and asks the cache. Then
+//! [`Node::execute`] runs.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -20,7 +21,11 @@ use smallvec::SmallVec;
 
 #[cfg(feature = "device")]
 use super::device::DeviceCx;
+use super::inference::InferByValue;
+#[cfg(doc)]
+use super::inference::Inference;
 pub use super::io::Io;
+pub use super::operators::error::{Extents, ShapeError};
 use super::stop::{Stop, Stopped};
 use crate::cache::{Account, Outcome};
 #[cfg(feature = "device")]
@@ -41,6 +46,9 @@ pub enum NodeError {
     /// Something the operator allows and Kiln does not do.
     #[error("not supported: {0}")]
     Unsupported(String),
+    /// Inputs of which the operator makes no output.
+    #[error(transparent)]
+    Shape(#[from] Box<ShapeError>),
     /// A tensor was not what it had to be.
     #[error(transparent)]
     Tensor(#[from] TensorError),
@@ -394,8 +402,21 @@ pub trait Node: Send + Sync {
         0
     }
 
-    /// Types and shapes of the outputs. Every input that cannot be used is refused here, before any key is made.
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError>;
+    /// What infers the outputs where the rule of the operator's row cannot, because their shapes depend on contents.
+    fn by_value(&self) -> Option<&dyn InferByValue> {
+        None
+    }
+
+    /// Refuses inputs that the rule of the operator's row lets through and the node cannot use: element types, operands
+    /// that do not belong to the outputs. Called with what was inferred, before any key is made.
+    ///
+    /// # Errors
+    ///
+    /// What cannot be used.
+    fn check(&self, inputs: &[Option<&Tensor>], outputs: &[TensorSpec]) -> Result<(), NodeError> {
+        let _ = (inputs, outputs);
+        Ok(())
+    }
 
     /// The checklist's step: fill in the key from shapes and attributes and ask the cache. Called only when shapes
     /// (or contents of value inputs) have changed. Nodes that need no executor keep the default.

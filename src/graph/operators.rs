@@ -13,25 +13,31 @@
 
 pub(crate) mod attributes;
 pub(crate) mod device;
+pub(crate) mod einsum;
 mod elements;
+pub(crate) mod error;
 mod float;
 mod kinds;
 pub(crate) mod lower;
 pub(crate) mod row;
 mod rows;
-mod shapes;
+mod sequences;
+pub(crate) mod shapes;
 pub(crate) mod size;
-mod spatial;
+pub(crate) mod spatial;
 pub(crate) mod view;
 pub(crate) mod wide;
 
 use std::sync::LazyLock;
 
 use hashbrown::HashMap;
+use smallvec::SmallVec;
 
-use super::ir::NodeDesc;
-use size::Sizes;
-use view::{Fact, View};
+use super::ir::{Attr, NodeDesc};
+use crate::tensor::{Shape, Tensor, TensorSpec};
+use error::{Open, ShapeError};
+use size::{Size, Sizes};
+use view::{Dims, Fact, Outputs, View};
 
 pub use row::Operator;
 pub(crate) use row::{Broadcast, Layout, Operands, Shapes};
@@ -60,25 +66,71 @@ pub(crate) fn of(node: &NodeDesc) -> Option<&'static Operator> {
 
 /// What the table says of a node's outputs, in order; what is missing is not known.
 pub(crate) fn infer(view: &View<'_>, row: &Operator, sizes: &mut Sizes) -> Vec<Fact> {
-    let copied = |index: usize| view.dims(index).map(|dims| vec![Some(dims.iter().copied().collect())]);
-    let dims = match row.shapes {
-        Shapes::Unknown => None,
-        Shapes::Input(index) => copied(index),
-        Shapes::Broadcast => shapes::broadcast_all(view, sizes).map(|dims| vec![Some(dims)]),
-        Shapes::First(rule) => rule(view, sizes).map(|dims| vec![Some(dims)]),
-        Shapes::All(rule) => rule(view, sizes),
-    };
-    let mut outputs: Vec<Fact> =
-        dims.unwrap_or_default().into_iter().map(|dims| Fact { dims, ..Fact::default() }).collect();
+    let dims = dims(view, row, sizes).unwrap_or_default();
+    let mut outputs: Vec<Fact> = dims.into_iter().map(|dims| Fact { dims: Some(dims), ..Fact::default() }).collect();
     outputs.resize_with(view.node.outputs.len(), Fact::default);
     for (output, fact) in outputs.iter_mut().enumerate() {
         fact.dtype = row.types.of(view, output);
     }
-    let elements = row.elements.and_then(|rule| rule(view, sizes));
+    let elements = row.elements.and_then(|rule| rule(view, sizes).ok());
     let elements = elements.filter(|elements| elements.len() <= view::MOST_ELEMENTS);
     if let (Some(first), Some(elements)) = (outputs.first_mut(), elements) {
-        first.dims.get_or_insert_with(|| [size::Size::Known(elements.len() as i64)].into_iter().collect());
+        first.dims.get_or_insert_with(|| [Size::Known(elements.len() as i64)].into_iter().collect());
         first.elements = Some(elements);
     }
     outputs
+}
+
+/// The dimensions of a node's outputs by the rule of its operator.
+fn dims(view: &View<'_>, row: &Operator, sizes: &mut Sizes) -> Result<Outputs, Open> {
+    let first = match row.shapes {
+        Shapes::Unknown => return Err(Open::Unknown),
+        Shapes::Input(index) => view.dims(index),
+        Shapes::Broadcast => shapes::broadcast_all(view, sizes),
+        Shapes::First(rule) => rule(view, sizes),
+        Shapes::All(rule) => return rule(view, sizes),
+    };
+    Ok(Outputs::from_iter([first?]))
+}
+
+/// The rule of a node's operator, by which its outputs are inferred when it runs: the one that facts are inferred by at
+/// load.
+pub(crate) struct Rule {
+    row: &'static Operator,
+    /// The node without what no rule reads: texts, and the long lists of operators on tables.
+    node: NodeDesc,
+}
+
+impl Rule {
+    /// The rule for that node, where its operator has one.
+    pub(crate) fn of(desc: &NodeDesc) -> Option<Rule> {
+        let row = of(desc).filter(|row| !matches!(row.shapes, Shapes::Unknown))?;
+        let mut node = desc.clone();
+        let tables = node.domain == "ai.onnx.ml";
+        node.attrs.values_mut().for_each(|attr| match attr {
+            Attr::Strs(list) => list.clear(),
+            Attr::Ints(list) if tables => list.clear(),
+            Attr::Floats(list) if tables => list.clear(),
+            _ => {}
+        });
+        Some(Rule { row, node })
+    }
+
+    /// Types and shapes of the outputs on these tensors.
+    ///
+    /// # Errors
+    ///
+    /// Tensors of which the operator makes no output, with the input and its dimensions.
+    pub(crate) fn specs(&self, tensors: &[Option<&Tensor>]) -> Result<SmallVec<[TensorSpec; 1]>, ShapeError> {
+        let view = View::of_tensors(&self.node, tensors, self.row);
+        let dims = dims(&view, self.row, &mut Sizes::default())?;
+        let spec = |(output, dims): (usize, &Dims)| {
+            let dtype = self.row.types.of(&view, output).ok_or(ShapeError::NoType(output))?;
+            let sizes = dims.iter().map(|size| usize::try_from(size.known()?).ok());
+            let shape = sizes.collect::<Option<Shape>>();
+            let shape = shape.ok_or_else(|| ShapeError::Output { output, dims: dims[..].into() })?;
+            Ok(TensorSpec { dtype, shape })
+        };
+        dims.iter().enumerate().map(spec).collect()
+    }
 }

@@ -36,6 +36,7 @@ use kiln_kernels::crash::within;
 use smallvec::SmallVec;
 
 use super::flow::{Flow, LoopBudget};
+use super::inference::Inference;
 use super::io::{Edges, Io, Memory};
 use super::ir::{Graph, ValueId};
 use super::lease::Lease;
@@ -113,6 +114,8 @@ pub struct Step {
     /// What was fused into it, for verbose lines: activation, residual.
     pub fused: String,
     work: Work,
+    /// How the node's outputs are inferred.
+    inference: Inference,
     pub(super) inputs: SmallVec<[Option<ValueId>; 4]>,
     pub(super) outputs: SmallVec<[Option<ValueId>; 1]>,
     /// Values that no later step reads.
@@ -256,6 +259,7 @@ impl Executable {
                 op,
                 fused,
                 work,
+                inference: Inference::of(desc),
                 inputs: desc.inputs.iter().copied().collect(),
                 outputs: desc.outputs.iter().copied().collect(),
                 dead: SmallVec::new(),

@@ -16,8 +16,7 @@ use kiln_kernels::Parallel;
 
 use self::mask::Mask;
 use super::wide::{narrow, widened};
-use super::{LoadCx, OpError, Operator, counted, one, optional, refused, required, type_attribute};
-use crate::graph::node::Specs;
+use super::{LoadCx, OpError, Operator, optional, refused, required, type_attribute};
 use crate::graph::{Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
 use crate::tensor::{DType, Tensor, TensorSpec};
 
@@ -59,7 +58,7 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         -1 => Ok(None),
         value => usize::try_from(value).map(Some).map_err(|_| OpError::invalid(node, format!("{name} = {value}"))),
     };
-    let shown = match node.int("qk_matmul_output_mode", 0) {
+    let shown = match node.attributes().int("qk_matmul_output_mode") {
         0 | 1 => Shown::Products,
         2 => Shown::Masked,
         3 => Shown::Probabilities,
@@ -71,8 +70,8 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     Ok(Box::new(Attention {
         heads: if packed { Some([count("q_num_heads")?, count("kv_num_heads")?]) } else { None },
         scale: node.attrs.contains_key("scale").then(|| node.float("scale", 1.0)),
-        cap: node.float("softcap", 0.0),
-        causal: node.int("is_causal", 0) != 0,
+        cap: node.attributes().float("softcap"),
+        causal: node.attributes().int("is_causal") != 0,
         window: [side("left_window_size")?, side("right_window_size")?],
         shown,
         precision,
@@ -308,23 +307,12 @@ impl Node for Attention {
         "attention"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let plan = self.plan(inputs)?;
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
         let (dtype, value_dtype) = (required(inputs, 0)?.dtype(), required(inputs, 2)?.dtype());
         if !dtype.is_float() || !value_dtype.is_float() {
             return Err(NodeError::Unsupported(format!("queries of type {dtype}")));
         }
-        Mask::check(self, &plan, inputs)?;
-        let Plan { query, key, value, .. } = plan;
-        let mut specs = match query.packed {
-            true => one(dtype, [query.batch, query.positions, query.heads * value.size])?,
-            false => one(dtype, [query.batch, query.heads, query.positions, value.size])?,
-        };
-        specs.push(counted(required(inputs, 1)?.dtype(), [key.batch, key.heads, plan.keys(), key.size])?);
-        specs.push(counted(value_dtype, [value.batch, value.heads, plan.keys(), value.size])?);
-        specs.push(counted(dtype, [query.batch, query.heads, query.positions, plan.keys()])?);
-        specs.truncate(self.outputs);
-        Ok(specs)
+        Mask::check(self, &self.plan(inputs)?, inputs)
     }
 
     fn prepare_params(

@@ -1,9 +1,8 @@
 //! BitCast: the same bits under another element type of the same width.
 
-use super::{LoadCx, OpError, Operator, one, refused, required, type_attribute};
-use crate::graph::node::Specs;
+use super::{LoadCx, OpError, Operator, refused, required, type_attribute};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::{DType, Tensor};
+use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "BitCast", make)];
@@ -19,13 +18,12 @@ impl Node for BitCast {
         "BitCast"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let input = required(inputs, 0)?;
-        let from = input.dtype();
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
+        let from = required(inputs, 0)?.dtype();
         if from.packed_bits() != self.0.packed_bits() || from == DType::String || self.0 == DType::String {
             return Err(refused(format!("the bits of {from} are no {}", self.0)));
         }
-        one(self.0, input.shape().iter().copied())
+        Ok(())
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

@@ -4,8 +4,7 @@
 //! an integer type saturate and NaN becomes zero, where ONNX leaves the result open; integers wrap.
 
 use super::wide::{CHUNK, Wide, Width, dispatch, widened};
-use super::{LoadCx, OpError, Operator, Run, one, refused, required, type_attribute};
-use crate::graph::node::Specs;
+use super::{LoadCx, OpError, Operator, Run, refused, type_attribute};
 use crate::graph::{Io, Node, NodeDesc, NodeError, Prepared, RunCx};
 use crate::tensor::minifloat::{self, PowerRounding};
 use crate::tensor::{DType, Tensor};
@@ -77,18 +76,6 @@ impl Small {
 impl Node for Cast {
     fn family(&self) -> &'static str {
         if self.to == Target::Like { "CastLike" } else { "Cast" }
-    }
-
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let to = match self.to {
-            Target::Known(dtype) => dtype,
-            Target::Like => required(inputs, 1)?.dtype(),
-            Target::Widened => match required(inputs, 0)?.dtype() {
-                DType::F16 | DType::BF16 => DType::F32,
-                other => other,
-            },
-        };
-        one(to, required(inputs, 0)?.shape().iter().copied())
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

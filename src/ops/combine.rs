@@ -16,14 +16,10 @@ use kiln_kernels::Parallel;
 use kiln_kernels::parallel::{copy, for_each_chunk};
 use smallvec::SmallVec;
 
-use super::{
-    LoadCx, Movement, OpError, Operator, around, axis_of, counted, dimensions, integers, one, optional, rearrange,
-    refused, required,
-};
+use super::{LoadCx, Movement, OpError, Operator, around, axis_of, counted, rearrange, refused, required};
 use crate::exec::tasks_for_bytes;
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
-use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{Shape, Tensor, TensorSpec};
 
@@ -53,7 +49,7 @@ fn make_concat(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         return Err(OpError::invalid(cx.node, "no inputs"));
     }
     // Version 1 had a default; later ones demand the attribute.
-    Ok(Box::new(Concat { axis: cx.node.int("axis", 1) }))
+    Ok(Box::new(Concat { axis: cx.node.attributes().int("axis") }))
 }
 
 impl Node for Concat {
@@ -61,10 +57,12 @@ impl Node for Concat {
         "concat"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let parts = (0..inputs.len()).map(|index| required(inputs, index)).collect::<Result<Parts<'_>, _>>()?;
-        let TensorSpec { dtype, shape } = joined_spec(&parts, self.axis)?;
-        one(dtype, shape)
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
+        let first = required(inputs, 0)?.dtype();
+        match inputs.iter().flatten().find(|part| part.dtype() != first) {
+            Some(part) => Err(refused(format!("{} does not join {first}", part.dtype()))),
+            None => Ok(()),
+        }
     }
 
     #[cfg(feature = "device")]
@@ -155,12 +153,6 @@ impl Movement for Joined<'_> {
 
 struct Split {
     axis: i64,
-    /// Number of outputs.
-    count: usize,
-    /// Sizes as an attribute, before version 13.
-    sizes: Option<Vec<i64>>,
-    /// Whether the last part may be smaller, since version 18.
-    uneven: bool,
 }
 
 fn make_split(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
@@ -173,32 +165,7 @@ fn make_split(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     if asked != count as i64 {
         return Err(OpError::invalid(node, format!("num_outputs is {asked}, the node has {count} outputs")));
     }
-    let sizes = node.ints("split").map(<[i64]>::to_vec);
-    Ok(Box::new(Split { axis: node.int("axis", 0), count, sizes, uneven: node.version >= 18 }))
-}
-
-impl Split {
-    /// Sizes of the outputs along the axis, whose size is `dim`.
-    fn sizes(&self, dim: usize, inputs: &[Option<&Tensor>]) -> Result<Shape, NodeError> {
-        let given = match (&self.sizes, optional(inputs, 1)) {
-            (Some(sizes), _) => Some(dimensions(sizes)?),
-            (None, Some(tensor)) => Some(dimensions(&integers(tensor)?)?),
-            (None, None) => None,
-        };
-        if let Some(sizes) = given {
-            let sum = sizes.iter().try_fold(0usize, |sum, &size| sum.checked_add(size));
-            return match sum {
-                Some(sum) if sum == dim && sizes.len() == self.count => Ok(sizes),
-                _ => Err(refused(format!("{sizes:?} does not split {dim} into {} parts", self.count))),
-            };
-        }
-        if !dim.is_multiple_of(self.count) && !self.uneven {
-            return Err(refused(format!("{dim} does not split into {} equal parts", self.count)));
-        }
-        let each = dim.div_ceil(self.count);
-        let start = |index: usize| each.saturating_mul(index).min(dim);
-        Ok((0..self.count).map(|index| start(index + 1) - start(index)).collect())
-    }
+    Ok(Box::new(Split { axis: node.attributes().int("axis") }))
 }
 
 impl Node for Split {
@@ -208,18 +175,6 @@ impl Node for Split {
 
     fn value_inputs(&self) -> u64 {
         1 << 1
-    }
-
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let input = required(inputs, 0)?;
-        let axis = axis_of(self.axis, input.shape().len())?;
-        let sizes = self.sizes(input.shape()[axis], inputs)?;
-        let spec = |&size: &usize| {
-            let mut shape = Shape::from_slice(input.shape());
-            shape[axis] = size;
-            TensorSpec { dtype: input.dtype(), shape }
-        };
-        Ok(sizes.iter().map(spec).collect())
     }
 
     #[cfg(feature = "device")]

@@ -1,6 +1,7 @@
 //! Values that come from attributes: Constant and ConstantOfShape.
 
-use super::{LoadCx, Movement, OpError, Operator, dimensions, integers, one, rearrange, required};
+use super::{LoadCx, Movement, OpError, Operator, rearrange};
+use crate::graph::inference::InferByValue;
 use crate::graph::node::Specs;
 use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, Prepared, RunCx};
 use crate::tensor::{Tensor, TensorError};
@@ -33,13 +34,19 @@ fn attribute_value(node: &NodeDesc) -> Result<Result<Tensor, TensorError>, OpErr
     })
 }
 
+impl InferByValue for Constant {
+    fn infer(&self, _: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        Ok(Specs::from_elem(self.0.spec().clone(), 1))
+    }
+}
+
 impl Node for Constant {
     fn family(&self) -> &'static str {
         "Constant"
     }
 
-    fn infer(&self, _: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        Ok(Specs::from_elem(self.0.spec().clone(), 1))
+    fn by_value(&self) -> Option<&dyn InferByValue> {
+        Some(self)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
@@ -79,10 +86,6 @@ impl Node for Filled {
 
     fn value_inputs(&self) -> u64 {
         1
-    }
-
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        one(self.0.dtype(), dimensions(&integers(required(inputs, 0)?)?)?)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

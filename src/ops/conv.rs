@@ -23,17 +23,15 @@ use smallvec::SmallVec;
 
 use self::attributes::Attributes;
 pub(crate) use self::attributes::Attributes as ConvAttributes;
-pub(super) use self::sizes::positions;
 use super::apart::{self, After};
 use super::convert::through_f32;
 use super::stored::{self as storing, STORED, activations, activations_mut};
-use super::{LoadCx, OpError, Operator, fused_activation, one, optional, refused, required};
+use super::{LoadCx, OpError, Operator, fused_activation, optional, refused, required};
 use crate::exec::conv::ConvProblem;
 use crate::exec::transpose::TransposeProblem;
 use crate::exec::weights::{self, Packed};
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
-use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 
@@ -146,18 +144,6 @@ impl Conv {
         Ok(shape)
     }
 
-    /// The shape of the output, as this node's layout has it.
-    fn output(&self, shape: &ConvShape, rank: usize) -> Shape {
-        let spatial = &shape.output()[5 - rank..];
-        let mut output = Shape::from_slice(&[shape.batch()]);
-        if self.channels_last {
-            output.extend(spatial.iter().copied().chain([shape.filters()]));
-        } else {
-            output.extend([shape.filters()].into_iter().chain(spatial.iter().copied()));
-        }
-        output
-    }
-
     /// What turns a tensor between the layouts: none where both are the same bytes.
     fn turn(&self, cx: &PrepareCx<'_>, [batch, from, to]: [usize; 3]) -> Result<Option<Arc<Transpose>>, NodeError> {
         if self.channels_last || from == 1 || to == 1 {
@@ -177,9 +163,7 @@ impl Node for Conv {
         if self.weights.is_some() { 1 << 1 } else { 0 }
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let input = required(inputs, 0)?;
-        let shape = self.shape(inputs)?;
+    fn check(&self, inputs: &[Option<&Tensor>], outputs: &[TensorSpec]) -> Result<(), NodeError> {
         for (index, tensor) in inputs.iter().enumerate().filter_map(|(index, tensor)| Some((index, (*tensor)?))) {
             let either = [0, RESIDUAL].contains(&index) || index >= parts::SECOND;
             let halves = self.output.is_some() && either && tensor.dtype() == DType::BF16;
@@ -187,14 +171,15 @@ impl Node for Conv {
                 return Err(NodeError::Unsupported(format!("a convolution of {} elements", tensor.dtype())));
             }
         }
-        let output = self.output(&shape, input.shape().len());
-        if let Some(bias) = optional(inputs, 2).filter(|bias| bias.shape() != [shape.filters()]) {
-            return Err(refused(format!("bias of shape {:?} for {} filters", bias.shape(), shape.filters)));
+        let output = &outputs[0].shape;
+        let filters = if self.channels_last { output.last() } else { output.get(1) };
+        if let Some(bias) = optional(inputs, 2).filter(|bias| Some(&bias.len()) != filters || bias.shape().len() != 1) {
+            return Err(refused(format!("bias of shape {:?} for filters of {output:?}", bias.shape())));
         }
-        if let Some(residual) = optional(inputs, RESIDUAL).filter(|residual| residual.shape() != output.as_slice()) {
-            return Err(refused(format!("residual of shape {:?} for {output:?}", residual.shape())));
+        match optional(inputs, RESIDUAL).filter(|residual| residual.shape() != output.as_slice()) {
+            Some(residual) => Err(refused(format!("residual of shape {:?} for {output:?}", residual.shape()))),
+            None => Ok(()),
         }
-        one(self.output.map_or(DType::F32, storing::dtype), output)
     }
 
     fn prepare_params(

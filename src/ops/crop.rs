@@ -1,10 +1,9 @@
 //! CenterCropPad: the middle of a tensor, with zeros around it where it is too small.
 
 use super::{
-    Cut, LoadCx, Movement, OpError, Operator, View, axes_of, dimensions, in_step, integers, one, rearrange, refused,
+    Cut, LoadCx, Movement, OpError, Operator, View, axes_of, dimensions, in_step, integers, rearrange, refused,
     required,
 };
-use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::Tensor;
 
@@ -70,10 +69,6 @@ impl Node for CenterCropPad {
 
     fn value_inputs(&self) -> u64 {
         1 << 1
-    }
-
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        one(required(inputs, 0)?.dtype(), self.middle(inputs)?.sizes)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

@@ -2,10 +2,9 @@
 
 use super::generic::{Arithmetic, Binary, compute};
 use super::wide::{Width, narrow, widened};
-use super::{LoadCx, OpError, Operator, around, axis_of, integer, one, required};
-use crate::graph::node::Specs;
+use super::{LoadCx, OpError, Operator, around, axis_of, integer, required};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] =
@@ -21,7 +20,7 @@ struct Cumulative {
 }
 
 fn make(cx: &LoadCx<'_>, step: Binary, start: i64) -> Result<Box<dyn Node>, OpError> {
-    let (exclusive, reverse) = (cx.node.int("exclusive", 0) != 0, cx.node.int("reverse", 0) != 0);
+    let (exclusive, reverse) = (cx.node.attributes().int("exclusive") != 0, cx.node.attributes().int("reverse") != 0);
     Ok(Box::new(Cumulative { step, start, exclusive, reverse }))
 }
 
@@ -54,10 +53,8 @@ impl Node for Cumulative {
         if self.step == Binary::Add { "CumSum" } else { "CumProd" }
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let input = required(inputs, 0)?;
-        Width::of(input.dtype())?;
-        one(input.dtype(), input.shape().iter().copied())
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
+        Width::of(required(inputs, 0)?.dtype()).map(drop)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

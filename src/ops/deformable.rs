@@ -2,10 +2,9 @@
 
 use super::sliding::{Slide, Sliding};
 use super::wide::{narrow, widened};
-use super::{LoadCx, OpError, Operator, one, optional, refused, required};
-use crate::graph::node::Specs;
+use super::{LoadCx, OpError, Operator, optional, refused, required};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "DeformConv", make)];
@@ -26,7 +25,6 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
 }
 
 struct Sizes {
-    batch: usize,
     channels: usize,
     filters: usize,
     slide: Slide,
@@ -53,7 +51,7 @@ impl DeformConv {
             && Some(offsets) == moved(2).as_ref().map(|shape| &shape[..])
             && shape(3).is_none_or(|bias| bias == [filters])
             && shape(4).is_none_or(|mask| Some(mask) == moved(1).as_ref().map(|shape| &shape[..]));
-        if fits { Ok(Sizes { batch, channels, filters, slide }) } else { Err(error()) }
+        if fits { Ok(Sizes { channels, filters, slide }) } else { Err(error()) }
     }
 }
 
@@ -74,13 +72,12 @@ impl Node for DeformConv {
         "DeformConv"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let sizes = self.sizes(inputs)?;
-        let dtype = required(inputs, 0)?.dtype();
-        if inputs.iter().flatten().any(|tensor| !tensor.dtype().is_float()) {
-            return Err(NodeError::Unsupported(format!("elements of type {dtype}")));
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
+        self.sizes(inputs)?;
+        match inputs.iter().flatten().find(|tensor| !tensor.dtype().is_float()) {
+            Some(tensor) => Err(NodeError::Unsupported(format!("elements of type {}", tensor.dtype()))),
+            None => Ok(()),
         }
-        one(dtype, [sizes.batch, sizes.filters].into_iter().chain(sizes.slide.output))
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {

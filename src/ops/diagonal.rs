@@ -1,14 +1,15 @@
 //! Matrices by their diagonals: Trilu keeps one side of it, EyeLike marks it.
 
 use super::wide::{Width, narrow};
-use super::{LoadCx, OpError, Operator, integer, one, optional, refused, required, type_attribute};
-use crate::graph::node::Specs;
+use super::{LoadCx, OpError, Operator, integer, optional, refused, required, type_attribute};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::{DType, Tensor};
+use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// The operators of this file.
-pub(super) const OPERATORS: &[Operator] =
-    &[("", "Trilu", |cx| Ok(Box::new(Trilu { upper: cx.node.int("upper", 1) != 0 }))), ("", "EyeLike", make_eye)];
+pub(super) const OPERATORS: &[Operator] = &[
+    ("", "Trilu", |cx| Ok(Box::new(Trilu { upper: cx.node.attributes().int("upper") != 0 }))),
+    ("", "EyeLike", make_eye),
+];
 
 struct Trilu {
     upper: bool,
@@ -24,7 +25,7 @@ impl Node for Trilu {
         "Trilu"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
         let input = required(inputs, 0)?;
         if input.shape().len() < 2 {
             return Err(refused(format!("no matrices in shape {:?}", input.shape())));
@@ -32,7 +33,7 @@ impl Node for Trilu {
         if input.dtype() == DType::String {
             return Err(NodeError::Unsupported("strings".to_owned()));
         }
-        one(input.dtype(), input.shape().iter().copied())
+        Ok(())
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
@@ -56,14 +57,14 @@ impl Node for Trilu {
 }
 
 struct EyeLike {
-    /// The input's type where there is none.
-    dtype: Option<DType>,
     offset: i64,
 }
 
 fn make_eye(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    let dtype = cx.node.attrs.contains_key("dtype").then(|| type_attribute(cx.node, "dtype", None)).transpose()?;
-    Ok(Box::new(EyeLike { dtype, offset: cx.node.int("k", 0) }))
+    if cx.node.attrs.contains_key("dtype") {
+        type_attribute(cx.node, "dtype", None)?;
+    }
+    Ok(Box::new(EyeLike { offset: cx.node.attributes().int("k") }))
 }
 
 impl Node for EyeLike {
@@ -71,14 +72,11 @@ impl Node for EyeLike {
         "EyeLike"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let input = required(inputs, 0)?;
-        let &[rows, columns] = input.shape() else {
-            return Err(refused(format!("shape {:?} is no matrix", input.shape())));
-        };
-        let dtype = self.dtype.unwrap_or(input.dtype());
-        Width::of(dtype)?;
-        one(dtype, [rows, columns])
+    fn check(&self, inputs: &[Option<&Tensor>], outputs: &[TensorSpec]) -> Result<(), NodeError> {
+        if outputs[0].shape.len() != 2 {
+            return Err(refused(format!("shape {:?} is no matrix", required(inputs, 0)?.shape())));
+        }
+        Width::of(outputs[0].dtype).map(drop)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

@@ -4,10 +4,9 @@
 //! generator, or from the node's name where there is no seed.
 
 use super::wide::{narrow, widened};
-use super::{LoadCx, Numbers, OpError, Operator, one, optional, refused, required, seed_of_name};
-use crate::graph::node::Specs;
+use super::{LoadCx, Numbers, OpError, Operator, optional, refused, seed_of_name};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::{BoolByte, DType, Tensor, TensorSpec};
+use crate::tensor::{BoolByte, Tensor};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "Dropout", make)];
@@ -15,17 +14,12 @@ pub(super) const OPERATORS: &[Operator] = &[("", "Dropout", make)];
 struct Dropout {
     seed: u32,
     mask: bool,
-    mask_is_bool: bool,
 }
 
 fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let node = cx.node;
     let seed = node.attrs.contains_key("seed").then(|| node.int("seed", 0) as u32);
-    Ok(Box::new(Dropout {
-        seed: seed.unwrap_or_else(|| seed_of_name(&node.name)),
-        mask: node.outputs.len() > 1,
-        mask_is_bool: node.version >= 10,
-    }))
+    Ok(Box::new(Dropout { seed: seed.unwrap_or_else(|| seed_of_name(&node.name)), mask: node.outputs.len() > 1 }))
 }
 
 /// The share of elements that is dropped.
@@ -49,16 +43,6 @@ impl Node for Dropout {
 
     fn value_inputs(&self) -> u64 {
         1 << 1 | 1 << 2
-    }
-
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let input = required(inputs, 0)?;
-        let mut specs = one(input.dtype(), input.shape().iter().copied())?;
-        if self.mask {
-            let dtype = if self.mask_is_bool { DType::Bool } else { input.dtype() };
-            specs.push(TensorSpec::new(dtype, input.shape().iter().copied()));
-        }
-        Ok(specs)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

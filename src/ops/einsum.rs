@@ -7,69 +7,26 @@ use std::sync::Arc;
 
 use super::generic::{Arithmetic, Binary, compute};
 use super::wide::{Width, narrow, widened};
-use super::{LoadCx, OpError, Operator, Run, one, refused, strides};
-use crate::graph::node::{PrepareCx, Specs};
+use super::{LoadCx, OpError, Operator, Run, refused, strides};
+use crate::graph::node::PrepareCx;
+use crate::graph::operators::einsum::{Equation, Name};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{Shape, Tensor, TensorError, TensorSpec, element_count};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "Einsum", make)];
 
-/// An axis name: a letter, or a place counted from the end of what an ellipsis stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Name {
-    Hidden(usize),
-    Letter(u8),
-}
-
-/// One side of an operand: names, with an ellipsis at a place among them.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Term {
-    before: Vec<u8>,
-    /// The names behind an ellipsis, if there is one.
-    after: Option<Vec<u8>>,
-}
-
-impl Term {
-    fn parse(text: &str) -> Option<Term> {
-        let letters =
-            |text: &str| text.bytes().map(|b| b.is_ascii_alphabetic().then_some(b)).collect::<Option<Vec<u8>>>();
-        match text.split_once("...") {
-            None => Some(Term { before: letters(text)?, after: None }),
-            Some((before, after)) => Some(Term { before: letters(before)?, after: Some(letters(after)?) }),
-        }
-    }
-
-    /// A name for each of `rank` axes.
-    fn names(&self, rank: usize) -> Option<Vec<Name>> {
-        let after = self.after.as_deref().unwrap_or_default();
-        let hidden = rank.checked_sub(self.before.len() + after.len())?;
-        if hidden > 0 && self.after.is_none() {
-            return None;
-        }
-        let letters = |names: &[u8]| names.iter().copied().map(Name::Letter).collect::<Vec<_>>();
-        Some([letters(&self.before), (0..hidden).rev().map(Name::Hidden).collect(), letters(after)].concat())
-    }
-}
-
 struct Einsum {
-    operands: Vec<Term>,
-    output: Option<Term>,
+    equation: Equation,
 }
 
 fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    let equation: String = cx.node.string("equation", "").chars().filter(|c| !c.is_whitespace()).collect();
-    let error = || OpError::invalid(cx.node, format!("equation = {equation:?}"));
-    let (left, right) = match equation.split_once("->") {
-        Some((left, right)) => (left, Some(right)),
-        None => (equation.as_str(), None),
-    };
-    let operands = left.split(',').map(Term::parse).collect::<Option<Vec<Term>>>().ok_or_else(error)?;
-    let output = right.map(|right| Term::parse(right).ok_or_else(error)).transpose()?;
-    if operands.len() != cx.node.inputs.len() {
-        return Err(OpError::invalid(cx.node, format!("equation = {equation:?} for {} inputs", cx.node.inputs.len())));
+    let text = cx.node.string("equation", "");
+    let equation = Equation::parse(text).ok_or_else(|| OpError::invalid(cx.node, format!("equation = {text:?}")))?;
+    if equation.operands() != cx.node.inputs.len() {
+        return Err(OpError::invalid(cx.node, format!("equation = {text:?} for {} inputs", cx.node.inputs.len())));
     }
-    Ok(Box::new(Einsum { operands, output }))
+    Ok(Box::new(Einsum { equation }))
 }
 
 /// The loops of one set of shapes.
@@ -99,36 +56,11 @@ impl Einsum {
                 operands.iter().map(|t| t.shape()).collect::<Vec<_>>()
             ))
         };
-        let names: Vec<Vec<Name>> = operands
-            .iter()
-            .zip(&self.operands)
-            .map(|(tensor, term)| term.names(tensor.shape().len()).ok_or_else(error))
-            .collect::<Result<_, _>>()?;
-        let mut all: Vec<Name> = names.iter().flatten().copied().collect();
-        let hidden = all
-            .iter()
-            .filter_map(|name| if let Name::Hidden(at) = name { Some(at + 1) } else { None })
-            .max()
-            .unwrap_or(0);
-        let mut loops = match &self.output {
-            Some(term) => {
-                let rank = term.before.len() + term.after.as_ref().map_or(0, |after| after.len() + hidden);
-                term.names(rank).ok_or_else(error)?
-            }
-            // Without an output: what the ellipses hide, then every letter that stands once, in order.
-            None => {
-                let mut once: Vec<Name> =
-                    all.iter().copied().filter(|name| all.iter().filter(|other| *other == name).count() == 1).collect();
-                once.retain(|name| matches!(name, Name::Letter(_)));
-                once.sort_unstable();
-                (0..hidden).rev().map(Name::Hidden).chain(once).collect()
-            }
-        };
+        let ranks: Vec<usize> = operands.iter().map(|tensor| tensor.shape().len()).collect();
+        let named = self.equation.names(&ranks).ok_or_else(error)?;
+        let (names, mut loops) = (named.operands, named.output);
         let kept = loops.len();
-        let distinct = |names: &[Name]| names.iter().enumerate().all(|(at, name)| !names[..at].contains(name));
-        if !distinct(&loops) || !loops.iter().all(|name| all.contains(name)) {
-            return Err(error());
-        }
+        let mut all: Vec<Name> = names.iter().flatten().copied().collect();
         all.sort_unstable();
         all.dedup();
         loops.extend(all.into_iter().filter(|name| !loops[..kept].contains(name)).collect::<Vec<_>>());
@@ -200,15 +132,13 @@ impl Node for Einsum {
         "Einsum"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let plan = self.plan(inputs)?;
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
         let mut types = inputs.iter().flatten().map(|tensor| tensor.dtype());
         let expected = types.next().ok_or_else(|| refused("an input is missing"))?;
         if let Some(found) = types.find(|&dtype| dtype != expected) {
             return Err(TensorError::Type { expected, found }.into());
         }
-        Width::of(expected)?;
-        one(expected, plan.output)
+        Width::of(expected).map(drop)
     }
 
     fn prepare_params(

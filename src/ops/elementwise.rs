@@ -17,15 +17,14 @@ use kiln_kernels::cpu::chain::{Chain, Geometry, Operand, Program, Storage, Targe
 use smallvec::SmallVec;
 
 use super::generic::make_elementwise;
-use super::{LoadCx, Movement, OpError, Operator, View, broadcast, one, rearrange, refused, required};
+use super::{LoadCx, Movement, OpError, Operator, View, broadcast, rearrange, refused, required};
 use crate::exec::chain::ChainProblem;
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
-use crate::graph::node::Specs;
 use crate::graph::operators::lower::{Input, lower};
 use crate::graph::operators::{self, Broadcast, Operands};
 use crate::graph::{Attr, Io, Node, NodeError, PrepareCx, Prepared, RunCx};
-use crate::tensor::{DType, Shape, Tensor, TensorSpec};
+use crate::tensor::{DType, Tensor, TensorSpec};
 
 pub(super) const OPERATORS: &[Operator] =
     &[("kiln", "Chain", make_chain), ("kiln", "ChannelPRelu", channel::make_channel_prelu)];
@@ -125,23 +124,21 @@ impl Elementwise {
         self.generic.as_deref().ok_or_else(|| NodeError::Unsupported(types.to_owned()))
     }
 
-    /// The output's shape.
-    fn shape(&self, inputs: &[Option<&Tensor>]) -> Result<Shape, NodeError> {
-        let first = required(inputs, 0)?.shape();
-        let shapes = || inputs.iter().flatten().map(|input| input.shape());
+    /// Refuses operands that do not stretch to the first, where they have to.
+    fn check_shapes(&self, inputs: &[Option<&Tensor>]) -> Result<(), NodeError> {
         match self.broadcast {
-            Broadcast::All => broadcast(shapes()),
+            Broadcast::All => Ok(()),
             Broadcast::ToFirst => {
-                let whole = broadcast(shapes())?;
-                if whole[..] == *first {
-                    Ok(whole)
-                } else {
-                    Err(refused(format!("{whole:?} does not stretch to {first:?}")))
+                let first = required(inputs, 0)?.shape();
+                let whole = broadcast(inputs.iter().flatten().map(|input| input.shape()))?;
+                match whole[..] == *first {
+                    true => Ok(()),
+                    false => Err(refused(format!("{whole:?} does not stretch to {first:?}"))),
                 }
             }
             Broadcast::Scalars => match inputs[1..].iter().flatten().find(|bound| bound.len() != 1) {
                 Some(bound) => Err(refused(format!("a bound of shape {:?}", bound.shape()))),
-                None => Ok(Shape::from_slice(first)),
+                None => Ok(()),
             },
         }
     }
@@ -207,16 +204,10 @@ impl Node for Elementwise {
         self.generic.as_ref().map_or(0, |generic| generic.value_inputs())
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+    fn check(&self, inputs: &[Option<&Tensor>], outputs: &[TensorSpec]) -> Result<(), NodeError> {
         match self.lowered(|index| inputs.get(index).copied().flatten()) {
-            Some(lowered) => {
-                let dtype = match lowered.program.output {
-                    Storage::F32 => DType::F32,
-                    Storage::Bool => DType::Bool,
-                };
-                one(dtype, self.shape(inputs)?)
-            }
-            None => self.generic()?.infer(inputs),
+            Some(_) => self.check_shapes(inputs),
+            None => self.generic()?.check(inputs, outputs),
         }
     }
 

@@ -2,10 +2,9 @@
 
 use super::sliding::{Slide, Sliding};
 use super::wide::{narrow, widened};
-use super::{LoadCx, OpError, Operator, dimensions, integers, one, refused, required};
-use crate::graph::node::Specs;
+use super::{LoadCx, OpError, Operator, dimensions, integers, refused, required};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "Col2Im", make)];
@@ -42,13 +41,11 @@ impl Node for Col2Im {
         0b110
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let dtype = required(inputs, 0)?.dtype();
-        if !dtype.is_float() {
-            return Err(NodeError::Unsupported(format!("elements of type {dtype}")));
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
+        match required(inputs, 0)?.dtype() {
+            dtype if dtype.is_float() => self.sizes(inputs).map(drop),
+            dtype => Err(NodeError::Unsupported(format!("elements of type {dtype}"))),
         }
-        let (batch, channels, slide) = self.sizes(inputs)?;
-        one(dtype, [batch, channels].into_iter().chain(slide.input))
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

@@ -5,6 +5,7 @@ use std::ops::{Add, Mul, Sub};
 
 use super::wide::{Wide, Width, narrow, widened};
 use super::{LoadCx, OpError, Operator, axis_of, integer, lines, one, optional, refused, required};
+use crate::graph::inference::InferByValue;
 use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{Shape, Tensor};
@@ -275,7 +276,7 @@ struct Dft {
 
 fn make_dft(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let flag = |name| cx.node.int(name, 0) != 0;
-    let axis = (cx.node.version < 20).then(|| cx.node.int("axis", 1));
+    let axis = (cx.node.version < 20).then(|| cx.node.attributes().int("axis"));
     Ok(Box::new(Dft { inverse: flag("inverse"), one_sided: flag("onesided"), axis }))
 }
 
@@ -337,6 +338,16 @@ impl Dft {
     }
 }
 
+impl InferByValue for Dft {
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let dtype = required(inputs, 0)?.dtype();
+        if !dtype.is_float() {
+            return Err(NodeError::Unsupported(format!("elements of type {dtype}")));
+        }
+        one(dtype, self.extent(inputs)?.output)
+    }
+}
+
 impl Node for Dft {
     fn family(&self) -> &'static str {
         "DFT"
@@ -346,12 +357,8 @@ impl Node for Dft {
         0b110
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let dtype = required(inputs, 0)?.dtype();
-        if !dtype.is_float() {
-            return Err(NodeError::Unsupported(format!("elements of type {dtype}")));
-        }
-        one(dtype, self.extent(inputs)?.output)
+    fn by_value(&self) -> Option<&dyn InferByValue> {
+        Some(self)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
@@ -398,7 +405,7 @@ struct Stft {
 }
 
 fn make_stft(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    Ok(Box::new(Stft { one_sided: cx.node.int("onesided", 1) != 0 }))
+    Ok(Box::new(Stft { one_sided: cx.node.attributes().int("onesided") != 0 }))
 }
 
 /// Frames of a signal.
@@ -435,6 +442,16 @@ impl Stft {
     }
 }
 
+impl InferByValue for Stft {
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let (dtype, frames) = (required(inputs, 0)?.dtype(), self.frames(inputs)?);
+        if !dtype.is_float() {
+            return Err(NodeError::Unsupported(format!("elements of type {dtype}")));
+        }
+        one(dtype, [frames.batches, frames.count, frames.bins, 2])
+    }
+}
+
 impl Node for Stft {
     fn family(&self) -> &'static str {
         "STFT"
@@ -444,12 +461,8 @@ impl Node for Stft {
         0b1010
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let (dtype, frames) = (required(inputs, 0)?.dtype(), self.frames(inputs)?);
-        if !dtype.is_float() {
-            return Err(NodeError::Unsupported(format!("elements of type {dtype}")));
-        }
-        one(dtype, [frames.batches, frames.count, frames.bins, 2])
+    fn by_value(&self) -> Option<&dyn InferByValue> {
+        Some(self)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

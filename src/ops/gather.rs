@@ -4,24 +4,21 @@
 //! axis are copied as wholes: an embedding look-up is one memory copy a token.
 
 use super::{
-    Blocks, LoadCx, Movement, OpError, Operator, around, axis_of, index_of, one, rearrange, refused, required, strides,
+    Blocks, LoadCx, Movement, OpError, Operator, around, axis_of, index_of, rearrange, refused, required, strides,
 };
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
 #[cfg(feature = "device")]
 use crate::graph::device::Operand;
-use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::Tensor;
-#[cfg(feature = "device")]
-use crate::tensor::TensorSpec;
+use crate::tensor::{Tensor, TensorSpec};
 #[cfg(feature = "device")]
 use kiln_kernels::gpu::source::gather::GatherKernel;
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[
-    ("", "Gather", |cx| Ok(Box::new(Gather { axis: cx.node.int("axis", 0) }))),
-    ("", "GatherElements", |cx| Ok(Box::new(GatherElements { axis: cx.node.int("axis", 0) }))),
+    ("", "Gather", |cx| Ok(Box::new(Gather { axis: cx.node.attributes().int("axis") }))),
+    ("", "GatherElements", |cx| Ok(Box::new(GatherElements { axis: cx.node.attributes().int("axis") }))),
     ("", "GatherND", make_nd),
 ];
 
@@ -37,13 +34,6 @@ struct Gather {
 impl Node for Gather {
     fn family(&self) -> &'static str {
         "Gather"
-    }
-
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let (data, indices) = (required(inputs, 0)?, required(inputs, 1)?);
-        let axis = axis_of(self.axis, data.shape().len())?;
-        let (before, after) = (&data.shape()[..axis], &data.shape()[axis + 1..]);
-        one(data.dtype(), before.iter().chain(indices.shape()).chain(after).copied())
     }
 
     #[cfg(feature = "device")]
@@ -96,10 +86,8 @@ impl Node for GatherElements {
         "GatherElements"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let (data, indices) = (required(inputs, 0)?, required(inputs, 1)?);
-        self.axis(data.shape(), indices.shape())?;
-        one(data.dtype(), indices.shape().iter().copied())
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
+        self.axis(required(inputs, 0)?.shape(), required(inputs, 1)?.shape()).map(drop)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
@@ -151,7 +139,7 @@ struct GatherNd {
 }
 
 fn make_nd(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    let batch_axes = usize::try_from(cx.node.int("batch_dims", 0))
+    let batch_axes = usize::try_from(cx.node.attributes().int("batch_dims"))
         .map_err(|_| OpError::invalid(cx.node, "batch_dims must not be negative"))?;
     Ok(Box::new(GatherNd { batch_axes }))
 }
@@ -177,11 +165,8 @@ impl Node for GatherNd {
         "GatherND"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let (data, indices) = (required(inputs, 0)?, required(inputs, 1)?);
-        let depth = self.depth(data.shape(), indices.shape())?;
-        let tuples = &indices.shape()[..indices.shape().len() - 1];
-        one(data.dtype(), tuples.iter().chain(&data.shape()[self.batch_axes + depth..]).copied())
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
+        self.depth(required(inputs, 0)?.shape(), required(inputs, 1)?.shape()).map(drop)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

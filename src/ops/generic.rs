@@ -22,10 +22,9 @@ use select::{Text, Where};
 
 use super::view::Cursor;
 use super::wide::{CHUNK, Width};
-use super::{LoadCx, OpError, View, broadcast, one, rearrange, refused, required};
-use crate::graph::node::Specs;
+use super::{LoadCx, OpError, View, broadcast, rearrange, refused, required};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::{DType, Tensor, TensorError};
+use crate::tensor::{DType, Tensor, TensorError, TensorSpec};
 
 /// Makes the node of any element-wise operator, for inputs of any element type that ONNX allows it.
 ///
@@ -63,25 +62,6 @@ impl Elementwise {
         };
         self.operation.same_type(&operands)?;
         Ok(operands)
-    }
-
-    fn shape(&self, inputs: &[Option<&Tensor>], operands: &[&Tensor]) -> Result<crate::tensor::Shape, NodeError> {
-        let shapes = operands.iter().map(|operand| operand.shape());
-        let whole = match self.operation.computes {
-            Computes::Where => {
-                let condition = required(inputs, 0)?;
-                if condition.dtype() != DType::Bool {
-                    return Err(TensorError::Type { expected: DType::Bool, found: condition.dtype() }.into());
-                }
-                broadcast(shapes.chain([condition.shape()]))?
-            }
-            _ => broadcast(shapes)?,
-        };
-        // A slope stretches to its input, never the other way.
-        if self.operation.keeps_first() && whole[..] != *operands[0].shape() {
-            return Err(refused(format!("a slope of shape {:?} for {:?}", operands[1].shape(), operands[0].shape())));
-        }
-        Ok(whole)
     }
 
     /// The bounds of a Clip.
@@ -199,9 +179,21 @@ impl Node for Elementwise {
         "generic"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
         let operands = self.operands(inputs)?;
-        one(self.operation.result(operands[0].dtype())?, self.shape(inputs, &operands)?)
+        self.operation.result(operands[0].dtype())?;
+        if matches!(self.operation.computes, Computes::Where) {
+            let found = required(inputs, 0)?.dtype();
+            if found != DType::Bool {
+                return Err(TensorError::Type { expected: DType::Bool, found }.into());
+            }
+        }
+        // A slope stretches to its input, never the other way.
+        let shape = operands[0].shape();
+        if self.operation.keeps_first() && broadcast(operands.iter().map(|operand| operand.shape()))?[..] != *shape {
+            return Err(refused(format!("a slope of shape {:?} for {shape:?}", operands[1].shape())));
+        }
+        Ok(())
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

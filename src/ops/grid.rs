@@ -3,14 +3,13 @@
 use smallvec::SmallVec;
 
 use super::wide::{narrow, widened};
-use super::{LoadCx, OpError, Operator, dimensions, integers, one, refused, required};
-use crate::graph::node::Specs;
+use super::{LoadCx, OpError, Operator, dimensions, integers, refused, required};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::{Shape, Tensor};
+use crate::tensor::{Shape, Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[
-    ("", "AffineGrid", |cx| Ok(Box::new(AffineGrid { align: cx.node.int("align_corners", 0) != 0 }))),
+    ("", "AffineGrid", |cx| Ok(Box::new(AffineGrid { align: cx.node.attributes().int("align_corners") != 0 }))),
     ("", "GridSample", make_sample),
 ];
 
@@ -47,12 +46,6 @@ impl Node for AffineGrid {
 
     fn value_inputs(&self) -> u64 {
         1 << 1
-    }
-
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let (batch, spatial) = self.sizes(inputs)?;
-        let rank = spatial.len();
-        one(required(inputs, 0)?.dtype(), [batch].into_iter().chain(spatial).chain([rank]))
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
@@ -100,19 +93,19 @@ struct GridSample {
 }
 
 fn make_sample(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    let mode = match cx.node.string("mode", "linear") {
+    let mode = match cx.node.attributes().text("mode") {
         "linear" | "bilinear" => Mode::Linear,
         "nearest" => Mode::Nearest,
         "cubic" | "bicubic" => Mode::Cubic,
         other => return Err(OpError::unsupported(cx.node, format!("mode = {other}"))),
     };
-    let outside = match cx.node.string("padding_mode", "zeros") {
+    let outside = match cx.node.attributes().text("padding_mode") {
         "zeros" => Outside::Zeros,
         "border" => Outside::Border,
         "reflection" => Outside::Reflection,
         other => return Err(OpError::unsupported(cx.node, format!("padding_mode = {other}"))),
     };
-    Ok(Box::new(GridSample { mode, outside, align: cx.node.int("align_corners", 0) != 0 }))
+    Ok(Box::new(GridSample { mode, outside, align: cx.node.attributes().int("align_corners") != 0 }))
 }
 
 /// Elements along an axis with their weights; at most four.
@@ -201,10 +194,10 @@ impl Node for GridSample {
         "GridSample"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
         let (picture, grid) = (required(inputs, 0)?, required(inputs, 1)?);
         super::wide::Width::of(picture.dtype())?;
-        one(picture.dtype(), self.sizes(picture.shape(), grid.shape())?)
+        self.sizes(picture.shape(), grid.shape()).map(drop)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

@@ -12,10 +12,9 @@ mod product;
 use smallvec::SmallVec;
 
 use super::wide::{limits, narrow, widened};
-use super::{Operator, View, broadcast, one, optional, refused, required};
-use crate::graph::node::Specs;
+use super::{Operator, View, broadcast, optional, refused, required};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::{DType, Shape, Tensor, TensorError};
+use crate::tensor::{DType, Shape, Tensor, TensorError, TensorSpec};
 
 /// The operators of this file and of `conv`.
 pub(super) const OPERATORS: &[Operator] = &[
@@ -179,18 +178,11 @@ impl Node for MatMul {
         if self.requantised { "QLinearMatMul" } else { "MatMulInteger" }
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
         let [a, b, ..] = self.places();
-        let (left, right) = (required(inputs, a)?, required(inputs, b)?);
-        eight_bits(left)?;
-        eight_bits(right)?;
-        let output = Product::of(left.shape(), right.shape())?.output;
-        if !self.requantised {
-            return one(DType::I32, output);
-        }
-        let zero = required(inputs, 7)?;
-        eight_bits(zero)?;
-        one(zero.dtype(), output)
+        eight_bits(required(inputs, a)?)?;
+        eight_bits(required(inputs, b)?)?;
+        if self.requantised { eight_bits(required(inputs, 7)?) } else { Ok(()) }
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

@@ -1,10 +1,9 @@
 //! Losses: NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss.
 
 use super::wide::{Width, narrow, widened};
-use super::{LoadCx, OpError, Operator, one, optional, refused, required};
-use crate::graph::node::Specs;
+use super::{LoadCx, OpError, Operator, optional, refused, required};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] =
@@ -28,7 +27,7 @@ struct Loss {
 }
 
 fn make(cx: &LoadCx<'_>, softmax: bool) -> Result<Box<dyn Node>, OpError> {
-    let reduction = match cx.node.string("reduction", "mean") {
+    let reduction = match cx.node.attributes().text("reduction") {
         "none" => Reduction::None,
         "sum" => Reduction::Sum,
         "mean" => Reduction::Mean,
@@ -86,18 +85,13 @@ impl Node for Loss {
         if self.softmax { "SoftmaxCrossEntropyLoss" } else { "NegativeLogLikelihoodLoss" }
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
         self.sizes(inputs)?;
-        let (scores, targets) = (required(inputs, 0)?, required(inputs, 1)?);
-        if !scores.dtype().is_float() {
-            return Err(NodeError::Unsupported(format!("scores of type {}", scores.dtype())));
+        let (scores, targets) = (required(inputs, 0)?.dtype(), required(inputs, 1)?.dtype());
+        if !scores.is_float() {
+            return Err(NodeError::Unsupported(format!("scores of type {scores}")));
         }
-        Width::of(targets.dtype())?;
-        let reduced = self.reduction != Reduction::None;
-        let shape = if reduced { &[][..] } else { targets.shape() };
-        let mut specs = one(scores.dtype(), shape.iter().copied())?;
-        specs.extend(self.shows_logarithms.then(|| scores.spec().clone()));
-        Ok(specs)
+        Width::of(targets).map(drop)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

@@ -19,12 +19,11 @@ use self::dims::{Operand, Problem};
 use super::apart::{self, After};
 use super::convert::halves_through_f32;
 use super::stored::{self, STORED, activations, activations_mut};
-use super::{LoadCx, OpError, Operator, one, optional, refused, required};
+use super::{LoadCx, OpError, Operator, optional, refused, required};
 use crate::exec::matmul::{MatMulProblem, Stored};
 use crate::exec::weights::{self, MatMulWeights};
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
-use crate::graph::node::Specs;
 use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
 use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 
@@ -80,10 +79,10 @@ fn make_matmul(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
 
 fn make_gemm(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let node = MatMul {
-        trans_a: cx.node.int("transA", 0) != 0,
-        trans_b: cx.node.int("transB", 0) != 0,
-        scale: cx.node.float("alpha", 1.0),
-        beta: cx.node.float("beta", 1.0),
+        trans_a: cx.node.attributes().int("transA") != 0,
+        trans_b: cx.node.attributes().int("transB") != 0,
+        scale: cx.node.attributes().float("alpha"),
+        beta: cx.node.attributes().float("beta"),
         third: Third::Broadcast,
         ..plain_node()
     };
@@ -96,8 +95,8 @@ fn fused_or_adapted(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
 
 fn make_fused(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let node = MatMul {
-        trans_a: cx.node.int("trans_a", 0) != 0,
-        trans_b: cx.node.int("trans_b", 0) != 0,
+        trans_a: cx.node.attributes().int("trans_a") != 0,
+        trans_b: cx.node.attributes().int("trans_b") != 0,
         scale: cx.node.float("alpha", 1.0),
         third: Third::Bias,
         activation: fused_activation(cx.node)?,
@@ -173,11 +172,6 @@ impl MatMul {
         self.output.is_some() && !self.trans_a && left.dtype() == DType::BF16 && right == DType::F32
     }
 
-    /// The type of the result beside that right-hand side.
-    fn dtype(&self, left: &Tensor) -> DType {
-        self.output.map_or(left.dtype(), stored::dtype)
-    }
-
     /// What the third input is added as: a row, a whole matrix or, where it has to be spread first, neither yet.
     fn addend(&self, third: Option<&Tensor>, problem: &Problem) -> Addend {
         let Some(third) = third.filter(|_| self.third == Third::Bias || self.beta != 0.0) else { return Addend::None };
@@ -189,7 +183,16 @@ impl MatMul {
         }
     }
 
-    fn check_addends(&self, inputs: &[Option<&Tensor>], problem: &Problem) -> Result<(), NodeError> {
+    /// Columns of the product; a vector on the right-hand side is one that the output does not show.
+    fn columns(&self, inputs: &[Option<&Tensor>], output: &[usize]) -> Result<usize, NodeError> {
+        let rank = match &self.weights {
+            Some((_, shape)) => shape.len(),
+            None => required(inputs, 1)?.shape().len(),
+        };
+        Ok(if rank > 1 { output.last().copied().unwrap_or(1) } else { 1 })
+    }
+
+    fn check_addends(&self, inputs: &[Option<&Tensor>], output: &[usize]) -> Result<(), NodeError> {
         let fits = |tensor: &Tensor, shape: &[usize]| {
             let offset = shape.len().checked_sub(tensor.shape().len());
             offset.is_some_and(|offset| tensor.shape().iter().zip(&shape[offset..]).all(|(&d, &s)| d == s || d == 1))
@@ -197,17 +200,17 @@ impl MatMul {
         if let Some(third) = optional(inputs, 2) {
             let fits = match self.third {
                 Third::Absent => false,
-                Third::Broadcast => fits(third, &problem.output),
-                Third::Bias => third.shape() == [problem.n],
+                Third::Broadcast => fits(third, output),
+                Third::Bias => third.shape() == [self.columns(inputs, output)?],
             };
             if !fits {
-                let (third, output) = (third.shape(), &problem.output);
+                let third = third.shape();
                 return Err(refused(format!("shape {third:?} cannot be added to a product of shape {output:?}")));
             }
         }
         match optional(inputs, 3) {
-            Some(residual) if self.third != Third::Bias || residual.shape() != problem.output.as_slice() => {
-                let (residual, output) = (residual.shape(), &problem.output);
+            Some(residual) if self.third != Third::Bias || residual.shape() != output => {
+                let residual = residual.shape();
                 Err(refused(format!("residual of shape {residual:?} for a product of shape {output:?}")))
             }
             _ => Ok(()),
@@ -234,14 +237,19 @@ impl Node for MatMul {
         if self.weights.is_some() { 1 << 1 } else { 0 }
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let problem = self.problem(inputs)?;
-        self.check_addends(inputs, &problem)?;
+    fn check(&self, inputs: &[Option<&Tensor>], outputs: &[TensorSpec]) -> Result<(), NodeError> {
         let left = required(inputs, 0)?;
+        let right = self
+            .weights
+            .as_ref()
+            .map_or_else(|| Ok(required(inputs, 1)?.dtype()), |_| Ok::<_, NodeError>(DType::F32))?;
+        if left.dtype() != right && !self.takes_half(left, right) {
+            return Err(refused(format!("a product of {} and {right}", left.dtype())));
+        }
         if left.dtype() != DType::F32 && !self.takes_half(left, DType::F32) && !plain::multiplies(left.dtype()) {
             return Err(NodeError::Unsupported(format!("a matrix product of {} elements", left.dtype())));
         }
-        one(self.dtype(left), problem.output)
+        self.check_addends(inputs, &outputs[0].shape)
     }
 
     fn prepare_params(

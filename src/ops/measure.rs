@@ -1,14 +1,12 @@
 //! Shape and Size: outputs that are made from the input's shape alone.
 
-use super::{Operator, one, required};
-use crate::graph::node::Specs;
+use super::Operator;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::{DType, Tensor};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[
     ("", "Shape", |cx| {
-        let (start, end) = (cx.node.int("start", 0), cx.node.int("end", i64::MAX));
+        let (start, end) = (cx.node.attributes().int("start"), cx.node.int("end", i64::MAX));
         Ok(Box::new(Measure::Shape { start, end }))
     }),
     ("", "Size", |_| Ok(Box::new(Measure::Size))),
@@ -40,11 +38,6 @@ impl Node for Measure {
             Measure::Shape { .. } => "Shape",
             Measure::Size => "Size",
         }
-    }
-
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let count = self.values(required(inputs, 0)?.shape()).len();
-        one(DType::I64, matches!(self, Measure::Shape { .. }).then_some(count))
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

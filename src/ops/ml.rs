@@ -3,17 +3,16 @@
 use hashbrown::HashMap;
 
 use super::wide::{Width, narrow, widened};
-use super::{Blocks, LoadCx, Movement, OpError, Operator, index_of, one, rearrange, refused, required};
-use crate::graph::node::Specs;
+use super::{Blocks, LoadCx, Movement, OpError, Operator, index_of, rearrange, required};
 use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, Prepared, RunCx};
-use crate::tensor::{DType, Tensor, TensorError};
+use crate::tensor::{DType, Tensor, TensorError, TensorSpec};
 
 const DOMAIN: &str = "ai.onnx.ml";
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[
     (DOMAIN, "ArrayFeatureExtractor", |_| Ok(Box::new(Extractor))),
-    (DOMAIN, "Binarizer", |cx| Ok(Box::new(Binarizer(f64::from(cx.node.float("threshold", 0.0)))))),
+    (DOMAIN, "Binarizer", |cx| Ok(Box::new(Binarizer(f64::from(cx.node.attributes().float("threshold")))))),
     (DOMAIN, "LabelEncoder", make_encoder),
 ];
 
@@ -23,16 +22,6 @@ struct Extractor;
 impl Node for Extractor {
     fn family(&self) -> &'static str {
         "ArrayFeatureExtractor"
-    }
-
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let (input, numbers) = (required(inputs, 0)?, required(inputs, 1)?);
-        match input.shape() {
-            [] => Err(refused("a scalar has no features")),
-            // One observation is a row.
-            [_] => one(input.dtype(), [1, numbers.len()]),
-            [outer @ .., _] => one(input.dtype(), outer.iter().copied().chain([numbers.len()])),
-        }
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
@@ -54,10 +43,8 @@ impl Node for Binarizer {
         "Binarizer"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let input = required(inputs, 0)?;
-        Width::of(input.dtype())?;
-        one(input.dtype(), input.shape().iter().copied())
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
+        Width::of(required(inputs, 0)?.dtype()).map(drop)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
@@ -112,10 +99,10 @@ fn make_encoder(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let (keys, values) = (list(node, "keys")?, list(node, "values")?);
     let default = match (node.attrs.get("default_tensor"), values.dtype()) {
         (Some(Attr::Tensor(tensor)), _) => tensor.clone(),
-        (_, DType::String) => Tensor::from_strings([], vec![node.string("default_string", "_Unused").to_owned()])
+        (_, DType::String) => Tensor::from_strings([], vec![node.attributes().text("default_string").to_owned()])
             .map_err(|error| OpError::invalid(node, error.to_string()))?,
-        (_, DType::I64) => Tensor::scalar(node.int("default_int64", -1)),
-        (_, DType::F32) => Tensor::scalar(node.float("default_float", -0.0)),
+        (_, DType::I64) => Tensor::scalar(node.attributes().int("default_int64")),
+        (_, DType::F32) => Tensor::scalar(node.attributes().float("default_float")),
         (_, dtype) => return Err(OpError::unsupported(node, format!("values of type {dtype} without a default"))),
     };
     if keys.len() != values.len() || default.len() != 1 || default.dtype() != values.dtype() {
@@ -143,12 +130,9 @@ impl Node for Encoder {
         "LabelEncoder"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let input = required(inputs, 0)?;
-        if input.dtype() != self.keys {
-            return Err(TensorError::Type { expected: self.keys, found: input.dtype() }.into());
-        }
-        one(self.values.dtype(), input.shape().iter().copied())
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
+        let found = required(inputs, 0)?.dtype();
+        if found == self.keys { Ok(()) } else { Err(TensorError::Type { expected: self.keys, found }.into()) }
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

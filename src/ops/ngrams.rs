@@ -3,10 +3,9 @@
 use hashbrown::HashMap;
 
 use super::wide::{narrow, widened};
-use super::{LoadCx, OpError, Operator, one, refused, required};
-use crate::graph::node::Specs;
+use super::{LoadCx, OpError, Operator, required};
 use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, Prepared, RunCx};
-use crate::tensor::{DType, Tensor};
+use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "TfIdfVectorizer", make)];
@@ -149,15 +148,10 @@ impl Node for Vectorizer {
         "TfIdfVectorizer"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let input = required(inputs, 0)?;
-        if !matches!(input.dtype(), DType::String | DType::I32 | DType::I64) {
-            return Err(NodeError::Unsupported(format!("elements of type {}", input.dtype())));
-        }
-        match *input.shape() {
-            [_] => one(DType::F32, [self.width]),
-            [rows, _] => one(DType::F32, [rows, self.width]),
-            _ => Err(refused(format!("a list or lists are needed, found shape {:?}", input.shape()))),
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
+        match required(inputs, 0)?.dtype() {
+            DType::String | DType::I32 | DType::I64 => Ok(()),
+            dtype => Err(NodeError::Unsupported(format!("elements of type {dtype}"))),
         }
     }
 

@@ -30,7 +30,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     }),
     ("", "BatchNormalization", |cx| {
         // Of operator sets 7 and 8.
-        let each_place = cx.node.version < 9 && cx.node.int("spatial", 1) == 0;
+        let each_place = cx.node.version < 9 && cx.node.attributes().int("spatial") == 0;
         through_f32(cx, if each_place { places::make } else { channels::make_batch })
     }),
     ("", "InstanceNormalization", |cx| through_f32(cx, channels::make_instance)),

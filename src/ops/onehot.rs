@@ -2,13 +2,14 @@
 
 use super::wide::{Width, widened};
 use super::{Movement, Operator, around, axis_of, one, rearrange, refused, required};
+use crate::graph::inference::InferByValue;
 use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{Shape, Tensor};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] =
-    &[("", "OneHot", |cx| Ok(Box::new(OneHot { axis: cx.node.int("axis", -1) })))];
+    &[("", "OneHot", |cx| Ok(Box::new(OneHot { axis: cx.node.attributes().int("axis") })))];
 
 struct OneHot {
     axis: i64,
@@ -42,6 +43,17 @@ impl Movement for Mark {
     }
 }
 
+impl InferByValue for OneHot {
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let values = required(inputs, 2)?;
+        Width::of(required(inputs, 0)?.dtype())?;
+        if values.shape() != [2] {
+            return Err(refused(format!("off and on must be two values, found shape {:?}", values.shape())));
+        }
+        one(values.dtype(), self.shape(inputs)?.1)
+    }
+}
+
 impl Node for OneHot {
     fn family(&self) -> &'static str {
         "OneHot"
@@ -51,13 +63,8 @@ impl Node for OneHot {
         1 << 1
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let values = required(inputs, 2)?;
-        Width::of(required(inputs, 0)?.dtype())?;
-        if values.shape() != [2] {
-            return Err(refused(format!("off and on must be two values, found shape {:?}", values.shape())));
-        }
-        one(values.dtype(), self.shape(inputs)?.1)
+    fn by_value(&self) -> Option<&dyn InferByValue> {
+        Some(self)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

@@ -13,13 +13,13 @@ use kiln_kernels::{Isa, Parallel, reference};
 
 use super::convert::through_f32;
 use super::stored::{STORED, activations, activations_mut, stored};
-use super::{LoadCx, MakeNode, OpError, Operator, counted, refused, required};
+use super::{LoadCx, MakeNode, OpError, Operator, refused, required};
 use crate::exec::pool::PoolProblem;
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
-use crate::graph::node::Specs;
+use crate::graph::operators::spatial;
 use crate::graph::{Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
-use crate::tensor::{DType, Shape, Tensor, TensorSpec};
+use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// This group's operators.
 pub(super) const OPERATORS: &[Operator] = &[
@@ -67,12 +67,12 @@ fn either(cx: &LoadCx<'_>, make: MakeNode) -> Result<Box<dyn Node>, OpError> {
 }
 
 fn make_max(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    let places = (cx.node.outputs.len() > 1).then(|| cx.node.int("storage_order", 0) != 0);
+    let places = (cx.node.outputs.len() > 1).then(|| cx.node.attributes().int("storage_order") != 0);
     make(cx, PoolKind::Max, Some(Windows::new(cx.node)?), places)
 }
 
 fn make_average(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    let include_pad = cx.node.int("count_include_pad", 0) != 0;
+    let include_pad = cx.node.attributes().int("count_include_pad") != 0;
     make(cx, PoolKind::Average { include_pad }, Some(Windows::new(cx.node)?), None)
 }
 
@@ -103,7 +103,7 @@ fn make(
 }
 
 fn exponent(node: &NodeDesc) -> Result<u32, OpError> {
-    let p = node.int("p", 2);
+    let p = node.attributes().int("p");
     u32::try_from(p).ok().filter(|&p| p > 0).ok_or_else(|| OpError::invalid(node, format!("p = {p}")))
 }
 
@@ -125,31 +125,14 @@ impl Windows {
         if kernel.iter().chain(&strides).chain(&dilations).any(|&step| step == 0) {
             return Err(OpError::invalid(node, "kernel, strides and dilations are at least 1"));
         }
-        let padding = match node.string("auto_pad", "NOTSET") {
+        let padding = match node.attributes().text("auto_pad") {
             "NOTSET" => Padding::Given,
             "VALID" => Padding::Valid,
             "SAME_UPPER" => Padding::SameUpper,
             "SAME_LOWER" => Padding::SameLower,
             other => return Err(OpError::invalid(node, format!("auto_pad '{other}'"))),
         };
-        Ok(Windows { kernel, strides, dilations, pads, padding, ceil: node.int("ceil_mode", 0) != 0 })
-    }
-
-    /// How many windows there are along an axis with its padding; none where not even one fits.
-    fn windows(&self, axis: &Window) -> Option<u64> {
-        let total = axis.input.saturating_add(axis.before).saturating_add(axis.after);
-        let windows = match total.checked_sub(axis.span()) {
-            Some(room) if self.ceil => room.div_ceil(axis.stride) + 1,
-            Some(room) => room / axis.stride + 1,
-            // The same formula below zero: rounded up, less than a stride short of a window is one, and a stride is none.
-            None if self.ceil => 1u64.checked_sub((axis.span() - total) / axis.stride)?,
-            // Nothing gives nothing, where windows are no longer than their steps.
-            None if total == 0 && axis.span() <= axis.stride => 0,
-            None => return None,
-        };
-        // A window that starts after the input and the padding before it would see nothing.
-        let late = self.ceil && windows > 0 && (windows - 1) * axis.stride >= axis.input + axis.before;
-        Some(windows - u64::from(late))
+        Ok(Windows { kernel, strides, dilations, pads, padding, ceil: node.attributes().int("ceil_mode") != 0 })
     }
 
     /// The windows along one axis of `input` elements.
@@ -170,7 +153,8 @@ impl Windows {
         let given = self.padding == Padding::Given;
         let (before, after) = if given { (self.pads[axis], self.pads[axes + axis]) } else { (0, 0) };
         let padded = Window { before, after, ..window };
-        let Some(output) = self.windows(&padded).filter(|_| padded.is_valid()) else {
+        let output = spatial::pooled(input, [before, after], padded.span(), stride, self.ceil);
+        let Some(output) = output.filter(|_| padded.is_valid()) else {
             return Err(refused(format!("a window of {} does not fit {input} elements", window.span())));
         };
         Ok(Window { output, ..padded })
@@ -210,15 +194,6 @@ impl Pool {
         };
         if shape.is_valid() { Ok(shape) } else { Err(refused(format!("shape {dims:?} is too large to pool"))) }
     }
-
-    fn output(&self, shape: &PoolShape, rank: usize) -> Shape {
-        let spatial = shape.axes[5 - rank..].iter().map(|axis| axis.output as usize);
-        if self.channels_last {
-            [shape.batch()].into_iter().chain(spatial).chain([shape.channels()]).collect()
-        } else {
-            [shape.batch(), shape.channels()].into_iter().chain(spatial).collect()
-        }
-    }
 }
 
 impl Node for Pool {
@@ -226,20 +201,14 @@ impl Node for Pool {
         "pool"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
         let input = required(inputs, 0)?;
         let bytes = matches!(input.dtype(), DType::I8 | DType::U8) && self.kind == PoolKind::Max;
         let halves = input.dtype() == DType::BF16 && self.channels_last && self.places.is_none();
         if input.dtype() != DType::F32 && !bytes && !halves {
             return Err(NodeError::Unsupported(format!("pooling of {}", input.dtype())));
         }
-        let output = self.output(&self.shape(input)?, input.shape().len());
-        let mut specs = Specs::new();
-        specs.push(counted(input.dtype(), output.iter().copied())?);
-        if self.places.is_some() {
-            specs.push(counted(DType::I64, output)?);
-        }
-        Ok(specs)
+        self.shape(input).map(drop)
     }
 
     fn prepare_params(

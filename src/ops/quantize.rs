@@ -8,10 +8,9 @@ use kiln_kernels::Isa;
 use kiln_kernels::cpu::quantized::prepare;
 
 use super::wide::{Wide, limits, narrow, widened};
-use super::{LoadCx, OpError, Operator, around, axis_of, counted, one, optional, refused, required, type_attribute};
-use crate::graph::node::Specs;
+use super::{LoadCx, OpError, Operator, around, axis_of, optional, refused, required, type_attribute};
 use crate::graph::{Io, Node, NodeDesc, NodeError, Prepared, RunCx};
-use crate::tensor::{DType, Tensor, minifloat};
+use crate::tensor::{DType, Tensor, TensorError, TensorSpec, minifloat};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[
@@ -34,9 +33,9 @@ impl Settings {
     fn of(cx: &LoadCx<'_>, precision: &str) -> Result<Settings, OpError> {
         let node: &NodeDesc = cx.node;
         let given = |name| (node.int(name, 0) != 0).then(|| type_attribute(node, name, None)).transpose();
-        let block = usize::try_from(node.int("block_size", 0));
+        let block = usize::try_from(node.attributes().int("block_size"));
         Ok(Settings {
-            axis: node.int("axis", 1),
+            axis: node.attributes().int("axis"),
             block: block.map_err(|_| OpError::invalid(node, "block_size must not be negative"))?,
             output: given("output_dtype")?,
             precision: given(precision)?,
@@ -135,10 +134,9 @@ impl Node for Quantize {
         "QuantizeLinear"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let input = required(inputs, 0)?;
-        self.0.grain(input.shape(), required(inputs, 1)?.shape())?;
-        one(self.output(inputs)?, input.shape().iter().copied())
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
+        self.0.grain(required(inputs, 0)?.shape(), required(inputs, 1)?.shape())?;
+        self.output(inputs).map(drop)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
@@ -187,14 +185,12 @@ impl Node for Dequantize {
         "DequantizeLinear"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let (input, scale) = (required(inputs, 0)?, required(inputs, 1)?);
-        self.0.grain(input.shape(), scale.shape())?;
-        let output = self.0.output.unwrap_or(scale.dtype());
-        if !output.is_float() {
-            return Err(NodeError::Unsupported(format!("dequantised elements of type {output}")));
+    fn check(&self, inputs: &[Option<&Tensor>], outputs: &[TensorSpec]) -> Result<(), NodeError> {
+        self.0.grain(required(inputs, 0)?.shape(), required(inputs, 1)?.shape())?;
+        match outputs[0].dtype {
+            output if output.is_float() => Ok(()),
+            output => Err(NodeError::Unsupported(format!("dequantised elements of type {output}"))),
         }
-        one(output, input.shape().iter().copied())
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
@@ -227,13 +223,11 @@ impl Node for Dynamic {
         "DynamicQuantizeLinear"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let input = required(inputs, 0)?;
-        input.as_slice::<f32>()?;
-        let mut specs = one(DType::U8, input.shape().iter().copied())?;
-        specs.push(counted(DType::F32, [])?);
-        specs.push(counted(DType::U8, [])?);
-        Ok(specs)
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
+        match required(inputs, 0)?.dtype() {
+            DType::F32 => Ok(()),
+            found => Err(TensorError::Type { expected: DType::F32, found }.into()),
+        }
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {

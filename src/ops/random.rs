@@ -5,10 +5,9 @@
 //! open; the one here is the reference implementation's, so that uniform and normal numbers with a seed are the same.
 
 use super::wide::{Width, narrow, widened};
-use super::{LoadCx, OpError, Operator, dimensions, one, required, type_attribute};
-use crate::graph::node::Specs;
+use super::{LoadCx, OpError, Operator, dimensions, required, type_attribute};
 use crate::graph::{Io, Node, NodeDesc, NodeError, Prepared, RunCx};
-use crate::tensor::{DType, Shape, Tensor};
+use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[
@@ -26,34 +25,36 @@ enum Distribution {
 }
 
 fn uniform(cx: &LoadCx<'_>) -> Distribution {
-    Distribution::Uniform { low: cx.node.float("low", 0.0).into(), high: cx.node.float("high", 1.0).into() }
+    Distribution::Uniform {
+        low: cx.node.attributes().float("low").into(),
+        high: cx.node.attributes().float("high").into(),
+    }
 }
 
 fn normal(cx: &LoadCx<'_>) -> Distribution {
-    Distribution::Normal { mean: cx.node.float("mean", 0.0).into(), scale: cx.node.float("scale", 1.0).into() }
+    Distribution::Normal {
+        mean: cx.node.attributes().float("mean").into(),
+        scale: cx.node.attributes().float("scale").into(),
+    }
 }
 
 struct Random {
     distribution: Distribution,
     seed: u32,
-    /// That of the input where there is none.
-    dtype: Option<DType>,
-    shape: Option<Shape>,
 }
 
 fn make(cx: &LoadCx<'_>, distribution: Distribution) -> Result<Box<dyn Node>, OpError> {
     let node = cx.node;
     let like = node.op.ends_with("Like");
-    let dtype = match like && !node.attrs.contains_key("dtype") {
-        true => None,
-        false => Some(type_attribute(node, "dtype", Some(DType::F32))?),
-    };
-    let shape = match (like, node.ints("shape")) {
-        (true, _) => None,
-        (false, Some(shape)) => Some(dimensions(shape).map_err(|error| OpError::invalid(node, error.to_string()))?),
+    type_attribute(node, "dtype", Some(DType::F32))?;
+    match (like, node.ints("shape")) {
+        (true, _) => {}
+        (false, Some(shape)) => {
+            dimensions(shape).map_err(|error| OpError::invalid(node, error.to_string()))?;
+        }
         (false, None) => return Err(OpError::invalid(node, "a shape is needed")),
-    };
-    Ok(Box::new(Random { distribution, seed: seed(node), dtype, shape }))
+    }
+    Ok(Box::new(Random { distribution, seed: seed(node) }))
 }
 
 /// The seed that a node has, or one after its name.
@@ -144,14 +145,11 @@ impl Numbers {
 /// One with the probability that the input says, else zero.
 struct Bernoulli {
     seed: u32,
-    /// That of the input where there is none.
-    dtype: Option<DType>,
 }
 
 fn make_bernoulli(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    let given = cx.node.attrs.contains_key("dtype");
-    let dtype = given.then(|| type_attribute(cx.node, "dtype", None)).transpose()?;
-    Ok(Box::new(Bernoulli { seed: seed(cx.node), dtype }))
+    type_attribute(cx.node, "dtype", Some(DType::F32))?;
+    Ok(Box::new(Bernoulli { seed: seed(cx.node) }))
 }
 
 impl Node for Bernoulli {
@@ -159,12 +157,9 @@ impl Node for Bernoulli {
         "Bernoulli"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let input = required(inputs, 0)?;
-        let dtype = self.dtype.unwrap_or(input.dtype());
-        Width::of(dtype)?;
-        Width::of(input.dtype())?;
-        one(dtype, input.shape().iter().copied())
+    fn check(&self, inputs: &[Option<&Tensor>], outputs: &[TensorSpec]) -> Result<(), NodeError> {
+        Width::of(outputs[0].dtype)?;
+        Width::of(required(inputs, 0)?.dtype()).map(drop)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
@@ -185,13 +180,8 @@ impl Node for Random {
         }
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let dtype = self.dtype.map_or_else(|| Ok(required(inputs, 0)?.dtype()), Ok::<_, NodeError>)?;
-        Width::of(dtype)?;
-        match &self.shape {
-            Some(shape) => one(dtype, shape.iter().copied()),
-            None => one(dtype, required(inputs, 0)?.shape().iter().copied()),
-        }
+    fn check(&self, _: &[Option<&Tensor>], outputs: &[TensorSpec]) -> Result<(), NodeError> {
+        Width::of(outputs[0].dtype).map(drop)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

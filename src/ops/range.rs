@@ -3,6 +3,7 @@
 use half::{bf16, f16};
 
 use super::{Operator, one, refused, required};
+use crate::graph::inference::InferByValue;
 use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{DType, Element, Tensor};
@@ -56,15 +57,7 @@ fn fill<T: Element>(
     Ok(())
 }
 
-impl Node for Range {
-    fn family(&self) -> &'static str {
-        "Range"
-    }
-
-    fn value_inputs(&self) -> u64 {
-        0b111
-    }
-
+impl InferByValue for Range {
     fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
         let dtype = required(inputs, 0)?.dtype();
         let count = match dtype {
@@ -78,6 +71,20 @@ impl Node for Range {
             other => return Err(NodeError::Unsupported(format!("a range of {other}"))),
         }?;
         one(dtype, [count])
+    }
+}
+
+impl Node for Range {
+    fn family(&self) -> &'static str {
+        "Range"
+    }
+
+    fn value_inputs(&self) -> u64 {
+        0b111
+    }
+
+    fn by_value(&self) -> Option<&dyn InferByValue> {
+        Some(self)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

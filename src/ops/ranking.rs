@@ -5,10 +5,9 @@
 use std::cmp::Ordering;
 
 use super::wide::{Wide, Width, dispatch, narrow};
-use super::{LoadCx, OpError, Operator, Run, axis_of, counted, integer, lines, one, refused, required};
-use crate::graph::node::Specs;
+use super::{LoadCx, OpError, Operator, Run, axis_of, integer, lines, refused, required};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::{DType, Shape, Tensor};
+use crate::tensor::{Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[
@@ -17,7 +16,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     ("", "TopK", make_top),
     ("", "Hardmax", |cx| {
         let since_13 = cx.node.version >= 13;
-        Ok(Box::new(Hardmax { axis: cx.node.int("axis", if since_13 { -1 } else { 1 }), flat: !since_13 }))
+        Ok(Box::new(Hardmax { axis: cx.node.attributes().int("axis"), flat: !since_13 }))
     }),
 ];
 
@@ -52,13 +51,12 @@ fn for_lines<W: Wide>(input: &Tensor, axis: usize, mut visit: impl FnMut(Run, &[
 struct Arg {
     wanted: Ordering,
     axis: i64,
-    keep: bool,
     last: bool,
 }
 
 fn make_arg(cx: &LoadCx<'_>, wanted: Ordering) -> Result<Box<dyn Node>, OpError> {
-    let (keep, last) = (cx.node.int("keepdims", 1) != 0, cx.node.int("select_last_index", 0) != 0);
-    Ok(Box::new(Arg { wanted, axis: cx.node.int("axis", 0), keep, last }))
+    let last = cx.node.attributes().int("select_last_index") != 0;
+    Ok(Box::new(Arg { wanted, axis: cx.node.attributes().int("axis"), last }))
 }
 
 impl Arg {
@@ -79,19 +77,13 @@ impl Node for Arg {
         if self.wanted == Ordering::Greater { "ArgMax" } else { "ArgMin" }
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+    fn check(&self, inputs: &[Option<&Tensor>], outputs: &[TensorSpec]) -> Result<(), NodeError> {
         let input = required(inputs, 0)?;
-        let axis = axis_of(self.axis, input.shape().len())?;
-        let mut shape = Shape::from_slice(input.shape());
-        shape[axis] = 1;
         Width::of(input.dtype())?;
-        if input.shape()[axis] == 0 && !shape.contains(&0) {
-            return Err(refused(format!("axis {axis} of shape {:?} has no elements", input.shape())));
+        if input.is_empty() && !outputs[0].shape.contains(&0) {
+            return Err(refused(format!("axis {} of shape {:?} has no elements", self.axis, input.shape())));
         }
-        if !self.keep {
-            shape.remove(axis);
-        }
-        one(DType::I64, shape)
+        Ok(())
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
@@ -113,7 +105,11 @@ struct TopK {
 fn make_top(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let count = cx.node.attrs.contains_key("k").then(|| cx.node.int("k", -1));
     // Sorted results satisfy a node that does not ask for an order as well.
-    Ok(Box::new(TopK { count, axis: cx.node.int("axis", -1), largest: cx.node.int("largest", 1) != 0 }))
+    Ok(Box::new(TopK {
+        count,
+        axis: cx.node.attributes().int("axis"),
+        largest: cx.node.attributes().int("largest") != 0,
+    }))
 }
 
 impl TopK {
@@ -167,15 +163,8 @@ impl Node for TopK {
         u64::from(self.count.is_none()) << 1
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let input = required(inputs, 0)?;
-        let (axis, count) = self.count(inputs)?;
-        Width::of(input.dtype())?;
-        let mut shape = Shape::from_slice(input.shape());
-        shape[axis] = count;
-        let mut specs = one(input.dtype(), shape.iter().copied())?;
-        specs.push(counted(DType::I64, shape)?);
-        Ok(specs)
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
+        Width::of(required(inputs, 0)?.dtype()).map(drop)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
@@ -210,13 +199,13 @@ impl Node for Hardmax {
         "Hardmax"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
         let input = required(inputs, 0)?;
         axis_of(self.axis, input.shape().len())?;
-        if !input.dtype().is_float() {
-            return Err(NodeError::Unsupported(format!("elements of type {}", input.dtype())));
+        match input.dtype() {
+            dtype if dtype.is_float() => Ok(()),
+            dtype => Err(NodeError::Unsupported(format!("elements of type {dtype}"))),
         }
-        one(input.dtype(), input.shape().iter().copied())
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

@@ -10,9 +10,8 @@ use kiln_kernels::cpu::recurrent::{
 use smallvec::SmallVec;
 
 use super::convert::through_f32;
-use super::{LoadCx, OpError, Operator, counted, optional, refused, required};
+use super::{LoadCx, OpError, Operator, optional, refused, required};
 use crate::exec::recurrent::{PackedDirection, PlainWeights, pack};
-use crate::graph::node::Specs;
 use crate::graph::operators::lower::function;
 use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx, operators};
 use crate::tensor::{DType, Tensor, TensorError, TensorSpec};
@@ -48,11 +47,13 @@ struct Layer {
 fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let node = cx.node;
     let cell = match node.op.as_str() {
-        "LSTM" => Cell::Lstm { input_forget: node.int("input_forget", 0) != 0, peepholes: node.input(P).is_some() },
-        "GRU" => Cell::Gru { linear_before_reset: node.int("linear_before_reset", 0) != 0 },
+        "LSTM" => {
+            Cell::Lstm { input_forget: node.attributes().int("input_forget") != 0, peepholes: node.input(P).is_some() }
+        }
+        "GRU" => Cell::Gru { linear_before_reset: node.attributes().int("linear_before_reset") != 0 },
         _ => Cell::Rnn,
     };
-    let reverses: &[bool] = match node.string("direction", "forward") {
+    let reverses: &[bool] = match node.attributes().text("direction") {
         "forward" => &[false],
         "reverse" => &[true],
         "bidirectional" => &[false, true],
@@ -65,7 +66,7 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     };
     let directions = directions(node, cell, reverses)?;
     let isa = cx.build.isa;
-    let batch_first = node.int("layout", 0) != 0;
+    let batch_first = node.attributes().int("layout") != 0;
     let mut layer = Layer { cell, clip, directions, batch_first, packed: None, elements: Elements::F32, isa };
     let constant = |index: usize| cx.graph.constant_input(node, index);
     let known = |index: usize| node.input(index).is_none() || constant(index).is_some();
@@ -212,7 +213,7 @@ impl Node for Layer {
         "recurrent"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
         let x = required(inputs, X)?;
         let (w, r) = (required(inputs, W)?, required(inputs, R)?);
         let Sizes { input, hidden } = self.sizes(w, r, optional(inputs, B), self.memory(inputs, P))?;
@@ -222,19 +223,12 @@ impl Node for Layer {
         for (name, tensor) in [("initial_h", optional(inputs, H)), ("initial_c", self.memory(inputs, C))] {
             tensor.map_or(Ok(()), |tensor| expect(name, tensor, &state))?;
         }
-        if let Some(lengths) = optional(inputs, LENGTHS)
-            && (lengths.dtype() != DType::I32 || lengths.shape() != [batch])
-        {
-            return Err(refused(format!("sequence_lens is {:?}, expected {batch} of int32", lengths.spec())));
+        match optional(inputs, LENGTHS) {
+            Some(lengths) if lengths.dtype() != DType::I32 || lengths.shape() != [batch] => {
+                Err(refused(format!("sequence_lens is {:?}, expected {batch} of int32", lengths.spec())))
+            }
+            _ => Ok(()),
         }
-        let directions = self.directions.len();
-        let y = if self.batch_first { [batch, steps, directions, hidden] } else { [steps, directions, batch, hidden] };
-        let mut specs = Specs::from_elem(counted(DType::F32, y)?, 1);
-        let states = if self.cell.has_memory() { 2 } else { 1 };
-        for _ in 0..states {
-            specs.push(counted(DType::F32, state)?);
-        }
-        Ok(specs)
     }
 
     fn prepare_params(

@@ -14,7 +14,6 @@ use super::{LoadCx, OpError, Operator, required};
 use crate::exec::reduce::ReduceProblem;
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
-use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::tensor::{DType, Tensor, TensorSpec};
 
@@ -43,7 +42,7 @@ fn make(cx: &LoadCx<'_>, reduction: Reduction) -> Result<Box<dyn Node>, OpError>
     Ok(Box::new(Reduce {
         reduction,
         fixed_axes: cx.node.ints("axes").map(<[i64]>::to_vec),
-        none_means_none: cx.node.int("noop_with_empty_axes", 0) != 0,
+        none_means_none: cx.node.attributes().int("noop_with_empty_axes") != 0,
         generic: make_reduce(cx)?,
     }))
 }
@@ -57,8 +56,8 @@ impl Node for Reduce {
         self.generic.value_inputs()
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        self.generic.infer(inputs)
+    fn check(&self, inputs: &[Option<&Tensor>], outputs: &[TensorSpec]) -> Result<(), NodeError> {
+        self.generic.check(inputs, outputs)
     }
 
     fn prepare_params(

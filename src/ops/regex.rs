@@ -5,10 +5,9 @@
 
 use regex::{Regex, RegexBuilder};
 
-use super::{LoadCx, OpError, Operator, one, required};
-use crate::graph::node::Specs;
+use super::{LoadCx, OpError, Operator, required};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::{BoolByte, DType, Tensor, TensorError};
+use crate::tensor::{BoolByte, DType, Tensor, TensorError, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "RegexFullMatch", make)];
@@ -40,12 +39,11 @@ impl Node for FullMatch {
         "RegexFullMatch"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let input = required(inputs, 0)?;
-        if input.dtype() != DType::String {
-            return Err(TensorError::Type { expected: DType::String, found: input.dtype() }.into());
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
+        match required(inputs, 0)?.dtype() {
+            DType::String => Ok(()),
+            found => Err(TensorError::Type { expected: DType::String, found }.into()),
         }
-        one(DType::Bool, input.shape().iter().copied())
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

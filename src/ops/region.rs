@@ -1,10 +1,9 @@
 //! Regions of pictures: RoiAlign pools each.
 
 use super::wide::{narrow, widened};
-use super::{LoadCx, OpError, Operator, index_of, one, refused, required};
-use crate::graph::node::Specs;
+use super::{LoadCx, OpError, Operator, index_of, refused, required};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "RoiAlign", make_align)];
@@ -30,7 +29,7 @@ fn make_align(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         "output_half_pixel" => false,
         other => return Err(OpError::unsupported(node, format!("coordinate_transformation_mode = {other}"))),
     };
-    let max = match node.string("mode", "avg") {
+    let max = match node.attributes().text("mode") {
         "avg" => false,
         "max" => true,
         other => return Err(OpError::unsupported(node, format!("mode = {other}"))),
@@ -40,7 +39,7 @@ fn make_align(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         value.ok_or_else(|| OpError::invalid(node, format!("{name} = {}", node.int(name, default))))
     };
     let bins = [size("output_height", 1, 1)?, size("output_width", 1, 1)?];
-    let (samples, scale) = (size("sampling_ratio", 0, 0)?, f64::from(node.float("spatial_scale", 1.0)));
+    let (samples, scale) = (size("sampling_ratio", 0, 0)?, f64::from(node.attributes().float("spatial_scale")));
     Ok(Box::new(RoiAlign { half_pixel, max, bins, samples, scale }))
 }
 
@@ -111,12 +110,11 @@ impl Node for RoiAlign {
         "RoiAlign"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
         let (picture, regions, batches) = (required(inputs, 0)?, required(inputs, 1)?, required(inputs, 2)?);
         match (picture.shape(), regions.shape(), batches.shape()) {
-            (&[_, channels, height, width], &[count, 4], &[same]) if count == same && height > 0 && width > 0 => {
-                super::wide::Width::of(picture.dtype())?;
-                one(picture.dtype(), [count, channels, self.bins[0], self.bins[1]])
+            (&[_, _, height, width], &[count, 4], &[same]) if count == same && height > 0 && width > 0 => {
+                super::wide::Width::of(picture.dtype()).map(drop)
             }
             (picture, regions, _) => Err(refused(format!("regions of shape {regions:?} in pictures of {picture:?}"))),
         }

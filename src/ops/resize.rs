@@ -10,15 +10,14 @@ use smallvec::SmallVec;
 use super::convert::through_f32;
 use super::wide::{Wide, widened};
 use super::{
-    LoadCx, Movement, OpError, Operator, axes_of, dimensions, integers, one, optional, rearrange, refused, required,
+    LoadCx, Movement, OpError, Operator, axes_of, dimensions, integers, optional, rearrange, refused, required,
 };
 use crate::cache::F32Bits;
 use crate::exec::resize::{Mode, Resize as Executor, ResizeAxis, ResizeProblem, Rounding, Transform};
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
-use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
-use crate::tensor::{DType, Shape, Tensor, TensorSpec};
+use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// This group's operators.
 pub(super) const OPERATORS: &[Operator] = &[("", "Resize", adapted), ("", "Upsample", adapted)];
@@ -49,7 +48,7 @@ struct Resize {
 
 /// Picking moves elements of any type; mixing computes in `f32`.
 fn adapted(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    if cx.node.string("mode", "nearest") == "nearest" { make(cx) } else { through_f32(cx, make) }
+    if cx.node.attributes().text("mode") == "nearest" { make(cx) } else { through_f32(cx, make) }
 }
 
 fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
@@ -62,7 +61,7 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         "ceil" => Rounding::Ceil,
         other => return Err(OpError::invalid(node, format!("nearest_mode '{other}'"))),
     };
-    let mode = match node.string("mode", "nearest") {
+    let mode = match node.attributes().text("mode") {
         "nearest" => Mode::Nearest(rounding),
         // Upsample's older name of the same.
         "linear" | "bilinear" => Mode::Linear,
@@ -218,17 +217,16 @@ impl Node for Resize {
         self.inputs.iter().flatten().fold(0, |bits, index| bits | 1 << index)
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+    fn check(&self, inputs: &[Option<&Tensor>], outputs: &[TensorSpec]) -> Result<(), NodeError> {
         let input = required(inputs, 0)?;
         if input.dtype() == DType::String {
             return Err(NodeError::Unsupported("resizing strings".to_owned()));
         }
-        let axes = self.resized(inputs)?;
-        let shape: Shape = axes.iter().map(|axis| axis.output as usize).collect();
+        let shape = &outputs[0].shape;
         if input.is_empty() && !shape.contains(&0) {
             return Err(refused(format!("nothing of shape {:?} to resize to {shape:?}", input.shape())));
         }
-        one(input.dtype(), shape)
+        Ok(())
     }
 
     fn prepare_params(

@@ -1,9 +1,8 @@
 //! ReverseSequence: the first steps of each batch in the opposite order.
 
-use super::{LoadCx, Movement, OpError, Operator, one, rearrange, refused, required};
-use crate::graph::node::Specs;
+use super::{LoadCx, Movement, OpError, Operator, rearrange, refused, required};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "ReverseSequence", make)];
@@ -14,7 +13,7 @@ struct ReverseSequence {
 }
 
 fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    match (cx.node.int("batch_axis", 1), cx.node.int("time_axis", 0)) {
+    match (cx.node.attributes().int("batch_axis"), cx.node.attributes().int("time_axis")) {
         (0, 1) => Ok(Box::new(ReverseSequence { batch_first: true })),
         (1, 0) => Ok(Box::new(ReverseSequence { batch_first: false })),
         (batch, time) => Err(OpError::invalid(cx.node, format!("batch_axis {batch} and time_axis {time}"))),
@@ -41,12 +40,11 @@ impl Node for ReverseSequence {
         "ReverseSequence"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let input = required(inputs, 0)?;
-        if input.shape().len() < 2 {
-            return Err(refused(format!("no batches of steps in shape {:?}", input.shape())));
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
+        match required(inputs, 0)?.shape() {
+            [_, _, ..] => Ok(()),
+            shape => Err(refused(format!("no batches of steps in shape {shape:?}"))),
         }
-        one(input.dtype(), input.shape().iter().copied())
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

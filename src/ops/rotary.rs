@@ -1,10 +1,9 @@
 //! RotaryEmbedding: pairs of a head's elements turned by angles that depend on the position.
 
 use super::wide::{narrow, widened};
-use super::{LoadCx, OpError, Operator, index_of, one, optional, refused, required};
-use crate::graph::node::Specs;
+use super::{LoadCx, OpError, Operator, index_of, optional, refused, required};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "RotaryEmbedding", make)];
@@ -22,7 +21,7 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         usize::try_from(cx.node.int(name, 0))
             .map_err(|_| OpError::invalid(cx.node, format!("{name} must not be negative")))
     };
-    let interleaved = cx.node.int("interleaved", 0) != 0;
+    let interleaved = cx.node.attributes().int("interleaved") != 0;
     Ok(Box::new(Rotary { interleaved, turned: size("rotary_embedding_dim")?, heads: size("num_heads")? }))
 }
 
@@ -68,13 +67,12 @@ impl Node for Rotary {
         "RotaryEmbedding"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
         self.sizes(inputs)?;
-        let input = required(inputs, 0)?;
-        if !input.dtype().is_float() {
-            return Err(NodeError::Unsupported(format!("elements of type {}", input.dtype())));
+        match required(inputs, 0)?.dtype() {
+            dtype if dtype.is_float() => Ok(()),
+            dtype => Err(NodeError::Unsupported(format!("elements of type {dtype}"))),
         }
-        one(input.dtype(), input.shape().iter().copied())
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

@@ -120,8 +120,59 @@ fn shapes_of(tensors: &[Option<Tensor>]) -> Vec<Option<&[usize]>> {
     tensors.iter().map(|tensor| tensor.as_ref().map(Tensor::shape)).collect()
 }
 
-/// Operators of which some dimension depends on what is in a tensor that no rule follows.
+/// Operators of which some dimension depends on what is in a tensor that is not known at load.
 const OPEN: &[&str] = &["OneHot", "Range", "TopK"];
+
+/// Those of them whose tensor may hold floats, which no rule reads: their nodes infer the outputs when they run.
+const BY_VALUE: &[&str] = &["OneHot", "Range"];
+
+/// Operators without a rule for dimensions, by why they have none.
+const WITHOUT_RULE: &[(&str, &[&str])] = &[
+    ("as many as are found", &["Compress", "NonMaxSuppression", "NonZero", "Unique"]),
+    ("as many as texts have parts", &["StringNormalizer", "StringSplit"]),
+    ("lengths and steps of transforms, which are numbers of any type", &["DFT", "MelWeightMatrix", "STFT"]),
+    ("the node has the value", &["Constant"]),
+    ("bodies say what they make", &["If", "Loop", "Scan", "SequenceMap"]),
+    (
+        "sequences and optional values have no dimensions, and give what is in them",
+        &[
+            "ConcatFromSequence",
+            "Optional",
+            "OptionalGetElement",
+            "OptionalHasElement",
+            "SequenceAt",
+            "SequenceConstruct",
+            "SequenceEmpty",
+            "SequenceErase",
+            "SequenceInsert",
+            "SequenceLength",
+            "SplitToSequence",
+        ],
+    ),
+];
+
+#[test]
+fn operators_without_a_rule_are_listed_with_the_reason() {
+    let without = operators::all().filter(|row| matches!(row.shapes, Shapes::Unknown)).map(|row| row.name);
+    let listed = WITHOUT_RULE.iter().flat_map(|(_, names)| *names).copied();
+    assert_eq!(without.collect::<BTreeSet<_>>(), listed.collect::<BTreeSet<_>>());
+}
+
+#[test]
+fn nodes_infer_by_value_where_no_rule_does() {
+    let build = super::trial::build_cx();
+    for row in operators::all().filter(|row| !matches!(row.shapes, Shapes::Unknown)) {
+        let mut random = Random::new(row.name);
+        for _ in 0..ROUNDS / 4 {
+            let Some(sample) = samples::of(row, &mut random) else { break };
+            let (graph, node) = of_sample(row, &sample, &sample.filled(&mut random));
+            let make = lookup(row.domain, row.name).expect("a maker");
+            let made = make(&super::LoadCx { node: &node, graph: &graph, build: &build });
+            let made = made.unwrap_or_else(|error| panic!("{}: {error}", row.name));
+            assert_eq!(made.by_value().is_some(), BY_VALUE.contains(&row.name), "{}", row.name);
+        }
+    }
+}
 
 #[test]
 fn what_the_rules_say_is_what_runs() {

@@ -6,12 +6,10 @@
 use super::generic::{Arithmetic, Binary, compute};
 use super::wide::{narrow, widened};
 use super::{
-    LoadCx, Movement, OpError, Operator, around, axis_of, element_places, one, rearrange, refused, required,
-    tuple_places,
+    LoadCx, Movement, OpError, Operator, around, axis_of, element_places, rearrange, refused, required, tuple_places,
 };
-use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeDesc, NodeError, Prepared, RunCx};
-use crate::tensor::{Tensor, TensorError};
+use crate::tensor::{Tensor, TensorError, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[
@@ -36,7 +34,7 @@ enum Target {
 }
 
 fn make_elements(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    let target = Target::Elements { axis: cx.node.int("axis", 0) };
+    let target = Target::Elements { axis: cx.node.attributes().int("axis") };
     Ok(Box::new(Scatter { target, reduction: reduction(cx.node)? }))
 }
 
@@ -118,13 +116,12 @@ impl Node for Scatter {
         }
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
         let (data, indices, updates) = (required(inputs, 0)?, required(inputs, 1)?, required(inputs, 2)?);
         if updates.dtype() != data.dtype() {
             return Err(TensorError::Type { expected: data.dtype(), found: updates.dtype() }.into());
         }
-        self.target.block(data.shape(), indices.shape(), updates.shape())?;
-        one(data.dtype(), data.shape().iter().copied())
+        self.target.block(data.shape(), indices.shape(), updates.shape()).map(drop)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
@@ -148,12 +145,12 @@ struct CacheUpdate {
 }
 
 fn make_cache(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    let circular = match cx.node.string("mode", "linear") {
+    let circular = match cx.node.attributes().text("mode") {
         "linear" => false,
         "circular" => true,
         other => return Err(OpError::unsupported(cx.node, format!("mode = {other}"))),
     };
-    Ok(Box::new(CacheUpdate { axis: cx.node.int("axis", -2), circular }))
+    Ok(Box::new(CacheUpdate { axis: cx.node.attributes().int("axis"), circular }))
 }
 
 impl CacheUpdate {
@@ -195,10 +192,8 @@ impl Node for CacheUpdate {
         "TensorScatter"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let (cache, update) = (required(inputs, 0)?, required(inputs, 1)?);
-        self.axis(cache.shape(), update.shape())?;
-        one(cache.dtype(), cache.shape().iter().copied())
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
+        self.axis(required(inputs, 0)?.shape(), required(inputs, 1)?.shape()).map(drop)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

@@ -7,6 +7,7 @@ mod unique;
 use std::sync::Arc;
 
 use super::{Blocks, LoadCx, OpError, Operator, around, axis_of, one, rearrange, refused, required};
+use crate::graph::inference::InferByValue;
 use crate::graph::node::{PrepareCx, Specs};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{BoolByte, DType, Shape, Tensor, TensorSpec};
@@ -33,6 +34,13 @@ fn places(input: &Tensor) -> Result<Vec<usize>, NodeError> {
     Ok(elements.enumerate().filter(|(_, element)| !zero(element)).map(|(place, _)| place).collect())
 }
 
+impl InferByValue for NonZero {
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let input = required(inputs, 0)?;
+        one(DType::I64, [input.shape().len(), places(input)?.len()])
+    }
+}
+
 impl Node for NonZero {
     fn family(&self) -> &'static str {
         "NonZero"
@@ -42,9 +50,8 @@ impl Node for NonZero {
         1
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let input = required(inputs, 0)?;
-        one(DType::I64, [input.shape().len(), places(input)?.len()])
+    fn by_value(&self) -> Option<&dyn InferByValue> {
+        Some(self)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
@@ -93,6 +100,12 @@ impl Compress {
     }
 }
 
+impl InferByValue for Compress {
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        one(required(inputs, 0)?.dtype(), self.selected(inputs)?.0)
+    }
+}
+
 impl Node for Compress {
     fn family(&self) -> &'static str {
         "Compress"
@@ -102,8 +115,8 @@ impl Node for Compress {
         1 << 1
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        one(required(inputs, 0)?.dtype(), self.selected(inputs)?.0)
+    fn by_value(&self) -> Option<&dyn InferByValue> {
+        Some(self)
     }
 
     fn prepare_params(

@@ -19,10 +19,16 @@ pub(super) const OPERATORS: &[FlowOperator] = &[
     ("", "SequenceAt", |_| simple(Form::At)),
     ("", "SequenceLength", |_| simple(Form::Length)),
     ("", "SplitToSequence", |load| {
-        simple(Form::Split { axis: load.node.int("axis", 0), keep: load.node.int("keepdims", 1) != 0 })
+        simple(Form::Split {
+            axis: load.node.attributes().int("axis"),
+            keep: load.node.attributes().int("keepdims") != 0,
+        })
     }),
     ("", "ConcatFromSequence", |load| match load.node.attrs.contains_key("axis") {
-        true => simple(Form::Concat { axis: load.node.int("axis", 0), new: load.node.int("new_axis", 0) != 0 }),
+        true => simple(Form::Concat {
+            axis: load.node.attributes().int("axis"),
+            new: load.node.attributes().int("new_axis") != 0,
+        }),
         false => Err(OpError::invalid(load.node, "an axis is needed")),
     }),
     ("", "SequenceMap", make_map),

@@ -7,11 +7,12 @@ use crate::graph::device::Operand;
 use std::sync::Arc;
 
 use super::{
-    Cut, LoadCx, Movement, OpError, Operator, View, axes_of, integers, one, optional, rearrange, refused, required,
+    Cut, LoadCx, Movement, OpError, Operator, View, axes_of, integers, optional, rearrange, refused, required,
 };
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
-use crate::graph::node::{PrepareCx, Specs};
+use crate::graph::node::PrepareCx;
+use crate::graph::operators::shapes;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{Tensor, TensorSpec};
 
@@ -71,27 +72,13 @@ impl Bounds {
     }
 }
 
-/// One axis after numpy: bounds count from the end where they are negative, and are then clamped.
+/// What is taken of an axis of `dim` elements.
 fn cut(start: i64, end: i64, step: i64, dim: usize) -> Result<Cut, NodeError> {
     // A dimension is at most `isize::MAX`, so it fits.
-    let size = dim as i64;
-    let from_start = |bound: i64| if bound < 0 { bound.saturating_add(size) } else { bound };
-    let (start, end) = (from_start(start), from_start(end));
-    let (start, count) = match step {
-        0 => return Err(refused("a step of zero")),
-        1.. => {
-            let (start, end) = (start.clamp(0, size), end.clamp(0, size));
-            (start, (end - start).max(0).unsigned_abs().div_ceil(step.unsigned_abs()))
-        }
-        // Walking backwards ends before `end`, and -1 stands for "the first element too".
-        _ => {
-            let (start, end) = (start.clamp(-1, size - 1), end.clamp(-1, size - 1));
-            (start, (start - end).max(0).unsigned_abs().div_ceil(step.unsigned_abs()))
-        }
-    };
+    let (start, count) = shapes::cut(start, end, step, dim as i64).ok_or_else(|| refused("a step of zero"))?;
     // With fewer than two elements the step is never taken, and may be too long to be multiplied by a stride.
     let step = if count < 2 { 1 } else { step as isize };
-    Ok(Cut { start: if count == 0 { 0 } else { start as usize }, count: count as usize, step })
+    Ok(Cut { start: start as usize, count: count as usize, step })
 }
 
 struct Copy<'v>(&'v View);
@@ -110,10 +97,6 @@ impl Node for Slice {
 
     fn value_inputs(&self) -> u64 {
         if self.fixed.is_some() { 0 } else { 0b11110 }
-    }
-
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        one(required(inputs, 0)?.dtype(), self.cuts(inputs)?.iter().map(|cut| cut.count))
     }
 
     fn prepare_params(

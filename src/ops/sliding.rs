@@ -1,8 +1,8 @@
 //! A window that slides over the spatial dimensions of a picture: sizes from attributes, and which input element each
 //! output position sees. For the plain operators (integer convolutions, Col2Im, ...); families of kernels have their own.
 
-use super::conv::positions;
 use super::{OpError, refused};
+use crate::graph::operators::spatial::positions;
 use crate::graph::{NodeDesc, NodeError};
 use crate::tensor::Shape;
 

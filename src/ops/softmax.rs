@@ -19,7 +19,6 @@ use super::{LoadCx, OpError, Operator, around, axis_of, required};
 use crate::exec::softmax::SoftmaxProblem;
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
-use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::tensor::{DType, Tensor, TensorError, TensorSpec};
 
@@ -36,7 +35,7 @@ struct Softmax {
 
 fn softmax(cx: &LoadCx<'_>, logarithm: bool) -> Softmax {
     let flat = cx.node.version < 13;
-    Softmax { axis: cx.node.int("axis", if flat { 1 } else { -1 }), flat, logarithm }
+    Softmax { axis: cx.node.attributes().int("axis"), flat, logarithm }
 }
 
 fn make(cx: &LoadCx<'_>, logarithm: bool) -> Result<Box<dyn Node>, OpError> {
@@ -83,8 +82,8 @@ impl Node for Stepwise {
         self.wide.family()
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        self.wide.infer(inputs)
+    fn check(&self, inputs: &[Option<&Tensor>], outputs: &[TensorSpec]) -> Result<(), NodeError> {
+        self.wide.check(inputs, outputs)
     }
 
     fn prepare_params(
@@ -143,13 +142,12 @@ impl Node for Softmax {
         "softmax"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
         let input = required(inputs, 0)?;
         if input.dtype() != DType::F32 {
             return Err(TensorError::Type { expected: DType::F32, found: input.dtype() }.into());
         }
-        self.around(input.shape())?;
-        Ok(Specs::from_elem(input.spec().clone(), 1))
+        self.around(input.shape()).map(drop)
     }
 
     fn prepare_params(

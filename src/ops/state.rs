@@ -1,10 +1,9 @@
 //! Operators that carry a state from one part of a sequence to the next: CausalConvWithState, LinearAttention.
 
 use super::wide::{narrow, widened};
-use super::{LoadCx, OpError, Operator, counted, one, optional, refused, required};
-use crate::graph::node::Specs;
+use super::{LoadCx, OpError, Operator, optional, refused, required};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] =
@@ -16,7 +15,7 @@ struct CausalConv {
 }
 
 fn make_conv(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    match cx.node.string("activation", "none") {
+    match cx.node.attributes().text("activation") {
         "none" => Ok(Box::new(CausalConv { gated: false })),
         "silu" | "swish" => Ok(Box::new(CausalConv { gated: true })),
         other => Err(OpError::unsupported(cx.node, format!("activation = {other}"))),
@@ -60,13 +59,9 @@ impl Node for CausalConv {
         "CausalConvWithState"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let [_, channels, _, taps] = self.sizes(inputs)?;
-        floats(inputs)?;
-        let input = required(inputs, 0)?;
-        let mut specs = one(input.dtype(), input.shape().iter().copied())?;
-        specs.push(counted(input.dtype(), [input.shape()[0], channels, taps - 1])?);
-        Ok(specs)
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
+        self.sizes(inputs)?;
+        floats(inputs)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
@@ -106,7 +101,7 @@ struct LinearAttention {
 
 fn make_linear(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let node = cx.node;
-    let (decays, corrects) = match node.string("update_rule", "gated_delta") {
+    let (decays, corrects) = match node.attributes().text("update_rule") {
         "linear" => (false, false),
         "gated" => (true, false),
         "delta" => (false, true),
@@ -117,7 +112,7 @@ fn make_linear(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     if heads.contains(&0) || heads[0] % heads[1] != 0 {
         return Err(OpError::invalid(node, format!("{heads:?} heads of queries and of keys")));
     }
-    let scale = f64::from(node.float("scale", 0.0));
+    let scale = f64::from(node.attributes().float("scale"));
     Ok(Box::new(LinearAttention { heads, scale: (scale != 0.0).then_some(scale), decays, corrects }))
 }
 
@@ -189,14 +184,9 @@ impl Node for LinearAttention {
         "LinearAttention"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let sizes = self.sizes(inputs)?;
-        floats(inputs)?;
-        let dtype = required(inputs, 0)?.dtype();
-        let state = optional(inputs, 3).map_or(dtype, Tensor::dtype);
-        let mut specs = one(dtype, [sizes.batch, sizes.steps, self.heads[0] * sizes.value])?;
-        specs.push(counted(state, [sizes.batch, self.heads[1], sizes.key, sizes.value])?);
-        Ok(specs)
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
+        self.sizes(inputs)?;
+        floats(inputs)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {

@@ -28,14 +28,6 @@ pub(super) fn written(node: &NodeDesc) -> Result<Stored, OpError> {
     }
 }
 
-/// The type of tensors that are stored so.
-pub(super) fn dtype(stored: Stored) -> DType {
-    match stored {
-        Stored::F32 => DType::F32,
-        Stored::Bf16 => DType::BF16,
-    }
-}
-
 /// How a tensor lies in memory: anything but `bf16` is said to be `f32`, and found out when it is read.
 pub(super) fn stored(tensor: &Tensor) -> Stored {
     if tensor.dtype() == DType::BF16 { Stored::Bf16 } else { Stored::F32 }

@@ -16,7 +16,7 @@ struct Suppression {
 }
 
 fn make(load: FlowLoad<'_>) -> Result<Box<dyn Flow>, OpError> {
-    Ok(Box::new(Suppression { centred: load.node.int("center_point_box", 0) != 0 }))
+    Ok(Box::new(Suppression { centred: load.node.attributes().int("center_point_box") != 0 }))
 }
 
 /// Comparisons between two looks at the clock: some ten microseconds.

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::{LoadCx, OpError, Operator, counted, one, refused, required};
+use crate::graph::inference::InferByValue;
 use crate::graph::node::{PrepareCx, Specs};
 use crate::graph::{Attr, Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{DType, Tensor, TensorSpec};
@@ -45,15 +46,7 @@ impl Split {
     }
 }
 
-impl Node for Split {
-    fn family(&self) -> &'static str {
-        "StringSplit"
-    }
-
-    fn value_inputs(&self) -> u64 {
-        1
-    }
-
+impl InferByValue for Split {
     fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
         let input = required(inputs, 0)?;
         let most = input.as_strings()?.iter().map(|text| self.parts(text).len()).max().unwrap_or(0);
@@ -65,6 +58,20 @@ impl Node for Split {
         }
         specs.push(counted(DType::I64, shape())?);
         Ok(specs)
+    }
+}
+
+impl Node for Split {
+    fn family(&self) -> &'static str {
+        "StringSplit"
+    }
+
+    fn value_inputs(&self) -> u64 {
+        1
+    }
+
+    fn by_value(&self) -> Option<&dyn InferByValue> {
+        Some(self)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
@@ -107,13 +114,13 @@ struct Normalizer {
 }
 
 fn make_normalizer(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    let case = match cx.node.string("case_change_action", "NONE") {
+    let case = match cx.node.attributes().text("case_change_action") {
         "NONE" => Case::Keep,
         "LOWER" => Case::Lower,
         "UPPER" => Case::Upper,
         other => return Err(OpError::invalid(cx.node, format!("case_change_action = {other}"))),
     };
-    let case_sensitive = cx.node.int("is_case_sensitive", 0) != 0;
+    let case_sensitive = cx.node.attributes().int("is_case_sensitive") != 0;
     let stopwords = match cx.node.attrs.get("stopwords") {
         Some(Attr::Strs(words)) if case_sensitive => words.iter().cloned().collect(),
         Some(Attr::Strs(words)) => words.iter().map(|word| word.to_lowercase()).collect(),
@@ -142,6 +149,14 @@ impl Normalizer {
     }
 }
 
+impl InferByValue for Normalizer {
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        let count = self.normalized(inputs)?.len();
+        let outer = (required(inputs, 0)?.shape().len() == 2).then_some(1);
+        one(DType::String, outer.into_iter().chain([count]))
+    }
+}
+
 impl Node for Normalizer {
     fn family(&self) -> &'static str {
         "StringNormalizer"
@@ -151,10 +166,8 @@ impl Node for Normalizer {
         1
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let count = self.normalized(inputs)?.len();
-        let outer = (required(inputs, 0)?.shape().len() == 2).then_some(1);
-        one(DType::String, outer.into_iter().chain([count]))
+    fn by_value(&self) -> Option<&dyn InferByValue> {
+        Some(self)
     }
 
     fn prepare_params(

@@ -14,7 +14,6 @@ use super::{LoadCx, Movement, OpError, Operator, rearrange, required};
 use crate::exec::transpose::TransposeProblem;
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
-use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 
@@ -42,7 +41,6 @@ enum Permute {
 struct Move {
     view: Shape,
     perm: SmallVec<[usize; 8]>,
-    output: Shape,
 }
 
 fn make_transpose(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
@@ -66,7 +64,7 @@ fn make_depth(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         Ok(block) if (1..=1 << 16).contains(&block) => block,
         _ => return Err(OpError::invalid(cx.node, format!("blocksize {block}"))),
     };
-    let order = match cx.node.string("mode", "DCR") {
+    let order = match cx.node.attributes().text("mode") {
         "DCR" => Order::BlockFirst,
         "CRD" => Order::ChannelFirst,
         other => return Err(OpError::invalid(cx.node, format!("mode '{other}'"))),
@@ -93,30 +91,20 @@ impl Permute {
                         return Err(NodeError::Input(format!("perm {perm:?} does not fit the shape {shape:?}")));
                     }
                 };
-                let output = perm.iter().map(|&axis| shape[axis]).collect();
-                Ok(Move { view: shape.into(), perm, output })
+                Ok(Move { view: shape.into(), perm })
             }
             Permute::DepthToSpace(block, order) => {
                 let (n, c, h, w) = picture()?;
                 let inner = c / (block * block);
-                let output = [Some(n), Some(inner), h.checked_mul(block), w.checked_mul(block)];
-                let output = output.into_iter().collect::<Option<Shape>>();
-                let output = output.filter(|_| c % (block * block) == 0).ok_or_else(|| {
-                    NodeError::Input(format!("shape {shape:?} has no whole blocks of {block} x {block} channels"))
-                })?;
                 let (view, perm) = match order {
                     Order::BlockFirst => ([n, block, block, inner, h, w], [0, 3, 4, 1, 5, 2]),
                     Order::ChannelFirst => ([n, inner, block, block, h, w], [0, 1, 4, 2, 5, 3]),
                 };
-                Ok(Move { view: view.into_iter().collect(), perm: perm.into_iter().collect(), output })
+                Ok(Move { view: view.into_iter().collect(), perm: perm.into_iter().collect() })
             }
             Permute::SpaceToDepth(block, order) => {
                 let (n, c, h, w) = picture()?;
                 let (rows, columns) = (h / block, w / block);
-                let depth = c.checked_mul(block * block).filter(|_| h % block == 0 && w % block == 0);
-                let depth = depth.ok_or_else(|| {
-                    NodeError::Input(format!("shape {shape:?} is not made of blocks of {block} x {block}"))
-                })?;
                 let perm = match order {
                     Order::BlockFirst => [0, 3, 5, 1, 2, 4],
                     Order::ChannelFirst => [0, 1, 3, 5, 2, 4],
@@ -124,7 +112,6 @@ impl Permute {
                 Ok(Move {
                     view: [n, c, rows, block, columns, block].into_iter().collect(),
                     perm: perm.into_iter().collect(),
-                    output: [n, depth, rows, columns].into_iter().collect(),
                 })
             }
         }
@@ -134,11 +121,6 @@ impl Permute {
 impl Node for Permute {
     fn family(&self) -> &'static str {
         "transpose"
-    }
-
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let input = required(inputs, 0)?;
-        Ok(Specs::from_elem(TensorSpec { dtype: input.dtype(), shape: self.of(input)?.output }, 1))
     }
 
     fn prepare_params(

@@ -4,10 +4,9 @@
 //! there are nodes, so that a tree that bites its own tail is refused.
 
 use super::wide::{Width, narrow, widened};
-use super::{LoadCx, OpError, Operator, one, refused, required};
-use crate::graph::node::Specs;
+use super::{LoadCx, OpError, Operator, refused, required};
 use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, Prepared, RunCx};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("ai.onnx.ml", "TreeEnsemble", make)];
@@ -118,14 +117,14 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         [Next::Leaf(one), Next::Leaf(other)] if one == other => Next::Leaf(one),
         _ => Next::Node(root),
     });
-    let aggregate = match node.int("aggregate_function", 1) {
+    let aggregate = match node.attributes().int("aggregate_function") {
         0 => Aggregate::Average,
         1 => Aggregate::Sum,
         2 => Aggregate::Least,
         3 => Aggregate::Greatest,
         other => return Err(invalid(&format!("aggregate_function = {other}"))),
     };
-    let after = match node.int("post_transform", 0) {
+    let after = match node.attributes().int("post_transform") {
         0 => After::Nothing,
         1 => After::Softmax,
         2 => After::Logistic,
@@ -234,14 +233,10 @@ impl Node for Ensemble {
         "TreeEnsemble"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let input = required(inputs, 0)?;
-        match *input.shape() {
-            [rows, _] if input.dtype().is_float() => {
-                Width::of(input.dtype())?;
-                one(input.dtype(), [rows, self.targets])
-            }
-            _ => Err(refused(format!("no rows of features in {} {:?}", input.dtype(), input.shape()))),
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
+        match required(inputs, 0)?.dtype() {
+            dtype if dtype.is_float() => Width::of(dtype).map(drop),
+            dtype => Err(refused(format!("no rows of features in {dtype}"))),
         }
     }
 

@@ -8,8 +8,9 @@ use kiln_kernels::{Isa, Serial};
 
 use super::{LoadCx, lookup};
 use crate::exec::BuildCx;
+use crate::graph::inference::Inference;
 use crate::graph::node::PrepareCx;
-use crate::graph::{Attr, Graph, Io, NodeDesc, RunCx};
+use crate::graph::{Attr, Graph, Io, NodeDesc, RunCx, operators};
 use crate::tensor::{BufferPool, DType, Element, Tensor};
 
 /// One operator with attributes and inputs.
@@ -20,9 +21,12 @@ pub(crate) struct Trial {
 }
 
 impl Trial {
-    /// The newest version of an operator of ONNX's domain, with one output.
+    /// The newest version of an operator of any domain, with one output.
     pub(crate) fn new(op: &str) -> Trial {
-        let node = NodeDesc { op: op.to_owned(), version: 26, ..NodeDesc::default() };
+        // A name that is in more than one domain is ONNX's own.
+        let domain = operators::all().filter(|row| row.name == op).map(|row| row.domain).min().unwrap_or_default();
+        let (domain, op) = (domain.to_owned(), op.to_owned());
+        let node = NodeDesc { domain, op, version: 26, ..NodeDesc::default() };
         Trial { node, inputs: Vec::new(), make: None }.outputs(1)
     }
 
@@ -147,7 +151,7 @@ pub(crate) fn run_node(
     let make = make.or_else(|| lookup(&node.domain, &node.op)).ok_or("no such operator")?;
     let running = make(&LoadCx { node, graph, build: &build }).map_err(|error| error.to_string())?;
     let given: Vec<Option<&Tensor>> = inputs.iter().map(Option::as_ref).collect();
-    let specs = running.infer(&given).map_err(|error| error.to_string())?;
+    let specs = Inference::of(node).specs(running.as_ref(), &given).map_err(|error| error.to_string())?;
     let prepared =
         running.prepare_params(&PrepareCx::new(&build), &given, &specs).map_err(|error| format!("prepare: {error}"))?;
     let buffers = BufferPool::new(1 << 20);

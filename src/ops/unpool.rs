@@ -1,10 +1,9 @@
 //! MaxUnpool: maxima put back at the places that they came from.
 
 use super::{
-    LoadCx, Movement, OpError, Operator, dimensions, index_of, integers, one, optional, rearrange, refused, required,
+    LoadCx, Movement, OpError, Operator, dimensions, index_of, integers, optional, rearrange, refused, required,
     strides,
 };
-use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeDesc, NodeError, Prepared, RunCx};
 use crate::tensor::{Shape, Tensor, TensorSpec};
 
@@ -77,13 +76,13 @@ impl Node for MaxUnpool {
         1 << 2
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let [_, output] = self.shapes(inputs)?;
-        let (pooled, indices) = (required(inputs, 0)?, required(inputs, 1)?);
-        if pooled.shape() != indices.shape() {
-            return Err(refused(format!("indices of {:?} for {:?}", indices.shape(), pooled.shape())));
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
+        self.shapes(inputs)?;
+        let (pooled, indices) = (required(inputs, 0)?.shape(), required(inputs, 1)?.shape());
+        match pooled == indices {
+            true => Ok(()),
+            false => Err(refused(format!("indices of {indices:?} for {pooled:?}"))),
         }
-        one(pooled.dtype(), output)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

@@ -5,9 +5,10 @@ use std::f64::consts::PI;
 
 use super::wide::{Width, narrow, widened};
 use super::{LoadCx, OpError, Operator, integer, one, refused, required, type_attribute};
+use crate::graph::inference::InferByValue;
 use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::{DType, Tensor};
+use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[
@@ -25,11 +26,11 @@ fn output(cx: &LoadCx<'_>) -> Result<DType, OpError> {
 struct Window {
     series: [f64; 3],
     periodic: bool,
-    dtype: DType,
 }
 
 fn make(cx: &LoadCx<'_>, series: [f64; 3]) -> Result<Box<dyn Node>, OpError> {
-    Ok(Box::new(Window { series, periodic: cx.node.int("periodic", 1) != 0, dtype: output(cx)? }))
+    output(cx)?;
+    Ok(Box::new(Window { series, periodic: cx.node.attributes().int("periodic") != 0 }))
 }
 
 fn size(inputs: &[Option<&Tensor>], index: usize) -> Result<usize, NodeError> {
@@ -46,9 +47,8 @@ impl Node for Window {
         1
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        Width::of(self.dtype)?;
-        one(self.dtype, [size(inputs, 0)?])
+    fn check(&self, _: &[Option<&Tensor>], outputs: &[TensorSpec]) -> Result<(), NodeError> {
+        Width::of(outputs[0].dtype).map(drop)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
@@ -101,6 +101,13 @@ impl Mel {
     }
 }
 
+impl InferByValue for Mel {
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        Width::of(self.dtype)?;
+        one(self.dtype, self.sizes(inputs)?)
+    }
+}
+
 impl Node for Mel {
     fn family(&self) -> &'static str {
         "MelWeightMatrix"
@@ -110,9 +117,8 @@ impl Node for Mel {
         0b11111
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        Width::of(self.dtype)?;
-        one(self.dtype, self.sizes(inputs)?)
+    fn by_value(&self) -> Option<&dyn InferByValue> {
+        Some(self)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

@@ -20,7 +20,7 @@ use crate::graph::device::{ON_DEVICE, OnDevice, TO_DEVICE, TO_HOST};
 use crate::graph::facts::{self, Fact, Facts, Size};
 use crate::graph::ir::{Attr, CAPTURES, Dim, Graph, NodeDesc, ValueInfo, ValueKind};
 use crate::graph::passes::{self, PassReport};
-use crate::graph::{Body, Executable, Flow, Node, Stop, ValueId, Work};
+use crate::graph::{Body, Executable, Flow, Node, Stop, ValueId, Work, operators};
 use crate::onnx;
 use crate::ops::{self, FlowLoad, LoadCx, OpError};
 use crate::tensor::Tensor;
@@ -333,6 +333,13 @@ pub(super) fn make(graph: &Graph, node: &NodeDesc, build: &BuildCx) -> Result<Bo
         }
         if node.is_fused(TO_HOST) {
             return Ok(Box::new(ToHost(gpu.clone())));
+        }
+    }
+    // What passes make has as many as they give it.
+    if let Some(row) = operators::find(&node.domain, &node.op).filter(|row| row.domain != "kiln") {
+        let given = node.inputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        if !row.inputs.allows(given) {
+            return Err(OpError::invalid(node, format!("{given} inputs where it takes {}", row.inputs)));
         }
     }
     let make = ops::lookup(&node.domain, &node.op).ok_or_else(|| OpError::Unknown(node.op.clone()))?;

@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 
 use super::compile::make;
 use crate::exec::BuildCx;
+use crate::graph::inference::Inference;
 use crate::graph::ir::{Graph, NodeDesc};
 use crate::graph::node::{Io, PrepareCx, RunCx};
 use crate::graph::passes::FOLDED_BYTES;
@@ -47,7 +48,7 @@ fn fold(
 ) -> Option<Vec<Tensor>> {
     let made = make(graph, node, build).ok()?;
     let borrowed: SmallVec<[Option<&Tensor>; 4]> = inputs.iter().map(Option::as_ref).collect();
-    let specs = made.infer(&borrowed).ok()?;
+    let specs = Inference::of(node).specs(made.as_ref(), &borrowed).ok()?;
     // A few bytes of model can name petabytes; they are refused before memory is taken.
     let bytes = |spec: &TensorSpec| spec.elements().ok()?.checked_mul(spec.dtype.size().max(1));
     let total = specs.iter().try_fold(0usize, |total, spec| total.checked_add(bytes(spec)?))?;

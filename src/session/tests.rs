@@ -1,7 +1,7 @@
 //! A fault of Kiln's own ends one request, and nothing else.
 
 use super::*;
-use crate::graph::node::{Node, Prepared, RunCx, Specs};
+use crate::graph::node::{Node, Prepared, RunCx};
 use crate::graph::run::Work;
 use crate::graph::{GraphBuilder, Io};
 
@@ -11,10 +11,6 @@ struct Fragile;
 impl Node for Fragile {
     fn family(&self) -> &'static str {
         "fragile"
-    }
-
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        Ok(inputs.iter().flatten().map(|input| input.spec().clone()).collect())
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {

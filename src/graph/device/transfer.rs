@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use kiln_kernels::gpu::Region;
 
+use super::super::inference::InferByValue;
 use super::super::node::{Io, Node, NodeError, Prepared, RunCx, Specs};
 use crate::exec::gpu::GpuCx;
 use crate::tensor::{DType, Elsewhere, Tensor, TensorSpec};
@@ -39,13 +40,19 @@ fn one_spec(inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
     Ok(Specs::from_elem(input.spec().clone(), 1))
 }
 
+impl InferByValue for ToDevice {
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        one_spec(inputs)
+    }
+}
+
 impl Node for ToDevice {
     fn family(&self) -> &'static str {
         "to_device"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        one_spec(inputs)
+    fn by_value(&self) -> Option<&dyn InferByValue> {
+        Some(self)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
@@ -55,13 +62,19 @@ impl Node for ToDevice {
     }
 }
 
+impl InferByValue for ToHost {
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+        one_spec(inputs)
+    }
+}
+
 impl Node for ToHost {
     fn family(&self) -> &'static str {
         "to_host"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        one_spec(inputs)
+    fn by_value(&self) -> Option<&dyn InferByValue> {
+        Some(self)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

@@ -83,6 +83,13 @@ pub(super) const fn text(name: &'static str, default: &'static str) -> Attribute
     attribute(name, Default::Text(default))
 }
 
+impl NodeDesc {
+    /// Its attributes, with the defaults that the table has for its operator.
+    pub(crate) fn attributes(&self) -> Attributes<'_> {
+        super::of(self).map_or(Attributes::new(self, &[]), |row| row.attributes_of(self))
+    }
+}
+
 /// The attributes of a node, with the defaults of its operator.
 #[derive(Clone, Copy)]
 pub(crate) struct Attributes<'a> {
@@ -111,6 +118,12 @@ impl<'a> Attributes<'a> {
             _ => 0,
         };
         self.node.int(name, default)
+    }
+
+    /// A float, or its default; 0 where it has none.
+    pub(crate) fn float(&self, name: &str) -> f32 {
+        let default = if let Default::Number(value) = self.default(name) { value } else { 0.0 };
+        self.node.float(name, default)
     }
 
     /// A number, be it written as a float or as an integer; none where it is left out and has no default.

@@ -16,9 +16,9 @@ pub(super) fn stored(view: &View<'_>, _: usize) -> Option<DType> {
     if view.node.attrs.contains_key("to") { named(view, "to") } else { view.dtype(0) }
 }
 
-/// The same for a single output, of several.
-pub(super) fn first_stored(view: &View<'_>, output: usize) -> Option<DType> {
-    (output == 0).then(|| stored(view, output)).flatten()
+/// The same for the first output; the moments after it are `f32`.
+pub(super) fn stored_and_moments(view: &View<'_>, output: usize) -> Option<DType> {
+    if output == 0 { stored(view, output) } else { Some(DType::F32) }
 }
 
 /// The same of attention, which computes `f32`.
@@ -26,9 +26,9 @@ pub(super) fn stored_or_f32(view: &View<'_>, _: usize) -> Option<DType> {
     if view.node.attrs.contains_key("to") { named(view, "to") } else { Some(DType::F32) }
 }
 
-/// Of the first input; of other outputs nothing is said.
-pub(super) fn first(view: &View<'_>, output: usize) -> Option<DType> {
-    (output == 0).then(|| view.dtype(0)).flatten()
+/// Of the first input; running moments are of the type of the ones before, which are inputs 3 and 4.
+pub(super) fn first_and_running(view: &View<'_>, output: usize) -> Option<DType> {
+    if output == 0 { view.dtype(0) } else { view.dtype(output + 2) }
 }
 
 /// The first output is of the first input's type, others are places.
@@ -38,7 +38,8 @@ pub(super) fn first_and_places(view: &View<'_>, output: usize) -> Option<DType> 
 
 /// The first output is of the first input's type, the second a mask.
 pub(super) fn first_and_mask(view: &View<'_>, output: usize) -> Option<DType> {
-    if output == 1 { Some(DType::Bool) } else { view.dtype(0) }
+    // It was a number before version 10.
+    if output == 1 && view.node.version >= 10 { Some(DType::Bool) } else { view.dtype(0) }
 }
 
 /// What a program's result is stored as.
@@ -52,9 +53,19 @@ pub(super) fn chain(view: &View<'_>, _: usize) -> Option<DType> {
     }
 }
 
-/// Of the zero point's type where there is one, else sums as `f32`.
+/// The result and the scores are of the queries' type, the cache is of the keys' and the values'.
+pub(super) fn attention(view: &View<'_>, output: usize) -> Option<DType> {
+    view.dtype(if output == 3 { 0 } else { output })
+}
+
+/// The result is of the first input's type, the state behind it of input 3's where that is given.
+pub(super) fn with_state_3(view: &View<'_>, output: usize) -> Option<DType> {
+    if output == 1 && view.has(3) { view.dtype(3) } else { view.dtype(0) }
+}
+
+/// Of the zero point's type where the result has a scale, which is input 7, else sums as `f32`.
 pub(super) fn quantized_product(view: &View<'_>, _: usize) -> Option<DType> {
-    if view.has(8) { view.dtype(8) } else { Some(DType::F32) }
+    if view.has(7) && view.has(8) { view.dtype(8) } else { Some(DType::F32) }
 }
 
 /// Of the type of the zero point that is input 7, or else of the operand's.
@@ -77,20 +88,42 @@ pub(super) fn widened(view: &View<'_>, _: usize) -> Option<DType> {
 
 /// Of the scale's type, unless the node names one.
 pub(super) fn dequantized(view: &View<'_>, _: usize) -> Option<DType> {
-    (view.int("output_dtype") == 0).then(|| view.dtype(1)).flatten()
+    if view.int("output_dtype") == 0 { view.dtype(1) } else { named(view, "output_dtype") }
 }
 
 /// Of the zero point's type where there is one, or bytes unless the node names a type.
 pub(super) fn quantized(view: &View<'_>, _: usize) -> Option<DType> {
     match view.has(2) {
         true => view.dtype(2),
-        false => (view.int("output_dtype") == 0).then_some(DType::U8),
+        false if view.int("output_dtype") == 0 => Some(DType::U8),
+        false => named(view, "output_dtype"),
     }
 }
 
 /// Bytes, their scale, and their zero point.
 pub(super) fn quantized_with_parameters(_: &View<'_>, output: usize) -> Option<DType> {
     Some(if output == 1 { DType::F32 } else { DType::U8 })
+}
+
+/// What labels become: the type of the values, or in version 1 strings of numbers and numbers of strings.
+pub(super) fn labels(view: &View<'_>, _: usize) -> Option<DType> {
+    let has = |name: &str| view.node.attrs.contains_key(name);
+    if let Some(Attr::Tensor(values)) = view.node.attrs.get("values_tensor") {
+        return Some(values.dtype());
+    }
+    match () {
+        () if has("values_strings") => Some(DType::String),
+        () if has("values_int64s") => Some(DType::I64),
+        () if has("values_floats") => Some(DType::F32),
+        () if has("classes_strings") && view.dtype(0) == Some(DType::String) => Some(DType::I64),
+        () if has("classes_strings") => view.dtype(0).map(|_| DType::String),
+        () => None,
+    }
+}
+
+/// The type that `output_datatype` names, floats by default.
+pub(super) fn window(view: &View<'_>, _: usize) -> Option<DType> {
+    if view.node.attrs.contains_key("output_datatype") { named(view, "output_datatype") } else { Some(DType::F32) }
 }
 
 /// Of the value that fills it, which is a float unless the node has one.

@@ -4,9 +4,10 @@ use super::attributes::{Attribute, Attributes};
 use super::device::Device;
 #[cfg(feature = "device")]
 use super::device::Form;
+use super::error::Open;
 use super::lower::Lower;
 use super::size::Sizes;
-use super::view::{Dims, View};
+use super::view::{Dims, Outputs, View};
 use super::wide::Wide;
 use crate::graph::ir::NodeDesc;
 use crate::tensor::DType;
@@ -99,6 +100,23 @@ pub struct Count {
     pub most: Option<u8>,
 }
 
+impl Count {
+    /// Whether there may be so many.
+    pub(crate) fn allows(self, count: usize) -> bool {
+        count >= usize::from(self.least) && self.most.is_none_or(|most| count <= usize::from(most))
+    }
+}
+
+impl std::fmt::Display for Count {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.most {
+            Some(most) if most == self.least => write!(f, "{most}"),
+            Some(most) => write!(f, "{} to {most}", self.least),
+            None => write!(f, "at least {}", self.least),
+        }
+    }
+}
+
 /// As many as that.
 pub(super) const fn exactly(count: u8) -> Count {
     Count { least: count, most: Some(count) }
@@ -135,14 +153,14 @@ impl Types {
         match self {
             Types::Unknown => None,
             Types::Input(index) => view.dtype(index),
-            Types::Inputs => view.inputs.iter().find_map(|input| input.dtype),
+            Types::Inputs => (0..view.count()).find_map(|index| view.dtype(index)),
             Types::Is(dtype) => Some(dtype),
             Types::By(rule) => rule(view, output),
         }
     }
 }
 
-/// Dimensions of the outputs.
+/// Dimensions of the outputs. A node that runs makes as many outputs as its rule has dimensions.
 #[derive(Clone, Copy)]
 pub(crate) enum Shapes {
     /// They depend on more than types and shapes, or are not worth knowing.
@@ -152,13 +170,13 @@ pub(crate) enum Shapes {
     /// The first output has what all inputs broadcast to.
     Broadcast,
     /// Of the first output.
-    First(fn(&View<'_>, &mut Sizes) -> Option<Dims>),
-    /// Of all outputs in order; what is missing is not known.
-    All(fn(&View<'_>, &mut Sizes) -> Option<Vec<Option<Dims>>>),
+    First(fn(&View<'_>, &mut Sizes) -> Result<Dims, Open>),
+    /// Of all outputs that a node makes, in order.
+    All(fn(&View<'_>, &mut Sizes) -> Result<Outputs, Open>),
 }
 
 /// Elements of a small integer tensor, from those of the inputs.
-pub(crate) type Elements = fn(&View<'_>, &mut Sizes) -> Option<Dims>;
+pub(crate) type Elements = fn(&View<'_>, &mut Sizes) -> Result<Dims, Open>;
 
 /// What the layout pass does with an operator: where its axes are in channels-last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

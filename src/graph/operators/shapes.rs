@@ -1,329 +1,559 @@
 //! Dimensions of outputs, for operators that do not slide windows (those are in [`spatial`](super::spatial)).
+//!
+//! The same rules serve a graph at load, whose sizes may be symbols, and a node that runs, whose sizes are numbers:
+//! what they refuse is what a request is refused for.
 
+use super::error::{Open, ShapeError};
 use super::size::{Size, Sizes};
-use super::view::{Dims, View, axis};
-use crate::graph::heads::Heads;
+use super::view::{Dims, Ints, Outputs, View, axes_of, axis_of};
 
-fn copy(view: &View<'_>, input: usize) -> Option<Dims> {
-    view.dims(input).map(|dims| dims.iter().copied().collect())
+fn one(size: Size) -> Dims {
+    [size].into_iter().collect()
 }
 
-fn one(size: Size) -> Option<Dims> {
-    Some([size].into_iter().collect())
+/// Two sizes that are certainly not the same.
+fn differ(a: Size, b: Size) -> bool {
+    matches!((a.known(), b.known()), (Some(a), Some(b)) if a != b)
 }
 
-pub(super) fn scalar(_: &View<'_>, _: &mut Sizes) -> Option<Dims> {
-    Some(Dims::new())
+/// A size for a sentence.
+fn shown(size: Size) -> String {
+    size.known().map_or_else(|| "?".to_owned(), |size| size.to_string())
+}
+
+/// The numbers of a list of sizes; none where some are not known.
+fn numbers(sizes: &[Size]) -> Option<Ints> {
+    sizes.iter().map(|size| size.known()).collect()
+}
+
+/// The elements of an input as sizes, none of which is negative.
+pub(super) fn lengths(view: &View<'_>, input: usize) -> Result<Dims, Open> {
+    let sizes = view.elements(input)?;
+    match sizes.iter().find_map(|size| size.known().filter(|&size| size < 0)) {
+        Some(negative) => {
+            let all = ShapeError::extents(&sizes);
+            Err(ShapeError::Lists(format!("{negative} is no dimension in {all}")).into())
+        }
+        None => Ok(sizes),
+    }
+}
+
+pub(super) fn scalar(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
+    match view.has(0) {
+        true => Ok(Dims::new()),
+        false => Err(ShapeError::Missing(0).into()),
+    }
 }
 
 /// As many numbers as the operator gives dimensions.
-pub(super) fn shape(view: &View<'_>, sizes: &mut Sizes) -> Option<Dims> {
-    let count = super::elements::shape(view, sizes)?.len();
-    one(Size::Known(count as i64))
+pub(super) fn shape(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
+    Ok(one(Size::Known(super::elements::shape(view, sizes)?.len() as i64)))
 }
 
-pub(super) fn gemm(view: &View<'_>, _: &mut Sizes) -> Option<Dims> {
+pub(super) fn gemm(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
     let (a, b) = (view.dims(0)?, view.dims(1)?);
-    let row = *a.get(usize::from(view.int("transA") != 0))?;
-    let column = *b.get(usize::from(view.int("transB") == 0))?;
-    (a.len() == 2 && b.len() == 2).then(|| [row, column].into_iter().collect())
-}
-
-pub(super) fn transpose(view: &View<'_>, _: &mut Sizes) -> Option<Dims> {
-    let dims = view.dims(0)?;
-    match view.node.ints("perm") {
-        None => Some(dims.iter().rev().copied().collect()),
-        Some(perm) if perm.len() == dims.len() => {
-            perm.iter().map(|&place| dims.get(usize::try_from(place).ok()?).copied()).collect()
-        }
-        Some(_) => None,
+    let (&[a0, a1], &[b0, b1]) = (&a[..], &b[..]) else {
+        let (a, b) = (ShapeError::extents(&a), ShapeError::extents(&b));
+        return Err(ShapeError::Lists(format!("Gemm of shapes {a} and {b}")).into());
+    };
+    let (row, inner) = if view.int("transA") != 0 { (a1, a0) } else { (a0, a1) };
+    let (other, column) = if view.int("transB") != 0 { (b1, b0) } else { (b0, b1) };
+    if differ(inner, other) {
+        return Err(ShapeError::Product { left: a[..].into(), right: b[..].into() }.into());
     }
+    Ok([row, column].into_iter().collect())
 }
 
-pub(super) fn flatten(view: &View<'_>, sizes: &mut Sizes) -> Option<Dims> {
+pub(super) fn transpose(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
+    let dims = view.dims(0)?;
+    let Some(perm) = view.node.ints("perm") else { return Ok(dims.iter().rev().copied().collect()) };
+    if perm.len() != dims.len() {
+        return Err(ShapeError::input(0, &dims, format!("perm {perm:?} does not fit")));
+    }
+    perm.iter().map(|&place| Ok(dims[axis_of(place, dims.len())?])).collect()
+}
+
+pub(super) fn flatten(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
     let dims = view.dims(0)?;
     let at = view.int("axis");
-    let at = if at == dims.len() as i64 { dims.len() } else { axis(at, dims.len())? };
-    Some([sizes.product(&dims[..at]), sizes.product(&dims[at..])].into_iter().collect())
+    // One past the last axis is allowed here.
+    let at = if at == dims.len() as i64 { dims.len() } else { axis_of(at, dims.len())? };
+    Ok([sizes.product(&dims[..at]), sizes.product(&dims[at..])].into_iter().collect())
 }
 
-pub(super) fn squeeze(view: &View<'_>, _: &mut Sizes) -> Option<Dims> {
+pub(super) fn squeeze(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
     let dims = view.dims(0)?;
-    let gone: Vec<usize> = match view.ints("axes", 1)? {
-        Some(axes) => axes.iter().map(|&a| axis(a, dims.len())).collect::<Option<_>>()?,
+    let Some(axes) = view.ints("axes", 1)? else {
         // Without axes every 1 goes, so every size has to be known to be 1 or not.
-        None => {
-            let known: Vec<i64> = dims.iter().map(|size| size.known()).collect::<Option<_>>()?;
-            known.iter().enumerate().filter(|(_, size)| **size == 1).map(|(place, _)| place).collect()
-        }
+        let known = numbers(&dims).ok_or(Open::Unknown)?;
+        return Ok(known.into_iter().filter(|&size| size != 1).map(Size::Known).collect());
     };
-    Some(dims.iter().enumerate().filter(|(place, _)| !gone.contains(place)).map(|(_, &size)| size).collect())
+    let gone = axes_of(&axes, dims.len())?;
+    if let Some(axis) = gone.iter().find(|&&axis| differ(dims[axis], Size::Known(1))) {
+        return Err(ShapeError::input(0, &dims, format!("axis {axis} is not 1")));
+    }
+    Ok(dims.iter().enumerate().filter(|(place, _)| !gone.contains(place)).map(|(_, &size)| size).collect())
 }
 
-pub(super) fn unsqueeze(view: &View<'_>, _: &mut Sizes) -> Option<Dims> {
+pub(super) fn unsqueeze(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
     let dims = view.dims(0)?;
-    let axes = view.ints("axes", 1)??;
-    let rank = dims.len().checked_add(axes.len()).filter(|&rank| rank <= 32)?;
-    let new: Vec<usize> = axes.iter().map(|&a| axis(a, rank)).collect::<Option<_>>()?;
+    let axes = view.ints("axes", 1)?.ok_or_else(|| ShapeError::Lists("no axes are given".to_owned()))?;
+    let rank = dims.len() + axes.len();
+    let new = axes_of(&axes, rank)?;
     let mut old = dims.iter().copied();
-    (0..rank).map(|place| if new.contains(&place) { Some(Size::Known(1)) } else { old.next() }).collect()
+    let of = |place| if new.contains(&place) { Size::Known(1) } else { old.next().unwrap_or(Size::Known(1)) };
+    Ok((0..rank).map(of).collect())
 }
 
-pub(super) fn concat(view: &View<'_>, sizes: &mut Sizes) -> Option<Dims> {
-    let mut dims = copy(view, 0)?;
-    let at = axis(view.int("axis"), dims.len())?;
-    for index in 1..view.node.inputs.len() {
-        let other = view.dims(index).filter(|other| other.len() == dims.len())?;
+pub(super) fn concat(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
+    let first = view.dims(0)?;
+    let at = axis_of(view.int("axis"), first.len())?;
+    let mut dims = first.clone();
+    for index in 1..view.count() {
+        let other = view.dims(index)?;
+        let fits = |place: usize| place == at || !differ(other[place], first[place]);
+        if other.len() != first.len() || !(0..first.len()).all(fits) {
+            let first = ShapeError::extents(&first);
+            return Err(ShapeError::input(index, &other, format!("it does not join {first} along axis {at}")));
+        }
         dims[at] = sizes.add(dims[at], other[at]);
     }
-    Some(dims)
+    Ok(dims)
 }
 
-pub(super) fn gather(view: &View<'_>, _: &mut Sizes) -> Option<Dims> {
+pub(super) fn gather(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
     let (data, indices) = (view.dims(0)?, view.dims(1)?);
-    let at = axis(view.int("axis"), data.len())?;
-    Some([&data[..at], indices, &data[at + 1..]].concat().into_iter().collect())
+    let at = axis_of(view.int("axis"), data.len())?;
+    Ok(data[..at].iter().chain(&indices).chain(&data[at + 1..]).copied().collect())
 }
 
-pub(super) fn expand(view: &View<'_>, sizes: &mut Sizes) -> Option<Dims> {
-    let target: Dims = view.elements(1)?.iter().copied().collect();
-    broadcast(view.dims(0)?, &target, sizes)
+pub(super) fn expand(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
+    broadcast(&view.dims(0)?, &lengths(view, 1)?, sizes)
 }
 
-pub(super) fn constant_of_shape(view: &View<'_>, _: &mut Sizes) -> Option<Dims> {
-    Some(view.elements(0)?.iter().copied().collect())
+pub(super) fn constant_of_shape(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
+    lengths(view, 0)
 }
 
-pub(super) fn tile(view: &View<'_>, sizes: &mut Sizes) -> Option<Dims> {
-    let (dims, repeats) = (view.dims(0)?, view.elements(1)?);
-    (dims.len() == repeats.len()).then_some(())?;
-    Some(dims.iter().zip(repeats).map(|(&dim, &repeat)| sizes.mul(dim, repeat)).collect())
+pub(super) fn tile(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
+    let (dims, repeats) = (view.dims(0)?, lengths(view, 1)?);
+    if dims.len() != repeats.len() {
+        let repeats = ShapeError::extents(&repeats);
+        return Err(ShapeError::input(0, &dims, format!("repeats {repeats} do not fit")));
+    }
+    Ok(dims.iter().zip(&repeats).map(|(&dim, &repeat)| sizes.mul(dim, repeat)).collect())
 }
 
 /// One dimension of a size that the contents decide.
-pub(super) fn list(_: &View<'_>, sizes: &mut Sizes) -> Option<Dims> {
-    one(sizes.fresh())
+pub(super) fn list(_: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
+    Ok(one(sizes.fresh()))
 }
 
-pub(super) fn one_hot(view: &View<'_>, sizes: &mut Sizes) -> Option<Dims> {
-    let indices = view.dims(0)?;
-    let rank = indices.len() + 1;
-    let at = axis(view.int("axis"), rank)?;
-    let mut dims: Dims = indices.iter().copied().collect();
+pub(super) fn one_hot(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
+    let mut dims = view.dims(0)?;
+    let at = axis_of(view.int("axis"), dims.len() + 1)?;
     dims.insert(at, sizes.fresh());
-    Some(dims)
+    Ok(dims)
 }
 
 /// What all inputs broadcast to.
-pub(super) fn broadcast_all(view: &View<'_>, sizes: &mut Sizes) -> Option<Dims> {
-    let mut dims = copy(view, 0)?;
-    for index in 1..view.node.inputs.len() {
-        dims = broadcast(&dims, view.dims(index)?, sizes)?;
+pub(super) fn broadcast_all(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
+    let mut dims = view.dims(0)?;
+    for index in (1..view.count()).filter(|&index| view.has(index)) {
+        dims = broadcast(&dims, &view.dims(index)?, sizes)?;
     }
-    Some(dims)
+    Ok(dims)
 }
 
-fn broadcast(a: &[Size], b: &[Size], sizes: &mut Sizes) -> Option<Dims> {
-    let (long, short) = if a.len() >= b.len() { (a, b) } else { (b, a) };
+/// What an operand of dimensions `other` and those before it, which broadcast to `whole`, broadcast to.
+fn broadcast(whole: &[Size], other: &[Size], sizes: &mut Sizes) -> Result<Dims, Open> {
+    let (long, short) = if whole.len() >= other.len() { (whole, other) } else { (other, whole) };
     let lead = long.len() - short.len();
-    let tail = long[lead..].iter().zip(short).map(|(&x, &y)| sizes.broadcast(x, y));
-    Some(long[..lead].iter().copied().chain(tail).collect())
+    let mut dims: Dims = long[..lead].iter().copied().collect();
+    for (&x, &y) in long[lead..].iter().zip(short) {
+        if differ(x, y) && !x.is_one() && !y.is_one() {
+            return Err(ShapeError::Broadcast { shape: other.into(), whole: whole.into() }.into());
+        }
+        dims.push(sizes.broadcast(x, y));
+    }
+    Ok(dims)
 }
 
-pub(super) fn matmul(view: &View<'_>, sizes: &mut Sizes) -> Option<Dims> {
-    let swapped = |dims: &[Size], attribute: &str| -> Dims {
-        let mut dims: Dims = dims.iter().copied().collect();
-        if view.node.int(attribute, 0) != 0 && dims.len() >= 2 {
-            let last = dims.len() - 1;
-            dims.swap(last, last - 1);
+pub(super) fn matmul(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
+    product(view, [0, 1], sizes)
+}
+
+/// The operands are inputs 0 and 3, each with its scale and zero point behind it.
+pub(super) fn quantized_matmul(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
+    product(view, [0, 3], sizes)
+}
+
+fn product(view: &View<'_>, operands: [usize; 2], sizes: &mut Sizes) -> Result<Dims, Open> {
+    let (left, right) = (view.dims(operands[0])?, view.dims(operands[1])?);
+    let swapped = |dims: &Dims, attributes: &[&str]| -> Dims {
+        let mut dims = dims.clone();
+        if let [.., a, b] = &mut dims[..]
+            && attributes.iter().any(|name| view.node.int(name, 0) != 0)
+        {
+            std::mem::swap(a, b);
         }
         dims
     };
-    let (a, b) = (swapped(view.dims(0)?, "trans_a"), swapped(view.dims(1)?, "trans_b"));
-    match (a.len(), b.len()) {
-        (0, _) | (_, 0) => None,
-        (1, 1) => Some(Dims::new()),
-        (1, rank) => Some(b[..rank - 2].iter().chain(&b[rank - 1..]).copied().collect()),
-        (rank, 1) => Some(a[..rank - 1].iter().copied().collect()),
-        (x, y) => {
-            let mut dims = broadcast(&a[..x - 2], &b[..y - 2], sizes)?;
-            dims.extend([a[x - 2], b[y - 1]]);
-            Some(dims)
-        }
-    }
-}
-
-/// Batch, head, position and feature of each operand, wherever they lie, broadcast, and put where the result has them.
-pub(super) fn attention(view: &View<'_>, sizes: &mut Sizes) -> Option<Dims> {
-    let rank = usize::try_from(view.int("rank")).ok()?;
-    let apart = |index: usize, attribute: &str| -> Option<[Size; 4]> {
-        let (dims, heads) = (view.dims(index)?, Heads::of(view.node, attribute)?);
-        let mut sizes = [Size::Known(1); 4];
-        for (size, place) in sizes.iter_mut().zip(heads.places(dims.len())?) {
-            *size = place.map_or(*size, |axis| dims[axis]);
-        }
-        if heads == Heads::Joined {
-            let count = view.node.int(&format!("{attribute}_heads"), 1);
-            (sizes[1], sizes[3]) = (Size::Known(count), Size::Known(sizes[3].known()?.checked_div(count)?));
-        }
-        Some(sizes)
+    let (a, b) = (swapped(&left, &["trans_a"]), swapped(&right, &["trans_b", "transB"]));
+    let mismatch = || ShapeError::Product { left: left[..].into(), right: right[..].into() };
+    let inner = match (&a[..], &b[..]) {
+        ([.., a], [b] | [.., b, _]) => [*a, *b],
+        _ => return Err(mismatch().into()),
     };
-    let (query, key, value) = (apart(0, "query")?, apart(1, "key")?, apart(2, "value")?);
-    let mut lead = [query[0], query[1], query[2]];
-    for other in [key, value] {
-        (lead[0], lead[1]) = (sizes.broadcast(lead[0], other[0]), sizes.broadcast(lead[1], other[1]));
+    if differ(inner[0], inner[1]) {
+        return Err(mismatch().into());
     }
-    // Masks and conditions may have rows of their own.
-    for index in (3..5).filter(|&index| view.has(index)) {
-        let dims = view.dims(index)?;
-        let missing = rank.checked_sub(dims.len())?;
-        for (size, place) in lead.iter_mut().zip(Heads::First.places(rank)?) {
-            if let Some(axis) = place.and_then(|axis| axis.checked_sub(missing)) {
-                *size = sizes.broadcast(*size, dims[axis]);
-            }
-        }
+    let (x, y) = (a.len(), b.len());
+    let mut dims = broadcast(&a[..x.saturating_sub(2)], &b[..y.saturating_sub(2)], sizes)?;
+    if x > 1 {
+        dims.push(a[x - 2]);
     }
-    let ([batch, heads, rows], size) = (lead, value[3]);
-    Some(match Heads::of(view.node, "output")? {
-        Heads::Behind => [batch, rows, heads, size].into_iter().collect(),
-        Heads::Joined => {
-            let width = heads.known()?.checked_mul(size.known()?)?;
-            [batch, rows, Size::Known(width)].into_iter().collect()
-        }
-        _ => [batch, heads, rows, size]
-            .into_iter()
-            .enumerate()
-            .filter(|&(axis, _)| match rank {
-                4 => true,
-                3 => axis != 1,
-                _ => axis > 1,
-            })
-            .map(|(_, size)| size)
-            .collect(),
-    })
+    if y > 1 {
+        dims.push(b[y - 1]);
+    }
+    Ok(dims)
 }
 
-pub(super) fn reshape(view: &View<'_>, sizes: &mut Sizes) -> Option<Dims> {
+/// The target with its 0 (the input's dimension) and -1 (whatever is left) resolved.
+pub(super) fn reshape(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
     let target = view.elements(1)?;
     let copies_zeros = view.int("allowzero") == 0;
+    let from = match view.dims(0) {
+        Err(Open::Unknown) => None,
+        known => Some(known?),
+    };
+    let refused = || {
+        let (from, target) = (ShapeError::extents(from.as_deref().unwrap_or_default()), ShapeError::extents(&target));
+        Open::from(ShapeError::Lists(format!("a tensor of shape {from} cannot become {target}")))
+    };
     let mut dims = Dims::new();
     let mut rest = None;
     for (place, &size) in target.iter().enumerate() {
-        match size {
-            Size::Known(0) if copies_zeros => dims.push(*view.dims(0)?.get(place)?),
+        dims.push(match size {
+            Size::Known(0) if copies_zeros => {
+                let from = from.as_ref().ok_or(Open::Unknown)?;
+                *from.get(place).ok_or_else(refused)?
+            }
             Size::Known(-1) if rest.is_none() => {
                 rest = Some(place);
-                dims.push(Size::Known(1));
+                Size::Known(1)
             }
-            Size::Known(negative) if negative < 0 => return None,
-            size => dims.push(size),
+            Size::Known(negative) if negative < 0 => return Err(refused()),
+            size => size,
+        });
+    }
+    let counts = from.as_deref().and_then(numbers).zip(numbers(&dims));
+    let counts = counts.map(|(from, to)| (count(from.iter().copied()), count(to.iter().copied()), from, to));
+    match (rest, counts) {
+        (None, None) => {}
+        (None, Some((from, to, ..))) => {
+            if from.is_none() || from != to {
+                return Err(refused());
+            }
+        }
+        (Some(place), Some((whole, known, from, to))) => {
+            // A size of 0 that is kept leaves nothing to divide by, but what the other sizes are divided into is as
+            // with any other size in its place: an empty batch of pictures flattens like a full one.
+            let kept = |place: usize| copies_zeros && target.get(place) == Some(&Size::Known(0));
+            let others = |sizes: &Ints| count(sizes.iter().enumerate().filter(|(at, _)| !kept(*at)).map(|(_, &s)| s));
+            let (whole, known) = if known == Some(0) { (others(&from), others(&to)) } else { (whole, known) };
+            let (whole, known) = whole.zip(known).ok_or_else(refused)?;
+            if known == 0 || whole % known != 0 {
+                return Err(refused());
+            }
+            dims[place] = Size::Known(whole / known);
+        }
+        (Some(place), None) => {
+            let others = dims.iter().enumerate().filter(|(other, _)| *other != place);
+            let others: Dims = others.map(|(_, &size)| size).collect();
+            dims[place] = match &from {
+                Some(from) => sizes.ratio(from, &others),
+                None => sizes.fresh(),
+            };
         }
     }
-    if let Some(place) = rest {
-        let others: Dims =
-            dims.iter().enumerate().filter(|(other, _)| *other != place).map(|(_, &size)| size).collect();
-        dims[place] = match view.dims(0) {
-            Some(from) => sizes.ratio(from, &others),
-            None => sizes.fresh(),
-        };
-    }
-    Some(dims)
+    Ok(dims)
 }
 
-pub(super) fn slice(view: &View<'_>, sizes: &mut Sizes) -> Option<Dims> {
-    let mut dims = copy(view, 0)?;
-    let (starts, ends) = (view.ints("starts", 1), view.ints("ends", 2));
-    let axes: Vec<usize> = match view.ints("axes", 3)? {
-        Some(axes) => axes.iter().map(|&a| axis(a, dims.len())).collect::<Option<_>>()?,
-        None => (0..view.dims(1).map_or_else(
-            || view.node.ints("starts").map(<[i64]>::len),
-            |d| usize::try_from(d.first()?.known()?).ok(),
-        )?)
-            .collect(),
+/// The product of sizes, where it is a number that fits.
+fn count(sizes: impl Iterator<Item = i64>) -> Option<i64> {
+    // Beside a zero, sizes may be too large to be multiplied.
+    let (mut product, mut empty) = (Some(1i64), false);
+    for size in sizes {
+        empty |= size == 0;
+        product = product.and_then(|product| product.checked_mul(size));
+    }
+    if empty { Some(0) } else { product }
+}
+
+/// What a slice takes of one axis of `size` elements, after numpy: bounds count from the end where they are negative,
+/// and are then clamped. The first element, and how many; none where the step is zero.
+pub(crate) fn cut(start: i64, end: i64, step: i64, size: i64) -> Option<(i64, i64)> {
+    let from_start = |bound: i64| if bound < 0 { bound.saturating_add(size) } else { bound };
+    let (start, end) = (from_start(start), from_start(end));
+    let (start, length) = match step {
+        0 => return None,
+        1.. => {
+            let (start, end) = (start.clamp(0, size), end.clamp(0, size));
+            (start, end - start)
+        }
+        // A step backwards ends before `end`, and -1 stands for "the first element too".
+        _ => {
+            let (start, end) = (start.clamp(-1, size - 1), end.clamp(-1, size - 1));
+            (start, start - end)
+        }
     };
-    let steps = view.ints("steps", 4);
-    for (n, &at) in axes.iter().enumerate() {
-        let start = starts.as_ref().and_then(|s| s.as_ref()?.get(n).copied());
-        let end = ends.as_ref().and_then(|e| e.as_ref()?.get(n).copied());
-        let step = match &steps {
-            Some(None) => Some(1),
-            Some(Some(steps)) => steps.get(n).copied(),
-            None => None,
-        };
-        let size = dims.get_mut(at)?;
-        *size = match (start, end, step, *size) {
+    let count = length.max(0).unsigned_abs().div_ceil(step.unsigned_abs()) as i64;
+    Some((if count == 0 { 0 } else { start }, count))
+}
+
+/// A list that may not be known yet: outer none where it is not, inner none where there is none.
+fn unless_open(list: Result<Option<Ints>, Open>) -> Result<Option<Option<Ints>>, Open> {
+    match list {
+        Ok(list) => Ok(Some(list)),
+        Err(Open::Unknown) => Ok(None),
+        Err(refused) => Err(refused),
+    }
+}
+
+pub(super) fn slice(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
+    let mut dims = view.dims(0)?;
+    // Bounds are attributes, or inputs where they are none.
+    let fixed = view.node.ints("starts").is_some();
+    let list = |attribute, input| match view.node.ints(attribute) {
+        list if fixed => Ok(list.map(Ints::from_slice)),
+        _ if view.has(input) => view.known(input).map(Some),
+        _ => Ok(None),
+    };
+    let bound = |attribute, input| match list(attribute, input)? {
+        Some(list) => Ok(Some(list)),
+        None => Err(ShapeError::Missing(input).into()),
+    };
+    let (starts, ends) = (unless_open(bound("starts", 1))?.flatten(), unless_open(bound("ends", 2))?.flatten());
+    let steps = unless_open(list("steps", 4))?;
+    let axes = match list("axes", 3)? {
+        Some(axes) => axes,
+        None => {
+            let given = starts.as_ref().or(ends.as_ref()).map(|list| list.len() as i64);
+            let count = given.or_else(|| view.dims(1).ok()?.first()?.known()).ok_or(Open::Unknown)?;
+            (0..count).collect()
+        }
+    };
+    let lists = [starts.as_ref(), ends.as_ref(), steps.as_ref().and_then(Option::as_ref)];
+    let places = axes_of(&axes, dims.len())?;
+    if lists.into_iter().flatten().any(|list| list.len() != places.len()) {
+        return Err(ShapeError::Lists("starts, ends, axes and steps differ in length".to_owned()).into());
+    }
+    for (n, at) in places.into_iter().enumerate() {
+        let of = |list: &Option<Ints>| list.as_ref().map(|list| list[n]);
+        let step = steps.as_ref().map(|steps| of(steps).unwrap_or(1));
+        if step == Some(0) {
+            return Err(ShapeError::Lists("a step of zero".to_owned()).into());
+        }
+        dims[at] = match (of(&starts), of(&ends), step, dims[at]) {
+            (Some(start), Some(end), Some(step), Size::Known(size)) => {
+                Size::Known(cut(start, end, step, size).map_or(0, |(_, count)| count))
+            }
             // Everything, in the form that exporters write it.
             (Some(0), Some(end), Some(1), size) if end >= i64::from(i32::MAX) => size,
-            (Some(start), Some(end), Some(1), Size::Known(size)) => {
-                let at = |i: i64| (if i < 0 { i.saturating_add(size) } else { i }).clamp(0, size);
-                Size::Known((at(end) - at(start)).max(0))
-            }
             _ => sizes.fresh(),
         };
     }
-    Some(dims)
+    Ok(dims)
 }
 
 /// A reduction along one axis.
-pub(super) fn reduce_axis(view: &View<'_>, _: &mut Sizes) -> Option<Dims> {
+pub(super) fn reduce_axis(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
     let dims = view.dims(0)?;
-    reduced(view, dims, &[axis(view.int("axis"), dims.len())?])
+    let axis = axis_of(view.int("axis"), dims.len())?;
+    Ok(reduced(view, &dims, &[axis]))
 }
 
 /// A reduction along a list of axes.
-pub(super) fn reduce(view: &View<'_>, _: &mut Sizes) -> Option<Dims> {
+pub(super) fn reduce(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
     let dims = view.dims(0)?;
-    let gone: Vec<usize> = match view.ints("axes", 1)? {
-        Some(axes) if !axes.is_empty() => axes.iter().map(|&a| axis(a, dims.len())).collect::<Option<_>>()?,
-        _ if view.int("noop_with_empty_axes") != 0 => Vec::new(),
-        _ => (0..dims.len()).collect(),
-    };
-    reduced(view, dims, &gone)
-}
-
-fn reduced(view: &View<'_>, dims: &[Size], gone: &[usize]) -> Option<Dims> {
-    let places = dims.iter().enumerate();
-    Some(if view.int("keepdims") != 0 {
-        places.map(|(place, &size)| if gone.contains(&place) { Size::Known(1) } else { size }).collect()
-    } else {
-        places.filter(|(place, _)| !gone.contains(place)).map(|(_, &size)| size).collect()
+    Ok(match view.ints("axes", 1)? {
+        Some(axes) if !axes.is_empty() => reduced(view, &dims, &axes_of(&axes, dims.len())?),
+        _ if view.int("noop_with_empty_axes") != 0 => dims,
+        _ => reduced(view, &dims, &(0..dims.len()).collect::<smallvec::SmallVec<[usize; 8]>>()),
     })
 }
 
-pub(super) fn split(view: &View<'_>, sizes: &mut Sizes) -> Option<Vec<Option<Dims>>> {
+fn reduced(view: &View<'_>, dims: &[Size], gone: &[usize]) -> Dims {
+    let places = dims.iter().enumerate();
+    if view.int("keepdims") != 0 {
+        places.map(|(place, &size)| if gone.contains(&place) { Size::Known(1) } else { size }).collect()
+    } else {
+        places.filter(|(place, _)| !gone.contains(place)).map(|(_, &size)| size).collect()
+    }
+}
+
+pub(super) fn split(view: &View<'_>, sizes: &mut Sizes) -> Result<Outputs, Open> {
     let dims = view.dims(0)?;
-    let at = axis(view.int("axis"), dims.len())?;
-    let parts = view.ints("split", 1)?;
-    let count = view.node.outputs.len() as i64;
-    let outputs = (0..view.node.outputs.len()).map(|n| {
-        let mut dims: Dims = dims.iter().copied().collect();
-        dims[at] = match (&parts, dims[at]) {
-            (Some(parts), _) => Size::Known(*parts.get(n)?),
-            (None, Size::Known(size)) if size % count == 0 => Size::Known(size / count),
-            _ => sizes.fresh(),
-        };
-        Some(dims)
-    });
-    Some(outputs.collect())
+    let at = axis_of(view.int("axis"), dims.len())?;
+    let count = view.node.outputs.len();
+    let whole = dims[at];
+    let parts = match view.ints("split", 1)? {
+        Some(parts) => {
+            let sum = parts.iter().try_fold(0i64, |sum, &size| sum.checked_add(size).filter(|_| size >= 0));
+            if sum.is_none() || parts.len() != count || sum.is_some_and(|sum| differ(whole, Size::Known(sum))) {
+                let reason = format!("{:?} does not split {} into {count} parts", &parts[..], shown(whole));
+                return Err(ShapeError::input(0, &dims, reason));
+            }
+            parts.into_iter().map(Size::Known).collect()
+        }
+        None => equal_parts(view, whole, count, sizes).ok_or_else(|| {
+            ShapeError::input(0, &dims, format!("{} does not split into {count} equal parts", shown(whole)))
+        })?,
+    };
+    let of = |size| {
+        let mut dims = dims.clone();
+        dims[at] = size;
+        dims
+    };
+    Ok(parts.into_iter().map(of).collect())
+}
+
+/// A size in parts, the last of which may be smaller since version 18.
+fn equal_parts(view: &View<'_>, whole: Size, count: usize, sizes: &mut Sizes) -> Option<Dims> {
+    let Size::Known(whole) = whole else { return Some((0..count).map(|_| sizes.fresh()).collect()) };
+    let parts = i64::try_from(count).ok().filter(|&parts| parts > 0)?;
+    if whole % parts != 0 && view.node.version < 18 {
+        return None;
+    }
+    let each = whole / parts + i64::from(whole % parts != 0);
+    let start = |index: i64| each.saturating_mul(index).min(whole);
+    Some((0..parts).map(|index| Size::Known(start(index + 1) - start(index))).collect())
 }
 
 /// The numbers, and their scale and zero point.
-pub(super) fn quantized_with_parameters(view: &View<'_>, _: &mut Sizes) -> Option<Vec<Option<Dims>>> {
-    Some(vec![copy(view, 0), Some(Dims::new()), Some(Dims::new())])
+pub(super) fn quantized_with_parameters(view: &View<'_>, _: &mut Sizes) -> Result<Outputs, Open> {
+    Ok([view.dims(0)?, Dims::new(), Dims::new()].into_iter().collect())
 }
 
-pub(super) fn top_k(view: &View<'_>, sizes: &mut Sizes) -> Option<Vec<Option<Dims>>> {
-    let mut dims = copy(view, 0)?;
-    let at = axis(view.int("axis"), dims.len())?;
-    dims[at] = sizes.fresh();
-    Some(vec![Some(dims.clone()), Some(dims)])
+/// The first input's dimensions for every output that the node has, at most two.
+pub(super) fn alike(view: &View<'_>, _: &mut Sizes) -> Result<Outputs, Open> {
+    let dims = view.dims(0)?;
+    Ok((0..view.node.outputs.len().clamp(1, 2)).map(|_| dims.clone()).collect())
 }
 
-/// X is [steps, batch, size]; layout 1 swaps the first two everywhere.
-pub(super) fn recurrent(view: &View<'_>, _: &mut Sizes) -> Option<Vec<Option<Dims>>> {
-    let x = view.dims(0).filter(|x| x.len() == 3 && view.int("layout") == 0)?;
-    let directions = Size::Known(if view.attributes.text("direction") == "bidirectional" { 2 } else { 1 });
-    let hidden = Size::Known(view.int("hidden_size")).known().filter(|&size| size > 0).map(Size::Known)?;
-    let state = || Some([directions, x[1], hidden].into_iter().collect());
-    Some(vec![Some([x[0], directions, x[1], hidden].into_iter().collect()), state(), state()])
+/// The first input's dimensions, and those of the moments: 1 from the axis on.
+pub(super) fn with_moments(view: &View<'_>, _: &mut Sizes) -> Result<Outputs, Open> {
+    let dims = view.dims(0)?;
+    let axis = axis_of(view.int("axis"), dims.len())?;
+    let moments: Dims =
+        dims.iter().enumerate().map(|(at, &size)| if at < axis { size } else { Size::Known(1) }).collect();
+    let more = view.node.outputs.len().saturating_sub(1).min(2);
+    Ok([dims].into_iter().chain((0..more).map(|_| moments.clone())).collect())
+}
+
+pub(super) fn top_k(view: &View<'_>, sizes: &mut Sizes) -> Result<Outputs, Open> {
+    let mut dims = view.dims(0)?;
+    let at = axis_of(view.int("axis"), dims.len())?;
+    let given = match view.node.attrs.contains_key("k") {
+        true => Ok([view.node.int("k", -1)].into_iter().collect()),
+        false => view.known(1),
+    };
+    dims[at] = match given {
+        Ok(given) => {
+            let &[count] = &given[..] else {
+                return Err(ShapeError::Lists(format!("expected one integer, found {}", given.len())).into());
+            };
+            if count < 0 || dims[at].known().is_some_and(|size| count > size) {
+                let reason = format!("{count} of the {} elements of axis {at}", shown(dims[at]));
+                return Err(ShapeError::input(0, &dims, reason));
+            }
+            Size::Known(count)
+        }
+        Err(Open::Unknown) => sizes.fresh(),
+        Err(refused) => return Err(refused),
+    };
+    Ok([dims.clone(), dims].into_iter().collect())
+}
+
+/// A tuple of indices for each of which there is what is behind it.
+pub(super) fn gather_nd(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
+    let (data, indices) = (view.dims(0)?, view.dims(1)?);
+    let Some((depth, tuples)) = indices.split_last() else {
+        return Err(ShapeError::input(1, &indices, "no tuples lie in a scalar"));
+    };
+    let depth = depth.known().ok_or(Open::Unknown)?;
+    let behind = usize::try_from(view.int("batch_dims").saturating_add(depth)).ok().and_then(|at| data.get(at..));
+    let behind = behind.ok_or_else(|| {
+        let (data, batch) = (ShapeError::extents(&data), view.int("batch_dims"));
+        ShapeError::input(1, &indices, format!("they name no parts of {data} behind {batch} batch axes"))
+    })?;
+    Ok(tuples.iter().chain(behind).copied().collect())
+}
+
+/// The shape that the node has as an attribute.
+pub(super) fn own(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
+    Ok(view.node.ints("shape").ok_or(Open::Unknown)?.iter().map(|&size| Size::Known(size)).collect())
+}
+
+/// A sum of inputs 0 and 3, each of which has a scale and a zero point behind it.
+pub(super) fn quantized_sum(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
+    broadcast(&view.dims(0)?, &view.dims(3)?, sizes)
+}
+
+/// A number for each matrix of a stack.
+pub(super) fn determinants(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
+    let dims = view.dims(0)?;
+    match &dims[..] {
+        [stack @ .., rows, columns] if !differ(*rows, *columns) => Ok(stack.iter().copied().collect()),
+        _ => Err(ShapeError::input(0, &dims, "no square matrices")),
+    }
+}
+
+/// A number for all targets or one for each, and the logarithms where they are wanted.
+pub(super) fn losses(view: &View<'_>, _: &mut Sizes) -> Result<Outputs, Open> {
+    let (scores, targets) = (view.dims(0)?, view.dims(1)?);
+    let loss = if view.attributes.text("reduction") == "none" { targets } else { Dims::new() };
+    let logarithms = view.node.op == "SoftmaxCrossEntropyLoss" && view.node.outputs.len() > 1;
+    Ok([loss].into_iter().chain(logarithms.then_some(scores)).collect())
+}
+
+/// As many numbers of the last axis as are named; one observation is a row.
+pub(super) fn features(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
+    let (dims, numbers) = (view.dims(0)?, view.dims(1)?);
+    let count = sizes.product(&numbers);
+    match &dims[..] {
+        [] => Err(ShapeError::input(0, &dims, "a scalar has no features")),
+        [_] => Ok([Size::Known(1), count].into_iter().collect()),
+        [outer @ .., _] => Ok(outer.iter().copied().chain([count]).collect()),
+    }
+}
+
+/// The targets of a tree ensemble for each row.
+pub(super) fn targets(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
+    let dims = view.dims(0)?;
+    match dims[..] {
+        [rows, _] => Ok([rows, Size::Known(view.node.int("n_targets", 1))].into_iter().collect()),
+        _ => Err(ShapeError::input(0, &dims, "no rows of features")),
+    }
+}
+
+/// A column for each n-gram, for one list or for several.
+pub(super) fn n_grams(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
+    let dims = view.dims(0)?;
+    let columns = view.node.ints("ngram_indexes").unwrap_or_default().iter().max().map_or(0, |last| last + 1);
+    match dims[..] {
+        [_] => Ok(one(Size::Known(columns))),
+        [rows, _] => Ok([rows, Size::Known(columns)].into_iter().collect()),
+        _ => Err(ShapeError::input(0, &dims, "a list or lists are needed")),
+    }
+}
+
+/// As many numbers as the first input says.
+pub(super) fn window(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
+    match view.elements(0)?[..] {
+        [Size::Known(size)] if size < 0 => Err(ShapeError::Lists(format!("a size of {size}")).into()),
+        [size] => Ok(one(size)),
+        ref sizes => Err(ShapeError::Lists(format!("expected one integer, found {}", sizes.len())).into()),
+    }
 }

@@ -216,6 +216,9 @@ impl Sizes {
 
     /// The product of all sizes.
     pub(crate) fn product(&mut self, sizes: &[Size]) -> Size {
+        if let Some(product) = sizes.iter().try_fold(1i64, |product, size| product.checked_mul(size.known()?)) {
+            return Size::Known(product);
+        }
         // In a fixed order, so that the same factors give the same symbol.
         let mut sorted = sizes.to_vec();
         sorted.sort_unstable();

@@ -1,14 +1,22 @@
-//! A node and what is known of its inputs: what the rules of the table look at.
+//! A node and what is known of its inputs: what the rules of the table look at, the same at load and when it runs.
 
 use smallvec::SmallVec;
 
 use super::attributes::Attributes;
+use super::error::{Open, ShapeError};
+use super::row::Operator;
 use super::size::Size;
 use crate::graph::ir::{Graph, NodeDesc};
 use crate::tensor::{DType, Tensor};
 
 /// Dimensions of a value.
 pub(crate) type Dims = SmallVec<[Size; 5]>;
+
+/// Dimensions of every output.
+pub(crate) type Outputs = SmallVec<[Dims; 2]>;
+
+/// A list of integers: axes, sizes, amounts.
+pub(crate) type Ints = SmallVec<[i64; 8]>;
 
 /// Most elements that are followed one by one: enough for any shape.
 pub(crate) const MOST_ELEMENTS: usize = 64;
@@ -26,7 +34,7 @@ pub(crate) struct Fact {
 
 impl Fact {
     pub(crate) fn of_tensor(tensor: &Tensor) -> Fact {
-        let dims: Dims = tensor.shape().iter().map(|&dim| Size::Known(dim as i64)).collect();
+        let dims = dims_of(tensor);
         let small = tensor.shape().len() <= 1 && tensor.len() <= MOST_ELEMENTS;
         let integers = matches!(tensor.dtype(), DType::I64 | DType::I32);
         let elements = (small && integers).then(|| tensor.to_i64_vec().ok()).flatten();
@@ -35,37 +43,113 @@ impl Fact {
     }
 }
 
+/// The dimensions of a tensor, none of which is larger than an `i64`.
+fn dims_of(tensor: &Tensor) -> Dims {
+    tensor.shape().iter().map(|&dim| Size::Known(dim as i64)).collect()
+}
+
 /// Nothing is known.
 pub(crate) const NOTHING: &Fact = &Fact { dtype: None, dims: None, elements: None };
 
+/// Where a rule finds its inputs.
+#[derive(Clone, Copy)]
+enum Inputs<'a> {
+    /// At load: what is known of the values of a graph.
+    Facts { graph: &'a Graph, facts: &'a [&'a Fact] },
+    /// When the node runs: its tensors, which may be hollow.
+    Tensors(&'a [Option<&'a Tensor>]),
+}
+
 /// A node and what is known of its inputs.
 pub(crate) struct View<'a> {
-    pub(crate) graph: &'a Graph,
     pub(crate) node: &'a NodeDesc,
-    pub(crate) inputs: &'a [&'a Fact],
     /// The node's attributes, with the operator's defaults.
     pub(crate) attributes: Attributes<'a>,
+    inputs: Inputs<'a>,
 }
 
 impl<'a> View<'a> {
-    pub(crate) fn input(&self, index: usize) -> &'a Fact {
-        self.inputs.get(index).copied().unwrap_or(NOTHING)
+    /// A node of a graph, at load.
+    pub(crate) fn of_facts(graph: &'a Graph, node: &'a NodeDesc, facts: &'a [&'a Fact], row: &Operator) -> View<'a> {
+        View { node, attributes: row.attributes_of(node), inputs: Inputs::Facts { graph, facts } }
     }
 
+    /// A node that is given these tensors.
+    pub(crate) fn of_tensors(node: &'a NodeDesc, tensors: &'a [Option<&'a Tensor>], row: &Operator) -> View<'a> {
+        View { node, attributes: row.attributes_of(node), inputs: Inputs::Tensors(tensors) }
+    }
+
+    /// How many inputs there are, those that are left out among them.
+    pub(crate) fn count(&self) -> usize {
+        match self.inputs {
+            Inputs::Facts { .. } => self.node.inputs.len(),
+            Inputs::Tensors(tensors) => tensors.len(),
+        }
+    }
+
+    /// Whether the node has that input.
     pub(crate) fn has(&self, index: usize) -> bool {
-        self.node.input(index).is_some()
+        match self.inputs {
+            Inputs::Facts { .. } => self.node.input(index).is_some(),
+            Inputs::Tensors(tensors) => tensors.get(index).is_some_and(Option::is_some),
+        }
     }
 
+    /// What is known of an input at load, or the tensor.
+    fn given(&self, index: usize) -> Result<Given<'a>, Open> {
+        match self.inputs {
+            _ if !self.has(index) => Err(ShapeError::Missing(index).into()),
+            Inputs::Facts { facts, .. } => Ok(Given::Fact(facts.get(index).copied().unwrap_or(NOTHING))),
+            Inputs::Tensors(tensors) => match tensors.get(index).copied().flatten() {
+                Some(tensor) => Ok(Given::Tensor(tensor)),
+                None => Err(ShapeError::Missing(index).into()),
+            },
+        }
+    }
+
+    /// The element type of an input, where it is known.
     pub(crate) fn dtype(&self, index: usize) -> Option<DType> {
-        self.input(index).dtype
+        match self.given(index).ok()? {
+            Given::Fact(fact) => fact.dtype,
+            Given::Tensor(tensor) => Some(tensor.dtype()),
+        }
     }
 
-    pub(crate) fn dims(&self, index: usize) -> Option<&'a [Size]> {
-        self.input(index).dims.as_deref()
+    /// The dimensions of an input.
+    pub(crate) fn dims(&self, index: usize) -> Result<Dims, Open> {
+        match self.given(index)? {
+            Given::Fact(fact) => fact.dims.clone().ok_or(Open::Unknown),
+            Given::Tensor(tensor) => Ok(dims_of(tensor)),
+        }
     }
 
-    pub(crate) fn elements(&self, index: usize) -> Option<&'a [Size]> {
-        self.input(index).elements.as_deref()
+    /// The elements of an integer input of rank 0 or 1.
+    pub(crate) fn elements(&self, index: usize) -> Result<Dims, Open> {
+        match self.given(index)? {
+            Given::Fact(fact) => fact.elements.clone().ok_or(Open::Unknown),
+            Given::Tensor(tensor) => Ok(integers(index, tensor)?.into_iter().map(Size::Known).collect()),
+        }
+    }
+
+    /// The elements of an integer input that are all known.
+    pub(crate) fn known(&self, index: usize) -> Result<Ints, Open> {
+        match self.given(index)? {
+            Given::Fact(fact) => {
+                let known = fact.elements.as_ref().and_then(|all| all.iter().map(|size| size.known()).collect());
+                known.ok_or(Open::Unknown)
+            }
+            Given::Tensor(tensor) => integers(index, tensor),
+        }
+    }
+
+    /// The elements of an `f32` input that are known.
+    pub(crate) fn floats(&self, index: usize) -> Result<SmallVec<[f32; 8]>, Open> {
+        let tensor = match self.inputs {
+            Inputs::Facts { graph, .. } => graph.constant_input(self.node, index),
+            Inputs::Tensors(tensors) => tensors.get(index).copied().flatten(),
+        };
+        let values = tensor.and_then(|tensor| tensor.as_slice::<f32>().ok());
+        values.map(SmallVec::from_slice).ok_or(Open::Unknown)
     }
 
     /// An integer attribute, or its default.
@@ -73,18 +157,34 @@ impl<'a> View<'a> {
         self.attributes.int(name)
     }
 
-    /// The elements of an integer input that are all known.
-    pub(crate) fn known(&self, index: usize) -> Option<Vec<i64>> {
-        self.elements(index)?.iter().map(|size| size.known()).collect()
-    }
-
-    /// A list that is an attribute in old versions of an operator and an input in new ones. `Some(None)` where neither
-    /// is given, `None` where it is given and not known.
-    pub(crate) fn ints(&self, attribute: &str, input: usize) -> Option<Option<Vec<i64>>> {
+    /// A list that is an attribute in old versions of an operator and an input in new ones; none where neither is
+    /// given.
+    pub(crate) fn ints(&self, attribute: &str, input: usize) -> Result<Option<Ints>, Open> {
         if let Some(values) = self.node.ints(attribute) {
-            return Some(Some(values.to_vec()));
+            return Ok(Some(Ints::from_slice(values)));
         }
-        if self.has(input) { self.known(input).map(Some) } else { Some(None) }
+        if self.has(input) { self.known(input).map(Some) } else { Ok(None) }
+    }
+}
+
+/// An input.
+enum Given<'a> {
+    Fact(&'a Fact),
+    Tensor(&'a Tensor),
+}
+
+fn integers(input: usize, tensor: &Tensor) -> Result<Ints, Open> {
+    if tensor.shape().len() > 1 {
+        return Err(ShapeError::List { input, dims: dims_of(tensor).as_slice().into() }.into());
+    }
+    let found = tensor.dtype();
+    match found {
+        DType::I64 => tensor.as_slice::<i64>().map(Ints::from_slice).map_err(|_| Open::Unknown),
+        DType::I32 => {
+            let values = tensor.as_slice::<i32>().map_err(|_| Open::Unknown)?;
+            Ok(values.iter().map(|&value| i64::from(value)).collect())
+        }
+        _ => Err(ShapeError::Type { input, expected: DType::I64, found }.into()),
     }
 }
 
@@ -92,4 +192,22 @@ impl<'a> View<'a> {
 pub(crate) fn axis(axis: i64, rank: usize) -> Option<usize> {
     let axis = if axis < 0 { axis.checked_add(rank as i64)? } else { axis };
     usize::try_from(axis).ok().filter(|&axis| axis < rank)
+}
+
+/// The same, refused where there is none.
+pub(super) fn axis_of(named: i64, rank: usize) -> Result<usize, Open> {
+    axis(named, rank).ok_or_else(|| ShapeError::Axis { axis: named, rank }.into())
+}
+
+/// Axes counted from the end where they are negative, each named once.
+pub(super) fn axes_of(axes: &[i64], rank: usize) -> Result<SmallVec<[usize; 8]>, Open> {
+    let mut found = SmallVec::new();
+    for &axis in axes {
+        let checked = axis_of(axis, rank)?;
+        if found.contains(&checked) {
+            return Err(ShapeError::AxisTwice { axis, axes: axes.to_vec() }.into());
+        }
+        found.push(checked);
+    }
+    Ok(found)
 }

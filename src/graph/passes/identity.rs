@@ -19,6 +19,13 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     edit.finish()
 }
 
+/// Whether a slice takes what it takes from the first element on.
+fn goes_forward(node: &NodeDesc, facts: &Facts) -> bool {
+    let Some(steps) = node.input(4) else { return true };
+    let steps = facts.get(steps).elements.as_ref();
+    steps.is_some_and(|steps| steps.iter().all(|step| step.known().is_some_and(|step| step > 0)))
+}
+
 fn hands_on(edit: &Edit<'_>, node: &NodeDesc, facts: &Facts) -> bool {
     let (Some(input), Some(output)) = (node.input(0), node.output(0)) else { return false };
     match node.op.as_str() {
@@ -39,7 +46,8 @@ fn hands_on(edit: &Edit<'_>, node: &NodeDesc, facts: &Facts) -> bool {
             .and_then(|pads| pads.as_slice::<i64>().ok())
             .or_else(|| node.ints("pads"))
             .is_some_and(|pads| pads.iter().all(|&pad| pad == 0)),
-        "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" | "Expand" | "Tile" | "Slice" => facts.same_dims(input, output),
+        "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" | "Expand" | "Tile" => facts.same_dims(input, output),
+        "Slice" => facts.same_dims(input, output) && goes_forward(node, facts),
         _ => false,
     }
 }

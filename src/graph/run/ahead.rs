@@ -150,10 +150,7 @@ impl Executable {
         let start = resources.observer.map(|_| Instant::now());
         let inputs = self.tensors(step, values)?;
         let cx = resources.prepare_cx();
-        let specs = node.infer(&inputs)?;
-        for spec in &specs {
-            spec.elements()?;
-        }
+        let specs = step.inference.specs(node, &inputs)?;
         let prepared = cx.prepare(node, &inputs, &specs)?;
         let (standings, outcome) = (cx.take_standings(), cx.outcome());
         let seen = start.map(|start| (cx.into_keys(), start.elapsed()));

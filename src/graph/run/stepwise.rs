@@ -63,7 +63,7 @@ impl Executable {
                     None => {
                         is_known = false;
                         let prepare = resources.prepare_cx();
-                        let fresh = memos.prepare(node, &prepare, &inputs)?;
+                        let fresh = memos.prepare(&step.inference, node, &prepare, &inputs)?;
                         outcome = prepare.outcome();
                         keys = prepare.into_keys();
                         fresh

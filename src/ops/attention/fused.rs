@@ -8,10 +8,9 @@ use kiln_kernels::cpu::attention::{Attention as Executor, AttentionShape, Operan
 
 use crate::exec::attention::AttentionKey;
 use crate::graph::heads::Heads;
-use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
 use crate::ops::stored::{self, activations, activations_mut};
-use crate::ops::{LoadCx, OpError, View, one, optional, refused, required, strides};
+use crate::ops::{LoadCx, OpError, View, optional, refused, required, strides};
 use crate::tensor::{DType, Shape, Tensor, TensorError, TensorSpec};
 
 struct Fused {
@@ -33,7 +32,7 @@ pub(super) fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let node: &NodeDesc = cx.node;
     let lie = |name: &str| Heads::of(node, name).ok_or_else(|| OpError::invalid(node, format!("{name} lie unknown")));
     let heads = |name: &str| usize::try_from(node.int(name, 1)).unwrap_or(1).max(1);
-    let rank = usize::try_from(node.int("rank", 4)).ok().filter(|rank| (2..=4).contains(rank));
+    let rank = usize::try_from(node.attributes().int("rank")).ok().filter(|rank| (2..=4).contains(rank));
     Ok(Box::new(Fused {
         lies: [lie("query")?, lie("key")?, lie("value")?, lie("output")?],
         heads: ["query_heads", "key_heads", "value_heads"].map(heads),
@@ -138,21 +137,6 @@ impl Fused {
         Ok(Problem { query, key, value, mask, keep, batch: sizes[0], heads: sizes[1], queries, keys })
     }
 
-    /// The shape of the results.
-    fn shape(&self, problem: &Problem) -> Result<Shape, NodeError> {
-        let Problem { batch, heads, queries, ref value, .. } = *problem;
-        let size = value.sizes[3];
-        let whole = [batch, heads, queries, size];
-        let width = || heads.checked_mul(size).ok_or_else(|| refused("heads that are too wide"));
-        Ok(match self.lies[3] {
-            Heads::Behind => Shape::from_slice(&[batch, queries, heads, size]),
-            Heads::Joined => Shape::from_slice(&[batch, queries, width()?]),
-            _ if self.rank == 4 => Shape::from_slice(&whole),
-            _ if self.rank == 3 => Shape::from_slice(&[batch, queries, size]),
-            _ => Shape::from_slice(&whole[2..]),
-        })
-    }
-
     fn key(&self, problem: &Problem, stored: Stored, cx: &PrepareCx<'_>) -> AttentionKey {
         let Problem { query, key, value, batch, heads, queries, keys, .. } = *problem;
         let (size, value_size) = (query.sizes[3], value.sizes[3]);
@@ -226,7 +210,7 @@ impl Node for Fused {
         "attention"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
         let layers = match required(inputs, 0)?.dtype() {
             DType::BF16 if self.output.is_some() => DType::BF16,
             _ => DType::F32,
@@ -236,7 +220,7 @@ impl Node for Fused {
                 return Err(TensorError::Type { expected, found }.into());
             }
         }
-        one(self.output.map_or(DType::F32, stored::dtype), self.shape(&self.problem(inputs)?)?)
+        Ok(())
     }
 
     fn prepare_params(

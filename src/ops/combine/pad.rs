@@ -9,12 +9,11 @@ use kiln_kernels::Parallel;
 use kiln_kernels::parallel::{copy, for_each_chunk};
 
 use super::share;
-use crate::graph::node::Specs;
 use crate::graph::{Attr, Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::ops::{
-    LoadCx, Movement, OpError, axes_of, counted, integers, one, optional, rearrange, refused, required, strides,
+    LoadCx, Movement, OpError, axes_of, counted, integers, optional, rearrange, refused, required, strides,
 };
-use crate::tensor::{DType, Shape, Tensor, TensorSpec};
+use crate::tensor::{DType, Tensor, TensorSpec};
 
 #[derive(Clone, Copy, PartialEq)]
 enum Mode {
@@ -32,7 +31,7 @@ struct Pad {
 
 pub(super) fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let node = cx.node;
-    let mode = match node.string("mode", "constant") {
+    let mode = match node.attributes().text("mode") {
         "constant" => Mode::Constant,
         "reflect" => Mode::Reflect,
         "edge" => Mode::Edge,
@@ -40,7 +39,7 @@ pub(super) fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         other => return Err(OpError::invalid(node, format!("mode '{other}'"))),
     };
     let fixed = match node.attrs.get("pads") {
-        Some(Attr::Ints(pads)) => Some((pads.clone(), node.float("value", 0.0))),
+        Some(Attr::Ints(pads)) => Some((pads.clone(), node.attributes().float("value"))),
         None if node.version >= 11 => None,
         _ => return Err(OpError::invalid(node, "pads must be a list of integers")),
     };
@@ -144,14 +143,12 @@ impl Node for Pad {
         if self.fixed.is_some() { 0 } else { 1 << 1 | 1 << 3 }
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let borders = self.borders(inputs)?;
-        let sizes = borders.iter().map(Border::size).collect::<Option<Shape>>();
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
         let input = required(inputs, 0)?;
         if let Some(value) = optional(inputs, 2).filter(|value| value.dtype() != input.dtype()) {
             return Err(refused(format!("a constant of type {} among {}", value.dtype(), input.dtype())));
         }
-        one(input.dtype(), sizes.ok_or_else(|| refused("the padded shape overflows"))?)
+        self.borders(inputs).map(drop)
     }
 
     fn prepare_params(

@@ -8,12 +8,11 @@ use kiln_kernels::parallel::for_each_chunk;
 use super::share;
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
-use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::ops::{LoadCx, Movement, OpError, View, dimensions, integers, one, rearrange, refused, required};
+use crate::ops::{LoadCx, Movement, OpError, View, rearrange};
+use crate::tensor::Shape;
 #[cfg(feature = "device")]
 use crate::tensor::TensorSpec;
-use crate::tensor::{Shape, Tensor};
 
 /// Which of the two.
 enum Repeat {
@@ -30,23 +29,6 @@ pub(super) fn make_expand(_: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
 }
 
 impl Repeat {
-    fn shape(&self, inputs: &[Option<&Tensor>]) -> Result<Shape, NodeError> {
-        let shape = required(inputs, 0)?.shape();
-        let given = dimensions(&integers(required(inputs, 1)?)?)?;
-        match self {
-            Repeat::Tile => {
-                if given.len() != shape.len() {
-                    return Err(refused(format!("repeats {given:?} do not fit the shape {shape:?}")));
-                }
-                let product = |(&dim, &times): (&usize, &usize)| dim.checked_mul(times);
-                let shape = shape.iter().zip(&given).map(product).collect::<Option<Shape>>();
-                shape.ok_or_else(|| refused(format!("repeats {given:?} overflow")))
-            }
-            // Both ways: a one in the asked shape keeps the input's dimension.
-            Repeat::Expand => crate::ops::broadcast([shape, given.as_slice()]),
-        }
-    }
-
     fn view(&self, from: &[usize], to: &[usize]) -> Result<View, NodeError> {
         match self {
             Repeat::Expand => View::broadcast(from, to),
@@ -70,10 +52,6 @@ impl Node for Repeat {
 
     fn value_inputs(&self) -> u64 {
         1 << 1
-    }
-
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        one(required(inputs, 0)?.dtype(), self.shape(inputs)?)
     }
 
     #[cfg(feature = "device")]

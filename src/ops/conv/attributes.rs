@@ -45,14 +45,14 @@ impl Attributes {
             let list: Option<Vec<usize>> = values.iter().map(value).collect();
             list.ok_or_else(|| OpError::invalid(node, format!("{name} {values:?}")))
         };
-        let auto_pad = match node.string("auto_pad", "NOTSET") {
+        let auto_pad = match node.attributes().text("auto_pad") {
             "NOTSET" => AutoPad::Given,
             "VALID" => AutoPad::Valid,
             "SAME_UPPER" => AutoPad::SameUpper,
             "SAME_LOWER" => AutoPad::SameLower,
             other => return Err(OpError::invalid(node, format!("auto_pad '{other}'"))),
         };
-        let groups = node.int("group", 1);
+        let groups = node.attributes().int("group");
         let groups = usize::try_from(groups).ok().filter(|&groups| groups > 0);
         let output_shape = list("output_shape", 0)?;
         let pads = list("pads", 0)?;
@@ -61,7 +61,8 @@ impl Attributes {
         }
         Ok(Attributes {
             transposed: node.op.ends_with("ConvTranspose"),
-            groups: groups.ok_or_else(|| OpError::invalid(node, format!("group {}", node.int("group", 1))))?,
+            groups: groups
+                .ok_or_else(|| OpError::invalid(node, format!("group {}", node.attributes().int("group"))))?,
             auto_pad,
             kernel: list("kernel_shape", 1)?.into(),
             strides: list("strides", 1)?.into(),

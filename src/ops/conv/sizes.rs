@@ -5,6 +5,7 @@ use kiln_kernels::cpu::conv::ConvShape;
 use super::super::refused;
 use super::attributes::{Attributes, AutoPad, solid};
 use crate::graph::NodeError;
+use crate::graph::operators::spatial::positions;
 
 /// One spatial dimension.
 #[derive(Clone, Copy, Debug)]
@@ -91,7 +92,8 @@ impl Along {
             AutoPad::SameUpper | AutoPad::SameLower => {
                 let output = self.input.div_ceil(self.stride);
                 let needed = output.saturating_sub(1).checked_mul(self.stride)?.checked_add(reach)?;
-                halves(needed.saturating_sub(self.input), auto_pad == AutoPad::SameUpper)
+                let pads = halves(needed.saturating_sub(self.input), auto_pad == AutoPad::SameUpper);
+                return Some((pads[0], output));
             }
         };
         let padded = self.input.checked_add(pads[0])?.checked_add(pads[1])?;
@@ -124,15 +126,6 @@ impl Along {
         };
         // There is nothing to spread over an output.
         found.filter(|&(_, size)| self.input > 0 || size == 0)
-    }
-}
-
-/// Positions of a window that reaches so far along a padded input; none where not even one fits. Along an input of
-/// nothing the formula gives nothing, where its padding is not too far from what the window reaches.
-pub(crate) fn positions(input: usize, padded: usize, reach: usize, stride: usize) -> Option<usize> {
-    match padded.checked_sub(reach) {
-        Some(room) => Some(room / stride + 1),
-        None => (input == 0 && reach - padded <= stride).then_some(0),
     }
 }
 

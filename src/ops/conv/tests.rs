@@ -9,6 +9,7 @@ use smallvec::smallvec;
 
 use super::super::trial::{Trial, build_cx};
 use super::*;
+use crate::graph::inference::Inference;
 use crate::graph::{Attr, Graph, NodeDesc};
 use crate::tensor::BufferPool;
 
@@ -164,7 +165,8 @@ fn a_node_that_let_go_of_its_weights_convolves_directly_and_on_tiles() {
     for size in [1, 28, 2, 13, 28] {
         let x = count(&[1, channels, size, size]);
         let tensor = Tensor::from_slice([1, channels, size, size], &x).unwrap();
-        let specs = node.infer(&[Some(&tensor), None]).unwrap();
+        let hollow = Tensor::hollow(TensorSpec::new(DType::F32, [filters, channels, 3, 3]));
+        let specs = Inference::of(&desc).specs(node.as_ref(), &[Some(&tensor), Some(&hollow)]).unwrap();
         let prepared = node.prepare_params(&PrepareCx::new(&build), &[Some(&tensor), None], &specs).unwrap();
         let ready: &Ready = prepared.get().unwrap();
         strategies.push(ready.conv.blocks().strategy);
@@ -194,13 +196,17 @@ fn the_output_takes_the_place_of_a_residual_that_nobody_else_holds() {
     let constant = graph.add_constant("w", weights);
     let inputs = [graph.fresh("x"), constant, graph.fresh("bias"), graph.fresh("residual")];
     let mut desc = NodeDesc { op: "FusedConv".to_owned(), inputs: inputs.map(Some).to_vec(), ..NodeDesc::default() };
+    desc.domain = "kiln".to_owned();
     desc.outputs = vec![Some(graph.fresh("y"))];
     desc.attrs.insert("channels_last".to_owned(), Attr::Int(1));
     let build = build_cx();
     let node = make(&LoadCx { node: &desc, graph: &graph, build: &build }).unwrap();
     let run = |residual: Tensor| {
+        let hollow = Tensor::hollow(TensorSpec::new(DType::F32, shapes[1].iter().copied()));
+        let specs = Inference::of(&desc)
+            .specs(node.as_ref(), &[Some(&x), Some(&hollow), Some(&bias), Some(&residual)])
+            .unwrap();
         let inputs = [Some(&x), None, Some(&bias), Some(&residual)];
-        let specs = node.infer(&inputs).unwrap();
         let prepared = node.prepare_params(&PrepareCx::new(&build), &inputs, &specs).unwrap();
         let buffers = BufferPool::new(1 << 20);
         let inputs = [Some(x.clone()), None, Some(bias.clone()), Some(residual)];

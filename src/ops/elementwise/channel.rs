@@ -4,7 +4,7 @@
 use smallvec::SmallVec;
 
 use super::{LoadCx, NodeError, OpError, make};
-use crate::graph::node::{PrepareCx, Specs};
+use crate::graph::node::PrepareCx;
 use crate::graph::{Io, Node, NodeDesc, Prepared, RunCx};
 use crate::ops::required;
 use crate::tensor::{Shape, Tensor, TensorSpec};
@@ -34,9 +34,9 @@ impl Node for ChannelPRelu {
         self.stretching.family()
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+    fn check(&self, inputs: &[Option<&Tensor>], outputs: &[TensorSpec]) -> Result<(), NodeError> {
         let x = required(inputs, 0)?;
-        self.stretching.infer(&[Some(x), Some(&along_channels(x, required(inputs, 1)?)?)])
+        self.stretching.check(&[Some(x), Some(&along_channels(x, required(inputs, 1)?)?)], outputs)
     }
 
     fn prepare_params(

@@ -4,11 +4,10 @@
 
 use super::arithmetic::{Arithmetic, Binary, Unary};
 use super::{LoadCx, OpError, Reader};
-use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeDesc, NodeError, Prepared, RunCx};
 use crate::ops::wide::{Wide, Width, limits, widened};
-use crate::ops::{Axes, View, axes_of, integers, one, optional, required};
-use crate::tensor::{DType, Shape, Tensor};
+use crate::ops::{Axes, View, axes_of, integers, optional, required};
+use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// Makes the node of any `Reduce*` operator, for inputs of any numeric type, and booleans in ReduceMax and ReduceMin.
 ///
@@ -18,8 +17,7 @@ pub fn make_reduce(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     Ok(Box::new(Reduce {
         kind: Kind::of(node)?,
         fixed_axes: node.ints("axes").map(<[i64]>::to_vec),
-        keep: node.int("keepdims", 1) != 0,
-        none_means_none: node.int("noop_with_empty_axes", 0) != 0,
+        none_means_none: node.attributes().int("noop_with_empty_axes") != 0,
     }))
 }
 
@@ -45,7 +43,6 @@ pub(crate) fn reduced_axes(
 struct Reduce {
     kind: Kind,
     fixed_axes: Option<Vec<i64>>,
-    keep: bool,
     /// Without axes nothing is reduced, instead of everything.
     none_means_none: bool,
 }
@@ -169,20 +166,14 @@ impl Node for Reduce {
         u64::from(self.fixed_axes.is_none()) << 1
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let input = required(inputs, 0)?;
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
+        let dtype = required(inputs, 0)?.dtype();
         let booleans = matches!(self.kind, Kind::Max | Kind::Min);
-        let stored_only = input.dtype().is_minifloat() || input.dtype().is_small_integer();
-        if input.dtype() == DType::String || stored_only || input.dtype() == DType::Bool && !booleans {
-            return Err(NodeError::Unsupported(format!("elements of type {}", input.dtype())));
+        let stored_only = dtype.is_minifloat() || dtype.is_small_integer();
+        if dtype == DType::String || stored_only || dtype == DType::Bool && !booleans {
+            return Err(NodeError::Unsupported(format!("elements of type {dtype}")));
         }
-        let axes = self.axes(inputs)?;
-        let kept = |(axis, &dim): (usize, &usize)| match (axes.contains(&axis), self.keep) {
-            (false, _) => Some(dim),
-            (true, keep) => keep.then_some(1),
-        };
-        let shape: Shape = input.shape().iter().enumerate().filter_map(kept).collect();
-        one(input.dtype(), shape)
+        Ok(())
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

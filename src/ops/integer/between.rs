@@ -7,10 +7,9 @@ use kiln_kernels::Isa;
 use kiln_kernels::cpu::quantized::bytes::{Addend, Rounding, add, means};
 
 use super::{eight_bits, single};
-use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::ops::{LoadCx, OpError, View, broadcast, one, optional, refused, required};
-use crate::tensor::{DType, Tensor};
+use crate::ops::{LoadCx, OpError, View, optional, required};
+use crate::tensor::{DType, Tensor, TensorError, TensorSpec};
 
 /// Bounds of the result as a real number.
 struct Bounds {
@@ -38,11 +37,12 @@ fn parameters(inputs: &[Option<&Tensor>], at: usize) -> Result<(f64, i32), NodeE
     Ok((single(required(inputs, at)?)?, zero as i32))
 }
 
-/// The type of the result, whose scale stands at that place: its zero point's, or else the operand's.
-fn result(inputs: &[Option<&Tensor>], at: usize) -> Result<DType, NodeError> {
-    let of = optional(inputs, at + 1).map_or_else(|| required(inputs, 0), Ok)?;
-    eight_bits(of)?;
-    Ok(of.dtype())
+/// Refuses a result that is not eight bits wide.
+fn eight_bits_each(outputs: &[TensorSpec]) -> Result<(), NodeError> {
+    match outputs.iter().find(|spec| !matches!(spec.dtype, DType::I8 | DType::U8)) {
+        Some(spec) => Err(TensorError::Type { expected: DType::U8, found: spec.dtype }.into()),
+        None => Ok(()),
+    }
 }
 
 /// Inputs: an operand, its scale and zero point, the other operand with its own, the result's.
@@ -57,14 +57,13 @@ impl Node for Sum {
         "quantized"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let (a, b) = (required(inputs, 0)?, required(inputs, 3)?);
-        eight_bits(a)?;
-        eight_bits(b)?;
+    fn check(&self, inputs: &[Option<&Tensor>], outputs: &[TensorSpec]) -> Result<(), NodeError> {
+        eight_bits(required(inputs, 0)?)?;
+        eight_bits(required(inputs, 3)?)?;
         for at in [1, 4, 6] {
             parameters(inputs, at)?;
         }
-        one(result(inputs, 6)?, broadcast([a.shape(), b.shape()])?)
+        eight_bits_each(outputs)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
@@ -117,7 +116,7 @@ struct Mean {
 }
 
 pub(super) fn mean(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    Ok(Box::new(Mean { bounds: Bounds::of(cx), channels_last: cx.node.int("channels_last", 0) != 0 }))
+    Ok(Box::new(Mean { bounds: Bounds::of(cx), channels_last: cx.node.attributes().int("channels_last") != 0 }))
 }
 
 impl Node for Mean {
@@ -125,19 +124,12 @@ impl Node for Mean {
         "quantized"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let x = required(inputs, 0)?;
-        eight_bits(x)?;
+    fn check(&self, inputs: &[Option<&Tensor>], outputs: &[TensorSpec]) -> Result<(), NodeError> {
+        eight_bits(required(inputs, 0)?)?;
         for at in [1, 3] {
             parameters(inputs, at)?;
         }
-        if x.shape().len() < 3 {
-            return Err(refused(format!("a mean over the positions of shape {:?}", x.shape())));
-        }
-        let last = x.shape().len() - 1;
-        let kept = if self.channels_last { [0, last] } else { [0, 1] };
-        let shape = x.shape().iter().enumerate().map(|(axis, &dim)| if kept.contains(&axis) { dim } else { 1 });
-        one(result(inputs, 3)?, shape)
+        eight_bits_each(outputs)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

@@ -1,12 +1,11 @@
 //! Convolutions of integers, element of the window by element: plain, for models that were quantised with them.
 
 use super::{eight_bits, requantised, requantiser, single};
-use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::ops::sliding::{Slide, Sliding};
 use crate::ops::wide::{narrow, widened};
-use crate::ops::{LoadCx, OpError, one, refused, required};
-use crate::tensor::{DType, Tensor};
+use crate::ops::{LoadCx, OpError, refused, required};
+use crate::tensor::{Tensor, TensorSpec};
 
 struct Conv {
     sliding: Sliding,
@@ -15,7 +14,7 @@ struct Conv {
 }
 
 pub(super) fn make(cx: &LoadCx<'_>, requantised: bool) -> Result<Box<dyn Node>, OpError> {
-    let groups = usize::try_from(cx.node.int("group", 1)).ok().filter(|&groups| groups > 0);
+    let groups = usize::try_from(cx.node.attributes().int("group")).ok().filter(|&groups| groups > 0);
     let groups = groups.ok_or_else(|| OpError::invalid(cx.node, "group must be positive"))?;
     Ok(Box::new(Conv { sliding: Sliding::read(cx.node, "kernel_shape")?, groups, requantised }))
 }
@@ -94,15 +93,12 @@ impl Node for Conv {
         if self.requantised { "QLinearConv" } else { "ConvInteger" }
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
         let [picture, weights, ..] = self.places();
         let (picture, weights) = (required(inputs, picture)?, required(inputs, weights)?);
         eight_bits(picture)?;
         eight_bits(weights)?;
-        let sizes = self.sizes(picture.shape(), weights.shape())?;
-        let shape = [sizes.batch, sizes.filters].into_iter().chain(sizes.slide.output.iter().copied());
-        let dtype = if self.requantised { required(inputs, 7)?.dtype() } else { DType::I32 };
-        one(dtype, shape)
+        self.sizes(picture.shape(), weights.shape()).map(drop)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {

@@ -16,10 +16,9 @@ use super::{Product, eight_bits, requantiser, single};
 use crate::exec::quantized::QuantizedProblem;
 use crate::exec::transpose::TransposeProblem;
 use crate::exec::weights::{self, QuantizedWeights};
-use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::ops::wide::widened;
-use crate::ops::{ConvAttributes, LoadCx, OpError, one, optional, refused, required};
+use crate::ops::{ConvAttributes, LoadCx, OpError, optional, refused, required};
 use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 
 /// The number of each input; [`ABSENT`] where an operator has no such input.
@@ -139,7 +138,7 @@ pub(super) fn fused(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
 
 /// ONNX Runtime's QGemm.
 pub(super) fn gemm(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    if cx.node.int("transA", 0) != 0 || cx.node.float("alpha", 1.0) != 1.0 {
+    if cx.node.attributes().int("transA") != 0 || cx.node.attributes().float("alpha") != 1.0 {
         return Err(OpError::unsupported(cx.node, "a transposed left-hand side or a factor"));
     }
     make(cx, GEMM, None)
@@ -346,31 +345,26 @@ impl Node for ByteProduct {
         if self.kept { 1 << self.roles.weights } else { 0 }
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+    fn check(&self, inputs: &[Option<&Tensor>], outputs: &[TensorSpec]) -> Result<(), NodeError> {
         if let Some(plain) = &self.plain {
-            return plain.infer(inputs);
+            return plain.check(inputs, outputs);
         }
         eight_bits(required(inputs, self.roles.x)?)?;
-        let (shape, output) = self.shape(inputs)?;
+        self.output(inputs)?;
+        let filters = self.sizes(&self.weights_spec(inputs)?.shape)?.0.filters;
         let bias = optional(inputs, self.roles.bias);
-        if !self.is_fast(inputs)? || bias.is_some_and(|bias| bias.shape() != [shape.filters()]) {
+        if !self.is_fast(inputs)? || bias.is_some_and(|bias| bias.shape() != [filters]) {
             return Err(NodeError::Unsupported("scales or zero points of a quantised product by row".to_owned()));
         }
-        let dtype = match self.output(inputs)? {
-            Output::Sums => DType::I32,
-            Output::Floats => DType::F32,
-            Output::Unsigned => DType::U8,
-            Output::Signed => DType::I8,
-        };
         if self.plus.is_some() {
-            let other = required(inputs, PLUS[0])?;
-            if other.dtype() != dtype || other.shape() != output.as_slice() {
-                return Err(refused(format!("{:?} {:?} added to {dtype:?} {output:?}", other.dtype(), other.shape())));
+            let other = required(inputs, PLUS[0])?.spec();
+            if *other != outputs[0] {
+                return Err(refused(format!("{other:?} added to {:?}", outputs[0])));
             }
             single::<f64>(required(inputs, PLUS[1])?)?;
             single::<f64>(required(inputs, PLUS[3])?)?;
         }
-        one(dtype, output)
+        Ok(())
     }
 
     fn prepare_params(

@@ -9,7 +9,6 @@ use kiln_kernels::cpu::reduce::{Reduce, Reduction};
 
 use super::floats;
 use crate::exec::reduce::{ReduceKey, ReduceProblem};
-use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::ops::{Axes, LoadCx, OpError, View, axes_of, required};
 use crate::tensor::{Shape, Tensor, TensorSpec};
@@ -33,12 +32,12 @@ pub(super) fn make_mean_variance(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpErr
 }
 
 pub(super) fn make_lp(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    let norm = match cx.node.int("p", 2) {
+    let norm = match cx.node.attributes().int("p") {
         1 => Reduction::L1,
         2 => Reduction::L2,
         p => return Err(OpError::invalid(cx.node, format!("p = {p}"))),
     };
-    Ok(Box::new(OverAxes { form: Form::Lp(norm), axes: vec![cx.node.int("axis", -1)] }))
+    Ok(Box::new(OverAxes { form: Form::Lp(norm), axes: vec![cx.node.attributes().int("axis")] }))
 }
 
 struct Executors {
@@ -96,10 +95,8 @@ impl Node for OverAxes {
         "norm"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let input = floats(inputs, 0)?;
-        self.axes(input.shape())?;
-        Ok(Specs::from_elem(input.spec().clone(), 1))
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
+        self.axes(floats(inputs, 0)?.shape()).map(drop)
     }
 
     fn prepare_params(

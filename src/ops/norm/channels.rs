@@ -9,10 +9,9 @@ use crate::cache::F32Bits;
 use crate::exec::norm::{ByChannel, ChannelNorm, ChannelNormProblem};
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
-use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
-use crate::ops::{LoadCx, OpError, counted, refused, required};
-use crate::tensor::{DType, Tensor, TensorSpec};
+use crate::ops::{LoadCx, OpError, refused, required};
+use crate::tensor::{Tensor, TensorSpec};
 
 /// What one of these operators does to images.
 pub(super) enum Form {
@@ -51,18 +50,18 @@ fn node(cx: &LoadCx<'_>, form: Form) -> Result<Box<dyn Node>, OpError> {
 }
 
 pub(super) fn make_batch(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    let epsilon = cx.node.float("epsilon", 1e-5);
-    if cx.node.int("spatial", 1) == 0 {
+    let epsilon = cx.node.attributes().float("epsilon");
+    if cx.node.attributes().int("spatial") == 0 {
         return Err(OpError::unsupported(cx.node, "spatial = 0, which normalises each place by itself"));
     }
     let outputs = cx.node.outputs.len();
     // Before version 14, asking for the moments of the batch was what made a training of it.
     let wanted = cx.node.outputs.iter().flatten().count();
-    if cx.node.int("training_mode", 0) != 0 {
+    if cx.node.attributes().int("training_mode") != 0 {
         if outputs > 3 {
             return Err(OpError::invalid(cx.node, format!("{outputs} outputs")));
         }
-        return node(cx, Form::Training { epsilon, momentum: cx.node.float("momentum", 0.9), outputs });
+        return node(cx, Form::Training { epsilon, momentum: cx.node.attributes().float("momentum"), outputs });
     }
     if wanted > 1 {
         return Err(OpError::unsupported(cx.node, "moments of the batch without training_mode"));
@@ -80,7 +79,7 @@ pub(super) fn make_batch(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
 }
 
 pub(super) fn make_instance(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    node(cx, Form::Groups { epsilon: cx.node.float("epsilon", 1e-5), groups: None, by_group: false })
+    node(cx, Form::Groups { epsilon: cx.node.attributes().float("epsilon"), groups: None, by_group: false })
 }
 
 pub(super) fn make_group(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
@@ -90,7 +89,7 @@ pub(super) fn make_group(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     };
     // Version 18 has a scale for each group, later ones for each channel.
     let by_group = cx.node.version < 21;
-    node(cx, Form::Groups { epsilon: cx.node.float("epsilon", 1e-5), groups: Some(groups), by_group })
+    node(cx, Form::Groups { epsilon: cx.node.attributes().float("epsilon"), groups: Some(groups), by_group })
 }
 
 pub(super) fn make_local(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
@@ -98,8 +97,8 @@ pub(super) fn make_local(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let Some(size) = u64::try_from(size).ok().filter(|&size| size > 0) else {
         return Err(OpError::invalid(cx.node, format!("size = {size}")));
     };
-    let (alpha, beta) = (cx.node.float("alpha", 1e-4), cx.node.float("beta", 0.75));
-    node(cx, Form::Local { size, alpha, beta, bias: cx.node.float("bias", 1.0) })
+    let (alpha, beta) = (cx.node.attributes().float("alpha"), cx.node.attributes().float("beta"));
+    node(cx, Form::Local { size, alpha, beta, bias: cx.node.attributes().float("bias") })
 }
 
 /// Factor and summand of each channel, from what is known about it.
@@ -180,13 +179,11 @@ impl Node for Channels {
         "norm"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let input = floats(inputs, 0)?;
-        let channels = self.images(input.shape())?.channels;
-        let mut specs = Specs::from_elem(input.spec().clone(), 1);
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
+        let channels = self.images(floats(inputs, 0)?.shape())?.channels;
         match self.form {
             Form::Batch { .. } | Form::Training { .. } => {
-                (1..5).try_for_each(|index| of_channels(inputs, index, channels).map(drop))?;
+                (1..5).try_for_each(|index| of_channels(inputs, index, channels).map(drop))
             }
             Form::Groups { groups, by_group, .. } => {
                 let groups = groups.unwrap_or(channels);
@@ -194,16 +191,10 @@ impl Node for Channels {
                     return Err(refused(format!("{channels} channels do not form {groups} equal groups")));
                 }
                 let numbers = if by_group { groups } else { channels };
-                (1..3).try_for_each(|index| of_channels(inputs, index, numbers).map(drop))?;
+                (1..3).try_for_each(|index| of_channels(inputs, index, numbers).map(drop))
             }
-            Form::Local { .. } => {}
+            Form::Local { .. } => Ok(()),
         }
-        if let Form::Training { outputs, .. } = self.form {
-            for _ in 1..outputs {
-                specs.push(counted(DType::F32, [channels as usize])?);
-            }
-        }
-        Ok(specs)
     }
 
     fn prepare_params(

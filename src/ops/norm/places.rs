@@ -2,10 +2,9 @@
 //! mean and a variance of its own. No network of today has it, so that a plain loop is enough.
 
 use super::floats;
-use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::ops::{LoadCx, OpError, refused};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, TensorSpec};
 
 struct Places {
     epsilon: f32,
@@ -16,7 +15,7 @@ pub(super) fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     if cx.node.outputs.iter().flatten().count() > 1 {
         return Err(OpError::unsupported(cx.node, "moments of the batch without training_mode"));
     }
-    Ok(Box::new(Places { epsilon: cx.node.float("epsilon", 1e-5) }))
+    Ok(Box::new(Places { epsilon: cx.node.attributes().float("epsilon") }))
 }
 
 impl Node for Places {
@@ -24,7 +23,7 @@ impl Node for Places {
         "norm"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
         let input = floats(inputs, 0)?;
         let places = input.shape().get(1..).ok_or_else(|| refused("a scalar has no places"))?;
         for index in 1..5 {
@@ -33,7 +32,7 @@ impl Node for Places {
                 return Err(refused(format!("input {index} is of shape {given:?} for places of shape {places:?}")));
             }
         }
-        Ok(Specs::from_elem(input.spec().clone(), 1))
+        Ok(())
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

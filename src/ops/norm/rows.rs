@@ -12,11 +12,10 @@ use kiln_kernels::cpu::norm::{RowForm, RowNorm as Executor, RowOperands, RowResu
 use super::floats;
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
-use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::ops::stored::{self, STORED, activations_mut};
-use crate::ops::{LoadCx, OpError, View, axis_of, counted, optional, required};
-use crate::tensor::{DType, Tensor, TensorSpec};
+use crate::ops::{LoadCx, OpError, View, axis_of, optional, required};
+use crate::tensor::{Tensor, TensorSpec};
 
 struct RowNorm {
     centred: bool,
@@ -63,21 +62,14 @@ impl Node for RowNorm {
         "norm"
     }
 
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
         let input = floats(inputs, 0)?;
-        let axis = axis_of(self.axis, input.shape().len())?;
         let operands = [Some(floats(inputs, 1)?), inputs.get(2).copied().flatten()];
         for (index, operand) in operands.into_iter().enumerate().filter_map(|(index, one)| Some((index, one?))) {
             floats(inputs, index + 1)?;
             View::broadcast(operand.shape(), input.shape())?;
         }
-        let mut specs = Specs::from_elem(input.spec().clone(), 1);
-        specs[0].dtype = stored::dtype(self.output);
-        let moments = |(index, &dim): (usize, &usize)| if index < axis { dim } else { 1 };
-        for _ in 1..self.outputs {
-            specs.push(counted(DType::F32, input.shape().iter().enumerate().map(moments))?);
-        }
-        Ok(specs)
+        Ok(())
     }
 
     fn prepare_params(

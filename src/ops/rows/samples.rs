@@ -1,5 +1,7 @@
 //! A node of any operator that has a rule for its dimensions, at random shapes and attributes.
 
+mod layers;
+
 use crate::graph::Attr;
 use crate::graph::NodeDesc;
 use crate::graph::operators::attributes::Default as Otherwise;
@@ -171,8 +173,10 @@ pub(super) fn of(row: &Operator, r: &mut Random) -> Option<Sample> {
         "" => moves(row.name, r)
             .or_else(|| along_axes(row.name, r))
             .or_else(|| products(row.name, r))
-            .or_else(|| spatial(row.name, r)),
-        "ai.onnx.ml" => tables(row.name, r),
+            .or_else(|| spatial(row.name, r))
+            .or_else(|| layers::of(row.name, r)),
+        "ai.onnx.ml" => tables(row.name, r).or_else(|| layers::of(row.name, r)),
+        "com.microsoft" => layers::of(row.name, r),
         _ => None,
     }
 }

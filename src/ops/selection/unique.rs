@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use crate::graph::inference::InferByValue;
 use crate::graph::node::{PrepareCx, Specs};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::ops::wide::{Wide, Width, dispatch, narrow, widened};
@@ -19,7 +20,7 @@ struct Unique {
 pub(super) fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     Ok(Box::new(Unique {
         axis: cx.node.attrs.contains_key("axis").then(|| cx.node.int("axis", 0)),
-        sorted: cx.node.int("sorted", 1) != 0,
+        sorted: cx.node.attributes().int("sorted") != 0,
         outputs: cx.node.outputs.len().clamp(1, 4),
     }))
 }
@@ -95,15 +96,7 @@ impl Unique {
     }
 }
 
-impl Node for Unique {
-    fn family(&self) -> &'static str {
-        "Unique"
-    }
-
-    fn value_inputs(&self) -> u64 {
-        1
-    }
-
+impl InferByValue for Unique {
     fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
         let input = required(inputs, 0)?;
         let found = self.find(input)?;
@@ -115,6 +108,20 @@ impl Node for Unique {
         }
         specs.truncate(self.outputs);
         Ok(specs)
+    }
+}
+
+impl Node for Unique {
+    fn family(&self) -> &'static str {
+        "Unique"
+    }
+
+    fn value_inputs(&self) -> u64 {
+        1
+    }
+
+    fn by_value(&self) -> Option<&dyn InferByValue> {
+        Some(self)
     }
 
     fn prepare_params(

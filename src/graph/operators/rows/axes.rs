@@ -29,8 +29,8 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         ..Operator::new("", "Hardmax", &[1, 11, 13], exactly(1), &[int_since("axis", 13, 1, -1)])
     },
     Operator {
-        types: Types::By(kinds::first_stored),
-        shapes: Shapes::Input(0),
+        types: Types::By(kinds::stored_and_moments),
+        shapes: Shapes::All(shapes::with_moments),
         device: Device::By(single_output),
         ..Operator::new(
             "",
@@ -104,6 +104,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator { types: Types::Input(0), ..Operator::new("", "Compress", &[9, 11, 28], exactly(2), &[optional("axis")]) },
     Operator {
         types: Types::Input(0),
+        shapes: Shapes::All(shapes::losses),
         ..Operator::new(
             "",
             "NegativeLogLikelihoodLoss",
@@ -114,6 +115,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     },
     Operator {
         types: Types::Input(0),
+        shapes: Shapes::All(shapes::losses),
         ..Operator::new(
             "",
             "SoftmaxCrossEntropyLoss",

@@ -114,6 +114,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     },
     Operator {
         types: Types::Input(0),
+        shapes: Shapes::First(shapes::gather_nd),
         ..Operator::new("", "GatherND", &[11, 12, 13], exactly(2), &[int("batch_dims", 0)])
     },
     Operator {
@@ -168,10 +169,14 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
             &[text("round_mode", "up"), int("saturate", 1)],
         )
     },
-    Operator::new("", "BitCast", &[26], exactly(1), &[required("to")]),
+    Operator {
+        types: Types::By(|view, _| kinds::named(view, "to")),
+        shapes: Shapes::Input(0),
+        ..Operator::new("", "BitCast", &[26], exactly(1), &[required("to")])
+    },
     Operator {
         types: Types::By(kinds::first_and_mask),
-        shapes: Shapes::Input(0),
+        shapes: Shapes::All(shapes::alike),
         ..Operator::new(
             "",
             "Dropout",
@@ -225,7 +230,11 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         shapes: Shapes::First(shapes::one_hot),
         ..Operator::new("", "OneHot", &[9, 11, 28], exactly(3), &[int("axis", -1)])
     },
-    Operator { types: Types::By(kinds::widened), ..Operator::new("kiln", "Widen", &[1], exactly(1), &[]) },
+    Operator {
+        types: Types::By(kinds::widened),
+        shapes: Shapes::Input(0),
+        ..Operator::new("kiln", "Widen", &[1], exactly(1), &[])
+    },
     Operator {
         types: Types::By(kinds::chain),
         shapes: Shapes::Broadcast,

@@ -4,7 +4,7 @@ use crate::graph::ir::NodeDesc;
 use crate::graph::operators::attributes::{int, number, optional, required, text};
 use crate::graph::operators::device::{Device, Form};
 use crate::graph::operators::row::{Layout, Operator, Shapes, Types, at_least, between, exactly};
-use crate::graph::operators::{kinds, shapes, spatial};
+use crate::graph::operators::{einsum, kinds, sequences, shapes, spatial};
 
 pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
@@ -25,8 +25,16 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
             &[number("alpha", 1.0), number("beta", 1.0), int("broadcast", 0), int("transA", 0), int("transB", 0)],
         )
     },
-    Operator { types: Types::Input(0), ..Operator::new("", "Einsum", &[12, 28], at_least(1), &[required("equation")]) },
-    Operator { types: Types::Input(0), ..Operator::new("", "Det", &[11, 22], exactly(1), &[]) },
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::First(einsum::einsum),
+        ..Operator::new("", "Einsum", &[12, 28], at_least(1), &[required("equation")])
+    },
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::First(shapes::determinants),
+        ..Operator::new("", "Det", &[11, 22], exactly(1), &[])
+    },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(spatial::conv),
@@ -71,6 +79,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     },
     Operator {
         types: Types::Input(0),
+        shapes: Shapes::First(spatial::conv),
         ..Operator::new(
             "",
             "DeformConv",
@@ -88,38 +97,47 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     },
     Operator {
         types: Types::Input(0),
+        shapes: Shapes::All(sequences::causal_conv),
         ..Operator::new("", "CausalConvWithState", &[27], between(2, 4), &[text("activation", "none")])
     },
-    Operator::new(
-        "",
-        "Attention",
-        &[23, 24, 25],
-        between(3, 7),
-        &[
-            int("is_causal", 0),
-            optional("kv_num_heads"),
-            int("left_window_size", -1),
-            optional("q_num_heads"),
-            int("qk_matmul_output_mode", 0),
-            int("right_window_size", -1),
-            optional("scale"),
-            number("softcap", 0.0),
-            optional("softmax_precision"),
-        ],
-    ),
-    Operator::new(
-        "",
-        "LinearAttention",
-        &[27],
-        between(3, 6),
-        &[
-            int("chunk_size", 64),
-            required("kv_num_heads"),
-            required("q_num_heads"),
-            number("scale", 0.0),
-            text("update_rule", "gated_delta"),
-        ],
-    ),
+    Operator {
+        types: Types::By(kinds::attention),
+        shapes: Shapes::All(sequences::attention),
+        ..Operator::new(
+            "",
+            "Attention",
+            &[23, 24, 25],
+            between(3, 7),
+            &[
+                int("is_causal", 0),
+                optional("kv_num_heads"),
+                int("left_window_size", -1),
+                optional("q_num_heads"),
+                int("qk_matmul_output_mode", 0),
+                int("right_window_size", -1),
+                optional("scale"),
+                number("softcap", 0.0),
+                optional("softmax_precision"),
+            ],
+        )
+    },
+    Operator {
+        types: Types::By(kinds::with_state_3),
+        shapes: Shapes::All(sequences::linear_attention),
+        ..Operator::new(
+            "",
+            "LinearAttention",
+            &[27],
+            between(3, 6),
+            &[
+                int("chunk_size", 64),
+                required("kv_num_heads"),
+                required("q_num_heads"),
+                number("scale", 0.0),
+                text("update_rule", "gated_delta"),
+            ],
+        )
+    },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::Input(0),
@@ -133,7 +151,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     },
     Operator {
         types: Types::Input(0),
-        shapes: Shapes::All(shapes::recurrent),
+        shapes: Shapes::All(sequences::recurrent),
         ..Operator::new(
             "",
             "LSTM",
@@ -154,7 +172,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     },
     Operator {
         types: Types::Input(0),
-        shapes: Shapes::All(shapes::recurrent),
+        shapes: Shapes::All(sequences::recurrent),
         ..Operator::new(
             "",
             "GRU",
@@ -175,7 +193,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     },
     Operator {
         types: Types::Input(0),
-        shapes: Shapes::All(shapes::recurrent),
+        shapes: Shapes::All(sequences::recurrent),
         ..Operator::new(
             "",
             "RNN",
@@ -233,7 +251,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     },
     Operator {
         types: Types::By(kinds::stored_or_f32),
-        shapes: Shapes::First(shapes::attention),
+        shapes: Shapes::First(sequences::fused_attention),
         ..Operator::new("kiln", "FusedAttention", &[1], between(3, 5), &[int("rank", 4), optional("to")])
     },
 ];

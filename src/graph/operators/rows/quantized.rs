@@ -42,6 +42,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     },
     Operator {
         types: Types::Is(DType::I32),
+        shapes: Shapes::First(spatial::conv),
         ..Operator::new(
             "",
             "ConvInteger",
@@ -57,9 +58,14 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
             ],
         )
     },
-    Operator { types: Types::Input(7), ..Operator::new("", "QLinearMatMul", &[10, 21], exactly(8), &[]) },
     Operator {
         types: Types::Input(7),
+        shapes: Shapes::First(shapes::quantized_matmul),
+        ..Operator::new("", "QLinearMatMul", &[10, 21], exactly(8), &[])
+    },
+    Operator {
+        types: Types::Input(7),
+        shapes: Shapes::First(spatial::quantized_conv),
         ..Operator::new(
             "",
             "QLinearConv",
@@ -75,19 +81,25 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
             ],
         )
     },
-    Operator::new(
-        "com.microsoft",
-        "QGemm",
-        &[1],
-        between(6, 9),
-        &[number("alpha", 1.0), int("transA", 0), int("transB", 0)],
-    ),
+    Operator {
+        types: Types::By(kinds::quantized_product),
+        shapes: Shapes::First(shapes::quantized_matmul),
+        ..Operator::new(
+            "com.microsoft",
+            "QGemm",
+            &[1],
+            between(6, 9),
+            &[number("alpha", 1.0), int("transA", 0), int("transB", 0)],
+        )
+    },
     Operator {
         types: Types::By(kinds::zero_point_7),
+        shapes: Shapes::First(shapes::quantized_sum),
         ..Operator::new("com.microsoft", "QLinearAdd", &[1], between(7, 8), &[])
     },
     Operator {
         types: Types::By(kinds::zero_point_4),
+        shapes: Shapes::First(spatial::global_pool),
         ..Operator::new("com.microsoft", "QLinearGlobalAveragePool", &[1], between(4, 5), &[int("channels_last", 0)])
     },
     Operator {
@@ -102,13 +114,13 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         ..Operator::new("kiln", "QuantizedMatMul", &[1], between(8, 10), &[int("trans_a", 0), int("trans_b", 0)])
     },
     Operator {
-        types: Types::Input(7),
-        shapes: Shapes::Broadcast,
+        types: Types::By(kinds::zero_point_7),
+        shapes: Shapes::First(shapes::quantized_sum),
         layout: Layout::ElementWise,
         ..Operator::new("kiln", "QuantizedAdd", &[1], between(7, 8), &[])
     },
     Operator {
-        types: Types::Input(4),
+        types: Types::By(kinds::zero_point_4),
         shapes: Shapes::First(spatial::global_pool),
         layout: Layout::Follows,
         ..Operator::new("kiln", "QuantizedGlobalAveragePool", &[1], between(4, 5), &[int("channels_last", 0)])

@@ -1,13 +1,13 @@
 //! Windows, transforms into frequencies, and random numbers.
 
-use crate::graph::operators::attributes::{int, number, optional, required};
-use crate::graph::operators::kinds;
+use crate::graph::operators::attributes::{Attribute, int, number, optional, required};
 use crate::graph::operators::row::{Operator, Shapes, Types, between, exactly};
+use crate::graph::operators::{kinds, shapes};
 
 pub(in crate::graph::operators) const ROWS: &[Operator] = &[
-    Operator::new("", "HannWindow", &[17], exactly(1), &[int("output_datatype", 1), int("periodic", 1)]),
-    Operator::new("", "HammingWindow", &[17], exactly(1), &[int("output_datatype", 1), int("periodic", 1)]),
-    Operator::new("", "BlackmanWindow", &[17], exactly(1), &[int("output_datatype", 1), int("periodic", 1)]),
+    window("HannWindow"),
+    window("HammingWindow"),
+    window("BlackmanWindow"),
     Operator::new("", "MelWeightMatrix", &[17], exactly(5), &[int("output_datatype", 1)]),
     Operator {
         types: Types::Input(0),
@@ -43,6 +43,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     },
     Operator {
         types: Types::By(kinds::drawn),
+        shapes: Shapes::First(shapes::own),
         ..Operator::new(
             "",
             "RandomUniform",
@@ -53,6 +54,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     },
     Operator {
         types: Types::By(kinds::drawn),
+        shapes: Shapes::First(shapes::own),
         ..Operator::new(
             "",
             "RandomNormal",
@@ -62,3 +64,13 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         )
     },
 ];
+
+/// A window of as many numbers as the input says.
+const fn window(name: &'static str) -> Operator {
+    const ATTRIBUTES: &[Attribute] = &[int("output_datatype", 1), int("periodic", 1)];
+    Operator {
+        types: Types::By(kinds::window),
+        shapes: Shapes::First(shapes::window),
+        ..Operator::new("", name, &[17], exactly(1), ATTRIBUTES)
+    }
+}

@@ -9,7 +9,7 @@ use crate::graph::operators::{kinds, spatial};
 pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::By(kinds::first_and_places),
-        shapes: Shapes::First(spatial::pool),
+        shapes: Shapes::All(spatial::pool),
         layout: Layout::Pulls,
         device: Device::By(single_output),
         ..Operator::new(
@@ -30,7 +30,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     },
     Operator {
         types: Types::Input(0),
-        shapes: Shapes::First(spatial::pool),
+        shapes: Shapes::All(spatial::pool),
         layout: Layout::Pulls,
         device: Device::Form(Form::FOLLOWS),
         ..Operator::new(
@@ -51,7 +51,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     },
     Operator {
         types: Types::Input(0),
-        shapes: Shapes::First(spatial::pool),
+        shapes: Shapes::All(spatial::pool),
         layout: Layout::Pulls,
         ..Operator::new(
             "",
@@ -90,6 +90,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     },
     Operator {
         types: Types::Input(0),
+        shapes: Shapes::First(spatial::unpool),
         ..Operator::new(
             "",
             "MaxUnpool",
@@ -99,8 +100,8 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         )
     },
     Operator {
-        types: Types::By(kinds::first),
-        shapes: Shapes::Input(0),
+        types: Types::By(kinds::first_and_running),
+        shapes: Shapes::All(spatial::batch_normalization),
         layout: Layout::Follows,
         device: Device::By(normalises_batches),
         ..Operator::new(
@@ -208,9 +209,14 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
             &[text("mode", "constant"), required("pads"), number("value", 0.0)],
         )
     },
-    Operator { types: Types::Input(0), ..Operator::new("", "CenterCropPad", &[18], exactly(2), &[optional("axes")]) },
     Operator {
         types: Types::Input(0),
+        shapes: Shapes::First(spatial::crop_pad),
+        ..Operator::new("", "CenterCropPad", &[18], exactly(2), &[optional("axes")])
+    },
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::First(spatial::col2im),
         ..Operator::new(
             "",
             "Col2Im",
@@ -221,6 +227,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     },
     Operator {
         types: Types::Input(0),
+        shapes: Shapes::First(spatial::grid_sample),
         ..Operator::new(
             "",
             "GridSample",
@@ -231,10 +238,12 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     },
     Operator {
         types: Types::Input(0),
+        shapes: Shapes::First(spatial::affine_grid),
         ..Operator::new("", "AffineGrid", &[20], exactly(2), &[int("align_corners", 0)])
     },
     Operator {
         types: Types::Input(0),
+        shapes: Shapes::First(spatial::regions),
         ..Operator::new(
             "",
             "RoiAlign",

@@ -2,6 +2,7 @@
 
 use crate::graph::operators::attributes::{int, number, optional, required, text};
 use crate::graph::operators::row::{Operator, Shapes, Types, exactly};
+use crate::graph::operators::{kinds, shapes};
 use crate::tensor::DType;
 
 pub(in crate::graph::operators) const ROWS: &[Operator] = &[
@@ -28,6 +29,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     },
     Operator {
         types: Types::Is(DType::F32),
+        shapes: Shapes::First(shapes::n_grams),
         ..Operator::new(
             "",
             "TfIdfVectorizer",
@@ -46,13 +48,18 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
             ],
         )
     },
-    Operator { types: Types::Input(0), ..Operator::new("ai.onnx.ml", "ArrayFeatureExtractor", &[1], exactly(2), &[]) },
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::First(shapes::features),
+        ..Operator::new("ai.onnx.ml", "ArrayFeatureExtractor", &[1], exactly(2), &[])
+    },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::Input(0),
         ..Operator::new("ai.onnx.ml", "Binarizer", &[1], exactly(1), &[number("threshold", 0.0)])
     },
     Operator {
+        types: Types::By(kinds::labels),
         shapes: Shapes::Input(0),
         ..Operator::new(
             "ai.onnx.ml",
@@ -78,6 +85,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     },
     Operator {
         types: Types::Input(0),
+        shapes: Shapes::First(shapes::targets),
         ..Operator::new(
             "ai.onnx.ml",
             "TreeEnsemble",
