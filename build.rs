@@ -1,8 +1,9 @@
-//! A digest of the sources that decide what a record means: what kernels are emitted and chosen by, and how that is kept. Builds
-//! from other sources have another one, and share no records by accident. It is of contents and relative paths alone: the same
-//! tree gives the same digest wherever it lies, from a package as from a repository.
+//! A digest of the sources that decide what a record means: what kernels are emitted and chosen by, and how that is
+//! kept. Builds from other sources have another one, and share no records by accident. It is of contents and relative
+//! paths alone: the same tree gives the same digest wherever it lies, from a package as from a repository.
 //!
-//! The package, its kernels, keys and records have the same script, each for its own sources.
+//! One file for the package, its kernels, keys and records, each for its own sources: beside their manifests stand
+//! links to it, in place of which `cargo package` puts the file.
 
 #![allow(
     clippy::disallowed_methods,

@@ -5,6 +5,7 @@ use std::io::{BufReader, BufWriter, Write};
 use std::path::Path;
 
 use kiln::tensor::Tensor;
+use zip::{ZipArchive, ZipWriter};
 
 use crate::failure::{Blame, Failure, Outcome};
 use crate::npy;
@@ -29,11 +30,12 @@ pub(crate) fn read(path: &Path) -> Outcome<Vec<(Option<String>, Tensor)>> {
 }
 
 fn read_npz(file: File) -> Outcome<Vec<(Option<String>, Tensor)>> {
-    let mut archive = npyz::npz::NpzArchive::new(BufReader::new(file)).usage(|| "no npz archive")?;
-    let names: Vec<String> = archive.array_names().map(str::to_owned).collect();
+    let mut archive = ZipArchive::new(BufReader::new(file)).usage(|| "no npz archive")?;
+    let names: Vec<String> =
+        archive.file_names().filter_map(|file| file.strip_suffix(".npy")).map(str::to_owned).collect();
     let mut arrays = Vec::with_capacity(names.len());
     for name in names {
-        let entry = archive.zip_archive().by_name(&npyz::npz::file_name_from_array_name(&name));
+        let entry = archive.by_name(&format!("{name}.npy"));
         let entry = entry.usage(|| format!("array '{name}'"))?;
         let tensor = npy::read(entry).usage(|| format!("array '{name}'"))?;
         arrays.push((Some(name), tensor));
@@ -52,11 +54,10 @@ pub(crate) fn write_npy(path: &Path, tensor: &Tensor) -> Outcome {
 /// Writes tensors by name as an npz archive.
 pub(crate) fn write_npz(path: &Path, arrays: &[(String, Tensor)]) -> Outcome {
     let context = || format!("cannot write {}", path.display());
-    let mut archive = npyz::npz::NpzWriter::create(path).failed(context)?;
-    let zip = archive.zip_writer();
+    let mut zip = ZipWriter::new(BufWriter::new(File::create(path).failed(context)?));
     for (name, tensor) in arrays {
-        zip.start_file(npyz::npz::file_name_from_array_name(name), Default::default()).failed(context)?;
-        npy::write(tensor, &mut *zip).failed(context)?;
+        zip.start_file(format!("{name}.npy"), Default::default()).failed(context)?;
+        npy::write(tensor, &mut zip).failed(context)?;
     }
     zip.finish().failed(context)?.flush().failed(context)
 }

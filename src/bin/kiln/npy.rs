@@ -255,14 +255,26 @@ mod tests {
         }
     }
 
+    /// What `numpy.save` of numpy 2.4.6 wrote: the header and its elements, which begin at byte 128.
+    fn of_numpy(header: &str, elements: &[u8]) -> Vec<u8> {
+        [&b"\x93NUMPY\x01\x00v\x00"[..], format!("{header:<117}\n").as_bytes(), elements].concat()
+    }
+
     #[test]
-    fn another_reader_agrees_about_what_is_written() {
-        let tensor = Tensor::from_slice([2, 2], &[1f32, -2.0, 3.5, f32::INFINITY]).unwrap();
-        let mut bytes = Vec::new();
-        write(&tensor, &mut bytes).unwrap();
-        let other = npyz::NpyFile::new(&bytes[..]).unwrap();
-        assert_eq!(other.shape(), &[2, 2]);
-        assert_eq!(other.into_vec::<f32>().unwrap(), tensor.as_slice::<f32>().unwrap());
+    fn what_is_written_is_what_numpy_writes() {
+        let values = [1f32, -2.0, 3.5, f32::INFINITY];
+        let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }";
+        let elements = b"\x00\x00\x80\x3f\x00\x00\x00\xc0\x00\x00\x60\x40\x00\x00\x80\x7f";
+        let matrix = (of_numpy(header, elements), Tensor::from_slice([2, 2], &values).unwrap());
+        let header = "{'descr': '<i8', 'fortran_order': False, 'shape': (3,), }";
+        let elements: Vec<u8> = [1u8, 2, 3].iter().flat_map(|&v| [v, 0, 0, 0, 0, 0, 0, 0]).collect();
+        let vector = (of_numpy(header, &elements), Tensor::from_slice([3], &[1i64, 2, 3]).unwrap());
+        for (file, tensor) in [matrix, vector] {
+            let mut bytes = Vec::new();
+            write(&tensor, &mut bytes).unwrap();
+            assert_eq!(bytes, file);
+            assert!(read(&file[..]).unwrap().same(&tensor));
+        }
     }
 
     #[test]
