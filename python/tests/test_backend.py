@@ -21,7 +21,7 @@ RANDOM = re.compile(r"^test_bernoulli(_|$)")
 #: Equal, but the runner asks scalars in sequences for their length.
 NOT_COMPARED = re.compile(r"^test_loop16_seq_none_cpu$")
 
-#: Where this is not set, operators that everyone has are run alone: all cases take half a minute.
+#: Where this is not set, only operators that most models have are run: all cases take a minute or two.
 EVERY_CASE = bool(os.environ.get("KILN_TEST_BACKEND"))
 USUAL = re.compile(r"^test_(relu|add|matmul|softmax_axis|concat_1d|gemm|cast_FLOAT_to|where|identity|split)(_|$)")
 

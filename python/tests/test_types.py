@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -50,3 +51,14 @@ def test_every_public_name_has_a_docstring(module: object) -> None:
 def test_examples_run(name: str) -> None:
     outcome = doctest.testmod(importlib.import_module(name))
     assert outcome.failed == 0 and outcome.attempted > 0
+
+
+def test_the_tutorial_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    tutorial = PACKAGE.parent / "docs" / "python.md"
+    if not tutorial.exists():
+        pytest.skip("the documents are not beside the tests")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in re.findall(r"```python\n(.*?)```", tutorial.read_text(), re.DOTALL):
+        exec(compile(block, str(tutorial), "exec"), names)
+    assert "(5, 10)" in capsys.readouterr().out
