@@ -93,7 +93,8 @@ knobs! {
     precision: Precision = "KILN_PRECISION", "f32";
     /// Whether kernels are measured in the background where there is a choice: not, a few candidates, or many.
     tune: Tune = "KILN_TUNE", "off";
-    /// Threads that a session computes with; by default one for each processor that the process may use.
+    /// Threads that a session computes with; by default as many as `OMP_NUM_THREADS` says, and without it one for each
+    /// processor that the process may use.
     num_threads: Option<NonZeroUsize> = "KILN_NUM_THREADS", "";
     /// The folder of record files; by default `kiln` in the platform's cache folder.
     cache_dir: Option<PathBuf> = "KILN_CACHE_DIR", "";
@@ -142,7 +143,10 @@ impl Knobs {
                 tracing::warn!(%name, "no such knob; docs/knobs.md lists them");
             }
         }
-        Knobs::read(std::env::var_os)
+        let knobs = Knobs::read(std::env::var_os)?;
+        let num_threads =
+            knobs.num_threads.or_else(|| std::env::var("OMP_NUM_THREADS").ok().as_deref().and_then(omp_threads));
+        Ok(Knobs { num_threads, ..knobs })
     }
 
     /// Where NVIDIA's libraries are, and what the process's environment says to them.
@@ -294,6 +298,13 @@ impl Value for Folders {
     fn parse(text: &str) -> Option<Folders> {
         Some(Folders(text.split(':').filter(|path| !path.is_empty()).map(PathBuf::from).collect()))
     }
+}
+
+/// What OpenMP's variable says: the number of threads of the outermost level of a list. Other programs' variables are
+/// never an error: what is no such number says nothing.
+fn omp_threads(text: &str) -> Option<NonZeroUsize> {
+    let first = text.split(',').next().unwrap_or_default();
+    <Option<NonZeroUsize> as Value>::parse(first.trim()).flatten()
 }
 
 /// Where memory of tensors meets a page that faults, if anywhere.
@@ -476,6 +487,13 @@ mod tests {
         assert_eq!(with("KILN_VERBOSE", "all").unwrap().verbose, Verbose::ALL);
         let folders = with("KILN_CUDA_LIB_DIRS", "/a b/c::/d").unwrap().cuda_lib_dirs;
         assert_eq!(folders, Folders(vec!["/a b/c".into(), "/d".into()]));
+    }
+
+    #[test]
+    fn openmp_says_how_many_threads_or_nothing() {
+        let threads = |text: &str| omp_threads(text).map(NonZeroUsize::get);
+        assert_eq!([threads("3"), threads(" 4 , 2"), threads("1024")], [Some(3), Some(4), Some(1024)]);
+        assert_eq!([threads(""), threads("0"), threads("many"), threads("-1"), threads("1025")], [None; 5]);
     }
 
     #[test]

@@ -63,8 +63,8 @@ pub mod tensor;
 pub mod threads;
 
 pub use cache::{Cache, Limits, Stats};
-pub use graph::ir::Dim;
-pub use graph::{Attr, Graph, GraphBuilder, LoopLimits, Observer, StepEvent, Value, ValueId};
+pub use graph::ir::{Dim, Metadata, ValueKind};
+pub use graph::{Attr, Graph, GraphBuilder, LoopLimits, Observer, StepEvent, Stopped, Value, ValueId};
 pub use kiln_kernels::Isa;
 #[doc(hidden)]
 #[cfg(feature = "device")]
@@ -79,3 +79,4 @@ pub use session::{
     TuneReport, Verbose,
 };
 pub use tensor::{DType, Element, Tensor, TensorError, TensorSpec};
+pub use threads::{Threads, ThreadsError};

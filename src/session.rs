@@ -40,7 +40,7 @@ use crate::cache;
 use crate::exec::tune::Tuner;
 use crate::exec::{BuildCx, Share};
 use crate::fork::Mutex;
-use crate::graph::ir::{Dim, ValueKind};
+use crate::graph::ir::{Dim, Metadata, ValueKind};
 use crate::graph::node::panic_message;
 use crate::graph::{
     Executable, Graph, LoopBudget, LoopLimits, NodeError, Observer, Resources, RunError, RunState, StepEvent, Stop,
@@ -183,7 +183,7 @@ struct Begun {
 
 impl Begun {
     fn now(options: &SessionOptions) -> Begun {
-        Begun { at: Instant::now(), stop: Stop::after(options.load_time_limit, None) }
+        Begun { at: Instant::now(), stop: Stop::after(options.load_time_limit, options.load_cancel.clone()) }
     }
 }
 
@@ -204,6 +204,7 @@ pub struct Session {
     names: Names,
     inputs: Vec<Port>,
     outputs: Vec<Port>,
+    metadata: Arc<Metadata>,
     description: Description,
     build: BuildCx,
     /// Measures keys while no request runs, if it shall.
@@ -257,11 +258,12 @@ impl Session {
             tracing::warn!(%error, "emitted code is not named for profilers");
         }
         taps::tap(&mut graph, &options.taps)?;
-        let threads = Threads::new(options.threads)?;
+        let threads = options.pool.clone().map_or_else(|| Threads::new(options.threads), Ok)?;
         let digest = structure::digest(&graph);
         let build = options.build_cx(&threads, &digest);
         let inputs = compile::input_ports(&graph);
         let outputs = compile::output_ports(&graph);
+        let metadata = graph.metadata.clone();
         let names = Names::of(&inputs);
         let overrides = Overrides::of(&graph, options, &names);
         let constants = graph.constants.values().map(|tensor| tensor.byte_len()).sum();
@@ -282,6 +284,7 @@ impl Session {
             names,
             inputs,
             outputs,
+            metadata,
             description,
             build,
             tuner,
@@ -316,6 +319,21 @@ impl Session {
         &self.outputs
     }
 
+    /// What the model says of itself: who made it, and the pairs of texts that it carries.
+    #[must_use]
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// Gives memory that no request uses now back to the system: that of tensors, of states between requests, and what
+    /// is free in the heap. The next requests take it anew.
+    pub fn trim(&self) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).release();
+        self.overrides.iter().for_each(Overrides::release);
+        self.buffers.trim();
+        Heap::trim_now();
+    }
+
     /// Serves one request.
     pub fn run(&self, inputs: &[(&str, Tensor)]) -> Result<Vec<(String, Tensor)>, SessionError> {
         self.run_with(inputs, &RunOptions::default())
@@ -329,11 +347,15 @@ impl Session {
         options: &RunOptions,
     ) -> Result<Vec<(String, Tensor)>, SessionError> {
         let watch = Watch { session: self };
-        let watched = self.profile.is_some() || self.verbose.any() || self.trace.is_some();
-        let observer: Option<&dyn Observer> = watched.then_some(&watch as &dyn Observer);
+        let observer = self.is_watched().then_some(&watch as &dyn Observer);
         let shapes = inputs.iter().map(|(name, tensor)| (*name, tensor.shape()));
         let _request = self.trace.as_ref().map(|trace| trace.request(shapes));
         self.run_tensors(inputs, options, observer)
+    }
+
+    /// Whether the session's own observer has anything to note.
+    fn is_watched(&self) -> bool {
+        self.profile.is_some() || self.verbose.any() || self.trace.is_some()
     }
 
     /// Serves one request under the caller's observer, for tests and tools that look at every step.
@@ -373,7 +395,11 @@ impl Session {
         inputs: &[(&str, Value)],
         options: &RunOptions,
     ) -> Result<Vec<(String, Value)>, SessionError> {
-        let values = self.serve(self.bind(inputs)?, options, None)?;
+        let watch = Watch { session: self };
+        let observer = self.is_watched().then_some(&watch as &dyn Observer);
+        let shapes = inputs.iter().filter_map(|(name, value)| Some((*name, value.as_tensor()?.shape())));
+        let _request = self.trace.as_ref().map(|trace| trace.request(shapes));
+        let values = self.serve(self.bind(inputs)?, options, observer)?;
         Ok(self.outputs.iter().map(|port| port.name.clone()).zip(values).collect())
     }
 

@@ -20,6 +20,7 @@ mod slab;
 
 use std::sync::Arc;
 
+use kiln_kernels::extent::Foreign;
 use smallvec::SmallVec;
 
 pub use backing::Backing;
@@ -63,6 +64,14 @@ pub enum TensorError {
     /// The elements lie where the processor cannot read them, or were let go.
     #[error("the elements of a tensor of shape {0:?} are not to be had here")]
     Elsewhere(Shape),
+    /// The elements do not lie where the processor reads elements of their type.
+    #[error("elements of type {dtype} do not lie at a multiple of their size ({address:#x})")]
+    Misaligned {
+        /// Where the first one lies.
+        address: usize,
+        /// Their type.
+        dtype: DType,
+    },
     /// There is no memory for that many elements: the machine has less, or the session was told to take less.
     #[error("shape {shape:?} takes {need} bytes, of which {room} are left")]
     Memory {
@@ -179,6 +188,19 @@ impl Tensor {
             return Err(TensorError::Count { need, found: found / size.max(1), shape: spec.shape });
         }
         Ok(Tensor { spec, data: Data::Bytes(buffer, 0) })
+    }
+
+    /// A tensor over a caller's bytes, which are read where they are and never written.
+    ///
+    /// # Errors
+    ///
+    /// Where the bytes are not those that the shape needs, or do not lie at a multiple of an element's size.
+    pub fn from_foreign(spec: TensorSpec, bytes: Foreign) -> Result<Tensor, TensorError> {
+        let (found, address) = (bytes.bytes().len(), bytes.bytes().as_ptr().addr());
+        if !address.is_multiple_of(spec.dtype.size().max(1)) {
+            return Err(TensorError::Misaligned { address, dtype: spec.dtype });
+        }
+        Tensor::from_buffer(spec, Arc::new(Buffer::foreign(bytes)), found)
     }
 
     /// Type and shape alone, of a tensor whose elements nobody will ask for: there are none to be had.

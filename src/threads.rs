@@ -1,11 +1,14 @@
 //! The threads of a session, exactly as many as were asked for.
 
+use std::sync::Arc;
+
 use kiln_kernels::{Parallel, Pool};
 
-/// A fork-join pool in which the calling thread takes part.
-#[derive(Debug)]
+/// A fork-join pool in which the calling thread takes part. Its clones are one and the same pool, which many sessions
+/// may compute with: a request that finds it in use by another runs on its caller's thread alone.
+#[derive(Clone, Debug)]
 pub struct Threads {
-    pool: Pool,
+    pool: Arc<Pool>,
 }
 
 /// The operating system refused to start threads.
@@ -25,7 +28,7 @@ impl Threads {
     pub fn new(count: usize) -> Result<Threads, ThreadsError> {
         let count = if count == 0 { available() } else { count };
         let pool = Pool::new(count, "kiln").map_err(|error| ThreadsError { count, reason: error.to_string() })?;
-        Ok(Threads { pool })
+        Ok(Threads { pool: Arc::new(pool) })
     }
 }
 
@@ -53,6 +56,19 @@ mod tests {
     fn there_are_as_many_threads_as_asked_for() {
         assert_eq!(Threads::new(3).unwrap().threads(), 3);
         assert_eq!(Threads::new(0).unwrap().threads(), available());
+    }
+
+    #[test]
+    fn clones_are_one_pool() {
+        let threads = Threads::new(3).unwrap();
+        let clone = threads.clone();
+        assert!(Arc::ptr_eq(&threads.pool, &clone.pool));
+        drop(threads);
+        let done = std::sync::atomic::AtomicUsize::new(0);
+        clone.run(100, &|_| {
+            done.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        });
+        assert_eq!(done.into_inner(), 100);
     }
 
     #[test]

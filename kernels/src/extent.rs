@@ -5,6 +5,7 @@
 //! which costs nothing; its pages come when they are populated, and stay whatever lies in them. Each byte belongs to
 //! exactly one extent, as each byte of a slice does after `split_at_mut`. Knows none of its users.
 
+mod foreign;
 mod pace;
 
 use std::io;
@@ -16,6 +17,7 @@ use memmap2::{Advice, MmapMut, MmapOptions, UncheckedAdvice};
 use rustix::mm::{MprotectFlags, mprotect};
 use rustix::param::page_size;
 
+pub use foreign::Foreign;
 use pace::Pace;
 
 /// The size of a huge page on x86-64, to which a reservation is aligned.

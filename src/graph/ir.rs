@@ -260,6 +260,27 @@ impl NodeDesc {
     }
 }
 
+/// What a model says of itself beside its graph. Nothing of it changes what is computed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Metadata {
+    /// The tool that wrote the model.
+    pub producer_name: String,
+    /// Its version.
+    pub producer_version: String,
+    /// The model's namespace, a reversed domain name.
+    pub domain: String,
+    /// The model's own version.
+    pub version: i64,
+    /// What the model is, in prose.
+    pub description: String,
+    /// The name of its graph.
+    pub graph_name: String,
+    /// What the graph is, in prose.
+    pub graph_description: String,
+    /// Pairs of texts (`metadata_props`), in the file's order; of equal keys the last one counts.
+    pub properties: Vec<(String, String)>,
+}
+
 /// A graph: nodes in an order in which every value is made before it is used.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
@@ -277,6 +298,8 @@ pub struct Graph {
     pub constants: HashMap<ValueId, Tensor>,
     /// The files that constants are read from when their elements are first asked for.
     pub backings: Vec<Arc<Backing>>,
+    /// What the model says of itself; empty in bodies.
+    pub metadata: Arc<Metadata>,
 }
 
 impl Graph {

@@ -5,6 +5,7 @@
 //! a graph, between the turns of its loops, and by kernels between blocks of their work ([`Watched`]); where nothing can end
 //! a request nothing is asked. What a kernel has left unfinished is dropped with the request.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -14,7 +15,21 @@ use kiln_kernels::parallel::Parallel;
 /// Calls requests off from any thread; its clones are one and the same. A request that is given one that was used before
 /// ends at once.
 #[derive(Clone, Debug, Default)]
-pub struct Cancel(Arc<AtomicBool>);
+pub struct Cancel(Arc<Called>);
+
+/// Whether requests were called off.
+#[derive(Default)]
+struct Called {
+    off: AtomicBool,
+    /// Says so too.
+    ask: Option<Box<dyn Fn() -> bool + Send + Sync>>,
+}
+
+impl fmt::Debug for Called {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Called").field("off", &self.off).field("asks", &self.ask.is_some()).finish()
+    }
+}
 
 impl Cancel {
     /// One that has called nothing off yet.
@@ -23,16 +38,31 @@ impl Cancel {
         Cancel::default()
     }
 
+    /// One that also calls off once `ask` says so, which is asked before each step and within kernels by the threads
+    /// that compute: often, so that it must be fast, and on the caller's thread too, so that what belongs to that
+    /// thread (a signal that an interpreter has noted) can be asked for.
+    #[must_use]
+    pub fn asking(ask: impl Fn() -> bool + Send + Sync + 'static) -> Cancel {
+        Cancel(Arc::new(Called { off: AtomicBool::new(false), ask: Some(Box::new(ask)) }))
+    }
+
     /// Ends every request that was given this, each before its next step.
     pub fn cancel(&self) {
         // Nothing else is told through it, so that no order has to be kept.
-        self.0.store(true, Ordering::Relaxed);
+        self.0.off.store(true, Ordering::Relaxed);
     }
 
     /// Whether it was used.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        if self.0.off.load(Ordering::Relaxed) {
+            return true;
+        }
+        let off = self.0.ask.as_ref().is_some_and(|ask| ask());
+        if off {
+            self.cancel();
+        }
+        off
     }
 }
 
@@ -167,6 +197,18 @@ mod tests {
         let long = Stop::after(Some(Duration::from_secs(1 << 20)), Some(Cancel::new())).unwrap();
         assert_eq!(long.check(), Ok(()));
         assert!(long.left().is_some_and(|left| left > Duration::from_secs(1 << 19)));
+    }
+
+    #[test]
+    fn an_answer_calls_off_for_good_and_for_all_clones() {
+        let asked = Arc::new(std::sync::atomic::AtomicU32::new(0));
+        let count = asked.clone();
+        let cancel = Cancel::asking(move || count.fetch_add(1, Ordering::Relaxed) == 2);
+        let stop = Stop::after(None, Some(cancel.clone())).unwrap();
+        assert_eq!([stop.check(), stop.check()], [Ok(()), Ok(())]);
+        assert_eq!(stop.check(), Err(Stopped::Cancelled));
+        assert!(cancel.is_cancelled() && stop.check().is_err());
+        assert_eq!(asked.load(Ordering::Relaxed), 3, "one answer is enough");
     }
 
     #[test]

@@ -9,14 +9,15 @@
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
+use std::sync::Arc;
 
-use super::proto::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto};
+use super::proto::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto, ValueInfoProto};
 use super::tensor::import_tensor;
 use super::{
     External, Functions, Limits, ModelError, NEWEST_OPSET, declared_dims, declared_type, node::import_node, order,
     shown,
 };
-use crate::graph::ir::{Graph, ValueId, ValueInfo};
+use crate::graph::ir::{Graph, Metadata, ValueId, ValueInfo};
 
 /// Operator-set versions by domain; "" is ONNX's own.
 pub(super) type Opsets = HashMap<String, i64>;
@@ -91,7 +92,8 @@ impl Scope {
 const DEFAULTS_SINCE: i64 = 4;
 
 /// The graph of a model.
-pub(super) fn import(model: ModelProto, external: External, limits: &Limits) -> Result<Graph, ModelError> {
+pub(super) fn import(mut model: ModelProto, external: External, limits: &Limits) -> Result<Graph, ModelError> {
+    let metadata = metadata(&mut model);
     let graph = model.graph.ok_or_else(|| ModelError::Wire("there is no graph in it".to_owned()))?;
     let opsets = Rc::new(opsets(&model.opset_import)?);
     let functions = Functions::new(model.functions, limits)?;
@@ -99,13 +101,34 @@ pub(super) fn import(model: ModelProto, external: External, limits: &Limits) -> 
     let mut importer = Importer { limits, external, functions, nodes: 0, defaults };
     let body = importer.graph(graph, &opsets, 0)?;
     match body.free.first() {
-        None => Ok(Graph { backings: importer.external.into_backings(), ..body.graph }),
+        None => Ok(Graph { backings: importer.external.into_backings(), metadata: Arc::new(metadata), ..body.graph }),
         Some((name, id)) => {
             let reader = body.graph.nodes.iter().find(|node| node.inputs.contains(&Some(*id)));
             let place =
                 reader.map_or_else(|| "the graph's outputs".to_owned(), |node| format!("node {}", shown(&node.name)));
             Err(ModelError::Undefined { name: shown(name), place })
         }
+    }
+}
+
+/// What a model says of itself, taken out of it.
+fn metadata(model: &mut ModelProto) -> Metadata {
+    let graph = model.graph.as_mut();
+    let (graph_name, graph_description) = match graph {
+        Some(graph) => (graph.name().to_owned(), graph.doc_string.take().unwrap_or_default()),
+        None => Default::default(),
+    };
+    let property =
+        |mut pair: StringStringEntryProto| (pair.key.take().unwrap_or_default(), pair.value.take().unwrap_or_default());
+    Metadata {
+        producer_name: model.producer_name.take().unwrap_or_default(),
+        producer_version: model.producer_version.take().unwrap_or_default(),
+        domain: model.domain.take().unwrap_or_default(),
+        version: model.model_version(),
+        description: model.doc_string.take().unwrap_or_default(),
+        graph_name,
+        graph_description,
+        properties: std::mem::take(&mut model.metadata_props).into_iter().map(property).collect(),
     }
 }
 

@@ -9,7 +9,7 @@ use super::proto::tensor_proto::DataType;
 use super::proto::{FunctionProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, ValueInfoProto};
 use super::*;
 use crate::graph::GraphBuilder;
-use crate::graph::ir::{Attr, CAPTURES, Dim};
+use crate::graph::ir::{Attr, CAPTURES, Dim, Metadata};
 use crate::tensor::dtype::BoolByte;
 use crate::tensor::{DType, Tensor, TensorSpec};
 
@@ -86,6 +86,29 @@ fn a_written_graph_reads_back_the_same() {
         ("out", Some(DType::F16), Some(vec![Dim::Fixed(4)]))
     );
     assert_eq!(after.constant_input(&after.nodes[0], 2).unwrap().as_slice::<f32>().unwrap(), [1.5, -2.0]);
+}
+
+#[test]
+fn what_a_model_says_of_itself_is_kept() {
+    let mut build = GraphBuilder::new("a graph", 17);
+    let x = build.input("x", DType::F32, [Dim::Any]);
+    let y = build.op("Relu", &[x], &[]);
+    build.output("y", y);
+    let mut graph = build.finish();
+    assert_eq!(*reloaded(&graph).metadata.producer_name, *"kiln", "what writes files says so where nothing is said");
+    let texts = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    let metadata = Metadata {
+        producer_name: "a tool".to_owned(),
+        producer_version: "1.2".to_owned(),
+        domain: "org.example".to_owned(),
+        version: -3,
+        description: "what it is".to_owned(),
+        graph_name: "a graph".to_owned(),
+        graph_description: "what the graph is".to_owned(),
+        properties: vec![texts("character", "a\nb"), texts("", ""), texts("character", "c")],
+    };
+    graph.metadata = Arc::new(metadata.clone());
+    assert_eq!(*reloaded(&graph).metadata, metadata);
 }
 
 #[test]

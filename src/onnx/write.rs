@@ -9,7 +9,7 @@ use prost::Message;
 
 use super::declare::declaration;
 use super::proto::attribute_proto::AttributeType as Kind;
-use super::proto::{AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
+use super::proto::{AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto};
 use super::{ModelError, shown, tensor_proto};
 use crate::graph::ir::{Attr, CAPTURES, Graph, NodeDesc, ValueId};
 use crate::tensor::Tensor;
@@ -30,11 +30,20 @@ pub fn write(graph: &Graph) -> Result<Vec<u8>, ModelError> {
     let opset_import = versions
         .into_iter()
         .map(|(domain, version)| OperatorSetIdProto { domain: Some(domain), version: Some(version) });
+    let about = &*graph.metadata;
+    let said = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let property =
+        |(key, value): &(String, String)| StringStringEntryProto { key: Some(key.clone()), value: Some(value.clone()) };
     let model = ModelProto {
         ir_version: Some(IR_VERSION),
-        producer_name: Some("kiln".to_owned()),
+        producer_name: said(&about.producer_name).or_else(|| Some("kiln".to_owned())),
+        producer_version: said(&about.producer_version),
+        domain: said(&about.domain),
+        model_version: (about.version != 0).then_some(about.version),
+        doc_string: said(&about.description),
         opset_import: opset_import.collect(),
-        graph: Some(proto),
+        graph: Some(GraphProto { doc_string: said(&about.graph_description), ..proto }),
+        metadata_props: about.properties.iter().map(property).collect(),
         ..Default::default()
     };
     Ok(model.encode_to_vec())

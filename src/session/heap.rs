@@ -35,8 +35,13 @@ impl Heap {
         self.built.store(built, Ordering::Relaxed);
         if self.shapes.fetch_add(1, Ordering::Relaxed) + 1 >= SHAPES {
             self.shapes.store(0, Ordering::Relaxed);
-            trim_slabs();
-            trim_heap();
+            Heap::trim_now();
         }
+    }
+
+    /// Gives what is free back to the system.
+    pub(super) fn trim_now() {
+        trim_slabs();
+        trim_heap();
     }
 }

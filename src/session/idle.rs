@@ -28,6 +28,15 @@ impl Idle {
         }
     }
 
+    /// Has all states give their memory back.
+    pub(super) fn release(&mut self) {
+        self.bytes = 0;
+        for (state, bytes) in &mut self.states {
+            state.release();
+            *bytes = 0;
+        }
+    }
+
     pub(super) fn pop(&mut self) -> RunState {
         let (state, bytes) = self.states.pop().unwrap_or_default();
         self.bytes -= bytes;

@@ -30,6 +30,8 @@ use crate::threads::Threads;
 pub struct SessionOptions {
     /// Threads of one request; 0 means all that this process may use.
     pub threads: usize,
+    /// A pool of threads to share with other sessions, instead of one of its own; `threads` then says nothing.
+    pub pool: Option<Threads>,
     /// The highest instruction-set level that may be used; none means whatever the machine has.
     pub max_isa: Option<Isa>,
     /// How far rounding may go: which convolutions may be transformed.
@@ -112,6 +114,8 @@ pub struct SessionOptions {
     /// graph and the nodes that are made, and by kernels that fold; what comes before, reading the file, takes a
     /// time that its size bounds.
     pub load_time_limit: Option<Duration>,
+    /// Lets another thread end the loading, where the time limit is looked at.
+    pub load_cancel: Option<Cancel>,
 }
 
 /// Settings of one request.
@@ -128,6 +132,7 @@ impl Default for SessionOptions {
     fn default() -> SessionOptions {
         SessionOptions {
             threads: 0,
+            pool: None,
             max_isa: None,
             numerics: Numerics::default(),
             precision: Precision::default(),
@@ -168,6 +173,7 @@ impl Default for SessionOptions {
             loops: LoopLimits::default(),
             time_limit: None,
             load_time_limit: None,
+            load_cancel: None,
         }
     }
 }

@@ -121,6 +121,16 @@ impl Overrides {
         Ok(Some(variant))
     }
 
+    /// Has the states between requests give their memory back.
+    pub(super) fn release(&self) {
+        for made in &self.made {
+            let variant = made.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if let Some(variant) = variant {
+                variant.idle.lock().unwrap_or_else(PoisonError::into_inner).release();
+            }
+        }
+    }
+
     fn make(
         &self,
         open: impl Iterator<Item = usize>,

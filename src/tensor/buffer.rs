@@ -3,6 +3,8 @@
 
 use std::sync::{Arc, OnceLock, PoisonError};
 
+use kiln_kernels::extent::Foreign;
+
 use super::backing::Backing;
 use super::memory::Memory;
 use super::pool::BufferPool;
@@ -43,6 +45,13 @@ impl Buffer {
     #[must_use]
     pub fn zeroed(bytes: usize) -> Buffer {
         Buffer::of(Memory::zeroed(bytes), bytes, None)
+    }
+
+    /// Bytes that belong to a caller. They are read where they are; who writes gets a copy.
+    #[must_use]
+    pub fn foreign(bytes: Foreign) -> Buffer {
+        let len = bytes.bytes().len();
+        Buffer::of(Memory::Foreign(bytes), len, None)
     }
 
     /// That many bytes of a file from `offset` on, which are read when they are first asked for.

@@ -4,9 +4,10 @@
 //! that is first touched by a kernel costs a fault, and for one that writes as fast as memory allows, faults would be most
 //! of its time.
 
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use kiln_kernels::extent::Extent;
+use kiln_kernels::extent::{Extent, Foreign};
 
 use super::slab::Slot;
 use crate::fork::stay;
@@ -33,19 +34,44 @@ pub(super) enum Memory {
     Slot(Slot),
     /// A piece of reserved address space whose pages are present; or exactly what was asked for, between pages that fault.
     Piece(Extent),
+    /// A caller's, never written: who writes copies first ([`Memory::own`]).
+    Foreign(Foreign),
 }
 
-/// Bytes of memory that this machine has; as many as there can be where it does not say.
+/// Bytes of memory that this process may have: the machine's, or those of its control group where that has fewer; as
+/// many as there can be where neither says.
 #[must_use]
 pub fn installed_bytes() -> usize {
     static INSTALLED: LazyLock<usize> = LazyLock::new(|| {
         let told = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let total = told.lines().find_map(|line| line.strip_prefix("MemTotal:"));
         let kib = total.and_then(|rest| rest.split_whitespace().next()?.parse::<usize>().ok());
-        kib.map_or(usize::MAX, |kib| kib.saturating_mul(1024))
+        let machine = kib.map_or(usize::MAX, |kib| kib.saturating_mul(1024));
+        let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        machine.min(group_limit(&groups, |path| std::fs::read_to_string(path).ok()).unwrap_or(usize::MAX))
     });
     let _stay = stay();
     *INSTALLED
+}
+
+/// The least limit of the memory of a process in these control groups (the text of `/proc/self/cgroup`) and those
+/// around them, of either version of the system's interface. In a container, paths may begin at the container's own
+/// group, which is then where the groups are mounted.
+fn group_limit(groups: &str, read: impl Fn(&Path) -> Option<String>) -> Option<usize> {
+    let limit = |file: PathBuf| read(&file)?.trim().parse::<usize>().ok();
+    let limits = groups.lines().filter_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        let (mount, file) = match controllers {
+            "" => ("/sys/fs/cgroup", "memory.max"),
+            _ if controllers.split(',').any(|name| name == "memory") => {
+                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
+            }
+            _ => return None,
+        };
+        let around = Path::new(path.trim_start_matches('/')).ancestors();
+        around.filter_map(|group| limit(Path::new(mount).join(group).join(file))).min()
+    });
+    limits.min()
 }
 
 impl Default for Memory {
@@ -101,15 +127,28 @@ impl Memory {
             Memory::Heap(lines) => bytemuck::cast_slice(lines),
             Memory::Slot(slot) => slot.bytes(),
             Memory::Piece(extent) => extent.bytes(),
+            Memory::Foreign(foreign) => foreign.bytes(),
         }
     }
 
-    /// All bytes, to be written.
+    /// Makes a copy of memory that belongs to a caller, which may be written.
+    pub(super) fn own(&mut self) {
+        if let Memory::Foreign(foreign) = self {
+            let mut copy = Memory::zeroed(foreign.bytes().len());
+            copy.bytes_mut()[..foreign.bytes().len()].copy_from_slice(foreign.bytes());
+            *self = copy;
+        }
+    }
+
+    /// All bytes, to be written; a caller's are copied first.
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        self.own();
         match self {
             Memory::Heap(lines) => bytemuck::cast_slice_mut(lines),
             Memory::Slot(slot) => slot.bytes_mut(),
             Memory::Piece(extent) => extent.bytes_mut(),
+            // A copy of its own was made above.
+            Memory::Foreign(_) => &mut [],
         }
     }
 }
@@ -119,6 +158,25 @@ mod tests {
     use kiln_kernels::extent::HUGE_PAGE;
 
     use super::*;
+
+    #[test]
+    fn control_groups_limit_memory_together_with_those_around_them() {
+        let files = |path: &Path| {
+            let text = match path.to_str().unwrap() {
+                "/sys/fs/cgroup/pod/memory.max" => "3000\n",
+                "/sys/fs/cgroup/pod/box/memory.max" => "max\n",
+                "/sys/fs/cgroup/memory/memory.limit_in_bytes" => "5000\n",
+                "/sys/fs/cgroup/memory/old/memory.limit_in_bytes" => "9223372036854771712\n",
+                _ => return None,
+            };
+            Some(text.to_owned())
+        };
+        assert_eq!(group_limit("0::/pod/box\n", files), Some(3000));
+        assert_eq!(group_limit("5:cpu,memory:/old\n4:cpu:/pod\n", files), Some(5000));
+        assert_eq!(group_limit("0::/pod\n5:memory:/unseen\n", files), Some(3000));
+        assert_eq!(group_limit("0::/other/../..\n4:cpu:/pod\nnonsense\n", files), None);
+        assert_eq!(group_limit("", files), None);
+    }
 
     #[test]
     fn memory_of_any_size_is_aligned_whole_lines_of_zeros() {

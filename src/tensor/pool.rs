@@ -176,6 +176,11 @@ impl BufferPool {
         self.bound(free);
     }
 
+    /// Gives all free memory back to the system. What is lent is kept again once it comes back.
+    pub fn trim(&self) {
+        self.shrink(self.lock(), 0);
+    }
+
     fn lock(&self) -> MutexGuard<'_, Free> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -209,17 +214,18 @@ impl BufferPool {
 
     fn bound(&self, free: MutexGuard<'_, Free>) {
         if free.bytes + free.extents.bytes() > free.limit {
-            self.shrink(free);
+            let limit = free.limit;
+            self.shrink(free, limit);
         }
     }
 
-    /// Lets go of what is beyond the limit: large memory first.
+    /// Lets go of what is beyond `limit`: large memory first.
     #[cold]
-    fn shrink(&self, mut free: MutexGuard<'_, Free>) {
-        let most = free.limit.saturating_sub(free.bytes);
+    fn shrink(&self, mut free: MutexGuard<'_, Free>, limit: usize) {
+        let most = limit.saturating_sub(free.bytes);
         let mut excess = free.extents.excess(most);
         let mut victims = Vec::new();
-        while free.bytes > free.limit {
+        while free.bytes > limit {
             victims.extend(free.oldest());
         }
         // Giving memory back takes long, and other threads would wait for the lock.
@@ -379,6 +385,18 @@ mod tests {
         }
         drop(held);
         assert_eq!(pool.lent.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_trimmed_pool_has_nothing_free_and_keeps_what_comes_back() {
+        let pool = BufferPool::new(1 << 26);
+        let held = BufferPool::take(&pool, 3 << 20);
+        drop([BufferPool::take(&pool, 1000), BufferPool::take(&pool, 5 << 20)]);
+        assert!(pool.free_bytes() > 0);
+        pool.trim();
+        assert_eq!(pool.free_bytes(), 0);
+        drop(held);
+        assert!(pool.free_bytes() >= 3 << 20);
     }
 
     #[test]

@@ -1,0 +1,96 @@
+"""What a request costs beyond the model: `python python/bench/overhead.py`, with onnxruntime beside it where installed.
+
+The model adds three small inputs. Kiln's own time, without Python, is that of `cargo bench --bench overhead`.
+"""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto, helper
+
+import kiln
+import kiln.onnxruntime
+
+
+def small_model() -> bytes:
+    """y = a + b + c, of eight numbers each."""
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]) for name in "abcy"]
+    nodes = [helper.make_node("Add", ["a", "b"], ["ab"]), helper.make_node("Add", ["ab", "c"], ["y"])]
+    graph = helper.make_graph(nodes, "three", ports[:3], ports[3:])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+
+
+def product_model(size: int) -> bytes:
+    """y = x w w w w, of matrices."""
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", size]) for name in ("x", "y")]
+    names = ["x", "v0", "v1", "v2", "y"]
+    nodes = [helper.make_node("MatMul", [names[at], "w"], [names[at + 1]]) for at in range(4)]
+    weights = np.eye(size, dtype=np.float32)
+    w = helper.make_tensor("w", TensorProto.FLOAT, weights.shape, weights.tobytes(), raw=True)
+    graph = helper.make_graph(nodes, "products", ports[:1], ports[1:], [w])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+
+
+def microseconds(call: Callable[[], Any], rounds: int = 21, calls: int = 2000) -> float:
+    """The median time of a call."""
+    times = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        for _ in range(calls):
+            call()
+        times.append((time.perf_counter() - began) / calls * 1e6)
+    return statistics.median(times)
+
+
+def requests_a_second(serve: list[Callable[[], Any]], seconds: float = 2.0) -> float:
+    """Requests that threads get served, one thread for each of these."""
+    counts, end = [0] * len(serve), time.perf_counter() + seconds
+
+    def work(place: int) -> None:
+        while time.perf_counter() < end:
+            serve[place]()
+            counts[place] += 1
+
+    threads = [threading.Thread(target=work, args=(place,)) for place in range(len(serve))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(counts) / seconds
+
+
+def measured(make: Callable[[bytes], Any], feeds: dict[str, Any], x: dict[str, Any]) -> tuple[float, float, float]:
+    """A row of the table."""
+    small, products = make(small_model()), [make(product_model(256)) for _ in range(4)]
+    one = microseconds(lambda: small.run(None, feeds))
+    shared = requests_a_second([lambda: products[0].run(None, x)] * 4)
+    apart = requests_a_second([lambda session=session: session.run(None, x) for session in products])
+    return one, shared, apart
+
+
+def main() -> None:
+    """Prints the table."""
+    feeds = {name: np.ones(8, np.float32) for name in "abc"}
+    x = {"x": np.ones((64, 256), np.float32)}
+    runtimes: dict[str, Callable[[bytes], Any]] = {"kiln.Session": kiln.Session}
+    runtimes["kiln.onnxruntime"] = kiln.onnxruntime.InferenceSession
+    try:
+        import onnxruntime
+
+        runtimes["onnxruntime"] = lambda model: onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    except ImportError:
+        print("onnxruntime is not installed: its rows are missing")
+    print("| runtime | three small inputs, us | one session, four threads, requests/s | four sessions, requests/s |")
+    print("|---|---|---|---|")
+    for name, make in runtimes.items():
+        print("| {} | {:.2f} | {:.0f} | {:.0f} |".format(name, *measured(make, feeds, x)))
+
+
+if __name__ == "__main__":
+    main()

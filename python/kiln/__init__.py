@@ -1,0 +1,49 @@
+"""Kiln runs ONNX models, and never compiles, tunes or picks the same kernel twice.
+
+>>> import numpy as np, kiln
+>>> session = kiln.Session(model)                       # doctest: +SKIP
+>>> [y] = session.run(None, {"x": np.ones((2, 3), np.float32)})  # doctest: +SKIP
+
+A :class:`Session` is one model, ready to run at any shape from any number of threads. Arrays go in and come out without
+being copied, and the interpreter's lock is free while a model loads and while a request runs. Programs that are written
+for onnxruntime find its names in :mod:`kiln.onnxruntime`.
+"""
+
+from kiln._errors import (
+    CancelledError,
+    ClosedError,
+    InputError,
+    InternalError,
+    KilnError,
+    ModelError,
+    ModelNotFoundError,
+    OptionError,
+    OutputError,
+    RecordsError,
+    RunError,
+    TimeLimitError,
+    UnsupportedError,
+)
+from kiln._kiln import Cancel, Metadata, Pool, Port, Session, __version__
+
+__all__ = [
+    "Cancel",
+    "CancelledError",
+    "ClosedError",
+    "InputError",
+    "InternalError",
+    "KilnError",
+    "Metadata",
+    "ModelError",
+    "ModelNotFoundError",
+    "OptionError",
+    "OutputError",
+    "Pool",
+    "Port",
+    "RecordsError",
+    "RunError",
+    "Session",
+    "TimeLimitError",
+    "UnsupportedError",
+    "__version__",
+]

@@ -1,0 +1,73 @@
+"""The names of onnxruntime's Python package, on Kiln.
+
+Import it under its old name, ``import kiln.onnxruntime as onnxruntime``; or have every later ``import
+onnxruntime`` of the process find it, with :func:`install`; or run a program unmodified with ``python -m
+kiln.onnxruntime program.py``.
+
+What programs use is here: sessions, their options, ports and metadata, values, bindings and errors. Options
+that mean nothing to Kiln are accepted, and said once to the logger ``kiln.onnxruntime``. A model that Kiln
+refuses is refused, or runs on the real onnxruntime where :func:`set_fallback` has asked for that.
+"""
+
+from __future__ import annotations
+
+from kiln.onnxruntime._install import install, is_installed, set_fallback
+from kiln.onnxruntime._options import (
+    ExecutionMode,
+    ExecutionOrder,
+    GraphOptimizationLevel,
+    OrtAllocatorType,
+    OrtMemType,
+    RunOptions,
+    SessionOptions,
+)
+from kiln.onnxruntime._process import (
+    __version__,
+    disable_telemetry_events,
+    enable_telemetry_events,
+    get_all_providers,
+    get_available_providers,
+    get_build_info,
+    get_device,
+    get_version_string,
+    preload_dlls,
+    set_default_logger_severity,
+    set_default_logger_verbosity,
+    set_global_thread_pool_sizes,
+    set_seed,
+)
+from kiln.onnxruntime._session import InferenceSession, ModelMetadata, NodeArg
+from kiln.onnxruntime._values import IOBinding, OrtDevice, OrtValue, SessionIOBinding
+
+__all__ = [
+    "ExecutionMode",
+    "ExecutionOrder",
+    "GraphOptimizationLevel",
+    "IOBinding",
+    "InferenceSession",
+    "ModelMetadata",
+    "NodeArg",
+    "OrtAllocatorType",
+    "OrtDevice",
+    "OrtMemType",
+    "OrtValue",
+    "RunOptions",
+    "SessionIOBinding",
+    "SessionOptions",
+    "__version__",
+    "disable_telemetry_events",
+    "enable_telemetry_events",
+    "get_all_providers",
+    "get_available_providers",
+    "get_build_info",
+    "get_device",
+    "get_version_string",
+    "install",
+    "is_installed",
+    "preload_dlls",
+    "set_default_logger_severity",
+    "set_default_logger_verbosity",
+    "set_fallback",
+    "set_global_thread_pool_sizes",
+    "set_seed",
+]

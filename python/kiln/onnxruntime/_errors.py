@@ -1,0 +1,84 @@
+"""onnxruntime's exceptions, and which of them an exception of Kiln's is."""
+
+from __future__ import annotations
+
+import kiln
+
+
+class Fail(Exception):
+    """Something failed."""
+
+
+class InvalidArgument(Exception):
+    """An input or an output that a request names is not what the model declares."""
+
+
+class NoSuchFile(Exception):
+    """There is no such file."""
+
+
+class NoModel(Exception):
+    """There is no model."""
+
+
+class EngineError(Exception):
+    """The runtime failed."""
+
+
+class RuntimeException(Exception):
+    """A node failed."""
+
+
+class InvalidProtobuf(Exception):
+    """The file is no model."""
+
+
+class ModelLoaded(Exception):
+    """The model was loaded before."""
+
+
+class NotImplemented(Exception):  # noqa: A001
+    """The model uses what is not done here."""
+
+
+class InvalidGraph(Exception):
+    """The graph breaks a rule."""
+
+
+class EPFail(Exception):
+    """A provider failed."""
+
+
+class ModelLoadCanceled(Exception):
+    """Loading was ended before its end."""
+
+
+class ModelRequiresCompilation(Exception):
+    """The model must be compiled first."""
+
+
+class NotFound(Exception):
+    """Something is not there."""
+
+
+def _of(code: int, name: str, kind: type[Exception], error: Exception) -> Exception:
+    return kind(f"[ONNXRuntimeError] : {code} : {name} : {error}")
+
+
+def translated(error: kiln.KilnError) -> Exception:
+    """onnxruntime's exception of the same meaning."""
+    match error:
+        case kiln.ModelNotFoundError():
+            return _of(3, "NO_SUCHFILE", NoSuchFile, error)
+        case kiln.ModelError() if "not an ONNX file" in str(error):
+            return _of(7, "INVALID_PROTOBUF", InvalidProtobuf, error)
+        case kiln.ModelError():
+            return _of(10, "INVALID_GRAPH", InvalidGraph, error)
+        case kiln.UnsupportedError():
+            return _of(9, "NOT_IMPLEMENTED", NotImplemented, error)
+        case kiln.InputError() | kiln.OutputError() | kiln.OptionError():
+            return _of(2, "INVALID_ARGUMENT", InvalidArgument, error)
+        case kiln.RunError():
+            return _of(6, "RUNTIME_EXCEPTION", RuntimeException, error)
+        case _:
+            return _of(1, "FAIL", Fail, error)

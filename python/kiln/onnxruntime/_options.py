@@ -1,0 +1,174 @@
+"""The options of sessions and of requests."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+import kiln
+from kiln.onnxruntime._log import once
+
+
+class GraphOptimizationLevel(IntEnum):
+    """How far onnxruntime rewrites a graph. Kiln always does what it can."""
+
+    ORT_DISABLE_ALL = 0
+    ORT_ENABLE_BASIC = 1
+    ORT_ENABLE_EXTENDED = 2
+    ORT_ENABLE_LAYOUT = 3
+    ORT_ENABLE_ALL = 99
+
+
+class ExecutionMode(IntEnum):
+    """Whether onnxruntime runs nodes side by side. Kiln runs one after the other, each on all threads."""
+
+    ORT_SEQUENTIAL = 0
+    ORT_PARALLEL = 1
+
+
+class ExecutionOrder(IntEnum):
+    """The order in which onnxruntime runs nodes."""
+
+    DEFAULT = 0
+    PRIORITY_BASED = 1
+    MEMORY_EFFICIENT = 2
+
+
+class OrtAllocatorType(IntEnum):
+    """Kinds of allocators."""
+
+    INVALID = -1
+    ORT_DEVICE_ALLOCATOR = 0
+    ORT_ARENA_ALLOCATOR = 1
+
+
+class OrtMemType(IntEnum):
+    """Kinds of memory."""
+
+    CPU_INPUT = -2
+    CPU_OUTPUT = -1
+    CPU = -1
+    DEFAULT = 0
+
+
+#: Options with their defaults. Of these, ``intra_op_num_threads`` and ``enable_profiling`` mean something to Kiln.
+_DEFAULTS: dict[str, Any] = {
+    "enable_cpu_mem_arena": True,
+    "enable_mem_pattern": True,
+    "enable_mem_reuse": True,
+    "enable_profiling": False,
+    "execution_mode": ExecutionMode.ORT_SEQUENTIAL,
+    "execution_order": ExecutionOrder.DEFAULT,
+    "graph_optimization_level": GraphOptimizationLevel.ORT_ENABLE_ALL,
+    "inter_op_num_threads": 0,
+    "intra_op_num_threads": 0,
+    "log_severity_level": -1,
+    "log_verbosity_level": 0,
+    "logid": "",
+    "optimized_model_filepath": "",
+    "profile_file_prefix": "onnxruntime_profile_",
+    "use_deterministic_compute": False,
+    "use_per_session_threads": True,
+}
+
+_MEANT = {"intra_op_num_threads", "enable_profiling", "profile_file_prefix"}
+
+
+class SessionOptions:
+    """Options of a session. Those that mean nothing to Kiln are kept, and said once where they are set.
+
+    >>> options = SessionOptions()
+    >>> options.intra_op_num_threads = 2
+    >>> options.graph_optimization_level = GraphOptimizationLevel.ORT_ENABLE_ALL
+    """
+
+    enable_cpu_mem_arena: bool
+    enable_mem_pattern: bool
+    enable_mem_reuse: bool
+    enable_profiling: bool
+    execution_mode: ExecutionMode
+    execution_order: ExecutionOrder
+    graph_optimization_level: GraphOptimizationLevel
+    inter_op_num_threads: int
+    intra_op_num_threads: int
+    log_severity_level: int
+    log_verbosity_level: int
+    logid: str
+    optimized_model_filepath: str
+    profile_file_prefix: str
+    use_deterministic_compute: bool
+    use_per_session_threads: bool
+
+    def __init__(self) -> None:
+        self.__dict__.update(_DEFAULTS)
+        self.__dict__["_config"] = {}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in _DEFAULTS:
+            raise AttributeError(f"'SessionOptions' object has no attribute '{name}'")
+        if name not in _MEANT and value != _DEFAULTS[name]:
+            once(f"SessionOptions.{name} means nothing here")
+        self.__dict__[name] = value
+
+    def add_session_config_entry(self, key: str, value: str) -> None:
+        """Keeps the entry; no key means anything to Kiln."""
+        once(f"the session config entry {key} means nothing here")
+        self.__dict__["_config"][key] = value
+
+    def get_session_config_entry(self, key: str) -> str:
+        """An entry that was added."""
+        if key not in self.__dict__["_config"]:
+            raise RuntimeError(f"SessionOptions does not have configuration with key: {key}")
+        return str(self.__dict__["_config"][key])
+
+    def add_free_dimension_override_by_name(self, name: str, value: int) -> None:
+        """Accepted: Kiln plans for the shapes of requests as they come."""
+        once("free dimension overrides mean nothing here: shapes are those of requests")
+
+    def add_free_dimension_override_by_denotation(self, denotation: str, value: int) -> None:
+        """Accepted: as :meth:`add_free_dimension_override_by_name`."""
+        self.add_free_dimension_override_by_name(denotation, value)
+
+    def register_custom_ops_library(self, path: str) -> None:
+        """Refused: Kiln has no operators of other libraries."""
+        raise kiln.UnsupportedError(f"operators of other libraries ({path}) are not supported", [path])
+
+
+class RunOptions:
+    """Options of one request.
+
+    >>> options = RunOptions()
+    >>> options.terminate
+    False
+    """
+
+    def __init__(self) -> None:
+        self.log_severity_level = -1
+        self.log_verbosity_level = 0
+        self.logid = ""
+        self.only_execute_path_to_fetches = False
+        self._cancel = kiln.Cancel()
+        self._config: dict[str, str] = {}
+
+    @property
+    def terminate(self) -> bool:
+        """Whether requests that were given these options end before their end; may be set from another thread."""
+        return self._cancel.cancelled
+
+    @terminate.setter
+    def terminate(self, value: bool) -> None:
+        if value:
+            self._cancel.cancel()
+        elif self._cancel.cancelled:
+            self._cancel = kiln.Cancel()
+
+    def add_run_config_entry(self, key: str, value: str) -> None:
+        """Keeps the entry; no key means anything to Kiln."""
+        once(f"the run config entry {key} means nothing here")
+        self._config[key] = value
+
+    def get_run_config_entry(self, key: str) -> str:
+        """An entry that was added."""
+        if key not in self._config:
+            raise RuntimeError(f"RunOptions does not have configuration with key: {key}")
+        return self._config[key]

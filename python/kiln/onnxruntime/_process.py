@@ -1,0 +1,77 @@
+"""Functions of the whole process."""
+
+import logging
+
+from kiln import __version__ as kiln_version
+from kiln.onnxruntime._log import LOGGER, once
+
+#: The version of onnxruntime whose names these are.
+__version__ = "1.32.0"
+
+_PROVIDERS = ["CPUExecutionProvider"]
+
+#: Python's levels of onnxruntime's severities: verbose, info, warning, error, fatal.
+_LEVELS = [logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL]
+
+
+def get_available_providers() -> list[str]:
+    """Kiln computes on the processor.
+
+    >>> get_available_providers()
+    ['CPUExecutionProvider']
+    """
+    return list(_PROVIDERS)
+
+
+def get_all_providers() -> list[str]:
+    """As :func:`get_available_providers`."""
+    return list(_PROVIDERS)
+
+
+def get_device() -> str:
+    """``"CPU"``."""
+    return "CPU"
+
+
+def get_version_string() -> str:
+    """As ``__version__``."""
+    return __version__
+
+
+def get_build_info() -> str:
+    """What this is."""
+    return f"Kiln {kiln_version}, with the names of onnxruntime {__version__}"
+
+
+def set_default_logger_severity(severity: int) -> None:
+    """The least severity that is logged: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal."""
+    if not 0 <= severity < len(_LEVELS):
+        raise ValueError(f"severity {severity} is not 0 to {len(_LEVELS) - 1}")
+    LOGGER.setLevel(_LEVELS[severity])
+
+
+def set_default_logger_verbosity(verbosity: int) -> None:
+    """Accepted; there are no finer levels."""
+    once(f"set_default_logger_verbosity({verbosity}) means nothing here")
+
+
+def set_seed(seed: int) -> None:
+    """Accepted; nodes that draw random numbers have seeds of their own."""
+    once("set_seed means nothing here: nodes that draw random numbers have seeds of their own")
+
+
+def set_global_thread_pool_sizes(intra_op_num_threads: int, inter_op_num_threads: int) -> None:
+    """Accepted; sessions share a pool for each number of threads."""
+    once("set_global_thread_pool_sizes means nothing here: sessions share a pool for each number of threads")
+
+
+def enable_telemetry_events() -> None:
+    """Accepted; there is no telemetry."""
+
+
+def disable_telemetry_events() -> None:
+    """Accepted; there is no telemetry."""
+
+
+def preload_dlls(cuda: bool = True, cudnn: bool = True, msvc: bool = True, directory: str | None = None) -> None:
+    """Accepted; no library is loaded."""

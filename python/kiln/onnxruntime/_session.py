@@ -1,0 +1,253 @@
+"""Sessions, and what they say of their models."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import kiln
+from kiln.onnxruntime import _install
+from kiln.onnxruntime._errors import translated
+from kiln.onnxruntime._log import LOGGER, once
+from kiln.onnxruntime._options import RunOptions, SessionOptions
+from kiln.onnxruntime._process import get_available_providers
+from kiln.onnxruntime._types import element_name
+from kiln.onnxruntime._values import IOBinding, OrtValue
+
+
+class NodeArg:
+    """An input or output as the model declares it: ``name``, ``type`` (as in ``tensor(float)``) and ``shape``."""
+
+    def __init__(self, port: kiln.Port) -> None:
+        tensor = f"tensor({element_name(port.dtype)})"
+        kind = {
+            "tensor": "{}",
+            "sequence": "seq({})",
+            "optional": "optional({})",
+            "optional sequence": "optional(seq({}))",
+        }
+        self.name = port.name
+        self.type = kind[port.kind].format(tensor)
+        self.shape: list[int | str | None] = list(port.shape or [])
+
+    def __repr__(self) -> str:
+        return f"NodeArg(name='{self.name}', type='{self.type}', shape={self.shape})"
+
+    __str__ = __repr__
+
+
+class ModelMetadata:
+    """What the model says of itself."""
+
+    def __init__(self, metadata: kiln.Metadata) -> None:
+        self.custom_metadata_map = dict(metadata.properties)
+        self.description = metadata.description
+        self.domain = metadata.domain
+        self.graph_description = metadata.graph_description
+        self.graph_name = metadata.graph_name
+        self.producer_name = metadata.producer_name
+        self.version = metadata.version
+
+
+class InferenceSession:
+    """One model, ready to run.
+
+    Takes what onnxruntime's class of that name takes. Kiln computes on the processor; other providers are passed over
+    with a warning, as onnxruntime passes over those that it does not have.
+    """
+
+    def __init__(
+        self,
+        path_or_bytes: str | bytes | os.PathLike[str],
+        sess_options: SessionOptions | None = None,
+        providers: Sequence[str | tuple[str, dict[Any, Any]]] | None = None,
+        provider_options: Sequence[dict[Any, Any]] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if not isinstance(path_or_bytes, str | bytes | os.PathLike):
+            raise TypeError(f"Unable to load from type '{type(path_or_bytes)}'")
+        if sess_options is not None and not isinstance(sess_options, SessionOptions):
+            raise TypeError(f"sess_options is {type(sess_options).__name__} of another package")
+        for name in kwargs:
+            once(f"the keyword {name} of InferenceSession means nothing here")
+        self._options = sess_options if sess_options is not None else SessionOptions()
+        self._path = path_or_bytes
+        self._began = time.time_ns()
+        self._real: Any = None
+        self.set_providers(providers, provider_options)
+        try:
+            self._session = kiln.Session(
+                path_or_bytes,
+                threads=self._options.intra_op_num_threads or None,
+                profile=self._options.enable_profiling or None,
+            )
+        except kiln.KilnError as error:
+            real = _install.fallback_module()
+            if real is None or isinstance(error, kiln.ModelNotFoundError):
+                raise translated(error) from error
+            LOGGER.warning("the real onnxruntime runs this model, because Kiln does not: %s", error)
+            self._real = real.InferenceSession(
+                path_or_bytes, _real_options(real, self._options), ["CPUExecutionProvider"]
+            )
+            return
+        ports = self._session.inputs
+        self._inputs = [NodeArg(port) for port in ports if not port.has_default]
+        self._overridable = [NodeArg(port) for port in ports if port.has_default]
+        self._outputs = [NodeArg(port) for port in self._session.outputs]
+        self._needed = [port.name for port in self._inputs if not port.type.startswith("optional")]
+
+    def get_inputs(self) -> list[NodeArg]:
+        """The inputs that a request must give."""
+        return list(self._inputs) if self._real is None else list(self._real.get_inputs())
+
+    def get_outputs(self) -> list[NodeArg]:
+        """The outputs."""
+        return list(self._outputs) if self._real is None else list(self._real.get_outputs())
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """The inputs that a request may leave out, because the model has defaults for them."""
+        return list(self._overridable) if self._real is None else list(self._real.get_overridable_initializers())
+
+    def get_modelmeta(self) -> ModelMetadata:
+        """What the model says of itself."""
+        return ModelMetadata(self._session.metadata) if self._real is None else self._real.get_modelmeta()
+
+    def get_session_options(self) -> SessionOptions:
+        """The options that it was made with."""
+        return self._options
+
+    def get_providers(self) -> list[str]:
+        """``["CPUExecutionProvider"]``."""
+        return get_available_providers()
+
+    def get_provider_options(self) -> dict[str, dict[str, Any]]:
+        """The options of each provider: none."""
+        return {name: {} for name in get_available_providers()}
+
+    def set_providers(
+        self,
+        providers: Sequence[str | tuple[str, dict[Any, Any]]] | None = None,
+        provider_options: Sequence[dict[Any, Any]] | None = None,
+    ) -> None:
+        """Accepts any providers, and warns of those that are not here."""
+        if provider_options is not None and providers is not None and len(provider_options) != len(providers):
+            raise ValueError("'providers' and 'provider_options' should be the same length if both are given.")
+        for provider in providers or []:
+            name = provider if isinstance(provider, str) else provider[0]
+            if name not in get_available_providers():
+                text = f"Specified provider '{name}' is not in available provider names: {get_available_providers()}"
+                once(text, level=logging.WARNING)
+
+    def enable_fallback(self) -> None:
+        """Accepted: there is one provider."""
+
+    def disable_fallback(self) -> None:
+        """Accepted: there is one provider."""
+
+    def run(
+        self,
+        output_names: Iterable[str] | None,
+        input_feed: dict[str, Any],
+        run_options: RunOptions | None = None,
+    ) -> list[Any]:
+        """Serves one request; no names, or None, mean all outputs."""
+        if self._real is not None:
+            return list(self._real.run(list(output_names or []), input_feed))
+        for name in self._needed:
+            if name not in input_feed:
+                missing = [name for name in self._needed if name not in input_feed]
+                raise ValueError(f"Required inputs ({missing}) are missing from input feed ({list(input_feed)}).")
+        for name, value in input_feed.items():
+            if type(value) is OrtValue:
+                input_feed = {**input_feed, name: value._value}
+        try:
+            if run_options is None:
+                return self._session.run(output_names, input_feed)
+            return self._session.run(output_names, input_feed, cancel=run_options._cancel)
+        except kiln.KilnError as error:
+            raise translated(error) from error
+
+    def run_with_ort_values(
+        self,
+        output_names: Iterable[str] | None,
+        input_dict_ort_values: dict[str, OrtValue],
+        run_options: RunOptions | None = None,
+    ) -> list[OrtValue]:
+        """The same over values."""
+        return [OrtValue(array) for array in self.run(output_names, dict(input_dict_ort_values), run_options)]
+
+    def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
+        """Serves one request of what is bound."""
+        iobinding.run(self, run_options)
+
+    def run_async(
+        self,
+        output_names: Iterable[str] | None,
+        input_feed: dict[str, Any],
+        callback: Callable[[list[Any], Any, str], None],
+        user_data: Any,
+        run_options: RunOptions | None = None,
+    ) -> None:
+        """Serves one request on another thread, which calls ``callback(outputs, user_data, error)``."""
+
+        def serve() -> None:
+            try:
+                outputs, error = self.run(output_names, input_feed, run_options), ""
+            except Exception as problem:
+                outputs, error = [], str(problem)
+            callback(outputs, user_data, error)
+
+        threading.Thread(target=serve, name="kiln-async").start()
+
+    def io_binding(self) -> IOBinding:
+        """A binding of values to this session's inputs and outputs."""
+        return IOBinding(self)
+
+    def get_profiling_start_time_ns(self) -> int:
+        """When it was made, in nanoseconds."""
+        return self._began
+
+    def end_profiling(self) -> str:
+        """Writes the times of the nodes so far, one event a node, for Chrome's trace viewer; the file's name."""
+        if self._real is not None:
+            return str(self._real.end_profiling())
+        events, at = [], 0.0
+        for row in self._session.profile():
+            duration = (row["prepare_seconds"] + row["execute_seconds"]) * 1e6
+            event = {
+                "cat": "Node",
+                "name": row["name"],
+                "ph": "X",
+                "pid": os.getpid(),
+                "tid": 0,
+                "ts": at,
+                "dur": duration,
+            }
+            events.append({**event, "args": {"op_name": row["op"], "calls": row["calls"], "family": row["family"]}})
+            at += duration
+        path = f"{self._options.profile_file_prefix}{time.strftime('%Y-%m-%d_%H-%M-%S')}.json"
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(events, file)
+        return path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("pickle kiln.Session instead: onnxruntime's session cannot be pickled")
+
+
+def _real_options(real: Any, options: SessionOptions) -> Any:
+    """The real package's options of the same values."""
+    theirs = real.SessionOptions()
+    theirs.intra_op_num_threads = options.intra_op_num_threads
+    theirs.inter_op_num_threads = options.inter_op_num_threads
+    theirs.enable_profiling = options.enable_profiling
+    theirs.graph_optimization_level = real.GraphOptimizationLevel(int(options.graph_optimization_level))
+    theirs.execution_mode = real.ExecutionMode(int(options.execution_mode))
+    return theirs
+
+
+__all__ = ["InferenceSession", "ModelMetadata", "NodeArg"]

@@ -1,0 +1,243 @@
+"""Values beside arrays, and bindings of them to the inputs and outputs of a session."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kiln.onnxruntime._errors import InvalidArgument
+from kiln.onnxruntime._types import dtype_of_number, number_of_dtype, type_of_value
+
+if TYPE_CHECKING:
+    from kiln.onnxruntime._session import InferenceSession
+
+Array = NDArray[Any]
+
+
+def _on_processor(device_type: str) -> None:
+    if device_type.lower() != "cpu":
+        raise InvalidArgument(f"there is no device {device_type} here: values lie in the processor's memory")
+
+
+class OrtDevice:
+    """Where a value lies: the processor's memory."""
+
+    def __init__(self, device_type: str = "cpu", device_id: int = 0) -> None:
+        _on_processor(device_type)
+        self._id = device_id
+
+    @staticmethod
+    def make(device_type: str = "cpu", device_id: int = 0) -> OrtDevice:
+        """The device of that name."""
+        return OrtDevice(device_type, device_id)
+
+    def device_type(self) -> str:
+        """``"cpu"``."""
+        return "cpu"
+
+    def device_id(self) -> int:
+        """Its number."""
+        return self._id
+
+
+class OrtValue:
+    """An array, a list of arrays, or nothing. It holds its array; nothing is copied.
+
+    >>> import numpy as np
+    >>> value = OrtValue.ortvalue_from_numpy(np.zeros((2, 3), np.float32))
+    >>> value.shape(), value.data_type()
+    ([2, 3], 'tensor(float)')
+    """
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    @staticmethod
+    def ortvalue_from_numpy(array: Any, device_type: str = "cpu", device_id: int = 0, vendor_id: int = -1) -> OrtValue:
+        """A value over that array's memory."""
+        _on_processor(device_type)
+        return OrtValue(np.asarray(array))
+
+    @staticmethod
+    def ortvalue_from_numpy_with_onnx_type(array: Any, onnx_element_type: int) -> OrtValue:
+        """A value over that array's memory, whose bits are of that type."""
+        return OrtValue(np.asarray(array).view(dtype_of_number(onnx_element_type)))
+
+    @staticmethod
+    def ortvalue_from_shape_and_type(
+        shape: Sequence[int], element_type: Any, device_type: str = "cpu", device_id: int = 0, vendor_id: int = -1
+    ) -> OrtValue:
+        """A value of that shape, whose elements are not set."""
+        _on_processor(device_type)
+        dtype = dtype_of_number(element_type) if isinstance(element_type, int) else np.dtype(element_type)
+        return OrtValue(np.empty(tuple(shape), dtype))
+
+    @staticmethod
+    def from_dlpack(data: Any) -> OrtValue:
+        """A value over the memory of what offers ``__dlpack__``."""
+        return OrtValue(np.from_dlpack(data))
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.numpy().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+    def numpy(self) -> Array:
+        """The array."""
+        if not isinstance(self._value, np.ndarray):
+            raise RuntimeError(f"the value is no tensor but {self.data_type()}")
+        return self._value
+
+    def shape(self) -> list[int]:
+        """The array's shape."""
+        return list(self.numpy().shape)
+
+    def data_type(self) -> str:
+        """What it is, as in ``tensor(float)``."""
+        return type_of_value(self._value)
+
+    def element_type(self) -> int:
+        """The number that ONNX gives the array's element type."""
+        return number_of_dtype(self.numpy().dtype)
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        return self.numpy().ctypes.data
+
+    def tensor_size_in_bytes(self) -> int:
+        """How many bytes the elements take."""
+        return self.numpy().nbytes
+
+    def device_name(self) -> str:
+        """``"cpu"``."""
+        return "cpu"
+
+    def has_value(self) -> bool:
+        """Whether it is something."""
+        return self._value is not None
+
+    def is_tensor(self) -> bool:
+        """Whether it is an array."""
+        return isinstance(self._value, np.ndarray)
+
+    def is_tensor_sequence(self) -> bool:
+        """Whether it is a list of arrays."""
+        return isinstance(self._value, list)
+
+    def is_sparse_tensor(self) -> bool:
+        """False: there are no sparse tensors here."""
+        return False
+
+    def update_inplace(self, data: Any) -> None:
+        """Writes that array's elements over its own."""
+        np.copyto(self.numpy(), data, casting="no")
+
+
+class IOBinding:
+    """Inputs and outputs of requests, by name.
+
+    Inputs are read where they are. An output that is bound to memory is computed and then written there; one that is
+    not stays where it was computed, so that binding it as the next request's input copies nothing.
+    """
+
+    def __init__(self, session: InferenceSession) -> None:
+        self._outputs_of = [port.name for port in session.get_outputs()]
+        self._inputs: dict[str, Any] = {}
+        self._bound: dict[str, Array | None] = {}
+        self._results: list[OrtValue] = []
+
+    def bind_cpu_input(self, name: str, arr_on_cpu: Any) -> None:
+        """Gives an input."""
+        self._inputs[name] = arr_on_cpu
+
+    def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
+        """Gives an input."""
+        self._inputs[name] = ortvalue._value
+
+    def bind_input(
+        self, name: str, device_type: str, device_id: int, element_type: Any, shape: Sequence[int], buffer_ptr: int
+    ) -> None:
+        """Gives an input that lies at that address, and stays there until the request has run."""
+        _on_processor(device_type)
+        self._inputs[name] = _array_at(buffer_ptr, element_type, shape)
+
+    def bind_output(
+        self,
+        name: str,
+        device_type: str = "cpu",
+        device_id: int = 0,
+        element_type: Any = None,
+        shape: Sequence[int] | None = None,
+        buffer_ptr: int | None = None,
+    ) -> None:
+        """Asks for an output, to be written to that address if one is given."""
+        _on_processor(device_type)
+        at = None if buffer_ptr is None else _array_at(buffer_ptr, element_type, shape or [])
+        self._bind_output(name, at)
+
+    def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
+        """Asks for an output, to be written into that value."""
+        self._bind_output(name, ortvalue.numpy())
+
+    def _bind_output(self, name: str, at: Array | None) -> None:
+        if name not in self._outputs_of:
+            raise InvalidArgument(f"Failed to find NodeArg in all the outputs with name: {name}")
+        self._bound[name] = at
+
+    def clear_binding_inputs(self) -> None:
+        """Forgets the inputs."""
+        self._inputs.clear()
+
+    def clear_binding_outputs(self) -> None:
+        """Forgets the outputs."""
+        self._bound.clear()
+        self._results = []
+
+    def synchronize_inputs(self) -> None:
+        """Nothing is under way."""
+
+    def synchronize_outputs(self) -> None:
+        """Nothing is under way."""
+
+    def get_outputs(self) -> list[OrtValue]:
+        """The outputs of the last request, in the order in which they were bound."""
+        return list(self._results)
+
+    def copy_outputs_to_cpu(self) -> list[Any]:
+        """The same as arrays, which are where they are."""
+        return [value._value for value in self._results]
+
+    def run(self, session: InferenceSession, run_options: Any) -> None:
+        """Serves one request of what is bound."""
+        names = list(self._bound)
+        results = session.run(names, self._inputs, run_options) if names else []
+        kept = []
+        for name, result in zip(names, results):
+            at = self._bound[name]
+            if at is None:
+                kept.append(OrtValue(result))
+                continue
+            if at.shape != result.shape or at.dtype != result.dtype:
+                was, wanted = type_of_value(result), type_of_value(at)
+                text = f"output {name} is {was} of shape {list(result.shape)}, bound to {wanted} of {list(at.shape)}"
+                raise InvalidArgument(text)
+            np.copyto(at, result)
+            kept.append(OrtValue(at))
+        self._results = kept
+
+
+#: onnxruntime's name of what its native half defines.
+SessionIOBinding = IOBinding
+
+
+def _array_at(address: int, element_type: Any, shape: Sequence[int]) -> Array:
+    dtype = dtype_of_number(element_type) if isinstance(element_type, int) else np.dtype(element_type)
+    count = int(np.prod(tuple(shape), dtype=np.int64))
+    memory = (ctypes.c_char * (count * dtype.itemsize)).from_address(address)
+    array: Array = np.frombuffer(memoryview(memory), dtype).reshape(tuple(shape))
+    return array

@@ -1,0 +1,1 @@
+"""Where onnxruntime keeps what its native half defines."""

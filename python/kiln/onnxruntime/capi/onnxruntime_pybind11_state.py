@@ -1,0 +1,61 @@
+"""The exceptions, where programs look for them."""
+
+from kiln.onnxruntime._errors import (
+    EngineError,
+    EPFail,
+    Fail,
+    InvalidArgument,
+    InvalidGraph,
+    InvalidProtobuf,
+    ModelLoadCanceled,
+    ModelLoaded,
+    ModelRequiresCompilation,
+    NoModel,
+    NoSuchFile,
+    NotFound,
+    NotImplemented,
+    RuntimeException,
+)
+from kiln.onnxruntime._options import (
+    ExecutionMode,
+    ExecutionOrder,
+    GraphOptimizationLevel,
+    OrtAllocatorType,
+    OrtMemType,
+    RunOptions,
+    SessionOptions,
+)
+from kiln.onnxruntime._process import get_all_providers, get_available_providers, get_device
+from kiln.onnxruntime._session import ModelMetadata, NodeArg
+from kiln.onnxruntime._values import OrtDevice, SessionIOBinding
+
+__all__ = [
+    "EPFail",
+    "EngineError",
+    "ExecutionMode",
+    "ExecutionOrder",
+    "Fail",
+    "GraphOptimizationLevel",
+    "InvalidArgument",
+    "InvalidGraph",
+    "InvalidProtobuf",
+    "ModelLoadCanceled",
+    "ModelLoaded",
+    "ModelMetadata",
+    "ModelRequiresCompilation",
+    "NoModel",
+    "NoSuchFile",
+    "NodeArg",
+    "NotFound",
+    "NotImplemented",
+    "OrtAllocatorType",
+    "OrtDevice",
+    "OrtMemType",
+    "RunOptions",
+    "RuntimeException",
+    "SessionIOBinding",
+    "SessionOptions",
+    "get_all_providers",
+    "get_available_providers",
+    "get_device",
+]

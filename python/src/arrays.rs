@@ -1,0 +1,74 @@
+//! Memory that numpy and Kiln share: an array's elements as a tensor, and a tensor's as an array. The only file of the
+//! package with unsafe code.
+
+use std::ffi::c_int;
+use std::ptr::{NonNull, null_mut};
+
+use kiln::{Tensor, TensorError, TensorSpec};
+use kiln_kernels::extent::Foreign;
+use numpy::npyffi::{_PyArray_GET_ITEM_DATA, NPY_ARRAY_CARRAY, NpyTypes, PyArrayObject, get_type_object, npy_intp};
+use numpy::prelude::*;
+use numpy::{PY_ARRAY_API, PyArrayDescr, PyUntypedArray};
+use pyo3::prelude::*;
+
+/// Keeps the memory of an array's elements.
+#[pyclass(frozen, module = "kiln._kiln")]
+struct Memory {
+    _tensor: Tensor,
+}
+
+/// A tensor over the elements of an array in C order, which it keeps alive. They are read where they are, also after
+/// the interpreter's lock is let go: a program that writes to an array while a request reads it gets outputs of either.
+pub(crate) fn lend(array: &Bound<'_, PyUntypedArray>, spec: TensorSpec) -> Result<Tensor, TensorError> {
+    let bytes = spec.elements()?.saturating_mul(spec.dtype.size());
+    let whole = array.is_c_contiguous() && array.len() * array.dtype().itemsize() == bytes;
+    // SAFETY: `array` is an array object, and the interpreter's lock is held.
+    let data = unsafe { (*_PyArray_GET_ITEM_DATA(array.as_array_ptr())).data };
+    let Some(start) = NonNull::new(data.cast::<u8>()).filter(|_| whole && bytes > 0) else {
+        return Tensor::from_bytes(spec, &[]);
+    };
+    // SAFETY: the elements of an array in C order are `bytes` initialised bytes from `data` on, of one allocation,
+    // which lives as long as the array, and so as long as the reference that owns it here. That they are not written
+    // while a request reads them is what the documents ask of callers, as libraries do that compute without the lock.
+    let lent = unsafe { Foreign::new(start, bytes, array.clone().unbind()) };
+    Tensor::from_foreign(spec, lent)
+}
+
+/// A writable array of that element type over the tensor's memory, which lives as long as the array or any view of it.
+/// It is a copy where others hold the memory too: an input that a model returns, a constant.
+pub(crate) fn array<'py>(
+    py: Python<'py>,
+    mut tensor: Tensor,
+    dtype: Bound<'py, PyArrayDescr>,
+) -> PyResult<Bound<'py, PyAny>> {
+    assert_eq!(dtype.itemsize(), tensor.dtype().size(), "an element type of numpy's is as wide as Kiln's");
+    let mut dims: Vec<npy_intp> = tensor.shape().iter().map(|&size| size.cast_signed()).collect();
+    let rank = c_int::try_from(dims.len()).unwrap_or(c_int::MAX);
+    // The copy, if there must be one, is made here: from now on this tensor alone has the memory.
+    let data = tensor.bytes_mut().as_mut_ptr();
+    let memory = Bound::new(py, Memory { _tensor: tensor })?;
+    // SAFETY: `dims` are the tensor's own, whose product of bytes lies at `data`, aligned for their type (tensors are),
+    // and stays there while `memory` holds the tensor, which nothing else reads or writes. numpy takes over the
+    // reference to `dtype`, and a rank beyond what it supports is an error of its own.
+    let array = unsafe {
+        let class = get_type_object(py, NpyTypes::PyArray_Type);
+        let array = PY_ARRAY_API.PyArray_NewFromDescr(
+            py,
+            class,
+            dtype.into_dtype_ptr(),
+            rank,
+            dims.as_mut_ptr(),
+            null_mut(),
+            data.cast(),
+            NPY_ARRAY_CARRAY,
+            null_mut(),
+        );
+        Bound::from_owned_ptr_or_err(py, array)?
+    };
+    // SAFETY: `array` is the array just made, which has no base yet; numpy takes over the reference to `memory`, also
+    // where it fails.
+    let failed = unsafe {
+        PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast::<PyArrayObject>(), memory.into_any().into_ptr())
+    };
+    if failed < 0 { Err(PyErr::fetch(py)) } else { Ok(array) }
+}

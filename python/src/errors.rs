@@ -1,0 +1,63 @@
+//! Which Python exception an error of Kiln's is. The classes are Python's, in `kiln/_errors.py`.
+
+use kiln::{ModelError, SessionError};
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+
+/// An exception of that class of `kiln._errors`.
+pub(crate) fn error(py: Python<'_>, class: &str, message: impl Into<String>) -> PyErr {
+    raise(py, class, (message.into(),)).unwrap_or_else(|error| error)
+}
+
+fn raise<'py>(py: Python<'py>, class: &str, args: impl pyo3::call::PyCallArgs<'py>) -> PyResult<PyErr> {
+    let class = py.import("kiln._errors")?.getattr(class)?;
+    Ok(PyErr::from_value(class.call1(args)?))
+}
+
+/// The exception of an option that cannot be.
+pub(crate) fn option(py: Python<'_>, name: &str, message: impl std::fmt::Display) -> PyErr {
+    error(py, "OptionError", format!("{name}: {message}"))
+}
+
+/// The exception of an input that cannot be read, caused by another exception where there is one.
+pub(crate) fn input(py: Python<'_>, name: &str, reason: impl std::fmt::Display, cause: Option<PyErr>) -> PyErr {
+    let error = error(py, "InputError", format!("input '{name}': {reason}"));
+    error.set_cause(py, cause);
+    error
+}
+
+/// The exception of what loading or a request has ended with.
+pub(crate) fn session(py: Python<'_>, cause: &SessionError) -> PyErr {
+    let text = cause.to_string();
+    match cause {
+        _ if cause.is_fault() => error(py, "InternalError", text),
+        SessionError::Model(ModelError::Io { path, source }) if source.kind() == std::io::ErrorKind::NotFound => {
+            raise(py, "ModelNotFoundError", (text, path.display().to_string())).unwrap_or_else(|error| error)
+        }
+        SessionError::Model(_) | SessionError::InvalidNode { .. } | SessionError::UnknownValue { .. } => {
+            error(py, "ModelError", text)
+        }
+        SessionError::Unsupported(problems) => {
+            raise(py, "UnsupportedError", (text, problems.clone())).unwrap_or_else(|error| error)
+        }
+        SessionError::Input { .. } | SessionError::Dimension { .. } => error(py, "InputError", text),
+        SessionError::Output { .. } => error(py, "OutputError", text),
+        SessionError::Threads(_) => error(py, "OptionError", text),
+        SessionError::Run(run) => stopped(py, run.stopped(), text),
+        SessionError::LoadStopped { why, .. } => stopped(py, Some(*why), text),
+        _ => error(py, "RunError", text),
+    }
+}
+
+fn stopped(py: Python<'_>, why: Option<kiln::Stopped>, text: String) -> PyErr {
+    match why {
+        Some(kiln::Stopped::TimeLimit(_)) => error(py, "TimeLimitError", text),
+        Some(kiln::Stopped::Cancelled) => error(py, "CancelledError", text),
+        _ => error(py, "RunError", text),
+    }
+}
+
+/// Whether that exception is an ordinary one, and not an interrupt.
+pub(crate) fn is_ordinary(py: Python<'_>, error: &PyErr) -> bool {
+    error.is_instance_of::<PyException>(py)
+}

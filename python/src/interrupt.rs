@@ -1,0 +1,106 @@
+//! Ending what runs: by a [`Cancel`], by the session's `cancel()`, and by Ctrl-C.
+//!
+//! Python only notes a signal when it comes; the handler runs when the main thread asks. While that thread computes, it
+//! asks from time to time, as every thread asks whether its request was called off.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use pyo3::prelude::*;
+
+/// Milliseconds between two questions for signals: each takes the interpreter's lock, for which a thread that computes
+/// in Python lets others wait 5 ms.
+const PATIENCE: u64 = 50;
+
+thread_local! {
+    /// Whether this is the process's first thread, which alone runs Python's signal handlers.
+    static MAIN: bool = rustix::thread::gettid() == rustix::process::getpid();
+}
+
+/// Calls requests off from any thread: pass one to `Session.run(..., cancel=...)`.
+#[pyclass(frozen, module = "kiln")]
+pub(crate) struct Cancel {
+    off: Arc<AtomicBool>,
+}
+
+#[pymethods]
+impl Cancel {
+    #[new]
+    fn new() -> Cancel {
+        Cancel { off: Arc::default() }
+    }
+
+    /// Ends every request that was given this, within a block of a kernel's work.
+    fn cancel(&self) {
+        self.off.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was used.
+    #[getter]
+    fn cancelled(&self) -> bool {
+        self.off.load(Ordering::Relaxed)
+    }
+}
+
+/// What may end one request, or the loading of one model.
+pub(crate) struct Watch(Arc<Watched>);
+
+struct Watched {
+    /// How often the session's requests were called off, and how often before this one.
+    calls: Arc<AtomicU64>,
+    before: u64,
+    token: Option<Arc<AtomicBool>>,
+    begun: Instant,
+    /// The millisecond at which signals are asked for next.
+    next: AtomicU64,
+    /// What a signal's handler has raised.
+    raised: Mutex<Option<PyErr>>,
+}
+
+impl Watch {
+    /// For a request of a session whose counter of calls that is.
+    pub(crate) fn new(calls: &Arc<AtomicU64>, token: Option<&Cancel>) -> Watch {
+        Watch(Arc::new(Watched {
+            calls: calls.clone(),
+            before: calls.load(Ordering::Relaxed),
+            token: token.map(|token| token.off.clone()),
+            begun: Instant::now(),
+            next: AtomicU64::new(PATIENCE),
+            raised: Mutex::new(None),
+        }))
+    }
+
+    /// What the request is given.
+    pub(crate) fn cancel(&self) -> kiln::Cancel {
+        let watched = self.0.clone();
+        kiln::Cancel::asking(move || watched.is_over())
+    }
+
+    /// What a signal's handler has raised, if that is what ended it.
+    pub(crate) fn raised(&self) -> Option<PyErr> {
+        self.0.raised.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Watched {
+    fn is_over(&self) -> bool {
+        let called = self.token.as_ref().is_some_and(|off| off.load(Ordering::Relaxed));
+        if called || self.calls.load(Ordering::Relaxed) != self.before {
+            return true;
+        }
+        MAIN.with(|main| *main) && self.is_interrupted()
+    }
+
+    /// Whether a signal's handler has raised an exception.
+    fn is_interrupted(&self) -> bool {
+        let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        if now < self.next.load(Ordering::Relaxed) {
+            return false;
+        }
+        self.next.store(now.saturating_add(PATIENCE), Ordering::Relaxed);
+        let Err(error) = Python::attach(|py| py.check_signals()) else { return false };
+        *self.raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        true
+    }
+}

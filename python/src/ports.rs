@@ -1,0 +1,131 @@
+//! What a model says of its inputs, its outputs and itself.
+
+use kiln::{Dim, ValueKind};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+/// An input or output as the model declares it.
+#[pyclass(frozen, module = "kiln")]
+pub(crate) struct Port {
+    port: kiln::Port,
+}
+
+impl Port {
+    pub(crate) fn new(port: &kiln::Port) -> Port {
+        Port { port: port.clone() }
+    }
+}
+
+#[pymethods]
+impl Port {
+    /// Its name.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.port.name
+    }
+
+    /// The element type as numpy (or ml_dtypes) names it, `"string"` for texts; None where the model declares none.
+    #[getter]
+    fn dtype(&self) -> Option<&'static str> {
+        self.port.dtype.map(crate::values::type_name)
+    }
+
+    /// Sizes, names of sizes, and None for sizes of which nothing is known; None where the rank is unknown.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let Some(dims) = &self.port.dims else { return Ok(None) };
+        let dims: Vec<Py<PyAny>> = dims.iter().map(|dim| dimension(py, dim)).collect::<PyResult<_>>()?;
+        PyTuple::new(py, dims).map(Some)
+    }
+
+    /// "tensor", "sequence", "optional" or "optional sequence".
+    #[getter]
+    fn kind(&self) -> &'static str {
+        match self.port.kind {
+            ValueKind::Tensor => "tensor",
+            ValueKind::Sequence => "sequence",
+            ValueKind::Optional => "optional",
+            ValueKind::OptionalSequence => "optional sequence",
+        }
+    }
+
+    /// Whether a request may leave it out, because the model has a default for it.
+    #[getter]
+    fn has_default(&self) -> bool {
+        self.port.has_default
+    }
+
+    fn __repr__(&self) -> String {
+        let dims = self.port.dims.as_ref().map_or_else(
+            || "?".to_owned(),
+            |dims| format!("[{}]", dims.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
+        );
+        format!("Port({:?}, {}, {dims}, {})", self.port.name, self.dtype().unwrap_or("?"), self.kind())
+    }
+}
+
+fn dimension(py: Python<'_>, dim: &Dim) -> PyResult<Py<PyAny>> {
+    Ok(match dim {
+        Dim::Fixed(size) => size.into_pyobject(py)?.into_any().unbind(),
+        Dim::Named(name) => name.into_pyobject(py)?.into_any().unbind(),
+        Dim::Any => py.None(),
+    })
+}
+
+/// What a model says of itself.
+#[pyclass(frozen, get_all, module = "kiln")]
+pub(crate) struct Metadata {
+    /// The tool that wrote the model.
+    producer_name: String,
+    /// Its version.
+    producer_version: String,
+    /// The model's namespace.
+    domain: String,
+    /// The model's own version.
+    version: i64,
+    /// What the model is.
+    description: String,
+    /// The name of its graph.
+    graph_name: String,
+    /// What the graph is.
+    graph_description: String,
+    /// Pairs of texts that the model carries (`metadata_props`).
+    properties: Py<PyDict>,
+}
+
+impl Metadata {
+    pub(crate) fn new(py: Python<'_>, metadata: &kiln::Metadata) -> PyResult<Metadata> {
+        let properties = PyDict::new(py);
+        for (key, value) in &metadata.properties {
+            properties.set_item(key, value)?;
+        }
+        let kiln::Metadata {
+            producer_name,
+            producer_version,
+            domain,
+            version,
+            description,
+            graph_name,
+            graph_description,
+            properties: _,
+        } = metadata.clone();
+        Ok(Metadata {
+            producer_name,
+            producer_version,
+            domain,
+            version,
+            description,
+            graph_name,
+            graph_description,
+            properties: properties.unbind(),
+        })
+    }
+}
+
+#[pymethods]
+impl Metadata {
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let properties = self.properties.bind(py).len();
+        format!("Metadata(producer_name={:?}, version={}, {properties} properties)", self.producer_name, self.version)
+    }
+}

@@ -1,0 +1,102 @@
+"""Models for tests, made as they are needed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import kiln
+
+Model = Callable[..., bytes]
+
+
+def make_model(
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Sequence[onnx.ValueInfoProto],
+    outputs: Sequence[onnx.ValueInfoProto],
+    initializers: Sequence[onnx.TensorProto] = (),
+    **about: Any,
+) -> bytes:
+    """The bytes of a model of these nodes."""
+    graph = helper.make_graph(list(nodes), "graph", list(inputs), list(outputs), list(initializers))
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    properties = about.pop("properties", {})
+    for name, value in about.items():
+        setattr(model, name, value)
+    helper.set_model_props(model, properties)
+    return model.SerializeToString()
+
+
+def tensor(name: str, dtype: int = TensorProto.FLOAT, shape: Sequence[Any] | None = ("n", 3)) -> onnx.ValueInfoProto:
+    """A declared tensor."""
+    return helper.make_tensor_value_info(name, dtype, shape)
+
+
+def unary(op: str, dtype: int = TensorProto.FLOAT, shape: Sequence[Any] | None = ("n", 3)) -> bytes:
+    """y = op(x)."""
+    return make_model([helper.make_node(op, ["x"], ["y"])], [tensor("x", dtype, shape)], [tensor("y", dtype, shape)])
+
+
+def looping() -> bytes:
+    """A product of 256x256 matrices, n times over: a request that takes as long as it is asked to."""
+    square = (256, 256)
+    body = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["inner", "w"], ["product"]),
+            helper.make_node("Tanh", ["product"], ["next"]),
+            helper.make_node("Identity", ["go"], ["on"]),
+        ],
+        "body",
+        [
+            tensor("turn", TensorProto.INT64, ()),
+            tensor("go", TensorProto.BOOL, ()),
+            tensor("inner", TensorProto.FLOAT, square),
+        ],
+        [tensor("on", TensorProto.BOOL, ()), tensor("next", TensorProto.FLOAT, square)],
+    )
+    weights = helper.make_tensor("w", TensorProto.FLOAT, square, np.eye(256, dtype=np.float32).tobytes(), raw=True)
+    yes = helper.make_tensor("yes", TensorProto.BOOL, (), [True])
+    return make_model(
+        [helper.make_node("Loop", ["n", "yes", "x"], ["y"], body=body)],
+        [tensor("n", TensorProto.INT64, ()), tensor("x", TensorProto.FLOAT, square)],
+        [tensor("y", TensorProto.FLOAT, square)],
+        [weights, yes],
+    )
+
+
+#: More turns than any test waits for, and no more than a loop may have.
+ENDLESS = np.array(1_000_000, np.int64)
+SQUARE = np.ones((256, 256), np.float32)
+
+
+@pytest.fixture(autouse=True)
+def _records_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads or writes the user's records."""
+    monkeypatch.setenv("KILN_CACHE_DIR", str(tmp_path / "records"))
+
+
+@pytest.fixture
+def relu() -> kiln.Session:
+    """y = relu(x) of n by 3."""
+    return kiln.Session(unary("Relu"))
+
+
+def python(program: str, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """Runs a program in a Python process of its own."""
+    folder = str(Path(__file__).parent)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])}
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=300, env=environment
+    )
+    if check:
+        assert done.returncode == 0, done.stdout + done.stderr
+    return done

@@ -1,0 +1,179 @@
+"""Arrays go in and come out without being copied, and nothing leaks."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import make_model, python, tensor, unary
+from onnx import TensorProto, helper
+from test_session import BAD_INPUTS, X
+
+import kiln
+
+LARGE = """
+import os, resource
+import numpy as np, kiln
+from conftest import make_model, tensor
+from onnx import TensorProto, helper
+
+def present():
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+def most():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM:"))
+
+model = make_model(
+    [helper.make_node("ReduceMax", ["x"], ["y"], axes=[1], keepdims=0)],
+    [tensor("x", TensorProto.FLOAT, ("n", "m"))], [tensor("y", TensorProto.FLOAT, ("n",))],
+)
+session = kiln.Session(model)
+x = np.ones((256, 65536), np.float32)
+assert x.nbytes == 64 << 20
+session.run(None, {"x": x[:1]})
+before = present()
+with open("/proc/self/clear_refs", "w") as clear:
+    clear.write("5")
+[y] = session.run(None, {"x": x})
+assert (y == 1).all()
+grown = most() - before
+assert grown < 16 << 20, grown
+"""
+
+
+def test_a_large_input_is_read_where_it_is() -> None:
+    python(LARGE)
+
+
+def test_inputs_are_never_written() -> None:
+    nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Neg", ["a"], ["y"])]
+    session = kiln.Session(
+        make_model(nodes, [tensor("x", TensorProto.FLOAT, ("n",))], [tensor("y", TensorProto.FLOAT, ("n",))])
+    )
+    x = np.random.default_rng(1).standard_normal(100_000).astype(np.float32)
+    before = x.tobytes()
+    x.flags.writeable = False
+    for _ in range(4):
+        [y] = session.run(None, {"x": x})
+        y[:] = 7
+        assert x.tobytes() == before
+
+
+def test_outputs_are_writable_and_outlive_the_session() -> None:
+    session = kiln.Session(unary("Relu"))
+    outputs = [session.run(None, {"x": np.full((rows, 3), rows, np.float32)})[0] for rows in (1, 50, 20_000)]
+    addresses = {y.ctypes.data for y in outputs}
+    assert len(addresses) == 3, "an output that is held keeps its memory"
+    session.close()
+    del session
+    gc.collect()
+    for y, rows in zip(outputs, (1, 50, 20_000)):
+        assert y.flags.writeable and y.flags.c_contiguous and y.flags.aligned
+        assert y.shape == (rows, 3) and (y == rows).all()
+        view = y[::2]
+        del y
+        view += 1
+        assert (view == rows + 1).all()
+
+
+def test_outputs_go_on_by_dlpack_without_a_copy(relu: kiln.Session) -> None:
+    [y] = relu.run(None, {"x": X})
+    other = np.from_dlpack(y)
+    assert other.ctypes.data == y.ctypes.data
+    torch = pytest.importorskip("torch")
+    shared = torch.from_dlpack(y)
+    assert shared.data_ptr() == y.ctypes.data
+    shared += 1
+    assert (y == np.maximum(X, 0) + 1).all()
+
+
+def test_an_output_that_is_an_input_or_a_constant_is_a_copy() -> None:
+    identity = kiln.Session(unary("Identity"))
+    x = X.copy()
+    [y] = identity.run(None, {"x": x})
+    assert not np.shares_memory(x, y)
+    y[:] = 9
+    np.testing.assert_array_equal(x, X)
+
+    constant = helper.make_tensor("c", TensorProto.FLOAT, (3,), [1.0, 2.0, 3.0])
+    nodes = [
+        helper.make_node("Identity", ["c"], ["y"]),
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("Identity", ["a"], ["b"]),
+    ]
+    outputs = [tensor("y", TensorProto.FLOAT, (3,)), tensor("a"), tensor("b")]
+    session = kiln.Session(make_model(nodes, [tensor("x")], outputs, [constant]))
+    for _ in range(3):
+        y, a, b = session.run(None, {"x": X})
+        np.testing.assert_array_equal(y, [1, 2, 3])
+        assert not np.shares_memory(a, b)
+        np.testing.assert_array_equal(a, b)
+        y[:], a[:] = 0, 5
+
+
+def test_parts_of_one_tensor_are_apart() -> None:
+    node = helper.make_node("Split", ["x"], ["a", "b"], axis=0)
+    shape = TensorProto.FLOAT, (2, 3)
+    outputs = [tensor("a", TensorProto.FLOAT, (1, 3)), tensor("b", TensorProto.FLOAT, (1, 3))]
+    session = kiln.Session(make_model([node], [tensor("x", *shape)], outputs))
+    x = X.copy()
+    for _ in range(3):
+        a, b = session.run(None, {"x": x})
+        a[:] = 100
+        np.testing.assert_array_equal(b, X[1:])
+        np.testing.assert_array_equal(x, X)
+
+
+def present() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def test_nothing_leaks_in_ten_thousand_requests_good_and_bad(relu: kiln.Session) -> None:
+    x = np.ones((1000, 3), np.float32)
+
+    def round_() -> None:
+        relu.run(None, {"x": x})
+        for inputs, error, _ in BAD_INPUTS[:6]:
+            with pytest.raises(error):
+                relu.run(None, inputs)
+
+    for _ in range(200):
+        round_()
+    gc.collect()
+    before, objects = present(), len(gc.get_objects())
+    for _ in range(1500):
+        round_()
+    gc.collect()
+    assert present() - before < 4 << 20
+    assert len(gc.get_objects()) - objects < 1000
+
+
+def test_sessions_that_come_and_go_leave_nothing() -> None:
+    model = unary("Relu")
+
+    def round_() -> None:
+        kiln.Session(model, cache_mode="memory").run(None, {"x": X})
+        with pytest.raises(kiln.ModelError):
+            kiln.Session(b"no model")
+
+    for _ in range(30):
+        round_()
+    before = present()
+    for _ in range(200):
+        round_()
+    assert present() - before < 8 << 20
+
+
+def test_trim_gives_memory_back() -> None:
+    session = kiln.Session(unary("Relu", TensorProto.FLOAT, ("n",)))
+    x = np.ones(16 << 20, np.float32)
+    session.run(None, {"x": x})
+    kept = present()
+    session.trim()
+    assert kept - present() > 48 << 20
+    [y] = session.run(None, {"x": x})
+    assert (y == 1).all()

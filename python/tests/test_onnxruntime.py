@@ -1,0 +1,315 @@
+"""The names of onnxruntime: programs that are written for it run unmodified, and what differs is said."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import ENDLESS, SQUARE, looping, make_model, python, tensor, unary
+from onnx import TensorProto, helper
+
+import kiln
+import kiln.onnxruntime as ort
+from kiln.onnxruntime.capi import onnxruntime_pybind11_state as state
+
+X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
+Y = np.maximum(X, 0)
+
+
+@pytest.fixture
+def session() -> ort.InferenceSession:
+    return ort.InferenceSession(unary("Relu"), providers=["CPUExecutionProvider"])
+
+
+def test_sessions_say_what_programs_ask(session: ort.InferenceSession) -> None:
+    [x], [y] = session.get_inputs(), session.get_outputs()
+    assert (x.name, x.type, x.shape) == ("x", "tensor(float)", ["n", 3])
+    assert (y.name, y.type, y.shape) == ("y", "tensor(float)", ["n", 3])
+    assert session.get_providers() == ort.get_available_providers() == ["CPUExecutionProvider"]
+    assert (ort.get_device(), session.get_overridable_initializers()) == ("CPU", [])
+    assert session.get_provider_options() == {"CPUExecutionProvider": {}}
+    assert tuple(int(part) for part in ort.__version__.split(".")) >= (1, 17)
+
+
+def test_types_have_onnxruntimes_names() -> None:
+    for number, name in (
+        (TensorProto.INT64, "int64"),
+        (TensorProto.DOUBLE, "double"),
+        (TensorProto.FLOAT16, "float16"),
+        (TensorProto.STRING, "string"),
+        (TensorProto.BOOL, "bool"),
+    ):
+        session = ort.InferenceSession(unary("Identity", number))
+        assert session.get_inputs()[0].type == session.get_outputs()[0].type == f"tensor({name})"
+    part = helper.make_tensor_sequence_value_info("parts", TensorProto.INT64, None)
+    model = make_model(
+        [helper.make_node("SplitToSequence", ["x"], ["parts"])], [tensor("x", TensorProto.INT64)], [part]
+    )
+    assert ort.InferenceSession(model).get_outputs()[0].type.startswith("seq(tensor(")
+
+
+def test_requests_are_served_as_programs_make_them(session: ort.InferenceSession) -> None:
+    for names in (None, [], ["y"]):
+        [y] = session.run(names, {"x": X})
+        np.testing.assert_array_equal(y, Y)
+        assert y.flags.writeable
+    np.testing.assert_array_equal(session.run(None, {"x": X.tolist()})[0], Y)
+    np.testing.assert_array_equal(session.run(None, {"x": X}, ort.RunOptions())[0], Y)
+
+
+def test_models_come_as_programs_have_them(tmp_path: Path) -> None:
+    path = tmp_path / "relu.onnx"
+    path.write_bytes(unary("Relu"))
+    options = ort.SessionOptions()
+    for session in (
+        ort.InferenceSession(path),
+        ort.InferenceSession(str(path), options),
+        ort.InferenceSession(path_or_bytes=unary("Relu"), sess_options=options, providers=[]),
+        ort.InferenceSession(path, providers=[("CPUExecutionProvider", {"arena_extend_strategy": "kSameAsRequested"})]),
+        ort.InferenceSession(path, options, ["CPUExecutionProvider"], [{}]),
+    ):
+        np.testing.assert_array_equal(session.run(None, {"x": X})[0], Y)
+
+
+def test_the_class_can_be_built_on() -> None:
+    class Own(ort.InferenceSession):
+        def __init__(self, model: bytes, **options: Any) -> None:
+            super().__init__(model, **options)
+            self.mine = 1
+
+    session = Own(unary("Relu"), providers=["CPUExecutionProvider"])
+    assert isinstance(session, ort.InferenceSession) and session.mine == 1
+    np.testing.assert_array_equal(session.run(None, {"x": X})[0], Y)
+
+
+def test_metadata_is_what_the_file_says() -> None:
+    node = helper.make_node("Relu", ["x"], ["y"])
+    model = make_model([node], [tensor("x")], [tensor("y")], producer_name="tool", properties={"character": "a\nb"})
+    metadata = ort.InferenceSession(model).get_modelmeta()
+    assert metadata.custom_metadata_map["character"].split("\n") == ["a", "b"]
+    assert (metadata.producer_name, metadata.graph_name) == ("tool", "graph")
+
+
+def test_options_that_mean_nothing_are_accepted_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "kiln.onnxruntime"):
+        for _ in range(2):
+            options = ort.SessionOptions()
+            options.intra_op_num_threads = 2
+            options.inter_op_num_threads = 3
+            options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+            options.execution_mode = ort.ExecutionMode.ORT_PARALLEL
+            options.enable_cpu_mem_arena = False
+            options.log_severity_level = 4
+            options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+            ort.InferenceSession(unary("Relu"), options, providers=["CUDAExecutionProvider", "CPUExecutionProvider"])
+    said = [record.getMessage() for record in caplog.records]
+    for part in ("inter_op_num_threads", "execution_mode", "enable_cpu_mem_arena", "allow_spinning", "CUDAExecution"):
+        assert sum(part in line for line in said) <= 1
+    assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"
+    with pytest.raises(AttributeError):
+        options.intra_op_num_thread = 2  # type: ignore[attr-defined]
+
+
+def test_errors_are_those_that_programs_catch(session: ort.InferenceSession, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"Required inputs \(\['x'\]\) are missing"):
+        session.run(None, {})
+    with pytest.raises(state.InvalidArgument, match=r"^\[ONNXRuntimeError\] : 2 : INVALID_ARGUMENT : "):
+        session.run(None, {"x": X.astype(np.float64)})
+    with pytest.raises(state.InvalidArgument, match=r"expected shape \[n, 3\]"):
+        session.run(None, {"x": X[0]})
+    with pytest.raises(ValueError, match=r"are missing from input feed \(\['z'\]\)"):
+        session.run(None, {"z": X})
+    with pytest.raises(state.InvalidArgument, match="no such input"):
+        session.run(None, {"x": X, "z": X})
+    with pytest.raises(TypeError, match="Unable to load from type"):
+        ort.InferenceSession(5)  # type: ignore[arg-type]
+    with pytest.raises(state.InvalidArgument):
+        session.run(["z"], {"x": X})
+    with pytest.raises(state.NoSuchFile):
+        ort.InferenceSession(tmp_path / "missing.onnx")
+    with pytest.raises(state.InvalidProtobuf):
+        ort.InferenceSession(b"\xff\xff no model")
+    with pytest.raises(state.NotImplemented, match="Nonsense"):
+        ort.InferenceSession(make_model([helper.make_node("Nonsense", ["x"], ["y"])], [tensor("x")], [tensor("y")]))
+
+
+def test_values_are_arrays() -> None:
+    value = ort.OrtValue.ortvalue_from_numpy(X)
+    assert (value.shape(), value.data_type(), value.element_type()) == ([2, 3], "tensor(float)", TensorProto.FLOAT)
+    assert (value.device_name(), value.is_tensor(), value.has_value()) == ("cpu", True, True)
+    assert value.data_ptr() == X.ctypes.data and value.tensor_size_in_bytes() == X.nbytes
+    assert np.shares_memory(np.from_dlpack(value), X)
+    empty = ort.OrtValue.ortvalue_from_shape_and_type([2, 3], np.float32)
+    empty.update_inplace(X)
+    np.testing.assert_array_equal(empty.numpy(), X)
+    with pytest.raises(state.InvalidArgument, match="no device cuda"):
+        ort.OrtValue.ortvalue_from_numpy(X, "cuda", 0)
+    session = ort.InferenceSession(unary("Relu"))
+    [y] = session.run_with_ort_values(["y"], {"x": value})
+    np.testing.assert_array_equal(y.numpy(), Y)
+    np.testing.assert_array_equal(session.run(None, {"x": value})[0], Y)
+
+
+def test_bound_outputs_are_written_where_they_are(session: ort.InferenceSession) -> None:
+    binding = session.io_binding()
+    out = np.zeros((2, 3), np.float32)
+    binding.bind_cpu_input("x", X)
+    binding.bind_output("y", "cpu", 0, np.float32, out.shape, out.ctypes.data)
+    session.run_with_iobinding(binding)
+    np.testing.assert_array_equal(out, Y)
+    binding.clear_binding_outputs()
+    binding.bind_output("y", "cpu")
+    binding.bind_input("x", "cpu", 0, TensorProto.FLOAT, X.shape, X.ctypes.data)
+    session.run_with_iobinding(binding)
+    [y] = binding.get_outputs()
+    np.testing.assert_array_equal(y.numpy(), Y)
+    assert binding.copy_outputs_to_cpu()[0] is y.numpy()
+    binding.bind_ortvalue_input("x", y)
+    binding.bind_ortvalue_output("y", ort.OrtValue.ortvalue_from_numpy(out[:1]))
+    with pytest.raises(state.InvalidArgument, match=r"bound to tensor\(float\) of \[1, 3\]"):
+        session.run_with_iobinding(binding)
+    with pytest.raises(state.InvalidArgument, match="name: z"):
+        binding.bind_output("z")
+
+
+def test_another_thread_terminates_a_request() -> None:
+    session, options = ort.InferenceSession(looping()), ort.RunOptions()
+    timer = threading.Timer(0.2, setattr, (options, "terminate", True))
+    timer.start()
+    with pytest.raises(state.RuntimeException, match="cancelled"):
+        session.run(None, {"n": ENDLESS, "x": SQUARE}, options)
+    timer.join()
+    options.terminate = False
+    session.run(None, {"n": np.array(1, np.int64), "x": SQUARE}, options)
+
+
+def test_requests_on_threads_of_their_own(session: ort.InferenceSession) -> None:
+    done, got = threading.Event(), []
+
+    def callback(outputs: list[Any], user_data: Any, error: str) -> None:
+        got.append((outputs, user_data, error))
+        done.set()
+
+    session.run_async(None, {"x": X}, callback, 5)
+    assert done.wait(30)
+    [(outputs, user_data, error)] = got
+    assert (user_data, error) == (5, "")
+    np.testing.assert_array_equal(outputs[0], Y)
+
+
+def test_profiling_writes_a_trace(tmp_path: Path) -> None:
+    options = ort.SessionOptions()
+    options.enable_profiling = True
+    options.profile_file_prefix = str(tmp_path / "profile_")
+    session = ort.InferenceSession(unary("Relu"), options)
+    session.run(None, {"x": X})
+    [event] = json.loads(Path(session.end_profiling()).read_text())
+    assert event["args"]["op_name"] == "Relu" and event["dur"] > 0
+
+
+INSTALLED = """
+import sys
+import kiln.onnxruntime
+assert not kiln.onnxruntime.is_installed()
+kiln.onnxruntime.install(fallback=len(sys.argv) > 1)
+import onnxruntime
+import onnxruntime as ort
+from onnxruntime import InferenceSession, SessionOptions
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument, NoSuchFile
+from onnxruntime.capi import _pybind_state as C
+from onnxruntime.capi.onnxruntime_inference_collection import OrtValue
+import numpy as np
+from conftest import unary, make_model, tensor
+from onnx import helper
+assert kiln.onnxruntime.is_installed() and onnxruntime is kiln.onnxruntime
+assert InferenceSession is kiln.onnxruntime.InferenceSession and OrtValue is onnxruntime.OrtValue
+assert InvalidArgument is C.InvalidArgument
+session = InferenceSession(unary("Relu"))
+assert session.run(None, {"x": -np.ones((1, 3), np.float32)})[0].sum() == 0
+"""
+
+
+def test_every_later_import_finds_it_once_it_is_installed() -> None:
+    python(INSTALLED)
+
+
+def test_tools_are_the_real_packages() -> None:
+    pytest.importorskip("onnxruntime.quantization")
+    python(INSTALLED + "from onnxruntime.quantization import QuantType, quantize_dynamic\n")
+
+
+REFUSED = """
+def refused():
+    nodes = [helper.make_node("Gelu", ["x"], ["y"], domain="com.microsoft"),
+             helper.make_node("BiasGelu", ["y", "b"], ["z"], domain="com.microsoft"),
+             helper.make_node("NGramRepeatBlock", ["i", "x"], ["w"], domain="com.microsoft", ngram_size=2)]
+    inputs = [tensor("x"), tensor("b", 1, (3,)), tensor("i", 7, ("n", "m"))]
+    graph = helper.make_graph(nodes, "g", inputs, [tensor("w")])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+"""
+
+
+def test_a_refused_model_is_refused_or_runs_on_the_real_one() -> None:
+    pytest.importorskip("onnxruntime")
+    refused = python(INSTALLED + REFUSED + "InferenceSession(refused())\n", check=False)
+    assert refused.returncode != 0 and "NOT_IMPLEMENTED" in refused.stderr and "NGramRepeatBlock" in refused.stderr
+    served = python(INSTALLED + REFUSED + "print(InferenceSession(refused()).get_inputs()[0].name)\n", "fallback")
+    assert served.stdout.strip() == "x"
+    assert "NGramRepeatBlock" in served.stderr, "what was missing is logged"
+
+
+def test_a_program_runs_unmodified(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import sys, numpy, onnxruntime\n"
+        "session = onnxruntime.InferenceSession(sys.argv[1])\n"
+        "print(__name__, session.run(None, {'x': numpy.ones((1, 3), numpy.float32)})[0].tolist(), len(sys.argv))\n"
+        "print(type(session).__module__)\n"
+    )
+    model = tmp_path / "neg.onnx"
+    model.write_bytes(unary("Neg"))
+    start = "import runpy; runpy.run_module('kiln.onnxruntime', run_name='__main__', alter_sys=True)"
+    done = python(start, str(program), str(model), "more")
+    assert done.stdout.splitlines() == ["__main__ [[-1.0, -1.0, -1.0]] 3", "kiln.onnxruntime._session"]
+
+
+def test_it_answers_as_the_real_one_does() -> None:
+    real = pytest.importorskip("onnxruntime")
+    model = make_model(
+        [helper.make_node("Gemm", ["x", "w", "b"], ["h"]), helper.make_node("Softmax", ["h"], ["y"])],
+        [tensor("x")],
+        [tensor("y", TensorProto.FLOAT, ("n", 4)), tensor("h", TensorProto.FLOAT, ("n", 4))],
+        [
+            helper.make_tensor("w", TensorProto.FLOAT, (3, 4), np.linspace(-1, 1, 12)),
+            helper.make_tensor("b", TensorProto.FLOAT, (4,), [0.5, -0.5, 0, 1]),
+        ],
+    )
+    ours, theirs = ort.InferenceSession(model), real.InferenceSession(model, providers=["CPUExecutionProvider"])
+    for ask in ("get_inputs", "get_outputs"):
+        for mine, other in zip(getattr(ours, ask)(), getattr(theirs, ask)()):
+            assert (mine.name, mine.type, mine.shape) == (other.name, other.type, other.shape)
+    for x in (X, X.tolist(), np.asfortranarray(X), X[:0]):
+        for names in (None, [], ["h"], ["h", "y"]):
+            for mine, other in zip(ours.run(names, {"x": x}), theirs.run(names, {"x": x})):
+                assert mine.dtype == other.dtype and mine.shape == other.shape
+                np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-6)
+    for feed in ({}, {"x": X.astype(np.float64)}, {"x": X[0]}, {"z": X}):
+        with pytest.raises(Exception) as mine:
+            ours.run(None, feed)
+        with pytest.raises(Exception) as other:
+            theirs.run(None, feed)
+        assert type(mine.value).__name__ == type(other.value).__name__, (feed, mine.value, other.value)
+
+
+def test_pickling_says_which_class_can() -> None:
+    import pickle
+
+    with pytest.raises(TypeError, match="kiln.Session"):
+        pickle.dumps(ort.InferenceSession(unary("Relu")))
+    assert kiln.Session.__reduce__ is not None
