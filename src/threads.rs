@@ -1,4 +1,4 @@
-//! The threads of a session, exactly as many as were asked for.
+//! The threads of a session, exactly as many as requested.
 
 use kiln_kernels::{Parallel, Pool};
 
@@ -8,7 +8,7 @@ pub struct Threads {
     pool: Pool,
 }
 
-/// The operating system refused to start threads.
+/// The operating system did not start the threads.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot start {count} threads: {reason}")]
 pub struct ThreadsError {
@@ -21,7 +21,7 @@ impl Threads {
     ///
     /// # Errors
     ///
-    /// Where the operating system does not start that many.
+    /// If the operating system does not start that many.
     pub fn new(count: usize) -> Result<Threads, ThreadsError> {
         let count = if count == 0 { available() } else { count };
         let pool = Pool::new(count, "kiln").map_err(|error| ThreadsError { count, reason: error.to_string() })?;

@@ -87,7 +87,7 @@ impl Family for PoolKey {
     }
 
     fn build(&self, choice: &PoolChoice, cx: &BuildCx) -> KernelResult<Pool> {
-        let how = (choice.path, self.stored);
-        Pool::stored(self.kind, self.shape(), self.isa, how, choice.tasks as usize, cx)
+        let PoolChoice { path, tasks, .. } = *choice;
+        Pool::stored(self.kind, self.shape(), self.isa, path, self.stored, tasks as usize, cx)
     }
 }

@@ -1,8 +1,8 @@
 //! Normalisations of `f32`.
 //!
-//! [`rows`] normalises rows (layer and RMS normalisation) with code from [`emit`], [`channels`] scales and shifts by
-//! channel and normalises by instance or group, [`local`] is local response normalisation. The oracles stand in
-//! [`reference::norm`](crate::reference::norm). What tensors mean to ONNX is not known here.
+//! [`rows`] normalises rows (layer and RMS normalisation) with code from [`emit`]; [`channels`] scales and shifts by
+//! channel and normalises by instance or group; [`local`] is local response normalisation. The oracles are in
+//! [`reference::norm`](crate::reference::norm). Depends on no ONNX attributes.
 
 pub mod channels;
 pub mod emit;
@@ -13,7 +13,7 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
-pub use channels::{Affine, Groups};
+pub use channels::{Affine, GroupOperands, Groups};
 pub use emit::{RowNormArgs, RowNormCode};
 pub use local::LocalNorm;
 pub use rows::{RowForm, RowNorm, RowOperands, RowResults};
@@ -25,27 +25,27 @@ pub(crate) const FAMILY: &str = "norm";
 /// How the moments of a row are taken.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Moments {
-    /// Whether the mean is subtracted; without that it is counted as zero.
+    /// Whether the mean is subtracted; else it counts as zero.
     pub centred: bool,
     /// Added to the variance.
     pub epsilon: f32,
 }
 
-/// Images with channels.
+/// The shape of images with channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Channels {
     /// Images.
     pub batch: usize,
     /// Channels.
     pub channels: usize,
-    /// Places of an image.
+    /// Positions of an image: the product of its spatial dimensions.
     pub spatial: usize,
-    /// Whether a place's channels lie side by side; else a channel's places do.
+    /// Channels last (NHWC); else channels first (NCHW).
     pub last: bool,
 }
 
 impl Channels {
-    /// Where an element lies.
+    /// The index of an element.
     #[must_use]
     pub fn at(&self, image: usize, channel: usize, place: usize) -> usize {
         if self.last {
@@ -69,18 +69,18 @@ impl Channels {
 /// Local response normalisation: `x / (bias + alpha / size * sum of squares)^beta`, over `size` channels around each.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Local {
-    /// Channels that are added up, at least 1.
+    /// Channels in the window, at least 1.
     pub size: usize,
     /// Factor of the mean square.
     pub alpha: f32,
     /// Exponent.
     pub beta: f32,
-    /// What is added.
+    /// Summand.
     pub bias: f32,
 }
 
 impl Local {
-    /// Channels before and after the one in the middle.
+    /// Channels of the window before and after the channel itself.
     #[must_use]
     pub fn reach(&self) -> (usize, usize) {
         let before = self.size.saturating_sub(1) / 2;

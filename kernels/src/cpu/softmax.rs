@@ -1,8 +1,8 @@
 //! Softmax and its logarithm over one axis of an array `[outer, length, inner]` of `f32`.
 //!
-//! [`Softmax`] is the driver, [`emit`] has the instructions. Where `inner` is one, rows are contiguous; else
-//! neighbouring columns are computed side by side. The largest element is subtracted first, so nothing overflows; a row
-//! with NaN, or with infinities that cancel, is NaN. The oracle is [`reference::softmax`].
+//! [`Softmax`] is the driver, [`emit`] has the instructions. Where `inner` is 1, rows are contiguous; else neighbouring
+//! columns are computed together. The largest element is subtracted first, so nothing overflows; a row with NaN, or
+//! with infinities that cancel, gives NaN. The oracle is [`reference::softmax`].
 
 pub mod emit;
 #[cfg(test)]
@@ -10,7 +10,7 @@ mod tests;
 
 use std::sync::Arc;
 
-pub use emit::{Form, SoftmaxArgs, SoftmaxCode};
+pub use emit::{Form, SoftmaxArgs, SoftmaxCode, SoftmaxKernel};
 
 use crate::cpu::{CodeKey, CodeSource};
 use crate::error::{KernelError, Result};
@@ -21,7 +21,7 @@ use crate::reference;
 
 pub(crate) const FAMILY: &str = "softmax";
 
-/// An array seen around the axis that sums to one.
+/// An array seen as the axis that sums to 1 and the products of the dimensions around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Around {
     /// Product of the dimensions before the axis.
@@ -33,7 +33,7 @@ pub struct Around {
 }
 
 impl Around {
-    /// Elements of the array; none where they cannot be counted.
+    /// Elements of the array; `None` where the product overflows.
     #[must_use]
     pub fn elements(&self) -> Option<usize> {
         let elements = self.outer.max(1).checked_mul(self.length.max(1))?.checked_mul(self.inner.max(1))?;
@@ -78,7 +78,7 @@ impl Softmax {
         Ok(())
     }
 
-    /// Computes it over its own input.
+    /// Computes it in place.
     pub fn run_in_place(&self, data: &mut [f32], parallel: &dyn Parallel) -> Result<()> {
         self.check("data", data.len())?;
         let Some(code) = &self.code else {
@@ -132,12 +132,13 @@ impl Softmax {
             return;
         }
         let Around { outer, length, inner } = self.around;
+        let kernel = SoftmaxKernel { form: self.form(), columns: inner != 1 };
         let call = |first: usize, rows: usize, length: usize, stride: usize| {
             let (src, dst) = (buffers.input.wrapping_add(first), buffers.output.at(first));
             let args = SoftmaxArgs { src, dst, rows, length, stride: stride * 4 };
-            // SAFETY: the callers stay inside of the array, whose elements both buffers hold; each place belongs to one
-            // task, and the code takes `SoftmaxArgs`.
-            unsafe { code.call(&args, &(self.form(), inner != 1), &buffers.given) };
+            // SAFETY: the callers stay inside of the array, whose elements both buffers hold; each element belongs to
+            // one task, and the code takes `SoftmaxArgs`.
+            unsafe { code.call(&args, &kernel, &buffers.given) };
         };
         if inner == 1 {
             let tasks = self.tasks.min(outer);
@@ -147,7 +148,7 @@ impl Softmax {
             });
             return;
         }
-        // Where there are fewer arrays than tasks, columns are split too: whole cache lines of them.
+        // Elements of a cache line: where there are fewer arrays than tasks, columns are split in units of it.
         const LINE: usize = 16;
         let lines = inner.div_ceil(LINE);
         let blocks = self.tasks.div_ceil(outer).min(lines);
@@ -166,12 +167,12 @@ fn form(logarithm: bool) -> Form {
     if logarithm { Form::LogSoftmax } else { Form::Softmax }
 }
 
-/// Both ends of a computation, which may be the same buffer.
+/// Input and output, which may be the same buffer.
 struct Buffers<'a> {
     input: *const f32,
     output: Disjoint<'a, f32>,
     given: Given,
 }
 
-// SAFETY: tasks read and write places of their own, and the buffers are borrowed by `run` until all tasks are done.
+// SAFETY: tasks read and write elements of their own, and the buffers are borrowed by `run` until all tasks are done.
 unsafe impl Sync for Buffers<'_> {}

@@ -1,15 +1,15 @@
-//! Types of activations in memory between kernels: `f32`, or rounded to `bf16`. Computation with them is in `f32`
-//! either way.
+//! Element types of activations in memory between kernels: `f32`, or rounded to `bf16`. Arithmetic on either is in
+//! `f32`.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::precision::{from_bf16, to_bf16};
 
-/// The elements of activations.
+/// The element type of activations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Stored {
-    /// As they were computed.
+    /// `f32`, as computed.
     #[default]
     F32,
     /// Rounded to the nearest `bf16`, ties to even, denormals to zero.
@@ -67,7 +67,7 @@ impl<'a> Activations<'a> {
         if let Activations::F32(elements) = self { Some(elements) } else { None }
     }
 
-    /// The address of the first.
+    /// The address of the first element.
     pub(crate) fn as_ptr(&self) -> *const u8 {
         self.bytes().as_ptr()
     }
@@ -82,7 +82,7 @@ impl<'a> Activations<'a> {
 }
 
 impl Activations<'_> {
-    /// The elements in `f32`, as many as `to` takes from the first on.
+    /// Writes the first `to.len()` elements to `to`, as `f32`.
     pub(crate) fn widen(&self, to: &mut [f32]) {
         match self {
             Activations::F32(elements) => to.copy_from_slice(&elements[..to.len()]),
@@ -107,7 +107,7 @@ pub enum ActivationsMut<'a> {
 }
 
 impl ActivationsMut<'_> {
-    /// As what is read.
+    /// The same memory, to be read.
     #[must_use]
     pub fn read(&self) -> Activations<'_> {
         match self {
@@ -116,7 +116,7 @@ impl ActivationsMut<'_> {
         }
     }
 
-    /// The address of the first.
+    /// The address of the first element.
     pub(crate) fn as_mut_ptr(&mut self) -> *mut u8 {
         self.bytes_mut().as_mut_ptr()
     }
@@ -131,9 +131,9 @@ impl ActivationsMut<'_> {
 }
 
 impl ActivationsMut<'_> {
-    /// Stores as many elements.
+    /// Stores `from` as the first elements, rounded where this is `bf16`.
     pub(crate) fn narrow(&mut self, from: &[f32]) {
-        // Kernels take numbers below the least normal one for zero.
+        // Kernels flush denormals to zero.
         let flushed = |value: f32| if value.is_subnormal() { 0.0f32.copysign(value) } else { value };
         match self {
             ActivationsMut::F32(elements) => elements.copy_from_slice(from),
