@@ -187,7 +187,7 @@ fn main() {
             *limit = limit.max(limit::multiply_adds(isa, threads, Duration::from_millis(20)));
             for row in &rows {
                 let (seconds, way) = row.measure(isa, &pool);
-                peers::keep(&mut ours, (row.name(), threads), seconds);
+                peers::keep(&mut ours, row.name(), threads, seconds);
                 ways.insert((row.name(), threads), way);
             }
         }

@@ -1,3 +1,3 @@
-//! Locks that children of a fork find free, and what tells a child from its parent.
+//! Locks that a forked child finds free, and the origin that tells a child from its parent.
 
 pub(crate) use kiln_fork::{Mutex, MutexGuard, Origin, stay};

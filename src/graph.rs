@@ -5,11 +5,10 @@
 //! - [`operators`] is the table of all operators: what is known of each before one of its nodes is made.
 //! - [`build`] writes small graphs by hand.
 //! - [`node`] is the running form: the trait that every operator implements, with the executor-cache checklist's
-//!   `prepare_params()`.
-//! - [`flow`] is its counterpart for steps that see more than tensors ([`value`]) or have bodies.
-//! - [`run`] runs both: by a `plan` of the request's shapes where there is one (`spans` says what can be planned, a
-//!   `lease` holds its memory), else node by node, each with a `memo` of its last shapes. `io` is what a node sees.
-//!   [`stop`] ends a request before its graph ends.
+//!   `prepare_params()`. `prepare` is what a node sees while it is prepared, `io` what it sees while it runs.
+//! - [`run`] runs nodes, and steps that see more than tensors ([`value`]) or have bodies ([`flow`]): by a plan of the
+//!   request's shapes where there is one, whose memory a `lease` holds, else node by node, each with a `memo` of its
+//!   last shapes. [`stop`] ends a request before its graph ends. `error` is why one failed.
 //! - `device` (a feature) is what nodes do that run on a device beside the processor.
 //!
 //! Operator names follow the ONNX vocabulary because it is the field's; protobuf and opset arithmetic are not known here.
@@ -17,8 +16,8 @@
 pub mod build;
 #[cfg(feature = "device")]
 pub mod device;
+mod error;
 pub(crate) mod facts;
-pub mod flow;
 pub(crate) mod heads;
 pub mod inference;
 mod io;
@@ -28,9 +27,8 @@ mod memo;
 pub mod node;
 pub mod operators;
 pub mod passes;
-mod plan;
+mod prepare;
 pub mod run;
-mod spans;
 pub mod stop;
 pub mod value;
 pub mod verify;
@@ -38,9 +36,12 @@ pub mod verify;
 pub use build::GraphBuilder;
 #[cfg(feature = "device")]
 pub use device::DeviceCx;
-pub use flow::{Body, Flow, FlowCx, LoopBudget, LoopLimits};
+pub use error::{NodeError, RunError};
+pub use io::Io;
 pub use ir::{Attr, Attrs, Graph, NodeDesc, ValueId};
-pub use node::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
-pub use run::{Executable, Foresight, Observer, Resources, RunError, RunState, Served, StepEvent, Work};
+pub use node::{Node, RunCx};
+pub use prepare::{PrepareCx, Prepared};
+pub use run::flow::{self, Body, Flow, FlowCx, LoopBudget, LoopLimits};
+pub use run::{Executable, Foresight, Observer, Resources, RunState, Served, StepEvent, Work};
 pub use stop::{Cancel, Stop, Stopped};
 pub use value::Value;

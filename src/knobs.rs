@@ -1,4 +1,4 @@
-//! Knobs: the environment variables that Kiln obeys, each declared once with its values, its default and its meaning.
+//! Knobs: the environment variables of Kiln, each declared once with its values, its default and its meaning.
 //!
 //! This is the only file that reads `KILN_*` variables; everything else gets values. A knob is a default for a whole
 //! process: a function's argument or a command's flag always wins over it. docs/knobs.md is compared with the table
@@ -17,15 +17,15 @@ use kiln_kernels::cpu::{Numerics, Precision};
 use kiln_kernels::extent::Flush;
 use kiln_kernels::jit::ProfilerFiles;
 
-/// A variable holds what it must not.
+/// A variable has an invalid value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{variable}={value}: expected {allowed}")]
 pub struct KnobError {
     /// The variable.
     pub variable: &'static str,
-    /// What it holds.
+    /// Its value.
     pub value: String,
-    /// What it may hold.
+    /// The valid values.
     pub allowed: &'static str,
 }
 
@@ -34,20 +34,20 @@ pub struct KnobError {
 pub struct Knob {
     /// Its name.
     pub variable: &'static str,
-    /// What it may hold.
+    /// The valid values.
     pub allowed: &'static str,
-    /// What holds when it is unset or empty, in the same notation; empty where there is nothing to write.
+    /// The value if it is unset or empty, in the same notation; empty if there is none.
     pub default: &'static str,
     /// What it does.
     pub about: &'static str,
 }
 
-/// A kind of value that a variable can hold.
+/// A type of values.
 trait Value: Sized {
-    /// What is allowed, for errors and documents.
+    /// The valid values, for errors and documents.
     const ALLOWED: &'static str;
 
-    /// The value of a text, the empty text included if there may be no value.
+    /// The value of a text; of the empty text too, if the variable may have no value.
     fn parse(text: &str) -> Option<Self>;
 }
 
@@ -72,7 +72,7 @@ macro_rules! knobs {
             ///
             /// # Errors
             ///
-            /// [`KnobError`] for the first variable that holds what it must not.
+            /// [`KnobError`] for the first variable with an invalid value.
             pub fn read(get: impl Fn(&'static str) -> Option<OsString>) -> Result<Knobs, KnobError> {
                 Ok(Knobs { $($field: value($variable, $default, get($variable))?,)+ })
             }
@@ -81,9 +81,9 @@ macro_rules! knobs {
 }
 
 // An executor and its key take about a kibibyte, so 16,384 entries are some 16 MiB even where builders charge nothing:
-// the bound that matters is the one in bytes, and the entries only keep tiny values from piling up. It must be generous,
-// because a model of 200 computing nodes that meets 60 shapes makes 12,000 keys, and an LRU that is one entry too small
-// for a cyclic trace hits nothing.
+// the bound that matters is the one in bytes, and the entries only keep tiny values from piling up. It must be
+// generous, because a model of 200 computing nodes at 60 shapes makes 12,000 keys, and an LRU that is one entry too
+// small for a cyclic trace never hits.
 knobs! {
     /// The highest instruction-set level that kernels are emitted for; what the processor lacks is never used.
     max_isa: Isa = "KILN_MAX_ISA", "avx512";
@@ -130,12 +130,12 @@ fn value<T: Value>(variable: &'static str, default: &str, found: Option<OsString
 }
 
 impl Knobs {
-    /// The values of the process's environment. A `KILN_*` variable that is not declared here is warned of.
+    /// The values of the process's environment. An unknown `KILN_*` variable is logged as a warning.
     ///
     /// # Errors
     ///
-    /// [`KnobError`] for the first variable that holds what it must not.
-    #[allow(clippy::disallowed_methods, reason = "this is the file that the lint sends everybody to")]
+    /// [`KnobError`] for the first variable with an invalid value.
+    #[allow(clippy::disallowed_methods, reason = "the one file that may read the environment")]
     pub fn from_env() -> Result<Knobs, KnobError> {
         for (name, _) in std::env::vars_os() {
             let name = name.to_string_lossy();
@@ -149,10 +149,10 @@ impl Knobs {
         Ok(Knobs { num_threads, ..knobs })
     }
 
-    /// Where NVIDIA's libraries are, and what the process's environment says to them.
+    /// The folders of NVIDIA's libraries, and the environment variables that change what they compute.
     #[cfg(feature = "cuda")]
     #[must_use]
-    #[allow(clippy::disallowed_methods, reason = "this is the file that the lint sends everybody to")]
+    #[allow(clippy::disallowed_methods, reason = "the one file that may read the environment")]
     pub fn cuda_options(&self) -> kiln_kernels::gpu::cuda::OpenOptions {
         kiln_kernels::gpu::cuda::OpenOptions {
             library_dirs: self.cuda_lib_dirs.0.clone(),
@@ -300,20 +300,20 @@ impl Value for Folders {
     }
 }
 
-/// What OpenMP's variable says: the number of threads of the outermost level of a list. Other programs' variables are
-/// never an error: what is no such number says nothing.
+/// The number of threads of OpenMP's variable: that of the outermost level of a list. `None` where it is no such number:
+/// a variable of other programs is never an error.
 fn omp_threads(text: &str) -> Option<NonZeroUsize> {
     let first = text.split(',').next().unwrap_or_default();
     <Option<NonZeroUsize> as Value>::parse(first.trim()).flatten()
 }
 
-/// Where memory of tensors meets a page that faults, if anywhere.
+/// At which end memory of tensors is flush with a page that faults, if at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Guard(pub Option<Flush>);
 
-/// What `KILN_GUARD` says, read once: memory is of the process, and not of a session. A value that is not allowed is reported by
-/// [`Knobs::from_env`], and guards nothing.
-#[allow(clippy::disallowed_methods, reason = "this is the file that the lint sends everybody to")]
+/// The value of `KILN_GUARD`, read once: memory belongs to the process, and not to a session. An invalid value guards
+/// nothing, and [`Knobs::from_env`] reports it.
+#[allow(clippy::disallowed_methods, reason = "the one file that may read the environment")]
 pub(crate) fn guard() -> Option<Flush> {
     static GUARD: LazyLock<Guard> = LazyLock::new(|| {
         let found = std::env::var_os("KILN_GUARD");
@@ -322,7 +322,7 @@ pub(crate) fn guard() -> Option<Flush> {
     GUARD.0
 }
 
-/// Folders, the first before the others.
+/// Folders, in order of precedence.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Folders(pub Vec<PathBuf>);
 
@@ -332,8 +332,8 @@ const LIBRARY_VARIABLES: [&str; 2] = ["NVIDIA_TF32_OVERRIDE", "CUBLAS_WORKSPACE_
 /// The variable that names a file of engines that cuDNN must not choose.
 const ERRATA: &str = "CUDNN_ERRATA_JSON_FILE";
 
-/// What the environment says to NVIDIA's libraries, as facts about a device that its records depend on: variables that are
-/// set, with their values, and of a file its digest.
+/// The environment of NVIDIA's libraries, as facts about a device that its records depend on: variables that are set,
+/// with their values, and the digest of a file.
 #[must_use]
 pub fn library_environment(get: impl Fn(&'static str) -> Option<OsString>) -> Vec<(String, String)> {
     let set = |name| get(name).filter(|value| !value.is_empty());
@@ -350,10 +350,10 @@ pub fn library_environment(get: impl Fn(&'static str) -> Option<OsString>) -> Ve
 
 pub use kiln_records::Secret;
 
-/// How much is measured to choose between kernels. The first use of a key never waits for it, whatever it is.
+/// How much is measured to choose between kernels. The first use of a key never waits for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Tune {
-    /// Nothing: cost models choose, and records that were measured before count.
+    /// Nothing is measured: cost models choose, and earlier measurements in records count.
     #[default]
     Off,
     /// A few candidates of each key, some milliseconds each, while no request runs.
@@ -381,7 +381,7 @@ impl Tune {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ByteSize(pub usize);
 
-/// A text that is no number of bytes.
+/// A text that is not a number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected a number of bytes, KiB, MiB or GiB, as in 256MiB")]
 pub struct ByteSizeError;
@@ -408,10 +408,10 @@ impl fmt::Display for ByteSize {
     }
 }
 
-/// Which verbose lines are wanted.
+/// Which verbose lines are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verbose {
-    /// What went wrong and was worked around.
+    /// Errors that were worked around.
     pub error: bool,
     /// Each creation of an executor: hit, miss, record or wait.
     pub create: bool,

@@ -1,17 +1,16 @@
-//! ONNX files: the only module that knows protobuf. A model comes in as bytes and leaves as a [`Graph`].
+//! ONNX files: the only module with protobuf. A model is read from bytes into a [`Graph`].
 //!
-//! A model is untrusted input. Everything in it is checked here once, so that no later floor has to ask again whether
-//! a name is defined, a tensor has the bytes that its shape needs, or a graph ends: [`load`] gives a graph whose nodes
-//! are in order, whose values are made once, and whose constants are whole, or a [`ModelError`] that names the place.
-//! What an operator's attributes and inputs may be is the operator's own affair (`ops`).
+//! A model is untrusted input. Everything in it is checked here once, so that no later floor has to check whether a
+//! name is defined, a tensor has the bytes of its shape, or a graph is finite: [`load`] returns a graph whose nodes are
+//! in order, whose values are made once, and whose constants are complete, or a [`ModelError`] with the place of the
+//! fault. An operator's attributes and inputs are checked by the operator (`ops`).
 //!
-//! - `import` walks the graph, `node` its nodes with their attributes and bodies, `function` expands functions that the
-//!   model brings along, `standard` those that it need not, `order` sorts.
-//! - `source` reads the file, `tensor` is the one gate for every tensor, `external` for those that lie in files beside
-//!   the model.
-//! - `data` reads what test cases keep beside models.
-//! - `write` goes the other way: for tests, the demonstration and fuzzing.
-//! - `proto` is generated from `onnx.proto` (a test keeps the two together).
+//! - `import` reads graphs and their nodes, `opsets` the versions that they are written for. `function` expands functions
+//!   that the model defines, `standard` those that ONNX defines; `order` sorts.
+//! - `source` reads the file, every tensor comes through `tensor`, `external` reads those in files beside the model.
+//! - `data` reads the values of test cases.
+//! - `write` writes models: for tests, the demonstration and fuzzing.
+//! - `proto` is generated from `onnx.proto` (a test compares them).
 
 mod data;
 mod declare;
@@ -20,7 +19,7 @@ mod external;
 mod function;
 mod import;
 mod limits;
-mod node;
+mod opsets;
 mod order;
 #[allow(missing_docs, unreachable_pub, clippy::all, reason = "generated")]
 #[rustfmt::skip]
@@ -49,28 +48,25 @@ pub use limits::Limits;
 pub use write::{write, write_tensor};
 
 use declare::{declared_dims, declared_type, dtype_code, dtype_of};
-use error::shown;
+use error::{place_of, shown};
 use external::External;
-use function::Functions;
-use import::{Body, Importer, Opsets, Scope};
-use node::place_of;
 use source::Source;
 use tensor::{import_tensor, tensor_proto};
 
-/// The newest operator set of ONNX's own domain whose operators are known here (ONNX 1.23).
+/// The newest operator set of ONNX's own domain that is supported (ONNX 1.23).
 pub const NEWEST_OPSET: i64 = 28;
 
-/// Reads a model file. Tensors that it keeps in other files are looked for in its folder.
+/// Reads a model file. Tensors in other files are looked for in its folder.
 ///
-/// Large tensors stay in their files until their elements are asked for: [`Graph::backings`] lists the files, and
-/// [`read_whole`] says whether they could be read. Loading a [`Session`](crate::session::Session) asks for all that it needs.
+/// Large tensors stay in their files until their elements are needed: [`Graph::backings`] lists the files, and
+/// [`read_whole`] returns their reading errors. Loading a [`Session`](crate::session::Session) reads all that it needs.
 ///
 /// # Errors
 ///
-/// Whatever is wrong with the file, the model in it, or the files that it names.
+/// Any fault of the file, the model in it, or the files that it names.
 pub fn load(path: &Path, limits: &Limits) -> Result<Graph, ModelError> {
     let io = |source| ModelError::Io { path: path.to_owned(), source };
-    // Asked before opening, because opening a pipe would wait for whoever writes into it.
+    // Checked before opening, because opening a pipe waits for a writer.
     let info = std::fs::metadata(path).map_err(io)?;
     if !info.is_file() {
         return Err(ModelError::NotAFile { path: path.to_owned() });
@@ -83,7 +79,7 @@ pub fn load(path: &Path, limits: &Limits) -> Result<Graph, ModelError> {
     read_model(source, folder, limits)
 }
 
-/// Reads a model from memory. `folder` is where files that it names are looked for; without one such names are errors.
+/// Reads a model from memory. Files that it names are looked for in `folder`; without a folder such names are errors.
 ///
 /// # Errors
 ///
@@ -96,17 +92,17 @@ pub fn load_bytes(bytes: Bytes, folder: Option<&Path>, limits: &Limits) -> Resul
 fn read_model(mut source: Source, folder: Option<&Path>, limits: &Limits) -> Result<Graph, ModelError> {
     let model = proto::ModelProto::decode(&mut source);
     let inline = source.finish();
-    // What a decoder says of bytes that could not be read is of no interest.
+    // The reading error comes first: what a decoder makes of missing bytes does not matter.
     inline.backing().map_or(Ok(()), read_whole)?;
     let model = model.map_err(|error| ModelError::Wire(error.to_string()))?;
     import::import(model, External::new(folder, inline), limits)
 }
 
-/// Whether all that was asked of a file so far could be read.
+/// Checks that all reads of a file so far succeeded.
 ///
 /// # Errors
 ///
-/// [`ModelError::Io`] with the first reading error since the last time.
+/// [`ModelError::Io`] with the first reading error since the last call.
 pub fn read_whole(backing: &Arc<Backing>) -> Result<(), ModelError> {
     let failed = |source| Err(ModelError::Io { path: backing.path().to_owned(), source });
     backing.failure().map_or(Ok(()), failed)

@@ -1,10 +1,10 @@
 //! A session: one loaded model, ready to run at any shape, from any number of threads.
 //!
-//! Loading reads the model, rewrites its graph ([`crate::graph::passes`]) and makes the nodes. [`compile`] does that. Then
-//! executors that the records know for the model's former requests are rebuilt, so that the first request of a known
-//! shape builds nothing.
-//! [`options`] is what a caller may set; [`records`] moves records about; [`profile`], [`trace`] and [`verbose`] watch
-//! runs; [`taps`] returns what a model computes on the way. [`rehearsal`] makes plans ahead. [`overrides`] serves requests that replace what a model has defaults for.
+//! Loading reads the model, rewrites its graph ([`crate::graph::passes`]) and makes the nodes; that is [`compile`].
+//! Then executors for the shapes of the model's earlier requests are rebuilt from records, so that the first request of
+//! a known shape builds nothing: [`rehearsal`]. [`options`] are a caller's settings; [`records`] imports and exports
+//! records; [`profile`], [`trace`] and [`verbose`] observe runs; [`taps`] makes any value an output. [`overrides`]
+//! serves requests that replace defaults of the model.
 
 pub mod compile;
 #[cfg(feature = "device")]
@@ -14,6 +14,7 @@ mod footprint;
 mod heap;
 mod idle;
 mod names;
+mod node;
 pub mod options;
 mod overrides;
 #[cfg(feature = "device")]
@@ -40,7 +41,7 @@ use crate::cache;
 use crate::exec::tune::Tuner;
 use crate::exec::{BuildCx, Share};
 use crate::fork::Mutex;
-use crate::graph::ir::{Dim, Metadata, ValueKind};
+use crate::graph::ir::{Dim, Metadata, ValueId, ValueKind};
 use crate::graph::node::panic_message;
 use crate::graph::{
     Executable, Graph, LoopBudget, LoopLimits, NodeError, Observer, Resources, RunError, RunState, StepEvent, Stop,
@@ -70,6 +71,15 @@ use rehearsal::Requests;
 pub use trace::Trace;
 pub use verbose::Verbose;
 
+/// A constant that nodes on a device read.
+#[cfg_attr(not(feature = "device"), expect(dead_code, reason = "without devices nothing is sent"))]
+struct Upload {
+    /// The value as the graph has it.
+    host: ValueId,
+    /// The value that the device's nodes read.
+    there: ValueId,
+}
+
 /// Why a session could not be made, or a request not be served.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -77,7 +87,7 @@ pub enum SessionError {
     /// The model file could not be read as a model.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// The model uses what Kiln does not do; every such thing at once.
+    /// The model needs what Kiln does not support; all of it at once.
     #[error("the model is not supported: {}", .0.join("; "))]
     Unsupported(Vec<String>),
     /// A node breaks its operator's rules.
@@ -96,8 +106,8 @@ pub enum SessionError {
         /// What is wrong.
         reason: String,
     },
-    /// Two dimensions of inputs that the model calls by one name differ, and the graph without its names is not to be had:
-    /// a model that came from memory has let go of its weights.
+    /// Two dimensions of inputs that have one name in the model differ, and the graph without its names is not
+    /// available: a model that came from memory has freed its weights.
     #[error(
         "dimension '{name}' is {} in input '{}' (axis {}) and {} in input '{}' (axis {})",
         first.2, first.0, first.1, second.2, second.0, second.1
@@ -107,10 +117,10 @@ pub enum SessionError {
         name: String,
         /// An input, its axis, and the size there.
         first: (String, usize, usize),
-        /// One that differs.
+        /// Another input, its axis, and the size there.
         second: (String, usize, usize),
     },
-    /// An output is no tensor, and the request takes tensors alone ([`Session::run_values`] takes the others too).
+    /// An output is not a tensor, and the request takes tensors only ([`Session::run_values`] takes other values too).
     #[error("output '{name}': {reason}")]
     Output {
         /// The output.
@@ -118,18 +128,18 @@ pub enum SessionError {
         /// What it is.
         reason: String,
     },
-    /// [`SessionOptions::taps`] names a value that the model's graph does not have.
+    /// [`SessionOptions::taps`] names a value that is not in the model's graph.
     #[error("the graph has no value '{name}'; the nearest are {}", .near.join(", "))]
     UnknownValue {
         /// The name.
         name: String,
-        /// Names of values that are like it, the likest first.
+        /// Similar names of values, the most similar first.
         near: Vec<String>,
     },
-    /// A node failed, or the request was ended before it ([`RunError::stopped`]).
+    /// A node failed, or the request was ended early ([`RunError::stopped`]).
     #[error(transparent)]
     Run(#[from] RunError),
-    /// Loading took longer than it may.
+    /// Loading took longer than its limit.
     #[error("loading ended before node '{node}' was made: {why}")]
     LoadStopped {
         /// The node.
@@ -140,7 +150,7 @@ pub enum SessionError {
     /// The device could not be prepared: it has no room for the model's constants.
     #[error("device: {0}")]
     Device(#[from] NodeError),
-    /// Loading panicked: a fault of Kiln's own. [`SessionError::is_fault`] finds those of requests, too.
+    /// A panic while loading: a fault of Kiln's own. [`SessionError::is_fault`] is true for those of requests, too.
     #[error("loading the model met a fault of Kiln's own, please report it: {0}")]
     Panicked(String),
     /// Threads could not be started.
@@ -149,7 +159,7 @@ pub enum SessionError {
 }
 
 impl SessionError {
-    /// Whether a panic stands behind it: a fault of Kiln's own, whatever the model and the request were.
+    /// Whether it comes from a panic: a fault of Kiln's own, whatever the model and the request are.
     #[must_use]
     pub fn is_fault(&self) -> bool {
         match self {
@@ -160,12 +170,12 @@ impl SessionError {
     }
 }
 
-/// An input or output as the model declares it.
+/// A declared input or output of the model.
 #[derive(Clone, Debug)]
 pub struct Port {
     /// Its name.
     pub name: String,
-    /// Whether it is a tensor or something around tensors.
+    /// Tensor, sequence or optional value.
     pub kind: ValueKind,
     /// Element type, where declared.
     pub dtype: Option<DType>,
@@ -175,19 +185,19 @@ pub struct Port {
     pub has_default: bool,
 }
 
-/// When loading began, and what may end it.
-struct Begun {
+/// When loading began, and its time limit.
+struct LoadClock {
     at: Instant,
     stop: Option<Stop>,
 }
 
-impl Begun {
-    fn now(options: &SessionOptions) -> Begun {
-        Begun { at: Instant::now(), stop: Stop::after(options.load_time_limit, options.load_cancel.clone()) }
+impl LoadClock {
+    fn now(options: &SessionOptions) -> LoadClock {
+        LoadClock { at: Instant::now(), stop: Stop::after(options.load_time_limit, options.load_cancel.clone()) }
     }
 }
 
-/// Does a part of loading a model of that name. A crash within says so; a panic is an error.
+/// Runs a part of loading the model `name`. A crash within it names the model; a panic becomes an error.
 fn attempt<T>(name: &str, load: impl FnOnce() -> Result<T, SessionError>) -> Result<T, SessionError> {
     within(&format_args!("loading model {name}"), || {
         catch_unwind(AssertUnwindSafe(load)).unwrap_or_else(|panic| Err(SessionError::Panicked(panic_message(&*panic))))
@@ -196,10 +206,10 @@ fn attempt<T>(name: &str, load: impl FnOnce() -> Result<T, SessionError>) -> Res
 
 /// A loaded model.
 pub struct Session {
-    /// What it is called in the last line of a crash: the file, or the graph's own name.
+    /// Its name in the last line of a crash: the file's, or the graph's own.
     name: String,
     executable: Executable,
-    /// What requests may replace, if the model lets them.
+    /// The defaults that requests may replace, if there are any.
     overrides: Option<Overrides>,
     names: Names,
     inputs: Vec<Port>,
@@ -207,20 +217,20 @@ pub struct Session {
     metadata: Arc<Metadata>,
     description: Description,
     build: BuildCx,
-    /// Measures keys while no request runs, if it shall.
+    /// The tuner, which measures while no request runs, if tuning is on.
     tuner: Option<Tuner>,
-    /// What its requests have had of the cache, which other sessions may use too.
+    /// Counters of its requests' look-ups in the cache, which other sessions may use too.
     share: Share,
     threads: Threads,
     buffers: Arc<BufferPool>,
-    /// What is remembered of the memory that requests need.
+    /// The record of the memory that requests need.
     footprint: Footprint,
     heap: Heap,
-    /// What is remembered of the requests themselves, if anything.
+    /// The records of requests, if they are kept.
     requests: Option<Requests>,
-    /// Plans of shapes that were seen; none where nothing is kept.
+    /// The cache of plans, if plans are kept.
     plans: Option<cache::Cache>,
-    /// States of finished requests, kept because they remember shapes and hold memory.
+    /// States of finished requests, which hold memos and buffers.
     idle: Mutex<Idle>,
     loops: LoopLimits,
     time_limit: Option<Duration>,
@@ -233,14 +243,14 @@ pub struct Session {
 impl Session {
     /// Loads an ONNX file.
     pub fn load(path: &Path, options: &SessionOptions) -> Result<Session, SessionError> {
-        let begun = Begun::now(options);
+        let begun = LoadClock::now(options);
         let name = path.display().to_string();
         attempt(&name, || Session::make(onnx::load(path, &options.limits)?, name.clone(), options, &begun))
     }
 
     /// Loads an ONNX model from memory; external data is refused.
     pub fn load_bytes(bytes: Vec<u8>, options: &SessionOptions) -> Result<Session, SessionError> {
-        let begun = Begun::now(options);
+        let begun = LoadClock::now(options);
         let graph = attempt("in memory", || Ok(onnx::load_bytes(bytes.into(), None, &options.limits)?))?;
         let name = graph.name.clone();
         attempt(&name, || Session::make(graph, name.clone(), options, &begun))
@@ -248,12 +258,17 @@ impl Session {
 
     /// Makes a session of a graph built in memory.
     pub fn from_graph(graph: Graph, options: &SessionOptions) -> Result<Session, SessionError> {
-        let begun = Begun::now(options);
+        let begun = LoadClock::now(options);
         let name = graph.name.clone();
         attempt(&name, || Session::make(graph, name.clone(), options, &begun))
     }
 
-    fn make(mut graph: Graph, name: String, options: &SessionOptions, begun: &Begun) -> Result<Session, SessionError> {
+    fn make(
+        mut graph: Graph,
+        name: String,
+        options: &SessionOptions,
+        begun: &LoadClock,
+    ) -> Result<Session, SessionError> {
         if let Err(error) = kiln_kernels::jit::name_code_for(options.profiler) {
             tracing::warn!(%error, "emitted code is not named for profilers");
         }
@@ -267,9 +282,9 @@ impl Session {
         let names = Names::of(&inputs);
         let overrides = Overrides::of(&graph, options, &names);
         let constants = graph.constants.values().map(|tensor| tensor.byte_len()).sum();
-        // What every process builds at load (packed weights, constants) comes before what this model's requests built.
+        // What every process builds at load (packed weights, constants) comes before executors of earlier requests.
         let (executable, description) = compile::compile(graph, options, &build, &threads, begun.stop.as_ref())?;
-        // Asked for before the model was read, so that most of the way lies behind it.
+        // Requested before the model was read, so most of the answer's time has passed.
         build.records.await_remote();
         let buffers = BufferPool::bounded(options.buffer_bytes, options.memory_bytes);
         let footprint = Footprint::prepare(&digest, &build, &buffers, &threads, begun);
@@ -334,13 +349,13 @@ impl Session {
         Heap::trim_now();
     }
 
-    /// Serves one request.
+    /// Runs one request.
     pub fn run(&self, inputs: &[(&str, Tensor)]) -> Result<Vec<(String, Tensor)>, SessionError> {
         self.run_with(inputs, &RunOptions::default())
     }
 
-    /// Serves one request that may be ended before its end: then it fails with a [`RunError`] that names the node and
-    /// whose [`stopped`](RunError::stopped) says why. Nothing of it is left behind; the next request is served as ever.
+    /// Runs one request that may be ended early: then it fails with a [`RunError`] that names the node and whose
+    /// [`stopped`](RunError::stopped) is the reason. Later requests are not affected.
     pub fn run_with(
         &self,
         inputs: &[(&str, Tensor)],
@@ -358,7 +373,7 @@ impl Session {
         self.profile.is_some() || self.verbose.any() || self.trace.is_some()
     }
 
-    /// Serves one request under the caller's observer, for tests and tools that look at every step.
+    /// Runs one request under the caller's observer, for tests and tools that look at every step.
     pub fn run_observed(
         &self,
         inputs: &[(&str, Tensor)],
@@ -384,12 +399,12 @@ impl Session {
         Ok(outputs)
     }
 
-    /// Serves one request whose inputs or outputs are sequences or optional values.
+    /// Runs one request whose inputs or outputs are sequences or optional values.
     pub fn run_values(&self, inputs: &[(&str, Value)]) -> Result<Vec<(String, Value)>, SessionError> {
         self.run_values_with(inputs, &RunOptions::default())
     }
 
-    /// The same for a request that may be ended, as [`Session::run_with`].
+    /// As [`Session::run_values`], for a request that may be ended early, as by [`Session::run_with`].
     pub fn run_values_with(
         &self,
         inputs: &[(&str, Value)],
@@ -403,7 +418,7 @@ impl Session {
         Ok(self.outputs.iter().map(|port| port.name.clone()).zip(values).collect())
     }
 
-    /// The same under the caller's observer.
+    /// As [`Session::run_values`], under the caller's observer.
     ///
     /// # Errors
     ///
@@ -504,45 +519,45 @@ impl Session {
         self.build.cache.stats()
     }
 
-    /// What this session's requests have had of the cache; [`cache_stats`](Session::cache_stats) is of all sessions that share
-    /// it.
+    /// Look-ups, builds and bytes of this session's requests; [`cache_stats`](Session::cache_stats) are those of all
+    /// sessions that share the cache.
     #[must_use]
     pub fn share_stats(&self) -> ShareStats {
         self.share.stats()
     }
 
-    /// The same as [`cache_stats`](Session::cache_stats), by kernel family.
+    /// As [`cache_stats`](Session::cache_stats), by kernel family.
     #[must_use]
     pub fn family_stats(&self) -> Vec<(&'static str, cache::Stats)> {
         self.build.cache.family_stats()
     }
 
-    /// Look-ups of plans, and what they take. Apart from the executors' counters, because a plan builds nothing.
+    /// Look-ups and bytes of plans. Apart from the executors' counters, because a plan builds nothing.
     #[must_use]
     pub fn plan_stats(&self) -> cache::Stats {
         self.plans.as_ref().map(cache::Cache::stats).unwrap_or_default()
     }
 
-    /// What the records held, gave and refused.
+    /// Counters of the records: loaded, found, refused.
     #[must_use]
     pub fn record_stats(&self) -> record::StoreStats {
         self.build.records.stats()
     }
 
-    /// Executors rebuilt from records before the first request: those that former requests of the model have needed, as far
-    /// as there was time.
+    /// Executors that were rebuilt from records before the first request: those of earlier requests of the model, as
+    /// far as time allowed.
     #[must_use]
     pub fn warmed(&self) -> usize {
         self.warmed
     }
 
-    /// Waits until every key that requests have asked for is tuned, or for that long; whether all are. Returns at once
-    /// where nothing is tuned. For measurements, and for services that want to be warm before they take requests.
+    /// Waits until every key of the requests so far is tuned, or until the timeout; returns whether all are. Returns at
+    /// once without a tuner. For measurements, and for services that tune before they take requests.
     pub fn settle(&self, timeout: Duration) -> bool {
         self.tuner.as_ref().is_none_or(|tuner| tuner.settle(timeout))
     }
 
-    /// What was tuned so far; nothing where nothing is.
+    /// The results of tuning so far; `None` without a tuner.
     #[must_use]
     pub fn tune_report(&self) -> Option<TuneReport> {
         self.tuner.as_ref().map(Tuner::report)
@@ -574,7 +589,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // What it has found until now is saved with the rest.
+        // The tuner ends first, so that its results are saved with the rest.
         self.tuner = None;
         if let Err(error) = self.save_records() {
             tracing::warn!(%error, "records were not saved; the next process starts cold");

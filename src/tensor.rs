@@ -1,11 +1,11 @@
-//! Tensors: typed, shaped, shared bytes. Knows no operator and no file format.
+//! Tensors: typed, shaped, shared bytes. Depends on no operator and no file format.
 //!
-//! A [`Tensor`] is cheap to clone: its bytes are shared and given back to the pool that they came from when the last
-//! holder lets go. Writing asks for sole ownership ([`Tensor::as_mut_slice`] copies where it has to).
+//! A [`Tensor`] is cheap to clone: its bytes are shared, and go back to their pool with the last owner. Writing needs
+//! sole ownership ([`Tensor::as_mut_slice`] copies otherwise).
 //!
-//! [`dtype`] lists the element types, [`minifloat`] says what the smallest mean, [`pool`] lends and keeps the memory of a
-//! [`buffer`], which `extents` and `slab` divide and `memory` gets from the system, [`backing`] is a file whose tensors are read when
-//! they are needed, whole or in [`pieces`]. [`elsewhere`] is memory that the processor cannot read.
+//! [`dtype`] lists the element types, [`minifloat`] decodes the smallest, [`pool`] lends the memory of a [`buffer`],
+//! which `extents` and `slab` divide and `memory` gets from the system. [`backing`] is a file whose tensors are read
+//! when they are needed, whole or in [`pieces`]. [`elsewhere`] is memory that the processor cannot read.
 
 pub mod backing;
 pub mod buffer;
@@ -36,16 +36,16 @@ pub(crate) use slab::trim as trim_slabs;
 /// Dimensions, outermost first. Empty for a scalar.
 pub type Shape = SmallVec<[usize; 6]>;
 
-/// What went wrong with a tensor.
+/// An error of a tensor.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TensorError {
-    /// The element type is not the one asked for.
+    /// The element type is not the expected one.
     #[error("expected elements of type {expected}, found {found}")]
     Type {
-        /// Asked for.
+        /// The expected type.
         expected: DType,
-        /// Present.
+        /// The tensor's type.
         found: DType,
     },
     /// The number of elements does not fit the shape.
@@ -53,7 +53,7 @@ pub enum TensorError {
     Count {
         /// The shape.
         shape: Shape,
-        /// Its elements.
+        /// The elements of that shape.
         need: usize,
         /// Elements present.
         found: usize,
@@ -61,7 +61,7 @@ pub enum TensorError {
     /// The shape's bytes cannot be counted in `isize`.
     #[error("shape {0:?} is too large")]
     TooLarge(Shape),
-    /// The elements lie where the processor cannot read them, or were let go.
+    /// The elements are in memory that the processor cannot read, or were freed.
     #[error("the elements of a tensor of shape {0:?} are not to be had here")]
     Elsewhere(Shape),
     /// The elements do not lie where the processor reads elements of their type.
@@ -72,14 +72,14 @@ pub enum TensorError {
         /// Their type.
         dtype: DType,
     },
-    /// There is no memory for that many elements: the machine has less, or the session was told to take less.
+    /// There is no memory for that many elements: beyond the machine's, or beyond the session's limit.
     #[error("shape {shape:?} takes {need} bytes, of which {room} are left")]
     Memory {
         /// The shape.
         shape: Shape,
         /// Its bytes.
         need: usize,
-        /// Bytes that may still be taken.
+        /// Bytes that are left.
         room: usize,
     },
 }
@@ -94,7 +94,7 @@ pub struct TensorSpec {
 }
 
 impl Clone for TensorSpec {
-    /// Copies the dimensions as one piece: every output of every request has a spec.
+    /// Copies the dimensions at once: every output of every request has a spec.
     #[inline]
     fn clone(&self) -> TensorSpec {
         TensorSpec { dtype: self.dtype, shape: Shape::from_slice(&self.shape) }
@@ -112,7 +112,7 @@ impl TensorSpec {
         element_count(&self.shape, self.dtype.size().max(1))
     }
 
-    /// Whether a tensor of it fits into that many bytes.
+    /// Whether a tensor of it fits into `room` bytes.
     fn fits(&self, room: usize) -> Result<(), TensorError> {
         let each = if self.dtype == DType::String { size_of::<String>() } else { self.dtype.size() };
         let need = self.elements()?.saturating_mul(each);
@@ -120,8 +120,8 @@ impl TensorSpec {
     }
 }
 
-/// Product of `shape`, refused where the product times `size` exceeds `isize::MAX`. Zeros count as ones in that, so that
-/// the product of any part of an accepted shape can be computed without a check.
+/// Product of `shape`, an error if the product times `size` exceeds `isize::MAX`. Zeros count as ones for this check,
+/// so that the product of any part of an accepted shape cannot overflow.
 pub fn element_count(shape: &[usize], size: usize) -> Result<usize, TensorError> {
     let too_large = || TensorError::TooLarge(shape.iter().copied().collect());
     let factors = shape.iter().map(|&dim| dim.max(1));
@@ -134,12 +134,12 @@ pub fn element_count(shape: &[usize], size: usize) -> Result<usize, TensorError>
 
 #[derive(Clone, Debug)]
 enum Data {
-    /// Those from some byte of the memory on, which is a multiple of an element's.
+    /// Bytes of the buffer from an offset on, which is a multiple of the element's size.
     Bytes(Arc<Buffer>, usize),
     Strings(Arc<Vec<String>>),
     /// Not in the processor's memory: see [`Tensor::elsewhere`].
     Elsewhere(Arc<Elsewhere>),
-    /// Nothing: see [`Tensor::hollow`].
+    /// No elements: see [`Tensor::hollow`].
     Absent,
 }
 
@@ -151,7 +151,7 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// A tensor over elements that are already in order.
+    /// A tensor of elements in row-major order.
     pub fn from_vec<T: Element>(shape: impl IntoIterator<Item = usize>, values: Vec<T>) -> Result<Tensor, TensorError> {
         Tensor::from_slice(shape, &values)
     }
@@ -180,7 +180,7 @@ impl Tensor {
         Ok(Tensor { spec, data: Data::Bytes(Arc::new(buffer), 0) })
     }
 
-    /// A tensor of the first `found` bytes of memory that others may hold too; nothing is copied.
+    /// A tensor of the first bytes of a shared buffer, which has `found` of them; nothing is copied.
     pub fn from_buffer(spec: TensorSpec, buffer: Arc<Buffer>, found: usize) -> Result<Tensor, TensorError> {
         let need = spec.elements()?;
         let size = spec.dtype.size();
@@ -203,34 +203,34 @@ impl Tensor {
         Tensor::from_buffer(spec, Arc::new(Buffer::foreign(bytes)), found)
     }
 
-    /// Type and shape alone, of a tensor whose elements nobody will ask for: there are none to be had.
+    /// Type and shape without elements, for a tensor whose elements are never read.
     #[must_use]
     pub fn hollow(spec: TensorSpec) -> Tensor {
         Tensor { spec, data: Data::Absent }
     }
 
-    /// Whether it is type and shape alone.
+    /// Whether it has type and shape only.
     #[inline]
     #[must_use]
     pub fn is_hollow(&self) -> bool {
         matches!(self.data, Data::Absent)
     }
 
-    /// A tensor whose elements lie in memory that the processor cannot read, such as a device's. Like those of a
-    /// [hollow](Tensor::hollow) tensor they are not to be had here: who made it knows how to fetch them.
+    /// A tensor whose elements are in memory that the processor cannot read, such as a device's. As with a
+    /// [hollow](Tensor::hollow) tensor, they are not accessible here.
     #[must_use]
     pub fn elsewhere(spec: TensorSpec, memory: Arc<Elsewhere>) -> Tensor {
         Tensor { spec, data: Data::Elsewhere(memory) }
     }
 
-    /// The memory of a tensor that lies elsewhere, if it is of that kind.
+    /// The memory of a tensor whose elements are elsewhere, if it is a `T`.
     #[inline]
     #[must_use]
     pub fn away<T: std::any::Any>(&self) -> Option<&T> {
         if let Data::Elsewhere(memory) = &self.data { memory.get() } else { None }
     }
 
-    /// Whether the elements lie in memory that the processor cannot read.
+    /// Whether the elements are in memory that the processor cannot read.
     #[inline]
     #[must_use]
     pub fn is_elsewhere(&self) -> bool {
@@ -266,29 +266,29 @@ impl Tensor {
         Ok(Tensor { spec, data })
     }
 
-    /// A tensor whose bytes come from `pool` and hold whatever was in them: for outputs that are written whole.
+    /// A tensor with memory of `pool` and arbitrary contents: for outputs that are written whole.
     pub fn from_pool(pool: &Arc<BufferPool>, spec: TensorSpec) -> Result<Tensor, TensorError> {
         spec.fits(pool.room())?;
         if spec.dtype == DType::String {
             return Tensor::zeros(spec);
         }
         let bytes = spec.elements()? * spec.dtype.size();
-        Ok(Tensor { spec, data: Data::Bytes(Arc::new(BufferPool::take(pool, bytes)), 0) })
+        Ok(Tensor { spec, data: Data::Bytes(Arc::new(Buffer::lent(pool, bytes)), 0) })
     }
 
-    /// A tensor over memory that is known to hold at least as many bytes as `spec` takes, and holds whatever was in it.
+    /// A tensor over a buffer that has at least the bytes of `spec`, with arbitrary contents.
     #[inline]
     pub(crate) fn over(spec: TensorSpec, buffer: Arc<Buffer>) -> Tensor {
         Tensor { spec, data: Data::Bytes(buffer, 0) }
     }
 
-    /// The memory of the bytes; none where there are none.
+    /// The buffer of the bytes; `None` without bytes.
     #[inline]
     pub(crate) fn into_buffer(self) -> Option<Arc<Buffer>> {
         if let Data::Bytes(buffer, _) = self.data { Some(buffer) } else { None }
     }
 
-    /// Where the memory of the bytes is, to tell it from others that are alive.
+    /// The address of the bytes' buffer, which identifies it among those that are alive.
     pub(crate) fn place(&self) -> Option<usize> {
         match &self.data {
             Data::Bytes(buffer, _) => Some(Arc::as_ptr(buffer).addr()),
@@ -334,7 +334,7 @@ impl Tensor {
         Ok(bytemuck::cast_slice(self.bytes()))
     }
 
-    /// The elements in `f32`, piece by piece: what is still in a file stays there.
+    /// The elements in `f32`, piece by piece: bytes that are still in a file are not kept.
     pub fn pieces(&self) -> Result<Pieces<'_>, TensorError> {
         self.expect(DType::F32)?;
         let place = if let Data::Bytes(buffer, start) = &self.data { buffer.place().zip(Some(*start)) } else { None };
@@ -344,7 +344,7 @@ impl Tensor {
         }
     }
 
-    /// The elements to be written, copied first where somebody else holds them too.
+    /// The elements, to be written; copied first if there is another owner.
     pub fn as_mut_slice<T: Element>(&mut self) -> Result<&mut [T], TensorError> {
         self.expect(T::DTYPE)?;
         self.expect_here()?;
@@ -364,7 +364,7 @@ impl Tensor {
     pub fn bytes(&self) -> &[u8] {
         match &self.data {
             Data::Bytes(buffer, start) => &buffer.bytes()[*start..][..self.len() * self.spec.dtype.size()],
-            // No elements of any type: nothing is no reason to be misaligned.
+            // An empty slice is aligned for every type.
             _ => bytemuck::cast_slice::<u64, u8>(&[]),
         }
     }
@@ -380,8 +380,8 @@ impl Tensor {
         let _ = self.bytes();
     }
 
-    /// The same elements. Where they are still in a file they are read from it for this tensor alone, when it is asked;
-    /// else they are shared.
+    /// The same elements. If they are still in a file, the new tensor reads them for itself, when they are first
+    /// needed; else they are shared.
     #[must_use]
     pub fn unread(&self) -> Tensor {
         let own = match &self.data {
@@ -392,7 +392,7 @@ impl Tensor {
         Tensor { spec: self.spec.clone(), data }
     }
 
-    /// How many raw bytes there are; where they are still in a file, they stay there.
+    /// The number of raw bytes, without reading them from a file.
     #[must_use]
     pub fn byte_len(&self) -> usize {
         match &self.data {
@@ -401,7 +401,7 @@ impl Tensor {
         }
     }
 
-    /// The raw bytes to be written, copied first where they are shared; empty for strings.
+    /// The raw bytes, to be written; copied first if they are shared; empty for strings.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         let length = self.len() * self.spec.dtype.size();
         match &mut self.data {
@@ -411,7 +411,7 @@ impl Tensor {
                     own.bytes_mut()[..length].copy_from_slice(&shared.bytes()[*start..][..length]);
                     (*shared, *start) = (Arc::new(own), 0);
                 }
-                // Nobody else holds it now, and there are no weak holders, so that the copy of nothing never runs.
+                // This is the only owner now and there are no weak ones, so the copy of nothing never runs.
                 match Arc::get_mut(shared) {
                     Some(buffer) => &mut buffer.bytes_mut()[*start..][..length],
                     None => &mut [],
@@ -421,7 +421,7 @@ impl Tensor {
         }
     }
 
-    /// Whether nobody else shares the bytes, so that writing copies nothing.
+    /// Whether this is the only owner of the bytes, so that writing copies nothing.
     pub fn is_unique(&mut self) -> bool {
         match &mut self.data {
             Data::Bytes(buffer, _) => Arc::get_mut(buffer).is_some(),
@@ -431,8 +431,8 @@ impl Tensor {
         }
     }
 
-    /// Whether nobody else shares the bytes just now. Unlike [`Tensor::is_unique`] it may be asked of a tensor that others
-    /// see, and costs no exchange between cores; who then writes still goes through [`Tensor::bytes_mut`].
+    /// Whether this is the only owner of the bytes at this moment. Unlike [`Tensor::is_unique`] it takes a shared
+    /// reference, and costs no exchange between cores; a writer still goes through [`Tensor::bytes_mut`].
     #[inline]
     #[must_use]
     pub fn is_sole(&self) -> bool {
@@ -444,7 +444,7 @@ impl Tensor {
         }
     }
 
-    /// Whether both are views of the same bytes from the same first one on.
+    /// Whether both are views of the same bytes with the same offset.
     #[must_use]
     pub fn shares_bytes(&self, other: &Tensor) -> bool {
         match (&self.data, &other.data) {
@@ -455,7 +455,7 @@ impl Tensor {
         }
     }
 
-    /// The same elements under another shape, nothing copied.
+    /// The same elements with another shape, nothing copied.
     pub fn reshaped(&self, shape: impl IntoIterator<Item = usize>) -> Result<Tensor, TensorError> {
         let spec = TensorSpec::new(self.dtype(), shape);
         let need = spec.elements()?;
@@ -465,8 +465,8 @@ impl Tensor {
         Ok(Tensor { spec, data: self.data.clone() })
     }
 
-    /// Elements from number `first` on under a shape of their own, nothing copied. The memory of all of them is kept as long as
-    /// anybody holds a part. None where there are no bytes to be shared: of strings, and of what lies elsewhere.
+    /// Elements from number `first` on with a shape of their own, nothing copied. The whole buffer lives as long as any
+    /// part. `None` for strings and for elements that are elsewhere.
     pub fn part(&self, first: usize, shape: impl IntoIterator<Item = usize>) -> Result<Option<Tensor>, TensorError> {
         let spec = TensorSpec::new(self.dtype(), shape);
         let need = spec.elements()?;
@@ -494,7 +494,7 @@ impl Tensor {
             && (self.shares_bytes(other)
                 || match (&self.data, &other.data) {
                     (Data::Strings(a), Data::Strings(b)) => a == b,
-                    // Nothing is known of them here.
+                    // Contents that cannot be read are not equal.
                     (Data::Elsewhere(_), _) | (_, Data::Elsewhere(_)) => false,
                     _ => self.bytes() == other.bytes(),
                 })

@@ -1,4 +1,4 @@
-//! The threads of a session, exactly as many as were asked for.
+//! The threads of a session, exactly as many as requested.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ pub struct Threads {
     pool: Arc<Pool>,
 }
 
-/// The operating system refused to start threads.
+/// The operating system did not start the threads.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot start {count} threads: {reason}")]
 pub struct ThreadsError {
@@ -24,7 +24,7 @@ impl Threads {
     ///
     /// # Errors
     ///
-    /// Where the operating system does not start that many.
+    /// If the operating system does not start that many.
     pub fn new(count: usize) -> Result<Threads, ThreadsError> {
         let count = if count == 0 { available() } else { count };
         let pool = Pool::new(count, "kiln").map_err(|error| ThreadsError { count, reason: error.to_string() })?;

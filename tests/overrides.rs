@@ -1,5 +1,4 @@
-//! Initialisers that a model also lists as inputs: constants while nobody gives them, and what a request gives when it
-//! does.
+//! Initialisers that a model also lists as inputs: constants, which a request may replace.
 
 use kiln::graph::ir::{Attr, Dim, Graph};
 use kiln::graph::{GraphBuilder, ValueId};

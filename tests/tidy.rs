@@ -1,6 +1,14 @@
-//! The house rules that a compiler does not hold: floors, sizes, headers, names, and where fragile things may be named.
+//! The rules of the project that a compiler does not hold: floors, cycles between files, sizes, headers, names, tuples
+//! of parameters, and where fragile things may be named.
 
-use std::collections::BTreeMap;
+#[path = "tidy/cycles.rs"]
+mod cycles;
+#[path = "tidy/source.rs"]
+mod source;
+#[path = "tidy/tuples.rs"]
+mod tuples;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -62,7 +70,7 @@ fn rust_files() -> Vec<(String, String)> {
     ] {
         collect(&root().join(folder), &mut files);
     }
-    assert!(files.len() > 20, "the walk found only {} files", files.len());
+    assert!(files.len() > 20, "only {} files were found", files.len());
     files
 }
 
@@ -221,4 +229,119 @@ fn the_word_kernel_does_not_occur_in_the_cache() {
         }
     }
     report("the cache is generic", &problems);
+}
+
+/// Files that still have a tuple for a parameter. Each comes off this list when it has none; no file is added.
+const TUPLES: &[&str] = &[
+    "kernels/src/cpu/conv/amx.rs",
+    "kernels/src/cpu/conv/amx/im2col.rs",
+    "kernels/src/cpu/conv/depthwise.rs",
+    "kernels/src/cpu/conv/depthwise/emit.rs",
+    "kernels/src/cpu/conv/depthwise/slide.rs",
+    "kernels/src/cpu/conv/driver.rs",
+    "kernels/src/cpu/conv/driver/tests/parts.rs",
+    "kernels/src/cpu/conv/model.rs",
+    "kernels/src/cpu/conv/winograd/code.rs",
+    "kernels/src/cpu/conv/winograd/tests.rs",
+    "kernels/src/cpu/gemm/matmul.rs",
+    "kernels/src/cpu/gemm/matmul/amx.rs",
+    "kernels/src/cpu/quantized/amx.rs",
+    "kernels/src/cpu/quantized/amx/im2col.rs",
+    "kernels/src/cpu/quantized/bytes.rs",
+    "kernels/src/cpu/quantized/dense.rs",
+    "kernels/src/cpu/quantized/depthwise.rs",
+    "kernels/src/cpu/quantized/driver.rs",
+    "kernels/src/cpu/quantized/tests.rs",
+    "kernels/src/cpu/quantized/weights.rs",
+    "src/exec/blob.rs",
+    "src/exec/context.rs",
+    "src/exec/quantized.rs",
+    "src/exec/resize/axis.rs",
+    "src/exec/tune/worker.rs",
+    "src/ops/conv.rs",
+];
+
+#[test]
+fn parameters_are_no_tuples() {
+    let mut problems = Vec::new();
+    for (name, text) in rust_files() {
+        let found = tuples::tuple_parameters(&source::tokens(&text));
+        match (found.is_empty(), TUPLES.contains(&name.as_str())) {
+            (true, true) => problems.push(format!("{name}: has none any more; take it off the list in this test")),
+            (false, false) => {
+                problems.extend(found.iter().map(|(line, function)| format!("{name}:{line}: fn {function}")));
+            }
+            _ => {}
+        }
+    }
+    report("parameters that belong together are a struct with a name, or fewer", &problems);
+}
+
+/// Files that are still in a cycle. Each comes off this list when it is in none; no file is added.
+const CYCLES: &[&str] = &[
+    "kernels/src/cpu/amx/fused.rs",
+    "kernels/src/cpu/amx/multiply.rs",
+    "kernels/src/cpu/amx/prefetch.rs",
+    "kernels/src/cpu/conv/amx.rs",
+    "kernels/src/cpu/conv/amx/chunk.rs",
+    "kernels/src/cpu/conv/amx/prefetch.rs",
+    "kernels/src/cpu/conv/dense.rs",
+    "kernels/src/cpu/conv/depthwise.rs",
+    "kernels/src/cpu/conv/driver.rs",
+    "kernels/src/cpu/conv/lines.rs",
+    "kernels/src/cpu/conv/winograd.rs",
+    "kernels/src/cpu/conv/winograd/code.rs",
+    "kernels/src/cpu/conv/winograd/emit.rs",
+    "kernels/src/cpu/conv/winograd/filters.rs",
+    "kernels/src/cpu/conv/winograd/grid.rs",
+    "kernels/src/cpu/gemm/emit.rs",
+    "kernels/src/cpu/gemm/portable.rs",
+    "kernels/src/cpu/gemm/tile.rs",
+    "kernels/src/cpu/precision.rs",
+    "kernels/src/cpu/quantized/amx.rs",
+    "kernels/src/cpu/quantized/dense.rs",
+    "kernels/src/cpu/quantized/depthwise.rs",
+    "kernels/src/cpu/quantized/driver.rs",
+    "kernels/src/cpu/quantized/emit.rs",
+    "kernels/src/cpu/quantized/epilogue.rs",
+    "kernels/src/cpu/quantized/portable.rs",
+    "kernels/src/cpu/quantized/tile.rs",
+    "kernels/src/cpu/quantized/weights.rs",
+    "kernels/src/cpu/quantized/winograd.rs",
+    "src/exec/context.rs",
+    "src/exec/family.rs",
+    "src/exec/gpu.rs",
+    "src/exec/gpu/problem.rs",
+    "src/exec/gpu/solver.rs",
+    "src/exec/tune/search.rs",
+    "src/exec/tune/wish.rs",
+    "src/exec/tune/worker.rs",
+    "src/exec/verify.rs",
+];
+
+/// The root files of all crates.
+fn crate_roots(files: &BTreeMap<String, String>) -> Vec<&String> {
+    files.keys().filter(|name| name.ends_with("src/lib.rs") || name.ends_with("/main.rs")).collect()
+}
+
+#[test]
+fn files_import_each_other_in_no_circle() {
+    let files: BTreeMap<String, String> = rust_files().into_iter().collect();
+    let (mut read, mut in_cycles, mut problems) = (0, BTreeSet::new(), Vec::new());
+    for root in crate_roots(&files) {
+        let found = cycles::Crate::of(root, &files);
+        read += found.len();
+        for cycle in found.cycles() {
+            let new: Vec<&str> = cycle.files.iter().map(String::as_str).filter(|file| !CYCLES.contains(file)).collect();
+            if !new.is_empty() {
+                let because = cycle.because.join("\n    ");
+                problems.push(format!("{} in a circle of {}:\n    {because}", new.join(", "), cycle.files.len()));
+            }
+            in_cycles.extend(cycle.files);
+        }
+    }
+    assert!(read > 500, "declarations of modules lead to {read} files only");
+    let mended = CYCLES.iter().filter(|file| !in_cycles.contains(**file));
+    problems.extend(mended.map(|file| format!("{file}: is in no cycle any more; take it off the list in this test")));
+    report("files of a crate do not depend on each other in a circle", &problems);
 }

@@ -98,7 +98,7 @@ fn results_stay_right_and_a_second_session_measures_nothing() {
     drop(second);
 
     let third = session(Tune::Off, Some(folder.path()));
-    // What requests needed and took is measured by everybody.
+    // Footprints and times of requests are measured in every session.
     let measured = [FootprintKey::FAMILY, RequestKey::FAMILY];
     let tuned = |record: &Record| record.evidence.how == How::Measured && !measured.contains(&record.family.as_str());
     let measured = |store: &Store| store.list().iter().filter(|record| tuned(record)).count();

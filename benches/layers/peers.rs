@@ -22,7 +22,7 @@ pub(crate) fn read(printed: &str, times: &mut Times) -> Vec<Row> {
     let mut rows = vec![];
     for object in list["rows"].as_array().into_iter().flatten() {
         if let (Some((row, seconds)), Some(threads)) = (row(object), object["threads"].as_u64()) {
-            keep(times, (row.name(), threads as usize), seconds);
+            keep(times, row.name(), threads as usize, seconds);
             rows.push(row);
         }
     }
@@ -30,8 +30,8 @@ pub(crate) fn read(printed: &str, times: &mut Times) -> Vec<Row> {
 }
 
 /// Keeps the least time of a row.
-pub(crate) fn keep(times: &mut Times, key: (String, usize), seconds: f64) {
-    let least = times.entry(key).or_insert(f64::INFINITY);
+pub(crate) fn keep(times: &mut Times, row: String, threads: usize, seconds: f64) {
+    let least = times.entry((row, threads)).or_insert(f64::INFINITY);
     *least = least.min(seconds);
 }
 

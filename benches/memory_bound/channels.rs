@@ -53,7 +53,8 @@ fn norms(table: &Table<'_>, shape: Channels) -> Result<()> {
 /// Pooling of one square picture: channels, side, then window, stride and padding.
 type Square = (&'static str, PoolKind, u64, [u64; 4]);
 
-fn pool(table: &Table<'_>, (name, kind, channels, [side, kernel, stride, pad]): Square, last: bool) -> Result<()> {
+fn pool(table: &Table<'_>, square: Square, last: bool) -> Result<()> {
+    let (name, kind, channels, [side, kernel, stride, pad]) = square;
     let output = (side + 2 * pad - kernel) / stride + 1;
     let axis = Window { input: side, output, kernel, stride, dilation: 1, before: pad, after: pad };
     let shape = PoolShape { batch: 1, channels, axes: [Window::NONE, axis, axis], channels_last: last };

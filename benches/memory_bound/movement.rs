@@ -17,7 +17,7 @@ use kiln_kernels::{EmitEach, Isa, KernelError, Parallel, Result};
 
 use crate::table::{Table, values};
 
-fn transpose(table: &Table<'_>, (shape, perm, element): (&[usize], &[usize], usize)) -> Result<()> {
+fn transpose(table: &Table<'_>, shape: &[usize], perm: &[usize], element: usize) -> Result<()> {
     let bytes = shape.iter().product::<usize>() * element;
     table.row(&format!("transpose {shape:?} by {perm:?}, {element} B"), bytes / 2, || {
         let collapsed = Collapsed::new(shape, perm);
@@ -34,7 +34,7 @@ fn transpose(table: &Table<'_>, (shape, perm, element): (&[usize], &[usize], usi
 }
 
 /// An image of 64 channels of 128x128 that becomes twice as large either way, channels first or last.
-fn resize(table: &Table<'_>, (name, mode, last): (&str, Mode, bool)) -> Result<()> {
+fn resize(table: &Table<'_>, name: &str, mode: Mode, last: bool) -> Result<()> {
     let axis = |input: u64, output: u64| {
         let scale = (output as f64 / input as f64).to_bits();
         ResizeAxis { input, output, scale, start: F32Bits::new(0.0), end: F32Bits::new(1.0) }
@@ -76,7 +76,7 @@ fn resize(table: &Table<'_>, (name, mode, last): (&str, Mode, bool)) -> Result<(
 
 /// Two tensors of that shape one behind the other along an axis, or one of that shape divided in two; as a session runs it,
 /// with some microseconds of the request's own.
-fn join_or_split(table: &Table<'_>, (op, shape, axis): (&str, &[usize], usize)) -> Result<()> {
+fn join_or_split(table: &Table<'_>, op: &str, shape: &[usize], axis: usize) -> Result<()> {
     let joins = op == "Concat";
     let sources = if joins { 2 } else { 1 };
     let elements = shape.iter().product::<usize>();
@@ -129,7 +129,7 @@ pub(crate) fn measure(table: &Table<'_>) -> Result<()> {
         (&[1, 64, 56, 56], &[0, 1, 2, 3], 4),
         (&[8, 12, 512, 64], &[1, 0, 2, 3], 4),
     ];
-    table.shapes(&cases).iter().try_for_each(|&case| transpose(table, case))?;
+    table.shapes(&cases).iter().try_for_each(|&(shape, perm, element)| transpose(table, shape, perm, element))?;
     let cases: [(&str, &[usize], usize); 8] = [
         ("Concat", &[1, 256, 256, 32], 3),
         ("Concat", &[1, 64, 64, 128], 3),
@@ -140,9 +140,9 @@ pub(crate) fn measure(table: &Table<'_>) -> Result<()> {
         ("Split", &[1, 128, 128, 64], 3),
         ("Split", &[8, 512, 768], 1),
     ];
-    table.shapes(&cases).iter().try_for_each(|&case| join_or_split(table, case))?;
+    table.shapes(&cases).iter().try_for_each(|&(op, shape, axis)| join_or_split(table, op, shape, axis))?;
     let nearest = Mode::Nearest(Rounding::PreferFloor);
     let modes = [("nearest", nearest), ("linear", Mode::Linear)];
     let cases = modes.map(|(name, mode)| [false, true].map(|last| (name, mode, last)));
-    table.shapes(cases.as_flattened()).iter().try_for_each(|&case| resize(table, case))
+    table.shapes(cases.as_flattened()).iter().try_for_each(|&(name, mode, last)| resize(table, name, mode, last))
 }

@@ -1,12 +1,13 @@
-//! What a thread is doing, in words, for the one line that a crash may still write.
+//! What a thread is doing, in words, for the last line of a crash.
 //!
-//! What does something by name puts a *mark* on the thread for as long as it takes ([`within`]): a session its model,
-//! the graph each node, a builder its key. Marks lie on the stack and point at the mark that they lie within, so that
-//! setting one is two stores to the thread's own memory and costs nanoseconds. The pool's threads carry the marks of
-//! the thread that forked ([`Trail`]).
+//! Work with a name puts a *mark* on its thread while it runs ([`within`]): a session with its model, the graph with
+//! each node, a builder with its key. Marks are on the stack and point to the mark around them, so that setting one is
+//! two stores to the thread's own memory, some nanoseconds. The pool's threads carry the marks of the thread that
+//! forked ([`Trail`]).
 //!
-//! Marks are read only when something goes wrong: a program that has called [`watch`] says them on standard error when it
-//! dies of a signal ([`signals`]), and [`trail`] gives them to its panic hook. Libraries set marks and never call `watch`.
+//! Marks are read only when a process crashes: a program that has called [`watch`] writes them to standard error when a
+//! signal kills it ([`signals`]), and its panic hook gets them from [`trail`]. Libraries set marks and never call
+//! `watch`.
 
 mod signals;
 
@@ -18,21 +19,21 @@ use std::sync::atomic::{AtomicPtr, Ordering, compiler_fence};
 pub use signals::{is_watched, watch};
 
 thread_local! {
-    /// The innermost mark. Atomic because signal handlers read it in the middle of everything.
+    /// The innermost mark. Atomic because signal handlers read it at any time.
     static INNERMOST: AtomicPtr<Mark<'static>> = const { AtomicPtr::new(ptr::null_mut()) };
 }
 
 /// A mark, on the stack of the [`within`] that set it.
 struct Mark<'a> {
     what: &'a dyn Display,
-    /// The mark that it lies within, or null. It lies further down on the same stack, or on that of a waiting thread.
+    /// The mark around it, or null. It is further down on the same stack, or on that of a thread that waits.
     outer: *const Mark<'static>,
 }
 
-/// Runs `run` with a mark that says what it is.
+/// Runs `run` with the mark `what`.
 ///
-/// `what` may be asked by a signal handler, at any moment and more than once: its `Display` must take no lock and no
-/// memory. Derived ones of plain data, texts and numbers do not.
+/// A signal handler may format `what` at any moment and more than once: its `Display` must not lock or allocate. Those
+/// of plain data, texts and numbers do not.
 #[inline]
 pub fn within<R>(what: &dyn Display, run: impl FnOnce() -> R) -> R {
     let outer = INNERMOST.with(|innermost| innermost.load(Ordering::Relaxed));
@@ -44,7 +45,7 @@ pub fn within<R>(what: &dyn Display, run: impl FnOnce() -> R) -> R {
     run()
 }
 
-/// Puts the mark before back, also where a panic unwinds.
+/// Restores the mark around it, also when a panic unwinds.
 struct Unmark<'a> {
     outer: *mut Mark<'static>,
     _mark: PhantomData<&'a Mark<'a>>,
@@ -55,7 +56,7 @@ impl<'a> Unmark<'a> {
     fn set(mark: &'a Mark<'a>, outer: *mut Mark<'static>) -> Unmark<'a> {
         let innermost = ptr::from_ref(mark).cast_mut().cast::<Mark<'static>>();
         INNERMOST.with(|slot| slot.store(innermost, Ordering::Relaxed));
-        // Signal handlers run on this very thread: what the compiler keeps in order is in order.
+        // Signal handlers run on this very thread, so the order of the compiler is the order that they see.
         compiler_fence(Ordering::SeqCst);
         Unmark { outer, _mark: PhantomData }
     }
@@ -69,7 +70,7 @@ impl Drop for Unmark<'_> {
     }
 }
 
-/// The marks of one thread, for others that work for it.
+/// The marks of one thread, for other threads that work for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Trail(*const Mark<'static>);
 
@@ -77,7 +78,7 @@ impl Trail {
     /// No marks.
     pub(crate) const NONE: Trail = Trail(ptr::null());
 
-    /// This thread's.
+    /// The marks of this thread.
     #[inline]
     pub(crate) fn here() -> Trail {
         Trail(INNERMOST.with(|innermost| innermost.load(Ordering::Relaxed)))
@@ -87,7 +88,7 @@ impl Trail {
     ///
     /// # Safety
     ///
-    /// The thread whose marks they are keeps them until `run` has returned: it waits for this one.
+    /// The thread that set the marks keeps them until `run` has returned: it waits for this one.
     #[inline]
     pub(crate) unsafe fn follow<R>(self, run: impl FnOnce() -> R) -> R {
         signals::prepare_thread();
@@ -98,12 +99,12 @@ impl Trail {
     }
 }
 
-/// What this thread is doing, outermost first, in one line; empty where nothing is marked.
+/// What this thread is doing, outermost first, in one line; empty without marks.
 #[must_use]
 pub fn trail() -> String {
     let mut text = String::new();
     let mut first = true;
-    // A text takes all that is written.
+    // Writing to a string cannot fail.
     let _ = each_mark(&mut |what| {
         if !std::mem::take(&mut first) {
             text.push_str(SEPARATOR);
@@ -116,16 +117,16 @@ pub fn trail() -> String {
 /// Between two marks.
 const SEPARATOR: &str = ", ";
 
-/// The deepest nesting that is told of: the outermost marks and the innermost ones of anything deeper.
+/// The most marks that are written: of deeper nesting, the outermost ones and the innermost ones.
 const DEEPEST: usize = 32;
 
-/// Gives this thread's marks, outermost first. Takes no memory and no lock.
+/// Passes this thread's marks to `tell`, outermost first. Does not allocate or lock.
 fn each_mark(tell: &mut dyn FnMut(&dyn Display) -> fmt::Result) -> fmt::Result {
     let mut marks = [ptr::null::<Mark<'static>>(); DEEPEST];
     let mut depth = 0;
     let mut mark = INNERMOST.with(|innermost| innermost.load(Ordering::Relaxed)).cast_const();
-    // SAFETY: marks in the slot are alive: each lies in a `within` that has not returned, on this thread's stack or on that
-    // of a thread that waits for this one, and is not written while it does.
+    // SAFETY: marks in the slot are alive: each is in a `within` that has not returned, on this thread's stack or on
+    // that of a thread that waits for this one, and is not written meanwhile.
     while let Some(found) = unsafe { mark.as_ref() } {
         if depth < DEEPEST {
             marks[depth] = mark;

@@ -2,7 +2,7 @@
 
 use crate::isa::{Extension, Isa};
 
-/// Why a kernel could not be made or run.
+/// Why a kernel could not be built or run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KernelError {
@@ -32,7 +32,7 @@ pub enum KernelError {
     /// Code that uses instructions beyond its level cannot run on this machine.
     #[error("code for {} cannot run on this machine", .0.name())]
     ExtensionMissing(Extension),
-    /// The assembler refused a kernel: a broken invariant of an emitter, reported instead of a panic.
+    /// The assembler refused a kernel: an emitter has a fault, which is reported instead of a panic.
     #[error("assembling {family}: {reason}")]
     Assembly {
         /// The kernel family.
@@ -43,9 +43,9 @@ pub enum KernelError {
     /// A device, or a library that works on one, refused.
     #[error("{call}: {reason}")]
     Device {
-        /// What was asked of it.
+        /// The call.
         call: &'static str,
-        /// What it said.
+        /// Its error.
         reason: String,
     },
     /// A device has not as much memory, or no more of it may be taken.
@@ -56,7 +56,7 @@ pub enum KernelError {
         /// Bytes that may still be taken.
         room: u64,
     },
-    /// No executable memory could be had.
+    /// The system gave no executable memory.
     #[error("no executable memory: {0}")]
     CodeMemory(#[from] std::io::Error),
 }

@@ -1,9 +1,9 @@
-//! Extents: exclusive pieces of a reserved stretch of address space, split and joined by their owners.
+//! Extents: exclusive pieces of reserved address space, split and joined by their owners.
 //!
-//! Memory that changes its division all the time, as tensors of changing shapes do, must not be given back to the
-//! system and asked for anew: fresh pages cost more than most operators take to fill them. A stretch is reserved once,
-//! which costs nothing; its pages come when they are populated, and stay whatever lies in them. Each byte belongs to
-//! exactly one extent, as each byte of a slice does after `split_at_mut`. Knows none of its users.
+//! Memory whose division changes all the time, as for tensors of changing shapes, should not go back to the system and
+//! be requested anew: fresh pages cost more than most operators take to fill them. Address space is reserved once,
+//! which costs nothing; its pages become present when they are populated, and stay, whatever they hold. Each byte
+//! belongs to exactly one extent, as each byte of a slice does after `split_at_mut`. Depends on none of its users.
 
 mod foreign;
 mod pace;
@@ -22,42 +22,42 @@ use pace::Pace;
 
 /// The size of a huge page on x86-64, to which a reservation is aligned.
 ///
-/// The prefetchers of a core stop at the end of a page, and each page costs a look into the page tables: weights were
-/// read a third faster out of 2 MiB pages than out of 4 KiB ones.
+/// Hardware prefetchers stop at the end of a page, and each page takes an entry of the TLB: weights were read a third
+/// faster from 2 MiB pages than from 4 KiB ones.
 pub const HUGE_PAGE: usize = 2 << 20;
 
-/// What every system's ordinary pages divide: some have pages of 64 KiB. Memory is reserved in units of this.
+/// A multiple of every system's ordinary page size: some have pages of 64 KiB. Memory is reserved in units of it.
 const LARGEST_PAGE: usize = 1 << 16;
 
-/// Of this process.
+/// The pace of huge pages in this process.
 static PACE: Pace = Pace::new();
 
-/// The end at which [guarded](Extent::guarded) memory meets a page that faults.
+/// The end at which [guarded](Extent::guarded) memory is next to a page that faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flush {
-    /// The byte before the first faults.
+    /// The byte before the first one faults.
     Start,
-    /// The byte behind the last faults.
+    /// The byte after the last one faults.
     End,
 }
 
-/// A stretch of address space, unmapped with the last extent of it.
+/// Reserved address space, unmapped with its last extent.
 #[derive(Debug)]
 struct Region {
     map: MmapMut,
-    /// Whether huge pages were asked for.
+    /// Whether huge pages were requested.
     huge: bool,
     /// The mapping's first byte.
     base: NonNull<u8>,
 }
 
-// SAFETY: `base` is the address of the mapping, which the region owns; nothing is read or written through it but by
-// extents, whose ranges are disjoint.
+// SAFETY: `base` is the address of the mapping, which the region owns; only extents, whose ranges are disjoint, read or
+// write through it.
 unsafe impl Send for Region {}
-// SAFETY: a shared region only gives its address and takes advice for pages that the adviser's extent covers.
+// SAFETY: a shared region only gives its address, and advice about pages that the calling extent covers.
 unsafe impl Sync for Region {}
 
-/// Gives the free pages of the C library's heap back to the system, where the library can say which they are (glibc).
+/// Gives the free pages of the C library's heap back to the system (glibc only).
 pub fn trim_heap() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: it takes the heap's own locks and touches nothing that is allocated.
@@ -66,7 +66,7 @@ pub fn trim_heap() {
     }
 }
 
-/// Exclusive bytes of a reserved stretch: zeros that are not present until they are populated or written.
+/// Exclusive bytes of reserved address space: zeros that are not present until they are populated or written.
 #[derive(Debug)]
 pub struct Extent {
     region: Arc<Region>,
@@ -76,12 +76,12 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// Reserves at least so many bytes of address space: in whole huge pages and aligned to one, or, if they fill none,
-    /// in small pages, of which less is wasted.
+    /// Reserves at least so many bytes of address space: in whole huge pages and aligned to one; if they do not fill
+    /// one, in small pages, which wastes less.
     ///
     /// # Errors
     ///
-    /// The system refuses: address space is bounded too, by limits of the process for example.
+    /// If the system refuses: address space is bounded too, for example by limits of the process.
     pub fn reserve(bytes: usize) -> io::Result<Extent> {
         let too_many = || io::Error::from(io::ErrorKind::OutOfMemory);
         let huge = bytes >= HUGE_PAGE;
@@ -92,19 +92,19 @@ impl Extent {
         let base = NonNull::new(map.as_mut_ptr()).ok_or_else(too_many)?;
         let start = if huge { base.as_ptr().align_offset(HUGE_PAGE).min(HUGE_PAGE) } else { 0 };
         if huge {
-            // It only saves time: where it is refused, pages are small.
+            // Only for speed: if it is refused, pages are small.
             let _ = map.advise(Advice::HugePage);
         }
         Ok(Extent { region: Arc::new(Region { map, huge, base }), start, len })
     }
 
-    /// Exactly so many zeros between two pages of which every access faults. The bytes are flush with the page at one
-    /// end; at the other end the rest of a page may lie between. To find kernels that read or write outside of their
+    /// Exactly so many zeros between two pages whose every access faults. The bytes are flush with the page at one end;
+    /// at the other end, the rest of a page may lie between. Finds kernels that read or write outside of their
     /// operands.
     ///
     /// # Errors
     ///
-    /// The system refuses: mappings are bounded, too.
+    /// If the system refuses: mappings are bounded, too.
     pub fn guarded(bytes: usize, flush: Flush) -> io::Result<Extent> {
         let too_many = || io::Error::from(io::ErrorKind::OutOfMemory);
         let page = page_size();
@@ -138,7 +138,7 @@ impl Extent {
         self.region.base.addr().get() + self.start
     }
 
-    /// Keeps the first `at` bytes, or all where there are fewer, and gives the rest.
+    /// Keeps the first `at` bytes, or all if there are fewer, and returns the rest.
     #[must_use]
     pub fn split_off(&mut self, at: usize) -> Extent {
         let at = at.min(self.len);
@@ -147,17 +147,17 @@ impl Extent {
         rest
     }
 
-    /// Whether `next` starts where this ends, in the same stretch.
+    /// Whether `next` starts where this extent ends, in the same region.
     #[must_use]
     pub fn meets(&self, next: &Extent) -> bool {
         Arc::ptr_eq(&self.region, &next.region) && self.start + self.len == next.start
     }
 
-    /// Takes the bytes that follow in.
+    /// Appends the bytes that follow.
     ///
     /// # Errors
     ///
-    /// `next`, unchanged, where it does not follow.
+    /// `next`, unchanged, if it does not follow.
     pub fn join(&mut self, next: Extent) -> Result<(), Extent> {
         if !self.meets(&next) {
             return Err(next);
@@ -182,7 +182,7 @@ impl Extent {
         unsafe { std::slice::from_raw_parts_mut(self.region.base.add(self.start).as_ptr(), self.len) }
     }
 
-    /// Makes all pages present now, by calls to the system instead of a fault each: in huge pages as long as they come
+    /// Makes all pages present now, by system calls instead of a fault for each: in huge pages as long as they come
     /// [fast enough](pace).
     pub fn populate(&mut self) {
         let (mut at, end) = (self.start, self.start + self.len);
@@ -208,18 +208,18 @@ impl Extent {
         }
         self.advise(Advice::PopulateWrite, at, len);
         if self.region.huge {
-            // What is there already may still be joined.
+            // Small pages that are present may still be joined.
             self.advise(Advice::HugePage, at, len);
         }
     }
 
-    /// It only saves time: where it is refused, pages come when they are touched.
+    /// Only for speed: if it is refused, pages become present at the first access.
     fn advise(&self, advice: Advice, at: usize, len: usize) {
         let _ = self.region.map.advise_range(advice, at, len);
     }
 
-    /// Gives the pages that lie wholly inside back to the system; what was in them reads as zeros. At its ends less
-    /// than a page each stays.
+    /// Gives the pages that are entirely inside back to the system; their bytes read as zeros then. At each end, less
+    /// than a page stays.
     pub fn discard(&mut self) {
         let page = page_size();
         let first = self.start.next_multiple_of(page);
@@ -299,7 +299,7 @@ mod tests {
     fn only_whole_pages_inside_are_given_back() {
         let page = page_size();
         let mut before = Extent::reserve(HUGE_PAGE).unwrap();
-        // A mapping starts at a page, which need not be a multiple of the largest kind.
+        // A mapping starts at a page, which need not be a multiple of the largest page size.
         let lead = before.start.next_multiple_of(page) - before.start;
         let mut inside = before.split_off(lead + 100);
         let mut after = inside.split_off(3 * page);

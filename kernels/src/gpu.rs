@@ -7,7 +7,7 @@
 //! - `cuda` (feature `cuda`) is an NVIDIA GPU through its driver, NVRTC, cuDNN and cuBLASLt, all loaded at run time;
 //! - `emulated` (feature `emulator`) is the processor in the role of a GPU, which runs the same kernels in tests.
 //!
-//! Nothing here knows graphs, caches, files or environment variables.
+//! Nothing here depends on graphs, caches, files or environment variables.
 
 pub mod algorithm;
 pub mod arena;
@@ -50,7 +50,7 @@ pub trait Device: Send + Sync + Debug {
     /// Gives memory back that [`reserve`](Device::reserve) took, once what was started before has run.
     fn release(&self, address: u64);
 
-    /// Bytes of its memory that nobody has taken.
+    /// Free bytes of its memory.
     fn free_bytes(&self) -> Result<u64>;
 
     /// Copies bytes to the start of a region. They may be changed as soon as this returns.

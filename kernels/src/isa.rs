@@ -1,8 +1,8 @@
-//! The instruction-set levels that Kiln emits code for, and what this machine has of them.
+//! The instruction-set levels that Kiln emits code for, and which of them this machine has.
 //!
-//! A level is a closed set of CPU features, not a list of flags: a kernel is emitted for one level, some for an
-//! [`Extension`] of it too, and a [`Code`](crate::jit::Code) that exists proves that both may run here. Nothing in this
-//! file knows an operator or an environment variable; a cap from outside arrives as a value.
+//! A level is a closed set of CPU features, not a list of flags: a kernel is emitted for one level, some kernels for an
+//! [`Extension`] of it too, and a [`Code`](crate::jit::Code) that exists proves that both may run here. Depends on no
+//! operator and no environment variable; a cap is passed in as a value.
 
 mod amx;
 
@@ -51,13 +51,13 @@ impl Isa {
             && std::is_x86_feature_detected!("f16c")
     }
 
-    /// Whether kernels of this level can be called here: the processor has it, or it can be emulated.
+    /// Whether kernels of this level can be called here: the processor has it, or it is emulated.
     #[must_use]
     pub fn usable(self) -> bool {
         cfg!(feature = "emulator") || self <= Isa::detect()
     }
 
-    /// `f32` lanes of one vector register; 8 for [`Isa::Portable`], which lays out weights as AVX2 does.
+    /// `f32` lanes of one vector register; 8 for [`Isa::Portable`], which packs weights as AVX2 does.
     #[must_use]
     pub const fn lanes(self) -> usize {
         match self {
@@ -91,22 +91,21 @@ impl Isa {
         }
     }
 
-    /// The level of that name, if there is one.
+    /// The level with that name, if there is one.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Isa> {
         Isa::ALL.into_iter().find(|isa| isa.name().eq_ignore_ascii_case(name))
     }
 }
 
-/// Instructions beyond a level, which a kernel may use where the processor has them.
+/// Instructions beyond a level that a kernel may use where the processor has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Extension {
-    /// AVX512_BF16: sums of products of `bf16` pairs, and rounding to `bf16`. Beside [`Isa::Avx512`].
+    /// AVX512_BF16: sums of products of `bf16` pairs, and rounding to `bf16`. Needs [`Isa::Avx512`].
     Bf16,
-    /// AVX512_VNNI: sums of products of bytes. Beside [`Isa::Avx512`].
+    /// AVX512_VNNI: sums of products of bytes. Needs [`Isa::Avx512`].
     Vnni,
-    /// AMX-TILE, AMX-BF16 and AMX-INT8: tiles of 16 rows of 64 bytes and sums of their products. Beside
-    /// [`Isa::Avx512`].
+    /// AMX-TILE, AMX-BF16 and AMX-INT8: tiles of 16 rows of 64 bytes and sums of their products. Needs [`Isa::Avx512`].
     Amx,
 }
 
@@ -114,7 +113,7 @@ impl Extension {
     /// Every extension, in the order of its bit in [`Extensions`], which records keep.
     pub const ALL: [Extension; 3] = [Extension::Bf16, Extension::Vnni, Extension::Amx];
 
-    /// Whether the processor and its operating system (which saves the registers) offer it.
+    /// Whether the processor has it and the operating system, which saves its registers, permits it.
     #[must_use]
     pub fn present(self) -> bool {
         #[cfg(target_arch = "x86_64")]

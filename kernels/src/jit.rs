@@ -1,9 +1,10 @@
-//! Turning instructions into callable machine code; knows no operator.
+//! Turning instructions into callable machine code; depends on no operator.
 //!
-//! [`asm`] is the one assembler that emitters use, for AVX2 (VEX, through dynasm and [`vex`]) and AVX-512 (EVEX,
-//! through [`evex`]) alike. [`code`] seals what it made into executable memory, which [`arena`] manages, and calls it;
-//! `symbols` names it for profilers. [`extents`] holds what a call will touch against what its driver was given. With
-//! the feature `emulator`, `emulator` interprets what this processor lacks, and `verify` checks kernels.
+//! [`asm`] is the assembler of all emitters, for AVX2 (VEX, through dynasm and [`vex`]) and AVX-512 (EVEX, through
+//! [`evex`]) alike. [`code`] seals emitted bytes into executable memory, which [`arena`] manages, and calls them;
+//! `symbols` names code for profilers. [`extents`] checks what a call will touch against the operands of its driver.
+//! With the feature `emulator`, `emulator` interprets code of levels that this processor lacks, and `verify` checks
+//! kernels.
 
 mod arena;
 pub mod asm;
@@ -20,7 +21,7 @@ pub mod verify;
 mod vex;
 
 pub use arena::CodeMemory;
-pub use asm::{Asm, Cond, Gpr, Label, Mask, Mem, Predicate, Rounding, Src, Tile, Vreg};
+pub use asm::{Asm, Cond, Gpr, JoinedRow, Label, Mask, Mem, Predicate, Rounding, Src, Tile, Vreg};
 pub use code::{Code, code_memory};
 #[cfg(feature = "emulator")]
 pub use emulator::interpreted;

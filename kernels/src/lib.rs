@@ -5,12 +5,12 @@
 //! 0. [`crash`], [`fork`]: what a thread is doing, and locks that children of a fork find free.
 //! 1. [`isa`], [`error`], [`extent`], [`parallel`]: what a machine has, what can go wrong, memory in pieces, how work
 //!    is forked.
-//! 2. [`jit`]: assembling, sealing and calling machine code. Knows no operator.
+//! 2. [`jit`]: assembling, sealing and calling machine code. Depends on no operator.
 //! 3. [`cpu`] and [`reference`](mod@reference): the families. Each has parameters, an emitter and a plain Rust
 //!    reference that is both the oracle of its tests and the fallback where no code may be emitted.
 //! 4. `gpu` (feature `device`): devices beside the processor, their memory, kernels and libraries.
 //!
-//! Nothing here knows graphs, caches, files, ONNX or environment variables.
+//! Nothing here depends on graphs, caches, files, ONNX or environment variables.
 
 #![allow(rustdoc::private_intra_doc_links, reason = "headers guide readers of the source to private files too")]
 

@@ -1,4 +1,4 @@
-//! How a kernel family asks for threads without knowing whose they are.
+//! The fork-join trait through which kernel families use threads, with helpers to divide memory between them.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -17,14 +17,14 @@ pub trait Parallel: Sync {
     /// Calls `task(0)` to `task(tasks - 1)`, each exactly once, in any order and on any of the threads.
     fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync));
 
-    /// Whether the request has been cancelled. Drivers ask between blocks of work that may be long together, and then
-    /// leave their outputs unfinished; the caller that cancelled drops these.
+    /// Whether the request has been cancelled. Drivers check between blocks of work that take long together, and then
+    /// return with their outputs unfinished; the caller that cancelled discards these.
     fn is_stopped(&self) -> bool {
         false
     }
 }
 
-/// No threads but the caller's.
+/// The caller's thread alone.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Serial;
 
@@ -40,15 +40,15 @@ impl Parallel for Serial {
     }
 }
 
-/// Keeps the threads awake, and for a while after, because there will be work for them soon. A thread takes longer to
-/// wake than many kernels take to run.
-pub fn rouse(parallel: &dyn Parallel) {
+/// Keeps the threads awake, and for a while after, because a fork will follow soon. A thread takes longer to wake than
+/// many kernels take to run.
+pub fn keep_awake(parallel: &dyn Parallel) {
     parallel.run(parallel.threads(), &|_| ());
 }
 
 /// Calls `task(index, chunk)` for the consecutive pieces of `data`, each `length` elements long but the last.
 ///
-/// This is how safe code writes one buffer from several threads: no piece is seen by two tasks.
+/// Safe code writes one buffer from several threads by this: no piece is given to two tasks.
 pub fn for_each_chunk<T: Send>(
     parallel: &dyn Parallel,
     data: &mut [T],
@@ -68,7 +68,7 @@ pub fn for_each_chunk<T: Send>(
     });
 }
 
-/// A buffer that tasks write in places that do not overlap.
+/// A buffer that tasks write in ranges that do not overlap.
 pub(crate) struct Disjoint<'a, T> {
     start: Shared<T>,
     length: usize,
@@ -81,15 +81,15 @@ impl<'a, T: Send> Disjoint<'a, T> {
         Disjoint { start: Shared(data.as_mut_ptr()), length: data.len(), borrow: PhantomData }
     }
 
-    /// A part of it.
+    /// The elements of `range`.
     ///
     /// # Panics
     ///
-    /// If the part reaches beyond the buffer: a driver that computes such a part is broken.
+    /// If the range is not inside the buffer: the driver that computed it is wrong.
     ///
     /// # Safety
     ///
-    /// No two parts that are in use at the same time overlap.
+    /// No two ranges that are in use at the same time overlap.
     #[allow(clippy::mut_from_ref, reason = "the caller vouches that parts do not overlap")]
     pub(crate) unsafe fn part(&self, range: Range<usize>) -> &mut [T] {
         assert!(range.start <= range.end && range.end <= self.length, "{range:?} of {}", self.length);
@@ -103,7 +103,7 @@ impl<'a, T: Send> Disjoint<'a, T> {
     }
 }
 
-/// The start of a buffer that tasks write in disjoint places.
+/// The start of a buffer that tasks write in disjoint ranges.
 struct Shared<T>(*mut T);
 
 // SAFETY: it is only dereferenced through `for_each_chunk` and `Disjoint`, which hand out disjoint ranges of `Send`

@@ -3,6 +3,7 @@
 pub mod attention;
 pub mod chain;
 pub mod conv;
+pub mod functions;
 pub mod gemm;
 pub mod norm;
 pub mod pool;

@@ -13,7 +13,7 @@ use kiln_kernels::cpu::conv::winograd::WinogradSide;
 use kiln_kernels::cpu::conv::{SlideCode, WinogradCode, WinogradTile};
 use kiln_kernels::cpu::gemm::{Epilogue, Left, Matmul, MatmulBlocks, MatmulShape, Right};
 use kiln_kernels::cpu::norm::RowNormCode;
-use kiln_kernels::cpu::reduce::{Finish, Fold, Map, Pass, ReduceCode, Walk};
+use kiln_kernels::cpu::reduce::{Fold, Map, Order, Pass, PostOp, ReduceCode};
 use kiln_kernels::cpu::softmax::{self, SoftmaxCode};
 use kiln_kernels::cpu::transpose::{self, TransposeCode};
 use kiln_kernels::cpu::{Elements, Stored};
@@ -72,7 +72,7 @@ fn others(isa: Isa) -> [(&'static str, CodeKey); 7] {
         output: Storage::F32,
     };
     let chain = ChainCode { isa, program, lanes: [Lane::Vector].into_iter().collect(), unroll: 1 };
-    let pass = Pass { map: Map::Square, fold: Fold::Add, finish: Finish::Sqrt };
+    let pass = Pass { map: Map::Square, fold: Fold::Add, post_op: PostOp::Sqrt };
     let norm = RowNormCode { isa, centred: true, scale: true, bias: true, moments: false, output: Default::default() };
     let winograd = WinogradCode { isa, tile: WinogradTile::Two, side: WinogradSide::Input };
     let slide = SlideCode { isa, kernel: [2, 2], strides: [1, 1], activation: None, stored: Stored::F32 };
@@ -80,7 +80,7 @@ fn others(isa: Isa) -> [(&'static str, CodeKey); 7] {
         ("chain", CodeKey::Chain(chain)),
         ("depthwise", CodeKey::Slide(slide)),
         ("layer-norm", CodeKey::RowNorm(norm)),
-        ("reduction", CodeKey::Reduce(ReduceCode { isa, pass, walk: Walk::Rows, centred: false })),
+        ("reduction", CodeKey::Reduce(ReduceCode { isa, pass, order: Order::Rows, centred: false })),
         ("softmax", CodeKey::Softmax(SoftmaxCode { isa, form: softmax::Form::Softmax, columns: false })),
         (
             "transposition",

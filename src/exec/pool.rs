@@ -60,8 +60,8 @@ impl Problem for PoolProblem {
     }
 
     fn build(&self, choice: &PoolChoice, target: &Target, source: &dyn CodeSource) -> KernelResult<Pool> {
-        let how = (choice.path, self.stored);
-        Pool::stored(self.kind, self.shape, target.isa, how, choice.tasks as usize, source)
+        let PoolChoice { path, tasks, .. } = *choice;
+        Pool::stored(self.kind, self.shape, target.isa, path, self.stored, tasks as usize, source)
     }
 
     fn table_bytes(&self) -> Option<u64> {

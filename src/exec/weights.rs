@@ -43,7 +43,7 @@ const KEPT: usize = 8 << 20;
 impl Packed {
     /// Holds whatever was in its memory.
     fn new(len: usize) -> Packed {
-        Packed { buffer: BufferPool::take_to_keep(memory(), len * 4), len }
+        Packed { buffer: Buffer::lent_to_keep(memory(), len * 4), len }
     }
 
     /// The elements, as the kernels read them.

@@ -1,9 +1,9 @@
-//! Graphs written by hand: for demonstrations, tests and generators. Checks nothing that a loader would check.
+//! Graphs built by hand: for demonstrations, tests and generators. Does none of a loader's checks.
 
 use super::ir::{Attr, CAPTURES, Dim, Graph, NodeDesc, ValueId, ValueInfo};
 use crate::tensor::{DType, Tensor};
 
-/// Writes a graph node by node.
+/// Builds a graph node by node.
 ///
 /// ```
 /// use kiln::graph::GraphBuilder;
@@ -28,7 +28,7 @@ impl GraphBuilder {
         GraphBuilder { graph: Graph { name: name.to_owned(), ..Graph::default() }, version }
     }
 
-    /// A value given by the caller.
+    /// An input of the graph.
     pub fn input(&mut self, name: &str, dtype: DType, dims: impl IntoIterator<Item = Dim>) -> ValueId {
         let dims = Some(dims.into_iter().collect());
         let id =
@@ -37,7 +37,7 @@ impl GraphBuilder {
         id
     }
 
-    /// A value known now.
+    /// A constant.
     pub fn constant(&mut self, tensor: Tensor) -> ValueId {
         self.graph.add_constant("constant", tensor)
     }
@@ -50,7 +50,7 @@ impl GraphBuilder {
         output
     }
 
-    /// A node with several outputs, or with inputs left out.
+    /// A node with several outputs, or with optional inputs left out.
     pub fn op_many(
         &mut self,
         op: &str,
@@ -85,13 +85,13 @@ impl GraphBuilder {
         output
     }
 
-    /// Returns `value` to the caller under that name.
+    /// Makes `value` an output of the graph with that name.
     pub fn output(&mut self, name: &str, value: ValueId) {
         name.clone_into(&mut self.graph.values[value.index()].name);
         self.graph.outputs.push(value);
     }
 
-    /// Returns `value` under that name and declares what it is.
+    /// Makes `value` an output with that name, and declares its type and dimensions.
     pub fn output_of(&mut self, name: &str, value: ValueId, dtype: DType, dims: impl IntoIterator<Item = Dim>) {
         self.output(name, value);
         let info = &mut self.graph.values[value.index()];

@@ -1,10 +1,11 @@
 //! Nodes on a device: the same nodes, whose work is a sequence of the device's kernels and libraries.
 //!
-//! Where a graph runs on a device, [placing](crate::session) marks the nodes that shall run there and puts copies on the
-//! edges between them and the others ([`transfer`]). A marked node infers its outputs as ever; instead of asking for an
-//! executor of the processor's it writes down a [`Sequence`] ([`Node::prepare_device`]) whose solvers and kernels come out of
-//! the same cache. Tensors between such nodes lie in the device's memory ([`Tensor::elsewhere`]).
+//! For a graph that runs on a device, [placement](crate::session) marks the nodes that run there and puts copies on the
+//! edges between them and the others ([`transfer`]). A marked node infers its outputs as on the processor; instead of
+//! an executor it gets a [`Sequence`] ([`Node::prepare_device`]), whose solvers and kernels come from the same cache.
+//! Tensors between such nodes are in the device's memory ([`Tensor::elsewhere`]).
 
+mod copy;
 mod finish;
 mod sequence;
 pub mod transfer;
@@ -32,12 +33,12 @@ pub const TO_HOST: &str = "ToHost";
 pub struct OnDevice {
     node: Box<dyn Node>,
     gpu: Arc<GpuCx>,
-    /// Which types its operands on the device may have.
+    /// Which element types its operands on the device may have.
     carries: fn(DType) -> bool,
 }
 
 impl OnDevice {
-    /// That node on that device, where it may be given elements of those types.
+    /// `node` on the device, for elements of the types that `carries` takes.
     #[must_use]
     pub fn new(node: Box<dyn Node>, gpu: Arc<GpuCx>, carries: fn(DType) -> bool) -> OnDevice {
         OnDevice { node, gpu, carries }
@@ -67,7 +68,7 @@ impl Node for OnDevice {
         inputs: &[Option<&Tensor>],
         outputs: &[TensorSpec],
     ) -> Result<Prepared, NodeError> {
-        // Whoever placed the node went by what the model declares; a kernel would take other elements for what they are not.
+        // Placement used the types that the model declares; a kernel would misread elements of another type.
         let there = inputs.iter().flatten().filter(|tensor| tensor.is_elsewhere()).map(|tensor| tensor.dtype());
         if let Some(other) = there.chain(outputs.iter().map(|spec| spec.dtype)).find(|dtype| !(self.carries)(*dtype)) {
             return Err(NodeError::Unsupported(format!("{} of {other} on a device", self.family())));

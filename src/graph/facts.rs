@@ -3,14 +3,14 @@
 //! Passes need proofs: that two operands have the same shape whatever the request, that a value holds `f32`, that the
 //! last dimension is 768. Dimensions may be unknown and still be equal, so they are kept as symbols ([`size`]): equal
 //! symbols are equal sizes, and a convolution's output size is the same symbol wherever it is computed from the same
-//! input size in the same way. What an operator makes of its inputs is a rule of its row in the table ([`operators`]).
-//! Integer tensors that hold sizes (`Shape`, then `Gather`, then `Concat`) are followed element by element, because
-//! exported models compute the targets of their reshapes that way.
+//! input size in the same way. The rules for an operator's outputs are in its row of the table ([`operators`]). Integer
+//! tensors that hold sizes (`Shape`, then `Gather`, then `Concat`) are followed element by element, because exported
+//! models compute the targets of their reshapes that way.
 //!
-//! What the model declares of its inputs is believed, because sessions refuse requests that break it, or serve them
-//! without what was proved (dimensions of one name that differ). What it declares of values in between is used for element
-//! types only; a wrong one there ends in a kernel's refusal, never in a wrong read. Unknown operators make unknown values.
-//! Nothing here allocates by what a model says.
+//! Declared dimensions of inputs are trusted, because sessions refuse requests that contradict them, or serve those
+//! without what was proved (dimensions of one name that differ). Declarations of other values are used for element
+//! types only; a wrong one ends in a kernel's refusal, never in a wrong read. Unknown operators make unknown values.
+//! Nothing here allocates sizes that a model gives.
 
 #[cfg(test)]
 mod tests;
@@ -33,8 +33,8 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// Goes through the graph once. `declared` says whether the declared dimensions of its inputs can be believed, which
-    /// is so for a model and not for a body (a loop's values may change shape from turn to turn).
+    /// Goes through the graph once. `declared` says whether the declared dimensions of its inputs are trusted: those of
+    /// a model are, those of a body are not (a loop's values may change shape from iteration to iteration).
     pub(crate) fn of(graph: &Graph, declared: bool) -> Facts {
         let mut facts = Facts { values: vec![Fact::default(); graph.values.len()], sizes: Sizes::default() };
         for &input in &graph.inputs {
@@ -51,8 +51,8 @@ impl Facts {
         facts
     }
 
-    /// What a turn of a body would make, of whose inputs something may be known from around it: what is a number there is one
-    /// here. What the body declares is believed, so that this is for turns that are not made.
+    /// The facts of one iteration of a body, with facts of its inputs from the graph around it. Declarations of the
+    /// body are trusted, so this is for iterations that do not happen.
     pub(crate) fn of_body(body: &Graph, inputs: &[Option<Fact>]) -> Facts {
         let mut facts = Facts { values: vec![Fact::default(); body.values.len()], sizes: Sizes::default() };
         for (id, tensor) in &body.constants {
@@ -105,7 +105,7 @@ impl Facts {
         outputs
     }
 
-    /// What is known of a value; nothing for one that is newer than the facts.
+    /// The facts of a value; unknown for a value that was added later.
     pub(crate) fn get(&self, value: ValueId) -> &Fact {
         self.values.get(value.index()).unwrap_or(NOTHING)
     }
@@ -115,7 +115,7 @@ impl Facts {
         self.get(value).dims.as_deref()
     }
 
-    /// What a size is where names stand for these numbers.
+    /// The size in numbers, for these values of the names.
     #[cfg(test)]
     pub(crate) fn value(&self, size: Size, named: &dyn Fn(&str) -> i64) -> Option<i64> {
         self.sizes.value(size, named)
@@ -136,8 +136,8 @@ impl Facts {
         matches!((self.dims(a), self.dims(b)), (Some(a), Some(b)) if a == b)
     }
 
-    /// Whether a part of an element-wise computation works on about as many elements as the whole: the same sizes, or
-    /// sizes that are the same unless they are 1. What is not known is taken to be so.
+    /// Whether a part of an element-wise computation has about as many elements as the whole: equal sizes, or sizes
+    /// that are equal unless they are 1. Unknown sizes count as equal.
     pub(crate) fn is_as_large(&self, part: ValueId, whole: ValueId) -> bool {
         let (Some(part), Some(whole)) = (self.dims(part), self.dims(whole)) else { return true };
         part.len() == whole.len()
@@ -147,7 +147,7 @@ impl Facts {
             })
     }
 
-    /// Records what a pass knows of a value that it has just made.
+    /// Sets the facts of a value that a pass has added.
     pub(crate) fn set(&mut self, value: ValueId, fact: Fact) {
         if self.values.len() <= value.index() {
             self.values.resize(value.index() + 1, Fact::default());

@@ -1,11 +1,11 @@
-//! How the heads of attention lie in a tensor: the words in which a pass tells the fused operator.
+//! The layout of attention heads in a tensor, as an attribute of the fused operator.
 //!
-//! Exporters move heads around before and after attention, by reshapes and transpositions. Kernels read and write them
-//! wherever they are, so the passes take those nodes out and say here what the tensor is that remains.
+//! Exporters move heads around before and after attention, by reshapes and transpositions. Kernels read and write heads
+//! with any strides, so a pass removes those nodes and notes the layout of the tensor that remains.
 
 use super::ir::NodeDesc;
 
-/// Where batches, heads, rows (positions) and features are.
+/// The order of batches, heads, rows (positions) and features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Heads {
     /// `[batch, head, row, feature]`, or fewer axes at the front.
@@ -18,13 +18,14 @@ pub(crate) enum Heads {
     Joined,
 }
 
-/// The axes of batch, head, row and feature; none for what a tensor has not. Joined heads are in the axis of features.
+/// The axes of batch, head, row and feature; `None` for those that a tensor has not. Joined heads are in the axis of
+/// features.
 pub(crate) type Places = [Option<usize>; 4];
 
 impl Heads {
     const ALL: [Heads; 4] = [Heads::First, Heads::Behind, Heads::Columns, Heads::Joined];
 
-    /// The word for it.
+    /// The attribute's value.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Heads::First => "first",
@@ -34,7 +35,7 @@ impl Heads {
         }
     }
 
-    /// What an attribute says; [`Heads::First`] where it is absent, nothing for an unknown word.
+    /// The layout that an attribute names; [`Heads::First`] without the attribute, `None` for an unknown value.
     pub(crate) fn of(node: &NodeDesc, attribute: &str) -> Option<Heads> {
         let word = node.string(attribute, Heads::First.word());
         Heads::ALL.into_iter().find(|heads| heads.word() == word)
@@ -55,7 +56,7 @@ impl Heads {
         })
     }
 
-    /// What lies so: the inverse of [`Heads::places`] for tensors whose heads are not joined.
+    /// The layout of these axes: the inverse of [`Heads::places`] for tensors whose heads are not joined.
     pub(crate) fn at(places: Places, rank: usize) -> Option<Heads> {
         let candidates = [Heads::First, Heads::Behind, Heads::Columns];
         candidates.into_iter().find(|heads| heads.places(rank) == Some(places))

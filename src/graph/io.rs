@@ -1,15 +1,15 @@
-//! The inputs and outputs of one execution of a node: where they lie, what may be taken, where outputs get their memory.
+//! The inputs and outputs of one execution of a node: the values, which of them it may take, and the memory of outputs.
 //!
-//! In a running graph nothing is moved for a node: it reads the values of the request where they are, and what it makes is
-//! put there. Outside of one (constant folding, tests, nodes that run others) inputs are handed over instead.
+//! In a running graph values are not moved for a node: it reads the request's values in place, and its outputs are
+//! stored among them. Outside of one (constant folding, tests, nodes that run others) inputs are passed in.
 
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::error::NodeError;
 use super::ir::ValueId;
 use super::lease::{Lease, Place};
-use super::node::NodeError;
 use super::value::Value;
 use crate::tensor::{BufferPool, Tensor, TensorSpec};
 
@@ -23,33 +23,33 @@ pub struct Io<'a> {
     memory: Memory<'a>,
 }
 
-/// Where inputs are and outputs go.
+/// Where inputs are read and outputs are stored.
 enum Ends<'a> {
-    /// Among the values of a running graph; and how many outputs were made.
+    /// Among the values of a running graph; and the number of outputs so far.
     Graph(Edges<'a>, usize),
-    /// Nowhere else.
+    /// In vectors of its own: inputs and outputs.
     Own(Vec<Option<Tensor>>, SmallVec<[Tensor; 1]>),
 }
 
-/// The edges of a node in a running graph.
+/// The values of a running graph, and those that a node reads and writes.
 pub(super) struct Edges<'a> {
     /// The request's values, by number.
     pub(super) values: &'a mut [Option<Value>],
-    /// Those that are the same in every request.
+    /// Constants: values that are the same in every request.
     pub(super) constants: &'a [Option<Value>],
     /// The node's inputs.
     pub(super) inputs: &'a [Option<ValueId>],
-    /// The node's outputs; none where nobody reads one.
+    /// The node's outputs; `None` for those that are never read.
     pub(super) outputs: &'a [Option<ValueId>],
-    /// Inputs that nobody reads after this node, nor this node twice, by bit.
+    /// Inputs that neither this node reads twice nor a later one reads, by bit.
     pub(super) owned: u64,
 }
 
-/// Where outputs get their memory.
+/// The memory of outputs.
 pub(super) struct Memory<'a> {
-    /// From here,
+    /// The pool,
     pub(super) pool: &'a Arc<BufferPool>,
-    /// unless a plan has a place for them, by output.
+    /// or, for outputs that have a place in a plan, a buffer of the plan's lease.
     pub(super) lease: Option<(&'a Lease, &'a [Option<Place>])>,
 }
 
@@ -60,7 +60,7 @@ impl Edges<'_> {
         self.values[value.index()].as_ref().or_else(|| self.constants[value.index()].as_ref())
     }
 
-    /// The tensor of input `index`. Whatever is no tensor was refused before the node was prepared.
+    /// The tensor of input `index`. Other values were refused before the node was prepared.
     #[inline]
     fn input(&self, index: usize) -> Option<&Tensor> {
         match self.value((*self.inputs.get(index)?)?) {
@@ -83,7 +83,7 @@ impl Edges<'_> {
 }
 
 impl<'a> Io<'a> {
-    /// An execution over `inputs` whose outputs shall have `specs`, outside of a running graph.
+    /// An execution outside of a running graph, with outputs of `specs`.
     pub fn new(inputs: SmallVec<[Option<Tensor>; 4]>, specs: &'a [TensorSpec], buffers: &'a Arc<BufferPool>) -> Io<'a> {
         let memory = Memory { pool: buffers, lease: None };
         Io { ends: Ends::Own(inputs.into_vec(), SmallVec::new()), specs, memory }
@@ -129,7 +129,7 @@ impl<'a> Io<'a> {
         taken.ok_or_else(|| missing(index))
     }
 
-    /// What output number `index` shall be.
+    /// The type and shape of output number `index`.
     #[inline]
     #[must_use]
     pub fn spec(&self, index: usize) -> &TensorSpec {
@@ -142,7 +142,7 @@ impl<'a> Io<'a> {
         self.specs
     }
 
-    /// Memory for output number `index`, holding whatever was in it.
+    /// Memory for output number `index`, with arbitrary contents.
     #[inline]
     pub fn alloc(&self, index: usize) -> Result<Tensor, NodeError> {
         let spec = self.specs[index].clone();
@@ -155,7 +155,7 @@ impl<'a> Io<'a> {
         Ok(Tensor::from_pool(self.memory.pool, spec)?)
     }
 
-    /// Whether input `input` is of output `output`'s type and shape and nobody else holds its memory.
+    /// Whether input `input` has output `output`'s type and shape and this node is the only owner of its memory.
     #[inline]
     pub fn can_reuse(&mut self, input: usize, output: usize) -> bool {
         let tensor = match &self.ends {
@@ -166,7 +166,7 @@ impl<'a> Io<'a> {
         tensor.is_some_and(|tensor| tensor.is_sole() && tensor.spec() == &self.specs[output])
     }
 
-    /// The next output.
+    /// Adds the next output.
     #[inline]
     pub fn push(&mut self, tensor: Tensor) {
         match &mut self.ends {
@@ -174,7 +174,7 @@ impl<'a> Io<'a> {
                 debug_assert_eq!(tensor.spec(), &self.specs[*made], "a node makes what it inferred");
                 match edges.outputs.get(*made) {
                     Some(Some(value)) => edges.values[value.index()] = Some(Value::Tensor(tensor)),
-                    _ => self.memory.bury(tensor),
+                    _ => self.memory.recycle(tensor),
                 }
                 *made += 1;
             }
@@ -185,7 +185,7 @@ impl<'a> Io<'a> {
         }
     }
 
-    /// The outputs, in order, of an execution outside of a running graph; in one they are among its values.
+    /// The outputs, in order, of an execution outside of a running graph; within one they are among its values.
     #[must_use]
     pub fn into_outputs(self) -> SmallVec<[Tensor; 1]> {
         match self.ends {
@@ -196,9 +196,9 @@ impl<'a> Io<'a> {
 }
 
 impl Memory<'_> {
-    fn bury(&self, tensor: Tensor) {
+    fn recycle(&self, tensor: Tensor) {
         if let Some((lease, _)) = self.lease {
-            lease.bury(tensor);
+            lease.recycle(tensor);
         }
     }
 }

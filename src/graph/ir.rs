@@ -7,12 +7,12 @@ use hashbrown::HashMap;
 
 use crate::tensor::{Backing, DType, Tensor};
 
-/// A value (an edge) of a graph, by its place in [`Graph::values`].
+/// A value (an edge) of a graph, by its index in [`Graph::values`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ValueId(pub u32);
 
 impl ValueId {
-    /// Its place in [`Graph::values`].
+    /// The index in [`Graph::values`].
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -52,7 +52,7 @@ impl std::fmt::Display for Dim {
     }
 }
 
-/// What travels along a value's edge.
+/// The kind of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ValueKind {
     /// A tensor; also where nothing is declared.
@@ -101,9 +101,9 @@ pub enum Attr {
     Floats(Vec<f32>),
     Strs(Vec<String>),
     Tensor(Tensor),
-    /// A body of `If`, `Loop` or `Scan`. It reads nothing but its own inputs: values of the graphs around it are handed
-    /// in as the last inputs of the node and, in the same order, as the last inputs of each of the node's bodies. How
-    /// many there are stands in the node's attribute [`CAPTURES`].
+    /// A body of `If`, `Loop` or `Scan`. It reads only its own inputs: values that it captures from the graphs around
+    /// it are the last inputs of the node and, in the same order, the last inputs of each of the node's bodies. The
+    /// node's attribute [`CAPTURES`] is their number.
     Graph(Arc<Graph>),
     /// The steps of a fused element-wise chain.
     Chain(Arc<kiln_kernels::cpu::chain::Program>),
@@ -126,7 +126,7 @@ impl<const N: usize> From<[i64; N]> for Attr {
     }
 }
 
-/// The attribute ([`Attr::Int`]) of a node with bodies that counts the values handed into them (see [`Attr::Graph`]).
+/// The attribute ([`Attr::Int`]) of a node with bodies that counts the values they capture (see [`Attr::Graph`]).
 pub const CAPTURES: &str = "captures";
 
 /// Attributes by name, in a stable order.
@@ -310,7 +310,7 @@ impl Graph {
         id
     }
 
-    /// Adds a value named after `stem` that no other value is named.
+    /// Adds a value with a new name that begins with `stem`.
     pub fn fresh(&mut self, stem: &str) -> ValueId {
         let name = format!("{stem}#{}", self.values.len());
         self.add_value(ValueInfo { name, ..ValueInfo::default() })
@@ -343,7 +343,7 @@ impl Graph {
         node.input(index).and_then(|value| self.constant(value))
     }
 
-    /// What the model says about a value.
+    /// The declaration of a value.
     #[must_use]
     pub fn value(&self, value: ValueId) -> &ValueInfo {
         &self.values[value.index()]
@@ -360,7 +360,7 @@ impl Graph {
         counts
     }
 
-    /// The node that makes each value, by its place in [`Graph::nodes`].
+    /// The node that makes each value, by its index in [`Graph::nodes`].
     #[must_use]
     pub fn producers(&self) -> Vec<Option<usize>> {
         let mut producers = vec![None; self.values.len()];

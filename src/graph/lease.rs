@@ -1,9 +1,9 @@
-//! Small memory that a run state keeps for one plan: a buffer for each place that the plan has laid out.
+//! The small buffers that a run state keeps for one plan: one for each place of its memory plan.
 //!
-//! A plan has computed how large each place must be and which small outputs take turns in it, so that the steps that take
-//! least time ask nobody for memory. Buffers come from the session's pool when a place is first used, or is larger than before
-//! because the state serves another plan, and go back there when it runs without one. A place is a wish, not a promise: where its buffer is still in use (it left with an output, say),
-//! the next one comes from the pool.
+//! The plan has computed the size of each place, and which small outputs share it one after the other, so that the
+//! shortest steps allocate nothing. A buffer comes from the session's pool when its place is first used, or when the
+//! state serves another plan with a larger one, and goes back when the stretch runs without a plan. A place is a hint:
+//! where its buffer is still in use (it left with an output, for example), the step allocates from the pool.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use crate::knobs;
 use crate::tensor::buffer::Home;
 use crate::tensor::{Buffer, BufferPool, Tensor};
 
-/// Numbers of leases; 0 is nobody's.
+/// Numbers of leases; 0 is no lease.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// Where an output of a planned step gets its memory.
+/// The place in the memory plan of an output of a planned step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Number of the place.
+    /// The index of the place.
     pub(super) number: u32,
-    /// Bytes that the place has room for.
+    /// Bytes of the place.
     pub(super) room: usize,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Place {
 pub(super) struct Lease {
     /// The plan's number; 0 before the first.
     plan: u64,
-    /// What buffers of this lease have as their home.
+    /// This lease's number, which its buffers carry.
     holder: u64,
     places: Vec<Cell<Option<Arc<Buffer>>>>,
 }
@@ -41,7 +41,7 @@ impl Default for Lease {
 }
 
 impl Lease {
-    /// Makes it the lease of that plan, which has so many places.
+    /// Makes it the lease of the plan with that number and so many places.
     pub(super) fn serve(&mut self, plan: u64, places: usize) {
         if self.plan != plan {
             self.plan = plan;
@@ -49,20 +49,20 @@ impl Lease {
         }
     }
 
-    /// Gives all memory back.
+    /// Gives all buffers back.
     pub(super) fn release(&mut self) {
         self.plan = 0;
-        // The numbers mean other places from now on; what is still in use then goes to the pool.
+        // From now on indices mean other places; buffers that are still in use then go to the pool.
         self.holder = NEXT.fetch_add(1, Ordering::Relaxed);
         self.places.clear();
     }
 
-    /// The buffer of that place; none where the pool has no room for it.
+    /// The buffer of a place; `None` where it is in use, or the pool has no room for it.
     #[inline]
     pub(super) fn lend(&self, place: &Place, pool: &Arc<BufferPool>) -> Option<Arc<Buffer>> {
         match self.places.get(place.number as usize).and_then(Cell::take) {
             Some(buffer) if buffer.len() >= place.room => Some(buffer),
-            // There is none, or a smaller one of another plan.
+            // There is no buffer, or one of another plan that is smaller.
             _ => self.fetch(place, pool),
         }
     }
@@ -70,16 +70,16 @@ impl Lease {
     #[cold]
     fn fetch(&self, place: &Place, pool: &Arc<BufferPool>) -> Option<Arc<Buffer>> {
         if knobs::guard().is_some() {
-            // Every tensor has memory of its own size.
+            // Guarded memory has exactly the size of its tensor.
             return None;
         }
         let home = Home { holder: self.holder, place: place.number };
-        (place.room <= pool.room()).then(|| Arc::new(BufferPool::take(pool, place.room).at_home(home)))
+        (place.room <= pool.room()).then(|| Arc::new(Buffer::lent(pool, place.room).at_home(home)))
     }
 
-    /// Takes the memory of a tensor that nobody will read any more, if it belongs here.
+    /// Keeps the buffer of a tensor that is not read any more, if it belongs to this lease.
     #[inline]
-    pub(super) fn bury(&self, tensor: Tensor) {
+    pub(super) fn recycle(&self, tensor: Tensor) {
         let Some(buffer) = tensor.into_buffer() else { return };
         let home = buffer.home();
         if home.holder == self.holder
@@ -90,7 +90,7 @@ impl Lease {
         }
     }
 
-    /// Bytes that are kept now.
+    /// Bytes of the buffers that it keeps.
     pub(super) fn bytes(&mut self) -> usize {
         self.places.iter_mut().filter_map(|place| place.get_mut().as_ref().map(|buffer| buffer.len())).sum()
     }

@@ -1,5 +1,5 @@
-//! What a node remembers of the shapes that it has been prepared for, where no plan does: the last few, so that shapes
-//! that take turns ask no cache.
+//! The last few shapes that a node was prepared for, where no plan remembers them, so that alternating shapes take no
+//! look-up in the cache.
 
 use super::inference::Inference;
 use super::node::{Node, NodeError, PrepareCx, Prepared, Specs, Standings};
@@ -11,21 +11,21 @@ use smallvec::SmallVec;
 /// Shapes that a node remembers.
 const MOST: usize = 6;
 
-/// Bytes of contents that a node may hold for each of the shapes that it remembers; larger ones it holds for the last.
+/// Bytes of contents that a memo may hold; with larger contents, a node keeps the last memo only.
 const MOST_CONTENTS: usize = 4 << 10;
 
-/// What a node was prepared for, and with what.
+/// The shapes of a node's inputs and what the node was prepared with.
 pub(super) struct Memo {
     pub(super) inputs: SmallVec<[Option<TensorSpec>; 4]>,
     /// Contents of the value inputs, by input number.
     contents: SmallVec<[(usize, Tensor); 2]>,
     pub(super) specs: Specs,
     pub(super) prepared: Prepared,
-    /// Of the executors that it was prepared with.
+    /// Whether the executors have been replaced.
     pub(super) standings: Standings,
-    /// For its own memory; its executors are charged to themselves as long as it keeps them.
+    /// The charge for its own memory; executors are charged separately as long as the memo keeps them.
     _charge: Charge,
-    /// When it was used last.
+    /// The clock at its last use.
     used: u32,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Memo {
 #[derive(Default)]
 pub(super) struct Memos {
     memos: Vec<Memo>,
-    /// The one that was used last.
+    /// The index of the last one that was used.
     last: usize,
     /// Counts uses.
     clock: u32,
@@ -51,7 +51,7 @@ impl Memos {
         Some(found)
     }
 
-    /// Prepares the node for these inputs and remembers it, in place of what was not used for longest.
+    /// Prepares the node for these inputs and keeps the memo in place of the least recently used one.
     pub(super) fn prepare(
         &mut self,
         inference: &Inference,
@@ -62,7 +62,7 @@ impl Memos {
         let memo = Memo::prepare(inference, node, cx, inputs)?;
         self.memos.retain(Memo::is_current);
         if cx.account().is_over() {
-            // What the others keep alive is more than there may be.
+            // The executors that the other memos keep alive exceed the cache's bound.
             self.memos.clear();
         }
         if memo.is_large() {
@@ -81,21 +81,21 @@ impl Memos {
         Ok(at)
     }
 
-    /// A memo that was found or made just now.
+    /// A memo that was just found or made.
     pub(super) fn get(&self, at: usize) -> &Memo {
         &self.memos[at]
     }
 
     fn use_now(&mut self, at: usize) {
         self.last = at;
-        // After four thousand million uses the order is wrong for a while, which costs a look-up.
+        // After 2^32 uses the order is wrong for a while, which costs a look-up.
         self.clock = self.clock.wrapping_add(1);
         self.memos[at].used = self.clock;
     }
 }
 
 impl Memo {
-    /// Whether these inputs are those that the node was prepared for.
+    /// Whether these inputs have the types, shapes and contents of the memo.
     fn stands_for(&self, inputs: &[Option<&Tensor>]) -> bool {
         self.is_current()
             && self.inputs.len() == inputs.len()
@@ -108,7 +108,7 @@ impl Memo {
         !self.standings.iter().any(|standing| standing.is_replaced())
     }
 
-    /// Whether it holds more contents than a node may hold several times.
+    /// Whether its contents are larger than a memo may hold.
     fn is_large(&self) -> bool {
         self.contents.iter().map(|(_, tensor)| tensor.byte_len()).sum::<usize>() > MOST_CONTENTS
     }

@@ -1,4 +1,4 @@
-//! The table of operators: one row for each, from which everything else that knows operators by name follows.
+//! The table of operators: one row each, from which all code that needs operators by name is derived.
 //!
 //! - [`row`] is what a row says: domain, name, versions, inputs, attributes with defaults, element types, dimensions,
 //!   what a layout does with it, its form on a device, and what an element-wise operator computes.

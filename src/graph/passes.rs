@@ -62,21 +62,21 @@ use crate::tensor::Tensor;
 pub use fold::{FOLDED_BYTES, FOLDED_TOTAL_BYTES};
 pub use report::{PassCount, PassOptions, PassReport};
 
-/// Runs one node on constants (absent inputs are `None`): its outputs in order, or `None` where it cannot be run now.
-/// Whoever evaluates must refuse outputs of more than [`FOLDED_BYTES`] before memory is taken for them.
+/// Runs one node on constants (absent inputs are `None`): its outputs in order, or `None` if it cannot be run now. It
+/// must refuse outputs of more than [`FOLDED_BYTES`] before it allocates memory for them.
 pub type Evaluate<'a> = dyn Fn(&Graph, &NodeDesc, &[Option<Tensor>]) -> Option<Vec<Tensor>> + 'a;
 
-/// What passes see besides the graph.
+/// What passes use besides the graph.
 struct PassCx<'a> {
-    /// What is known of the values that were there when the round began.
+    /// Facts about the values that existed when the round began.
     facts: Facts,
     evaluate: &'a Evaluate<'a>,
     folding: &'a mut fold::Budget,
-    /// What packed weights will consist of.
+    /// The element type of packed weights.
     elements: Elements,
 }
 
-/// A pass: rewrites the graph and says how many rewrites it made.
+/// A pass: rewrites the graph and returns the number of rewrites.
 type Run = fn(&mut Graph, &mut PassCx<'_>) -> usize;
 
 struct Group {
@@ -146,8 +146,8 @@ pub fn names() -> Vec<&'static str> {
     names
 }
 
-/// Rewrites a model's graph with the passes that `options` leave on. Once `stop` says so no other pass begins; the graph is
-/// right whichever was the last.
+/// Rewrites a model's graph with the passes that `options` leave on. After `stop`, no further pass begins; the graph is
+/// valid after each pass.
 pub fn optimise_until(
     stop: Option<&Stop>,
     graph: &mut Graph,

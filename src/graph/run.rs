@@ -1,31 +1,33 @@
-//! Running a graph: by plans where the request's shapes are known, else node by node, each through the checklist; every
-//! tensor freed as soon as nobody reads it.
+//! Running a graph: by plans where the request's shapes are known, else node by node, each through the executor-cache
+//! checklist. Tensors are freed after their last reader.
 //!
-//! An [`Executable`] is immutable and shared by every request, and so are the plans of its stretches ([`super::plan`],
-//! [`super::spans`]). The first request of all runs node by node and leaves a plan, the first of other shapes makes its own
-//! before it runs; later ones find it by one look-up a stretch (one a request, where no shape depends on data) and compare nothing. Running by a plan is here,
-//! preparing all steps before the first one runs in [`ahead`], doing that before there is a request in [`foresee`],
-//! running step by step in [`stepwise`], what watchers are told in [`observe`]. What belongs to one request at
-//! a time is in a [`RunState`]: values, the memory that a plan has laid out, what nodes without plans remember. Whoever
-//! runs requests at once keeps several.
+//! An [`Executable`] is immutable and shared by all requests, and so are the plans of its stretches ([`plan`],
+//! [`spans`]). The first request of all runs node by node and leaves a plan; the first request of other shapes makes
+//! its plan before it runs; later ones find it by one look-up a stretch (one a request, where no shape depends on data)
+//! and compare nothing. Running by a plan is here, preparing all steps before the first one runs in [`ahead`], the same
+//! at load in [`foresee`], running step by step in [`stepwise`], steps with bodies in [`flow`], events for observers in
+//! [`observe`]. A [`RunState`] holds what belongs to one request at a time: values, the buffers of plans, what nodes
+//! without plans remember. Requests that run at the same time need one each.
 //!
 //! # Memory
 //!
-//! Liveness is known when the graph is compiled: each step lists the values that no later step reads. Under a plan their
-//! memory goes back to its place in the state's [lease](super::lease), otherwise to the session's pool, from which the
-//! next outputs are taken, so that a request touches about as much memory as is alive at its widest point. A step that is
-//! the last reader of an input may write over it.
+//! Liveness is known when the graph is compiled: each step lists the values that no later step reads. Under a plan
+//! their buffers go back to the state's [lease](super::lease), otherwise to the session's pool, from which the next
+//! outputs are allocated, so that a request touches about as much memory as is alive at its widest point. A step that
+//! is the last reader of an input may write over it.
 //!
-//! # Ending before the end
+//! # Stopping a request
 //!
-//! Before each step the request's [`Stop`] is asked, where it has one, and by kernels between blocks of their work.
+//! The request's [`Stop`], if it has one, is checked before each step, and by kernels between blocks of their work.
 
 mod ahead;
+pub mod flow;
 mod foresee;
 mod observe;
+mod plan;
+mod spans;
 mod stepwise;
 
-use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
@@ -35,16 +37,14 @@ use kiln_kernels::Parallel;
 use kiln_kernels::crash::within;
 use smallvec::SmallVec;
 
-use super::flow::{Flow, LoopBudget};
+use super::error::{NodeError, RunError, panic_message};
 use super::inference::Inference;
 use super::io::{Edges, Io, Memory};
 use super::ir::{Graph, ValueId};
 use super::lease::Lease;
 use super::memo::Memos;
-use super::node::{Node, NodeError, RunCx, panic_message};
-use super::plan::{Outline, Plan, PlanKey, Recorder, Wanted, fresh_number};
-use super::spans::{self, Span};
-use super::stop::{Stop, Stopped};
+use super::node::{Node, RunCx};
+use super::stop::Stop;
 use super::value::Value;
 use crate::cache::Cache;
 use crate::exec::tune::Tuner;
@@ -52,56 +52,17 @@ use crate::exec::{BuildCx, Share};
 use crate::fork::Mutex;
 use crate::tensor::{BufferPool, TensorSpec};
 
-pub(super) use ahead::Ahead;
+use flow::{Flow, LoopBudget};
 pub use foresee::{Foresight, Served};
 pub use observe::{Observer, StepEvent};
+use plan::{Outline, Plan, PlanKey, Recorder, StretchCx, fresh_number};
+use spans::Span;
 
-/// A node failed; says which.
-#[derive(Debug, thiserror::Error)]
-#[error("node '{node}' ({op}): {error}")]
-pub struct RunError {
-    /// The node's name.
-    pub node: String,
-    /// Its operator.
-    pub op: String,
-    /// Why.
-    pub error: NodeError,
-}
-
-impl RunError {
-    /// Why the request was ended at this node, or at a node in its bodies; `None` where a node failed.
-    #[must_use]
-    pub fn stopped(&self) -> Option<Stopped> {
-        match &self.error {
-            NodeError::Stopped(stopped) => Some(*stopped),
-            NodeError::Body(inner) => inner.stopped(),
-            _ => None,
-        }
-    }
-
-    /// A panic between the nodes of a request.
-    #[must_use]
-    pub fn outside_nodes(panic: &(dyn Any + Send)) -> RunError {
-        let error = NodeError::Panicked(panic_message(panic));
-        RunError { node: String::new(), op: "graph".to_owned(), error }
-    }
-
-    /// Whether a panic ended it, in this node or in one of its bodies: a fault of Kiln's own.
-    #[must_use]
-    pub fn is_fault(&self) -> bool {
-        match &self.error {
-            NodeError::Panicked(_) => true,
-            NodeError::Body(inner) => inner.is_fault(),
-            _ => false,
-        }
-    }
-}
-
-/// What does a step's work.
+/// The implementation of a step.
 pub enum Work {
-    /// Tensors to tensors.
+    /// A node: tensors to tensors.
     Node(Box<dyn Node>),
-    /// Whatever else.
+    /// A step with other values, or with bodies.
     Flow(Box<dyn Flow>),
 }
 
@@ -120,11 +81,11 @@ pub struct Step {
     pub(super) outputs: SmallVec<[Option<ValueId>; 1]>,
     /// Values that no later step reads.
     pub(super) dead: SmallVec<[ValueId; 2]>,
-    /// Inputs among those that the step reads once, by bit: they may be taken.
+    /// Inputs that this step reads once and no later step reads, by bit: it may take them.
     owned: u64,
 }
 
-/// For the last line of a crash: takes no memory.
+/// For the last line of a crash: does not allocate.
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "node '{}' ({})", self.name, self.op)
@@ -142,9 +103,9 @@ impl Step {
     }
 
     #[cold]
-    /// Does something of this step. A crash within names the step; a panic is the step's error.
+    /// Runs `work` of this step. A crash within it names the step; a panic becomes the step's error.
     fn attempt<T>(&self, work: impl FnOnce() -> Result<T, NodeError>) -> Result<T, NodeError> {
-        // What a panic leaves half done is let go of: the request's values, and what the step remembers.
+        // The values of the request and the step's memos, which a panic may leave incomplete, are dropped.
         within(self, || {
             catch_unwind(AssertUnwindSafe(work))
                 .unwrap_or_else(|panic| Err(NodeError::Panicked(panic_message(&*panic))))
@@ -158,22 +119,29 @@ impl Step {
 
 /// A graph whose nodes are ready to run at any shape.
 pub struct Executable {
-    /// Unlike that of any other graph, for keys of plans.
+    /// A number that no other graph has, for keys of plans.
     number: u64,
     steps: Vec<Step>,
     spans: Vec<Span>,
-    /// What watched runs have shown of each stretch's memory, lately.
+    /// The outline of each stretch's memory, from the last run under the recorder.
     outlines: Vec<Mutex<Option<Arc<Outline>>>>,
-    /// Of each value, whether the plan of its stretch settles it.
-    settled: Vec<bool>,
-    /// Of each value, whether the caller gets it.
+    /// For each value, whether it is a constant folded per shape.
+    folded: Vec<bool>,
+    /// For each value, whether it is an output of the graph.
     returned: Vec<bool>,
     constants: Vec<Option<Value>>,
     inputs: Vec<ValueId>,
     outputs: Vec<ValueId>,
 }
 
-/// What a step keeps from request to request.
+/// A stretch of an executable and its index.
+#[derive(Clone, Copy)]
+struct Stretch<'a> {
+    number: usize,
+    span: &'a Span,
+}
+
+/// What a step keeps between requests.
 #[derive(Default)]
 struct NodeState {
     memos: Memos,
@@ -181,16 +149,16 @@ struct NodeState {
     bodies: Vec<RunState>,
 }
 
-/// Everything of a request that is not shared with other requests at the same time.
+/// What a request does not share with other requests at the same time.
 #[derive(Default)]
 pub struct RunState {
     nodes: Vec<NodeState>,
     values: Vec<Option<Value>>,
-    /// Memory of the plan that each stretch ran by last.
+    /// The buffers of the plan that each stretch ran by last.
     leases: Vec<Lease>,
-    /// The request that the first stretch was planned for last, where somebody wants to know.
+    /// The last request that the first stretch was planned for, if `asked`.
     served: Option<Served>,
-    /// Whether somebody does.
+    /// Whether `served` is to be kept, for request records.
     asked: bool,
 }
 
@@ -202,7 +170,7 @@ impl RunState {
         bodies.sum::<usize>() + self.leases.iter_mut().map(Lease::bytes).sum::<usize>()
     }
 
-    /// Forgets what nodes remember of shapes, which keeps executors alive.
+    /// Drops the memos of nodes, which keep executors alive.
     pub fn forget(&mut self) {
         for node in &mut self.nodes {
             node.memos = Memos::default();
@@ -210,7 +178,7 @@ impl RunState {
         }
     }
 
-    /// Gives that memory back to the pool.
+    /// Gives the buffers back to the pool.
     pub fn release(&mut self) {
         self.leases.iter_mut().for_each(Lease::release);
         self.nodes.iter_mut().flat_map(|node| &mut node.bodies).for_each(RunState::release);
@@ -226,17 +194,17 @@ pub struct Resources<'a> {
     pub parallel: &'a dyn Parallel,
     /// Memory.
     pub buffers: &'a Arc<BufferPool>,
-    /// Plans of known shapes; none where every request runs node by node.
+    /// The cache of plans; `None` if every request runs node by node.
     pub plans: Option<&'a Cache>,
-    /// Who measures and replaces executors while no request runs, if anybody.
+    /// The tuner, which measures and replaces executors while no request runs.
     pub tuner: Option<&'a Tuner>,
-    /// Whose look-ups the request's are, if that is counted.
+    /// The counters of the session's look-ups.
     pub share: Option<&'a Share>,
-    /// What the request's loops may do.
+    /// What is left of the limits of the request's loops.
     pub loops: &'a LoopBudget,
-    /// What may end the request before its graph ends, if anything.
+    /// What may end the request early.
     pub stop: Option<&'a Stop>,
-    /// Who watches, if anybody.
+    /// The observer of each step.
     pub observer: Option<&'a dyn Observer>,
 }
 
@@ -247,10 +215,10 @@ impl Resources<'_> {
 }
 
 impl Executable {
-    /// Joins a graph with what does its nodes' work, in order, and with what was fused into each.
+    /// Joins a graph with the implementation of each of its nodes, in order, and with what was fused into each.
     pub fn new(graph: &Graph, works: impl IntoIterator<Item = (Work, String)>) -> Executable {
         let works: Vec<(Work, String)> = works.into_iter().collect();
-        let (spans, settled) = spans::find(graph, &works.iter().map(|(work, _)| work).collect::<Vec<_>>());
+        let (spans, folded) = spans::find(graph, &works.iter().map(|(work, _)| work).collect::<Vec<_>>());
         let mut steps = Vec::with_capacity(graph.nodes.len());
         for (desc, (work, fused)) in graph.nodes.iter().zip(works) {
             let op = if desc.domain.is_empty() { desc.op.clone() } else { format!("{}.{}", desc.domain, desc.op) };
@@ -275,7 +243,7 @@ impl Executable {
         mark_dead(&mut steps, graph);
         let (inputs, outputs) = (graph.inputs.clone(), graph.outputs.clone());
         let outlines = spans.iter().map(|_| Mutex::default()).collect();
-        Executable { number: fresh_number(), steps, spans, outlines, settled, returned, constants, inputs, outputs }
+        Executable { number: fresh_number(), steps, spans, outlines, folded, returned, constants, inputs, outputs }
     }
 
     /// The steps, in order.
@@ -306,16 +274,16 @@ impl Executable {
                 error: NodeError::Input("an output of the graph was never made".to_owned()),
             })
         });
-        // Whatever is left, above all after an error, must not linger until the next request.
+        // Values that are left, above all after an error, are dropped now and not at the next request.
         state.values.iter_mut().filter(|value| value.is_some()).for_each(|value| *value = None);
         outputs
     }
 
     /// Runs all stretches.
     fn run_spans(&self, state: &mut RunState, resources: &Resources<'_>) -> Result<(), RunError> {
-        // Executors that were replaced so far: whoever holds one of them sees that when this number has changed.
+        // How many executors have been replaced so far: plans compare it with the number at their last check.
         let replaced = resources.tuner.map_or(0, Tuner::generation);
-        // The plan of the stretch before, which is a part of the next one's key; none once a stretch had no plan.
+        // The plan of the stretch before, which is a part of the next key; `None` after a stretch without a plan.
         let mut before = resources.plans.map(|plans| (plans, 0));
         for (number, span) in self.spans.iter().enumerate() {
             let Some(parts) = &span.key else {
@@ -337,7 +305,7 @@ impl Executable {
                         Some(plan) if plan.is_laid_out && plan.is_current(replaced) => {
                             let inputs = if plan.is_first_repeat() { self.asked_specs(number, state) } else { None };
                             let start = inputs.is_some().then(Instant::now);
-                            self.run_plan((number, span), &plan, state, resources)?;
+                            self.run_plan(Stretch { number, span }, &plan, state, resources)?;
                             if let Some((inputs, start)) = inputs.zip(start) {
                                 state.served = Some(Served { inputs, time: start.elapsed() });
                             }
@@ -345,7 +313,7 @@ impl Executable {
                         }
                         followed => {
                             let inputs = self.asked_specs(number, state);
-                            let stretch = (number, span);
+                            let stretch = Stretch { number, span };
                             let (plan, time) =
                                 self.make_plan(stretch, followed.as_deref(), replaced, state, resources)?;
                             let made = plan.shapes;
@@ -363,37 +331,39 @@ impl Executable {
         Ok(())
     }
 
-    /// Prepares a stretch, makes a plan of it and runs it; in place of one of the same shapes, whose steps stay as they
-    /// are where their executors do. Also says how long running took.
+    /// Prepares a stretch, makes its plan and runs it; also returns the time of the run. Steps of `before`, an older
+    /// plan of the same shapes, stay as they are if their executors do.
     ///
-    /// Where the stretch was watched before, at whatever shapes, it runs by its plan at once; else node by node.
+    /// With the outline of an earlier run, at any shapes, the stretch runs by its plan at once; else node by node under
+    /// the recorder.
     fn make_plan(
         &self,
-        (number, span): (usize, &Span),
+        stretch: Stretch<'_>,
         before: Option<&Plan>,
         replaced: u64,
         state: &mut RunState,
         resources: &Resources<'_>,
     ) -> Result<(Plan, Duration), RunError> {
+        let Stretch { number, span } = stretch;
         let ahead = self.prepare_ahead(span, before, state, resources, |_| true).unwrap_or_default();
-        let wanted = Wanted {
+        let wanted = StretchCx {
             steps: &self.steps[span.steps.clone()],
-            settled: &self.settled,
+            folded: &self.folded,
             returned: &self.returned,
             later: &self.steps[span.steps.end..],
             before,
         };
         let outline = || self.outlines[number].lock().unwrap_or_else(PoisonError::into_inner);
-        // Those who observe are told what each node was prepared with, and see it run.
+        // An observer gets each step as it was prepared, so the steps run one by one.
         let is_ready = ahead.len() == wanted.steps.len() && resources.observer.is_none();
         let known = if is_ready { outline().clone() } else { None };
         if let Some(sized) = known.and_then(|known| known.sized(ahead.iter().map(|ahead| &ahead.specs))) {
             let plan = Plan::drawn(wanted, ahead, &sized, replaced);
             let start = Instant::now();
-            self.run_plan((number, span), &plan, state, resources)?;
+            self.run_plan(stretch, &plan, state, resources)?;
             return Ok((plan, start.elapsed()));
         }
-        // What the plan before has laid out is what the nodes of these shapes find in the pool.
+        // The buffers of the last plan go back, for the nodes of these shapes.
         state.leases[number].release();
         let mut recorder = Recorder::new(wanted, ahead, &state.values);
         let start = Instant::now();
@@ -409,7 +379,7 @@ impl Executable {
     /// Runs a stretch by its plan.
     fn run_plan(
         &self,
-        (number, span): (usize, &Span),
+        Stretch { number, span }: Stretch<'_>,
         plan: &Plan,
         state: &mut RunState,
         resources: &Resources<'_>,
@@ -418,7 +388,7 @@ impl Executable {
         let lease = &mut leases[number];
         lease.serve(plan.number, plan.places);
         let (lease, values) = (&*lease, values.as_mut_slice());
-        for (value, tensor) in &plan.settled {
+        for (value, tensor) in &plan.folded {
             values[value.index()] = Some(Value::Tensor(tensor.clone()));
         }
         let cx = resources.run_cx();
@@ -436,7 +406,7 @@ impl Executable {
                 done.map_err(|error| step.failed(error))?;
                 for value in &step.dead {
                     if let Some(Value::Tensor(tensor)) = values[value.index()].take() {
-                        lease.bury(tensor);
+                        lease.recycle(tensor);
                     }
                 }
             }
@@ -462,7 +432,7 @@ impl Executable {
         Edges { values, constants: &self.constants, inputs, outputs, owned }
     }
 
-    /// Specs of a step's inputs, for those who watch.
+    /// Specs of a step's inputs, for observers.
     fn input_specs(&self, step: &Step, values: &[Option<Value>]) -> Vec<Option<TensorSpec>> {
         step.inputs.iter().map(|input| spec_of(input.and_then(|value| self.value(values, value)))).collect()
     }
@@ -473,11 +443,11 @@ fn spec_of(value: Option<&Value>) -> Option<TensorSpec> {
     value.and_then(Value::as_tensor).map(|tensor| tensor.spec().clone())
 }
 
-/// Lists at each step the values that no later step reads and that the graph does not return.
+/// Lists at each step the values that no later step reads and that are not outputs of the graph.
 fn mark_dead(steps: &mut [Step], graph: &Graph) {
     let mut last_use: Vec<Option<usize>> = vec![None; graph.values.len()];
     for (index, step) in steps.iter().enumerate() {
-        // A value nobody reads dies where it is made.
+        // A value that is never read is dead after the step that makes it.
         for value in step.outputs.iter().chain(&step.inputs).flatten() {
             last_use[value.index()] = Some(index);
         }
@@ -491,7 +461,7 @@ fn mark_dead(steps: &mut [Step], graph: &Graph) {
         if steps[index].inputs.contains(&Some(id)) {
             steps[index].dead.push(id);
         } else {
-            // Nobody reads it: the node need not keep it at all.
+            // Never read: the node need not keep it at all.
             steps[index].outputs.iter_mut().filter(|output| **output == Some(id)).for_each(|output| *output = None);
         }
     }

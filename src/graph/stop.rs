@@ -1,9 +1,9 @@
-//! Ending a request before its graph ends: because its time is over, or because somebody has called it off.
+//! Ending a request early: by a time limit, or because it was cancelled.
 //!
-//! A model's sizes say how long a request takes, and a model may come from a stranger. Whoever serves such requests says
-//! how long one may take ([`Stop::after`]), or keeps a [`Cancel`] and decides later. Both are asked between the steps of
-//! a graph, between the turns of its loops, and by kernels between blocks of their work ([`Watched`]); where nothing can end
-//! a request nothing is asked. What a kernel has left unfinished is dropped with the request.
+//! A model's sizes determine how long a request takes, and a model may come from an untrusted source. A server gives a
+//! time limit ([`Stop::after`]), or keeps a [`Cancel`] and decides later. Both are checked between the steps of a
+//! graph, between the iterations of its loops, and by kernels between blocks of their work ([`Watched`]); without
+//! either, nothing is checked. The unfinished results of a kernel are dropped with the request.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use kiln_kernels::parallel::Parallel;
 
-/// Calls requests off from any thread; its clones are one and the same. A request that is given one that was used before
-/// ends at once.
+/// Cancels requests from any thread; clones are the same handle. A request with a handle that was used before ends at
+/// once.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel(Arc<Called>);
 
@@ -32,23 +32,23 @@ impl fmt::Debug for Called {
 }
 
 impl Cancel {
-    /// One that has called nothing off yet.
+    /// A handle that has not been used.
     #[must_use]
     pub fn new() -> Cancel {
         Cancel::default()
     }
 
-    /// One that also calls off once `ask` says so, which is asked before each step and within kernels by the threads
-    /// that compute: often, so that it must be fast, and on the caller's thread too, so that what belongs to that
-    /// thread (a signal that an interpreter has noted) can be asked for.
+    /// One that also cancels once `ask` returns true. It is called before each step, and within kernels by the threads
+    /// that compute: often, so that it must be fast, and on the caller's thread too, so that it can read what belongs to
+    /// that thread (a signal that an interpreter has noted).
     #[must_use]
     pub fn asking(ask: impl Fn() -> bool + Send + Sync + 'static) -> Cancel {
         Cancel(Arc::new(Called { off: AtomicBool::new(false), ask: Some(Box::new(ask)) }))
     }
 
-    /// Ends every request that was given this, each before its next step.
+    /// Ends every request with this handle, each before its next step.
     pub fn cancel(&self) {
-        // Nothing else is told through it, so that no order has to be kept.
+        // No other data is published with it, so no ordering is needed.
         self.0.off.store(true, Ordering::Relaxed);
     }
 
@@ -66,42 +66,42 @@ impl Cancel {
     }
 }
 
-/// Why something ended before its end.
+/// Why a request was ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Stopped {
-    /// It had its time.
+    /// Its time limit has passed.
     #[error("the time limit of {0:?} has passed")]
     TimeLimit(Duration),
-    /// Somebody used its [`Cancel`].
+    /// Its [`Cancel`] was used.
     #[error("the request was cancelled")]
     Cancelled,
 }
 
-/// What may end one request.
+/// What may end a request early.
 #[derive(Clone, Debug)]
 pub struct Stop {
-    /// When its time is over, and how much that was.
+    /// The end of its time, and the limit.
     end: Option<(Instant, Duration)>,
     cancel: Option<Cancel>,
-    /// Whether a kernel was told to leave the rest of its work.
+    /// Whether a kernel has skipped a part of its work.
     cut: Arc<AtomicBool>,
 }
 
 impl Stop {
-    /// An end after that time from now on, or when it is called off; `None` where neither can happen.
+    /// Ends `time_limit` from now on, or by `cancel`; `None` if there is neither.
     #[must_use]
     pub fn after(time_limit: Option<Duration>, cancel: Option<Cancel>) -> Option<Stop> {
-        // A time that no clock reaches is no limit.
+        // A time beyond the clock's range is no limit.
         let end = time_limit.and_then(|limit| Some((Instant::now().checked_add(limit)?, limit)));
         (end.is_some() || cancel.is_some()).then_some(Stop { end, cancel, cut: Arc::default() })
     }
 
-    /// Whether to go on.
+    /// Checks whether the request has ended.
     ///
     /// # Errors
     ///
-    /// Why not.
+    /// The reason, if it has.
     pub fn check(&self) -> Result<(), Stopped> {
         if self.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
             return Err(Stopped::Cancelled);
@@ -112,22 +112,22 @@ impl Stop {
         }
     }
 
-    /// Those threads, for kernels that end when this does.
+    /// `parallel`, for kernels that stop when the request ends.
     #[must_use]
     pub fn watch<'a>(&'a self, threads: &'a dyn Parallel) -> Watched<'a> {
         Watched { threads, stop: self }
     }
 
-    /// Whether everything that was begun was done.
+    /// Checks that no work was skipped.
     ///
     /// # Errors
     ///
-    /// Why not.
+    /// The reason, if work was skipped.
     pub fn check_whole(&self) -> Result<(), Stopped> {
         if self.cut.load(Ordering::Relaxed) { self.check() } else { Ok(()) }
     }
 
-    /// Time that is left; none where it is not limited.
+    /// The time that is left; `None` without a limit.
     #[must_use]
     pub fn left(&self) -> Option<Duration> {
         self.end.map(|(end, _)| end.saturating_duration_since(Instant::now()))
@@ -154,7 +154,7 @@ impl Parallel for Watched<'_> {
     }
 
     fn is_stopped(&self) -> bool {
-        // The join at the end of the tasks orders this before the look at it.
+        // The join at the end of the tasks orders the tasks' writes before this read.
         let cut = &self.stop.cut;
         if !cut.load(Ordering::Relaxed) && self.stop.check().is_ok() {
             return false;

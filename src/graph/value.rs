@@ -1,11 +1,12 @@
-//! What travels along an edge of a graph while it runs: a tensor nearly always, a sequence of tensors, or nothing.
+//! The values of a running graph: nearly always tensors, else sequences of tensors or optional values without an
+//! element.
 //!
-//! An optional value of ONNX that has its element is that element; one that has none is [`Value::Nothing`]. The types
-//! that operators accept never nest further, so that no case is lost by this. Knows no operator.
+//! An optional value of ONNX that has its element is that element; one without is [`Value::Nothing`]. The types that
+//! operators accept are not nested further, so these cases are all. Depends on no operator.
 
 use std::sync::Arc;
 
-use super::node::NodeError;
+use super::error::NodeError;
 use crate::tensor::Tensor;
 
 /// A value of a running graph.
@@ -13,7 +14,7 @@ use crate::tensor::Tensor;
 pub enum Value {
     /// A tensor.
     Tensor(Tensor),
-    /// Tensors of one element type in an order; shared, and copied before it is changed where somebody else holds it.
+    /// Tensors of one element type in an order; shared, and copied before a change if there is another owner.
     Sequence(Arc<Vec<Tensor>>),
     /// An optional value without an element.
     Nothing,
@@ -36,7 +37,7 @@ impl Value {
     ///
     /// # Errors
     ///
-    /// Where it is something else.
+    /// If it is another kind of value.
     pub fn into_tensor(self) -> Result<Tensor, NodeError> {
         match self {
             Value::Tensor(tensor) => Ok(tensor),
@@ -44,11 +45,11 @@ impl Value {
         }
     }
 
-    /// The tensors of a sequence; copied where somebody else holds it too, which costs a reference each.
+    /// The tensors of a sequence; copied if there is another owner, which costs a reference each.
     ///
     /// # Errors
     ///
-    /// Where it is something else.
+    /// If it is another kind of value.
     pub fn into_sequence(self) -> Result<Vec<Tensor>, NodeError> {
         match self {
             Value::Sequence(tensors) => Ok(Arc::unwrap_or_clone(tensors)),
@@ -56,7 +57,7 @@ impl Value {
         }
     }
 
-    /// What it is, for messages.
+    /// Its kind, for messages.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -66,13 +67,13 @@ impl Value {
         }
     }
 
-    /// The error of a value that is not of the kind that is needed.
+    /// The error of a value that is not of the wanted kind.
     #[must_use]
     pub fn is_no(&self, wanted: &str) -> NodeError {
         NodeError::Input(format!("expected {wanted}, got {}", self.kind()))
     }
 
-    /// Bytes of its tensors; shared ones count wherever they occur.
+    /// Bytes of its tensors; shared ones count each time.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let bytes = |tensor: &Tensor| tensor.byte_len() as u64;
@@ -109,7 +110,7 @@ mod tests {
 
     #[test]
     fn an_edge_is_no_wider_than_a_tensor() {
-        // Runs of plain graphs move values around; the other kinds must not make that cost more.
+        // Runs move values; the rarer kinds must not make that more expensive.
         assert_eq!(size_of::<Option<Value>>(), size_of::<Option<Tensor>>());
     }
 }

@@ -1,25 +1,24 @@
-//! What every graph promises: values are made once and before they are read, and what is returned is made.
+//! Invariants of every graph: a value is made once and before it is read, and every output is made.
 //!
-//! A loader's graph keeps it because the loader checks; a pass keeps it because it is asked after every pass in debug
-//! builds and tests.
+//! A loader checks them, and debug builds and tests verify them after every pass.
 
 use super::ir::{Attr, CAPTURES, Graph, ValueId};
 
-/// How a graph breaks its promise.
+/// A violated invariant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Broken {
     /// A value id beyond the graph's values.
     #[error("{place} names value {id}, and there are {values}")]
     NoSuchValue {
-        /// Who names it.
+        /// What names it.
         place: String,
         /// The id.
         id: u32,
         /// Values of the graph.
         values: usize,
     },
-    /// Two makers: nodes, or a node and an input or constant.
+    /// A value is made twice: by two nodes, or by a node and an input or constant.
     #[error("{value} is made twice, the second time by {place}")]
     MadeTwice {
         /// The value.
@@ -27,7 +26,7 @@ pub enum Broken {
         /// The second maker.
         place: String,
     },
-    /// A value read before or without being made.
+    /// A value is read before it is made, or never made.
     #[error("{place} reads {value}, which nothing has made")]
     NotMade {
         /// The value.
@@ -35,12 +34,12 @@ pub enum Broken {
         /// The reader.
         place: String,
     },
-    /// A body whose inputs do not take what its node hands in.
+    /// A body has fewer inputs than its node captures.
     #[error("{place} hands {captures} values into a body of {inputs} inputs")]
     Captures {
         /// The node.
         place: String,
-        /// Values handed in.
+        /// Captured values.
         captures: i64,
         /// Inputs of the body.
         inputs: usize,

@@ -1,4 +1,4 @@
-//! Values as test cases keep them: tensors, sequences of tensors, optional values. Models hold tensors alone.
+//! Values of test cases: tensors, sequences of tensors, optional values. Models have tensors only.
 
 use bytes::Bytes;
 use prost::Message;
@@ -10,7 +10,7 @@ use crate::graph::Value;
 use crate::graph::ir::ValueKind;
 use crate::tensor::Tensor;
 
-/// `SequenceProto` of ONNX's onnx-data.proto, as far as sequences are of tensors.
+/// `SequenceProto` of ONNX's onnx-data.proto, for sequences of tensors.
 #[derive(Clone, PartialEq, Message)]
 struct SequenceProto {
     #[prost(string, optional, tag = "1")]
@@ -21,7 +21,7 @@ struct SequenceProto {
     tensor_values: Vec<TensorProto>,
 }
 
-/// `OptionalProto` of the same file, as far as its element is a tensor or a sequence of tensors.
+/// `OptionalProto` of the same file, for tensors and sequences of tensors.
 #[derive(Clone, PartialEq, Message)]
 struct OptionalProto {
     #[prost(string, optional, tag = "1")]
@@ -34,26 +34,27 @@ struct OptionalProto {
     sequence_value: Option<SequenceProto>,
 }
 
-/// What `elem_type` may say: both messages number the kinds alike.
+/// Values of `elem_type`: both messages number the kinds alike.
 const UNDEFINED: i32 = 0;
 const TENSOR: i32 = 1;
 const SEQUENCE: i32 = 3;
 
-/// Reads one serialised tensor, as test cases keep their inputs and outputs.
+/// Reads one serialised tensor, such as an input or output of a test case.
 ///
 /// # Errors
 ///
-/// [`ModelError::Wire`] for bytes that are no tensor, [`ModelError::Tensor`] for a tensor that is not whole. Sequences
-/// and optional values are other messages ([`read_value`]).
+/// [`ModelError::Wire`] for bytes that are not a tensor, [`ModelError::Tensor`] for an invalid tensor. Sequences and
+/// optional values are other messages ([`read_value`]).
 pub fn read_tensor(bytes: impl Into<Bytes>) -> Result<Tensor, ModelError> {
     tensor(&decode::<TensorProto>(bytes.into())?)
 }
 
-/// Reads one serialised value; a file does not say of which kind it is.
+/// Reads one serialised value of that kind, which the file does not state.
 ///
 /// # Errors
 ///
-/// As [`read_tensor`], and [`ModelError::Unsupported`] for sequences and optional values of what are no tensors.
+/// As [`read_tensor`], and [`ModelError::Unsupported`] for sequences and optional values of other elements than
+/// tensors.
 pub fn read_value(bytes: impl Into<Bytes>, kind: ValueKind) -> Result<Value, ModelError> {
     let bytes = bytes.into();
     match kind {

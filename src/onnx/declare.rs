@@ -1,11 +1,11 @@
-//! Element types and the declarations of values: ONNX's codes on one side, [`DType`] and [`Dim`] on the other.
+//! Element types and declarations of values: ONNX's codes to and from [`DType`] and [`Dim`].
 
 use super::proto::tensor_proto::DataType;
 use super::proto::{TypeProto, ValueInfoProto, tensor_shape_proto, type_proto};
 use crate::graph::ir::{Dim, ValueInfo, ValueKind};
 use crate::tensor::DType;
 
-/// The element type of a code, or how to call it in a refusal.
+/// The element type of a code; for others, a name for the error.
 pub(super) fn dtype_of(code: i32) -> Result<DType, String> {
     let known = DataType::try_from(code).map_err(|_| format!("number {code}"))?;
     Ok(match known {
@@ -68,8 +68,8 @@ pub(super) fn dtype_code(dtype: DType) -> i32 {
     code as i32
 }
 
-/// The declared kind, and the element type of a tensor: none where there is no declaration, an error where a value is
-/// not one that can be computed with here.
+/// The declared kind, and the element type of a tensor: `None` without a declaration, an error if such values are not
+/// supported.
 pub(super) fn declared_type(info: &ValueInfoProto) -> Result<(ValueKind, Option<DType>), String> {
     let declared = info.r#type.as_ref();
     let element = |boxed: &Option<Box<TypeProto>>| boxed.as_ref().and_then(|element| element.value.clone());
@@ -103,9 +103,9 @@ fn element_type(tensor: &type_proto::Tensor) -> Result<Option<DType>, String> {
     }
 }
 
-/// The declared dimensions, where the rank is declared. A size that cannot be one (-1 is a common way of saying
-/// "unknown") is an unknown size, and so is a name without a letter or a digit: exporters write "?" for every size that they
-/// do not know, and do not mean that all of them are equal.
+/// The declared dimensions, if the rank is declared. An invalid size (-1 often stands for "unknown") is an unknown
+/// size, and so is a name without a letter or a digit: exporters write "?" for every size that they do not know, which
+/// does not mean that these are equal.
 pub(super) fn declared_dims(info: &ValueInfoProto) -> Option<Vec<Dim>> {
     let Some(type_proto::Value::TensorType(tensor)) = info.r#type.as_ref()?.value.as_ref() else { return None };
     let dims = tensor.shape.as_ref()?.dim.iter().map(|dim| match &dim.value {
@@ -122,7 +122,7 @@ fn is_name(text: &str) -> bool {
     text.chars().any(char::is_alphanumeric)
 }
 
-/// The declaration of a value, to be written.
+/// The declaration of a value, for writing.
 pub(super) fn declaration(info: &ValueInfo) -> ValueInfoProto {
     let shape = info.dims.as_ref().map(|dims| super::proto::TensorShapeProto {
         dim: dims

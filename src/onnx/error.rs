@@ -1,6 +1,8 @@
-//! What can be wrong with a model. Each variant carries what a reader needs to find the place.
+//! Errors of models. Each variant carries what is needed to find the place.
 
 use std::path::PathBuf;
+
+use super::proto::NodeProto;
 
 /// Why a model could not be loaded (or written).
 #[derive(Debug, thiserror::Error)]
@@ -11,7 +13,7 @@ pub enum ModelError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// The path names a folder, a pipe or a device.
@@ -20,13 +22,13 @@ pub enum ModelError {
         /// The path.
         path: PathBuf,
     },
-    /// The bytes are no protobuf message of the kind expected.
+    /// The bytes are not a protobuf message of the expected kind.
     #[error("not an ONNX file: {0}")]
     Wire(String),
     /// A bound of [`Limits`](super::Limits) is exceeded.
     #[error("{place}: {what} is {found}, and the limit is {limit}")]
     Limit {
-        /// What was counted.
+        /// What is counted.
         what: &'static str,
         /// The count.
         found: u64,
@@ -35,17 +37,17 @@ pub enum ModelError {
         /// Where.
         place: String,
     },
-    /// The model asks for operator sets that are not known here.
+    /// The model needs an operator set that is not supported.
     #[error("operator set {version} of domain {domain:?} is not known; the newest known is {newest}")]
     Opset {
         /// The domain, "" for ONNX's own.
         domain: String,
-        /// The version asked for.
+        /// Its version.
         version: i64,
-        /// The newest version known.
+        /// The newest supported version.
         newest: i64,
     },
-    /// A tensor is not whole or not of a kind that is known.
+    /// A tensor is invalid or of an unsupported kind.
     #[error("{place}: {problem}")]
     Tensor {
         /// Which tensor.
@@ -79,13 +81,13 @@ pub enum ModelError {
         /// Who uses it.
         place: String,
     },
-    /// Nodes wait for each other.
+    /// Nodes depend on each other in a cycle.
     #[error("the graph has a cycle through {node}")]
     Cycle {
         /// One of the nodes.
         node: String,
     },
-    /// Something that ONNX allows and Kiln does not read.
+    /// Something that ONNX allows and Kiln does not support.
     #[error("{place}: {what} is not supported")]
     Unsupported {
         /// What it is.
@@ -107,23 +109,23 @@ pub enum ModelError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TensorProblem {
-    /// An element type that Kiln does not compute with.
+    /// An unsupported element type.
     #[error("element type {0} is not supported")]
     Type(String),
-    /// A negative dimension, or dimensions whose product cannot be counted.
+    /// A negative dimension, or a product of dimensions that overflows.
     #[error("dimensions {0:?} are not a shape")]
     Dims(Vec<i64>),
     /// The data is not as long as the dimensions say.
     #[error("its shape needs {need} {unit}, and it has {found}")]
     Length {
-        /// Needed.
+        /// Elements of the shape.
         need: u64,
-        /// Present.
+        /// Elements of the data.
         found: u64,
-        /// What is counted.
+        /// The unit of both.
         unit: &'static str,
     },
-    /// An element that its type cannot hold.
+    /// An element that is out of its type's range.
     #[error("element {value} does not fit type {dtype}")]
     Element {
         /// The element.
@@ -137,39 +139,39 @@ pub enum TensorProblem {
     /// The tensor is a part of another one.
     #[error("segmented tensors are not supported")]
     Segment,
-    /// Data in two places, of which only one can be right.
+    /// Data in two fields.
     #[error("it has data in more than one field")]
     Ambiguous,
-    /// Data outside the model that cannot be taken.
+    /// Data outside of the model that cannot be read.
     #[error("external data: {0}")]
     External(#[from] ExternalProblem),
 }
 
-/// What is wrong with data that lies in a file beside the model.
+/// A fault of data in a file beside the model.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExternalProblem {
-    /// The model came from memory, so that there is no folder to look in.
+    /// The model came from memory, so there is no folder.
     #[error("the model was not loaded from a folder")]
     NoFolder,
-    /// A location that is empty, absolute, or climbs out of the folder.
+    /// A location that is empty, absolute, or leaves the folder.
     #[error("location {0} is not a path below the model's folder")]
     Location(String),
-    /// The file could not be opened or read; a symbolic link on the way is among the reasons.
+    /// The file could not be opened or read; also if a part of the path is a symbolic link.
     #[error("cannot read {location}: {source}")]
     Io {
         /// The location.
         location: String,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// A folder, a pipe, a device.
     #[error("{0} is not a regular file")]
     NotAFile(String),
-    /// A file that has a second name, which may lie outside the folder.
+    /// A file with another hard link, which may be outside of the folder.
     #[error("{0} is hard-linked from elsewhere")]
     HardLink(String),
-    /// An offset or length that is no number.
+    /// An offset or length that is not a number.
     #[error("{key} {value} is not a number of bytes")]
     Number {
         /// The entry.
@@ -177,14 +179,14 @@ pub enum ExternalProblem {
         /// Its value.
         value: String,
     },
-    /// A part that the file does not have.
+    /// A range that is not in the file.
     #[error("{location} has {size} bytes, not {length} from {offset}")]
     Range {
         /// The location.
         location: String,
-        /// Where the part starts.
+        /// Offset of the range.
         offset: u64,
-        /// How long it is.
+        /// Length of the range.
         length: u64,
         /// The file's size.
         size: u64,
@@ -194,7 +196,7 @@ pub enum ExternalProblem {
     Repeated(String),
 }
 
-/// A name for a message: quoted, escaped, and cut where it is long, because names come from the file.
+/// A name for a message: quoted, escaped, and shortened, because names come from the file.
 pub(super) fn shown(name: &str) -> String {
     const LONGEST: usize = 80;
     if name.chars().count() <= LONGEST {
@@ -202,4 +204,13 @@ pub(super) fn shown(name: &str) -> String {
     }
     let start: String = name.chars().take(LONGEST).collect();
     format!("{start:?}...")
+}
+
+/// A node's name for messages.
+pub(super) fn place_of(proto: &NodeProto) -> String {
+    let output = proto.output.iter().find(|name| !name.is_empty()).map_or("", String::as_str);
+    match proto.name() {
+        "" => format!("node {} that makes {}", shown(proto.op_type()), shown(output)),
+        name => format!("node {} ({})", shown(name), shown(proto.op_type())),
+    }
 }

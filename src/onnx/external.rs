@@ -1,10 +1,9 @@
 //! Tensors in files beside the model, read only from below the model's folder.
 //!
-//! A model is untrusted, and a path in it is a wish to read a file of the user's. So the path is walked by hand: each
-//! component is opened relative to the folder before it and without following links, and nothing is decided by name
-//! that is used later, which leaves no moment in which a link could be slipped in. What is found at the end must be a
-//! regular file with a single name (a hard link may be somebody else's file) and must have the bytes asked for, before
-//! memory is taken for them.
+//! A model is untrusted, and a path in it can name any file of the user's. So each component of the path is opened
+//! relative to the folder before it and without following links; no decision depends on a name that is looked up again
+//! later, so that no link can be put in between. The file must be a regular file with a single name (a hard link may be
+//! another user's file) and must have the range, before memory is allocated for it.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -19,21 +18,21 @@ use super::error::shown;
 use super::source::Inline;
 use crate::tensor::Backing;
 
-/// A file may be read this many times over by all tensors together. Tied weights are stored once and read twice or so;
-/// more is a small model that makes much memory of one file.
+/// All tensors together may read a file this many times over. Tied weights are stored once and read about twice; more
+/// than this is a small model that makes much memory of one file.
 const READS_PER_FILE: u64 = 8;
 
-/// What a tensor says about the place of its data.
+/// A tensor's reference to its data.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Reference {
     location: String,
     offset: u64,
-    /// Bytes; where the model does not say, as many as the tensor needs.
+    /// Bytes; the tensor's size if the model does not say.
     pub(super) length: u64,
 }
 
 impl Reference {
-    /// Reads the entries of a tensor of `need` bytes. Entries that are not known are no concern of ours.
+    /// Reads the entries of a tensor of `need` bytes. Unknown entries are ignored.
     pub(super) fn from_entries<'a>(
         entries: impl Iterator<Item = (&'a str, &'a str)>,
         need: u64,
@@ -56,11 +55,11 @@ impl Reference {
 #[derive(Debug, Default)]
 pub(super) struct External {
     folder: Option<PathBuf>,
-    /// The file that was read last, because tensors come in the order of their file.
+    /// The file of the last tensor: tensors come in the order of their file.
     last: Option<(String, Arc<Backing>)>,
     /// Bytes read so far, by location.
     read: HashMap<String, u64>,
-    /// What stayed in the model file itself.
+    /// Fields that stayed in the model file.
     pub(super) inline: Inline,
     /// All files that were opened.
     opened: Vec<Arc<Backing>>,
@@ -72,12 +71,12 @@ impl External {
         External { folder: folder.map(Path::to_owned), inline, ..External::default() }
     }
 
-    /// All files that tensors may still have to be read from.
+    /// All files that tensors may still be read from.
     pub(super) fn into_backings(self) -> Vec<Arc<Backing>> {
         self.inline.backing().cloned().into_iter().chain(self.opened).collect()
     }
 
-    /// Finds the bytes of a reference, and that they are there.
+    /// The bytes of a reference, after a check that the file has them.
     pub(super) fn open<'a>(&'a mut self, reference: &'a Reference) -> Result<Region<'a>, ExternalProblem> {
         let folder = self.folder.as_deref().ok_or(ExternalProblem::NoFolder)?;
         let Reference { location, offset, length } = reference;
@@ -109,24 +108,24 @@ impl External {
     }
 }
 
-/// Bytes of a file that are known to be there.
+/// A range that is inside of a file.
 pub(super) struct Region<'a> {
     /// The file.
     pub(super) backing: &'a Arc<Backing>,
     location: &'a str,
-    /// Where in it.
+    /// Its offset.
     pub(super) offset: u64,
 }
 
 impl Region<'_> {
-    /// Reads as many bytes as `out` has room for.
+    /// Fills `out` from the start of the range.
     pub(super) fn read(&self, out: &mut [u8]) -> Result<(), ExternalProblem> {
         let io = |source| ExternalProblem::Io { location: shown(self.location), source };
         self.backing.file().read_exact_at(out, self.offset).map_err(io)
     }
 }
 
-/// Opens `location` below `folder`, following no link below it, and waiting for nothing (a pipe would).
+/// Opens `location` below `folder`, following no link below it, and without blocking (as on a pipe).
 fn open_below(folder: &Path, location: &str) -> Result<File, ExternalProblem> {
     let io = |errno: rustix::io::Errno| ExternalProblem::Io { location: shown(location), source: errno.into() };
     let refused = || ExternalProblem::Location(shown(location));

@@ -1,26 +1,26 @@
-//! Functions that a model brings along, expanded where they are called.
+//! Functions that a model defines, expanded at their calls.
 //!
 //! A call is replaced by the function's nodes: formal inputs become the call's inputs, every other name of the function
-//! gets a prefix of its own, attributes that refer to the call's are filled in, and the call's outputs are identities of
-//! the formal ones. Functions may call functions; how deep, and how many nodes all of it makes, is bounded, because
-//! each level can multiply.
+//! gets a prefix, attributes that refer to the call's are filled in, and the call's outputs are identities of the
+//! formal ones. Functions may call functions; the depth, and the number of nodes in all, are bounded, because each
+//! level can multiply.
 
 use std::collections::HashMap;
 use std::rc::Rc;
 
 use prost::Message;
 
-use super::import::{Versioned, normal, opsets};
+use super::opsets::{Opsets, Versioned, normal, opsets};
 use super::proto::{AttributeProto, FunctionProto, GraphProto, NodeProto};
-use super::{Limits, ModelError, Opsets, place_of, shown, standard};
+use super::{Limits, ModelError, place_of, shown, standard};
 
 /// The functions of a model, by domain, name and overload.
 #[derive(Default)]
 pub(super) struct Functions {
     all: HashMap<(String, String, String), Rc<Function>>,
-    /// Calls expanded so far: the next one's prefix.
+    /// Calls so far, which number the prefixes.
     calls: usize,
-    /// Nodes made so far, and the bytes of the functions that they were made from.
+    /// Nodes so far, and the bytes of the functions that they come from.
     nodes: usize,
     bytes: usize,
 }
@@ -32,7 +32,7 @@ struct Function {
 }
 
 impl Functions {
-    /// Takes in a model's functions.
+    /// The functions of a model.
     pub(super) fn new(functions: Vec<FunctionProto>, limits: &Limits) -> Result<Functions, ModelError> {
         let mut all = HashMap::new();
         for function in functions {
@@ -49,7 +49,7 @@ impl Functions {
         Ok(Functions { all, ..Functions::default() })
     }
 
-    /// Nodes as they are, but with calls expanded.
+    /// The nodes, with calls expanded.
     pub(super) fn expand(
         &mut self,
         nodes: Vec<NodeProto>,
@@ -106,7 +106,7 @@ impl Functions {
         }
         Ok(())
     }
-    /// A node that the model brings no function for: expanded where the standard defines it as one.
+    /// A node without a function of the model: expanded if the standard defines it as a function.
     fn expand_standard(
         &mut self,
         node: NodeProto,
@@ -122,7 +122,7 @@ impl Functions {
         self.calls += 1;
         limits.check("nesting of functions", depth as u64 + 1, limits.depth as u64, || place_of(&node))?;
         self.charge(nodes.len(), limits, &node)?;
-        // The graphs in it are the model's own, written for the operator sets that it imports, if for any of ONNX's.
+        // Its graphs come from the model, written for the operator sets that it imports; ONNX's own may be missing.
         let mut opsets = (**opsets).clone();
         opsets.entry(String::new()).or_insert(standard::WRITTEN_FOR);
         let opsets = Rc::new(opsets);
@@ -151,7 +151,7 @@ impl<'a> Call<'a> {
         Ok(Call { prefix, inputs, attributes: defaults.chain(given).collect() })
     }
 
-    /// What a name of the function is called outside of it.
+    /// The name outside of the function for a name inside.
     fn name(&self, name: &str) -> String {
         match self.inputs.get(name) {
             _ if name.is_empty() => String::new(),
@@ -174,7 +174,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// An attribute with its reference filled in; none where the call leaves it out.
+    /// An attribute with its reference filled in; `None` if the call does not have that.
     fn attribute(&self, attribute: &AttributeProto) -> Option<AttributeProto> {
         let mut own = match attribute.ref_attr_name() {
             "" => attribute.clone(),
@@ -187,7 +187,7 @@ impl<'a> Call<'a> {
         Some(own)
     }
 
-    /// A body inside the function: all its names move, so that it still means what it meant.
+    /// A body inside the function: all its names get the prefix too.
     fn graph(&self, graph: &GraphProto) -> GraphProto {
         let mut own = graph.clone();
         own.node = graph.node.iter().map(|node| self.node(node)).collect();

@@ -1,4 +1,4 @@
-//! How much of everything a model may have. A limit is far above real models and far below what a machine can bear.
+//! Limits for models: far above real models and far below what a machine can bear.
 
 use super::ModelError;
 
@@ -9,9 +9,9 @@ pub struct Limits {
     pub file_bytes: u64,
     /// Nodes of all graphs and bodies together.
     pub nodes: usize,
-    /// Nodes that come from expanding the model's own functions: a few hundred bytes can describe billions.
+    /// Nodes from expanded functions: a few hundred bytes can define billions.
     pub expanded_nodes: usize,
-    /// Bytes, as they would stand in a file, of all that functions are expanded to.
+    /// Bytes, as in a file, of all expanded functions.
     pub expanded_bytes: usize,
     /// Bodies within bodies, and functions within functions.
     pub depth: usize,
@@ -36,7 +36,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// An error where `found` is above `limit`.
+    /// An error if `found` is above `limit`.
     pub(super) fn check(
         &self,
         what: &'static str,
@@ -47,7 +47,7 @@ impl Limits {
         if found <= limit { Ok(()) } else { Err(ModelError::Limit { what, found, limit, place: place() }) }
     }
 
-    /// An error where a name is longer than a name may be.
+    /// An error if a name is too long.
     pub(super) fn check_name(&self, name: &str, place: impl FnOnce() -> String) -> Result<(), ModelError> {
         self.check("the length of a name", name.len() as u64, self.name_bytes as u64, place)
     }

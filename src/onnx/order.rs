@@ -1,4 +1,4 @@
-//! Puts nodes into an order in which every value is made before it is used, keeping the file's order where it is one.
+//! Sorts nodes so that every value is made before it is used; an order that satisfies this is kept.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,8 +6,8 @@ use std::collections::BinaryHeap;
 use super::ModelError;
 use crate::graph::Graph;
 
-/// Sorts the nodes of `graph`. Among nodes that could come next, the one that stands first in the file does, so that a
-/// sorted file stays as it is.
+/// Sorts the nodes of `graph`. Among nodes that could come next, the first in the file does, so that a sorted file
+/// stays as it is.
 pub(super) fn sort(graph: &mut Graph) -> Result<(), ModelError> {
     let producers = graph.producers();
     let count = graph.nodes.len();

@@ -1,8 +1,8 @@
-//! The bytes of a model, front to back: from a file, a window at a time, or from memory.
+//! The bytes of a model, front to back: from a file, one window at a time, or from memory.
 //!
-//! A model is a few kilobytes of structure around megabytes of weights. What is large stays in the file until somebody
-//! asks for it (see [`crate::tensor::backing`]): the decoder gets a placeholder, and [`Inline`] remembers which bytes it
-//! stands for. Only tensors' raw bytes are decoded to fields that can be placeholders (`proto` says so).
+//! A model is a few kilobytes of structure around megabytes of weights. Large fields stay in the file until they are
+//! needed (see [`crate::tensor::backing`]): the decoder gets a placeholder, and [`Inline`] maps it to the bytes in the
+//! file. Only raw bytes of tensors are decoded to fields that can be placeholders (see `proto`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,18 +11,17 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use crate::tensor::Backing;
 
-/// Bytes of a file that are read at a time, and from which on a field stays in the file.
+/// Bytes of a window; longer fields stay in the file.
 pub(super) const WINDOW: usize = 64 << 10;
 
-/// Bytes that a decoder takes from the front.
+/// The input of a decoder.
 ///
-/// A decoder knows no reading errors. After one it gets zeros, which no message ends in, and whoever made the source
-/// asks its file.
+/// A decoder has no reading errors. After one it gets zeros, which end no message, and the caller checks the file.
 pub(super) struct Source {
     window: Bytes,
-    /// Bytes of the file behind the window.
+    /// Bytes of the file after the window.
     behind: usize,
-    /// Where in the file they start.
+    /// Their offset in the file.
     position: u64,
     inline: Inline,
 }
@@ -37,24 +36,24 @@ pub(super) struct Inline {
 /// A field that stayed in the file.
 #[derive(Debug)]
 struct Field {
-    /// Held so that no other field gets its address.
+    /// Kept so that no other field gets its address.
     _placeholder: Bytes,
     offset: u64,
     length: usize,
 }
 
-/// Where the bytes of a field are.
+/// The bytes of a field in the file.
 pub(super) struct Place<'a> {
     /// The file.
     pub(super) backing: &'a Arc<Backing>,
-    /// Where in it.
+    /// Their offset.
     pub(super) offset: u64,
-    /// How many.
+    /// Their number.
     pub(super) length: usize,
 }
 
 impl Inline {
-    /// Where the field's bytes are, if it is a placeholder.
+    /// The bytes in the file of a placeholder; `None` for other fields.
     pub(super) fn find(&self, field: &Bytes) -> Option<Place<'_>> {
         let &Field { offset, length, .. } = self.fields.get(&field.as_ptr().addr())?;
         self.backing.as_ref().map(|backing| Place { backing, offset, length })
@@ -67,7 +66,7 @@ impl Inline {
 }
 
 impl Source {
-    /// Bytes that are in memory already.
+    /// A source in memory.
     pub(super) fn memory(bytes: Bytes) -> Source {
         Source { window: bytes, behind: 0, position: 0, inline: Inline::default() }
     }
@@ -80,12 +79,12 @@ impl Source {
         source
     }
 
-    /// What stayed in the file.
+    /// The fields that stayed in the file.
     pub(super) fn finish(self) -> Inline {
         self.inline
     }
 
-    /// Makes sure that there is something in the window, unless this is the end.
+    /// Reads the next window if this one is empty; leaves it empty at the end.
     fn refill(&mut self) {
         if self.window.is_empty()
             && self.behind > 0
@@ -98,13 +97,13 @@ impl Source {
         }
     }
 
-    /// Passes over bytes behind the window.
+    /// Skips bytes after the window.
     fn skip(&mut self, count: usize) {
         self.behind -= count;
         self.position += count as u64;
     }
 
-    /// Passes over a field, which stays in the file.
+    /// Skips a field, which stays in the file; returns its placeholder.
     fn leave(&mut self, length: usize) -> Bytes {
         let offset = self.position - self.window.len() as u64;
         let inside = length.min(self.window.len());
@@ -166,7 +165,7 @@ mod tests {
         Source::file(Backing::new(file.path(), file.reopen().unwrap()), size)
     }
 
-    /// The field's bytes, wherever they are.
+    /// The field's bytes, from memory or from the file.
     fn read(source: &Source, field: &Bytes) -> Vec<u8> {
         let Some(place) = source.inline.find(field) else { return field.to_vec() };
         let mut bytes = vec![0; place.length];

@@ -1,7 +1,7 @@
-//! Operators that the standard defines as functions, and that are expanded here because nothing is won by computing them
-//! otherwise: FlexAttention, whose scores and probabilities a model changes by graphs of its own.
+//! Operators that the standard defines as functions and that are expanded, because a kernel would gain nothing:
+//! FlexAttention, whose scores and probabilities a model changes by its own graphs.
 //!
-//! The expansion is the definition's: the same operators in the same order, so that every rounding is where it should be.
+//! The expansion is the definition's: the same operators in the same order, so that roundings agree.
 
 use std::collections::HashMap;
 
@@ -9,10 +9,10 @@ use super::proto::attribute_proto::AttributeType;
 use super::proto::{AttributeProto, GraphProto, NodeProto, TensorProto};
 use super::{ModelError, place_of};
 
-/// The version of ONNX's own operators that the expansions are written for.
+/// The version of ONNX's own operators in the expansions.
 pub(super) const WRITTEN_FOR: i64 = 26;
 
-/// The nodes that stand for `node`, if the standard defines it as a function. `number` tells expansions apart.
+/// The expansion of `node`, if the standard defines it as a function. `number` tells expansions apart.
 pub(super) fn expansion(node: &NodeProto, number: usize) -> Result<Option<Vec<NodeProto>>, ModelError> {
     match (node.domain(), node.op_type()) {
         ("ai.onnx.preview", "FlexAttention") => flex_attention(node, number).map(Some),
@@ -20,7 +20,7 @@ pub(super) fn expansion(node: &NodeProto, number: usize) -> Result<Option<Vec<No
     }
 }
 
-/// Nodes in the making, whose values have a prefix of their own.
+/// Nodes of an expansion, whose values have a common prefix.
 struct Draft {
     prefix: String,
     nodes: Vec<NodeProto>,
@@ -55,7 +55,7 @@ impl Draft {
         format!("{}{name}", self.prefix)
     }
 
-    /// Adds a node that makes the value `output`; whose name it becomes.
+    /// Adds a node that makes the value `output`.
     fn node(&mut self, domain: &str, op: &str, inputs: &[&str], output: String, attribute: Vec<AttributeProto>) {
         self.nodes.push(NodeProto {
             domain: Some(domain.to_owned()),
@@ -68,7 +68,7 @@ impl Draft {
         });
     }
 
-    /// Adds a node of ONNX's own domain, and returns what its value is called.
+    /// Adds a node of ONNX's own domain, and returns the name of its value.
     fn op(&mut self, op: &str, inputs: &[&str], name: &str, attribute: Vec<AttributeProto>) -> String {
         let output = self.named(name);
         self.node("", op, inputs, output.clone(), attribute);
@@ -80,10 +80,10 @@ impl Draft {
         self.op("Shape", &[of], name, vec![int("start", start), int("end", end)])
     }
 
-    /// Inlines a graph of one input and one output on a value; returns what it makes of it.
+    /// Inlines a graph of one input and one output on a value; returns the name of the result.
     fn inline(&mut self, graph: &GraphProto, on: &str, label: &str) -> Option<String> {
         let ([input], [output]) = (graph.input.as_slice(), graph.output.as_slice()) else { return None };
-        // Names that the graph defines get the prefix; all others are those of the graph around it.
+        // Names that the graph defines get the prefix; all others are captured.
         let defined = graph.initializer.iter().map(|tensor| tensor.name());
         let defined = defined.chain(graph.node.iter().flat_map(|node| &node.output).map(String::as_str));
         let named = |name: &str| (name.to_owned(), self.named(&format!("{label}/{name}")));
@@ -98,7 +98,7 @@ impl Draft {
     }
 }
 
-/// A node whose values are called otherwise, and those of the graphs in it that come from outside.
+/// A node with other names for its values, and for the captured values of its graphs.
 fn renamed(node: &NodeProto, names: &HashMap<String, String>) -> NodeProto {
     let rename = |name: &String| names.get(name).unwrap_or(name).clone();
     let mut node = node.clone();
@@ -115,7 +115,7 @@ fn renamed(node: &NodeProto, names: &HashMap<String, String>) -> NodeProto {
     node
 }
 
-/// Softmax(modified(Q K^T)) V by heads, where fewer heads of keys than of queries are shared.
+/// Softmax(modified(Q K^T)) V by heads; several heads of queries may share one of keys.
 fn flex_attention(node: &NodeProto, number: usize) -> Result<Vec<NodeProto>, ModelError> {
     let malformed = |reason: &str| ModelError::Malformed { place: place_of(node), reason: reason.to_owned() };
     let ([query, key, value], [output]) = (node.input.as_slice(), node.output.as_slice()) else {
@@ -155,7 +155,7 @@ fn flex_attention(node: &NodeProto, number: usize) -> Result<Vec<NodeProto>, Mod
     let keys = d.op("Mul", &[&keys, &root], "key/scaled", Vec::new());
     let keys = d.op("Transpose", &[&keys], "key/turned", vec![ints("perm", &[0, 1, 3, 2])]);
     let scores = d.op("MatMul", &[&query_scaled, &keys], "scores", Vec::new());
-    // The softmax is computed in what the model says, or in single precision at least.
+    // The type of the softmax is the attribute's, or at least single precision.
     let precision = attribute("softmax_precision").map(|precision| int("to", precision.i()));
     let widened = d.named("scores/widened");
     match precision.clone() {

@@ -1,5 +1,5 @@
-//! The one gate for tensors: initialisers, attributes, constants of bodies and test data all come through
-//! [`import_tensor`], which believes neither the dimensions nor the lengths that a file states.
+//! Import of tensors: initialisers, attributes, constants of bodies and test data all go through [`import_tensor`],
+//! which trusts neither the dimensions nor the lengths in a file.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::source::{Place, WINDOW};
 use super::{External, Limits, ModelError, TensorProblem, dtype_code, dtype_of};
 use crate::tensor::{Backing, Buffer, DType, Element, Shape, Tensor, TensorError, TensorSpec, dtype::BoolByte};
 
-/// A tensor with exactly the elements that its shape needs. Memory is taken only after the file was found to have them.
+/// A tensor with exactly the elements of its shape. Memory is allocated only after a check that the file has them.
 pub(super) fn import_tensor(
     proto: &TensorProto,
     limits: &Limits,
@@ -45,7 +45,7 @@ fn shape_of(dims: &[i64]) -> Result<Shape, TensorProblem> {
     dims.iter().map(|&dim| usize::try_from(dim).map_err(|_| TensorProblem::Dims(dims.to_vec()))).collect()
 }
 
-/// How many of the typed fields hold data.
+/// The number of typed fields with data.
 fn typed_fields(proto: &TensorProto) -> usize {
     let present = [
         !proto.float_data.is_empty(),
@@ -62,14 +62,14 @@ fn bytes_of(spec: &TensorSpec, count: usize) -> Result<u64, TensorProblem> {
     if spec.dtype == DType::String {
         return Err(TensorProblem::Type("string as raw bytes".to_owned()));
     }
-    // Cannot overflow: the gate asked for a shape whose bytes fit `isize`.
+    // Cannot overflow: the bytes of the shape fit `isize`.
     Ok(match spec.dtype.packed_bits() {
         bits @ 1..8 => count.div_ceil(8 / bits) as u64,
         _ => (count * spec.dtype.size()) as u64,
     })
 }
 
-/// A tensor of bytes as files have them: elements of less than a byte lie packed, the first in the lowest bits.
+/// A tensor from bytes as in files, where elements of less than a byte are packed, the first in the lowest bits.
 fn from_packed(spec: TensorSpec, count: usize, bytes: &[u8]) -> Result<Tensor, TensorError> {
     let bits = spec.dtype.packed_bits();
     if bits >= 8 {
@@ -85,7 +85,7 @@ fn from_packed(spec: TensorSpec, count: usize, bytes: &[u8]) -> Result<Tensor, T
     Tensor::from_bytes(spec, &elements)
 }
 
-/// The bytes that a file has for a tensor.
+/// The bytes of a tensor as in files.
 fn packed(tensor: &Tensor) -> Vec<u8> {
     let bits = tensor.dtype().packed_bits();
     if bits >= 8 {
@@ -116,7 +116,7 @@ fn read_raw(spec: TensorSpec, count: usize, raw: &Bytes, external: &External) ->
     deferred(spec, backing, offset, length)
 }
 
-/// A tensor that stays in its file until somebody asks for its elements.
+/// A tensor that stays in its file until its elements are needed.
 fn deferred(spec: TensorSpec, backing: &Arc<Backing>, offset: u64, length: usize) -> Result<Tensor, TensorProblem> {
     let buffer = Buffer::deferred(backing.clone(), offset, length);
     Tensor::from_buffer(spec, Arc::new(buffer), length).map_err(|_| TensorProblem::Dims(Vec::new()))
@@ -165,7 +165,7 @@ fn read_typed(spec: TensorSpec, count: usize, proto: &TensorProto) -> Result<Ten
         DType::U16 => narrowed(shape, count, ints, "uint16", |value| u16::try_from(value).ok()),
         DType::U8 => narrowed(shape, count, ints, "uint8", |value| u8::try_from(value).ok()),
         DType::Bool => narrowed(shape, count, ints, "bool", |value| Some(BoolByte::from(value != 0))),
-        // The 16-bit floats lie in the field of 32-bit integers by their bits.
+        // The 16-bit floats are in the field of 32-bit integers, by their bits.
         DType::F16 => {
             narrowed(shape, count, ints, "float16", |bits| Some(half::f16::from_bits(u16::try_from(bits).ok()?)))
         }
@@ -177,7 +177,7 @@ fn read_typed(spec: TensorSpec, count: usize, proto: &TensorProto) -> Result<Ten
             let values: Vec<String> = values.collect::<Result<_, _>>().map_err(|_| TensorProblem::Text)?;
             counted(shape, count, values.len(), |shape| Tensor::from_strings(shape, values))
         }
-        // The smallest types lie there by their bytes, packed where they are less than a byte.
+        // The smallest types are there too, by their bytes, packed if they are less than a byte.
         small => {
             let spec = TensorSpec { dtype: small, shape };
             let (need, found) = (bytes_of(&spec, count)?, ints.len() as u64);
@@ -190,7 +190,7 @@ fn read_typed(spec: TensorSpec, count: usize, proto: &TensorProto) -> Result<Ten
             from_packed(spec, count, &bytes?).map_err(|_| TensorProblem::Length { need, found, unit: "bytes" })
         }
     };
-    // A tensor with the data of another type's field arrives here with too few elements of its own.
+    // A tensor with data in another type's field gets here with too few elements.
     made
 }
 
@@ -218,7 +218,7 @@ fn narrowed<Wide: Copy + TryInto<i64>, Narrow: Element>(
     counted(shape, need, values.len(), |shape| Tensor::from_vec(shape, values))
 }
 
-/// The message of a tensor, its elements as raw bytes where they can be.
+/// The message of a tensor, with elements as raw bytes where possible.
 pub(super) fn tensor_proto(name: &str, tensor: &Tensor) -> TensorProto {
     let strings = tensor.as_strings().unwrap_or_default();
     let raw = (tensor.dtype() != DType::String).then(|| Bytes::from(packed(tensor)));

@@ -1,4 +1,4 @@
-//! What loading and writing promise of good models. Bad ones are in `hostile`, files beside a model in `beside`.
+//! Loading and writing of valid models. Invalid ones are in `hostile`, files beside a model in `beside`.
 
 mod beside;
 mod hostile;
@@ -22,7 +22,7 @@ fn reloaded(graph: &Graph) -> Graph {
     load_bytes(bytes.into(), None, &Limits::default()).expect("what was written can be read")
 }
 
-/// A graph as text: operators with the names of their inputs and outputs.
+/// A graph as text: operators with the names of inputs and outputs.
 fn told(graph: &Graph) -> Vec<String> {
     let name = |value: &Option<crate::graph::ValueId>| value.map_or("-", |id| &graph.value(id).name);
     let list = |values: &[Option<crate::graph::ValueId>]| values.iter().map(name).collect::<Vec<_>>().join(" ");
@@ -222,7 +222,7 @@ fn bodies_take_outer_values_as_their_last_inputs() {
         ..Default::default()
     };
     let mut branch = node("If", &["x"], &["y"]);
-    // The deeper body reaches through the outer one.
+    // The inner body captures through the outer one.
     let mut inner = node("If", &["x"], &["r"]);
     inner.attribute = vec![attribute("then_branch", body("Abs", "a")), attribute("else_branch", body("Neg", "b"))];
     let nested = super::proto::GraphProto { node: vec![inner], output: vec![named("r")], ..Default::default() };
@@ -282,7 +282,7 @@ fn the_models_own_functions_are_expanded() {
     let ops: Vec<&str> = graph.nodes.iter().map(|node| node.op.as_str()).collect();
     assert_eq!(ops, ["LeakyRelu", "Identity", "LeakyRelu", "Identity", "Abs", "Identity"]);
     assert_eq!((graph.nodes[0].version, graph.nodes[0].float("alpha", 0.0)), (16, 0.25));
-    // The second call leaves the attribute out, so that the operator's own default holds.
+    // The second call omits the attribute, so the operator's own default applies.
     assert!(graph.nodes[2].attrs.is_empty());
     assert_eq!(graph.outputs, [graph.nodes[5].outputs[0].unwrap()]);
 }

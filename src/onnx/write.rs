@@ -1,7 +1,7 @@
-//! From a [`Graph`] back to a model file: for the demonstration, for tests, and to seed fuzzing.
+//! Writes a [`Graph`] as a model file: for the demonstration, for tests, and as seeds of fuzzing.
 //!
-//! What [`write`] makes, [`load_bytes`](super::load_bytes) reads back as the same graph. Fused operators of domain
-//! "kiln" hold programs that ONNX has no message for; a graph after the passes is refused.
+//! [`load_bytes`](super::load_bytes) reads what [`write`] writes back as the same graph. Fused operators of domain
+//! "kiln" have programs, for which ONNX has no message; a graph after the passes is refused.
 
 use std::collections::BTreeMap;
 
@@ -14,15 +14,15 @@ use super::{ModelError, shown, tensor_proto};
 use crate::graph::ir::{Attr, CAPTURES, Graph, NodeDesc, ValueId};
 use crate::tensor::Tensor;
 
-/// The IR version that files are written for: the first whose bodies and initialisers are as we write them.
+/// The IR version of written files: the first whose bodies and initialisers have the form written here.
 const IR_VERSION: i64 = 8;
 
 /// The bytes of a model with that graph.
 ///
 /// # Errors
 ///
-/// [`ModelError::Unsupported`] for what ONNX has no message for, [`ModelError::Malformed`] for nodes of one domain that
-/// were written for different versions of it.
+/// [`ModelError::Unsupported`] for what ONNX has no message for, [`ModelError::Malformed`] for nodes of one domain with
+/// different versions.
 pub fn write(graph: &Graph) -> Result<Vec<u8>, ModelError> {
     let mut versions = BTreeMap::new();
     let proto = graph_proto(graph, 0, &mut versions)?;
@@ -49,7 +49,7 @@ pub fn write(graph: &Graph) -> Result<Vec<u8>, ModelError> {
     Ok(model.encode_to_vec())
 }
 
-/// The bytes of one tensor, as test cases keep their inputs and outputs.
+/// The bytes of one tensor, such as an input or output of a test case.
 #[must_use]
 pub fn write_tensor(name: &str, tensor: &Tensor) -> Vec<u8> {
     tensor_proto(name, tensor).encode_to_vec()
@@ -57,7 +57,7 @@ pub fn write_tensor(name: &str, tensor: &Tensor) -> Vec<u8> {
 
 type Versions = BTreeMap<String, i64>;
 
-/// A graph whose last `captures` inputs come from the graph around it, by name.
+/// A graph whose last `captures` inputs are captured by name.
 fn graph_proto(graph: &Graph, captures: usize, versions: &mut Versions) -> Result<GraphProto, ModelError> {
     let declared = |ids: &[ValueId]| ids.iter().map(|&id| declaration(graph.value(id))).collect();
     let mut constants: Vec<_> = graph.constants.iter().collect();
@@ -108,7 +108,7 @@ fn node_proto(graph: &Graph, node: &NodeDesc, versions: &mut Versions) -> Result
     })
 }
 
-/// The body with its captured inputs named as the graph around it names them: a file has no other link between them.
+/// The body with its captured inputs named as in the graph around it: a file links them by name only.
 fn under_outer_names(body: &Graph, names: Vec<String>) -> Graph {
     let mut body = body.clone();
     let first = body.inputs.len().saturating_sub(names.len());

@@ -1,4 +1,4 @@
-//! From a graph as the model says it to one that runs: passes, then nodes; everything unsupported said at once.
+//! Compiling a graph to a running one: passes, then nodes; unsupported operators are reported all at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,33 +8,32 @@ use kiln_kernels::cpu::chain::{Program, Step};
 use kiln_kernels::parallel::for_each_chunk;
 
 use super::evaluate::evaluate;
+use super::node::make;
 use super::options::SessionOptions;
 #[cfg(feature = "device")]
 use super::placement::place;
-use super::{Port, SessionError};
+use super::{Port, SessionError, Upload};
 use crate::exec::BuildCx;
 #[cfg(feature = "device")]
-use crate::graph::device::transfer::{ToDevice, ToHost, to_device};
-#[cfg(feature = "device")]
-use crate::graph::device::{ON_DEVICE, OnDevice, TO_DEVICE, TO_HOST};
+use crate::graph::device::transfer::to_device;
 use crate::graph::facts::{self, Fact, Facts, Size};
 use crate::graph::ir::{Attr, CAPTURES, Dim, Graph, NodeDesc, ValueInfo, ValueKind};
 use crate::graph::passes::{self, PassReport};
-use crate::graph::{Body, Executable, Flow, Node, Stop, ValueId, Work, operators};
+use crate::graph::{Body, Executable, Flow, Node, Stop, ValueId, Work};
 use crate::onnx;
-use crate::ops::{self, FlowLoad, LoadCx, OpError};
+use crate::ops::{self, FlowLoad, OpError};
 use crate::tensor::Tensor;
 
-/// A graph after all passes, for people and tools.
+/// A graph after all passes, for display.
 #[derive(Clone, Debug, Default)]
 pub struct Description {
-    /// The graph; constants are left out.
+    /// The graph, without constants.
     pub graph: Graph,
     /// What each pass did.
     pub passes: PassReport,
 }
 
-/// Ports of the inputs that a request gives: constants that the model also lists as inputs have defaults.
+/// Ports of the inputs of a request: constants that the model also lists as inputs have defaults.
 pub(super) fn input_ports(graph: &Graph) -> Vec<Port> {
     graph.inputs.iter().map(|&value| port(graph, value, graph.constants.contains_key(&value))).collect()
 }
@@ -49,14 +48,11 @@ fn port(graph: &Graph, value: ValueId, has_default: bool) -> Port {
     Port { name: info.name.clone(), kind: info.kind, dtype: info.dtype, dims: info.dims.clone(), has_default }
 }
 
-/// Nodes that are made at once, by all threads: enough for several of them to have weights to pack, few enough that the
+/// Nodes that are made at once, by all threads: so many that several of them have weights to pack, and so few that the
 /// weights of a large model are not all in memory twice.
 const WAVE: usize = 32;
 
-/// Constants that a device needs: as the graph has them, and as the device's nodes read them.
-pub(super) type Uploads = Vec<(ValueId, ValueId)>;
-
-/// Passes that prepare for kernels of the processor's: its layout, its fused attention, its products of bytes, what it stores in `bf16`,
+/// Passes that prepare for kernels of the processor: layout, fused attention, quantised products, storage in `bf16`,
 /// inputs in parts.
 const NOT_ON_DEVICES: [&str; 5] = ["layout", "attention", "quantized", "bf16", "concat"];
 
@@ -77,9 +73,9 @@ pub(super) fn compile(
     let wanted = wanted.with_elements(build.elements());
     let passes = passes::optimise_until(stop, &mut graph, &wanted, &evaluate);
     #[cfg(feature = "device")]
-    let uploads = if build.gpu.is_some() { place(&mut graph) } else { Uploads::new() };
+    let uploads = if build.gpu.is_some() { place(&mut graph) } else { Vec::new() };
     #[cfg(not(feature = "device"))]
-    let uploads = Uploads::new();
+    let uploads = Vec::new();
     let mut maker = Maker { build, parallel, stop, problems: BTreeSet::new(), held: Vec::new(), depth: 0 };
     let Some(executable) = maker.executable(&mut graph, &uploads)?.filter(|_| maker.problems.is_empty()) else {
         return Err(SessionError::Unsupported(maker.problems.into_iter().collect()));
@@ -89,22 +85,22 @@ pub(super) fn compile(
     Ok((executable, Description { graph, passes }))
 }
 
-/// Makes the nodes of a graph and of the bodies in it, and gathers what is not supported in any of them.
+/// Makes the nodes of a graph and of its bodies, and collects what is not supported in any of them.
 struct Maker<'a> {
     build: &'a BuildCx,
     parallel: &'a dyn Parallel,
-    /// What may end the loading, if anything.
+    /// The time limit of loading, if there is one.
     stop: Option<&'a Stop>,
     problems: BTreeSet<String>,
-    /// Constants that nodes and graphs read as the model has them.
+    /// Constants that nodes and graphs read in the model's layout.
     held: Vec<Tensor>,
-    /// Bodies around the graph that is being made.
+    /// The number of bodies around the current graph.
     depth: usize,
 }
 
 impl Maker<'_> {
-    /// The running form of a graph; `None` where something is not supported. The graph's constants are let go.
-    fn executable(&mut self, graph: &mut Graph, uploads: &Uploads) -> Result<Option<Executable>, SessionError> {
+    /// The running form of a graph; `None` if something in it is not supported. The graph's constants are freed.
+    fn executable(&mut self, graph: &mut Graph, uploads: &[Upload]) -> Result<Option<Executable>, SessionError> {
         let mut works: Vec<Option<Work>> = Vec::with_capacity(graph.nodes.len());
         let mut wanted = graph.use_counts();
         while works.len() < graph.nodes.len() {
@@ -147,12 +143,12 @@ impl Maker<'_> {
         Ok(Some(executable))
     }
 
-    /// Sends the constants that the device's nodes read; what nobody else reads is let go here.
+    /// Sends the constants that the device's nodes read; constants without another reader are freed here.
     #[cfg(feature = "device")]
-    fn upload(&self, graph: &mut Graph, uploads: &Uploads) -> Result<(), SessionError> {
+    fn upload(&self, graph: &mut Graph, uploads: &[Upload]) -> Result<(), SessionError> {
         let Some(gpu) = &self.build.gpu else { return Ok(()) };
         let readers = graph.use_counts();
-        for &(host, there) in uploads {
+        for &Upload { host, there } in uploads {
             let Some(tensor) = graph.constants.get(&host) else { continue };
             graph.constants.insert(there, to_device(gpu, tensor)?);
             if readers[host.index()] == 0 {
@@ -162,20 +158,20 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// There is no device to send them to.
+    /// Without devices there is nothing to send.
     #[cfg(not(feature = "device"))]
-    fn upload(&self, _: &mut Graph, _: &Uploads) -> Result<(), SessionError> {
+    fn upload(&self, _: &mut Graph, _: &[Upload]) -> Result<(), SessionError> {
         Ok(())
     }
 
-    /// A step that sees more than tensors, with its bodies; `None` where something in those is not supported.
+    /// A flow with its bodies; `None` if something in those is not supported.
     fn flow(
         &mut self,
         graph: &mut Graph,
         index: usize,
     ) -> Result<Option<Result<Box<dyn Flow>, OpError>>, SessionError> {
         let mut bodies = Some(BTreeMap::new());
-        // What a loop of no turns gathers has the shape that a turn would have given it.
+        // What a loop of no iterations gathers has the shape that an iteration would give it.
         let node = &graph.nodes[index];
         let undeclared = |attr: &Attr| match attr {
             Attr::Graph(body) => body.outputs.iter().any(|&output| is_undeclared(body.value(output))),
@@ -195,7 +191,7 @@ impl Maker<'_> {
                 declare(&mut outputs, body, &Facts::of_body(body, &around));
             }
             self.depth += 1;
-            let made = self.executable(body, &Uploads::new());
+            let made = self.executable(body, &[]);
             self.depth -= 1;
             match made? {
                 Some(made) => {
@@ -209,11 +205,11 @@ impl Maker<'_> {
         Ok(Some(make(FlowLoad { node, graph, bodies })))
     }
 
-    /// What was made of a node, or a note of why nothing was.
+    /// The step of a node; `None`, and an entry in the list of problems, if it is not supported.
     ///
     /// # Errors
     ///
-    /// A node that breaks its operator's rules.
+    /// If the node breaks its operator's rules.
     fn checked(&mut self, node: &NodeDesc, made: Result<Work, OpError>) -> Result<Option<Work>, SessionError> {
         let problem = match made {
             Ok(work) => return Ok(Some(work)),
@@ -231,14 +227,14 @@ impl Maker<'_> {
     }
 }
 
-/// Whether a body leaves open of what type or shape an output is.
+/// Whether a body does not declare the type or shape of an output.
 fn is_undeclared(output: &ValueInfo) -> bool {
     let is_open = |dims: &Vec<Dim>| dims.iter().any(|dim| !matches!(dim, Dim::Fixed(_)));
     output.kind == ValueKind::Tensor && (output.dtype.is_none() || output.dims.as_ref().is_none_or(is_open))
 }
 
-/// What is known of the inputs of a loop's body: captured values, which come last, and before them the slices of a Scan. What is
-/// carried may change its shape from turn to turn.
+/// Facts of the inputs of a loop's body: those of captured values, which come last, and of the slices of a Scan, which
+/// come before them. Carried values may change their shape from iteration to iteration.
 fn known_inside(node: &NodeDesc, around: &Facts) -> Vec<Option<Fact>> {
     let mut known: Vec<Option<Fact>> = vec![None; node.inputs.len()];
     let count = |name: &str| usize::try_from(node.int(name, 0)).unwrap_or(0);
@@ -247,7 +243,7 @@ fn known_inside(node: &NodeDesc, around: &Facts) -> Vec<Option<Fact>> {
     for (place, known) in known.iter_mut().enumerate().skip(captured) {
         *known = fact(place);
     }
-    // Up to version 8 everything had a batch axis.
+    // Up to version 8, every input had a batch axis.
     if node.is("Scan") && node.version >= 9 {
         let first = captured.saturating_sub(count("num_scan_inputs"));
         let axes = node.ints("scan_input_axes").unwrap_or_default();
@@ -262,7 +258,7 @@ fn known_inside(node: &NodeDesc, around: &Facts) -> Vec<Option<Fact>> {
     known
 }
 
-/// Fills in what a body's outputs do not declare and its nodes say.
+/// Adds to the declarations of a body's outputs what follows from its nodes.
 fn declare(outputs: &mut [ValueInfo], body: &Graph, facts: &Facts) {
     let dim = |size: &Size| size.known().and_then(|size| usize::try_from(size).ok()).map_or(Dim::Any, Dim::Fixed);
     for (info, &output) in outputs.iter_mut().zip(&body.outputs) {
@@ -279,9 +275,9 @@ fn declare(outputs: &mut [ValueInfo], body: &Graph, facts: &Facts) {
     }
 }
 
-/// Lets go of constants that a node has kept in its own way and nobody else wants; `wanted` counts who still does. Done
-/// while nodes are made, so that a model's weights are never all in memory twice. Those that are still held as they
-/// are go to `held`.
+/// Frees the constants of which a node has kept a packed copy and that no other node reads; `wanted` counts the readers
+/// that are left. Done while nodes are made, so that a model's weights are never all in memory twice. Constants with
+/// other owners go to `held`.
 fn release(graph: &mut Graph, node: usize, kept: u64, wanted: &mut [u32], held: &mut Vec<Tensor>) {
     let inputs = graph.nodes[node].inputs.iter().enumerate();
     let kept = inputs.filter(|(input, _)| *input < 64 && kept >> input & 1 == 1).filter_map(|(_, value)| *value);
@@ -292,7 +288,7 @@ fn release(graph: &mut Graph, node: usize, kept: u64, wanted: &mut [u32], held: 
             && let Some(tensor) = graph.constants.get_mut(&value)
         {
             let mut whole = std::mem::replace(tensor, Tensor::hollow(tensor.spec().clone()));
-            // A node may need the elements in other layouts later on.
+            // A node may still need the elements, for other layouts.
             if !whole.is_unique() {
                 held.push(whole);
             }
@@ -300,7 +296,8 @@ fn release(graph: &mut Graph, node: usize, kept: u64, wanted: &mut [u32], held: 
     }
 }
 
-/// Reads what nodes keep as the model has it, while reading errors can still be told; nothing is left to a request.
+/// Reads the constants that are kept in the model's layout, while reading errors can still be reported: no request
+/// reads files.
 fn read_kept(graph: &Graph, held: &[Tensor], parallel: &dyn Parallel) -> Result<(), SessionError> {
     graph.backings.iter().for_each(|backing| backing.retire());
     let mut tensors: Vec<&Tensor> = held.iter().collect();
@@ -324,35 +321,7 @@ fn collect_tensors<'a>(graph: &'a Graph, tensors: &mut Vec<&'a Tensor>) {
     }
 }
 
-/// The running form of one node.
-pub(super) fn make(graph: &Graph, node: &NodeDesc, build: &BuildCx) -> Result<Box<dyn Node>, OpError> {
-    #[cfg(feature = "device")]
-    if let Some(gpu) = &build.gpu {
-        if node.is_fused(TO_DEVICE) {
-            return Ok(Box::new(ToDevice(gpu.clone())));
-        }
-        if node.is_fused(TO_HOST) {
-            return Ok(Box::new(ToHost(gpu.clone())));
-        }
-    }
-    // What passes make has as many as they give it.
-    if let Some(row) = operators::find(&node.domain, &node.op).filter(|row| row.domain != "kiln") {
-        let given = node.inputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
-        if !row.inputs.allows(given) {
-            return Err(OpError::invalid(node, format!("{given} inputs where it takes {}", row.inputs)));
-        }
-    }
-    let make = ops::lookup(&node.domain, &node.op).ok_or_else(|| OpError::Unknown(node.op.clone()))?;
-    let made = make(&LoadCx { node, graph, build })?;
-    #[cfg(feature = "device")]
-    if let Some(gpu) = build.gpu.as_ref().filter(|_| node.int(ON_DEVICE, 0) != 0) {
-        let form = ops::device::form(node).ok_or_else(|| OpError::unsupported(node, "no form on a device"))?;
-        return Ok(Box::new(OnDevice::new(made, gpu.clone(), ops::device::carried(&form))));
-    }
-    Ok(made)
-}
-
-/// What was fused into a node, in the words of verbose lines.
+/// What was fused into a node, for verbose lines.
 #[must_use]
 pub fn fusions(node: &NodeDesc) -> String {
     let mut parts = Vec::new();
@@ -410,7 +379,7 @@ mod tests {
         release(&mut graph, 1, 0, &mut wanted, &mut held);
         assert_eq!(bytes(&graph), 64, "the second product reads it as it is");
         release(&mut graph, 1, 0b10, &mut wanted, &mut held);
-        assert!(held.is_empty(), "nobody reads it as it is");
+        assert!(held.is_empty(), "it has no reader in its own layout");
         assert_eq!(bytes(&graph), 0);
         assert_eq!(graph.constants[&weights].shape(), [4, 4]);
     }

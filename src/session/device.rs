@@ -1,4 +1,4 @@
-//! A session's device, as its caller sees it: what was copied to it and back, and how much of its memory is held.
+//! A session's device, for its caller: copies to it and back, and the memory that is in use on it.
 
 use kiln_kernels::gpu::ArenaStats;
 
@@ -6,21 +6,21 @@ use super::Session;
 use crate::exec::gpu::Copies;
 use crate::record::Engine;
 
-/// What a session does with its device.
+/// Counters of a session's device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceStats {
     /// The device's name.
     pub name: String,
-    /// Copies to it: constants when the model was loaded, then what requests sent.
+    /// Copies to the device: constants when the model was loaded, then inputs of requests.
     pub to_device: Copies,
-    /// Copies from it.
+    /// Copies from the device.
     pub to_host: Copies,
-    /// Its memory that this session holds.
+    /// Memory of the device that this session holds.
     pub arena: ArenaStats,
 }
 
 impl Session {
-    /// What this session has done with its device; nothing where it runs on the processor alone.
+    /// The counters of its device; `None` if the session runs on the processor alone.
     #[must_use]
     pub fn device_stats(&self) -> Option<DeviceStats> {
         self.build.gpu.as_ref().map(|gpu| DeviceStats {
@@ -31,7 +31,7 @@ impl Session {
         })
     }
 
-    /// The device beside the processor, if there is one, as callers name it who keep its choices themselves.
+    /// The device, if there is one, for callers that keep its choices themselves.
     #[must_use]
     pub fn device_engine(&self) -> Option<Engine> {
         self.build.gpu.as_ref().map(|gpu| gpu.engine())

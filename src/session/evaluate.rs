@@ -1,9 +1,9 @@
-//! Running one node on constants, for constant folding. Knows nothing of the passes that ask for it.
+//! Runs one node on constants, for constant folding. Independent of passes.
 //!
-//! What is computed while a model is loaded is asked for by the file alone, before anybody gave a request or said how
-//! long it may take. It is bounded three times: in bytes made, in steps of a single node, and by the passes in time
-//! altogether. A time that is looked at between nodes bounds nothing where a single node may take hours: two matrices of
-//! 64 MiB, each filled from a few bytes of file, have 68 thousand million products.
+//! What is computed while a model is loaded depends on the file alone, before there is a request with a time limit. It
+//! is bounded three times: in bytes, in steps of a single node, and by the passes in total time. A time that is checked
+//! between nodes does not bound a single node, which may take hours: two matrices of 64 MiB, each filled from a few
+//! bytes of file, have 68 thousand million products.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use kiln_kernels::crash::within;
 use kiln_kernels::{Parallel, Serial};
 use smallvec::SmallVec;
 
-use super::compile::make;
+use super::node::make;
 use crate::exec::BuildCx;
 use crate::graph::inference::Inference;
 use crate::graph::ir::{Graph, NodeDesc};
@@ -20,15 +20,15 @@ use crate::graph::passes::FOLDED_BYTES;
 use crate::graph::stop::Stop;
 use crate::tensor::{BufferPool, Tensor, TensorSpec};
 
-/// Most steps of an operator whose attributes say how many there are, when it is folded; what takes longer waits for a
-/// request, which says how long it may take.
+/// The most steps of a folded operator whose attributes determine their number; longer ones wait for a request, which
+/// may have a time limit.
 const FOLDED_STEPS: u64 = 1 << 22;
 
-/// Most products or elements under windows of a node that is folded: a matrix of 1024 squared times another, a hundredth
-/// of a second in emitted code and about a second in plain Rust, which computes the types that have no kernels.
+/// The most products, or elements under windows, of a folded node: a matrix of 1024 squared times another, a hundredth
+/// of a second in emitted code and about a second in plain Rust, which computes types without kernels.
 const FOLDED_PRODUCTS: usize = 1 << 30;
 
-/// The outputs of a node on these inputs. Whatever goes wrong is left for the node's own time.
+/// The outputs of a node on these inputs. `None` after any error, which a request will report.
 pub(super) fn evaluate(
     graph: &Graph,
     node: &NodeDesc,
@@ -49,14 +49,14 @@ fn fold(
     let made = make(graph, node, build).ok()?;
     let borrowed: SmallVec<[Option<&Tensor>; 4]> = inputs.iter().map(Option::as_ref).collect();
     let specs = Inference::of(node).specs(made.as_ref(), &borrowed).ok()?;
-    // A few bytes of model can name petabytes; they are refused before memory is taken.
+    // A few bytes of model can declare petabytes; they are refused before memory is allocated.
     let bytes = |spec: &TensorSpec| spec.elements().ok()?.checked_mul(spec.dtype.size().max(1));
     let total = specs.iter().try_fold(0usize, |total, spec| total.checked_add(bytes(spec)?))?;
     if total > FOLDED_BYTES || products(node, &borrowed, &specs)? > FOLDED_PRODUCTS {
         return None;
     }
     let prepared = made.prepare_params(&PrepareCx::new(build), &borrowed, &specs).ok()?;
-    // Folded constants stay for the life of the session, so they must not hold a pool's oversized buffers.
+    // Folded constants live as long as the session, so they must not hold a pool's oversized buffers.
     let buffers: Arc<BufferPool> = BufferPool::new(0);
     let mut io = Io::new(inputs.iter().cloned().collect(), &specs, &buffers);
     let watched = stop.map(|stop| stop.watch(&Serial));
@@ -66,16 +66,16 @@ fn fold(
     Some(io.into_outputs().into_vec())
 }
 
-/// Products that a node forms, or elements that it looks at under its windows; nothing for those whose time is that of
-/// reading and writing. `None` where there are more than can be counted.
+/// Products that a node computes, or elements under its windows; 0 for nodes that are bound by reading and writing.
+/// `None` on overflow.
 fn products(node: &NodeDesc, inputs: &[Option<&Tensor>], outputs: &[TensorSpec]) -> Option<usize> {
     let shape = |input: usize| inputs.get(input).copied().flatten().map_or(&[][..], Tensor::shape);
     let count = |dims: &[usize]| dims.iter().try_fold(1usize, |count, dim| count.checked_mul(*dim));
     let each = match node.op.as_str() {
         "MatMul" | "MatMulInteger" | "QLinearMatMul" => shape(0).last().copied(),
-        // Either axis of the first operand may be the one that is summed along.
+        // Either axis of the first operand may be the reduction.
         "Gemm" => shape(0).iter().copied().max(),
-        // What a window sees of all channels is one filter.
+        // A window over all channels has the size of one filter.
         "Conv" | "ConvInteger" | "DeformConv" => shape(1).get(1..).and_then(count),
         "QLinearConv" => shape(3).get(1..).and_then(count),
         "ConvTranspose" => return count(shape(0))?.checked_mul(shape(1).get(1..).and_then(count)?),

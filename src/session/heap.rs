@@ -1,8 +1,8 @@
-//! Gives back what shapes that never return leave in the allocator's heap and in empty chunks of slots.
+//! Gives free pages of the allocator's heap, and empty chunks of slots, back to the system when shapes keep changing.
 //!
-//! Tensors of 1 KiB and more are not in the heap ([`crate::tensor`]). Executors and plans are, and stay for a while; between them
-//! smaller tensors, keys and lists of ever other sizes come and go. What they leave is free and may fit nothing that comes next,
-//! so that glibc's heap grows though no more is in use.
+//! Tensors of 1 KiB and more are not in the heap ([`crate::tensor`]). Executors and plans are, and stay for a while;
+//! smaller tensors, keys and lists of always different sizes are allocated and freed between them. The gaps may fit
+//! nothing that comes next, so that glibc's heap grows although no more is in use.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -11,20 +11,20 @@ use kiln_kernels::extent::trim_heap;
 use crate::exec::Share;
 use crate::tensor::trim_slabs;
 
-/// Requests of new shapes after which free pages are looked for, which takes milliseconds: a few microseconds each.
+/// Requests of new shapes between two searches for free pages, which take milliseconds: a few microseconds a request.
 const SHAPES: u32 = 1024;
 
-/// What a session has had looked for.
+/// Counts requests of new shapes.
 #[derive(Debug, Default)]
 pub(super) struct Heap {
-    /// Executors that had been built after the last request.
+    /// Executors that had been built by the last request.
     built: AtomicU64,
-    /// Requests since free pages were looked for that built some.
+    /// Requests since the last search that built executors.
     shapes: AtomicU32,
 }
 
 impl Heap {
-    /// Counts a request that has been served, and looks for free pages where so many were of new shapes. Those of known shapes build
+    /// Counts a request, and searches for free pages after so many of new shapes. Requests of known shapes build
     /// nothing and cost two loads.
     #[inline]
     pub(super) fn trim(&self, share: &Share) {

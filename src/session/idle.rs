@@ -1,16 +1,16 @@
-//! Run states between requests: they remember shapes and hold memory, within a bound.
+//! Run states between requests: they hold memos and buffers, within a bound.
 
 use crate::cache;
 use crate::graph::RunState;
 
 /// Run states between requests.
 pub(super) struct Idle {
-    /// Each with the bytes of memory that it keeps.
+    /// Each with the bytes of its buffers.
     states: Vec<(RunState, usize)>,
     pub(super) bytes: usize,
-    /// Most bytes kept by all together.
+    /// Most bytes of all together.
     pub(super) limit: usize,
-    /// The executors' [refusals](cache::Account::refusals) that were answered.
+    /// The number of the executors' [refusals](cache::Account::refusals) that `relieve` has seen.
     refusals: u64,
 }
 
@@ -19,7 +19,8 @@ impl Idle {
         Idle { states: Vec::new(), bytes: 0, limit, refusals: 0 }
     }
 
-    /// Has all states forget what keeps executors alive, if that is why there was no room for others.
+    /// Drops the memos of all states, which keep executors alive, if the cache had to refuse an executor since the last
+    /// call.
     pub(super) fn relieve(&mut self, account: &cache::Account) {
         let refusals = account.refusals();
         if self.refusals != refusals && account.is_over() {
@@ -43,7 +44,7 @@ impl Idle {
         state
     }
 
-    /// Keeps a state. Where it would keep too much memory with it, it has been asked to release that before.
+    /// Keeps a state. If its buffers exceed the limit, the caller has released them before.
     pub(super) fn push(&mut self, state: RunState, bytes: usize) {
         self.bytes += bytes;
         self.states.push((state, bytes));

@@ -1,12 +1,13 @@
-//! Dimensions that a model calls by one name. Passes prove by names which shapes are equal, so a request in which two of
-//! one name differ is not given to what was proved: an executable of the graph without its names serves it
-//! ([`overrides`](super::overrides)), as other runtimes do, or it is refused by name and number where there is none.
+//! Dimensions that have one name in the model. Passes prove by names which shapes are equal, so a request in which two
+//! dimensions of one name differ does not run on the executable with these proofs: an executable of the graph without
+//! its names serves it ([`overrides`](super::overrides)), as other runtimes do, or the request is refused with the name
+//! and both sizes.
 
 use super::{Port, SessionError};
 use crate::graph::Value;
 use crate::graph::ir::{Dim, Graph};
 
-/// The names that occur more than once among the dimensions of a model's inputs.
+/// The names that several dimensions of a model's inputs have.
 pub(super) struct Names(Vec<Name>);
 
 struct Name {
@@ -19,12 +20,12 @@ struct Name {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Disagreement<'a> {
     name: &'a str,
-    /// Input, axis and size of each.
+    /// Input, axis and size of each of the two.
     sides: [(usize, usize, usize); 2],
 }
 
 impl Names {
-    /// Those of the inputs that a request gives.
+    /// The names of the dimensions of these inputs.
     pub(super) fn of(ports: &[Port]) -> Names {
         let mut names: Vec<Name> = Vec::new();
         for (input, port) in ports.iter().enumerate() {
@@ -40,13 +41,13 @@ impl Names {
         Names(names)
     }
 
-    /// Whether a request could break any.
+    /// Whether there are such names.
     pub(super) fn any(&self) -> bool {
         !self.0.is_empty()
     }
 
-    /// The first two dimensions of one name that differ, if any do; `size` is that of an axis of an input, of inputs that are
-    /// tensors and given.
+    /// The first two dimensions of one name that differ, if any; `size` returns the size of an axis of an input, `None`
+    /// if the input is absent or not a tensor.
     pub(super) fn disagreement(&self, size: impl Fn(usize, usize) -> Option<usize>) -> Option<Disagreement<'_>> {
         self.0.iter().find_map(|Name { name, places }| {
             let mut sides = places.iter().filter_map(|&(input, axis)| Some((input, axis, size(input, axis)?)));
@@ -56,21 +57,21 @@ impl Names {
         })
     }
 
-    /// The same of a request's values, in the model's order.
+    /// As `disagreement`, for a request's values in the model's order.
     pub(super) fn disagreement_of(&self, values: &[Option<Value>]) -> Option<Disagreement<'_>> {
         self.disagreement(|input, axis| values[input].as_ref()?.as_tensor()?.shape().get(axis).copied())
     }
 }
 
 impl Disagreement<'_> {
-    /// The refusal of a request.
+    /// The error that refuses a request.
     pub(super) fn error(&self, ports: &[Port]) -> SessionError {
         let [first, second] = self.sides.map(|(input, axis, size)| (ports[input].name.clone(), axis, size));
         SessionError::Dimension { name: self.name.to_owned(), first, second }
     }
 }
 
-/// Lets go of the names of a graph's dimensions.
+/// Removes the names of a graph's dimensions.
 pub(super) fn forget(graph: &mut Graph) {
     for input in graph.inputs.clone() {
         let dims = graph.values[input.index()].dims.iter_mut().flatten();

@@ -1,4 +1,4 @@
-//! What a caller may set when a session is made.
+//! Settings of sessions and of requests.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,87 +32,88 @@ pub struct SessionOptions {
     pub threads: usize,
     /// A pool of threads to share with other sessions, instead of one of its own; `threads` then says nothing.
     pub pool: Option<Threads>,
-    /// The highest instruction-set level that may be used; none means whatever the machine has.
+    /// The highest instruction-set level that may be used; `None` is that of the machine.
     pub max_isa: Option<Isa>,
-    /// How far rounding may go: which convolutions may be transformed.
+    /// How far rounding may go: whether convolutions may use Winograd transforms.
     pub numerics: Numerics,
-    /// What weights may be rounded to for speed.
+    /// The precision that weights may be rounded to for speed.
     pub precision: Precision,
-    /// A device beside the processor, on which everything runs that has a form there; none means the processor alone.
+    /// A device beside the processor, for all nodes that have a form on it; `None` is the processor alone.
     #[cfg(feature = "device")]
     pub device: Option<Arc<dyn Device>>,
-    /// What the device's libraries may do.
+    /// What the device's libraries may do: TF32, determinism, scratch memory.
     #[cfg(feature = "device")]
     pub device_policy: Policy,
-    /// Most bytes of the device's memory that this session takes.
+    /// The most bytes of the device's memory that this session takes.
     #[cfg(feature = "device")]
     pub device_bytes: u64,
     /// Whether choices are measured in the background.
     pub tune: Tune,
-    /// Time for all measurements of the session; none means the policy's.
+    /// Time for all measurements of the session; `None` is the policy's.
     pub tune_budget: Option<Duration>,
-    /// Whether records are loaded when the session is made, and saved in the background and at its end, wherever a folder
-    /// is named. Without it nothing is loaded or saved but by [`Session::load_cache`](super::Session::load_cache) and
+    /// Whether records are loaded when the session is made, and saved in the background and at its end, if there is a
+    /// folder. Without it, records are loaded and saved only by [`Session::load_cache`](super::Session::load_cache) and
     /// [`Session::save_cache`](super::Session::save_cache).
     pub optimize: bool,
-    /// What is kept; whether in files too, `optimize` and `cache_dir` say as well.
+    /// What is done with records; for files, `optimize` and `cache_dir` are needed too.
     pub cache_mode: CacheMode,
-    /// Folder of record files; none means no files. [`SessionOptions::from_env`] names the platform's cache folder.
+    /// Folder of record files; `None` is no files. [`SessionOptions::from_env`] uses the platform's cache folder.
     pub cache_dir: Option<PathBuf>,
     /// Whether the model has a record file of its own, named by its structure, instead of the one that all models share.
     pub cache_per_model: bool,
-    /// A store elsewhere behind that file, shared by many machines ([`crate::record::connect`]), and how it is used. It needs
-    /// the folder: what it gives is kept there.
+    /// A remote store that many machines share ([`crate::record::connect`]), and its policy. It needs the folder, in
+    /// which its records are kept.
     pub remote: Option<(Arc<dyn Remote>, RemotePolicy)>,
-    /// Whether types and shapes of requests are remembered in the records, so that the next session of the model has their plans
-    /// made, the executors that records know for them rebuilt, and one such request run on zeros, before its first request.
-    /// Executors take at most as long as loading has taken, or 20 ms, the rest a third of that, or a millisecond; where a
-    /// tuner is at work, executors alone are made ahead, and on a device its solvers and kernels. Without it, all of this
-    /// is made as requests ask for it, of the same records.
+    /// Whether types and shapes of requests are recorded, so that the next session of the model makes their plans,
+    /// rebuilds their executors from records, and runs one such request on zeros, before its first request. Rebuilding
+    /// takes at most as long as loading, or 20 ms; the rest a third of that, or a millisecond. With a tuner, only
+    /// executors are rebuilt, and for a device its solvers and kernels. Without this setting, requests rebuild
+    /// executors from the same records when they need them.
     pub rehearse: bool,
-    /// Whether needing an executor for which there is no record is an error. Nothing is chosen or tuned then, and nothing is
-    /// taken that another session, of the same cache, has chosen.
+    /// Whether needing an executor without a record is an error. Nothing is chosen or tuned then, and no choice of
+    /// another session of the same cache is used.
     pub error_on_cache_miss: bool,
-    /// Bound of the executor cache; `entries` 0 turns it off. Its bytes are those of executors, code and plans, stored or in use.
+    /// Bound of the executor cache; `entries` 0 turns it off. Its bytes are those of executors, code and plans, stored
+    /// or in use.
     pub cache_limits: Limits,
-    /// Bound of the plans of whole requests, which each session has for itself, within the bytes of `cache_limits`; `entries` 0
-    /// runs every request node by node.
+    /// Bound of the plans of requests, which each session has for itself, within the bytes of `cache_limits`; with
+    /// `entries` 0 every request runs node by node.
     pub plan_limits: Limits,
-    /// On a hit of code, emits it again and compares: slow, finds keys that do not define their values.
+    /// Emits code again at each hit and compares: slow; finds keys that do not determine their values.
     pub cache_check: bool,
     /// A cache to share with other sessions, instead of one of its own.
     pub cache: Option<Arc<Cache>>,
-    /// Records to share with other sessions, instead of those of the folder; when they are saved was decided when they were
+    /// Records to share with other sessions, instead of those of the folder; they are saved as decided when they were
     /// opened.
     pub records: Option<Arc<Store>>,
-    /// Most free bytes of tensor memory kept between requests; and most that are had ready at load, where records say how
-    /// much requests of this model have needed.
+    /// Most free bytes of tensor memory kept between requests; also most that are made present at load, if a record
+    /// says how much requests of this model need.
     pub buffer_bytes: usize,
-    /// Most bytes of tensors that requests may hold at once, all together; models can ask for any number in a few bytes.
+    /// Most bytes of tensors that all requests together may hold; a few bytes of model can demand any number.
     pub memory_bytes: usize,
     /// Whether times by node are kept.
     pub profile: bool,
     /// Lines about executors and executions.
     pub verbose: Verbose,
-    /// Where spans of time of requests and nodes are noted, if anywhere. Sessions may share one.
+    /// The trace that gets spans of time of requests and nodes. Sessions may share one.
     pub trace: Option<Arc<Trace>>,
-    /// Whether emitted code is named for profilers. The first session of a process decides.
+    /// The files that name emitted code for profilers. The first session of a process decides.
     pub profiler: ProfilerFiles,
-    /// Graph passes, each of which can be turned off.
+    /// Graph passes; each can be turned off.
     pub passes: PassOptions,
-    /// Names of values of the model's graph that are returned besides its outputs: what a node makes, an input, a
-    /// constant. Passes keep them, so what would have been fused away is computed on its own
-    /// ([`taps`](super::taps)). A name that the graph does not have is an error when the session is made.
+    /// Names of values of the model's graph that become outputs after its own: outputs of nodes, inputs, constants.
+    /// Passes keep them, so they are not fused away ([`taps`](super::taps)). An unknown name is an error when the
+    /// session is made.
     pub taps: Vec<String>,
     /// Bounds on models, which are untrusted.
     pub limits: onnx::Limits,
-    /// Bounds on what the loops of a request do, which models ask for.
+    /// Bounds on the loops of a request, which the model determines.
     pub loops: LoopLimits,
-    /// Most time of a request that does not say so itself ([`RunOptions::time_limit`]); none means any.
+    /// Time limit of requests without their own ([`RunOptions::time_limit`]); `None` is none.
     pub time_limit: Option<Duration>,
-    /// Most time of loading a model; none means any. Looked at between the nodes that are folded, the passes over the
-    /// graph and the nodes that are made, and by kernels that fold; what comes before, reading the file, takes a
-    /// time that its size bounds.
+    /// Time limit of loading a model; `None` is none. Checked between the nodes that are folded, the passes over the
+    /// graph and the nodes that are made, and by kernels that fold; reading the file comes before, and takes a time
+    /// that its size bounds.
     pub load_time_limit: Option<Duration>,
     /// Lets another thread end the loading, where the time limit is looked at.
     pub load_cancel: Option<Cancel>,
@@ -121,7 +122,7 @@ pub struct SessionOptions {
 /// Settings of one request.
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
-    /// Most time of the request; none means the session's. Looked at before each node: one that has begun runs to its
+    /// Time limit of the request; `None` is the session's. Checked before each node: a node that has begun runs to its
     /// end.
     pub time_limit: Option<Duration>,
     /// Lets another thread end the request.
@@ -142,8 +143,8 @@ impl Default for SessionOptions {
             device_policy: Policy::default(),
             #[cfg(feature = "device")]
             device_bytes: u64::MAX,
-            // Tuning changes the order of additions at a moment that nobody foresees, and takes processor time that
-            // nobody asked for: who wants it says so, or tunes offline once and keeps the records.
+            // Tuning changes the order of additions at an unpredictable moment, and takes processor time: it has to be
+            // turned on, or done offline once with its records kept.
             tune: Tune::Off,
             tune_budget: None,
             optimize: true,
@@ -153,14 +154,15 @@ impl Default for SessionOptions {
             remote: None,
             rehearse: true,
             error_on_cache_miss: false,
-            // The same bounds as the knobs' defaults; src/knobs.rs says why.
+            // The bounds of the knobs' defaults; src/knobs.rs has the reasons.
             cache_limits: Limits { entries: 16_384, bytes: 256 << 20 },
-            // A plan of some hundred nodes takes some ten kilobytes: a few thousand shapes of a large network.
+            // A plan of some hundred nodes takes some ten kilobytes: enough for a few thousand shapes of a large
+            // network.
             plan_limits: Limits { entries: 4096, bytes: 64 << 20 },
             cache_check: false,
             cache: None,
             records: None,
-            // Enough for the widest point of the networks that we measure, several requests at once.
+            // Enough for the widest point of the networks that we measure, in several requests at once.
             buffer_bytes: 1 << 30,
             memory_bytes: crate::tensor::installed_bytes(),
             profile: false,
@@ -179,21 +181,21 @@ impl Default for SessionOptions {
 }
 
 impl SessionOptions {
-    /// Defaults with the environment's settings on top.
+    /// The defaults, changed by the environment's settings.
     ///
     /// # Errors
     ///
-    /// [`KnobError`] where a `KILN_*` variable holds what it must not.
+    /// If a `KILN_*` variable has an invalid value.
     pub fn from_env() -> Result<SessionOptions, KnobError> {
         Ok(SessionOptions::from_knobs(&Knobs::from_env()?))
     }
 
-    /// Defaults with these knobs on top.
+    /// The defaults, changed by these knobs.
     #[must_use]
     pub fn from_knobs(knobs: &Knobs) -> SessionOptions {
         SessionOptions {
             threads: knobs.num_threads.map_or(0, std::num::NonZero::get),
-            // A knob caps; it never asks for a level that the machine lacks.
+            // A knob is a cap: it never raises the level above the machine's.
             max_isa: Some(knobs.max_isa.min(Isa::detect())),
             numerics: knobs.numerics,
             precision: knobs.precision,
@@ -207,11 +209,11 @@ impl SessionOptions {
         }
     }
 
-    /// The level in force: what the machine has, or less.
+    /// The level in force: the machine's, or a lower one.
     #[must_use]
     pub fn isa(&self) -> Isa {
         match self.max_isa {
-            // A level above the machine's is honoured only where it can be emulated, which is in tests.
+            // A level above the machine's is allowed only if it is emulated, in tests.
             Some(isa) if isa.usable() => isa,
             Some(isa) => isa.min(Isa::detect()),
             None => Isa::detect(),
@@ -259,14 +261,14 @@ impl SessionOptions {
         BuildCx { isa, threads, numerics, precision, cache, records, check: self.cache_check, gpu }
     }
 
-    /// The plans of a session, if it shall keep any: they hold executors, so that no cache means no plans.
-    /// They are charged to the executors' account, beside them.
+    /// The cache of a session's plans, if it keeps any: they hold executors, so without a cache there are no plans.
+    /// They are charged to the executors' account.
     pub(super) fn plans(&self, build: &BuildCx) -> Option<Cache> {
         let kept = self.cache_mode != CacheMode::Off && self.cache_limits.entries > 0 && self.plan_limits.entries > 0;
         kept.then(|| Cache::charged_to(build.cache.account(), self.plan_limits))
     }
 
-    /// The tuner of a session with that context, if it shall have one. Without a cache there is nothing to replace.
+    /// The tuner of a session, if tuning is on. Without a cache there is nothing to replace.
     pub(super) fn tuner(&self, build: &BuildCx, constants: usize) -> Option<Tuner> {
         let kept = self.cache_mode != CacheMode::Off && build.records.may_choose();
         kept.then(|| Tuner::start(self.tune, build, constants, self.tune_budget)).flatten()

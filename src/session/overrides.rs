@@ -1,16 +1,16 @@
-//! Requests that what a model was compiled to does not serve: those that replace defaults, and those in which dimensions of
-//! one name differ.
+//! Requests that the main executable does not serve: those that replace defaults, and those in which dimensions of one
+//! name differ.
 //!
-//! Initialisers that a model also lists as inputs are defaults. A session compiles them as the constants that they are in nearly every request, so that they are folded and packed.
-//! The first request that gives one makes a second executable, in which it is an input like any other; the other
-//! defaults stay constants there. One that is asked for later joins those before it, so that a session compiles at most
-//! as often as it has defaults, and usually once.
+//! Initialisers that a model also lists as inputs are defaults. A session compiles them as constants, which they are in
+//! nearly every request, so that they are folded and packed. The first request that gives one compiles a second
+//! executable, in which it is an input; the other defaults stay constants there. A default that is given later joins
+//! the earlier ones, so that a session compiles at most as often as it has defaults, and usually once.
 //!
-//! Passes trust that dimensions of one name are equal. Models that break their own word are met all the same (a name for
-//! whatever is not known), and other runtimes serve them: here an executable of the graph without its names does.
+//! Passes trust that dimensions of one name are equal. Some models contradict that (one name for every unknown size),
+//! and other runtimes run them: here an executable of the graph without its names does.
 //!
-//! What is kept for that is the graph as the model has it. Weights that came from a file stay in the file; those of a
-//! model from memory stay in memory. For its names alone no large model is kept in memory.
+//! For that the graph is kept in the model's form. Weights from a file stay in the file; those of a model from memory
+//! stay in memory. For its names alone no large model is kept in memory.
 
 use std::sync::{Arc, PoisonError};
 
@@ -27,21 +27,21 @@ use crate::graph::{Executable, Graph, Stop, Value};
 use crate::onnx;
 use crate::tensor::Tensor;
 
-/// A graph as the model has it, and what was made of it for requests that are not like most.
+/// A graph in the model's form, and the executables that were compiled of it.
 pub(super) struct Overrides {
     graph: Graph,
     options: SessionOptions,
-    /// Whether there are any that a request could replace.
+    /// Whether it has defaults.
     defaults: bool,
-    /// For requests in which dimensions of one name differ, and for those in which they do not.
+    /// The executable for requests in which dimensions of one name differ, and the one for others.
     made: [Mutex<Option<Arc<Variant>>>; 2],
-    /// Held while one is made.
+    /// Held while one is compiled.
     making: std::sync::Mutex<()>,
-    /// The process in which somebody may hold it.
+    /// The process whose threads may hold `making`.
     origin: Origin,
 }
 
-/// Most bytes of constants that stay in memory for dimensions of one name that may differ.
+/// Most bytes of constants that stay in memory only for dimensions of one name that may differ.
 const KEPT: usize = 16 << 20;
 
 /// An executable in which some defaults are inputs.
@@ -49,13 +49,13 @@ pub(super) struct Variant {
     pub(super) executable: Executable,
     /// Run states between its requests.
     pub(super) idle: Mutex<Idle>,
-    /// By input, the default of those that are inputs here: what a request gives that leaves them out.
+    /// By input, the value of each default that is an input here, for requests that leave it out.
     defaults: Vec<Option<Value>>,
 }
 
 impl Overrides {
-    /// What a graph needs before it is compiled, if any of its constants are inputs too, or any of its dimensions of one name
-    /// may differ.
+    /// A copy of the graph before it is compiled; `None` if it has neither defaults nor dimensions of one name that may
+    /// differ.
     pub(super) fn of(graph: &Graph, options: &SessionOptions, names: &Names) -> Option<Overrides> {
         let defaults = graph.inputs.iter().any(|input| graph.constants.contains_key(input));
         let wanted = defaults || names.any() && held_bytes(graph) <= KEPT;
@@ -69,12 +69,12 @@ impl Overrides {
         })
     }
 
-    /// The executable for a request whose inputs are given in the model's order; none where it replaces nothing and dimensions
+    /// The executable for a request with inputs in the model's order; `None` if it replaces no default and dimensions
     /// of one name are equal (`agreed`). Defaults that are inputs there and that the request leaves out are filled in.
     ///
     /// # Errors
     ///
-    /// Where the graph is not supported without its constants: some operators ask for them.
+    /// If the graph is not supported without its constants, which some operators need.
     pub(super) fn variant(
         &self,
         inputs: &mut [Option<Value>],
@@ -96,7 +96,7 @@ impl Overrides {
         let variant = match made().filter(serves) {
             Some(variant) => variant,
             None => {
-                // One at a time; in a forked child, there is but one.
+                // One at a time; a forked child has one thread only.
                 let here = self.origin.is_here();
                 let _making = here.then(|| self.making.lock().unwrap_or_else(PoisonError::into_inner));
                 let before = made();
@@ -166,7 +166,7 @@ fn held_bytes(graph: &Graph) -> usize {
     graph.constants.values().map(held).chain(bodies).sum()
 }
 
-/// The same graph, whose constants will be read from their files once more.
+/// The same graph, with constants that will be read from their files once more.
 fn unread(graph: &Graph) -> Graph {
     let mut graph = graph.clone();
     unread_in_place(&mut graph);

@@ -1,22 +1,22 @@
-//! Which nodes of a graph run on a device, and the copies between them and the others.
+//! Placement: which nodes of a graph run on a device, and the copies between them and the others.
 //!
-//! Nodes with a form on the device ([`ops::device`](crate::ops::device)) go there where they compute much, or where one of
-//! their inputs is there already; everything else (shapes, indices, what has no form) stays with the processor. A value
-//! that both sides need is copied once, by a node of its own, so that copies are seen in profiles and traces. Constants
-//! that the device reads are sent when the graph is loaded. Bodies of loops and branches stay with the processor.
+//! Nodes with a form on the device ([`ops::device`](crate::ops::device)) are placed there if they compute much, or if
+//! one of their inputs is there already; all others (shapes, indices, nodes without a form) stay on the processor. A
+//! value that both need is copied once, by its own node, so that profiles and traces show copies. Constants that the
+//! device reads are sent when the graph is loaded. Bodies of loops and branches stay on the processor.
 
-use super::compile::Uploads;
+use super::Upload;
 use crate::graph::device::{ON_DEVICE, TO_DEVICE, TO_HOST};
 use crate::graph::facts::Facts;
 use crate::graph::ir::{Attr, Graph, NodeDesc, ValueId, ValueInfo};
 use crate::ops::device::{Form, Pull, carried, form};
 
-/// Elements of a table from which picking rows on the device pays.
+/// The least elements of a table from which gathering rows on the device pays.
 const TABLE: usize = 4096;
 
-/// Marks the nodes that run on the device, puts copies on the edges between them and the others, and lists the constants to
-/// send.
-pub(super) fn place(graph: &mut Graph) -> Uploads {
+/// Marks the nodes that run on the device, puts copies on the edges between them and the others, and returns the
+/// constants to send.
+pub(super) fn place(graph: &mut Graph) -> Vec<Upload> {
     let facts = Facts::of(graph, true);
     let nodes = std::mem::take(&mut graph.nodes);
     let mut placing = Placing { sides: vec![Side::default(); graph.values.len()], uploads: Vec::new(), graph };
@@ -49,27 +49,27 @@ pub(super) fn place(graph: &mut Graph) -> Uploads {
     placing.uploads
 }
 
-/// Where a value is.
+/// The places of a value.
 #[derive(Clone, Copy, Default)]
 struct Side {
-    /// Its name on the device, where it is or will be there.
+    /// The value on the device, if it is or will be there.
     there: Option<ValueId>,
-    /// Whether a node there makes it.
+    /// Whether a node on the device makes it.
     made_there: bool,
-    /// Whether it has been copied from there.
+    /// Whether it is copied to the processor.
     copied: bool,
 }
 
-/// Whether a node reads nothing of its inputs but their shapes.
+/// Whether a node reads only the shapes of its inputs.
 fn measures(domain: &str, op: &str) -> bool {
     domain.is_empty() && matches!(op, "Shape" | "Size")
 }
 
 struct Placing<'a> {
     graph: &'a mut Graph,
-    /// Of each value of the graph as it was.
+    /// For each value of the graph before placement.
     sides: Vec<Side>,
-    uploads: Uploads,
+    uploads: Vec<Upload>,
 }
 
 impl Placing<'_> {
@@ -81,7 +81,7 @@ impl Placing<'_> {
         there.filter_map(|(_, value)| value.as_ref()).all(carried) && node.outputs.iter().flatten().all(carried)
     }
 
-    /// Whether the node goes to the device.
+    /// Whether the node is placed on the device.
     fn pulls(&self, form: &Form, node: &NodeDesc) -> bool {
         let inputs = node.inputs.iter().enumerate();
         let mut there = inputs.filter(|(index, _)| *index >= 64 || form.host_inputs >> index & 1 == 0);
@@ -93,7 +93,7 @@ impl Placing<'_> {
         }
     }
 
-    /// Another name for a value, of the same declaration.
+    /// A new value with the same declaration.
     fn twin(&mut self, value: ValueId, side: &str) -> ValueId {
         let info = self.graph.value(value);
         let name = format!("{}@{side}", info.name);
@@ -101,9 +101,9 @@ impl Placing<'_> {
         self.graph.add_value(info)
     }
 
-    /// The value's name for a node on the device, to which it is copied if it is not there.
+    /// The value for a node on the device, to which it is copied if it is not there.
     fn on_device(&mut self, value: ValueId) -> ValueId {
-        // A single number becomes a part of the program that reads it, or travels with its launch.
+        // A single element becomes a part of the program that reads it, or an argument of its launch.
         if self.graph.constant(value).is_some_and(|tensor| tensor.len() == 1) {
             return value;
         }
@@ -113,14 +113,14 @@ impl Placing<'_> {
         let there = self.twin(value, "device");
         self.sides[value.index()].there = Some(there);
         if self.graph.constants.contains_key(&value) {
-            self.uploads.push((value, there));
+            self.uploads.push(Upload { host: value, there });
         } else {
             self.copy(TO_DEVICE, value, there);
         }
         there
     }
 
-    /// The value's name for a node of the processor's, to which it is copied if it is on the device alone.
+    /// The value for a node on the processor, to which it is copied if it is only on the device.
     fn on_host(&mut self, value: ValueId) -> ValueId {
         if let Side { there: Some(there), made_there: true, copied: false } = self.sides[value.index()] {
             self.sides[value.index()].copied = true;
@@ -129,7 +129,7 @@ impl Placing<'_> {
         value
     }
 
-    /// The value's name wherever it is, for a node that reads no element of it.
+    /// The value wherever it is, for a node that reads none of its elements.
     fn anywhere(&self, value: ValueId) -> ValueId {
         match self.sides[value.index()] {
             Side { there: Some(there), made_there: true, copied: false } => there,
@@ -165,11 +165,11 @@ mod tests {
     }
 
     /// The nodes in order, those on the device with a star.
-    fn placed(mut graph: Graph) -> (String, Uploads, Graph) {
+    fn placed(mut graph: Graph) -> (String, Vec<Upload>, Graph) {
         let uploads = place(&mut graph);
         let star = |node: &NodeDesc| if node.int(ON_DEVICE, 0) == 1 { "*" } else { "" };
         let names: Vec<String> = graph.nodes.iter().map(|node| format!("{}{}", node.op, star(node))).collect();
-        for &(host, there) in &uploads {
+        for &Upload { host, there } in &uploads {
             let tensor = graph.constants[&host].clone();
             graph.constants.insert(there, tensor);
         }

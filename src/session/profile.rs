@@ -19,13 +19,13 @@ pub struct NodeProfile {
     pub calls: u64,
     /// Executions for which shapes had changed.
     pub prepared: u64,
-    /// Cache answers by [`Outcome`]: hits, misses, record hits, waits.
+    /// Outcomes of look-ups ([`Outcome`]): hits.
     pub hits: u64,
     /// Executors built without a record.
     pub misses: u64,
     /// Executors built from a record.
     pub record_hits: u64,
-    /// Answers that waited for another thread's build.
+    /// Look-ups that waited for another thread's build.
     pub waits: u64,
     /// Time of shape inference and preparation.
     pub prepare: Duration,
@@ -40,7 +40,7 @@ pub struct NodeProfile {
 /// Every node's costs, in the order of the graph.
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
-    /// By place in the graph.
+    /// By index in the graph.
     pub nodes: Vec<NodeProfile>,
 }
 

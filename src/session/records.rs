@@ -1,15 +1,15 @@
-//! A session's records, as its caller moves them about: into a file, out of a file, or one by one as blobs.
+//! Import and export of a session's records: to a file, from a file, or one by one as blobs.
 
 use std::path::Path;
 use std::str::FromStr;
 use std::time::Instant;
 
-use super::{Begun, Session};
+use super::{LoadClock, Session};
 use crate::record::{
     self, CacheMode, CodecError, Engine, LoadReport, Record, RecordError, RecordId, SaveReport, Store, write_blob,
 };
 
-/// Which records a caller means.
+/// A kind of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CacheKind {
@@ -17,20 +17,21 @@ pub enum CacheKind {
     All,
     /// Choices of kernels that run on the processor.
     Cpu,
-    /// Choices of cuDNN's algorithms for single operators. A build without cuDNN makes none, and keeps those that it meets.
+    /// Choices of cuDNN's algorithms for single operators. A build without cuDNN makes none, and keeps those that it is
+    /// given.
     Cudnn,
-    /// Choices of cuBLASLt's algorithms, of which the same is true.
+    /// Choices of cuBLASLt's algorithms; a build without cuBLASLt does the same.
     Cublaslt,
-    /// Choices of what was made of several operators: element-wise chains on the processor and on devices, and convolutions
-    /// of cuDNN's with what follows them.
+    /// Choices for several operators in one: element-wise chains on the processor and on devices, and convolutions of
+    /// cuDNN with epilogues.
     Fusion,
 }
 
-/// A kind that does not exist, and why.
+/// The name of a kind that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there are no records of kind '{kind}': {why}")]
 pub struct UnknownKind {
-    /// What was asked for.
+    /// The name.
     pub kind: String,
     /// Why there is no such kind.
     pub why: &'static str,
@@ -83,10 +84,10 @@ impl FromStr for CacheKind {
     }
 }
 
-/// One choice of a session, ready for a storage of the caller's own.
+/// One choice of a session, for a storage of the caller's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChoiceBlob {
-    /// What to keep it under.
+    /// The identifier to store it under.
     pub id: RecordId,
     /// The family of its key.
     pub family: String,
@@ -95,12 +96,12 @@ pub struct ChoiceBlob {
 }
 
 impl Session {
-    /// Writes the records of that kind into a file of the caller's, together with what is in it already, of which the
-    /// better proven stays. The session's own file is [`Session::save_records`]' matter.
+    /// Writes the records of that kind to a file of the caller's, merged with its contents; of two records the one with
+    /// better evidence stays. The session's own file is written by [`Session::save_records`].
     ///
     /// # Errors
     ///
-    /// [`RecordError`]; the file is then what it was.
+    /// [`RecordError`]; the file is unchanged then.
     pub fn save_cache(&self, path: &Path, kind: CacheKind) -> Result<SaveReport, RecordError> {
         let store = Store::open_file(path, self.engine().fingerprint(), CacheMode::ReadWrite);
         for record in self.build.records.list().iter().filter(|record| kind.holds(&record.family)) {
@@ -109,28 +110,28 @@ impl Session {
         store.save()
     }
 
-    /// Takes over the better records of that kind from a file. What this model's former requests have needed, as far as the
-    /// file knows them, is built at once, as long and as much as when a model is loaded; the rest when it is asked for.
+    /// Merges the records of that kind from a file. Executors of this model's earlier requests, as far as the file has
+    /// them, are rebuilt at once, within the limits of loading a model; others when a request needs them.
     ///
     /// # Errors
     ///
-    /// [`RecordError`] if the file cannot be read, is refused, or is for another machine or build. The session goes on
-    /// as it was.
+    /// [`RecordError`] if the file cannot be read, is refused, or is for another machine or build. The session is
+    /// unchanged then.
     pub fn load_cache(&self, path: &Path, kind: CacheKind) -> Result<LoadReport, RecordError> {
         let report = self.build.records.load_from(path, self.engine().fingerprint(), |family| kind.holds(family))?;
         if report.taken > 0 {
-            self.rehearse(&Begun { at: Instant::now(), stop: None });
+            self.rehearse(&LoadClock { at: Instant::now(), stop: None });
         }
         Ok(report)
     }
 
-    /// The device that this session's executors are for: its id tells machines apart, its blob says what it is.
+    /// The device that this session's executors are for: an id that tells machines apart, and a blob that describes it.
     #[must_use]
     pub fn engine(&self) -> Engine {
         self.build.engine()
     }
 
-    /// Every choice that this session knows, as a blob of its own.
+    /// Every choice of this session, each as a blob.
     ///
     /// # Errors
     ///
@@ -144,8 +145,8 @@ impl Session {
         self.build.records.list().into_iter().map(blob).collect()
     }
 
-    /// Keeps the records of a blob, if they are better than what is known; how many there were. They are validated as those of
-    /// any file when what they determine is asked for.
+    /// Merges the records of a blob, and returns how many it has. As with those of a file, a choice is validated before
+    /// its use.
     ///
     /// # Errors
     ///
@@ -185,7 +186,7 @@ mod tests {
         assert!(CacheKind::Fusion.holds("cudnn-fusion") && CacheKind::Cublaslt.holds("cublaslt-matmul"));
     }
 
-    /// Of devices, whose libraries' choices are records too.
+    /// On devices, whose libraries' choices are records too.
     #[cfg(feature = "device")]
     mod devices {
         use std::sync::Arc;

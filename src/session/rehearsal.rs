@@ -1,18 +1,17 @@
-//! Requests of processes before this one: their plans are made while a model is loaded, of executors that are rebuilt from
-//! records, and one of them is run on zeros, so that the first real request finds code, weights, memory and threads as the
-//! second one does.
+//! Rehearsal: while a model is loaded, plans are made for requests of earlier processes, with executors that are
+//! rebuilt from records, and one of these requests is run on zeros, so that the first real request finds code, weights,
+//! memory and threads as warm as the second one does.
 //!
-//! What is remembered are types and shapes ([`crate::exec::request`]), and it may come from anybody, as may the records of
-//! executors: it is held against what the model declares, nothing is chosen for it, it gets little memory, and all of it ends
-//! with a share of the time that loading has taken. Of records nothing is built that no node of this model has asked for: what
-//! other models have left in a shared file costs nothing. Nothing that goes wrong here is an error, and nothing of it is
-//! counted as a request.
+//! Request records are types and shapes ([`crate::exec::request`]), and like records of executors they are untrusted:
+//! they are checked against the model's declarations, nothing is chosen for them, they get little memory, and all of it
+//! ends after a part of the time of loading. Of the records only what nodes of this model look up is built: records of
+//! other models in a shared file cost nothing. Failures are not errors, and nothing here counts as a request.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{Begun, Port, Session};
+use super::{LoadClock, Port, Session};
 #[cfg(feature = "device")]
 use crate::exec::gpu;
 use crate::exec::request::{MOST_REQUESTS, RequestKey};
@@ -22,7 +21,7 @@ use crate::graph::{Foresight, LoopBudget, Resources, Served, Stop, Value};
 use crate::record::{CacheMode, Store};
 use crate::tensor::{BufferPool, Tensor, TensorSpec, installed_bytes};
 
-/// What is remembered of the requests that a session's model got.
+/// The records of the requests of a session's model.
 pub(super) struct Requests {
     model: u64,
     threads: u32,
@@ -30,48 +29,49 @@ pub(super) struct Requests {
     known: Mutex<HashMap<RequestKey, u64>>,
 }
 
-/// Plans and the request that is run take together at most this part of the time that loading took before; plans half of that.
+/// Plans and the run on zeros together take at most this part of the time that loading took before; plans half of that.
 const SHARE: u32 = 3;
 
-/// Executors are rebuilt for as long as loading took before, and for this long however short that was: what is not built here
-/// is built when a request waits for it.
+/// Executors are rebuilt for as long as loading took before, or for this long if that was shorter: the others are built
+/// when a request waits for them.
 const BUILDING: Duration = Duration::from_millis(20);
 
-/// The same for what a device is to do, whose libraries and compiler take longer.
+/// The same for solvers and kernels of a device, whose libraries and compiler take longer.
 #[cfg(feature = "device")]
 const DEVICE: Duration = Duration::from_secs(2);
 
 /// Most bytes of executors that are rebuilt.
 const EXECUTORS: u64 = 64 << 20;
 
-/// Time that nobody sees, however short loading was.
+/// The least time for plans and the run on zeros, however short loading was: too short to be noticed.
 const UNSEEN: Duration = Duration::from_millis(1);
 
-/// Most bytes of values that a plan settles (small tensors, sizes taken apart and put together again) and of zeros.
+/// Most bytes of a plan's constants (small tensors, sizes taken apart and put together again) and of zeros.
 const SETTLED: usize = 16 << 20;
 
-/// Requests that take longer are not run on zeros: what a first one pays for cold caches is some hundred microseconds however
-/// long it takes.
+/// Longer requests are not run on zeros: a first request pays some hundred microseconds for cold caches, however long
+/// it takes.
 const LONG: Duration = Duration::from_millis(4);
 
-/// No request is run on zeros more often. What a model's weights take in a cache that others share is theirs only after two or
-/// three readings.
+/// Most runs of a request on zeros. In a cache that other cores share, a model's weights stay only after they have been
+/// read two or three times.
 const RUNS: usize = 3;
 
-/// Tensors of a request that is run on zeros are at most as many bytes as a processor might move in its time.
+/// Most bytes of the tensors of a request that is run on zeros, for each nanosecond of its time: as many as a processor
+/// can move.
 const BYTES_PER_NANO: u128 = 16;
 
-/// At most this part of the machine's memory is all tensors of a request together that is planned.
+/// The most that all tensors of a planned request may take of the machine's memory: this part.
 const MOST_PART: usize = 8;
 
 impl Requests {
-    /// Of that model in that context; none where nothing shall be remembered.
+    /// The records of that model in that context; `None` if requests are not recorded.
     pub(super) fn of(model: u64, build: &BuildCx) -> Option<Requests> {
         let kept = build.records.mode() != CacheMode::Off && build.gpu.is_none();
         kept.then(|| Requests { model, threads: build.threads as u32, known: Mutex::default() })
     }
 
-    /// Notes a request that left a plan, or the first repeat of it.
+    /// Records a request that left a plan, or the first repeat of one.
     pub(super) fn note(&self, served: &Served, records: &Store) {
         let Some(key) = RequestKey::new(self.model, self.threads, &served.inputs) else { return };
         if key.specs().is_none() {
@@ -81,7 +81,7 @@ impl Requests {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let (full, before) = (known.len() >= MOST_REQUESTS, known.get(&key).copied());
         match before {
-            // The first run of all is slower than its repeats: what is much faster is worth a word.
+            // The first run of all is slower than its repeats: a much shorter time is recorded.
             Some(before) if nanos >= before - before / 4 => return,
             None if full => return,
             _ => known.insert(key.clone(), nanos),
@@ -94,16 +94,16 @@ impl Requests {
 /// A request that may be run on zeros.
 struct Candidate {
     specs: Vec<Option<TensorSpec>>,
-    /// Time that it took.
+    /// Its time.
     nanos: u64,
     /// Bytes of all its tensors.
     bytes: usize,
 }
 
 impl Session {
-    /// Makes the plans of what is remembered, and runs the request that took least, as long as loading that began then may go
-    /// on. How many executors were rebuilt for that.
-    pub(super) fn rehearse(&self, begun: &Begun) -> usize {
+    /// Makes plans of the recorded requests, and runs the shortest one, within the time that follows from `begun`.
+    /// Returns the number of executors that were rebuilt.
+    pub(super) fn rehearse(&self, begun: &LoadClock) -> usize {
         let (took, stop) = (begun.at.elapsed(), begun.stop.as_ref());
         #[cfg(feature = "device")]
         if self.build.gpu.is_some() {
@@ -120,7 +120,7 @@ impl Session {
         built
     }
 
-    /// The same in that time, and with that much more for rebuilding executors.
+    /// As [`Session::rehearse`], with a time for plans and the run, and another for rebuilding executors.
     fn rehearse_for(
         &self,
         [time, building]: [Duration; 2],
@@ -132,14 +132,14 @@ impl Session {
         let (Some(plans), Some(building)) = (limit(time / 2), limit(building)) else { return 0 };
         let build = BuildCx { records: self.build.records.ahead_of_need(), ..self.build.clone() };
         let share = Share::default();
-        let settled = BufferPool::bounded(SETTLED, SETTLED);
+        let buffers = BufferPool::bounded(SETTLED, SETTLED);
         let loops = LoopBudget::new(self.loops);
         let watched = building.watch(&self.threads);
         let resources = Resources {
             build: &build,
             parallel: &watched,
-            buffers: &settled,
-            // A tuner is told of executors as requests ask for them, which those that find plans do not.
+            buffers: &buffers,
+            // A tuner notes keys when requests look executors up, which requests with a plan do not.
             plans: self.plans.as_ref().filter(|_| self.tuner.is_none()),
             tuner: None,
             share: Some(&share),
@@ -151,7 +151,8 @@ impl Session {
         let mut least: Option<Candidate> = None;
         let mut before = 0;
         for (place, (key, nanos)) in recalled.iter().enumerate() {
-            // A plan of executors that are there saves little; where some are still being rebuilt, the next has more to win.
+            // A plan whose executors exist already saves little; as long as some are being rebuilt, the next plan saves
+            // more.
             let built = share.stats().record_hits;
             let idle = place > 0 && std::mem::replace(&mut before, built) == built;
             if building.check().is_err() || (idle && plans.check().is_err()) {
@@ -174,19 +175,20 @@ impl Session {
         if let Some(request) = least.filter(|request| self.executable.rehearses() && fits(request)) {
             let threads = all.watch(&self.threads);
             let resources = Resources { parallel: &threads, buffers: &self.buffers, stop: Some(&all), ..resources };
-            self.run_zeros(&request.specs, &settled, &resources, &all);
+            self.run_zeros(&request.specs, &buffers, &resources, &all);
         }
         rebuilt
     }
 
-    /// Whether tensors of those types and shapes can be given, whose dimensions of one name are equal.
+    /// Whether requests with these types and shapes are valid, and their dimensions of one name equal.
     fn fits(&self, specs: &[Option<TensorSpec>]) -> bool {
         let size = |input: usize, axis: usize| specs[input].as_ref()?.shape.get(axis).copied();
         fit(&self.inputs, specs) && self.names.disagreement(size).is_none()
     }
 
-    /// Runs a request of zeros, whose memory stays with the session, while each run is an eighth faster than the one before. Its
-    /// inputs lie elsewhere, as a caller's do, so that the session's memory is divided as the first request will divide it.
+    /// Runs a request of zeros, whose buffers stay with the session, as long as each run is an eighth faster than the
+    /// one before. Its inputs are in other memory, as a caller's are, so that the session's memory is divided as for
+    /// the first request.
     fn run_zeros(
         &self,
         specs: &[Option<TensorSpec>],
@@ -204,7 +206,7 @@ impl Session {
             let mut before = Duration::MAX;
             for _ in 0..RUNS {
                 let begun = Instant::now();
-                // Nor does anything write over them: a caller may still want them.
+                // No step writes over the inputs: a caller may keep its own.
                 self.executable.rehearse(inputs.clone(), resources);
                 let took = begun.elapsed();
                 if took > before - before / 8 || all.left().is_none_or(|left| left < took) {
@@ -216,12 +218,12 @@ impl Session {
     }
 }
 
-/// That time, or what is left of the time of loading.
+/// `time`, or what is left of the time limit of loading.
 pub(super) fn bounded(stop: Option<&Stop>, time: Duration) -> Duration {
     stop.and_then(Stop::left).map_or(time, |left| left.min(time))
 }
 
-/// Whether a model declares inputs to which tensors of those types and shapes can be given.
+/// Whether a model declares inputs that tensors of those types and shapes fit.
 fn fit(ports: &[Port], specs: &[Option<TensorSpec>]) -> bool {
     let fits = |(port, spec): (&Port, &Option<TensorSpec>)| match spec {
         None => port.has_default,
@@ -287,7 +289,7 @@ mod tests {
         second.rehearse_for([Duration::from_secs(60); 2], None, &recalled);
         assert_eq!((second.plan_stats().entries, second.plan_stats().lookups), (1, 0));
         assert!(second.buffers.free_bytes() > 0);
-        assert!(second.profile().unwrap().nodes.is_empty(), "nobody has asked");
+        assert!(second.profile().unwrap().nodes.is_empty(), "without a request");
         second.run(&[("x", tensor)]).unwrap();
         assert_eq!(second.plan_stats().hits, 1);
     }

@@ -1,4 +1,4 @@
-//! What a model's own records are found by: its structure. Weights are not in it, so that a model that was trained anew finds
+//! The structure of a model, by which its own records are found. Weights are not in it, so that a retrained model finds
 //! its records.
 
 use crate::graph::ir::{Attr, Graph, ValueId};
@@ -17,12 +17,12 @@ pub(super) fn digest(graph: &Graph) -> Digest {
 }
 
 impl Digest {
-    /// As a number.
+    /// The digest as a number.
     pub(super) fn number(self) -> u64 {
         self.0
     }
 
-    /// In 16 hexadecimal digits, to name a file by.
+    /// The digest in 16 hexadecimal digits, for the name of a file.
     pub(super) fn digits(self) -> String {
         format!("{:016x}", self.0)
     }
@@ -31,7 +31,7 @@ impl Digest {
 struct Text(blake3::Hasher);
 
 impl Text {
-    /// Each word is preceded by its length, so that no two lists of words are one string of bytes.
+    /// Each word is preceded by its length, so that different lists of words are different strings of bytes.
     fn word(&mut self, word: &str) {
         self.0.update(&(word.len() as u64).to_le_bytes());
         self.0.update(word.as_bytes());
@@ -46,10 +46,10 @@ impl Text {
     fn graph(&mut self, graph: &Graph) {
         self.word("graph");
         for value in &graph.values {
-            // Names are for people: two exports of one network may differ in them.
+            // Names are left out: two exports of one network may differ in them.
             self.word(&format!("{:?} {:?} {:?}", value.kind, value.dtype, value.dims));
         }
-        // The map has another order in every process.
+        // The iteration order of the map differs from process to process.
         let mut constants: Vec<_> = graph.constants.iter().collect();
         constants.sort_unstable_by_key(|(value, _)| value.0);
         for (value, tensor) in constants {
@@ -84,7 +84,7 @@ mod tests {
         let x = builder.input("x", DType::F32, [Dim::Any, Dim::Fixed(4)]);
         let w = builder.constant(Tensor::from_slice([4, columns], &vec![weight; 4 * columns]).unwrap());
         let mut y = builder.op(op, &[x, w], &[]);
-        // Enough constants to come in another order in every map.
+        // Enough constants for another iteration order in every map.
         for length in 1..9 {
             let more = builder.constant(Tensor::from_slice([length, 1, 1], &vec![weight; length]).unwrap());
             y = builder.op("Add", &[y, more], &[]);

@@ -1,8 +1,8 @@
-//! Taps: values of a model's graph that a session returns besides the outputs that the model declares.
+//! Taps: values of a model's graph that a session returns besides the declared outputs.
 //!
-//! A tapped value becomes an output of the graph before any pass sees it. Passes keep outputs, so a value that they would
-//! fuse away is computed on its own, and the nodes around it are fused without it: what runs is a little different from what
-//! runs without the tap. [`left_by_passes`] lists the values whose taps change no fusion.
+//! A tapped value becomes an output of the graph before the first pass. Passes keep outputs, so a value that they would
+//! fuse away is computed on its own, and the nodes around it are fused without it: the graph that runs differs a little
+//! from the one without the tap. [`left_by_passes`] lists the values whose taps change no fusion.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,23 +11,23 @@ use super::compile::Description;
 use crate::graph::Graph;
 use crate::graph::ir::{NodeDesc, ValueId};
 
-/// How many names an error about an unknown value lists.
+/// The most names that an error about an unknown value lists.
 const LISTED: usize = 5;
 
-/// The values that a graph has when it runs, by name: its inputs, its constants and what its nodes make.
+/// The values of a graph by name: inputs, constants and outputs of nodes.
 fn values(graph: &Graph) -> BTreeMap<&str, ValueId> {
     let made = graph.nodes.iter().flat_map(|node| node.outputs.iter().flatten());
     let ids = made.chain(&graph.inputs).chain(graph.constants.keys());
     ids.map(|&id| (graph.value(id).name.as_str(), id)).filter(|(name, _)| !name.is_empty()).collect()
 }
 
-/// Makes the values of these names outputs, after those that are declared and in this order. Names of values that are
-/// outputs already change nothing.
+/// Makes the values with these names outputs, after the declared ones and in this order. Names of outputs change
+/// nothing.
 ///
 /// # Errors
 ///
 /// [`SessionError::UnknownValue`] for a name that no value of the graph has. Values inside the bodies of loops and
-/// branches are none of the graph's.
+/// branches are not values of the graph.
 pub(super) fn tap(graph: &mut Graph, names: &[String]) -> Result<(), SessionError> {
     if names.is_empty() {
         return Ok(());
@@ -47,7 +47,7 @@ pub(super) fn tap(graph: &mut Graph, names: &[String]) -> Result<(), SessionErro
     Ok(())
 }
 
-/// The names that are most like a name, the likest first.
+/// The names most similar to `name`, the most similar first.
 #[must_use]
 pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut ranked: Vec<(usize, &str)> = known.map(|other| (unlikeness(name, other), other)).collect();
@@ -55,8 +55,7 @@ pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Vec<Stri
     ranked.into_iter().take(LISTED).map(|(_, other)| other.to_owned()).collect()
 }
 
-/// Bytes of both names that are outside of what they begin and end with in common; names that contain one another are
-/// the likest.
+/// Bytes of both names outside of their common prefix and suffix; names that contain one another are the most similar.
 fn unlikeness(name: &str, other: &str) -> usize {
     let (a, b) = (name.as_bytes(), other.as_bytes());
     let difference = a.len().abs_diff(b.len());
@@ -70,7 +69,7 @@ fn unlikeness(name: &str, other: &str) -> usize {
 }
 
 /// The values of a model's graph that are still computed after the passes, in the model's order: tapping all of them
-/// leaves every fusion as it is. A value that the layout pass turned to channels-last counts; its tap adds a Transpose.
+/// changes no fusion. A value that the layout pass made channels-last is among them; its tap adds a Transpose.
 #[must_use]
 pub fn left_by_passes(model: &Graph, description: &Description) -> Vec<String> {
     let after = &description.graph;
@@ -82,7 +81,7 @@ pub fn left_by_passes(model: &Graph, description: &Description) -> Vec<String> {
     made.map(|&id| &model.value(id).name).filter(|name| left.contains(name.as_str())).cloned().collect()
 }
 
-/// The name in the model of a value after the passes: that of a channels-last form is `NAME.last#NUMBER`.
+/// The model's name of a value after the passes: that of a channels-last form is `NAME.last#NUMBER`.
 #[must_use]
 pub fn model_name(name: &str) -> &str {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -92,8 +91,8 @@ pub fn model_name(name: &str) -> &str {
     }
 }
 
-/// The nodes, by their places and in order, that compute a value of a graph from values for which `is_known` says yes,
-/// inputs and constants; and those of the known values that they read.
+/// The nodes, by index and in order, that compute a value from inputs, constants and values for which `is_known` is
+/// true; and the known values that they read.
 #[must_use]
 pub fn computed_by(graph: &Graph, value: ValueId, is_known: impl Fn(ValueId) -> bool) -> (Vec<usize>, Vec<ValueId>) {
     let producers = graph.producers();
@@ -111,11 +110,11 @@ pub fn computed_by(graph: &Graph, value: ValueId, is_known: impl Fn(ValueId) -> 
     (nodes.into_iter().collect(), read.into_iter().collect())
 }
 
-/// Whether a node, or one in its bodies, gives another result each time.
+/// Whether a node, or one in its bodies, is random.
 #[must_use]
 pub fn is_random(graph: &Graph, node: &NodeDesc) -> bool {
     use crate::graph::ir::Attr;
-    // Dropout is random in training alone, which its third input asks for.
+    // Dropout is random in training only, which its third input turns on.
     let trains = |node: &NodeDesc| match graph.constant_input(node, 2) {
         Some(mode) => mode.bytes().iter().any(|&byte| byte != 0),
         None => node.input(2).is_some(),
@@ -181,7 +180,7 @@ mod tests {
         let unfused = SessionOptions { passes: crate::graph::passes::PassOptions::none(), ..options(&[]) };
         let unfused = Session::from_graph(graph.clone(), &unfused).unwrap();
         assert_eq!(left_by_passes(&graph, unfused.describe()), ["MatMul#3", "Add#4", "y"]);
-        // One that is named all the same is computed apart.
+        // A fused value that is tapped anyway is computed on its own.
         let tapped = Session::from_graph(graph, &options(&["Add#4"])).unwrap();
         assert!(tapped.describe().graph.nodes.len() > fused.describe().graph.nodes.len());
     }

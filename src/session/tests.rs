@@ -1,4 +1,4 @@
-//! A fault of Kiln's own ends one request, and nothing else.
+//! A panic in a node ends its request, and nothing else.
 
 use super::*;
 use crate::graph::node::{Node, Prepared, RunCx};
@@ -6,7 +6,7 @@ use crate::graph::run::Work;
 use crate::graph::{GraphBuilder, Io};
 use crate::tensor::{TensorError, TensorSpec};
 
-/// Passes its input on, and panics at negative numbers: in one of the tasks of a kernel, as faults do.
+/// Returns its input; panics at negative numbers, in one of the tasks of a kernel.
 struct Fragile;
 
 impl Node for Fragile {
@@ -40,7 +40,7 @@ fn a_panic_in_a_request_is_an_error_that_names_the_node() {
     for threads in [1, 2] {
         let session = fragile(threads);
         let request = |last: f32| session.run(&[("x", Tensor::from_vec([3], vec![1.0, 2.0, last]).expect("three"))]);
-        // Node by node, at the first repeat, by the plan, and after each fault once more.
+        // Node by node, at the first repeat, by the plan, and after each panic once more.
         for round in 0..4 {
             let outputs = request(3.0).expect("nothing is negative");
             assert_eq!(outputs[0].1.as_slice::<f32>().expect("floats"), [1.0, 2.0, 3.0], "round {round}");

@@ -1,9 +1,9 @@
-//! A trace of requests: what each thread did when, as the JSON that Chrome's and Perfetto's viewers show.
+//! Traces of requests: what each thread did when, in the JSON of Chrome's and Perfetto's viewers.
 //!
-//! A request is a span; inside it each node is one, and before it, where shapes had changed, its preparation with what the cache
-//! answered. A preparation for which an executor was built is of its own category, so that a viewer colours it apart.
-//! Spans are made from what an [`Observer`](crate::graph::Observer) is told after each step; memory is bounded, and
-//! what no longer fits is counted.
+//! A request is a span; inside it each node is one, and so is its preparation if shapes had changed, with the outcome
+//! of its look-up. A preparation that built an executor has its own category, which viewers show in another colour.
+//! Spans are made from the events of an [`Observer`](crate::graph::Observer); memory is bounded, and spans beyond the
+//! bound are counted.
 
 use std::cell::Cell;
 use std::io::{self, Write};
@@ -18,7 +18,7 @@ use crate::cache::Outcome;
 use crate::fork::{Mutex, MutexGuard};
 use crate::graph::StepEvent;
 
-/// Most spans that a trace keeps: some 100 MB of memory.
+/// The most spans of a trace: some 100 MB of memory.
 const MOST: usize = 1 << 20;
 
 /// A span of time on one thread.
@@ -52,7 +52,7 @@ impl Default for Trace {
     }
 }
 
-/// A request that is being served. Dropping it ends its span.
+/// A request that is running. Dropping it ends its span.
 pub(super) struct Request<'a> {
     trace: &'a Trace,
     number: u64,
@@ -134,7 +134,7 @@ impl Trace {
     }
 }
 
-/// A small number of the calling thread: viewers sort by it, and the system's are not to be had without unsafe code.
+/// A small number of the calling thread, by which viewers sort; the system's needs unsafe code.
 fn thread_number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     thread_local! {

@@ -16,14 +16,14 @@ use crate::tensor::TensorSpec;
 /// Which lines are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verbose {
-    /// A line for each time that the cache was asked.
+    /// A line for each look-up.
     pub create: bool,
     /// A line for each execution of a node.
     pub exec: bool,
 }
 
 impl Verbose {
-    /// Whether anything is written at all.
+    /// Whether any line is written.
     #[must_use]
     pub fn any(self) -> bool {
         self.create || self.exec
@@ -43,7 +43,7 @@ impl Verbose {
         if self.exec {
             lines.push_str(&line("exec", event, isa, event.execute));
         }
-        // A closed standard error is no reason to fail a request.
+        // A closed standard error does not fail a request.
         let _ = std::io::stderr().write_all(lines.as_bytes());
     }
 }

@@ -1,8 +1,8 @@
-//! Files that tensors are read from when their elements are first asked for. Knows no file format.
+//! Files that tensors are read from when their elements are first asked for. Depends on no file format.
 //!
-//! A model's weights are read once, packed, and let go. Reading all of them first would take the memory of all of them,
-//! and fresh memory costs more than reading does. Read one by one into memory that the ones before have given back,
-//! they take that of a few.
+//! A model's weights are read once, packed, and freed. Reading all of them first would take the memory of all of them,
+//! and fresh memory costs more than reading. Read one by one into memory that earlier ones have freed, they take that
+//! of a few.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -15,7 +15,7 @@ use crate::fork::Mutex;
 /// Most bytes kept between the reading of one tensor and the next.
 const KEPT: usize = 256 << 20;
 
-/// A file, the memory that its tensors take turns in, and what went wrong.
+/// A file, the memory for its tensors, and its first reading error.
 #[derive(Debug)]
 pub struct Backing {
     path: PathBuf,
@@ -25,7 +25,7 @@ pub struct Backing {
 }
 
 impl Backing {
-    /// That open file; the path is for messages.
+    /// An open file; the path is for messages.
     #[must_use]
     pub fn new(path: &Path, file: File) -> Arc<Backing> {
         Arc::new(Backing { path: path.to_owned(), file, pool: BufferPool::new(KEPT), failed: Mutex::new(None) })
@@ -45,8 +45,8 @@ impl Backing {
 
     /// Fills `out` with the bytes from `offset` on.
     ///
-    /// Where they cannot be read, `out` is zeros and [`Backing::failure`] says why: whoever looks at a tensor's elements
-    /// has no use for reading errors, but whoever loads a model asks before it is used.
+    /// On an error `out` is zeros, and [`Backing::failure`] returns the error: readers of a tensor's elements cannot
+    /// handle it, but loading a model checks it before the model is used.
     pub fn read(&self, offset: u64, out: &mut [u8]) {
         if let Err(error) = self.file.read_exact_at(out, offset) {
             out.fill(0);
@@ -60,7 +60,7 @@ impl Backing {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Gives the memory that tensors took turns in back to the system: the model is loaded.
+    /// Gives the memory for its tensors back to the system: the model is loaded.
     pub fn retire(&self) {
         self.pool.retire();
     }
@@ -99,7 +99,7 @@ mod tests {
         let address = second.1.bytes().as_ptr();
         let clone = second.1.clone();
         drop(second);
-        assert_ne!(first.1.bytes().as_ptr(), address, "somebody still holds it");
+        assert_ne!(first.1.bytes().as_ptr(), address, "it is still in use");
         drop((clone, first));
         assert_eq!(third.1.bytes(), &bytes[third.0..][..30_000]);
         assert!(backing.failure().is_none());

@@ -1,5 +1,5 @@
-//! Memory of tensors: cache-line aligned, and lent by a [pool](BufferPool) that gets it back by itself, or read from a file
-//! when somebody asks for it. Does not know how a pool finds memory.
+//! Memory of tensors: cache-line aligned, lent by a [pool](BufferPool) and given back on drop, or read from a file at
+//! the first access. Independent of how a pool divides memory.
 
 use std::sync::{Arc, OnceLock, PoisonError};
 
@@ -13,21 +13,21 @@ use crate::fork::{Mutex, stay};
 /// Aligned bytes. Dropping one that a pool lent gives its memory back to the pool.
 #[derive(Debug)]
 pub struct Buffer {
-    /// Empty until the bytes are asked for, where they come from a file.
+    /// Empty until the first access if the bytes are in a file.
     memory: OnceLock<Memory>,
-    /// Where they come from then.
+    /// The place in the file then.
     later: Mutex<Option<Deferred>>,
     pool: Option<Arc<BufferPool>>,
-    /// Bytes asked for when it was made.
+    /// Bytes that were requested.
     asked: usize,
-    /// Who wants it back when nobody uses it any more, if anybody; else it goes to the pool.
+    /// The lease that it goes back to when it is freed, if any; else it goes to the pool.
     home: Home,
 }
 
-/// A place that a buffer belongs to: a number of a holder, and of a place there.
+/// A buffer's place in a lease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Home {
-    /// The holder; 0 is none.
+    /// The lease's number; 0 is none.
     pub(crate) holder: u64,
     /// The place.
     pub(crate) place: u32,
@@ -54,7 +54,19 @@ impl Buffer {
         Buffer::of(Memory::Foreign(bytes), len, None)
     }
 
-    /// That many bytes of a file from `offset` on, which are read when they are first asked for.
+    /// At least `bytes` bytes of the pool's memory, with arbitrary contents.
+    #[must_use]
+    pub fn lent(pool: &Arc<BufferPool>, bytes: usize) -> Buffer {
+        Buffer::of(pool.lend(bytes, 2), bytes, Some(pool.clone()))
+    }
+
+    /// At least `bytes` bytes of the pool's memory, hardly more, for a buffer that is kept for long.
+    #[must_use]
+    pub fn lent_to_keep(pool: &Arc<BufferPool>, bytes: usize) -> Buffer {
+        Buffer::of(pool.lend_to_keep(bytes), bytes, Some(pool.clone()))
+    }
+
+    /// That many bytes of a file from `offset` on, which are read at the first access.
     #[must_use]
     pub fn deferred(backing: Arc<Backing>, offset: u64, bytes: usize) -> Buffer {
         let pool = Some(backing.pool().clone());
@@ -62,13 +74,13 @@ impl Buffer {
         Buffer { memory: OnceLock::new(), later, pool, asked: bytes, home: Home::default() }
     }
 
-    /// So many bytes of the same file from byte `start` of these on, to be read once more; none where these were read or never lay in
-    /// a file.
+    /// `bytes` bytes of the same file, from byte `start` of these on, to be read once more; `None` if these have been
+    /// read or are not from a file.
     pub(super) fn unread(&self, start: usize, bytes: usize) -> Option<Buffer> {
         self.place().map(|(backing, offset)| Buffer::deferred(backing, offset + start as u64, bytes))
     }
 
-    /// The file that the bytes are still in, and where they begin there.
+    /// The file that has the bytes, and their offset in it, while they are not read.
     pub(super) fn place(&self) -> Option<(Arc<Backing>, u64)> {
         let later = self.later.lock().unwrap_or_else(PoisonError::into_inner);
         later.as_ref().map(|later| (later.backing.clone(), later.offset))
@@ -78,20 +90,20 @@ impl Buffer {
         Buffer { memory: OnceLock::from(memory), later: Mutex::new(None), pool, asked, home: Home::default() }
     }
 
-    /// The same buffer, belonging there.
+    /// The same buffer, with a place in a lease.
     pub(crate) fn at_home(self, home: Home) -> Buffer {
         let mut buffer = self;
         buffer.home = home;
         buffer
     }
 
-    /// Where it belongs.
+    /// Its place in a lease.
     #[inline]
     pub(crate) fn home(&self) -> Home {
         self.home
     }
 
-    /// How many bytes there are at least, without reading any.
+    /// At least how many bytes it has, without reading any.
     #[must_use]
     pub fn len(&self) -> usize {
         self.memory.get().map_or(self.asked, |memory| memory.bytes().len())
@@ -109,7 +121,7 @@ impl Buffer {
         match self.memory.get() {
             Some(memory) => memory.bytes(),
             None => {
-                // A child must not wait for a thread of its parent's that reads.
+                // A forked child must not wait for a reading thread of its parent.
                 let _stay = stay();
                 self.memory.get_or_init(|| self.read()).bytes()
             }
@@ -122,7 +134,7 @@ impl Buffer {
         self.memory.get_mut().map_or(&mut [], Memory::bytes_mut)
     }
 
-    /// Reads what was deferred.
+    /// Reads the bytes from the file.
     fn read(&self) -> Memory {
         let later = self.later.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(Deferred { backing, offset }) = later else { return Memory::default() };

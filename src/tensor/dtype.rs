@@ -33,7 +33,7 @@ pub enum DType {
 }
 
 impl DType {
-    /// Bytes of one element; 0 for strings. Elements of less than a byte lie in a byte each, signs extended.
+    /// Bytes of one element; 0 for strings. Elements of less than a byte take a byte each, sign-extended.
     #[must_use]
     pub const fn size(self) -> usize {
         match self {
@@ -47,7 +47,7 @@ impl DType {
         }
     }
 
-    /// Bits of one element as files pack them.
+    /// Bits of one element in files.
     #[must_use]
     pub const fn packed_bits(self) -> usize {
         match self {
@@ -57,7 +57,7 @@ impl DType {
         }
     }
 
-    /// Whether it is a float of eight bits or fewer, which is stored but not computed with ([`super::minifloat`]).
+    /// Whether it is a float of at most eight bits, which is stored but not computed with ([`super::minifloat`]).
     #[must_use]
     pub const fn is_minifloat(self) -> bool {
         matches!(
@@ -72,7 +72,7 @@ impl DType {
         matches!(self, DType::I4 | DType::U4 | DType::I2 | DType::U2)
     }
 
-    /// Whether it holds fractions and is computed with.
+    /// Whether it is a floating-point type that is computed with.
     #[must_use]
     pub const fn is_float(self) -> bool {
         matches!(self, DType::F32 | DType::F64 | DType::F16 | DType::BF16)
@@ -133,7 +133,7 @@ elements! {
     BoolByte => Bool,
 }
 
-/// One boolean as it lies in a tensor: 0 is false, anything else is true. Plain data, so that slices can be cast.
+/// One boolean of a tensor: 0 is false, anything else is true. Plain data, so that slices can be cast.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(transparent)]
 pub struct BoolByte(pub u8);

@@ -1,8 +1,8 @@
-//! Memory of tensors that the processor cannot read: what it is, only those know who made it. Knows no device.
+//! Memory of tensors that the processor cannot read; only its maker knows its type. Depends on no device.
 
 use std::any::Any;
 
-/// Memory of any kind. What frees it is its own drop.
+/// Memory of any type, which frees itself on drop.
 pub struct Elsewhere(Box<dyn Any + Send + Sync>);
 
 impl Elsewhere {
@@ -11,7 +11,7 @@ impl Elsewhere {
         Elsewhere(Box::new(memory))
     }
 
-    /// The memory, if it is of that kind.
+    /// The memory, if it is a `T`.
     #[must_use]
     pub fn get<T: Any>(&self) -> Option<&T> {
         self.0.downcast_ref()

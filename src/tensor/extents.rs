@@ -1,28 +1,28 @@
-//! Free extents: where a pool's large memory is divided anew for every graph and every shape.
+//! Free extents: a pool's large memory, divided anew for every graph and every shape.
 //!
-//! All of it lies in a few reserved stretches of address space, so that what is freed joins its free neighbours and can be
-//! divided another way. A request of other shapes then fits in the pages of the one before, and one of larger shapes adds
-//! what is missing. The tightest free extent is taken, and of equal ones the lowest, so that the same requests find the same
-//! places. Knows no tensor.
+//! It is in a few reserved stretches of address space, so that a freed extent joins its free neighbours and can be
+//! divided in another way. A request of other shapes then fits into the pages of the one before, and one of larger
+//! shapes adds what is missing. The smallest free extent that fits is taken, and among equal ones the one at the lowest
+//! address, so that equal requests get equal addresses. Depends on no tensor.
 
 use kiln_kernels::extent::{Extent, HUGE_PAGE};
 
-/// Address space that is reserved at once: more than most models ever need, and nothing where little is known of memory.
+/// Address space that is reserved at once: more than most models need; it costs nothing until it is present.
 const RESERVED: usize = 1 << 30;
 
-/// What is free. Free extents are at most one more than those that are taken, and mostly a few: looking at each in turn takes
-/// less time than a tree would.
+/// Free memory. There is at most one free extent more than there are taken ones, and mostly there are a few: a linear
+/// search takes less time than a tree would.
 #[derive(Debug, Default)]
 pub(super) struct FreeExtents {
-    /// Those whose pages are present.
+    /// Extents whose pages are present.
     present: Apart,
-    /// Those whose pages are not.
+    /// Extents whose pages are not present.
     absent: Apart,
-    /// Bytes of those that are present.
+    /// Bytes of `present`.
     bytes: usize,
     /// Bytes that are present, free or taken.
     present_bytes: usize,
-    /// The most that ever were.
+    /// The maximum of `present_bytes`.
     most_present: usize,
 }
 
@@ -30,16 +30,16 @@ pub(super) struct FreeExtents {
 #[derive(Debug, Default)]
 struct Apart(Vec<Extent>);
 
-/// Memory that was found.
+/// Memory that was taken.
 pub(super) struct Found {
-    /// With present pages; may be empty.
+    /// The part with present pages; may be empty.
     present: Extent,
     /// What follows it, to be populated.
     fresh: Option<Extent>,
 }
 
 impl FreeExtents {
-    /// Bytes whose pages are present.
+    /// Bytes that are free and present.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -49,7 +49,7 @@ impl FreeExtents {
         self.most_present
     }
 
-    /// An extent of that many bytes, none where the system gives no more address space.
+    /// An extent of that many bytes; `None` if the system gives no more address space.
     pub(super) fn take(&mut self, bytes: usize) -> Option<Found> {
         if let Some(present) = self.present.take_tightest(bytes) {
             self.bytes -= bytes;
@@ -62,7 +62,7 @@ impl FreeExtents {
         })
     }
 
-    /// A free extent with the pages that are missing after it.
+    /// A free extent, with the missing pages after it.
     fn grow(&mut self, bytes: usize) -> Option<Found> {
         let length_before = |absent: &Extent| self.present.before(absent).map_or(0, |at| self.present.0[at].len());
         let at = self.absent.0.iter().position(|absent| absent.len() + length_before(absent) >= bytes)?;
@@ -75,7 +75,7 @@ impl FreeExtents {
             }
         };
         self.bytes -= present.len();
-        // Whole huge pages: the rest of one would come with it anyway.
+        // Whole huge pages: the rest of one becomes present anyway.
         let missing = bytes - present.len();
         let rest = fresh.split_off((fresh.address() + missing).next_multiple_of(HUGE_PAGE) - fresh.address());
         self.absent.insert(rest);
@@ -90,7 +90,7 @@ impl FreeExtents {
         self.present.insert(extent);
     }
 
-    /// Takes out what is beyond `most` bytes, from the highest addresses down, to be discarded.
+    /// Removes what is beyond `most` bytes, from the highest addresses down, to be discarded.
     pub(super) fn excess(&mut self, most: usize) -> Vec<Extent> {
         let mut out = Vec::new();
         while self.bytes > most {
@@ -112,7 +112,7 @@ impl FreeExtents {
 }
 
 impl Apart {
-    /// So many bytes from the beginning of the tightest extent that has them, of equal ones the lowest.
+    /// The first `bytes` bytes of the smallest extent that has them, among equal ones the lowest.
     fn take_tightest(&mut self, bytes: usize) -> Option<Extent> {
         let fits = self.0.iter().enumerate().filter(|(_, extent)| extent.len() >= bytes);
         let (at, _) = fits.min_by_key(|(_, extent)| extent.len())?;
@@ -123,13 +123,13 @@ impl Apart {
         Some(std::mem::replace(&mut self.0[at], rest))
     }
 
-    /// Where the extent is that ends where this one begins.
+    /// The index of the extent that ends where this one begins.
     fn before(&self, extent: &Extent) -> Option<usize> {
         let before = self.place(extent).checked_sub(1)?;
         self.0[before].meets(extent).then_some(before)
     }
 
-    /// How many lie before it.
+    /// The number of extents before it.
     fn place(&self, extent: &Extent) -> usize {
         let address = extent.address();
         self.0.partition_point(|other| other.address() < address)
@@ -142,7 +142,7 @@ impl Apart {
         }
         let at = self.place(&extent);
         let meets_next = self.0.get(at).is_some_and(|next| extent.meets(next));
-        // That extents meet is known wherever they are joined.
+        // Whether extents meet is checked wherever they are joined.
         if let Some(before) = at.checked_sub(1).filter(|&before| self.0[before].meets(&extent)) {
             let _ = self.0[before].join(extent);
             if meets_next {
@@ -159,7 +159,7 @@ impl Apart {
 }
 
 impl Found {
-    /// All of it, in pieces of that many bytes to be populated by several threads.
+    /// All of it, in pieces of `bytes` bytes, to be populated by several threads.
     pub(super) fn pieces(self, bytes: usize) -> Vec<Extent> {
         let mut pieces = Vec::new();
         for mut rest in [Some(self.present), self.fresh].into_iter().flatten() {
@@ -171,23 +171,24 @@ impl Found {
         pieces
     }
 
-    /// The extent of that many bytes, whose pages may be missing, and what is left, whose pages come with it.
+    /// The first `bytes` bytes, whose pages may be missing, and the rest.
     pub(super) fn divide(self, bytes: usize) -> (Extent, Extent) {
         let Found { mut present, fresh } = self;
         if let Some(fresh) = fresh {
-            // It follows.
+            // Cannot fail: it follows.
             let _ = present.join(fresh);
         }
         let rest = present.split_off(bytes);
         (present, rest)
     }
 
-    /// Has its pages present, which takes long if there are many: the extent of that many bytes, and what is left of its pages.
-    pub(super) fn settle(self, bytes: usize) -> (Extent, Option<Extent>) {
+    /// Populates its pages, which takes long if there are many; returns the first `bytes` bytes, and the rest of the
+    /// pages.
+    pub(super) fn populate_part(self, bytes: usize) -> (Extent, Option<Extent>) {
         let Found { mut present, fresh } = self;
         let Some(mut fresh) = fresh else { return (present, None) };
         fresh.populate();
-        // It follows.
+        // Cannot fail: it follows.
         let _ = present.join(fresh);
         let rest = present.split_off(bytes);
         (present, Some(rest))

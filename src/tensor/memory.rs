@@ -1,8 +1,8 @@
-//! Aligned bytes from the system. Knows neither tensors nor who reuses what.
+//! Aligned bytes from the system. Knows neither tensors nor pools.
 //!
-//! The smallest pieces come from the heap, small ones from slots of their size ([`super::slab`]). Large ones are pieces of reserved address space, and present from the start: a page
-//! that is first touched by a kernel costs a fault, and for one that writes as fast as memory allows, faults would be most
-//! of its time.
+//! The smallest pieces come from the heap, small ones from slots of their size ([`super::slab`]). Large ones are pieces
+//! of reserved address space, and present from the start: a page that a kernel touches first costs a fault, which would
+//! be most of the time of a kernel that writes as fast as memory allows.
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -21,25 +21,26 @@ pub(super) struct Line([u8; LINE]);
 /// Bytes of a cache line.
 pub(super) const LINE: usize = 64;
 
-/// Bytes from which on memory that no pool lends is mapped. Smaller pieces would waste pages and calls; larger ones of ever other
-/// sizes would leave holes in the heap, which grew to 132 MB of which 21 were in use.
+/// Bytes from which on memory without a pool is mapped. Mapping smaller pieces would waste pages and calls; larger
+/// pieces of always different sizes would leave gaps in the heap, which grew to 132 MB of which 21 were in use.
 const MAPPED: usize = 1 << 16;
 
-/// At least as many bytes as were asked for, rounded up to whole cache lines, and aligned to them.
+/// At least as many bytes as requested, rounded up to whole cache lines, and aligned to them.
 #[derive(Debug)]
 pub(super) enum Memory {
     /// From the heap.
     Heap(Vec<Line>),
     /// A slot for small tensors.
     Slot(Slot),
-    /// A piece of reserved address space whose pages are present; or exactly what was asked for, between pages that fault.
+    /// A piece of reserved address space whose pages are present; or exactly the requested bytes, between pages that
+    /// fault.
     Piece(Extent),
     /// A caller's, never written: who writes copies first ([`Memory::own`]).
     Foreign(Foreign),
 }
 
-/// Bytes of memory that this process may have: the machine's, or those of its control group where that has fewer; as
-/// many as there can be where neither says.
+/// Bytes of memory that this process may have: the machine's, or its control group's limit where that is less;
+/// `usize::MAX` if the system says neither.
 #[must_use]
 pub fn installed_bytes() -> usize {
     static INSTALLED: LazyLock<usize> = LazyLock::new(|| {
@@ -95,13 +96,13 @@ impl Memory {
         memory
     }
 
-    /// Exactly that many zeros between pages that fault, where `KILN_GUARD` asks for them and the system has a mapping left.
+    /// Exactly that many zeros between pages that fault; `None` if `KILN_GUARD` is off or the system gives no mapping.
     pub(super) fn guarded(bytes: usize) -> Option<Memory> {
         let flush = knobs::guard().filter(|_| bytes > 0)?;
         Extent::guarded(bytes, flush).ok().map(Memory::Piece)
     }
 
-    /// That many lines and hardly more, with whatever is in them, of less than mapped memory.
+    /// That many lines and hardly more, with arbitrary contents; less than mapped memory.
     pub(super) fn small(lines: usize) -> Memory {
         match Slot::take(lines * LINE) {
             Some(slot) => Memory::Slot(slot),
@@ -109,13 +110,13 @@ impl Memory {
         }
     }
 
-    /// Mapped memory; none where it is not worth a mapping or the system has none.
+    /// Mapped memory; `None` if it is too small for a mapping or the system gives none.
     fn mapped(len: usize) -> Option<Memory> {
         if len < MAPPED {
             return None;
         }
         let mut extent = Extent::reserve(len).ok()?;
-        // The rest of the last page is never touched, and goes with the mapping.
+        // The rest of the last page is never touched, and is unmapped with the mapping.
         drop(extent.split_off(len));
         extent.populate();
         Some(Memory::Piece(extent))

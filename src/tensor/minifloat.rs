@@ -1,11 +1,11 @@
-//! Floats of eight and four bits: what their bits mean, and rounding to them.
+//! Floats of eight and four bits: decoding, and rounding to them.
 //!
-//! A tensor holds one of them in a byte. No arithmetic is done on them: they are widened to `f32` before and rounded to
-//! the nearest, ties to even, after. Only files pack two of the small ones into a byte.
+//! A tensor has one of them in a byte. No arithmetic is done in them: they are widened to `f32` before and rounded to
+//! nearest, ties to even, after. Only files pack two of the small ones into a byte.
 
 use super::DType;
 
-/// How the bits of a small float are split, and what it does with values that are not numbers.
+/// The fields of a small float, and its infinities and NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Format {
     exponent_bits: i32,
@@ -57,7 +57,7 @@ impl Format {
         match self.special {
             Special::NegativeZeroIsNan => self.sign(),
             Special::Ieee | Special::OneNan => self.sign() - 1,
-            // There is none; the negative zero is the least misleading of what there is.
+            // There is none; negative zero is the least misleading value.
             Special::None => self.sign(),
         }
     }
@@ -84,11 +84,11 @@ impl Format {
             return self.nan();
         }
         let sign = if value.is_sign_negative() { self.sign() } else { 0 };
-        // Two bits beyond the exponent's range are enough: all larger values overflow alike.
+        // Two bits beyond the exponent's range are enough: all larger values overflow.
         let size = f64::from(value.abs()).min(f64::from(power_of_two(self.bias + 3)) * 4.0);
         let least = 1 - self.bias;
         let exponent = if size == 0.0 { least } else { (((size.to_bits() >> 52) as i32) - 1023).max(least) };
-        // In units of the last place, where rounding up may carry into the exponent all by itself.
+        // In units of the last place; rounding up may carry into the exponent.
         let units = (size / 2f64.powi(exponent - self.fraction_bits)).round_ties_even() as i32;
         let rounded = ((exponent - least) << self.fraction_bits) + units;
         if rounded > i32::from(self.greatest()) || value.is_infinite() {
@@ -120,7 +120,7 @@ pub enum PowerRounding {
     Nearest,
 }
 
-/// The value of such a byte; NaN for a type that is none of these.
+/// The value of a byte of that type; NaN for a type that is not one of these.
 #[must_use]
 pub fn decode(dtype: DType, bits: u8) -> f32 {
     match (Format::of(dtype), dtype) {
@@ -130,8 +130,8 @@ pub fn decode(dtype: DType, bits: u8) -> f32 {
     }
 }
 
-/// The byte nearest to a value. What is too large becomes the greatest number where `saturate` says so, and else
-/// infinity, or NaN where the format has no infinity.
+/// The byte nearest to a value. A value that is too large becomes the largest finite one with `saturate`, else
+/// infinity, or NaN if the format has no infinity.
 #[must_use]
 pub fn encode(dtype: DType, value: f32, saturate: bool) -> u8 {
     match Format::of(dtype) {

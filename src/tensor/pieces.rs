@@ -1,18 +1,17 @@
-//! The numbers of a tensor, some at a time: what is in memory where it is, what is still in a file through a small buffer.
-//! Who goes through a model's weights once, to lay them out another way, takes no memory for all of them as they were, and
-//! finds each piece in a cache when it comes to it.
+//! A tensor's elements as `f32`, a piece at a time: those in memory in place, those in a file through a small buffer.
+//! Packing a model's weights by pieces takes no memory for all of them in the model's layout, and each piece is in a
+//! cache when it is packed.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::backing::Backing;
 use super::buffer::Buffer;
-use super::pool::BufferPool;
 
-/// Bytes of a piece that a core's second cache holds beside what is made of it.
+/// Bytes of a piece: L2 holds it together with what is made of it.
 pub(crate) const PIECE: usize = 1 << 18;
 
-/// Elements in `f32` that are asked for piece by piece.
+/// Elements as `f32`, to be read piece by piece.
 #[derive(Debug)]
 pub struct Pieces<'a> {
     place: Place<'a>,
@@ -32,12 +31,12 @@ impl<'a> From<&'a [f32]> for Pieces<'a> {
 }
 
 impl Pieces<'_> {
-    /// `len` elements of a file from that byte on.
+    /// `len` elements of a file from byte `offset` on.
     pub(super) fn of_file(backing: Arc<Backing>, offset: u64, len: usize) -> Pieces<'static> {
         Pieces { place: Place::File { backing, offset, buffer: Buffer::zeroed(0) }, len }
     }
 
-    /// How many elements there are.
+    /// The number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
@@ -55,7 +54,7 @@ impl Pieces<'_> {
         matches!(self.place, Place::File { .. })
     }
 
-    /// Those elements; none where there are fewer. Reading errors are the [`Backing`]'s to tell.
+    /// The elements of `range`; `None` if there are fewer. Reading errors are in [`Backing::failure`].
     pub fn get(&mut self, range: Range<usize>) -> Option<&[f32]> {
         if range.start > range.end || range.end > self.len {
             return None;
@@ -65,7 +64,7 @@ impl Pieces<'_> {
             Place::File { backing, offset, buffer } => {
                 let bytes = range.len() * size_of::<f32>();
                 if buffer.len() < bytes {
-                    *buffer = BufferPool::take(backing.pool(), bytes);
+                    *buffer = Buffer::lent(backing.pool(), bytes);
                 }
                 let piece = &mut buffer.bytes_mut()[..bytes];
                 backing.read(*offset + (range.start * size_of::<f32>()) as u64, piece);

@@ -1,9 +1,9 @@
 //! The pool that lends memory to tensors.
 //!
-//! A run of a graph allocates and frees the same sizes again and again, and with changing shapes other ones. Memory that
-//! was used before is worth keeping: fresh pages cost more than most operators take to fill them. Large buffers are cut out
-//! of [free extents](super::extents), which join when they are freed. Small ones come from the heap or from slots, in classes of about an
-//! eighth of a power of two; what was not used for longest is let go.
+//! A run of a graph allocates and frees the same sizes again and again, and with changing shapes other ones. Used
+//! memory is kept because fresh pages cost more than most operators take to fill them. Large buffers are cut out of
+//! [free extents](super::extents), which join when they are freed. Small ones come from the heap or from slots, in
+//! classes of about an eighth of a power of two; the least recently used is freed first.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,6 @@ use kiln_kernels::Parallel;
 use kiln_kernels::extent::{Extent, HUGE_PAGE};
 use kiln_kernels::parallel::for_each_chunk;
 
-use super::buffer::Buffer;
 use super::extents::FreeExtents;
 use super::memory::{LINE, Memory, installed_bytes};
 use crate::fork::{Mutex, MutexGuard};
@@ -23,23 +22,23 @@ use crate::knobs;
 #[derive(Debug)]
 pub struct BufferPool {
     free: Mutex<Free>,
-    /// Bytes that are out.
+    /// Bytes that are lent.
     lent: AtomicUsize,
-    /// How many may be out at once.
+    /// The most that may be lent at once.
     most: usize,
 }
 
 #[derive(Debug, Default)]
 struct Free {
-    /// Most bytes kept.
+    /// The most bytes that are kept.
     limit: usize,
     /// Large memory.
     extents: FreeExtents,
-    /// Small memory by bytes; the last of a size was freed last, so its lines are the warmest.
+    /// Small memory by bytes; of each size, the last was freed last and is the most likely in a cache.
     sizes: BTreeMap<usize, Vec<Kept>>,
     /// Bytes of small memory.
     bytes: usize,
-    /// Counts what is given back.
+    /// Counts buffers that are given back.
     clock: u64,
 }
 
@@ -70,48 +69,42 @@ impl BufferPool {
         Arc::new(BufferPool { free, lent: AtomicUsize::new(0), most })
     }
 
-    /// Bytes that may still be lent. Of requests that ask at the same time, one may get a little more.
+    /// Bytes that may still be lent. Requests at the same time may together get a little more.
     pub(crate) fn room(&self) -> usize {
         self.most.saturating_sub(self.lent.load(Ordering::Relaxed))
     }
 
-    /// A buffer of at least `bytes` bytes that hold whatever was in them.
-    #[must_use]
-    pub fn take(pool: &Arc<BufferPool>, bytes: usize) -> Buffer {
-        Buffer::of(pool.lend(bytes, 2), bytes, Some(pool.clone()))
-    }
-
-    /// A buffer of at least `bytes` bytes, hardly more, that is kept for long. Large ones lie close behind each other, so that
-    /// no huge page is taken for the end of one alone: of weights of 2.25 MiB each, that would be nearly half.
-    #[must_use]
-    pub fn take_to_keep(pool: &Arc<BufferPool>, bytes: usize) -> Buffer {
+    /// Memory of at least `bytes` bytes, hardly more, that is kept for long. Large ones follow each other closely, so
+    /// that none takes a huge page for its end alone: of weights of 2.25 MiB each, that would be nearly half.
+    pub(super) fn lend_to_keep(&self, bytes: usize) -> Memory {
         let lines = bytes.div_ceil(LINE);
-        let memory = pool.lend_guarded(bytes).unwrap_or_else(|| match lines * LINE {
-            bytes if bytes < LARGE => pool.lend_small(class_of(lines), 1),
-            bytes => pool.lend_close(bytes),
+        let memory = self.lend_guarded(bytes).unwrap_or_else(|| match lines * LINE {
+            bytes if bytes < LARGE => self.lend_small(class_of(lines), 1),
+            bytes => self.lend_close(bytes),
         });
-        pool.lent.fetch_add(memory.bytes().len(), Ordering::Relaxed);
-        Buffer::of(memory, bytes, Some(pool.clone()))
+        self.lent.fetch_add(memory.bytes().len(), Ordering::Relaxed);
+        memory
     }
 
     fn lend_close(&self, bytes: usize) -> Memory {
         let mut free = self.lock();
         let Some(found) = free.extents.take(bytes) else { return Memory::zeroed(bytes) };
         let (mut extent, rest) = found.divide(bytes);
-        // Before the pages are present, which takes long, so that who asks meanwhile begins in this one's last huge page.
+        // Before the pages are present, which takes long, so that another thread meanwhile continues in this one's last
+        // huge page.
         free.extents.insert(rest);
         self.bound(free);
         extent.populate();
         Memory::Piece(extent)
     }
 
-    /// Memory for bytes that may stay: not much larger than they are.
+    /// Memory that is kept: not much larger than `bytes`.
     pub(super) fn lend_exactly(&self, bytes: usize) -> Memory {
         self.lend(bytes, 1)
     }
 
-    /// Memory for so many bytes; from the heap, it may have `slack` times as many.
-    fn lend(&self, bytes: usize, slack: usize) -> Memory {
+    /// Memory of `bytes` bytes; from the heap, it may have `slack` times as many.
+    pub(super) fn lend(&self, bytes: usize, slack: usize) -> Memory {
         let lines = bytes.div_ceil(LINE).max(1);
         let memory = self.lend_guarded(bytes).unwrap_or_else(|| match lines * LINE {
             bytes if bytes < LARGE => self.lend_small(class_of(lines), slack),
@@ -121,7 +114,7 @@ impl BufferPool {
         memory
     }
 
-    /// Memory between pages that fault, where it is asked for: filled with what is no number, as memory that is lent holds anything.
+    /// Memory between pages that fault, with `KILN_GUARD`: filled with NaN, because lent memory has arbitrary contents.
     fn lend_guarded(&self, bytes: usize) -> Option<Memory> {
         let mut memory = Memory::guarded(bytes)?;
         memory.bytes_mut().fill(0xFF);
@@ -136,8 +129,8 @@ impl BufferPool {
 
     fn lend_large(&self, bytes: usize) -> Memory {
         let Some(found) = self.lock().extents.take(bytes) else { return Memory::zeroed(bytes) };
-        // Fresh pages take long, and other threads would wait for the lock.
-        let (extent, rest) = found.settle(bytes);
+        // Outside of the lock: fresh pages take long.
+        let (extent, rest) = found.populate_part(bytes);
         if let Some(rest) = rest {
             let mut free = self.lock();
             free.extents.insert(rest);
@@ -146,8 +139,7 @@ impl BufferPool {
         Memory::Piece(extent)
     }
 
-    /// Has that many bytes of large memory present before anybody asks for them, as far as the pool keeps so much, with the
-    /// help of all threads.
+    /// Makes that many bytes of large memory present ahead of their use, on all threads; not more than the pool keeps.
     pub fn prepare(&self, bytes: usize, parallel: &dyn Parallel) {
         let mut free = self.lock();
         let bytes = bytes.min(free.limit).min(self.most);
@@ -196,7 +188,7 @@ impl BufferPool {
         let size = memory.bytes().len();
         self.lent.fetch_sub(size, Ordering::Relaxed);
         if knobs::guard().is_some() {
-            // Unmapped at once: later accesses fault as well.
+            // It is unmapped at once, so that later accesses fault.
             return;
         }
         let mut free = self.lock();
@@ -219,7 +211,7 @@ impl BufferPool {
         }
     }
 
-    /// Lets go of what is beyond `limit`: large memory first.
+    /// Frees what is beyond `limit`: large memory first.
     #[cold]
     fn shrink(&self, mut free: MutexGuard<'_, Free>, limit: usize) {
         let most = limit.saturating_sub(free.bytes);
@@ -228,7 +220,7 @@ impl BufferPool {
         while free.bytes > limit {
             victims.extend(free.oldest());
         }
-        // Giving memory back takes long, and other threads would wait for the lock.
+        // Outside of the lock: giving memory back takes long.
         drop(free);
         drop(victims);
         excess.iter_mut().for_each(Extent::discard);
@@ -273,6 +265,7 @@ fn class_of(lines: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tensor::Buffer;
 
     fn address(buffer: &Buffer) -> usize {
         buffer.bytes().as_ptr().addr()
@@ -293,36 +286,36 @@ mod tests {
     #[test]
     fn freed_memory_is_lent_again() {
         let pool = BufferPool::new(1 << 20);
-        let first = BufferPool::take(&pool, 1000);
+        let first = Buffer::lent(&pool, 1000);
         let place = address(&first);
         drop(first);
         assert_eq!(pool.free_bytes(), 1024);
-        assert_eq!(address(&BufferPool::take(&pool, 1010)), place);
+        assert_eq!(address(&Buffer::lent(&pool, 1010)), place);
         assert_eq!(pool.free_bytes(), 1024);
     }
 
     #[test]
     fn large_memory_is_divided_anew_for_other_sizes() {
         let pool = BufferPool::new(1 << 26);
-        let buffers = [3 << 20, 2 << 20, 3 << 20].map(|bytes| BufferPool::take(&pool, bytes));
+        let buffers = [3 << 20, 2 << 20, 3 << 20].map(|bytes| Buffer::lent(&pool, bytes));
         let places: Vec<usize> = buffers.iter().map(address).collect();
         drop(buffers);
         assert_eq!(pool.free_bytes(), 8 << 20);
-        let whole = BufferPool::take(&pool, 8 << 20);
+        let whole = Buffer::lent(&pool, 8 << 20);
         assert_eq!((address(&whole), pool.free_bytes()), (places[0], 0), "three neighbours became one");
         drop(whole);
-        let parts: Vec<Buffer> = (0..8).map(|_| BufferPool::take(&pool, 1 << 20)).collect();
+        let parts: Vec<Buffer> = (0..8).map(|_| Buffer::lent(&pool, 1 << 20)).collect();
         assert_eq!(pool.free_bytes(), 0, "and one became eight");
         drop(parts);
         assert_eq!(pool.free_bytes(), 8 << 20);
     }
 
     #[test]
-    fn what_is_kept_lies_close_whoever_asks_at_once() {
+    fn kept_buffers_lie_close_whatever_is_asked_for_at_once() {
         let pool = BufferPool::new(8 << 20);
         let bytes = (2 << 20) + (1 << 18);
         let buffers: Vec<Buffer> = std::thread::scope(|scope| {
-            let ask = || (0..16).map(|_| BufferPool::take_to_keep(&pool, bytes)).collect::<Vec<_>>();
+            let ask = || (0..16).map(|_| Buffer::lent_to_keep(&pool, bytes)).collect::<Vec<_>>();
             let threads = [scope.spawn(ask), scope.spawn(ask)];
             threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
         });
@@ -330,8 +323,8 @@ mod tests {
         let span = places.iter().max().unwrap() + bytes - places.iter().min().unwrap();
         assert_eq!(span, 32 * bytes, "nothing lies between them");
         assert!(pool.most_present() <= 32 * bytes + HUGE_PAGE);
-        assert_eq!(BufferPool::take_to_keep(&pool, 100).bytes().len(), 128);
-        assert!(BufferPool::take_to_keep(&pool, 0).is_empty());
+        assert_eq!(Buffer::lent_to_keep(&pool, 100).bytes().len(), 128);
+        assert!(Buffer::lent_to_keep(&pool, 0).is_empty());
         drop(buffers);
         assert!(pool.free_bytes() <= 8 << 20);
     }
@@ -339,10 +332,10 @@ mod tests {
     #[test]
     fn a_larger_size_adds_only_the_pages_that_are_missing() {
         let pool = BufferPool::new(1 << 26);
-        let first = BufferPool::take(&pool, 6 << 20);
+        let first = Buffer::lent(&pool, 6 << 20);
         let place = address(&first);
         drop(first);
-        let larger = BufferPool::take(&pool, 10 << 20);
+        let larger = Buffer::lent(&pool, 10 << 20);
         assert_eq!((address(&larger), pool.free_bytes()), (place, 0));
     }
 
@@ -351,10 +344,10 @@ mod tests {
         let pool = BufferPool::new(8 << 20);
         pool.prepare(6 << 20, &kiln_kernels::Serial);
         assert_eq!((pool.free_bytes(), pool.most_present()), (6 << 20, 6 << 20));
-        drop([BufferPool::take(&pool, 4 << 20), BufferPool::take(&pool, 2 << 20)]);
+        drop([Buffer::lent(&pool, 4 << 20), Buffer::lent(&pool, 2 << 20)]);
         pool.prepare(5 << 20, &kiln_kernels::Serial);
         assert_eq!(pool.most_present(), 6 << 20, "nothing had to be added");
-        let more = BufferPool::take(&pool, 7 << 20);
+        let more = Buffer::lent(&pool, 7 << 20);
         assert_eq!(pool.most_present(), 8 << 20, "what is missing comes in whole huge pages");
         drop(more);
         pool.prepare(100 << 20, &kiln_kernels::Serial);
@@ -377,7 +370,7 @@ mod tests {
                 assert_eq!(buffer.bytes().last(), Some(&mark));
             } else {
                 let mark = (round % 251) as u8;
-                let mut buffer = BufferPool::take(&pool, 1 + next(4 << 20));
+                let mut buffer = Buffer::lent(&pool, 1 + next(4 << 20));
                 buffer.bytes_mut().fill(mark);
                 held.push((buffer, mark));
             }
@@ -402,9 +395,9 @@ mod tests {
     #[test]
     fn a_full_pool_lets_the_oldest_go() {
         let pool = BufferPool::new(512);
-        drop(BufferPool::take(&pool, 1000));
+        drop(Buffer::lent(&pool, 1000));
         assert_eq!(pool.free_bytes(), 0, "more than the pool may hold");
-        let buffers = [64, 128, 256, 192].map(|bytes| BufferPool::take(&pool, bytes));
+        let buffers = [64, 128, 256, 192].map(|bytes| Buffer::lent(&pool, bytes));
         drop(buffers);
         assert_eq!(pool.free_bytes(), 256 + 192, "the first two went first");
     }
@@ -412,13 +405,13 @@ mod tests {
     #[test]
     fn large_memory_beyond_the_limit_goes_back_to_the_system() {
         let pool = BufferPool::new(3 << 20);
-        drop([BufferPool::take(&pool, 2 << 20), BufferPool::take(&pool, 2 << 20)]);
+        drop([Buffer::lent(&pool, 2 << 20), Buffer::lent(&pool, 2 << 20)]);
         assert_eq!(pool.free_bytes(), 3 << 20);
-        drop([BufferPool::take(&pool, 4 << 20), BufferPool::take(&pool, 2 << 20)]);
+        drop([Buffer::lent(&pool, 4 << 20), Buffer::lent(&pool, 2 << 20)]);
         assert_eq!(pool.free_bytes(), 3 << 20);
         pool.retire();
         assert_eq!(pool.free_bytes(), 0);
-        drop(BufferPool::take(&pool, 2 << 20));
+        drop(Buffer::lent(&pool, 2 << 20));
         assert_eq!(pool.free_bytes(), 0, "nothing is kept any more");
     }
 }

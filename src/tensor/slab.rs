@@ -1,8 +1,9 @@
-//! Small tensors' memory, in slots of size classes that lie apart from the C library's heap.
+//! Memory of small tensors, in slots of size classes, apart from the C library's heap.
 //!
-//! Outputs of a few kilobytes live for a request, executors and plans of about that size for thousands of shapes. Mixed in one
-//! heap they leave holes between each other, which are too small for tensors of the next shapes: of 91 MiB of glibc's heap 15 were in use after
-//! 60,000 shapes of a strided convolution. Here equal sizes lie together, so that what is freed fits what comes next.
+//! Outputs of a few kilobytes live for a request, executors and plans of about that size for thousands of shapes. Mixed
+//! in one heap they leave gaps that are too small for tensors of the next shapes: of 91 MiB of glibc's heap, 15 were in
+//! use after 60,000 shapes of a strided convolution. Here slots of equal size are together, so that freed ones fit
+//! later tensors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
@@ -11,41 +12,41 @@ use kiln_kernels::extent::Extent;
 
 use crate::fork::{Mutex, MutexGuard};
 
-/// Bytes of the smallest slot. What is smaller comes from the heap, as executors do: its holes are of any executor's size.
+/// Bytes of the smallest slot. Smaller tensors come from the heap, as executors do, whose gaps they fit.
 const LEAST: usize = 1 << 10;
 
-/// Bytes from which on memory is mapped by itself.
+/// Bytes from which on memory is mapped separately.
 const MOST: usize = 1 << 16;
 
-/// Bytes of address space that a chunk of slots takes: eight of the largest slots. Pages are present once they were written.
+/// Bytes of address space of a chunk of slots: eight of the largest slots. Pages are present after the first write.
 const CHUNK: usize = 1 << 19;
 
-/// Classes of sizes a power of two.
+/// Size classes for each power of two.
 const STEPS: usize = 8;
 
 const CLASSES: usize = STEPS * (MOST.ilog2() - LEAST.ilog2()) as usize;
 
 /// Chunks of slots of one size.
 struct Class {
-    /// By the address of their first bytes.
+    /// By the address of their first byte.
     chunks: BTreeMap<usize, Chunk>,
-    /// Those that have a free slot. The lowest is used first, so that the others become empty.
+    /// Chunks with a free slot. The lowest is used first, so that the others become empty.
     open: BTreeSet<usize>,
 }
 
 struct Chunk {
-    /// Given back; the last one is the warmest.
+    /// Slots that were given back; the last one is the most likely in a cache.
     free: Vec<Extent>,
-    /// What was never lent.
+    /// Slots that were never lent.
     rest: Extent,
-    /// Slots that are lent.
+    /// The number of lent slots.
     lent: usize,
 }
 
 static SLABS: [Mutex<Class>; CLASSES] =
     [const { Mutex::new(Class { chunks: BTreeMap::new(), open: BTreeSet::new() }) }; CLASSES];
 
-/// A slot that is lent. It goes back when it is dropped.
+/// A lent slot. Dropping it gives it back.
 #[derive(Debug)]
 pub(super) struct Slot {
     extent: Option<Extent>,
@@ -54,7 +55,7 @@ pub(super) struct Slot {
     chunk: usize,
 }
 
-/// The class of the smallest slots of at least that many bytes; none where those are not of any slot's size.
+/// The class of the smallest slots of at least that many bytes; `None` if no slots have such a size.
 fn class_of(bytes: usize) -> Option<usize> {
     if !(LEAST..MOST).contains(&bytes) {
         return None;
@@ -76,7 +77,8 @@ fn lock(class: usize) -> MutexGuard<'static, Class> {
 }
 
 impl Slot {
-    /// A slot of at least that many bytes, with whatever is in them; none where no slot has that size or the system no memory.
+    /// A slot of at least that many bytes, with arbitrary contents; `None` if no slots have such a size or the system
+    /// has no memory.
     pub(super) fn take(bytes: usize) -> Option<Slot> {
         let class = class_of(bytes)?;
         let mut slabs = lock(class);
@@ -129,10 +131,10 @@ impl Drop for Slot {
         chunk.lent -= 1;
         let is_empty = chunk.lent == 0;
         slabs.open.insert(self.chunk);
-        // One stays, for a class whose slots come and go one at a time.
+        // One chunk stays, for a class whose slots are taken and given back one at a time.
         let spare = if is_empty && slabs.open.len() > 1 { slabs.remove(self.chunk) } else { None };
         drop(slabs);
-        // Unmapping takes long, and other threads would wait for the lock.
+        // Outside of the lock: unmapping takes long.
         drop(spare);
     }
 }
@@ -144,7 +146,7 @@ impl Class {
     }
 }
 
-/// Gives chunks back to the system of which no slot is lent.
+/// Gives chunks without lent slots back to the system.
 pub(crate) fn trim() {
     for class in 0..CLASSES {
         let mut slabs = lock(class);
@@ -180,7 +182,7 @@ mod tests {
 
     #[test]
     fn slots_are_apart_aligned_and_reused() {
-        // A size that no other test asks for in this number.
+        // A size of which no other test needs so many.
         let bytes = LEAST * 7 + 1;
         let mut slots: Vec<Slot> = (0..200).map(|_| Slot::take(bytes).expect("there is memory")).collect();
         for (number, slot) in slots.iter_mut().enumerate() {

@@ -108,7 +108,7 @@ pub(crate) fn sum_of_two() -> Vec<u8> {
     .model()
 }
 
-/// `y = x x x ...` with so many products of square matrices: as long as anybody wants.
+/// `y = x x x ...` with so many products of square matrices.
 pub(crate) fn products(count: usize) -> Vec<u8> {
     let value = |step: usize| if step == 0 { "x".to_owned() } else { format!("y{step}") };
     let product = |step: usize| node("MatMul", &[&value(step), "x"], &value(step + 1));

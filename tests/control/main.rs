@@ -346,7 +346,7 @@ fn all_that_is_missing_is_said_at_once_bodies_included() {
     graph.nodes.push(strange);
     graph.outputs = vec![z];
     let Err(SessionError::Unsupported(missing)) = Session::from_graph(graph, &SessionOptions::default()) else {
-        panic!("the graph has operators that nobody knows")
+        panic!("the graph has unknown operators")
     };
     assert_eq!(missing, ["operator ai.onnx.NoSuchThing (version 17)", "operator org.example.Strange (version 3)"]);
 }

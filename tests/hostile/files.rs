@@ -99,7 +99,7 @@ fn names_and_numbers_of_odd_forms_are_errors_or_harmless() {
     }
 }
 
-/// A folder with a model in `model/`, weights beside it, and a stranger's file outside.
+/// A folder with a model in `model/`, weights beside it, and a file outside.
 fn folder() -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     let inside = root.path().join("model");

@@ -75,7 +75,8 @@ pub(crate) fn harmless() -> Graph {
     graph.finish()
 }
 
-fn case((op, outputs, inputs, attrs): &Row, version: i64, late: bool) -> Case {
+fn case(row: &Row, version: i64, late: bool) -> Case {
+    let (op, outputs, inputs, attrs) = row;
     let mut graph = GraphBuilder::new("g", version);
     let mut given = Vec::new();
     let ids: Vec<Option<ValueId>> = inputs

@@ -75,7 +75,8 @@ fn rows() -> Vec<Row> {
     ]
 }
 
-fn case((op, outputs, shapes, dtype, attrs): &Row) -> Case {
+fn case(row: &Row) -> Case {
+    let (op, outputs, shapes, dtype, attrs) = row;
     let mut graph = GraphBuilder::new("g", 26);
     let one = graph.input("x", DType::F32, [Dim::Fixed(1)]);
     let mut operands: Vec<_> = shapes

@@ -1,5 +1,5 @@
-//! Plans that are made before there is a request: of shapes that an earlier session has left in the records, and of no others,
-//! whoever wrote the records.
+//! Plans that are made before there is a request: of shapes that an earlier session has recorded, and of no others,
+//! whatever the records say.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

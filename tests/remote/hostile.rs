@@ -30,7 +30,7 @@ enum Lie {
     Text,
 }
 
-/// A server that tells that lie to whoever comes, for as long as the process lives.
+/// A server that gives that wrong answer to each client, for as long as the process lives.
 fn liar(lie: Lie) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

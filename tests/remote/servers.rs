@@ -35,7 +35,7 @@ fn program(variable: &str, name: &str) -> String {
     std::env::var(variable).unwrap_or_else(|_| name.to_owned())
 }
 
-/// A port that nobody listens at.
+/// A port without a listener.
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

@@ -8,7 +8,7 @@ use kiln::record::{Credentials, Evidence, Fingerprint, Over, Put, Record, Remote
 
 use crate::servers::{self, bench};
 
-/// What moto takes for anybody's.
+/// Credentials that moto accepts.
 const KEYS: [(&str, &str); 3] =
     [("AWS_ACCESS_KEY_ID", "anybody"), ("AWS_SECRET_ACCESS_KEY", "anything"), ("AWS_EC2_METADATA_DISABLED", "true")];
 

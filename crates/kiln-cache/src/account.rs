@@ -166,7 +166,7 @@ impl Account {
         self.sums().stored -= bytes;
     }
 
-    /// Charges a value that is not stored, for as long as somebody uses it.
+    /// Charges a value that is not stored, for as long as it is in use.
     pub(super) fn linger(&self, value: Weak<dyn Any + Send + Sync>, bytes: usize) {
         let mut sums = self.sums();
         sums.lingering.push(Lingering { value, bytes });

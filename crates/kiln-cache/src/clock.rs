@@ -1,8 +1,8 @@
 //! The cache's time: what "recently used" is measured by.
 //!
-//! Time goes on when something is stored, so that as long as a cache only answers, nothing changes and nobody writes.
-//! In a cache of many entries it goes on once in several insertions: the order of use is then exact up to a 512th
-//! of the entries, and an entry that is hit between any two insertions does not have to be moved each time.
+//! The clock advances when a value is stored, so that hits change nothing and write nothing. In a cache of many entries
+//! it advances once in several insertions: the order of use is then exact up to a 512th of the entries, and an entry
+//! that is hit between any two insertions does not have to be moved each time.
 //!
 //! Nothing here knows entries, shards or locks.
 

@@ -84,7 +84,7 @@ pub(super) const GONE: u64 = u64::MAX;
 
 /// A key as the table keeps it, with what a thread may know of its entry without the shard's lock.
 ///
-/// The value is held by the shard alone; here it is weak, so that nobody who remembers a key keeps a value alive.
+/// Only the shard owns the value; here it is weak, so that a memory of the key does not keep the value alive.
 pub(super) struct Kept<K: Key> {
     key: K,
     /// When the entry was used last, in the time of `store`; [`GONE`] while it is not stored. Written under the shard's lock.
@@ -118,13 +118,13 @@ impl<K: Key> Kept<K> {
         self.stamp.load(Ordering::Acquire) == now && self.cache == cache && self.key == *key
     }
 
-    /// The value, while the entry is stored or somebody has it.
+    /// The value, while the entry is stored or in use.
     #[inline]
     pub(super) fn value(&self) -> Option<Arc<K::Value>> {
         self.value.get()?.upgrade()
     }
 
-    /// The value on that lane, if the lane has been opened and the entry is stored or somebody has it on the lane.
+    /// The value on that lane, if the lane is open and the entry is stored or in use on it.
     #[inline]
     pub(super) fn held(&self, lane: usize) -> Option<Held<K::Value>> {
         self.lanes.held(lane)

@@ -86,7 +86,7 @@ impl Waits {
                 if ahead.owner == me && ahead.is_building() {
                     return Err(Circle);
                 }
-                // A flight that has landed holds nobody up; its waiters only have not woken yet.
+                // A flight that has landed delays no other; its waiters only have not woken yet.
                 next = edges.get(&ahead.owner).filter(|further| ahead.is_building() && further.is_building());
             }
             edges.insert(me, Arc::clone(flight));

@@ -16,12 +16,12 @@
 //! # Consequences
 //!
 //! - The order of eviction is the same with this table and without it.
-//! - The table holds keys and weak references: a value goes when it is evicted, though threads remember its key. What stays is
-//!   the keys of entries that have left since a thread forgot such last, 256 at most, and the bare memory of as many values,
-//!   without what they owned. A thread remembers 2,048 entries at most.
+//! - The table has keys and weak references: a value is freed when it is evicted, though threads remember its key. What
+//!   stays is the keys of entries that have left since a thread last dropped such keys, 256 at most, and the bare
+//!   memory of as many values, without what they owned. A thread remembers 2,048 entries at most.
 //! - A thread may use any number of caches: they share the table's 64 KiB, and each costs the thread its counters.
-//! - A value that is handed out counted is still written to by every hit: its count. [`held`](super::held) is the way around.
-//! - Hits are counted by the thread that has them, on lines of its own ([`Hits`]), and added up when somebody asks.
+//! - A value that is handed out counted is still written to by every hit: its count. [`held`](super::held) avoids that.
+//! - Hits are counted by their thread, on cache lines of its own ([`Hits`]), and summed when statistics are read.
 //!
 //! Nothing here knows shards, bounds or flights.
 

@@ -94,7 +94,7 @@ impl<V> Default for Lanes<V> {
 }
 
 impl<V> Lanes<V> {
-    /// The value on that lane, if it is open and somebody owns it: the entry, or who holds it.
+    /// The value on that lane, if it is open and has an owner: the entry, or a holder.
     #[inline]
     pub(super) fn held(&self, lane: usize) -> Option<Held<V>> {
         self.0.get()?.get(lane)?.get()?.upgrade().map(Held::lane)
@@ -157,7 +157,7 @@ mod tests {
         let lines = owners.iter().map(|owner| std::ptr::from_ref(&**owner).addr() / 64);
         assert_eq!(lines.collect::<std::collections::HashSet<_>>().len(), LANES);
         drop(owners);
-        assert!(lanes.held(0).is_none(), "nobody owns it");
+        assert!(lanes.held(0).is_none(), "it has no owner");
         assert_eq!((*held, Arc::strong_count(&value)), (7, 2), "what is held stays");
         assert_eq!(Arc::strong_count(&held.into_arc()), 2);
         assert_eq!(Arc::strong_count(&value), 1);

@@ -88,8 +88,8 @@ impl Shard {
     pub(super) fn store(&mut self, key: Erased, entry: Entry, stamp: u64) -> Option<Victim> {
         let probe: &dyn Probe = &key;
         let replaced = self.entries.pop_entry(probe);
-        if let Some(victim) = &replaced {
-            self.leave(victim);
+        if let Some((key, entry)) = &replaced {
+            self.leave(key, entry);
         }
         let counts = self.count(entry.family);
         counts.entries += 1;
@@ -128,12 +128,13 @@ impl Shard {
 
     fn remove_oldest(&mut self) -> Option<Victim> {
         let victim = self.entries.pop_lru()?;
-        self.leave(&victim);
+        let (key, entry) = &victim;
+        self.leave(key, entry);
         Some(victim)
     }
 
     /// Notes that an entry is not stored any more.
-    fn leave(&mut self, (key, entry): &Victim) {
+    fn leave(&mut self, key: &Erased, entry: &Entry) {
         key.set_stamp(GONE);
         let counts = self.count(entry.family);
         counts.entries -= 1;

@@ -68,7 +68,7 @@ impl Stats {
         self.bytes += bytes;
     }
 
-    /// Hits and waits over look-ups: the share that built nothing. 0 when nobody asked.
+    /// Hits and waits over look-ups: the share that built nothing. 0 without look-ups.
     #[must_use]
     pub fn hit_ratio(&self) -> f64 {
         if self.lookups == 0 { 0.0 } else { (self.hits + self.waits) as f64 / self.lookups as f64 }

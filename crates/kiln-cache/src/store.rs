@@ -140,7 +140,7 @@ impl<S: BuildHasher> Cache<S> {
         }
     }
 
-    /// The value of `key` if it is stored now. Builds nothing and waits for nobody.
+    /// The value of `key` if it is stored now. Builds nothing and does not wait for builders.
     pub fn get<K: Key>(&self, key: &K) -> Option<Arc<K::Value>> {
         let query = Query::new(key, &self.hasher);
         let found = self.hit(key, &query);
@@ -153,8 +153,8 @@ impl<S: BuildHasher> Cache<S> {
         found
     }
 
-    /// Stores a value of `key`, in place of another if there is one: for a caller that has found a better one. Whoever
-    /// has the old one keeps it. A builder that is under way for the same key still stores its own.
+    /// Stores a value of `key`, in place of another if there is one: for a caller that has found a better one. Owners
+    /// of the old one keep it. A builder that is under way for the same key still stores its own.
     pub fn put<K: Key>(&self, key: &K, built: Built<K::Value>) {
         let Built { value, bytes, from_record: _ } = built;
         let query = Query::new(key, &self.hasher);
@@ -430,7 +430,7 @@ impl<S: BuildHasher> Landing<'_, S> {
         counts.builds += 1;
         counts.build_nanos += nanos;
         counts.record_hits += u64::from(from_record);
-        // The flight ends and the entry appears under one lock: nobody can see neither and build again.
+        // The flight ends and the entry appears under one lock: no other thread can miss both and build again.
         let key = shard.end_flight(self.probe);
         if let (true, Some(key)) = (stored, key) {
             let entry = Entry::new(Arc::clone(&value), bytes, self.family);

@@ -7,14 +7,15 @@
 //!
 //! # Idea
 //!
-//! Whoever holds one of these locks is counted on a *slot* of its thread, and a handler that the system calls before each fork
-//! (`pthread_atfork`) waits until no other thread is, while threads that want to lock anything wait for the fork. So the child
-//! begins with no such lock held. Threads find their slots without a lock; locking costs one exchange more, on a cache line
-//! that no other thread writes.
+//! A thread that holds one of these locks is counted on a *slot* of its own, and a handler that the system calls before
+//! each fork (`pthread_atfork`) waits until no other thread is counted, while threads that want to lock anything wait
+//! for the fork. So the child begins with no such lock held. Threads find their slots without a lock; locking costs one
+//! exchange more, on a cache line that no other thread writes.
 //!
-//! What has threads of its own cannot go on in a child, which does not have them. Such things remember their [`Origin`] and are
-//! inert where they did not begin: a pool runs tasks on its caller's thread, nobody is woken, waited for or joined. They may
-//! use the locks of `std` with their threads, condition variables among them, because a child does not touch those.
+//! What has threads of its own cannot go on in a child, which does not have them. Such values store their [`Origin`]
+//! and are inert in other processes: a pool runs tasks on its caller's thread, and wakes, awaits and joins no thread.
+//! They may use the locks of `std` with their threads, condition variables among them, because a child does not touch
+//! those.
 //!
 //! # Consequences
 //!
@@ -264,7 +265,7 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// The value, which nobody else sees any more.
+    /// The value, of which this is the only owner.
     ///
     /// # Errors
     ///
@@ -273,7 +274,7 @@ impl<T> Mutex<T> {
         self.0.into_inner()
     }
 
-    /// The value, which nobody else sees meanwhile.
+    /// The value, to which no other thread has access meanwhile.
     ///
     /// # Errors
     ///

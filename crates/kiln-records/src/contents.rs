@@ -151,7 +151,7 @@ impl Contents {
             hash_table::Entry::Vacant(free) => {
                 let place = image.find_next(record.name());
                 let take = match place {
-                    // What is no record can be nobody's choice.
+                    // Bytes that are not a record are worse than any record.
                     Some(place) => image.get(place).is_none_or(|known| better(record, known)),
                     None => !full,
                 };

@@ -88,8 +88,8 @@ pub(super) struct Claim<'a> {
 }
 
 impl Claim<'_> {
-    /// What decides between two records of one key. A higher revision is the newer meaning of a choice; whoever knows
-    /// it could not use the older one.
+    /// What decides between two records of one key. A higher revision is the newer meaning of a choice; a build with it
+    /// could not use the older one.
     pub(super) fn rank(&self) -> impl Ord + use<> {
         (self.revision, self.evidence.rank())
     }

@@ -47,7 +47,7 @@ impl How {
 pub struct Evidence {
     /// How the choice was come by.
     pub how: How,
-    /// The measured (or estimated) time of one execution in nanoseconds; 0 if nobody knows.
+    /// The measured (or estimated) time of one execution in nanoseconds; 0 if unknown.
     pub nanos: u64,
     /// How many executions were timed.
     pub samples: u32,

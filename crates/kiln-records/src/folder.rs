@@ -1,10 +1,10 @@
 //! The cache folder on the file system: what may be read and written there, and how.
 //!
-//! The folder may be shared by many processes and may have been prepared by an enemy with another user id. So: nothing
-//! is read or written through a folder or a file that somebody else owns or may write, a symbolic link is never
-//! followed for either, an open never blocks (a FIFO would), what was opened is checked and not what was named, and
-//! files are read, never mapped (another process that truncates a mapped file kills this one). A file is never changed
-//! in place: the next state is written beside it, synced and renamed over it, under a lock that dies with its process.
+//! The folder may be shared by many processes and may have been prepared by an attacker with another user id. So: no
+//! folder or file that another user owns or may write is read or written, a symbolic link is never followed for either,
+//! an open never blocks (a FIFO would), checks are on what was opened and not on its name, and files are read, never
+//! mapped (another process that truncates a mapped file kills this one). A file is never changed in place: the next
+//! state is written beside it, synced and renamed over it, under a lock that ends with its process.
 //!
 //! Who does not get the lock writes a *shard*: a file of its own with what is new, to be merged and removed by the next
 //! one who has the lock. `names` says what is called how.
@@ -21,6 +21,9 @@ use std::time::{Duration, Instant};
 
 use super::RecordError;
 use super::disk::{Fs, Open, System};
+
+/// No more shards of one file are looked at, and none is added where there are as many.
+pub(super) const MOST_SHARDS: usize = 64;
 
 /// How long a save tries to get the lock before it writes a shard: a save takes a few milliseconds.
 pub(super) const WAITED_MS: u64 = 50;
@@ -276,8 +279,8 @@ impl Folder {
         let _ = self.fs.remove(path);
     }
 
-    /// Clears away what processes that died left of a stem. The caller holds the lock, so nobody else is writing a
-    /// temporary file of it; a shard may be under way in another process, and stays if that process lives.
+    /// Removes what dead processes left of a stem. The caller holds the lock, so no other process is writing a
+    /// temporary file of it; another process may be writing a shard, which stays if that process lives.
     pub(super) fn clear(&self, _lock: &Lock, stem: &str, names: &[String]) {
         let left_over = std::mem::take(&mut *self.left_over.lock().unwrap_or_else(PoisonError::into_inner));
         left_over.iter().for_each(|path| self.remove(path));
@@ -324,7 +327,7 @@ fn is_running(pid: i32) -> bool {
     rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH)
 }
 
-/// A number that nobody else has and nobody can foresee: the standard library seeds its hashers from the system.
+/// A unique and unpredictable number: the standard library seeds its hashers from the system.
 fn random() -> u64 {
     RandomState::new().hash_one(Instant::now())
 }

@@ -1,6 +1,6 @@
-//! A whole and sound record file in memory as it was read. Its records lie in order of their names, so that one is found by
-//! halving and none has to be looked at before somebody asks for it: a file that many models share costs each of them
-//! little more than reading it.
+//! A whole and sound record file in memory as it was read. Its records are in order of their names, so that one is
+//! found by binary search and none has to be decoded before it is looked up: a file that many models share costs each
+//! of them little more than reading it.
 //!
 //! It begins with the checksum of the whole file. Where that is not right, or anything else is not as this build writes it
 //! (an older schema, no order), there is no image, and the file is read frame by frame for what is sound in it.
@@ -20,7 +20,7 @@ pub(super) struct Image {
     /// Records that something better stands for, or that were refused, by bit; as long as it has to be.
     gone: Vec<u64>,
     left: usize,
-    /// The place after the one that was looked for last: whoever goes through another file asks in this order.
+    /// The index after the one that was looked up last: merging another file looks up in this order.
     next: usize,
 }
 
@@ -113,7 +113,7 @@ impl Image {
         from
     }
 
-    /// The record at a place, if it is one: the checksum says that the bytes are as somebody wrote them, and no more.
+    /// The record at an index, if it is one: the checksum says that the bytes are as written, and no more.
     pub(super) fn get(&self, place: usize) -> Option<Kept<&[u8]>> {
         Kept::of_payload(self.payload(place)?, State::Saved)
     }

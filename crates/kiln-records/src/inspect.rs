@@ -1,6 +1,6 @@
 //! Record files seen by tools: everything that a folder holds, for whatever machine and build it is.
 //!
-//! Unlike the store this is explicit about trouble, because somebody asked. It reads and never writes.
+//! Unlike the store this returns errors, because inspection is explicit. It reads and never writes.
 
 use std::path::{Path, PathBuf};
 

@@ -37,6 +37,7 @@ pub mod laws;
 mod packing;
 mod remote;
 mod saving;
+mod shared;
 mod store;
 mod tools;
 mod warning;
@@ -52,6 +53,7 @@ use serde::{Serialize, de::DeserializeOwned};
 pub use blob::{BlobError, RecordId, read_blob, write_blob};
 pub use codec::{CodecError, decode, encode};
 pub use contents::StoreStats;
+
 pub use engine::{Engine, EngineError};
 pub use entry::Record;
 pub use evidence::{Evidence, How};
@@ -59,7 +61,8 @@ pub use fingerprint::Fingerprint;
 pub use inspect::{FileSummary, inspect_file, inspect_folder};
 pub use remote::{Credentials, Object, Over, Put, Remote, RemoteError, RemotePolicy, Secret, connect};
 pub use saving::SaveReport;
-pub use store::{Asked, CacheMode, LoadReport, Store};
+pub use shared::CacheMode;
+pub use store::{Asked, LoadReport, Store};
 pub use tools::{clear_folder, merge_into, replace_file};
 pub use writer::Pace;
 

@@ -1,10 +1,10 @@
 //! Records that a fleet shares: a store elsewhere, behind the local file and never in front of it.
 //!
-//! A [`Remote`] keeps bytes under names: Redis, object storage, a shared folder, whatever a caller has. Nobody who
-//! computes waits for it: `courier`, a thread of the store's own, fetches, merges what it gets into memory (from where
-//! the writer brings it into the local file) and puts back what is better here. The bytes are those of a record file and
-//! are believed no more than those of one. A store that is down, slow or lying is counted and told, and costs no more
-//! than that: every wait has an end, and a call that does not return is left behind.
+//! A [`Remote`] keeps bytes under names: Redis, object storage, a shared folder, whatever a caller has. No computation
+//! waits for it: `worker`, a thread of the store's own, fetches records, merges them into memory (from where the
+//! writer brings them into the local file) and puts back what is better here. The bytes are those of a record file and
+//! are trusted no more than a file. A store that is down, slow or wrong is counted and logged, and costs no more than
+//! that: every wait has an end, and a call that does not return is abandoned.
 //!
 //! What several machines put at once is not lost. Where the store can put on a condition, a put that would write over
 //! something unseen does not happen, and is made anew on top of it. Where it cannot, the writer reads back what lies
@@ -16,9 +16,9 @@
 mod address;
 #[cfg(feature = "remote")]
 mod bounds;
-pub(super) mod courier;
 #[cfg(feature = "remote")]
 mod network;
+pub(super) mod worker;
 
 use std::fmt::{self, Debug};
 use std::hash::{BuildHasher, RandomState};
@@ -29,7 +29,7 @@ use super::arena::Arena;
 use super::entry::State;
 use super::folder;
 use super::frame::{self, ReadError, Rejected};
-use super::store::{BATCH, Core, Place, accepting};
+use super::shared::{BATCH, Core, Place, accepting};
 use crate::warning::warning;
 
 /// Why a remote store cannot be used, or did not do what it was asked for.
@@ -95,7 +95,7 @@ pub enum Put {
     Changed,
 }
 
-/// A store elsewhere. Its methods may block for a while; they are called by threads that nobody waits for.
+/// A remote store. Its methods may block for a while; they are called on threads that no computation waits for.
 pub trait Remote: Send + Sync + Debug + 'static {
     /// What lies under that name, if anything does. More than `most` bytes are an error and are not to be held.
     ///

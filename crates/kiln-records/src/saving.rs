@@ -8,13 +8,11 @@ use std::sync::PoisonError;
 use super::RecordError;
 use super::contents::Contents;
 use super::entry::{Kept, State};
-use super::folder::{Lock, WAITED_MS};
+use super::folder::{Lock, MOST_SHARDS, WAITED_MS};
 use super::frame;
-use super::store::{Core, Place, Taken};
+use super::shared::{Core, Place, Taken};
 use crate::warning::warning;
 
-/// No more shards of one file are looked at, and none is added where there are as many.
-pub(super) const MOST_SHARDS: usize = 64;
 /// No shard is longer: what a process finds out between two saves is far less.
 const SHARD_BYTES: usize = 4 << 20;
 
@@ -118,7 +116,7 @@ impl Core {
         lay_out(&contents, place, wanted, most)
     }
 
-    /// The bytes of a file with all records, or as many as fit, which nobody here writes.
+    /// The bytes of a file with all records, or as many as fit.
     pub(super) fn image(&self, place: &Place, most: usize) -> Vec<u8> {
         lay_out(&self.lock(), place, |_| true, most).0
     }

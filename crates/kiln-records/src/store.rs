@@ -7,56 +7,21 @@
 use std::cmp::Reverse;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use serde::Serialize;
 
-use super::arena::Arena;
-use super::contents::{Contents, StoreStats};
+use super::contents::StoreStats;
 use super::entry::{Kept, Name, State};
-use super::folder::{self, Folder, Source};
-use super::frame::{self, Frames, Header, ReadError, Rejected};
-use super::image::Image;
-use super::remote::courier::Courier;
+use super::folder::{self, Folder};
+use super::frame::{self, Header, ReadError};
+use super::remote::worker::RemoteWorker;
 use super::remote::{Remote, RemotePolicy};
-use super::saving::MOST_SHARDS;
+use super::shared::{CacheMode, Core, Place};
 use super::writer::{Pace, Writer};
 use super::{Evidence, Fingerprint, Record, RecordError, Recorded, SaveReport, codec, packing};
 use crate::warning::warning;
-use kiln_fork::{Mutex, MutexGuard, Origin};
-
-/// What a store does with its folder.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum CacheMode {
-    /// Nothing is kept, not even in memory.
-    Off,
-    /// Records live as long as the store.
-    Memory,
-    /// Records are loaded, and never saved.
-    Read,
-    /// Records are loaded and saved.
-    #[default]
-    ReadWrite,
-}
-
-impl CacheMode {
-    /// Every mode, and its name on the command line.
-    pub const ALL: [(CacheMode, &'static str); 4] = [
-        (CacheMode::Off, "off"),
-        (CacheMode::Memory, "memory"),
-        (CacheMode::Read, "read"),
-        (CacheMode::ReadWrite, "read-write"),
-    ];
-
-    /// The mode of that name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<CacheMode> {
-        CacheMode::ALL.iter().find(|(_, known)| *known == name).map(|(mode, _)| *mode)
-    }
-}
-
-/// Records of so many bytes are taken over under one lock, so that look-ups do not wait for a disk meanwhile.
-pub(super) const BATCH: usize = 1 << 16;
+use kiln_fork::{Mutex, Origin};
 
 /// A key that was [asked](Store::ask) for, encoded.
 #[derive(Debug)]
@@ -78,30 +43,11 @@ pub struct LoadReport {
     pub damaged: u64,
 }
 
-/// The file that a store belongs to.
-pub(super) struct Place {
-    pub(super) folder: Folder,
-    /// The file's name without its ending.
-    pub(super) stem: String,
-    pub(super) header: Header,
-}
-
-/// What the writer's thread and the store share.
-pub(super) struct Core {
-    pub(super) mode: CacheMode,
-    pub(super) place: Option<Place>,
-    pub(super) contents: Mutex<Contents>,
-    /// Held while saving, so that threads save one after the other.
-    pub(super) saving: std::sync::Mutex<()>,
-    /// The process that saves; a forked child leaves that to it.
-    pub(super) origin: Origin,
-}
-
 /// Records of many families, shared by threads, loaded from and saved to one file. See the [module](super).
 pub struct Store {
     core: Arc<Core>,
     writer: Option<Arc<Writer>>,
-    courier: Option<Courier>,
+    remote_worker: Option<RemoteWorker>,
     complete: bool,
     ahead: bool,
     /// The store whose records these are, where this is only another way to look at them.
@@ -116,7 +62,7 @@ impl Store {
         Store::on(Folder::new(folder), fingerprint.digits(), fingerprint, mode)
     }
 
-    /// The same of a file of that name, which ends in `.kiln`, whoever is meant to share it.
+    /// As [`Store::open`], for a file of that name, which ends in `.kiln`.
     #[must_use]
     pub fn open_file(path: &Path, fingerprint: &Fingerprint, mode: CacheMode) -> Store {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -157,7 +103,7 @@ impl Store {
     fn with_place(place: Option<Place>, mode: CacheMode) -> Store {
         let (contents, saving, origin) = (Mutex::default(), std::sync::Mutex::default(), Origin::here());
         let core = Core { mode, place, contents, saving, origin };
-        Store { core: Arc::new(core), writer: None, courier: None, complete: false, ahead: false, whole: None }
+        Store { core: Arc::new(core), writer: None, remote_worker: None, complete: false, ahead: false, whole: None }
     }
 
     /// The same with a writer: what is new is saved by a thread of the store's own once it has settled, and at the end
@@ -185,14 +131,15 @@ impl Store {
     pub fn with_remote(mut self, remote: Arc<dyn Remote>, policy: RemotePolicy) -> Store {
         if self.core.place.is_some() && matches!(self.mode(), CacheMode::Read | CacheMode::ReadWrite) {
             let read_only = policy.read_only || self.mode() == CacheMode::Read;
-            // The courier may outlive the store, and the writer must not outlive it with him.
+            // The remote_worker may outlive the store, and the writer must not outlive it with him.
             let writer = self.writer.as_ref().map(Arc::downgrade);
             let news = move || {
                 if let Some(writer) = writer.as_ref().and_then(Weak::upgrade) {
                     writer.wake();
                 }
             };
-            self.courier = Some(Courier::start(self.core.clone(), remote, RemotePolicy { read_only, ..policy }, news));
+            self.remote_worker =
+                Some(RemoteWorker::start(self.core.clone(), remote, RemotePolicy { read_only, ..policy }, news));
         }
         self
     }
@@ -203,29 +150,29 @@ impl Store {
         if let Some(whole) = &self.whole {
             whole.await_remote();
         }
-        if let Some(courier) = self.courier.as_ref().filter(|_| self.core.lock().len() == 0) {
-            courier.await_answer();
+        if let Some(remote_worker) = self.remote_worker.as_ref().filter(|_| self.core.lock().len() == 0) {
+            remote_worker.await_answer();
         }
     }
 
-    /// The same as one that holds every choice that will be needed: a builder that finds none is to fail instead of
-    /// choosing, and what others have chosen without a record is not taken either. For deployments in which nothing may be
-    /// chosen or tuned any more.
+    /// These records as ones that have every choice that will be needed: a builder that finds none fails instead of
+    /// choosing, and choices of other sessions without a record are not used either. For deployments in which nothing
+    /// may be chosen or tuned any more.
     #[must_use]
     pub fn taken_as_complete(self: &Arc<Self>) -> Arc<Store> {
         self.view(true, self.ahead)
     }
 
-    /// The same for builders at work ahead of need: what nobody has asked for yet is not chosen for.
+    /// These records for builders that work ahead of need: nothing is chosen for keys without a record.
     #[must_use]
     pub fn ahead_of_need(self: &Arc<Self>) -> Arc<Store> {
         self.view(self.complete, true)
     }
 
-    /// Another way to look at the same records.
+    /// The same records with other rules for builders.
     fn view(self: &Arc<Self>, complete: bool, ahead: bool) -> Arc<Store> {
         let (core, whole) = (self.core.clone(), Some(self.clone()));
-        Arc::new(Store { core, writer: None, courier: None, complete, ahead, whole })
+        Arc::new(Store { core, writer: None, remote_worker: None, complete, ahead, whole })
     }
 
     /// Whether a choice that is not here is an error.
@@ -234,7 +181,7 @@ impl Store {
         self.complete
     }
 
-    /// Whether those who ask do so ahead of need.
+    /// Whether builders work ahead of need.
     #[must_use]
     pub fn is_ahead_of_need(&self) -> bool {
         self.ahead
@@ -340,8 +287,8 @@ impl Store {
         if let Some(writer) = &self.writer {
             writer.wake();
         }
-        if let Some(courier) = &self.courier {
-            courier.wake();
+        if let Some(remote_worker) = &self.remote_worker {
+            remote_worker.wake();
         }
     }
 
@@ -453,142 +400,7 @@ impl Drop for Store {
         if let Some(writer) = &self.writer {
             writer.finish();
         }
-        self.courier = None;
-    }
-}
-
-/// Takes files of that fingerprint.
-pub(super) fn accepting(own: [u8; 32]) -> impl FnOnce(&Header) -> Result<(), Rejected> {
-    move |header| if own == header.fingerprint { Ok(()) } else { Err(Rejected::Fingerprint) }
-}
-
-/// What taking over a file of the folder came to.
-pub(super) enum Taken {
-    /// There is no such file.
-    Absent,
-    /// So many records were better, and the file was like this.
-    Read(u64, Frames),
-    /// It is no file of ours.
-    Rejected,
-}
-
-impl Core {
-    pub(super) fn path(&self) -> Option<PathBuf> {
-        let place = self.place.as_ref().filter(|_| self.mode == CacheMode::ReadWrite)?;
-        Some(place.folder.file_of(&place.stem))
-    }
-
-    /// Reads the file and what lies beside it, once, when the store is opened.
-    fn load(&self) {
-        let Some(place) = &self.place else { return };
-        let names = match place.folder.list() {
-            Ok(names) => names,
-            Err(error) => return self.trouble(&error),
-        };
-        // Shards before the file: one that goes away meanwhile is in the file already.
-        let shards = place.folder.shards(&place.stem, &names);
-        let own = place.folder.file_of(&place.stem);
-        let own_fingerprint = place.header.fingerprint;
-        let mut files: Vec<(PathBuf, [u8; 32], State)> =
-            shards.into_iter().take(MOST_SHARDS).map(|path| (path, own_fingerprint, State::New)).collect();
-        self.lock().heal |= !files.is_empty();
-        files.push((own, own_fingerprint, State::Saved));
-        for (path, fingerprint, state) in &files {
-            if *state == State::Saved && self.adopt(&place.folder, path, *fingerprint) {
-                continue;
-            }
-            match self.take_over(&place.folder, path, *fingerprint, *state, frame::MOST_BYTES) {
-                Ok(Taken::Read(_, frames)) => self.lock().stats.loaded += frames.sound,
-                Ok(Taken::Absent | Taken::Rejected) => {}
-                Err(error) => self.trouble(&error),
-            }
-        }
-        let known = |name: &str| files.iter().any(|(path, ..)| path.file_name().is_some_and(|own| own == name));
-        let others = names.iter().filter(|name| name.ends_with(folder::SUFFIX) && !known(name));
-        self.lock().stats.rejected_fingerprint += others.count() as u64;
-    }
-
-    /// Takes the file as it is, if it is whole and nothing came before it. Where not, it is read for what is sound in it, which
-    /// also says what is wrong.
-    fn adopt(&self, folder: &Folder, path: &Path, fingerprint: [u8; 32]) -> bool {
-        if self.lock().len() > 0 {
-            return false;
-        }
-        let Ok(Some(source)) = folder.read(path, frame::MOST_BYTES) else { return false };
-        let length = usize::try_from(source.length).unwrap_or(usize::MAX);
-        let Ok(Some(image)) = Image::read(source, length, fingerprint) else { return false };
-        let mut contents = self.lock();
-        let records = image.len() as u64;
-        let adopted = contents.adopt(image);
-        contents.stats.loaded += if adopted { records } else { 0 };
-        adopted
-    }
-
-    fn trouble(&self, error: &RecordError) {
-        warning!(%error, "records are not loaded");
-        self.lock().stats.rejected_io += 1;
-    }
-
-    /// Takes over the better records of a file.
-    pub(super) fn take_over(
-        &self,
-        folder: &Folder,
-        path: &Path,
-        fingerprint: [u8; 32],
-        state: State,
-        most: usize,
-    ) -> Result<Taken, RecordError> {
-        let Some(source) = folder.read(path, most)? else { return Ok(Taken::Absent) };
-        let (taken, read) = self.merge_all(source, state, fingerprint, |_| true);
-        let mut contents = self.lock();
-        match read {
-            Ok((header, frames)) => {
-                if frames.damaged > 0 {
-                    warning!(path = %path.display(), damaged = frames.damaged, kept = frames.sound, "a record file is damaged");
-                    contents.stats.rejected_checksum += frames.damaged;
-                }
-                // The next save heals the file, and writes it in the newest schema.
-                contents.heal |= state == State::Saved && (frames.damaged > 0 || header.schema != frame::SCHEMA);
-                Ok(Taken::Read(taken, frames))
-            }
-            Err(ReadError::Rejected(rejected)) => {
-                warning!(path = %path.display(), why = rejected.why(), "a record file is not used");
-                contents.count(rejected);
-                Ok(Taken::Rejected)
-            }
-            Err(ReadError::Io(source)) => Err(RecordError::Io { what: "read", path: path.to_owned(), source }),
-        }
-    }
-
-    /// Reads a file for that fingerprint and takes over its better records, of the families that `wanted` takes; how many.
-    /// They are merged in batches, so that nobody who looks up waits for a disk.
-    fn merge_all(
-        &self,
-        source: Source,
-        state: State,
-        fingerprint: [u8; 32],
-        wanted: impl Fn(&str) -> bool,
-    ) -> (u64, Result<(Header, Frames), ReadError>) {
-        let (mut taken, mut batch) = (0, Arena::default());
-        let mut merge = |batch: Arena| {
-            let mut contents = self.lock();
-            taken += batch.iter().map(|kept| u64::from(contents.merge(kept))).sum::<u64>();
-        };
-        let read = frame::read(source, state, accepting(fingerprint), |kept| {
-            if wanted(kept.family()) {
-                batch.push(kept);
-            }
-            if batch.held() >= BATCH {
-                merge(std::mem::take(&mut batch));
-            }
-        });
-        merge(batch);
-        (taken, read)
-    }
-
-    pub(super) fn lock(&self) -> MutexGuard<'_, Contents> {
-        // Nothing foreign runs under the lock, so what a panicking thread leaves behind is whole.
-        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
+        self.remote_worker = None;
     }
 }
 

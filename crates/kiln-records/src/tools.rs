@@ -5,7 +5,8 @@ use std::path::Path;
 use super::entry::{Kept, State};
 use super::folder::{self, Folder};
 use super::frame::{self, Header};
-use super::store::{CacheMode, Store};
+use super::shared::CacheMode;
+use super::store::Store;
 use super::{Record, RecordError, SaveReport};
 
 /// Adds records to the file of that name for the machine and build with that digest; of two for one key the better

@@ -1,5 +1,5 @@
-//! The background writer: one thread for a store, started when there is something to save, so that nobody who computes
-//! ever waits for a disk.
+//! The background writer: one thread for a store, started when there is something to save, so that no computation waits
+//! for a disk.
 //!
 //! It saves when results have settled: nothing new for a while, or something new for long enough. A save that fails is
 //! counted and told, and tried again after a longer while: the records stay in memory. The thread sleeps while there is
@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::store::Core;
+use super::shared::Core;
 use crate::warning::warning;
 use kiln_fork::{self as fork, Origin};
 
@@ -31,7 +31,7 @@ impl Default for Pace {
 }
 
 #[derive(Default)]
-struct Orders {
+struct Messages {
     /// Something is new.
     news: bool,
     /// The store is going.
@@ -40,14 +40,14 @@ struct Orders {
 }
 
 #[derive(Default)]
-struct Desk {
-    orders: Mutex<Orders>,
+struct Mailbox {
+    messages: Mutex<Messages>,
     changed: Condvar,
 }
 
-impl Desk {
-    fn lock(&self) -> MutexGuard<'_, Orders> {
-        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+impl Mailbox {
+    fn lock(&self) -> MutexGuard<'_, Messages> {
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -55,7 +55,7 @@ impl Desk {
 pub(super) struct Writer {
     core: Arc<Core>,
     pace: Pace,
-    desk: Arc<Desk>,
+    mailbox: Arc<Mailbox>,
     thread: fork::Mutex<Option<JoinHandle<()>>>,
     /// The process that has the thread.
     origin: Origin,
@@ -63,7 +63,7 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn new(core: Arc<Core>, pace: Pace) -> Writer {
-        Writer { core, pace, desk: Arc::default(), thread: fork::Mutex::default(), origin: Origin::here() }
+        Writer { core, pace, mailbox: Arc::default(), thread: fork::Mutex::default(), origin: Origin::here() }
     }
 
     /// Says that something is new. The thread itself looks when the last result came, so it is woken once for many.
@@ -71,22 +71,22 @@ impl Writer {
         if !self.origin.is_here() {
             return;
         }
-        let mut orders = self.desk.lock();
-        if std::mem::replace(&mut orders.news, true) {
+        let mut messages = self.mailbox.lock();
+        if std::mem::replace(&mut messages.news, true) {
             return;
         }
-        let start = !std::mem::replace(&mut orders.started, true);
-        drop(orders);
-        self.desk.changed.notify_one();
+        let start = !std::mem::replace(&mut messages.started, true);
+        drop(messages);
+        self.mailbox.changed.notify_one();
         if start {
             self.start();
         }
     }
 
     fn start(&self) {
-        let (core, desk, pace) = (self.core.clone(), self.desk.clone(), self.pace);
+        let (core, mailbox, pace) = (self.core.clone(), self.mailbox.clone(), self.pace);
         let spawned =
-            std::thread::Builder::new().name("kiln-records".to_owned()).spawn(move || run(&core, &desk, pace));
+            std::thread::Builder::new().name("kiln-records".to_owned()).spawn(move || run(&core, &mailbox, pace));
         match spawned {
             Ok(thread) => *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread),
             // The store still saves at its end.
@@ -101,8 +101,8 @@ impl Writer {
         if !self.origin.is_here() {
             return std::mem::forget(self.thread.lock().unwrap_or_else(PoisonError::into_inner).take());
         }
-        self.desk.lock().stop = true;
-        self.desk.changed.notify_one();
+        self.mailbox.lock().stop = true;
+        self.mailbox.changed.notify_one();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         // A panic of the thread has been reported where it happened.
         let _ = thread.map(JoinHandle::join);
@@ -112,35 +112,35 @@ impl Writer {
     }
 }
 
-fn run(core: &Core, desk: &Desk, pace: Pace) {
-    let mut orders = desk.lock();
+fn run(core: &Core, mailbox: &Mailbox, pace: Pace) {
+    let mut messages = mailbox.lock();
     loop {
-        while !orders.news && !orders.stop {
-            orders = desk.changed.wait(orders).unwrap_or_else(PoisonError::into_inner);
+        while !messages.news && !messages.stop {
+            messages = mailbox.changed.wait(messages).unwrap_or_else(PoisonError::into_inner);
         }
-        if orders.stop {
+        if messages.stop {
             return;
         }
         // Nothing to wait for means that the file itself is to be mended.
         let due = core.lock().changed.map(|(last, first)| (last + pace.quiet).min(first + pace.longest));
         if let Some(left) = due.map(|due| due.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
         {
-            orders = desk.changed.wait_timeout(orders, left).unwrap_or_else(PoisonError::into_inner).0;
+            messages = mailbox.changed.wait_timeout(messages, left).unwrap_or_else(PoisonError::into_inner).0;
             continue;
         }
-        orders.news = false;
-        drop(orders);
+        messages.news = false;
+        drop(messages);
         let saved = core.save();
-        orders = desk.lock();
+        messages = mailbox.lock();
         if let Err(error) = saved {
             warning!(%error, "records were not saved; they stay in memory until the next save");
             core.lock().stats.failed_saves += 1;
             // Not at once, or a full disk would be asked all the time.
-            orders.news = true;
+            messages.news = true;
             let started = Instant::now();
-            while !orders.stop && started.elapsed() < pace.longest {
+            while !messages.stop && started.elapsed() < pace.longest {
                 let left = pace.longest.saturating_sub(started.elapsed());
-                orders = desk.changed.wait_timeout(orders, left).unwrap_or_else(PoisonError::into_inner).0;
+                messages = mailbox.changed.wait_timeout(messages, left).unwrap_or_else(PoisonError::into_inner).0;
             }
         }
     }

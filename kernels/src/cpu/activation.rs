@@ -1,11 +1,11 @@
 //! Fused activations: which functions kernels apply to their results, where, and the instructions for it.
 //!
-//! A tile's accumulators fill the registers. Activations of a few instructions are applied right there, before the
-//! store. Longer ones would repeat their code for every accumulator and find too few registers for their constants:
-//! they are applied to the stored tile, which is still in L1, by a loop over vectors.
+//! A tile's accumulators fill the registers. An activation of a few instructions is applied to each accumulator, before
+//! the store. A longer one would repeat its code for every accumulator and find too few registers for its constants: it
+//! is applied to the stored tile, which is still in L1, by a loop over vectors.
 //!
-//! [`is_fusible`] is what passes over graphs ask before they fuse a function into a product or a convolution, and what
-//! both ask before they are built: at one level as at all others, so that what is fused runs wherever a session does.
+//! Passes over graphs call [`is_fusible`] before they fuse a function into a product or a convolution, and both call it
+//! before they are built. The answer is the same at all levels, so that what is fused runs at each.
 
 use super::chain::UnaryOp;
 use super::vecmath;
@@ -24,7 +24,7 @@ pub(crate) enum Place {
     Memory,
 }
 
-/// Where `op` is best applied by a kernel with that many free registers.
+/// Where a kernel with `free` free registers applies `op`.
 pub(crate) fn place(op: UnaryOp, free: usize) -> Place {
     let short = matches!(
         op,
@@ -39,8 +39,8 @@ pub(crate) fn place(op: UnaryOp, free: usize) -> Place {
     if short && vecmath::temps(op) <= free { Place::Registers } else { Place::Memory }
 }
 
-/// Whether products and convolutions, of every strategy and at every level, apply that function to their results. Of
-/// those that they refuse nothing is to be fused.
+/// Whether products and convolutions, of every strategy and at every level, can apply `op` to their results. A pass
+/// fuses no other function.
 #[must_use]
 pub fn is_fusible(op: UnaryOp) -> bool {
     vecmath::emits(op)

@@ -1,16 +1,16 @@
-//! Attention: softmax(scale Q K^T + mask) V by heads, tile by tile.
+//! Attention: softmax(scale Q K^T + mask) V by heads, block by block.
 //!
 //! Scores exist only for a block of queries and keys at a time, in scratch that stays in L2: the product with the keys,
 //! the exponentials and the product with the values follow each other there. Where keys take more than one block, the
-//! softmax goes on from block to block: what was added up so far is scaled down whenever a larger score turns up. The
-//! products are those of [`gemm`](super::gemm)'s tiles; a few queries over many keys, which is how text is generated,
-//! are bound by memory instead, and read keys and values once, where they are.
+//! softmax is computed online: sums so far are scaled down whenever a block has a larger score. The products use
+//! [`gemm`](super::gemm)'s micro-kernel. A few queries over many keys, as in text generation, are bound by memory
+//! instead, and stream keys and values once, in place.
 //!
-//! Where the shape says so, both products are those of AMX, on bf16 pairs; what lies between them
-//! is the same, in `f32`.
+//! Where the shape says so, both products are computed by AMX on bf16 pairs; the steps between them are the same, in
+//! `f32`.
 //!
-//! [`shape`] says what is computed and how it is cut, [`emit`] has the instructions between the products, [`product`]
-//! has those of `f32` and [`pack`] packs keys into their panels, [`paired`] has those of AMX. The oracle is
+//! [`shape`] describes the computation and its blocks, [`emit`] has the instructions between the products, [`product`]
+//! the products of `f32`, [`pack`] packs keys into panels, [`paired`] has the products on AMX. The oracle is
 //! [`reference::attention`](crate::reference::attention).
 
 pub mod emit;
@@ -46,13 +46,13 @@ use crate::parallel::{Disjoint, Parallel, part};
 use emit::stream::StreamArgs;
 use emit::{RowState, STATE, ScaleArgs, WeighArgs};
 use kernel::Kernels;
-use pack::Turn;
+use pack::KeyPacker;
 use paired::{Paired, whole_rows};
 use product::Product;
 
 pub(crate) const FAMILY: &str = "attention";
 
-/// What attention reads.
+/// The operands of attention.
 #[derive(Clone, Copy, Debug)]
 pub struct Operands<'a, A = &'a [f32]> {
     /// Queries.
@@ -61,9 +61,10 @@ pub struct Operands<'a, A = &'a [f32]> {
     pub key: A,
     /// Values.
     pub value: A,
-    /// Added to scores; announced by the shape.
+    /// Added to scores; present exactly where the shape has a mask.
     pub mask: Option<&'a [f32]>,
-    /// Not 0 where a score is kept (or dropped, where the shape says so); announced by the shape.
+    /// Nonzero where a score is kept (or dropped, where the shape says so); present exactly where the shape has a
+    /// condition.
     pub keep: Option<&'a [u8]>,
 }
 
@@ -74,14 +75,14 @@ pub struct Attention {
     blocks: AttentionBlocks,
     scores: Product,
     context: Product,
-    turn: Option<Turn>,
-    /// Both products, where AMX computes them.
+    turn: Option<KeyPacker>,
+    /// The products, where AMX computes them.
     paired: Option<Paired>,
     kernels: Kernels,
-    /// Dots and Blend, where queries are taken one by one.
+    /// The code of [`Form::Dots`] and [`Form::Blend`], where queries are computed one by one.
     stream: Option<[Arc<Code>; 2]>,
     room: Room,
-    /// What is read and written as `bf16` around products of `f32`.
+    /// Element types of operands and of results where these are converted before and after products of `f32`.
     around: [Stored; 2],
 }
 
@@ -92,20 +93,27 @@ struct Room {
     scores: usize,
     keep: usize,
     state: usize,
-    /// Rounded queries, and sums of values, of AMX.
+    /// For AMX: rounded queries, and sums of values.
     queries: usize,
     context: usize,
     end: usize,
-    /// Elements from one row of scores to the next: a vector more than keys.
+    /// Elements from one row of scores to the next: one vector more than the keys of a block.
     row: usize,
 }
 
-/// The buffers of a run, as tasks see them.
+/// The buffers of a run, for all tasks.
 struct Buffers<'a> {
     operands: &'a Operands<'a, Activations<'a>>,
     output: Shared<u8>,
     scratch: Disjoint<'a, f32>,
     given: Given,
+}
+
+/// Rows of `f32` sums: the first element, and the elements from row to row.
+#[derive(Clone, Copy)]
+struct Sums {
+    first: *mut f32,
+    stride: usize,
 }
 
 /// One head of one batch.
@@ -115,12 +123,12 @@ struct Unit<'a> {
     key: *const u8,
     value: *const u8,
     output: *mut u8,
-    /// Where its mask and its condition start.
+    /// Offsets of its mask and of its condition.
     mask: usize,
     keep: usize,
 }
 
-/// The numbers of rows that blocks of queries have.
+/// The numbers of rows that blocks of queries can have.
 fn block_rows(shape: &AttentionShape, blocks: &AttentionBlocks) -> SmallVec<[usize; 4]> {
     let sizes = part_sizes(shape.queries(), blocks.query_tasks());
     let blocks = sizes.flat_map(|queries| [queries.min(blocks.rows()), queries % blocks.rows()]);
@@ -128,11 +136,11 @@ fn block_rows(shape: &AttentionShape, blocks: &AttentionBlocks) -> SmallVec<[usi
 }
 
 impl Attention {
-    /// Makes it ready: gets its code from `source`.
+    /// Prepares attention with code from `source`.
     ///
     /// # Errors
     ///
-    /// For shapes and blocks that cannot be taken, and whatever keeps code from being made.
+    /// For shapes and blocks that are not valid, and where code cannot be emitted.
     pub fn new(
         isa: Isa,
         mut shape: AttentionShape,
@@ -144,7 +152,7 @@ impl Attention {
             return Err(KernelError::Unsupported { family: FAMILY, reason });
         }
         let paired = if blocks.stream { None } else { Paired::new(isa, &shape, source)? };
-        // Only AMX's path reads and writes either type.
+        // Only the products on AMX read and write either type.
         let around = match paired {
             Some(_) => [Stored::F32; 2],
             None => [&mut shape.stored, &mut shape.written].map(std::mem::take),
@@ -156,7 +164,7 @@ impl Attention {
         let adjust = Adjust { cap: shape.cap.is_some(), select: shape.keep.is_some(), mask: shape.mask.is_some() };
         let turn = match elsewhere || shape.key_columns {
             true => None,
-            false => Some(Turn::new(isa, scores.panels.width, source)?),
+            false => Some(KeyPacker::new(isa, scores.panels.width, source)?),
         };
         let stream = match blocks.stream {
             true => kernel::code(isa, Form::Dots, source)?.zip(kernel::code(isa, Form::Blend, source)?),
@@ -179,7 +187,7 @@ impl Attention {
         self.tasks() * self.room.end + self.widened().iter().sum::<usize>()
     }
 
-    /// What is computed.
+    /// The shape.
     #[must_use]
     pub fn shape(&self) -> &AttentionShape {
         &self.shape
@@ -195,11 +203,11 @@ impl Attention {
         self.blocks.head_tasks() * self.blocks.query_tasks()
     }
 
-    /// Computes it.
+    /// Computes attention.
     ///
     /// # Errors
     ///
-    /// Where an operand is shorter than the shape says, or mask and condition are not those that it announced.
+    /// Where an operand is shorter than the shape says, or a mask or condition is missing or not in the shape.
     pub fn run(
         &self,
         operands: &Operands<'_>,
@@ -216,7 +224,7 @@ impl Attention {
     ///
     /// # Errors
     ///
-    /// Those of [`Attention::run`], and where activations are stored otherwise than the shape says.
+    /// Those of [`Attention::run`], and where activations are of another type than the shape says.
     pub fn run_stored(
         &self,
         operands: &Operands<'_, Activations<'_>>,
@@ -231,7 +239,7 @@ impl Attention {
         }
     }
 
-    /// Computes what needs no conversion. Buffers have been checked.
+    /// Computes without conversions. Buffers have been checked.
     fn run_as_stored(
         &self,
         operands: &Operands<'_, Activations<'_>>,
@@ -292,7 +300,7 @@ impl Attention {
         }
     }
 
-    /// Some heads, and of each the same queries.
+    /// The same range of queries of several heads.
     fn heads(
         &self,
         buffers: &Buffers<'_>,
@@ -336,14 +344,14 @@ impl Attention {
         }
     }
 
-    /// Packs the operands that tiles cannot read in place.
+    /// Packs the operands that the micro-kernel cannot read in place.
     fn pack(&self, unit: &Unit<'_>, scratch: *mut f32) {
         if self.blocks.stream {
             return;
         }
         let shape = &self.shape;
         let values = scratch.wrapping_add(self.room.values);
-        // SAFETY: `check` made sure of the operands, `Room` counted the panels of both, and scratch is the task's own.
+        // SAFETY: `check` made sure of the operands, `Room` has the panels of both, and scratch is the task's own.
         unsafe {
             if let Some(paired) = &self.paired {
                 paired.pack_keys(unit.key, scratch, unit.given);
@@ -359,7 +367,7 @@ impl Attention {
         }
     }
 
-    /// A block of queries against all keys that they see.
+    /// One block of queries, by all keys that they see.
     fn block(&self, buffers: &Buffers<'_>, unit: &Unit<'_>, scratch: *mut f32, first: usize, rows: usize) {
         let shape = &self.shape;
         let state = scratch.wrapping_add(self.room.state).cast::<RowState>();
@@ -369,10 +377,10 @@ impl Attention {
             unsafe { state.add(row).write(start) };
         }
         let output = unit.output.wrapping_add(first * shape.output.row() * shape.written.bytes());
-        // Where sums of values are until they are whole.
+        // Sums of values that are not complete.
         let sums = match &self.paired {
-            Some(paired) => (scratch.wrapping_add(self.room.context), paired.context_row()),
-            None => (output.cast(), shape.output.row()),
+            Some(paired) => Sums { first: scratch.wrapping_add(self.room.context), stride: paired.context_row() },
+            None => Sums { first: output.cast(), stride: shape.output.row() },
         };
         if let Some(paired) = &self.paired {
             let query = unit.query.wrapping_add(first * shape.query.row() * shape.stored.bytes());
@@ -386,14 +394,15 @@ impl Attention {
             self.score(unit, scratch, first..first + rows, start..start + count);
             self.weigh(buffers, unit, scratch, first..first + rows, start..start + count);
             if start > 0 {
-                let to = (sums.0.cast(), sums.1 * 4);
                 // SAFETY: sums are in scratch, or in the output that `check` made sure of and that is this task's own.
-                unsafe { self.kernels.scale(&self.scaling(sums, to, state, rows), unit.given) };
+                unsafe {
+                    self.kernels.scale(&self.scaling(sums, sums.first.cast(), sums.stride * 4, state, rows), unit.given)
+                };
             }
-            self.blend(unit, scratch, sums.0, rows, start..start + count);
+            self.blend(unit, scratch, sums.first, rows, start..start + count);
         }
         if keys == 0 {
-            self.blend(unit, scratch, sums.0, rows, 0..0);
+            self.blend(unit, scratch, sums.first, rows, 0..0);
             return;
         }
         for row in 0..rows {
@@ -402,12 +411,12 @@ impl Attention {
             let nothing = shape.blind_is_zero && state.sum == 0.0;
             state.factor = if nothing { 0.0 } else { 1.0 / state.sum };
         }
-        let to = (output, shape.output.row() * shape.written.bytes());
+        let to_stride = shape.output.row() * shape.written.bytes();
         // SAFETY: as above.
-        unsafe { self.kernels.finish(&self.scaling(sums, to, state, rows), unit.given) };
+        unsafe { self.kernels.finish(&self.scaling(sums, output, to_stride, state, rows), unit.given) };
     }
 
-    /// Products of queries and keys into scratch.
+    /// Writes the products of queries and keys to scratch.
     fn score(&self, unit: &Unit<'_>, scratch: *mut f32, queries: Range<usize>, keys: Range<usize>) {
         let (shape, room) = (&self.shape, &self.room);
         let scores = scratch.wrapping_add(room.scores);
@@ -433,7 +442,8 @@ impl Attention {
         if let Some(paired) = &self.paired {
             let packed = [scratch.wrapping_add(room.queries), scratch].map(<*mut f32>::cast_const);
             // SAFETY: both have been packed, and `Room` has whole tile rows of scores of whole panels.
-            return unsafe { paired.score(packed, queries.len(), keys, (scores, room.row), unit.given) };
+            let to = Sums { first: scores, stride: room.row };
+            return unsafe { paired.score(packed, queries.len(), keys, to, unit.given) };
         }
         let mut args = TileArgs::empty();
         args.reduce_over(0, shape.size());
@@ -443,7 +453,7 @@ impl Attention {
         args.scale = shape.scale.get();
         args.scaled = usize::from(shape.scale.get() != 1.0);
         args.summarise();
-        // Blocks of keys start with a panel: `AttentionBlocks::fits`.
+        // Blocks of keys start at a panel: see `AttentionBlocks::fits`.
         self.scores.multiply(&mut args, unit.key.cast(), scratch, keys, queries.len(), query, scores, unit.given);
     }
 
@@ -492,24 +502,19 @@ impl Attention {
             cap_inverse: 1.0 / shape.cap.map_or(1.0, F32Bits::get),
             state: scratch.wrapping_add(room.state).cast(),
         };
-        // SAFETY: `Room` counted scores (with a vector behind each row), conditions and states for a block, and `check`
-        // made sure of the mask.
+        // SAFETY: `Room` has scores (with a vector behind each row), conditions and states of a block, and `check` made
+        // sure of the mask.
         unsafe { self.kernels.weigh(&args, unit.given) };
     }
 
-    /// The arguments that multiply rows by their factors: `row` is the stride of sums in elements, `to_stride` that of
-    /// results in bytes.
-    fn scaling(
-        &self,
-        (from, row): (*mut f32, usize),
-        (to, to_stride): (*mut u8, usize),
-        state: *const RowState,
-        rows: usize,
-    ) -> ScaleArgs {
-        ScaleArgs { from, from_stride: row * 4, to, to_stride, rows, columns: self.shape.value_size(), state }
+    /// The arguments that multiply rows by their factors. `to` is the first result, `to_stride` the bytes from row to row
+    /// of results.
+    fn scaling(&self, sums: Sums, to: *mut u8, to_stride: usize, state: *const RowState, rows: usize) -> ScaleArgs {
+        let Sums { first: from, stride } = sums;
+        ScaleArgs { from, from_stride: stride * 4, to, to_stride, rows, columns: self.shape.value_size(), state }
     }
 
-    /// Weighted sums of values, added to those of earlier keys.
+    /// Adds the weighted sums of values to those of earlier keys.
     fn blend(&self, unit: &Unit<'_>, scratch: *mut f32, output: *mut f32, rows: usize, keys: Range<usize>) {
         let (shape, room) = (&self.shape, &self.room);
         let weights = scratch.wrapping_add(room.scores).cast_const();
@@ -533,7 +538,7 @@ impl Attention {
         }
         if let Some(paired) = &self.paired {
             let packed = [weights, scratch.wrapping_add(room.values).cast_const()];
-            // SAFETY: values have been packed, weights are pairs by now, and `Room` has whole tile rows of sums.
+            // SAFETY: values have been packed, weights are bf16 pairs here, and `Room` has whole tile rows of sums.
             return unsafe { paired.blend(packed, [room.row, rows], keys, output, unit.given) };
         }
         let mut args = TileArgs::empty();
@@ -549,8 +554,8 @@ impl Attention {
 }
 
 impl Room {
-    /// `panels` are the elements of packed keys, of packed values and of rounded queries, `context` those of a row of
-    /// sums of values where AMX puts them down.
+    /// `panels`: elements of packed keys, of packed values and of rounded queries. `context`: elements of a row of sums
+    /// of values, where AMX stores them to scratch.
     fn new(
         shape: &AttentionShape,
         blocks: &AttentionBlocks,
@@ -559,13 +564,13 @@ impl Room {
         lanes: usize,
     ) -> Room {
         let mut end = 0;
-        // Parts start on cache lines of their own.
+        // Each part starts on a cache line.
         let mut part = |len: usize| {
             let start = end;
             end += len.next_multiple_of(16);
             start
         };
-        // AMX knows whole tile rows and panels alone.
+        // AMX computes whole tile rows and panels only.
         let (rows, row) = match context {
             Some(_) => (whole_rows(blocks.rows()), blocks.keys().next_multiple_of(PANEL) + lanes),
             None => (blocks.rows(), blocks.keys() + lanes),

@@ -1,11 +1,11 @@
 //! Element-wise chains with broadcasting: any number of unary, binary and selecting steps in one pass over memory.
 //!
-//! [`program`] says what is computed for each element, [`geometry`] how operands of different shapes line up. Emitted code
-//! ([`emit`]) runs over rows of `f32`; this file, the driver, cuts the rows into tasks, and turns booleans, which lie in
-//! memory as bytes, into `f32` and back in pieces that stay in the first-level cache. Programs that have no code (a
-//! function without one, too many values alive at once) and levels without JIT are interpreted block by block.
+//! [`program`] says what is computed for each element, [`geometry`] how operands of different shapes broadcast. Emitted
+//! code ([`emit`]) runs over rows of `f32`; this file, the driver, divides the rows into tasks, and converts booleans,
+//! which are bytes in memory, to `f32` and back in pieces that stay in L1. Programs without code (with a function that
+//! has none, or too many values alive at once) and levels without JIT are interpreted block by block.
 //!
-//! Whoever makes programs starts at [`build`] and [`simplify`].
+//! Programs are made by [`build`] and [`simplify`].
 
 mod allocate;
 pub mod build;
@@ -13,17 +13,17 @@ pub mod emit;
 pub mod geometry;
 pub mod program;
 pub mod simplify;
+mod split;
 #[cfg(test)]
 mod tests;
-mod walk;
 
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 pub use build::Builder;
-pub use emit::{ChainCode, Lane, MAX_UNROLL};
-pub use geometry::Geometry;
+pub use emit::{ChainCode, MAX_UNROLL};
+pub use geometry::{Geometry, Lane};
 pub use program::{BinaryOp, Bits, Program, Step, Storage, UnaryOp};
 
 use super::{CodeKey, CodeSource};
@@ -34,17 +34,17 @@ use crate::parallel::Parallel;
 use crate::reference::chain::{BLOCK, Interpreter};
 use emit::Args;
 use program::MAX_INPUTS;
-use walk::{Piece, Split};
+use split::{Piece, Split};
 
-/// Elements of a piece whose booleans are converted: a few operands of it fit the first-level cache together.
+/// Elements of a piece in which booleans are converted: L1 holds a few operands of it together.
 const CONVERTED: usize = 1024;
 
-/// What is left to choose once program, shapes and level are known.
+/// What a builder chooses once program, shapes and level are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChainPlan {
     /// Vectors in flight; 0 interprets.
     pub unroll: u8,
-    /// Tasks that the rows are cut into.
+    /// Tasks that the rows are divided into.
     pub tasks: usize,
 }
 
@@ -55,7 +55,8 @@ pub enum Operand<'a> {
     F32(&'a [f32]),
     /// Booleans: any byte but 0 is true.
     Bool(&'a [u8]),
-    /// The output itself, which holds the operand's elements before it is written. Shape and storage are the output's.
+    /// The output itself, whose memory holds the operand's elements before it is written. Shape and storage are the
+    /// output's.
     Output,
 }
 
@@ -75,11 +76,11 @@ pub struct Chain {
     geometry: Geometry,
     code: Option<Arc<Code>>,
     split: Split,
-    /// Elements of the output, and those that each operand must hold: computed once, because small chains run in less
-    /// time than it takes.
+    /// Elements of the output, and those that each operand must hold. Computed once, because small chains run in less
+    /// time than computing these takes.
     elements: usize,
     extents: SmallVec<[usize; 4]>,
-    /// All rows, where one call of the code does them.
+    /// All rows, where one call of the code is enough.
     whole: Option<Piece>,
 }
 
@@ -90,19 +91,19 @@ struct Pointers {
     given: Given,
 }
 
-// SAFETY: tasks read inputs, which nobody writes meanwhile, and write disjoint pieces of the output; an input that is the
-// output is read only where the same task writes.
+// SAFETY: tasks read inputs, which are not written meanwhile, and write disjoint pieces of the output; an input that is
+// the output is read only where the same task writes.
 unsafe impl Sync for Pointers {}
 
 impl Chain {
-    /// How each operand goes along a row of that geometry.
+    /// How each operand is read along a row of that geometry.
     #[must_use]
     pub fn lanes(geometry: &Geometry) -> SmallVec<[Lane; 4]> {
         let lane = |operand| if geometry.is_vector(operand) { Lane::Vector } else { Lane::Scalar };
         (0..geometry.operands()).map(lane).collect()
     }
 
-    /// The most vectors in flight, up to `wanted`, that a plan may ask for; 0 where the program has to be interpreted.
+    /// The most vectors in flight, up to `wanted`; 0 where the program has to be interpreted.
     #[must_use]
     pub fn unroll_for(isa: Isa, program: &Program, geometry: &Geometry, wanted: u8) -> u8 {
         ChainCode::unroll_for(isa, &program.erased(), &Chain::lanes(geometry), wanted).unwrap_or(0)
@@ -152,7 +153,7 @@ impl Chain {
         if let (Some(code), Some(piece)) = (&self.code, self.whole) {
             let strides = (0..operands.len()).map(|operand| self.geometry.row_stride(operand));
             let inputs = pointers.inputs.iter().map(|input| input.cast()).zip(strides);
-            self.call(code, inputs, (pointers.output.cast(), piece.count), piece, &pointers.given);
+            self.call(code, inputs, pointers.output.cast(), piece.count, piece, &pointers.given);
             return Ok(());
         }
         let has_bools = self.program.output == Storage::Bool || self.program.inputs.contains(&Storage::Bool);
@@ -168,7 +169,7 @@ impl Chain {
                 let inner = self.geometry.inner();
                 // SAFETY: the piece lies within the output, which `check` measured.
                 let output = unsafe { pointers.output.cast::<f32>().add(piece.row * inner + piece.from) };
-                self.call(code, inputs, (output, inner), piece, &pointers.given);
+                self.call(code, inputs, output, inner, piece, &pointers.given);
             }),
         };
         match self.split.tasks() {
@@ -178,7 +179,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Holds operands and output against the geometry.
+    /// Checks operands and output against the geometry.
     fn check(&self, operands: &[Operand<'_>], target: &mut Target<'_>) -> Result<Pointers> {
         let elements = self.elements;
         let mut given = Given::new();
@@ -202,7 +203,7 @@ impl Chain {
                 }
                 Operand::Bool(slice) => (slice.as_ptr(), slice.len(), Storage::Bool),
                 Operand::Output => {
-                    // Where the operand steps otherwise than the output, elements would be written before they are read.
+                    // An operand with other strides than the output's would be overwritten before it is read.
                     if self.extents[index] != elements {
                         return Err(refuse("an operand that is broadcast cannot be the output"));
                     }
@@ -218,12 +219,14 @@ impl Chain {
         Ok(Pointers { inputs, output, given })
     }
 
-    /// Calls the kernel for one piece; inputs and output are where the piece starts, with their steps in elements.
+    /// Calls the kernel for one piece. Each input is the address of the piece's first element and the elements from row
+    /// to row; `output_step` is the same of the output.
     fn call(
         &self,
         code: &Code,
         inputs: impl Iterator<Item = (*const f32, usize)>,
-        (output, output_step): (*mut f32, usize),
+        output: *mut f32,
+        output_step: usize,
         piece: Piece,
         given: &Given,
     ) {
@@ -244,7 +247,7 @@ impl Chain {
         unsafe { code.call(&args, &self.geometry, given) };
     }
 
-    /// Where the operand's elements of the piece start.
+    /// The offset of the operand's first element of the piece.
     fn start(&self, operand: usize, piece: Piece) -> usize {
         let along = if self.geometry.is_vector(operand) { piece.from } else { 0 };
         self.geometry.offset(operand, piece.row) + along
@@ -267,7 +270,7 @@ impl Chain {
                     }
                     Storage::Bool => {
                         self.gather(operand, piece, pointers, &mut scratch[..elements]);
-                        // Scalars are spread too, and the kernel reads the first of each row.
+                        // A scalar is spread over its row too; the kernel reads the first element of each row.
                         (scratch.as_ptr(), piece.count)
                     }
                 }
@@ -277,10 +280,10 @@ impl Chain {
                 Storage::F32 => {
                     // SAFETY: as in `run`.
                     let output = unsafe { pointers.output.cast::<f32>().add(at) };
-                    self.call(code, sources, (output, self.geometry.inner()), piece, &given);
+                    self.call(code, sources, output, self.geometry.inner(), piece, &given);
                 }
                 Storage::Bool => {
-                    self.call(code, sources, (results.as_mut_ptr(), piece.count), piece, &given);
+                    self.call(code, sources, results.as_mut_ptr(), piece.count, piece, &given);
                     self.scatter(piece, pointers, &results[..elements]);
                 }
             }
@@ -299,7 +302,7 @@ impl Chain {
         });
     }
 
-    /// Reads an operand's elements of a piece, repeated as broadcasting says, row after row.
+    /// Reads an operand's elements of a piece to `to`, row after row, broadcast.
     fn gather(&self, operand: usize, piece: Piece, pointers: &Pointers, to: &mut [f32]) {
         for (index, row) in to.chunks_mut(piece.count).enumerate() {
             let start = self.start(operand, piece) + index * self.geometry.row_stride(operand);
@@ -320,7 +323,7 @@ impl Chain {
         }
     }
 
-    /// Writes a piece of the output, which lies row after row in `from`.
+    /// Writes a piece of the output, which is row after row in `from`.
     fn scatter(&self, piece: Piece, pointers: &Pointers, from: &[f32]) {
         let inner = self.geometry.inner();
         for (index, row) in from.chunks(piece.count).enumerate() {

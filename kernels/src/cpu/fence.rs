@@ -1,17 +1,17 @@
-//! Buffers for tests of kernels: what lies around a result is checked to be untouched, and what lies around an operand
-//! is NaN, which no result survives.
+//! Buffers for tests of kernels: a result lies between canaries that must stay as they are, an operand between NaNs,
+//! which show in every result that they get into.
 
 use crate::isa::Isa;
 use crate::parallel::Parallel;
 
-/// Elements on each side: more than the widest tile.
+/// Elements of margin on each side: more than the widest tile.
 const MARGIN: usize = 80;
 
-/// An element of such buffers.
+/// An element type of such buffers.
 pub(crate) trait Element: Copy + PartialEq + std::fmt::Debug {
-    /// What lies around results.
+    /// The margin of results.
     const CANARY: Self;
-    /// What lies around operands.
+    /// The margin of operands.
     const NAN: Self;
 }
 
@@ -20,7 +20,7 @@ impl Element for f32 {
     const NAN: f32 = f32::NAN;
 }
 
-/// The bits of `bf16`.
+/// `bf16`, by its bits.
 impl Element for u16 {
     const CANARY: u16 = 12345;
     const NAN: u16 = 0x7FC0;
@@ -31,11 +31,11 @@ pub(crate) fn levels() -> Vec<Isa> {
     Isa::ALL.into_iter().filter(|isa| isa.usable()).collect()
 }
 
-/// A result between canaries.
+/// A result between margins of [`Element::CANARY`].
 pub(crate) struct Fenced<T = f32>(Vec<T>);
 
 impl<T: Element> Fenced<T> {
-    /// `len` elements of NaN, so that one that is not written shows.
+    /// `len` elements of NaN, so that an element that is never written is seen.
     pub(crate) fn new(len: usize) -> Fenced<T> {
         let mut all = vec![T::CANARY; len + 2 * MARGIN];
         all[MARGIN..MARGIN + len].fill(T::NAN);
@@ -47,7 +47,7 @@ impl<T: Element> Fenced<T> {
         &mut self.0[MARGIN..end]
     }
 
-    /// The result, if nothing around it was written.
+    /// The result; panics where a margin was written.
     pub(crate) fn open(self) -> Vec<T> {
         let end = self.0.len() - MARGIN;
         let around = self.0[..MARGIN].iter().chain(&self.0[end..]);
@@ -56,7 +56,7 @@ impl<T: Element> Fenced<T> {
     }
 }
 
-/// An operand with NaN around it.
+/// An operand between margins of NaN.
 pub(crate) struct Poisoned<T = f32>(Vec<T>);
 
 impl<T: Element> Poisoned<T> {

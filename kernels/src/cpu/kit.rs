@@ -1,10 +1,12 @@
-//! The code of one key, in parts that are emitted when an executor first needs them, and where drivers get it.
+//! The machine code of one key, in parts that are emitted when an executor first needs them, and the trait that drivers
+//! get it from.
 //!
-//! Most kernels are of one part. A tile has one for each number of rows: a product meets one or two of them, and to
-//! emit the others would take longer than all else that a new shape costs. What a driver calls later it asks for while
-//! it is built, so that no call ever finds a part missing.
+//! Most kernels have one part. A micro-kernel has one for each number of rows: a product uses one or two of them, and
+//! emitting the others would take longer than everything else that a new shape costs. A driver requests all parts that
+//! it will call while it is built, so that no call finds a part missing.
 //!
-//! A kit never changes. One with more parts takes its place in a cache, and shares what both have.
+//! A kit is immutable. When a part is added, a new kit that shares the parts of the old one takes its place in the
+//! cache.
 
 use std::sync::Arc;
 
@@ -12,27 +14,27 @@ use super::CodeKey;
 use crate::error::{KernelError, Result};
 use crate::jit::Code;
 
-/// Most parts that a key's code has.
+/// The most parts that a key's code has.
 pub const MOST_PARTS: usize = 8;
 
-/// Some of a key's parts.
+/// A set of part numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parts(u8);
 
 impl Parts {
-    /// These and one more, below [`MOST_PARTS`].
+    /// This set and `part`, which is below [`MOST_PARTS`].
     #[must_use]
     pub const fn and(self, part: usize) -> Parts {
         Parts(self.0 | 1 << (part % MOST_PARTS))
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Their numbers, rising.
+    /// The numbers, rising.
     pub fn iter(self) -> impl Iterator<Item = usize> {
         (0..MOST_PARTS).filter(move |part| self.0 >> part & 1 != 0)
     }
@@ -54,7 +56,7 @@ impl Kit {
         Kit::default().with(key, wanted)
     }
 
-    /// This kit with the wanted parts of `key`, the same key; only missing parts are emitted.
+    /// This kit with the wanted parts of `key`, which is the kit's own key; only missing parts are emitted.
     ///
     /// # Errors
     ///
@@ -69,7 +71,7 @@ impl Kit {
         Ok(kit)
     }
 
-    /// What is in this kit or in another of the same key.
+    /// The parts of this kit and of another one of the same key.
     #[must_use]
     pub fn joined(&self, other: &Kit) -> Kit {
         let mut kit = self.clone();
@@ -79,29 +81,29 @@ impl Kit {
         kit
     }
 
-    /// Whether all of these parts are there.
+    /// Whether the kit has all of these parts.
     #[must_use]
     pub fn has(&self, wanted: Parts) -> bool {
         wanted.iter().all(|part| self.parts[part].is_some())
     }
 
-    /// All that are there, by number.
+    /// All parts of the kit, by number.
     pub fn parts(&self) -> impl Iterator<Item = (usize, &Arc<Code>)> {
         self.parts.iter().enumerate().filter_map(|(number, part)| Some((number, part.as_ref()?)))
     }
 
-    /// Each part, by number.
+    /// Each part, by number; `None` for those that were not emitted.
     pub(crate) fn into_parts(self) -> [Option<Arc<Code>>; MOST_PARTS] {
         self.parts
     }
 
-    /// The machine code of all parts, by number.
+    /// The machine code of all parts, in order of their numbers.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         self.parts().flat_map(|(_, code)| code.bytes()).copied().collect()
     }
 
-    /// Bytes of executable memory that it occupies: what a cache charges for it.
+    /// Bytes of executable memory, which a cache charges for the kit.
     #[must_use]
     pub fn size(&self) -> usize {
         self.parts().map(|(_, code)| code.size()).sum()
@@ -110,7 +112,7 @@ impl Kit {
 
 /// Where a driver gets its code: a cache in production, [`EmitEach`] in tests.
 pub trait CodeSource {
-    /// The code of that key, with at least the wanted parts, emitted now or before.
+    /// The code of `key` with at least the wanted parts, emitted now or before.
     fn kit(&self, key: &CodeKey, wanted: Parts) -> Result<Arc<Kit>>;
 
     /// One part of a key's code.
@@ -126,7 +128,7 @@ pub trait CodeSource {
     }
 }
 
-/// A [`CodeSource`] that keeps nothing.
+/// A [`CodeSource`] that emits anew at each request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EmitEach;
 

@@ -1,8 +1,8 @@
 //! Normalisations of `f32`.
 //!
-//! [`rows`] normalises rows (layer and RMS normalisation) with code from [`emit`], [`channels`] scales and shifts by
-//! channel and normalises by instance or group, [`local`] is local response normalisation. The oracles stand in
-//! [`reference::norm`](crate::reference::norm). What tensors mean to ONNX is not known here.
+//! [`rows`] normalises rows (layer and RMS normalisation) with code from [`emit`]; [`channels`] scales and shifts by
+//! channel and normalises by instance or group; [`local`] is local response normalisation. The oracles are in
+//! [`reference::norm`](crate::reference::norm). Depends on no ONNX attributes.
 
 pub mod channels;
 pub mod emit;
@@ -14,7 +14,7 @@ mod tests;
 use kiln_key::{F32Bits, Mutate};
 use serde::{Deserialize, Serialize};
 
-pub use channels::{Affine, Groups};
+pub use channels::{Affine, GroupOperands, Groups};
 pub use emit::{RowNormArgs, RowNormCode};
 pub use local::LocalNorm;
 pub use rows::{RowForm, RowNorm, RowOperands, RowResults};
@@ -27,35 +27,35 @@ pub(crate) const FAMILY: &str = "norm";
 /// How the moments of a row are taken.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Moments {
-    /// Whether the mean is subtracted; without that it is counted as zero.
+    /// Whether the mean is subtracted; else it counts as zero.
     pub centred: bool,
     /// Added to the variance.
     pub epsilon: f32,
 }
 
-/// Images with channels.
+/// The shape of images with channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct Channels {
     /// Images.
     pub batch: u64,
     /// Channels.
     pub channels: u64,
-    /// Places of an image.
+    /// Positions of an image: the product of its spatial dimensions.
     pub spatial: u64,
-    /// Whether a place's channels lie side by side; else a channel's places do.
+    /// Channels last (NHWC); else channels first (NCHW).
     pub last: bool,
 }
 
 sizes!(Channels { batch: usize, channels: usize, spatial: usize });
 
 impl Channels {
-    /// Images, channels and places, as memory is counted.
+    /// Images, channels and positions, as memory is counted.
     #[must_use]
     pub fn sizes(&self) -> [usize; 3] {
         [self.batch(), self.channels(), self.spatial()]
     }
 
-    /// Where an element lies.
+    /// The index of an element.
     #[must_use]
     pub fn at(&self, image: usize, channel: usize, place: usize) -> usize {
         if self.last {
@@ -79,20 +79,20 @@ impl Channels {
 /// Local response normalisation: `x / (bias + alpha / size * sum of squares)^beta`, over `size` channels around each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct Local {
-    /// Channels that are added up, at least 1.
+    /// Channels in the window, at least 1.
     pub size: u64,
     /// Factor of the mean square.
     pub alpha: F32Bits,
     /// Exponent.
     pub beta: F32Bits,
-    /// What is added.
+    /// Summand.
     pub bias: F32Bits,
 }
 
 sizes!(Local { size: usize });
 
 impl Local {
-    /// Channels before and after the one in the middle.
+    /// Channels of the window before and after the channel itself.
     #[must_use]
     pub fn reach(&self) -> (usize, usize) {
         let before = self.size().saturating_sub(1) / 2;

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
-/// A policy on rounding, strictest first. Whatever it is, arithmetic is in `f32`, and equal inputs give equal results.
+/// A policy on rounding, strictest first. Under each, arithmetic is in `f32` and equal inputs give equal results.
 ///
 /// A transformed convolution (see [`winograd`](super::conv::winograd)) multiplies less and rounds differently. It also
 /// mixes the positions of a small square: an infinity in the input makes all outputs of its square NaN.

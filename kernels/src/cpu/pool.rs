@@ -1,8 +1,8 @@
-//! Pooling: the largest, the mean or the p-norm of windows that slide over one, two or three axes.
+//! Pooling: the maximum, the mean or the p-norm over windows that slide along one, two or three axes.
 //!
-//! One window over a whole image is a reduction, and [`reduce`](super::reduce) does it. [`window`] says where windows
-//! lie, [`emit`] has the code for images with channels last, and [`planar`] the plain way for those whose
-//! channels lie apart. [`Pool`] is the driver. The oracle is [`reference::pool`].
+//! One window over a whole image is a reduction, done by [`reduce`](super::reduce). [`window`] is the geometry of
+//! windows, [`emit`] has the code for images with channels last, [`planar`] plain Rust for images with channels first.
+//! [`Pool`] is the driver. The oracle is [`reference::pool`].
 
 pub mod emit;
 mod planar;
@@ -26,10 +26,10 @@ use crate::jit::{Code, Given};
 use crate::parallel::{Parallel, part};
 use crate::reference;
 
-/// Most taps of a call, over all channels, so that what ends a request waits for no more than about a millisecond.
+/// Most taps of a call, over all channels, so that ending a request takes no more than about a millisecond.
 const CALL: usize = 1 << 22;
 
-/// How a pooling is carried out.
+/// The implementation of a pooling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Path {
     /// Emitted code over vectors of channels.
@@ -43,20 +43,20 @@ pub enum Path {
 }
 
 impl Path {
-    /// The fastest that fits.
+    /// The fastest implementation that can compute it.
     #[must_use]
     pub fn pick(kind: PoolKind, shape: &PoolShape, isa: Isa) -> Path {
         let fits = |path: &Path| path.fits(kind, shape, isa);
         [Path::Whole, Path::Code, Path::Planar].into_iter().find(fits).unwrap_or(Path::Reference)
     }
 
-    /// Whether elements of that type can be pooled this way.
+    /// Whether it takes elements of that type.
     #[must_use]
     pub fn takes(self, stored: Stored, isa: Isa) -> bool {
         stored == Stored::F32 || (self == Path::Code && isa == Isa::Avx512)
     }
 
-    /// Whether the pooling can be carried out this way.
+    /// Whether it can compute the pooling.
     #[must_use]
     pub fn fits(self, kind: PoolKind, shape: &PoolShape, isa: Isa) -> bool {
         match self {
@@ -68,7 +68,7 @@ impl Path {
     }
 }
 
-/// Whether there is one window, which is the image without any padding.
+/// Whether there is one window, which is the whole image without padding.
 fn is_whole(shape: &PoolShape) -> bool {
     shape.axes.iter().all(|axis| {
         let input = axis.input as usize;
@@ -76,7 +76,7 @@ fn is_whole(shape: &PoolShape) -> bool {
     })
 }
 
-/// The mean over the pixels of each image.
+/// The mean over the positions of each image.
 fn mean(shape: &PoolShape) -> Collapsed {
     let dims = [shape.batch(), shape.channels(), shape.input_pixels()];
     if shape.channels_last {
@@ -86,7 +86,7 @@ fn mean(shape: &PoolShape) -> Collapsed {
     }
 }
 
-/// What emitted code collects for a kind; there is none for powers above two.
+/// What emitted code does for a kind; `None` for powers above two, which have no code.
 fn collect(kind: PoolKind) -> Option<Collect> {
     match kind {
         PoolKind::Max => Some(Collect::Max),
@@ -120,7 +120,7 @@ impl Pool {
         tasks: usize,
         source: &dyn CodeSource,
     ) -> Result<Pool> {
-        Pool::stored(kind, shape, isa, (path, Stored::F32), tasks, source)
+        Pool::stored(kind, shape, isa, path, Stored::F32, tasks, source)
     }
 
     /// As [`Pool::new`], for elements of that type: `bf16` by emitted code alone.
@@ -128,7 +128,8 @@ impl Pool {
         kind: PoolKind,
         shape: PoolShape,
         isa: Isa,
-        (path, stored): (Path, Stored),
+        path: Path,
+        stored: Stored,
         tasks: usize,
         source: &dyn CodeSource,
     ) -> Result<Pool> {
@@ -148,7 +149,7 @@ impl Pool {
         Ok(Pool { kind, shape, path, stored, isa, tasks: tasks.max(1), code, whole })
     }
 
-    /// The way that was taken.
+    /// The implementation.
     #[must_use]
     pub fn path(&self) -> Path {
         self.path
@@ -187,7 +188,7 @@ impl Pool {
         let (Activations::F32(input), ActivationsMut::F32(output)) = (input, output) else { return Ok(()) };
         let (input, output) = (&input[..inputs], &mut output[..outputs]);
         if let Some(whole) = &self.whole {
-            // Pictures of many pixels are added up in parts, of which there are few.
+            // Images of many positions are added up in parts, of which there are few.
             return whole.run(input, output, &mut vec![0.0; whole.scratch_len()], parallel);
         }
         match self.path {
@@ -200,7 +201,7 @@ impl Pool {
     fn run_code(&self, code: &Code, buffers: &Buffers, parallel: &dyn Parallel) {
         let shape = &self.shape;
         let rows = shape.batch() * (shape.axes[0].output * shape.axes[1].output) as usize;
-        // Few rows, as when a whole image is one window, are split by channels too: whole cache lines of them.
+        // Few rows, as when one window covers an image, are split by channels too, in units of a cache line.
         let lines = shape.channels().div_ceil(16);
         let parts = self.tasks.div_ceil(rows).min(lines);
         let tasks = self.tasks.min(rows * parts);
@@ -213,7 +214,7 @@ impl Pool {
         });
     }
 
-    /// One row of windows over some channels.
+    /// Computes one row of windows over some channels.
     fn row(
         &self,
         code: &Code,
@@ -235,8 +236,8 @@ impl Pool {
         let mut first = 0;
         while first < width.output as usize && !parallel.is_stopped() {
             let taps = [outer[0].count, outer[1].count, width.taps(first).count];
-            // The windows between the borders are alike and go in one call, unless that takes long; those that hang
-            // over go one by one.
+            // Interior windows are alike and go in one call, unless that takes long; windows that reach beyond the
+            // input go one by one.
             let most = CALL / taps.iter().product::<usize>().saturating_mul(channels.len()).max(1);
             let count = if interior.contains(&first) { (interior.end - first).min(most).max(1) } else { 1 };
             let own = (row * width.output as usize + first) * shape.channels() + channels.start;
@@ -247,8 +248,8 @@ impl Pool {
                 for element in 0..count * channels.len() {
                     let (pixel, channel) = (element / channels.len(), element % channels.len());
                     let (at, nothing) = ((pixel * shape.channels() + channel) * size, self.kind.nothing());
-                    // SAFETY: these are the channels of pixels of this task's part of the output, whose elements are of
-                    // that type.
+                    // SAFETY: these are the channels of positions of this task's part of the output, whose elements are
+                    // of that type.
                     unsafe {
                         match self.stored {
                             Stored::F32 => to.wrapping_add(at).cast::<f32>().write(nothing),
@@ -282,7 +283,7 @@ impl Pool {
     }
 }
 
-/// Raw ends of the two buffers, which every task addresses on its own.
+/// Pointers to the two buffers, from which every task computes its own addresses.
 struct Buffers {
     input: *const u8,
     output: *mut u8,

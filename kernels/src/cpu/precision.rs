@@ -1,12 +1,12 @@
-//! Lower precision on request: what a caller may ask for, and how weights are then kept and multiplied.
+//! Lower precision on request: what a caller may ask for, and how weights are then packed and multiplied.
 //!
 //! `bf16` is the upper half of an `f32`: its range, and 8 bits of precision. Weights that are known at load are rounded
-//! to it once (to nearest, ties to even; a NaN stays one), when they are packed, and stored in pairs along the
-//! reduction: a 32-bit *word* holds row `2i` of a column in its lower half and row `2i + 1` in its upper half. The
-//! processor's dot product of pairs reads that, and without it one load gives two vectors: a shift by 16 is the first
-//! row in `f32`, clearing the lower half the second.
+//! to it once (to nearest, ties to even; NaN stays NaN), when they are packed, and stored as bf16 pairs along the
+//! reduction (VNNI layout): a 32-bit *word* holds row `2i` of a column in its lower half and row `2i + 1` in its upper
+//! half. The processor's dot product of pairs reads words. Without it, one load gives two vectors of `f32`: a shift by
+//! 16 gives the first row, clearing the lower half the second.
 //!
-//! Sums are always in `f32`. Nothing here knows matrices or layouts.
+//! Sums are always in `f32`. Knows no matrices and no layouts.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,7 +18,7 @@ use crate::cpu::amx::{PANEL, STEP, STEP_WORDS};
 use crate::cpu::gemm::panel_vectors;
 use crate::isa::{Extension, Isa};
 
-/// What a caller may ask for. Whatever it is, equal inputs give equal results on one machine.
+/// The precision that a caller may ask for. Under each, equal inputs give equal results on one machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Precision {
     /// Everything in `f32`.
@@ -28,19 +28,19 @@ pub enum Precision {
     Bf16,
 }
 
-/// How packed weights are kept and multiplied.
+/// How packed weights are stored and multiplied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Elements {
     /// In `f32`.
     #[default]
     F32,
-    /// In bf16 pairs that are widened to `f32` in registers: products and sums are those of `f32`.
+    /// As bf16 pairs that are widened to `f32` in registers: products and sums are those of `f32`.
     Bf16,
-    /// In bf16 pairs. The other side is rounded to `bf16` too, and pairs are multiplied and added as
+    /// As bf16 pairs. The other operand is rounded to `bf16` too, and pairs are multiplied and added as
     /// [`Extension::Bf16`] does: the second product of a pair first, denormals as zeros. AVX-512 only.
     Bf16Dot,
-    /// In bf16 pairs, padded with zeros to whole AMX steps ([`amx`](crate::cpu::amx)), in panels of its width. The
-    /// other side is rounded to `bf16` too, except in products of one row, which are those of `Bf16`. AVX-512 with
+    /// As bf16 pairs, padded with zeros to whole AMX steps ([`amx`](crate::cpu::amx)), in panels of its width. The
+    /// other operand is rounded to `bf16` too, except in products of one row, which are those of `Bf16`. AVX-512 with
     /// [`Extension::Amx`] only.
     Bf16Tiles,
 }
@@ -66,8 +66,8 @@ impl Elements {
         !matches!(self, Elements::F32)
     }
 
-    /// The elements of a product of two computed matrices, where weights have these: only AMX gains so much that
-    /// rounding both pays.
+    /// The elements of a product of two computed matrices where a product by weights has these. Rounding both operands
+    /// pays with AMX alone.
     #[must_use]
     pub const fn of_computed(self) -> Elements {
         match self {
@@ -76,7 +76,7 @@ impl Elements {
         }
     }
 
-    /// Words of that many consecutive rows in each column.
+    /// Words of `rows` consecutive rows in each column.
     #[must_use]
     pub const fn words(self, rows: usize) -> usize {
         match self {
@@ -109,8 +109,8 @@ pub fn to_bf16(value: f32) -> u16 {
     if value.is_nan() {
         return (bits >> 16) as u16 | 0x40;
     }
-    // Half of the last place, less the smallest amount unless the place is odd. Past the largest number this carries
-    // into infinity's pattern.
+    // Adds half of the last place, less the smallest amount unless the place is odd. Beyond the largest finite number
+    // the carry makes an infinity.
     ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16) as u16
 }
 
@@ -120,7 +120,8 @@ pub fn from_bf16(half: u16) -> f32 {
     f32::from_bits(u32::from(half) << 16)
 }
 
-/// A word of two rows, in the shape in which packed weights are passed on. It is no number.
+/// A word of two rows, as the `f32` of the same bits, which is how packed weights are passed on. It is not a number to
+/// compute with.
 #[must_use]
 pub fn bf16_word(first: f32, second: f32) -> f32 {
     f32::from_bits(u32::from(to_bf16(second)) << 16 | u32::from(to_bf16(first)))

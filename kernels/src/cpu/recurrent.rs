@@ -1,10 +1,10 @@
 //! Recurrent layers: LSTM, GRU and the simple cell, in one or both directions.
 //!
-//! What the input gives to all gates of all steps is one matrix product before anything else. Then each direction goes
-//! step by step: the product of the state with packed weights, and the gates of every sequence in one call of emitted
-//! code. Two directions are two tasks. [`shape`] describes a layer, [`emit`] has the gates, [`plain`] is their contract
-//! in Rust. The oracle is [`reference::recurrent`](crate::reference::recurrent). Products are of the layer's
-//! [`Elements`](crate::cpu::Elements); states and gates are `f32`.
+//! The product of all inputs of all steps with the input weights of all gates is one matrix product, computed first.
+//! Then each direction goes step by step: the product of the state with packed weights, and the gates of every sequence
+//! in one call of emitted code. Two directions are two tasks. [`shape`] describes a layer, [`emit`] has the gates,
+//! [`plain`] does the same in Rust. The oracle is [`reference::recurrent`](crate::reference::recurrent). Products are
+//! of the layer's [`Elements`](crate::cpu::Elements); states and gates are `f32`.
 
 pub mod emit;
 mod plain;
@@ -26,20 +26,20 @@ use crate::isa::Isa;
 use crate::jit::{Code, Given};
 use crate::parallel::{Parallel, Serial, for_each_chunk};
 
-/// The weights of one direction, as the layer's products read them: packed by
-/// [`Panels::pack`](crate::cpu::gemm::Panels::pack), or by its sister for pairs, in panels of
+/// The weights of one direction as the layer's products read them: packed by
+/// [`Panels::pack`](crate::cpu::gemm::Panels::pack), or by its counterpart for bf16 pairs, in panels of
 /// [`Elements::panel_vectors`](crate::cpu::Elements::panel_vectors) vectors for their columns.
 #[derive(Clone, Copy, Debug)]
 pub struct DirectionWeights<'a> {
     /// `[input, gates x hidden]`
     pub input: &'a [f32],
-    /// `[hidden, gates x hidden]`; without gate h for a GRU that resets before its product.
+    /// `[hidden, gates x hidden]`; without gate h for a GRU that applies its reset gate before the product.
     pub recurrent: &'a [f32],
     /// `[hidden, hidden]`: gate h of such a GRU, else empty.
     pub faded: &'a [f32],
-    /// Added to what the input gives, for every gate.
+    /// Added to the input's product, for every gate.
     pub bias: &'a [f32],
-    /// Added to the recurrent product of gate h of a GRU that resets after its product, else empty.
+    /// Added to the recurrent product of gate h of a GRU that applies its reset gate after the product, else empty.
     pub reset_bias: &'a [f32],
     /// Weights of the state for gates i, o and f of an LSTM with peepholes, else empty.
     pub peepholes: &'a [f32],
@@ -48,19 +48,19 @@ pub struct DirectionWeights<'a> {
 /// What a layer reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Operands<'a> {
-    /// Steps of sequences.
+    /// The inputs of all steps of all sequences.
     pub x: &'a [f32],
-    /// One entry a direction.
+    /// One element a direction.
     pub weights: &'a [DirectionWeights<'a>],
-    /// Steps of each sequence, at most all; what follows is zero.
+    /// Steps of each sequence, at most those of the layer; outputs of later steps are zero. `None`: all steps.
     pub lengths: Option<&'a [usize]>,
-    /// First output of each sequence; zeros without it.
+    /// Output before the first step, of each sequence; zeros without it.
     pub h: Option<&'a [f32]>,
-    /// First state of each sequence; zeros without it.
+    /// State before the first step, of each sequence; zeros without it.
     pub c: Option<&'a [f32]>,
 }
 
-/// The gates of a direction, by code or by its plain contract.
+/// The gates of a direction: emitted code, or the same in Rust.
 #[derive(Clone, Debug)]
 enum Step {
     Code(Gates, Arc<Code>),
@@ -71,13 +71,13 @@ enum Step {
 #[derive(Debug)]
 pub struct Recurrent {
     shape: RecurrentShape,
-    /// Whether directions are tasks of their own.
+    /// Whether each direction is a task.
     apart: bool,
     projection: Matmul,
     product: Matmul,
-    /// The product with the faded output, of a GRU that resets before it.
+    /// The product with the output that the reset gate has scaled, of a GRU that applies it before the product.
     faded: Option<Matmul>,
-    /// The steps of each direction, in the order in which they are taken.
+    /// The gate code of each direction, in the order of a step.
     steps: SmallVec<[SmallVec<[Step; 2]>; 2]>,
 }
 
@@ -146,7 +146,7 @@ impl Recurrent {
     fn scratch(&self) -> Scratch {
         let shape = &self.shape;
         let mut end = 0;
-        // Parts start on cache lines of their own.
+        // Each part starts on a cache line.
         let mut part = |len: usize| {
             let start = end;
             end += len.next_multiple_of(16);
@@ -191,7 +191,7 @@ impl Recurrent {
             if self.apart { (parallel, &Serial) } else { (&Serial, parallel) };
         for_each_chunk(between, scratch, each, &|direction, part| {
             if let Err(error) = self.direction(direction, operands, ends, part, within) {
-                // Two failures say the same; the first is kept.
+                // The first failure is kept.
                 let _ = failed.set(error);
             }
         });
@@ -327,7 +327,8 @@ impl Recurrent {
                 out.copy_from_slice(&h[sequence * hidden..][..hidden]);
                 continue;
             }
-            // A sequence without steps has no last one: its states are zero like its outputs, whatever it began with.
+            // A sequence without steps has no last output: its states are zero like its outputs, whatever it began
+            // with.
             out.fill(0.0);
             if shape.cell.has_memory() {
                 // SAFETY: a row of this direction's states, which `c` was checked to hold.
@@ -338,12 +339,12 @@ impl Recurrent {
     }
 }
 
-/// Whether the reset gate acts before a product, which then has to wait for it.
+/// Whether the reset gate acts before a product, which then depends on it.
 fn fades(cell: Cell) -> bool {
     matches!(cell, Cell::Gru { linear_before_reset: false })
 }
 
-/// The forms of code of one step, in their order.
+/// The gate code of one step, in order.
 fn gates_of(cell: Cell, direction: &Direction) -> SmallVec<[Gates; 2]> {
     let [f, g, _] = direction.activations;
     match cell {
@@ -358,7 +359,7 @@ fn gates_of(cell: Cell, direction: &Direction) -> SmallVec<[Gates; 2]> {
     }
 }
 
-/// Raw ends of the outputs, whose rows are shared out between directions.
+/// Pointers to the outputs, whose rows are divided between directions.
 struct Ends {
     y: *mut f32,
     h: *mut f32,

@@ -1,25 +1,25 @@
 //! Reductions of `f32` over any axes.
 //!
 //! [`geometry`] turns axes into steps over arrays `[outer, reduce, inner]`; [`Reduce`] is the driver, which splits each
-//! step between threads. A step whose `inner` is one folds rows, the others fold columns; [`emit`] has the instructions
-//! of both. The oracle is [`reference::reduce`]. Axes and types as ONNX knows them are not known here.
+//! step between threads. A step whose `inner` is 1 folds rows, the others fold columns; [`emit`] has the instructions
+//! of both, [`pass`] says what a fold is. The oracle is [`reference::reduce`]. Depends on no ONNX axes or types.
 
 pub mod emit;
 pub mod geometry;
+pub mod pass;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
-use kiln_key::Mutate;
-use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-pub use emit::{ReduceArgs, ReduceCode, Walk};
+pub use emit::{Order, ReduceArgs, ReduceCode, ReduceKernel};
 pub use geometry::Collapsed;
 use geometry::{LINE, Step};
+pub use pass::{Fold, Map, Pass, PostOp, Reduction};
 
-use super::softmax::{Form, SoftmaxArgs, SoftmaxCode};
+use super::softmax::{Form, SoftmaxArgs, SoftmaxCode, SoftmaxKernel};
 use crate::cpu::{CodeKey, CodeSource};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
@@ -29,117 +29,12 @@ use crate::reference;
 
 pub(crate) const FAMILY: &str = "reduce";
 
-/// What is made of the elements that are reduced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
-#[allow(missing_docs, reason = "the names are ONNX's")]
-pub enum Reduction {
-    Sum,
-    Mean,
-    Max,
-    Min,
-    Prod,
-    SumSquare,
-    L1,
-    L2,
-    LogSum,
-    LogSumExp,
-}
-
-/// What is done to an element before it is folded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
-#[allow(missing_docs, reason = "the names say it")]
-pub enum Map {
-    Identity,
-    Abs,
-    Square,
-}
-
-/// How elements are folded into one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
-pub enum Fold {
-    /// The sum.
-    Add,
-    /// The product.
-    Mul,
-    /// The largest; NaN wins.
-    Max,
-    /// The smallest; NaN wins.
-    Min,
-    /// The logarithm of the sum of exponentials, without overflow.
-    LogAddExp,
-}
-
-/// What is done to the result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
-#[allow(missing_docs, reason = "the names say it")]
-pub enum Finish {
-    None,
-    Sqrt,
-    Log,
-}
-
-/// What one pass over data does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
-pub struct Pass {
-    /// Before the fold.
-    pub map: Map,
-    /// The fold.
-    pub fold: Fold,
-    /// After it, and after the scaling.
-    pub finish: Finish,
-}
-
-impl Reduction {
-    /// All of them.
-    pub const ALL: [Reduction; 10] = [
-        Reduction::Sum,
-        Reduction::Mean,
-        Reduction::Max,
-        Reduction::Min,
-        Reduction::Prod,
-        Reduction::SumSquare,
-        Reduction::L1,
-        Reduction::L2,
-        Reduction::LogSum,
-        Reduction::LogSumExp,
-    ];
-
-    /// The reduction as one pass. Several passes fold in the same way, map in the first and finish in the last.
-    #[must_use]
-    pub const fn pass(self) -> Pass {
-        let (map, fold, finish) = match self {
-            Reduction::Sum | Reduction::Mean => (Map::Identity, Fold::Add, Finish::None),
-            Reduction::Max => (Map::Identity, Fold::Max, Finish::None),
-            Reduction::Min => (Map::Identity, Fold::Min, Finish::None),
-            Reduction::Prod => (Map::Identity, Fold::Mul, Finish::None),
-            Reduction::SumSquare => (Map::Square, Fold::Add, Finish::None),
-            Reduction::L1 => (Map::Abs, Fold::Add, Finish::None),
-            Reduction::L2 => (Map::Square, Fold::Add, Finish::Sqrt),
-            Reduction::LogSum => (Map::Identity, Fold::Add, Finish::Log),
-            Reduction::LogSumExp => (Map::Identity, Fold::LogAddExp, Finish::None),
-        };
-        Pass { map, fold, finish }
-    }
-
-    /// The reduction of no elements.
-    #[must_use]
-    pub const fn of_nothing(self) -> f32 {
-        match self {
-            Reduction::Sum | Reduction::SumSquare | Reduction::L1 | Reduction::L2 => 0.0,
-            Reduction::Prod => 1.0,
-            Reduction::Mean => f32::NAN,
-            Reduction::Min => f32::INFINITY,
-            Reduction::Max | Reduction::LogSum | Reduction::LogSumExp => f32::NEG_INFINITY,
-        }
-    }
-}
-
 /// A reduction ready to run.
 #[derive(Debug)]
 pub struct Reduce {
     input_len: usize,
     output_len: usize,
-    /// None where nothing is there to be folded: then the output is [`Reduction::of_nothing`].
+    /// Passes in order. Empty where the input is empty: the output is then [`Reduction::of_nothing`].
     steps: SmallVec<[(Step, Option<Arc<Code>>); 2]>,
     of_nothing: f32,
     tasks: usize,
@@ -203,7 +98,7 @@ impl Reduce {
     fn step(&self, step: &Step, code: Option<&Code>, input: &[f32], output: &mut [f32], parallel: &dyn Parallel) {
         let output = Disjoint::new(output);
         if step.inner == 1 && step.parts == 1 {
-            // Rows below each other, many in one call.
+            // Rows follow each other in memory: one call folds many.
             let tasks = self.tasks.min(step.outer);
             parallel.run(tasks, &|task| {
                 let rows = part(step.outer, tasks, task);
@@ -213,7 +108,7 @@ impl Reduce {
             });
             return;
         }
-        // Where there are fewer units than tasks, columns are split too.
+        // Where there are fewer parts than tasks, columns are split as well.
         let units = step.outer * step.parts;
         let lines = step.inner.div_ceil(LINE);
         let blocks = if code.is_some() { self.tasks.div_ceil(units).min(lines) } else { 1 };
@@ -238,7 +133,7 @@ fn code_key(step: &Step, isa: Isa) -> CodeKey {
     let columns = step.inner != 1;
     match step.pass.fold {
         Fold::LogAddExp => CodeKey::Softmax(SoftmaxCode { isa, form: Form::LogSumExp, columns }),
-        _ => CodeKey::Reduce(ReduceCode { isa, pass: step.pass, walk: step.walk(), centred: false }),
+        _ => CodeKey::Reduce(ReduceCode { isa, pass: step.pass, order: step.order(), centred: false }),
     }
 }
 
@@ -258,16 +153,16 @@ fn fold_rows(step: &Step, code: Option<&Code>, input: &[f32], output: &mut [f32]
 fn fold_columns(step: &Step, code: Option<&Code>, input: &[f32], rows: usize, output: &mut [f32]) {
     match code {
         None => reference::reduce::reduce(step.pass, step.scale, input, step.inner, rows, output),
-        // A part of a row is a row to the code that folds rows.
+        // To the code that folds rows, a part of a row is a row.
         Some(code) if step.inner == 1 => call(step, code, input, output, 1, rows, rows),
         Some(code) => call(step, code, input, output, rows, output.len(), step.inner),
     }
 }
 
 fn call(step: &Step, code: &Code, input: &[f32], output: &mut [f32], rows: usize, length: usize, stride: usize) {
-    let walk = step.walk();
-    let results = if walk == Walk::Rows { rows } else { length };
-    // Once for many elements: asked in every build.
+    let order = step.order();
+    let results = if order == Order::Rows { rows } else { length };
+    // One check for many elements, so release builds have it too.
     assert!(rows > 0 && (rows - 1) * stride + length <= input.len(), "{step:?} reads past its input");
     assert!(results <= output.len(), "{step:?} writes past its output");
     let given = Given::new().read("input", input).write("output", output);
@@ -277,13 +172,13 @@ fn call(step: &Step, code: &Code, input: &[f32], output: &mut [f32], rows: usize
     unsafe {
         match step.pass.fold {
             Fold::LogAddExp => {
-                let kernel = (Form::LogSumExp, walk != Walk::Rows);
+                let kernel = SoftmaxKernel { form: Form::LogSumExp, columns: order != Order::Rows };
                 code.call(&SoftmaxArgs { src, dst, rows, length, stride }, &kernel, &given);
             }
             _ => {
                 let (scale, centre) = (step.scale, std::ptr::null());
                 let args = ReduceArgs { src, dst, rows, length, stride, scale, centre };
-                code.call(&args, &(walk, false), &given);
+                code.call(&args, &ReduceKernel { order, centred: false }, &given);
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Softmax and its logarithm over one axis of an array `[outer, length, inner]` of `f32`.
 //!
-//! [`Softmax`] is the driver, [`emit`] has the instructions. Where `inner` is one, rows are contiguous; else
-//! neighbouring columns are computed side by side. The largest element is subtracted first, so nothing overflows; a row
-//! with NaN, or with infinities that cancel, is NaN. The oracle is [`reference::softmax`].
+//! [`Softmax`] is the driver, [`emit`] has the instructions. Where `inner` is 1, rows are contiguous; else neighbouring
+//! columns are computed together. The largest element is subtracted first, so nothing overflows; a row with NaN, or
+//! with infinities that cancel, gives NaN. The oracle is [`reference::softmax`].
 
 pub mod emit;
 #[cfg(test)]
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
-pub use emit::{Form, SoftmaxArgs, SoftmaxCode};
+pub use emit::{Form, SoftmaxArgs, SoftmaxCode, SoftmaxKernel};
 
 use crate::cpu::description::sizes;
 use crate::cpu::{CodeKey, CodeSource};
@@ -25,7 +25,7 @@ use crate::reference;
 
 pub(crate) const FAMILY: &str = "softmax";
 
-/// An array seen around the axis that sums to one.
+/// An array seen as the axis that sums to 1 and the products of the dimensions around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct Around {
     /// Product of the dimensions before the axis.
@@ -39,7 +39,7 @@ pub struct Around {
 sizes!(Around { outer: usize, length: usize, inner: usize });
 
 impl Around {
-    /// Elements of the array; none where they cannot be counted.
+    /// Elements of the array; `None` where the product overflows.
     #[must_use]
     pub fn elements(&self) -> Option<usize> {
         let sizes = [self.outer(), self.length(), self.inner()];
@@ -85,7 +85,7 @@ impl Softmax {
         Ok(())
     }
 
-    /// Computes it over its own input.
+    /// Computes it in place.
     pub fn run_in_place(&self, data: &mut [f32], parallel: &dyn Parallel) -> Result<()> {
         self.check("data", data.len())?;
         let Some(code) = &self.code else {
@@ -139,12 +139,13 @@ impl Softmax {
             return;
         }
         let [outer, length, inner] = [self.around.outer(), self.around.length(), self.around.inner()];
+        let kernel = SoftmaxKernel { form: self.form(), columns: inner != 1 };
         let call = |first: usize, rows: usize, length: usize, stride: usize| {
             let (src, dst) = (buffers.input.wrapping_add(first), buffers.output.at(first));
             let args = SoftmaxArgs { src, dst, rows, length, stride: stride * 4 };
-            // SAFETY: the callers stay inside of the array, whose elements both buffers hold; each place belongs to one
-            // task, and the code takes `SoftmaxArgs`.
-            unsafe { code.call(&args, &(self.form(), inner != 1), &buffers.given) };
+            // SAFETY: the callers stay inside of the array, whose elements both buffers hold; each element belongs to
+            // one task, and the code takes `SoftmaxArgs`.
+            unsafe { code.call(&args, &kernel, &buffers.given) };
         };
         if inner == 1 {
             let tasks = self.tasks.min(outer);
@@ -154,7 +155,7 @@ impl Softmax {
             });
             return;
         }
-        // Where there are fewer arrays than tasks, columns are split too: whole cache lines of them.
+        // Elements of a cache line: where there are fewer arrays than tasks, columns are split in units of it.
         const LINE: usize = 16;
         let lines = inner.div_ceil(LINE);
         let blocks = self.tasks.div_ceil(outer).min(lines);
@@ -173,12 +174,12 @@ fn form(logarithm: bool) -> Form {
     if logarithm { Form::LogSoftmax } else { Form::Softmax }
 }
 
-/// Both ends of a computation, which may be the same buffer.
+/// Input and output, which may be the same buffer.
 struct Buffers<'a> {
     input: *const f32,
     output: Disjoint<'a, f32>,
     given: Given,
 }
 
-// SAFETY: tasks read and write places of their own, and the buffers are borrowed by `run` until all tasks are done.
+// SAFETY: tasks read and write elements of their own, and the buffers are borrowed by `run` until all tasks are done.
 unsafe impl Sync for Buffers<'_> {}

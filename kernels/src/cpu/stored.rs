@@ -1,5 +1,5 @@
-//! Types of activations in memory between kernels: `f32`, or rounded to `bf16`. Computation with them is in `f32`
-//! either way.
+//! Element types of activations in memory between kernels: `f32`, or rounded to `bf16`. Arithmetic on either is in
+//! `f32`.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::precision::{from_bf16, to_bf16};
 use crate::isa::Extension;
 
-/// The elements of activations.
+/// The element type of activations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Stored {
-    /// As they were computed.
+    /// `f32`, as computed.
     #[default]
     F32,
     /// Rounded to the nearest `bf16`, ties to even, denormals to zero.
@@ -77,7 +77,7 @@ impl<'a> Activations<'a> {
         if let Activations::F32(elements) = self { Some(elements) } else { None }
     }
 
-    /// The address of the first.
+    /// The address of the first element.
     pub(crate) fn as_ptr(&self) -> *const u8 {
         self.bytes().as_ptr()
     }
@@ -92,7 +92,7 @@ impl<'a> Activations<'a> {
 }
 
 impl Activations<'_> {
-    /// The elements in `f32`, as many as `to` takes from the first on.
+    /// Writes the first `to.len()` elements to `to`, as `f32`.
     pub(crate) fn widen(&self, to: &mut [f32]) {
         match self {
             Activations::F32(elements) => to.copy_from_slice(&elements[..to.len()]),
@@ -117,7 +117,7 @@ pub enum ActivationsMut<'a> {
 }
 
 impl ActivationsMut<'_> {
-    /// As what is read.
+    /// The same memory, to be read.
     #[must_use]
     pub fn read(&self) -> Activations<'_> {
         match self {
@@ -126,7 +126,7 @@ impl ActivationsMut<'_> {
         }
     }
 
-    /// The address of the first.
+    /// The address of the first element.
     pub(crate) fn as_mut_ptr(&mut self) -> *mut u8 {
         self.bytes_mut().as_mut_ptr()
     }
@@ -141,9 +141,9 @@ impl ActivationsMut<'_> {
 }
 
 impl ActivationsMut<'_> {
-    /// Stores as many elements.
+    /// Stores `from` as the first elements, rounded where this is `bf16`.
     pub(crate) fn narrow(&mut self, from: &[f32]) {
-        // Kernels take numbers below the least normal one for zero.
+        // Kernels flush denormals to zero.
         let flushed = |value: f32| if value.is_subnormal() { 0.0f32.copysign(value) } else { value };
         match self {
             ActivationsMut::F32(elements) => elements.copy_from_slice(from),

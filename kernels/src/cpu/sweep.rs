@@ -1,29 +1,29 @@
-//! The loops of kernels that fold rows: over the vectors of a row, over columns side by side, and down a column.
+//! The loops of kernels that fold rows: over the vectors of a row, over neighbouring columns, and down a column.
 //!
-//! A body is emitted three times: for several vectors at once, so that folds have as many chains; for one vector; and
-//! for the part of a vector at the end, behind a mask. Lengths are run-time arguments. What the bodies compute is not
-//! known here; reductions, softmax and normalisations are made of these.
+//! A body is emitted three times: for several vectors at once, so that folds have as many independent chains; for one
+//! vector; and for the rest of less than a vector, under a mask. Lengths are run-time arguments. Reductions, softmax
+//! and normalisations give the bodies.
 //!
-//! Registers that belong to the loops: rax, r8, r9, r10, r15. rdi holds the arguments.
+//! The loops use rax, r8, r9, r10 and r15; rdi holds the arguments.
 
 use smallvec::SmallVec;
 
 use crate::jit::{Asm, Cond, Gpr, Mask, Mem, Vreg};
 
-/// Vectors of a row that are folded side by side: enough chains for the additions that a processor has in flight.
+/// Vectors of a row that are folded in independent chains: as many as the additions that a processor has in flight.
 pub(crate) const UNROLL: u8 = 4;
 
 /// Bytes of a cache line.
 const LINE: i32 = 64;
 
-/// Bytes from the start of the row, or an address in the column.
+/// Bytes from the start of the row; in columns, an address.
 const AT: Gpr = Gpr::RAX;
-/// Bytes of the row in whole groups, and in whole vectors.
+/// Bytes of the row in whole groups of vectors, and in whole vectors.
 const GROUPS: Gpr = Gpr::R8;
 const VECTORS: Gpr = Gpr::R9;
-/// Elements behind them, or columns that are left.
+/// Elements behind the whole vectors; in columns, the columns that are left.
 const REST: Gpr = Gpr::R10;
-/// Rows that are left in a column; bytes of a row whose elements are halves.
+/// Rows that are left in a column; for rows of `bf16`, bytes of the row in that type.
 const DOWN: Gpr = Gpr::R15;
 
 /// The vector register that holds the mask of the last elements on AVX2.
@@ -33,30 +33,30 @@ fn tail(asm: &Asm) -> Mask {
     asm.mask(0, TAIL)
 }
 
-/// Where a body reads and writes: a vector, or the part of one.
+/// A position that a body reads or writes: a vector, or less than one under a mask.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
-    /// Which of the vectors that are folded side by side.
+    /// The index of its chain among the vectors that are folded together.
     pub(crate) chain: u8,
     index: Option<Gpr>,
     disp: i32,
-    /// The lanes that count, where not all do.
+    /// The mask of the lanes in use, where not all are.
     pub(crate) tail: Option<Mask>,
 }
 
 impl Place {
-    /// The element at the same index of another array, which is `distance` bytes away; for places in columns.
+    /// The element at the same index of another array, `distance` bytes from this one; for positions in columns.
     pub(crate) fn away(self, distance: Gpr) -> Place {
         Place { index: Some(distance), ..self }
     }
 
-    /// This place `bytes` further on.
+    /// The position `bytes` further on.
     pub(crate) fn further(self, bytes: i32) -> Place {
         Place { disp: self.disp + bytes, ..self }
     }
 
-    /// Prefetches the cache line of a whole vector, of which a neighbour may have the other half; nothing for the part
-    /// of one.
+    /// Prefetches the cache line of a whole vector, once for all vectors in that line; emits nothing for less than a
+    /// vector.
     pub(crate) fn prefetch(&self, asm: &mut Asm, base: Gpr) {
         let neighbours = (LINE / asm.vector_bytes()).max(1);
         if self.tail.is_none() && i32::from(self.chain) % neighbours == 0 {
@@ -72,7 +72,7 @@ impl Place {
         }
     }
 
-    /// dst = the vector; lanes that do not count are zero.
+    /// dst = the vector; lanes that are not in use are zero.
     pub(crate) fn load(&self, asm: &mut Asm, dst: Vreg, base: Gpr) {
         match self.tail {
             Some(mask) => asm.vload_masked(dst, mask, self.of(base)),
@@ -80,7 +80,7 @@ impl Place {
         }
     }
 
-    /// The vector = src, in the lanes that count.
+    /// The vector = src, in the lanes in use.
     pub(crate) fn store(&self, asm: &mut Asm, base: Gpr, src: Vreg) {
         match self.tail {
             Some(mask) => asm.vstore_masked(self.of(base), mask, src),
@@ -88,10 +88,10 @@ impl Place {
         }
     }
 
-    /// The same place of a row of `bf16` = src rounded, in the lanes that count; for places in rows. `src` is
-    /// destroyed.
+    /// Stores src, rounded to `bf16`, at the same index of a row of `bf16`, in the lanes in use; for positions in rows.
+    /// Destroys `src`.
     pub(crate) fn store_bf16(&self, asm: &mut Asm, base: Gpr, src: Vreg) {
-        // Half as many bytes.
+        // An index takes half as many bytes there.
         asm.mov(DOWN, AT);
         asm.shr_imm(DOWN, 1);
         let to = Mem::indexed(base, DOWN, 1, self.disp / 2);
@@ -101,7 +101,7 @@ impl Place {
         }
     }
 
-    /// Makes zeros of the lanes that do not count, by means of `zero`.
+    /// Clears the lanes that are not in use; `zero` is a register of zeros.
     pub(crate) fn only(&self, asm: &mut Asm, value: Vreg, zero: Vreg) {
         if let Some(mask) = self.tail {
             asm.vzero(zero);
@@ -109,7 +109,7 @@ impl Place {
         }
     }
 
-    /// Emits `fold`, which changes `accumulator` through `temp`, in the lanes that count.
+    /// Emits `fold`, which changes `accumulator` and may use `temp`, for the lanes in use.
     pub(crate) fn fold(&self, asm: &mut Asm, accumulator: Vreg, temp: Vreg, fold: impl Fn(&mut Asm, Vreg, Vreg)) {
         match self.tail {
             Some(mask) => {
@@ -121,7 +121,7 @@ impl Place {
     }
 }
 
-/// Prepares loops over rows of the length that the argument `length` holds.
+/// Computes the loop bounds of rows whose length the argument `length` holds.
 pub(crate) fn prepare_rows(asm: &mut Asm, length: Mem) {
     let lanes = asm.lanes() as i32;
     let mask = tail(asm);
@@ -160,7 +160,8 @@ pub(crate) fn row(asm: &mut Asm, body: impl Fn(&mut Asm, Place)) {
     asm.bind(done);
 }
 
-/// Emits `body` over a row, as [`row`], for all vectors of a group together; what is left goes by twos and ones.
+/// Emits `body` over a row, as [`row`] does, once for all vectors of a group; what is left of the row goes by two
+/// vectors and by one.
 pub(crate) fn groups(asm: &mut Asm, body: impl Fn(&mut Asm, &[Place])) {
     let bytes = asm.vector_bytes();
     let places = |count: u8, tail| -> [Place; UNROLL as usize] {
@@ -199,8 +200,8 @@ pub(crate) fn groups(asm: &mut Asm, body: impl Fn(&mut Asm, &[Place])) {
     asm.bind(done);
 }
 
-/// Emits `body` over as many columns as the argument `columns` holds, `wide` vectors of them at a time while there are
-/// that many; `bases` move along with them. The body is given the number of vectors.
+/// Emits `body` over as many columns as the argument `columns` holds, `wide` vectors of them at a time while as many
+/// are left; `bases` advance with them. The body is given the number of vectors.
 pub(crate) fn columns(asm: &mut Asm, columns: Mem, bases: &[Gpr], wide: u8, body: impl Fn(&mut Asm, u8, Option<Mask>)) {
     let lanes = asm.lanes() as i32;
     asm.load(REST, columns);
@@ -225,9 +226,9 @@ pub(crate) fn columns(asm: &mut Asm, columns: Mem, bases: &[Gpr], wide: u8, body
     asm.bind(done);
 }
 
-/// Emits `body` for `vectors` neighbours in each of the rows below each other, whose number the argument `rows` holds
-/// (at least 1) and whose distance in bytes `stride` holds. The body is given its base: an address in the column of
-/// `base`.
+/// Emits `body` for `vectors` neighbouring vectors in each of the rows below each other. The argument `rows` holds
+/// their number (at least 1), `stride` the bytes from row to row. The body is given the address of the row in `base`'s
+/// column.
 pub(crate) fn down(
     asm: &mut Asm,
     rows: Mem,
@@ -242,7 +243,7 @@ pub(crate) fn down(
     });
 }
 
-/// [`down`], for the neighbours of a row together.
+/// As [`down`], with one call of `body` for all vectors of a row.
 pub(crate) fn down_together(
     asm: &mut Asm,
     rows: Mem,
@@ -267,7 +268,7 @@ pub(crate) fn down_together(
     asm.jump_if(Cond::NotEqual, next);
 }
 
-/// The place of chain `chain` in a row of the output that starts at `base`.
+/// The position of chain `chain` in a row of the output that starts at `base`.
 pub(crate) fn across(asm: &Asm, chain: u8, tail: Option<Mask>) -> Place {
     Place { chain, index: None, disp: i32::from(chain) * asm.vector_bytes(), tail }
 }

@@ -1,9 +1,9 @@
 //! Transposition of any rank, for elements of 1, 2, 4 and 8 bytes.
 //!
 //! [`geometry`] reduces a permutation to what has to move, [`emit`] has the instructions for elements of 4 and 8 bytes,
-//! `interleave` turns tiles of smaller ones, `zip` planes of theirs with a narrow side, and [`Transpose`] is the
-//! driver: it splits the work between threads and traverses it in blocks that stay in L1. Which way a
-//! permutation goes is a [`Method`]. The oracle is [`reference::transpose`](crate::reference::transpose).
+//! `interleave` transposes tiles of smaller elements, `zip` planes of these with a narrow side. [`Transpose`] is the
+//! driver: it splits the work between threads and traverses it in blocks that stay in L1. The implementation of a
+//! permutation is a [`Method`]. The oracle is [`reference::transpose`](crate::reference::transpose).
 
 pub mod emit;
 pub mod geometry;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use emit::{Form, Stores, TransposeArgs, TransposeCode};
+pub use emit::{Form, Stores, TransposeArgs, TransposeCode, TransposeKernel};
 pub use geometry::{Axis, Collapsed, Planes};
 
 use crate::cpu::{CodeKey, CodeSource};
@@ -26,24 +26,24 @@ use crate::isa::Isa;
 use crate::jit::Code;
 use crate::parallel::Parallel;
 
-/// How a permutation is carried out.
+/// The implementation of a permutation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Method {
-    /// Nothing moves: one copy.
+    /// The order stays: one copy.
     Copy,
-    /// The last axis stays: contiguous runs of bytes.
+    /// The last axis stays: contiguous runs of bytes are copied.
     Runs,
     /// Square tiles transposed in vector registers.
     Tiles,
-    /// One side is 2 to 4 elements wide and dense: whole vectors that overlap.
+    /// One side is 2 to 4 elements wide and dense: whole vectors, each of which overlaps the one before.
     Narrow,
-    /// Square blocks in plain Rust: rows that take turns or tiles of interleaved rows for elements of 1 and 2 bytes,
-    /// else element by element.
+    /// Square blocks in plain Rust: for elements of 1 and 2 bytes, interleaved rows or tiles of such; else element by
+    /// element.
     Blocks,
 }
 
 impl Method {
-    /// The fastest way that fits.
+    /// The fastest method for the permutation.
     #[must_use]
     pub fn pick(collapsed: &Collapsed, element: usize, isa: Isa) -> Method {
         [Method::Copy, Method::Runs, Method::Narrow, Method::Tiles]
@@ -52,7 +52,7 @@ impl Method {
             .unwrap_or(Method::Blocks)
     }
 
-    /// Whether the permutation can be carried out this way.
+    /// Whether the method can do the permutation.
     #[must_use]
     pub fn fits(self, collapsed: &Collapsed, element: usize, isa: Isa) -> bool {
         let still = collapsed.rank() <= 1;
@@ -68,7 +68,7 @@ impl Method {
     }
 }
 
-/// The square tile that fits a plane, and its level: a plane too small for the wide tile takes the narrow one.
+/// The form and the level of the largest square tile that fits a plane; a plane too small for AVX-512's takes AVX2's.
 fn tile(isa: Isa, element: usize, planes: &Planes) -> Option<(fn(Stores) -> Form, Isa)> {
     let smaller = planes.rows.extent.min(planes.columns.extent);
     let isa = [isa, Isa::Avx2].into_iter().find(|isa| isa.lanes() * 4 <= smaller * element)?;
@@ -79,7 +79,7 @@ fn tile(isa: Isa, element: usize, planes: &Planes) -> Option<(fn(Stores) -> Form
     }
 }
 
-/// The narrow form that fits a plane whose other side is at least one vector long.
+/// The form for a plane with a narrow side whose other side is at least one vector long.
 fn narrow(isa: Isa, planes: &Planes) -> Option<Form> {
     let (rows, columns) = (planes.rows, planes.columns);
     let narrow = |extent: usize| u8::try_from(extent).ok().filter(|extent| (2..=4).contains(extent));
@@ -103,14 +103,14 @@ pub struct Transpose {
     method: Method,
     tasks: usize,
     code: Option<(Form, Arc<Code>)>,
-    /// Transposes tiles that are whole cache lines of an output that no cache holds.
+    /// Transposes tiles of whole cache lines, for outputs that are too large for every cache.
     stream: Option<Arc<Code>>,
 }
 
-/// Bytes of an output that are written past the caches: as many are read, and the L3 of few processors holds both. A
-/// store would fetch what it overwrites from memory. 4096 x 4096 floats were transposed at 15 GB/s, and at 11 with
-/// stores that keep lines; with half as many bytes both took as long, and what reads the output next finds some of it
-/// in a cache.
+/// Bytes of an output from which on it is written by streaming stores: as many bytes are read, and the L3 of few
+/// processors holds both. An ordinary store reads the line that it overwrites from memory. 4096 x 4096 floats were
+/// transposed at 15 GB/s with streaming stores and at 11 without; with half as many bytes both took as long, and the
+/// next reader of the output finds some of it in a cache.
 const STREAM: usize = 64 << 20;
 
 impl Transpose {
@@ -126,7 +126,7 @@ impl Transpose {
         Transpose::streaming(collapsed, element, isa, method, tasks, source, STREAM)
     }
 
-    /// Prepares one that streams outputs of at least so many bytes.
+    /// As [`Transpose::new`], with streaming stores for outputs of at least `least` bytes.
     fn streaming(
         collapsed: Collapsed,
         element: usize,
@@ -166,13 +166,13 @@ impl Transpose {
         Ok(Transpose { collapsed, element, isa, method, tasks: tasks.max(1), code, stream })
     }
 
-    /// The way that was taken.
+    /// The method.
     #[must_use]
     pub fn method(&self) -> Method {
         self.method
     }
 
-    /// Carries it out on raw bytes.
+    /// Transposes raw bytes.
     pub fn run(&self, input: &[u8], output: &mut [u8], parallel: &dyn Parallel) -> Result<()> {
         let need = self.collapsed.elements() * self.element;
         let have = [("input", input.len()), ("output", output.len())];

@@ -1,6 +1,6 @@
-//! Loops that the compiler turns into vector code; where the level allows, into that of AVX2.
+//! A macro for loops that the compiler vectorises, compiled for every processor and once more for AVX2.
 
-/// Defines a loop that is compiled twice: for every processor, and for AVX2 where the level says that it is there.
+/// Defines a function that is compiled twice: for every processor, and for AVX2, which runs where the level has it.
 macro_rules! twice {
     ($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),*) $body:block) => {
         $(#[$doc])*

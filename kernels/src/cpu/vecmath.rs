@@ -28,8 +28,8 @@ pub mod binary;
 mod erf;
 mod exp;
 pub mod functions;
+mod interleaved;
 mod log;
-mod side;
 
 #[cfg(test)]
 mod tests;
@@ -40,7 +40,7 @@ use crate::jit::{Asm, Mask, Vreg};
 pub use binary::{binary_temps, emit_binary, emit_select, emits_binary};
 pub use exp::EXP_NONPOSITIVE_TEMPS;
 pub use functions::UnaryOp;
-pub(crate) use side::{Copies, Side};
+pub(crate) use interleaved::{Copies, Interleaved};
 
 /// The mask number ([`Asm::mask`]) that emitted functions destroy on AVX-512: the last, k7.
 pub const MASK: u8 = 6;
@@ -73,12 +73,12 @@ pub fn instructions(op: UnaryOp) -> u32 {
 /// as is mask number [`MASK`] on AVX-512. Nothing is emitted for a function without code ([`emits`]): callers refuse
 /// those before.
 pub fn emit_unary(asm: &mut Asm, op: UnaryOp, value: Vreg, temps: &[Vreg]) {
-    emit_unary_side(&mut Side::new(asm, Copies::ONE), op, value, temps);
+    emit_unary_interleaved(&mut Interleaved::new(asm, Copies::ONE), op, value, temps);
 }
 
 /// Emits [`emit_unary`] for vectors side by side; `value` and `temps` are the first copy's. On AVX-512 as many masks
 /// are destroyed, [`MASK`] and those below it.
-pub(crate) fn emit_unary_side(asm: &mut Side<'_>, op: UnaryOp, value: Vreg, temps: &[Vreg]) {
+pub(crate) fn emit_unary_interleaved(asm: &mut Interleaved<'_>, op: UnaryOp, value: Vreg, temps: &[Vreg]) {
     debug_assert!(emits(op) && temps.len() >= self::temps(op) && !temps.contains(&value), "{op:?} {temps:?}");
     op.emit(asm, value, temps);
 }
@@ -89,7 +89,7 @@ fn mask(asm: &Asm, vector: Vreg) -> Mask {
 }
 
 /// v = max(lo, min(hi, v)); NaN stays, because x86 gives the second operand for it.
-fn clamp(asm: &mut Side<'_>, v: Vreg, temp: Vreg, lo: f32, hi: f32) {
+fn clamp(asm: &mut Interleaved<'_>, v: Vreg, temp: Vreg, lo: f32, hi: f32) {
     let bound = asm.held(temp, hi);
     asm.vmin(v, bound, v);
     let bound = asm.held(temp, lo);
@@ -99,22 +99,22 @@ fn clamp(asm: &mut Side<'_>, v: Vreg, temp: Vreg, lo: f32, hi: f32) {
 /// v = exp(v) for v <= 0 (softmax): results below the smallest normal number become zero, which costs less than the
 /// whole range. NaN stays.
 pub fn emit_exp_nonpositive(asm: &mut Asm, v: Vreg, temps: &[Vreg]) {
-    exp::exp_nonpositive(&mut Side::new(asm, Copies::ONE), v, temps);
+    exp::exp_nonpositive(&mut Interleaved::new(asm, Copies::ONE), v, temps);
 }
 
 /// [`emit_exp_nonpositive`] for vectors side by side.
-pub(crate) fn emit_exp_nonpositive_side(asm: &mut Side<'_>, v: Vreg, temps: &[Vreg]) {
+pub(crate) fn emit_exp_nonpositive_interleaved(asm: &mut Interleaved<'_>, v: Vreg, temps: &[Vreg]) {
     exp::exp_nonpositive(asm, v, temps);
 }
 
 /// v = 1 where the comparison holds, else 0.
-fn flag(asm: &mut Side<'_>, v: Vreg, temp: Vreg, predicate: Predicate, with: Src) {
+fn flag(asm: &mut Interleaved<'_>, v: Vreg, temp: Vreg, predicate: Predicate, with: Src) {
     let mask = asm.mask(temp);
     asm.compare(mask, predicate, v, with);
     asm.mask_to_f32(v, mask);
 }
 
-fn sign(asm: &mut Side<'_>, v: Vreg, temps: &[Vreg]) {
+fn sign(asm: &mut Interleaved<'_>, v: Vreg, temps: &[Vreg]) {
     let mask = asm.mask(temps[0]);
     let one = temps[1];
     asm.vand(one, v, SIGN);
@@ -126,7 +126,7 @@ fn sign(asm: &mut Side<'_>, v: Vreg, temps: &[Vreg]) {
 }
 
 /// Horner's rule: p = c[0] + x (c[1] + x (c[2] + ...)).
-fn horner(asm: &mut Side<'_>, p: Vreg, x: Vreg, coefficients: &[f32]) {
+fn horner(asm: &mut Interleaved<'_>, p: Vreg, x: Vreg, coefficients: &[f32]) {
     let mut rest = coefficients.iter().rev();
     if let Some(&highest) = rest.next() {
         asm.vload(p, highest);

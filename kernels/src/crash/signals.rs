@@ -1,9 +1,9 @@
-//! Dying of a signal with a last line: which signal, at which address, and the thread's marks.
+//! The last line of a process that a signal kills: the signal, the address, and the thread's marks.
 //!
-//! The handler does only what is allowed in one: it reads the marks, formats into memory on its own stack and calls
-//! `write`. Then the signal does what it would have done without the handler, so that a parent that waits
-//! sees the same death: a fault happens again under the handler that was there before (the standard library's tells of
-//! overflown stacks), and a signal that was sent is sent again.
+//! The handler does only what handlers may do: it reads the marks, formats into memory on its own stack and calls
+//! `write`. Then the signal acts as it would have without the handler, so that a waiting parent sees the same exit
+//! status: a fault happens again under the previous handler (the standard library's reports stack overflows), and a
+//! signal that was sent is sent again.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
@@ -18,7 +18,7 @@ use libc::{c_int, siginfo_t};
 
 use super::{SEPARATOR, each_mark};
 
-/// What a process dies of by its own doing.
+/// Signals of faults and aborts.
 const SIGNALS: [(c_int, &str); 5] = [
     (libc::SIGSEGV, "SIGSEGV"),
     (libc::SIGBUS, "SIGBUS"),
@@ -27,40 +27,41 @@ const SIGNALS: [(c_int, &str); 5] = [
     (libc::SIGABRT, "SIGABRT"),
 ];
 
-/// The stack of the handler on each thread. What the standard library gives its threads is as large as the processor's
-/// registers, which leaves nothing to format on where these are tiles.
+/// Bytes of the handler's stack on each thread. The standard library's is only as large as the processor's registers,
+/// which with tile registers leaves no room to format.
 const STACK: usize = 128 << 10;
 
 /// Longest text of one mark.
 const TEXT: usize = 2048;
 
-/// What was there before, in the order of [`SIGNALS`].
+/// The previous handlers, in the order of [`SIGNALS`].
 static BEFORE: OnceLock<[libc::sigaction; SIGNALS.len()]> = OnceLock::new();
 
 static WATCHED: AtomicBool = AtomicBool::new(false);
 
-/// The thread that tells; 0 before.
+/// The thread that writes the line; 0 before.
 static TELLER: AtomicI32 = AtomicI32::new(0);
 
-/// Whether this process tells of its crashes.
+/// Whether this process writes such lines.
 #[inline]
 pub fn is_watched() -> bool {
     WATCHED.load(Ordering::Relaxed)
 }
 
-/// From now on this process says on standard error what it dies of and what the thread was doing: `kiln: crashed:
-/// SIGSEGV at 0x10, model m.onnx, node 'conv' (Conv), ...`. For programs; a library leaves signals to its program.
+/// From now on this process writes to standard error which signal killed it and what the thread was doing: `kiln:
+/// crashed: SIGSEGV at 0x10, model m.onnx, node 'conv' (Conv), ...`. For programs; a library leaves signals to its
+/// program.
 ///
 /// # Errors
 ///
-/// What the operating system says; then nothing has changed.
+/// The error of the operating system; then nothing has changed.
 pub fn watch() -> io::Result<()> {
     if BEFORE.get().is_some() {
         return Ok(());
     }
     let mut before = [MaybeUninit::<libc::sigaction>::zeroed(); SIGNALS.len()];
     for (place, (signal, _)) in before.iter_mut().zip(SIGNALS) {
-        // SAFETY: asks only, and the place is large enough.
+        // SAFETY: only reads the action, and `place` is large enough.
         let status = unsafe { libc::sigaction(signal, ptr::null(), place.as_mut_ptr()) };
         if status != 0 {
             return Err(io::Error::last_os_error());
@@ -85,22 +86,22 @@ pub fn watch() -> io::Result<()> {
 }
 
 thread_local! {
-    /// Whether this thread has asked for a stack.
+    /// Whether this thread has a stack for the handler.
     static HAS_STACK: Cell<bool> = const { Cell::new(false) };
     static OWN_STACK: RefCell<Option<HandlerStack>> = const { RefCell::new(None) };
 }
 
-/// Gives this thread a stack for the handler, once, where crashes are told of.
+/// Gives this thread a stack for the handler, once, where crashes are reported.
 #[inline]
 pub(super) fn prepare_thread() {
     if is_watched() && !HAS_STACK.get() {
         HAS_STACK.set(true);
-        // Without one, as a thread is that ends, the handler has what the standard library has set up.
+        // Without one, as on a thread that ends, the handler runs on the standard library's.
         let _ = OWN_STACK.try_with(|own| *own.borrow_mut() = HandlerStack::install());
     }
 }
 
-/// Memory that the handler runs on, and that the thread's faults leave alone.
+/// The stack of the handler, which faults of the thread do not touch.
 struct HandlerStack {
     memory: *mut u8,
 }
@@ -131,15 +132,15 @@ impl Drop for HandlerStack {
 
 /// The handler.
 extern "C" fn tell(signal: c_int, info: *mut siginfo_t, _: *mut c_void) {
-    // SAFETY: asks for a number.
+    // SAFETY: only returns a number.
     let own = unsafe { libc::syscall(libc::SYS_gettid) } as i32;
     match TELLER.compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => write_report(signal, info),
-        // The abort that follows an overflown stack, for example.
+        // For example the abort that follows a stack overflow.
         Err(teller) if teller == own => {}
-        // Another thread tells, and the process ends with that.
+        // Another thread writes its line, and then the process ends.
         Err(_) => loop {
-            // SAFETY: waits for signals.
+            // SAFETY: only waits for signals.
             unsafe { libc::pause() };
         },
     }
@@ -149,7 +150,7 @@ extern "C" fn tell(signal: c_int, info: *mut siginfo_t, _: *mut c_void) {
     // SAFETY: `sigaction`, `raise` and zeros as the default action are allowed in handlers.
     unsafe {
         match before.filter(|_| is_fault) {
-            // The instruction faults again, before whoever was asked before.
+            // The instruction faults again, under the previous handler.
             Some((place, before)) => {
                 libc::sigaction(signal, &raw const before[place], ptr::null_mut());
             }
@@ -164,10 +165,11 @@ extern "C" fn tell(signal: c_int, info: *mut siginfo_t, _: *mut c_void) {
 }
 
 fn write_report(signal: c_int, info: *const siginfo_t) {
-    // Written piece by piece: where memory is so broken that a mark cannot be read, what came before has been said.
+    // Written piece by piece: if a mark cannot be read because memory is corrupt, the pieces before it have been
+    // written.
     let mut line = Line { bytes: [0; TEXT], used: 0 };
     let name = SIGNALS.iter().find(|(known, _)| *known == signal).map_or("a signal", |(_, name)| name);
-    // What no longer fits is left out.
+    // Text that does not fit is left out.
     let _ = write!(line, "kiln: crashed: {name}");
     // SAFETY: the system gives a valid one, and faults have an address.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr()) };
@@ -201,7 +203,7 @@ impl fmt::Write for Line {
 }
 
 impl Line {
-    /// Writes what there is, as a part of one line.
+    /// Writes the bytes so far, as a part of one line.
     fn flush(&mut self) {
         self.bytes[..self.used].iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
         self.write_out();
@@ -210,9 +212,9 @@ impl Line {
     fn write_out(&mut self) {
         let mut rest = &self.bytes[..self.used];
         while !rest.is_empty() {
-            // SAFETY: the bytes are there.
+            // SAFETY: the bytes are initialised.
             let written = unsafe { libc::write(libc::STDERR_FILENO, rest.as_ptr().cast(), rest.len()) };
-            // Where standard error is closed there is nobody to tell.
+            // Standard error is closed.
             let Some(after) = usize::try_from(written).ok().filter(|count| *count > 0) else { break };
             rest = &rest[after..];
         }

@@ -1,36 +1,36 @@
-//! Which pages memory is made present in: huge ones, unless the system takes long for them.
+//! The page size with which memory is made present: huge pages, unless the system takes long for them.
 //!
 //! # Problem
 //!
-//! The system clears a huge page in 0.1 to 0.25 ms. A virtual machine, though, may have handed free memory back to its
-//! host: in large blocks alone, from which huge pages are cut, and then each takes 4 ms, because the host brings it
-//! back in small pieces. Small pages are served from what smaller blocks are left over, which are still free: weights
-//! of 95 MB were there in 55 ms instead of 95 to 260.
+//! The system clears a huge page in 0.1 to 0.25 ms. But a virtual machine may have handed free memory back to its host,
+//! in the large blocks from which huge pages are cut, and then each takes 4 ms, because the host brings it back in
+//! small pieces. Small pages come from smaller blocks that are still there: weights of 95 MB were present in 55 ms
+//! instead of 95 to 260.
 //!
 //! # Idea
 //!
-//! Huge pages are timed. After two in a row that took too long, the next ones are left out for a while, and then one is
-//! tried again. The system may still join small pages in the background, as it does wherever it was advised to.
+//! Huge pages are timed. After two in a row that took too long, small pages are used for a while, and then one huge
+//! page is tried again. The system may still join small pages in the background wherever it was advised to.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// A huge page that takes longer was not the machine's own: four times what clearing one takes.
+/// A huge page that takes longer than this had to come from the host: four times the time of clearing one.
 const SLOW: Duration = Duration::from_millis(1);
 
-/// So many slow ones in a row are no accident, as one may be whose thread had to wait for a core.
+/// So many slow ones in a row are no accident; a single one may have waited for a core.
 const ROW: usize = 2;
 
-/// Bytes that are taken in small pages before a huge one is tried again: the trial then costs a sixteenth of what slow
-/// huge pages would have cost in their place.
+/// Bytes that are made present in small pages before a huge one is tried again: the trial then costs a sixteenth of
+/// what slow huge pages would have cost in their place.
 const SMALL: usize = 32 << 20;
 
-/// How fast huge pages have come.
+/// The recent speed of huge pages.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     /// Slow ones in a row.
     slow: AtomicUsize,
-    /// Bytes that are still to be taken in small pages.
+    /// Bytes that are still to be made present in small pages.
     small: AtomicUsize,
 }
 
@@ -39,18 +39,18 @@ impl Pace {
         Pace { slow: AtomicUsize::new(0), small: AtomicUsize::new(0) }
     }
 
-    /// How many of the next `bytes` bytes are taken in small pages: the first ones.
+    /// How many of the next `bytes` bytes, from the first one on, take small pages.
     pub(super) fn small(&self, bytes: usize) -> usize {
         let take = |left: usize| (left > 0).then(|| left - left.min(bytes));
         let before = self.small.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
         before.map_or(0, |left| left.min(bytes))
     }
 
-    /// Notes how long a huge page took, or a part of one, of which it is not known whether it was there already.
+    /// Notes how long a huge page took, or a part of one, which may have been present already.
     pub(super) fn note(&self, time: Duration, whole: bool) {
         if time > SLOW {
             if self.slow.fetch_add(1, Ordering::Relaxed) + 1 >= ROW {
-                // The next trial decides alone.
+                // A single slow page at the next trial is enough.
                 self.slow.store(ROW - 1, Ordering::Relaxed);
                 self.small.store(SMALL, Ordering::Relaxed);
             }

@@ -3,7 +3,7 @@
 //! Taking memory from a driver costs more than most kernels, and giving it back waits for all of them. An [`Arena`] takes
 //! pieces that grow with what is asked for, lends [`Region`]s out of them by the tightest free stretch, and joins
 //! neighbours that come back. A device runs everything in one order, so a region may be lent again as soon as it is given
-//! back: whoever writes to it comes after whoever read it. Requests of known shapes ask in the same order each time,
+//! back: what writes to it next runs after what read it. Requests of known shapes ask in the same order each time,
 //! so that they find the same places.
 
 use std::collections::BTreeMap;

@@ -1,13 +1,13 @@
 //! NVIDIA GPUs: the driver, NVRTC, cuBLASLt and cuDNN, all of them loaded at run time.
 //!
-//! One binary runs with and without these libraries, so the first question is always what is there, and asking must
-//! harm nobody: [`probe`](fn@probe) says of every library which one was found or why none is used, and of devices what is known of
-//! them. [`open`] makes a [`Device`](super::Device) of one. Reading order: [`library`] (what may be called at all),
-//! [`context`] (the device's one stream), [`device`], [`compiler`] and [`module`] (kernels of Kiln's own), [`cublaslt`]
-//! (matrix products), [`graph`] and [`legacy`] (convolutions, by cuDNN's two interfaces).
+//! One binary runs with and without these libraries, so what is there is found out first, and doing so has no side
+//! effect: [`probe`](fn@probe) says of every library which one was found or why none is used, and of devices what is
+//! known of them. [`open`] makes a [`Device`](super::Device) of one. Reading order: [`library`] (what may be called at
+//! all), [`context`] (the device's one stream), [`device`], [`compiler`] and [`module`] (kernels of Kiln's own),
+//! [`cublaslt`] (matrix products), [`graph`] and [`legacy`] (convolutions, by cuDNN's two interfaces).
 //!
-//! Raw handles and addresses stay in here. Nothing here knows nodes or plans, keeps files, or reads environment variables:
-//! what the environment says arrives in [`OpenOptions`].
+//! Raw handles and addresses stay in here. Nothing here depends on nodes or plans, keeps files, or reads environment
+//! variables: what the environment says arrives in [`OpenOptions`].
 
 mod compiler;
 mod context;

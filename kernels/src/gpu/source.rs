@@ -36,7 +36,7 @@ use crate::error::{KernelError, Result};
 
 pub use cast::{CastCode, CastKernel, Scalar};
 pub use chain::{ChainCode, ChainKernel};
-pub use copy::{CopyCode, CopyKernel};
+pub use copy::{CopyCode, CopyKernel, Steps};
 pub use fill::FillKernel;
 pub use gather::{GatherCode, GatherKernel};
 pub use norm::{RowNormCode, RowNormKernel, Scaling};

@@ -1,8 +1,8 @@
-//! Whether this process may use the tile registers of AMX. They are 8 KiB a thread, so that Linux saves them only for
-//! processes that have asked.
+//! Whether this process may use the tile registers of AMX. They are 8 KiB a thread, so Linux saves them only for
+//! processes that request it.
 
-/// Whether the processor multiplies tiles of `bf16` and of bytes, and the operating system lets this process do so.
-/// Asks once; what is permitted then holds for all threads.
+/// Whether the processor multiplies tiles of `bf16` and of bytes, and the operating system permits this process to.
+/// Requested once; the permission holds for all threads.
 pub(super) fn permitted() -> bool {
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     {
@@ -24,11 +24,11 @@ fn processor_has_them() -> bool {
     std::arch::x86_64::__cpuid(0).eax >= 7 && std::arch::x86_64::__cpuid_count(7, 0).edx & BITS == BITS
 }
 
-/// Asks Linux (5.16 and newer) for the state of tiles, component 18 of what XSAVE saves; others refuse the request.
+/// Requests from Linux (5.16 and newer) the state of tiles, component 18 of XSAVE; other systems refuse the request.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 fn ask() -> bool {
     const ARCH_REQ_XCOMP_PERM: libc::c_ulong = 0x1023;
     const TILE_DATA: libc::c_ulong = 18;
-    // SAFETY: this request takes two numbers and touches no memory of ours.
+    // SAFETY: this request takes two numbers and no memory.
     unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA) == 0 }
 }

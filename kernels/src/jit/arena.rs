@@ -1,25 +1,25 @@
 //! Executable memory: chunks that hold many kernels each, never writable and executable at one address.
 //!
 //! A chunk is a memory file that is mapped twice: one alias is written, the other executed. Installing a kernel is then
-//! a copy, without a system call and without interrupting other cores (0.2 us against 6-16 us for flipping page
-//! protections). Where the system refuses that, a chunk is anonymous memory whose pages are flipped from writable
-//! to executable, and a kernel owns whole pages, because its neighbours may be running meanwhile. Where both
-//! are refused there is an error, and the caller stays with the plain references.
+//! a copy, without a system call and without interrupting other cores (0.2 us against 6-16 us for changing page
+//! protections). Where the system refuses two mappings, a chunk is anonymous memory whose pages are changed from
+//! writable to executable, and a kernel owns whole pages, because neighbouring kernels may be running meanwhile. Where
+//! both are refused there is an error, and the plain references run.
 //!
 //! # Reuse
 //!
-//! Memory of a dropped kernel goes back to a free list. A core that ran the old bytes may hold them in its pipeline,
-//! and x86 promises to notice the change only after a serialising instruction. So before a reused range is handed out,
-//! `membarrier` makes every core of this process execute one. On kernels without it freed ranges stay unused until
-//! their whole chunk is free, which is unmapped then.
+//! Memory of a dropped kernel goes back to a free list. A core that ran the old bytes may still have them in its
+//! pipeline, and x86 guarantees that a core sees the change only after a serialising instruction. So before a freed
+//! range is reused, `membarrier` makes every core of this process execute one. On kernels of Linux without it, freed
+//! ranges stay unused until their whole chunk is free, which is unmapped then.
 //!
 //! # Forking
 //!
 //! A forked child shares the memory files with its parent and may run the kernels in them, however long it lives. So
-//! neither writes there: the child starts chunks of its own for new kernels, and in the parent the memory of kernels
-//! that were there when it forked is not used again until their whole chunk is free, which is unmapped then.
+//! neither writes there: the child starts new chunks for new kernels, and in the parent the memory of kernels that
+//! existed at the fork is not reused until their whole chunk is free, which is unmapped then.
 //!
-//! This file knows bytes and addresses; what the bytes mean stands in [`code`](super::code).
+//! Handles bytes and addresses; [`code`](super::code) gives the bytes their meaning.
 
 mod chunk;
 
@@ -41,11 +41,11 @@ const CHUNK_BYTES: usize = 256 << 10;
 pub struct CodeMemory {
     /// Bytes that sealed kernels occupy.
     pub used: usize,
-    /// Bytes mapped for them, counted once though most are mapped twice.
+    /// Bytes mapped for them; memory that is mapped twice counts once.
     pub mapped: usize,
 }
 
-/// A set of chunks and who occupies them.
+/// A set of chunks and the free ranges in them.
 #[derive(Debug)]
 pub(super) struct Arena {
     state: Mutex<State>,
@@ -70,7 +70,7 @@ pub(super) struct Block {
     offset: usize,
     size: usize,
     address: NonNull<u8>,
-    /// How many children the process had forked when this was placed.
+    /// How many children the process had forked when this block was placed.
     children: u32,
 }
 
@@ -80,7 +80,7 @@ unsafe impl Send for Block {}
 unsafe impl Sync for Block {}
 
 impl Arena {
-    /// An arena that may use the given schemes; tests restrict them.
+    /// An arena that may use these schemes of mapping; tests restrict them.
     pub(super) fn new(schemes: Schemes) -> Arc<Arena> {
         let state = State { chunks: Vec::new(), next: 0, origin: Origin::here() };
         Arc::new(Arena { state: Mutex::new(state), schemes })
@@ -89,7 +89,7 @@ impl Arena {
     /// The arena of this process.
     pub(super) fn global() -> &'static Arc<Arena> {
         static GLOBAL: LazyLock<Arc<Arena>> = LazyLock::new(|| {
-            // Perf looks for names of anonymous memory only: it takes a memory file for a library that is gone.
+            // Perf looks up names for anonymous memory only: it takes a memory file for a library that was deleted.
             Arena::new(Schemes { dual: !super::symbols::on(), ..Schemes::ALL })
         });
         let _stay = fork::stay();
@@ -150,8 +150,8 @@ impl State {
         self.next += 1;
     }
 
-    /// In a forked child the chunks are the parent's too. They stay mapped, for the kernels in them may be called, but
-    /// nothing is written to them any more.
+    /// In a forked child, the chunks are shared with the parent. They stay mapped, because kernels in them may be
+    /// called, but are not written again.
     fn notice_fork(&mut self) {
         if !self.origin.is_here() {
             self.origin = Origin::here();
@@ -167,7 +167,7 @@ impl Block {
         self.address
     }
 
-    /// Bytes that it occupies, rounded up to what the arena gives out.
+    /// Bytes that it occupies: a multiple of the arena's unit.
     pub(super) fn size(&self) -> usize {
         self.size
     }
@@ -185,7 +185,7 @@ impl Drop for Block {
             true => state.chunks[index].1.release(self.offset, self.size),
             false => state.chunks[index].1.retire(self.offset, self.size),
         }
-        // One empty chunk is kept, so that a program around its bound does not map and unmap for ever.
+        // One empty chunk is kept, so that a program around its bound does not map and unmap repeatedly.
         let spare = state.chunks.iter().filter(|(_, chunk)| chunk.used() == 0).count() > 1;
         if state.chunks[index].1.used() == 0 && (spare || state.chunks[index].1.exhausted()) {
             state.chunks.remove(index);

@@ -1,8 +1,8 @@
 //! The assembler of every emitter: one set of vector operations, encoded as VEX (AVX2) or EVEX (AVX-512).
 //!
-//! An emitter is written once. It asks [`Asm::lanes`] and [`Asm::registers`] and never which encoding is in use.
+//! An emitter is written once. It uses [`Asm::lanes`] and [`Asm::registers`] and does not depend on the encoding.
 //! dynasm encodes general-purpose and VEX instructions; [`evex`] encodes the rest into the same [`buffer`], and [`vex`]
-//! again what emitters write most often, faster.
+//! encodes the most frequent VEX instructions faster than dynasm.
 //!
 //! # ABI of every kernel
 //!
@@ -21,8 +21,8 @@
 //! # Mistakes
 //!
 //! An emitter that names a register its level lacks, or an address that cannot be encoded, gets an error from
-//! [`Asm::finish`], not a panic and not wrong code: what it named is remembered, and later instructions go on into
-//! bytes that are thrown away.
+//! [`Asm::finish`], not a panic and not wrong code: the first such mistake is stored, and the bytes emitted after it
+//! are discarded.
 
 #![allow(clippy::useless_conversion, reason = "dynasm converts every register number, whatever its type")]
 
@@ -44,6 +44,7 @@ mod tiles;
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};
 
 pub use operand::{Cond, Gpr, Label, Mask, Mem, Predicate, Rounding, Src, Tile, Vreg};
+pub use short::JoinedRow;
 
 use buffer::Buffer;
 use named::Named;
@@ -52,7 +53,7 @@ use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{evex, vex};
 
-/// Room for a typical kernel (about 2 KiB), so that emitting one grows no buffer.
+/// Bytes of a typical kernel (about 2 KiB) with room to spare, so that the buffer need not grow.
 const CODE_CAPACITY: usize = 4096;
 /// Labels and references of a typical kernel: loops, tails and constants.
 const LABEL_CAPACITY: usize = 64;
@@ -71,13 +72,13 @@ enum Constant {
 /// An assembler for one kernel.
 pub struct Asm {
     isa: Isa,
-    /// Vector registers that may be named: a power of two.
+    /// Vector registers of the level: a power of two.
     registers: u8,
-    /// Whether EVEX is the encoding in use.
+    /// Whether the encoding is EVEX.
     wide: bool,
     ops: Buffer,
     constants: Vec<(Constant, DynamicLabel)>,
-    /// Why the kernel cannot be encoded: the first reason that came up.
+    /// The first reason why the kernel cannot be encoded.
     refused: Option<&'static str>,
     named: Named,
     /// Slots of the current [`Asm::spill`].
@@ -147,38 +148,38 @@ impl Asm {
         self.len() == 0
     }
 
-    /// Whether EVEX is the encoding in use.
+    /// Whether the encoding is EVEX.
     fn wide(&self) -> bool {
         self.wide
     }
 
-    /// Remembers why this kernel has no encoding; [`Asm::finish`] reports it.
+    /// Stores why this kernel cannot be encoded; [`Asm::finish`] returns it.
     #[cold]
     #[inline(never)]
     fn refuse(&mut self, reason: &'static str) {
         self.refused.get_or_insert(reason);
     }
 
-    /// Names vector registers, whose numbers may be or-ed together.
+    /// Notes vector registers that are in use; numbers may be or-ed together.
     #[inline(always)]
     fn check_vectors(&mut self, numbers: u8) {
         self.named.vectors |= numbers;
     }
 
-    /// Names general-purpose registers, or-ed together as for vectors.
+    /// Notes general-purpose registers that are in use; numbers may be or-ed together.
     #[inline(always)]
     fn check_gprs(&mut self, numbers: u8) {
         self.named.gprs |= numbers;
     }
 
-    /// Names what every encoding of an address relies on.
+    /// Notes the parts of an address that every encoding relies on.
     #[inline(always)]
     fn check_address(&mut self, mem: Mem) {
         self.named.address(mem);
     }
 
-    /// The label of a table entry, which is made when it is first asked for. Kernels have a few dozen constants, for
-    /// which a scan beats any map.
+    /// The label of a table entry, which is added at its first use. Kernels have a few dozen constants, for which a
+    /// scan is faster than any map.
     fn constant(&mut self, constant: Constant) -> DynamicLabel {
         if let Some((_, label)) = self.constants.iter().find(|(have, _)| *have == constant) {
             return *label;
@@ -188,7 +189,7 @@ impl Asm {
         label
     }
 
-    /// Appends the table that [`Asm::constant`] promised.
+    /// Appends the constant table, and binds the labels of its entries.
     fn place_constants(&mut self) {
         if self.constants.is_empty() {
             return;
@@ -216,8 +217,8 @@ impl Asm {
         }
     }
 
-    /// With a register. Each of these stands in one place and is not copied into all instructions: code that encodes is
-    /// cold when a kernel is emitted, and to fetch it takes longer than to run it.
+    /// With a register. This and its neighbours are not inlined: code that encodes is cold when a kernel is emitted,
+    /// and fetching many copies of it takes longer than running one.
     #[inline(never)]
     fn evex_register(&mut self, form: &evex::Form, operands: evex::Operands, reg: Vreg) {
         self.check_vectors(reg.0);
@@ -260,13 +261,12 @@ impl Asm {
         self.ops.append_long(word, len);
         if let Src::Const(bits) = src {
             let label = self.constant(Constant::Splat(bits));
-            // The processor counts a rip-relative displacement from the end of the instruction, and the immediate
-            // stands between the two.
+            // The processor counts a rip-relative displacement from the end of the instruction, behind the immediate.
             self.ops.refer(label, 1);
         }
     }
 
-    /// Appends a VEX instruction whose last operand is `src`; in one place, as with EVEX.
+    /// Appends a VEX instruction whose last operand is `src`; not inlined, as with EVEX.
     #[inline(never)]
     fn vex(&mut self, form: vex::Form, reg: u8, vvvv: u8, src: Src) {
         match src {
@@ -285,7 +285,7 @@ impl Asm {
         }
     }
 
-    /// The same with an entry of the constant table.
+    /// As the function before, with an entry of the constant table.
     #[inline(never)]
     fn vex_relative(&mut self, form: vex::Form, reg: u8, vvvv: u8, constant: Constant) {
         self.check_vectors(reg | vvvv);

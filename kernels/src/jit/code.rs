@@ -1,6 +1,6 @@
 //! Sealed machine code and how it is called: the only place where emitted bytes become callable.
 //!
-//! Where executable memory comes from stands in [`arena`](super::arena).
+//! [`arena`](super::arena) manages the executable memory.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub struct Code {
     /// Whether this processor has the level; otherwise the code is interpreted.
     #[cfg(feature = "emulator")]
     native: bool,
-    /// The kernel as the emulator wants it, made at the first emulated call.
+    /// The kernel decoded for the emulator, at the first emulated call.
     #[cfg(feature = "emulator")]
     program: std::sync::OnceLock<super::emulator::Program>,
 }
@@ -86,13 +86,13 @@ impl Code {
         self.block.size()
     }
 
-    /// Calls the kernel with a pointer to its argument struct, and holds what the call will touch against what its
-    /// driver was `given` first, where [extents](super::extents) are checked.
+    /// Calls the kernel with a pointer to its argument struct. Where [extents](super::extents) are checked, first
+    /// checks what the call will touch against the operands that its driver has `given`.
     ///
     /// # Safety
     ///
-    /// `args` is the struct that this kernel's emitter was written for, with what shaped the instructions. What is
-    /// `given` may be read, and written where it says so, and what the call writes is not touched by others meanwhile.
+    /// `args` is the struct that this kernel's emitter was written for, and `kernel` what determined its instructions.
+    /// What is `given` may be read, and written where it says so, and other threads do not touch what the call writes.
     #[inline]
     pub(crate) unsafe fn call<A: Arguments>(&self, args: &A, kernel: &A::Kernel, given: &Given) {
         #[cfg(feature = "emulator")]
@@ -110,7 +110,7 @@ impl Code {
         }
     }
 
-    /// Calls the kernel of a test, which describes nothing.
+    /// Calls a kernel of a test, which has no description of its extents.
     ///
     /// # Safety
     ///
@@ -142,7 +142,7 @@ impl Code {
         unsafe { self.interpret(args, None) }
     }
 
-    /// The same, and holds each access against what was described, where something was.
+    /// As [`Code::emulate`], and checks each access against `touched`, where it is given.
     ///
     /// # Safety
     ///
@@ -168,7 +168,7 @@ impl Code {
         }
     }
 
-    /// Other architectures have no level that is present, so nothing is sealed for them to enter.
+    /// On other architectures no level is present, so no code is ever sealed.
     #[cfg(not(target_arch = "x86_64"))]
     unsafe fn enter(&self, _args: *const u8) {}
 }

@@ -1,4 +1,4 @@
-//! Takes finished kernels apart again, for the emulator and the verifier.
+//! Disassembles finished kernels, for the emulator and the verifier.
 //!
 //! A kernel is code up to its constant table, and the table starts at the lowest address that the code reads
 //! rip-relative: see [`asm`](super::asm).
@@ -12,7 +12,8 @@ pub(super) struct Decoded {
     pub(super) table: usize,
 }
 
-/// Decodes a kernel as if it stood at `address`. The text of an error names the offset of what does not decode.
+/// Decodes a kernel as if it were at `address`. The text of an error has the offset of the bytes that are no
+/// instruction.
 pub(super) fn decode(bytes: &[u8], address: u64) -> Result<Decoded, String> {
     let mut decoder = Decoder::with_ip(64, bytes, address, DecoderOptions::NONE);
     let mut decoded = Decoded { instructions: Vec::new(), table: bytes.len() };

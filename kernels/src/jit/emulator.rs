@@ -1,27 +1,29 @@
 //! Interprets finished kernels, so that every level is tested on every machine.
 //!
-//! It knows exactly the instructions that [`Asm`](super::Asm) emits; another one is a panic that names it. A kernel is
-//! decoded and lowered to compact operations once, then interpreted on the memory of this process, as the real
-//! code would. Masked-off lanes of a load or store are not touched, so guard pages work here too.
+//! It has exactly the instructions that [`Asm`](super::Asm) emits; any other is a panic that names it. A kernel is
+//! decoded and lowered to compact operations once, then interpreted on the memory of this process, as the real code
+//! would run. Masked-off lanes of a load or store are not touched, so guard pages work here too.
 //!
-//! It is stricter than a processor where that finds mistakes: registers start out as signalling garbage, a jump on
-//! flags that the manual leaves undefined is a panic, and so is a kernel that does not restore what it must, or that
-//! touches what the [extents](super::extents) of its call do not say.
+//! It is stricter than a processor where that finds mistakes: registers start as signalling NaNs and addresses that
+//! fault; a jump on flags that the manual leaves undefined is a panic, and so is a kernel that does not restore the
+//! registers of its caller, or that touches memory outside of the [extents](super::extents) of its call.
 //!
-//! [`lower`] turns instructions into operations, [`execute`] runs them, [`machine`] is what they run on, with
-//! [`tiles`].
+//! [`lower`] turns instructions into operations, [`execute`] runs them on the registers of [`machine`], on [`tiles`] and
+//! on [`memory`].
 
 mod execute;
 mod lanes;
 mod lower;
 mod machine;
+mod memory;
 mod tiles;
 
 use std::cell::{Cell, RefCell};
 
-use machine::{CALLEE_SAVED, Machine, Memory, RSP};
+use machine::{CALLEE_SAVED, Machine, RSP};
+use memory::Memory;
 
-pub(super) use machine::Described;
+pub(super) use memory::Described;
 
 /// A kernel that is ready to be interpreted.
 #[derive(Debug)]
@@ -29,7 +31,7 @@ pub(super) struct Program {
     operations: Vec<lower::Operation>,
 }
 
-/// Words of the emulated stack: 255 spill slots of 64 bytes and the saved registers, with room.
+/// Words of the emulated stack: 255 spill slots of 64 bytes, the saved registers, and room to spare.
 const STACK_WORDS: usize = 4096;
 
 thread_local! {
@@ -44,7 +46,7 @@ thread_local! {
 
 /// Does `work` with every kernel that this thread calls interpreted, also those that the processor could run.
 pub fn interpreted<T>(work: impl FnOnce() -> T) -> T {
-    /// Puts back what held before, after a panic, too.
+    /// Restores the previous value, after a panic too.
     struct Restore(bool);
     impl Drop for Restore {
         fn drop(&mut self) {
@@ -61,11 +63,11 @@ pub(super) fn is_forced() -> bool {
 }
 
 impl Program {
-    /// Decodes and lowers a kernel that stands at `address`, to which its constants are relative.
+    /// Decodes and lowers a kernel at `address`, to which its constants are relative.
     ///
     /// # Panics
     ///
-    /// Where the kernel holds what the emulator does not know.
+    /// Where the kernel has an instruction that the emulator has not.
     pub(super) fn new(bytes: &[u8], address: u64) -> Program {
         let decoded = super::decode::decode(bytes, address).unwrap_or_else(|error| panic!("emulator: {error}"));
         Program { operations: lower::lower(&decoded.instructions) }
@@ -79,7 +81,7 @@ impl Program {
     ///
     /// # Panics
     ///
-    /// Where the kernel breaks the ABI, or touches what was not described.
+    /// Where the kernel breaks the ABI, or touches memory outside of `described`.
     pub(super) unsafe fn call(&self, args: *const u8, described: Option<&Described>) -> u64 {
         STACK.with_borrow_mut(|stack| {
             let mut machine = Machine::new();

@@ -1,9 +1,9 @@
-//! An EVEX encoder for exactly the forms that [`Asm`](super::Asm) emits, since dynasm knows no AVX-512.
+//! An EVEX encoder for exactly the forms that [`Asm`](super::Asm) emits; dynasm has no AVX-512.
 //!
-//! A form is a row of data; one function turns a row and its operands into bytes. Registers are 512 bits wide but for a
-//! store of the lower half (scalar moves ignore the length). `tests/evex.rs` proves every form byte-identical to
-//! iced-x86's encoder over every register, mask and interesting displacement; a form that is missing there fails that
-//! test.
+//! A form is a row of data; one function turns a row and its operands into bytes. Registers are 512 bits wide, except
+//! for a store of the lower half (scalar moves ignore the length). `tests/evex.rs` proves every form byte-identical to
+//! iced-x86's encoder over every register, mask and relevant displacement; a form that is missing in that test fails
+//! it.
 //!
 //! An instruction is laid out as
 //!
@@ -18,7 +18,7 @@ use dynasmrt::DynasmApi;
 
 use super::asm::{Gpr, Mem};
 
-/// How the operands of a form are spread over the instruction's fields.
+/// Which field of the instruction has which operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// reg = destination, vvvv = first source, rm = second.
@@ -39,7 +39,7 @@ pub struct Form {
     /// The four bytes before the opcode for operands that are all zero.
     prefix: u32,
     opcode: u8,
-    /// Where the operands go.
+    /// Which field has which operand.
     pub layout: Layout,
     /// Bytes that a memory operand without broadcast covers: the N of disp8*N.
     pub memory: u8,
@@ -50,15 +50,15 @@ pub struct Form {
 /// The registers of an instruction besides its rm operand.
 #[derive(Clone, Copy, Debug)]
 pub struct Operands {
-    /// Bits of the prefix that differ from a form's.
+    /// Bits of the prefix that differ from the form's.
     flip: u32,
-    /// The lower bits of reg in their place in ModRM.
+    /// The lower bits of reg, shifted to their position in ModRM.
     reg: u8,
 }
 
 impl Operands {
-    /// No mask. `reg` and `vvvv` are 0 where the form has no such operand. Numbers beyond the register file
-    /// are cut to it; [`Asm`](super::Asm) refuses them before.
+    /// No mask. `reg` and `vvvv` are 0 where the form has no such operand. Numbers beyond the register file are
+    /// truncated; [`Asm`](super::Asm) refuses them before.
     #[must_use]
     #[inline(always)]
     pub const fn of(reg: u8, vvvv: u8) -> Operands {
@@ -92,7 +92,7 @@ pub enum Rm {
     Mem(Mem),
     /// One `f32` in memory for every lane.
     Broadcast(Mem),
-    /// An entry of the constant table, rip-relative, for every lane. Its displacement is left zero for a relocation.
+    /// An entry of the constant table, rip-relative, for every lane. Its displacement stays zero until the relocation.
     Constant,
 }
 
@@ -107,7 +107,7 @@ const PREFIX_F2: u32 = 3;
 const VECTOR: u8 = 64;
 const LANE: u8 = 4;
 
-/// Bits of the prefix by their place, seen as a little-endian word.
+/// Bits of the prefix by their position in a little-endian word.
 const R: u32 = 1 << 15;
 const X: u32 = 1 << 14;
 const B: u32 = 1 << 13;
@@ -128,12 +128,12 @@ impl Form {
         Form { name, prefix, opcode, layout, memory: VECTOR, broadcast: true }
     }
 
-    /// W = 1: two lanes are one element.
+    /// W = 1: an element is two lanes.
     const fn pairs(self) -> Form {
         Form { prefix: self.prefix | W, broadcast: false, ..self }
     }
 
-    /// A memory operand of its own size, never broadcast.
+    /// With a memory operand of `bytes`, never broadcast.
     const fn memory(self, bytes: u8) -> Form {
         Form { memory: bytes, broadcast: false, ..self }
     }
@@ -142,7 +142,7 @@ impl Form {
         Form { prefix: self.prefix & !LENGTH_512, ..self.memory(LANE) }
     }
 
-    /// The lower half of the register.
+    /// On the lower half of the register.
     const fn half(self) -> Form {
         Form { prefix: self.prefix & !LENGTH_512 | LENGTH_256, ..self.memory(VECTOR / 2) }
     }
@@ -153,7 +153,7 @@ impl Form {
     }
 }
 
-/// Defines the forms as constants and as one list for the test that traverses them.
+/// Defines the forms as constants, and as one list for the test over all of them.
 macro_rules! forms {
     ($($name:ident = $map:ident $prefix:ident $opcode:literal $layout:expr $(, $change:ident($($arg:expr)?))*;)*) => {
         $(#[allow(missing_docs, reason = "the processor's own names")]
@@ -222,11 +222,11 @@ forms! {
     VPMOVDW = MAP_0F38 PREFIX_F3 0x33 Layout::Mr, memory(VECTOR / 2);
 }
 
-/// An instruction as one word, and how many of its bytes count; the others may be anything.
+/// An instruction as one word, and its length; the bytes after it are arbitrary.
 #[inline(always)]
 #[must_use]
 pub fn encode(form: &Form, operands: Operands, rm: Rm) -> (u128, usize) {
-    // A constant is one f32: broadcast where the form would otherwise read a whole vector.
+    // A constant is one f32: it is broadcast where the form would otherwise read a whole vector.
     let broadcast = matches!(rm, Rm::Broadcast(_)) || (matches!(rm, Rm::Constant) && form.broadcast);
     let place = match rm {
         Rm::Reg(number) => Place::register(number),
@@ -234,7 +234,7 @@ pub fn encode(form: &Form, operands: Operands, rm: Rm) -> (u128, usize) {
         Rm::Broadcast(mem) => Place::memory(mem, LANE),
         Rm::Constant => Place::RELATIVE,
     };
-    // The register bits are stored inverted, so they are flipped in a prefix that has them all set.
+    // The register bits are stored inverted, so they are flipped in a prefix that has all of them set.
     let prefix = form.prefix ^ operands.flip ^ place.flip | if broadcast { BROADCAST } else { 0 };
     let body = u64::from(form.opcode) | (place.word | u64::from(operands.reg)) << 8;
     (u128::from(prefix) | u128::from(body) << 32, 5 + place.len)
@@ -266,17 +266,17 @@ impl Place {
         Place { word: 0xC0 | u64::from(number & 7), len: 1, flip }
     }
 
-    /// An address in the shortest form; a short displacement counts in `unit`s, which are powers of two. Addresses of
-    /// all kinds follow each other, so that branches on the kind would be guessed wrongly.
+    /// An address in the shortest form; a short displacement counts in `unit`s, which are powers of two. Without
+    /// branches on the kind of address: kinds alternate, so such branches would be mispredicted.
     #[inline(always)]
     fn memory(mem: Mem, unit: u8) -> Place {
-        // 100 in ModRM announces a SIB byte, and in the SIB byte says "no index"; 101 as a base without displacement
-        // means rip or nothing, so rbp and r13 always carry one.
+        // 100 in ModRM says that a SIB byte follows, and in the SIB byte means "no index"; 101 as a base without
+        // displacement means rip or no base, so rbp and r13 always have a displacement.
         const SIB: u8 = 0b100;
         const NEEDS_DISP: u8 = 0b101;
         let base = mem.base.0;
         let (index, scale) = mem.index.unwrap_or((Gpr(SIB), 1));
-        // Of 1, 2, 4 and 8, without counting zeros.
+        // The logarithm of 1, 2, 4 or 8, without counting zeros.
         let scale = ((scale >> 1) - (scale >> 3)) & 3;
         let units = mem.disp >> unit.trailing_zeros();
         let some = (mem.disp != 0) | (base & 7 == NEEDS_DISP);
@@ -294,9 +294,9 @@ impl Place {
     }
 }
 
-/// `kmovw k, r32`: the one mask instruction in use. It is VEX-encoded, but dynasm knows no mask registers.
+/// `kmovw k, r32`: the one mask instruction in use. It is VEX-encoded, but dynasm has no mask registers.
 pub fn kmovw(out: &mut impl DynasmApi, k: u8, src: u8) {
-    // Behind the register bits stand W 0, an unused vvvv (all ones), 128 bits and no prefix.
+    // After the register bits: W 0, an unused vvvv (all ones), 128 bits and no prefix.
     if src < 8 {
         out.push_u16(u16::from_le_bytes([0xC5, 0xF8]));
     } else {

@@ -1,15 +1,15 @@
-//! Extents: what one call of a kernel reads and writes, computed from the fields that its instructions use, and held
-//! against what its driver was given.
+//! Extents: the memory that one call of a kernel reads and writes, computed from the fields of its arguments and
+//! checked against the operands of its driver.
 //!
-//! A driver lists its operands once for each run ([`Given`]), from the slices whose lengths it has checked. Each
-//! argument struct describes its calls ([`Arguments`]): loops over counts and strides around a number of bytes.
-//! Nothing wraps on the way: a count beyond `isize::MAX` is a negative one that a driver got by subtracting, and a
-//! violation like a range outside of every operand. A violation is a panic before the first instruction runs, which
-//! names kernel, operand and range.
+//! A driver lists its operands once for each run ([`Given`]), from slices whose lengths it has checked. Each argument
+//! struct describes its calls ([`Arguments`]): loops over counts and strides around a number of bytes. Nothing wraps on
+//! the way: a count beyond `isize::MAX` is a negative number that a driver got by subtracting, and is a violation, as
+//! is a range outside of every operand. A violation is a panic before the first instruction runs, with the kernel, the
+//! operand and the range.
 //!
-//! Calls are checked where [`CHECKED`] says; elsewhere a list of operands is empty, and descriptions are never
-//! computed. The emulator holds each access against the description of its call, so descriptions tell the truth about
-//! what is emitted.
+//! Calls are checked where [`CHECKED`] says so; elsewhere the list of operands is empty, and descriptions are not
+//! computed. The emulator checks each access against the description of its call, so descriptions match what is
+//! emitted.
 
 use std::fmt;
 
@@ -40,7 +40,8 @@ impl fmt::Debug for Operand {
     }
 }
 
-/// The operands of a run: where they lie, and which of them may be written. Nothing where calls are not [`CHECKED`].
+/// The operands of a run: their addresses, lengths, and which of them may be written. Empty where calls are not
+/// [`CHECKED`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Given(#[cfg(any(debug_assertions, fuzzing, feature = "extents"))] SmallVec<[Operand; 12]>);
 
@@ -50,22 +51,22 @@ impl Given {
         Given::default()
     }
 
-    /// With one that is read.
+    /// Adds an operand that is read.
     pub(crate) fn read<T>(self, name: &'static str, operand: &[T]) -> Given {
         self.with(name, operand.as_ptr().cast(), size_of_val(operand), false)
     }
 
-    /// With one that is read, where there is one.
+    /// Adds an operand that is read, if there is one.
     pub(crate) fn maybe<T>(self, name: &'static str, operand: Option<&[T]>) -> Given {
         operand.into_iter().fold(self, |given, operand| given.read(name, operand))
     }
 
-    /// With one that is written, and may be read.
+    /// Adds an operand that is written, and may be read.
     pub(crate) fn write<T>(self, name: &'static str, operand: &mut [T]) -> Given {
         self.with(name, operand.as_mut_ptr().cast(), size_of_val(operand), true)
     }
 
-    /// With so many bytes.
+    /// Adds an operand of so many bytes.
     #[cfg_attr(
         not(any(debug_assertions, fuzzing, feature = "extents")),
         allow(unused_mut, unused_variables, reason = "nothing is listed")
@@ -87,15 +88,15 @@ impl Given {
         &[]
     }
 
-    /// Holds a call against the operands, where calls are [`CHECKED`].
+    /// Checks a call against the operands, where calls are [`CHECKED`].
     ///
     /// # Safety
     ///
-    /// What is listed is memory that may be read, and written where it says so.
+    /// The operands are memory that may be read, and written where they say so.
     ///
     /// # Panics
     ///
-    /// Where the call would touch anything else.
+    /// Where the call would touch other memory.
     #[inline]
     pub(crate) unsafe fn check<A: Arguments>(&self, args: &A, kernel: &A::Kernel) {
         if CHECKED {
@@ -103,7 +104,7 @@ impl Given {
         }
     }
 
-    /// [`Given::check`], and what the call touches.
+    /// [`Given::check`], which returns the ranges that the call touches.
     ///
     /// # Safety
     ///
@@ -120,12 +121,12 @@ impl Given {
 
 /// The arguments of a kernel, which describe what a call with them touches.
 pub(crate) trait Arguments {
-    /// The name of the kernel's code.
+    /// The family of the kernel, for messages.
     const FAMILY: &'static str;
-    /// What decides besides the arguments: mostly what shaped the instructions.
+    /// What determines the extents besides the arguments: mostly what determined the instructions.
     type Kernel: ?Sized;
 
-    /// Describes a call. What the kernel advances counts as it is now.
+    /// Describes a call. Fields that the kernel advances count with their current values.
     fn extents(&self, kernel: &Self::Kernel, extents: &mut Extents<'_>);
 }
 
@@ -138,13 +139,13 @@ pub(super) struct Touched {
     pub(super) writes: bool,
 }
 
-/// What takes the description of a call, and holds it against the operands.
+/// Collects the description of a call, and checks it against the operands.
 pub(crate) struct Extents<'a> {
     family: &'static str,
     given: &'a Given,
-    /// Of the program itself.
+    /// Constants of the program that the kernel may read.
     constants: SmallVec<[Operand; 2]>,
-    /// What was described so far, where it is asked for.
+    /// The ranges so far, where the emulator needs them.
     touched: Vec<Touched>,
     keeps: bool,
 }
@@ -154,23 +155,23 @@ impl<'a> Extents<'a> {
         Extents { family, given, constants: SmallVec::new(), touched: Vec::new(), keeps }
     }
 
-    /// Lets the kernel read a constant of the program.
+    /// Adds a constant of the program to what the kernel may read.
     pub(crate) fn constant<T>(&mut self, name: &'static str, constant: &'static [T]) {
         let (start, bytes) = (constant.as_ptr().addr(), size_of_val(constant));
         self.constants.push(Operand { name, start, bytes, writable: false });
     }
 
-    /// What is read from `first` on: [`Span::bytes`] says how much.
+    /// Describes a read from `first` on: [`Span::bytes`] says of how many bytes.
     pub(crate) fn read<T>(&mut self, name: &'static str, first: *const T) -> Span<'_, 'a> {
         self.span(name, first.addr(), false)
     }
 
-    /// What is written from `first` on, and may be read before.
+    /// Describes a write from `first` on; the same memory may be read before.
     pub(crate) fn write<T>(&mut self, name: &'static str, first: *mut T) -> Span<'_, 'a> {
         self.span(name, first.addr(), true)
     }
 
-    /// A list that the kernel reads, of which each entry can be described in turn.
+    /// Describes a list that the kernel reads, and returns it, so that its entries can be described.
     pub(crate) fn list<'l, T: Copy>(&mut self, name: &'static str, first: *const T, count: usize) -> &'l [T] {
         self.read(name, first).over(count, size_of::<T>()).bytes(size_of::<T>());
         if count == 0 {
@@ -207,28 +208,27 @@ impl<'a> Extents<'a> {
     }
 }
 
-/// A range that is being described: from the first byte of the first turn of all loops to the last of the last.
+/// A range while it is described: from the first byte of the first iteration of all loops to the last byte of the last.
 #[must_use = "it is described by its number of bytes"]
 pub(crate) struct Span<'e, 'a> {
     extents: &'e mut Extents<'a>,
     name: &'static str,
     writes: bool,
-    /// The lowest and the highest place that the innermost turns start at.
+    /// The lowest and the highest address at which an innermost iteration starts.
     low: i128,
     high: i128,
     empty: bool,
 }
 
 impl Span<'_, '_> {
-    /// So many bytes further on, or back.
+    /// Moves it by `offset` bytes.
     pub(crate) fn from(mut self, offset: isize) -> Self {
         self.low = self.low.saturating_add(offset as i128);
         self.high = self.high.saturating_add(offset as i128);
         self
     }
 
-    /// In `count` turns of a loop, each so many bytes further on than the one before, or, where the distance wraps,
-    /// back.
+    /// Repeats it in a loop of `count` iterations, `step` bytes apart; a step beyond `isize::MAX` is negative.
     pub(crate) fn over(mut self, count: usize, step: usize) -> Self {
         if count > isize::MAX as usize {
             self.extents.refuse(self.name, self.writes, format_args!("{} times", count as isize));
@@ -240,7 +240,7 @@ impl Span<'_, '_> {
         self
     }
 
-    /// With so many bytes in each turn.
+    /// Each innermost iteration touches so many bytes.
     pub(crate) fn bytes(self, bytes: usize) {
         if bytes > isize::MAX as usize {
             self.extents.refuse(self.name, self.writes, format_args!("in {} bytes", bytes as isize));
@@ -257,8 +257,8 @@ impl Span<'_, '_> {
     }
 }
 
-/// Turns of a loop that counts down until nothing is left, and asks only after a turn: one that begins with nothing
-/// left does not end.
+/// Iterations of a loop that counts down to zero and tests at its end: a count of 0 at the start would wrap, so it
+/// describes a loop that does not end.
 pub(crate) const fn counted_down(count: usize) -> usize {
     if count == 0 { usize::MAX } else { count }
 }

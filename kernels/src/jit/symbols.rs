@@ -1,11 +1,10 @@
 //! Names of sealed code for profilers: `/tmp/perf-PID.map`, and `jit-PID.dump` for `perf inject --jit`.
 //!
-//! Both are formats of Linux's `perf`. The map names addresses; the dump also holds the bytes, so that instructions can
-//! be shown, and times, so that memory that was used again is told apart. Off until [`name_code_for`] turns it on; then
-//! sealing writes one line or one record more. Trouble with a file turns naming off: a profiler's wish never fails a
-//! build.
+//! Both are formats of Linux's `perf`. The map has names of addresses; the dump also has the bytes, so that
+//! instructions can be shown, and times, so that reused memory is told apart. Off until [`name_code_for`] turns it on;
+//! then sealing writes one line or one record more. An error of a file turns naming off: it never fails a build.
 //!
-//! Knows bytes, addresses and names; what the code does it does not know.
+//! Handles bytes, addresses and names only.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -20,7 +19,7 @@ use crate::isa::Isa;
 /// Which files are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProfilerFiles {
-    /// `/tmp/perf-PID.map`: perf knows this place and no other.
+    /// `/tmp/perf-PID.map`: the one path at which perf looks.
     pub map: bool,
     /// `/tmp/jit-PID.dump`.
     pub dump: bool,
@@ -38,15 +37,15 @@ struct Open {
 
 struct Dump {
     file: File,
-    /// Perf finds the file by this mapping, which it notes because it is executable.
+    /// An executable mapping of the dump, by which perf finds the file.
     _marker: memmap2::Mmap,
 }
 
 static OPEN: OnceLock<Mutex<Option<Open>>> = OnceLock::new();
-/// Held while the files are made: a second call would remove the first one's.
+/// Held while the files are created: a second call would remove the first one's.
 static OPENING: Mutex<()> = Mutex::new(());
 
-/// Whether code shall be named, which also decides where it lies: see [`Schemes`](super::arena).
+/// Whether code is named, which also determines how it is mapped: see [`Schemes`](super::arena).
 pub(super) fn on() -> bool {
     OPEN.get().is_some()
 }
@@ -56,7 +55,7 @@ pub(super) fn on() -> bool {
 ///
 /// # Errors
 ///
-/// A file cannot be made; then nothing is named.
+/// If a file cannot be created; then no code is named.
 pub fn name_code_for(files: ProfilerFiles) -> io::Result<()> {
     if !files.map && !files.dump {
         return Ok(());
@@ -68,12 +67,12 @@ pub fn name_code_for(files: ProfilerFiles) -> io::Result<()> {
     let process = std::process::id();
     let map = files.map.then(|| create(Path::new(&format!("/tmp/perf-{process}.map")))).transpose()?;
     let dump = files.dump.then(|| Dump::create(&PathBuf::from(format!("/tmp/jit-{process}.dump")))).transpose()?;
-    // It is not set yet: setting it takes the lock.
+    // The cell is still empty: setting it takes the lock.
     let _ = OPEN.set(Mutex::new(Some(Open { map, dump, count: 0, origin: Origin::here() })));
     Ok(())
 }
 
-/// Says that these bytes lie there now.
+/// Records that these bytes are at this address from now on.
 pub(super) fn note(isa: Isa, family: &str, address: u64, bytes: &[u8]) {
     let Some(open) = OPEN.get() else { return };
     let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -84,8 +83,8 @@ pub(super) fn note(isa: Isa, family: &str, address: u64, bytes: &[u8]) {
     }
 }
 
-/// Makes a file that is this process's alone. What a dead process of the same number left is removed; another user's
-/// file stays and is an error.
+/// Creates a file of this process. A file that a dead process with the same number left is removed; another user's file
+/// stays and is an error.
 fn create(path: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
     match std::fs::remove_file(path) {

@@ -1,4 +1,4 @@
-//! Checks a finished kernel by decoding it: what code of ours may and may not contain. A tool of the tests.
+//! Checks a finished kernel by decoding it: which instructions and operands it may have. For tests.
 
 use std::collections::HashSet;
 
@@ -28,8 +28,8 @@ const AVX512: &[CpuidFeature] =
 
 /// Checks a kernel and counts its instructions. The text of an error names the instruction.
 ///
-/// Every byte up to the constant table decodes; branches land on instructions of the kernel; control leaves by `ret`
-/// alone; no instruction needs more than the level has; constants are read and never written.
+/// Every byte up to the constant table decodes; branches target instructions of the kernel; the only exit is `ret`; no
+/// instruction needs more than the level has; constants are read and never written.
 pub fn verify(isa: Isa, bytes: &[u8]) -> Result<usize, String> {
     verify_extended(isa, None, bytes)
 }

@@ -1,8 +1,8 @@
-//! VEX and plain 64-bit encodings of the instructions that emitters write most often, each as one word.
+//! VEX and plain 64-bit encodings of the most frequent instructions, each composed as one word.
 //!
-//! dynasm encodes every instruction of AVX2, byte by byte: some 10 ns each. A kernel of two thousand instructions
-//! consists of a dozen kinds, which are put together here as data, in the shortest form of an address that there is.
-//! Tests hold every register against dynasm and every address against iced-x86.
+//! dynasm encodes every instruction of AVX2 byte by byte, in some 10 ns. A kernel of two thousand instructions has a
+//! dozen kinds, which are rows of data here, with the shortest form of each address. Tests compare every register with
+//! dynasm and every address with iced-x86.
 //!
 //! ```text
 //! C4 | R X B m m m m m | W v v v v L p p | opcode | ModRM | SIB? | displacement?
@@ -24,7 +24,7 @@ impl Form {
         Form(u32::from_le_bytes([0xC4, 0xE0 | map, 0x7C | prefix, opcode]))
     }
 
-    /// The same instruction as that of AVX-512, for those that have the same map, prefix and opcode in both.
+    /// The VEX instruction of an AVX-512 form, for those with the same map, prefix and opcode in both.
     pub(super) const fn twin(form: &evex::Form) -> Form {
         let (map, prefix, opcode) = form.numbers();
         Form::new(map, prefix, opcode)
@@ -56,9 +56,9 @@ impl Place {
     #[inline(always)]
     pub(super) fn memory(mem: Mem) -> Place {
         const SIB: u8 = 0b100;
-        // Without a displacement this base would mean "rip" or "none".
+        // Without a displacement, this base would mean rip or no base.
         const NEEDS_DISP: u8 = 0b101;
-        // Addresses of all kinds follow each other, so that branches on the kind would be guessed wrongly.
+        // No branches on the kind of address: kinds alternate, so such branches would be mispredicted.
         let base = mem.base.0;
         let some = (mem.disp != 0) | (base & 7 == NEEDS_DISP);
         let far = i32::from(mem.disp as i8) != mem.disp;
@@ -79,7 +79,7 @@ impl Place {
     /// Four bytes relative to the end of the instruction, zero for now.
     pub(super) const RELATIVE: Place = Place { word: 0b101, len: 5, high: 0 };
 
-    /// With the number of the other operand. Bytes behind the end may be anything.
+    /// With the number of the other operand. Bytes after the end are arbitrary.
     #[inline(always)]
     fn with(self, reg: u8) -> u64 {
         self.word | u64::from(reg & 7) << 3
@@ -119,7 +119,7 @@ mod tests {
         word.to_le_bytes()[..len].to_vec()
     }
 
-    /// What dynasm makes of it.
+    /// What dynasm encodes.
     macro_rules! theirs {
         ($($code:tt)*) => {{
             let mut ops = SimpleAssembler::new();
@@ -143,7 +143,7 @@ mod tests {
         }
     }
 
-    /// The one memory operand of an instruction, as base, index, scale and displacement; and the instruction's length.
+    /// The memory operand of an instruction, as base, index, scale and displacement; and the instruction's length.
     fn address(bytes: &[u8]) -> (Register, Register, u32, i32, usize) {
         let instruction = Decoder::new(64, bytes, DecoderOptions::NONE).decode();
         let (base, index) = (instruction.memory_base(), instruction.memory_index());
@@ -161,7 +161,7 @@ mod tests {
         for disp in [0, 8, -128, 127, 128, -70_000] {
             for (base, index, scale) in (0..16).flat_map(|a| (0..16).flat_map(move |b| [1, 8].map(|s| (a, b, s)))) {
                 let (mem, expected) = match index {
-                    // rsp is no index: here it stands for none.
+                    // rsp cannot be an index: here it stands for none.
                     4 => (Mem::at(Gpr(base), disp), (register(base), Register::None, 1)),
                     _ => (
                         Mem::indexed(Gpr(base), Gpr(index), scale, disp),

@@ -1,13 +1,13 @@
-//! Copying that is as fast wherever both ends lie.
+//! Copies whose speed does not depend on the alignment of source and destination.
 
-/// Bytes of a piece, below what the C library hands to `rep movsb`.
+/// Bytes of a piece: fewer than the C library copies with `rep movsb`.
 const PIECE: usize = 2048;
 
 /// Copies `from` to the start of `to`, which is as long or longer.
 ///
 /// It goes by pieces, because from some 4 KiB on the C library copies with `rep movsb`, which on Zen 3 takes ten times
-/// as long where both ends have the same place in their page, and buffers that start with a page always have. Measured
-/// on one core for 393 KB: 6 GB/s there, 80 with ends half a page apart or by pieces.
+/// as long where source and destination have the same offset in their pages, as buffers that start with a page have.
+/// Measured on one core for 393 KB: 6 GB/s there, 80 with offsets half a page apart or by pieces.
 ///
 /// # Panics
 ///
@@ -20,8 +20,8 @@ pub fn copy<T: Clone>(from: &[T], to: &mut [T]) {
     }
 }
 
-/// Copies runs of `run` bytes that lie `stride` bytes apart to one after the other in `to`, which is whole runs. A
-/// length known when compiling turns a call into a few moves.
+/// Copies runs of `run` bytes that are `stride` bytes apart one after the other to `to`, whose length is a multiple of
+/// `run`. A length known at compile time makes a few moves of a call.
 ///
 /// # Panics
 ///

@@ -1,11 +1,11 @@
 //! A pool of threads that spin for a while before they sleep, because forks follow each other closely.
 //!
 //! A network forks hundreds of times a request, some ten microseconds apart. Waking a sleeping thread takes longer than
-//! that, a spinning one sees the next fork within a tenth of a microsecond. No fork waits for a thread to wake: the
-//! caller starts on the tasks at once, and when none is left it *closes* the fork, so that a late thread stays out. The
-//! caller waits only for those that are inside.
+//! that; a spinning one sees the next fork within a tenth of a microsecond. No fork waits for a thread to wake: the
+//! caller starts on the tasks at once, and when none is left it *closes* the fork, so that late threads do not enter.
+//! The caller waits only for the threads inside.
 //!
-//! Knows nothing of what tasks do.
+//! Independent of what tasks do.
 
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -19,25 +19,25 @@ use super::Parallel;
 use crate::crash::Trail;
 use crate::fork::Origin;
 
-/// How long a thread without work spins before it sleeps: longer than the serial stretches between the forks of a
-/// request, short enough not to show as a busy core after it.
+/// How long a thread without work spins before it sleeps: longer than the serial parts between the forks of a request,
+/// and so short that the core does not look busy after it.
 const SPIN: Duration = Duration::from_micros(150);
 
-/// Looks between two looks at the clock, and before a waiting caller lets other threads of its core run.
+/// Iterations between two readings of the clock, and before a waiting caller yields to other threads of its core.
 const LOOKS: u32 = 64;
 
-/// Threads that run numbered tasks, the caller's among them.
+/// Threads that run numbered tasks, among them the caller's.
 #[derive(Debug)]
 pub struct Pool {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
-    /// Whether a fork is under way. Another one then runs on its caller's thread alone.
+    /// Whether a fork is under way. Another fork then runs on its caller's thread alone.
     busy: AtomicBool,
-    /// The process that has the workers. In a child of it every fork runs on its caller's thread alone.
+    /// The process that started the workers. In a forked child every fork runs on its caller's thread alone.
     origin: Origin,
 }
 
-/// What callers and workers see.
+/// What callers and workers share.
 #[derive(Debug)]
 struct Shared {
     gate: Line<AtomicU64>,
@@ -51,10 +51,10 @@ struct Shared {
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
-// SAFETY: the job is written only while the gate is closed and no thread is inside, and read only by those inside; all
-// else is synchronised by itself.
+// SAFETY: the job is written only while the gate is closed and no thread is inside, and read only by threads inside;
+// everything else synchronises itself.
 unsafe impl Sync for Shared {}
-// SAFETY: the pointer in the job is followed only inside a fork, while its owner waits.
+// SAFETY: the pointer in the job is dereferenced only inside a fork, while its owner waits.
 unsafe impl Send for Shared {}
 
 /// The tasks of a fork.
@@ -62,23 +62,23 @@ unsafe impl Send for Shared {}
 struct Job {
     task: *const (dyn Fn(usize) + Sync),
     tasks: usize,
-    /// What the caller is doing.
+    /// The caller's marks, for the last line of a crash.
     trail: Trail,
 }
 
-/// A value on a cache line pair of its own, so that threads that spin on it disturb nothing else.
+/// A value alone on a pair of cache lines, so that threads that spin on it do not slow down others.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Line<T>(T);
 
-/// The state of a fork in one word: its number, how many workers are wanted, whether it is closed, how many are inside.
+/// The state of a fork in one word: its number, how many workers may enter, whether it is closed, how many are inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Gate(u64);
 
 impl Gate {
     const CLOSED: u64 = 1 << 16;
     const INSIDE: u64 = Gate::CLOSED - 1;
-    /// Most workers that the word can count.
+    /// The most workers that the word can count.
     const MOST: usize = (1 << 15) - 1;
 
     fn open(number: u32, wanted: usize) -> Gate {
@@ -99,7 +99,7 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// Where the operating system starts no more threads, or more are asked for than can be counted (32,767).
+    /// If the operating system cannot start that many threads, or they are more than the word can count (32,767).
     pub fn new(threads: usize, name: &str) -> std::io::Result<Pool> {
         let count = threads.max(1) - 1;
         if count > Gate::MOST {
@@ -121,7 +121,7 @@ impl Pool {
         for index in 0..count {
             let shared = Arc::clone(&pool.shared);
             let builder = std::thread::Builder::new().name(format!("{name}-{index}"));
-            // Where one cannot be started, those that were are stopped by dropping the pool.
+            // If one cannot be started, dropping the pool stops the others.
             pool.workers.push(builder.spawn(move || shared.work(index))?);
         }
         Ok(pool)
@@ -131,13 +131,13 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         if !self.origin.is_here() {
-            // There are no such threads here to be woken, joined or let go of.
+            // A forked child has no such threads to wake or join.
             return std::mem::forget(std::mem::take(&mut self.workers));
         }
         self.shared.stop.store(true, Ordering::SeqCst);
         for worker in self.workers.drain(..) {
             worker.thread().unpark();
-            // A worker catches the panics of its tasks and has none of its own.
+            // A worker catches the panics of its tasks and does not panic itself.
             let _ = worker.join();
         }
     }
@@ -164,7 +164,7 @@ impl Parallel for Pool {
     }
 }
 
-/// A fork that others may join. Dropping it, also by a panic of the caller's own task, closes it and waits.
+/// A fork that workers may enter. Dropping it, also in a panic of the caller's own task, closes it and waits.
 struct Fork<'a> {
     pool: &'a Pool,
 }
@@ -173,16 +173,16 @@ impl<'a> Fork<'a> {
     fn open(pool: &'a Pool, tasks: usize, task: &(dyn Fn(usize) + Sync)) -> Fork<'a> {
         let shared = &*pool.shared;
         let wanted = pool.workers.len().min(tasks - 1);
-        // SAFETY: only the lifetime changes. Workers follow the pointer only while they are inside the gate, and the
-        // fork that this returns does not go before all have left.
+        // SAFETY: only the lifetime changes. Workers dereference the pointer only inside the gate, and the fork that is
+        // returned is not dropped before all have left.
         let task: &'static (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(task) };
         // SAFETY: `busy` keeps other callers out, and the gate is closed and no thread is inside.
         unsafe { *shared.job.get() = Job { task, tasks, trail: Trail::here() } };
         shared.next.0.store(0, Ordering::Relaxed);
         let number = Gate(shared.gate.0.load(Ordering::Relaxed)).number().wrapping_add(1);
         shared.gate.0.store(Gate::open(number, wanted).0, Ordering::SeqCst);
-        // A worker says that it sleeps before it looks at the gate for the last time: in one order of all these, either
-        // it sees this fork or this sees it asleep.
+        // A worker sets its sleeping flag before it reads the gate for the last time. All of these are sequentially
+        // consistent, so either it sees this fork or this thread sees the flag.
         for (worker, sleeping) in pool.workers[..wanted].iter().zip(&shared.sleeping) {
             if sleeping.0.load(Ordering::SeqCst) {
                 worker.thread().unpark();
@@ -199,11 +199,11 @@ impl Drop for Fork<'_> {
         let mut looks = 0;
         while gate.load(Ordering::Acquire) & Gate::INSIDE != 0 {
             looks += 1;
-            // A thread that is inside may need this very core.
+            // A thread inside may need this very core.
             if looks % (LOOKS * 16) == 0 { std::thread::yield_now() } else { std::hint::spin_loop() }
         }
         if std::thread::panicking() {
-            // The caller's own panic is the one that it sees; another must not surface in its next fork.
+            // The caller's own panic is the one that it sees; a worker's must not surface in its next fork.
             self.pool.shared.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
         }
         self.pool.busy.store(false, Ordering::Release);
@@ -211,7 +211,7 @@ impl Drop for Fork<'_> {
 }
 
 impl Shared {
-    /// Runs tasks until none is left. They are handed out one by one: a slow core delays no other.
+    /// Runs tasks until none is left. Each is taken when a thread is free for it, so a slow core does not delay others.
     fn take_tasks(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
         loop {
             let index = self.next.0.fetch_add(1, Ordering::Relaxed);
@@ -222,17 +222,17 @@ impl Shared {
         }
     }
 
-    /// The life of a worker.
+    /// The loop of a worker.
     fn work(&self, worker: usize) {
         let mut seen = Gate(self.gate.0.load(Ordering::SeqCst)).number();
-        // The first fork may have come before this thread did.
+        // The first fork may be older than this thread.
         self.join(worker);
         while self.await_fork(worker, &mut seen) {
             self.join(worker);
         }
     }
 
-    /// Waits for a fork with another number than `seen` that wants this worker; whether there will be one.
+    /// Waits for a fork with another number than `seen` that wants this worker; false when the pool is dropped.
     fn await_fork(&self, worker: usize, seen: &mut u32) -> bool {
         let mut start = Instant::now();
         loop {
@@ -248,7 +248,7 @@ impl Shared {
                 std::hint::spin_loop();
             }
             if *seen != before {
-                // It was over before this worker came, but the next one will follow.
+                // This worker was too late for it, but another fork will follow.
                 start = Instant::now();
             }
             if self.stop.load(Ordering::SeqCst) {
@@ -270,7 +270,7 @@ impl Shared {
         self.sleeping[worker].0.store(false, Ordering::SeqCst);
     }
 
-    /// Takes part in the fork under way, unless it is closed.
+    /// Takes part in the current fork, unless it is closed.
     fn join(&self, worker: usize) {
         let mut gate = self.gate.0.load(Ordering::Acquire);
         loop {
@@ -287,7 +287,7 @@ impl Shared {
             let job = *self.job.get();
             (&*job.task, job.tasks, job.trail)
         };
-        // SAFETY: the caller, whose marks they are, waits until this thread has left the gate.
+        // SAFETY: the caller, whose marks these are, waits until this thread has left the gate.
         let work = || unsafe { trail.follow(|| self.take_tasks(tasks, task)) };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
             self.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic);

@@ -1,10 +1,10 @@
-//! Attention, plainly: one query at a time, every score at once, sums in `f64`.
+//! The plain form of attention: one query at a time, with all its scores, sums in `f64`.
 
 use kiln_key::F32Bits;
 
 use crate::cpu::attention::{AttentionShape, Operands, Steps};
 
-/// `output` becomes attention of that shape. Places between its rows stay as they are.
+/// Writes attention of that shape to `output`. Elements between its rows stay as they are.
 pub fn attention(shape: &AttentionShape, operands: &Operands<'_>, output: &mut [f32]) {
     for batch in 0..shape.batch() {
         for head in 0..shape.heads() {

@@ -1,19 +1,17 @@
-//! Element-wise chains in plain Rust: every function by its definition, which for those of one element stands in their
-//! row ([`functions`](crate::cpu::vecmath::functions)), and programs run block by block.
+//! Element-wise chains in plain Rust: each function by its definition, which for functions of one element is in their
+//! row ([`functions`](crate::cpu::vecmath::functions)); programs run block by block.
 //!
 //! Transcendental functions are computed in `f64` and rounded once, so that a result is within half an ulp of the true
-//! one (but for `erf`, see [`erf`]) and the emitted forms can be held against it. NaN and infinities give what the
-//! formulas give.
+//! one (except for `erf`, see [`functions`](super::functions)), and emitted functions are compared with it. NaN and
+//! infinities give what the formulas give.
 
-mod erf;
 #[cfg(test)]
 mod tests;
 
-pub use erf::{erf, erfc};
-
+use super::functions::flag;
 use crate::cpu::chain::{BinaryOp, Program, Step, UnaryOp};
 
-/// Elements that are taken through all steps of a program before the next ones: a value is then one KiB.
+/// Elements that go through all steps of a program before the next block: a value is then one KiB.
 pub const BLOCK: usize = 256;
 
 /// `op(x)`
@@ -53,35 +51,9 @@ pub fn binary(op: BinaryOp, a: f32, b: f32) -> f32 {
     }
 }
 
-/// `a` where it is preferred, else `b`; NaN from either side.
+/// `a` if `prefer_a`, else `b`; NaN if either is NaN.
 fn extreme(a: f32, b: f32, prefer_a: bool) -> f32 {
     if a.is_nan() || prefer_a { a } else { b }
-}
-
-/// 1 where it holds, else 0.
-pub(crate) fn flag(holds: bool) -> f32 {
-    f32::from(u8::from(holds))
-}
-
-/// max(lo, min(hi, x)), where NaN stays.
-pub(crate) fn clamp(x: f32, lo: f32, hi: f32) -> f32 {
-    let below = if x > hi { hi } else { x };
-    if below < lo { lo } else { below }
-}
-
-/// The result, or NaN where `x` is that.
-pub(crate) fn keep_nan(x: f64, result: f64) -> f64 {
-    if x.is_nan() { x } else { result }
-}
-
-/// 1 / (1 + exp(-x))
-pub(crate) fn sigmoid(x: f64) -> f64 {
-    1.0 / (1.0 + (-x).exp())
-}
-
-/// x above zero, alpha (exp(x) - 1) below.
-pub(crate) fn elu(x: f64, alpha: f64) -> f64 {
-    if x > 0.0 { x } else { alpha * x.exp_m1() }
 }
 
 /// The values of a program for up to [`BLOCK`] elements at a time.
@@ -98,7 +70,7 @@ impl<'p> Interpreter<'p> {
         Interpreter { program, values: vec![[0.0; BLOCK]; program.inputs.len() + program.steps.len()] }
     }
 
-    /// Where operand number `index` goes before [`Interpreter::run`].
+    /// The elements of operand number `index`, to be filled in before [`Interpreter::run`].
     pub fn operand(&mut self, index: usize) -> &mut [f32; BLOCK] {
         &mut self.values[index]
     }

@@ -1,14 +1,14 @@
-//! Convolution and transposed convolution, plainly: one multiply-add at a time over channels-last tensors, sums in
-//! `f64`. Weights are as ONNX has them, unpacked.
+//! The plain form of convolution and transposed convolution: one multiply-add at a time over channels-last tensors,
+//! sums in `f64`. Weights are in ONNX's layout, unpacked.
 
 use crate::cpu::conv::ConvShape;
 
-/// The output of that convolution, without bias.
+/// The output of the convolution, without bias.
 #[must_use]
 pub fn conv(shape: &ConvShape, x: &[f32], weights: &[f32]) -> Vec<f32> {
     let mut sums = vec![0.0f64; shape.output_len()];
     let (channels, filters, taps) = (shape.group_channels(), shape.group_filters(), shape.taps());
-    // From both sides: `far` is the side whose positions are `near * stride + tap * dilation - pad`.
+    // One loop for both: `far` is the side whose positions are `near * stride + tap * dilation - pad`.
     let (near, far) = if shape.transposed { (shape.input(), shape.output()) } else { (shape.output(), shape.input()) };
     each(near, |place| {
         each(shape.kernel(), |tap| {

@@ -1,4 +1,4 @@
-//! Matrix product, plainly: sums in `f64`, so that what a kernel may differ by is the kernel's own rounding.
+//! The plain form of the matrix product: sums in `f64`, so that the difference to a kernel is the kernel's rounding.
 
 /// C = A B for row-major A (`m` by `k`) and B (`k` by `n`), rounded to `f32` once.
 #[must_use]

@@ -1,9 +1,9 @@
-//! Normalisations, plainly: one element at a time, moments in `f64`, rounded once.
+//! The plain form of normalisations: one element at a time, moments in `f64`, rounded once.
 
 use crate::cpu::norm::{Channels, Local, Moments};
 
-/// Mean and reciprocal standard deviation of some elements. Without centring the mean is zero and the deviation the
-/// root of the mean square.
+/// Mean and reciprocal standard deviation of some elements. If not centred, the mean is zero and the deviation the root
+/// of the mean square.
 #[must_use]
 pub fn moments<'a>(values: impl Iterator<Item = &'a f32> + Clone, centred: bool, epsilon: f32) -> (f64, f64) {
     let (count, sum) = values.clone().fold((0f64, 0f64), |(count, sum), &x| (count + 1.0, sum + f64::from(x)));

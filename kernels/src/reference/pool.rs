@@ -1,7 +1,7 @@
 //! The plain form of pooling: window by window, tap by tap, sums in double precision.
 //!
-//! Oracle of the tests of [`cpu::pool`](crate::cpu::pool), the way without emitted code, and the way of element types
-//! and outputs (where the largest element stood) that have none.
+//! The oracle of the tests of [`cpu::pool`](crate::cpu::pool), and the implementation for levels without JIT, element
+//! types without code, and the second output of MaxPool.
 
 use crate::cpu::pool::{PoolKind, PoolShape, Taps};
 use crate::parallel::{Parallel, Serial};
@@ -34,7 +34,7 @@ pub fn pool<T: PoolElement>(kind: PoolKind, shape: &PoolShape, input: &[T], outp
     pool_by(&Serial, kind, shape, input, output);
 }
 
-/// The same on the caller's thread alone, and no further than these threads go on.
+/// As [`pool`], on the caller's thread, until `parallel` is stopped.
 pub fn pool_by<T: PoolElement>(
     parallel: &dyn Parallel,
     kind: PoolKind,
@@ -59,8 +59,8 @@ pub fn pool_by<T: PoolElement>(
     });
 }
 
-/// For every window the largest element and its place in the input as if that lay `[N, C, D, H, W]`; the spatial axes
-/// are counted from the last one (`column_major`: from the first one). The first of equal elements wins.
+/// For every window the largest element and its index in the input as if that were `[N, C, D, H, W]`; the spatial axes
+/// count from the last one (`column_major`: from the first one). The first of equal elements is taken.
 pub fn max_with_places<T: PoolElement>(
     parallel: &dyn Parallel,
     shape: &PoolShape,
@@ -90,7 +90,7 @@ pub fn max_with_places<T: PoolElement>(
     });
 }
 
-/// Which window of which channel.
+/// A window: its channel and position.
 #[derive(Clone, Copy)]
 struct Place {
     batch: usize,
@@ -133,7 +133,7 @@ fn offset(shape: &PoolShape, place: &Place, [d, h, w]: [usize; 3]) -> usize {
     }
 }
 
-/// The places of the input that a window reads.
+/// The indices in the input of the elements that a window reads.
 fn places<'a>(shape: &'a PoolShape, place: &'a Place, taps: &'a [Taps; 3]) -> impl Iterator<Item = usize> + 'a {
     steps(shape, taps, 0).flat_map(move |d| {
         steps(shape, taps, 1).flat_map(move |h| steps(shape, taps, 2).map(move |w| offset(shape, place, [d, h, w])))

@@ -1,9 +1,9 @@
-//! Quantised convolution, position by position: the oracle of [`cpu::quantized`](crate::cpu::quantized).
+//! The plain form of quantised convolution, the oracle of [`cpu::quantized`](crate::cpu::quantized).
 
 use crate::cpu::conv::ConvShape;
 use crate::cpu::quantized::{Output, Terms, WeightSource};
 
-/// Convolves `x` (channels last, and nothing but zero points around it); the bytes of the output's elements.
+/// Convolves `x` (channels last, padded with zero points); returns the bytes of the output's elements.
 ///
 /// # Panics
 ///
@@ -22,8 +22,7 @@ pub fn quantized(
         for at in (0..depth * height * width).map(|at| [at / width / height, at / width % height, at % width]) {
             for filter in 0..shape.filters() {
                 let bias = terms.bias.map_or(0, |bias| i64::from(bias[filter]));
-                // The sum of at most 2^30 elements of 17 bits each fits 64 bits; what hardware keeps of it is the low
-                // 32.
+                // The sum of at most 2^30 elements of 17 bits each fits 64 bits; hardware keeps the low 32.
                 let sum = (bias + sum(shape, x, weights, terms, image, at, filter)) as i32;
                 finish(sum, filter, terms, output, &mut y);
             }

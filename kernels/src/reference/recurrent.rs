@@ -1,6 +1,6 @@
 //! The plain form of recurrent layers: step by step, gate by gate, products in double precision.
 //!
-//! Oracle of the tests of [`cpu::recurrent`](crate::cpu::recurrent).
+//! The oracle of the tests of [`cpu::recurrent`](crate::cpu::recurrent).
 
 use super::chain::unary;
 use crate::cpu::recurrent::{Activation, Cell, Outputs, RecurrentShape};
@@ -8,21 +8,21 @@ use crate::cpu::recurrent::{Activation, Cell, Outputs, RecurrentShape};
 /// Inputs as ONNX stores them, with all directions.
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs<'a> {
-    /// Steps of sequences.
+    /// The inputs of all steps of all sequences.
     pub x: &'a [f32],
     /// `[directions, gates x hidden, input]`
     pub w: &'a [f32],
     /// `[directions, gates x hidden, hidden]`
     pub r: &'a [f32],
-    /// `[directions, 2 x gates x hidden]`: that of the input, then that of the recurrence.
+    /// `[directions, 2 x gates x hidden]`: that of the input's product, then that of the recurrent product.
     pub b: Option<&'a [f32]>,
     /// `[directions, 3 x hidden]`
     pub peepholes: Option<&'a [f32]>,
-    /// Steps of each sequence, at most all; what follows is zero.
+    /// Steps of each sequence, at most those of the layer; outputs of later steps are zero.
     pub lengths: Option<&'a [usize]>,
-    /// First output of each sequence.
+    /// Output before the first step, of each sequence.
     pub h: Option<&'a [f32]>,
-    /// First state of each sequence.
+    /// State before the first step, of each sequence.
     pub c: Option<&'a [f32]>,
 }
 
@@ -68,7 +68,7 @@ fn one_sequence(
         outputs.y[y..y + hidden].copy_from_slice(&h);
     }
     if length == 0 {
-        // There is no last step whose states could be told.
+        // A sequence without steps has no last output.
         h.fill(0.0);
         c.fill(0.0);
     }

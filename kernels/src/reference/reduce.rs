@@ -1,8 +1,8 @@
-//! Reductions, plainly: one element at a time, in `f64`, rounded once.
+//! The plain form of reductions: one element at a time, in `f64`, rounded once.
 
-use crate::cpu::reduce::{Finish, Fold, Map, Pass};
+use crate::cpu::reduce::{Fold, Map, Pass, PostOp};
 
-/// Columns that are folded side by side, so that rows are read in order.
+/// Columns that are folded together, so that rows are read in order.
 const COLUMNS: usize = 64;
 
 /// `output[c] = finish(scale * fold(map(input[r * stride + c])))` over `r` in `0..count`, for every `c` of `output`.
@@ -20,7 +20,7 @@ pub fn reduce(pass: Pass, scale: f32, input: &[f32], stride: usize, count: usize
                     let row = &input[row * stride..][..width];
                     largest.iter_mut().zip(row).for_each(|(to, &x)| *to = to.max(f64::from(x)));
                 });
-                // Infinite maxima are subtracted as zero: exp of them is right by itself.
+                // Infinite maxima are subtracted as zero: their exp is right without it.
                 largest.iter_mut().filter(|max| max.is_infinite()).for_each(|max| *max = 0.0);
             }
             Fold::Add => {}
@@ -35,7 +35,7 @@ pub fn reduce(pass: Pass, scale: f32, input: &[f32], stride: usize, count: usize
                 match pass.fold {
                     Fold::Add => *to += x,
                     Fold::Mul => *to *= x,
-                    // NaN wins, and stays because nothing compares with it.
+                    // A NaN is taken, and stays because every comparison with it is false.
                     Fold::Max if x > *to || x.is_nan() => *to = x,
                     Fold::Min if x < *to || x.is_nan() => *to = x,
                     Fold::Max | Fold::Min => {}
@@ -45,10 +45,10 @@ pub fn reduce(pass: Pass, scale: f32, input: &[f32], stride: usize, count: usize
         }
         for ((to, &folded), max) in columns.iter_mut().zip(&*folded).zip(&largest) {
             let folded = if pass.fold == Fold::LogAddExp { folded.ln() + max } else { folded * f64::from(scale) };
-            *to = match pass.finish {
-                Finish::None => folded,
-                Finish::Sqrt => folded.sqrt(),
-                Finish::Log => folded.ln(),
+            *to = match pass.post_op {
+                PostOp::None => folded,
+                PostOp::Sqrt => folded.sqrt(),
+                PostOp::Log => folded.ln(),
             } as f32;
         }
     }

@@ -1,6 +1,7 @@
 //! The plain form of a transposition: any rank, any element, one element at a time.
 //!
-//! Oracle of the tests of [`cpu::transpose`](crate::cpu::transpose), and the way of elements that are not plain bytes.
+//! The oracle of the tests of [`cpu::transpose`](crate::cpu::transpose), and the implementation for elements that are
+//! not plain bytes.
 
 /// Writes `input`, of dimensions `shape`, to `output` with its axes in the order `perm`: axis `i` of the output is axis
 /// `perm[i]` of the input. `perm` is a permutation, and both slices hold the product of `shape`.

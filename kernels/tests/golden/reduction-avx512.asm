@@ -1,4 +1,4 @@
-; Reduce(ReduceCode { isa: Avx512, pass: Pass { map: Square, fold: Add, finish: Sqrt }, walk: Rows, centred: false })
+; Reduce(ReduceCode { isa: Avx512, pass: Pass { map: Square, fold: Add, post_op: Sqrt }, order: Rows, centred: false })
 ; part 0, 435 bytes
 0000 push rbx
 0001 push rbp

@@ -1,6 +1,8 @@
 //! Families that traverse rows and columns: softmax, reductions, normalisations.
 
-use kiln_kernels::cpu::norm::{Channels, Groups, Local, LocalNorm, Moments, RowForm, RowNorm, RowOperands, RowResults};
+use kiln_kernels::cpu::norm::{
+    Channels, GroupOperands, Groups, Local, LocalNorm, Moments, RowForm, RowNorm, RowOperands, RowResults,
+};
 use kiln_kernels::cpu::reduce::{Collapsed, Reduce, Reduction};
 use kiln_kernels::cpu::softmax::{Around, Softmax};
 use kiln_kernels::{EmitEach, Isa, reference};
@@ -141,7 +143,8 @@ pub(crate) fn groups(draw: &mut Draw<'_>, isa: Isa) {
     let (input, mut output) = (Guarded::of(&input, at_end), Guarded::blank(want.len(), at_end));
     let (scale, bias) = (Guarded::of(&scale, at_end), Guarded::of(&bias, at_end));
     let mut scratch = Guarded::blank(norm.scratch_len(), at_end);
-    norm.run(&input, (&scale, &bias), 1e-3, &mut output, &mut scratch, &InTurn(tasks)).unwrap();
+    let operands = GroupOperands { scale: &scale, bias: &bias, epsilon: 1e-3 };
+    norm.run(&input, operands, &mut output, &mut scratch, &InTurn(tasks)).unwrap();
     scratch.open();
     // The deviation is at most one over the root of the epsilon, and rounding is multiplied by it.
     close(output.open(), &want, |want| 2e-5 * want.abs().max(1.0), &|| format!("{shape:?} in {groups}, {isa}"));

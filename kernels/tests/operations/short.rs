@@ -1,6 +1,6 @@
 //! Products of 16-bit and 8-bit integers, and moves between their widths.
 
-use kiln_kernels::jit::{Asm, Code, Gpr, Mem, Src, Vreg, verify};
+use kiln_kernels::jit::{Asm, Code, Gpr, JoinedRow, Mem, Src, Vreg, verify};
 use kiln_kernels::{Extension, Isa};
 
 use super::harness::{INPUT, LEVELS, OUTPUT, Random, UNTOUCHED, Vector, call, kernel, vector};
@@ -162,11 +162,12 @@ fn two_rows_of_lanes_are_joined_to_bytes() {
             for (at, register) in [a, b, c, d].into_iter().enumerate() {
                 asm.vload(register, vector(INPUT, at));
             }
-            let second = Some((vector(OUTPUT, 1).plus(3), [c, d]));
-            asm.vstore_u8_joined((vector(OUTPUT, 0).plus(1), [a, b]), second, scratch);
+            let second = JoinedRow { to: vector(OUTPUT, 1).plus(3), lanes: [c, d] };
+            let first = JoinedRow { to: vector(OUTPUT, 0).plus(1), lanes: [a, b] };
+            asm.vstore_u8_joined(first, Some(second), scratch);
             asm.vload(a, vector(INPUT, 0));
             asm.vload(b, vector(INPUT, 1));
-            asm.vstore_u8_joined((vector(OUTPUT, 2), [a, b]), None, scratch);
+            asm.vstore_u8_joined(JoinedRow { to: vector(OUTPUT, 2), lanes: [a, b] }, None, scratch);
         });
         for [x, y, z] in operands() {
             let inputs = [x, y, z, x.map(|lane| lane >> 7)].map(|lanes| lanes.map(|lane| lane & 0xFF));

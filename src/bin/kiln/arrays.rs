@@ -1,4 +1,4 @@
-//! Files of tensors: npy and npz of numpy, pb of ONNX test data. Knows no session.
+//! Files of tensors: npy and npz of numpy, pb of ONNX test data. Depends on no session.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};

@@ -54,7 +54,7 @@ pub(crate) struct Args {
     session: SessionArgs,
 }
 
-/// A day is longer than anybody waits on purpose.
+/// More than a day is taken for a typing error.
 pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     text.parse()
         .ok()
@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     if let Some(path) = &args.save_outputs {
         save_outputs(path, &session, &inputs).map_err(named)?;
     }
-    // Another session's memory is none of this one's.
+    // Other sessions' memory does not count.
     let peak_mb = memory::peak_mb();
     let from_records = measure::from_records(&session, &args.model, &options, &inputs).map_err(named)?;
     let report = Report::new(&report::Sources {

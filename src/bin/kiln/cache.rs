@@ -1,7 +1,7 @@
-//! `kiln cache`: what a folder of records holds, and what is done with it. Reads records as the sessions do: any bytes
-//! are safe to read.
+//! `kiln cache`: shows, checks and changes the records of a folder. Reads records as sessions do: any bytes are safe to
+//! read.
 //!
-//! [`shown`] is what people look at, [`upkeep`] what changes files, [`exchange`] the way to and from JSON.
+//! [`shown`] prints, [`upkeep`] changes files, [`exchange`] converts to and from JSON.
 
 mod exchange;
 mod shown;
@@ -101,13 +101,13 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     }
 }
 
-/// One file, which must be there and sound enough to read.
+/// One file, which must exist and be readable.
 fn file(path: &Path) -> Outcome<FileSummary> {
     inspect_file(path).usage(|| "cannot read records")
 }
 
-/// What each file of a folder holds, or one file. A folder that is not there is a typing error, though to a session it
-/// would only be empty.
+/// The summary of each file of a folder, or of one file. A folder that does not exist is an error here; for a session
+/// it is an empty one.
 fn all(place: &Path) -> Outcome<Vec<Result<FileSummary, RecordError>>> {
     if place.is_file() {
         return Ok(vec![inspect_file(place)]);
@@ -118,7 +118,7 @@ fn all(place: &Path) -> Outcome<Vec<Result<FileSummary, RecordError>>> {
     inspect_folder(place).usage(|| "cannot list records")
 }
 
-/// Those that can be read; of the others it is said why not.
+/// The files that can be read; for the others, the reason is printed.
 fn files(place: &Path, screen: &mut dyn Write) -> Outcome<Vec<FileSummary>> {
     let mut files = Vec::new();
     for file in all(place)? {

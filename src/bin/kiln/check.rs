@@ -5,6 +5,7 @@ mod case;
 mod folder;
 mod process;
 mod tally;
+mod uses;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -116,7 +117,7 @@ fn check_all(
     Ok(results)
 }
 
-/// Where cases run.
+/// The way that cases run.
 enum Runner<'a> {
     /// In this process, one after the other.
     Here { crashes: case::Crashes, begins: Sender<String>, options: &'a SessionOptions },
@@ -128,7 +129,7 @@ impl Runner<'_> {
     fn check(&mut self, case: &Case) -> Outcome<(Verdict, Seen)> {
         match self {
             Runner::Here { crashes, begins, options } => {
-                // A watch that has gone has ended the process with it.
+                // If the watch has ended, so has the process.
                 let _ = begins.send(case.name.clone());
                 let mut seen = Seen::default();
                 Ok((crashes.guard(|| case::check(&case.folder, options, &mut seen)), seen))
@@ -138,7 +139,7 @@ impl Runner<'_> {
     }
 }
 
-/// A line a suite, then what was missing, most wanted first.
+/// Prints a line for each suite, then what is missing, the most frequent first.
 fn print_totals(cases: &[Case], results: &[Verdict], screen: &mut dyn Write) -> Outcome {
     let mut suites: BTreeMap<&str, [usize; 4]> = BTreeMap::new();
     let mut all = [0; 4];
@@ -172,11 +173,11 @@ fn print_totals(cases: &[Case], results: &[Verdict], screen: &mut dyn Write) -> 
     Ok(())
 }
 
-/// A longer list is for the JSON file.
+/// Longer lists are in the JSON file.
 const MOST_MISSING: usize = 40;
 
-/// What is missing without what differs from case to case: `operator ai.onnx.Add (version 14)` is `ai.onnx.Add`, and
-/// the node's name goes.
+/// What is missing, without what differs from case to case: `operator ai.onnx.Add (version 14)` becomes `ai.onnx.Add`,
+/// and the node's name is dropped.
 fn kind(missing: &str) -> &str {
     let text =
         missing.split_once("': ").filter(|(start, _)| start.starts_with("node '")).map_or(missing, |(_, rest)| rest);

@@ -1,5 +1,5 @@
-//! Whether a tensor is what it should be: numpy's `allclose` for fractions, equality for everything else. The type and
-//! the shape are a part of the value. Knows no model and no file.
+//! Compares tensors: numpy's `allclose` for floats, equality for all other types. Type and shape have to be equal too.
+//! Depends on no model and no file.
 
 use std::fmt;
 
@@ -29,8 +29,8 @@ impl Default for Tolerance {
 }
 
 impl Tolerance {
-    /// As it is for that type: ONNX's own test runner grants `bf16` two units in the last place, whatever a case says,
-    /// because one of them is more than the usual tolerance.
+    /// The tolerance for that type: ONNX's own test runner allows `bf16` two units in the last place, whatever a case
+    /// says, because one of them is more than the usual tolerance.
     pub(crate) fn of(self, dtype: DType) -> Tolerance {
         const TWO_UNITS: f64 = 1.0 / 64.0;
         match dtype {
@@ -39,16 +39,16 @@ impl Tolerance {
         }
     }
 
-    /// As it is where weights are in `bf16`: they are off by up to 2^-9, and so is each term of a sum, whatever is left
-    /// of the sum. So an element may be off by as much of the largest one; three roundings' worth pass, for networks of
-    /// several layers.
+    /// The tolerance if weights are in `bf16`: they are off by up to 2^-9, and so is each term of a sum, however small
+    /// the sum is. So an element may be off by as much of the largest element; three such errors are allowed, for
+    /// networks of several layers.
     pub(crate) fn lowered(self, expected: &Tensor) -> Tolerance {
         const LOWERED: f64 = 1e-2;
         Tolerance { rtol: self.rtol.max(LOWERED), ..self.scaled(expected, LOWERED) }
     }
 
-    /// As it is for results of sums: their rounding errors are relative to the terms, whatever is left of the sum. So an
-    /// element may be off by that share of the largest one of its tensor.
+    /// The tolerance for results of sums: their rounding errors are relative to the terms, however small the sum is. So
+    /// an element may be off by that share of the largest element of its tensor.
     pub(crate) fn scaled(self, expected: &Tensor, share: f64) -> Tolerance {
         Tolerance { atol: self.atol.max(share * largest(expected)), ..self }
     }
@@ -73,16 +73,16 @@ fn largest(tensor: &Tensor) -> f64 {
     }
 }
 
-/// One element that is not what it should be.
+/// One element that is out of tolerance.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Element {
-    /// Where, outermost dimension first.
+    /// Its index, outermost dimension first.
     pub(crate) index: Vec<usize>,
-    /// As it should be.
+    /// The expected value.
     pub(crate) expected: String,
-    /// As it is.
+    /// The actual value.
     pub(crate) actual: String,
-    /// How many representable numbers lie between the two and one of them, where both are floats and numbers.
+    /// The distance in representable numbers, counting one end, if both are finite floats.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ulps: Option<u64>,
 }
@@ -92,16 +92,16 @@ pub(crate) struct Element {
 pub(crate) enum Difference {
     /// In type or shape.
     Spec {
-        /// As it should be.
+        /// The expected one.
         expected: TensorSpec,
-        /// As it is.
+        /// The actual one.
         actual: TensorSpec,
     },
     /// In elements.
     Elements {
         /// The first that differs, in row-major order.
         first: Element,
-        /// The one that differs most.
+        /// The one with the largest error.
         worst: Element,
         /// How many differ.
         wrong: usize,
@@ -194,14 +194,14 @@ pub(crate) fn compare(
     })
 }
 
-/// By how much an element is out of tolerance, if it is: the larger, the worse. NaN equals NaN.
+/// The amount by which an element is out of tolerance, if it is; larger is worse. NaN equals NaN.
 fn excess(expected: f64, actual: f64, tolerance: Tolerance) -> Option<f64> {
     if expected == actual || (expected.is_nan() && actual.is_nan()) {
         return None;
     }
     let excess = (expected - actual).abs() - (tolerance.atol + tolerance.rtol * expected.abs());
-    // A NaN or an infinity on one side only is worse than any number. (An infinite `expected` allows an infinite
-    // error, which numpy does not grant either.)
+    // A NaN or an infinity on one side only is worse than any finite error. (An infinite `expected` would allow an
+    // infinite error, which numpy does not allow either.)
     if !expected.is_finite() || !actual.is_finite() { Some(f64::INFINITY) } else { Some(excess).filter(|&e| e > 0.0) }
 }
 
@@ -222,15 +222,15 @@ fn integer(dtype: DType, bytes: &[u8]) -> i128 {
     }
 }
 
-/// At most eight bytes as a number.
+/// At most eight bytes as an integer.
 fn little_endian(bytes: &[u8]) -> u64 {
     let mut wide = [0u8; 8];
     wide[..bytes.len()].copy_from_slice(bytes);
     u64::from_le_bytes(wide)
 }
 
-/// How far two floats of that many bytes are apart in units in the last place: by how many steps from one representable
-/// number to the next. Both zeros are one number.
+/// The distance of two floats of that many bytes in units in the last place: the steps from one representable number to
+/// the next. Both zeros are one number.
 fn ulps(expected: u64, actual: u64, size: usize) -> u64 {
     let sign = 1u64 << (8 * size - 1);
     let place = |bits: u64| {
@@ -240,7 +240,7 @@ fn ulps(expected: u64, actual: u64, size: usize) -> u64 {
     u64::try_from((place(expected) - place(actual)).abs()).unwrap_or(u64::MAX)
 }
 
-/// An element in both tensors, as people read it.
+/// An element of both tensors as text.
 struct Texts {
     expected: String,
     actual: String,
@@ -253,7 +253,7 @@ impl Texts {
     }
 }
 
-/// The first and the worst of `count` elements, if `excess` says of any by how much it is off.
+/// The first and the worst of `count` elements whose `excess` is not `None`.
 fn differing(
     shape: &[usize],
     count: usize,
@@ -311,7 +311,7 @@ mod tests {
         let cases = [
             (1.0, 1.0009, true),
             (1.0, 1.0011, false),
-            // The allowance is relative to the first: 1e-2 and 1e-7 at 10, a little more at 10.01001.
+            // The tolerance is relative to the expected value: 1e-2 and 1e-7 at 10, a little more at 10.01001.
             (10.0, 10.01001, false),
             (10.01001, 10.0, true),
             (1.0011, 1.0, false),

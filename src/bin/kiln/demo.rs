@@ -26,7 +26,7 @@ pub(crate) struct Args {
     fresh_process: Option<PathBuf>,
 }
 
-/// Sizes that a service might see in this order: new ones, repeats next to each other, repeats further apart.
+/// Sizes in an order that a service might get: new ones, repeats next to each other, repeats further apart.
 const TRACE: [[usize; 4]; 10] = [
     [1, 3, 64, 64],
     [1, 3, 96, 96],
@@ -76,7 +76,7 @@ fn session_args(args: &Args, folder: &Path) -> SessionArgs {
     SessionArgs::with_records(args.threads, folder)
 }
 
-/// Runs this same program again, which knows of this process nothing but the folder.
+/// Runs this same program again, with only the folder in common.
 fn in_fresh_process(args: &Args, folder: &Path) -> Outcome<Passage> {
     let program = std::env::current_exe().failed(|| "cannot find this program to start it again")?;
     let output = Command::new(program)
@@ -136,7 +136,7 @@ fn last_words(cold: &Passage, fresh: &Passage) -> String {
     )
 }
 
-/// Whether results are further apart than rounding explains.
+/// Whether results differ by more than rounding.
 fn differ(a: &Stop, b: &Stop, c: &Stop) -> bool {
     let far = |other: &Stop| {
         a.output.len() != other.output.len() || a.output.iter().zip(&other.output).any(|(x, y)| (x - y).abs() > 1e-5)

@@ -1,7 +1,7 @@
 //! `kiln devices`: which GPUs and which of their libraries there are, and why something is not used.
 //!
-//! A build without the feature `cuda` says so, in the same form. Nothing that is found missing is a failure: the command
-//! answers a question.
+//! A build without the feature `cuda` reports that, in the same form. Missing libraries are not a failure of the
+//! command.
 
 use std::io::Write;
 
@@ -14,7 +14,7 @@ use crate::table::Table;
 #[cfg(feature = "device")]
 use crate::table::bytes;
 
-/// What is known of a device; a build without them knows of none.
+/// A device; a build without devices has none.
 #[cfg(not(feature = "device"))]
 type DeviceFacts = ();
 

@@ -1,10 +1,9 @@
 //! `kiln diff`: one request through two configurations, value by value in the order of the graph, until the node is found
 //! whose result departs first.
 //!
-//! The values compared are those that are computed after the passes anyway, so that what is suspected still runs as it does
-//! without being looked at: a fused node is compared by its result. Taking values out changes something all the same
-//! (no value is overwritten, channels-last values are transposed), so the model's own outputs are compared from a
-//! session without taps too.
+//! The values compared are those that are computed after the passes anyway, so that the suspect runs as it does without
+//! taps: a fused node is compared by its result. Taps still change something (no value is overwritten, channels-last
+//! values are transposed), so the model's own outputs are also compared from a session without taps.
 
 mod comparison;
 mod found;
@@ -67,7 +66,7 @@ pub(crate) struct Args {
     session: SessionArgs,
 }
 
-/// What values are held against.
+/// What values are compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Against {
     /// The references that every kernel family has, on the graph as the model says it.
@@ -76,7 +75,7 @@ enum Against {
     Portable,
     /// The same kernels, on the graph as the model says it.
     WithoutPasses,
-    /// Values from elsewhere.
+    /// Values from files.
     Values(PathBuf),
 }
 
@@ -95,7 +94,7 @@ impl FromStr for Against {
 }
 
 impl Against {
-    /// The options of the other session; none where the values are read.
+    /// The options of the other session; `None` if the values are read.
     fn options(&self, subject: &SessionOptions) -> Option<SessionOptions> {
         let plain = SessionOptions {
             max_isa: Some(Isa::Portable),
@@ -103,7 +102,7 @@ impl Against {
             precision: Precision::F32,
             #[cfg(feature = "device")]
             device: None,
-            // Choices that are wrong must not be read by both.
+            // A wrong choice in the records must not be used by both.
             cache_dir: None,
             remote: None,
             tune: kiln::session::Tune::Off,
@@ -213,8 +212,8 @@ fn values(args: &Args, run: Result<Vec<(String, Value)>, kiln::session::SessionE
     Ok(values.into_iter().collect())
 }
 
-/// The values that are compared, in the order of the model's nodes: what is wanted and the outputs, as far as the other
-/// side has them and they do not follow from random ones.
+/// The names of the values that are compared, in the order of the model's nodes: those selected and the outputs, if the
+/// other side has them and they do not follow from random ones.
 fn compared(model: &Graph, wanted: &[String], expected: &Values) -> Vec<String> {
     let random = selection::random(model);
     let outputs: Vec<&str> = model.outputs.iter().map(|&id| model.value(id).name.as_str()).collect();

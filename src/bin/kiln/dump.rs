@@ -1,7 +1,8 @@
-//! Values of a run as a folder of files: a `.npy` a tensor, and `index.json`, which says what each is. Knows no session.
+//! Values of a run as a folder of files: a `.npy` for each tensor, and `index.json`, which describes them. Depends on
+//! no session.
 //!
-//! Names come from models, which are written by strangers, so files are numbered in the order of the graph and only end in
-//! what is harmless of a name; the index has the name itself. Types that numpy does not have are stored as wider ones that
+//! Names come from models, which are untrusted, so files are numbered in the order of the graph and only end with the
+//! harmless characters of a name; the index has the name itself. Types that numpy has not are stored as wider ones that
 //! hold them exactly, and strings as a list in JSON.
 
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ use crate::arrays;
 use crate::failure::{Blame, Failure, Outcome};
 use crate::selection;
 
-/// The file that says what the others hold.
+/// The file that describes the others.
 const INDEX: &str = "index.json";
 
 /// Most letters of a value's name in a file's name.
@@ -133,7 +134,7 @@ fn store(folder: &Path, number: usize, entry: Entry, tensor: &Tensor) -> Outcome
     })
 }
 
-/// What of a name may be in a file's name on any system.
+/// The characters of a name that file names may have on any system.
 fn harmless(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     name.chars().take(LONGEST).map(|c| if plain(c) { c } else { '_' }).collect()

@@ -1,7 +1,7 @@
-//! How a command ends: one clear line for a person, one exit code for a script. Knows no command.
+//! Exit codes: one clear line of text and one code for scripts. Depends on no command.
 //!
-//! Everything that can go wrong becomes a [`Failure`]: an error and what it means to the caller. [`Blame`] turns the
-//! errors of libraries into failures at the place where it is known whose fault they are.
+//! Every error becomes a [`Failure`]: an error and its exit code. [`Blame`] turns the errors of libraries into failures
+//! where the cause is known.
 
 use std::fmt::Display;
 use std::io;
@@ -24,7 +24,7 @@ pub(crate) enum Code {
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: Code,
-    /// `None` where everything has been said already (totals of `check`, a reader that closed the pipe).
+    /// `None` if the output has been printed already (totals of `check`, a reader that closed the pipe).
     error: Option<anyhow::Error>,
 }
 
@@ -52,7 +52,7 @@ impl Failure {
         self.code
     }
 
-    /// The one line for people: the error and its causes, outermost first.
+    /// The line: the error and its causes, outermost first.
     pub(crate) fn line(&self) -> Option<String> {
         let error = self.error.as_ref()?;
         Some(
@@ -72,7 +72,7 @@ impl Failure {
     }
 }
 
-/// Printing failed. A reader that has seen enough (`kiln inspect m.onnx | head`) is no failure.
+/// Printing failed. A reader that closes the pipe (`kiln inspect m.onnx | head`) is not a failure.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         match error.kind() {
@@ -82,12 +82,12 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Says whose fault an error is.
+/// Assigns an exit code to an error.
 pub(crate) trait Blame<T> {
-    /// The command line's, or a file's that it names; `context` names the flag or file.
+    /// An error of the command line or of a file that it names; `context` names the flag or file.
     fn usage<C: Display + Send + Sync + 'static>(self, context: impl FnOnce() -> C) -> Outcome<T>;
 
-    /// Ours, or the machine's.
+    /// An error of Kiln or of the machine.
     fn failed<C: Display + Send + Sync + 'static>(self, context: impl FnOnce() -> C) -> Outcome<T>;
 }
 

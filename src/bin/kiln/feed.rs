@@ -1,8 +1,7 @@
-//! What a model's inputs get: files, shapes from the command line, made-up values for the rest. Knows no session, only
-//! the ports that a model declares.
+//! Values of a model's inputs: from files, by shapes on the command line, and generated for the rest. Depends on no
+//! session, only the declared ports of a model.
 //!
-//! Every name that is typed must exist, because a name that does not is a typing error; every dimension that nobody
-//! gives is 1, and that is said aloud.
+//! A name on the command line that does not exist is an error; every dimension without a size is 1, which is printed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
 //! `kiln inspect`: the graph after fusion, node by node. With shapes given, one request is run and each node also shows
-//! its shapes, its kernel and the key that it asked the cache with.
+//! its shapes, its kernel and its keys.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     print(&view, screen)
 }
 
-/// Runs one request and watches its nodes.
+/// Runs one request and observes its nodes.
 fn observe(session: &Session, args: &Args) -> Outcome<(Vec<RunView>, Vec<String>)> {
     let plan = feed::plan(session.inputs(), &[], &args.feed)?;
     let [recipes] = plan.requests.as_slice() else {

@@ -1,10 +1,10 @@
-//! What the command says when it crashes: of which signal or panic, and which model, node and key was at work.
+//! The last line of a crash of the command: the signal or panic, and the model, node and key.
 
 use kiln_kernels::crash;
 
-/// From now on every crash of this process ends with such a line. What else it prints, and what it dies of, stay as they are.
+/// From now on every crash of this process ends with such a line. Other output and the exit status stay as they are.
 pub(crate) fn prepare() {
-    // Without handlers a crash is as silent as any other program's.
+    // Without handlers there is no such line.
     let _ = crash::watch();
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -15,7 +15,7 @@ pub(crate) fn prepare() {
     }));
 }
 
-/// The line of a panic, which some callers survive: a candidate of the tuner may fail. None where nothing is marked.
+/// The line of a panic, which may be caught: a candidate of the tuner may fail. `None` without marks.
 fn of_panic() -> Option<String> {
     let doing = crash::trail();
     (!doing.is_empty()).then(|| format!("kiln: panicked, {doing}"))

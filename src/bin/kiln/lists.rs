@@ -1,4 +1,4 @@
-//! `kiln knobs` and `kiln ops`: what there is.
+//! `kiln knobs` and `kiln ops`: lists of knobs and of operators.
 
 use std::io::Write;
 

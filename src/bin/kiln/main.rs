@@ -1,4 +1,4 @@
-//! The `kiln` command: what was typed becomes validated objects, those run, and the end is an exit code.
+//! The `kiln` command: arguments become validated objects, which run and return an exit code.
 //!
 //! Each subcommand is a file ([`demo`], [`run`], [`bench`], [`report`], [`tune`], [`warm`], [`check`], [`diff`], [`inspect`], [`cache`], [`devices`], [`lists`]); what they
 //! share stands in a file named after it. All printing of the whole project happens in this folder, through a `screen`

@@ -1,4 +1,4 @@
-//! The memory of this process as the operating system counts it. Zeros where the system does not tell.
+//! The memory of this process as the operating system counts it; 0 if the system does not say.
 
 /// Megabytes (10^6 bytes) resident now.
 pub(crate) fn resident_mb() -> f64 {

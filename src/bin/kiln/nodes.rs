@@ -1,5 +1,5 @@
-//! The nodes of a graph after the passes as people see them, with what one request showed of each: shapes, kernel, keys.
-//! Knows no command.
+//! The nodes of a graph after the passes for display, with data of one request for each: shapes, kernel, keys. Depends
+//! on no command.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -15,10 +15,10 @@ use crate::shape;
 pub(crate) struct NodeView {
     pub(crate) name: String,
     pub(crate) op: String,
-    /// Where the operator has a choice: how its data lies in memory.
+    /// The layout of its data, if the operator has a choice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) layout: Option<&'static str>,
-    /// Activations, residuals, chains that became a part of it.
+    /// Activations, residuals and chains that were fused into it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) fused: String,
     pub(crate) inputs: Vec<String>,
@@ -28,7 +28,7 @@ pub(crate) struct NodeView {
     pub(crate) run: Option<RunView>,
 }
 
-/// What one request showed of a node.
+/// Data of a node from one request.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct RunView {
     pub(crate) family: String,
@@ -37,12 +37,12 @@ pub(crate) struct RunView {
     pub(crate) keys: Vec<String>,
 }
 
-/// Notes what each node did in the first request that it is given to, by its place in the graph.
+/// Notes each node's data in its first request, by index in the graph.
 #[derive(Default)]
 pub(crate) struct Watch(Mutex<Vec<Option<RunView>>>);
 
 impl Watch {
-    /// What the first request showed of each node.
+    /// The data of each node.
     pub(crate) fn into_runs(self) -> Vec<RunView> {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().map(Option::unwrap_or_default).collect()
     }
@@ -71,7 +71,7 @@ impl Observer for Watch {
     }
 }
 
-/// All nodes, with what a request showed of each; without runs, where there was none.
+/// All nodes, with each one's data of a request, if there was one.
 pub(crate) fn views(graph: &Graph, runs: Vec<RunView>) -> Vec<NodeView> {
     let mut runs = runs.into_iter().map(Some);
     let view = |node: &NodeDesc| NodeView {
@@ -86,7 +86,7 @@ pub(crate) fn views(graph: &Graph, runs: Vec<RunView>) -> Vec<NodeView> {
     graph.nodes.iter().map(view).collect()
 }
 
-/// How a node's data lies in memory, where its operator has a choice.
+/// The layout of a node's data, if its operator has a choice.
 fn layout(node: &NodeDesc) -> Option<&'static str> {
     #[cfg(feature = "device")]
     if node.int(ON_DEVICE, 0) != 0 {

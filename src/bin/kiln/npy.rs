@@ -1,13 +1,13 @@
-//! numpy's npy format: one tensor as a small text header and its elements. Knows no path and no model.
+//! numpy's npy format: one tensor as a small text header and its elements. Depends on no path and no model.
 //!
-//! Files come from outside, so nothing in a header is believed before it is checked, and no memory is taken that the
-//! file does not fill. Big-endian elements and Fortran order are turned into what tensors are.
+//! Files come from outside, so a header is checked before it is used, and no memory is allocated that the file does not
+//! fill. Big-endian elements and Fortran order are converted.
 
 use std::io::{self, Read, Write};
 
 use kiln::tensor::{DType, Shape, Tensor, TensorError, TensorSpec};
 
-/// Why bytes are no tensor, or a tensor cannot be written.
+/// Why bytes are not a tensor, or a tensor cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NpyError {
     /// Reading or writing failed.
@@ -29,7 +29,7 @@ pub(crate) enum NpyError {
         shape: Vec<usize>,
         /// Its bytes.
         need: usize,
-        /// What there was.
+        /// The bytes in the file.
         found: usize,
     },
     /// The shape cannot be held.
@@ -39,7 +39,7 @@ pub(crate) enum NpyError {
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// numpy refuses longer headers too: they cost more to parse than any array of plain elements needs.
+/// numpy refuses longer headers too: no array of plain elements needs more.
 const LONGEST_HEADER: usize = 10_000;
 
 /// Reads one tensor, and nothing after it.
@@ -128,7 +128,7 @@ fn code_of(dtype: DType) -> Option<&'static str> {
     CODES.iter().find(|(known, _)| *known == dtype).map(|&(_, code)| code)
 }
 
-/// What the header says.
+/// The fields of the header.
 #[derive(Debug, PartialEq, Eq)]
 struct Header {
     dtype: DType,
@@ -201,7 +201,7 @@ fn dims(list: &str) -> Option<Shape> {
     list.split(',').map(|dim| dim.trim().trim_end_matches('L').parse().ok()).collect()
 }
 
-/// Elements in row-major order of an array that is stored with its first dimension running fastest.
+/// Elements in row-major order, of an array in column-major order.
 fn row_major(bytes: &[u8], shape: &[usize], size: usize) -> Vec<u8> {
     let mut strides = Vec::with_capacity(shape.len());
     let mut step = 1;

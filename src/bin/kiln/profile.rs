@@ -14,7 +14,7 @@ pub(crate) fn text(profile: &Profile) -> String {
     format!("{}\n{}", by_operator(profile, whole), by_node(profile, whole))
 }
 
-/// Preparing is a part of what a node costs.
+/// Preparing counts as time of the node.
 fn time(node: &NodeProfile) -> Duration {
     node.prepare + node.execute
 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar over a known number of steps. Leaves nothing behind when it goes.
+/// A bar over a known number of steps. Dropping it erases it.
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
-    /// A bar named `what`; hidden unless both the errors and the results go to a terminal, because a bar beside a
-    /// pipe's output is noise in a log.
+    /// A bar named `what`; hidden unless errors and results both go to a terminal, because a bar beside piped output is
+    /// noise in a log.
     pub(crate) fn new(what: &'static str, steps: usize) -> Progress {
         if !std::io::stderr().is_terminal() || !std::io::stdout().is_terminal() {
             return Progress(ProgressBar::hidden());
@@ -22,7 +22,7 @@ impl Progress {
         Progress(bar)
     }
 
-    /// A spinner for a step whose length nobody knows.
+    /// A spinner for a step of unknown length.
     pub(crate) fn spinner(what: impl Into<String>) -> Progress {
         if !std::io::stderr().is_terminal() || !std::io::stdout().is_terminal() {
             return Progress(ProgressBar::hidden());

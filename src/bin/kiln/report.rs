@@ -1,5 +1,5 @@
-//! `kiln report`: what `kiln bench --json` measured, as one HTML file that needs nothing else, beside other programs'
-//! measurements of the same requests. Reads files and judges them; how the page looks stands in [`page`].
+//! `kiln report`: the measurements of `kiln bench --json` as one self-contained HTML file, beside other programs'
+//! measurements of the same requests. Reads and checks files; [`page`] makes the HTML.
 
 mod page;
 
@@ -32,7 +32,7 @@ struct Series {
     first: Vec<f64>,
     again: Vec<f64>,
     new: Vec<bool>,
-    /// What the cache did for each request of the first pass; empty where the file does not say.
+    /// The outcome for each request of the first pass; empty if the file does not have them.
     outcomes: Vec<String>,
     load_ms: Option<f64>,
     peak_mb: Option<f64>,

@@ -1,4 +1,4 @@
-//! `kiln run`: one request, on files or on values made up.
+//! `kiln run`: one request, on files or on generated values.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     setup::save(&session, screen)
 }
 
-/// The model's graph where values from inside it are to be dumped, which become taps.
+/// The model's graph if values from inside it are to be dumped, which become taps.
 fn tapped(args: &Args, options: &mut SessionOptions) -> Outcome<Option<Graph>> {
     if args.dump.is_none() {
         if args.selection.any() {
@@ -136,12 +136,12 @@ fn request(args: &Args, session: &Session, model: Option<&Graph>, inputs: &[(Str
 /// Outputs, and values from inside a model.
 type Served = (Vec<(String, Tensor)>, Vec<(String, Value)>);
 
-/// Least, greatest and mean element as texts; dashes where there is nothing to count.
+/// Minimum, maximum and mean of the elements as texts; dashes if there are none.
 fn summary(tensor: &Tensor) -> Result<[String; 3], TensorError> {
     fn of(values: impl Iterator<Item = f64>) -> [String; 3] {
         let (mut min, mut max, mut sum, mut count) = (f64::INFINITY, f64::NEG_INFINITY, 0.0, 0u64);
         for value in values {
-            // A comparison would drop NaN, which is the very thing that people look for here.
+            // `f64::min` would drop NaN, which is what the summary is for.
             min = if value.is_nan() || min.is_nan() { f64::NAN } else { min.min(value) };
             max = if value.is_nan() || max.is_nan() { f64::NAN } else { max.max(value) };
             sum += value;
@@ -174,7 +174,7 @@ fn summary(tensor: &Tensor) -> Result<[String; 3], TensorError> {
         DType::String => of(std::iter::empty()),
         small if small.is_minifloat() => of(tensor.bytes().iter().map(|&v| f64::from(minifloat::decode(small, v)))),
         DType::U4 | DType::U2 => of(tensor.bytes().iter().map(|&v| f64::from(v))),
-        // I4 and I2, whose bytes have their sign extended.
+        // I4 and I2, whose bytes are sign-extended.
         _ => of(tensor.bytes().iter().map(|&v| f64::from(v as i8))),
     })
 }
@@ -201,7 +201,7 @@ fn write_outputs(folder: &Path, outputs: &[(String, Tensor)], screen: &mut dyn W
     Ok(())
 }
 
-/// An output's name without what a file name must not have: models use slashes and colons freely.
+/// An output's name without characters that file names must not have: names of models have slashes and colons.
 fn file_name(name: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
     let text: String = name.chars().map(|c| if plain(c) { c } else { '_' }).collect();

@@ -1,5 +1,4 @@
-//! Which values of a model are to be looked at: those of nodes that were named, all, or what its passes leave. Knows no
-//! command.
+//! Selection of a model's values: of named nodes, all, or those that its passes leave. Depends on no command.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -21,20 +20,20 @@ pub(crate) struct SelectionArgs {
     pub(crate) all_values: bool,
 }
 
-/// The graph as the model has it.
+/// The graph before the passes.
 pub(crate) fn model(path: &Path, options: &SessionOptions) -> Outcome<Graph> {
     kiln::onnx::load(path, &options.limits)
         .map_err(|error| Failure::from(SessionError::Model(error)).context(format!("{}", path.display())))
 }
 
 impl SelectionArgs {
-    /// Whether they say anything.
+    /// Whether any flag is given.
     pub(crate) fn any(&self) -> bool {
         self.all_values || !self.nodes.is_empty()
     }
 
-    /// Names of the values, in the order of the model's nodes. Where the flags say nothing, they are those that are computed
-    /// anyway after the passes, which `description` tells.
+    /// Names of the values, in the order of the model's nodes. Without flags, those that are computed after the passes
+    /// anyway, by `description`.
     pub(crate) fn values(
         &self,
         model: &Graph,
@@ -79,7 +78,7 @@ pub(crate) fn maker<'g>(model: &'g Graph, value: &str) -> Option<&'g NodeDesc> {
     model.nodes.iter().find(makes)
 }
 
-/// Values that follow from random ones: two runs differ in them, and neither is wrong.
+/// Values that follow from random ones: they differ between two runs, and neither is wrong.
 pub(crate) fn random(model: &Graph) -> BTreeSet<String> {
     let mut random = vec![false; model.values.len()];
     for node in &model.nodes {

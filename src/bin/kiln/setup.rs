@@ -1,4 +1,4 @@
-//! From the flags that several commands share to a loaded session. Knows no command.
+//! From the flags that several commands share to a loaded session. Depends on no command.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -150,17 +150,17 @@ impl From<Mode> for CacheMode {
     }
 }
 
-/// What a command keeps where the flags do not say.
+/// Where a command keeps records without flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Habit {
     /// Records in the platform's cache folder: the next process starts warm.
     Records,
-    /// Nothing beyond this process, so that measurements and checks do not depend on the past.
+    /// This process only, so that measurements and checks do not depend on earlier ones.
     Memory,
 }
 
 impl SessionArgs {
-    /// As if these flags had been typed: the records of that folder, read and written.
+    /// The flags for records of that folder, read and written.
     pub(crate) fn with_records(threads: u16, folder: &Path) -> SessionArgs {
         SessionArgs {
             threads,
@@ -170,7 +170,7 @@ impl SessionArgs {
         }
     }
 
-    /// The options of a session: the environment's, with what was typed above it.
+    /// The options of a session: the environment's, overridden by flags.
     pub(crate) fn options(&self, habit: Habit) -> Outcome<SessionOptions> {
         let knobs = Knobs::from_env().usage(|| "environment")?;
         let mut options = SessionOptions::from_knobs(&knobs);
@@ -232,7 +232,7 @@ impl SessionArgs {
     }
 }
 
-/// Loads a model, with a spinner for the impatient.
+/// Loads a model, with a spinner meanwhile.
 pub(crate) fn load(model: &Path, options: &SessionOptions) -> Outcome<Session> {
     let spinner = Progress::spinner(format!("loading {}", model.display()));
     let session = Session::load(model, options);
@@ -240,7 +240,7 @@ pub(crate) fn load(model: &Path, options: &SessionOptions) -> Outcome<Session> {
     session.map_err(|error| Failure::from(error).context(format!("{}", model.display())))
 }
 
-/// Whose fault an error of a session is decides the exit code.
+/// The exit code depends on the cause of a session's error.
 impl From<SessionError> for Failure {
     fn from(error: SessionError) -> Failure {
         let code = match &error {
@@ -256,7 +256,7 @@ impl From<SessionError> for Failure {
     }
 }
 
-/// Saves what builders chose, where the mode says so. Trouble with records never fails a command: it is printed.
+/// Saves new choices, if the mode says so. An error does not fail the command: it is printed.
 pub(crate) fn save(session: &Session, screen: &mut dyn Write) -> Outcome {
     if let Err(error) = session.save_records() {
         writeln!(screen, "notice: records were not saved: {error}")?;

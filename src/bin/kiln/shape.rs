@@ -1,4 +1,4 @@
-//! The shape syntax of the command line, after the peers' habits. Knows no model.
+//! The shape syntax of the command line, like that of the peers' tools. Depends on no model.
 //!
 //! A [`ShapeArg`] gives one input its dimensions; `?` leaves one open. All of these mean the same:
 //!
@@ -24,7 +24,7 @@ pub(crate) struct ShapeArg {
     pub(crate) shapes: Vec<Vec<DimArg>>,
 }
 
-/// Why a text is no shape.
+/// Why a text is not a shape.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ShapeError {
     /// No brackets, and nothing like `1x3` either.
@@ -46,7 +46,7 @@ impl FromStr for ShapeArg {
     fn from_str(text: &str) -> Result<ShapeArg, ShapeError> {
         let mut rest = text.trim();
         let mut shapes = Vec::new();
-        // Bracketed groups from the end. A colon before one ends the list: what precedes it is the name as it stands.
+        // Bracketed groups from the end. A colon before one ends the list: the text before it is the name.
         while let Some(open) = rest.strip_suffix(']').and_then(|inner| inner.rfind('[')) {
             shapes.push(dims(text, &rest[open + 1..rest.len() - 1], ',')?);
             rest = &rest[..open];
@@ -91,7 +91,7 @@ impl fmt::Display for ShapeArg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.name.as_deref().unwrap_or_default();
         f.write_str(name)?;
-        // These endings would be read as a part of the shape.
+        // A name with these endings would be ambiguous.
         if name.ends_with([':', ']']) {
             f.write_str(":")?;
         }

@@ -1,4 +1,4 @@
-//! Medians, percentiles and summaries of latencies. Knows no clock.
+//! Medians, percentiles and summaries of latencies. Depends on no clock.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -15,7 +15,7 @@ pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     }
 }
 
-/// What a distribution of latencies looks like, in milliseconds.
+/// Percentiles of latencies, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Percentiles {
     /// Half of all are at most this.
@@ -30,7 +30,7 @@ pub(crate) struct Percentiles {
 const NS_PER_MS: f64 = 1e6;
 
 impl Percentiles {
-    /// Of latencies in milliseconds; zeros where there are none.
+    /// The percentiles of latencies in milliseconds; zeros if there are none.
     pub(crate) fn of(milliseconds: &[f64]) -> Percentiles {
         // Three digits: a percentile is off by at most a thousandth of itself. The histogram grows with its values;
         // one that it refuses would not be a latency.

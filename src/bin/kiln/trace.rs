@@ -1,4 +1,4 @@
-//! Traces: the requests that a model gets, as shapes by name of dimension. Knows no session.
+//! Traces: the requests that a model gets, as shapes by name of dimension. Depends on no session.
 //!
 //! A trace file maps model names to traces:
 //!

@@ -1,4 +1,4 @@
-//! `--trace-out FILE` of the commands that run models: asks a session to watch, and writes down what it saw.
+//! `--trace-out FILE` of the commands that run models: records a trace and writes it.
 
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
@@ -17,12 +17,12 @@ pub(crate) struct TraceOut {
 }
 
 impl TraceOut {
-    /// Has sessions of these options watch, if it was typed.
+    /// Records a trace in sessions with these options, if the flag is given.
     pub(crate) fn watch(&self, options: &mut SessionOptions) {
         options.trace = self.file.as_ref().map(|_| Arc::new(Trace::default()));
     }
 
-    /// Writes the file, if it was typed.
+    /// Writes the file, if the flag is given.
     pub(crate) fn write(&self, options: &SessionOptions) -> Outcome {
         let (Some(path), Some(trace)) = (&self.file, &options.trace) else { return Ok(()) };
         let write = || {

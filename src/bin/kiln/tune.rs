@@ -1,4 +1,4 @@
-//! `kiln tune`: measures a model's kernels ahead of time and keeps what is fastest as records, for the processes to come.
+//! `kiln tune`: measures a model's kernels ahead of time and keeps the fastest choices as records.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
         None => Workload::from_shapes(session.inputs(), &args.feed)?,
     };
     workload.notices.iter().try_for_each(|notice| writeln!(screen, "notice: {notice}"))?;
-    // One request of each shape asks for its keys.
+    // One request of each shape looks up its keys.
     let requests = workload.different();
     workload::send_each(&session, &args.model, &requests)?;
     tuning::settle(&session, screen)?;

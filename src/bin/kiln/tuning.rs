@@ -1,4 +1,4 @@
-//! Tuning as commands wait for it and tell of it. Knows no command.
+//! Waiting for the tuner, and its report. Depends on no command.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -10,10 +10,11 @@ use crate::failure::Outcome;
 use crate::progress::Progress;
 use crate::table::{Table, milliseconds};
 
-/// How often the progress bar is brought up to date.
+/// How often the progress bar is updated.
 const TICK: Duration = Duration::from_millis(200);
 
-/// Nobody waits longer: the policies' own bounds on the time of all runs are shorter, but requests may hold them up.
+/// The most that the command waits: the policies' own bounds on the time of all runs are shorter, but requests may
+/// delay them.
 const LONGEST: Duration = Duration::from_secs(900);
 
 /// What was tuned, as JSON reports have it.

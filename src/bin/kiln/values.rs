@@ -1,4 +1,4 @@
-//! Values made by rule: the deterministic fills of traces, and random ones by seed. Knows no model and no file.
+//! Generated values: the deterministic fills of traces, and random ones by seed. Depends on no model and no file.
 //!
 //! A trace says how its inputs are made so that several programs can run the same requests and compare outputs, so
 //! these rules are exact to the bit. Element `i` of input number `k` comes from
@@ -71,7 +71,7 @@ pub(crate) struct Recipe {
 /// Why a tensor cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RecipeError {
-    /// More than anybody asks for on purpose.
+    /// Larger than any intended shape.
     #[error("input '{name}': shape {shape:?} needs {gib:.0} GiB, more than the {MOST_GIB} GiB that are made at once")]
     TooLarge {
         /// The input.
@@ -99,7 +99,7 @@ pub(crate) enum RecipeError {
     },
 }
 
-/// A mistyped shape should be a message and not the end of the machine's memory.
+/// So that a mistyped shape is an error and does not exhaust the machine's memory.
 const MOST_GIB: usize = 16;
 
 impl Recipe {
@@ -161,7 +161,7 @@ struct Stream(u64);
 
 impl Stream {
     fn new(seed: u64, place: u64) -> Stream {
-        // Two rounds apart from the plain seed, so that neighbouring places do not share a stream.
+        // Two rounds from the plain seed, so that neighbouring inputs do not share a stream.
         let mut start = Stream(seed ^ place.wrapping_mul(0xD134_2543_DE82_EF95));
         Stream(start.next())
     }

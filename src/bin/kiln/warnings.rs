@@ -1,5 +1,5 @@
-//! Warnings on standard error, where `KILN_VERBOSE` asks for errors: trouble that fails no request, such as records that
-//! could not be read or saved. The library reports it through `tracing`; this is the whole subscriber.
+//! Warnings on standard error, if `KILN_VERBOSE` includes errors: errors that fail no request, such as records that
+//! could not be read or saved. The library reports them through `tracing`; this is the whole subscriber.
 
 use std::fmt::{Debug, Write as _};
 use std::io::Write as _;
@@ -9,10 +9,10 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// Starts printing, if the environment asks for it. A malformed environment is reported by whoever needs it.
+/// Starts printing, if the environment asks for it. A malformed environment is reported where it is used.
 pub(crate) fn print_if_wanted() {
     if Knobs::from_env().is_ok_and(|knobs| knobs.verbose.error) {
-        // Fails only where somebody listens already.
+        // Fails only if there is a subscriber already.
         let _ = tracing::subscriber::set_global_default(Printer);
     }
 }
@@ -27,11 +27,11 @@ impl Subscriber for Printer {
     fn event(&self, event: &Event<'_>) {
         let mut line = Line::default();
         event.record(&mut line);
-        // A closed standard error is no reason to fail anything.
+        // A closed standard error does not matter here.
         let _ = writeln!(std::io::stderr(), "kiln: warning: {}{}", line.message, line.fields);
     }
 
-    // Spans are not shown, so that they need no identity.
+    // Spans are not shown, so they need no identity.
     fn new_span(&self, _: &Attributes<'_>) -> Id {
         Id::from_u64(1)
     }

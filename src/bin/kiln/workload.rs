@@ -1,4 +1,4 @@
-//! The requests of a benchmark or of tuning, whether a trace or the command line names them.
+//! The requests of a benchmark or of tuning, from a trace or from the command line.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,7 +30,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Makes its inputs, which is no part of any measurement.
+    /// Makes its inputs, which is not timed.
     pub(crate) fn make(&self) -> Outcome<Vec<Feed>> {
         let make = |recipe: &Recipe| Ok((recipe.name.clone(), recipe.make().usage(|| "cannot make inputs")?));
         self.recipes.iter().map(make).collect()
@@ -44,7 +44,7 @@ pub(crate) struct Workload {
     pub(crate) requests: Vec<Request>,
     /// Those whose steady latency is measured.
     pub(crate) steady: Vec<Request>,
-    /// What was assumed.
+    /// Assumptions that were made.
     pub(crate) notices: Vec<String>,
 }
 

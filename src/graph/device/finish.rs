@@ -1,4 +1,4 @@
-//! What is done to a library's results where the library does not do it: bias, residual and activation as one chain, in place.
+//! The epilogue of a library's result, if the library has none: bias, residual and activation as one chain, in place.
 
 use kiln_kernels::cpu::chain::{BinaryOp, Builder, Geometry, Storage, UnaryOp};
 use kiln_kernels::gpu::source::chain::ChainKernel;
@@ -19,11 +19,11 @@ pub struct Addend {
 }
 
 impl DeviceCx<'_> {
-    /// `output = activation(output + addends)`, where there is anything to do.
+    /// `output = activation(output + addends)`; nothing if there are neither addends nor an activation.
     ///
     /// # Errors
     ///
-    /// An addend that does not broadcast to `shape`, or a kernel that does not compile.
+    /// If an addend does not broadcast to `shape`, or a kernel does not compile.
     pub fn finish_in_place(
         &mut self,
         output: Operand,

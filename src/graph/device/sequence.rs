@@ -1,8 +1,9 @@
-//! What a node does on a device: kernels and solvers one after the other, over the node's inputs and outputs and scratch memory.
+//! The work of a node on a device: kernels and solvers one after the other, over the node's inputs, outputs and scratch
+//! memory.
 //!
-//! A node writes its sequence down once for its shapes ([`DeviceCx`]) and runs it in every request. Outputs and scratch
-//! memory come from the device's arena in every run, because what ran before may still use the memory of the run before;
-//! the arena lends the same places for the same requests.
+//! A node's sequence is made once for its shapes ([`DeviceCx`]) and runs in every request. Outputs and scratch memory
+//! come from the device's arena in every run, because earlier work may still use the memory of the run before; the
+//! arena lends the same memory for the same requests.
 
 use std::sync::Arc;
 
@@ -10,8 +11,10 @@ use kiln_kernels::gpu::source::Kernel;
 use kiln_kernels::gpu::{Module, Operands, Problem, Region};
 use smallvec::SmallVec;
 
-use super::super::node::{Io, NodeError, PrepareCx};
-use super::transfer;
+use super::super::error::NodeError;
+use super::super::io::Io;
+use super::super::prepare::PrepareCx;
+use super::copy;
 use crate::exec::gpu::{GpuCx, Solution};
 use crate::tensor::{Elsewhere, Tensor, TensorSpec};
 
@@ -24,7 +27,7 @@ pub enum Operand {
     Output(usize),
     /// Scratch memory, by [`DeviceCx::scratch`].
     Scratch(usize),
-    /// What the sequence keeps, by [`DeviceCx::table`].
+    /// Memory that the sequence keeps, by [`DeviceCx::table`].
     Table(usize),
 }
 
@@ -39,7 +42,7 @@ struct Step {
     output: Operand,
 }
 
-/// Where an output is.
+/// The memory of an output.
 #[derive(Clone, Copy)]
 enum Made {
     /// In memory of its own.
@@ -48,19 +51,19 @@ enum Made {
     View(usize),
 }
 
-/// A node's work on a device at its shapes.
+/// The work of a node on a device at its shapes.
 pub struct Sequence {
     steps: Vec<Step>,
-    /// Bytes.
+    /// Bytes of each scratch memory.
     scratch: SmallVec<[u64; 2]>,
     outputs: SmallVec<[Made; 1]>,
-    /// What kernels read besides, the same in every run.
+    /// What kernels read besides operands, the same in every run.
     tables: Vec<Region>,
-    /// Inputs that name places along an axis, and its size.
+    /// Inputs with indices along an axis, and its size.
     indices: SmallVec<[(usize, usize); 1]>,
 }
 
-/// What a node sees while it writes its sequence down.
+/// Collects a node's sequence.
 pub struct DeviceCx<'a> {
     cx: &'a PrepareCx<'a>,
     sequence: Sequence,
@@ -77,17 +80,17 @@ impl<'a> DeviceCx<'a> {
         self.sequence
     }
 
-    /// Scratch memory of so many bytes, for this sequence alone.
+    /// Scratch memory of so many bytes, for this sequence.
     pub fn scratch(&mut self, bytes: u64) -> Operand {
         self.sequence.scratch.push(bytes);
         Operand::Scratch(self.sequence.scratch.len() - 1)
     }
 
-    /// What kernels of the sequence read besides its inputs, sent to the device now.
+    /// Memory with these bytes, sent to the device now, which kernels of the sequence read.
     ///
     /// # Errors
     ///
-    /// A device without room.
+    /// If the device has no room.
     pub fn table(&mut self, bytes: &[u8]) -> Result<Operand, NodeError> {
         let gpu = self.cx.gpu().ok_or_else(|| NodeError::Unsupported("a device that is not there".to_owned()))?;
         let region = gpu.arena.take(bytes.len() as u64)?;
@@ -97,36 +100,36 @@ impl<'a> DeviceCx<'a> {
         Ok(Operand::Table(self.sequence.tables.len() - 1))
     }
 
-    /// Output `output` is input `input` under the output's shape; nothing runs for it.
+    /// Output `output` is input `input` with the output's shape; nothing runs for it.
     pub fn view(&mut self, output: usize, input: usize) {
         self.sequence.outputs[output] = Made::View(input);
     }
 
-    /// Input `input`, which the processor still has, names places along an axis of `size`: each run refuses others.
+    /// Input `input`, which is on the processor, has indices along an axis of `size`: each run refuses others.
     pub fn indices(&mut self, input: usize, size: usize) {
         self.sequence.indices.push((input, size));
     }
 
-    /// The solver of a problem, where the device's libraries have one that is allowed.
+    /// The solver of a problem; `None` if the device's libraries have none that is allowed.
     ///
     /// # Errors
     ///
-    /// Whatever went wrong but that there is none.
+    /// Any other error.
     pub fn solution(&self, problem: &Problem) -> Result<Option<Arc<Solution>>, NodeError> {
         let solution = self.cx.solver(problem)?;
         Ok(solution.solver.is_some().then_some(solution))
     }
 
-    /// Then a problem is solved: left, right, bias, residual.
+    /// Adds a solver: left, right, bias, residual.
     pub fn solve(&mut self, solution: Arc<Solution>, operands: [Option<Operand>; 4], output: Operand) {
         self.sequence.steps.push(Step { work: Work::Solve(solution), inputs: SmallVec::from(operands), output });
     }
 
-    /// Then a kernel runs.
+    /// Adds a kernel.
     ///
     /// # Errors
     ///
-    /// One that does not compile.
+    /// If it does not compile.
     pub fn kernel(
         &mut self,
         kernel: impl Kernel + 'static,
@@ -140,12 +143,12 @@ impl<'a> DeviceCx<'a> {
     }
 }
 
-/// The region of a tensor that lies on a device.
+/// The region of a tensor on a device.
 pub(super) fn region(tensor: &Tensor) -> Option<&Region> {
     tensor.away()
 }
 
-/// Whether all of these name a place along an axis of that size, from either end.
+/// Checks that all indices are within an axis of that size, from either end.
 fn check_indices(indices: &Tensor, size: usize) -> Result<(), NodeError> {
     let size = i64::try_from(size).unwrap_or(i64::MAX);
     match indices.to_i64_vec()?.into_iter().find(|&index| !(-size..size).contains(&index)) {
@@ -155,14 +158,14 @@ fn check_indices(indices: &Tensor, size: usize) -> Result<(), NodeError> {
 }
 
 impl Sequence {
-    /// Starts everything.
+    /// Starts all steps.
     pub(super) fn run(&self, gpu: &Arc<GpuCx>, io: &mut Io<'_>) -> Result<(), NodeError> {
         let taken = |bytes: u64| gpu.arena.take(bytes);
         let scratch = self.scratch.iter().map(|&bytes| taken(bytes)).collect::<Result<SmallVec<[Region; 2]>, _>>()?;
         for &(input, size) in &self.indices {
             check_indices(io.input(input)?, size)?;
         }
-        // What the device reads and the processor still has (a single number of a chain, indices) goes there now.
+        // Inputs that are on the processor (a single element of a chain, indices) are sent now.
         let inputs = io.inputs();
         let mut sent: SmallVec<[Option<Tensor>; 4]> = SmallVec::from_elem(None, inputs.len());
         let read = self.steps.iter().flat_map(|step| step.inputs.iter().flatten());
@@ -174,7 +177,7 @@ impl Sequence {
                 && !tensor.is_elsewhere()
                 && sent[input].is_none()
             {
-                sent[input] = Some(transfer::to_device(gpu, tensor)?);
+                sent[input] = Some(copy::to_device(gpu, tensor)?);
             }
         }
         let input = |index: usize| sent.get(index)?.as_ref().or(inputs.get(index).copied().flatten());
@@ -182,7 +185,7 @@ impl Sequence {
         let mut outputs: SmallVec<[Option<Region>; 1]> = SmallVec::new();
         for (made, spec) in self.outputs.iter().zip(io.specs()) {
             outputs.push(match made {
-                Made::Memory => Some(taken(transfer::bytes_of(spec)?)?),
+                Made::Memory => Some(taken(copy::bytes_of(spec)?)?),
                 Made::View(_) => None,
             });
         }
@@ -208,7 +211,7 @@ impl Sequence {
                         residual: operands[3],
                         output,
                     };
-                    // Lent for this one: what runs next comes after it on the device, and may have it again.
+                    // Lent for this step: later work on the device runs after it, and may have the same memory.
                     let workspace = match solver.workspace() {
                         0 => None,
                         bytes => Some(taken(bytes)?),

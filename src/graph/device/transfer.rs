@@ -1,4 +1,5 @@
-//! Copies between the processor and a device, as nodes of the graph: so they are seen, timed and counted as every step is.
+//! Copies between the processor and a device as nodes of the graph, so that they are shown, timed and counted like all
+//! steps.
 
 use std::sync::Arc;
 
@@ -6,34 +7,15 @@ use kiln_kernels::gpu::Region;
 
 use super::super::inference::InferByValue;
 use super::super::node::{Io, Node, NodeError, Prepared, RunCx, Specs};
+pub use super::copy::to_device;
 use crate::exec::gpu::GpuCx;
-use crate::tensor::{DType, Elsewhere, Tensor, TensorSpec};
+use crate::tensor::Tensor;
 
 /// Copies its input to the device.
 pub struct ToDevice(pub Arc<GpuCx>);
 
 /// Copies its input from the device.
 pub struct ToHost(pub Arc<GpuCx>);
-
-/// Bytes of a tensor's elements.
-pub(super) fn bytes_of(spec: &TensorSpec) -> Result<u64, NodeError> {
-    Ok((spec.elements()? * spec.dtype.size()) as u64)
-}
-
-/// The same tensor on the device.
-///
-/// # Errors
-///
-/// Strings, which no device holds, and a device without room.
-pub fn to_device(gpu: &GpuCx, tensor: &Tensor) -> Result<Tensor, NodeError> {
-    if tensor.dtype() == DType::String {
-        return Err(NodeError::Unsupported("strings on a device".to_owned()));
-    }
-    let region = gpu.arena.take(bytes_of(tensor.spec())?)?;
-    gpu.device.upload(tensor.bytes(), &region)?;
-    gpu.traffic.count_to_device(region.bytes());
-    Ok(Tensor::elsewhere(tensor.spec().clone(), Arc::new(Elsewhere::new(region))))
-}
 
 fn one_spec(inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
     let input = inputs.first().copied().flatten().ok_or_else(|| NodeError::Input("input 0 is missing".to_owned()))?;

@@ -1,5 +1,5 @@
-//! A function of one element after a convolution or matmul is applied before the result is stored, where kernels have code
-//! for it ([`is_fusible`], which they ask too).
+//! Fuses a function of one element into the convolution or product before it, which applies it before the result is
+//! stored, if kernels have code for it ([`is_fusible`], which they check too).
 
 use std::sync::Arc;
 

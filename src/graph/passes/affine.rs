@@ -1,6 +1,6 @@
-//! Numbers that are multiplied or added per channel after a convolution go into its weights and bias: batch
-//! normalisation, and `Mul`, `Add`, `Sub` and `Div` with constants. After a batch normalisation that follows no
-//! convolution they go into its scale and shift.
+//! Folds per-channel multiplications and additions after a convolution into its weights and bias: batch normalisation,
+//! and `Mul`, `Add`, `Sub` and `Div` with constants. After a batch normalisation without a convolution before it, into
+//! its scale and shift.
 
 use super::PassCx;
 use super::edit::Edit;
@@ -26,9 +26,9 @@ pub(super) struct Affine {
     pub(super) shift: Vec<f64>,
 }
 
-/// What a batch normalisation computes, where its parameters are constants.
+/// A batch normalisation as such, if its parameters are constants.
 pub(super) fn of_batch_norm(edit: &Edit<'_>, node: &NodeDesc) -> Option<Affine> {
-    // Old versions could normalise every place by itself, and every version can train.
+    // Old versions could normalise each position separately, and every version can train.
     if node.int("training_mode", 0) != 0 || node.int("spatial", 1) != 1 || node.version < 7 {
         return None;
     }
@@ -48,7 +48,7 @@ pub(super) fn of_batch_norm(edit: &Edit<'_>, node: &NodeDesc) -> Option<Affine> 
     Some(Affine { scale, shift })
 }
 
-/// What `node` computes of its operand of `channels` channels and `rank` dimensions, and which operand that is.
+/// What `node` computes of its operand of `channels` channels and `rank` dimensions, and the index of that operand.
 fn affine_of(edit: &Edit<'_>, node: &NodeDesc, operand: usize, channels: usize, rank: usize) -> Option<Affine> {
     if node.op == "BatchNormalization" {
         return of_batch_norm(edit, node).filter(|affine| operand == 0 && affine.scale.len() == channels);
@@ -69,7 +69,7 @@ fn affine_of(edit: &Edit<'_>, node: &NodeDesc, operand: usize, channels: usize, 
     Some(Affine { scale, shift })
 }
 
-/// A constant that has one number for each channel (axis 1 of `rank`), or one for all of them.
+/// A constant of one element for each channel (axis 1 of `rank`), or one for all of them.
 fn per_channel(constant: &Tensor, channels: usize, rank: usize) -> Option<Vec<f64>> {
     let values = constant.as_slice::<f32>().ok()?;
     let shape = constant.shape();
@@ -110,7 +110,7 @@ fn into_batch_norm(
     before: &NodeDesc,
     facts: &Facts,
 ) -> Option<NodeDesc> {
-    // Two in a row are left: each is cheap, and its variance cannot be folded into another one's.
+    // Two batch normalisations in a row stay: each is cheap, and the variance of one cannot be folded into the other.
     if node.op == "BatchNormalization" || before.outputs.iter().skip(1).any(Option::is_some) {
         return None;
     }
@@ -173,7 +173,7 @@ fn into_convolution(
     Some(folded)
 }
 
-/// The weights with each output channel multiplied by its number.
+/// The weights with each output channel multiplied by its scale.
 fn scaled_weights(mut weights: Tensor, scale: &[f64], transposed: bool, groups: usize) -> Option<Tensor> {
     if scale.iter().all(|&scale| scale == 1.0) {
         return Some(weights);

@@ -1,8 +1,8 @@
-//! Attention as exporters write it becomes one node: the product of queries and keys, a condition, a mask, the softmax,
-//! the product with the values, and whatever moves heads before and after.
+//! Fuses attention as exporters write it into one node: the product of queries and keys, a condition, a mask, the
+//! softmax, the product with the values, and the moves of heads before and after.
 //!
-//! The heart is found first. In later rounds the node takes in transposes and reshapes around it, one at a time: the
-//! kernels read heads wherever they lie. What the node is told is in [`heads`](crate::graph::heads).
+//! The products and the softmax are found first. In later rounds the node takes in transposes and reshapes around it,
+//! one at a time: the kernels read heads with any strides. [`heads`](crate::graph::heads) has the node's attributes.
 
 use super::PassCx;
 use super::edit::Edit;
@@ -13,10 +13,10 @@ use crate::graph::heads::Heads;
 use crate::graph::ir::{Attr, Attrs, Graph, NodeDesc, ValueId};
 use crate::tensor::DType;
 
-/// The fused operator's name. Its inputs are queries, keys, values, a mask that is added, and a condition.
+/// The fused operator. Its inputs are queries, keys, values, a mask that is added, and a condition.
 pub(super) const FUSED: &str = "FusedAttention";
 
-/// The attributes that tell how heads lie, by input.
+/// The attributes with the layouts of heads, by input.
 const OPERANDS: [&str; 3] = ["query", "key", "value"];
 
 pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
@@ -34,18 +34,18 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     edit.finish()
 }
 
-/// What happens to scores between the product and the softmax.
+/// The steps between the product with the keys and the softmax.
 #[derive(Default)]
 struct Adjusted {
     mask: Option<ValueId>,
     keep: Option<ValueId>,
     fill: f32,
     inverted: bool,
-    /// Slots of the nodes that do it.
+    /// Slots of their nodes.
     slots: Vec<usize>,
 }
 
-/// From the product with the values upwards.
+/// Matches from the product with the values upwards.
 fn heart(edit: &mut Edit<'_>, slot: usize, context: &NodeDesc, facts: &Facts) {
     let plain = |node: &NodeDesc| !node.attrs.contains_key("activation") && node.int("trans_a", 0) == 0;
     let bare = plain(context) && context.input(2).is_none() && context.input(3).is_none();
@@ -64,7 +64,7 @@ fn heart(edit: &mut Edit<'_>, slot: usize, context: &NodeDesc, facts: &Facts) {
     if !plain(&product) {
         return;
     }
-    // What a matmul adds to its product is a mask, unless scores are replaced after it.
+    // A residual of the fused product is a mask, unless scores are replaced after it.
     if let Some(added) = product.input(2).or(product.input(3)) {
         let both = product.input(2).is_some() && product.input(3).is_some();
         if both || adjusted.mask.is_some() || adjusted.keep.is_some() {
@@ -98,7 +98,7 @@ fn heart(edit: &mut Edit<'_>, slot: usize, context: &NodeDesc, facts: &Facts) {
     edit.put(slot, fused);
 }
 
-/// From the scores that the softmax reads up to the product that they come from, whose slot and node are returned.
+/// Matches from the scores that the softmax reads up to their product, whose slot and node are returned.
 fn adjusted(edit: &Edit<'_>, scores: ValueId, rank: usize, facts: &Facts) -> Option<(usize, NodeDesc, Adjusted)> {
     let mut adjusted = Adjusted::default();
     let mut value = scores;
@@ -134,14 +134,14 @@ fn adjusted(edit: &Edit<'_>, scores: ValueId, rank: usize, facts: &Facts) -> Opt
     }
 }
 
-/// A number, if that value is one wherever it is broadcast to.
+/// The element of a constant that broadcasts without adding dimensions.
 fn number(edit: &Edit<'_>, value: ValueId) -> Option<f32> {
     let tensor = edit.graph.constant(value)?;
     (tensor.shape().is_empty() || tensor.shape() == [1]).then_some(())?;
     tensor.as_slice::<f32>().ok()?.first().copied()
 }
 
-/// Takes in what moves the heads of an operand.
+/// Takes in the nodes that move the heads of an operand.
 fn operands(edit: &mut Edit<'_>, slot: usize, mut fused: NodeDesc, facts: &Facts) {
     let mut changed = false;
     for (index, attribute) in OPERANDS.into_iter().enumerate() {
@@ -167,14 +167,14 @@ fn operands(edit: &mut Edit<'_>, slot: usize, mut fused: NodeDesc, facts: &Facts
     }
 }
 
-/// How heads lie before a transpose after which they lie like that.
+/// The layout of heads before a transpose whose result has the layout `heads`.
 fn turned(transpose: &NodeDesc, heads: Heads, rank: Option<usize>) -> Option<Heads> {
     let rank = rank.filter(|_| heads != Heads::Joined)?;
     let perm = perm_of(transpose, rank)?;
     Heads::at(heads.places(rank)?.map(|place| place.map(|axis| perm[axis])), rank)
 }
 
-/// The number of heads, if the one are dimensions of joined heads and the other those of the same heads apart.
+/// The number of heads, if the one are dimensions of joined heads and the other those of separate heads.
 fn joined(joined: Option<&[Size]>, apart: Option<&[Size]>) -> Option<i64> {
     let (&[batch, rows, width], &[same_batch, same_rows, heads, size]) = (joined?, apart?) else { return None };
     let (width, heads, size) = (width.known()?, heads.known()?, size.known()?);

@@ -1,5 +1,5 @@
-//! A batch normalisation that follows no convolution is one multiplication and one addition per channel: element-wise
-//! nodes, which then join the chain around them.
+//! A batch normalisation without a convolution before it becomes a multiplication and an addition per channel:
+//! element-wise nodes, which then join the chain around them.
 
 use super::PassCx;
 use super::affine::{Affine, of_batch_norm};
@@ -12,7 +12,7 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     for slot in edit.slots() {
         let Some(node) = edit.cloned(slot, |node| node.is("BatchNormalization")) else { continue };
         let Some(x) = node.input(0).filter(|&x| cx.facts.is(x, DType::F32)) else { continue };
-        // A convolution before it takes it in, in this round or, where other passes have to clear the way, the next.
+        // A convolution before it will take it in, in this round or, after other passes, in the next.
         if edit
             .sole_maker(x)
             .is_some_and(|(_, maker)| maker.op.contains("Conv") && !maker.attrs.contains_key("activation"))

@@ -1,13 +1,13 @@
-//! Activations between layers that the matrix unit multiplies are stored as `bf16`.
+//! Stores activations between layers that AMX multiplies as `bf16`.
 //!
-//! The unit rounds what it reads anyway. Where every reader of a value takes `bf16` and its maker writes it, storing it so takes
-//! half the memory's time and leaves nothing to be rounded later. So it is done for exactly those values: a value that anybody
-//! reads as `f32` stays `f32`, and no conversion is ever added. What a convolution reads comes out the same; what it adds to its
-//! sums (a residual) has been rounded once.
+//! AMX rounds its operands anyway. A value that all readers can take as `bf16`, and that its maker can write so, takes
+//! half the memory traffic in `bf16` and need not be rounded later. Exactly those values are stored as `bf16`: a value
+//! that one reader needs as `f32` stays `f32`, and no conversion is ever added. Results of convolutions are the same; a
+//! residual has been rounded once.
 //!
-//! Convolutions on the unit read and write either type, so they are where one ends and the other begins. Depthwise ones, pools and
-//! operators that move or pick elements hand on the type that they are given, so their inputs and outputs go together. What is
-//! written becomes the attribute `to`, where kernels have to be told. The graph's own inputs and outputs keep their types.
+//! Convolutions on AMX read and write either type. Depthwise convolutions, pools and operators that move or pick
+//! elements write the type that they read, so their inputs and outputs have one type. The type is the attribute `to`
+//! for nodes whose kernels need it. The graph's own inputs and outputs keep their types.
 
 use kiln_kernels::cpu::Elements;
 
@@ -23,26 +23,26 @@ use crate::tensor::DType;
 const F32: i64 = 1;
 const BF16: i64 = 16;
 
-/// What a node does with activations in `bf16`.
+/// Which types a node takes for activations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     /// Reads and writes either type.
     Convolution,
-    /// The same, a product with known weights.
+    /// Reads and writes either type: a product by constant weights.
     Product,
-    /// Hands on the type that it is given, by kernels of its own: it has to be told.
+    /// Writes the type that it reads, by kernels for each type, so it needs the attribute.
     Pool,
-    /// The same, a convolution channel by channel.
+    /// As `Pool`: a depthwise convolution.
     Depthwise,
-    /// The same of any type.
+    /// Writes the type that it reads, with the same code for every type.
     Moves,
     /// Reads `f32` and writes either type: a normalisation of rows.
     Norm,
     /// Reads queries, keys and values of one type, and writes either.
     Attention,
-    /// Reads the shape alone.
+    /// Reads shapes only.
     Measures,
-    /// Takes and makes `f32`.
+    /// Reads and writes `f32`.
     Plain,
 }
 
@@ -88,7 +88,7 @@ impl Role {
         !matches!(self, Role::Measures | Role::Plain)
     }
 
-    /// The values around a node that are of one type: data, and the result of what hands on types.
+    /// The values around a node that have one type: data, and the result of a node that writes the type that it reads.
     fn group(self, node: &NodeDesc) -> Vec<ValueId> {
         match self {
             Role::Pool | Role::Depthwise => node.input(0).into_iter().chain(node.output(0)).collect(),
@@ -129,7 +129,8 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     found.map(|(value, _)| value.dtype = Some(DType::BF16)).count()
 }
 
-/// The values of which every maker and reader takes `bf16`: all that makers could write, less what somebody cannot read.
+/// The values whose maker and readers all take `bf16`: those that makers could write, less those that some reader
+/// cannot read.
 fn stored_as_halves(graph: &Graph, roles: &[Role], facts: &Facts) -> Vec<bool> {
     let mut halves = vec![false; graph.values.len()];
     for (node, _) in graph.nodes.iter().zip(roles).filter(|(_, role)| role.writes()) {
@@ -147,29 +148,29 @@ fn stored_as_halves(graph: &Graph, roles: &[Role], facts: &Facts) -> Vec<bool> {
             }
         }
     }
-    // Values of one type go together. From the last node to the first most settles in one round.
-    let mut settled = false;
-    while !settled {
-        settled = true;
+    // Values of one group have one type. From the last node to the first, one round decides most of them.
+    let mut unchanged = false;
+    while !unchanged {
+        unchanged = true;
         for (node, role) in graph.nodes.iter().zip(roles).rev() {
             let group = role.group(node);
             let all = group.iter().all(|value| halves[value.index()]);
             for value in group {
-                settled &= all || !std::mem::replace(&mut halves[value.index()], all);
+                unchanged &= all || !std::mem::replace(&mut halves[value.index()], all);
             }
         }
     }
     halves
 }
 
-/// Whether a node multiplies rows by a matrix of weights that is known.
+/// Whether a node multiplies rows by a matrix of constant weights.
 fn is_product(graph: &Graph, node: &NodeDesc) -> bool {
     let product = node.is("MatMul") || node.is_fused(matmul::FUSED) && node.int("trans_a", 0) == 0;
     let weights = || graph.constant_input(node, 1);
     product && weights().is_some_and(|weights| weights.dtype() == DType::F32 && weights.shape().len() == 2)
 }
 
-/// Whether a node picks the nearest of the elements around each place.
+/// Whether a node picks the nearest element at each position.
 fn is_nearest(node: &NodeDesc) -> bool {
     (node.is("Resize") || node.is("Upsample")) && node.string("mode", "nearest") == "nearest"
 }

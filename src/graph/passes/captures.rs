@@ -1,4 +1,4 @@
-//! Constants that are handed into bodies become constants of the bodies, so that folding goes on inside.
+//! Constants that bodies capture become constants of the bodies, so that folding continues inside.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ pub(super) fn run(graph: &mut Graph, _: &mut PassCx<'_>) -> usize {
     for node in &mut graph.nodes {
         let captures = usize::try_from(node.int(CAPTURES, 0)).unwrap_or(0).min(node.inputs.len());
         let first = node.inputs.len() - captures;
-        // From the last to the first, so that places still to be visited stay.
+        // From the last to the first, so that the indices of the others stay valid.
         for place in (0..captures).rev() {
             let Some(id) = node.inputs[first + place] else { continue };
             let Some(constant) = graph.constants.get(&id) else { continue };
@@ -18,7 +18,7 @@ pub(super) fn run(graph: &mut Graph, _: &mut PassCx<'_>) -> usize {
             for attr in node.attrs.values_mut() {
                 let Attr::Graph(body) = attr else { continue };
                 let body = Arc::make_mut(body);
-                // Every body takes all captures; a body with fewer inputs is no body of a loaded graph.
+                // Every body takes all captures; one with fewer inputs is not from a loaded graph.
                 let Some(own) = body.inputs.len().checked_sub(captures_now) else { continue };
                 let inside = body.inputs.remove(own + place);
                 body.set_constant(inside, constant.clone());

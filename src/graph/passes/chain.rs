@@ -1,9 +1,9 @@
-//! Element-wise nodes become one node that goes over memory once.
+//! Fuses element-wise nodes into one node that goes over memory once.
 //!
-//! A node takes in the maker of an operand where nobody else reads that operand and where the maker works on as many
+//! A node takes in the maker of an operand if it is the operand's only reader and if the maker computes as many
 //! elements as the node does. (What is computed on a row and added to a matrix is computed once a row; inside the chain
-//! it would be computed for every element. Joining it would still be right, because the operands of a chain broadcast
-//! together.) Composing programs simplifies them, which is where the long forms of GELU and SiLU become one function.
+//! it would be computed for every element. Fusing it would still be correct, because the operands of a chain broadcast
+//! together.) Composing programs simplifies them, which turns the long forms of GELU and SiLU into one function.
 
 mod lower;
 
@@ -42,7 +42,7 @@ pub(super) fn lowered(edit: &Edit<'_>, node: &NodeDesc, facts: &Facts) -> Option
     Some(Lowered { program: Program::clone(program), args })
 }
 
-/// Joins the node in `slot` with the maker of one of its operands.
+/// Fuses the node in `slot` with the maker of one of its operands.
 fn absorb(edit: &mut Edit<'_>, slot: usize, facts: &Facts) -> bool {
     let Some(node) = edit.cloned(slot, may_be_element_wise) else { return false };
     let (Some(outer), Some(output)) = (lowered(edit, &node, facts), node.output(0)) else { return false };

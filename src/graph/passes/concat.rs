@@ -1,9 +1,9 @@
-//! A convolution of channels that a Concat has joined reads them where they lie, and the Concat goes.
+//! Convolutions read the inputs of a Concat of channels in place, and the Concat is removed.
 //!
-//! Kernels that transform tiles or copy what they read for the matrix unit take an input in parts
-//! ([`Conv::takes_parts`](kiln_kernels::cpu::conv::Conv::takes_parts)), which saves writing and reading all of it once more: a
-//! network of the form of a U took 0.95 to 0.98 of its time. Convolutions for which no such kernel comes into question keep
-//! their Concat; where another is chosen at run time, the node joins its input itself.
+//! Kernels that transform tiles, or that make im2col for AMX, take an input in parts
+//! ([`Conv::takes_parts`](kiln_kernels::cpu::conv::Conv::takes_parts)), which saves writing and reading all of it once
+//! more: a U-shaped network took 0.95 to 0.98 of its time. Convolutions without such a kernel keep their Concat; if
+//! another kernel is chosen at run time, the node joins its input itself.
 
 use kiln_kernels::cpu::Elements;
 use kiln_kernels::cpu::conv::Weights;
@@ -18,7 +18,7 @@ use crate::tensor::DType;
 
 /// Channels of a vector of the widest level: parts that start at multiples of them do so at every level.
 const LANES: i64 = 16;
-/// Channels of a step of the matrix unit.
+/// Channels of an AMX step.
 const STEP: i64 = kiln_kernels::cpu::amx::STEP as i64;
 
 pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
@@ -42,8 +42,8 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     edit.finish()
 }
 
-/// Of how many channels all parts but the last have to be multiples, for kernels that may compute the convolution and do not read
-/// its input in place.
+/// The channels of all parts but the last have to be multiples of this, for kernels that can compute the convolution
+/// and do not read its input in place.
 fn whole_channels(conv: &NodeDesc, sizes: &Weights, elements: Elements) -> Option<i64> {
     let is_one = |name: &str| conv.ints(name).is_none_or(|steps| steps.iter().all(|&step| step == 1));
     if sizes.groups != 1 || sizes.kernel == [1; 3] {
@@ -56,7 +56,7 @@ fn whole_channels(conv: &NodeDesc, sizes: &Weights, elements: Elements) -> Optio
     (tiles && sizes.elements(elements) == Elements::F32).then_some(LANES)
 }
 
-/// Whether a node joins tensors of floats along the last axis, of whole multiples of so many channels.
+/// Whether a node joins tensors of floats along the last axis, each of a multiple of `unit` channels.
 fn joins_channels(node: &NodeDesc, facts: &Facts, unit: i64) -> bool {
     let (Some(joined), true) = (node.output(0), node.is("Concat") && node.inputs.len() > 1) else { return false };
     let Some(rank) = facts.rank(joined) else { return false };

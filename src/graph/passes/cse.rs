@@ -1,5 +1,5 @@
-//! Equal nodes over equal inputs become one. Exporters write the same shape arithmetic again for every layer, each time
-//! with constants of its own, so small constants are compared by content first.
+//! Common subexpressions: equal nodes with equal inputs become one. Exporters write the same shape arithmetic for every
+//! layer, each time with its own constants, so small constants are compared by content first.
 
 use hashbrown::HashMap;
 
@@ -8,7 +8,8 @@ use super::edit::Edit;
 use crate::graph::ir::{Attr, Graph, NodeDesc, ValueId};
 use crate::tensor::{DType, Tensor};
 
-/// Constants and attributes up to this many bytes are compared by content. Sizes, axes and scalars are a few bytes;
+/// The most bytes of constants and attributes that are compared by content. Sizes, axes and scalars are a few bytes;
+/// weights are rarely stored twice, and comparing them would read the whole model.
 /// weights are hardly ever stored twice, and comparing them would read the whole model.
 const COMPARED_BYTES: usize = 256;
 
@@ -37,7 +38,7 @@ fn may_be_shared(node: &NodeDesc) -> bool {
     !node.outputs.is_empty() && node.is_repeatable()
 }
 
-/// For each small constant the first one with the same content.
+/// For each small constant, the first one with the same content.
 fn equal_constants(graph: &Graph) -> HashMap<ValueId, ValueId> {
     let mut ids: Vec<ValueId> = graph.constants.keys().copied().collect();
     ids.sort_unstable();
@@ -52,7 +53,7 @@ fn equal_constants(graph: &Graph) -> HashMap<ValueId, ValueId> {
     same
 }
 
-/// The node's operator, attributes and inputs as bytes; `None` where they cannot be compared cheaply.
+/// The node's operator, attributes and inputs as bytes; `None` if they cannot be compared cheaply.
 fn key_of(node: &NodeDesc, same: &mut HashMap<ValueId, ValueId>) -> Option<Vec<u8>> {
     let mut key = Vec::with_capacity(64);
     write_bytes(&mut key, node.domain.as_bytes());
@@ -89,7 +90,7 @@ fn write_attr(key: &mut Vec<u8>, attr: &Attr) -> bool {
             }
             (6, bytes)
         }
-        // Steps have no bytes of their own; their text is as long as the chain is.
+        // Programs have no byte form; their debug text is used.
         Attr::Chain(program) => (7, format!("{program:?}").into_bytes()),
         Attr::Strs(_) | Attr::Graph(_) => return false,
     };
@@ -98,7 +99,7 @@ fn write_attr(key: &mut Vec<u8>, attr: &Attr) -> bool {
     true
 }
 
-/// Writes a small tensor; says no to a large one and to strings.
+/// Writes a small tensor; false for a large one and for strings.
 fn write_tensor(key: &mut Vec<u8>, tensor: &Tensor) -> bool {
     if tensor.dtype() == DType::String || tensor.byte_len() > COMPARED_BYTES || tensor.shape().len() > 8 {
         return false;

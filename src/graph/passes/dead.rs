@@ -1,4 +1,4 @@
-//! Nodes whose outputs nobody reads go, as do constants; optional outputs that nobody reads are no longer asked for.
+//! Removes nodes and constants that are never read, and optional outputs that are never read.
 
 use super::PassCx;
 use crate::graph::ir::{Graph, NodeDesc};
@@ -32,7 +32,7 @@ pub(super) fn run(graph: &mut Graph, _: &mut PassCx<'_>) -> usize {
     changes
 }
 
-/// Whether an operator can leave out that output.
+/// Whether an operator's output is optional.
 fn is_optional(node: &NodeDesc, output: usize) -> bool {
     match node.op.as_str() {
         "LSTM" | "GRU" | "RNN" => true,

@@ -1,8 +1,8 @@
-//! A graph while a pass rewrites it: nodes in numbered slots, who makes what, and how often each value is read.
+//! A graph while a pass rewrites it: nodes in numbered slots, the maker of each value, and its number of readers.
 //!
-//! A pass goes through the slots in order, looks from a node up to the makers of its inputs, takes nodes out and puts
-//! others in. Slots keep their places until [`Edit::finish`], so that everything stays in order as long as a node is put
-//! into the slot of the last node that it replaces. All operations are constant-time in the size of the graph.
+//! A pass goes through the slots in order, looks from a node up to the makers of its inputs, removes nodes and inserts
+//! others. Slots keep their numbers until [`Edit::finish`], so the order stays valid as long as a node is put into the
+//! slot of the last node that it replaces. All operations are constant-time in the size of the graph.
 
 use hashbrown::HashMap;
 
@@ -11,7 +11,7 @@ use crate::tensor::Tensor;
 
 /// See the [module](self).
 pub(super) struct Edit<'a> {
-    /// Values and constants; its nodes are here in the slots until the end.
+    /// Values and constants; its nodes are in the slots until the end.
     pub(super) graph: &'a mut Graph,
     slots: Vec<Option<NodeDesc>>,
     before: HashMap<usize, Vec<NodeDesc>>,
@@ -22,7 +22,7 @@ pub(super) struct Edit<'a> {
 }
 
 impl<'a> Edit<'a> {
-    /// Takes the graph apart.
+    /// Moves the nodes of a graph into slots.
     pub(super) fn new(graph: &'a mut Graph) -> Edit<'a> {
         let (uses, makers) = (graph.use_counts(), graph.producers());
         let slots = std::mem::take(&mut graph.nodes).into_iter().map(Some).collect();
@@ -35,7 +35,7 @@ impl<'a> Edit<'a> {
         0..self.slots.len()
     }
 
-    /// The node in a slot, reading what its inputs now are.
+    /// The node in a slot, with replaced inputs resolved.
     pub(super) fn node(&mut self, slot: usize) -> Option<&NodeDesc> {
         let Edit { slots, instead, .. } = self;
         let node = slots.get_mut(slot)?.as_mut()?;
@@ -45,12 +45,12 @@ impl<'a> Edit<'a> {
         Some(node)
     }
 
-    /// The node in a slot, whose inputs may have been replaced since.
+    /// The node in a slot, whose inputs may have been replaced.
     pub(super) fn at(&self, slot: usize) -> Option<&NodeDesc> {
         self.slots.get(slot)?.as_ref()
     }
 
-    /// A copy of the node in a slot, if it is one that `wanted` says yes to.
+    /// A copy of the node in a slot, if `wanted` is true for it.
     pub(super) fn cloned(&mut self, slot: usize, wanted: impl FnOnce(&NodeDesc) -> bool) -> Option<NodeDesc> {
         self.node(slot).filter(|node| wanted(node)).cloned()
     }
@@ -76,7 +76,7 @@ impl<'a> Edit<'a> {
         self.graph.outputs.contains(&value)
     }
 
-    /// The constant behind an input of a node.
+    /// The constant of a node's input, if it is one.
     pub(super) fn constant(&self, node: &NodeDesc, index: usize) -> Option<&Tensor> {
         self.graph.constant_input(node, index)
     }
@@ -88,10 +88,10 @@ impl<'a> Edit<'a> {
         id
     }
 
-    /// A new value, of the same element type as `value` and named after it.
+    /// A new value with the element type of `value` and a name derived from it.
     pub(super) fn add_value_like(&mut self, value: ValueId) -> ValueId {
         let (stem, dtype) = (self.graph.value(value).name.clone(), self.graph.value(value).dtype);
-        // Names of made-up values do not grow with every value that is made up from them.
+        // Names of values that passes add do not grow when they are derived from each other.
         let id = self.graph.fresh(stem.split('#').next().unwrap_or_default());
         self.graph.values[id.index()].dtype = dtype;
         self.grow();
@@ -105,7 +105,7 @@ impl<'a> Edit<'a> {
         self.instead.extend((self.instead.len() as u32..count as u32).map(ValueId));
     }
 
-    /// Takes a node out of its slot. Its outputs have no maker until another node with them is put somewhere.
+    /// Removes a node from its slot. Its outputs have no maker until another node with them is inserted.
     pub(super) fn take(&mut self, slot: usize) -> Option<NodeDesc> {
         self.node(slot)?;
         let node = self.slots[slot].take()?;
@@ -118,7 +118,7 @@ impl<'a> Edit<'a> {
         Some(node)
     }
 
-    /// Puts a node into a slot, in place of the one that was there.
+    /// Puts a node into a slot, in place of its node.
     pub(super) fn put(&mut self, slot: usize, node: NodeDesc) {
         self.take(slot);
         for input in node.inputs.iter().flatten() {
@@ -131,7 +131,7 @@ impl<'a> Edit<'a> {
         self.changes += 1;
     }
 
-    /// Puts a node right before a slot. It is not looked at any more in this pass.
+    /// Puts a node right before a slot. This pass does not visit it any more.
     pub(super) fn put_before(&mut self, slot: usize, node: NodeDesc) {
         for input in node.inputs.iter().flatten() {
             self.uses[input.index()] += 1;
@@ -140,9 +140,9 @@ impl<'a> Edit<'a> {
         self.changes += 1;
     }
 
-    /// Removes the node in `slot`, whose output `old` is the same as `new`. Where the output is returned to the caller,
-    /// its name has to live on: then the maker of `new` makes `old` instead, and where it cannot (an input, a constant,
-    /// another output), the node stays. Says whether it could be removed.
+    /// Removes the node in `slot`, whose output `old` equals `new`. If `old` is an output of the graph, its name has to
+    /// stay: then the maker of `new` makes `old` instead, and if it cannot (for an input, a constant, another output),
+    /// the node stays. Returns whether it was removed.
     pub(super) fn bypass(&mut self, slot: usize, old: ValueId, new: ValueId) -> bool {
         let new = resolved(&mut self.instead, new);
         if old == new {
@@ -180,7 +180,7 @@ impl<'a> Edit<'a> {
         self.changes += 1;
     }
 
-    /// Puts the graph together again and says how many changes were made.
+    /// Puts the graph together again and returns the number of changes.
     pub(super) fn finish(mut self) -> usize {
         let slots = std::mem::take(&mut self.slots);
         let mut nodes = Vec::with_capacity(slots.len() + self.before.len());
@@ -196,7 +196,7 @@ impl<'a> Edit<'a> {
     }
 }
 
-/// What is read instead of a value, with the way there shortened for the next time.
+/// The value that replaces `value`, with the path to it shortened for the next time.
 fn resolved(instead: &mut [ValueId], value: ValueId) -> ValueId {
     let mut end = value;
     while instead[end.index()] != end {

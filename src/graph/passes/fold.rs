@@ -1,9 +1,10 @@
-//! Nodes that compute the same at every request are computed now.
+//! Constant folding: nodes whose results are the same in every request are computed at load.
 //!
-//! Folding runs a model's nodes before anybody asked for a result, so it is bounded: in bytes an output, in bytes
-//! altogether, and in time; whoever evaluates bounds the steps of each node. A few hundred bytes of model can name a tensor of petabytes; what may be that large is not
-//! even tried. A result much larger than what it was computed from stays a node (an expanded mask costs memory for the
-//! life of the session), except for filled tensors, which stand for weights in models that have been emptied of theirs.
+//! Folding runs a model's nodes before there is a request, so it is bounded: in bytes of an output, in total bytes, and
+//! in time; the evaluator bounds the steps of each node. A few hundred bytes of model can declare a tensor of
+//! petabytes; such outputs are not even tried. A result much larger than its operands stays a node (an expanded mask
+//! would cost memory for the life of the session), except for filled tensors, which stand for weights in models whose
+//! weights were removed.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +27,7 @@ const FOLDING_TIME: Duration = Duration::from_secs(2);
 /// Results up to this size may be larger than their operands.
 const ALWAYS_WORTH_BYTES: usize = 1 << 20;
 
-/// What is left to fold with.
+/// What is left of the bounds.
 pub(super) struct Budget {
     bytes: usize,
     time: Duration,
@@ -34,12 +35,12 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// All of it, unless that ends first.
+    /// All of it; folding also ends with `stop`.
     pub(super) fn until(stop: Option<Stop>) -> Budget {
         Budget { bytes: FOLDED_TOTAL_BYTES, time: FOLDING_TIME, stop }
     }
 
-    /// Whether nothing more shall be rewritten.
+    /// Whether no more nodes are folded.
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.as_ref().is_some_and(|stop| stop.check().is_err())
     }
@@ -52,7 +53,7 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
         let folded = known_elements(&node, &cx.facts).or_else(|| evaluated(&mut edit, &node, cx));
         if let Some(outputs) = folded {
             for (id, tensor) in node.outputs.iter().zip(&outputs) {
-                // Nodes further on are judged by what has just become known.
+                // Later nodes are decided with the facts of this one's outputs.
                 if let Some(id) = id {
                     cx.facts.set(*id, Fact::of_tensor(tensor));
                 }
@@ -63,7 +64,7 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     edit.finish()
 }
 
-/// The output, where its elements are known though its inputs are not: a size of fixed dimensions.
+/// The output, if its elements follow from facts although its inputs are not constants: a size of fixed dimensions.
 fn known_elements(node: &NodeDesc, facts: &Facts) -> Option<Vec<Tensor>> {
     let &[Some(output)] = node.outputs.as_slice() else { return None };
     let fact = facts.get(output);
@@ -115,7 +116,7 @@ fn is_worth(node: &NodeDesc, made: usize, from: usize) -> bool {
     made <= ALWAYS_WORTH_BYTES || made <= from.saturating_mul(2) || node.op == "ConstantOfShape"
 }
 
-/// Bytes of the outputs as far as their shapes are known; `None` where they are not and may be anything.
+/// Bytes of the outputs, as far as their shapes are known; `None` if they are not known and not bounded.
 fn expected_bytes(node: &NodeDesc, facts: &Facts, inputs: &[Option<Tensor>]) -> Option<usize> {
     let mut total = 0usize;
     for output in node.outputs.iter().flatten() {
@@ -125,7 +126,7 @@ fn expected_bytes(node: &NodeDesc, facts: &Facts, inputs: &[Option<Tensor>]) -> 
         });
         match count {
             Some(count) => total = total.checked_add(count.checked_mul(fact.dtype.map_or(8, element_bytes))?)?,
-            // These keep to the sizes of their operands, whatever else is not known of them.
+            // The outputs of these are as large as their operands, whatever else is unknown.
             None if keeps_to_operands(node) => total = total.checked_add(bytes(inputs.iter().flatten()))?,
             None => return None,
         }

@@ -1,4 +1,4 @@
-//! `Gemm` of f32 matrices becomes the fused matmul, where its third operand is a row, a number or absent.
+//! `Gemm` of f32 matrices becomes the fused product, if its third operand is a row, a scalar or absent.
 
 use super::PassCx;
 use super::edit::Edit;
@@ -19,7 +19,7 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
 }
 
 fn fused(edit: &mut Edit<'_>, node: &NodeDesc, facts: &Facts) -> Option<NodeDesc> {
-    // Before version 7 the third operand broadcasts only where an attribute says so.
+    // Before version 7 the third operand broadcasts only with an attribute.
     if node.version < 7 || !facts.is(node.input(0)?, DType::F32) {
         return None;
     }

@@ -1,4 +1,5 @@
-//! Nodes that hand on their input: identities, dropout at inference, casts to the same type, views to the same shape.
+//! Removes nodes that return their input: identities, dropout at inference, casts to the same type, reshapes to the
+//! same shape.
 
 use super::PassCx;
 use super::edit::Edit;

@@ -1,8 +1,8 @@
-//! Layer normalisation as exporters wrote it before there was an operator: ReduceMean, Sub, Pow, ReduceMean, Add, Sqrt,
-//! Div, Mul, Add over the last axis become the operator.
+//! Fuses layer normalisation as exporters wrote it before there was an operator: ReduceMean, Sub, Pow, ReduceMean, Add,
+//! Sqrt, Div, Mul, Add over the last axis.
 //!
-//! A pattern ends in the scale, or in the bias behind it. Only `f32` is taken, whose roundings are within those of the
-//! order of a sum; `f16` rounds after every step, and is left as it is.
+//! A pattern ends with the scale, or with the bias after it. Only `f32` is fused, where the difference in rounding is
+//! that of another order of additions; `f16` rounds after every step, and stays as it is.
 
 use super::PassCx;
 use super::edit::Edit;
@@ -25,7 +25,7 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     edit.finish()
 }
 
-/// The operator that computes what `node` ends, and the slots of the nodes before it that are then of no use.
+/// The operator that computes what `node` ends, and the slots of the nodes before it, which become dead.
 fn fused(edit: &Edit<'_>, node: &NodeDesc, facts: &Facts) -> Option<(NodeDesc, Vec<usize>)> {
     let mut slots = Vec::new();
     let (product, bias) = match node.op.as_str() {
@@ -70,11 +70,11 @@ fn fused(edit: &Edit<'_>, node: &NodeDesc, facts: &Facts) -> Option<(NodeDesc, V
     let attrs = Attrs::from([("axis".to_owned(), Attr::Int(-1)), ("epsilon".to_owned(), Attr::Float(epsilon))]);
     let inputs = [Some(x), Some(scale), bias].into_iter().take(2 + usize::from(bias.is_some())).collect();
     let made = NodeDesc { op: "LayerNormalization".to_owned(), version: VERSION, attrs, inputs, ..node.clone() };
-    // A scale that a bias follows is taken with the bias, when its turn comes.
+    // A scale before a bias is fused with the bias, when the pass gets there.
     (fits && (bias.is_some() || !is_followed_by_bias(edit, node, facts))).then_some((made, slots))
 }
 
-/// The operand of `node` that a node of that operator makes for it alone, with its slot, and the other operand.
+/// The operand of `node` that a node `op` makes for it alone, with its slot, and the other operand.
 fn operand(edit: &Edit<'_>, node: &NodeDesc, op: &str) -> Option<(usize, NodeDesc, ValueId)> {
     let (a, b) = (node.input(0)?, node.input(1)?);
     let made = |value, other| sole(edit, value, op).map(|(slot, node)| (slot, node, other));
@@ -85,7 +85,7 @@ fn sole(edit: &Edit<'_>, value: ValueId, op: &str) -> Option<(usize, NodeDesc)> 
     edit.sole_maker(value).filter(|(_, node)| node.is(op)).map(|(slot, node)| (slot, node.clone()))
 }
 
-/// Whether an Add of a row may follow, which is not known to the product; then the product is left to it.
+/// Whether an Add of a row follows, to which the product is left then.
 fn is_followed_by_bias(edit: &Edit<'_>, product: &NodeDesc, facts: &Facts) -> bool {
     let Some(output) = product.output(0) else { return true };
     edit.uses(output) == 1
@@ -99,7 +99,7 @@ fn is_followed_by_bias(edit: &Edit<'_>, product: &NodeDesc, facts: &Facts) -> bo
         })
 }
 
-/// A constant of one element.
+/// The element of a constant of one element.
 fn number(edit: &Edit<'_>, value: ValueId) -> Option<f32> {
     let constant: &Tensor = edit.graph.constant(value).filter(|tensor| tensor.len() == 1)?;
     match constant.dtype() {
@@ -109,7 +109,7 @@ fn number(edit: &Edit<'_>, value: ValueId) -> Option<f32> {
     }
 }
 
-/// Whether a mean is that of the last axis, which stays as one.
+/// Whether a mean is over the last axis, which it keeps.
 fn is_of_last_axis(edit: &Edit<'_>, mean: &NodeDesc, x: ValueId, facts: &Facts) -> bool {
     let axes = match (mean.ints("axes"), mean.input(1)) {
         (Some(axes), _) => Some(axes.to_vec()),

@@ -1,22 +1,23 @@
-//! Spatial operators run channels-last: rows of channels make a 1x1 convolution a plain matrix product, and everything
-//! else a loop over contiguous channels.
+//! Layout: spatial operators run channels-last, where a 1x1 convolution is a plain matrix product, and everything else
+//! a loop over contiguous channels.
 //!
 //! # How
 //!
-//! The pass goes through the graph once and keeps for each value in which orders it exists: ONNX's, channels-last, or
-//! both. Each node then runs where its operands are:
+//! The pass goes through the graph once and notes for each value in which orders it exists: ONNX's, channels-last, or
+//! both. Each node then runs in an order that its operands have:
 //!
 //! - convolutions and pools *pull* their operand to channels-last and are marked `channels_last = 1`;
-//! - other spatial operators, and operators that know no layout, *follow*: they run channels-last where that converts no
-//!   more operands than ONNX's order would, with axes, pads and per-channel constants turned ([`axes`], [`views`]);
-//! - everything else gets its operands in ONNX's order.
+//! - other spatial operators, and operators that do not depend on the layout, *follow*: they run channels-last if that
+//!   converts no more operands than ONNX's order would, with axes, pads and per-channel constants permuted ([`axes`],
+//!   [`views`]);
+//! - all others get their operands in ONNX's order.
 //!
-//! Which of these an operator does says its row in the table of operators.
+//! The table of operators says which of these an operator does.
 //!
-//! A conversion is a Transpose, made where it is first needed and at most once in each direction. Operands of lower rank
-//! and constants are turned at load. Where the axes that move have size 1, the next cleaning makes a view of the
-//! Transpose. A value keeps its id in ONNX's order, so the graph's outputs stay what they are; its channels-last form is
-//! a value of its own.
+//! A conversion is a Transpose, made where it is first needed and at most once in each direction. Constants, and
+//! operands of lower rank, are permuted at load. Where the moved axes have size 1, the next cleaning makes a reshape of
+//! the Transpose. A value keeps its id in ONNX's order, so the graph's outputs stay what they are; its channels-last
+//! form is a separate value.
 
 mod axes;
 mod views;
@@ -30,7 +31,7 @@ use crate::graph::ir::{Attr, Graph, NodeDesc, ValueId};
 use crate::graph::operators::{self, Broadcast, Layout as Kind};
 use crate::tensor::Tensor;
 
-/// Ranks that have a channels-last order: one to three dimensions of space.
+/// Ranks that have a channels-last order: one to three spatial dimensions.
 const RANKS: std::ops::RangeInclusive<usize> = 3..=5;
 
 pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
@@ -67,18 +68,18 @@ struct Layout<'a> {
     moved: usize,
 }
 
-/// What the table of operators says of a node.
+/// The node's kind in the table of operators.
 fn kind(node: &NodeDesc) -> Kind {
     operators::of(node).map_or(Kind::Plain, |row| row.layout)
 }
 
-/// Whether a node wants its operand channels-last, wherever that comes from.
+/// Whether a node needs its operand channels-last.
 fn pulls(node: &NodeDesc) -> bool {
     kind(node) == Kind::Pulls && node.output(1).is_none()
 }
 
 impl Layout<'_> {
-    /// Puts a node where its operands are.
+    /// Adds a node in the order that its operands have.
     fn place(&mut self, node: NodeDesc) {
         let is_there = |layout: &Self| node.input(0).is_some_and(|x| layout.last.contains_key(&x));
         let moved = match kind(&node) {
@@ -103,7 +104,7 @@ impl Layout<'_> {
         node.int("block_size", 0) == 0 && parameters.copied().all(|value| self.facts.rank(value) == Some(0))
     }
 
-    /// Runs a node in ONNX's order.
+    /// Adds a node in ONNX's order.
     fn keep(&mut self, node: NodeDesc) {
         for input in node.inputs.iter().flatten() {
             self.plain(*input);
@@ -116,7 +117,7 @@ impl Layout<'_> {
 
     fn spatial(&mut self, node: &NodeDesc) -> Option<NodeDesc> {
         let x = node.input(0)?;
-        // Weights have the rank of what they slide over, which is known where they are.
+        // Weights have the rank of the image, whose own may be unknown.
         let rank = self.facts.rank(x).or_else(|| if pulls(node) { self.facts.rank(node.input(1)?) } else { None })?;
         RANKS.contains(&rank).then_some(())?;
         let mut moved = node.clone();
@@ -129,7 +130,8 @@ impl Layout<'_> {
         Some(moved)
     }
 
-    /// Gives a moved node channels-last outputs. Their ranks have to be known, or nobody could turn them back.
+    /// Gives a channels-last node channels-last outputs. Their ranks have to be known, so that they can be converted
+    /// back.
     fn outputs_last(&mut self, node: &mut NodeDesc) -> Option<()> {
         let known = |value: &ValueId| self.facts.rank(*value).is_some_and(|rank| RANKS.contains(&rank));
         if !node.outputs.iter().flatten().all(known) {
@@ -141,7 +143,7 @@ impl Layout<'_> {
         Some(())
     }
 
-    /// The value that will be the channels-last form of another.
+    /// A new value for the channels-last form of another.
     fn new_last(&mut self, value: ValueId) -> ValueId {
         let (name, dtype) = (format!("{}.last", self.graph.value(value).name), self.graph.value(value).dtype);
         let id = self.graph.fresh(&name);
@@ -163,7 +165,7 @@ impl Layout<'_> {
         });
     }
 
-    /// Sees to it that a value exists in ONNX's order.
+    /// Makes sure that a value exists in ONNX's order.
     fn plain(&mut self, value: ValueId) {
         if std::mem::replace(&mut self.made[value.index()], true) {
             return;
@@ -193,8 +195,8 @@ impl Layout<'_> {
         id
     }
 
-    /// Whether running channels-last converts no more operands than running in ONNX's order. `None` where a rank is not
-    /// known or nothing is channels-last yet.
+    /// Whether running channels-last converts no more operands than running in ONNX's order. `None` if it converts
+    /// more, a rank is unknown, or nothing is channels-last yet.
     fn is_cheaper_last(&self, operands: &[ValueId], rank: usize) -> Option<()> {
         RANKS.contains(&rank).then_some(())?;
         let full = operands.iter().filter(|&&v| self.facts.rank(v) == Some(rank) && self.graph.constant(v).is_none());
@@ -214,7 +216,7 @@ impl Layout<'_> {
         self.is_cheaper_last(&operands, rank)?;
         let row = operators::of(node).and_then(|row| row.element_wise);
         let scalars = row.is_some_and(|row| row.broadcast == Broadcast::Scalars);
-        // Asked of all before any is turned.
+        // Counted for all operands before any is converted.
         let as_they_are = |layout: &Self, index: usize, value: ValueId| {
             (scalars && index > 0)
                 || layout.facts.dims(value).is_some_and(|dims| dims.iter().all(|d| d.is_one()) && dims.len() < rank)
@@ -283,7 +285,7 @@ impl Layout<'_> {
         id
     }
 
-    /// A size as the target of a reshape; `rest` is whether -1 is taken.
+    /// A size as the target of a reshape; `rest` is whether -1 is in use.
     fn target(size: Size, rest: &mut bool) -> Option<i64> {
         match size {
             Size::Known(size) => (size > 0).then_some(size),

@@ -1,4 +1,4 @@
-//! What stands around a matmul of f32 goes into it: a scale, transposes of its operands, a bias row.
+//! Fuses nodes around a product of f32 into it: a scale, transposes of its operands, a bias row.
 //!
 //! The fused operator computes alpha * op(A) op(B) + bias + residual and applies an activation ([`super::residual`] and
 //! [`super::activation`] add the last two).
@@ -29,7 +29,7 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     edit.finish()
 }
 
-/// Whether the node is a matmul of f32, fused already or not.
+/// Whether the node is a product of f32, fused or not.
 pub(super) fn is_matmul(node: &NodeDesc, facts: &Facts) -> bool {
     node.is_fused(FUSED) || (node.is("MatMul") && node.input(0).is_some_and(|a| facts.is(a, DType::F32)))
 }
@@ -48,15 +48,15 @@ fn is_bare(node: &NodeDesc) -> bool {
     node.input(2).is_none() && node.input(3).is_none() && !node.attrs.contains_key("activation")
 }
 
-/// A number, if that value is one at every place where it is broadcast to.
+/// The element of a constant that broadcasts without adding dimensions.
 fn scalar(edit: &Edit<'_>, value: ValueId) -> Option<f32> {
     let tensor = edit.graph.constant(value)?;
-    // A shape of ones could still add axes to the result.
+    // More dimensions of size 1 could add axes to the result.
     (tensor.shape().is_empty() || tensor.shape() == [1]).then_some(())?;
     tensor.as_slice::<f32>().ok()?.first().copied()
 }
 
-/// The factor by which a node multiplies its other operand, which is returned with it.
+/// The other operand of a multiplication by a constant, and that constant.
 fn factor(edit: &Edit<'_>, node: &NodeDesc) -> Option<(ValueId, f32)> {
     let (a, b) = (node.input(0)?, node.input(1)?);
     match node.op.as_str() {
@@ -71,13 +71,13 @@ fn times(node: &mut NodeDesc, by: f32) {
     node.attrs.insert("alpha".to_owned(), Attr::Float(alpha));
 }
 
-/// A scale after the matmul.
+/// Fuses a scale after the product.
 fn scaled(edit: &mut Edit<'_>, slot: usize, node: &NodeDesc, facts: &Facts) {
     let Some((product, by)) = factor(edit, node) else { return };
     let Some((maker, matmul)) = edit.sole_maker(product).filter(|(_, m)| is_matmul(m, facts) && is_bare(m)) else {
         return;
     };
-    // A scale of one axis would make a vector of a dot product, which has none.
+    // Multiplying by a constant with one axis would make a vector of a dot product.
     if facts.rank(product).is_none_or(|rank| rank == 0) {
         return;
     }
@@ -88,7 +88,7 @@ fn scaled(edit: &mut Edit<'_>, slot: usize, node: &NodeDesc, facts: &Facts) {
     edit.put(slot, fused);
 }
 
-/// Transposes and scales before the matmul.
+/// Fuses transposes and scales before the product.
 fn operands(edit: &mut Edit<'_>, slot: usize, node: NodeDesc, facts: &Facts) {
     let mut fused = as_fused(&node);
     let mut changed = false;
@@ -103,7 +103,7 @@ fn operands(edit: &mut Edit<'_>, slot: usize, node: NodeDesc, facts: &Facts) {
             if swapped.is_sorted() {
                 fused.inputs[index] = before.inputs[0];
             } else if swapped[rank - 1] == rank - 1 && edit.uses(operand) == 1 {
-                // What is left of the transpose moves whole rows, which is as fast as copying.
+                // The rest of the transpose moves whole rows, which is as fast as a copy.
                 let rows = edit.add_value_like(operand);
                 let mut rest = before.clone();
                 rest.attrs.insert("perm".to_owned(), Attr::Ints(as_ints(&swapped)));
@@ -118,8 +118,8 @@ fn operands(edit: &mut Edit<'_>, slot: usize, node: NodeDesc, facts: &Facts) {
             changed = true;
         } else if edit.uses(operand) == 1 && (before.is("Mul") || before.is("Div")) && facts.is(operand, DType::F32) {
             let Some((source, by)) = factor(edit, &before) else { continue };
-            // The scale of an operand scales the product, unless it also makes its rank. Among element-wise nodes it is
-            // better left to them: it costs nothing there, and may be a part of an activation.
+            // The scale of an operand scales the product, unless it also adds dimensions. Among element-wise nodes it
+            // stays with these: it costs nothing there, and may be a part of an activation.
             let is_chained = edit.maker(source).is_some_and(|(_, node)| lowered(edit, node, facts).is_some());
             if is_chained || facts.rank(source).is_none_or(|rank| rank == 0) {
                 continue;
@@ -134,7 +134,7 @@ fn operands(edit: &mut Edit<'_>, slot: usize, node: NodeDesc, facts: &Facts) {
     }
 }
 
-/// A row added to the matmul.
+/// Fuses the addition of a row.
 fn biased(edit: &mut Edit<'_>, slot: usize, node: &NodeDesc, facts: &Facts) {
     let (Some(a), Some(b)) = (node.input(0), node.input(1)) else { return };
     for (product, bias) in [(a, b), (b, a)] {
@@ -156,7 +156,7 @@ fn biased(edit: &mut Edit<'_>, slot: usize, node: &NodeDesc, facts: &Facts) {
     }
 }
 
-/// The value as a row of `columns`: a vector, or a constant that is one in more dimensions.
+/// The value as a row of `columns`: a vector, or a constant that is one with more dimensions.
 fn row(
     edit: &mut Edit<'_>,
     bias: ValueId,

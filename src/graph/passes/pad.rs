@@ -1,4 +1,4 @@
-//! Zeros that are padded around the space of a convolution's input become the convolution's own padding.
+//! Folds zeros padded around a convolution's input into the convolution's own padding.
 
 use super::PassCx;
 use super::edit::Edit;

@@ -1,4 +1,4 @@
-//! Permutations of axes, and constants under them. A permutation lists for each output axis the input axis it shows.
+//! Permutations of axes, and permuted constants. A permutation has for each output axis the input axis.
 
 use smallvec::SmallVec;
 
@@ -58,7 +58,7 @@ pub(super) fn to_first(rank: usize) -> Perm {
         .collect()
 }
 
-/// As an attribute has it.
+/// As an attribute.
 pub(super) fn as_ints(perm: &[usize]) -> Vec<i64> {
     perm.iter().map(|&axis| axis as i64).collect()
 }

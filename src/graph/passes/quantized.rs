@@ -1,18 +1,18 @@
-//! Products and convolutions between tensors that are quantised around them work on the bytes.
+//! Fuses products and convolutions between quantised tensors into nodes that compute on bytes.
 //!
-//! Exporters write a quantised model as one of numbers: `DequantizeLinear` before an operator, `QuantizeLinear` after it.
-//! Here the operator with both sides becomes one node whose sums are exact integers, and one whose result nobody
-//! quantises hands on `f32`. A sum of integers less their zero points, times both scales, is what the model says up to
-//! rounding: the model's own `f32` sums round at every step, these once. Where that moves a number over the middle between
-//! two bytes, the byte differs by one. The form of dynamic quantisation, `MatMulInteger` whose sums are cast and scaled,
-//! becomes one node in the same way.
+//! Exporters write a quantised model as one of floats: `DequantizeLinear` before an operator, `QuantizeLinear` after
+//! it. The operator with both becomes one node whose sums are exact integers; one whose result is not quantised again
+//! gives `f32`. A sum of integers less their zero points, times both scales, is the model's result up to rounding: the
+//! model's `f32` sums round at every step, these once. Where that moves a value over the middle between two bytes, the
+//! byte differs by one. The form of dynamic quantisation, `MatMulInteger` whose sums are cast and scaled, becomes one
+//! node in the same way.
 //!
-//! Only where one constant scale serves the left-hand side and the output, and one or one a filter the weights: others
-//! stay what they are. This pass comes before folding, which would make numbers of the weights. `Relu` and `Clip` before
+//! Only if the left-hand side and the output have one constant scale each, and the weights one or one a filter: other
+//! nodes stay as they are. This pass comes before folding, which would dequantise the weights. `Relu` and `Clip` before
 //! the rounding are bounds of the node.
 //!
-//! Additions and global means between such tensors become nodes on bytes too, and what moves or picks elements does so on the
-//! bytes ([`between`]). Operators of the QOperator form are rewritten to the same nodes.
+//! Additions and global means between such tensors become nodes on bytes too, and operators that move or pick elements
+//! do so on the bytes ([`between`]). Operators of the QOperator form are rewritten to the same nodes.
 
 mod between;
 pub(super) mod plus;
@@ -23,7 +23,7 @@ use crate::graph::facts::Facts;
 use crate::graph::ir::{Attr, Attrs, Graph, NodeDesc, ValueId};
 use crate::tensor::{DType, Tensor};
 
-/// Places of the fused operators' inputs.
+/// Indices of the fused operators' inputs.
 const BIAS: usize = 2;
 const Y_SCALE: usize = 7;
 const Y_ZERO: usize = 8;
@@ -47,7 +47,7 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
             _ => None,
         };
     }
-    // What nobody quantises again.
+    // Then products whose results are not quantised again.
     for slot in edit.slots() {
         let Some(node) = edit.cloned(slot, is_product) else { continue };
         if let Some(mut fused) = fused(&mut edit, &node, &cx.facts) {
@@ -62,7 +62,7 @@ fn is_product(node: &NodeDesc) -> bool {
     ["Conv", "MatMul", "Gemm"].iter().any(|op| node.is(op))
 }
 
-/// A product, perhaps bounded, that is quantised.
+/// Fuses a quantised product, with its bounds if any.
 fn requantised(edit: &mut Edit<'_>, slot: usize, node: &NodeDesc, facts: &Facts) -> Option<()> {
     let scale = edit.constant(node, 1).filter(|scale| is_number(scale))?.clone();
     let zero = zero_point(edit, node, &scale)?;
@@ -102,7 +102,7 @@ fn requantised(edit: &mut Edit<'_>, slot: usize, node: &NodeDesc, facts: &Facts)
     Some(())
 }
 
-/// The bounds that `Relu` or `Clip` sets, where they are known.
+/// The bounds of a `Relu` or `Clip`, if they are constants.
 fn limits(edit: &Edit<'_>, node: &NodeDesc) -> Option<(f32, f32)> {
     if node.is("Relu") {
         return Some((0.0, f32::INFINITY));
@@ -119,7 +119,7 @@ fn is_number(scale: &Tensor) -> bool {
     scale.len() == 1 && scale.dtype() == DType::F32
 }
 
-/// The zero point of a node that quantises to bytes, made where it has none.
+/// The zero point of a node that quantises to bytes; a new one if it has none.
 fn zero_point(edit: &mut Edit<'_>, node: &NodeDesc, scale: &Tensor) -> Option<ValueId> {
     let plain = |name: &str| node.int(name, 0) == 0;
     if !(plain("output_dtype") && plain("block_size") && plain("precision")) {
@@ -135,7 +135,7 @@ fn zero_point(edit: &mut Edit<'_>, node: &NodeDesc, scale: &Tensor) -> Option<Va
     }
 }
 
-/// The bytes behind a dequantised value, with their scale and zero point.
+/// The node that dequantises a value from bytes.
 fn dequantised(edit: &Edit<'_>, value: ValueId) -> Option<NodeDesc> {
     let (_, node) = edit.maker(value).filter(|(_, node)| node.is("DequantizeLinear"))?;
     let plain = |name: &str| node.int(name, 0) == 0;
@@ -190,7 +190,7 @@ fn fused(edit: &mut Edit<'_>, node: &NodeDesc, facts: &Facts) -> Option<NodeDesc
     Some(NodeDesc { domain: "kiln".to_owned(), op: op.to_owned(), attrs, inputs, outputs: Vec::new(), ..node.clone() })
 }
 
-/// A bias of one number a filter: a constant of `f32`, dequantised where it was quantised.
+/// A bias of one element a filter: a constant of `f32`, dequantised if it is quantised.
 fn row(edit: &mut Edit<'_>, bias: ValueId, filters: usize) -> Option<ValueId> {
     let fits = |tensor: &Tensor| {
         let leading = tensor.shape().split_last().map_or(&[][..], |(_, leading)| leading);
@@ -214,13 +214,13 @@ fn row(edit: &mut Edit<'_>, bias: ValueId, filters: usize) -> Option<ValueId> {
     Some(edit.add_constant("bias", Tensor::from_vec([filters], values).ok()?))
 }
 
-/// The two operands of a node, either first.
+/// The two operands of a node, in both orders.
 fn operands(node: &NodeDesc) -> Option<[(ValueId, ValueId); 2]> {
     let (a, b) = (node.input(0)?, node.input(1)?);
     Some([(a, b), (b, a)])
 }
 
-/// Sums of `MatMulInteger` that are cast to `f32` and multiplied by a number or by one a column.
+/// Fuses sums of `MatMulInteger` that are cast to `f32` and multiplied by a scale or by one a column.
 fn scaled_sums(edit: &mut Edit<'_>, slot: usize, node: &NodeDesc, facts: &Facts) -> Option<()> {
     for (sums, scale) in operands(node)? {
         let Some((cast, before)) = edit.sole_maker(sums).filter(|(_, node)| node.is("Cast")) else { continue };
@@ -264,7 +264,7 @@ fn scaled_sums(edit: &mut Edit<'_>, slot: usize, node: &NodeDesc, facts: &Facts)
     None
 }
 
-/// A row that is added to such a product.
+/// Fuses a row that is added to such a product.
 fn biased_sums(edit: &mut Edit<'_>, slot: usize, node: &NodeDesc, facts: &Facts) -> Option<()> {
     for (product, bias) in operands(node)? {
         let is_bare = |node: &NodeDesc| {

@@ -1,4 +1,4 @@
-//! Which passes run, for which weights, and what they did.
+//! Which passes run, for which weights, and the report of their changes.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -20,7 +20,7 @@ impl PassOptions {
         PassOptions { off: super::names().into_iter().map(str::to_owned).collect(), elements: Elements::F32 }
     }
 
-    /// The same without that pass. A name that no pass has changes nothing; [`names`](super::names) lists them.
+    /// The same without that pass. An unknown name changes nothing; [`names`](super::names) has all.
     #[must_use]
     pub fn without(mut self, name: &str) -> PassOptions {
         self.off.insert(name.to_owned());
@@ -34,14 +34,14 @@ impl PassOptions {
         self
     }
 
-    /// The same for a graph whose packed weights will consist of those elements: `f32`, where nothing is said.
+    /// The same for a graph whose packed weights are of `elements`; `f32` by default.
     #[must_use]
     pub fn with_elements(mut self, elements: Elements) -> PassOptions {
         self.elements = elements;
         self
     }
 
-    /// What packed weights will consist of.
+    /// The element type of packed weights.
     #[must_use]
     pub(super) fn elements(&self) -> Elements {
         self.elements
@@ -54,18 +54,18 @@ impl PassOptions {
     }
 }
 
-/// What one pass did, over all its rounds.
+/// What one pass changed, in all its rounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PassCount {
     /// The pass.
     pub name: &'static str,
-    /// Rewrites made.
+    /// Number of rewrites.
     pub changes: usize,
-    /// Time taken.
+    /// Its time.
     pub time: Duration,
 }
 
-/// What all passes did.
+/// What all passes changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PassReport {
     /// Nodes of the outermost graph as loaded.
@@ -87,7 +87,7 @@ impl PassReport {
         }
     }
 
-    /// How many rewrites a pass made.
+    /// The number of rewrites of a pass.
     #[must_use]
     pub fn changes(&self, name: &str) -> usize {
         self.passes.iter().find(|count| count.name == name).map_or(0, |count| count.changes)

@@ -1,8 +1,8 @@
-//! Reshapes whose targets can be said now, and reshapes of reshapes.
+//! Makes targets of reshapes constant, and merges reshapes of reshapes.
 //!
-//! Exporters compute the target of a reshape from the shape of its input, because they do not know the batch. Mostly the
-//! unknown sizes stay where they are, which ONNX can say by a zero, and one more can be said by -1. Then the target is a
-//! constant, and the nodes that computed it are dead.
+//! Exporters compute the target of a reshape from the shape of its input, because they do not know the batch. Mostly
+//! the unknown sizes keep their position, which ONNX writes as 0, and one more can be written as -1. Then the target is
+//! a constant, and the nodes that computed it are dead.
 
 use super::PassCx;
 use super::edit::Edit;
@@ -35,11 +35,11 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     edit.finish()
 }
 
-/// The target of a reshape between those sizes: zeros for sizes that stay in their place and at most one -1.
+/// The target of a reshape between those sizes: 0 for sizes that keep their position and at most one -1.
 pub(super) fn fixed_target(from: &[Size], to: &[Size]) -> Option<Vec<i64>> {
     let mut rest = false;
     let size = |(place, &size): (usize, &Size)| match size {
-        // A zero would be read as "stays".
+        // A target of 0 would mean that the size stays.
         Size::Known(size) => (size > 0).then_some(size),
         symbol if from.get(place) == Some(&symbol) => Some(0),
         Size::Symbol { .. } => (!std::mem::replace(&mut rest, true)).then_some(-1),
@@ -51,7 +51,7 @@ fn target_of(node: &NodeDesc, facts: &Facts) -> Option<Vec<i64>> {
     fixed_target(facts.dims(node.input(0)?).unwrap_or(&[]), facts.dims(node.output(0)?)?)
 }
 
-/// What a reshape to fixed sizes could read instead: the input of the view that it reads.
+/// The input of the view that a reshape to fixed sizes reads, if it can read that instead.
 fn through_views(edit: &Edit<'_>, node: &NodeDesc) -> Option<ValueId> {
     let target = edit.constant(node, 1).filter(|target| target.dtype() == DType::I64)?;
     let target = target.as_slice::<i64>().ok()?;
@@ -63,13 +63,13 @@ fn through_views(edit: &Edit<'_>, node: &NodeDesc) -> Option<ValueId> {
         return None;
     }
     let source = view.input(0)?;
-    // A zero means the size in that place of the view; it means the same of the source where the view left that size in
-    // its place.
+    // A 0 means the size at that position of the view; it means the same of the source if the view has the source's
+    // size at that position.
     let stays = |place: usize| leaves_in_place(edit, view, place);
     target.iter().enumerate().all(|(place, &size)| size != 0 || stays(place)).then_some(source)
 }
 
-/// Whether a view certainly shows its input's size number `place` in the same place.
+/// Whether a view has its input's size number `place` at the same position.
 fn leaves_in_place(edit: &Edit<'_>, view: &NodeDesc, place: usize) -> bool {
     if view.op != "Reshape" || view.int("allowzero", 0) != 0 {
         return false;

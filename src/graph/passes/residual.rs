@@ -1,4 +1,5 @@
-//! A value of the same shape that is added to a convolution or matmul is added before its result is stored.
+//! Fuses the addition of a residual of the same shape into the convolution or product before it, which adds it before
+//! the result is stored.
 
 use super::PassCx;
 use super::edit::Edit;
@@ -16,7 +17,7 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
         if a == b || !cx.facts.same_dims(a, b) || !cx.facts.is(a, DType::F32) {
             continue;
         }
-        // The one that comes last: what it waited for is there by then, and its result is still in registers.
+        // Into the later of two makers: the other operand exists by then, and its own result is still in registers.
         let mut makers =
             [(a, b), (b, a)].map(|(value, other)| edit.sole_maker(value).map(|(maker, _)| (maker, value, other)));
         makers.sort_by_key(|maker| std::cmp::Reverse(maker.map(|(slot, _, _)| slot)));
@@ -45,7 +46,7 @@ fn as_fused(node: &NodeDesc) -> NodeDesc {
     if node.op == "Conv" || node.op == "FusedConv" { as_fused_conv(node) } else { matmul::as_fused(node) }
 }
 
-/// A convolution as the fused operator with all its inputs in place.
+/// A convolution as the fused operator with all its inputs.
 pub(super) fn as_fused_conv(node: &NodeDesc) -> NodeDesc {
     let mut fused = node.clone();
     "FusedConv".clone_into(&mut fused.op);

@@ -1,4 +1,4 @@
-//! What each pass makes of small graphs: operators before, operators after.
+//! Each pass on small graphs: operators before, operators after.
 
 mod attention;
 mod bf16;
@@ -15,12 +15,12 @@ use crate::graph::GraphBuilder;
 use crate::graph::ir::{Dim, ValueId};
 use crate::tensor::DType;
 
-/// An evaluator that can do nothing, for passes that do not fold.
+/// An evaluator for passes that do not fold.
 fn nothing(_: &Graph, _: &NodeDesc, _: &[Option<Tensor>]) -> Option<Vec<Tensor>> {
     None
 }
 
-/// A builder with an input `x` of those dimensions; -1 is a size that is not known, other negative ones are names.
+/// A builder with an input `x` of those dimensions; -1 is an unknown size, other negative ones are names.
 fn with_x(dims: &[i64]) -> (GraphBuilder, ValueId) {
     let mut build = GraphBuilder::new("g", 17);
     let x = input(&mut build, "x", dims);
@@ -79,12 +79,12 @@ fn op(node: &NodeDesc) -> String {
     text
 }
 
-/// The graph with `value` returned as `y`, rewritten by all passes.
+/// The graph with the output `y` = `value`, rewritten by all passes.
 fn optimised(build: GraphBuilder, value: ValueId) -> Graph {
     rewritten(build, value, &PassOptions::default())
 }
 
-/// The graph with `value` returned as `y`, rewritten by those passes alone.
+/// The graph with the output `y` = `value`, rewritten by those passes only.
 fn rewritten_by(build: GraphBuilder, value: ValueId, passes: &[&str]) -> Graph {
     let options = passes.iter().fold(PassOptions::none(), |options, pass| options.with(pass));
     rewritten(build, value, &options)

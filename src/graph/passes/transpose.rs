@@ -1,5 +1,4 @@
-//! Transposes that meet: one after the other becomes one, and one of a value that has at most one size above 1 in motion
-//! becomes a view.
+//! Merges transposes of transposes, and makes a reshape of one that moves no axis longer than 1 past another.
 
 use super::PassCx;
 use super::edit::Edit;
@@ -39,7 +38,7 @@ fn merged(edit: &Edit<'_>, node: &NodeDesc) -> Option<NodeDesc> {
     Some(merged)
 }
 
-/// The target of a reshape that does the same, where no elements move: axes longer than 1 stay in their order.
+/// The target of a reshape that does the same: axes longer than 1 keep their order.
 fn as_view(node: &NodeDesc, facts: &Facts) -> Option<Vec<i64>> {
     let dims = facts.dims(node.input(0)?)?;
     let perm = perm_of(node, dims.len())?;

@@ -1,6 +1,6 @@
-//! A matmul of two matrices between two reshapes, the first of which flattens all but the last axis and the second of
-//! which undoes it, works on the original shape: exporters write linear layers over [batch, steps, width] that way. The
-//! nodes that computed the second target are dead then, and what is added afterwards can be a residual.
+//! A product of two matrices between two reshapes, of which the first flattens all but the last axis and the second
+//! undoes that, is computed on the original shape: exporters write linear layers over [batch, steps, width] that way.
+//! The nodes that computed the second target become dead, and an addition after it can become a residual.
 
 use super::PassCx;
 use super::edit::Edit;
@@ -31,8 +31,8 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     edit.finish()
 }
 
-/// What the matmul could read instead so that it gives what the second reshape gives: a value, and the target to which
-/// that has to be reshaped if it has not the right shape yet.
+/// The value that the product can read instead, so that its result has the shape of the second reshape, and the target
+/// of a reshape of that value if its shape is another.
 fn direct(
     edit: &Edit<'_>,
     restore: &NodeDesc,
@@ -51,7 +51,8 @@ fn direct(
     if last != columns || lead.is_empty() || facts.rank(b) != Some(2) {
         return None;
     }
-    // The second reshape keeps the rows' length and regroups rows, so the same regrouping is right before the matmul.
+    // The second reshape keeps the length of rows and regroups rows, so the same regrouping can come before the
+    // product.
     let wanted: Vec<Size> = lead.iter().copied().chain([width]).collect();
     if facts.dims(source) == Some(&wanted) {
         return Some((source, None));

@@ -1,11 +1,11 @@
-//! The weights of convolutions that run channels-last, as passes that choose for their kernels see them.
+//! The weights of channels-last convolutions, for passes that depend on their kernels.
 
 use kiln_kernels::cpu::conv::Weights;
 
 use crate::graph::ir::{Graph, NodeDesc};
 use crate::tensor::DType;
 
-/// The weights of a convolution of tensors as its kernels take them.
+/// The weights of a convolution as its kernels take them.
 pub(super) fn convolution(graph: &Graph, node: &NodeDesc) -> Option<Weights> {
     let conv = ["Conv", "ConvTranspose"].iter().any(|op| node.is(op));
     let fused = ["FusedConv", "FusedConvTranspose"].iter().any(|op| node.is_fused(op));

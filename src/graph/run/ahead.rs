@@ -2,65 +2,43 @@
 //!
 //! # Problem
 //!
-//! Preparing a node for a new shape takes one or two microseconds where all that it touches is in the core's caches: its
-//! inference, its key, the cost model, the executor's builder, the records. But between two nodes runs a kernel, which
-//! fills these caches with tensors, and then the same takes ten to twenty.
+//! Preparing a node for a new shape takes one or two microseconds if all that it touches is in L1 and L2: inference,
+//! key, cost model, builder, records. Between two nodes a kernel runs, which fills these caches with tensors, and then
+//! preparing takes ten to twenty.
 //!
 //! # Idea
 //!
-//! What a stretch's nodes are prepared with follows from shapes alone, and from values that are settled by them
-//! (`spans`). So all nodes are prepared one after the other, with *hollow* tensors in the place of what has yet to be
-//! computed: types and shapes without elements. A node that makes settled values runs at once, because others
-//! are prepared with their contents; it does not run a second time. Then the steps run. The threads that will run them are woken
-//! meanwhile.
+//! What a stretch's nodes are prepared with follows from shapes alone, and from constants folded per shape (`spans`).
+//! So all nodes are prepared one after the other, with *hollow* tensors (types and shapes without elements) for what
+//! has yet to be computed. A node that makes such constants runs at once, because others are prepared with their
+//! contents; it does not run a second time. Then the steps run. The threads that will run them are woken meanwhile.
 //!
 //! # Consequences
 //!
-//! - Where anything fails here, all of it is forgotten and the stretch runs node by node (`stepwise`), so that errors are
-//!   those of the node that comes first, with everything before it computed. That asks the cache for some executors twice.
-//! - Executors of a stretch whose request ends early have been made although nobody ran them.
-//! - Nodes on a device are not prepared ahead: where their operands lie is known from the operands alone.
+//! - If anything fails here, all of it is dropped and the stretch runs node by node (`stepwise`), so that the error is
+//!   that of the first node that fails, with everything before it computed. Some executors are looked up twice then.
+//! - If a request ends early, some executors of the stretch were built without being run.
+//! - Nodes on a device are not prepared ahead: only the operands themselves say where they are.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use kiln_kernels::parallel::rouse;
+use kiln_kernels::parallel::keep_awake;
 use smallvec::SmallVec;
 
+use super::plan::{Ahead, Plan, Recorder};
+use super::spans::Span;
 use super::{Executable, Observer, Resources, RunState, Step, StepEvent, Work};
-use crate::cache::Outcome;
 use crate::graph::io::{Edges, Io, Memory};
-use crate::graph::node::{Node, NodeError, PrepareCx, Prepared, Specs, Standings};
-use crate::graph::plan::{Plan, Recorder};
-use crate::graph::spans::Span;
+use crate::graph::node::{Node, NodeError, PrepareCx};
 use crate::graph::value::Value;
 use crate::tensor::Tensor;
 
-/// Steps that are prepared in less time than threads stay awake without work.
+/// Steps that are prepared in less time than idle threads spin.
 const STEPS_AWAKE: usize = 16;
 
-/// What was found out of a step before it runs.
-pub(in super::super) struct Ahead {
-    pub(in super::super) specs: Specs,
-    pub(in super::super) prepared: Prepared,
-    pub(in super::super) standings: Standings,
-    /// What the step made, if it has run already.
-    made: Option<SmallVec<[Option<Value>; 1]>>,
-    /// What the cache answered, if it was asked.
-    pub(super) outcome: Option<Outcome>,
-    /// For those who watch: the keys, and how long it took; none where a plan had it all.
-    seen: Option<(Vec<String>, Duration)>,
-}
-
-impl Ahead {
-    /// What the step made, if it has run already.
-    pub(in super::super) fn take_made(&mut self) -> Option<SmallVec<[Option<Value>; 1]>> {
-        self.made.take()
-    }
-}
-
 impl Executable {
-    /// Prepares all steps of a stretch, some of which an older plan of the same shapes may know. None where a step cannot
-    /// be prepared this way, or `goes_on` says of one that this is enough; then nothing has happened but look-ups.
+    /// Prepares all steps of a stretch, some of which an older plan of the same shapes may have. `None` if a step
+    /// cannot be prepared this way, or if `goes_on` says of one that this is enough; then there were look-ups only.
     pub(super) fn prepare_ahead(
         &self,
         span: &Span,
@@ -77,7 +55,7 @@ impl Executable {
         let mut ahead = Vec::with_capacity(steps.len());
         for (place, step) in steps.iter().enumerate() {
             if place % STEPS_AWAKE == 0 {
-                rouse(resources.parallel);
+                keep_awake(resources.parallel);
             }
             let found = step.attempt(|| self.prepare_step(place, step, before, values, resources));
             let Ok(found) = found else { break };
@@ -87,7 +65,7 @@ impl Executable {
             ahead.push(found);
         }
         let complete = ahead.len() == steps.len();
-        // Hollow tensors have served; what has been made is kept until its step's turn.
+        // Drops hollow tensors, and takes computed ones out until their step's turn.
         for (place, step) in steps.iter().enumerate() {
             let outputs = step.outputs.iter().map(|value| value.and_then(|value| values[value.index()].take()));
             match ahead.get_mut(place).and_then(|ahead| ahead.made.as_mut()) {
@@ -98,7 +76,7 @@ impl Executable {
         complete.then_some(ahead)
     }
 
-    /// Prepares one step, and puts the values that it will make, hollow or not, where the next ones find them.
+    /// Prepares one step, and stores its outputs, hollow or computed, for the next ones.
     fn prepare_step(
         &self,
         place: usize,
@@ -123,7 +101,7 @@ impl Executable {
             None => self.prepare_node(node.as_ref(), step, values, resources)?,
         };
         let mut outputs = step.outputs.iter().flatten().peekable();
-        if outputs.peek().is_some() && outputs.all(|value| self.settled[value.index()]) {
+        if outputs.peek().is_some() && outputs.all(|value| self.folded[value.index()]) {
             // Nothing is taken from the values: they are read again when the steps run.
             let (inputs, outputs) = (&step.inputs, &step.outputs);
             let edges = Edges { values, constants: &self.constants, inputs, outputs, owned: 0 };
@@ -218,12 +196,12 @@ impl Executable {
 }
 
 impl<'a> Resources<'a> {
-    /// What a node that is prepared may use.
+    /// The context of nodes that are prepared.
     pub(super) fn prepare_cx(&self) -> PrepareCx<'a> {
         let prepare = match self.observer.is_some_and(Observer::wants_keys) {
             true => PrepareCx::noting_keys(self.build),
             false => PrepareCx::new(self.build),
         };
-        prepare.told_to(self.tuner).counted_in(self.share)
+        prepare.with_tuner(self.tuner).with_share(self.share)
     }
 }

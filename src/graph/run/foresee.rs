@@ -1,45 +1,45 @@
-//! What a request would find out, before there is one: the plan of its types and shapes, and, where the graph is run on
-//! zeros, whatever else a first run warms: code, weights and memory that no cache of the core holds yet.
+//! Plans made at load: what a request of known types and shapes will need, before there is one; and runs on zeros,
+//! which warm code, weights and memory.
 //!
-//! Shapes may come from anybody. What has yet to be asked is what the caller's `Resources` and bounds allow: builders that may
-//! not choose build nothing for shapes that nobody has asked for. Such a plan says how steps are
-//! prepared. Where outputs lie in memory is known from the first run, so that the first request of all is watched even if it finds
-//! such a plan.
+//! Shapes come from records, which are untrusted. The caller's `Resources` and bounds limit what may be built: builders
+//! that may not choose build nothing for shapes without records. Such a plan says how steps are prepared. Places of
+//! outputs in memory follow from the first run, so that the first request of all runs under the recorder even if it
+//! finds such a plan.
 
 use std::time::Duration;
 
-use super::{Executable, Resources, RunState};
+use super::plan::{Plan, PlanKey};
+use super::spans::Span;
+use super::{Executable, Resources, RunState, Stretch};
 use crate::cache::Outcome;
-use crate::graph::plan::{Plan, PlanKey};
-use crate::graph::spans::Span;
 use crate::graph::value::Value;
 use crate::tensor::{Tensor, TensorSpec};
 
-/// A request that left a plan, or the first that ran by it.
+/// A request that left a plan, or the first repeat of one.
 #[derive(Clone, Debug)]
 pub struct Served {
     /// Types and shapes of the graph's inputs.
     pub inputs: Vec<Option<TensorSpec>>,
-    /// What running the graph's first stretch took.
+    /// The time of the graph's first stretch.
     pub time: Duration,
 }
 
-/// The most that may be made for a request that nobody has sent.
+/// The most that may be built for a request ahead of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Foresight {
     /// Bytes of all its tensors together.
     pub tensors: usize,
-    /// Bytes of all executors that are built, of all such requests that are counted in one share.
+    /// Bytes of all executors that are built, for all such requests together.
     pub executors: u64,
 }
 
 impl RunState {
-    /// Notes requests that leave plans, and the first repeat of each, from now on.
+    /// From now on keeps requests that leave plans, and the first repeat of each, for [`RunState::served`].
     pub fn ask(&mut self) {
         self.asked = true;
     }
 
-    /// The request served last, where it was such a one, of a graph that is [foreseen](Executable::foresees).
+    /// The last such request of a graph that is [foreseen](Executable::foresees); taken out.
     pub fn served(&mut self) -> Option<Served> {
         self.served.take()
     }
@@ -52,7 +52,8 @@ impl Executable {
         self.first().is_some()
     }
 
-    /// Whether all of the graph does, so that a run on any numbers of these shapes does what every run does.
+    /// Whether all of the graph is one such stretch, so that a run on any values of these shapes does what every run
+    /// does.
     #[must_use]
     pub fn rehearses(&self) -> bool {
         self.foresees() && self.spans.len() == 1
@@ -62,8 +63,8 @@ impl Executable {
         self.spans.first().filter(|span| span.key.as_ref().is_some_and(|key| key.contents.is_empty()))
     }
 
-    /// Makes what such a request needs ahead of it, its plan last, where plans are kept; how many bytes of tensors it has in all.
-    /// None where something is chosen for it, or it needs more than it may.
+    /// Prepares all that such a request needs, and its plan if plans are kept; returns the bytes of all its tensors.
+    /// `None` if something would have to be chosen for it, or if it needs more than `most`.
     pub fn foresee(&self, inputs: &[Option<TensorSpec>], most: &Foresight, resources: &Resources<'_>) -> Option<usize> {
         let span = self.first()?;
         let hollow = |spec: &TensorSpec| Value::Tensor(Tensor::hollow(spec.clone()));
@@ -88,18 +89,18 @@ impl Executable {
         Some(bytes)
     }
 
-    /// Runs the graph and keeps its plan, as a first request does, if it comes to its end.
+    /// Runs the graph and keeps its plan, as a first request does. Errors are ignored.
     pub fn rehearse(&self, inputs: Vec<Option<Value>>, resources: &Resources<'_>) {
         let (Some(span), Some(plans), Some(mut state)) = (self.first(), resources.plans, self.state_of(inputs)) else {
             return;
         };
         let Some(key) = self.plan_key(span, &state) else { return };
-        if let Ok((plan, _)) = self.make_plan((0, span), None, 0, &mut state, resources) {
+        if let Ok((plan, _)) = self.make_plan(Stretch { number: 0, span }, None, 0, &mut state, resources) {
             plan.keep(&key, plans);
         }
     }
 
-    /// A state in which those inputs are given; none where they are not as many as the graph's.
+    /// A state with those inputs; `None` if they are not as many as the graph's.
     fn state_of(&self, inputs: impl IntoIterator<Item = Option<Value>>) -> Option<RunState> {
         let mut state = RunState::default();
         state.values.resize(self.constants.len(), None);
@@ -116,7 +117,7 @@ impl Executable {
         PlanKey::of([self.number, 0], span.key.as_ref()?, |id| self.value(&state.values, id))
     }
 
-    /// Types and shapes of the graph's inputs before that stretch, where somebody wants to know them and they say all.
+    /// Types and shapes of the graph's inputs, if request records are kept and these determine the stretch's plan.
     pub(super) fn asked_specs(&self, stretch: usize, state: &RunState) -> Option<Vec<Option<TensorSpec>>> {
         let spec = |value: &Option<Value>| match value {
             None => Some(None),

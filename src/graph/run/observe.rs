@@ -1,4 +1,4 @@
-//! What those see who watch a run: an event a step.
+//! Events for observers of a run: one a step.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use crate::tensor::TensorSpec;
 
 /// What happened when a step was prepared and run; given to an [`Observer`].
 pub struct StepEvent<'a> {
-    /// Place of the step.
+    /// Index of the step.
     pub index: usize,
     /// The step.
     pub step: &'a Step,
     /// Whether shapes had changed, so that `prepare_params` was called.
     pub prepared: bool,
-    /// What the cache answered; `None` where it was not asked.
+    /// The outcome of its look-ups; `None` if there were none.
     pub outcome: Option<Outcome>,
-    /// The keys that it was asked with, in words; empty unless [`Observer::wants_keys`].
+    /// The keys that were looked up, in words; empty unless [`Observer::wants_keys`].
     pub keys: &'a [String],
     /// Specs of the inputs, in order.
     pub inputs: &'a [Option<TensorSpec>],
@@ -29,7 +29,7 @@ pub struct StepEvent<'a> {
 }
 
 impl<'a> StepEvent<'a> {
-    /// Of a step for which nothing was asked, and nothing else said.
+    /// An event without look-ups, specs or times.
     pub(super) fn new(index: usize, step: &'a Step) -> StepEvent<'a> {
         let (prepare, execute) = (Duration::ZERO, Duration::ZERO);
         StepEvent {
@@ -46,7 +46,7 @@ impl<'a> StepEvent<'a> {
     }
 }
 
-/// Watches a run. Times are taken only where there is one.
+/// Observes a run. Times are taken only if there is one.
 pub trait Observer: Sync {
     /// Whether [`StepEvent::keys`] shall be filled, which costs time.
     fn wants_keys(&self) -> bool {

@@ -1,10 +1,10 @@
-//! Running steps for which no plan has prepared anything: each node through its memo or the checklist, and the steps that
-//! see more than tensors. Knows neither the stretches of a graph nor what is made of what it did.
+//! Running steps without a plan: each node through its memo or the checklist, and flows. Knows neither the stretches of
+//! a graph nor how plans are made.
 
 use std::time::Instant;
 
+use super::flow::{Flow, FlowCx};
 use super::{Executable, NodeState, Recorder, Resources, RunError, RunState, Step, StepEvent, Work, spec_of};
-use crate::graph::flow::{Flow, FlowCx};
 use crate::graph::io::{Io, Memory};
 use crate::graph::ir::ValueId;
 use crate::graph::node::{Node, NodeError};
@@ -12,7 +12,7 @@ use crate::graph::value::Value;
 use crate::tensor::TensorSpec;
 
 impl Executable {
-    /// Runs a step that no plan has prepared; a recorder gets to know what it made.
+    /// Runs a step without a plan; a recorder is given its outputs.
     pub(super) fn run_step(
         &self,
         index: usize,
@@ -112,7 +112,7 @@ impl Executable {
         let start = resources.observer.map(|_| Instant::now());
         let inputs: Vec<Option<Value>> =
             step.inputs.iter().map(|input| input.and_then(|value| self.value(values, value)).cloned()).collect();
-        // What was left out in the file is absent; what is named and was never made would look the same.
+        // An input that the model leaves out is `None` in the node; one that was never made is an error.
         let missing = |(input, value): (&Option<ValueId>, &Option<Value>)| input.is_some() && value.is_none();
         if let Some(place) = step.inputs.iter().zip(&inputs).position(missing) {
             return Err(NodeError::Input(format!("input {place} is missing")));

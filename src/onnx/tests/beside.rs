@@ -24,7 +24,7 @@ fn model_with(entries: &[(&str, &str)]) -> ModelProto {
     message
 }
 
-/// A folder with the model's files in `model/` and a stranger's beside it.
+/// A folder with the model's files in `model/`, and a file outside of that.
 fn folder() -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("model");

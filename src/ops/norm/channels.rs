@@ -1,7 +1,7 @@
 //! BatchNormalization, InstanceNormalization, GroupNormalization and LRN: everything that has one number a channel, or
 //! looks across channels.
 
-use kiln_kernels::cpu::norm::{Channels as Images, Local};
+use kiln_kernels::cpu::norm::{Channels as Images, GroupOperands, Local};
 use kiln_kernels::reference::norm::moments;
 
 use super::{by_channel, floats, images, of_channels};
@@ -161,9 +161,10 @@ impl Channels {
                 let scratch = scratch.as_mut_slice()?;
                 if by_group {
                     let (scale, bias) = (self.spread(scale, images.channels), self.spread(bias, images.channels));
-                    executor.run(input, (&scale, &bias), epsilon, to, scratch, cx.parallel)?;
+                    let operands = GroupOperands { scale: &scale, bias: &bias, epsilon };
+                    executor.run(input, operands, to, scratch, cx.parallel)?;
                 } else {
-                    executor.run(input, (scale, bias), epsilon, to, scratch, cx.parallel)?;
+                    executor.run(input, GroupOperands { scale, bias, epsilon }, to, scratch, cx.parallel)?;
                 }
             }
             (Form::Local { .. }, ChannelNorm::Local(executor)) => executor.run(input, to, cx.parallel)?,

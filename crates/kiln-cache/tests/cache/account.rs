@@ -72,7 +72,7 @@ fn a_cache_and_what_its_values_keep_alive_of_another_go_together() {
         let stored = inner.bytes() + outer.bytes();
         assert!(stored <= 100 && inner.account().bytes() <= 100, "{of}: {stored} of {:?}", inner.account());
     }
-    // A whole is used again and again; its parts, for which nobody asks, stay with it.
+    // A whole is used again and again; its parts, which are not looked up, stay with it.
     for of in 200..300 {
         outer.get_or_create(&Whole { of: 199 }, &inner, whole).unwrap();
         outer.get_or_create(&Whole { of }, &inner, whole).unwrap();

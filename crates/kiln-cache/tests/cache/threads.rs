@@ -317,6 +317,6 @@ fn what_is_held_is_counted_and_outlives_its_entry_and_no_more<S: Hashing>() {
         assert_eq!(held.each_ref().map(|held| **held), [1, 4, 9]);
         assert!(weak.iter().all(|weak| weak.strong_count() > 0));
         drop(held);
-        assert!(weak.iter().all(|weak| weak.strong_count() == 0), "lanes keep nothing that nobody holds");
+        assert!(weak.iter().all(|weak| weak.strong_count() == 0), "lanes keep nothing without a holder");
     });
 }

@@ -95,7 +95,7 @@ pub(crate) fn the_bound_holds_and_values_go() {
             let of = (thread + step) % 4;
             let (value, _) = cx.cache.get_or_create(&Number { of }, cx, slowly).unwrap();
             assert!(cx.cache.len() <= 2);
-            // What is in use stays whole, whoever evicts it.
+            // A value in use stays whole when another thread evicts it.
             thread::yield_now();
             assert_eq!(value.of, of);
         }
@@ -177,7 +177,7 @@ pub(crate) fn what_is_remembered_is_never_stale() {
         let key = Number { of: 7 };
         match thread {
             0 => {
-                // This thread alone writes, so what it has put is what it finds, until somebody clears.
+                // Only this thread writes, so it finds what it has put, until another one clears.
                 for version in [10, 20] {
                     cx.cache.put(&key, built(version, cx));
                     thread::yield_now();

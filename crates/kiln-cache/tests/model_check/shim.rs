@@ -7,7 +7,7 @@ pub(super) use shuttle::sync::{
 pub(super) use shuttle::thread::{ThreadId, current};
 pub(super) use shuttle::thread_local;
 
-/// Nobody forks here.
+/// The model has no forks.
 pub(super) struct Origin;
 
 impl Origin {

@@ -1,4 +1,4 @@
-//! The clients for Redis and S3, through OpenDAL, on a runtime that works only while somebody waits for it.
+//! The clients for Redis and S3, through OpenDAL, on a runtime that runs only during a call.
 //!
 //! This is the only file that knows OpenDAL's operations. Each look at the store makes a new connection: looks are rare,
 //! and a connection that was left lying is a way to fail. What is answered is bounded in time here and in length by
@@ -28,11 +28,11 @@ pub(super) struct Network {
     address: Address,
     credentials: Credentials,
     budget: Budget,
-    desk: Mutex<Desk>,
+    connection: Mutex<Connection>,
 }
 
 #[derive(Default)]
-struct Desk {
+struct Connection {
     /// Before the runtime, whose tasks it would stop.
     link: Option<Link>,
     runtime: Option<Runtime>,
@@ -61,7 +61,7 @@ impl Network {
             address,
             credentials: credentials.clone(),
             budget: Budget::default(),
-            desk: Mutex::new(Desk::default()),
+            connection: Mutex::new(Connection::default()),
         };
         network.operator(None)?;
         Ok(network)
@@ -115,8 +115,8 @@ impl Network {
         most: usize,
         operation: impl AsyncFnOnce(&Operator) -> Result<T, RemoteError>,
     ) -> Result<T, RemoteError> {
-        let mut desk = self.desk.lock().unwrap_or_else(PoisonError::into_inner);
-        let Desk { link, runtime } = &mut *desk;
+        let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let Connection { link, runtime } = &mut *connection;
         let runtime = match runtime {
             Some(runtime) => runtime,
             None => runtime.insert(Builder::new_current_thread().enable_all().build().map_err(failed)?),
@@ -196,9 +196,9 @@ impl Remote for Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
-        let desk = self.desk.get_mut().unwrap_or_else(PoisonError::into_inner);
-        desk.link = None;
-        if let Some(runtime) = desk.runtime.take() {
+        let connection = self.connection.get_mut().unwrap_or_else(PoisonError::into_inner);
+        connection.link = None;
+        if let Some(runtime) = connection.runtime.take() {
             // A name that is being looked up may take as long as it likes.
             runtime.shutdown_background();
         }

@@ -1,6 +1,6 @@
 //! What another user of the machine may have prepared: files and folders that are not ours, and times that lie.
 //!
-//! Only the superuser can give a file to somebody else, so the tests about owners say that they are skipped to others.
+//! Only the superuser can give a file to another user; without it, the tests about owners print that they are skipped.
 
 use std::fs::{File, FileTimes, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -11,7 +11,7 @@ use kiln_records::RecordError;
 
 use crate::fixture::{fingerprint, folder, known, measured, open, problem, saved, tile};
 
-/// Nobody, on the systems that have one; the number alone counts.
+/// The user `nobody` on many systems; only the number matters.
 const OTHER: u32 = 65_534;
 
 /// Whether files can be given away here.
@@ -115,7 +115,7 @@ fn a_file_that_becomes_writable_for_others_after_it_was_loaded_is_not_merged() {
     assert_eq!(store.save().unwrap().written, 4, "nothing was lost meanwhile");
 }
 
-/// Records go by their evidence, never by the times of files, which anybody may set who may write them.
+/// Records go by their evidence, never by the times of files, which every user with write access may set.
 #[test]
 fn times_of_files_decide_nothing() {
     let times = [
@@ -127,7 +127,7 @@ fn times_of_files_decide_nothing() {
         let (folder, path, bytes) = saved(3);
         let stale = open(folder.path());
         // Another process proves one record better. Its file then claims to be from some other time, and its change of
-        // mode has moved the time that nobody can set.
+        // mode has moved the time that no user can set.
         let other = open(folder.path());
         other.insert(&problem(0), &tile(50), measured(99));
         other.save().unwrap();

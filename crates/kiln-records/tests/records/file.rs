@@ -158,7 +158,7 @@ fn many_threads_and_stores_lose_nothing() {
     });
     let last = open(folder.path());
     assert_eq!(known(&last, 32), 32);
-    // Whoever waited too long for the lock has left a shard, which the next save takes in.
+    // A saver that waited too long for the lock has left a shard, which the next save takes in.
     last.insert(&problem(99), &tile(99), measured(1));
     last.save().unwrap();
     assert_eq!(known(&open(folder.path()), 32), 32);

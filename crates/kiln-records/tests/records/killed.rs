@@ -1,8 +1,8 @@
 //! Processes that are killed while they save to one file.
 //!
 //! Eight of them save as fast as they can; one after the other is killed at any moment and started again. After each
-//! death the file is complete, and everything is there that a save has promised to somebody who was told.
-//! `cargo test --release -p kiln-records --test records -- --ignored ten_thousand_kills` does it for longer.
+//! kill the file is complete and has everything of which a save has reported success. `cargo test --release -p
+//! kiln-records --test records -- --ignored ten_thousand_kills` does it for longer.
 
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};

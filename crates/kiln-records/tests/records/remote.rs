@@ -198,7 +198,7 @@ fn writers_that_come_between_each_other_lose_nothing() {
                         store.insert(&problem(number), &tile(number as u8), measured(1));
                         std::thread::sleep(Duration::from_millis(15));
                     }
-                    // Whoever was the loser tries again for as long as it lives.
+                    // The loser tries again for as long as it lives.
                     until("its own lies there", || {
                         let probe = self::folder();
                         let probe = shared(probe.path(), elsewhere);

@@ -1,4 +1,4 @@
-//! Savers that do not get the lock write shards, which nobody loses and nobody must trust.
+//! Savers that do not get the lock write shards, which are not lost and not trusted.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -1,14 +1,14 @@
-//! Instructions of attention besides its tiles: what turns scores into weights, and the path of single queries.
+//! Instructions of attention besides its products: from scores to weights, and the path of single queries.
 //!
-//! - [`Form::Weigh`]: rows of scores become exponentials, less the largest score that the row has met so far. What
-//!   earlier keys gave is to be multiplied by the row's factor then, because the largest may have grown.
+//! - [`Form::Weigh`]: scores of a row become exponentials, less the largest score of the row so far. Results of earlier
+//!   keys have to be multiplied by the row's factor then, because the largest score may have grown.
 //! - [`Form::Scale`]: rows times their factors.
-//! - [`stream`]: single queries, keys and values where they are.
+//! - [`stream`]: single queries, with keys and values in place.
 //! - [`pairs`]: operands of AMX, and weights as bf16 pairs.
 //!
-//! Rows of scores have room for a vector behind their last key.
+//! Rows of scores have room for one vector behind the last key.
 
-/// Address of an argument, in this file and in those below.
+/// The address of an argument, in this file and its children.
 macro_rules! arg {
     ($args:ident, $field:ident) => {
         Mem::at(ARGS, offset_of!($args, $field) as i32)
@@ -33,40 +33,40 @@ use crate::isa::Isa;
 use crate::jit::asm::Predicate;
 use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mem, Vreg, counted_down};
 
-/// What one piece of code does.
+/// What a kernel computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Form {
-    /// Scores to weights.
+    /// Weights in place of scores.
     Weigh(Adjust),
-    /// Rows times factors, stored as is said.
+    /// Rows times factors, stored as this type.
     Scale(Stored),
     /// A query times rows of keys.
     Dots,
     /// The weighted sum of rows of values.
     Blend,
-    /// Scores to weights in bf16 pairs, in place: those of 32 keys after each other, padded with zeros.
+    /// Weights in place of scores, as bf16 pairs: words of 32 keys after each other, padded with zeros.
     WeighPairs(Adjust),
-    /// `bf16` rows as pairs of neighbouring elements.
+    /// Rows rounded to bf16 pairs of neighbouring elements.
     Round(Stored),
-    /// `bf16` rows two by two, as pairs of an element of a row and of the next row.
+    /// Rows rounded to bf16 pairs of an element and the one below it.
     Interleave(Stored),
 }
 
 impl Form {
-    /// Whether it makes bf16 pairs.
+    /// Whether its results are bf16 pairs.
     pub(crate) fn makes_pairs(self) -> bool {
         matches!(self, Form::WeighPairs(_) | Form::Scale(Stored::Bf16) | Form::Round(_) | Form::Interleave(_))
     }
 }
 
-/// What happens to a score before the softmax, in this order.
+/// What is done to a score before the softmax, in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct Adjust {
-    /// It is bent to stay within a cap.
+    /// c tanh(s / c) with the cap c.
     pub cap: bool,
-    /// It is replaced where a condition does not hold.
+    /// Replaced by the fill value where the condition does not hold.
     pub select: bool,
-    /// A mask is added.
+    /// The mask is added.
     pub mask: bool,
 }
 
@@ -76,66 +76,65 @@ impl Adjust {
     }
 }
 
-/// All that shapes the code.
+/// What determines the instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct AttentionCode {
     /// Instruction-set level.
     pub isa: Isa,
-    /// What it does.
+    /// What the code computes.
     pub form: Form,
 }
 
-/// What is kept of a row of scores while its keys go by.
+/// The state of a row of scores between blocks of keys (online softmax).
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct RowState {
     /// The largest score so far.
     pub most: f32,
-    /// The sum of exponentials, relative to it.
+    /// The sum of exponentials of scores less `most`.
     pub sum: f32,
-    /// The factor of earlier results.
+    /// What results of earlier keys have to be multiplied by.
     pub factor: f32,
-    /// Makes the struct four numbers long.
+    /// Pads the struct to four elements.
     pub unused: f32,
 }
 
-/// Elements of scratch that a [`RowState`] takes.
+/// Elements of scratch of one [`RowState`].
 pub(super) const STATE: usize = size_of::<RowState>() / 4;
 
-/// Arguments of [`Form::Weigh`]; strides are in bytes. What changes from row to row is a cell, because the code itself
-/// changes it.
+/// Arguments of [`Form::Weigh`]; strides are in bytes. Fields that the code itself updates from row to row are cells.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct WeighArgs {
-    /// Scores of the first row; weights afterwards.
+    /// Scores of the first row, overwritten by weights.
     pub scores: *mut f32,
-    /// From row to row.
+    /// From row to row of scores.
     pub stride: usize,
     /// Rows, at least 1.
     pub rows: usize,
-    /// Keys of a row; weights of those that it does not see are zero.
+    /// Keys of a row; weights of keys that the row does not see are zero.
     pub keys: usize,
-    /// Keys that the first row sees: below 1 for none, beyond `keys` for all.
+    /// Keys that the first row sees: none if below 1, all if `keys` or more.
     pub visible: Cell<isize>,
-    /// How many more each next row sees.
+    /// How many more keys each next row sees.
     pub step: isize,
-    /// Keys that the current row sees: the code's own.
+    /// Keys that the current row sees: written by the code.
     pub seen: Cell<usize>,
-    /// Added to the first row.
+    /// The mask of the first row.
     pub mask: *const f32,
-    /// From row to row.
+    /// From row to row of the mask.
     pub mask_stride: usize,
-    /// All bits where a score of the first row is kept, none where it is replaced.
+    /// The condition of the first row: all bits set where a score is kept, none where it is replaced.
     pub keep: *const f32,
-    /// From row to row.
+    /// From row to row of the condition.
     pub keep_stride: usize,
-    /// The score that replaces it.
+    /// The score in place of those that are not kept.
     pub fill: f32,
     /// The cap.
     pub cap: f32,
-    /// One over it.
+    /// 1 / cap.
     pub cap_inverse: f32,
-    /// The first row's state.
+    /// The state of the first row.
     pub state: *mut RowState,
 }
 
@@ -147,7 +146,7 @@ pub struct ScaleArgs {
     pub from: *const f32,
     /// Bytes from row to row.
     pub from_stride: usize,
-    /// Where it goes, which may be where it is if both are `f32`.
+    /// The first result; the same address as `from` is allowed where both are `f32`.
     pub to: *mut u8,
     /// Bytes from row to row.
     pub to_stride: usize,
@@ -155,7 +154,7 @@ pub struct ScaleArgs {
     pub rows: usize,
     /// Elements of a row, at least 1.
     pub columns: usize,
-    /// The first row's state, which has the factor.
+    /// The state of the first row, which has its factor.
     pub state: *const RowState,
 }
 
@@ -167,7 +166,7 @@ impl Arguments for WeighArgs {
         let (rows, keys) = (counted_down(self.rows), self.keys.saturating_mul(4));
         let (adjust, room) = match code.form {
             Form::WeighPairs(adjust) => (adjust, keys.max(self.keys.div_ceil(32) * 64)),
-            // Zeros go from the first key that is not seen by whole vectors.
+            // Zeros are written by whole vectors, from the first key that is not seen.
             Form::Weigh(adjust) if self.visible.get() < self.keys as isize => {
                 (adjust, (self.keys + code.isa.lanes() - 1) * 4)
             }
@@ -187,7 +186,7 @@ impl Arguments for WeighArgs {
 
 impl Arguments for ScaleArgs {
     const FAMILY: &'static str = FAMILY;
-    /// How results are stored.
+    /// Element type of results.
     type Kernel = Stored;
 
     fn extents(&self, stored: &Stored, extents: &mut Extents<'_>) {
@@ -236,11 +235,11 @@ const fn sum(chain: u8) -> Vreg {
 
 const VALUE: Vreg = Vreg(8);
 const TEMPS: [Vreg; 4] = [Vreg(9), Vreg(10), Vreg(11), Vreg(12)];
-/// What is subtracted from scores.
+/// The largest score, which is subtracted.
 const MOST: Vreg = Vreg(13);
 /// The factor of earlier results.
 const FACTOR: Vreg = Vreg(14);
-// Needed only before there are sums.
+// In use only before there are sums.
 const FILL: Vreg = Vreg(4);
 const CAP: Vreg = Vreg(5);
 const CAP_INVERSE: Vreg = Vreg(6);
@@ -249,7 +248,7 @@ fn state(field: usize) -> Mem {
     Mem::at(STATE_AT, field as i32)
 }
 
-/// What weights become.
+/// The type of weights.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Weights {
     Floats,
@@ -287,7 +286,7 @@ fn weigh(asm: &mut Asm, adjust: Adjust, weights: Weights) {
     }
     add_up(asm);
     asm.jump(fill);
-    // A row that sees nothing stays as it is.
+    // A row that sees no key keeps its results.
     asm.bind(blind);
     asm.mov_imm(if weights == Weights::Pairs { pairs::WEIGHTS_AT } else { SEEN }, 0);
     asm.vload(VALUE, 1.0);
@@ -309,7 +308,7 @@ fn weigh(asm: &mut Asm, adjust: Adjust, weights: Weights) {
     asm.jump_if(Cond::NotEqual, next);
 }
 
-/// The first pass over a row: adjusts scores and finds the largest.
+/// The first pass over a row: adjusts scores and takes their maximum.
 fn greatest(asm: &mut Asm, adjust: Adjust) {
     (0..CHAINS).for_each(|chain| asm.vload(largest(chain), f32::NEG_INFINITY));
     if adjust.select {
@@ -342,7 +341,7 @@ fn greatest(asm: &mut Asm, adjust: Adjust) {
         if adjust.any() {
             place.store(asm, ROW, VALUE);
         }
-        // NaN may get lost here: the exponential brings it back.
+        // The maximum may lose a NaN, which the exponential brings back.
         place.fold(asm, most, TEMPS[0], |asm, to, most| asm.vmax(to, most, VALUE));
     });
     for (to, from) in [(0, 1), (2, 3), (0, 2)] {
@@ -359,14 +358,14 @@ fn add(asm: &mut Asm, place: Place, base: Gpr) {
     asm.vadd(VALUE, VALUE, TEMPS[0]);
 }
 
-/// The row's new state, but for the sum.
+/// Updates the row's state, except for the sum.
 fn renew(asm: &mut Asm) {
     let old = largest(1);
     asm.vbroadcast(old, state(offset_of!(RowState, most)));
     asm.vmax(MOST, old, largest(0));
     asm.vstore_one(state(offset_of!(RowState, most)), MOST);
-    // Where nothing but minus infinity was met, zero is subtracted: weights are zero then, not NaN, and a later block
-    // of keys may still have something to see.
+    // Where all scores are minus infinity, zero is subtracted: weights are zero then and not NaN, and a later block may
+    // have keys that the row sees.
     let nothing = asm.mask(1, TEMPS[1]);
     asm.compare(nothing, Predicate::Equal, MOST, f32::NEG_INFINITY);
     asm.vzero(VALUE);
@@ -400,7 +399,8 @@ fn add_up(asm: &mut Asm) {
     asm.vstore_one(state(offset_of!(RowState, sum)), sum(0));
 }
 
-/// Zeros from the first key that the row does not see on, by whole vectors: there is room for one behind the last key.
+/// Writes zeros from the first key that the row does not see, by whole vectors: there is room for one behind the last
+/// key.
 fn hide(asm: &mut Asm) {
     let (next, done) = (asm.label(), asm.label());
     asm.vzero(VALUE);

@@ -1,4 +1,4 @@
-//! Calling a form of [`emit`](super::emit): as machine code, or in Rust where nothing may be emitted.
+//! Calls of the kernels of [`emit`](super::emit): as machine code, or in Rust where the level has none.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::isa::Isa;
 use crate::jit::{Code, Given};
 
-/// The code of a form, where there is any.
+/// The code of a form, where the level has a JIT.
 pub(super) fn code(isa: Isa, form: Form, source: &dyn CodeSource) -> Result<Option<Arc<Code>>> {
     match isa.is_jit() {
         true => source.code(&CodeKey::Attention(AttentionCode { isa, form })).map(Some),
@@ -17,7 +17,7 @@ pub(super) fn code(isa: Isa, form: Form, source: &dyn CodeSource) -> Result<Opti
     }
 }
 
-/// The two forms that every path takes.
+/// The two kernels that every path calls.
 #[derive(Clone, Debug)]
 pub(super) struct Kernels {
     weighing: AttentionCode,
@@ -25,12 +25,12 @@ pub(super) struct Kernels {
     written: Stored,
     weigh: Option<Arc<Code>>,
     scale: Option<Arc<Code>>,
-    /// What stores results, where those are not `f32`.
+    /// As `scale`, with results of another type than `f32`.
     finish: Option<Arc<Code>>,
 }
 
 impl Kernels {
-    /// Weights are pairs of `bf16` on request.
+    /// Kernels whose weights are `f32`, or bf16 pairs.
     pub(super) fn new(
         isa: Isa,
         adjust: Adjust,
@@ -48,7 +48,7 @@ impl Kernels {
         Ok(Kernels { weighing, adjust, written, weigh, scale, finish })
     }
 
-    /// Scores to weights.
+    /// Weights in place of scores.
     ///
     /// # Safety
     ///
@@ -87,7 +87,7 @@ impl Kernels {
         }
     }
 
-    /// As [`Kernels::scale`], for the last block of keys: into results of the type that they are stored in.
+    /// As [`Kernels::scale`], after the last block of keys: results in the type that the shape says.
     ///
     /// # Safety
     ///

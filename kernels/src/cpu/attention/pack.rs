@@ -1,12 +1,12 @@
-//! Keys into panels: what is stored row by row is transposed, so that a tile reads a feature of neighbouring keys at
-//! once.
+//! Packs keys into panels: rows are transposed, so that the micro-kernel reads one feature of neighbouring keys as a
+//! vector.
 //!
-//! Square tiles are transposed in registers by the code of [`transpose`](crate::cpu::transpose); what is left over at
-//! the edges goes element by element.
+//! Square tiles are transposed in registers by the code of [`transpose`](crate::cpu::transpose); the edges go element
+//! by element.
 
 use std::sync::Arc;
 
-use crate::cpu::transpose::{Form, Stores, TransposeArgs, TransposeCode};
+use crate::cpu::transpose::{Form, Stores, TransposeArgs, TransposeCode, TransposeKernel};
 use crate::cpu::{CodeKey, CodeSource};
 use crate::error::Result;
 use crate::isa::Isa;
@@ -14,19 +14,19 @@ use crate::jit::{Code, Given};
 
 /// Transposes rows into panels of `width` columns.
 #[derive(Clone, Debug)]
-pub(super) struct Turn {
+pub(super) struct KeyPacker {
     code: Option<Arc<Code>>,
     lanes: usize,
     width: usize,
 }
 
-impl Turn {
-    pub(super) fn new(isa: Isa, width: usize, source: &dyn CodeSource) -> Result<Turn> {
+impl KeyPacker {
+    pub(super) fn new(isa: Isa, width: usize, source: &dyn CodeSource) -> Result<KeyPacker> {
         let code = match isa.is_jit() {
             true => Some(source.code(&CodeKey::Transpose(TransposeCode { isa, form: Form::Tile(Stores::Near) }))?),
             false => None,
         };
-        Ok(Turn { code, lanes: isa.lanes(), width })
+        Ok(KeyPacker { code, lanes: isa.lanes(), width })
     }
 
     /// Packs `keys` rows of `size` features, `stride` elements apart, into consecutive panels of `size * width`.
@@ -72,9 +72,10 @@ impl Turn {
                 outer_src: (lanes * row) as isize - (across * lanes * 4) as isize,
                 outer_dst: (lanes * 4) as isize - (across * lanes * panel_row) as isize,
             };
+            let kernel = TransposeKernel { isa: code.isa(), form: Form::Tile(Stores::Near) };
             // SAFETY: `down * lanes` rows of `across * lanes` features are read, which the caller vouches for, and as
-            // many places of the panel are written. The code takes `TransposeArgs`.
-            unsafe { code.call(&args, &(code.isa(), Form::Tile(Stores::Near)), given) };
+            // many elements of the panel are written. The code takes `TransposeArgs`.
+            unsafe { code.call(&args, &kernel, given) };
         }
         let turned = if down > 0 { across * lanes } else { 0 };
         for key in 0..count {
@@ -86,7 +87,7 @@ impl Turn {
         }
         for key in count..width {
             for feature in 0..size {
-                // SAFETY: inside of the panel; a tile reads whole panels.
+                // SAFETY: inside of the panel. The micro-kernel reads whole panels.
                 unsafe { *to.add(feature * width + key) = 0.0 };
             }
         }

@@ -1,9 +1,10 @@
-//! Products on AMX: queries and keys, weights and values as pairs of `bf16`, and where they lie.
+//! Products on AMX: queries and keys, weights and values as bf16 pairs, and their layouts.
 //!
-//! Keys of a head are rounded and packed into panels of 32, values are paired row by row into panels of 32 columns,
-//! once for all blocks of queries. A block of queries is rounded when it begins, the factor of scores already in it.
-//! Scores lie row by row as they do without AMX; weights take the first half of their row's place when they become
-//! pairs. AMX adds up what a block of queries gets of values in scratch, which is scaled to the output at the end.
+//! The keys of a head are rounded and packed into panels of 32; its values are interleaved by pairs of rows into panels
+//! of 32 columns. Both are packed once for all blocks of queries. A block of queries is rounded when it begins,
+//! multiplied by the scale of scores. Scores are stored row by row as without AMX; their weights, as pairs, overwrite
+//! the first half of each row. AMX adds up the sums of a block of queries in scratch, from where they are scaled to the
+//! output at the end.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,39 +14,39 @@ use smallvec::SmallVec;
 use super::emit::Form;
 use super::emit::pairs::{IN_TURNS, InterleaveArgs, RoundArgs};
 use super::kernel::code;
-use super::pack::Turn;
-use super::{AttentionShape, Steps};
+use super::pack::KeyPacker;
+use super::{AttentionShape, Steps, Sums};
 use crate::cpu::amx::{Multiply, MultiplyArgs, PANEL, STEP, STEP_WORDS, TALLEST, TILE_ROWS};
 use crate::cpu::{CodeSource, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::jit::{Code, Given};
 
-/// The kernels, and sizes in AMX's measures.
+/// The kernels, and sizes in units of AMX.
 #[derive(Clone, Debug)]
 pub(super) struct Paired {
     multiply: Multiply,
     round: Arc<Code>,
     interleave: Arc<Code>,
-    /// Transposes rounded keys, where they are stored row by row.
-    turn: Option<Turn>,
-    /// Whether rounded keys are still row by row.
+    /// Transposes rounded keys, where keys are stored row by row.
+    turn: Option<KeyPacker>,
+    /// Whether rounded keys are stored row by row before they are packed.
     in_words: bool,
     shape: AttentionShape,
 }
 
-/// Words of a row of so many elements: whole steps.
+/// Words of a row of so many elements: whole AMX steps.
 fn words(elements: usize) -> usize {
     elements.div_ceil(STEP) * STEP_WORDS
 }
 
-/// Rows of whole tile rows.
+/// `rows` rounded up to whole tile rows.
 pub(super) fn whole_rows(rows: usize) -> usize {
     rows.next_multiple_of(TILE_ROWS)
 }
 
 impl Paired {
-    /// The kernels for that shape, where AMX computes it and there is something to multiply.
+    /// The kernels for the shape; `None` where AMX does not compute it or there is nothing to multiply.
     pub(super) fn new(isa: Isa, shape: &AttentionShape, source: &dyn CodeSource) -> Result<Option<Paired>> {
         if !shape.is_paired() {
             return Ok(None);
@@ -55,7 +56,7 @@ impl Paired {
         else {
             return Ok(None);
         };
-        let turn = if shape.key_columns { None } else { Some(Turn::new(isa, PANEL, source)?) };
+        let turn = if shape.key_columns { None } else { Some(KeyPacker::new(isa, PANEL, source)?) };
         let multiply = Multiply::new(isa, 1..=TALLEST, source)?;
         let Steps { batch, head, row } = shape.key;
         let in_words = shape.stored == Stored::Bf16
@@ -74,13 +75,13 @@ impl Paired {
         [words(self.shape.size()) * PANEL, words(self.shape.keys()) * PANEL]
     }
 
-    /// Elements of a row of sums of values.
+    /// Elements from row to row of sums of values.
     pub(super) fn context_row(&self) -> usize {
         self.shape.value_size().next_multiple_of(PANEL)
     }
 
-    /// Scratch of the packed keys, of the packed values, and of `rows` rounded queries. Behind the keys a panel of them
-    /// is rounded before it is transposed.
+    /// Elements of scratch of the packed keys, the packed values, and `rows` rounded queries. Behind the packed keys, a
+    /// panel of keys is rounded before it is transposed.
     pub(super) fn room(&self, rows: usize) -> [usize; 3] {
         let [key, value] = self.panel_words();
         let turned = if self.turn.is_some() { key } else { 0 };
@@ -107,7 +108,7 @@ impl Paired {
         for first in (0..shape.keys()).step_by(PANEL) {
             let count = PANEL.min(shape.keys() - first);
             let from = from.wrapping_add(first * shape.key.row() * shape.stored.bytes());
-            // SAFETY: a panel's keys, and the place of a panel that each is rounded in. Keys beyond the last are zeros.
+            // SAFETY: a panel's keys, and the memory in which each panel is rounded. Keys beyond the last are zeros.
             unsafe {
                 if self.in_words && count == PANEL {
                     let to = to.wrapping_add(first / PANEL * panel);
@@ -133,7 +134,7 @@ impl Paired {
         };
     }
 
-    /// Rounds a block of queries, times the factor of the scores.
+    /// Rounds a block of queries, multiplied by the scale of scores.
     ///
     /// # Safety
     ///
@@ -143,7 +144,7 @@ impl Paired {
         unsafe { self.round(from, [rows, self.shape.query.row()], self.shape.scale.get(), to, given) };
     }
 
-    /// Rounds rows of as many features as a head has.
+    /// Rounds rows of one head's features.
     unsafe fn round(&self, from: *const u8, [rows, stride]: [usize; 2], scale: f32, to: *mut f32, given: &Given) {
         let (size, words) = (self.shape.size(), self.query_words());
         let args = RoundArgs {
@@ -156,11 +157,11 @@ impl Paired {
             rest: halves(size % STEP),
             scale,
         };
-        // SAFETY: whole steps and the rest are the features, words are theirs; the code takes `RoundArgs`.
+        // SAFETY: whole steps and the rest are the features, and each has its words; the code takes `RoundArgs`.
         unsafe { self.round.call(&args, &self.shape.stored, given) };
     }
 
-    /// Packs a matrix, whose rows are the reduction's, into panels.
+    /// Packs a matrix, whose rows run along the reduction, into panels of pairs of rows.
     unsafe fn interleave(
         &self,
         from: *const u8,
@@ -186,18 +187,18 @@ impl Paired {
         }
     }
 
-    /// Raw sums of rounded queries by some keys, the first of which starts a panel.
+    /// Sums of products of rounded queries by some keys, the first of which starts a panel; not scaled down.
     ///
     /// # Safety
     ///
-    /// Queries and keys are packed where the pointers say. `to` has rows `row` elements apart, as many as whole tile
-    /// rows have, each with places for whole panels of keys.
+    /// Queries and keys are packed where the pointers say. `to` has as many rows as whole tile rows have, each with places
+    /// for whole panels of keys.
     pub(super) unsafe fn score(
         &self,
         [queries, packed]: [*const f32; 2],
         rows: usize,
         keys: Range<usize>,
-        (to, row): (*mut f32, usize),
+        to: Sums,
         given: &Given,
     ) {
         let [panel, _] = self.panel_words();
@@ -206,12 +207,12 @@ impl Paired {
         args.steps = self.shape.size().div_ceil(STEP);
         args.right = packed.wrapping_add(keys.start / PANEL * panel);
         (args.panels, args.panel_stride) = (keys.len().div_ceil(PANEL), panel * 4);
-        (args.out, args.out_stride) = (to, row * 4);
+        (args.out, args.out_stride) = (to.first, to.stride * 4);
         // SAFETY: the caller's contract.
         unsafe { self.multiply(&mut args, queries, rows, given) };
     }
 
-    /// Sums of values of some keys, weighted by pairs in rows `row` elements apart; added to what earlier keys gave.
+    /// Sums of values weighted by pairs, whose rows are `row` elements apart; added to those of earlier keys.
     ///
     /// # Safety
     ///
@@ -236,7 +237,7 @@ impl Paired {
         unsafe { self.multiply(&mut args, weights, rows, given) };
     }
 
-    /// Multiplies rows that lie as `args` say, from `left` on.
+    /// Multiplies `rows` rows, the first at `left`, with the other arguments of `args`.
     unsafe fn multiply(&self, args: &mut MultiplyArgs, left: *const f32, rows: usize, given: &Given) {
         let tile_row = |index: usize| left.wrapping_byte_add(index * TILE_ROWS * args.row_stride).cast::<u8>();
         let starts: SmallVec<[*const u8; 32]> = (0..rows.div_ceil(TILE_ROWS)).map(tile_row).collect();
@@ -257,7 +258,7 @@ impl Paired {
     }
 }
 
-/// How a step's elements, or a panel's columns, are split into its two vectors.
+/// The elements of a step, or the columns of a panel, in each of its two vectors.
 fn halves(count: usize) -> [usize; 2] {
     [count.min(PANEL / 2), count.saturating_sub(PANEL / 2)]
 }

@@ -1,9 +1,9 @@
-//! Two forms of [`emit`](super::emit) in Rust, for machines where no code may be emitted. The streaming forms have
-//! none: tiles do their work there.
+//! Two kernels of [`emit`](super::emit) in Rust, for levels without JIT, where the streaming ones are not used:
+//! products take their place.
 
 use super::emit::{Adjust, RowState, ScaleArgs, WeighArgs};
 
-/// Scores to weights.
+/// Weights in place of scores.
 ///
 /// # Safety
 ///

@@ -1,4 +1,4 @@
-//! Products of `f32`: queries by keys, weights by values, on the tiles of [`gemm`](crate::cpu::gemm).
+//! Products of `f32`: queries by keys, weights by values, with [`gemm`](crate::cpu::gemm)'s micro-kernel.
 
 use std::ops::Range;
 
@@ -9,12 +9,12 @@ use crate::error::Result;
 use crate::isa::Isa;
 use crate::jit::Given;
 
-/// A right-hand side that tiles multiply by: how many vectors wide, and the kernels for panels that are packed and for
-/// those that lie in a row-major matrix.
+/// A right-hand operand: its panel width in vectors, and the micro-kernels for packed panels and for panels in place in
+/// a row-major matrix.
 #[derive(Clone, Debug)]
 pub(super) struct Product {
     pub(super) panels: Panels,
-    /// The first panel that is packed.
+    /// The index of the first packed panel.
     packed_from: usize,
     packed: Option<Tile>,
     plain: Option<Tile>,
@@ -23,7 +23,7 @@ pub(super) struct Product {
 }
 
 impl Product {
-    /// Kernels are made for so many rows at a time, if any.
+    /// With micro-kernels for each of these numbers of rows.
     pub(super) fn new(
         isa: Isa,
         [rows, columns]: [usize; 2],
@@ -52,12 +52,12 @@ impl Product {
         Ok(Product { panels, packed_from, packed, plain, most_rows, lanes: isa.lanes() })
     }
 
-    /// Elements of the panels that are packed.
+    /// Elements of the packed panels.
     pub(super) fn packed_len(&self) -> usize {
         (self.panels.count() - self.packed_from) * self.panels.panel_len()
     }
 
-    /// Packs what is not multiplied where it lies: rows `stride` apart.
+    /// Packs the panels that are not read in place, from rows `stride` apart.
     ///
     /// # Safety
     ///
@@ -78,8 +78,8 @@ impl Product {
         }
     }
 
-    /// Multiplies `rows` rows by some columns, the first of which starts a panel. `packed` is where the first packed
-    /// panel starts.
+    /// Multiplies `rows` rows by some columns, the first of which starts a panel. `packed` is the address of the first
+    /// packed panel.
     #[allow(clippy::too_many_arguments, reason = "both sides of a product, and where it goes")]
     pub(super) fn multiply(
         &self,

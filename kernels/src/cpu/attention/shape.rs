@@ -1,7 +1,7 @@
-//! What attention is computed of, and how the work is cut.
+//! The description of attention, and the blocks that it is computed in.
 //!
-//! Operands lie anywhere: each has a stride of batches, of heads and of rows, so that heads packed side by side
-//! behind their positions are read where they are, and written there.
+//! Each operand has a stride of batches, of heads and of rows, so that heads that are side by side within a position
+//! are read, and written, in place.
 
 use kiln_key::{F32Bits, Mutate};
 use serde::{Deserialize, Serialize};
@@ -13,14 +13,14 @@ use crate::cpu::gemm::tile::most_rows;
 use crate::cpu::{Elements, Stored};
 use crate::isa::Isa;
 
-/// Strides in elements; 0 repeats.
+/// Strides in elements; 0 where an operand is shared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct Steps {
     /// From batch to batch.
     pub batch: u64,
     /// From head to head.
     pub head: u64,
-    /// From row to row: positions, or features of keys that are stored by columns.
+    /// From row to row: from position to position, or from feature to feature of keys that are stored by columns.
     pub row: u64,
 }
 
@@ -31,7 +31,7 @@ pub struct AttentionShape {
     pub batch: u64,
     /// Heads of queries.
     pub heads: u64,
-    /// Heads of queries that share one head of keys and values.
+    /// Heads of queries that share a head of keys and values.
     pub shared: u64,
     /// Queries of a head.
     pub queries: u64,
@@ -41,54 +41,55 @@ pub struct AttentionShape {
     pub size: u64,
     /// Features of a value.
     pub value_size: u64,
-    /// Where queries are; their features are neighbours.
+    /// Strides of queries; the features of one are contiguous.
     pub query: Steps,
-    /// Where keys are; `head` is that of heads of keys.
+    /// Strides of keys; `head` is that of heads of keys.
     pub key: Steps,
-    /// Whether the keys of one feature are neighbours, not the features of one key.
+    /// Whether the keys of one feature are contiguous, instead of the features of one key.
     pub key_columns: bool,
-    /// Where values are; `head` is that of heads of values.
+    /// Strides of values; `head` is that of heads of values.
     pub value: Steps,
-    /// Where results go.
+    /// Strides of results.
     pub output: Steps,
-    /// Where the mask is, which is added to scores; its rows are those of queries and have an element for each key.
+    /// Strides of the mask, which is added to scores; its rows are those of queries and have an element for each key.
     pub mask: Option<Steps>,
-    /// Where the condition is that keeps scores, likewise.
+    /// Strides of the condition that keeps scores, with such rows.
     pub keep: Option<Steps>,
-    /// Whether the condition drops scores instead.
+    /// Whether a nonzero condition drops a score instead.
     pub inverted: bool,
     /// What replaces scores that are not kept.
     pub fill: F32Bits,
     /// Factor of the products.
     pub scale: F32Bits,
-    /// Bends scores s to c tanh(s / c).
+    /// Caps scores s to c tanh(s / c).
     pub cap: Option<F32Bits>,
-    /// Keys before the first query's own: query i sees keys 0 to i + that number. All where there is none.
+    /// For causal attention, the keys before the first query's own: query i sees keys 0 to i + that number. `None`: all
+    /// keys.
     pub causal: Option<u64>,
-    /// Whether a query that sees nothing gives zeros, not NaN.
+    /// Whether a query that sees no key gives zeros instead of NaN.
     pub blind_is_zero: bool,
-    /// What queries, keys and values consist of.
+    /// Element type of queries, keys and values.
     pub stored: Stored,
-    /// What results consist of.
+    /// Element type of results.
     pub written: Stored,
-    /// What products are of: `f32`, or [`Elements::Bf16Tiles`] where AMX may compute those of several queries.
+    /// Operand type of the products: `f32`, or [`Elements::Bf16Tiles`] where AMX may compute those of several queries.
     pub elements: Elements,
 }
 
-/// How the work is cut: a builder's choice.
+/// The blocks of the computation: a builder's choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AttentionBlocks {
-    /// Whether queries are taken one by one, keys and values where they are.
+    /// Whether queries are computed one by one, with keys and values in place.
     pub stream: bool,
-    /// Queries that are done together.
+    /// Queries of a block.
     pub rows: u32,
-    /// Keys that are done together.
+    /// Keys of a block.
     pub keys: u32,
-    /// Whether values are packed into panels first.
+    /// Whether values are packed into panels.
     pub pack_values: bool,
-    /// Parts that heads of all batches are split into for threads.
+    /// Parts that the heads of all batches are divided into for threads.
     pub head_tasks: u32,
-    /// Parts that queries are split into.
+    /// Parts that queries are divided into.
     pub query_tasks: u32,
 }
 
@@ -113,15 +114,15 @@ const WORTH_A_THREAD: usize = 1 << 16;
 /// [`WORTH_A_THREAD`] on AMX.
 const WORTH_A_THREAD_ON_AMX: usize = 1 << 18;
 
-/// Queries, and scores of a head, from which on AMX saves more than it takes to pack operands for it: five queries of
-/// 384 keys and 16 of 16 are an eighth slower there, eight of 128 an eighth faster, 16 of 400 a third.
+/// The least queries, and scores of a head, for which AMX saves more time than packing operands for it takes: five
+/// queries of 384 keys and 16 of 16 are an eighth slower on AMX, eight of 128 an eighth faster, 16 of 400 a third.
 const LEAST_PAIRED_QUERIES: usize = 8;
 const LEAST_PAIRED_SCORES: usize = 512;
 
-/// Scores that stay in L2 beside keys and values.
+/// Scores that stay in L2 together with keys and values.
 const SCORES: usize = 24 << 10;
 
-/// Keys of a block where there are too many for one: whole panels of any width.
+/// Keys of a block where there are more than fit one block: whole panels of any width.
 const KEY_BLOCK: usize = 384;
 
 impl AttentionShape {
@@ -131,7 +132,7 @@ impl AttentionShape {
         self.batch() * self.heads()
     }
 
-    /// Whether products of several queries are those of pairs on AMX.
+    /// Whether AMX computes the products of several queries.
     #[must_use]
     pub(super) fn is_paired(&self) -> bool {
         let scores = self.queries().saturating_mul(self.keys());
@@ -139,14 +140,14 @@ impl AttentionShape {
         self.elements == Elements::Bf16Tiles && self.size() > 0 && pays
     }
 
-    /// Keys of a panel, which blocks of them consist of.
+    /// Keys of a panel; blocks of keys are multiples of it.
     #[must_use]
     pub fn panel(&self, isa: Isa) -> usize {
         if self.is_paired() { PANEL } else { panel_vectors(isa, self.keys()) * isa.lanes() }
     }
 
-    /// Elements that each operand must have: query, key, value, output, mask, condition. None where they cannot be
-    /// counted.
+    /// The elements that each operand must have: query, key, value, output, mask, condition. `None` where a count
+    /// overflows.
     #[must_use]
     pub fn needs(&self) -> Option<[usize; 6]> {
         let shared = self.heads() / self.shared().max(1);
@@ -174,10 +175,10 @@ impl AttentionShape {
         ])
     }
 
-    /// Whether a driver can take it: sizes and strides may come from a file.
+    /// Whether a driver takes the shape: sizes and strides may come from a record.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        // Far beyond any memory, and small enough that what is computed from a few of them can be counted.
+        // Far beyond any memory, and small enough that products of a few of them do not overflow.
         const MOST: usize = 1 << 40;
         let sizes = [self.batch(), self.heads(), self.queries(), self.keys(), self.size(), self.value_size()];
         let product = |factors: &[usize]| {
@@ -196,7 +197,7 @@ impl AttentionShape {
             && self.rows_are_apart()
     }
 
-    /// Whether no two rows of results overlap, so that tasks may write them at once.
+    /// Whether no two rows of results overlap, so that tasks may write them at the same time.
     fn rows_are_apart(&self) -> bool {
         let Steps { batch, head, row } = self.output;
         let mut dims = [(self.batch, batch), (self.heads, head), (self.queries, row)];
@@ -209,7 +210,7 @@ impl AttentionShape {
             if step < extent {
                 return false;
             }
-            // `needs` counted the whole of it.
+            // `needs` checked that the whole extent does not overflow.
             extent = (size - 1).saturating_mul(step).saturating_add(extent);
         }
         true
@@ -223,10 +224,10 @@ impl AttentionShape {
 }
 
 impl AttentionBlocks {
-    /// The cost model's pick.
+    /// The cost model's choice.
     #[must_use]
     pub fn pick(isa: Isa, shape: &AttentionShape, threads: usize) -> AttentionBlocks {
-        // Packing a key costs about as much as using it for two queries.
+        // Packing a key takes about as long as using it for two queries.
         let stream = isa.is_jit() && !shape.key_columns && shape.queries() < 4 && shape.keys() > 0;
         let (tall, worth) = match shape.is_paired() {
             true => (TALLEST * TILE_ROWS, WORTH_A_THREAD_ON_AMX),
@@ -252,7 +253,7 @@ impl AttentionBlocks {
         }
     }
 
-    /// Whether a driver can take these blocks for that shape and level: a choice may come from a file.
+    /// Whether a driver takes these blocks for the shape and level: a choice may come from a record.
     #[must_use]
     pub fn fits(&self, shape: &AttentionShape, isa: Isa) -> bool {
         const MOST_TASKS: usize = 1 << 12;

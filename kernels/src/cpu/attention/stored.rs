@@ -1,5 +1,5 @@
-//! Attention on vectors whose activations are stored as `bf16`: widened before and rounded after. That is for few
-//! queries and keys, where AMX does not pay.
+//! Attention on vectors with activations in `bf16`: widened to `f32` before, rounded after. For so few queries or keys
+//! that AMX does not pay.
 
 use super::{Attention, Operands};
 use crate::cpu::{Activations, ActivationsMut, Stored};
@@ -7,14 +7,14 @@ use crate::error::Result;
 use crate::parallel::Parallel;
 
 impl Attention {
-    /// Elements in `f32` that are made on the way: of queries, keys, values and results.
+    /// Elements of the `f32` copies of queries, keys, values and results.
     pub(super) fn widened(&self) -> [usize; 4] {
         let Some([query, key, value, output, ..]) = self.shape.needs() else { return [0; 4] };
         let [stored, written] = self.around.map(|stored| usize::from(stored == Stored::Bf16));
         [query * stored, key * stored, value * stored, output * written]
     }
 
-    /// Computes what is stored otherwise than it is computed. Buffers have been checked.
+    /// Computes with conversions. Buffers have been checked.
     pub(super) fn run_widened(
         &self,
         operands: &Operands<'_, Activations<'_>>,
@@ -40,7 +40,7 @@ impl Attention {
             return self.run_as_stored(&operands, output, scratch, parallel);
         };
         self.run_as_stored(&operands, ActivationsMut::F32(wide_output), scratch, parallel)?;
-        // What lies between rows is not part of this output.
+        // What lies between rows does not belong to this output.
         let (shape, steps) = (&self.shape, self.shape.output);
         for (batch, head) in (0..shape.batch()).flat_map(|batch| (0..shape.heads()).map(move |head| (batch, head))) {
             for row in 0..shape.queries() {

@@ -1,4 +1,4 @@
-//! Attention against the plain one: every way to lie, to mask and to cut, at every level that can run here.
+//! Attention against the reference: every layout, mask and choice of blocks, at every level that can run here.
 
 use super::*;
 use crate::cpu::description::count;
@@ -18,17 +18,17 @@ fn floats(count: usize, seed: u32) -> Vec<f32> {
     std::iter::repeat_with(next).take(count).collect()
 }
 
-/// Heads before positions, without gaps.
+/// Strides of heads that follow each other, without gaps.
 fn apart(heads: u64, rows: u64, size: u64) -> Steps {
     Steps { batch: heads * rows * size, head: rows * size, row: size }
 }
 
-/// Heads beside each other behind their positions, as wide as `columns`.
+/// Strides of heads side by side within positions of `columns` elements.
 fn joined(rows: u64, size: u64, columns: u64) -> Steps {
     Steps { batch: rows * columns, head: size, row: columns }
 }
 
-/// Heads of their own, no mask, nothing hidden.
+/// A head of keys for each head of queries, no mask, not causal.
 fn plain(batch: u64, heads: u64, queries: u64, keys: u64, size: u64) -> AttentionShape {
     AttentionShape {
         batch,
@@ -77,7 +77,7 @@ fn check(shape: &AttentionShape) {
     check_with(shape, &mask);
 }
 
-/// Every level with everything that products there may be of.
+/// Every level with every operand type that its products have.
 fn forms() -> impl Iterator<Item = (Isa, Elements)> {
     let all = [Elements::F32, Elements::Bf16Tiles];
     levels().into_iter().flat_map(move |isa| all.into_iter().filter(move |it| it.suit(isa)).map(move |it| (isa, it)))
@@ -187,7 +187,7 @@ fn queries_see_up_to_the_frontier() {
 
 #[test]
 fn the_greatest_score_may_come_late() {
-    // Scores that rise from block to block, so that earlier results have to be scaled down each time.
+    // Scores grow from block to block, so that earlier results are scaled down each time.
     let keys = 100;
     let shape = AttentionShape { mask: Some(Steps::default()), ..plain(1, 1, 6, keys, 8) };
     let rising: Vec<f32> = (0..keys).map(|key| key as f32 * 2.0 - 90.0).collect();
@@ -204,7 +204,7 @@ fn queries_that_see_nothing_give_nan_or_zeros() {
         let mut mask = vec![f32::NEG_INFINITY; shape.keys()];
         check_with(&shape, &mask);
         check_with(&AttentionShape { blind_is_zero: true, ..shape }, &mask);
-        // Nothing in the first blocks, something in a later one.
+        // All keys of the first blocks are masked; a later block has some that are not.
         mask[60..].fill(0.5);
         check_with(&shape, &mask);
         mask[61] = f32::NAN;
@@ -224,7 +224,7 @@ fn many_keys_take_several_blocks() {
 
 #[test]
 fn amx_takes_heads_of_any_size_and_blocks_of_any_length() {
-    // Whole steps and others, tile rows by ones and twos, panels that are not full on either side.
+    // Multiples of an AMX step and others, one and two tile rows, partial panels on either side.
     for (queries, keys, size) in
         [(32, 32, 32), (33, 64, 64), (16, 31, 80), (48, 65, 16), (17, 40, 33), (70, 130, 64), (19, 32, 31)]
     {
@@ -239,8 +239,8 @@ fn amx_takes_heads_of_any_size_and_blocks_of_any_length() {
 
 #[test]
 fn amx_multiplies_what_is_rounded_and_nothing_else() {
-    // Scores are zero, so that weights are equal; values are exact in `bf16`, and so are the means of as many as are a
-    // power of two. A value that is not exact is rounded.
+    // Scores are zero, so that weights are equal; values are exact in `bf16`, and so are means over a power of two. A
+    // value that is not exact is rounded.
     let shape = AttentionShape { elements: Elements::Bf16Tiles, ..plain(1, 1, 40, 64, 16) };
     let value: Vec<f32> = (0..64 * 16).map(|at| (at % 16) as f32 * 0.5 - 3.0).collect();
     let odd = [1.0 + 1.0 / 512.0; 64 * 16];
@@ -328,7 +328,7 @@ fn what_does_not_fit_is_refused() {
     refuses(AttentionShape { elements: Elements::Bf16, ..shape }, portable);
     refuses(AttentionShape { keys: u64::MAX, ..shape }, portable);
     refuses(AttentionShape { query: Steps { batch: 0, head: u64::MAX, row: 8 }, ..shape }, portable);
-    // Rows of results that two tasks would write.
+    // Results of two tasks would overlap.
     refuses(AttentionShape { output: Steps { head: 8, ..shape.output }, ..shape }, portable);
     refuses(AttentionShape { output: Steps { row: 7, ..shape.output }, ..shape }, portable);
     let attention = Attention::new(Isa::Portable, shape, portable, &EmitEach).unwrap();

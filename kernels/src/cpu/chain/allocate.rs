@@ -1,42 +1,42 @@
-//! Which register holds which value of a chain, for one vector in flight; the emitter repeats it for the others.
+//! Register allocation of a chain, for one vector in flight; the emitter repeats it for the others.
 //!
-//! A value lives from the step that makes it to the last step that reads it, and the registers (here: slots, numbered from
-//! 0) of dead values are used again. Constants have no slot, since instructions read them from the constant table, and an
-//! operand that one step reads as its second operand has none either: the instruction reads memory. Knows no
-//! instruction set and no loop.
+//! A value lives from the step that computes it to the last step that reads it, and the registers (here: slots,
+//! numbered from 0) of dead values are used again. Constants have no slot, since instructions read them from the
+//! constant table. An operand that one step reads as its second has none either: the instruction reads memory. Depends
+//! on no instruction set and no loop.
 
 use smallvec::SmallVec;
 
-use super::emit::Lane;
+use super::geometry::Lane;
 use super::program::{BinaryOp, Program, Step};
 use crate::cpu::vecmath;
 
-/// Where a step finds a value.
+/// Where a step reads a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// A slot.
     Slot(usize),
-    /// A register that holds one number of the row, by its place in [`Body::scalars`].
+    /// The register of an operand that is one element a row, by its index in [`Body::scalars`].
     Scalar(usize),
-    /// The constant table, by bits.
+    /// The constant table; the bits of the constant.
     Const(u32),
     /// An operand's vector in memory.
     Memory(usize),
 }
 
-/// One step with its places.
+/// A step and the places of its values.
 #[derive(Clone, Debug)]
 pub(super) struct Planned {
     pub(super) step: Step,
-    /// Operands to load before, and the slots for them.
+    /// Operands to load first, and the slots that they are loaded into.
     pub(super) loads: SmallVec<[(usize, usize); 2]>,
-    /// What the step reads, in its order.
+    /// Where each value that the step reads is, in the step's order.
     pub(super) reads: SmallVec<[Place; 3]>,
     /// The slot of its result.
     pub(super) dst: usize,
 }
 
-/// A planned program.
+/// A program with its register allocation.
 #[derive(Clone, Debug)]
 pub(super) struct Body {
     pub(super) steps: Vec<Planned>,
@@ -44,16 +44,16 @@ pub(super) struct Body {
     pub(super) result: usize,
     /// Slots of one vector in flight.
     pub(super) slots: usize,
-    /// Temporaries that any step needs.
+    /// The most temporaries that a step needs.
     pub(super) temps: usize,
-    /// Operands that are one number a row and are read.
+    /// Operands that are one element a row, of those that are read.
     pub(super) scalars: SmallVec<[usize; 4]>,
 }
 
 /// Temporaries of a selection: one for each of its three reads that is a constant, and the mask.
 const SELECT_TEMPS: usize = 4;
 
-/// Plans the program; `None` where a step has no code.
+/// Allocates registers; `None` where a step has no code.
 pub(super) fn plan(program: &Program, lanes: &[Lane]) -> Option<Body> {
     let temps = program.steps.iter().map(temps_of).try_fold(0, |most, temps| temps.map(|temps| most.max(temps)))?;
     let mut planner = Planner::new(program, lanes);
@@ -62,7 +62,7 @@ pub(super) fn plan(program: &Program, lanes: &[Lane]) -> Option<Body> {
         .steps
         .iter()
         .enumerate()
-        // Constants are read where they are used. The last step makes the result, so it has a slot whatever it is.
+        // Constants are read where they are used. The last step gives the result, so it has a slot in any case.
         .filter(|(index, step)| *index == last || !matches!(step, Step::Const(_)))
         .map(|(index, step)| planner.step(index, *step))
         .collect();
@@ -112,7 +112,7 @@ impl<'p> Planner<'p> {
         let mut loads = SmallVec::new();
         let mut values: SmallVec<[u8; 3]> = step.reads().collect();
         let step = match step {
-            // Of two sides that may change places, memory goes second.
+            // A commutative step reads memory as its second operand.
             Step::Binary(op, a, b) if commutes(op) && self.in_memory(a) && !self.in_memory(b) => {
                 values.swap(0, 1);
                 Step::Binary(op, b, a)
@@ -128,8 +128,8 @@ impl<'p> Planner<'p> {
             .enumerate()
             .map(|(position, &value)| self.place(value, second == Some(position), &mut loads))
             .collect();
-        // A first operand without register is loaded into the result's before the second is read, so the result must
-        // not take the second's register then.
+        // A first operand without a register is loaded into the result's register before the second is read, so the
+        // result must not share the second's register then.
         let loads_first = matches!(step, Step::Binary(..)) && matches!(reads[0], Place::Const(_) | Place::Memory(_));
         let dst = if loads_first {
             let dst = self.take();
@@ -163,7 +163,7 @@ impl<'p> Planner<'p> {
             return Place::Slot(slot);
         }
         if number >= self.program.inputs.len() {
-            // Every other step has a slot by now.
+            // Only constants are without a slot here.
             return Place::Const(self.program.constant_of(value).unwrap_or(f32::NAN).to_bits());
         }
         if self.lanes[number] == Lane::Scalar {
@@ -185,7 +185,7 @@ impl<'p> Planner<'p> {
         })
     }
 
-    /// Frees the slots of what is read for the last time by step `index`.
+    /// Frees the slots of the values that step `index` reads last.
     fn release(&mut self, index: usize, values: &[u8]) {
         for &value in values {
             let number = usize::from(value);

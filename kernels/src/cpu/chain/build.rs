@@ -1,10 +1,11 @@
-//! Making programs: step by step, and by putting one into another. Knows no simplification ([`super::simplify`]).
+//! Building programs: step by step, and by substituting one into another. Depends on no simplification
+//! ([`super::simplify`]).
 
 use smallvec::SmallVec;
 
 use super::program::{BinaryOp, Bits, MAX_INPUTS, MAX_STEPS, Program, Step, Storage, UnaryOp};
 
-/// Writes down a program in order; every call returns the number of the value it makes.
+/// Builds a program step by step; every call returns the number of the value that it adds.
 #[derive(Clone, Debug)]
 pub struct Builder {
     inputs: SmallVec<[Storage; 4]>,
@@ -21,11 +22,11 @@ impl Builder {
     /// Adds any step.
     pub fn push(&mut self, step: Step) -> u8 {
         self.steps.push(step);
-        // A number that does not fit names a value far past every limit, so the program is refused as a whole.
+        // A number that does not fit is beyond every limit, so the whole program is refused.
         u8::try_from(self.inputs.len() + self.steps.len() - 1).unwrap_or(u8::MAX)
     }
 
-    /// A number known now.
+    /// A constant.
     pub fn constant(&mut self, value: f32) -> u8 {
         self.push(Step::Const(value.into()))
     }
@@ -60,8 +61,8 @@ impl Program {
         Program { inputs: SmallVec::from_slice(&[Storage::F32]), steps: vec![Step::Unary(op, 0)], output: Storage::F32 }
     }
 
-    /// The function, if the program is exactly one over one `f32` operand: what matmul and convolution can apply before
-    /// they store.
+    /// The function, if the program is exactly that function of one `f32` operand: what products and convolutions can
+    /// apply before they store.
     #[must_use]
     pub fn as_unary(&self) -> Option<UnaryOp> {
         match (self.inputs.as_slice(), self.steps.as_slice(), self.output) {
@@ -72,8 +73,8 @@ impl Program {
 
     /// Puts `inner` into `outer` wherever `outer` reads the operand called `at`, and simplifies the whole.
     ///
-    /// Operands are called by whatever the caller names values with; equal names become one operand. Returns the program
-    /// and the names of its operands, or `None` where the result would break a limit or a name has two storages.
+    /// Operands have the caller's names of values; equal names become one operand. Returns the program and the names of
+    /// its operands, or `None` where the result would break a limit or a name has two storages.
     #[must_use]
     pub fn compose<T: Copy + Eq>(
         outer: &Program,
@@ -99,7 +100,7 @@ impl Program {
                 }
             }
         }
-        // Room to work in: the parts may be longer together than what is left after simplification.
+        // Longer than a program may be: simplification makes it shorter.
         if names.len() > MAX_INPUTS || inner.steps.len() + outer.steps.len() > 2 * MAX_STEPS {
             return None;
         }
@@ -116,8 +117,8 @@ impl Program {
         whole.is_valid().then_some((whole, names))
     }
 
-    /// The same program without storage: all operands and the result as `f32`, which is what the emitter sees after
-    /// booleans are read and before they are written.
+    /// The same program with all operands and the result as `f32`, which is what the emitter sees: booleans are
+    /// converted before and after it.
     #[must_use]
     pub fn erased(&self) -> Program {
         Program {
@@ -137,8 +138,8 @@ impl Program {
     }
 }
 
-/// Appends `program`'s steps to `steps`, which stand after `inputs` operands, with `arguments` for its operands. Returns
-/// the number of its result.
+/// Appends `program`'s steps to `steps`, which follow `inputs` operands, with `arguments` for its operands. Returns the
+/// number of its result.
 fn append(steps: &mut Vec<Step>, inputs: usize, program: &Program, arguments: &[u8]) -> Option<u8> {
     let mut numbers: Vec<u8> = arguments.to_vec();
     for step in &program.steps {

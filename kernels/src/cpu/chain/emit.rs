@@ -1,39 +1,31 @@
-//! Emitting a chain: two nested loops over rows and their elements, with the program's steps between loads and the store.
+//! Emitting a chain: two nested loops over rows and their elements, with the program's steps between loads and the
+//! store.
 //!
-//! The body is planned once ([`super::allocate`]) and emitted three times: for several vectors at a time while there is
-//! enough of the row left, for one vector, and under a mask for the rest. Row lengths and steps are run-time arguments.
-//! Everything here is `f32`; the driver reads and writes booleans.
+//! Registers are allocated once ([`super::allocate`]), and the body is emitted three times: for several vectors while
+//! as many are left of the row, for one vector, and under a mask for the rest. Row lengths and strides are run-time
+//! arguments. Everything here is `f32`; the driver converts booleans.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::allocate::{Body, Place, Planned, plan};
-use super::geometry::Geometry;
+use super::geometry::{Geometry, Lane};
 use super::program::{MAX_INPUTS, Program, Step};
-use crate::cpu::vecmath::{Copies, Side, emit_binary, emit_select, emit_unary_side};
+use crate::cpu::vecmath::{Copies, Interleaved, emit_binary, emit_select, emit_unary_interleaved};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::asm::Src;
 use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mask, Mem, Vreg};
 
-/// How an operand goes along a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
-pub enum Lane {
-    /// Element by element.
-    Vector,
-    /// One number a row.
-    Scalar,
-}
-
-/// What shapes the instructions of a chain.
+/// What determines the instructions of a chain.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct ChainCode {
     /// Level.
     pub isa: Isa,
     /// What is computed, over `f32` operands ([`Program::erased`]).
     pub program: Program,
-    /// How each operand goes along a row.
+    /// How each operand is read along a row.
     pub lanes: SmallVec<[Lane; 4]>,
     /// Vectors in flight, 1 to [`MAX_UNROLL`].
     pub unroll: u8,
@@ -42,7 +34,7 @@ pub struct ChainCode {
 /// Most vectors in flight: enough to hide the latency of loads and of short dependent steps.
 pub const MAX_UNROLL: u8 = 4;
 
-/// Arguments of an emitted chain. Steps are in bytes.
+/// Arguments of an emitted chain. Strides are in bytes.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(super) struct Args {
@@ -70,7 +62,8 @@ impl Arguments for Args {
 
 const INPUTS: [Gpr; MAX_INPUTS] = [Gpr::R8, Gpr::R9, Gpr::R10, Gpr::R11, Gpr::R12, Gpr::R13];
 const OUTPUT: Gpr = Gpr::R14;
-/// Bytes of the row done, bytes of the row, and the last positions at which a block or a vector still fits.
+/// Bytes of the row that are done, bytes of the row, and the last offsets at which a group of vectors or a vector still
+/// fits.
 const DONE: Gpr = Gpr::RAX;
 const ROW: Gpr = Gpr::RCX;
 const BLOCK_LIMIT: Gpr = Gpr::RDX;
@@ -82,17 +75,17 @@ const SCRATCH: Gpr = Gpr::RBP;
 /// Bytes of a cache line.
 const LINE: i32 = 64;
 
-/// How far ahead operands and the result are fetched, in bytes. Functions of many steps keep the processor from looking
-/// far enough ahead itself, and stores wait for their lines as loads do: on AVX-512, GELU over 128 MiB took 0.8 of its
-/// time then, and a sum 0.95. Between 1 and 2 KiB the distance makes no difference.
+/// How far ahead operands and the result are prefetched, in bytes. Functions of many steps fill the processor's window,
+/// so that it does not reach the next loads, and stores wait for their lines as loads do: on AVX-512, GELU over 128 MiB
+/// took 0.8 of its time with it, and a sum 0.95. Between 1 and 2 KiB the distance makes no difference.
 const AHEAD: i32 = 1536;
 
-/// The mask number of the tail; the emitted functions use another ([`crate::cpu::vecmath::MASK`]).
+/// The mask register of the tail; the emitted functions use another one ([`crate::cpu::vecmath::MASK`]).
 const TAIL: u8 = 0;
 
 impl ChainCode {
-    /// The most vectors in flight, up to `wanted`, for which the registers of `isa` are enough; `None` where they are not
-    /// even for one, or a step has no code: such programs are interpreted.
+    /// The most vectors in flight, up to `wanted`, for which the registers of `isa` are enough; `None` where they are
+    /// not enough for one, or a step has no code: such programs are interpreted.
     #[must_use]
     pub fn unroll_for(isa: Isa, program: &Program, lanes: &[Lane], wanted: u8) -> Option<u8> {
         if !isa.is_jit() {
@@ -103,8 +96,8 @@ impl ChainCode {
     }
 }
 
-/// Registers of a kernel with `unroll` vectors in flight: the unrolled body, each of whose vectors has temporaries of its
-/// own, or the tail with its mask and one more temporary, whichever needs more.
+/// Registers of a kernel with `unroll` vectors in flight: the larger of the unrolled body, each of whose vectors has
+/// its own temporaries, and the tail with its mask and one more temporary.
 fn registers(body: &Body, unroll: u8) -> usize {
     let each = body.temps + body.slots;
     body.scalars.len() + (each * usize::from(unroll)).max(each + 2)
@@ -180,7 +173,7 @@ impl Emitter<'_> {
         self.asm.cmp(DONE, limit);
         self.asm.jump_if(Cond::Greater, left);
         if copies > 1 {
-            // The loop that large operands spend their time in.
+            // Large operands spend their time in this loop.
             self.asm.align(32);
         }
         self.asm.bind(again);
@@ -194,7 +187,7 @@ impl Emitter<'_> {
         self.asm.bind(left);
     }
 
-    /// Prefetches the lines that `copies` vectors will need [`AHEAD`] of here.
+    /// Prefetches what `copies` vectors will read and write [`AHEAD`] bytes further on.
     fn fetch(&mut self, copies: u8) {
         let vectors = self.lanes.iter().zip(INPUTS).filter(|(lane, _)| **lane == Lane::Vector);
         let pointers: SmallVec<[Gpr; 8]> = vectors.map(|(_, pointer)| pointer).chain([OUTPUT]).collect();
@@ -206,7 +199,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// What is left of the row, less than a vector.
+    /// The rest of the row, less than a vector.
     fn tail(&mut self) {
         let nothing = self.asm.label();
         self.asm.cmp(DONE, ROW);
@@ -220,15 +213,15 @@ impl Emitter<'_> {
         self.asm.bind(nothing);
     }
 
-    /// All steps for `copies` vectors from DONE on. Each step is emitted for every copy before the next step, so that
-    /// independent instructions stand beside each other.
+    /// All steps for `copies` vectors from DONE on. Each step is emitted for every vector before the next step, so that
+    /// neighbouring instructions are independent.
     fn steps(&mut self, copies: u8, tail: Option<Mask>) {
         for planned in &self.body.steps {
             if let Step::Unary(op, _) = planned.step {
                 (0..copies).for_each(|copy| self.argument(planned, copy, tail));
                 let (dst, temps) = (self.slot(planned.dst, 0), self.temps(0));
                 let copies = self.copies(copies);
-                emit_unary_side(&mut Side::new(self.asm, copies), op, dst, &temps);
+                emit_unary_interleaved(&mut Interleaved::new(self.asm, copies), op, dst, &temps);
                 continue;
             }
             for copy in 0..copies {
@@ -251,7 +244,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// The argument of a function of one value, in the register of its result.
+    /// Loads the argument of a function of one value into the register of its result.
     fn argument(&mut self, planned: &Planned, copy: u8, tail: Option<Mask>) {
         self.loads(planned, copy, tail);
         let value = self.source(planned.reads[0], copy, tail);
@@ -259,7 +252,7 @@ impl Emitter<'_> {
         self.asm.vload(dst, value);
     }
 
-    /// Any step but a function of one value.
+    /// Emits any step but a function of one value.
     fn step(&mut self, planned: &Planned, copy: u8, tail: Option<Mask>) {
         self.loads(planned, copy, tail);
         let dst = self.slot(planned.dst, copy);
@@ -279,7 +272,7 @@ impl Emitter<'_> {
                 emit_binary(self.asm, op, dst, a, b, &temps);
             }
             Step::Select { .. } => {
-                // Each of the three may be a constant, which then takes a temporary.
+                // Each of the three may be a constant, which is loaded into a temporary then.
                 let registers: SmallVec<[Vreg; 3]> = (0..3)
                     .map(|index| match self.source(planned.reads[index], copy, tail) {
                         Src::Reg(register) => register,
@@ -294,7 +287,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Where a step reads a value. An operand in memory cannot be read past its end, so in the tail it is loaded first.
+    /// Where a step reads a value. In the tail, an operand in memory is loaded under the mask first, because memory
+    /// beyond its end must not be read.
     fn source(&mut self, place: Place, copy: u8, tail: Option<Mask>) -> Src {
         match place {
             Place::Slot(slot) => Src::Reg(self.slot(slot, copy)),
@@ -321,14 +315,14 @@ impl Emitter<'_> {
         Mem::indexed(base, DONE, 1, i32::from(copy) * self.asm.vector_bytes())
     }
 
-    // Registers from the bottom: scalars, then temporaries and slots of each copy, then, where one is left, the constant
-    // that copies share. The tail has one copy, and its mask and spare temporary after it.
+    // Registers from 0 on: scalars, then temporaries and slots of each vector in flight, then, where one is left, the
+    // constant that they share. The tail has one vector, and its mask and one more temporary after it.
 
     fn scalar(&self, index: usize) -> Vreg {
         Vreg(index as u8)
     }
 
-    /// Registers of a copy.
+    /// Registers of one vector in flight.
     fn each(&self) -> usize {
         self.body.temps + self.body.slots
     }

@@ -1,8 +1,8 @@
-//! How a chain walks over its operands: which dimensions are left after broadcasting, and how each operand steps in them.
+//! The iteration space of a chain: which dimensions are left after broadcasting, and each operand's strides in them.
 //!
-//! Dense operands of equal shape are one long row however many dimensions they have, and a bias is a row that is repeated.
-//! So dimensions are collapsed as far as every operand allows, and different shapes with the same geometry share one
-//! executor. Knows shapes only, no program.
+//! Dense operands of equal shape are one long row however many dimensions they have, and a bias is a row that is
+//! repeated. Dimensions are therefore collapsed as far as every operand allows, and different shapes with the same
+//! geometry share one executor. Knows shapes only, no program.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -13,24 +13,33 @@ use crate::error::{KernelError, Result};
 /// Most dimensions left after collapsing. Broadcasting patterns of real models leave three or four.
 pub const MAX_RANK: usize = 8;
 
-/// One number a dimension: sizes, or steps in elements with 0 where an operand is repeated.
+/// One element a dimension: sizes, or strides in elements, 0 where an operand is broadcast.
 pub type Strides = SmallVec<[u64; 4]>;
+
+/// How an operand is read along a row, the inner dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
+pub enum Lane {
+    /// Element by element.
+    Vector,
+    /// One element for the whole row.
+    Scalar,
+}
 
 /// Collapsed dimensions and each operand's strides in them.
 ///
-/// There are at least two dimensions. The last is the *inner* one, in which every operand has stride 1 or 0; all
-/// before it count *rows*. The fields are open because keys are plain data; what [`Geometry::is_valid`] refuses, no chain
-/// is made for.
+/// There are at least two dimensions. The last is the *inner* one, in which every operand has stride 1 or 0; those
+/// before it count *rows*. The fields are public because keys are plain data; no chain is built for what
+/// [`Geometry::is_valid`] refuses.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct Geometry {
     /// Sizes of the dimensions, outermost first.
     pub dims: Strides,
-    /// Steps of each operand in them.
+    /// Strides of each operand in them.
     pub operands: SmallVec<[Strides; 4]>,
 }
 
 impl Geometry {
-    /// The walk over an output of shape `output`, to which every operand broadcasts by numpy's rules.
+    /// The iteration space of an output of shape `output`, to which every operand broadcasts by numpy's rules.
     pub fn new(output: &[usize], operands: &[&[usize]]) -> Result<Geometry> {
         let refuse = |reason: String| KernelError::Unsupported { family: "chain", reason };
         let rank = output.len();
@@ -62,7 +71,8 @@ impl Geometry {
         }
     }
 
-    /// Whether a walk that was read from a record is one that [`Geometry::new`] could have made, and its products fit.
+    /// Whether a geometry from a record is one that [`Geometry::new`] could have made, and its products do not
+    /// overflow.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         let fits = |product: Option<u64>| product.is_some_and(|product| product <= isize::MAX as u64 / 8);
@@ -102,26 +112,27 @@ impl Geometry {
         self.dims[..self.dims.len() - 1].iter().product::<u64>() as usize
     }
 
-    /// Rows that follow each other at a constant step in every operand: the dimension before the inner one.
+    /// Rows that follow each other at a constant stride in every operand: the size of the dimension before the inner
+    /// one.
     #[must_use]
     pub fn run_rows(&self) -> usize {
         self.dims[self.dims.len() - 2] as usize
     }
 
-    /// Whether the operand changes along a row; if not, it is one number a row.
+    /// Whether the operand varies along a row; if not, it is one element a row.
     #[must_use]
     pub fn is_vector(&self, operand: usize) -> bool {
         self.operands[operand].last() == Some(&1)
     }
 
-    /// The operand's step from one row of a run to the next, in elements.
+    /// The operand's stride from one row of a run to the next, in elements.
     #[must_use]
     pub fn row_stride(&self, operand: usize) -> usize {
         let strides = &self.operands[operand];
         strides[strides.len() - 2] as usize
     }
 
-    /// Where the operand's elements of row number `row` start.
+    /// The offset of the operand's first element of row number `row`.
     #[must_use]
     pub fn offset(&self, operand: usize, row: usize) -> usize {
         let outer = self.dims.len() - 1;
@@ -133,7 +144,7 @@ impl Geometry {
         offset as usize
     }
 
-    /// Elements that the operand must hold.
+    /// The least elements that the operand must hold.
     #[must_use]
     pub fn extent(&self, operand: usize) -> usize {
         if self.elements() == 0 {
@@ -144,7 +155,7 @@ impl Geometry {
     }
 }
 
-/// Drops dimensions of size one and joins neighbours between which every operand steps as if they were one.
+/// Drops dimensions of size 1 and joins neighbours that every operand strides through as if they were one.
 fn collapse(output: &[usize], strides: &[Strides]) -> (Strides, SmallVec<[Strides; 4]>) {
     let mut dims: Strides = SmallVec::new();
     let mut operands: SmallVec<[Strides; 4]> = strides.iter().map(|_| SmallVec::new()).collect();
@@ -168,7 +179,7 @@ fn collapse(output: &[usize], strides: &[Strides]) -> (Strides, SmallVec<[Stride
             }
         }
     }
-    // A scalar is a row of one element, and a single row is the only one of its run.
+    // A scalar is a row of one element, and a single row is a run of one.
     while dims.len() < 2 {
         dims.insert(0, 1);
         for to in &mut operands {

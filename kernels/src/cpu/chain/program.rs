@@ -1,39 +1,15 @@
-//! The description of an element-wise chain: what is computed for every element, and nothing of shapes.
+//! The description of an element-wise chain: what is computed for every element, without shapes.
 //!
 //! A [`Program`] is in single-assignment form: value numbers `0..inputs` are the operands, number `inputs + i` is the
-//! result of step `i`, and the result of the last step is the chain's. Scalars known when the program was made are
-//! steps of their own ([`Step::Const`]), so that equal chains with equal scalars are equal programs. Floats are held
-//! by their bits, which makes programs hashable and NaN equal to itself.
+//! result of step `i`, and the result of the last step is the chain's. Scalars that are known when the program is made
+//! are steps ([`Step::Const`]), so that equal chains with equal scalars are equal programs. Floats are held by their
+//! bits, which makes programs hashable and NaN equal to itself.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-pub use crate::cpu::vecmath::functions::UnaryOp;
-
-/// An `f32` by its bits, so that it can be compared and hashed.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, Mutate)]
-pub struct Bits(pub u32);
-
-impl Bits {
-    /// The value.
-    #[must_use]
-    pub fn get(self) -> f32 {
-        f32::from_bits(self.0)
-    }
-}
-
-impl From<f32> for Bits {
-    fn from(value: f32) -> Bits {
-        Bits(value.to_bits())
-    }
-}
-
-impl std::fmt::Debug for Bits {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.get().fmt(f)
-    }
-}
+pub use crate::cpu::vecmath::functions::{Bits, UnaryOp};
 
 /// A function of two elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -90,7 +66,7 @@ impl Step {
         list.into_iter()
     }
 
-    /// The same step reading other values.
+    /// The same step with every value number replaced by `number` of it.
     #[must_use]
     pub fn renumbered(&self, number: impl Fn(u8) -> u8) -> Step {
         match *self {
@@ -104,7 +80,7 @@ impl Step {
     }
 }
 
-/// How an operand's or the result's elements lie in memory; computing is always in `f32`.
+/// The storage of an operand or of the result; arithmetic is in `f32` always.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Storage {
     /// 4-byte float.
@@ -127,11 +103,11 @@ pub struct Program {
 /// Most operands of one chain: each needs a pointer register in the emitted loop.
 pub const MAX_INPUTS: usize = 6;
 
-/// Most steps of one chain; longer ones are split by whoever makes programs.
+/// Most steps of one chain; the pass that fuses chains splits longer ones.
 pub const MAX_STEPS: usize = 48;
 
 impl Program {
-    /// Whether every number names an earlier value, and the limits hold: what an emitter relies on.
+    /// Whether every number names an earlier value, and the limits hold, as emitters assume.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         let inputs = self.inputs.len();

@@ -1,9 +1,8 @@
 //! Programs in their simplest form: constants folded, equal steps shared, dead ones dropped, and the long forms in which
 //! exporters write activations replaced by the activation.
-//!
-//! A program is rewritten step by step into a [`Draft`], which refuses to hold the same step twice. What a single step
-//! may become is in [`rules`]; activations that spread over several steps are recognised in [`gates`]. Both see numbers
-//! of the draft only. The result computes the same up to rounding; infinities and NaN are kept except where a rule says
+//! A program is rewritten step by step into a [`Draft`], which holds no step twice. What a single step may become is in
+//! [`rules`]; activations that spread over several steps are recognised in [`gates`]. Both see value numbers of the
+//! draft only. The result computes the same up to rounding; infinities and NaN are kept except where a rule says
 //! otherwise.
 
 mod gates;
@@ -13,10 +12,10 @@ mod tests;
 
 use super::program::{BinaryOp, Bits, Program, Step, UnaryOp};
 
-/// Rewriting adds steps before it drops dead ones. Past this many the program is left as it is.
+/// Rewriting adds steps before it drops dead ones. A program whose draft gets longer than this is left as it is.
 const MOST_DRAFT_STEPS: usize = 220;
 
-/// Most times that a program is gone through; each pass can enable rules of the next.
+/// Most passes over a program; each may enable rules for the next.
 const MOST_PASSES: usize = 6;
 
 impl Program {

@@ -1,10 +1,10 @@
 //! Scaling and shifting by channel (batch normalisation), and normalisation by instance or group of channels.
 //!
-//! Sums are passes of [reductions](crate::cpu::reduce), what is made of them are [chains](crate::cpu::chain); plain
-//! loops take the sums where there is no code. Moments take two passes, mean first, because the variance as a
-//! difference of two large numbers would be nothing but rounding. Sums are taken in blocks, and the blocks' sums in
-//! `f64`. A group is finished before the next, so that only its first pass reads memory; an image whose channels come
-//! last may be larger than a cache, so there both passes go over a block before the next.
+//! Sums are passes of [reductions](crate::cpu::reduce); results are computed by [chains](crate::cpu::chain). Where
+//! there is no code, plain loops take the sums. Moments take two passes, mean first, because the variance as a
+//! difference of two large numbers would lose its digits. Sums are taken in blocks in `f32`, the sums of blocks in
+//! `f64`. A group is finished before the next one starts, so that only its first pass reads memory. An image with
+//! channels last may be larger than a cache, so there both passes go over a block before the next block.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use super::{Channels, bounds, unsupported};
 use crate::cpu::chain::{BinaryOp, Builder, Chain, ChainPlan, Geometry, MAX_UNROLL, Operand, Storage, Target};
-use crate::cpu::reduce::{Finish, Fold, Map, Pass, ReduceArgs, ReduceCode, Walk};
+use crate::cpu::reduce::{Fold, Map, Order, Pass, PostOp, ReduceArgs, ReduceCode, ReduceKernel};
 use crate::cpu::{CodeKey, CodeSource};
 use crate::error::Result;
 use crate::isa::Isa;
@@ -43,7 +43,7 @@ impl Affine {
         Ok(Affine { shape, elements, chain: if elements == 0 { None } else { Some(chain?) } })
     }
 
-    /// Computes it.
+    /// Computes `y` for the whole batch.
     pub fn run(
         &self,
         input: &[f32],
@@ -62,7 +62,7 @@ impl Affine {
     }
 }
 
-/// A chain over `whole`, whose further operands are broadcast.
+/// A chain over an output of shape `whole`, to which all operands but the first are broadcast.
 fn chain(
     program: Builder,
     whole: &[usize],
@@ -78,16 +78,27 @@ fn chain(
     Chain::new(isa, &program, &geometry, ChainPlan { unroll, tasks }, source)
 }
 
-/// Places whose values are added up in `f32` before a sum of sums begins.
+/// Positions whose values are added up in `f32` before their sum goes to `f64`.
 const BLOCK: usize = 256;
 
-/// Elements of a row that are added up so.
+/// Elements of a contiguous row that are added up in `f32`, in several lanes.
 const ROW: usize = 16 * BLOCK;
-/// Channels from which on places are read from end to end: four vectors of AVX-512, a group of rows' loops, where
-/// columns would go down one by one.
+/// Channels from which on rows of a block are read from end to end: four vectors of AVX-512. With fewer channels,
+/// columns are added up one vector at a time.
 const STREAMED: usize = 64;
-/// Elements that are worth a task of their own.
+/// The least elements of a task.
 const TASK: usize = 1 << 14;
+
+/// What a normalisation by groups reads besides its input.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupOperands<'a> {
+    /// Factors, one a channel.
+    pub scale: &'a [f32],
+    /// Summands, one a channel.
+    pub bias: &'a [f32],
+    /// Added to the variance.
+    pub epsilon: f32,
+}
 
 /// Instance and group normalisation, ready to run.
 #[derive(Debug)]
@@ -97,7 +108,7 @@ pub struct Groups {
     groups: usize,
     tasks: usize,
     sums: Option<Sums>,
-    /// `(x - mean) * factor + summand`, over a group, or over an image whose channels come last.
+    /// `(x - mean) * factor + summand`, over a group, or over an image with channels last.
     result: Option<Chain>,
 }
 
@@ -119,10 +130,10 @@ impl Groups {
         if elements == 0 {
             return Ok(Groups { shape, elements, groups, tasks, sums: None, result: None });
         }
-        let walk = walk(&shape);
+        let order = order(&shape);
         let code = |map, centred| {
-            let pass = Pass { map, fold: Fold::Add, finish: Finish::None };
-            source.code(&CodeKey::Reduce(ReduceCode { isa, pass, walk, centred }))
+            let pass = Pass { map, fold: Fold::Add, post_op: PostOp::None };
+            source.code(&CodeKey::Reduce(ReduceCode { isa, pass, order, centred }))
         };
         let sums = match isa.is_jit() {
             true => Some(Sums { plain: code(Map::Identity, false)?, squares: code(Map::Square, true)? }),
@@ -141,29 +152,29 @@ impl Groups {
         Ok(Groups { shape, elements, groups, tasks, sums, result: Some(result) })
     }
 
-    /// Blocks that the places of an image are added up in, channels last.
+    /// Blocks that the positions of an image are divided into, channels last.
     fn blocks(&self) -> usize {
         self.shape.spatial().div_ceil(BLOCK).max(1)
     }
 
-    /// Elements of scratch that [`Groups::run`] needs: the factors of all groups, or for one image with channels last
-    /// the means of its blocks and the squares around them, means and factors.
+    /// Elements of scratch that [`Groups::run`] needs: the factors of all groups; for one image with channels last, the
+    /// means of its blocks, the sums of squares around them, means and factors.
     #[must_use]
     pub fn scratch_len(&self) -> usize {
         let ([batch, channels, _], last) = (self.shape.sizes(), self.shape.last);
         if last { channels * (2 * self.blocks() + 2) } else { batch * channels }
     }
 
-    /// Normalises; `scale` and `bias` are by channel.
+    /// Normalises.
     pub fn run(
         &self,
         input: &[f32],
-        (scale, bias): (&[f32], &[f32]),
-        epsilon: f32,
+        operands: GroupOperands<'_>,
         output: &mut [f32],
         scratch: &mut [f32],
         parallel: &dyn Parallel,
     ) -> Result<()> {
+        let GroupOperands { scale, bias, epsilon } = operands;
         bounds("input", input.len(), self.elements)?;
         bounds("output", output.len(), self.elements)?;
         bounds("scale", scale.len(), self.shape.channels())?;
@@ -172,7 +183,7 @@ impl Groups {
         let Some(result) = &self.result else { return Ok(()) };
         let (input, output) = (&input[..self.elements], &mut output[..self.elements]);
         if !self.shape.last {
-            return self.channels_first(result, input, (scale, bias), epsilon, output, scratch, parallel);
+            return self.channels_first(result, input, operands, output, scratch, parallel);
         }
         let image = self.shape.channels() * self.shape.spatial();
         let images = input.chunks_exact(image).zip(output.chunks_exact_mut(image));
@@ -184,18 +195,17 @@ impl Groups {
         Ok(())
     }
 
-    /// A group is contiguous.
-    #[allow(clippy::too_many_arguments, reason = "the arguments of `run`")]
+    /// Normalises images with channels first, where a group is contiguous.
     fn channels_first(
         &self,
         result: &Chain,
         input: &[f32],
-        (scale, bias): (&[f32], &[f32]),
-        epsilon: f32,
+        operands: GroupOperands<'_>,
         output: &mut [f32],
         scratch: &mut [f32],
         parallel: &dyn Parallel,
     ) -> Result<()> {
+        let GroupOperands { scale, bias, epsilon } = operands;
         let [batch, channels, spatial] = self.shape.sizes();
         let each = channels / self.groups;
         let units = batch * self.groups;
@@ -226,7 +236,7 @@ impl Groups {
         failure.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// The sum of contiguous values, or of their squares around a centre.
+    /// The sum of contiguous values, or of the squares of their distances from `centre`.
     fn total(&self, values: &[f32], centre: Option<f32>) -> f64 {
         let Some(sums) = &self.sums else {
             return match centre {
@@ -235,12 +245,12 @@ impl Groups {
             };
         };
         const ROWS: usize = 64;
-        let kernel = (walk(&self.shape), centre.is_some());
+        let kernel = ReduceKernel { order: order(&self.shape), centred: centre.is_some() };
         let (code, centre) = (if centre.is_some() { &sums.squares } else { &sums.plain }, centre.unwrap_or(0.0));
         let mut total = 0.0;
         for values in values.chunks(ROWS * ROW) {
             let mut sums = [0f32; ROWS];
-            // Whole rows, then what is left as one that is shorter.
+            // Whole rows, then one shorter row.
             let (rows, length) = if values.len() < ROW { (1, values.len()) } else { (values.len() / ROW, ROW) };
             let (src, dst, left) = (values.as_ptr(), sums.as_mut_ptr(), &values[rows * length..]);
             let args = ReduceArgs { src, dst, rows, length, stride: length * 4, scale: 1.0, centre: &raw const centre };
@@ -260,10 +270,10 @@ impl Groups {
         total
     }
 
-    /// The means and factors of the channels of one image, which lie side by side: they are added up side by side, and
-    /// groups afterwards. A block's squares are taken around the block's own means, which needs no other block, so a
-    /// block is read once from memory and once from a cache. Squares around the group's mean are those and the square
-    /// of the distance of both means for each place.
+    /// The means and factors of the channels of one image with channels last. Channels are added up side by side, then
+    /// combined to groups. A block's squares are taken around the block's own means, which depend on no other block, so
+    /// a block is read once from memory and once from a cache. The squares around the group's mean are these, plus the
+    /// squared distance of both means for each position.
     fn numbers<'s>(
         &self,
         input: &[f32],
@@ -280,7 +290,7 @@ impl Groups {
         let tasks = self.tasks.min(blocks).min(input.len().div_ceil(TASK));
         let (all_centres, all_squares) = (Disjoint::new(centres), Disjoint::new(squares));
         parallel.run(tasks, &|task| {
-            // Backwards, so that caches hold the first places when the results' pass starts with them.
+            // Backwards, so that caches hold the first positions when the pass over results starts there.
             for block in part(blocks, tasks, task).rev() {
                 let places = part(spatial, blocks, block);
                 let here = &input[places.start * channels..places.end * channels];
@@ -294,7 +304,7 @@ impl Groups {
             }
         });
         let each = channels / self.groups;
-        // Longer blocks come first.
+        // Blocks with one position more come first.
         let (count, longer) = (spatial / blocks, spatial % blocks);
         let average = |group: usize, term: &dyn Fn(f64, f64, f64) -> f64| {
             let rows = centres.chunks_exact(channels).zip(squares.chunks_exact(channels)).enumerate();
@@ -319,7 +329,8 @@ impl Groups {
         (means, factors)
     }
 
-    /// Adds up the places of a block for each channel, or their squares around `means`, where there are any.
+    /// Adds up the positions of a block for each channel, or the squares of their distances from `means`, where there
+    /// are any.
     fn add_block(&self, places: &[f32], means: &[f32], sums: &mut [f32]) {
         let channels = sums.len();
         if let Some(code) = &self.sums {
@@ -328,9 +339,10 @@ impl Groups {
             let given = Given::new().read("places", places).read("means", means).write("sums", sums);
             let (src, dst) = (places.as_ptr(), sums.as_mut_ptr());
             let args = ReduceArgs { src, dst, rows, length, stride, scale: 1.0, centre: means.as_ptr() };
+            let kernel = ReduceKernel { order: order(&self.shape), centred: !means.is_empty() };
             // SAFETY: the rows lie inside of the places, sums and means are as long as a row, and a block has a place
             // at least; the code takes `ReduceArgs`.
-            unsafe { code.call(&args, &(walk(&self.shape), !means.is_empty()), &given) };
+            unsafe { code.call(&args, &kernel, &given) };
             return;
         }
         sums.fill(0.0);
@@ -345,16 +357,16 @@ impl Groups {
     }
 }
 
-/// As in reductions: long rows are read from end to end.
-fn walk(shape: &Channels) -> Walk {
+/// Long rows are read from end to end, as in reductions.
+fn order(shape: &Channels) -> Order {
     match shape.last {
-        false => Walk::Rows,
-        true if shape.channels() >= STREAMED => Walk::Streams,
-        true => Walk::Columns,
+        false => Order::Rows,
+        true if shape.channels() >= STREAMED => Order::Streams,
+        true => Order::Columns,
     }
 }
 
-/// The sum of `term` of each value, in lanes that the compiler makes vectors of.
+/// The sum of `term` of each value, in independent lanes so that the compiler vectorises it.
 fn sum(values: &[f32], term: impl Fn(f32) -> f32) -> f64 {
     const LANES: usize = 16;
     let block = |block: &[f32]| {

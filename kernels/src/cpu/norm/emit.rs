@@ -1,24 +1,24 @@
-//! Instructions of layer and RMS normalisation: the mean, the mean square around it, then the result. A row stays in
-//! the first-level cache between the passes. Knows lengths as arguments.
+//! Instructions of layer and RMS normalisation: the mean, the mean square around it, then the result. A row stays in L1
+//! between the passes. Lengths are arguments.
 //!
-//! Between two passes everything waits for a sum across lanes, a root and a division, some 100 cycles a row together,
-//! as long as the passes over a few hundred elements take. Rows therefore go in pairs: one wait serves both, sums have
-//! twice as many chains of additions, and factors and summands are read once for two rows.
+//! Between two passes, a sum across lanes, a root and a division take some 100 cycles a row in which nothing else runs:
+//! as long as the passes over a few hundred elements. Rows therefore go in pairs: one such wait serves both, sums have
+//! twice as many independent chains, and factors and summands are read once for two rows.
 //!
-//! Memory would be idle while rows are computed that have been read. Before the last pass the lines of the results are
-//! prefetched, because stores wait for theirs as loads do, and during it the second row of the next pair: the processor
-//! follows the first one by itself, which begins where this pair ends. On AVX-512, rows of 1024 from memory took 0.55
-//! of their time then.
+//! Memory would be idle while a row is computed. Before the last pass the cache lines of the results are prefetched,
+//! because stores wait for their lines as loads do; during the last pass, the second row of the next pair (hardware
+//! prefetchers follow the first one, which begins where this pair ends). On AVX-512, rows of 1024 from memory took 0.55
+//! of their time with it.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
-use super::{FAMILY, RowForm};
+use super::FAMILY;
 use crate::cpu::{Stored, sweep};
 use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mem, Vreg};
 
-/// All that shapes the code.
+/// What determines the instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct RowNormCode {
     /// Instruction-set level.
@@ -31,17 +31,17 @@ pub struct RowNormCode {
     pub bias: bool,
     /// Whether each row's moments are stored.
     pub moments: bool,
-    /// What the result consists of; anything but `f32` with AVX-512 alone.
+    /// Element type of the results; anything but `f32` with AVX-512 only.
     pub output: Stored,
 }
 
-/// Arguments; steps are in bytes.
+/// Arguments; strides are in bytes.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct RowNormArgs {
     /// First element of the first row.
     pub src: *const f32,
-    /// Where it goes.
+    /// First element of the first result.
     pub dst: *mut u8,
     /// Factors of the first row.
     pub scale: *const f32,
@@ -51,21 +51,21 @@ pub struct RowNormArgs {
     pub mean: *mut f32,
     /// Where its reciprocal deviation goes.
     pub deviation: *mut f32,
-    /// Pairs of rows that come first; none where rows have numbers of their own.
+    /// Pairs of rows, which come first; 0 where each row has factors or summands of its own.
     pub pairs: usize,
-    /// Rows that come after them.
+    /// Single rows, after the pairs.
     pub rows: usize,
     /// Elements of a row, at least 1.
     pub length: usize,
-    /// From row to row.
+    /// From a row of the input to the next.
     pub stride: usize,
-    /// From one row's result to the next's.
+    /// From a row of results to the next.
     pub dst_stride: usize,
-    /// From one row's factors to the next's.
+    /// From a row of factors to the next; 0 where all rows share them.
     pub scale_step: usize,
-    /// From one row's summands to the next's.
+    /// From a row of summands to the next; 0 where all rows share them.
     pub bias_step: usize,
-    /// One by the length.
+    /// 1 / length.
     pub reciprocal: f32,
     /// Added to the mean square.
     pub epsilon: f32,
@@ -73,21 +73,21 @@ pub struct RowNormArgs {
 
 impl Arguments for RowNormArgs {
     const FAMILY: &'static str = FAMILY;
-    type Kernel = RowForm;
+    type Kernel = RowNormCode;
 
-    fn extents(&self, form: &RowForm, extents: &mut Extents<'_>) {
+    fn extents(&self, code: &RowNormCode, extents: &mut Extents<'_>) {
         let rows = self.pairs.saturating_mul(2).saturating_add(self.rows);
         let length = self.length.saturating_mul(4);
         extents.read("input", self.src).over(rows, self.stride).bytes(length);
         let output = extents.write("output", self.dst).over(rows, self.dst_stride);
-        output.bytes(self.length.saturating_mul(form.output.bytes()));
-        if form.scale {
+        output.bytes(self.length.saturating_mul(code.output.bytes()));
+        if code.scale {
             extents.read("scale", self.scale).over(rows, self.scale_step).bytes(length);
         }
-        if form.bias {
+        if code.bias {
             extents.read("bias", self.bias).over(rows, self.bias_step).bytes(length);
         }
-        if form.moments {
+        if code.moments {
             extents.write("means", self.mean).over(rows, 4).bytes(4);
             extents.write("deviations", self.deviation).over(rows, 4).bytes(4);
         }
@@ -100,7 +100,7 @@ macro_rules! arg {
     };
 }
 
-/// Where the rows at hand start, on both sides.
+/// Addresses of the current row, or of both rows of a pair: input, then output.
 const SRC: [Gpr; 2] = [Gpr::RSI, Gpr::R14];
 const DST: [Gpr; 2] = [Gpr::RDX, Gpr::RBP];
 const ROWS: Gpr = Gpr::RCX;
@@ -108,10 +108,10 @@ const SCALE: Gpr = Gpr::R11;
 const BIAS: Gpr = Gpr::RBX;
 const MEANS: Gpr = Gpr::R12;
 const DEVIATIONS: Gpr = Gpr::R13;
-/// The last of the next rows; free where results are stored as `f32`.
+/// The second row of the next pair; not in use where results are stored as `f32`.
 const NEXT: Gpr = Gpr::R15;
 
-/// The accumulators of both rows are the first registers.
+/// Accumulator `chain` of row `row` of a pair: the first registers.
 const fn sum(row: u8, chain: u8) -> Vreg {
     Vreg(row * sweep::UNROLL + chain)
 }
@@ -157,7 +157,7 @@ pub fn emit(code: &RowNormCode, asm: &mut Asm) {
     asm.epilogue();
 }
 
-/// One or two rows, and the step to the next.
+/// Emits the passes over one or two rows, and the advance to the next.
 fn together(code: &RowNormCode, asm: &mut Asm, rows: u8) {
     if rows == 2 {
         for (side, stride) in [(SRC, arg!(stride)), (DST, arg!(dst_stride))] {
@@ -190,7 +190,7 @@ fn clear(asm: &mut Asm, rows: u8) {
     (0..rows * sweep::UNROLL).for_each(|register| asm.vzero(Vreg(register)));
 }
 
-/// All lanes of all accumulators of each row, times one by the length, in every lane of `dst`.
+/// Sums all lanes of all accumulators of each row, and multiplies by 1 / length: in every lane of `dst`.
 fn average(asm: &mut Asm, rows: u8, dst: fn(u8) -> Vreg) {
     for (to, from) in [(0, 1), (2, 3), (0, 2)] {
         (0..rows).for_each(|row| asm.vadd(sum(row, to), sum(row, to), sum(row, from)));

@@ -1,7 +1,7 @@
 //! Local response normalisation: each element by the mean square of the channels around it, in either layout.
 //!
-//! Old image networks have one or two of these. Plain loops over slices, the same at every level: the powers cost most,
-//! and the one exponent that networks use (3/4) is made of two square roots.
+//! Old image networks have one or two of these. Plain loops over slices, the same at every level: the powers take most
+//! of the time, and the exponent that networks use (3/4) is computed by two square roots.
 
 use kiln_key::F32Bits;
 
@@ -9,7 +9,7 @@ use super::{Channels, Local, bounds, unsupported};
 use crate::error::Result;
 use crate::parallel::{Disjoint, Parallel, part};
 
-/// Neighbouring elements computed side by side.
+/// Elements of a line that are computed at a time.
 const BLOCK: usize = 512;
 
 /// A local response normalisation ready to run.
@@ -34,7 +34,7 @@ impl LocalNorm {
     pub fn run(&self, input: &[f32], output: &mut [f32], parallel: &dyn Parallel) -> Result<()> {
         bounds("input", input.len(), self.elements)?;
         bounds("output", output.len(), self.elements)?;
-        // Lines beside a dimension of zero may be many.
+        // Where a dimension is zero, lines may still be many.
         if self.elements == 0 {
             return Ok(());
         }
@@ -42,7 +42,7 @@ impl LocalNorm {
         let input = &input[..self.elements];
         let output = Disjoint::new(output);
         let (before, after) = self.local.reach();
-        // Lines are contiguous; channels lie within a line, or from line to line.
+        // A line is contiguous. Channels lie within one (channels last), or each line is of one channel.
         let (lines, length) = if last { (batch * spatial, channels) } else { (batch * channels, spatial) };
         let tasks = self.tasks.min(lines);
         parallel.run(tasks, &|task| {
@@ -95,9 +95,10 @@ fn add_squares(sums: &mut [f32], values: &[f32]) {
     sums.iter_mut().zip(values).for_each(|(sum, x)| *sum += x * x);
 }
 
-/// To the sum of each channel from `first` on, the squares of the channels from `before` it to `after` it.
+/// Adds to the sum of each channel, from `first` on, the squares of the channels from `before` before it to `after`
+/// after it.
 fn add_shifted(sums: &mut [f32], line: &[f32], first: usize, before: usize, after: usize) {
-    // A channel at distance `shift` from the first one reaches back no further than the line does.
+    // At distance `shift` from the first channel, the window reaches back no further than the start of the line.
     for back in 0..=before.min(first + sums.len() - 1) {
         let skip = back.saturating_sub(first);
         add_squares(&mut sums[skip..], &line[first + skip - back..]);

@@ -1,7 +1,7 @@
 //! Layer and RMS normalisation: each row by its own moments, then scaled and shifted element by element.
 //!
-//! Which operands there are shapes the code, so it is a part of the [form](RowForm) that an executor is made for; where
-//! they lie is told when it runs.
+//! Which operands there are determines the code, so it is a part of the [form](RowForm) that an executor is built for;
+//! their addresses are given to each run.
 
 use std::sync::Arc;
 
@@ -33,14 +33,14 @@ pub struct RowForm {
     pub bias: bool,
     /// Whether each row's moments are wanted.
     pub moments: bool,
-    /// What the result consists of; anything but `f32` with AVX-512 alone.
+    /// Element type of the results; anything but `f32` with AVX-512 only.
     pub output: Stored,
 }
 
 sizes!(RowForm { rows: usize, length: usize });
 
-/// What a row normalisation reads besides its input. A scale or bias is as long as a row, and is then every row's, or
-/// as long as the input.
+/// What a row normalisation reads besides its input. A scale or bias has the length of a row, which all rows then
+/// share, or that of the input.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RowOperands<'a> {
     /// Factors, where the form has them.
@@ -64,6 +64,7 @@ pub struct RowResults<'a> {
 #[derive(Debug)]
 pub struct RowNorm {
     form: RowForm,
+    kernel: RowNormCode,
     tasks: usize,
     code: Option<Arc<Code>>,
 }
@@ -80,9 +81,9 @@ impl RowNorm {
         if output != Stored::F32 && isa != Isa::Avx512 {
             return Err(unsupported(format!("results of {output:?} at {isa}")));
         }
-        let key = CodeKey::RowNorm(RowNormCode { isa, centred, scale, bias, moments, output });
-        let code = if isa.is_jit() { Some(source.code(&key)?) } else { None };
-        Ok(RowNorm { form, tasks: tasks.max(1), code })
+        let kernel = RowNormCode { isa, centred, scale, bias, moments, output };
+        let code = if isa.is_jit() { Some(source.code(&CodeKey::RowNorm(kernel))?) } else { None };
+        Ok(RowNorm { form, kernel, tasks: tasks.max(1), code })
     }
 
     /// Normalises.
@@ -110,7 +111,7 @@ impl RowNorm {
         self.start(None, operands, results, parallel)
     }
 
-    /// Checks everything but the input, and normalises.
+    /// Checks all operands but the input, and normalises. Without an input, the output is normalised in place.
     fn start(
         &self,
         input: Option<&[f32]>,
@@ -146,7 +147,7 @@ impl RowNorm {
             }
             None => None,
         };
-        // Rows of no elements may be many, and have no moments.
+        // Rows without elements may be many, and have no moments.
         if elements == 0 {
             return Ok(());
         }
@@ -166,7 +167,7 @@ impl RowNorm {
         Ok(())
     }
 
-    /// How far one row's numbers lie from the next's.
+    /// Elements from one row of factors or summands to the next; 0 where all rows share one.
     fn step(&self, values: Option<&[f32]>) -> usize {
         match values {
             Some(values) if values.len() != self.form.length() => self.form.length(),
@@ -184,7 +185,7 @@ impl RowNorm {
             Some((mean, deviation)) => (mean.at(rows.start), deviation.at(rows.start)),
             None => (std::ptr::null_mut(), std::ptr::null_mut()),
         };
-        // A pair shares its factors and summands.
+        // The rows of a pair share factors and summands.
         let pairs = if self.step(scale) + self.step(bias) == 0 { rows.len() / 2 } else { 0 };
         let args = RowNormArgs {
             src: work.input.wrapping_add(rows.start * length),
@@ -205,7 +206,7 @@ impl RowNorm {
         };
         // SAFETY: `start` checked that all buffers hold these rows, which belong to this task alone; what is null is
         // not touched by the code of this form, which takes `RowNormArgs`.
-        unsafe { code.call(&args, &self.form, &work.given) };
+        unsafe { code.call(&args, &self.kernel, &work.given) };
     }
 
     fn run_plainly(&self, work: &Work<'_>, row: usize) {
@@ -230,7 +231,7 @@ impl RowNorm {
     }
 }
 
-/// What all tasks see. The input may be the output.
+/// Buffers that all tasks use. The input may be the output.
 struct Work<'a> {
     input: *const f32,
     output: *mut u8,

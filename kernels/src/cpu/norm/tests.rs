@@ -158,7 +158,7 @@ fn operands_that_are_not_of_the_form_are_refused() {
     assert!(norm.run(&[0.0; 6], operands(3), results, &Scoped).is_err());
 }
 
-/// Images around every border of the loops.
+/// Images around every limit of the loops.
 fn images() -> impl Iterator<Item = Channels> {
     let sizes = [(1, 6, 1), (2, 6, 7), (1, 6, 33), (3, 12, 20), (1, 24, 700), (2, 600, 3)];
     sizes
@@ -195,7 +195,8 @@ fn groups_are_normalised_in_either_layout() {
             let (scale, bias) = (values(shape.channels(), 2), values(shape.channels(), 3));
             let norm = Groups::new(shape, groups, isa, 3, &EmitEach).unwrap();
             let (mut output, mut scratch) = (Fenced::new(input.len()), Fenced::new(norm.scratch_len()));
-            norm.run(&input, (&scale, &bias), 1e-3, output.inside(), scratch.inside(), &Scoped).unwrap();
+            let operands = GroupOperands { scale: &scale, bias: &bias, epsilon: 1e-3 };
+            norm.run(&input, operands, output.inside(), scratch.inside(), &Scoped).unwrap();
             scratch.open();
             let want = reference::norm::groups(shape, groups, 1e-3, &input, &scale, &bias);
             close(&output.open(), &want, &format!("{shape:?} in {groups} groups at {isa}"));
@@ -208,7 +209,7 @@ fn groups_are_normalised_in_either_layout() {
 
 #[test]
 fn blocks_of_an_image_may_have_means_far_apart() {
-    // Three blocks of places, and as many channels as are read from end to end.
+    // Three blocks of positions, and as many channels as are read from end to end.
     let (channels, spatial) = (64, 700);
     for (last, isa) in [false, true].into_iter().flat_map(|last| levels().into_iter().map(move |isa| (last, isa))) {
         let shape = Channels { batch: 1, channels: channels as u64, spatial: spatial as u64, last };
@@ -220,7 +221,8 @@ fn blocks_of_an_image_may_have_means_far_apart() {
         for groups in [4, channels] {
             let norm = Groups::new(shape, groups, isa, 2, &EmitEach).unwrap();
             let (mut output, mut scratch) = (vec![0.0; input.len()], vec![0.0; norm.scratch_len()]);
-            norm.run(&input, (&scale, &bias), 1e-3, &mut output, &mut scratch, &Scoped).unwrap();
+            let operands = GroupOperands { scale: &scale, bias: &bias, epsilon: 1e-3 };
+            norm.run(&input, operands, &mut output, &mut scratch, &Scoped).unwrap();
             let want = reference::norm::groups(shape, groups, 1e-3, &input, &scale, &bias);
             close(&output, &want, &format!("{shape:?} in {groups} groups at {isa}"));
         }

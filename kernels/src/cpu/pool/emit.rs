@@ -1,8 +1,8 @@
-//! Instructions that pool images with channels last: a vector of channels at a time, window after window.
+//! Instructions that pool images with channels last: one vector of channels at a time, window by window.
 //!
-//! Everything about windows is an argument, so that one piece of code an operation serves every shape: how many taps
-//! an axis has (the driver clips them where a window hangs over the border), and how far they lie apart. Sums are kept
-//! a row of taps at a time and added up over rows, so that a window as large as an image loses no precision.
+//! Windows are described by arguments, so that one piece of code a kind serves every shape: the number of taps along
+//! each axis (the driver clips them at the borders), and the strides between them. Sums are taken over a row of taps,
+//! then over rows, so that a window as large as an image loses no precision.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mask, Mem, Src, Vreg, count
 pub enum Collect {
     /// Keeps the largest.
     Max,
-    /// Adds, and multiplies the sum with the argument `scale`.
+    /// Adds, and multiplies the sum by the argument `scale`.
     Sum,
     /// Adds absolute values.
     Absolute,
@@ -24,44 +24,44 @@ pub enum Collect {
     Square,
 }
 
-/// All that shapes the code of pooling.
+/// What determines the instructions of pooling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct PoolCode {
     /// Instruction-set level.
     pub isa: Isa,
-    /// What is collected.
+    /// What is done with taps.
     pub collect: Collect,
-    /// What input and output consist of.
+    /// Element type of input and output.
     pub stored: Stored,
 }
 
-/// Arguments; steps are in bytes.
+/// Arguments; strides are in bytes.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct PoolArgs {
     /// First channel of the first tap of the first window.
     pub src: *const u8,
-    /// First channel of the first pixel of the output.
+    /// First channel of the first position of the output.
     pub dst: *mut u8,
     /// Channels, at least 1.
     pub channels: usize,
-    /// Windows, at least 1.
+    /// Windows, one a position of the output, at least 1.
     pub pixels: usize,
     /// From one window to the next, less the channels' bytes.
     pub src_step: isize,
-    /// From one pixel of the output to the next, less the channels' bytes.
+    /// From one position of the output to the next, less the channels' bytes.
     pub dst_step: isize,
     /// Taps of each axis, at least 1: depth, height, width.
     pub taps: [usize; 3],
     /// From one tap to the next along each axis.
     pub steps: [usize; 3],
-    /// What a sum is multiplied with.
+    /// What a sum is multiplied by.
     pub scale: f32,
 }
 
 impl Arguments for PoolArgs {
     const FAMILY: &'static str = "pool";
-    /// What input and output consist of.
+    /// Element type of input and output.
     type Kernel = Stored;
 
     fn extents(&self, stored: &Stored, extents: &mut Extents<'_>) {
@@ -79,7 +79,7 @@ const SRC: Gpr = Gpr::RSI;
 const DST: Gpr = Gpr::RDX;
 const LEFT: Gpr = Gpr::RCX;
 const PIXELS: Gpr = Gpr::R14;
-/// Where the taps of each axis stand, how many are left, and for two of them the steps.
+/// For each axis, the address of the current tap and the taps that are left; for two of them, the strides.
 const AT: [Gpr; 3] = [Gpr::R8, Gpr::R9, Gpr::RAX];
 const COUNT: [Gpr; 3] = [Gpr::R10, Gpr::R11, Gpr::RBX];
 const STEP_H: Gpr = Gpr::R13;
@@ -97,7 +97,7 @@ macro_rules! arg {
 /// Emits the code of that key.
 pub fn emit(code: &PoolCode, asm: &mut Asm) {
     let (lanes, bytes) = (asm.lanes() as i32, code.stored.bytes() as i32);
-    // A sum needs two registers a vector; what is left holds the mask, the scale and the tap at hand.
+    // A sum needs two registers a vector; the rest hold the mask, the scale and the current tap.
     let wide: u8 = if asm.registers() == 16 { 4 } else { 8 };
     let registers = Registers::new(wide, asm);
     asm.prologue();
@@ -152,18 +152,18 @@ impl Registers {
         Registers { wide, mask: asm.mask(0, Vreg(15)), tap: Vreg(2 * wide), scale: Vreg(2 * wide + 1) }
     }
 
-    /// What vector `index` of the window has collected.
+    /// The accumulator of vector `index` of the window.
     fn total(&self, index: u8) -> Vreg {
         Vreg(index)
     }
 
-    /// What it has collected in this row of taps; sums only.
+    /// Its accumulator for the current row of taps; sums only.
     fn row(&self, index: u8) -> Vreg {
         Vreg(self.wide + index)
     }
 }
 
-/// One window over `vectors` vectors of channels; masked ones are a single vector.
+/// Emits one window over `vectors` vectors of channels; a masked one is a single vector.
 fn window(code: &PoolCode, asm: &mut Asm, registers: &Registers, vectors: u8, mask: Option<Mask>) {
     let PoolCode { collect, stored, .. } = *code;
     let width = asm.lanes() as i32 * stored.bytes() as i32;
@@ -229,7 +229,7 @@ fn tap(code: &PoolCode, asm: &mut Asm, registers: &Registers, from: Mem, index: 
         (Stored::Bf16, None) => asm.vload_bf16(tap, from),
     }
     match collect {
-        // The second operand is what x86 returns beside a NaN: what is collected stays.
+        // x86 returns the second operand where either is NaN: the accumulator stays.
         Collect::Max => asm.vmax(registers.total(index), tap, registers.total(index)),
         Collect::Sum => asm.vadd(row, row, tap),
         Collect::Absolute => {

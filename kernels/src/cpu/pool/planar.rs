@@ -1,8 +1,8 @@
-//! Pooling of images with channels first, in plain Rust that compilers turn into vectors.
+//! Pooling of images with channels first, in plain Rust that compilers vectorise.
 //!
-//! A window is separable: the rows of taps are collected into one row as wide as the image, and then the columns of
-//! that row. The first, larger part runs over contiguous elements. Rows are short, so what is the same for all of them
-//! is worked out once a task: [`Across`].
+//! A window is separable: its rows of taps are folded into one row as wide as the image, then the columns of that row.
+//! The first, larger part runs over contiguous elements. Rows are short, so what they have in common is computed once a
+//! task: [`Across`].
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::Isa;
 use crate::cpu::twice::twice;
 use crate::parallel::{Parallel, for_each_chunk};
 
-/// Taps of a row that are collected without asking whether they are used: to ask costs as much as a few of them.
+/// Most taps of a row that are folded without a check whether they are used: the check costs as much as a few of them.
 const LONG: usize = 16;
 
 /// Pools every plane.
@@ -61,25 +61,24 @@ macro_rules! planes {
     };
 }
 
-// A value that is not a number is never larger.
+// NaN compares as not larger, so it is passed over.
 planes!(largest, |value| value, |most, value| if value > most { value } else { most });
 planes!(sums, |value| value, |a, b| a + b);
 planes!(absolutes, f32::abs, |a, b| a + b);
 planes!(squares, |value| value * value, |a, b| a + b);
 
-/// What the rows of a task have in common, and room for one.
+/// What the rows of a task have in common, and memory for one row.
 struct Across {
     kind: PoolKind,
     width: Window,
-    /// The taps of each window of depth and of height, those on the input and how many with padding: finding them
-    /// divides.
+    /// The taps of each window along depth and height: those on the input, and their number with padding. Computed once
+    /// because it takes divisions.
     taps: [Vec<(Taps, usize)>; 2],
     interior: Range<usize>,
-    /// The windows beside the interior, and their taps.
+    /// Windows that reach beyond the input, and their taps.
     edges: Vec<(usize, Taps)>,
     row: Vec<f32>,
-    /// What sums are multiplied with, for rows whose windows have as many taps as `counts` says, and, with padding, as
-    /// many.
+    /// The factors of sums, for rows whose windows have as many taps (and with padding as many) as `counts` says.
     scales: Vec<f32>,
     counts: [usize; 2],
 }
@@ -96,14 +95,14 @@ impl Across {
         Across { kind, width, taps, interior, edges, row, scales: Vec::new(), counts: [0; 2] }
     }
 
-    /// Has the scales fit rows of so many taps.
+    /// Computes `scales` for rows of so many taps.
     fn weigh(&mut self, counts: [usize; 2]) {
         if self.counts == counts && !self.scales.is_empty() {
             return;
         }
         let (kind, width, [taps, padded]) = (self.kind, &self.width, counts);
         let scale = |index: usize| kind.scale(taps * width.taps(index).count, padded * width.padded_taps(index));
-        // The windows between the borders are alike.
+        // Interior windows have the same number of taps.
         let inside = if self.interior.is_empty() { 1.0 } else { scale(self.interior.start) };
         self.scales.clear();
         self.scales.resize(width.output as usize, inside);
@@ -166,7 +165,7 @@ fn one_plane(
     }
 }
 
-/// Folds one to three lines into the row, which starts as `start` says. Of two lines, the first two of `lines` are one.
+/// Folds one to three lines into the row, which starts as `start` says. Two lines are the first two of `lines`.
 #[inline(always)]
 fn rows(
     row: &mut [f32],
@@ -184,8 +183,8 @@ fn rows(
     }
 }
 
-/// Replaces each value. A plain loop: closures of iterators may be compiled on their own, for every processor. An
-/// iterator in its place took twice as long.
+/// Replaces each value. A plain loop, because closures of iterators may be compiled on their own, for every processor:
+/// an iterator in its place took twice as long.
 #[inline(always)]
 #[allow(clippy::needless_range_loop, reason = "iterators take longer")]
 fn each(values: &mut [f32], new: impl Fn(usize, f32) -> f32) {
@@ -194,7 +193,7 @@ fn each(values: &mut [f32], new: impl Fn(usize, f32) -> f32) {
     }
 }
 
-/// Collects the taps of each window of one row.
+/// Folds the taps of each window of one row.
 #[inline(always)]
 fn columns(across: &Across, out: &mut [f32], parallel: &dyn Parallel, fold: &impl Fn(f32, f32) -> f32) {
     let Across { kind, width, interior, row, .. } = across;
@@ -211,7 +210,7 @@ fn columns(across: &Across, out: &mut [f32], parallel: &dyn Parallel, fold: &imp
         *one = whole(*kind, &row[width.taps(interior.start).first..][..kernel], fold);
         return;
     }
-    // Where no window lies inside, nothing is folded, wherever this points.
+    // Where there is no interior window, nothing is folded, so any address will do.
     let first = |tap: usize| {
         let first = (interior.start * stride + tap * dilation).saturating_sub(width.before as usize);
         &row[first.min(row.len())..]
@@ -233,7 +232,7 @@ fn columns(across: &Across, out: &mut [f32], parallel: &dyn Parallel, fold: &imp
             each(inside, |at, _| fold(fold(nothing, pairs[at][0]), pairs[at][1]));
         }
         (2, 3) if dilation == 1 && count > 0 => {
-            // The third of three values is the first of the next pair, of which the last may have but one.
+            // The third of three values is the first of the next pair; the last pair may have one value only.
             let (pairs, values) = (first(0).as_chunks::<2>().0, first(2 * count - 2));
             let (inside, last) = inside.split_at_mut(count - 1);
             let pairs = &pairs[..count];
@@ -253,8 +252,8 @@ fn columns(across: &Across, out: &mut [f32], parallel: &dyn Parallel, fold: &imp
     }
 }
 
-/// Folds every `stride`-th value into its window. The strides that occur are loops of their own, which compilers turn
-/// into vectors.
+/// Folds every `stride`-th value into its window. Each stride that occurs has a loop of its own, which compilers
+/// vectorise.
 #[inline(always)]
 fn along(windows: &mut [f32], values: &[f32], stride: usize, fold: &impl Fn(f32, f32) -> f32) {
     match stride {
@@ -276,7 +275,7 @@ fn along(windows: &mut [f32], values: &[f32], stride: usize, fold: &impl Fn(f32,
     }
 }
 
-/// Collects a contiguous stretch, which may be a whole image: in strands, so that long sums stay precise.
+/// Folds a contiguous stretch, which may be a whole image: in several independent sums, so that long sums stay precise.
 #[inline(always)]
 fn whole(kind: PoolKind, values: &[f32], fold: &impl Fn(f32, f32) -> f32) -> f32 {
     const STRANDS: usize = 16;

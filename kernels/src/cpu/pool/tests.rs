@@ -1,11 +1,12 @@
-//! Every way of pooling against the reference, at every level, in both layouts, with poison beside the output.
+//! Every implementation of pooling against the reference, at every level, in both layouts, with margins of NaN around
+//! the output.
 
 use super::*;
 use crate::cpu::EmitEach;
 use crate::cpu::precision::from_bf16;
 use crate::parallel::Serial;
 
-/// Values that look random and are exact in few bits.
+/// Pseudo-random values that have few bits.
 fn values(count: usize) -> Vec<f32> {
     (0..count).map(|i| ((i.wrapping_mul(0x9e37_79b9) >> 13) % 2001) as f32 / 500.0 - 2.0).collect()
 }
@@ -26,7 +27,8 @@ const KINDS: [PoolKind; 6] = [
     PoolKind::Lp { p: 3 },
 ];
 
-/// Runs the fastest way of one level and compares it with the reference; false where the level cannot run here.
+/// Runs the fastest implementation of one level and compares it with the reference; false where the level cannot run
+/// here.
 fn check(kind: PoolKind, shape: &PoolShape, isa: Isa, tasks: usize) -> bool {
     let path = Path::pick(kind, shape, isa);
     let pool = match Pool::new(kind, *shape, isa, path, tasks, &EmitEach) {
@@ -150,7 +152,7 @@ fn wrong_sizes_are_refused() {
     }
 }
 
-/// Halves are widened, pooled as `f32`, and rounded once.
+/// bf16 is widened, pooled as `f32`, and rounded once.
 #[test]
 fn halves_are_pooled_as_what_they_stand_for() {
     let isa = Isa::Avx512;
@@ -163,8 +165,8 @@ fn halves_are_pooled_as_what_they_stand_for() {
             let axes = [Window::NONE, axis(5, 3, 1, 1, 1, 1, false).unwrap(), width];
             let shape = PoolShape { batch: 2, channels, axes, channels_last: true };
             for kind in [PoolKind::Max, PoolKind::Average { include_pad: false }] {
-                let how = (Path::Code, Stored::Bf16);
-                let pool = Pool::stored(kind, shape, isa, how, 1 + index * 2, &EmitEach).unwrap();
+                let tasks = 1 + index * 2;
+                let pool = Pool::stored(kind, shape, isa, Path::Code, Stored::Bf16, tasks, &EmitEach).unwrap();
                 let halves: Vec<u16> = values(shape.inputs()).into_iter().map(to_bf16).collect();
                 let input: Vec<f32> = halves.iter().copied().map(from_bf16).collect();
                 let mut want = vec![0.0; shape.outputs()];
@@ -183,7 +185,7 @@ fn halves_are_pooled_as_what_they_stand_for() {
         }
     }
     let shape = PoolShape { batch: 1, channels: 3, axes: [Window::NONE; 3], channels_last: false };
-    for how in [(Path::Planar, Stored::Bf16), (Path::Reference, Stored::Bf16)] {
-        assert!(Pool::stored(PoolKind::Max, shape, isa, how, 1, &EmitEach).is_err());
+    for path in [Path::Planar, Path::Reference] {
+        assert!(Pool::stored(PoolKind::Max, shape, isa, path, Stored::Bf16, 1, &EmitEach).is_err());
     }
 }

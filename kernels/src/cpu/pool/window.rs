@@ -1,14 +1,14 @@
-//! Windows that slide over images: where each starts, and how much of it lies on the image. Knows no arithmetic
+//! Windows that slide over images: where each starts, and which of its taps lie on the input. Depends on no arithmetic
 //! of pooling, no code and no threads.
 
 use std::ops::Range;
 
 use crate::cpu::description::sizes;
 
-/// What a window collects.
+/// What is computed of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize, kiln_key::Mutate)]
 pub enum PoolKind {
-    /// The largest element; one that is not a number is passed over. Minus infinity where there is none.
+    /// The largest element; NaN is passed over. Minus infinity where there is none.
     Max,
     /// The mean. Padding counts as zeros if `include_pad`, else not at all.
     Average {
@@ -41,23 +41,23 @@ pub struct Window {
     pub after: u64,
 }
 
-/// The part of a window that lies on the input.
+/// The taps of a window that lie on the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taps {
-    /// Where the first of them reads.
+    /// The position of the first one.
     pub first: usize,
-    /// How many.
+    /// Their number.
     pub count: usize,
 }
 
-/// Largest value of any field of a window: products of two stay far away from an overflow.
+/// Bound of every field: products of two stay far below an overflow.
 const LIMIT: u64 = 1 << 31;
 
 impl Window {
-    /// An axis that is not there.
+    /// An axis that the image does not have.
     pub const NONE: Window = Window { input: 1, output: 1, kernel: 1, stride: 1, dilation: 1, before: 0, after: 0 };
 
-    /// Whether arithmetic on the fields is safe: what keys that come from a file have to prove.
+    /// Whether arithmetic on the fields cannot overflow: what keys from a record must be checked for.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         let steps = [self.kernel, self.stride, self.dilation];
@@ -65,7 +65,7 @@ impl Window {
         steps.iter().all(|step| (1..=LIMIT).contains(step)) && sizes.iter().all(|size| *size <= LIMIT)
     }
 
-    /// Elements that a window spans, gaps included.
+    /// Positions from the first tap of a window to its last, inclusive.
     #[must_use]
     pub fn span(&self) -> u64 {
         (self.kernel - 1) * self.dilation + 1
@@ -91,12 +91,12 @@ impl Window {
         self.reach(start, (self.input + self.after) as i64).max(0) as usize
     }
 
-    /// Taps of a window from `start` that lie before `end`.
+    /// How many taps of a window that starts at `start` lie before `end`.
     fn reach(&self, start: i64, end: i64) -> i64 {
         ((end - start + self.dilation as i64 - 1) / self.dilation as i64).min(self.kernel as i64)
     }
 
-    /// The windows that lie on the input entirely.
+    /// The windows that lie entirely on the input.
     #[must_use]
     pub fn interior(&self) -> Range<usize> {
         let output = self.output as usize;
@@ -118,14 +118,14 @@ pub struct PoolShape {
     pub channels: u64,
     /// Depth, height, width.
     pub axes: [Window; 3],
-    /// Whether the elements of a pixel lie together (`[N, D, H, W, C]`) or those of a channel (`[N, C, D, H, W]`).
+    /// Channels last (`[N, D, H, W, C]`); else channels first (`[N, C, D, H, W]`).
     pub channels_last: bool,
 }
 
 sizes!(PoolShape { batch: usize, channels: usize });
 
 impl PoolShape {
-    /// Whether all sizes can be counted in elements of 8 bytes.
+    /// Whether no product of sizes overflows, for elements of 8 bytes.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         let count = |sizes: [u64; 3]| {
@@ -138,13 +138,13 @@ impl PoolShape {
             && count(self.axes.map(|axis| axis.output))
     }
 
-    /// Pixels of one image of the input.
+    /// Positions of one image of the input.
     #[must_use]
     pub fn input_pixels(&self) -> usize {
         self.axes.iter().map(|axis| axis.input as usize).product()
     }
 
-    /// Pixels of one image of the output.
+    /// Positions of one image of the output.
     #[must_use]
     pub fn output_pixels(&self) -> usize {
         self.axes.iter().map(|axis| axis.output as usize).product()
@@ -164,7 +164,7 @@ impl PoolShape {
 }
 
 impl PoolKind {
-    /// What a mean is multiplied with, for a window with `taps` on the input and `padded` on input and padding.
+    /// The factor of a mean, for a window with `taps` on the input and `padded` on input and padding.
     #[must_use]
     pub fn scale(self, taps: usize, padded: usize) -> f32 {
         match self {
@@ -174,7 +174,7 @@ impl PoolKind {
         }
     }
 
-    /// What a window that misses the input collects.
+    /// The result of a window without taps on the input.
     #[must_use]
     pub fn nothing(self) -> f32 {
         match self {
@@ -188,8 +188,8 @@ impl PoolKind {
 mod tests {
     use super::*;
 
-    /// Every window by walking over its taps.
-    fn walk(window: &Window, index: usize) -> (Vec<i64>, usize) {
+    /// Every tap of a window, one by one.
+    fn taps(window: &Window, index: usize) -> (Vec<i64>, usize) {
         let places = (0..window.kernel as i64)
             .map(|tap| index as i64 * window.stride as i64 - window.before as i64 + tap * window.dilation as i64);
         let padded = places.clone().filter(|&place| place < (window.input + window.after) as i64).count();
@@ -197,14 +197,14 @@ mod tests {
     }
 
     #[test]
-    fn taps_are_those_that_a_walk_finds() {
+    fn taps_are_those_found_one_by_one() {
         for input in [1, 2, 5, 8] {
             for kernel in 1..5 {
                 for (stride, dilation) in [(1, 1), (2, 1), (3, 2), (1, 3)] {
                     for (before, after) in [(0, 0), (1, 1), (0, 2), (3, 4)] {
                         let window = Window { input, output: 6, kernel, stride, dilation, before, after };
                         for index in 0..6 {
-                            let (places, padded) = walk(&window, index);
+                            let (places, padded) = taps(&window, index);
                             let taps = window.taps(index);
                             assert_eq!(taps.count, places.len(), "{window:?} {index}");
                             assert_eq!(window.padded_taps(index), padded, "{window:?} {index}");

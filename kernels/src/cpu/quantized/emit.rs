@@ -7,7 +7,7 @@ use std::mem::offset_of;
 
 use super::tile::{Form, LeftRows, Output, QuantizedArgs, QuantizedCode, UNROLL, most_rows};
 use crate::cpu::gemm::tile::MOST_ROWS;
-use crate::jit::{Asm, Cond, Gpr, Label, Mem, Vreg};
+use crate::jit::{Asm, Cond, Gpr, JoinedRow, Label, Mem, Vreg};
 
 const ARGS: Gpr = Gpr::RDI;
 /// Left-hand row pointers during the reduction.
@@ -319,8 +319,9 @@ impl Variant<'_> {
 
     /// Stores one or two rows of bytes of two vectors each.
     fn store_joined(&mut self, row: usize, two: bool) {
-        let first = (Mem::at(C, 0), [self.sum(row, 0), self.sum(row, 1)]);
-        let second = two.then(|| (Mem::indexed(C, LDC, 1, 0), [self.sum(row + 1, 0), self.sum(row + 1, 1)]));
+        let row_at = |to: Mem, row: usize| JoinedRow { to, lanes: [self.sum(row, 0), self.sum(row, 1)] };
+        let first = row_at(Mem::at(C, 0), row);
+        let second = two.then(|| row_at(Mem::indexed(C, LDC, 1, 0), row + 1));
         self.asm.vstore_u8_joined(first, second, self.free(3));
     }
 }

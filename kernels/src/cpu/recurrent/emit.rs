@@ -1,9 +1,8 @@
-//! Instructions of a cell's gates: everything of a step but its products, a vector of units at a time.
+//! Instructions of a cell's gates: everything of a step but its products, one vector of units at a time.
 //!
-//! One call computes one sequence's step. What the input gives to each gate and what the recurrent product gives lie
-//! gate after gate; the code adds them, applies the activations and writes the new output twice: as the state of the
-//! next step and as the layer's output. The reset of a GRU whose recurrent product needs the reset state is a form of
-//! its own.
+//! One call computes one step of one sequence. The input's products and the recurrent products are stored gate after
+//! gate; the code adds them, applies the activations and writes the new output twice: as the state of the next step and
+//! as the layer's output. The reset of a GRU whose recurrent product reads the reset state is a kernel of its own.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -15,7 +14,7 @@ use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mask, Mem, Vreg};
 
-/// Which part of which cell.
+/// The part of a cell's step that a kernel computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Gates {
     /// A whole step of an LSTM: gates i, o, f, c.
@@ -32,12 +31,12 @@ pub enum Gates {
         /// ONNX's f and g.
         activations: [Activation; 2],
     },
-    /// Gates z and r of a GRU: writes z, and the output faded by r.
+    /// Gates z and r of a GRU: writes z, and the output multiplied by r.
     GruReset {
         /// ONNX's f.
         activation: Activation,
     },
-    /// Gate h of a GRU, after the product with the faded output.
+    /// Gate h of a GRU, after the product with that output.
     GruUpdate {
         /// ONNX's g.
         activation: Activation,
@@ -49,38 +48,38 @@ pub enum Gates {
     },
 }
 
-/// All that shapes the code of gates.
+/// What determines the instructions of gates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct GateCode {
     /// Instruction-set level.
     pub isa: Isa,
-    /// Which part of which cell.
+    /// The part of the cell's step.
     pub gates: Gates,
-    /// Bound of what goes into activations.
+    /// Bound of the arguments of activations.
     pub clip: Option<Bits>,
 }
 
-/// Arguments; a form leaves alone what it has no use for.
+/// Arguments; a kernel reads those that its gates need.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct GateArgs {
-    /// What the input gives: one row of units for each gate.
+    /// The input's product: one row of units for each gate.
     pub x: *const f32,
-    /// What the recurrent product gives: the same, for the gates that it computes.
+    /// The recurrent product: one row of units for each gate that it computes.
     pub r: *const f32,
     /// Added to the product of gate h before the reset (`GruLinear`).
     pub bias: *const f32,
     /// Weights of the state for gates i, o and f (`Lstm` with peepholes).
     pub peepholes: *const f32,
-    /// The output before this step (the GRU's forms).
+    /// The output before this step (GRU).
     pub before: *const f32,
     /// The state, read and written (`Lstm`).
     pub c: *mut f32,
     /// The update gate: written by `GruReset`, read by `GruUpdate`.
     pub z: *mut f32,
-    /// The new output, or the faded one (`GruReset`).
+    /// The new output; for `GruReset`, the output multiplied by r.
     pub out: *mut f32,
-    /// The new output once more (not `GruReset`).
+    /// A copy of the new output (not `GruReset`).
     pub y: *mut f32,
     /// Units.
     pub hidden: usize,
@@ -93,7 +92,7 @@ impl Arguments for GateArgs {
     fn extents(&self, gates: &Gates, extents: &mut Extents<'_>) {
         let units = self.hidden.saturating_mul(4);
         let rows = |count: usize| units.saturating_mul(count);
-        // Gates of the input, of them the first that is read, and gates of the product.
+        // The first gate of the input's product that is read, how many are, and how many of the recurrent product.
         let (first, input, product) = match gates {
             Gates::Lstm { .. } => (0, 4, 4),
             Gates::GruLinear { .. } => (0, 3, 3),
@@ -140,7 +139,7 @@ const BIAS: Gpr = Gpr::R13;
 const LEFT: Gpr = Gpr::R14;
 const SCRATCH: Gpr = Gpr::R15;
 
-/// Temporaries of activations, and a register that holds the mask where masks are vectors.
+/// Temporaries of activations, and on AVX2 the register of the mask.
 const TEMPS: [Vreg; 5] = [Vreg(8), Vreg(9), Vreg(10), Vreg(11), Vreg(12)];
 const MASK: Vreg = Vreg(15);
 
@@ -161,7 +160,7 @@ impl Gates {
         }
     }
 
-    /// Whether there is code for all of its activations.
+    /// Whether all of its activations have code.
     #[must_use]
     pub fn emits(&self) -> bool {
         self.activations().iter().all(|activation| match activation {
@@ -218,7 +217,7 @@ pub fn emit(code: &GateCode, asm: &mut Asm) -> Result<()> {
     Ok(())
 }
 
-/// The units at hand: all lanes of a vector, or those of a mask.
+/// The units of one vector: all lanes, or those of a mask.
 struct Units<'a> {
     asm: &'a mut Asm,
     mask: Option<Mask>,
@@ -239,14 +238,14 @@ impl Units<'_> {
         }
     }
 
-    /// What the input gives to gate `gate`, plus what the product's row `row` gives.
+    /// `to` = the input's product for gate `gate` + row `row` of the recurrent product.
     fn sum(&mut self, to: Vreg, gate: u8, row: u8) {
         self.load(to, gate_of(X, gate));
         self.load(TEMPS[0], gate_of(R, row));
         self.asm.vadd(to, to, TEMPS[0]);
     }
 
-    /// Adds a weighted state.
+    /// Adds the state times the peephole weights of `gate`.
     fn peep(&mut self, to: Vreg, gate: u8, state: Vreg) {
         self.load(TEMPS[0], gate_of(PEEPHOLES, gate));
         self.asm.vfma231(to, TEMPS[0], state);
@@ -278,7 +277,7 @@ impl Units<'_> {
         self.asm.vsub(to, TEMPS[0], from);
     }
 
-    /// The output: `z * before + (1 - z) * fresh`, written to both places.
+    /// The output `z * before + (1 - z) * fresh`, stored as state and as output.
     fn mix(&mut self, z: Vreg, fresh: Vreg) {
         let (before, rest) = (Vreg(5), Vreg(6));
         self.load(before, Mem::at(BEFORE, 0));
@@ -294,7 +293,7 @@ impl Units<'_> {
     }
 }
 
-/// The row of a gate among rows that follow each other.
+/// The address of the row of a gate among rows that follow each other.
 fn gate_of(base: Gpr, gate: u8) -> Mem {
     match gate {
         0 => Mem::at(base, 0),

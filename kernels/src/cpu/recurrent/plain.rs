@@ -1,11 +1,10 @@
-//! The contract of gate code in Rust: the same arguments, read and written in the same way, for processors and
-//! activations without emitted code.
+//! The gates in Rust, by the same arguments as their code: for levels without JIT and for activations without code.
 
 use super::emit::{GateArgs, GateCode, Gates};
 use super::shape::Activation;
 use crate::reference::recurrent::activate;
 
-/// Does what the code of that key does.
+/// Does what the code of `code` does.
 ///
 /// # Safety
 ///

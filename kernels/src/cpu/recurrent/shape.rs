@@ -1,4 +1,4 @@
-//! What a recurrent layer is: its cell, its directions, its sizes, and where everything lies. Computes nothing.
+//! The description of a recurrent layer: cell, directions, sizes and strides. Computes nothing.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -80,7 +80,7 @@ pub struct Direction {
 pub struct RecurrentShape {
     /// The cell.
     pub cell: Cell,
-    /// Bound of what goes into activations, if there is one.
+    /// Bound of the arguments of activations, if there is one.
     pub clip: Option<Bits>,
     /// One or two.
     pub directions: SmallVec<[Direction; 2]>,
@@ -92,17 +92,17 @@ pub struct RecurrentShape {
     pub input: u64,
     /// Features of the output.
     pub hidden: u64,
-    /// Whether sequences are the outermost axis everywhere (ONNX's layout 1).
+    /// Whether the batch is the outermost axis of every operand (ONNX's layout 1).
     pub batch_first: bool,
-    /// What weights consist of. Gates, states and what products add up to are `f32`; AMX and pairs round what
-    /// goes into a product of several rows as well.
+    /// How weights are packed. Gates, states and sums of products are `f32`; AMX and bf16 pairs round the left operand
+    /// of a product of several rows as well.
     pub elements: Elements,
 }
 
 sizes!(RecurrentShape { steps: usize, batch: usize, input: usize, hidden: usize });
 
 impl RecurrentShape {
-    /// Whether all sizes can be counted, with room to spare: what keys that come from a file have to prove.
+    /// Whether no product of sizes can overflow: what keys from a record must be checked for.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         let directions = self.directions.len();
@@ -119,19 +119,19 @@ impl RecurrentShape {
             && largest(&[directions, gates, self.hidden(), self.input().max(self.hidden())])
     }
 
-    /// Columns of a direction's gates, all of them side by side.
+    /// Columns of the gates of one direction, side by side.
     #[must_use]
     pub fn gate_columns(&self) -> usize {
         self.cell.gates() * self.hidden()
     }
 
-    /// The row of `x` (and of everything computed row by row from it) that holds a step of a sequence.
+    /// The row of `x`, and of products of it, for a step of a sequence.
     #[must_use]
     pub fn row(&self, step: usize, sequence: usize) -> usize {
         if self.batch_first { sequence * self.steps() + step } else { step * self.batch() + sequence }
     }
 
-    /// Where a step of a sequence starts in `y`.
+    /// The first element of `y` of a step of a sequence.
     #[must_use]
     pub fn y(&self, step: usize, direction: usize, sequence: usize) -> usize {
         let directions = self.directions.len();
@@ -143,7 +143,7 @@ impl RecurrentShape {
         row * self.hidden()
     }
 
-    /// Where a sequence starts in a state.
+    /// The first element of a state of a sequence.
     #[must_use]
     pub fn state(&self, direction: usize, sequence: usize) -> usize {
         let row = if self.batch_first {
@@ -173,10 +173,10 @@ impl RecurrentShape {
     }
 }
 
-/// What is written: outputs that are not wanted are still given.
+/// The outputs. All are written, whether the model uses them or not.
 #[derive(Debug)]
 pub struct Outputs<'a> {
-    /// Every step.
+    /// The output of each step.
     pub y: &'a mut [f32],
     /// The last output of each sequence.
     pub h: &'a mut [f32],

@@ -1,5 +1,5 @@
 //! Layers of every cell against the reference: directions, layouts, lengths, first states, clipping, activations, at
-//! every level, with poison beside the outputs.
+//! every level, with margins of NaN around the outputs.
 
 use super::*;
 use crate::cpu::chain::{Bits, UnaryOp};
@@ -65,7 +65,7 @@ struct Packed {
     peepholes: Vec<f32>,
 }
 
-/// What a caller makes of ONNX's weights for one direction.
+/// The packed form of ONNX's weights for one direction.
 fn prepare(shape: &RecurrentShape, isa: Isa, inputs: &Inputs<'_>, direction: usize) -> Packed {
     let (hidden, columns, input) = (shape.hidden(), shape.gate_columns(), shape.input());
     let w = &inputs.w[direction * columns * input..][..columns * input];

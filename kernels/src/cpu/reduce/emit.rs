@@ -1,14 +1,14 @@
-//! Instructions that fold rows into numbers and columns into rows. Knows lengths and strides as arguments, never a
-//! shape.
+//! Instructions that fold rows into elements and columns into rows. Lengths and strides are arguments; no shape is
+//! known here.
 //!
-//! Several chains fold side by side and are folded into one at the end. NaN has to win against every number, which the
-//! processor's maximum and minimum do not promise: NaN in the accumulator stays because it comes second, and one in the
-//! vector at hand is put in by a comparison.
+//! Several chains fold independently and are folded into one at the end. A fold with NaN must give NaN, which the
+//! processor's maximum and minimum do not do by themselves: NaN in the accumulator stays because it is the second
+//! operand, and NaN in the new vector is blended in by a comparison.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
-use super::{Finish, Fold, Map, Pass};
+use super::{Fold, Map, Pass, PostOp};
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::sweep::{self, Place};
 use crate::cpu::vecmath::{self, MAGNITUDE};
@@ -22,55 +22,63 @@ use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mask, Mem, Vreg, counted_do
 pub struct ReduceCode {
     /// Instruction-set level.
     pub isa: Isa,
-    /// What the pass does; not [`Fold::LogAddExp`], which softmax code does.
+    /// The pass; not [`Fold::LogAddExp`], which is softmax code.
     pub pass: Pass,
-    /// What is folded.
-    pub walk: Walk,
-    /// Whether `centre` is subtracted from elements first.
+    /// The order in which elements are folded.
+    pub order: Order,
+    /// Whether `centre` is subtracted from each element first.
     pub centred: bool,
 }
 
-/// What a pass folds, and in which order.
+/// The order in which a pass folds an array of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
-pub enum Walk {
-    /// Rows, each into one number.
+pub enum Order {
+    /// Each row into one element.
     Rows,
-    /// Columns, eight vectors of them from top to bottom: their results stay in registers.
+    /// Each column into one element, eight vectors of columns from top to bottom: their results stay in registers.
     Columns,
-    /// Columns, four rows at a time from end to end: the results lie in L1, and rows from memory
-    /// come in the order in which they lie there.
+    /// Each column into one element, four rows at a time from end to end: the results lie in L1, and rows are read from
+    /// memory in their order.
     Streams,
 }
 
-/// Arguments of both forms.
+/// Arguments; the same for rows and columns.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct ReduceArgs {
     /// First element of the first row.
     pub src: *const f32,
-    /// Where its result goes; the next row's or column's follows.
+    /// The first result; the others follow.
     pub dst: *mut f32,
-    /// Rows, at least 1: each one folded, or folded into one.
+    /// Rows, at least 1.
     pub rows: usize,
     /// Elements of a row.
     pub length: usize,
     /// Bytes from row to row.
     pub stride: usize,
-    /// What results are multiplied with.
+    /// What each result is multiplied by.
     pub scale: f32,
-    /// What is subtracted where the code is centred: one number for rows, one for each column.
+    /// What is subtracted where the code is centred: one element for all rows, or one for each column.
     pub centre: *const f32,
+}
+
+/// What of the code determines the memory that a call touches.
+#[derive(Clone, Copy, Debug)]
+pub struct ReduceKernel {
+    /// The order in which the code folds.
+    pub order: Order,
+    /// Whether a centre is subtracted.
+    pub centred: bool,
 }
 
 impl Arguments for ReduceArgs {
     const FAMILY: &'static str = super::FAMILY;
-    /// How the code goes over rows, and whether a centre is subtracted.
-    type Kernel = (Walk, bool);
+    type Kernel = ReduceKernel;
 
-    fn extents(&self, &(walk, centred): &(Walk, bool), extents: &mut Extents<'_>) {
+    fn extents(&self, &ReduceKernel { order, centred }: &ReduceKernel, extents: &mut Extents<'_>) {
         let (rows, length) = (counted_down(self.rows), self.length.saturating_mul(4));
         extents.read("input", self.src).over(rows, self.stride).bytes(length);
-        let (results, centres) = if walk == Walk::Rows { (rows.saturating_mul(4), 4) } else { (length, length) };
+        let (results, centres) = if order == Order::Rows { (rows.saturating_mul(4), 4) } else { (length, length) };
         extents.write("output", self.dst).bytes(results);
         if centred {
             extents.read("centre", self.centre).bytes(centres);
@@ -89,18 +97,19 @@ const DST: Gpr = Gpr::RDX;
 const ROWS: Gpr = Gpr::RCX;
 const STRIDE: Gpr = Gpr::R11;
 
-/// How far ahead of itself a row is prefetched, in bytes: a page, because prefetchers stop at the end of one. The
-/// largest of rows of 2048 took 0.83 of its time then (AVX-512); 2 KiB ahead, sums of them took longer than without.
+/// How far ahead a row is prefetched, in bytes: a page, because hardware prefetchers stop at the end of one. The
+/// maximum of rows of 2048 took 0.83 of its time with it (AVX-512); at 2 KiB, sums of such rows took longer than
+/// without.
 const AHEAD: i32 = 4096;
 
 const CENTRE: Gpr = Gpr::RBX;
-/// The centre of rows.
+/// The centre, in every lane, where rows are folded.
 const CENTRE_OF_ROWS: Vreg = Vreg(14);
 
-/// Vectors of columns that are folded side by side.
+/// Vectors of columns that are folded together.
 const WIDE: u8 = 8;
 
-/// The accumulators are the first registers, up to [`WIDE`].
+/// Accumulators are the registers from 0 on, up to [`WIDE`].
 const SCALE: Vreg = Vreg(8);
 const VALUE: Vreg = Vreg(9);
 const TEMPS: [Vreg; 4] = [Vreg(10), Vreg(11), Vreg(12), Vreg(13)];
@@ -118,14 +127,14 @@ pub fn emit(code: &ReduceCode, asm: &mut Asm) -> Result<()> {
     asm.vbroadcast(SCALE, arg!(scale));
     if code.centred {
         asm.load(CENTRE, arg!(centre));
-        if code.walk == Walk::Rows {
+        if code.order == Order::Rows {
             asm.vbroadcast(CENTRE_OF_ROWS, Mem::at(CENTRE, 0));
         }
     }
-    match code.walk {
-        Walk::Rows => rows(code, asm),
-        Walk::Columns => columns(code, asm),
-        Walk::Streams => streams(code, asm),
+    match code.order {
+        Order::Rows => rows(code, asm),
+        Order::Columns => columns(code, asm),
+        Order::Streams => streams(code, asm),
     }
     asm.epilogue();
     Ok(())
@@ -142,12 +151,12 @@ fn rows(code: &ReduceCode, asm: &mut Asm) {
         place.further(AHEAD).prefetch(asm, SRC);
         step(code, asm, place, SRC);
     });
-    // Pairs, then pairs of pairs.
+    // Pairs of accumulators, then the two sums.
     for (to, from) in [(0, 1), (2, 3), (0, 2)] {
         fold(pass.fold, asm, Vreg(to), Vreg(to), Vreg(from));
     }
     across(pass.fold, asm);
-    finish(pass.finish, asm, Vreg(0));
+    apply(pass.post_op, asm, Vreg(0));
     asm.vstore_one(Mem::at(DST, 0), Vreg(0));
     asm.add(SRC, STRIDE);
     asm.add_imm(DST, 4);
@@ -162,7 +171,7 @@ fn columns(code: &ReduceCode, asm: &mut Asm) {
         start(pass.fold, asm, vectors);
         sweep::down(asm, arg!(rows), SRC, STRIDE, vectors, tail, |asm, at, place| step(code, asm, place, at));
         for chain in 0..vectors {
-            finish(pass.finish, asm, Vreg(chain));
+            apply(pass.post_op, asm, Vreg(chain));
             sweep::across(asm, chain, tail).store(asm, DST, Vreg(chain));
         }
     });
@@ -203,12 +212,12 @@ fn streams(code: &ReduceCode, asm: &mut Asm) {
     }
     sweep::row(asm, |asm, place| {
         place.load(asm, Vreg(0), DST);
-        finish(pass.finish, asm, Vreg(0));
+        apply(pass.post_op, asm, Vreg(0));
         place.store(asm, DST, Vreg(0));
     });
 }
 
-/// Accumulators of nothing.
+/// Sets accumulators to the fold of no elements.
 fn start(fold: Fold, asm: &mut Asm, chains: u8) {
     let neutral = match fold {
         Fold::Add | Fold::LogAddExp => 0.0,
@@ -219,13 +228,13 @@ fn start(fold: Fold, asm: &mut Asm, chains: u8) {
     (0..chains).for_each(|chain| asm.vload(Vreg(chain), neutral));
 }
 
-/// One vector into its accumulator. Lanes that do not count are zero after the load.
+/// Folds one vector into its accumulator. Lanes beyond the row are zero after the load.
 fn step(code: &ReduceCode, asm: &mut Asm, place: Place, base: Gpr) {
     let (pass, accumulator) = (code.pass, Vreg(place.chain));
     match (pass.fold, pass.map, place.tail) {
         _ if code.centred => {
             place.load(asm, VALUE, base);
-            if code.walk == Walk::Rows {
+            if code.order == Order::Rows {
                 asm.vsub(VALUE, VALUE, CENTRE_OF_ROWS);
             } else {
                 place.load(asm, TEMPS[2], CENTRE);
@@ -269,14 +278,14 @@ fn fold(fold: Fold, asm: &mut Asm, to: Vreg, accumulator: Vreg, value: Vreg) {
     }
 }
 
-/// The first accumulator's lanes folded into one number.
+/// Folds the lanes of the first accumulator into one element.
 fn across(fold: Fold, asm: &mut Asm) {
     let (all, scratch) = (Vreg(0), TEMPS[0]);
     match fold {
         Fold::Add | Fold::LogAddExp => asm.vreduce_add(all, all, scratch),
         Fold::Mul => asm.vreduce_mul(all, all, scratch),
         Fold::Max | Fold::Min => {
-            // Each lane that is NaN counts one.
+            // Counts the NaN lanes.
             let (nans, mask) = (VALUE, nan(asm));
             asm.compare(mask, Predicate::Unordered, all, all);
             asm.mask_to_f32(nans, mask);
@@ -293,12 +302,12 @@ fn across(fold: Fold, asm: &mut Asm) {
     }
 }
 
-fn finish(finish: Finish, asm: &mut Asm, value: Vreg) {
-    // Without a scale it is one, which changes nothing.
+fn apply(post_op: PostOp, asm: &mut Asm, value: Vreg) {
+    // The scale is 1 where there is none, which changes nothing.
     asm.vmul(value, value, SCALE);
-    match finish {
-        Finish::None => {}
-        Finish::Sqrt => asm.vsqrt(value, value),
-        Finish::Log => vecmath::emit_unary(asm, UnaryOp::Log, value, &TEMPS),
+    match post_op {
+        PostOp::None => {}
+        PostOp::Sqrt => asm.vsqrt(value, value),
+        PostOp::Log => vecmath::emit_unary(asm, UnaryOp::Log, value, &TEMPS),
     }
 }

@@ -1,17 +1,17 @@
-//! What is reduced, without axes that do not matter, and the steps that it takes.
+//! The shape of a reduction, without axes that do not matter, and the passes that compute it.
 //!
-//! Neighbouring axes that are both kept, or both reduced, are one axis; axes of one element are none. What is left
-//! alternates, and is reduced innermost first, one step for each reduced axis. A step that adds up long columns is
-//! split: sums of parts, then the sum of those, which is both more accurate and work for several threads.
+//! Neighbouring axes that are both kept, or both reduced, become one axis; axes of one element are dropped. The rest
+//! alternate between kept and reduced. Reduced axes are folded innermost first, one pass each. A pass that adds up long
+//! columns is split into sums of parts and the sum of those, which is more accurate and gives several threads work.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use super::{Finish, Fold, Map, Pass, Reduction, Walk};
+use super::{Fold, Map, Order, Pass, PostOp, Reduction};
 use crate::parallel::part;
 
-/// Axes that alternate between kept and reduced.
+/// Dimensions that alternate between kept and reduced.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct Collapsed {
     /// Dimensions, outermost first.
@@ -63,13 +63,13 @@ impl Collapsed {
         self.product(|index| !self.is_reduced(index))
     }
 
-    /// Elements that each element of the output is made of.
+    /// Elements that each element of the output is folded from.
     #[must_use]
     pub fn reduced_len(&self) -> usize {
         self.product(|index| self.is_reduced(index))
     }
 
-    /// Whether its elements can be counted.
+    /// Whether its sizes are within bounds.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         let bytes = self.dims.iter().try_fold(4usize, |bytes, &dim| bytes.checked_mul((dim as usize).max(1)));
@@ -77,7 +77,8 @@ impl Collapsed {
     }
 }
 
-/// One pass over data: an array `[outer, reduce, inner]`, of whose middle axis `parts` parts are folded each into one.
+/// One pass over an array `[outer, reduce, inner]`. Its middle axis is divided into `parts` parts, each of which is
+/// folded into one element.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Step {
     pub(super) outer: usize,
@@ -90,14 +91,14 @@ pub(super) struct Step {
 
 /// Elements of a row that are added up before a sum of sums begins: 64 to 128 additions in each lane.
 const ROW: usize = 1 << 12;
-/// Rows of columns, likewise: each column is one chain of additions.
+/// The same for columns, in rows: each column is one chain of additions.
 const COLUMN: usize = 1 << 8;
-/// Bytes of a row that are worth a pass of its own, and bytes that are near enough for any order.
+/// Bytes of a row from which on rows are read from end to end ([`Order::Streams`]).
 const STREAM: usize = 512;
 const NEAR: usize = 1 << 19;
-/// Columns that threads share are shared by whole cache lines.
+/// Elements of a cache line: the unit in which threads share columns.
 pub(super) const LINE: usize = 16;
-/// A part for a thread of its own is at least this long, or handing it over costs more than it.
+/// The least elements of a part for a thread of its own; for less, the fork costs more than it saves.
 const SHARE: usize = 1 << 14;
 
 impl Step {
@@ -105,30 +106,31 @@ impl Step {
         self.outer * self.parts * self.inner
     }
 
-    /// The order in which elements are folded. Rows that lie further apart than the prefetchers follow are read from
-    /// end to end, unless there are so few that L2 has them all.
-    pub(super) fn walk(&self) -> Walk {
+    /// The order in which elements are folded. Rows that are further apart than hardware prefetchers follow are read
+    /// from end to end, unless they are so few that L2 holds all of them.
+    pub(super) fn order(&self) -> Order {
         let row = self.inner * size_of::<f32>();
         match self.inner {
-            1 => Walk::Rows,
-            _ if row >= STREAM && self.reduce.saturating_mul(row) > NEAR => Walk::Streams,
-            _ => Walk::Columns,
+            1 => Order::Rows,
+            _ if row >= STREAM && self.reduce.saturating_mul(row) > NEAR => Order::Streams,
+            _ => Order::Columns,
         }
     }
 
-    /// The part of the middle axis that part `index` folds.
+    /// The rows of the middle axis that part `index` folds.
     pub(super) fn part(&self, index: usize) -> std::ops::Range<usize> {
         part(self.reduce, self.parts, index)
     }
 
-    /// Parts of the middle axis for accuracy, and for `tasks` tasks where there is no other work to share.
+    /// Parts of the middle axis for accuracy, and for `tasks` tasks where `outer` gives less than one part a task.
     fn split(&self, tasks: usize) -> usize {
         let accurate = match self.pass.fold {
-            // Long rows are shared between tasks whole, as those of sums are: of halves, memory delivers a third less.
-            Fold::Max | Fold::Min if self.walk() != Walk::Streams => 1,
+            // Long rows are shared between tasks whole, as those of sums are: memory delivers a third less when tasks
+            // read halves of rows.
+            Fold::Max | Fold::Min if self.order() != Order::Streams => 1,
             _ => self.reduce.div_ceil(if self.inner == 1 { ROW } else { COLUMN }),
         };
-        // Halves at most, so that steps upon steps come to an end.
+        // At most half of the axis, so that every pass makes it shorter.
         let shares = (self.reduce * self.inner / SHARE).min(self.reduce / 2);
         let units = self.outer * self.inner.div_ceil(LINE);
         let shared = if units < tasks { tasks.div_ceil(units.max(1)).min(shares) } else { 1 };
@@ -136,14 +138,14 @@ impl Step {
     }
 }
 
-/// The steps of a reduction whose input is not empty.
+/// The passes of a reduction whose input is not empty.
 pub(super) fn steps(reduction: Reduction, collapsed: &Collapsed, tasks: usize) -> SmallVec<[Step; 2]> {
-    let Pass { map, fold, finish } = reduction.pass();
+    let Pass { map, fold, post_op } = reduction.pass();
     let mut steps = SmallVec::<[Step; 2]>::new();
     let mut push = |outer: usize, mut reduce: usize, inner: usize| {
         loop {
             let map = if steps.is_empty() { map } else { Map::Identity };
-            let pass = Pass { map, fold, finish: Finish::None };
+            let pass = Pass { map, fold, post_op: PostOp::None };
             let mut step = Step { outer, reduce, inner, parts: 1, pass, scale: 1.0 };
             step.parts = step.split(tasks);
             steps.push(step);
@@ -163,12 +165,12 @@ pub(super) fn steps(reduction: Reduction, collapsed: &Collapsed, tasks: usize) -
         }
     }
     if steps.is_empty() {
-        // Nothing is folded, and yet elements are squared, or their logarithm is taken.
-        let pass = Pass { map, fold, finish: Finish::None };
+        // Nothing is reduced, but elements are squared or their logarithm is taken.
+        let pass = Pass { map, fold, post_op: PostOp::None };
         steps.push(Step { outer: 1, reduce: 1, inner: collapsed.output_len(), parts: 1, pass, scale: 1.0 });
     }
     if let Some(last) = steps.last_mut() {
-        last.pass.finish = finish;
+        last.pass.post_op = post_op;
         if reduction == Reduction::Mean {
             last.scale = 1.0 / collapsed.reduced_len() as f32;
         }

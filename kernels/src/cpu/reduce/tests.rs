@@ -29,7 +29,7 @@ fn defined(reduction: Reduction, values: &[f64]) -> f64 {
     }
 }
 
-/// The elements that each element of the output is made of, by a walk over all elements.
+/// The elements that each element of the output is folded from, by a loop over all elements.
 fn gathered(shape: &[usize], axes: &[usize], input: &[f32]) -> Vec<Vec<f64>> {
     let kept = |axis: &usize| !axes.contains(axis);
     let count = (0..shape.len()).filter(kept).map(|axis| shape[axis]).product();
@@ -72,7 +72,7 @@ fn check(reduction: Reduction, shape: &[usize], axes: &[usize], input: &[f32], i
     }
 }
 
-/// Positive numbers around one, so that products and logarithms stay where they can be compared.
+/// Positive numbers around 1, so that products and logarithms stay in a range that can be compared.
 fn values(count: usize) -> Vec<f32> {
     integers(count, 7).iter().enumerate().map(|(at, x)| 1.0 + x / 64.0 + at as f32 % 13.0 / 512.0).collect()
 }
@@ -136,7 +136,7 @@ fn long_sums_stay_accurate() {
     for isa in levels().into_iter().filter(|&isa| isa <= Isa::detect()) {
         for (shape, axes) in [([1, count], [1]), ([count / 3, 3], [0])] {
             for sum in run(Reduction::Mean, &shape, &axes, &input, isa, 2) {
-                // One chain of additions would be off by a hundredth.
+                // A single chain of additions would be off by a hundredth.
                 assert!((f64::from(sum) - f64::from(0.1f32)).abs() < 3e-7, "{shape:?} at {isa}: {sum}");
             }
         }

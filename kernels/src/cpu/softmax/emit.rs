@@ -1,55 +1,55 @@
 //! Instructions of softmax, its logarithm, and the logarithm of a sum of exponentials, over rows and over columns.
 //!
-//! Three passes: the largest element, the sum of exponentials (which softmax stores), and the division. A row stays in
-//! L1 between them. Exponents are never positive, so the short exponential does.
+//! Three passes: the largest element; the sum of exponentials, which softmax stores; the division. A row stays in L1
+//! between them. Exponents are never positive, so the short form of the exponential is enough.
 //!
-//! The middle pass is bound by computing: ten of a vector's instructions are multiplications of some kind, of which Zen
-//! 3 starts two a cycle, so a vector of 8 takes 5 cycles at least, where the other two passes take about one and a half
-//! together. Several vectors stand side by side ([`vecmath::Side`]) to come near that.
+//! The middle pass is bound by computation: ten of a vector's instructions are multiplications of some kind, of which
+//! Zen 3 starts two a cycle, so a vector of 8 takes at least 5 cycles, where the other two passes take about 1.5
+//! together. Several vectors are interleaved ([`vecmath::Interleaved`]) to come near that.
 //!
-//! Memory would be idle while a row is computed that has been read, so the middle pass prefetches the next row
-//! meanwhile, and the lines that its result goes to: stores wait for those as loads do. On AVX-512, rows of 512 that
-//! come from memory took 0.68 of their time then. Columns gain nothing by it.
+//! Memory would be idle while a row is computed, so the middle pass prefetches the next row, and the cache lines of
+//! this row's results: stores wait for their lines as loads do. On AVX-512, rows of 512 from memory took 0.68 of their
+//! time with it. Columns gain nothing by it.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::sweep::{self, Place};
-use crate::cpu::vecmath::{self, Copies, MAGNITUDE, Side};
+use crate::cpu::vecmath::{self, Copies, Interleaved, MAGNITUDE};
 use crate::isa::Isa;
 use crate::jit::asm::{Predicate, Src};
 use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mask, Mem, Vreg, counted_down};
 
-/// What is made of a row or a column.
+/// What is computed of a row or a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Form {
     /// Exponentials that sum to one.
     Softmax,
     /// Their logarithms.
     LogSoftmax,
-    /// The logarithm of the sum of exponentials: one number.
+    /// The logarithm of the sum of exponentials: one element.
     LogSumExp,
 }
 
-/// All that shapes the code.
+/// What determines the instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct SoftmaxCode {
     /// Instruction-set level.
     pub isa: Isa,
-    /// What is made.
+    /// What is computed.
     pub form: Form,
-    /// Whether columns sum to one, not rows.
+    /// Whether it is computed for each column, not for each row.
     pub columns: bool,
 }
 
-/// Arguments of all forms. Where a number is made of each row or column, the numbers follow each other.
+/// Arguments of all forms. Single results of rows or columns follow each other in memory.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct SoftmaxArgs {
     /// First element of the first row.
     pub src: *const f32,
-    /// Where it goes.
+    /// First element of the result.
     pub dst: *mut f32,
     /// Rows, at least 1.
     pub rows: usize,
@@ -59,12 +59,20 @@ pub struct SoftmaxArgs {
     pub stride: usize,
 }
 
+/// What of the code determines the memory that a call touches.
+#[derive(Clone, Copy, Debug)]
+pub struct SoftmaxKernel {
+    /// What is computed.
+    pub form: Form,
+    /// Whether it is computed for each column, not for each row.
+    pub columns: bool,
+}
+
 impl Arguments for SoftmaxArgs {
     const FAMILY: &'static str = super::FAMILY;
-    /// What is made, and whether of columns.
-    type Kernel = (Form, bool);
+    type Kernel = SoftmaxKernel;
 
-    fn extents(&self, &(form, columns): &(Form, bool), extents: &mut Extents<'_>) {
+    fn extents(&self, &SoftmaxKernel { form, columns }: &SoftmaxKernel, extents: &mut Extents<'_>) {
         let (rows, length) = (counted_down(self.rows), self.length.saturating_mul(4));
         extents.read("input", self.src).over(rows, self.stride).bytes(length);
         let output = extents.write("output", self.dst);
@@ -86,27 +94,27 @@ const SRC: Gpr = Gpr::RSI;
 const DST: Gpr = Gpr::RDX;
 const ROWS: Gpr = Gpr::RCX;
 const STRIDE: Gpr = Gpr::R11;
-/// Where the row after the one at hand starts, on both sides; rows only.
+/// The next row of the input and of the output; rows only.
 const NEXT: [Gpr; 2] = [Gpr::R12, Gpr::R13];
-/// From an element of the input to that of the output, in bytes; columns only.
+/// Bytes from an element of the input to the same one of the output; columns only.
 const AWAY: Gpr = Gpr::RBX;
 
-/// Vectors of columns that go down together: four cache lines, so that rows far apart are worth prefetching. Their
+/// Vectors of columns that are computed together: four cache lines, so that rows far apart are worth prefetching. Their
 /// largest elements and their sums are on the stack.
 const COLUMNS: u8 = 8;
 
 /// Registers of each vector in flight: its value, and two temporaries of the exponential. Four vectors
-/// ([`sweep::UNROLL`]), the constant at hand, the largest, the sum and the mask take the sixteen of AVX2.
+/// ([`sweep::UNROLL`]), the current constant, the largest element, the sum and the mask take the sixteen of AVX2.
 const EACH: u8 = 3;
 
-/// The value of vector `chain`, of as many as are in flight.
+/// The register of the value of vector `chain`, one of those in flight.
 const fn value(chain: u8) -> Vreg {
     Vreg(EACH * (chain % sweep::UNROLL))
 }
 
 /// The constant that vectors in flight share.
 const CONSTANT: Vreg = Vreg(12);
-/// Registers of a row. The looking for the largest uses others, which the exponentials take later.
+/// The largest element and the sum of a row. The first pass uses other registers, which the exponentials take later.
 const ROW_MOST: Vreg = Vreg(13);
 const ROW_SUM: Vreg = Vreg(14);
 
@@ -139,7 +147,7 @@ fn rows(form: Form, asm: &mut Asm) {
     }
     asm.vreduce_max(ROW_MOST, Vreg(0), Vreg(8));
     if form == Form::LogSumExp {
-        // The result's memory keeps it until it is added again.
+        // The result's memory holds the largest element until it is added again.
         asm.vstore_one(Mem::at(DST, 0), ROW_MOST);
         subtrahend(asm, ROW_MOST);
     }
@@ -154,7 +162,7 @@ fn rows(form: Form, asm: &mut Asm) {
         if form == Form::Softmax {
             places.iter().for_each(|place| place.store(asm, DST, value(place.chain)));
         }
-        // Pairs first: the sum is one chain of additions, of one for each group.
+        // Pairs of accumulators first: adding them one by one would be a chain of dependent additions.
         for step in [2, 1] {
             for chain in (0..step).filter(|chain| usize::from(chain + step) < places.len()) {
                 asm.vadd(value(chain), value(chain), value(chain + step));
@@ -163,7 +171,7 @@ fn rows(form: Form, asm: &mut Asm) {
         asm.vadd(ROW_SUM, ROW_SUM, value(0));
     });
     asm.vreduce_add(ROW_SUM, ROW_SUM, value(0));
-    settle(form, asm, ROW_SUM);
+    row_factor(form, asm, ROW_SUM);
     match form {
         Form::Softmax => sweep::row(asm, |asm, place| divide(asm, place, DST, ROW_SUM)),
         Form::LogSoftmax => sweep::row(asm, |asm, place| {
@@ -197,7 +205,7 @@ fn columns(form: Form, asm: &mut Asm) {
     asm.unspill();
 }
 
-/// The stack slots of column `chain`.
+/// The stack slots of the column vector `chain`: its largest element.
 fn most_of(asm: &Asm, chain: u8) -> Mem {
     asm.slot(chain)
 }
@@ -239,7 +247,7 @@ fn column(form: Form, asm: &mut Asm, vectors: u8, tail: Option<Mask>) {
     });
     for chain in 0..vectors {
         asm.vload(ROW_SUM, sum_of(asm, chain));
-        settle(form, asm, ROW_SUM);
+        row_factor(form, asm, ROW_SUM);
         asm.vstore(sum_of(asm, chain), ROW_SUM);
     }
     match form {
@@ -270,7 +278,7 @@ fn column(form: Form, asm: &mut Asm, vectors: u8, tail: Option<Mask>) {
     }
 }
 
-/// Prefetches those places of the next row. Numbers of rows follow each other, and are near anyway.
+/// Prefetches the same positions of the next row. Single results of rows follow each other, and are in L1 anyway.
 fn prefetch(form: Form, asm: &mut Asm, places: &[Place]) {
     let sides = if form == Form::LogSumExp { 1 } else { NEXT.len() };
     for (place, &next) in places.iter().flat_map(|place| NEXT[..sides].iter().map(move |next| (place, next))) {
@@ -278,7 +286,7 @@ fn prefetch(form: Form, asm: &mut Asm, places: &[Place]) {
     }
 }
 
-/// The largest so far. NaN may get lost here: the exponential brings it back.
+/// Updates the maximum in `most`. It may lose a NaN, which the exponential brings back.
 fn look(asm: &mut Asm, place: Place, base: Gpr, most: Vreg, [at_hand, temp]: [Vreg; 2]) {
     if place.tail.is_none() {
         return asm.vmax(most, most, place.of(base));
@@ -287,8 +295,7 @@ fn look(asm: &mut Asm, place: Place, base: Gpr, most: Vreg, [at_hand, temp]: [Vr
     place.fold(asm, most, temp, |asm, to, most| asm.vmax(to, most, at_hand));
 }
 
-/// What is subtracted where the logarithm of the sum is wanted: the largest element, but nothing where that is
-/// infinite.
+/// What is subtracted for the logarithm of the sum: the largest element, or zero where that is infinite.
 fn subtrahend(asm: &mut Asm, most: Vreg) {
     let (infinite, magnitude, nothing) = (asm.mask(1, Vreg(8)), Vreg(9), Vreg(10));
     asm.vand(magnitude, most, MAGNITUDE);
@@ -297,7 +304,7 @@ fn subtrahend(asm: &mut Asm, most: Vreg) {
     asm.select(most, infinite, nothing, most);
 }
 
-/// The exponentials of the elements at those places less the largest one, in the registers [`value`] of their chains.
+/// Leaves in the registers [`value`] the exponentials of the elements at `places`, less the largest one.
 fn exponentials(form: Form, asm: &mut Asm, places: &[Place], base: Gpr, most: impl Fn(&Asm, u8) -> Src) {
     for place in places {
         let value = value(place.chain);
@@ -306,18 +313,19 @@ fn exponentials(form: Form, asm: &mut Asm, places: &[Place], base: Gpr, most: im
         asm.vsub(value, value, most);
     }
     if form == Form::LogSumExp {
-        // Nothing was subtracted from infinities. One counts as the largest element here, and is added back at the end.
+        // Infinite maxima were not subtracted. Such an infinity counts as the largest element here, and is added back
+        // at the end.
         asm.vzero(CONSTANT);
         places.iter().for_each(|place| asm.vmin(value(place.chain), CONSTANT, value(place.chain)));
     }
     let copies = Copies { count: places.len() as u8, first: 0, each: EACH, constant: Some(CONSTANT) };
     let temps = [Vreg(1), Vreg(2)];
-    vecmath::emit_exp_nonpositive_side(&mut Side::new(asm, copies), value(0), &temps);
+    vecmath::emit_exp_nonpositive_interleaved(&mut Interleaved::new(asm, copies), value(0), &temps);
     places.iter().for_each(|place| place.only(asm, value(place.chain), temps[0]));
 }
 
-/// What the last pass needs of the sum.
-fn settle(form: Form, asm: &mut Asm, sum: Vreg) {
+/// Replaces the sum of a row by what the last pass applies: its reciprocal (Softmax) or its logarithm (LogSoftmax).
+fn row_factor(form: Form, asm: &mut Asm, sum: Vreg) {
     if form == Form::Softmax {
         asm.vload(value(0), 1.0);
         asm.vdiv(sum, value(0), sum);

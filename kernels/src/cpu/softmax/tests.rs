@@ -9,7 +9,7 @@ fn around(outer: usize, length: usize, inner: usize) -> Around {
     Around { outer: outer as u64, length: length as u64, inner: inner as u64 }
 }
 
-/// Both ways of running, which must agree to the bit.
+/// Runs into another buffer and in place, which must agree to the bit.
 fn run(around: Around, logarithm: bool, input: &[f32], isa: Isa, tasks: usize) -> Vec<f32> {
     let softmax = Softmax::new(around, logarithm, isa, tasks, &EmitEach).unwrap();
     let mut output = Fenced::new(input.len());
@@ -40,7 +40,7 @@ fn check(shape: Around, logarithm: bool, input: &[f32], isa: Isa, tasks: usize) 
     }
 }
 
-/// Numbers whose exponentials lie several decades apart.
+/// Values whose exponentials lie several decades apart.
 fn values(count: usize) -> Vec<f32> {
     integers(count, 3).iter().enumerate().map(|(at, x)| 5.0 * x + at as f32 % 17.0 / 16.0).collect()
 }

@@ -1,12 +1,12 @@
-//! Instructions that transpose tiles of 4-byte and 8-byte elements. Knows strides and counts as arguments, never a
-//! shape.
+//! Instructions that transpose tiles of 4-byte and 8-byte elements. Strides and counts are arguments; no shape is known
+//! here.
 //!
 //! A tile is square, as many rows as a vector has lanes (`L`). Its rows are loaded whole, interleaved within 128-bit
 //! groups in two rounds (pairs, then pairs of pairs), and the groups are then exchanged between registers. No step
 //! needs a mask: the driver lets the last tile overlap the one before it.
 //!
-//! Images with two to four channels have planes too narrow for a square tile, and two forms of their own. They move
-//! whole vectors of which only the first few lanes count: what lies beyond is written over by the next row, or ignored.
+//! Images with two to four channels have planes too narrow for a square tile, and two forms of their own. These move
+//! whole vectors of which only the first few lanes matter: the next row overwrites the others, or they are ignored.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -15,16 +15,16 @@ use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mem, Vreg, counted_down};
 
-/// How tiles reach the rows of the output.
+/// How tiles are stored to the rows of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Stores {
-    /// Stores alone.
+    /// Ordinary stores.
     Near,
-    /// Rows that are far apart, on pages of their own, of which no prefetcher of the processor knows: with each tile
-    /// the rows below it are prefetched, where the next round of the outer loop writes.
+    /// Ordinary stores to rows that are far apart, each on its own pages, which hardware prefetchers do not follow:
+    /// with each tile the rows below it, which the next round of the outer loop writes, are prefetched.
     Ahead,
-    /// Whole cache lines past the caches. Every row of a tile is an aligned vector, and who lets others read the output
-    /// fences first.
+    /// Streaming stores of whole cache lines. Every row of a tile is an aligned vector, and the driver ends with a
+    /// fence.
     Stream,
 }
 
@@ -33,15 +33,15 @@ pub enum Stores {
 pub enum Form {
     /// Square tiles, in a loop within a loop.
     Tile(Stores),
-    /// Square tiles of 8-byte elements, likewise.
+    /// Square tiles of 8-byte elements, in the same loops.
     WideTile(Stores),
-    /// That many rows (2 to 4) become the columns of a dense matrix that wide.
+    /// A matrix of that many rows (2 to 4) becomes one of as many columns, dense.
     Interleave(u8),
-    /// A dense matrix that wide (2 to 4) becomes that many rows.
+    /// A dense matrix of that many columns (2 to 4) becomes one of as many rows.
     Deinterleave(u8),
 }
 
-/// All that shapes the code of a transposition.
+/// What determines the instructions of a transposition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct TransposeCode {
     /// Instruction-set level.
@@ -50,13 +50,13 @@ pub struct TransposeCode {
     pub form: Form,
 }
 
-/// Arguments of every form; strides and steps are in bytes.
+/// Arguments of every form; strides are in bytes.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct TransposeArgs {
     /// First element of the first tile.
     pub src: *const u8,
-    /// Where it goes.
+    /// First element of the first transposed tile.
     pub dst: *mut u8,
     /// From one row of the input to the next.
     pub src_stride: usize,
@@ -64,30 +64,39 @@ pub struct TransposeArgs {
     pub dst_stride: usize,
     /// Tiles of the inner loop, at least 1.
     pub inner: usize,
-    /// Input step of the inner loop (square tiles only; the narrow forms know theirs).
+    /// From one tile of the inner loop to the next in the input (square tiles only; in the narrow forms it follows from
+    /// the width).
     pub inner_src: usize,
-    /// Output step of the inner loop.
+    /// The same in the output.
     pub inner_dst: usize,
-    /// Rounds of the outer loop, at least 1 (square tiles only, as are its steps).
+    /// Rounds of the outer loop, at least 1 (square tiles only).
     pub outer: usize,
-    /// Input step of the outer loop, less what the inner loop has covered.
+    /// From where the inner loop ends in the input to where its next round begins.
     pub outer_src: isize,
-    /// Output step of the outer loop, less what the inner loop has covered.
+    /// The same in the output.
     pub outer_dst: isize,
+}
+
+/// What of the code determines the memory that a call touches.
+#[derive(Clone, Copy, Debug)]
+pub struct TransposeKernel {
+    /// The level, whose vectors give a tile its side.
+    pub isa: Isa,
+    /// What the code does.
+    pub form: Form,
 }
 
 impl Arguments for TransposeArgs {
     const FAMILY: &'static str = "transpose";
-    /// The level, and what the code does.
-    type Kernel = (Isa, Form);
+    type Kernel = TransposeKernel;
 
-    fn extents(&self, &(isa, form): &(Isa, Form), extents: &mut Extents<'_>) {
+    fn extents(&self, &TransposeKernel { isa, form }: &TransposeKernel, extents: &mut Extents<'_>) {
         let (inner, lanes, vector) = (counted_down(self.inner), isa.lanes(), isa.lanes() * 4);
         let (src, dst) = (self.src, self.dst);
         match form {
             Form::Tile(_) | Form::WideTile(_) => {
                 let side = if matches!(form, Form::Tile(_)) { lanes } else { lanes / 2 };
-                // Steps of the outer loop are counted from where the inner one has ended.
+                // The outer strides are counted from where the inner loop ends.
                 let outer = |step: isize, covered: usize| covered.wrapping_mul(inner).wrapping_add_signed(step);
                 let rounds = counted_down(self.outer);
                 let tiles = extents.read("input", src).over(rounds, outer(self.outer_src, self.inner_src));
@@ -120,7 +129,7 @@ const INNER: Gpr = Gpr::RCX;
 const OUTER: Gpr = Gpr::RBX;
 const WALK: Gpr = Gpr::RAX;
 
-/// The place of an argument.
+/// The address of an argument.
 macro_rules! arg {
     ($field:ident) => {
         Mem::at(ARGS, std::mem::offset_of!(TransposeArgs, $field) as i32)
@@ -150,7 +159,7 @@ pub fn emit(code: &TransposeCode, asm: &mut Asm) -> Result<()> {
     Ok(())
 }
 
-/// Row `row` of a matrix whose rows `row & !3` starts at `base`.
+/// The address of row `row` of a matrix; `base` is that of row `row & !3`.
 fn row_of_four(base: Gpr, stride: Gpr, stride3: Gpr, row: u8) -> Mem {
     match row % 4 {
         0 => Mem::at(base, 0),
@@ -160,7 +169,7 @@ fn row_of_four(base: Gpr, stride: Gpr, stride3: Gpr, row: u8) -> Mem {
     }
 }
 
-/// Tiles of `lanes` rows; `turn` transposes the one in the first registers and returns the first register of the
+/// Tiles of `lanes` rows; `turn` transposes the tile in the first registers and returns the first register of the
 /// result.
 fn tiles(asm: &mut Asm, lanes: u8, stores: Stores, turn: fn(&mut Asm) -> u8) {
     let (outer, inner) = (asm.label(), asm.label());
@@ -272,7 +281,7 @@ fn interleave(asm: &mut Asm, rows: u8) {
     for row in 0..rows {
         asm.vload(Vreg(row), row_of_four(SRC, SRC_STRIDE, SRC_STRIDE3, row));
     }
-    // Rows that are not there are given as row 0: their lanes are written over.
+    // Rows that do not exist are given as row 0: their lanes are overwritten later.
     let row = |row: u8| if row < rows { Vreg(row) } else { Vreg(0) };
     asm.vunpack_lo_32(Vreg(4), row(0), row(1));
     asm.vunpack_hi_32(Vreg(5), row(0), row(1));
@@ -287,7 +296,7 @@ fn interleave(asm: &mut Asm, rows: u8) {
         let (group, k) = ((column / 4) as u8, (column % 4) as u8);
         let mut from = Vreg(8 + k);
         if group > 0 {
-            // Brings group `group` to the front. AVX2 selects a half twice, AVX-512 a quarter.
+            // Moves group `group` to the front. AVX2 selects a half twice, AVX-512 a quarter.
             let selector = if lanes == 8 { 0x11 } else { group };
             asm.vshuffle_128(Vreg(12 + k), from, from, selector);
             from = Vreg(12 + k);
@@ -306,7 +315,7 @@ fn deinterleave(asm: &mut Asm, columns: u8) {
     for row in 0..lanes {
         asm.vload(Vreg(row), Mem::at(SRC, i32::from(row) * width));
     }
-    // Of the free registers after the rows, four hold pairs of rows for a moment.
+    // Four of the registers after the rows hold pairs of rows.
     let pairs = lanes;
     for group in (0..lanes).step_by(4) {
         asm.vunpack_lo_32(Vreg(pairs), Vreg(group), Vreg(group + 1));

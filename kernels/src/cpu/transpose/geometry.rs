@@ -1,4 +1,4 @@
-//! What is left of a permutation once everything that does not matter is gone. Knows no code and no threads.
+//! The shape of a permutation once everything that does not matter is dropped. Depends on no code and no threads.
 //!
 //! Axes of length 1 vanish, and axes that stay neighbours become one. What remains is either nothing to do, runs of
 //! contiguous bytes that move as they are, or a stack of planes: the input's contiguous axis (*columns*) against the
@@ -44,8 +44,8 @@ impl Collapsed {
         Collapsed { shape: order.iter().map(|&run| runs[run].1 as u64).collect(), perm }
     }
 
-    /// Whether this is a permutation of at most [`MAX_RANK`] axes whose elements can be counted in bytes: what keys
-    /// that come from a file have to prove before anything is built from them.
+    /// Whether this is a permutation of at most [`MAX_RANK`] axes whose bytes can be counted: what keys from a record
+    /// are checked for before anything is built from them.
     #[must_use]
     pub fn is_valid(&self, element: usize) -> bool {
         let rank = self.shape.len();
@@ -53,7 +53,7 @@ impl Collapsed {
         let mut permutes = |axis: usize| axis < rank && !std::mem::replace(&mut seen[axis], true);
         let bytes = self.shape.iter().try_fold(element, |bytes, &dim| bytes.checked_mul((dim as usize).max(1)));
         rank <= MAX_RANK
-            // An element of no bytes would hide that there are too many of them.
+            // Elements of no bytes would hide a count that overflows.
             && element > 0
             && self.perm.len() == rank
             && self.perm.iter().all(|&axis| permutes(usize::from(axis)))
@@ -73,14 +73,14 @@ impl Collapsed {
     }
 }
 
-/// One axis of a traversal: how many steps, and how far each goes in the input and in the output, in elements.
+/// One axis of a traversal: its length, and its strides in input and output, in elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Axis {
-    /// Steps.
+    /// Length of the axis.
     pub extent: usize,
-    /// Elements of the input from one step to the next.
+    /// Stride in the input.
     pub input: usize,
-    /// Elements of the output from one step to the next.
+    /// Stride in the output.
     pub output: usize,
 }
 
@@ -105,9 +105,9 @@ pub fn axes(collapsed: &Collapsed) -> SmallVec<[Axis; MAX_RANK]> {
 /// A stack of matrices to be transposed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Planes {
-    /// The axes that say which matrix, outermost in the output first.
+    /// The axes that select the matrix, outermost in the output first.
     pub outer: SmallVec<[Axis; MAX_RANK]>,
-    /// The axis that is contiguous in the output: rows of the matrix as it lies in the input.
+    /// The axis that is contiguous in the output: the rows of the matrix in the input.
     pub rows: Axis,
     /// The axis that is contiguous in the input.
     pub columns: Axis,
@@ -131,7 +131,7 @@ impl Planes {
     }
 }
 
-/// The offsets in input and output of place `index` of a traversal of `axes`, the last moving fastest.
+/// The offsets in input and output of position `index` of a traversal of `axes`, the last of which moves fastest.
 #[must_use]
 pub fn offsets(axes: &[Axis], mut index: usize) -> (usize, usize) {
     let (mut input, mut output) = (0, 0);

@@ -1,26 +1,26 @@
 //! Square tiles of elements of 1 and 2 bytes, transposed by interleaving rows.
 //!
-//! A tile is as many rows of 16 bytes as a row has elements. Interleaving row `i` with row `i + side / 2`, element by
-//! element, moves one bit of the row's number into the column's: after as many rounds as a side has bits, rows are
-//! columns. Each round is one instruction for each row, of those that every x86-64 processor has; so this is compiled
-//! and not emitted, and other processors go element by element.
+//! A tile has rows of 16 bytes, and as many rows as a row has elements. Interleaving row `i` with row `i + side / 2`,
+//! element by element, moves one bit of the row's number into the column's: after as many rounds as a side has bits,
+//! rows are columns. Each round takes one instruction a row that every x86-64 processor has, so this is compiled and
+//! not emitted; other processors go element by element.
 
 use std::mem::MaybeUninit;
 use std::ptr::copy_nonoverlapping;
 
 use super::emit::TransposeArgs;
 
-/// Whether this processor has such tiles.
+/// Whether this processor has the instructions.
 pub(super) const AVAILABLE: bool = cfg!(target_arch = "x86_64");
 
-/// Elements of a side, of elements of that many bytes.
+/// Elements along a side of a tile, for elements of `element` bytes.
 pub(super) const fn side(element: usize) -> usize {
     16 / element
 }
 
 /// Transposes the tiles that `args` describes, of elements of 1 or 2 bytes. With `ahead`, as
-/// [`Stores::Ahead`](super::emit::Stores::Ahead) says, the inner loop goes along the rows of the output, [`ROW`] bytes
-/// of them at most.
+/// [`Stores::Ahead`](super::emit::Stores::Ahead): the inner loop runs along the rows of the output, at most [`ROW`]
+/// bytes of each.
 ///
 /// # Safety
 ///
@@ -56,11 +56,12 @@ unsafe fn tiles<const SIDE: usize>(args: &TransposeArgs) {
 
 /// Bytes of a row of the output that are written together: a pair of cache lines.
 pub(super) const ROW: usize = 128;
-/// Tiles that lie in one cache line of the input.
+/// Tiles along one cache line of the input.
 const ACROSS: usize = 4;
 
-/// As [`tiles`], by way of a block that holds whole cache lines of both sides. A tile has but a quarter of a line in
-/// each row, and where rows fall into the same sets of L1, lines are gone before the next tile gets to them.
+/// As [`tiles`], through a block on the stack that holds whole cache lines of input and output. A tile has only a
+/// quarter of a line in each row; where rows fall into the same sets of L1, lines would be evicted before the next tile
+/// reads them.
 ///
 /// # Safety
 ///
@@ -85,7 +86,7 @@ unsafe fn lines<const SIDE: usize>(args: &TransposeArgs) {
         }
         for row in 0..count * SIDE {
             let (from, to) = (block.wrapping_add(row * ROW), dst.wrapping_add(row * args.dst_stride));
-            // Where the next tiles write.
+            // Prefetches where the next tiles are stored.
             let next = to.wrapping_add(count * SIDE * args.dst_stride);
             prefetch(next);
             prefetch(next.wrapping_add(ROW / 2));
@@ -101,7 +102,7 @@ unsafe fn lines<const SIDE: usize>(args: &TransposeArgs) {
     }
 }
 
-/// Prefetches the line of that address, which may be any.
+/// Prefetches the cache line of an address, valid or not.
 #[inline(always)]
 fn prefetch(line: *const u8) {
     #[cfg(target_arch = "x86_64")]
@@ -145,7 +146,7 @@ unsafe fn tile<const SIDE: usize>(src: *const u8, src_stride: usize, dst: *mut u
     }
 }
 
-/// The driver asks [`AVAILABLE`] first.
+/// Never called: drivers check [`AVAILABLE`] first.
 #[cfg(not(target_arch = "x86_64"))]
 unsafe fn tile<const SIDE: usize>(_: *const u8, _: usize, _: *mut u8, _: usize) {
     unreachable!("tiles of bytes where there are none");

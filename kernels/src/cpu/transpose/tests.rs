@@ -7,17 +7,19 @@ use crate::reference;
 
 /// Runs one case at one level and compares; `None` where the level cannot run here.
 fn check(shape: &[usize], perm: &[usize], element: usize, isa: Isa, tasks: usize) -> Option<Method> {
-    check_at(shape, perm, element, isa, tasks, (STREAM, 0))
+    check_at(shape, perm, element, isa, tasks, STREAM, 0)
 }
 
-/// The same where outputs of at least so many bytes are streamed, and begin so many bytes behind a cache line.
+/// As [`check`], where outputs of at least `least` bytes are streamed, and the output begins `behind` bytes after the
+/// start of a cache line.
 fn check_at(
     shape: &[usize],
     perm: &[usize],
     element: usize,
     isa: Isa,
     tasks: usize,
-    (least, behind): (usize, usize),
+    least: usize,
+    behind: usize,
 ) -> Option<Method> {
     let collapsed = Collapsed::new(shape, perm);
     let method = Method::pick(&collapsed, element, isa);
@@ -35,7 +37,7 @@ fn check_at(
     const CANARY: usize = 128;
     let mut output = vec![0xa5u8; count * element + 2 * CANARY];
     let start = output.as_ptr().align_offset(64) + behind;
-    // The driver sees a longer output than it needs and must leave the rest alone.
+    // The driver is given a longer output than it needs and must not touch the rest.
     transpose.run(&input, &mut output[start..], &Serial).unwrap();
     let (before, output) = output.split_at(start);
     let (output, after) = output.split_at(count * element);
@@ -96,7 +98,7 @@ fn every_element_size_moves() {
 #[test]
 fn long_rows_of_the_output_are_written_a_line_at_a_time() {
     for isa in Isa::ALL {
-        // Around the lengths at which rows of the output count as far apart, and blocks of columns end.
+        // Around the length at which rows of the output count as far apart, and around the ends of blocks of columns.
         for (shape, element) in [
             ([255, 257], 4),
             ([257, 265], 4),
@@ -115,7 +117,7 @@ fn long_rows_of_the_output_are_written_a_line_at_a_time() {
 #[test]
 fn lines_that_begin_anywhere_are_written_whole_and_streamed() {
     for isa in Isa::ALL {
-        // Rows of whole lines and others, with heads and tails or short of a tile behind the head.
+        // Rows that are whole cache lines and others, with heads and tails, or shorter than a tile after the head.
         for (shape, element) in [
             ([272, 259], 4),
             ([288, 256], 4),
@@ -129,11 +131,11 @@ fn lines_that_begin_anywhere_are_written_whole_and_streamed() {
         ] {
             for behind in [0, element, 16, 40] {
                 for tasks in [1, 2] {
-                    check_at(&shape, &[1, 0], element, isa, tasks, (0, behind));
+                    check_at(&shape, &[1, 0], element, isa, tasks, 0, behind);
                 }
             }
         }
-        check_at(&[2, 272, 257], &[0, 2, 1], 4, isa, 3, (0, 16));
+        check_at(&[2, 272, 257], &[0, 2, 1], 4, isa, 3, 0, 16);
     }
 }
 

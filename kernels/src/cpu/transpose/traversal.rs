@@ -4,7 +4,7 @@ use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 use smallvec::SmallVec;
 
-use super::emit::{Form, TransposeArgs};
+use super::emit::{Form, TransposeArgs, TransposeKernel};
 use super::geometry::{Axis, Planes, offsets};
 use super::interleave;
 use super::zip::{self, Zip};
@@ -49,7 +49,7 @@ pub(super) fn runs(
     });
 }
 
-/// A part of one plane: half-open ranges of rows and columns, and where the plane starts.
+/// A part of one plane: half-open ranges of rows and columns, and the plane's offsets.
 #[derive(Clone, Copy)]
 struct Region {
     rows: (usize, usize),
@@ -61,10 +61,10 @@ struct Region {
 /// Elements of a side of a block: two blocks of 64 x 64 floats fill an L1 of 32 KiB.
 const BLOCK: usize = 64;
 
-/// The least that a task takes of a plane's longer side, so that its edges do not outweigh it.
+/// The least that a task takes of a plane's longer side, so that partial tiles at its ends do not outweigh it.
 const GRANULE: usize = 32;
 
-/// Raw ends of the two buffers, which every task addresses on its own.
+/// Pointers to the two buffers, from which every task computes its own addresses.
 struct Ends {
     input: *const u8,
     output: *mut u8,
@@ -74,11 +74,11 @@ struct Ends {
 // SAFETY: the tasks of `planes` read anywhere and write disjoint elements, as its regions do not overlap.
 unsafe impl Sync for Ends {}
 
-/// What transposes planes: code or, without any, loops.
+/// How planes are transposed: by code, or without any by loops.
 pub(super) struct Transposer<'a> {
     pub(super) isa: Isa,
     pub(super) code: Option<(Form, &'a Code)>,
-    /// For tiles that are whole cache lines of the output, if these go past the caches.
+    /// For tiles of whole cache lines of the output, where stores bypass the caches.
     pub(super) stream: Option<&'a Code>,
 }
 
@@ -112,7 +112,7 @@ pub(super) fn planes(
             unsafe {
                 match transposer.code {
                     Some((form @ (Form::Tile(_) | Form::WideTile(_)), code)) => {
-                        let kernel = (code.isa(), form);
+                        let kernel = TransposeKernel { isa: code.isa(), form };
                         let side = code.isa().lanes() * 4 / element;
                         let turn = |args: &TransposeArgs| match transposer.stream {
                             Some(stream) if (args.dst as usize | args.dst_stride).is_multiple_of(LINE) => {
@@ -133,7 +133,7 @@ pub(super) fn planes(
     });
 }
 
-/// Lets others read what was streamed: such stores are not in order with those that say that a task is done.
+/// Orders streaming stores before what follows: they are not ordered with the store that says that a task is done.
 fn fence() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 processor has it.
@@ -142,16 +142,11 @@ fn fence() {
     }
 }
 
-/// Where tiles of one side go: some up to where alignment begins, `head` elements from the start, then groups of
-/// consecutive tiles up to a block long; one that overlaps its neighbours where either part is no multiple of a tile.
-/// Yields the first element and the number of tiles.
-fn segments(
-    (start, end): (usize, usize),
-    head: usize,
-    tile: usize,
-    block: usize,
-) -> impl Iterator<Item = (usize, usize)> {
-    // There is no room for a tile behind the head of a short side.
+/// The tiles along one side: those before the position where alignment begins, `head` elements from the start; then
+/// groups of consecutive tiles up to a block long; a tile that overlaps its neighbour where either part is no multiple
+/// of a tile. Yields the first element and the number of tiles of each group.
+fn segments(start: usize, end: usize, head: usize, tile: usize, block: usize) -> impl Iterator<Item = (usize, usize)> {
+    // A short side has no room for a tile behind the head.
     let head = if end - start < head + tile { 0 } else { head };
     let (before, tiles) = (head / tile, (end - start - head) / tile);
     let group = (block / tile).max(1);
@@ -165,18 +160,18 @@ fn segments(
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Bytes from which on rows of the output are far apart: lines of few of them share a page, or the range that
-/// prefetchers look at.
+/// Bytes from which on rows of the output count as far apart: few of their lines share a page, or the range that
+/// hardware prefetchers look at.
 const FAR: usize = 1024;
-/// Columns of which all lines are written before the next rows come: rows of the output, each on pages of its own.
-/// Where there are fewer, their lines stay near anyway.
+/// Columns that are written line by line before the next rows: rows of the output, each on its own pages. With fewer
+/// columns, their lines stay in a cache.
 const FAR_COLUMNS: usize = 256;
 /// Bytes of far rows that are written together: a pair of lines, which processors prefetch together.
 const FAR_BYTES: usize = 2 * LINE;
 const _: () = assert!(FAR_BYTES <= interleave::ROW);
 
-/// Whether rows of the output lie far apart. Then they are written in whole lines, because a line that is left half
-/// written may be gone from the cache before its other half comes, and prefetched, because no prefetcher follows so
+/// Whether rows of the output are far apart. Then they are written in whole lines, because a half-written line may be
+/// evicted before its other half is written, and prefetched, because no hardware prefetcher follows so many pages.
 /// many pages.
 ///
 /// Measured for 768 x 3072 floats with AVX-512, of what a copy reaches: 67 % in lines, 82 % in pairs of them that are
@@ -200,15 +195,16 @@ unsafe fn tiles(
 ) {
     let (rows, columns) = (planes.rows, planes.columns);
     let far = is_far(planes, element);
-    // The side whose partner lies further apart comes first: it uses up (or fills) whole cache lines at once.
+    // The side whose other axis has the larger stride is the inner loop: it reads (or writes) whole cache lines at
+    // once.
     let along_columns = !far && rows.input >= columns.output;
     let (row_block, column_block) = if far { (FAR_BYTES / element, FAR_COLUMNS) } else { (BLOCK, BLOCK) };
-    // Tiles begin where lines of the output do, if these begin at the same place of every row.
+    // Tiles begin where cache lines of the output do, if these begin at the same position of every row.
     let first = ends.output.wrapping_add((region.output + region.columns.0 * columns.output + region.rows.0) * element);
     let misplaced = (first as usize).wrapping_neg() % LINE;
     let head = if (columns.output * element).is_multiple_of(LINE) { misplaced / element } else { 0 };
-    for (column, column_tiles) in segments(region.columns, 0, tile, column_block) {
-        for (row, row_tiles) in segments(region.rows, head, tile, row_block) {
+    for (column, column_tiles) in segments(region.columns.0, region.columns.1, 0, tile, column_block) {
+        for (row, row_tiles) in segments(region.rows.0, region.rows.1, head, tile, row_block) {
             let src = region.input + row * rows.input + column;
             let dst = region.output + column * columns.output + row;
             let by_column = (tile * element, tile * columns.output * element, column_tiles);
@@ -241,7 +237,8 @@ unsafe fn narrow(planes: &Planes, form: Form, code: &Code, region: &Region, ends
     let interleave = matches!(form, Form::Interleave(_));
     let width = if interleave { rows.extent } else { columns.extent };
     let (start, end) = if interleave { region.columns } else { region.rows };
-    // Each narrow row moves as a whole vector: those whose vector would pass the end of the region are left over.
+    // Each narrow row moves as a whole vector: rows whose vector would go beyond the region are left to the loops
+    // below.
     let reach = lanes - 1 + lanes.div_ceil(width);
     let vectors = if end - start < reach { 0 } else { (end - start - reach) / lanes + 1 };
     if vectors > 0 {
@@ -264,7 +261,7 @@ unsafe fn narrow(planes: &Planes, form: Form, code: &Code, region: &Region, ends
         };
         // SAFETY: `reach` keeps the last vector of the last tile inside the region on its dense side, and its other
         // side moves only what counts; the code takes `TransposeArgs`.
-        unsafe { code.call(&args, &(code.isa(), form), &ends.given) };
+        unsafe { code.call(&args, &TransposeKernel { isa: code.isa(), form }, &ends.given) };
     }
     let mut left = *region;
     *(if interleave { &mut left.columns } else { &mut left.rows }) = (start + vectors * lanes, end);

@@ -1,12 +1,12 @@
-//! Planes with a narrow side, of elements of 1 and 2 bytes: two to four rows become one whose elements take turns, or
-//! the other way around, as an image's channels do at both ends of a network.
+//! Planes with a narrow side, of elements of 1 and 2 bytes: two to four rows are interleaved into one, or one is
+//! divided into such rows, as an image's channels are at both ends of a network.
 //!
-//! Plain loops whose widths are known to the compiler, which makes shuffles of them where the level is AVX2.
+//! Plain loops of constant widths, which the compiler vectorises with shuffles where the level is AVX2.
 
 use crate::Isa;
 use crate::cpu::twice::twice;
 
-/// The narrow sides that there are loops for.
+/// Widths of a narrow side that have loops.
 pub(super) const WIDTHS: std::ops::RangeInclusive<usize> = 2..=4;
 
 #[inline(always)]
@@ -31,13 +31,13 @@ fn part<T: Copy, const WIDTH: usize>(from: &[T], rows: [&mut &mut [T]; WIDTH]) {
     }
 }
 
-/// Elements that there are such loops for.
+/// Elements that have such loops.
 pub(super) trait Zip: Copy {
-    /// Writes elements of the rows in turn. There are as many rows as [`WIDTHS`] says, each at least as long as its
-    /// share.
+    /// Writes the elements of the rows interleaved. There are as many rows as [`WIDTHS`] allows, each at least as long
+    /// as `to` takes of it.
     fn join(isa: Isa, rows: &[&[Self]], to: &mut [Self]);
 
-    /// Writes to the rows, elements of `from` in turn.
+    /// Writes every n-th element of `from` to each of n rows.
     fn part(isa: Isa, from: &[Self], rows: &mut [&mut [Self]]);
 }
 

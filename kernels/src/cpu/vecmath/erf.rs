@@ -5,7 +5,7 @@
 //! by a free common factor, the one of several dozen whose roundings happened to hurt least. GELU has its own pair, with
 //! the 1/sqrt 2 and the 1/2 of its definition folded in.
 
-use super::side::Side;
+use super::interleaved::Interleaved;
 use super::{clamp, horner};
 use crate::jit::Vreg;
 
@@ -22,12 +22,12 @@ const GELU_Q: [f32; 6] = [0.593_75, 0.149_354_92, 0.017_004_976, 0.001_117_372_7
 const GELU_CLAMP: f32 = 5.201_306_3;
 
 /// v = erf(v)
-pub(super) fn erf(asm: &mut Side<'_>, v: Vreg, temps: &[Vreg]) {
+pub(super) fn erf(asm: &mut Interleaved<'_>, v: Vreg, temps: &[Vreg]) {
     odd_rational(asm, v, temps, &ERF_P, &ERF_Q, ERF_CLAMP);
 }
 
 /// v = v Phi(v) = v / 2 + v (erf(v / sqrt 2) / 2)
-pub(super) fn gelu(asm: &mut Side<'_>, v: Vreg, temps: &[Vreg]) {
+pub(super) fn gelu(asm: &mut Interleaved<'_>, v: Vreg, temps: &[Vreg]) {
     let x = temps[2];
     asm.vmov(x, v);
     odd_rational(asm, v, temps, &GELU_P, &GELU_Q, GELU_CLAMP);
@@ -36,7 +36,7 @@ pub(super) fn gelu(asm: &mut Side<'_>, v: Vreg, temps: &[Vreg]) {
 }
 
 /// v = c P(c^2) / Q(c^2) with c = v clamped to both signs of `bound`.
-fn odd_rational(asm: &mut Side<'_>, v: Vreg, temps: &[Vreg], p: &[f32], q: &[f32], bound: f32) {
+fn odd_rational(asm: &mut Interleaved<'_>, v: Vreg, temps: &[Vreg], p: &[f32], q: &[f32], bound: f32) {
     let (square, polynomial) = (temps[0], temps[1]);
     clamp(asm, v, square, -bound, bound);
     asm.vmul(square, v, v);

@@ -6,7 +6,7 @@
 
 use std::f32::consts::LOG2_E;
 
-use super::side::Side;
+use super::interleaved::Interleaved;
 use super::{MAGNITUDE, SIGN, clamp, horner};
 use crate::jit::Vreg;
 use crate::jit::asm::Rounding;
@@ -27,12 +27,12 @@ const EXP_LO: f32 = -104.5;
 const EXP_HI: f32 = 89.0;
 
 /// v = exp(v).
-pub(super) fn exp(asm: &mut Side<'_>, v: Vreg, temps: &[Vreg]) {
+pub(super) fn exp(asm: &mut Interleaved<'_>, v: Vreg, temps: &[Vreg]) {
     exp_below(asm, v, temps, EXP_HI);
 }
 
 /// v = exp(min(v, hi)), down to denormals and zero.
-fn exp_below(asm: &mut Side<'_>, v: Vreg, temps: &[Vreg], hi: f32) {
+fn exp_below(asm: &mut Interleaved<'_>, v: Vreg, temps: &[Vreg], hi: f32) {
     let (n, p, scratch) = (temps[0], temps[1], temps[2]);
     clamp(asm, v, n, EXP_LO, hi);
     asm.vmul(n, v, LOG2_E);
@@ -51,7 +51,7 @@ pub const EXP_NONPOSITIVE_TEMPS: usize = 2;
 
 /// v = exp(v) for v <= 0 (softmax): results below the smallest normal number become zero, which costs less than the
 /// whole range. NaN stays.
-pub(super) fn exp_nonpositive(asm: &mut Side<'_>, v: Vreg, temps: &[Vreg]) {
+pub(super) fn exp_nonpositive(asm: &mut Interleaved<'_>, v: Vreg, temps: &[Vreg]) {
     let (n, p) = (temps[0], temps[1]);
     // n >= -127: the exponent field of 2^n is then zero or more, and zero is 0.0, which flushes what lies below.
     let least = asm.held(n, -88.0);
@@ -66,7 +66,7 @@ pub(super) fn exp_nonpositive(asm: &mut Side<'_>, v: Vreg, temps: &[Vreg]) {
 
 /// Splits v * factor into r (left in v) and 2^n, whose register is returned: `scale`. `n` is destroyed.
 /// n must lie in -127..=127.
-fn reduce(asm: &mut Side<'_>, v: Vreg, n: Vreg, scale: Vreg, factor: f32) -> Vreg {
+fn reduce(asm: &mut Interleaved<'_>, v: Vreg, n: Vreg, scale: Vreg, factor: f32) -> Vreg {
     asm.vload(n, EXPONENT_MAGIC);
     asm.vfma231(n, v, factor * LOG2_E);
     asm.vishl(scale, n, 23);
@@ -80,7 +80,7 @@ fn reduce(asm: &mut Side<'_>, v: Vreg, n: Vreg, scale: Vreg, factor: f32) -> Vre
 }
 
 /// v = exp(v * factor) - 1 for v * factor in -87..=87, accurate near zero.
-fn expm1(asm: &mut Side<'_>, v: Vreg, p: Vreg, scale: Vreg, factor: f32) {
+fn expm1(asm: &mut Interleaved<'_>, v: Vreg, p: Vreg, scale: Vreg, factor: f32) {
     reduce(asm, v, p, scale, factor);
     horner(asm, p, v, &Q);
     asm.vmul(p, p, v);
@@ -92,14 +92,14 @@ fn expm1(asm: &mut Side<'_>, v: Vreg, p: Vreg, scale: Vreg, factor: f32) {
 
 /// v = 1 / (1 + exp(-v)), as e / (1 + e): the relative error of e cancels where e is large, and e is accurate where
 /// the result is small. 88 keeps e finite, where the quotient is 1.
-pub(super) fn sigmoid(asm: &mut Side<'_>, v: Vreg, temps: &[Vreg]) {
+pub(super) fn sigmoid(asm: &mut Interleaved<'_>, v: Vreg, temps: &[Vreg]) {
     exp_below(asm, v, temps, 88.0);
     asm.vadd(temps[0], v, 1.0);
     asm.vdiv(v, v, temps[0]);
 }
 
 /// v = v * sigmoid(v)
-pub(super) fn silu(asm: &mut Side<'_>, v: Vreg, temps: &[Vreg]) {
+pub(super) fn silu(asm: &mut Interleaved<'_>, v: Vreg, temps: &[Vreg]) {
     let x = temps[3];
     asm.vmov(x, v);
     sigmoid(asm, v, temps);
@@ -107,7 +107,7 @@ pub(super) fn silu(asm: &mut Side<'_>, v: Vreg, temps: &[Vreg]) {
 }
 
 /// 0.5 x (1 + tanh(u)) = x * sigmoid(2 u), with 2 u = x (C1 + C3 x^2).
-pub(super) fn gelu_tanh(asm: &mut Side<'_>, v: Vreg, temps: &[Vreg]) {
+pub(super) fn gelu_tanh(asm: &mut Interleaved<'_>, v: Vreg, temps: &[Vreg]) {
     /// 2 sqrt(2 / pi)
     const C1: f32 = 1.595_769_2;
     /// 0.044715 C1
@@ -124,7 +124,7 @@ pub(super) fn gelu_tanh(asm: &mut Side<'_>, v: Vreg, temps: &[Vreg]) {
 
 /// x tanh(ln(1 + e^x)) = x m / (m + 2) with m = e (e + 2), e = e^x. From x = 20 on the quotient is 1; at 40 m is still
 /// finite.
-pub(super) fn mish(asm: &mut Side<'_>, v: Vreg, temps: &[Vreg]) {
+pub(super) fn mish(asm: &mut Interleaved<'_>, v: Vreg, temps: &[Vreg]) {
     let x = temps[3];
     asm.vmov(x, v);
     exp_below(asm, v, temps, 40.0);
@@ -136,7 +136,7 @@ pub(super) fn mish(asm: &mut Side<'_>, v: Vreg, temps: &[Vreg]) {
 }
 
 /// tanh|x| = e / (e + 2) with e = expm1(2 |x|); the sign is put back. From 9.02 on the result rounds to 1.
-pub(super) fn tanh(asm: &mut Side<'_>, v: Vreg, temps: &[Vreg]) {
+pub(super) fn tanh(asm: &mut Interleaved<'_>, v: Vreg, temps: &[Vreg]) {
     let (p, scale, sign) = (temps[0], temps[1], temps[2]);
     asm.vand(sign, v, SIGN);
     asm.vand(v, v, MAGNITUDE);
@@ -149,7 +149,7 @@ pub(super) fn tanh(asm: &mut Side<'_>, v: Vreg, temps: &[Vreg]) {
 }
 
 /// v = gamma (max(v, 0) + alpha expm1(inner min(v, 0))), which is Elu, Selu and Celu. expm1 is -1 from -18 on.
-pub(super) fn elu(asm: &mut Side<'_>, v: Vreg, temps: &[Vreg], inner: f32, alpha: f32, gamma: f32) {
+pub(super) fn elu(asm: &mut Interleaved<'_>, v: Vreg, temps: &[Vreg], inner: f32, alpha: f32, gamma: f32) {
     let (p, scale, positive) = (temps[0], temps[1], temps[2]);
     asm.vzero(p);
     asm.vmax(positive, p, v);

@@ -1,28 +1,51 @@
 //! The functions of one element, a row each: what they are in plain Rust, as instructions, and in CUDA C.
 //!
-//! A new function is a row here, and its bounds in the tests of the [parent](super). All that goes over all functions
-//! (the interpreter, the emitters, cost models, kernels of devices) is made of the rows.
+//! A new function is a row here, and its bounds in the tests of the [parent](super). The interpreter, the emitters, the
+//! cost models and the kernels of devices are derived from the rows.
 //!
 //! A row has
 //! - `value`: the definition. After `f64` it is computed in `f64` and rounded once. NaN and infinities give what the
 //!   formula gives;
-//! - `code`: what is emitted, in place on register `v`, with that many temporaries, and about how many instructions
-//!   that is (a division counts as four); `none` where there is no code and programs are interpreted. A condition after
-//!   `if` limits it to some parameters;
-//! - `cuda`: the same of a name in CUDA C, in single precision. Where a formula would lose NaN or digits, it calls a
-//!   function that stands with the other sources of devices.
+//! - `code`: what is emitted, in place on register `v`, with `temps` temporaries, and the approximate number of
+//!   instructions (a division counts as four); `none` where there is no code and programs are interpreted. A condition
+//!   after `if` limits it to some parameters;
+//! - `cuda`: the function of a variable in CUDA C, in single precision. Where a formula would lose NaN or digits, it
+//!   calls a function from the sources of devices.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
-use super::side::Side;
+use super::interleaved::Interleaved;
 use super::{MAGNITUDE, SIGN, erf, exp, log};
-use crate::cpu::chain::program::Bits;
 use crate::jit::Vreg;
 use crate::jit::asm::{Predicate, Rounding};
-use crate::reference::chain as plain;
+use crate::reference::functions as plain;
 
-/// What a function without code costs, in instructions: the time of one call.
+/// An `f32` by its bits, so that it can be compared and hashed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, Mutate)]
+pub struct Bits(pub u32);
+
+impl Bits {
+    /// The value.
+    #[must_use]
+    pub fn get(self) -> f32 {
+        f32::from_bits(self.0)
+    }
+}
+
+impl From<f32> for Bits {
+    fn from(value: f32) -> Bits {
+        Bits(value.to_bits())
+    }
+}
+
+impl std::fmt::Debug for Bits {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.get().fmt(f)
+    }
+}
+
+/// The cost of a function without code, in instructions: the time of one call.
 const INTERPRETED: u32 = 800;
 
 /// A float by its bits, in CUDA C.
@@ -81,7 +104,7 @@ macro_rules! functions {
         code: $code:tt,
         cuda: |$text:ident| $cuda:expr,
     })*) => {
-        /// A function of one element. Also the activation that a matmul or convolution applies before it stores.
+        /// A function of one element. Products and convolutions can apply it to their results before they store.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
         #[allow(missing_docs, reason = "the field's names; parameters are ONNX's attributes")]
         #[non_exhaustive]
@@ -121,13 +144,13 @@ macro_rules! functions {
             }
 
             /// Emits its code.
-            pub(super) fn emit(self, side: &mut Side<'_>, register: Vreg, free: &[Vreg]) {
+            pub(super) fn emit(self, side: &mut Interleaved<'_>, register: Vreg, free: &[Vreg]) {
                 match self {
                     $(UnaryOp::$name $({ $($field),* })? => code!(emit(side register free) $code),)*
                 }
             }
 
-            /// Itself of a name, in CUDA C.
+            /// The function of a variable, in CUDA C.
             #[cfg(feature = "device")]
             pub(crate) fn cuda(self, name: &str) -> String {
                 match self {
@@ -193,7 +216,7 @@ functions! {
     Relu => {
         value: |x| plain::clamp(x, 0.0, f32::INFINITY),
         code: { temps: 1, instructions: 2, emit: |asm, v, temps| {
-            // The second operand is what NaN gives, so the value comes second.
+            // The instruction returns its second operand where either is NaN, so the value is the second.
             asm.vzero(temps[0]);
             asm.vmax(v, temps[0], v);
         } },
@@ -209,7 +232,8 @@ functions! {
         value: |x| if x < 0.0 { alpha.get() * x } else { x },
         code: { temps: 1, instructions: 2, emit: |asm, v, temps| {
             asm.vmul(temps[0], v, alpha.get());
-            // Up to a slope of one the larger of x and alpha x is right on both sides of zero, above it the smaller.
+            // Up to a slope of 1, the larger of x and alpha x is the result on both sides of zero; above 1 it is the
+            // smaller.
             if alpha.get() <= 1.0 {
                 asm.vmax(v, temps[0], v);
             } else {
@@ -235,7 +259,7 @@ functions! {
             let alpha = f64::from(alpha.get());
             plain::keep_nan(x, x.max(0.0)) + plain::keep_nan(x, (alpha * (x / alpha).exp_m1()).min(0.0))
         },
-        // exp(x / alpha) grows without bound for a negative alpha, which the emitted form does not follow.
+        // For a negative alpha, exp(x / alpha) grows without bound, which the emitted form cannot compute.
         code: { if alpha.get() > 0.0, temps: 3, instructions: 26, emit: |asm, v, temps| {
             exp::elu(asm, v, temps, 1.0 / alpha.get(), alpha.get(), 1.0);
         } },

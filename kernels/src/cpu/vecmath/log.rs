@@ -3,7 +3,7 @@
 //! x = 2^e m with m in [sqrt 1/2, sqrt 2), so log x = e ln 2 + log(1 + f), f = m - 1, which is exact, and
 //! log(1 + f) = f + f^2 (f P(f) - 1/2).
 
-use super::side::Side;
+use super::interleaved::Interleaved;
 use super::{SIGN, exp, horner};
 use crate::jit::Vreg;
 use crate::jit::asm::{Predicate, Src};
@@ -30,7 +30,7 @@ const ROOT_HALF: u32 = 0x3f35_04f3;
 const TO_ROOT_HALF: u32 = 0x3f80_0000 - ROOT_HALF;
 
 /// v = log(v): -inf of zero, NaN of what is below it.
-pub(super) fn log(asm: &mut Side<'_>, v: Vreg, temps: &[Vreg]) {
+pub(super) fn log(asm: &mut Interleaved<'_>, v: Vreg, temps: &[Vreg]) {
     let (a, b, c, d) = (temps[0], temps[1], temps[2], temps[3]);
     // Denormals are scaled by 2^23 into the normal range; c corrects the exponent.
     let denormal = asm.mask(a);
@@ -69,7 +69,7 @@ pub(super) fn log(asm: &mut Side<'_>, v: Vreg, temps: &[Vreg]) {
 }
 
 /// log(1 + e^x) = max(x, 0) + log1p(e^-|x|)
-pub(super) fn softplus(asm: &mut Side<'_>, v: Vreg, temps: &[Vreg]) {
+pub(super) fn softplus(asm: &mut Interleaved<'_>, v: Vreg, temps: &[Vreg]) {
     let positive = temps[3];
     asm.vzero(positive);
     asm.vmax(positive, positive, v);
@@ -80,7 +80,7 @@ pub(super) fn softplus(asm: &mut Side<'_>, v: Vreg, temps: &[Vreg]) {
 }
 
 /// v = log(1 + v) for v in [0, 1]: above sqrt 2 - 1 it is ln 2 + log(1 + (v - 1) / 2), whose argument P covers too.
-fn log1p_unit(asm: &mut Side<'_>, v: Vreg, temps: &[Vreg]) {
+fn log1p_unit(asm: &mut Interleaved<'_>, v: Vreg, temps: &[Vreg]) {
     let (a, b, c) = (temps[0], temps[1], temps[2]);
     let upper = asm.mask(a);
     asm.compare(upper, Predicate::Greater, v, std::f32::consts::SQRT_2 - 1.0);

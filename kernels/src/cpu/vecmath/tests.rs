@@ -7,16 +7,16 @@ use crate::isa::Isa;
 use crate::parallel::Serial;
 use crate::reference::chain::unary;
 
-/// What is promised of a function.
+/// The bound of a function's error.
 #[derive(Clone, Copy, Debug)]
 enum Bound {
-    /// Not a bit different (zeros of either sign are equal).
+    /// Equal to the bit (zeros of either sign are equal).
     Exact,
     /// Units in the last place of the exact result.
     Ulp(f64),
     /// Absolute error.
     Absolute(f64),
-    /// Whichever of an absolute error and units in the last place is larger.
+    /// The larger of an absolute error and units in the last place.
     Either(f64, f64),
 }
 
@@ -28,7 +28,7 @@ impl Bound {
         let error = (f64::from(got) - f64::from(want)).abs();
         match self {
             Bound::Exact => false,
-            // The reference is rounded once itself, which is half an ulp.
+            // The reference itself is rounded once, which is half an ulp.
             Bound::Ulp(most) => error <= (most + 0.5) * ulp(want),
             Bound::Absolute(most) => error <= most,
             Bound::Either(absolute, most) => error <= absolute.max((most + 0.5) * ulp(want)),
@@ -81,7 +81,7 @@ fn promises() -> Vec<(UnaryOp, Bound)> {
     ]
 }
 
-/// Runs the function as a chain of its own.
+/// Runs the function as a chain of one step.
 fn run(isa: Isa, op: UnaryOp, inputs: &[f32]) -> Vec<f32> {
     let geometry = Geometry::new(&[inputs.len()], &[&[inputs.len()]]).unwrap();
     let plan = ChainPlan { unroll: 2, tasks: 1 };
@@ -106,7 +106,7 @@ fn sweep(step: u64) -> Vec<f32> {
     (0..1u64 << 32).step_by(step as usize).map(|bits| f32::from_bits(bits as u32)).collect()
 }
 
-/// Where functions change their form or overflow.
+/// Arguments at which functions change their form or overflow.
 fn corners() -> Vec<f32> {
     let around = [
         0.0,
@@ -164,7 +164,7 @@ fn functions_keep_their_bounds_over_the_whole_range_on_avx2() {
     if Isa::detect() < Isa::Avx2 {
         return hold(Isa::Avx2, &sweep(2_000_003));
     }
-    // A prime step, so that all mantissas are met; optimised builds look at every 1009th float.
+    // A prime step, so that all mantissas occur; optimised builds test every 1009th float.
     let step = if cfg!(debug_assertions) { 30_011 } else { 1009 };
     hold(Isa::Avx2, &sweep(step));
 }

@@ -1,4 +1,4 @@
-//! What the libraries of an emulated device propose, as plain data. Knows nothing of how problems are solved.
+//! What the libraries of an emulated device propose, as plain data. Independent of how problems are solved.
 
 use std::time::Duration;
 

@@ -45,6 +45,23 @@ pub(super) fn moved(family: &'static str, width: u8) -> Result<&'static str> {
     })
 }
 
+/// Where an operand's elements are: in elements from the start of its memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Steps<'a> {
+    /// The first element.
+    pub start: i64,
+    /// From an element to the next along each dimension.
+    pub strides: &'a [i64],
+}
+
+impl<'a> Steps<'a> {
+    /// Those of a start and strides.
+    #[must_use]
+    pub const fn new(start: i64, strides: &'a [i64]) -> Steps<'a> {
+        Steps { start, strides }
+    }
+}
+
 impl CopyKernel {
     /// Copies `counts` elements of `width` bytes, of which input and output each have the first at a start and the others
     /// by strides, in elements; those of the output must not name a place twice. Inputs: what is copied.
@@ -52,9 +69,10 @@ impl CopyKernel {
     /// # Errors
     ///
     /// Unsupported where an operand would be left, or more than eight dimensions remain.
-    pub fn new(width: u8, counts: &[u64], from: (i64, &[i64]), to: (i64, &[i64])) -> Result<CopyKernel> {
+    pub fn new(width: u8, counts: &[u64], from: Steps<'_>, to: Steps<'_>) -> Result<CopyKernel> {
         moved(FAMILY, width)?;
-        let mut walk = Walk::new(FAMILY, counts, &[from, to])?;
+        let operands = [from, to].map(|steps| (steps.start, steps.strides));
+        let mut walk = Walk::new(FAMILY, counts, &operands)?;
         let mut width = u64::from(width);
         while width < WIDEST && pair(&mut walk) {
             width *= 2;

@@ -61,7 +61,7 @@ impl Team {
 "
             );
             if self == Team::Block {
-                // The first barrier is for a result of before that somebody may not have read yet.
+                // The first barrier is for the previous result, which threads may still have to read.
                 text += &format!(
                     "KILN_DEVICE float fold_{name}(float value)
 {{

@@ -11,7 +11,7 @@ use super::functions::literal;
 use super::{
     Kernel, KernelCode, THREADS, index_type, is_wide, launch_blocks, launch_each, operand, parameters, product, source,
 };
-use crate::cpu::reduce::{Finish, Fold, Map, Reduction};
+use crate::cpu::reduce::{Fold, Map, PostOp, Reduction};
 use crate::error::Result;
 use crate::gpu::{Arg, Module, Region, Source};
 
@@ -45,7 +45,7 @@ pub struct ReduceCode {
     /// Before it.
     pub map: Map,
     /// After it, and after the scaling.
-    pub finish: Finish,
+    pub post_op: PostOp,
     /// Whether indices have 64 bits.
     pub wide: bool,
 }
@@ -68,14 +68,14 @@ impl ReduceKernel {
     /// # Errors
     ///
     /// Unsupported for sizes beyond any memory.
-    pub fn new(outer: u64, length: u64, inner: u64, fold: Fold, map: Map, finish: Finish) -> Result<ReduceKernel> {
+    pub fn new(outer: u64, length: u64, inner: u64, fold: Fold, map: Map, post_op: PostOp) -> Result<ReduceKernel> {
         let (elements, outputs) = (product(FAMILY, &[outer, length, inner])?, product(FAMILY, &[outer, inner])?);
         let shape = match inner {
             1 => Shape::Row(Team::of(length)),
             _ if length < LONG => Shape::Column,
             _ => Shape::Slices,
         };
-        let code = ReduceCode { shape, fold, map, finish, wide: is_wide(elements.max(outputs)) };
+        let code = ReduceCode { shape, fold, map, post_op, wide: is_wide(elements.max(outputs)) };
         Ok(ReduceKernel { code, outer, length, inner, scale: 1.0, elements, outputs })
     }
 
@@ -86,7 +86,7 @@ impl ReduceKernel {
     /// As [`new`](ReduceKernel::new).
     pub fn of(reduction: Reduction, outer: u64, length: u64, inner: u64) -> Result<ReduceKernel> {
         let pass = reduction.pass();
-        let kernel = ReduceKernel::new(outer, length, inner, pass.fold, pass.map, pass.finish)?;
+        let kernel = ReduceKernel::new(outer, length, inner, pass.fold, pass.map, pass.post_op)?;
         Ok(if reduction == Reduction::Mean { kernel.scaled(1.0 / length as f32) } else { kernel })
     }
 
@@ -171,10 +171,10 @@ impl ReduceCode {
         } else {
             folding += "        value *= scale;\n";
         }
-        let finish = match self.finish {
-            Finish::None => "value",
-            Finish::Sqrt => "sqrtf(value)",
-            Finish::Log => "logf(value)",
+        let finish = match self.post_op {
+            PostOp::None => "value",
+            PostOp::Sqrt => "sqrtf(value)",
+            PostOp::Log => "logf(value)",
         };
         let body = format!(
             "    for (Index unit = {first}; unit < (Index)units; unit += {step}) {{\n{place}        float value;\n{folding}        \

@@ -1,7 +1,8 @@
 //! Resizing by tables: each place of an output's axis names its neighbours in the input, and what they weigh.
 //!
-//! Tables are inputs like any other, made once by whoever knows coordinates, so that one kernel serves every mode: nearest
-//! is one neighbour without weights, linear two, cubic four. Axes that keep their size are parts of `outer` and `inner`.
+//! Tables are inputs like any other, made once by the caller from its coordinates, so that one kernel serves every
+//! mode: nearest is one neighbour without weights, linear two, cubic four. Axes that keep their size are parts of
+//! `outer` and `inner`.
 
 use std::fmt::Write;
 

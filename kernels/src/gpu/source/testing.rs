@@ -85,7 +85,7 @@ pub(super) fn bytes(count: usize) -> Vec<u8> {
 
 /// Whether results are those wanted, within so many `units` in the last place of the wanted ones or of a number, whichever is
 /// more.
-pub(super) fn near(given: &[f32], wanted: &[f32], (units, of): (f32, f32), what: &dyn std::fmt::Debug) {
+pub(super) fn near(given: &[f32], wanted: &[f32], units: f32, of: f32, what: &dyn std::fmt::Debug) {
     assert_eq!(given.len(), wanted.len(), "{what:?}");
     for (index, (&given, &wanted)) in given.iter().zip(wanted).enumerate() {
         let error = (given - wanted).abs();

@@ -83,7 +83,7 @@ pub(crate) fn every_code() -> Vec<KernelCode> {
     for width in [1, 2, 4, 8] {
         for size in [3, 64] {
             kernel(
-                CopyKernel::new(width, &[3, 5, size], (1, &[400, 70, 1]), (0, &[500, 80, 1]))
+                CopyKernel::new(width, &[3, 5, size], Steps::new(1, &[400, 70, 1]), Steps::new(0, &[500, 80, 1]))
                     .map(|copy| Box::new(copy) as _),
             );
         }
@@ -139,7 +139,7 @@ fn wide_codes() -> Vec<KernelCode> {
     let kernels: Vec<Result<Box<dyn Kernel>>> = vec![
         ChainKernel::new(&add, &geometry(&[1 << 33], &[1])).map(|kernel| Box::new(kernel) as _),
         ChainKernel::new(&add, &geometry(&[1 << 30, 7], &[1 << 30, 1])).map(|kernel| Box::new(kernel) as _),
-        CopyKernel::new(4, &[huge], (0, &[1]), (0, &[2])).map(|kernel| Box::new(kernel) as _),
+        CopyKernel::new(4, &[huge], Steps::new(0, &[1]), Steps::new(0, &[2])).map(|kernel| Box::new(kernel) as _),
         TransposeKernel::new(4, &[1 << 17, 1 << 17], &[1, 0]).map(|kernel| Box::new(kernel) as _),
         SoftmaxKernel::new(2, huge, 1, false).map(|kernel| Box::new(kernel) as _),
         RowNormKernel::new(huge, 9, 1e-5, true, Some(Scaling { period: 3, step: 3 }), true)

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::copy::{CopyKernel, moved};
+use super::copy::{CopyKernel, Steps, moved};
 use super::walk::{Walk, WalkCode};
 use super::{Kernel, KernelCode, launch_blocks, operand, parameters, product, refuse, source};
 use crate::error::Result;
@@ -79,7 +79,9 @@ impl TransposeKernel {
                 return Ok(TransposeKernel { form });
             }
         }
-        Ok(TransposeKernel { form: Form::Copy(CopyKernel::new(width, &counts, (0, &from), (0, &to))?) })
+        Ok(TransposeKernel {
+            form: Form::Copy(CopyKernel::new(width, &counts, Steps::new(0, &from), Steps::new(0, &to))?),
+        })
     }
 }
 

@@ -6,13 +6,13 @@ use super::{Asm, Rounding, Src, Vreg};
 use crate::jit::evex::{self, Operands};
 use crate::jit::vex;
 
-/// Defines `name(dst, a, b)` with a source as last operand: the EVEX form, which has a twin in VEX.
+/// Defines `name(dst, a, b)` with a source as last operand: the EVEX form, which has an equivalent in VEX.
 macro_rules! three_operands {
     ($($(#[$doc:meta])* $name:ident = $evex:ident;)*) => {
         impl Asm {
             $($(#[$doc])*
             pub fn $name(&mut self, dst: Vreg, a: Vreg, b: impl Into<Src>) {
-                // The body stands in a function of its own so that it exists once, not once a type of source.
+                // A function that is not generic, so that its body is compiled once and not for each type of source.
                 fn encode(asm: &mut Asm, dst: Vreg, a: Vreg, b: Src) {
                     asm.check_vectors(dst.0 | a.0);
                     if asm.wide() {
@@ -121,7 +121,8 @@ impl Asm {
         self.bf16(&evex::VDPBF16PS, dst, a, b.into());
     }
 
-    /// The lower half of dst = `low` rounded to `bf16`, the upper half `high`. Needs the same.
+    /// The lower half of dst = `low` rounded to `bf16`, the upper half `high`. Needs
+    /// [`Extension::Bf16`](crate::isa::Extension).
     pub fn vround_bf16(&mut self, dst: Vreg, high: Vreg, low: impl Into<Src>) {
         self.bf16(&evex::VCVTNE2PS2BF16, dst, high, low.into());
     }
@@ -138,7 +139,7 @@ impl Asm {
     /// Rounds to an integer that stays an `f32`.
     pub fn vround(&mut self, dst: Vreg, src: Vreg, rounding: Rounding) {
         self.check_vectors(dst.0 | src.0);
-        // Bit 3 keeps quiet about inexact results. VRNDSCALEPS takes the same numbers for a scale of 2^0.
+        // Bit 3 suppresses the exception for inexact results. VRNDSCALEPS has the same modes for a scale of 2^0.
         let mode: u8 = 8 | match rounding {
             Rounding::NearestEven => 0,
             Rounding::Down => 1,

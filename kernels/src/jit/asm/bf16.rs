@@ -1,12 +1,12 @@
-//! Vectors of `f32` that lie in memory as `bf16`: the upper halves of numbers, rounded to nearest even.
+//! Loads and stores of `f32` vectors that are `bf16` in memory: the upper halves of the numbers, rounded to nearest
+//! even.
 //!
-//! AVX-512 only; what rounds needs [`Extension::Bf16`](crate::isa::Extension) besides, and the kernel says so when it
-//! is sealed.
+//! AVX-512 only; stores also need [`Extension::Bf16`](crate::isa::Extension), which the kernel names when it is sealed.
 
 use super::{Asm, Mask, Mem, Src, Vreg};
 use crate::jit::evex::{self, Form, Operands};
 
-/// Bits of an `f32` below those of its `bf16`.
+/// Bits of an `f32` that `bf16` drops.
 const LOWER: u8 = 16;
 
 impl Asm {

@@ -1,42 +1,42 @@
-//! Where instructions are written: bytes, labels and the references between them.
+//! The buffer of a kernel: bytes, labels and the references between them.
 //!
-//! dynasm writes most of its instructions byte by byte, into anything that has its traits. What emitters write most
-//! often is put together as one word ([`vex`](crate::jit::vex)) and appended as one: a tenth of the time of a push for
-//! each byte goes to finding out whether there is room. So the bytes are initialised ahead of the end, and a word is
-//! written whole though only its first bytes count.
+//! dynasm appends most of its instructions byte by byte, through its traits. The most frequent instructions are
+//! composed as one word ([`vex`](crate::jit::vex)) and appended at once. Checking the capacity for each byte would take
+//! a tenth of the time, so the vector is initialised beyond the end of the code, and a word is written whole although
+//! only its first bytes count.
 //!
-//! This file knows bytes and labels; it must never know an instruction.
+//! Handles bytes and labels; depends on no instruction.
 
 use dynasmrt::components::LabelRegistry;
 use dynasmrt::relocations::Relocation;
 use dynasmrt::x64::X64Relocation;
 use dynasmrt::{AssemblyOffset, DynamicLabel, DynasmApi, DynasmError, DynasmLabelApi};
 
-/// Bytes of the longest word that is appended at once.
+/// Bytes of the longest word.
 const WORD: usize = 16;
 
-/// A displacement of four bytes that names a label.
+/// A displacement of four bytes to a label.
 struct Reference {
     label: DynamicLabel,
-    /// Where it stands.
+    /// Its offset.
     field: usize,
-    /// What it counts from.
+    /// The offset that it is relative to.
     origin: usize,
 }
 
 /// Code that is being written.
 pub(super) struct Buffer {
-    /// Written up to `end`; behind it stand bytes that do not count yet, a word at least.
+    /// Code up to `end`; after it, at least one word of arbitrary bytes.
     bytes: Vec<u8>,
     end: usize,
     labels: LabelRegistry,
     references: Vec<Reference>,
-    /// What went wrong first.
+    /// The first error.
     error: Option<&'static str>,
 }
 
 impl Buffer {
-    /// Room for so many bytes, and as many labels as references to them; it grows.
+    /// A buffer for so many bytes, and for as many labels as references; it grows.
     pub(super) fn new(bytes: usize, labels: usize) -> Buffer {
         Buffer {
             bytes: vec![0; bytes + WORD],
@@ -47,7 +47,7 @@ impl Buffer {
         }
     }
 
-    /// Bytes so far.
+    /// Bytes of code so far.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.end
@@ -66,7 +66,7 @@ impl Buffer {
             *place = word.to_le_bytes();
         }
         self.end += count;
-        // Afterwards, for the next one: nothing has to be kept over this call, so that nothing is saved for it.
+        // After the write, for the next one: no register has to be saved over this call then.
         if self.bytes.len().wrapping_sub(self.end) < WORD {
             self.grow();
         }
@@ -85,18 +85,19 @@ impl Buffer {
         }
     }
 
-    /// A label that stands nowhere yet.
+    /// A label that is not bound yet.
     pub(super) fn label(&mut self) -> DynamicLabel {
         self.labels.new_dynamic_label()
     }
 
-    /// Says that the four bytes which end `back` bytes before the end hold the distance from the end to the label.
+    /// Adds a reference: the four bytes that end `back` bytes before the end are the distance from the end to the
+    /// label.
     #[inline]
     pub(super) fn refer(&mut self, label: DynamicLabel, back: usize) {
         self.references.push(Reference { label, field: self.end - back - 4, origin: self.end });
     }
 
-    /// The bytes, with every reference resolved.
+    /// The code, with every reference resolved.
     pub(super) fn finish(mut self) -> Result<Vec<u8>, String> {
         if let Some(error) = self.error {
             return Err(error.to_owned());
@@ -171,7 +172,7 @@ impl DynasmApi for Buffer {
     }
 }
 
-/// Of dynasm's labels only the dynamic ones are in use, and of its references relative ones of four bytes.
+/// Of dynasm's labels only dynamic ones are in use, and of its references relative ones of four bytes.
 impl DynasmLabelApi for Buffer {
     type Relocation = X64Relocation;
 

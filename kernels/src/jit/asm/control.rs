@@ -1,13 +1,13 @@
-//! Entering and leaving a kernel, labels and jumps, alignment, and the stack slots of spilled vectors.
+//! Prologue and epilogue of a kernel, labels and jumps, alignment, and stack slots for spilled vectors.
 //!
-//! Integer arithmetic stands in `integer.rs`.
+//! Integer arithmetic is in `integer.rs`.
 
 use dynasmrt::{DynasmApi, DynasmLabelApi};
 
 use super::encode::RSP;
 use super::{Asm, Cond, Gpr, Label, Mem};
 
-/// The recommended NOP of each length, 1 to 9 bytes: one instruction decodes faster than a row of `90`.
+/// The recommended NOP of each length, 1 to 9 bytes: one instruction decodes faster than several of `90`.
 const NOPS: [&[u8]; 9] = [
     &[0x90],
     &[0x66, 0x90],
@@ -21,7 +21,7 @@ const NOPS: [&[u8]; 9] = [
 ];
 
 impl Asm {
-    /// Saves the registers that belong to the caller: rbx, rbp, r12-r15.
+    /// Saves the callee-saved registers: rbx, rbp, r12-r15.
     pub fn prologue(&mut self) {
         x64!(self; push rbx; push rbp; push r12; push r13; push r14; push r15);
     }
@@ -35,12 +35,12 @@ impl Asm {
         x64!(self; pop r15; pop r14; pop r13; pop r12; pop rbp; pop rbx; vzeroupper; ret);
     }
 
-    /// A new jump target, to be placed by [`Asm::bind`].
+    /// A new jump target, to be bound by [`Asm::bind`].
     pub fn label(&mut self) -> Label {
         Label(self.ops.label())
     }
 
-    /// Places a label here. Placing one twice is an error of [`Asm::finish`].
+    /// Binds a label to this position. Binding one twice is an error of [`Asm::finish`].
     pub fn bind(&mut self, label: Label) {
         self.ops.dynamic_label(label.0);
     }
@@ -59,13 +59,13 @@ impl Asm {
         }
     }
 
-    /// Continues at the label.
+    /// Jumps to the label.
     pub fn jump(&mut self, label: Label) {
         self.ops.append(0xE9, 5);
         self.ops.refer(label.0, 0);
     }
 
-    /// Continues at the label where the condition holds.
+    /// Jumps to the label if the condition holds.
     pub fn jump_if(&mut self, cond: Cond, label: Label) {
         let condition = match cond {
             Cond::Equal => 0x4,
@@ -79,18 +79,18 @@ impl Asm {
         self.ops.refer(label.0, 0);
     }
 
-    /// `prefetcht0`: into all caches.
+    /// `prefetcht0`: into all cache levels.
     pub fn prefetch(&mut self, mem: Mem) {
         x64_mem!(self, mem, imm 0, [prefetcht0 BYTE] []);
     }
 
-    /// `prefetcht1`: into L2 and those behind it.
+    /// `prefetcht1`: into L2 and beyond.
     pub fn prefetch_l2(&mut self, mem: Mem) {
         x64_mem!(self, mem, imm 0, [prefetcht1 BYTE] []);
     }
 
-    /// Reserves `slots` vector-sized, vector-aligned places on the stack until [`Asm::unspill`]; rbp holds the old rsp
-    /// meanwhile, so it is not the emitter's.
+    /// Reserves `slots` vector-sized, vector-aligned slots on the stack until [`Asm::unspill`]; rbp holds the old rsp
+    /// meanwhile, so emitters must not use it.
     pub fn spill(&mut self, slots: u8) {
         if self.slots != 0 || slots == 0 {
             self.refuse("spill slots of none, or while others are reserved");
@@ -100,7 +100,7 @@ impl Asm {
         x64!(self; mov rbp, rsp; sub rsp, DWORD bytes; and rsp, DWORD align);
     }
 
-    /// The address of a spill slot; one that was not reserved cannot be encoded.
+    /// The address of a spill slot; an address of one that is not reserved cannot be encoded.
     #[must_use]
     pub fn slot(&self, index: u8) -> Mem {
         let base = if index < self.slots { Gpr(RSP) } else { Gpr(u8::MAX) };

@@ -1,15 +1,15 @@
 //! This crate's macros over dynasm: `x64!` for any instruction, `x64_mem!` for one with a memory operand, `x64_src!`
 //! for one whose last operand is a [`Src`](super::Src).
 //!
-//! dynasm decides the form of an address when Kiln is compiled, while ours is known when a kernel is emitted, so
-//! `x64_mem!` spells out the four forms (with or without a SIB byte, 8- or 32-bit displacement) and picks one.
+//! dynasm decides the form of an address when Kiln is compiled, but addresses are known when a kernel is emitted, so
+//! `x64_mem!` has the four forms (with or without a SIB byte, 8- or 32-bit displacement) and picks one.
 
 use super::{Asm, Mem};
 
 /// The number of rsp, which as an index in a SIB byte means "no index".
 pub(super) const RSP: u8 = 4;
 
-/// A memory operand in the terms of the four forms.
+/// A memory operand as fields of the four forms.
 pub(super) struct Address {
     pub(super) base: u8,
     pub(super) index: u8,
@@ -19,8 +19,8 @@ pub(super) struct Address {
 }
 
 impl Asm {
-    /// Takes an address apart. rsp and r12 as a base can be encoded in a SIB byte only; dynasm would not notice,
-    /// since it sees the number too late.
+    /// Splits an address into fields. rsp and r12 as a base need a SIB byte; dynasm would not notice, since it gets the
+    /// number only when the kernel is emitted.
     pub(super) fn address(&mut self, mem: Mem) -> Address {
         self.check_address(mem);
         let base = mem.base.0 & 15;
@@ -29,8 +29,8 @@ impl Asm {
         Address { base, index, scale, disp: mem.disp, sib }
     }
 
-    /// Writes the scale into the SIB byte that lies `tail` bytes before the end. dynasm has the scale fixed in its
-    /// source, so the instruction is emitted with scale 1 first.
+    /// Writes the scale into the SIB byte, `tail` bytes before the end. In dynasm the scale is a constant, so the
+    /// instruction is emitted with scale 1 first.
     pub(super) fn patch_scale(&mut self, address: &Address, tail: usize) {
         if address.scale != 1 {
             let sib = (address.scale.trailing_zeros() as u8) << 6 | (address.index & 7) << 3 | (address.base & 7);

@@ -74,11 +74,11 @@ impl Asm {
         self.ops.append(word | u64::from(imm as u32) << 24, len + bytes);
     }
 
-    /// dst = imm in the shortest form that leaves the flags alone.
+    /// dst = imm, in the shortest form that does not change flags.
     pub fn mov_imm(&mut self, dst: Gpr, imm: i64) {
         self.check_gprs(dst.0);
         if let Ok(unsigned) = u32::try_from(imm) {
-            // Writing 32 bits clears the upper half. dynasm wants the bits as a signed number.
+            // Writing 32 bits clears the upper half. dynasm takes the bits as a signed number.
             let bits = unsigned as i32;
             x64!(self; mov Rd(dst.0), DWORD bits);
         } else if let Ok(signed) = i32::try_from(imm) {

@@ -1,4 +1,4 @@
-//! Across lanes: reductions whose result stands in every lane, and the permutations of a transposition.
+//! Operations across lanes: reductions whose result is in every lane, and the permutations of a transposition.
 
 use dynasmrt::DynasmApi;
 
@@ -51,8 +51,8 @@ impl Asm {
         self.reduce(dst, src, scratch, |asm, dst, a, b| asm.vmul(dst, a, b));
     }
 
-    /// The largest lane, in every lane of dst; `scratch` is destroyed. Where NaN or zeros of both signs take part,
-    /// which of them remains is not promised, but it is the same in every lane.
+    /// The largest lane, in every lane of dst; `scratch` is destroyed. With NaN or zeros of both signs it is not
+    /// specified which of them results, but it is the same in every lane.
     pub fn vreduce_max(&mut self, dst: Vreg, src: Vreg, scratch: Vreg) {
         self.reduce(dst, src, scratch, |asm, dst, a, b| asm.vmax(dst, a, b));
         self.vbroadcast_lane0(dst, dst);
@@ -64,8 +64,8 @@ impl Asm {
         self.vbroadcast_lane0(dst, dst);
     }
 
-    /// Swaps ever smaller halves and folds. Each lane then folds the same pairs, so sums agree in every lane: `a + b`
-    /// and `b + a` are the same number.
+    /// Swaps ever smaller halves and folds. Each lane then folds the same pairs, so all lanes have the same sum: `a +
+    /// b` and `b + a` are the same number.
     fn reduce(&mut self, dst: Vreg, src: Vreg, scratch: Vreg, fold: Fold) {
         if scratch == dst || scratch == src {
             self.refuse("a scratch register of a reduction that is in use");
@@ -95,7 +95,7 @@ impl Asm {
         }
     }
 
-    /// Each 16-bit element of dst = that of src whose number the element of `order` is. For AVX-512 alone.
+    /// Element i of dst, of 16 bits, is the element of src whose index is element i of `order`. AVX-512 only.
     pub fn vpermute_16(&mut self, dst: Vreg, order: Vreg, src: Vreg) {
         self.check_vectors(dst.0 | order.0 | src.0);
         if self.wide() {

@@ -32,7 +32,7 @@ impl Asm {
     /// The mask register number `index` (0-6), which is `k(index + 1)` on AVX-512 and `vector` on AVX2.
     #[must_use]
     pub fn mask(&self, index: u8, vector: Vreg) -> Mask {
-        // k0 as a write mask means "all lanes", so it is never a mask of ours.
+        // k0 as a write mask means "all lanes", so it is never used.
         if self.wide() { Mask::Opmask(index.saturating_add(1)) } else { Mask::Vector(vector) }
     }
 
@@ -69,7 +69,7 @@ impl Asm {
             self.evex_immediate(&evex::VCMPPS, Operands::of(k, a.0), b, predicate.immediate());
         } else {
             let lanes = self.vector_mask(mask);
-            // dynasm 5.1 misplaces the operands of `vcmpps` itself, and knows each predicate by a name of its own.
+            // dynasm 5.1 misplaces the operands of `vcmpps` itself, and has a separate mnemonic for each predicate.
             match predicate {
                 Predicate::Equal => x64_src!(self, b, imm 1, [vcmpeqps Ry(lanes), Ry(a.0),] []),
                 Predicate::NotEqual => x64_src!(self, b, imm 1, [vcmpneqps Ry(lanes), Ry(a.0),] []),

@@ -154,7 +154,7 @@ impl Asm {
         }
     }
 
-    /// The same; lanes outside the mask are zero, and their memory is not touched. For AVX-512 alone.
+    /// As [`Asm::vload_u8`]; lanes outside the mask are zero, and their memory is not touched. AVX-512 only.
     pub fn vload_u8_masked(&mut self, dst: Vreg, mask: Mask, src: Mem) {
         self.check_vectors(dst.0);
         if self.wide() {

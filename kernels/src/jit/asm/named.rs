@@ -1,5 +1,6 @@
-//! What the instructions of a kernel have named, or-ed together, so that it is checked once at the kernel's end and
-//! costs an instruction no branch. The limits are powers of two, so a number beyond one shows in what was or-ed.
+//! The registers and addresses that the instructions of a kernel name, or-ed together, so that they are checked once at
+//! the kernel's end, without a branch for each instruction. The limits are powers of two, so a number beyond one shows
+//! after or-ing.
 
 use super::Mem;
 use super::encode::RSP;
@@ -7,7 +8,7 @@ use super::encode::RSP;
 /// General-purpose registers.
 const GPRS: u8 = 16;
 
-/// Numbers and mistakes.
+/// Numbers of registers, and mistakes.
 #[derive(Debug, Default)]
 pub(super) struct Named {
     pub(super) vectors: u8,
@@ -23,7 +24,7 @@ pub(super) struct Named {
 impl Named {
     #[inline(always)]
     pub(super) fn address(&mut self, mem: Mem) {
-        // No index passes as any that is allowed would.
+        // No index is encoded as a valid one.
         let (index, scale) = mem.index.map_or((0, 1), |(index, scale)| (index.0, scale));
         self.bases |= mem.base.0;
         self.indices |= index;
@@ -31,7 +32,7 @@ impl Named {
         self.unscaled |= (scale & scale.wrapping_sub(1) != 0) | (scale.wrapping_sub(1) >= 8);
     }
 
-    /// Why a kernel that names this cannot be encoded, where it cannot.
+    /// Why a kernel with these operands cannot be encoded, if it cannot.
     pub(super) fn refusal(&self, vectors: u8) -> Option<&'static str> {
         let refusals = [
             (self.vectors >= vectors, "a vector register that this level lacks"),

@@ -1,7 +1,6 @@
 //! The operands that emitters name: registers, addresses, masks, labels, conditions and sources.
 //!
-//! Plain data without an encoding in it. How they become bytes stands in the sibling files of [`asm`](super) and in
-//! [`evex`](crate::jit::evex).
+//! Plain data without encodings, which are in the sibling files of [`asm`](super) and in [`evex`](crate::jit::evex).
 
 /// A general-purpose 64-bit register by its encoding number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +35,8 @@ pub struct Tile(pub u8);
 
 /// A lane mask: a vector register of all-ones/all-zeros lanes on AVX2, a mask register k1-k7 on AVX-512.
 ///
-/// Emitters get one from [`Asm::mask`](super::Asm::mask), which maps a small index to `k(index + 1)`, or to the vector
-/// register that the emitter gives up for it on AVX2.
+/// Emitters get one from [`Asm::mask`](super::Asm::mask), which maps a small index to `k(index + 1)` on AVX-512, and on
+/// AVX2 to the vector register that the emitter passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mask {
     /// AVX2.

@@ -1,13 +1,22 @@
 //! Products of 16-bit and 8-bit integers that are summed in 32 bits, and the moves between those widths.
 //!
-//! No operation here saturates on the way to a sum: pairs of 16-bit products and quadruples of 8-bit ones are exact in
-//! 32 bits, and sums of sums wrap.
+//! No operation here saturates before the sum: pairs of 16-bit products and quadruples of 8-bit ones are exact in 32
+//! bits, and further sums wrap.
 
 use dynasmrt::DynasmApi;
 
 use super::{Asm, Mask, Mem, Src, Vreg};
 use crate::jit::evex::{self, Operands};
 use crate::jit::vex;
+
+/// A row of sixteen lanes in two vectors of AVX2, and where its sixteen bytes go.
+#[derive(Clone, Copy, Debug)]
+pub struct JoinedRow {
+    /// The address of the first byte.
+    pub to: Mem,
+    /// Lanes 0 to 7, and 8 to 15.
+    pub lanes: [Vreg; 2],
+}
 
 impl Asm {
     /// Each 32-bit lane of dst = the sum of the products of the two signed 16-bit halves of a's and b's lane. `b` is a
@@ -24,7 +33,8 @@ impl Asm {
     }
 
     /// Each 32-bit lane of dst += the sum of the products of a's four unsigned bytes and b's four signed bytes. Needs
-    /// [`Extension::Vnni`](crate::isa::Extension); the kernel says so when it is sealed. `b` is a register or memory.
+    /// [`Extension::Vnni`](crate::isa::Extension), which the kernel names when it is sealed. `b` is a register or
+    /// memory.
     pub fn vdot_bytes(&mut self, dst: Vreg, a: Vreg, b: impl Into<Src>) {
         let b = b.into();
         self.check_vectors(dst.0 | a.0);
@@ -43,8 +53,8 @@ impl Asm {
             self.evex(&evex::VPMOVSXBW, Operands::of(dst.0, 0), src.into());
             return;
         }
-        // dynasm knows no 256-bit form with a memory operand. The 128-bit one differs in one bit, the length, which
-        // stands in the last byte of a prefix of three.
+        // dynasm has no 256-bit form with a memory operand. It differs from the 128-bit form in one bit, the length, in
+        // the last byte of the prefix.
         const LENGTH_256: u8 = 0x7D;
         let start = self.len();
         x64_mem!(self, src, imm 0, [vpmovsxbw Rx(dst.0), QWORD] []);
@@ -52,7 +62,7 @@ impl Asm {
     }
 
     /// `lanes()` bytes in memory = the lowest byte of each 32-bit lane of src. On AVX2 `src` and `scratch` are
-    /// destroyed, and src may hold nothing but 0 to 255 in any lane.
+    /// destroyed, and every lane of src must be in 0 to 255.
     pub fn vstore_u8(&mut self, dst: Mem, src: Vreg, scratch: Vreg) {
         self.check_vectors(src.0 | scratch.0);
         if self.wide() {
@@ -68,30 +78,29 @@ impl Asm {
         self.vstore_one(dst.plus(4), scratch);
     }
 
-    /// Bytes outside the mask are not written. For AVX-512 alone, as is all that packs four vectors.
+    /// Bytes outside the mask are not written. AVX-512 only, as is packing four vectors.
     pub fn vstore_u8_masked(&mut self, dst: Mem, mask: Mask, src: Vreg) {
         let k = self.opmask(mask);
         self.packing(&evex::VPMOVDB, src, Operands::of(src.0, 0).merging(k), dst.into());
     }
 
-    /// In each 128-bit group: a's lanes, then b's, as 16-bit integers; what is beyond them becomes the nearest.
+    /// In each 128-bit group: a's lanes, then b's, as 16-bit integers, saturated.
     pub fn vpack_words(&mut self, dst: Vreg, a: Vreg, b: Vreg) {
         self.packing(&evex::VPACKSSDW, dst, Operands::of(dst.0, a.0), b.into());
     }
 
-    /// In each 128-bit group: a's 16-bit integers, then b's, as bytes that are signed or not; what is beyond them
-    /// becomes the nearest.
+    /// In each 128-bit group: a's 16-bit integers, then b's, as signed or unsigned bytes, saturated.
     pub fn vpack_bytes(&mut self, dst: Vreg, a: Vreg, b: Vreg, signed: bool) {
         let form = if signed { &evex::VPACKSSWB } else { &evex::VPACKUSWB };
         self.packing(form, dst, Operands::of(dst.0, a.0), b.into());
     }
 
-    /// dst = a + b on signed 16-bit integers; what is beyond them becomes the nearest.
+    /// dst = a + b on signed 16-bit integers, saturated.
     pub fn vadd_words(&mut self, dst: Vreg, a: Vreg, b: Vreg) {
         self.packing(&evex::VPADDSW, dst, Operands::of(dst.0, a.0), b.into());
     }
 
-    /// dst = the larger of a's and b's bytes, which are signed or not.
+    /// dst = the larger of a's and b's bytes, signed or unsigned.
     pub fn vmax_bytes(&mut self, dst: Vreg, a: Vreg, b: Vreg, signed: bool) {
         let form = if signed { &evex::VPMAXSB } else { &evex::VPMAXUB };
         self.packing(form, dst, Operands::of(dst.0, a.0), b.into());
@@ -109,11 +118,10 @@ impl Asm {
         }
     }
 
-    /// Each lane of the two pairs of vectors, first and second, as bytes: 16 at `first`, and 16 at the second address
-    /// where there is one. For AVX2 alone; the vectors and `scratch` are destroyed, and lanes may hold nothing but 0 to
-    /// 255.
-    pub fn vstore_u8_joined(&mut self, first: (Mem, [Vreg; 2]), second: Option<(Mem, [Vreg; 2])>, scratch: Vreg) {
-        let (to, [a, b]) = first;
+    /// Stores the lanes of `first`, and of `second` where there is one, as bytes. AVX2 only; the vectors and `scratch`
+    /// are destroyed, and every lane must be in 0 to 255.
+    pub fn vstore_u8_joined(&mut self, first: JoinedRow, second: Option<JoinedRow>, scratch: Vreg) {
+        let JoinedRow { to, lanes: [a, b] } = first;
         self.check_vectors(a.0 | b.0 | scratch.0);
         if self.wide() {
             self.refuse("joined stores of bytes outside of AVX2");
@@ -121,16 +129,16 @@ impl Asm {
         }
         x64!(self; vpackssdw Ry(a.0), Ry(a.0), Ry(b.0));
         let mut other = a;
-        if let Some((_, [c, d])) = second {
+        if let Some(JoinedRow { lanes: [c, d], .. }) = second {
             self.check_vectors(c.0 | d.0);
             x64!(self; vpackssdw Ry(c.0), Ry(c.0), Ry(d.0));
             other = c;
         }
-        // Packing works within groups of 128 bits: the lower one now has bytes 0 to 3 and 8 to 11 of each row, the
-        // upper one the others, which go between them.
+        // Packing works within groups of 128 bits: now the lower group has bytes 0 to 3 and 8 to 11 of each row, the
+        // upper group the others, which belong between them.
         x64!(self; vpackuswb Ry(a.0), Ry(a.0), Ry(other.0));
         self.vshuffle_128(scratch, a, a, 1);
-        if let Some((to, [c, _])) = second {
+        if let Some(JoinedRow { to, lanes: [c, _] }) = second {
             self.vunpack_hi_32(c, a, scratch);
             self.vstore_half(to, c);
         }
@@ -138,12 +146,12 @@ impl Asm {
         self.vstore_half(to, a);
     }
 
-    /// The 16 bytes at the address = the lower half of src. For AVX2 alone.
+    /// The 16 bytes at the address = the lower half of src. AVX2 only.
     fn vstore_half(&mut self, dst: Mem, src: Vreg) {
         x64_mem!(self, dst, imm 0, [vmovups] [, Rx(src.0)]);
     }
 
-    /// The constant table holds 32-bit numbers, which these forms cannot broadcast.
+    /// Refuses a constant: the table holds 32-bit elements, which these forms cannot broadcast.
     fn no_constant(&mut self, src: Src) {
         if matches!(src, Src::Const(_)) {
             self.refuse("a constant as an operand of short products");

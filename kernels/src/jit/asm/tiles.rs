@@ -1,12 +1,12 @@
 //! Tile registers: matrices of up to 16 rows of up to 64 bytes, and sums of their products.
 //!
-//! Needs [`Extension::Amx`](crate::isa::Extension); the kernel says so when it is sealed. A kernel that uses tiles
+//! Needs [`Extension::Amx`](crate::isa::Extension), which the kernel names when it is sealed. A kernel that uses tiles
 //! configures them first and releases them before it returns.
 
 use super::{Asm, Mem, Tile};
 use crate::jit::vex::{self, Form};
 
-/// Prefixes of VEX: what stands before an opcode.
+/// Values of the prefix field of VEX.
 const NONE: u8 = 0;
 const P66: u8 = 1;
 const PF3: u8 = 2;
@@ -15,12 +15,12 @@ const PF2: u8 = 3;
 const TILES: u8 = 8;
 
 impl Asm {
-    /// Takes the shapes of all tiles from 64 bytes in memory and clears them.
+    /// Loads the shapes of all tiles from 64 bytes in memory, and clears the tiles.
     pub fn tile_config(&mut self, from: Mem) {
         self.tile_memory(NONE, 0x49, 0, from);
     }
 
-    /// Gives all tiles back.
+    /// Releases all tiles.
     pub fn tile_release(&mut self) {
         self.tile_registers(NONE, 0x49, 0, 0, 0);
     }
@@ -30,19 +30,19 @@ impl Asm {
         self.tile_registers(PF2, 0x49, tile.0, 0, 0);
     }
 
-    /// Loads a tile whose rows lie as far apart as the address's index says: `[base + row * index + disp]`.
+    /// Loads a tile. The address's index is the bytes from row to row: `[base + row * index + disp]`.
     pub fn tile_load(&mut self, tile: Tile, from: Mem) {
         self.tile_rows(PF2, tile, from);
     }
 
-    /// Stores a tile in the same way.
+    /// Stores a tile to such an address.
     pub fn tile_store(&mut self, to: Mem, tile: Tile) {
         self.tile_rows(PF3, tile, to);
     }
 
-    /// sum += left x right, of pairs of `bf16`: a row of `left` is 32 elements of the reduction, a row of `right` two
-    /// of each of 16 columns. Of each column the even and the odd products are added up apart, then both, then to the
-    /// sum; denormals are zeros.
+    /// sum += left x right, of bf16 pairs: a row of `left` is 32 elements of the reduction, a row of `right` two of
+    /// each of 16 columns. For each column, even and odd products are summed separately, then both sums, then this and
+    /// `sum`; denormals count as zeros.
     pub fn tile_dot_bf16(&mut self, sum: Tile, left: Tile, right: Tile) {
         self.tile_registers(PF3, 0x5C, sum.0, left.0, right.0);
     }
@@ -85,7 +85,7 @@ impl Asm {
     }
 }
 
-/// Tiles are named as 128-bit registers of the second opcode map.
+/// Tiles are encoded as 128-bit registers of the second opcode map.
 fn form(prefix: u8, opcode: u8) -> Form {
     Form::new(2, prefix, opcode).half()
 }

@@ -1,8 +1,9 @@
 //! The interpreter: one loop over the operations of a kernel.
 
-use super::lanes;
+use super::lanes::{self, Vector};
 use super::lower::{Condition, Kind, Operation, Source};
-use super::machine::{Flags, Machine, Memory, RSP, Vector};
+use super::machine::{Flags, Machine, RSP};
+use super::memory::Memory;
 
 /// Runs a kernel from its first operation to its return and counts the operations.
 pub(super) fn run(operations: &[Operation], machine: &mut Machine, memory: &Memory<'_>) -> u64 {
@@ -14,7 +15,8 @@ pub(super) fn run(operations: &[Operation], machine: &mut Machine, memory: &Memo
     interpret(operations, machine, memory)
 }
 
-/// The same loop compiled with AVX2 and FMA, several times as fast: without FMA, `mul_add` is a library call a lane.
+/// The same loop compiled with AVX2 and FMA, several times as fast: without FMA, `mul_add` is a library call for each
+/// lane.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 fn run_with_avx2(operations: &[Operation], machine: &mut Machine, memory: &Memory<'_>) -> u64 {
@@ -127,7 +129,7 @@ fn interpret(operations: &[Operation], m: &mut Machine, memory: &Memory<'_>) -> 
             }
             Kind::Vmove => bits!(op, |_, b| b),
             Kind::Vselect => {
-                // The mask of a VEX blend is a fourth register; the sign of each lane decides.
+                // A VEX blend has its mask in a fourth register: the sign of each lane selects.
                 let mask = m.vectors[op.imm as usize & 15];
                 let (off, on) = (m.vectors[usize::from(op.a)], m.vectors[usize::from(op.b)]);
                 let out: Vector = std::array::from_fn(|lane| if mask[lane] >> 31 == 1 { on[lane] } else { off[lane] });
@@ -229,6 +231,16 @@ impl Machine {
         }
     }
 
+    /// Instructions on tiles, whose memory operands have a base, and as the index the bytes from row to row.
+    fn tile(&mut self, op: &Operation, memory: &Memory<'_>) {
+        let first = match op.kind {
+            Kind::TileConfig => self.address(op),
+            _ => self.gpr[usize::from(op.base)].wrapping_add(op.disp as u64),
+        };
+        let stride = self.gpr[usize::from(op.index)];
+        self.tiles.run(op, memory, first, stride);
+    }
+
     /// A vector of the operation's width from memory.
     #[inline(always)]
     fn load(&self, op: &Operation, memory: &Memory<'_>) -> Vector {
@@ -299,14 +311,21 @@ impl Machine {
                 return;
             }
             Kind::Move | Kind::Lea => (y, self.flags),
-            Kind::Add => (x.wrapping_add(y), Flags::of_overflowing(x.overflowing_add(y))),
+            Kind::Add => {
+                let (sum, overflow) = x.overflowing_add(y);
+                (sum, Flags::of_overflowing(sum, overflow))
+            }
             Kind::Sub if op.width == 4 => {
                 let result = (x as i32).wrapping_sub(y as i32);
                 (i64::from(result as u32), Flags::UNDEFINED)
             }
-            Kind::Sub => (x.wrapping_sub(y), Flags::of_overflowing(x.overflowing_sub(y))),
+            Kind::Sub => {
+                let (difference, overflow) = x.overflowing_sub(y);
+                (difference, Flags::of_overflowing(difference, overflow))
+            }
             Kind::Compare => {
-                self.flags = Flags::of_overflowing(x.overflowing_sub(y));
+                let (difference, overflow) = x.overflowing_sub(y);
+                self.flags = Flags::of_overflowing(difference, overflow);
                 return;
             }
             Kind::Test => {
@@ -401,7 +420,7 @@ impl Machine {
                     Source::Register | Source::Immediate => {
                         self.vectors[usize::from(op.b)][lane / 2] >> (16 * (lane % 2)) & 0xFFFF
                     }
-                    // Memory of lanes that are off is not touched.
+                    // Memory of inactive lanes is not touched.
                     _ if op.mask != 0 && !self.lane_is_on(op, lane) => 0,
                     Source::Memory | Source::Broadcast => u32::from(memory.read::<u16>(address + 2 * lane as u64)),
                 };
@@ -421,7 +440,7 @@ impl Machine {
                         std::array::from_fn(|byte| (lanes[byte / 4] >> (8 * (byte % 4))) as u8)
                     }
                     Source::Memory | Source::Broadcast if op.mask == 0 => memory.read(self.address(op)),
-                    // Memory of lanes that are off is not touched.
+                    // Memory of inactive lanes is not touched.
                     Source::Memory | Source::Broadcast => std::array::from_fn(|lane| match self.lane_is_on(op, lane) {
                         true => memory.read(self.address(op) + lane as u64),
                         false => 0,
@@ -433,14 +452,14 @@ impl Machine {
         }
     }
 
-    /// Whether a masked move touches the lane: by mask register, or by the sign of a vector's lane.
+    /// Whether a masked move touches the lane: by a mask register, or by the sign of a vector's lane.
     fn lane_is_on(&self, op: &Operation, lane: usize) -> bool {
         if op.mask != 0 { self.mask_of(op) >> lane & 1 == 1 } else { self.vectors[usize::from(op.a)][lane] >> 31 == 1 }
     }
 }
 
-/// A shift: by nothing it leaves the flags, by more than one bit it leaves the overflow flag undefined, which kernels
-/// never ask for after shifting; zero and sign are as usual.
+/// A shift: by 0 it leaves the flags; by more than one bit the overflow flag is undefined, which kernels never test
+/// after a shift; zero and sign are as usual.
 fn shifted(before: i64, after: u64, bits: i64, flags: Flags) -> (i64, Flags) {
     if bits & 63 == 0 { (before, flags) } else { (after as i64, Flags { defined: false, ..Flags::of(after as i64) }) }
 }

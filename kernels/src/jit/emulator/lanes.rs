@@ -1,6 +1,7 @@
-//! Scalar meanings of vector instructions that Rust has no word for, and the shuffles.
+//! Vector instructions lane by lane, where Rust has no operator for them, and the shuffles.
 
-use super::machine::Vector;
+/// A vector register: the bits of sixteen lanes.
+pub(super) type Vector = [u32; 16];
 
 /// `vmaxps`: the second operand unless the first is greater.
 #[inline(always)]
@@ -14,7 +15,7 @@ pub(super) fn min(a: f32, b: f32) -> f32 {
     if a < b { a } else { b }
 }
 
-/// `vcvtps2dq`: to nearest even, `i32::MIN` for what has no `i32`.
+/// `vcvtps2dq`: to nearest even, `i32::MIN` for what is out of the range of `i32`.
 #[inline(always)]
 pub(super) fn to_i32(x: f32) -> u32 {
     let rounded = x.round_ties_even();
@@ -22,7 +23,7 @@ pub(super) fn to_i32(x: f32) -> u32 {
     if (-2_147_483_648.0..2_147_483_648.0).contains(&rounded) { rounded as i32 as u32 } else { 0x8000_0000 }
 }
 
-/// `vroundps` and `vrndscaleps` with a scale of 1: the two low bits choose.
+/// `vroundps` and `vrndscaleps` with a scale of 1: the two low bits are the mode.
 pub(super) fn round(x: f32, imm: i64) -> f32 {
     match imm & 0b1111_0111 {
         0 => x.round_ties_even(),
@@ -33,8 +34,8 @@ pub(super) fn round(x: f32, imm: i64) -> f32 {
     }
 }
 
-/// `vscalefps`: x * 2^floor(n), rounded once. An f64 holds every intermediate value, since n beyond 600 decides the
-/// result whatever x is.
+/// `vscalefps`: x * 2^floor(n), rounded once. An f64 holds every intermediate value: beyond n = 600 the result does not
+/// depend on x.
 pub(super) fn scale(x: f32, n: f32) -> f32 {
     let power = if n.is_finite() { n.floor().clamp(-600.0, 600.0) } else { n };
     (f64::from(x) * f64::from(power).exp2()) as f32
@@ -55,7 +56,7 @@ pub(super) fn compare(a: f32, b: f32, predicate: i64) -> bool {
     }
 }
 
-/// `vpslld` and `vpsrld`: nothing is left from 32 bits on.
+/// `vpslld` and `vpsrld`: zero from 32 bits on.
 #[inline(always)]
 pub(super) fn shift_left(x: u32, bits: i64) -> u32 {
     if bits & 0xFF < 32 { x << (bits & 31) } else { 0 }
@@ -66,19 +67,19 @@ pub(super) fn shift_right(x: u32, bits: i64) -> u32 {
     if bits & 0xFF < 32 { x >> (bits & 31) } else { 0 }
 }
 
-/// `vpsrad`: the sign is left from 32 bits on.
+/// `vpsrad`: the sign in every bit from 32 bits on.
 #[inline(always)]
 pub(super) fn shift_right_signed(x: u32, bits: i64) -> u32 {
     (x as i32 >> (bits & 0xFF).min(31)) as u32
 }
 
-/// An `f32` as the `bf16` instructions see it: denormals are zeros of their sign.
+/// An `f32` as an operand of the `bf16` instructions: denormals are zeros of their sign.
 pub(super) fn flushed(x: f32) -> f32 {
     if x.is_subnormal() { 0.0f32.copysign(x) } else { x }
 }
 
 /// `vdpbf16ps`: d + the product of the upper elements, then + that of the lower ones, each a fused multiply-add that
-/// rounds to nearest even and takes and gives zeros for denormals.
+/// rounds to nearest even and flushes denormals.
 pub(super) fn dot_bf16(d: u32, a: u32, b: u32) -> u32 {
     let upper = |bits: u32| flushed(f32::from_bits(bits & 0xFFFF_0000));
     let lower = |bits: u32| flushed(f32::from_bits(bits << 16));
@@ -109,7 +110,7 @@ pub(super) fn words(low: i16, high: i16) -> u32 {
     u32::from(low as u16) | u32::from(high as u16) << 16
 }
 
-/// `vpmaddwd`: wraps in the one case that 32 bits do not hold, four times -32768.
+/// `vpmaddwd`: wraps in the one case that does not fit 32 bits, four times -32768.
 #[inline(always)]
 pub(super) fn mul_pairs(a: u32, b: u32) -> u32 {
     let product = |shift: u32| i32::from((a >> shift) as i16) * i32::from((b >> shift) as i16);
@@ -133,7 +134,7 @@ pub(super) fn pack_bytes(a: &Vector, b: &Vector) -> Vector {
     packed_words(a, b, |word| word.clamp(0, 255) as u8)
 }
 
-/// `vpacksswb`: the same as signed bytes.
+/// `vpacksswb`: as `vpackuswb`, as signed bytes.
 pub(super) fn pack_signed_bytes(a: &Vector, b: &Vector) -> Vector {
     packed_words(a, b, |word| word.clamp(-128, 127) as u8)
 }
@@ -144,7 +145,7 @@ pub(super) fn add_words(a: u32, b: u32) -> u32 {
     words(half(0), half(16))
 }
 
-/// `vpmaxub` of a lane; `vpmaxsb` where bytes are moved up by 128.
+/// `vpmaxub` of a lane; `vpmaxsb` where 128 is added to each byte first.
 pub(super) fn larger_bytes(a: u32, b: u32, flip: u8) -> u32 {
     let (a, b) = (a.to_le_bytes(), b.to_le_bytes());
     u32::from_le_bytes(std::array::from_fn(|at| (a[at] ^ flip).max(b[at] ^ flip) ^ flip))
@@ -156,7 +157,7 @@ fn packed_words(a: &Vector, b: &Vector, byte: impl Fn(i16) -> u8) -> Vector {
     within_pairs(a, b, |low, high| bytes(low) | bytes(high) << 16)
 }
 
-/// In each group: what `join` makes of the two pairs of a's lanes, then of b's.
+/// In each group: `join` of the two pairs of a's lanes, then of b's.
 fn within_pairs(a: &Vector, b: &Vector, join: impl Fn(u32, u32) -> u32) -> Vector {
     std::array::from_fn(|lane| {
         let (group, at) = (lane & !3, lane & 3);
@@ -165,7 +166,7 @@ fn within_pairs(a: &Vector, b: &Vector, join: impl Fn(u32, u32) -> u32) -> Vecto
     })
 }
 
-/// Within each group of four lanes, lane i is picked from (a, b) of that group by `pick(i)`: 0-3 of a, 4-7 of b.
+/// Within each group of four lanes, `pick(i)` is the index of lane i: 0-3 are lanes of a's group, 4-7 of b's.
 pub(super) fn within_groups(a: &Vector, b: &Vector, pick: impl Fn(usize) -> usize) -> Vector {
     std::array::from_fn(|lane| {
         let (group, from) = (lane & !3, pick(lane & 3));
@@ -191,7 +192,7 @@ pub(super) fn permute_halves(a: &Vector, b: &Vector, imm: i64) -> Vector {
     out
 }
 
-/// `vpermw`: the 16-bit elements of b that a names.
+/// `vpermw`: the 16-bit elements of b at the indices in a.
 pub(super) fn permute_words(a: &Vector, b: &Vector) -> Vector {
     let word = |at: u32| b[at as usize / 2 % 16] >> (at % 2 * 16) & 0xFFFF;
     std::array::from_fn(|lane| word(a[lane] & 31) | word(a[lane] >> 16 & 31) << 16)

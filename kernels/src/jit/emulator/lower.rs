@@ -1,11 +1,12 @@
 //! Turns decoded instructions into operations that are quick to interpret.
 //!
-//! What differs between VEX and EVEX forms of one mnemonic ends up in fields (lanes, masks, broadcast), so an
-//! operation is the same for both.
+//! Differences between VEX and EVEX forms of one mnemonic become fields (lanes, masks, broadcast), so an operation is
+//! the same for both.
 
 use iced_x86::{Code, Instruction, Mnemonic, OpKind, Register};
 
-use super::machine::ZERO;
+/// The number of a register that always holds zero, so that an address without base or index needs no branch.
+pub(super) const ZERO: u8 = 16;
 
 /// What an operation does. Vector kinds are named after their instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +64,7 @@ pub(super) struct Operation {
     pub(super) index: u8,
     pub(super) shift: u8,
     pub(super) disp: i64,
-    /// The immediate, the predicate of a jump or the operation it lands on.
+    /// The immediate, the predicate of a jump, or the index of its target operation.
     pub(super) imm: i64,
     /// A second immediate: the condition of a jump.
     pub(super) condition: Condition,
@@ -84,7 +85,7 @@ pub(super) enum Condition {
 ///
 /// # Panics
 ///
-/// On an instruction that the emulator does not know.
+/// On an instruction that the emulator has not.
 pub(super) fn lower(instructions: &[Instruction]) -> Vec<Operation> {
     instructions
         .iter()
@@ -138,7 +139,7 @@ fn operands(instruction: &Instruction) -> Operation {
     if count > 0 && immediate(instruction.op_kind(count - 1)) {
         operation.imm = instruction.immediate(count - 1) as i64;
         count -= 1;
-        // An integer instruction with an immediate has it as its source.
+        // The immediate of an integer instruction is its source.
         if count == 1 {
             operation.source = Source::Immediate;
         }
@@ -154,7 +155,7 @@ fn operands(instruction: &Instruction) -> Operation {
                     (1, false) => operation.a = number,
                     _ => operation.b = number,
                 }
-                // The fourth operand of a blend is its mask: the registers move up.
+                // The fourth operand of a blend is its mask, so the registers move up by one.
                 if position == 3 {
                     (operation.b, operation.a) =
                         (instruction.op_register(2).number() as u8, instruction.op_register(1).number() as u8);
@@ -187,7 +188,7 @@ fn address(instruction: &Instruction, operation: &mut Operation) {
     operation.shift = instruction.memory_index_scale().trailing_zeros() as u8;
 }
 
-/// What the instruction does, with the fields that its kind needs besides the operands.
+/// The kind of an instruction, with the fields that it needs besides the operands.
 #[rustfmt::skip]
 fn kind(instruction: &Instruction, operation: &mut Operation) -> Kind {
     use Mnemonic as M;

@@ -2,7 +2,7 @@
 
 use super::lanes::flushed;
 use super::lower::{Kind, Operation};
-use super::machine::{Machine, Memory};
+use super::memory::Memory;
 
 /// Bytes of a row.
 const ROW: usize = 64;
@@ -10,7 +10,7 @@ const ROW: usize = 64;
 /// One tile: 16 rows of 16 words.
 type Tile = [[u32; 16]; 16];
 
-/// All tiles, while they are configured.
+/// All tiles; `None` while they are not configured.
 #[derive(Default)]
 pub(super) struct Tiles(Option<Box<Configured>>);
 
@@ -52,7 +52,7 @@ impl Configured {
         (rows, bytes)
     }
 
-    /// Checks that the three fit each other; rows, words of a row of the sum, and words of a row on the left.
+    /// Checks that the three shapes fit. Returns rows and words of a row of the sum, and words of a row on the left.
     fn product(&self, op: &Operation) -> (usize, usize, usize) {
         let (rows, bytes) = self.shape(op.dst);
         let ((left_rows, left_bytes), (right_rows, right_bytes)) = (self.shape(op.a), self.shape(op.b));
@@ -68,26 +68,25 @@ impl Configured {
     }
 }
 
-impl Machine {
-    /// Instructions on tiles.
-    pub(super) fn tile(&mut self, op: &Operation, memory: &Memory<'_>) {
+impl Tiles {
+    /// Instructions on tiles. `first` is the address of a configuration or of a tile's first row, `stride` the bytes from
+    /// row to row.
+    pub(super) fn run(&mut self, op: &Operation, memory: &Memory<'_>, first: u64, stride: u64) {
         match op.kind {
-            Kind::TileConfig => self.tiles.0 = Some(Box::new(Configured::new(&memory.read(self.address(op))))),
-            Kind::TileRelease => self.tiles.0 = None,
+            Kind::TileConfig => self.0 = Some(Box::new(Configured::new(&memory.read(first)))),
+            Kind::TileRelease => self.0 = None,
             Kind::TileZero => {
-                let tiles = self.tiles.configured();
+                let tiles = self.configured();
                 tiles.shape(op.dst);
                 tiles.tiles[usize::from(op.dst)] = Tile::default();
             }
             Kind::TileLoad | Kind::TileStore => {
-                let first = self.gpr[usize::from(op.base)].wrapping_add(op.disp as u64);
-                let distance = self.gpr[usize::from(op.index)];
-                self.tiles.configured().move_rows(op, memory, |row| first.wrapping_add(distance.wrapping_mul(row)));
+                self.configured().move_rows(op, memory, |row| first.wrapping_add(stride.wrapping_mul(row)));
             }
-            Kind::TileDotBf16 => self.tiles.configured().multiply(op, dot_bf16),
-            Kind::TileDotBytes => self.tiles.configured().multiply(op, |sum, a, b| dot_bytes(sum, a, b, i32::from)),
+            Kind::TileDotBf16 => self.configured().multiply(op, dot_bf16),
+            Kind::TileDotBytes => self.configured().multiply(op, |sum, a, b| dot_bytes(sum, a, b, i32::from)),
             Kind::TileDotSigned => {
-                self.tiles.configured().multiply(op, |sum, a, b| dot_bytes(sum, a, b, |byte| i32::from(byte as i8)));
+                self.configured().multiply(op, |sum, a, b| dot_bytes(sum, a, b, |byte| i32::from(byte as i8)));
             }
             _ => unreachable!("only instructions on tiles come here"),
         }
@@ -144,7 +143,7 @@ fn dot_bf16(sum: u32, left: &[u32], right: [u32; 16]) -> u32 {
     flushed(flushed(f32::from_bits(sum)) + flushed(sums[0] + sums[1])).to_bits()
 }
 
-/// `tdpbusd` and `tdpbssd` of one element: what a left-hand byte means differs.
+/// `tdpbusd` and `tdpbssd` of one element; `value` is that of a left-hand byte.
 fn dot_bytes(sum: u32, left: &[u32], right: [u32; 16], value: impl Fn(u8) -> i32) -> u32 {
     let value = &value;
     let products = left.iter().zip(right).flat_map(|(a, b)| {

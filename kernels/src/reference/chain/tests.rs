@@ -1,7 +1,8 @@
 //! The definitions against known values, and the interpreter against the definitions.
 
-use super::{BLOCK, Interpreter, binary, erf, erfc, unary};
+use super::{BLOCK, Interpreter, binary, unary};
 use crate::cpu::chain::{BinaryOp, Builder, Storage, UnaryOp};
+use crate::reference::functions::{erf, erfc};
 
 #[test]
 fn erf_has_its_tabulated_values() {

@@ -1,5 +1,5 @@
-//! The clock: latencies of passes and of steady shapes. Inputs are made and results are judged outside of what is timed;
-//! inside stand one call of the session and the release of its outputs, as in the programs that Kiln is compared with.
+//! Timing: latencies of passes and of steady shapes. Making inputs and judging results is not timed; timed are one call
+//! of the session and the release of its outputs, as in the programs that Kiln is compared with.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,15 +14,15 @@ use crate::progress::Progress;
 use crate::statistics::{Percentiles, median};
 use crate::workload::{self, Feed, Request};
 
-/// Milliseconds since then.
+/// Milliseconds since `start`.
 pub(super) fn since(start: Instant) -> f64 {
     start.elapsed().as_secs_f64() * 1e3
 }
 
-/// Look-ups of executors and kernels by what they met.
+/// Look-ups of executors and kernels, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Lookups {
-    /// It was there.
+    /// Found in the cache.
     pub(super) hits: u64,
     /// Built without a record.
     pub(super) misses: u64,
@@ -33,7 +33,7 @@ pub(super) struct Lookups {
 }
 
 impl Lookups {
-    /// The costliest thing that they met, in the words of verbose lines; `none` where nothing was looked up.
+    /// The most expensive outcome, as verbose lines name it; `none` without look-ups.
     pub(super) fn costliest(&self) -> &'static str {
         use kiln::cache::Outcome;
         let met = [
@@ -58,7 +58,7 @@ impl Lookups {
 pub(super) struct First {
     /// Milliseconds.
     pub(super) ms: f64,
-    /// What its look-ups met.
+    /// The outcomes of its look-ups.
     pub(super) lookups: Lookups,
 }
 
@@ -70,7 +70,7 @@ impl First {
     }
 }
 
-/// The first request of each shape as another process would serve it that starts from this session's records.
+/// The first request of each shape in a session that starts from this session's records, as another process would.
 pub(super) fn from_records(
     session: &Session,
     model: &Path,
@@ -92,9 +92,9 @@ pub(super) struct Passes {
     pub(super) second: Vec<f64>,
     /// Whether a request's shapes were not seen before.
     pub(super) new: Vec<bool>,
-    /// What the look-ups of the first pass met, by request.
+    /// The outcomes of the first pass, by request.
     pub(super) lookups: Vec<Lookups>,
-    /// Executors and kernels built while a shape came that had been seen before: what must never happen.
+    /// Executors and kernels that were built for shapes that had been seen: should always be 0.
     pub(super) repeat_builds: u64,
 }
 
@@ -120,13 +120,13 @@ impl Passes {
         Some(First { ms: *self.first.get(place)?, lookups: *self.lookups.get(place)? })
     }
 
-    /// Sends them again.
+    /// Sends all requests again.
     pub(super) fn second(&mut self, session: &Session, requests: &[Request]) -> Outcome {
         self.second = self.send(session, requests, false)?;
         Ok(())
     }
 
-    /// The latencies of all requests. What is built for a shape that may not be new is counted.
+    /// The latencies of all requests. Builds for shapes that are not new are counted.
     fn send(&mut self, session: &Session, requests: &[Request], may_be_new: bool) -> Outcome<Vec<f64>> {
         let progress = Progress::new("requests", requests.len());
         let mut latencies = Vec::with_capacity(requests.len());
@@ -167,7 +167,7 @@ pub(super) enum Bounds {
     Default,
 }
 
-/// A median over fewer would be chance.
+/// A median over fewer rounds is not reliable.
 const FEWEST_ROUNDS: usize = 5;
 
 impl Bounds {
@@ -203,14 +203,14 @@ pub(super) struct Steady {
     pub(super) percentiles: Percentiles,
 }
 
-/// What [`steady`] found.
+/// The result of [`steady`].
 #[derive(Debug, Default)]
 pub(super) struct SteadyRun {
     /// By shape.
     pub(super) shapes: Vec<Steady>,
     /// The first request of each here; a pass may have sent such shapes before.
     pub(super) firsts: Vec<First>,
-    /// Executors and kernels built while nothing was new.
+    /// Executors and kernels that were built although nothing was new.
     pub(super) repeat_builds: u64,
 }
 

@@ -1,5 +1,5 @@
-//! The report of a benchmark: one JSON object with the fields that the comparison programs write, and more, and the same
-//! for people.
+//! The report of a benchmark: one JSON object with the fields of the comparison programs' reports, and more; and the
+//! same as text.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use crate::table::{Table, bytes, milliseconds};
 use crate::tuning::Tuning;
 use crate::workload::{self, Workload};
 
-/// Resident megabytes at three moments.
+/// Resident megabytes at three times.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Memory {
     /// Before the model was loaded.
@@ -24,7 +24,7 @@ pub(super) struct Memory {
     pub(super) traced: f64,
 }
 
-/// All that a report is made from.
+/// The sources of a report.
 pub(super) struct Sources<'a> {
     /// The model's name.
     pub(super) model: &'a str,
@@ -48,7 +48,7 @@ pub(super) struct Sources<'a> {
     pub(super) memory: Memory,
 }
 
-/// The JSON object. Its fields are a contract: they may be added to, not renamed.
+/// The JSON object. Other programs read its fields: they may be added to, not renamed.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     model: String,
@@ -56,7 +56,7 @@ pub(super) struct Report {
     precision: String,
     isa: &'static str,
     threads: usize,
-    /// Nothing is interpreted and nothing imported here; the fields stand for readers of several programs' reports.
+    /// Always 0: for readers of the comparison programs' reports.
     python_ms: f64,
     import_ms: f64,
     load_ms: f64,
@@ -69,7 +69,7 @@ pub(super) struct Report {
     lat1: Vec<f64>,
     lat2: Vec<f64>,
     new: Vec<bool>,
-    /// The costliest thing that the cache did for each request of the first pass.
+    /// The most expensive outcome for each request of the first pass.
     outcomes: Vec<&'static str>,
     new_ms: Option<f64>,
     new_again_ms: Option<f64>,
@@ -87,10 +87,10 @@ pub(super) struct Report {
     /// Look-ups of plans of whole requests.
     plans: CacheCounters,
     records: RecordCounters,
-    /// What was copied to a device and back, and held of its memory; absent on the processor.
+    /// Copies to and from a device, and its memory in use; absent on the processor.
     #[serde(skip_serializing_if = "Option::is_none")]
     device: Option<DeviceFigures>,
-    /// What was tuned between the passes and since; absent where nothing is tuned.
+    /// What was tuned between the passes and since; absent without tuning.
     #[serde(skip_serializing_if = "Option::is_none")]
     tuning: Option<Tuning>,
 }
@@ -136,7 +136,7 @@ struct SteadyShape {
     min_ms: f64,
     n: usize,
     switch_ms: f64,
-    /// The first request of the shape when nothing was known of it, and what its look-ups met.
+    /// The first request of the shape in a cold session, and the outcomes of its look-ups.
     cold_ms: f64,
     cold_lookups: Lookups,
     /// The first one of a session that starts from the records.
@@ -192,7 +192,7 @@ struct RecordCounters {
     lookups: u64,
     hits: u64,
     rejected: u64,
-    /// Looks at the remote store, where there is one.
+    /// Reads of the remote store, if there is one.
     remote_gets: u64,
     remote_puts: u64,
     remote_taken: u64,
@@ -299,7 +299,7 @@ impl Report {
         (self.steady.len() > 1).then(|| mean.exp())
     }
 
-    /// The report for people.
+    /// The report as text.
     pub(super) fn text(&self) -> String {
         let ms = |value: f64| milliseconds(value);
         let maybe = |value: Option<f64>| value.map_or("-".to_owned(), milliseconds);

@@ -1,4 +1,4 @@
-//! Record files as JSON and back, for other programs and for people who want to look closely.
+//! Record files as JSON and back, for other programs and for inspection.
 //!
 //! ```text
 //! {"format": "kiln-records", "version": 1, "fingerprint": "<64 hexadecimal digits>",
@@ -7,7 +7,7 @@
 //!               "key_text": "...", "choice_text": "..."}]}
 //! ```
 //!
-//! The texts are for people and are not read back. What is read back is as untrusted as any record file.
+//! The texts are not read back. The other fields are as untrusted as any record file.
 
 use std::io::Write;
 use std::path::Path;
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Blame, Failure, Outcome};
 
-/// A JSON file of more bytes is not read: it would be more than a record file can hold.
+/// The most bytes of a JSON file: more than a record file can hold.
 const MOST_JSON: u64 = 1 << 30;
 
 #[derive(Serialize, Deserialize)]

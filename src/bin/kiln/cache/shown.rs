@@ -1,4 +1,4 @@
-//! What is in record files, for people: counts, tables, one record, damage, differences. Writes no file.
+//! Prints record files: counts, tables, one record, damage, differences. Writes no file.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -54,7 +54,7 @@ impl Counts {
     }
 }
 
-/// A key and its choice in words, or what there is to say of one that this build does not know.
+/// A key and its choice as text, or a note if this build does not have the family.
 fn words(record: &Record) -> (String, String) {
     kiln::exec::describe(record)
         .unwrap_or_else(|| (format!("{} bytes, not known here", record.key.len()), "-".to_owned()))
@@ -100,7 +100,7 @@ pub(super) fn show(files: &[FileSummary], id: &str, screen: &mut dyn Write) -> O
     if found == 0 { Err(Failure::usage(format!("there is no record '{id}'"))) } else { Ok(()) }
 }
 
-/// Whether everything is sound, and which records builders would refuse, with the reason.
+/// Prints whether everything is sound, and the records that builders would refuse, with the reason.
 pub(super) fn verify(place: &Path, screen: &mut dyn Write) -> Outcome {
     let verifier = Verifier::default();
     let mut bad = 0;
@@ -139,7 +139,7 @@ pub(super) fn verify(place: &Path, screen: &mut dyn Write) -> Outcome {
     if bad == 0 { Ok(()) } else { Err(Failure::reported(Code::Failed)) }
 }
 
-/// What two files do not have in common.
+/// Prints the differences of two files.
 pub(super) fn diff(old: &FileSummary, new: &FileSummary, screen: &mut dyn Write) -> Outcome {
     let by_id = |file: &FileSummary| -> BTreeMap<RecordId, Record> {
         file.records.iter().map(|record| (RecordId::of(record), record.clone())).collect()

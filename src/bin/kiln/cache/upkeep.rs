@@ -1,4 +1,4 @@
-//! What changes record files: merging, pruning, clearing. Every change is a whole new file under the file's lock.
+//! Changes record files: merging, pruning, clearing. Every change writes a whole new file under the file's lock.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ impl Prune {
         if self.family.is_none() && self.older_than_days.is_none() && !self.unmeasured {
             return verifier.verify(record).is_err();
         }
-        // A clock that was wrong makes no record older than it is.
+        // With a clock that was wrong, a record from the future is new.
         let age = now.saturating_sub(record.evidence.created) / DAY;
         self.family.as_ref().is_none_or(|family| *family == record.family)
             && self.older_than_days.is_none_or(|days| age > days)
@@ -73,7 +73,7 @@ pub(super) fn merge(into: &Path, from: &[PathBuf], screen: &mut dyn Write) -> Ou
     }
     let Some(digest) = digest else { return Ok(()) };
     let report = merge_into(into, digest, &records).failed(|| "cannot write records")?;
-    // Nothing is written where nothing is better.
+    // Without better records nothing is written.
     let after = if report.path.is_some() { report.written } else { before as u64 };
     writeln!(screen, "{}: {before} records before, {after} now", into.display())?;
     Ok(())

@@ -13,7 +13,7 @@ use kiln_kernels::crash;
 use serde::{Deserialize, Serialize};
 
 use crate::check::folder;
-use crate::check::tally::Uses;
+use crate::check::uses::Uses;
 use crate::closeness::{self, Tolerance};
 
 /// How a case ended.
@@ -21,10 +21,10 @@ use crate::closeness::{self, Tolerance};
 pub(super) enum Verdict {
     /// Every output of every data set is as expected.
     Passed,
-    /// Every output has the type and shape that is expected; its values come from a random generator, which the standard
-    /// leaves to whoever runs the model, even where there is a seed.
+    /// Every output has the expected type and shape; its values come from a random generator, which the standard leaves
+    /// to the runtime, even where there is a seed.
     PassedInForm,
-    /// An output is not; the worst element and where.
+    /// An output differs; the worst element and its index.
     Wrong(String),
     /// The model, its data or an input cannot be used.
     Refused {
@@ -68,12 +68,12 @@ impl fmt::Display for Verdict {
 /// How long a case may be tuned between its two rounds.
 const TUNING: Duration = Duration::from_secs(60);
 
-/// What a case showed besides its verdict.
+/// Data of a case besides its verdict.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Seen {
     /// Its operators.
     pub(super) uses: Uses,
-    /// How often requests asked the executor cache.
+    /// The look-ups of its requests in the executor cache.
     pub(super) lookups: u64,
 }
 
@@ -93,7 +93,7 @@ fn attempt(folder: &Path, options: &SessionOptions, seen: &mut Seen) -> Result<V
     if sets.is_empty() {
         return Err(Verdict::refused("no test_data_set_* folder"));
     }
-    // Where kernels are measured, every data set is checked with the cost model's choices and with the measured ones.
+    // With a tuner, every data set is checked with the cost model's choices and with the measured ones.
     let rounds = if session.tune_report().is_some() { 2 } else { 1 };
     for (round, set) in (0..rounds).flat_map(|round| sets.iter().map(move |set| (round, set))) {
         if round > 0 {
@@ -118,16 +118,18 @@ fn attempt(folder: &Path, options: &SessionOptions, seen: &mut Seen) -> Result<V
         }
     }
     seen.lookups = session.cache_stats().lookups - before;
-    // Trouble with records is no verdict about the case; the session counts it.
+    // Errors of records do not change the verdict; the session counts them.
     let _ = session.save_records();
     Ok(if random { Verdict::PassedInForm } else { Verdict::Passed })
 }
 
-/// Operators whose results the standard does not determine. ONNX's own reference is held to their cases neither.
+/// Operators whose results the standard does not determine. ONNX's own reference does not have to match their cases
+/// either.
 const RANDOM: &[&str] =
     &["Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"];
 
-/// How two values differ, if they do; `tolerance` is that for a tensor. Of random tensors the form alone counts.
+/// The difference of two values, if there is one; `tolerance` is that for a tensor. Of random tensors only type and
+/// shape are compared.
 fn difference(
     expected: &Value,
     actual: &Value,
@@ -199,7 +201,7 @@ fn refusal(error: &SessionError) -> Verdict {
     }
 }
 
-/// The operator that said that it is not supported, however deep in bodies.
+/// The unsupported operator, at any depth of bodies.
 fn unsupported(error: &RunError) -> Option<&str> {
     match &error.error {
         NodeError::Unsupported(_) => Some(&error.op),
@@ -218,7 +220,7 @@ pub(super) fn one_line(text: &str) -> String {
 
 type Hook = Box<dyn Fn(&std::panic::PanicHookInfo<'_>) + Sync + Send>;
 
-/// Turns panics into verdicts. While it watches, nothing is printed about them; when it goes, the old hook is back.
+/// Turns panics into verdicts. Until it is dropped, panics are not printed; then the old hook is back.
 pub(super) struct Crashes {
     last: Arc<Mutex<Option<String>>>,
     before: Option<Hook>,
@@ -233,7 +235,7 @@ impl Crashes {
         std::panic::set_hook(Box::new(move |info| {
             let place = info.location().map_or(String::new(), |at| format!(" at {}:{}", at.file(), at.line()));
             let message = info.payload_as_str().unwrap_or("panic");
-            // Kept from the first thread that fails: the others only follow it.
+            // Of the first thread that panics: others panic because of it.
             let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
             slot.get_or_insert_with(|| {
                 let doing = crash::trail();
@@ -244,10 +246,10 @@ impl Crashes {
         Crashes { last, before: Some(before) }
     }
 
-    /// The verdict of `check`, or what it crashed with.
+    /// The verdict of `check`, or that of its panic.
     pub(super) fn guard(&self, check: impl FnOnce() -> Verdict) -> Verdict {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        // The session of the case is gone with the panic, so nothing half-changed is seen afterwards.
+        // The session of the case is dropped by the panic, so no half-changed state is used afterwards.
         std::panic::catch_unwind(AssertUnwindSafe(check)).unwrap_or_else(|_| {
             let what = self.last.lock().unwrap_or_else(PoisonError::into_inner).take();
             Verdict::Crashed(what.unwrap_or_else(|| "without a message".to_owned()))

@@ -10,13 +10,13 @@ use crate::failure::{Blame, Outcome};
 pub(super) struct Case {
     /// The folder's path relative to the folder that was named on the command line, with slashes.
     pub(super) name: String,
-    /// What its total counts towards: the first part of the name, or the folder named where that holds cases itself.
+    /// The group of its total: the first part of the name, or the folder on the command line if that has cases itself.
     pub(super) suite: String,
     /// The folder.
     pub(super) folder: PathBuf,
 }
 
-/// The deepest nesting that is followed. Suites have two levels; a bound keeps a loop of mounts from going on for ever.
+/// The deepest nesting. Suites have two levels; a bound ends a loop of mounts.
 const DEEPEST: usize = 16;
 
 /// All cases in these folders, sorted by name within each.
@@ -32,7 +32,7 @@ pub(super) fn find(folders: &[PathBuf]) -> Outcome<Vec<Case>> {
             let parts: Vec<String> = relative.iter().map(|part| part.to_string_lossy().into_owned()).collect();
             let mut name = if parts.is_empty() { own.clone() } else { parts.join("/") };
             let suite = if parts.len() > 1 { parts[0].clone() } else { own.clone() };
-            // Two folders named on the command line may hold cases of the same name; results must not collide.
+            // Two folders on the command line may have cases of the same name; their results must not collide.
             if names.contains(&name) {
                 name = format!("{}/{name}", root.display());
             }
@@ -48,7 +48,7 @@ fn own_name(root: &Path) -> String {
     full.file_name().map_or_else(|| root.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Folders with a model, in order of their names. Links to folders are not followed, so that none is met twice.
+/// Folders with a model, in order of their names. Links to folders are not followed, so that each is found once.
 fn walk(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
     let mut inner = Vec::new();
     let mut has_model = false;

@@ -1,8 +1,7 @@
 //! A case in a process of its own: this program again, with the same flags and the case's folder.
 //!
-//! The child says what came of the case as JSON on standard output. Of a child that dies the parent has the signal, and
-//! the last line that the child wrote: what it was doing ([`kiln_kernels::crash`]). Whatever else a child writes on
-//! standard error passes through.
+//! The child writes the result as JSON to standard output. If it dies, the parent has the signal and the last line of
+//! its standard error: what it was doing ([`kiln_kernels::crash`]). Other lines of standard error are passed on.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -20,15 +19,15 @@ use crate::check::case::{self, Seen, Verdict};
 use crate::check::folder::Case;
 use crate::failure::{Blame, Outcome};
 
-/// How the last line of a process begins that dies of a signal.
+/// The beginning of the last line of a process that a signal kills.
 const LAST_LINE: &str = "kiln: crashed: ";
 
-/// How long a process that hangs may take to say where.
+/// How long a process that hangs may take to write its last line.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// The child's side: runs the case and writes what came of it.
+/// In the child: runs the case and writes the result.
 pub(super) fn serve(folder: &Path, options: &SessionOptions, screen: &mut dyn Write) -> Outcome {
-    // Nobody waits for what came of it once the parent has gone. Where this cannot be asked for, it only takes longer.
+    // The result is of no use once the parent has ended. If the signal cannot be set, the child only ends later.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
     let mut seen = Seen::default();
     let crashes = case::Crashes::watch();
@@ -40,20 +39,20 @@ pub(super) fn serve(folder: &Path, options: &SessionOptions, screen: &mut dyn Wr
 
 /// Starts processes for cases.
 pub(super) struct Launcher {
-    /// What was typed after `kiln check`.
+    /// The arguments after `kiln check`.
     arguments: Vec<OsString>,
     limit: Duration,
 }
 
 impl Launcher {
-    /// For the flags of this process.
+    /// A launcher with the flags of this process.
     pub(super) fn new(limit: Duration) -> Launcher {
         Launcher { arguments: std::env::args_os().skip(2).collect(), limit }
     }
 
     /// Runs one case.
     pub(super) fn check(&self, case: &Case) -> Outcome<(Verdict, Seen)> {
-        // The program as it was when this process began, also where another has been installed meanwhile.
+        // This process's own program, even if another one has been installed meanwhile.
         let mut command = Command::new("/proc/self/exe");
         command.arg0("kiln").args(["check", "--alone"]).arg(&case.folder).args(&self.arguments);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -65,7 +64,7 @@ impl Launcher {
         let status = child.wait().failed(|| "cannot wait for the process of a case")?;
         if hangs {
             let limit = self.limit.as_secs();
-            // Nobody is left to tell where this cannot be written.
+            // A closed standard error does not matter here.
             let _ = writeln!(std::io::stderr(), "{}: hangs: more than {limit} s", case.name);
             let place = words.last_line.split_once(", ").map_or(String::new(), |(_, place)| format!(", {place}"));
             return Ok((Verdict::Crashed(format!("hangs: more than {limit} s{place}")), Seen::default()));
@@ -74,11 +73,11 @@ impl Launcher {
     }
 }
 
-/// What a child has written.
+/// The output of a child.
 #[derive(Debug, Default)]
 struct Words {
     result: Vec<u8>,
-    /// Without [`LAST_LINE`]; empty where it wrote none.
+    /// Without [`LAST_LINE`]; empty if there was none.
     last_line: String,
 }
 
@@ -89,22 +88,22 @@ fn listen(child: &mut Child) -> Receiver<Words> {
     let errors = thread::spawn(move || stderr.map(|stderr| pass_on(BufReader::new(stderr))).unwrap_or_default());
     thread::spawn(move || {
         let mut result = Vec::new();
-        // What cannot be read is missing, which is told of.
+        // Output that cannot be read is missing, which is reported.
         let _ = stdout.map(|mut stdout| stdout.read_to_end(&mut result));
         let last_line = errors.join().unwrap_or_default();
-        // Nobody listens any more to a child that had to be killed.
+        // The receiver has ended if the child had to be killed.
         let _ = tell.send(Words { result, last_line });
     });
     words
 }
 
-/// Passes lines on to standard error; keeps the last one of a process that dies.
+/// Passes lines on to standard error; returns the last line of a crash.
 fn pass_on(mut lines: impl BufRead) -> String {
     let (mut last_line, mut line) = (String::new(), Vec::new());
     while lines.read_until(b'\n', &mut line).is_ok_and(|count| count > 0) {
         match line.strip_prefix(LAST_LINE.as_bytes()) {
             Some(report) => last_line = String::from_utf8_lossy(report).trim_end().to_owned(),
-            // Where standard error is closed nobody reads it.
+            // A closed standard error does not matter here.
             None => drop(std::io::stderr().write_all(&line)),
         }
         line.clear();
@@ -112,10 +111,10 @@ fn pass_on(mut lines: impl BufRead) -> String {
     last_line
 }
 
-/// Ends a child that hangs: first by a signal that it answers with its last line.
+/// Ends a child that hangs: first by a signal after which it writes its last line.
 fn end(child: &mut Child, words: &Receiver<Words>) -> Words {
     if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        // One that has just ended is as good as killed.
+        // It may have ended just now.
         let _ = kill_process(pid, Signal::ABORT);
     }
     let last = words.recv_timeout(LAST_WORDS).ok();
@@ -123,7 +122,7 @@ fn end(child: &mut Child, words: &Receiver<Words>) -> Words {
     last.unwrap_or_default()
 }
 
-/// What came of a case whose process has ended.
+/// The result of a case whose process has ended.
 fn conclude(status: ExitStatus, words: &Words) -> (Verdict, Seen) {
     let crashed = |what: String| (Verdict::Crashed(case::one_line(&what)), Seen::default());
     match (status.signal(), status.success().then(|| serde_json::from_slice(&words.result))) {

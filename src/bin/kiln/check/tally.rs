@@ -1,74 +1,25 @@
-//! Results by operator, as a table in Markdown: docs/operators.md is what the backend suite leaves here, and CI holds the
-//! two against each other, so that no operator, version or element type is lost unnoticed.
+//! Results by operator, as a table in Markdown: docs/operators.md is the result of the backend suite, and CI compares
+//! it with a new run, so that no operator, version or element type is lost unnoticed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use kiln::graph::Graph;
-use kiln::graph::ir::{Attr, NodeDesc};
-use kiln::tensor::DType;
-use serde::{Deserialize, Serialize};
-
 use crate::check::case::Verdict;
+use crate::check::uses::Uses;
 
-/// What the cases have shown of one operator.
+/// The results of one operator.
 #[derive(Debug, Default)]
 struct Row {
     passed: usize,
     cases: usize,
     versions: BTreeSet<i64>,
     types: BTreeSet<String>,
-    /// Whether a case that passed and had this operator alone asked the executor cache.
+    /// Whether a case passed that had this operator alone and looked up an executor.
     kernels: bool,
     known: bool,
 }
 
-/// What one case has of operators, taken from its graph before it is rewritten.
-#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Uses {
-    /// By domain and name.
-    operators: BTreeMap<String, BTreeMap<String, Used>>,
-}
-
-/// What one case has of one operator.
-#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Used {
-    versions: BTreeSet<i64>,
-    types: BTreeSet<String>,
-}
-
-impl Uses {
-    /// The operators of a graph and of the bodies in it.
-    pub(super) fn of(graph: &Graph) -> Uses {
-        let mut uses = Uses::default();
-        uses.add(graph);
-        uses
-    }
-
-    /// Whether any of these operators of ONNX's own domain is among them.
-    pub(super) fn any(&self, operators: &[&str]) -> bool {
-        self.operators.get("").is_some_and(|own| operators.iter().any(|op| own.contains_key(*op)))
-    }
-
-    fn add(&mut self, graph: &Graph) {
-        for node in &graph.nodes {
-            let used = self.operators.entry(node.domain.clone()).or_default().entry(node.op.clone()).or_default();
-            used.versions.insert(node.version);
-            used.types.extend(declared(graph, node).map(|dtype| dtype.name().to_owned()));
-            for attr in node.attrs.values() {
-                if let Attr::Graph(body) = attr {
-                    self.add(body);
-                }
-            }
-        }
-    }
-}
-
-fn declared(graph: &Graph, node: &NodeDesc) -> impl Iterator<Item = DType> {
-    node.inputs.iter().chain(&node.outputs).flatten().filter_map(|&value| graph.value(value).dtype)
-}
-
-/// All cases so far.
+/// The results so far.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     rows: BTreeMap<(String, String), Row>,
@@ -84,7 +35,7 @@ impl Tally {
         tally
     }
 
-    /// Counts a case; `lookups` is how often it asked the executor cache.
+    /// Counts a case; `lookups` are its look-ups in the executor cache.
     pub(super) fn add(&mut self, uses: &Uses, verdict: &Verdict, lookups: u64) {
         let passed = verdict.column() == 0;
         let is_alone = uses.operators.values().map(BTreeMap::len).sum::<usize>() == 1;
@@ -105,7 +56,7 @@ impl Tally {
     /// The document.
     pub(super) fn markdown(&self) -> String {
         let mut text = HEADER.to_owned();
-        // What loading makes of operators is in Kiln's own domain, and no operator of a model.
+        // Fused operators are in Kiln's own domain; models do not have them.
         for ((domain, op), row) in self.rows.iter().filter(|((domain, _), _)| domain != "kiln") {
             let domain = if domain.is_empty() { "ai.onnx" } else { domain };
             let list = |parts: Vec<String>| if parts.is_empty() { "-".to_owned() } else { parts.join(", ") };
@@ -118,7 +69,7 @@ impl Tally {
             let runs = match (row.known, row.kernels) {
                 (false, _) => "not supported",
                 (true, true) => "kernels",
-                // Without a case nobody has seen how it runs.
+                // Without a case it is unknown how it runs.
                 (true, false) if row.cases == 0 => "-",
                 (true, false) => "plain Rust",
             };
@@ -155,6 +106,7 @@ FlexAttention is expanded into ordinary operators when a model is loaded, and co
 mod tests {
     use super::*;
     use kiln::graph::GraphBuilder;
+    use kiln::tensor::DType;
 
     #[test]
     fn a_case_counts_for_each_operator_in_it_once() {

@@ -1,6 +1,6 @@
-//! A guard against cases that do not end: one that takes too long is named, and ends the whole run as a failure.
+//! Ends the run if a case hangs: it is named, and the whole run fails.
 //!
-//! A case that hangs cannot be stopped from outside of its thread, so the process goes with it.
+//! A thread cannot be stopped from outside, so the process ends.
 
 use std::io::Write;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -19,7 +19,7 @@ pub(super) fn start(limit: Duration) -> Sender<String> {
                 Ok(next) => case = next,
                 Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => {
-                    // Nobody is left to tell where this cannot be written.
+                    // A closed standard error does not matter here.
                     let _ = writeln!(std::io::stderr(), "{case}: hangs: more than {} s", limit.as_secs());
                     std::process::exit(Code::Failed as i32);
                 }

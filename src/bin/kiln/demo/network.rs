@@ -1,5 +1,5 @@
-//! The demo's network: a small image classifier with every kind of layer that matters here, built in memory with
-//! random but fixed weights. What it says about an image means nothing.
+//! The demo's network: a small image classifier with every kind of layer that matters here, built in memory with random
+//! but fixed weights. Its classifications are meaningless.
 
 use kiln::graph::{Attr, Graph, GraphBuilder, ValueId};
 use kiln::tensor::{DType, TensorSpec};
@@ -43,7 +43,7 @@ pub(super) fn graph() -> Result<Graph, RecipeError> {
 
 struct Network {
     graph: GraphBuilder,
-    /// Weights made so far: the place of the next, so that no two are equal.
+    /// Weights so far: the seed of the next, so that no two are equal.
     weights: u32,
 }
 

@@ -1,4 +1,4 @@
-//! One passage of the demo's requests through a session, with the time of each and what every look-up answered.
+//! The demo's requests through a session, with the time of each and the outcomes of its look-ups.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -15,7 +15,7 @@ use crate::failure::{Blame, Outcome};
 use crate::setup::{Habit, SessionArgs};
 use crate::values::{Fill, Recipe};
 
-/// What a passage cost. Goes from process to process as JSON.
+/// The cost of the requests. Passed from process to process as JSON.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Passage {
     /// Milliseconds of making the session.
@@ -31,20 +31,20 @@ pub(super) struct Passage {
 pub(super) struct Stop {
     /// Milliseconds.
     pub(super) ms: f64,
-    /// What the cache answered to its nodes.
+    /// The outcomes of its nodes' look-ups.
     pub(super) outcomes: Outcomes,
     /// The result.
     pub(super) output: Vec<f32>,
 }
 
-/// Answers of the cache, by kind.
+/// Outcomes of look-ups, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Outcomes {
     /// Misses: chosen and built.
     pub(super) built: u64,
     /// Built with choices from records.
     pub(super) from_records: u64,
-    /// Found in the cache, or built by somebody else meanwhile.
+    /// Found in the cache, or built by another thread meanwhile.
     pub(super) hits: u64,
 }
 
@@ -53,7 +53,7 @@ impl fmt::Display for Outcomes {
         let counts = [(self.built, "built"), (self.from_records, "from records"), (self.hits, "hits")];
         let parts: Vec<String> =
             counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
-        // Where shapes have not changed since the last request, nodes keep their executors and ask nobody.
+        // Where shapes have not changed since the last request, nodes keep their executors and look nothing up.
         f.write_str(if parts.is_empty() { "none needed".to_owned() } else { parts.join(", ") }.as_str())
     }
 }

@@ -1,4 +1,4 @@
-//! Whether a value is what it should be: a tensor, or a sequence tensor by tensor. Knows no session and no graph.
+//! Compares values: a tensor, or a sequence tensor by tensor. Depends on no session and no graph.
 
 use kiln::graph::Value;
 use kiln::session::Precision;
@@ -13,7 +13,7 @@ pub(super) struct Allowed {
     pub(super) tolerance: Tolerance,
     /// The share of a tensor's largest element.
     pub(super) scale: f64,
-    /// What weights consist of where the values come from.
+    /// The precision of the weights.
     pub(super) precision: Precision,
 }
 
@@ -37,7 +37,7 @@ pub(super) enum Deviation {
         /// What the other is.
         actual: String,
     },
-    /// Tensors differ, of a sequence in that place.
+    /// Tensors differ; in a sequence, those at that index.
     Tensor {
         /// The place in the sequence.
         place: Option<usize>,
@@ -46,7 +46,7 @@ pub(super) enum Deviation {
     },
 }
 
-/// How a value differs from what it should be, if it does.
+/// The deviation of a value from the expected one, if it is out of tolerance.
 pub(super) fn deviation(expected: &Value, actual: &Value, allowed: Allowed) -> Result<Option<Deviation>, TensorError> {
     match (expected, actual) {
         (Value::Tensor(expected), Value::Tensor(actual)) => tensors(None, expected, actual, allowed),
@@ -77,7 +77,7 @@ fn tensors(
     allowed: Allowed,
 ) -> Result<Option<Deviation>, TensorError> {
     let tolerance = allowed.of(expected);
-    // Files hold what numpy lacks a type for in a wider one.
+    // In files, types that numpy has not are stored as wider ones.
     let stored = storable(actual)?;
     let is_stored = expected.dtype() != actual.dtype() && expected.dtype() == stored.dtype();
     let tolerance = if is_stored { tolerance.of(actual.dtype()) } else { tolerance };

@@ -1,4 +1,5 @@
-//! What `kiln diff` found: the values that depart, in the order of the graph, and the nodes behind the first of them.
+//! The findings of `kiln diff`: the values that depart, in the order of the graph, and the nodes that compute the first
+//! of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -23,23 +24,23 @@ const MOST_NODES: usize = 12;
 /// Most departures that are listed after the first.
 const MOST_LISTED: usize = 10;
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Source {
-    /// The session that returns all values that are compared, in its request of that number.
+    /// The session with taps, in its request of that number.
     Tapped {
         /// From 1 on.
         request: u32,
     },
-    /// The session that returns the model's outputs alone.
+    /// The session without taps.
     Untapped {
         /// From 1 on.
         request: u32,
     },
 }
 
-/// One value that is not as it should be.
+/// One value that departs.
 #[derive(Debug, Serialize)]
 struct Departure {
     value: String,
@@ -83,7 +84,7 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    /// Of a comparison that has not begun, of these values in the order of the graph.
+    /// Findings before the comparison of these values, in the order of the graph.
     pub(super) fn new(model: &Path, isa: &'static str, against: &str, names: &[String]) -> Findings {
         Findings {
             model: model.display().to_string(),
@@ -102,7 +103,7 @@ impl Findings {
         !self.departures.is_empty()
     }
 
-    /// Compares those of the values that `actual` has. Values that were found to depart before are not looked at again.
+    /// Compares the values in `actual`. Values that departed before are not compared again.
     pub(super) fn compare(
         &mut self,
         model: &Graph,
@@ -124,7 +125,7 @@ impl Findings {
         Ok(())
     }
 
-    /// Finds the nodes behind the first departure. Of one that is seen without taps alone nothing more is known.
+    /// Finds the nodes that compute the first departure; not for one that only the session without taps has.
     pub(super) fn explain(&mut self, description: &Description, runs: Vec<RunView>) {
         let Some(first) = self.departures.first().filter(|first| matches!(first.from, Source::Tapped { .. })) else {
             return;
@@ -142,7 +143,7 @@ impl Findings {
         self.from = read.into_iter().map(str::to_owned).collect();
     }
 
-    /// Writes them for people.
+    /// Prints them.
     pub(super) fn print(&self, screen: &mut dyn Write) -> Outcome {
         writeln!(screen, "{} on {} against {}: {} values compared", self.model, self.isa, self.against, self.compared)?;
         let Some(first) = self.departures.first() else {

@@ -44,7 +44,7 @@ fn refusal(ports: &[Port], given: &[(String, Tensor)], args: &FeedArgs) -> Strin
 }
 
 #[test]
-fn dimensions_that_nobody_gives_are_1_and_said_aloud() {
+fn dimensions_that_are_not_given_are_1_with_a_notice() {
     let plan = plan(&ports(), &[], &args(&[], &[])).unwrap();
     assert_eq!(shapes(&plan), [[("ids".to_owned(), vec![1, 1]), ("past".to_owned(), vec![1, 8, 1])]]);
     assert_eq!(plan.notices.len(), 1);

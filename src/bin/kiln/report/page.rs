@@ -1,11 +1,11 @@
-//! The page of `kiln report`: a table of totals and a chart of each request's latency, drawn here, so that the file needs no
-//! script and no other file. Knows nothing of JSON.
+//! The page of `kiln report`: a table of totals and a chart of each request's latency, drawn as SVG, so that the file
+//! needs no script and no other file. Depends on no JSON.
 
 use std::fmt::Write as _;
 
 use super::Series;
 
-/// Colours of what the cache did for a request, with the words that stand for it.
+/// Colours and labels of outcomes.
 const OUTCOMES: [(&str, &str, &str); 5] = [
     ("cache_miss", "#d1495b", "built"),
     ("record_hit", "#edae49", "rebuilt from a record"),
@@ -62,7 +62,7 @@ fn totals(all: &[Series]) -> String {
     table + "</table>\n"
 }
 
-/// The median of what a new shape's first request costs over its repeat. The very first also pays one-time costs.
+/// The median of a new shape's first request over its repeat. The very first request also pays one-time costs.
 fn new_ratio(series: &Series) -> Option<f64> {
     let pairs = series.first.iter().zip(&series.again).zip(&series.new).skip(1);
     crate::statistics::median(
@@ -86,7 +86,7 @@ fn key(all: &[Series]) -> String {
     text + "</p>\n"
 }
 
-/// What the cache did; where the file does not say, a new shape was built and others were found.
+/// The outcome; if the file does not have it, a new shape was built and others were found.
 fn outcome_of(series: &Series, index: usize) -> &str {
     match series.outcomes.get(index) {
         Some(outcome) => outcome,
@@ -95,7 +95,7 @@ fn outcome_of(series: &Series, index: usize) -> &str {
     }
 }
 
-/// Points over requests, on a logarithmic scale: one slow request must not flatten the rest.
+/// Points over requests, on a logarithmic scale, so that one slow request does not flatten the rest.
 fn chart(all: &[Series], values: fn(&Series) -> &[f64], by_outcome: bool) -> String {
     let positive = || all.iter().flat_map(|series| values(series).iter().copied()).filter(|ms| *ms > 0.0);
     let low = positive().fold(f64::INFINITY, f64::min).min(1e6).log10().floor();
@@ -138,7 +138,7 @@ fn point(svg: &mut String, x: f64, y: f64, colour: &str, radius: f64, words: &st
     );
 }
 
-/// Text as HTML: names come from files of other people's.
+/// Text as HTML: names in files are untrusted.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -1,5 +1,5 @@
-//! One node as a program: finds out what its inputs are, and asks [`operators::lower`](crate::graph::operators::lower),
-//! which the operators ask too, so that a node computes the same fused or alone.
+//! One node as a program, by [`operators::lower`](crate::graph::operators::lower), which the node itself uses too, so
+//! that it computes the same fused or alone.
 
 use kiln_kernels::cpu::chain::Storage;
 
@@ -10,13 +10,13 @@ use crate::graph::operators::lower::{Input, lower as lower_operator};
 use crate::graph::operators::{self, Operands};
 use crate::tensor::{DType, Tensor};
 
-/// A quick look before the node is copied.
+/// A quick check before the node is copied.
 pub(in crate::graph::passes) fn may_be_element_wise(node: &NodeDesc) -> bool {
     node.outputs.len() == 1
         && (node.is_fused("Chain") || operators::of(node).is_some_and(operators::Operator::is_element_wise))
 }
 
-/// The node as a program; `None` where it is not element-wise, or not certainly on `f32` and booleans.
+/// The node as a program; `None` if it is not element-wise, or not known to be on `f32` and booleans.
 pub(super) fn lower(node: &NodeDesc, graph: &Graph, facts: &Facts) -> Option<Lowered> {
     let operands = operators::of(node)?.element_wise.as_ref()?.operands;
     if node.outputs.len() != 1 {
@@ -34,7 +34,7 @@ pub(super) fn lower(node: &NodeDesc, graph: &Graph, facts: &Facts) -> Option<Low
         }
         inputs.push(input);
     }
-    // What is constant altogether is folded, and a program without operands has no shape to work on.
+    // A constant node is folded; a program without operands would have no shape.
     if args.is_empty() {
         return None;
     }
@@ -50,7 +50,7 @@ fn is_exponent(operands: Operands, index: usize) -> bool {
 fn input(node: &NodeDesc, exponent: bool, value: ValueId, graph: &Graph, facts: &Facts) -> Option<Input> {
     let number = graph.constant(value).filter(|constant| constant.len() == 1);
     if let Some((constant, storage)) = number.and_then(|tensor| number_of(exponent, tensor)) {
-        // A number of several dimensions may add dimensions to the result, unless another operand has as many.
+        // A scalar of several dimensions may add dimensions to the result, unless another operand has as many.
         let rank = graph.constant(value).map_or(0, |tensor| tensor.shape().len());
         let others = node.inputs.iter().flatten().filter(|&&other| graph.constant(other).is_none());
         if rank <= others.filter_map(|&other| facts.rank(other)).max().unwrap_or(0) {
@@ -71,7 +71,7 @@ fn number_of(exponent: bool, constant: &Tensor) -> Option<(f32, Storage)> {
         DType::Bool => Some((if constant.bytes().first() == Some(&0) { 0.0 } else { 1.0 }, Storage::Bool)),
         DType::I32 | DType::I64 if exponent => {
             let exponent = *constant.to_i64_vec().ok()?.first()?;
-            // Beyond 24 bits an `f32` would be another number.
+            // Beyond 24 bits an `f32` would round it.
             (exponent.unsigned_abs() < 1 << 24).then_some((exponent as f32, Storage::F32))
         }
         _ => None,

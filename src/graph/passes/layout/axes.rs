@@ -1,4 +1,4 @@
-//! Operators that name axes, with their axes turned to where channels-last has them.
+//! Operators with axes, for channels-last operands: their axes are mapped.
 
 use super::Layout;
 use crate::graph::facts::axis;
@@ -7,7 +7,7 @@ use crate::graph::operators::{self, Layout as Kind};
 use crate::graph::passes::permute::to_last;
 use crate::tensor::{DType, Tensor};
 
-/// Where an axis of ONNX's order is in channels-last.
+/// The index in channels-last of an axis in ONNX's order.
 pub(super) fn turned(axis: usize, rank: usize) -> usize {
     match axis {
         0 => 0,
@@ -17,7 +17,7 @@ pub(super) fn turned(axis: usize, rank: usize) -> usize {
 }
 
 impl Layout<'_> {
-    /// The node with its axes turned, where that is what it needs and its operands are channels-last.
+    /// The node with its axes mapped, if that is all it needs and its operands are channels-last.
     pub(super) fn with_axes(&mut self, node: &NodeDesc, kind: Kind) -> Option<NodeDesc> {
         let data: Vec<ValueId> = match kind {
             Kind::Axis { since, .. } if node.version < since || node.int("keepdims", 1) == 0 => return None,
@@ -57,7 +57,7 @@ impl Layout<'_> {
         }
     }
 
-    /// A list of integers that is an attribute or a constant input. `Some(None)` where it is left out.
+    /// A list of integers that is an attribute or a constant input; `Some(None)` if it is absent.
     pub(super) fn list(&self, node: &NodeDesc, attribute: &str, input: usize) -> Option<Option<Vec<i64>>> {
         if let Some(values) = node.ints(attribute) {
             return Some(Some(values.to_vec()));
@@ -72,7 +72,7 @@ impl Layout<'_> {
         }
     }
 
-    /// Writes such a list back to where the node has it.
+    /// Stores such a list where the node has it.
     pub(super) fn set_list(
         &mut self,
         node: &mut NodeDesc,
@@ -140,8 +140,8 @@ impl Layout<'_> {
         Some(moved)
     }
 
-    /// A reduction keeps its order where it keeps its dimensions. Where it drops them, what is left is in ONNX's order if
-    /// no axis of space is left, or no channels are; then the result is not channels-last but plain.
+    /// A reduction that keeps its dimensions keeps the order. One that drops them has a result in ONNX's order if it
+    /// drops all spatial axes, or the channels; it is not channels-last then.
     fn reduce(&mut self, node: &NodeDesc, rank: usize) -> Option<NodeDesc> {
         let keeps = node.int("keepdims", 1) != 0;
         let axes = match self.list(node, "axes", 1)? {
@@ -157,7 +157,7 @@ impl Layout<'_> {
         }
         let mut moved = node.clone();
         let turned = axes.iter().map(|&at| turned(at, rank) as i64).collect();
-        // Attribute or input, as the version has it; an absent list means all axes, wherever they are.
+        // Attribute or input, depending on the version; without a list all axes are reduced, in any order.
         if node.ints("axes").is_some() || node.input(1).is_some() {
             self.set_list(&mut moved, "axes", 1, turned)?;
         }

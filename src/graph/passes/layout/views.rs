@@ -1,4 +1,4 @@
-//! Operators that change how a value is looked at: what they see of a channels-last value, and what they make of it.
+//! Reshapes, transposes and Shape of channels-last values.
 
 use super::{Layout, RANKS, axes::turned};
 use crate::graph::facts::axis;
@@ -8,7 +8,7 @@ use crate::graph::passes::permute::{as_ints, compose, perm_of, to_first, to_last
 use crate::tensor::Tensor;
 
 impl Layout<'_> {
-    /// The view of the channels-last form, where there is one that is as good.
+    /// The node on the channels-last form, if there is an equivalent one.
     pub(super) fn view(&mut self, node: &NodeDesc, kind: Kind) -> Option<NodeDesc> {
         let value = node.input(0)?;
         if kind == Kind::Transpose {
@@ -25,8 +25,8 @@ impl Layout<'_> {
         }
     }
 
-    /// A transpose of what is channels-last starts from there. One that makes ONNX's order of something that was
-    /// channels-last by itself tells where its result is to be had in channels-last.
+    /// A transpose of a channels-last value starts from that form. A transpose whose result is in ONNX's order, of a
+    /// value that is channels-last by itself, defines the channels-last form of its result.
     fn transposed(&mut self, node: &NodeDesc, value: ValueId) -> Option<NodeDesc> {
         let rank = self.facts.rank(value).or_else(|| node.ints("perm").map(<[i64]>::len))?;
         let perm = perm_of(node, rank)?;
@@ -45,7 +45,7 @@ impl Layout<'_> {
         None
     }
 
-    /// The sizes of the channels-last form, put into ONNX's order.
+    /// The sizes of the channels-last form, permuted to ONNX's order.
     fn shape(&mut self, node: &NodeDesc, value: ValueId, last: ValueId, rank: usize) -> Option<NodeDesc> {
         if self.made[value.index()] {
             return None;
@@ -77,7 +77,7 @@ impl Layout<'_> {
         let axes = axes.into_iter().map(|at| axis(at, rank)).collect::<Option<Vec<usize>>>()?;
         let channels_go = axes.contains(&1);
         let left = rank - axes.len();
-        // Without channels, or with nothing but batch and channels, both orders are one.
+        // Without channels, or with nothing but batch and channels, both orders are the same.
         let is_plain = channels_go || (left == 2 && !axes.contains(&0));
         let stays_last = !axes.contains(&0) && RANKS.contains(&left);
         if !(is_plain || stays_last) || self.facts.rank(node.output(0)?) != Some(left) {
@@ -104,7 +104,7 @@ impl Layout<'_> {
         Some(moved)
     }
 
-    /// A reshape that leaves batch and channels alone regroups space, which channels-last does as well.
+    /// A reshape that keeps batch and channels regroups spatial axes, in either order.
     fn reshape(&mut self, node: &NodeDesc, value: ValueId, last: ValueId) -> Option<NodeDesc> {
         let (from, to) = (self.facts.dims(value)?, self.facts.dims(node.output(0)?)?);
         if !RANKS.contains(&to.len()) || from[..2] != to[..2] {

@@ -1,4 +1,4 @@
-//! What lies between products of quantised tensors: sums, means, maxima and moves of bytes, and the QOperator form.
+//! Nodes between quantised products: sums, means, maxima and moves of bytes, and the QOperator form.
 
 use super::super::PassCx;
 use super::super::edit::Edit;
@@ -7,17 +7,17 @@ use crate::graph::facts::{Fact, Facts};
 use crate::graph::ir::{Graph, NodeDesc, ValueId};
 use crate::tensor::{DType, Tensor};
 
-/// The domain in which ONNX Runtime's quantiser writes what ONNX has no operator for.
+/// The domain of ONNX Runtime's quantiser for operators that ONNX has not.
 const MICROSOFT: &str = "com.microsoft";
 
-/// Whether a graph may hold something that this pass changes.
+/// Whether a graph may have nodes for this pass.
 pub(super) fn is_quantised(graph: &Graph) -> bool {
     let known = ["DequantizeLinear", "MatMulInteger", "QLinearConv"];
     graph.nodes.iter().any(|node| node.domain == MICROSOFT || known.iter().any(|op| node.is(op)))
 }
 
 /// Makes constants of Constant nodes and of quantised constants, which exporters write instead of initialisers: folding
-/// would, but after that it would also make numbers of the bytes.
+/// would do so too, but it would also dequantise the bytes.
 pub(super) fn constants(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) {
     for slot in edit.slots() {
         let known = |node: &NodeDesc| node.is("Constant") || node.is("QuantizeLinear");
@@ -37,7 +37,7 @@ pub(super) fn constants(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) {
     }
 }
 
-/// The value as a number without dimensions, if it is a constant of one element.
+/// The value without dimensions, if it is a constant of one element.
 fn scalar(edit: &mut Edit<'_>, value: ValueId) -> Option<ValueId> {
     let tensor = edit.graph.constant(value).filter(|tensor| tensor.len() == 1)?;
     if tensor.shape().is_empty() {
@@ -47,7 +47,7 @@ fn scalar(edit: &mut Edit<'_>, value: ValueId) -> Option<ValueId> {
     Some(edit.add_constant("scalar", tensor))
 }
 
-/// Bytes with their scale and zero point, all of which stand in a node's inputs from that place on.
+/// Bytes with their scale and zero point, from input `at` on.
 fn operand(edit: &mut Edit<'_>, facts: &Facts, node: &NodeDesc, at: usize) -> Option<[Option<ValueId>; 3]> {
     let x = node.input(at)?;
     let dtype = [DType::U8, DType::I8].into_iter().find(|&dtype| facts.is(x, dtype))?;
@@ -55,7 +55,7 @@ fn operand(edit: &mut Edit<'_>, facts: &Facts, node: &NodeDesc, at: usize) -> Op
     Some([Some(x), scale, zero])
 }
 
-/// A scale and a zero point without dimensions; the zero point is made, of that type, where there is none.
+/// A scale and a zero point without dimensions; without a zero point, a new one of that type.
 fn parameters(edit: &mut Edit<'_>, node: &NodeDesc, at: usize, dtype: DType) -> Option<[Option<ValueId>; 2]> {
     edit.constant(node, at).filter(|scale| is_number(scale))?;
     let scale = scalar(edit, node.input(at)?)?;
@@ -68,13 +68,13 @@ fn parameters(edit: &mut Edit<'_>, node: &NodeDesc, at: usize, dtype: DType) -> 
     edit.graph.constant(zero).is_some_and(fits).then_some([Some(scale), Some(zero)])
 }
 
-/// The fused operator, in the place of `node`.
+/// Puts the fused operator into the slot of `node`.
 fn put(edit: &mut Edit<'_>, slot: usize, node: &NodeDesc, op: &str, inputs: Vec<Option<ValueId>>) {
     let (domain, op) = ("kiln".to_owned(), op.to_owned());
     edit.put(slot, NodeDesc { domain, op, inputs, ..node.clone() });
 }
 
-/// Operators of the QOperator form that have a fused one.
+/// Rewrites operators of the QOperator form to fused ones.
 pub(super) fn qoperator(edit: &mut Edit<'_>, slot: usize, node: &NodeDesc, facts: &Facts) -> Option<()> {
     match (node.domain.as_str(), node.op.as_str()) {
         (MICROSOFT, "QLinearAdd") => {
@@ -112,7 +112,7 @@ fn kind(facts: &Facts, value: Option<ValueId>) -> DType {
     if value.is_some_and(|value| facts.is(value, DType::I8)) { DType::I8 } else { DType::U8 }
 }
 
-/// What a node that quantises makes of a sum or a mean of dequantised tensors, as the fused operator without outputs.
+/// The fused operator, without outputs, of a quantised sum or mean of dequantised tensors.
 pub(super) fn computed(edit: &mut Edit<'_>, facts: &Facts, maker: &NodeDesc, node: &NodeDesc) -> Option<NodeDesc> {
     let (op, count) = match maker.op.as_str() {
         "Add" if maker.domain.is_empty() => ("QuantizedAdd", 2),
@@ -129,8 +129,8 @@ pub(super) fn computed(edit: &mut Edit<'_>, facts: &Facts, maker: &NodeDesc, nod
     Some(NodeDesc { domain, op, inputs, outputs: Vec::new(), ..maker.clone() })
 }
 
-/// A node that moves or picks dequantised elements which are quantised again as they were does so on the bytes: nothing
-/// is rounded, because what was a byte times the scale is that byte again.
+/// A node that moves or picks dequantised elements, which are quantised again with the same scale, does so on the
+/// bytes: nothing is rounded, because a byte times the scale is quantised to that byte.
 pub(super) fn moved(edit: &Edit<'_>, maker: &NodeDesc, node: &NodeDesc) -> Option<NodeDesc> {
     let moves = ["Flatten", "Reshape", "Transpose", "Squeeze", "Unsqueeze"].iter().any(|op| maker.is(op));
     let picks = maker.is("MaxPool") && maker.output(1).is_none();
@@ -145,7 +145,7 @@ pub(super) fn moved(edit: &Edit<'_>, maker: &NodeDesc, node: &NodeDesc) -> Optio
     };
     same(1).and(same(2))?;
     let scale = edit.constant(node, 1)?.as_slice::<f32>().ok()?[0];
-    // So that dividing by it leads back to the byte.
+    // So that dividing by it gives the byte again.
     (scale.is_normal() && (scale * 512.0).is_normal()).then_some(())?;
     let mut on_bytes = maker.clone();
     on_bytes.inputs[0] = bytes.input(0);

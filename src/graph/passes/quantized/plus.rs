@@ -1,7 +1,8 @@
-//! Sums of bytes into the product before them: its rounded result is still in registers when the other operand is added.
+//! Fuses sums of bytes into the product before them, whose rounded result is still in registers when the other operand
+//! is added.
 //!
-//! What is rounded is the same as in two steps. Only where all bytes are of one type and nothing is repeated. It comes after
-//! the layout of tensors is settled, so that both operands lie alike.
+//! Rounding is the same as in two steps. Only if all bytes are of one type and nothing broadcasts. After the layout
+//! pass, so that both operands have one layout.
 
 use super::super::PassCx;
 use super::super::edit::Edit;
@@ -17,7 +18,7 @@ pub(in super::super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
         if a == b || !cx.facts.same_dims(a, b) {
             continue;
         }
-        // The one that comes last: what it waited for is there by then.
+        // Into the later of two makers: the other operand exists by then.
         let mut makers =
             [(a, 3), (b, 0)].map(|(own, other)| edit.sole_maker(own).map(|(maker, _)| (maker, own, other)));
         makers.sort_by_key(|maker| std::cmp::Reverse(maker.map(|(slot, ..)| slot)));
@@ -36,7 +37,7 @@ pub(in super::super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
                 }
             }
             if other == 0 {
-                // So that numbers are added in the same order.
+                // Keeps the order of the addition.
                 fused.attrs.insert("sum_second".to_owned(), Attr::Int(1));
             }
             fused.outputs.clone_from(&node.outputs);
@@ -48,7 +49,7 @@ pub(in super::super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     edit.finish()
 }
 
-/// Whether something can be added to a node: a product whose result is rounded, to which nothing is added yet.
+/// Whether a sum can be fused into a node: a product with a rounded result and no sum yet.
 fn takes(node: &NodeDesc) -> bool {
     let product = node.is_fused("QuantizedConv") || node.is_fused("QuantizedMatMul");
     product && node.inputs.len() == INPUTS && node.input(Y_SCALE).is_some()

@@ -1,4 +1,4 @@
-//! What becomes of attention as exporters write it, and what must stay apart.
+//! Fusion of attention as exporters write it, and patterns that must not be fused.
 
 use super::*;
 
@@ -45,7 +45,7 @@ impl Written {
     }
 }
 
-/// How the operands and the result of the only attention node lie.
+/// The layouts of the operands and of the result of the only attention node.
 fn lies(graph: &Graph) -> [&str; 4] {
     let node = graph.nodes.iter().find(|node| node.is_fused("FusedAttention")).expect("attention");
     ["query", "key", "value", "output"].map(|operand| node.string(operand, "first"))
@@ -132,7 +132,7 @@ fn a_bias_of_scores_is_their_mask() {
 }
 
 #[test]
-fn what_somebody_else_reads_or_means_otherwise_stays_apart() {
+fn values_with_other_readers_and_other_formulas_stay_apart() {
     let fused = |build: GraphBuilder, y: ValueId| ops(&optimised(build, y)).iter().any(|op| op.contains("Attention"));
     // The weights are an output.
     let mut w = written();
@@ -142,7 +142,7 @@ fn what_somebody_else_reads_or_means_otherwise_stays_apart() {
     w.build.output("weights", weights);
     let y = w.build.op("MatMul", &[weights, value], &[]);
     assert!(!fused(w.build, y));
-    // The softmax goes over queries.
+    // The softmax is over queries.
     let mut w = written();
     let scores = w.scores();
     let value = w.apart(2, [0, 2, 1, 3]);

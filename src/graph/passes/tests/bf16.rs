@@ -1,4 +1,4 @@
-//! Which values are stored as `bf16`, and what the nodes around them then say.
+//! Which values are stored as `bf16`, and the attributes of the nodes around them.
 
 use kiln_kernels::cpu::Elements;
 
@@ -15,12 +15,13 @@ fn conv(build: &mut GraphBuilder, x: ValueId, [channels, filters, kernel]: [usiz
     build.op("Conv", &[x, w], &[("pads", [(kernel / 2) as i64; 4].into())])
 }
 
-/// What convolutions say that they write, in order, where they say so.
+/// The output types in the attributes of convolutions, in order.
 fn written(graph: &Graph) -> Vec<Option<DType>> {
     graph.nodes.iter().filter(|node| node.op.contains("Conv")).map(|node| node.dtype("to")).collect()
 }
 
-/// Checks that a value is marked as `bf16` exactly where its maker says that it is, and the graph's ends never.
+/// Checks that a value is marked as `bf16` exactly if its maker has the attribute, and the graph's inputs and outputs
+/// never.
 fn is_consistent(graph: &Graph) {
     for node in &graph.nodes {
         let made = node.output(0).and_then(|value| graph.value(value).dtype);
@@ -84,7 +85,7 @@ fn a_lone_convolution_is_left_alone_and_so_is_one_off_the_unit() {
     let (mut build, x) = with_x(&[1, 16, 8, 8]);
     let y = conv(&mut build, x, [16, 16, 3]);
     assert_eq!(written(&stored(build, y)), [None]);
-    // Too few channels for the unit, and weights that nobody knows.
+    // Too few channels for AMX, and weights that are not constant.
     let (mut build, x) = with_x(&[1, 4, 8, 8]);
     let a = conv(&mut build, x, [4, 16, 1]);
     let weights = input(&mut build, "w", &[16, 16, 1, 1]);
@@ -120,7 +121,7 @@ fn depthwise_convolutions_hand_on_halves_between_others() {
     let a = conv(&mut build, x, [16, 32, 1]);
     let b = each(&mut build, a);
     let c = conv(&mut build, b, [32, 32, 1]);
-    // What follows is read as it is by nobody who takes halves, so its input stays full as well.
+    // The next node needs `f32`, so this one's input stays `f32` too.
     let d = each(&mut build, c);
     let y = build.op("Softmax", &[d], &[("axis", 1.into())]);
     let graph = stored(build, y);
@@ -140,7 +141,7 @@ fn one_full_part_keeps_all_that_is_joined_with_it_full() {
 }
 
 #[test]
-fn whoever_asks_for_a_shape_does_not_mind() {
+fn readers_of_a_shape_keep_no_value_from_bf16() {
     let (mut build, x) = with_x(&[1, 16, -3, 8]);
     let a = conv(&mut build, x, [16, 16, 3]);
     let shape = build.op("Shape", &[a], &[("start", 0.into()), ("end", 1.into())]);
@@ -160,7 +161,7 @@ fn other_elements_change_nothing() {
     assert_eq!(written(&rewritten(build, y, &options)), [None, None]);
 }
 
-/// What all nodes say that they write, by operator, where they may say so.
+/// The output types in the attributes of all nodes, by operator.
 fn all_written(graph: &Graph) -> Vec<(&str, Option<DType>)> {
     graph.nodes.iter().map(|node| (node.op.as_str(), node.dtype("to"))).collect()
 }
@@ -192,7 +193,7 @@ fn a_normalisation_hands_halves_to_products_and_to_their_residuals() {
     let sum = build.op("Add", &[b, norm], &[]);
     let y = build.op("LayerNormalization", &[sum, scale, bias], &[]);
     let graph = stored(build, y);
-    // Sums that are normalised stay full, and so does what comes out.
+    // Sums that are normalised stay `f32`, and so does the result.
     let (norm, product) = ("LayerNormalization", "FusedMatMul");
     assert_eq!(all_written(&graph), [(norm, HALF), (product, HALF), (product, FULL), (norm, None)]);
     is_consistent(&graph);
@@ -217,7 +218,7 @@ fn attention_takes_halves_where_queries_keys_and_values_all_are() {
     for (full, of_attention) in [(false, HALF), (true, HALF)] {
         let (mut build, x) = with_x(&[-2, -3, 16]);
         let [query, key, value] = [0; 3].map(|_| product(&mut build, x, [16, 16]));
-        // A cache keeps keys full, and what is read beside them.
+        // A KV cache keeps keys in `f32`, and so what is read beside them.
         let key = if full { build.op("Tanh", &[key], &[]) } else { key };
         let apart = |build: &mut GraphBuilder, layer: ValueId, perm: [i64; 4]| {
             let target = ints(build, &[0, 0, 4, 4]);

@@ -1,4 +1,4 @@
-//! Element-wise nodes that become one.
+//! Element-wise nodes that are fused.
 
 use super::*;
 
@@ -89,7 +89,7 @@ fn a_number_with_more_dimensions_than_its_operand_is_an_operand_itself() {
     let number = build.constant(Tensor::from_vec([1, 1], vec![2.0f32]).unwrap());
     let exp = build.op("Exp", &[x], &[]);
     let y = build.op("Mul", &[exp, number], &[]);
-    // Inside the chain as a constant it would no longer make a matrix of the vector.
+    // Inside the chain, as a constant, it would no longer make a matrix of the vector.
     assert_eq!(ops(&chained(build, y)), ["Exp", "Mul"]);
 }
 

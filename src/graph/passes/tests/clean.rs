@@ -93,7 +93,7 @@ fn an_output_keeps_its_name_and_an_identity_of_an_input_its_node() {
     assert_eq!(ops(&optimised(build, y)), ["Relu", "Identity"]);
 }
 
-/// An evaluator that knows addition, and counts.
+/// An evaluator that adds, and counts its calls.
 fn adding(node: &NodeDesc, inputs: &[Option<Tensor>]) -> Option<Vec<Tensor>> {
     if node.op != "Add" {
         return None;
@@ -213,7 +213,7 @@ fn reshapes_of_reshapes_are_one() {
     let y = build.op("Reshape", &[flat, target], &[]);
     assert_eq!(ops(&optimised(build, y)), ["Reshape"]);
 
-    // A zero shows the size of the view in between, which is not the source's.
+    // A 0 is the size of the view in between, which is not the source's.
     let (mut build, x) = with_x(&[-2, 3, 4]);
     let target = ints(&mut build, &[-1, 2]);
     let pairs = build.op("Reshape", &[x, target], &[]);
@@ -257,7 +257,7 @@ fn nodes_that_differ_stay_two() {
 }
 
 #[test]
-fn what_nobody_reads_goes() {
+fn what_is_not_read_goes() {
     let (mut build, x) = with_x(&[1, 3, 8, 8]);
     let unread = build.op("Relu", &[x], &[]);
     build.op("Abs", &[unread], &[]);

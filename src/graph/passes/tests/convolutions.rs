@@ -1,4 +1,4 @@
-//! What goes into a convolution. Layout is another matter (`layouts`).
+//! Fusion into convolutions. Layout is in `layouts`.
 
 use super::*;
 
@@ -64,7 +64,7 @@ fn a_sum_of_sizes_that_may_differ_is_no_residual() {
 #[test]
 fn numbers_per_channel_go_into_weights_and_bias() {
     type After = fn(&mut GraphBuilder, ValueId) -> ValueId;
-    // Weights start with 0.5 and there is no bias; then each case's first weight and first bias.
+    // The first weight is 0.5 and there is no bias; each case has the new first weight and first bias.
     let cases: [(&str, After, f32, f32); 7] = [
         (
             "a bias",

@@ -1,4 +1,4 @@
-//! What goes into a matmul.
+//! Fusion into products.
 
 use super::*;
 

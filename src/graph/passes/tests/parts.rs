@@ -1,4 +1,4 @@
-//! Which convolutions read what a Concat would have joined.
+//! Which convolutions read the inputs of a Concat.
 
 use kiln_kernels::cpu::Elements;
 
@@ -54,7 +54,7 @@ fn the_matrix_unit_reads_whole_steps_whatever_the_stride() {
 }
 
 #[test]
-fn a_concat_stays_where_no_kernel_reads_parts_or_somebody_else_reads_it() {
+fn a_concat_stays_where_no_kernel_reads_parts_or_another_node_reads_it() {
     type Rest = fn(&mut GraphBuilder, ValueId) -> ValueId;
     let stays: [(&str, [usize; 2], i64, Rest); 6] = [
         ("parts that are no whole vectors", [8, 24], 1, |build, x| conv(build, x, [32, 16, 3], 1)),

@@ -1,4 +1,4 @@
-//! What becomes of products between quantised tensors. That it computes the same is shown with the other passes' results.
+//! Fusion of products between quantised tensors. That results stay the same is tested with the other passes.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn bytes(build: &mut GraphBuilder, shape: &[usize], seed: usize) -> ValueId {
     build.constant(Tensor::from_vec(shape.iter().copied(), values).unwrap())
 }
 
-/// Scales of powers of two, whose products and sums are exact in `f32`.
+/// Powers of two as scales, whose products and sums are exact in `f32`.
 fn scales(build: &mut GraphBuilder, count: usize) -> ValueId {
     let values: Vec<f32> = (0..count).map(|at| 0.5f32.powi(6 + (at % 3) as i32)).collect();
     build.constant(Tensor::from_vec([count], values).unwrap())
@@ -91,7 +91,7 @@ fn what_is_not_one_scale_a_tensor_or_filter_stays() {
         let w = weights(build, &[6, 9], 1);
         build.op("MatMul", &[x, w], &[])
     });
-    // Factors beside the scales.
+    // Multiplications beside the scales.
     stays(&|build, x| {
         let x = through_bytes(build, x, 0.5, 0);
         let w = weights(build, &[6, 9], 1);

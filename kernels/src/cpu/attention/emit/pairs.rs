@@ -1,7 +1,7 @@
-//! Operands of AMX in bf16 pairs: queries and keys as pairs of neighbouring features, values as pairs of neighbouring
-//! rows, and weights as pairs of neighbouring keys, padded with zeros to whole steps of 32.
+//! Operands of AMX as bf16 pairs: queries and keys as pairs of neighbouring features, values as pairs of neighbouring
+//! rows, and weights as pairs of neighbouring keys, padded with zeros to whole AMX steps of 32.
 //!
-//! Sums and largest scores of rows stay in `f32`, and so do the weights that are added up: only what AMX reads is
+//! Sums and largest scores of rows stay in `f32`, and so do the weights that are summed: only what AMX reads is
 //! rounded.
 
 use std::mem::offset_of;
@@ -11,7 +11,7 @@ use crate::cpu::Stored;
 use crate::cpu::attention::FAMILY;
 use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mask, Mem, Vreg, counted_down};
 
-/// Arguments of [`Form::Round`](super::Form::Round): rows of elements, times a factor, become rows of steps.
+/// Arguments of [`Form::Round`](super::Form::Round): rows of elements, times a factor, become rows of AMX steps.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct RoundArgs {
@@ -19,21 +19,21 @@ pub struct RoundArgs {
     pub from: *const u8,
     /// Bytes from row to row.
     pub from_stride: usize,
-    /// Where its words go.
+    /// The words of the first row.
     pub to: *mut f32,
     /// Bytes from row to row.
     pub to_stride: usize,
     /// Rows, at least 1.
     pub rows: usize,
-    /// Whole steps of a row.
+    /// Whole AMX steps of a row.
     pub steps: usize,
-    /// Elements of the first and the second half of the step behind them; nothing is written where there are none.
+    /// Elements of the first and the second half of the partial step behind them; nothing is written where both are 0.
     pub rest: [usize; 2],
-    /// The factor.
+    /// What elements are multiplied by.
     pub scale: f32,
 }
 
-/// Arguments of [`Form::Interleave`](super::Form::Interleave): up to 32 columns of rows become a panel.
+/// Arguments of [`Form::Interleave`](super::Form::Interleave): up to 32 columns of rows become a packed panel.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct InterleaveArgs {
@@ -41,15 +41,15 @@ pub struct InterleaveArgs {
     pub from: *const u8,
     /// Bytes from row to row.
     pub from_stride: usize,
-    /// The panel: a line of 32 words for each pair of rows.
+    /// The panel: 32 words for each pair of rows.
     pub to: *mut f32,
     /// Whole pairs of rows.
     pub pairs: usize,
-    /// Not 0 where a row without a second one follows.
+    /// Nonzero where a last row without a second one follows.
     pub odd: usize,
-    /// Lines of zeros after that.
+    /// Rows of zero words after that.
     pub empty: usize,
-    /// Columns of the first and the second half, at most 16.
+    /// Columns of the first and the second vector, at most 16 each.
     pub lanes: [usize; 2],
     /// [`IN_TURNS`].
     pub order: *const u16,
@@ -57,7 +57,7 @@ pub struct InterleaveArgs {
 
 impl Arguments for RoundArgs {
     const FAMILY: &'static str = FAMILY;
-    /// How rows are stored.
+    /// Element type of rows.
     type Kernel = Stored;
 
     fn extents(&self, stored: &Stored, extents: &mut Extents<'_>) {
@@ -71,7 +71,7 @@ impl Arguments for RoundArgs {
 
 impl Arguments for InterleaveArgs {
     const FAMILY: &'static str = FAMILY;
-    /// How rows are stored.
+    /// Element type of rows.
     type Kernel = Stored;
 
     fn extents(&self, stored: &Stored, extents: &mut Extents<'_>) {
@@ -86,7 +86,7 @@ impl Arguments for InterleaveArgs {
     }
 }
 
-/// The indices of a vector's 16-bit elements, those of its lower and upper half in turn.
+/// Indices that interleave the 16-bit elements of the lower and the upper half of a vector.
 pub static IN_TURNS: [u16; 32] = {
     let mut order = [0; 32];
     let mut at = 0;
@@ -97,11 +97,11 @@ pub static IN_TURNS: [u16; 32] = {
     order
 };
 
-/// Bytes of 32 elements, and of the words that they become.
+/// Bytes of 32 elements of `f32`, and of the words that they become.
 const STEP_BYTES: i32 = 128;
 const STEP_WORD_BYTES: i32 = 64;
 
-/// Bytes from the start of a row of scores to those at hand, and to where their weights go: never beyond.
+/// Bytes from the start of a row of scores to the current ones, and to the weights of these, which never overtake them.
 const SCORES_AT: Gpr = Gpr::RAX;
 pub(super) const WEIGHTS_AT: Gpr = Gpr::R11;
 const END: Gpr = Gpr::R8;
@@ -116,15 +116,15 @@ const POWERS: [Vreg; 2] = [Vreg(20), Vreg(21)];
 /// The largest score times -log2(e).
 const MOST_LOG2: Vreg = Vreg(22);
 
-/// c of 2^x = 1 + c0 x + c1 x^2 + c2 x^3 for |x| <= 1/2: relative error 1.0e-4, a twentieth of what rounding to `bf16`
-/// does. Nothing is lost at zero, so that equal weights stay equal and the largest is one.
+/// c of 2^x = 1 + c0 x + c1 x^2 + c2 x^3 for |x| <= 1/2: relative error 1.0e-4, a twentieth of that of rounding to
+/// `bf16`. It is exact at zero, so that equal weights stay equal and the largest is 1.
 const C: [f32; 3] = [0.693_282_9, 0.242_211, 0.055_008_95];
 
 /// 1.5 * 2^23 + 127: adding it to |x| < 2^22 leaves the nearest whole number and 127, the exponent field of its power
 /// of two, in the low bits of the sum.
 const EXPONENT_MAGIC: f32 = 12_582_912.0 + 127.0;
 
-/// Constants that stay in registers from row to row.
+/// Registers of constants, loaded once for all rows.
 const HELD: [(Vreg, f32); 7] = [
     (LOG2_E, std::f32::consts::LOG2_E),
     // The exponent field is zero there, and so is the power.
@@ -143,13 +143,13 @@ const C1: Vreg = Vreg(29);
 const C2: Vreg = Vreg(30);
 const ONE: Vreg = Vreg(31);
 
-/// Masks of the two vectors of a partial step.
+/// The masks of the two vectors of a partial step.
 fn halves(asm: &Asm) -> [Mask; 2] {
-    // They are masks of AVX-512 alone.
+    // On AVX-512 these are mask registers, which take no vector.
     [2, 3].map(|index| asm.mask(index, VALUE))
 }
 
-/// What [`exponentials`] needs of every row.
+/// Loads what [`exponentials`] needs for every row.
 pub(super) fn prepare(asm: &mut Asm) {
     HELD.into_iter().for_each(|(register, value)| asm.vload(register, value));
 }
@@ -191,7 +191,7 @@ pub(super) fn exponentials(asm: &mut Asm) {
     asm.bind(done);
 }
 
-/// Weights of 32 keys, or of those that the masks let through.
+/// Weights of 32 keys, or of those under the masks.
 fn step(asm: &mut Asm, masks: Option<[Mask; 2]>) {
     for (half, &scores) in SCORES.iter().enumerate() {
         let at = Mem::indexed(ROW, SCORES_AT, 1, half as i32 * 64);
@@ -220,7 +220,7 @@ fn powers(asm: &mut Asm) {
         (0..2).for_each(|half| emit(asm, SCORES[half], WHOLE[half], POWERS[half]));
     };
     each(|asm, x, _, _| asm.vfma213(x, LOG2_E, MOST_LOG2));
-    // x86 gives the second operand for NaN.
+    // x86 returns the second operand where either is NaN.
     each(|asm, x, _, _| asm.vmax(x, LEAST, x));
     each(|asm, x, whole, _| asm.vadd(whole, x, MAGIC));
     each(|asm, _, whole, power| asm.vishl(power, whole, 23));
@@ -236,7 +236,7 @@ fn powers(asm: &mut Asm) {
     each(|asm, x, sum, power| asm.vmul(x, sum, power));
 }
 
-/// Zeros from the first step of which the row sees nothing to the last that some row sees.
+/// Writes zeros from the first step of which the row sees no key to the last step of which some row sees one.
 pub(super) fn hide(asm: &mut Asm) {
     let (next, done) = (asm.label(), asm.label());
     asm.lea(END, Mem::at(KEYS, 31));
@@ -265,7 +265,7 @@ const FACTOR: Vreg = Vreg(2);
 const ORDER: Vreg = Vreg(3);
 const ZERO: Vreg = Vreg(4);
 
-/// Masks as long as the two numbers at an argument say.
+/// Masks of as many lanes as the two integers at an argument say.
 fn load_halves(asm: &mut Asm, lengths: Mem) -> [Mask; 2] {
     let masks = halves(asm);
     for (half, &mask) in masks.iter().enumerate() {
@@ -275,7 +275,7 @@ fn load_halves(asm: &mut Asm, lengths: Mem) -> [Mask; 2] {
     masks
 }
 
-/// dst = a vector of `f32` or `bf16` elements as stored, or those that the mask lets through beside zeros.
+/// dst = a vector of `f32` or `bf16` elements; under a mask, other lanes are zero.
 fn load(asm: &mut Asm, stored: Stored, dst: Vreg, mask: Option<Mask>, src: Mem) {
     match (stored, mask) {
         (Stored::F32, None) => asm.vload(dst, src),
@@ -319,7 +319,7 @@ pub(super) fn round(asm: &mut Asm, stored: Stored) {
     for (half, value) in [LOW, HIGH].into_iter().enumerate() {
         load(asm, stored, value, Some(masks[half]), Mem::at(FROM_AT, half as i32 * half_step));
         asm.vmul(value, value, FACTOR);
-        // Zeros times a factor that is not finite are none.
+        // Zero times a factor that is not finite would not be zero.
         asm.vzero(ZERO);
         asm.select(value, masks[half], value, ZERO);
     }
@@ -341,7 +341,7 @@ pub(super) fn interleave(asm: &mut Asm, stored: Stored) {
     asm.vload(ORDER, Mem::at(SCRATCH, 0));
     asm.vzero(ZERO);
     let masks = load_halves(asm, arg!(InterleaveArgs, lanes));
-    // Pairs of rows, then a row beside zeros, then zeros.
+    // Pairs of rows, then a row with zeros, then zeros.
     for (count, rows) in
         [(arg!(InterleaveArgs, pairs), 2), (arg!(InterleaveArgs, odd), 1), (arg!(InterleaveArgs, empty), 0)]
     {

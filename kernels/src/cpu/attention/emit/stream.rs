@@ -1,8 +1,7 @@
-//! The path of single queries, which memory bounds.
+//! The path of single queries, which is bound by memory.
 //!
 //! - [`Form::Dots`]: one query times rows of keys, a vector of scores at a time.
-//! - [`Form::Blend`]: rows of values, weighted, added up in registers: keys and values are read once,
-//!   front to back.
+//! - [`Form::Blend`]: the weighted sum of rows of values, in registers. Keys and values are read once, front to back.
 
 use std::mem::offset_of;
 
@@ -27,7 +26,7 @@ pub struct StreamArgs {
     pub columns: usize,
     /// The scores, or the sum.
     pub out: *mut f32,
-    /// Not 0 where the sum goes on from what is there ([`Form::Blend`]).
+    /// Nonzero where the sum is added to `out` ([`Form::Blend`]).
     pub resume: usize,
     /// Factor of the scores ([`Form::Dots`]).
     pub scale: f32,
@@ -35,7 +34,7 @@ pub struct StreamArgs {
 
 impl Arguments for StreamArgs {
     const FAMILY: &'static str = FAMILY;
-    /// One of the two.
+    /// `Dots` or `Blend`.
     type Kernel = Form;
 
     fn extents(&self, form: &Form, extents: &mut Extents<'_>) {
@@ -47,7 +46,7 @@ impl Arguments for StreamArgs {
                 extents.write("scores", self.out).bytes(one_each);
             }
             _ => {
-                // The loop over rows ends where none is left after one.
+                // With no rows, the loop still runs once.
                 extents.read("weights", self.left).bytes(one_each.max(4));
                 extents.read("values", self.rows).over(self.count.max(1), self.stride).bytes(row);
                 extents.write("the sum", self.out).bytes(row);
@@ -65,10 +64,10 @@ const COUNT: Gpr = Gpr::R10;
 const AT: Gpr = Gpr::RAX;
 const VECTORS: Gpr = Gpr::R11;
 const REST: Gpr = Gpr::RBX;
-/// The first of each four rows that are multiplied side by side.
+/// The addresses of the first of each four rows that are multiplied together.
 const FOURS: [Gpr; 4] = [Gpr::R12, Gpr::R13, Gpr::R14, Gpr::R15];
 
-/// Loads what both streaming forms share: pointers, bytes of a row in whole vectors, elements behind them.
+/// Loads what both forms use: pointers, bytes of a row in whole vectors, elements of the rest.
 fn stream(asm: &mut Asm) {
     asm.load(LEFT, arg!(StreamArgs, left));
     asm.load(RIGHT, arg!(StreamArgs, rows));
@@ -78,7 +77,7 @@ fn stream(asm: &mut Asm) {
     asm.load(REST, arg!(StreamArgs, columns));
 }
 
-/// Row `row` of those that are multiplied side by side.
+/// The address of row `row` of those that are multiplied together.
 fn row_of(row: u8) -> Mem {
     let base = FOURS[usize::from(row / 4)];
     match row % 4 {
@@ -127,7 +126,7 @@ pub(super) fn dots(asm: &mut Asm) {
     }
 }
 
-/// The first `rows` registers become sums of products of the query with a row each.
+/// The first `rows` registers = sums of products of the query with one row each.
 fn products(asm: &mut Asm, rows: u8) {
     let bytes = asm.vector_bytes();
     let (query, right) = (Vreg(asm.lanes() as u8), Vreg(asm.lanes() as u8 + 1));
@@ -194,7 +193,7 @@ fn fold(asm: &mut Asm, lanes: u8) -> Vreg {
 pub(super) fn blend(asm: &mut Asm) {
     let lanes = asm.lanes() as i32;
     stream(asm);
-    // Columns by as many vectors at a time as there are; what is left, behind a mask.
+    // Columns by as many vectors at a time as are left; the rest of less than a vector, under a mask.
     for vectors in [8u8, 4, 2, 1, 0] {
         let (next, done) = (asm.label(), asm.label());
         let columns = i32::from(vectors) * lanes;
@@ -218,7 +217,7 @@ pub(super) fn blend(asm: &mut Asm) {
     }
 }
 
-/// A few vectors of columns, down all rows.
+/// A few vectors of columns, over all rows.
 fn column(asm: &mut Asm, vectors: u8, partial: bool) {
     let bytes = asm.vector_bytes();
     let tail = asm.mask(0, sweep::TAIL);

@@ -7,7 +7,7 @@ use cudarc::cudnn::sys::{
 };
 
 use super::super::cudnn::{Cudnn, believable};
-use super::descriptor::{Descriptor, KnobKind, NumericalNote};
+use super::descriptor::{Descriptor, Handle, KnobKind, NumericalNote};
 use super::operations::graph;
 use crate::error::{KernelError, Result};
 use crate::gpu::{Algorithm, ConvProblem, Engine, Heuristic, Notes};
@@ -56,11 +56,17 @@ fn read(config: Descriptor, handle: cudarc::cudnn::sys::cudnnHandle_t) -> Result
     // Older libraries tell it of plans alone.
     let workspace = match config.get_one(Name::CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE) {
         Ok(bytes) => bytes,
-        Err(_) => {
-            super::plan::finished(Arc::new(config), handle)?.get_one(Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)?
-        }
+        Err(_) => finished(Arc::new(config), handle)?.get_one(Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)?,
     };
     Ok(Algorithm { engine: Engine::Graph { index, knobs }, workspace: believable(workspace)?, notes })
+}
+
+/// The plan of an engine with its knobs.
+pub(super) fn finished(config: Arc<Descriptor>, handle: cudarc::cudnn::sys::cudnnHandle_t) -> Result<Descriptor> {
+    let mut plan = Descriptor::new(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?;
+    plan.set(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, &[Handle(handle)])?;
+    plan.set_parts(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &[config])?;
+    plan.finish()
 }
 
 /// What an engine says of its arithmetic.

@@ -3,12 +3,12 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use cudarc::cudnn::sys::{cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind, cudnnHandle_t};
+use cudarc::cudnn::sys::{cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
 
 use super::super::cudnn::{Cudnn, believable};
 use super::super::operands::addresses;
-use super::descriptor::{Address, Descriptor, Handle};
-use super::engines::{configured, notes};
+use super::descriptor::{Address, Descriptor};
+use super::engines::{configured, finished, notes};
 use super::operations::{graph, name};
 use crate::error::{KernelError, Result};
 use crate::gpu::{ConvProblem, Notes, Operands, Problem, Region, Solver};
@@ -28,14 +28,6 @@ impl Drop for Planned {
         // Work that was started may still run the plan's code.
         self.cudnn.settle();
     }
-}
-
-/// The plan of an engine with its knobs.
-pub(super) fn finished(config: Arc<Descriptor>, handle: cudnnHandle_t) -> Result<Descriptor> {
-    let mut plan = Descriptor::new(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?;
-    plan.set(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, &[Handle(handle)])?;
-    plan.set_parts(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &[config])?;
-    plan.finish()
 }
 
 /// Makes an engine with its knobs ready, which may be of any origin: the library checks them.

@@ -35,7 +35,7 @@ fn functions_of_one_element_are_those_of_the_reference() {
     for op in unary_ops() {
         let kernel = ChainKernel::new(&single(1, Step::Unary(op, 0)), &geometry(&[133], &[&[133]])).unwrap();
         let wanted: Vec<f32> = x.iter().map(|&x| unary(op, x)).collect();
-        near(&run_f32(&kernel, &[Some(&x)], 133), &wanted, (16.0, 1e-3), &op);
+        near(&run_f32(&kernel, &[Some(&x)], 133), &wanted, 16.0, 1e-3, &op);
     }
 }
 
@@ -48,7 +48,7 @@ fn functions_of_two_elements_are_those_of_the_reference() {
         let kernel =
             ChainKernel::new(&single(2, Step::Binary(op, 0, 1)), &geometry(&[170], &[&[170], &[170]])).unwrap();
         let wanted: Vec<f32> = a.iter().zip(&b).map(|(&a, &b)| binary(op, a, b)).collect();
-        near(&run_f32(&kernel, &[Some(&a), Some(&b)], 170), &wanted, (4.0, 1e-3), &op);
+        near(&run_f32(&kernel, &[Some(&a), Some(&b)], 170), &wanted, 4.0, 1e-3, &op);
     }
 }
 
@@ -84,7 +84,7 @@ fn operands_are_broadcast_in_all_ways() {
         let count = output.iter().product();
         let wanted: Vec<f32> = (0..count).map(|at| x[place(0, at)] - y[place(1, at)]).collect();
         let kernel = ChainKernel::new(&program, &geometry).unwrap();
-        near(&run_f32(&kernel, &[Some(&x), Some(&y)], count), &wanted, (0.0, 1e-3), &(output, a, b));
+        near(&run_f32(&kernel, &[Some(&x), Some(&y)], count), &wanted, 0.0, 1e-3, &(output, a, b));
     }
 }
 
@@ -126,7 +126,7 @@ fn long_programs_keep_their_order() {
     interpreter.operand(0)[..61].copy_from_slice(&x);
     interpreter.operand(1)[..61].copy_from_slice(&y);
     let kernel = ChainKernel::new(&program, &geometry(&[61], &[&[61], &[61]])).unwrap();
-    near(&run_f32(&kernel, &[Some(&x), Some(&y)], 61), interpreter.run(61), (64.0, 1e-3), &"long");
+    near(&run_f32(&kernel, &[Some(&x), Some(&y)], 61), interpreter.run(61), 64.0, 1e-3, &"long");
 }
 
 #[test]

@@ -218,14 +218,14 @@ fn resizes_mix_what_their_tables_name() {
             let operands: Vec<Option<&[f32]>> = operands.iter().map(|operand| Some(operand.as_slice())).collect();
             run_f32(&kernel, &operands, outputs)
         };
-        near(&blend(&x), &blended, (64.0, 8.0), &kernel);
+        near(&blend(&x), &blended, 64.0, 8.0, &kernel);
         // What weighs nothing does not count, whatever it is.
         if let ([axis], false) = (axes, x.is_empty()) {
             let (places, weights) = &tables[0];
             let idle =
                 |at: usize| places.iter().zip(weights).all(|(&place, &weight)| place as usize != at || weight == 0.0);
             (0..axis.input as usize).filter(|&at| idle(at)).for_each(|at| x[at] = f32::NAN);
-            near(&blend(&x), &blended, (64.0, 8.0), &kernel);
+            near(&blend(&x), &blended, 64.0, 8.0, &kernel);
         }
     }
     for axes in [&[][..], &[axis(2, 2, 1); 4], &[axis(2, 2, 0)], &[axis(0, 2, 1)]] {

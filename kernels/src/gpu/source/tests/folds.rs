@@ -3,7 +3,7 @@
 use super::super::testing::{near, numbers, run_f32};
 use super::*;
 use crate::cpu::pool::{PoolShape, Window};
-use crate::cpu::reduce::{Finish, Fold, Map};
+use crate::cpu::reduce::{Fold, Map, PostOp};
 use crate::reference;
 
 /// Two pictures of three channels with that many axes, all alike but for the last, which is one longer.
@@ -41,7 +41,7 @@ fn poolings_are_those_of_the_reference() {
             let mut wanted = vec![0.0; shape.outputs()];
             reference::pool::pool(kind, &shape, &x, &mut wanted);
             let kernel = PoolKernel::new(kind, &shape).unwrap();
-            near(&run_f32(&kernel, &[Some(&x)], wanted.len()), &wanted, (16.0, 1.0), &(kind, shape));
+            near(&run_f32(&kernel, &[Some(&x)], wanted.len()), &wanted, 16.0, 1.0, &(kind, shape));
         }
     }
 }
@@ -54,7 +54,7 @@ fn axes_with_paddings_of_their_own_and_nothing_at_all_are_pooled() {
     let mut wanted = vec![0.0; shape.outputs()];
     reference::pool::pool(PoolKind::Max, &shape, &x, &mut wanted);
     let kernel = PoolKernel::new(PoolKind::Max, &shape).unwrap();
-    near(&run_f32(&kernel, &[Some(&x)], wanted.len()), &wanted, (0.0, 1.0), &shape);
+    near(&run_f32(&kernel, &[Some(&x)], wanted.len()), &wanted, 0.0, 1.0, &shape);
     shape.batch = 0;
     assert!(run_f32(&PoolKernel::new(PoolKind::Max, &shape).unwrap(), &[Some(&[])], 0).is_empty());
 }
@@ -96,7 +96,7 @@ fn reductions_are_those_of_the_reference() {
                 }
             }
             let kernel = ReduceKernel::of(reduction, outer, length, inner).unwrap();
-            near(&run_f32(&kernel, &[Some(&x)], wanted.len()), &wanted, (64.0, 1e-3), &(reduction, &kernel));
+            near(&run_f32(&kernel, &[Some(&x)], wanted.len()), &wanted, 64.0, 1e-3, &(reduction, &kernel));
         }
     }
 }
@@ -119,10 +119,10 @@ fn nan_and_infinities_are_reduced_as_the_reference_does() {
             })
             .collect();
         let along = ReduceKernel::of(reduction, 4, 4, 1).unwrap();
-        near(&run_f32(&along, &[Some(rows.as_flattened())], 4), &wanted, (4.0, 1.0), &reduction);
+        near(&run_f32(&along, &[Some(rows.as_flattened())], 4), &wanted, 4.0, 1.0, &reduction);
         let turned: Vec<f32> = (0..16).map(|at| rows[at % 4][at / 4]).collect();
         let across = ReduceKernel::of(reduction, 1, 4, 4).unwrap();
-        near(&run_f32(&across, &[Some(&turned)], 4), &wanted, (4.0, 1.0), &reduction);
+        near(&run_f32(&across, &[Some(&turned)], 4), &wanted, 4.0, 1.0, &reduction);
     }
 }
 
@@ -130,8 +130,8 @@ fn nan_and_infinities_are_reduced_as_the_reference_does() {
 fn several_passes_map_first_and_finish_last() {
     // The root of the sum of squares over the first and the last axis of three.
     let x = numbers(5 * 3 * 7, 43);
-    let first = ReduceKernel::new(15, 7, 1, Fold::Add, Map::Square, Finish::None).unwrap();
-    let last = ReduceKernel::new(1, 5, 3, Fold::Add, Map::Identity, Finish::Sqrt).unwrap();
+    let first = ReduceKernel::new(15, 7, 1, Fold::Add, Map::Square, PostOp::None).unwrap();
+    let last = ReduceKernel::new(1, 5, 3, Fold::Add, Map::Identity, PostOp::Sqrt).unwrap();
     let between = run_f32(&first, &[Some(&x)], 15);
     let wanted: Vec<f32> = (0..3)
         .map(|middle| {
@@ -139,5 +139,5 @@ fn several_passes_map_first_and_finish_last() {
             squares.sum::<f32>().sqrt()
         })
         .collect();
-    near(&run_f32(&last, &[Some(&between)], 3), &wanted, (8.0, 1.0), &"two passes");
+    near(&run_f32(&last, &[Some(&between)], 3), &wanted, 8.0, 1.0, &"two passes");
 }

@@ -6,18 +6,19 @@ use crate::gpu::emulated::{Emulated, Script};
 use crate::gpu::{Arena, Device};
 use crate::reference;
 
-/// Start and strides.
-type Steps<'a> = (i64, &'a [i64]);
+const fn steps(start: i64, strides: &[i64]) -> Steps<'_> {
+    Steps::new(start, strides)
+}
 
 /// The copy that the arguments describe, one element at a time, over bytes that nobody wrote.
 fn plainly(width: usize, counts: &[u64], from: Steps<'_>, to: Steps<'_>, input: &[u8], output: &mut [u8]) {
     for index in 0..counts.iter().product() {
-        let (mut rest, mut ends) = (index, [from.0, to.0]);
+        let (mut rest, mut ends) = (index, [from.start, to.start]);
         for (axis, &count) in counts.iter().enumerate().rev() {
             let place = (rest % count) as i64;
             rest /= count;
-            ends[0] += place * from.1[axis];
-            ends[1] += place * to.1[axis];
+            ends[0] += place * from.strides[axis];
+            ends[1] += place * to.strides[axis];
         }
         let [from, to] = ends.map(|end| end as usize * width);
         output[to..to + width].copy_from_slice(&input[from..from + width]);
@@ -28,27 +29,27 @@ fn plainly(width: usize, counts: &[u64], from: Steps<'_>, to: Steps<'_>, input: 
 fn copies_follow_their_strides() {
     let cases: &[(&[u64], Steps<'_>, Steps<'_>)] = &[
         // One element, and none.
-        (&[], (3, &[]), (0, &[])),
-        (&[4, 0, 2], (0, &[8, 2, 1]), (0, &[8, 2, 1])),
+        (&[], steps(3, &[]), steps(0, &[])),
+        (&[4, 0, 2], steps(0, &[8, 2, 1]), steps(0, &[8, 2, 1])),
         // All of it; with a tail.
-        (&[3, 5, 7], (0, &[35, 7, 1]), (0, &[35, 7, 1])),
-        (&[64, 64], (0, &[64, 1]), (0, &[64, 1])),
+        (&[3, 5, 7], steps(0, &[35, 7, 1]), steps(0, &[35, 7, 1])),
+        (&[64, 64], steps(0, &[64, 1]), steps(0, &[64, 1])),
         // A slice, by steps, backwards.
-        (&[3, 5], (2, &[14, 1]), (0, &[5, 1])),
-        (&[3, 4], (1, &[20, 3]), (0, &[4, 1])),
-        (&[6, 7], (41, &[-7, -1]), (0, &[7, 1])),
+        (&[3, 5], steps(2, &[14, 1]), steps(0, &[5, 1])),
+        (&[3, 4], steps(1, &[20, 3]), steps(0, &[4, 1])),
+        (&[6, 7], steps(41, &[-7, -1]), steps(0, &[7, 1])),
         // A part of a concatenation, at a place that four elements do not divide and at one that they do.
-        (&[5, 3], (0, &[3, 1]), (7, &[11, 1])),
-        (&[5, 8], (0, &[8, 1]), (16, &[32, 1])),
+        (&[5, 3], steps(0, &[3, 1]), steps(7, &[11, 1])),
+        (&[5, 8], steps(0, &[8, 1]), steps(16, &[32, 1])),
         // Repetition, of rows and of elements.
-        (&[7, 6], (0, &[0, 1]), (0, &[6, 1])),
-        (&[7, 6], (0, &[1, 0]), (0, &[6, 1])),
-        (&[2, 3, 2, 3, 2], (1, &[100, 30, 9, 3, 1]), (2, &[90, 29, 9, 3, 1])),
+        (&[7, 6], steps(0, &[0, 1]), steps(0, &[6, 1])),
+        (&[7, 6], steps(0, &[1, 0]), steps(0, &[6, 1])),
+        (&[2, 3, 2, 3, 2], steps(1, &[100, 30, 9, 3, 1]), steps(2, &[90, 29, 9, 3, 1])),
     ];
     for &(counts, from, to) in cases {
         for width in [1usize, 2, 4, 8] {
             let kernel = CopyKernel::new(width as u8, counts, from, to).unwrap();
-            let extent = |(start, strides): Steps<'_>| {
+            let extent = |Steps { start, strides }: Steps<'_>| {
                 let steps = counts.iter().zip(strides).map(|(&count, &stride)| (count as i64 - 1) * stride.max(0));
                 if counts.contains(&0) { 0 } else { (start + steps.sum::<i64>() + 1) as usize * width }
             };
@@ -68,10 +69,10 @@ fn neighbours_that_move_together_are_moved_at_once() {
             KernelCode::Copy(code) => code.width,
             other => panic!("{other:?}"),
         };
-    assert_eq!(width(&[5, 8], (0, &[8, 1]), (16, &[32, 1])), 16);
-    assert_eq!(width(&[5, 6], (0, &[6, 1]), (16, &[32, 1])), 8);
-    assert_eq!(width(&[5, 8], (1, &[16, 1]), (0, &[8, 1])), 4);
-    assert_eq!(width(&[5, 8], (0, &[16, 2]), (0, &[8, 1])), 4);
+    assert_eq!(width(&[5, 8], steps(0, &[8, 1]), steps(16, &[32, 1])), 16);
+    assert_eq!(width(&[5, 6], steps(0, &[6, 1]), steps(16, &[32, 1])), 8);
+    assert_eq!(width(&[5, 8], steps(1, &[16, 1]), steps(0, &[8, 1])), 4);
+    assert_eq!(width(&[5, 8], steps(0, &[16, 2]), steps(0, &[8, 1])), 4);
 }
 
 #[test]
@@ -87,9 +88,9 @@ fn places_beyond_31_bits_are_reached() {
     let launch = |kernel: &dyn Kernel, inputs: &[Option<&Region>], output: &Region| {
         kernel.launch(&*device.compile(&kernel.code().source().unwrap()).unwrap(), inputs, output).unwrap();
     };
-    let steps: Steps<'_> = (5, &[1 << 30]);
-    launch(&CopyKernel::new(1, &[4], (0, &[1]), steps).unwrap(), &[Some(&near)], &far);
-    launch(&CopyKernel::new(1, &[4], steps, (0, &[1])).unwrap(), &[Some(&far)], &back);
+    let far_apart = steps(5, &[1 << 30]);
+    launch(&CopyKernel::new(1, &[4], steps(0, &[1]), far_apart).unwrap(), &[Some(&near)], &far);
+    launch(&CopyKernel::new(1, &[4], far_apart, steps(0, &[1])).unwrap(), &[Some(&far)], &back);
     let indices = arena.take(16).unwrap();
     device.upload(bytemuck::cast_slice(&[5 + (3i64 << 30), 5 + (2 << 30) - far.bytes() as i64]), &indices).unwrap();
     let fault = arena.take(4).unwrap();
@@ -109,7 +110,7 @@ fn places_beyond_31_bits_are_reached() {
 fn more_elements_than_a_launch_has_threads_are_moved_in_rounds() {
     let count = BLOCKS * u64::from(THREADS) / 64 + 3;
     // Few blocks stand for many: what a kernel does with a grid is the same for every grid.
-    let kernel = CopyKernel::new(1, &[count], (0, &[1]), (0, &[1])).unwrap();
+    let kernel = CopyKernel::new(1, &[count], steps(0, &[1]), steps(0, &[1])).unwrap();
     let input = bytes(count as usize);
     assert_eq!(run(&kernel, &[Some(&input)], input.len()).unwrap(), input);
 }

@@ -31,7 +31,7 @@ fn softmaxes_are_those_of_the_reference() {
                 reference::softmax::softmax(logarithm, from, columns, count, columns, to);
             }
             let kernel = SoftmaxKernel::new(outer, length, inner, logarithm).unwrap();
-            near(&run_f32(&kernel, &[Some(&x)], x.len()), &wanted, (64.0, 1e-3), &kernel);
+            near(&run_f32(&kernel, &[Some(&x)], x.len()), &wanted, 64.0, 1e-3, &kernel);
         }
     }
 }
@@ -90,7 +90,7 @@ fn normalisations_are_those_of_the_formula() {
             let kernel = RowNormKernel::new(rows, length, 1e-5, centred, scaling, biased).unwrap();
             let given = run_f32(&kernel, &[Some(&x), scaled.then_some(&scale), biased.then_some(&bias)], x.len());
             // What is left of numbers near 100 after their mean is subtracted, which is about 2, has their last digit.
-            near(&given, &wanted, (512.0, 1.0), &kernel);
+            near(&given, &wanted, 512.0, 1.0, &kernel);
         }
     }
 }

@@ -1,49 +1,50 @@
-//! A plan while it is made, step by step: of a run that is watched ([`recorder`](super::recorder)), or of an outline before any run.
+//! A plan while it is made, step by step: from a run under the [`recorder`](super::recorder), or from an outline before
+//! the run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use smallvec::SmallVec;
 
-use super::super::ir::ValueId;
-use super::super::lease::Place;
-use super::super::node::{Prepared, Specs, Standings};
-use super::super::run::{Ahead, Step};
+use super::super::Step;
 use super::layout::lay_out;
-use super::outline::{Outline, Tenancy};
-use super::{Plan, PlannedStep, fresh_number};
+use super::outline::{Outline, OutputStorage};
+use super::{Ahead, Plan, PlannedStep, fresh_number};
 use crate::exec::tune::Standing;
+use crate::graph::ir::ValueId;
+use crate::graph::lease::Place;
+use crate::graph::node::{Prepared, Specs, Standings};
 use crate::tensor::{DType, Tensor};
 
-/// Bytes of a settled value that a plan holds; what is larger is computed in each request.
-const MOST_SETTLED: usize = 16 << 10;
+/// The most bytes of a constant folded per shape; larger ones are computed in each request.
+const MOST_FOLDED: usize = 16 << 10;
 
-/// What a plan of a stretch must know of the graph around it.
+/// The graph around a stretch, as its plan needs it.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Wanted<'a> {
+pub(in super::super) struct StretchCx<'a> {
     /// Steps of the stretch.
     pub(in super::super) steps: &'a [Step],
-    /// Of each value, whether it is settled.
-    pub(in super::super) settled: &'a [bool],
-    /// Of each value, whether the caller gets it.
+    /// For each value, whether it is folded.
+    pub(in super::super) folded: &'a [bool],
+    /// For each value, whether it is an output of the graph.
     pub(in super::super) returned: &'a [bool],
     /// The steps after the stretch.
     pub(in super::super) later: &'a [Step],
-    /// The plan of the same shapes that is to be followed.
+    /// An older plan of the same shapes, whose place the new one takes.
     pub(in super::super) before: Option<&'a Plan>,
 }
 
-/// Steps of a plan that have no places yet.
+/// Steps of a plan whose places are not known yet.
 pub(super) struct Draft<'a> {
-    pub(super) wanted: Wanted<'a>,
+    pub(super) wanted: StretchCx<'a>,
     pub(super) steps: Vec<PlannedStep>,
     standings: Vec<(u32, Arc<Standing>)>,
-    settled: Vec<(ValueId, Tensor)>,
+    folded: Vec<(ValueId, Tensor)>,
 }
 
 impl Plan {
     /// The plan of steps that are prepared and have not run, by an outline that was [sized](Outline::sized) for them.
-    pub(in super::super) fn drawn(wanted: Wanted<'_>, ahead: Vec<Ahead>, outline: &Outline, replaced: u64) -> Plan {
+    pub(in super::super) fn drawn(wanted: StretchCx<'_>, ahead: Vec<Ahead>, outline: &Outline, replaced: u64) -> Plan {
         let mut draft = Draft::new(wanted);
         for (step, mut ahead) in wanted.steps.iter().zip(ahead) {
             let made = ahead.take_made();
@@ -58,11 +59,11 @@ impl Plan {
 }
 
 impl<'a> Draft<'a> {
-    pub(super) fn new(wanted: Wanted<'a>) -> Draft<'a> {
-        Draft { wanted, steps: Vec::with_capacity(wanted.steps.len()), standings: Vec::new(), settled: Vec::new() }
+    pub(super) fn new(wanted: StretchCx<'a>) -> Draft<'a> {
+        Draft { wanted, steps: Vec::with_capacity(wanted.steps.len()), standings: Vec::new(), folded: Vec::new() }
     }
 
-    /// The next step, of whose outputs `made` tells those that are there.
+    /// Adds the next step; `made` returns those of its outputs that exist.
     pub(super) fn add<'t>(
         &mut self,
         specs: Specs,
@@ -72,37 +73,37 @@ impl<'a> Draft<'a> {
     ) {
         let index = self.steps.len() as u32;
         self.standings.extend(standings.into_iter().map(|standing| (index, standing)));
-        let runs = !self.settle(&self.wanted.steps[self.steps.len()], made);
+        let runs = !self.fold(&self.wanted.steps[self.steps.len()], made);
         self.steps.push(PlannedStep { specs, prepared, places: SmallVec::new(), runs });
     }
 
-    /// Whether all that the step made is settled, and small enough to be kept; keeps it.
-    fn settle<'t>(&mut self, step: &Step, made: impl Fn(ValueId) -> Option<&'t Tensor>) -> bool {
+    /// Whether all of the step's outputs are folded and small enough; keeps them then.
+    fn fold<'t>(&mut self, step: &Step, made: impl Fn(ValueId) -> Option<&'t Tensor>) -> bool {
         let outputs = || step.outputs.iter().flatten();
         let small = |value: &ValueId| {
-            self.wanted.settled[value.index()]
+            self.wanted.folded[value.index()]
                 && made(*value).is_some_and(|made| {
-                    made.dtype() != DType::String && !made.is_elsewhere() && made.byte_len() <= MOST_SETTLED
+                    made.dtype() != DType::String && !made.is_elsewhere() && made.byte_len() <= MOST_FOLDED
                 })
         };
         if !outputs().all(small) {
             return false;
         }
         for value in outputs() {
-            // A copy in memory of its own: what the run used may be lent from a pool and far larger.
+            // A copy in its own memory: that of the run may come from a pool and be far larger.
             let copy = made(*value).and_then(|made| Tensor::from_bytes(made.spec().clone(), made.bytes()).ok());
-            self.settled.extend(copy.map(|copy| (*value, copy)));
+            self.folded.extend(copy.map(|copy| (*value, copy)));
         }
         true
     }
 
-    /// The plan, begun when so many executors had been replaced, of steps whose outputs lie so.
+    /// The plan, with the places of outputs by `outline`; `replaced` executors had been replaced when it was begun.
     pub(super) fn finish(mut self, outline: &Outline, replaced: u64) -> Plan {
         let (places, rooms) = lay_out(&outline.storages);
         let mut outputs = outline.outputs.iter();
         for planned in &mut self.steps {
-            for (output, tenancy) in outputs.by_ref().take(planned.specs.len()).enumerate() {
-                let Tenancy::First(storage) = *tenancy else { continue };
+            for (output, storage_of_output) in outputs.by_ref().take(planned.specs.len()).enumerate() {
+                let OutputStorage::First(storage) = *storage_of_output else { continue };
                 let Some(number) = places[storage as usize].filter(|_| planned.runs) else { continue };
                 if planned.places.len() <= output {
                     planned.places.resize(output + 1, None);
@@ -110,7 +111,7 @@ impl<'a> Draft<'a> {
                 planned.places[output] = Some(Place { number, room: rooms[number as usize] });
             }
         }
-        let settled = self.read_settled();
+        let folded = self.read_folded();
         let number = fresh_number();
         Plan {
             number,
@@ -118,21 +119,21 @@ impl<'a> Draft<'a> {
             checked: AtomicU64::new(replaced),
             standings: self.standings.into(),
             steps: self.steps.into(),
-            settled,
+            folded,
             places: rooms.len(),
             is_laid_out: true,
             repeated: AtomicBool::new(false),
         }
     }
 
-    /// The settled values that somebody reads whom the plan does not leave out.
-    fn read_settled(&mut self) -> Box<[(ValueId, Tensor)]> {
-        let mut read = vec![false; self.wanted.settled.len()];
+    /// The folded values that are read by steps that run or are outputs of the graph.
+    fn read_folded(&mut self) -> Box<[(ValueId, Tensor)]> {
+        let mut read = vec![false; self.wanted.folded.len()];
         let running = self.wanted.steps.iter().zip(&self.steps).filter(|(_, planned)| planned.runs);
         let readers = running.map(|(step, _)| step).chain(self.wanted.later);
         readers.flat_map(|step| step.inputs.iter().flatten()).for_each(|value| read[value.index()] = true);
         let returned = self.wanted.returned;
-        let all = std::mem::take(&mut self.settled).into_iter();
+        let all = std::mem::take(&mut self.folded).into_iter();
         all.filter(|(value, _)| read[value.index()] || returned[value.index()]).collect()
     }
 }

@@ -1,38 +1,38 @@
-//! Steps that see more than tensors: they take and make sequences and optional values, or run graphs of their own.
+//! Steps with other values than tensors or with bodies: sequences, optional values, loops and branches.
 //!
-//! A [`Flow`] stands beside [`Node`](super::Node). A node infers, prepares and executes, and is asked nothing while its
-//! shapes stay; a flow decides anew each time and computes nothing itself. What is worth keeping between its turns is
-//! kept by the nodes of its bodies: each [`Body`] has a run state that stays with the flow from turn to turn and from
-//! request to request, so that a turn with the shapes of the last one asks no cache.
+//! A [`Flow`] is the counterpart of [`Node`](crate::graph::Node). A node infers, prepares and executes, and is not
+//! prepared again while its shapes stay; a flow decides anew in each run and computes nothing itself. Results are
+//! remembered by the nodes of its bodies: each [`Body`] has a run state that stays with the flow from iteration to
+//! iteration and from request to request, so that an iteration with the shapes of the last one looks nothing up.
 //!
 //! # Bounds
 //!
-//! A model says how often a loop turns, so that a few bytes can ask for years of computing and for all memory. Turns and
-//! the bytes that loops carry and gather are therefore bounded ([`LoopLimits`]), over all loops of a request together.
-//! Where a request may only take so long, each turn asks whether that has passed ([`super::stop`]).
+//! A model says how often a loop iterates, so a few bytes of model can demand years of computation and all memory.
+//! Iterations ("turns"), and the bytes that loops carry and gather, are therefore bounded ([`LoopLimits`]), over all
+//! loops of a request together. With a time limit, each iteration checks it ([`stop`](crate::graph::stop)).
 
 use std::cell::Cell;
 
-use super::ir::{Dim, ValueInfo};
-use super::node::NodeError;
-use super::run::{Executable, Resources, RunState};
-use super::value::Value;
+use super::{Executable, Resources, RunState};
+use crate::graph::error::NodeError;
+use crate::graph::ir::{Dim, ValueInfo};
+use crate::graph::value::Value;
 use crate::tensor::TensorSpec;
 
-/// How much the loops of one request may do.
+/// Limits for the loops of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoopLimits {
-    /// Turns of all loops together, those in bodies of others included.
+    /// Iterations of all loops together, those in bodies of others included.
     pub turns: u64,
-    /// Bytes that loops gather from their turns, and that one loop carries from a turn to the next.
+    /// Bytes that loops gather from their iterations, and that one loop carries from an iteration to the next.
     pub bytes: u64,
-    /// Innermost steps of one operator whose attributes turn a few elements into any number of products: Einsum.
+    /// Innermost steps of one operator (Einsum) whose attributes can demand any number of products of a few elements.
     pub steps: u64,
 }
 
 impl Default for LoopLimits {
-    /// A million turns, which take a few tenths of a second where they do nothing; 4 GiB; as many steps as a core does
-    /// in about a minute.
+    /// A million iterations, which take a few tenths of a second if they do nothing; 4 GiB; as many steps as a core
+    /// does in about a minute.
     fn default() -> LoopLimits {
         LoopLimits { turns: 1 << 20, bytes: 4 << 30, steps: 1 << 36 }
     }
@@ -47,7 +47,7 @@ pub struct LoopBudget {
 }
 
 impl LoopBudget {
-    /// All of it.
+    /// All of the limits.
     #[must_use]
     pub fn new(limits: LoopLimits) -> LoopBudget {
         LoopBudget { limits, turns: Cell::new(0), gathered: Cell::new(0) }
@@ -59,11 +59,11 @@ impl LoopBudget {
         self.limits.steps
     }
 
-    /// Counts one turn.
+    /// Counts one iteration.
     ///
     /// # Errors
     ///
-    /// Where the request has had all that it may have.
+    /// Beyond the limit.
     pub fn turn(&self) -> Result<(), NodeError> {
         let limit = self.limits.turns;
         let turns = self.turns.get() + 1;
@@ -83,11 +83,11 @@ impl LoopBudget {
         if gathered <= limit { Ok(()) } else { Err(NodeError::Limit { what: "bytes gathered by loops", limit }) }
     }
 
-    /// Holds what one loop carries to the next turn against the limit.
+    /// Checks the bytes that one loop carries to the next iteration against the limit.
     ///
     /// # Errors
     ///
-    /// Where it is more.
+    /// Beyond the limit.
     pub fn carry(&self, bytes: u64) -> Result<(), NodeError> {
         let limit = self.limits.bytes;
         if bytes <= limit { Ok(()) } else { Err(NodeError::Limit { what: "bytes carried by a loop", limit }) }
@@ -110,12 +110,12 @@ impl Body {
         Body { executable, inputs, outputs }
     }
 
-    /// What output `index` is when it is gathered from no turn at all: nothing of what is declared, dimensions that are
-    /// not known being zero. Of a rank that is not known either, there are as few dimensions as there can be, `least`.
+    /// The spec of output `index` when it is gathered over no iteration: as declared, with unknown dimensions 0. If the
+    /// rank is not declared either, it is `least`.
     ///
     /// # Errors
     ///
-    /// Where its element type is not known.
+    /// If its element type is not declared.
     pub fn none_of(&self, index: usize, least: usize) -> Result<TensorSpec, NodeError> {
         let info = self.outputs.get(index);
         let dtype = info.and_then(|info| info.dtype).ok_or_else(|| {
@@ -146,7 +146,7 @@ impl FlowCx<'_> {
         if self.states.len() <= which {
             self.states.resize_with(which + 1, RunState::default);
         }
-        // Steps are told apart by their places in the outermost graph, so nobody watches those of a body; their time is
+        // Steps are told apart by their index in the outermost graph, so those of bodies have no events; their time is
         // the flow's.
         let resources = Resources { observer: None, ..*self.resources };
         body.executable
@@ -154,26 +154,26 @@ impl FlowCx<'_> {
             .map_err(|error| NodeError::Body(Box::new(error)))
     }
 
-    /// Asks whether the request shall end here.
+    /// Checks whether the request has ended.
     ///
     /// # Errors
     ///
-    /// Where it has had all the time that it may have, or was called off.
+    /// If its time limit has passed or it was cancelled.
     pub fn check_stop(&self) -> Result<(), NodeError> {
         Ok(self.resources.stop.map_or(Ok(()), |stop| stop.check())?)
     }
 
-    /// Begins a turn of a loop: counts it, and asks whether the request shall end here.
+    /// Begins an iteration of a loop: counts it, and checks whether the request has ended.
     ///
     /// # Errors
     ///
-    /// As [`FlowCx::check_stop`], and where the request has had all the turns that it may have.
+    /// As [`FlowCx::check_stop`], and beyond the limit of iterations.
     pub fn turn(&self) -> Result<(), NodeError> {
         self.check_stop()?;
         self.resources.loops.turn()
     }
 
-    /// What the request's loops may still do.
+    /// What is left of the limits of the request's loops.
     #[must_use]
     pub fn budget(&self) -> &LoopBudget {
         self.resources.loops
@@ -185,26 +185,26 @@ impl FlowCx<'_> {
         self.resources.parallel
     }
 
-    /// Memory of that type and shape, holding whatever was in it.
+    /// Memory of that type and shape, with arbitrary contents.
     ///
     /// # Errors
     ///
-    /// Where its bytes cannot be counted.
+    /// If its size overflows or the pool has no room.
     pub fn alloc(&self, spec: TensorSpec) -> Result<crate::tensor::Tensor, NodeError> {
         Ok(crate::tensor::Tensor::from_pool(self.resources.buffers, spec)?)
     }
 }
 
-/// An operator on values that are not tensors alone, or with bodies.
+/// An operator with other values than tensors, or with bodies.
 pub trait Flow: Send + Sync {
     /// Its name, for verbose lines and profiles.
     fn family(&self) -> &'static str;
 
-    /// Makes the outputs. Inputs that no later step reads are handed over; absent ones are `None`.
+    /// Computes the outputs. Inputs that no later step reads are moved in; absent ones are `None`.
     ///
     /// # Errors
     ///
-    /// Inputs that the operator does not allow, a body's failure, or a bound that is reached.
+    /// For inputs that the operator does not allow, if a body fails, or at a limit.
     fn run(&self, inputs: Vec<Option<Value>>, cx: &mut FlowCx<'_>) -> Result<Vec<Value>, NodeError>;
 }
 

@@ -1,43 +1,43 @@
-//! Several vectors side by side through the same function: each instruction is emitted for every copy before the next one.
+//! Several vectors through the same function at once: each instruction is emitted for every vector before the next one.
 //!
-//! A function is a chain of some twenty dependent instructions of three to four cycles each. Vectors that follow each other
-//! overlap only as far as the processor's schedulers reach, which hold two to three such chains; instructions of
-//! independent vectors beside each other need no reach. Copies also share the load of a constant, which would
-//! otherwise take as many load slots as the arithmetic takes execution slots.
+//! A function is a chain of some twenty dependent instructions of three to four cycles each. If whole vectors followed
+//! each other, they would overlap only as far as the processor's schedulers reach, which hold two to three such chains;
+//! interleaved instructions of independent vectors overlap at once. Vectors also share the load of a constant, which
+//! would otherwise take as many load slots as the arithmetic takes execution slots.
 //!
-//! Registers that belong to a copy lie in one block, and the blocks follow each other, so that a function is written once,
-//! for the registers of the first copy. What functions compute is not known here.
+//! The registers of a vector are one block, and blocks follow each other, so that a function is written once, for the
+//! registers of the first. Independent of what functions compute.
 
 use crate::isa::Isa;
 use crate::jit::asm::{Predicate, Rounding, Src};
 use crate::jit::{Asm, Mask, Vreg};
 
-/// Where the copies' registers are.
+/// The registers of the vectors in flight (copies).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Copies {
-    /// How many.
+    /// Their number.
     pub(crate) count: u8,
-    /// The first register of the first copy; those before it are shared.
+    /// The first register of the first copy; the registers before it are shared.
     pub(crate) first: u8,
     /// Registers of a copy.
     pub(crate) each: u8,
-    /// Holds the constant of the instructions at hand, where a register is left for it.
+    /// The register of the current constant, where one is left for it.
     pub(crate) constant: Option<Vreg>,
 }
 
 impl Copies {
-    /// One vector whose registers lie anywhere.
+    /// One vector, in any registers.
     pub(crate) const ONE: Copies = Copies { count: 1, first: 0, each: u8::MAX, constant: None };
 
-    /// The register of copy `copy` that is `reg` in the first.
+    /// The register of copy `copy` that corresponds to `reg` of the first.
     pub(crate) fn register(&self, reg: Vreg, copy: u8) -> Vreg {
         let block = self.first..self.first.saturating_add(self.each);
         if block.contains(&reg.0) { Vreg(reg.0 + copy * self.each) } else { reg }
     }
 }
 
-/// The assembler as functions of vectors see it.
-pub(crate) struct Side<'a> {
+/// The assembler as functions use it: one call emits an instruction for every copy.
+pub(crate) struct Interleaved<'a> {
     asm: &'a mut Asm,
     copies: Copies,
 }
@@ -45,7 +45,7 @@ pub(crate) struct Side<'a> {
 /// Defines `name(dst, a, b)` with a source as last operand.
 macro_rules! three_operands {
     ($($name:ident),*) => {
-        impl Side<'_> {
+        impl Interleaved<'_> {
             $(pub(super) fn $name(&mut self, dst: Vreg, a: Vreg, b: impl Into<Src>) {
                 let b = self.shared(b.into());
                 self.each(|asm, copies, copy| {
@@ -63,7 +63,7 @@ macro_rules! three_operands {
 /// Defines `name(dst, src)` over two registers.
 macro_rules! two_operands {
     ($($name:ident),*) => {
-        impl Side<'_> {
+        impl Interleaved<'_> {
             $(pub(super) fn $name(&mut self, dst: Vreg, src: Vreg) {
                 self.each(|asm, copies, copy| asm.$name(copies.register(dst, copy), copies.register(src, copy)));
             })*
@@ -74,7 +74,7 @@ macro_rules! two_operands {
 /// Defines `name(dst, src, bits)`.
 macro_rules! shifts {
     ($($name:ident),*) => {
-        impl Side<'_> {
+        impl Interleaved<'_> {
             $(pub(super) fn $name(&mut self, dst: Vreg, src: Vreg, bits: u8) {
                 self.each(|asm, copies, copy| asm.$name(copies.register(dst, copy), copies.register(src, copy), bits));
             })*
@@ -86,10 +86,10 @@ three_operands!(vadd, vmul, vdiv, vmax, vmin, vfma231, vfma213, vfnma231, vand, 
 two_operands!(vsqrt, vmov, vcvt_i32, vcvt_f32);
 shifts!(vishl, vishr, visar);
 
-impl<'a> Side<'a> {
-    /// Vectors side by side.
-    pub(crate) fn new(asm: &'a mut Asm, copies: Copies) -> Side<'a> {
-        Side { asm, copies }
+impl<'a> Interleaved<'a> {
+    /// An assembler for `copies`.
+    pub(crate) fn new(asm: &'a mut Asm, copies: Copies) -> Interleaved<'a> {
+        Interleaved { asm, copies }
     }
 
     fn each(&mut self, emit: impl Fn(&mut Asm, &Copies, u8)) {
@@ -97,7 +97,7 @@ impl<'a> Side<'a> {
         (0..copies.count).for_each(|copy| emit(self.asm, &copies, copy));
     }
 
-    /// The source itself, or for a constant that several copies read the register that it was loaded into.
+    /// The source itself; for a constant that several copies read, the register that it was loaded into.
     fn shared(&mut self, src: Src) -> Src {
         match (src, self.copies.constant) {
             (Src::Const(_), Some(constant)) if self.copies.count > 1 => {
@@ -108,7 +108,7 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// A register that holds the constant until the next one is named: `temp`, or one that the copies share.
+    /// A register with the constant, valid until the next one is loaded: `temp`, or the shared one.
     pub(super) fn held(&mut self, temp: Vreg, value: f32) -> Vreg {
         match self.shared(value.into()) {
             Src::Reg(shared) => shared,
@@ -141,7 +141,7 @@ impl<'a> Side<'a> {
                 asm.vscale(dst, x, n, scratch0, scratch1);
             });
         }
-        // The steps of the same name, side by side: two powers of two, each half of n.
+        // As `Asm::vscale`, for all copies: two powers of two, each for half of n.
         self.vcvt_i32(scratch0, n);
         self.visar(scratch1, scratch0, 1);
         self.visub(scratch0, scratch0, scratch1);
@@ -153,7 +153,7 @@ impl<'a> Side<'a> {
         self.vmul(dst, dst, scratch0);
     }
 
-    /// The mask that functions use: [`super::MASK`], or `vector` on AVX2. Each copy has its own.
+    /// The mask register that functions use: [`super::MASK`], or `vector` on AVX2. Each copy has its own.
     pub(super) fn mask(&self, vector: Vreg) -> Mask {
         self.asm.mask(super::MASK, vector)
     }
@@ -181,7 +181,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// The mask of that copy: mask registers count downwards from the first copy's.
+/// The mask register of a copy: they count downwards from the first copy's.
 fn mask_of(copies: &Copies, mask: Mask, copy: u8) -> Mask {
     match mask {
         Mask::Vector(vector) => Mask::Vector(copies.register(vector, copy)),

@@ -1,15 +1,15 @@
-//! Which stretches of a graph can be planned: found once, when the graph is compiled.
+//! The stretches of a graph that can be planned: found once, when the graph is compiled.
 //!
-//! What a plan of a stretch holds must follow from what the plan is found by. That is, the types and shapes of what comes
-//! into the stretch, and the contents of a few small inputs of the request. Everything computed from those alone (shapes
-//! taken apart and put together again, mostly) is *settled*: it is the same in every request of a plan. A node whose
-//! outputs' shapes depend on the contents of anything else, and every [`Flow`](super::Flow), ends a stretch; it runs by
-//! itself, and the next stretch is found by what it made.
+//! All that is in a plan must follow from its key: the types and shapes of the values that come into the stretch, and
+//! the contents of a few small inputs of the request. What is computed from those alone (mostly shapes that are taken
+//! apart and put together again) is *folded*: it is constant in all requests of a plan, and folded. A node whose
+//! output shapes depend on the contents of anything else, and every [`Flow`](super::Flow), ends a stretch; it runs by
+//! itself, and its outputs are a part of the next stretch's key.
 
 use std::ops::Range;
 
-use super::ir::{Graph, NodeDesc, ValueId};
-use super::run::Work;
+use super::Work;
+use crate::graph::ir::{Graph, NodeDesc, ValueId};
 use crate::tensor::DType;
 
 /// A stretch of steps.
@@ -17,34 +17,35 @@ use crate::tensor::DType;
 pub(super) struct Span {
     /// Its steps.
     pub(super) steps: Range<usize>,
-    /// What a plan of it is found by; none where it cannot be planned.
+    /// The values in the key of its plans; `None` if it cannot be planned.
     pub(super) key: Option<SpanKey>,
 }
 
-/// What a plan of a stretch is found by, besides the plan before it.
+/// The values in the key of a stretch's plans, besides the plan before it.
 #[derive(Debug, Default)]
 pub(super) struct SpanKey {
-    /// Values whose types and shapes count: the request's inputs, and what unplanned steps have made.
+    /// Values whose types and shapes are in the key: the request's inputs, and outputs of unplanned steps.
     pub(super) specs: Vec<ValueId>,
-    /// Inputs whose contents count too.
+    /// Inputs whose contents are in the key.
     pub(super) contents: Vec<ValueId>,
 }
 
-/// The stretches of a graph, and of each value whether it is settled.
+/// The stretches of a graph, and for each value whether it is folded.
 pub(super) fn find(graph: &Graph, works: &[&Work]) -> (Vec<Span>, Vec<bool>) {
     let listed = listed_contents(graph, works);
-    let mut settled = vec![false; graph.values.len()];
-    // Also those that are inputs too: an executable whose requests may replace a default does not have it as a constant.
+    let mut folded = vec![false; graph.values.len()];
+    // Constants that are inputs as well are folded too: where a request may replace a default, the executable does not
+    // have it as a constant.
     for value in graph.constants.keys().chain(&listed) {
-        settled[value.index()] = true;
+        folded[value.index()] = true;
     }
-    // Whose shapes the key of the stretch in hand would have to name: none once a plan before it has named them.
+    // Values whose shapes the current stretch's key has to have; none that the key of a plan before it has.
     let mut open = vec![false; graph.values.len()];
     graph.inputs.iter().for_each(|value| open[value.index()] = true);
     let mut spans: Vec<Span> = Vec::new();
     for (index, (desc, work)) in graph.nodes.iter().zip(works).enumerate() {
         let plannable = match work {
-            Work::Node(node) => by_value(desc, node.value_inputs()).all(|value| settled[value.index()]),
+            Work::Node(node) => by_value(desc, node.value_inputs()).all(|value| folded[value.index()]),
             Work::Flow(_) => false,
         };
         let outputs = desc.outputs.iter().flatten();
@@ -55,8 +56,8 @@ pub(super) fn find(graph: &Graph, works: &[&Work]) -> (Vec<Span>, Vec<bool>) {
         }
         let inputs = || desc.inputs.iter().flatten();
         let measures = reads_shapes_alone(desc);
-        if desc.is_repeatable() && (measures || inputs().all(|value| settled[value.index()])) {
-            outputs.for_each(|value| settled[value.index()] = true);
+        if desc.is_repeatable() && (measures || inputs().all(|value| folded[value.index()])) {
+            outputs.for_each(|value| folded[value.index()] = true);
         }
         if spans.last().is_none_or(|span| span.key.is_none()) {
             spans.push(Span { steps: index..index, key: Some(SpanKey::default()) });
@@ -69,15 +70,16 @@ pub(super) fn find(graph: &Graph, works: &[&Work]) -> (Vec<Span>, Vec<bool>) {
             }
         }
     }
-    // Contents are named by the first plan, and later ones are found by their predecessors.
+    // The first plan's key has the contents; later plans are keyed by their predecessors.
     if let Some(key) = spans.iter_mut().find_map(|span| span.key.as_mut()) {
         key.contents = listed;
     }
-    (spans, settled)
+    (spans, folded)
 }
 
-/// The request's inputs that some node reads by value, where they are lists of numbers: integers, as they are or after
-/// some computing (shapes, axes), or floats as they are (scales). What is larger, a mask, or computed from floats is data.
+/// The request's inputs that some node reads by value, if they are lists of numbers: integers, directly or after some
+/// computation (shapes, axes), or floats read directly (scales). Larger tensors, masks and what is computed from floats
+/// are data.
 fn listed_contents(graph: &Graph, works: &[&Work]) -> Vec<ValueId> {
     let mut needed = vec![false; graph.values.len()];
     let mut direct = vec![false; graph.values.len()];
@@ -104,7 +106,7 @@ fn listed_contents(graph: &Graph, works: &[&Work]) -> Vec<ValueId> {
     graph.inputs.iter().copied().filter(is_list).collect()
 }
 
-/// Whether the node's outputs follow from its inputs' shapes.
+/// Whether the node's outputs follow from its inputs' shapes alone.
 fn reads_shapes_alone(desc: &NodeDesc) -> bool {
     desc.domain.is_empty() && matches!(desc.op.as_str(), "Shape" | "Size")
 }

@@ -1,36 +1,36 @@
-//! Small memory, laid out: which outputs take turns in one place.
+//! The memory plan of small outputs: which of them share one place, one after the other.
 //!
-//! Storages that are not in use at the same time may share a place. They are given places in the order of the steps, each the
-//! tightest free one; where none is large enough, the largest grows.
+//! Storages that are not in use at the same time may share a place. Each gets one in the order of the steps: the
+//! smallest free place that is large enough; if there is none, the largest free one grows.
 //!
-//! Large storages are given none: whoever makes them asks the session's pool, which cuts them out of the same pages in every
-//! request, the first included. Places are as large as their largest tenant, so all of them together are larger than
-//! what is in use at any time, and a plan that laid large memory out this way took fresh pages in its second request.
+//! Large storages have no place: their steps allocate from the session's pool, which cuts them out of the same pages in
+//! every request. Places are as large as the largest storage in them, so together they are larger than what is in use
+//! at any time, and a plan that had places for large memory took fresh pages in its second request.
 
 use smallvec::{SmallVec, smallvec};
 
 use crate::tensor::LARGE;
 
-/// Memory that one output or several in turn lie in.
+/// Memory of one output, or of several one after the other.
 #[derive(Clone, Debug)]
 pub(super) struct Storage {
     pub(super) bytes: usize,
-    /// The step that makes what lies there first.
+    /// The step whose output is the first in it.
     pub(super) first: u32,
-    /// The last step that reads anything in it; the number of steps, where what is there outlives the stretch.
+    /// The last step that reads anything in it; the number of steps if it is read after the stretch.
     pub(super) last: u32,
-    /// Whether it leaves the graph with an output, so that no place ever gets it back.
+    /// Whether it leaves the graph as an output, so that no place gets it back.
     pub(super) leaves: bool,
 }
 
 impl Storage {
-    /// Whether it is given a place.
+    /// Whether it gets a place.
     fn stays(&self) -> bool {
         !self.leaves && self.bytes < LARGE
     }
 }
 
-/// The place of each storage, and the room of each place.
+/// The place of each storage, and the bytes of each place.
 pub(super) fn lay_out(storages: &[Storage]) -> (Vec<Option<u32>>, Vec<usize>) {
     let mut places: Vec<Option<u32>> = vec![None; storages.len()];
     let mut rooms: Vec<usize> = Vec::new();
@@ -40,7 +40,7 @@ pub(super) fn lay_out(storages: &[Storage]) -> (Vec<Option<u32>>, Vec<usize>) {
     ends.sort_by_key(|&number| storages[number as usize].last);
     let mut ends = ends.into_iter().peekable();
     for (number, storage) in storages.iter().enumerate().filter(|(_, storage)| storage.stays()) {
-        // What was read for the last time before this step is free; a step's inputs are in use while it writes.
+        // A storage that is last read before this step is free; a step's inputs are in use while it writes.
         while let Some(ended) = ends.next_if(|&ended| storages[ended as usize].last < storage.first) {
             free.extend(places[ended as usize]);
         }

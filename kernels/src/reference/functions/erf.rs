@@ -1,7 +1,6 @@
-//! The error function in `f64`, from its series and its continued fraction: accurate to about 1e-15, made for being right
-//! rather than for being quick.
+//! The error function in `f64`, from its series and its continued fraction: accurate to about 1e-15, and not fast.
 
-/// Where the series hands over to the continued fraction: both have converged well before their last term here.
+/// From here on the continued fraction is used: both have converged well before their last term at this argument.
 const SERIES_UP_TO: f64 = 2.5;
 
 /// 2 / sqrt(pi)

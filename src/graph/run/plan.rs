@@ -1,13 +1,12 @@
 //! Plans: all that a stretch of a graph needs for one set of input shapes, found by one look-up.
 //!
-//! A plan holds of each step the outputs' specs, its executor and where its outputs lie in memory. The stretch's first plan is
-//! made of a run, node by node ([`recorder`]), those of other shapes before they run, of what that run has shown
-//! ([`outline`]). What is the same in every request of those shapes, shapes that were taken
-//! apart and put together again, it holds as finished tensors, and the steps that made them are left out. Plans are shared
-//! by all threads that run a session, and live in a bounded [`Cache`] of the session's.
+//! A plan has for each step the outputs' specs, the executor and the places of outputs in memory. The first plan of a
+//! stretch is made from a run, node by node ([`recorder`]); plans of other shapes are made before they run, from the
+//! [`outline`] of that run. Constants folded per shape are in the plan as tensors, and the steps that compute them are
+//! skipped. All threads of a session share its plans, in a bounded [`Cache`].
 //!
-//! Where a tuner has replaced an executor, the plans that hold the one before are made anew, because a better way of computing
-//! may need other memory. Their other steps keep what they have, and other plans are not touched.
+//! When a tuner replaces an executor, the plans that hold its predecessor are made anew, because another executor may
+//! need other memory. Their other steps keep what they have, and other plans are not touched.
 
 mod draft;
 mod layout;
@@ -16,27 +15,27 @@ mod recorder;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::ir::ValueId;
-use super::lease::Place;
-use super::node::{Prepared, Specs, Standings};
-use super::run::Ahead;
 use super::spans::SpanKey;
-use super::value::Value;
-use crate::cache::{Cache, Key};
+use crate::cache::{Cache, Key, Outcome};
 use crate::exec::tune::Standing;
+use crate::graph::ir::ValueId;
+use crate::graph::lease::Place;
+use crate::graph::node::{Prepared, Specs, Standings};
+use crate::graph::value::Value;
 use crate::tensor::{Tensor, TensorSpec};
 
-pub(super) use draft::Wanted;
+pub(super) use draft::StretchCx;
 pub(super) use outline::Outline;
 pub(super) use recorder::Recorder;
 
 /// Numbers of plans and of graphs; 0 is none.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// Bytes of an input whose contents may be a part of a key: sixty-four sizes.
+/// The most bytes of an input whose contents are a part of a key: sixty-four sizes.
 const MOST_CONTENTS: usize = 512;
 
 /// A number that no plan and no graph had before.
@@ -44,18 +43,18 @@ pub(super) fn fresh_number() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// What a plan is found by.
+/// The key of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct PlanKey {
     graph: u64,
-    /// What the plan of the stretch before is followed by; 0 for the first.
+    /// [`Plan::shapes`] of the plan of the stretch before; 0 for the first stretch.
     after: u64,
     specs: SmallVec<[Option<TensorSpec>; 4]>,
     contents: Vec<Option<(TensorSpec, Vec<u8>)>>,
 }
 
 impl PlanKey {
-    /// The key of a stretch, whose values `value` tells. None where contents are too long to be a key.
+    /// The key of a stretch with the values that `value` returns. `None` if contents are too long for a key.
     pub(super) fn of<'a>(
         [graph, after]: [u64; 2],
         span: &SpanKey,
@@ -78,25 +77,46 @@ impl Key for PlanKey {
     const FAMILY: &'static str = "plan";
 }
 
+/// A step that is prepared and has not run.
+pub(super) struct Ahead {
+    pub(super) specs: Specs,
+    pub(super) prepared: Prepared,
+    pub(super) standings: Standings,
+    /// The step's outputs, if it has run already (constants folded per shape).
+    pub(super) made: Option<SmallVec<[Option<Value>; 1]>>,
+    /// The outcome of its look-ups, if there were any.
+    pub(super) outcome: Option<Outcome>,
+    /// For observers: the keys, and the time of preparing; `None` if an older plan had the step.
+    pub(super) seen: Option<(Vec<String>, Duration)>,
+}
+
+impl Ahead {
+    /// The step's outputs, if it has run already.
+    pub(super) fn take_made(&mut self) -> Option<SmallVec<[Option<Value>; 1]>> {
+        self.made.take()
+    }
+}
+
 /// All that a stretch of a graph needs at run time for one set of shapes.
 pub(super) struct Plan {
-    /// Unlike that of any other plan.
+    /// A number that no other plan has.
     pub(super) number: u64,
-    /// What the next stretch's plan is found by: the number of the first plan of these shapes, which this one may have followed.
+    /// A part of the next stretch's key: the number of the first plan of these shapes, which this one may have
+    /// replaced.
     pub(super) shapes: u64,
-    /// How many executors had been replaced when none of this plan's had been.
+    /// How many executors had been replaced in all when none of this plan's had been.
     checked: AtomicU64,
-    /// Of its executors that may be replaced, each with the step that holds it.
+    /// Whether executors of the plan have been replaced: one for each that can be, with its step.
     standings: Box<[(u32, Arc<Standing>)]>,
     /// By step of the stretch.
     pub(super) steps: Box<[PlannedStep]>,
-    /// Values that are the same in every request, where a step or the caller reads them.
-    pub(super) settled: Box<[(ValueId, Tensor)]>,
-    /// Places in memory.
+    /// Constants folded per shape that a step or the caller reads.
+    pub(super) folded: Box<[(ValueId, Tensor)]>,
+    /// The number of places.
     pub(super) places: usize,
-    /// Whether it is known what lies where and what is settled. Until then it says how the steps are prepared, and nothing else.
+    /// Whether places and constants are known. Until then the plan only says how the steps are prepared.
     pub(super) is_laid_out: bool,
-    /// Whether a request ran by it.
+    /// Whether a request has run by it.
     repeated: AtomicBool,
 }
 
@@ -106,14 +126,14 @@ pub(super) struct PlannedStep {
     pub(super) specs: Specs,
     /// Its executor.
     pub(super) prepared: Prepared,
-    /// Where its outputs lie, those that it does not write over an input and that do not leave the graph.
+    /// Places of its outputs; `None` for those that it writes over an input and those that leave the graph.
     pub(super) places: SmallVec<[Option<Place>; 1]>,
-    /// Whether it runs: what it makes may be known.
+    /// Whether it runs; false if its outputs are constants of the plan.
     pub(super) runs: bool,
 }
 
 impl Plan {
-    /// A plan of steps that were prepared and have not run yet.
+    /// A plan of steps that are prepared and have not run yet.
     pub(super) fn foreseen(ahead: Vec<Ahead>) -> Plan {
         let step = |ahead: Ahead| PlannedStep {
             specs: ahead.specs,
@@ -128,20 +148,20 @@ impl Plan {
             checked: AtomicU64::new(0),
             standings: Box::default(),
             steps: ahead.into_iter().map(step).collect(),
-            settled: Box::default(),
+            folded: Box::default(),
             places: 0,
             is_laid_out: false,
             repeated: AtomicBool::new(false),
         }
     }
 
-    /// Whether nobody has asked this before: the first request that runs by a plan is the first that is not slower than others.
+    /// True at the first call: the first request that runs by a plan is the first whose time is typical.
     #[inline]
     pub(super) fn is_first_repeat(&self) -> bool {
         !self.repeated.load(Ordering::Relaxed) && !self.repeated.swap(true, Ordering::Relaxed)
     }
 
-    /// Whether none of its executors has been replaced, where so many have been in all.
+    /// Whether none of its executors has been replaced, when `replaced` have been in all.
     #[inline]
     pub(super) fn is_current(&self, replaced: u64) -> bool {
         self.checked.load(Ordering::Relaxed) == replaced || self.check(replaced)
@@ -156,20 +176,20 @@ impl Plan {
         current
     }
 
-    /// Of the executors of that step.
+    /// Whether executors of the step have been replaced, for each.
     fn standings(&self, step: u32) -> Standings {
         self.standings.iter().filter(|(holder, _)| *holder == step).map(|(_, standing)| Arc::clone(standing)).collect()
     }
 
-    /// What that step was prepared with, where none of its executors has been replaced since.
+    /// A step as it was prepared, if none of its executors has been replaced since.
     pub(super) fn kept(&self, step: usize) -> Option<(&PlannedStep, Standings)> {
         let standings = self.standings(step as u32);
         let replaced = standings.iter().any(|standing| standing.is_replaced());
         self.steps.get(step).filter(|_| !replaced).map(|planned| (planned, standings))
     }
 
-    /// Bytes that the plan keeps alive: itself, the tensors that it holds and what nodes have prepared. Executors are charged
-    /// to themselves as long as the plan keeps them.
+    /// Bytes that the plan keeps alive: itself, its tensors, and what nodes have prepared. Executors are charged
+    /// separately as long as the plan keeps them.
     fn weigh(&self) -> usize {
         let spilled = |step: &PlannedStep| {
             let places = if step.places.spilled() { step.places.len() * size_of::<Option<Place>>() } else { 0 };
@@ -177,13 +197,13 @@ impl Plan {
             places + specs + step.prepared.bytes()
         };
         let steps = self.steps.iter().map(|step| size_of::<PlannedStep>() + spilled(step)).sum::<usize>();
-        // A tensor's memory has a few words of its own, and is whole cache lines.
+        // Each tensor has some words of its own, and its memory is whole cache lines.
         let held = |(_, tensor): &(ValueId, Tensor)| size_of::<(ValueId, Tensor)>() + 192 + tensor.byte_len();
         let standings = self.standings.len() * size_of::<(u32, Arc<Standing>)>();
-        size_of::<Plan>() + standings + steps + self.settled.iter().map(held).sum::<usize>()
+        size_of::<Plan>() + standings + steps + self.folded.iter().map(held).sum::<usize>()
     }
 
-    /// Keeps the plan for whoever asks with that key.
+    /// Stores the plan in the cache.
     pub(super) fn keep(self, key: &PlanKey, plans: &Cache) {
         let key_bytes = PlanKey::ENTRY_BYTES
             + key.specs.len() * size_of::<TensorSpec>()

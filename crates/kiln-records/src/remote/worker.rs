@@ -1,19 +1,19 @@
-//! The thread that talks to a remote store, so that nobody else does: it fetches when the store is made, and puts when
-//! results have settled and once more at the end.
+//! The one thread that talks to a remote store: it fetches when the store is made, puts when no new results have come
+//! for a while, and once more at the end.
 //!
-//! Whoever waits for it does so for a bounded time. A call that does not return by then is left behind with its thread,
-//! which holds nothing that anybody else waits for.
+//! Waits for it are bounded. A call that does not return by then is abandoned with its thread, which holds no lock that
+//! others wait for.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{Remote, RemotePolicy, around, exchange};
-use crate::store::Core;
+use crate::shared::Core;
 use crate::warning::warning;
 use kiln_fork::Origin;
 
 #[derive(Default)]
-struct Orders {
+struct Messages {
     /// Something is new here.
     news: bool,
     /// The store is going.
@@ -27,97 +27,98 @@ struct Orders {
 }
 
 #[derive(Default)]
-struct Desk {
-    orders: Mutex<Orders>,
+struct Mailbox {
+    messages: Mutex<Messages>,
     changed: Condvar,
 }
 
-impl Desk {
-    fn lock(&self) -> MutexGuard<'_, Orders> {
-        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+impl Mailbox {
+    fn lock(&self) -> MutexGuard<'_, Messages> {
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self, change: impl FnOnce(&mut Orders)) {
+    fn tell(&self, change: impl FnOnce(&mut Messages)) {
         change(&mut self.lock());
         self.changed.notify_all();
     }
 
     /// Waits for something, but no longer than that.
-    fn wait_for(&self, patience: Duration, done: impl Fn(&Orders) -> bool) {
+    fn wait_for(&self, patience: Duration, done: impl Fn(&Messages) -> bool) {
         let started = Instant::now();
-        let mut orders = self.lock();
-        while !done(&orders) {
+        let mut messages = self.lock();
+        while !done(&messages) {
             let Some(left) = patience.checked_sub(started.elapsed()).filter(|left| !left.is_zero()) else { return };
-            orders = self.changed.wait_timeout(orders, left).unwrap_or_else(PoisonError::into_inner).0;
+            messages = self.changed.wait_timeout(messages, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }
 
 /// The courier of one store.
-pub(crate) struct Courier {
-    desk: Arc<Desk>,
+pub(crate) struct RemoteWorker {
+    mailbox: Arc<Mailbox>,
     policy: RemotePolicy,
     /// The process that has the thread.
     origin: Origin,
 }
 
-/// Says that the thread has ended, even if a client of somebody else's panics.
-struct Ended(Arc<Desk>);
+/// Sets `ended` when the thread ends, also by a panic of a caller's client.
+struct Ended(Arc<Mailbox>);
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        self.0.tell(|orders| (orders.ended, orders.busy) = (true, false));
+        self.0.tell(|messages| (messages.ended, messages.busy) = (true, false));
     }
 }
 
-impl Courier {
+impl RemoteWorker {
     /// Starts fetching. `news` is called when something was fetched.
     pub(crate) fn start(
         core: Arc<Core>,
         remote: Arc<dyn Remote>,
         policy: RemotePolicy,
         news: impl Fn() + Send + 'static,
-    ) -> Courier {
-        let desk = Arc::new(Desk::default());
-        desk.lock().busy = true;
-        let ended = Ended(desk.clone());
+    ) -> RemoteWorker {
+        let mailbox = Arc::new(Mailbox::default());
+        mailbox.lock().busy = true;
+        let ended = Ended(mailbox.clone());
         let run = move || run(&core, &*remote, &policy, &ended.0, &news);
         // Where no thread can be had, what it was to do is dropped, which says that it has ended.
         if let Err(error) = std::thread::Builder::new().name("kiln-remote".to_owned()).spawn(run) {
             warning!(%error, "the remote store of records is not used");
         }
-        Courier { desk, policy, origin: Origin::here() }
+        RemoteWorker { mailbox, policy, origin: Origin::here() }
     }
 
     /// Says that something is new here.
     pub(crate) fn wake(&self) {
         if !self.policy.read_only && self.origin.is_here() {
-            self.desk.tell(|orders| orders.news = true);
+            self.mailbox.tell(|messages| messages.news = true);
         }
     }
 
     /// Waits for the first answer, for as long as the policy says.
     pub(crate) fn await_answer(&self) {
         if self.origin.is_here() {
-            self.desk.wait_for(self.policy.patience, |orders| orders.answered || orders.ended);
+            self.mailbox.wait_for(self.policy.patience, |messages| messages.answered || messages.ended);
         }
     }
 }
 
-impl Drop for Courier {
+impl Drop for RemoteWorker {
     fn drop(&mut self) {
         if !self.origin.is_here() {
             return;
         }
-        self.desk.tell(|orders| orders.stop = true);
-        let nothing_left = |orders: &Orders| orders.ended || (self.policy.read_only || !orders.news) && !orders.busy;
-        // Somebody who only reads has nothing to lose by not waiting.
+        self.mailbox.tell(|messages| messages.stop = true);
+        let nothing_left =
+            |messages: &Messages| messages.ended || (self.policy.read_only || !messages.news) && !messages.busy;
+        // A store that only reads loses nothing by not waiting.
         let linger = if self.policy.read_only { Duration::ZERO } else { self.policy.linger };
-        self.desk.wait_for(linger, nothing_left);
+        self.mailbox.wait_for(linger, nothing_left);
     }
 }
 
-fn run(core: &Core, remote: &dyn Remote, policy: &RemotePolicy, desk: &Desk, news: &dyn Fn()) {
+fn run(core: &Core, remote: &dyn Remote, policy: &RemotePolicy, mailbox: &Mailbox, news: &dyn Fn()) {
     loop {
         let exchanged = exchange(core, remote, policy);
         let failed = exchanged.is_err();
@@ -129,26 +130,26 @@ fn run(core: &Core, remote: &dyn Remote, policy: &RemotePolicy, desk: &Desk, new
                 core.lock().stats.remote_failures += 1;
             }
         }
-        desk.tell(|orders| {
-            (orders.answered, orders.busy) = (true, false);
+        mailbox.tell(|messages| {
+            (messages.answered, messages.busy) = (true, false);
             // What could not be asked or told is tried again.
-            orders.news |= failed;
+            messages.news |= failed;
         });
-        let mut orders = desk.lock();
-        while !orders.news && !orders.stop {
-            orders = desk.changed.wait(orders).unwrap_or_else(PoisonError::into_inner);
+        let mut messages = mailbox.lock();
+        while !messages.news && !messages.stop {
+            messages = mailbox.changed.wait(messages).unwrap_or_else(PoisonError::into_inner);
         }
-        let stopped = orders.stop;
-        drop(orders);
+        let stopped = messages.stop;
+        drop(messages);
         // At the end nothing is tried that failed before: what did not go now goes when the next process starts.
-        if stopped && (failed || policy.read_only || !desk.lock().news) {
+        if stopped && (failed || policy.read_only || !mailbox.lock().news) {
             return;
         }
-        desk.wait_for(if failed { around(policy.rest) } else { policy.settle }, |orders| orders.stop);
-        let mut orders = desk.lock();
-        if orders.stop && (failed || policy.read_only) {
+        mailbox.wait_for(if failed { around(policy.rest) } else { policy.settle }, |messages| messages.stop);
+        let mut messages = mailbox.lock();
+        if messages.stop && (failed || policy.read_only) {
             return;
         }
-        (orders.news, orders.busy) = (false, true);
+        (messages.news, messages.busy) = (false, true);
     }
 }

@@ -1,43 +1,42 @@
-//! Making a plan of a run: watches what each step made and where it lay, and lays the memory out anew.
+//! Makes a plan from a run: records which outputs each step made and at which addresses, and plans the memory.
 //!
-//! An output either takes over the memory of an input (a step that writes in place, a reshaping), or a part of it (a Split), or has
-//! memory of its own: a *storage*, which is in use from the step that makes it to the last that reads anything in it. What was seen of that
-//! is an [`Outline`] for other shapes as well.
+//! An output takes over the memory of an input (a step that writes in place, a reshape), or is a part of it (a Split),
+//! or has its own: a *storage*, which is in use from the step that makes it to the last that reads anything in it. The
+//! recorded storages are an [`Outline`] for other shapes too.
 
-use super::super::ir::ValueId;
-use super::super::node::{Prepared, Specs, Standings};
-use super::super::run::Ahead;
-use super::super::value::Value;
-use super::draft::{Draft, Wanted};
+use super::draft::{Draft, StretchCx};
 use super::layout::Storage;
-use super::outline::{Outline, Tenancy, bytes_of};
-use super::{Plan, PlannedStep};
+use super::outline::{Outline, OutputStorage, bytes_of};
+use super::{Ahead, Plan, PlannedStep};
+use crate::graph::ir::ValueId;
+use crate::graph::node::{Prepared, Specs, Standings};
+use crate::graph::value::Value;
 use crate::tensor::{DType, Tensor};
 
-/// What is known of a value of the stretch.
+/// A value of the stretch.
 #[derive(Clone, Copy, Default)]
 struct Seen {
-    /// Its storage, if that is of this stretch.
+    /// Its storage, if it is in one of this stretch.
     storage: Option<u32>,
-    /// Where its bytes are while it is alive.
+    /// The address of its bytes while it is alive.
     address: usize,
 }
 
-/// Watches the run of a stretch.
+/// Records the run of a stretch.
 pub(in super::super) struct Recorder<'a> {
     draft: Draft<'a>,
-    /// What was found out of the steps, in order, where all were prepared before the first runs; else nothing.
+    /// The steps as they were prepared, in order, if all were before the first one runs; else empty.
     ahead: std::vec::IntoIter<Ahead>,
     seen: Vec<Seen>,
     storages: Vec<Storage>,
-    /// Of each storage, how many values lie there now.
+    /// For each storage, how many values are in it now.
     users: Vec<u32>,
-    outputs: Vec<Tenancy>,
+    outputs: Vec<OutputStorage>,
 }
 
 impl<'a> Recorder<'a> {
-    /// Watches a stretch of a graph whose values are those, and whose steps may have been prepared.
-    pub(in super::super) fn new(wanted: Wanted<'a>, ahead: Vec<Ahead>, values: &[Option<Value>]) -> Recorder<'a> {
+    /// A recorder for a stretch; `values` are those of the graph, `ahead` its steps if they are prepared.
+    pub(in super::super) fn new(wanted: StretchCx<'a>, ahead: Vec<Ahead>, values: &[Option<Value>]) -> Recorder<'a> {
         let address = |value: &Option<Value>| {
             let place = value.as_ref().and_then(Value::as_tensor).and_then(Tensor::place);
             Seen { storage: None, address: place.unwrap_or(0) }
@@ -47,7 +46,7 @@ impl<'a> Recorder<'a> {
         Recorder { draft: Draft::new(wanted), ahead: ahead.into_iter(), seen, storages, users, outputs }
     }
 
-    /// Notes that the next step has run; its dead values are still noted as alive.
+    /// Records that the next step has run; its dead values still count as alive.
     pub(in super::super) fn step(
         &mut self,
         specs: Specs,
@@ -64,25 +63,29 @@ impl<'a> Recorder<'a> {
             let address = made.and_then(Tensor::place).unwrap_or(0);
             let inputs = step.inputs.iter().flatten().map(|input| self.seen[input.index()]);
             let taken_over = inputs.into_iter().find(|seen| address != 0 && seen.address == address);
-            let (tenancy, storage) = match (taken_over, spec.dtype) {
+            let (assigned, storage) = match (taken_over, spec.dtype) {
                 (Some(Seen { storage: Some(storage), .. }), _) => {
                     let whole = self.storages[storage as usize].bytes == bytes_of(spec);
-                    (if whole { Tenancy::TakenOver(storage) } else { Tenancy::Within(storage) }, Some(storage))
+                    (
+                        if whole { OutputStorage::TakenOver(storage) } else { OutputStorage::Within(storage) },
+                        Some(storage),
+                    )
                 }
-                (Some(_), _) => (Tenancy::Elsewhere, None),
-                // A constant that was passed on lies in no storage either, but then its address is that of none alive.
-                (None, DType::String) => (Tenancy::Elsewhere, None),
-                // Nor does what lies in no memory of the processor's.
-                (None, _) if made.is_some_and(Tensor::is_elsewhere) => (Tenancy::Elsewhere, None),
+                (Some(_), _) => (OutputStorage::Elsewhere, None),
+                // A constant that is passed on is in no storage either; its address is not that of a value that is
+                // alive.
+                (None, DType::String) => (OutputStorage::Elsewhere, None),
+                // Neither is a tensor on a device.
+                (None, _) if made.is_some_and(Tensor::is_elsewhere) => (OutputStorage::Elsewhere, None),
                 (None, _) => {
                     let storage = self.storages.len() as u32;
                     let (first, bytes) = (index as u32, bytes_of(spec));
                     self.storages.push(Storage { bytes, first, last: first, leaves: false });
                     self.users.push(0);
-                    (Tenancy::First(storage), Some(storage))
+                    (OutputStorage::First(storage), Some(storage))
                 }
             };
-            self.outputs.push(tenancy);
+            self.outputs.push(assigned);
             let Some(value) = value else { continue };
             self.seen[value.index()] = Seen { storage, address };
             if let Some(storage) = storage {
@@ -100,17 +103,17 @@ impl<'a> Recorder<'a> {
         self.draft.add(specs, prepared, standings, tensor);
     }
 
-    /// What was found out of the next step, if it was prepared ahead.
+    /// The next step, if it was prepared ahead.
     pub(in super::super) fn ahead(&mut self) -> Option<Ahead> {
         self.ahead.next()
     }
 
-    /// What the next step was prepared with, where that was and still is good.
+    /// The next step of the older plan, if its executors have not been replaced.
     pub(in super::super) fn kept(&self) -> Option<(&'a PlannedStep, Standings)> {
         self.draft.wanted.before?.kept(self.draft.steps.len())
     }
 
-    /// The plan of what was seen, begun when so many executors had been replaced; and what holds for other shapes.
+    /// The plan, and the outline for other shapes; `replaced` executors had been replaced when the run began.
     pub(in super::super) fn finish(mut self, replaced: u64) -> (Plan, Outline) {
         let end = self.draft.steps.len() as u32;
         for (storage, _) in self.storages.iter_mut().zip(&self.users).filter(|(_, users)| **users > 0) {

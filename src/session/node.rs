@@ -1,0 +1,38 @@
+//! The running form of one node: on the processor, or on the device where it is placed there.
+
+use crate::exec::BuildCx;
+#[cfg(feature = "device")]
+use crate::graph::device::transfer::{ToDevice, ToHost};
+#[cfg(feature = "device")]
+use crate::graph::device::{ON_DEVICE, OnDevice, TO_DEVICE, TO_HOST};
+use crate::graph::ir::{Graph, NodeDesc};
+use crate::graph::{Node, operators};
+use crate::ops::{self, LoadCx, OpError};
+
+/// The running form of one node.
+pub(super) fn make(graph: &Graph, node: &NodeDesc, build: &BuildCx) -> Result<Box<dyn Node>, OpError> {
+    #[cfg(feature = "device")]
+    if let Some(gpu) = &build.gpu {
+        if node.is_fused(TO_DEVICE) {
+            return Ok(Box::new(ToDevice(gpu.clone())));
+        }
+        if node.is_fused(TO_HOST) {
+            return Ok(Box::new(ToHost(gpu.clone())));
+        }
+    }
+    // Nodes that passes make have as many inputs as the passes give them.
+    if let Some(row) = operators::find(&node.domain, &node.op).filter(|row| row.domain != "kiln") {
+        let given = node.inputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        if !row.inputs.allows(given) {
+            return Err(OpError::invalid(node, format!("{given} inputs where it takes {}", row.inputs)));
+        }
+    }
+    let make = ops::lookup(&node.domain, &node.op).ok_or_else(|| OpError::Unknown(node.op.clone()))?;
+    let made = make(&LoadCx { node, graph, build })?;
+    #[cfg(feature = "device")]
+    if let Some(gpu) = build.gpu.as_ref().filter(|_| node.int(ON_DEVICE, 0) != 0) {
+        let form = ops::device::form(node).ok_or_else(|| OpError::unsupported(node, "no form on a device"))?;
+        return Ok(Box::new(OnDevice::new(made, gpu.clone(), ops::device::carried(&form))));
+    }
+    Ok(made)
+}
