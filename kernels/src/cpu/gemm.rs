@@ -25,7 +25,6 @@ pub mod panels;
 mod portable;
 pub(crate) mod row;
 pub mod rows;
-pub(crate) mod shared;
 pub mod tile;
 
 pub use convert::Bf16ConvertCode;

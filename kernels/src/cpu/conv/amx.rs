@@ -39,11 +39,10 @@ use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::Panels;
 use crate::cpu::gemm::model::l2_bytes;
 use crate::cpu::gemm::rows::part;
-use crate::cpu::gemm::shared::Shared;
 use crate::cpu::{Activations, ActivationsMut, CodeSource, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
-use crate::parallel::{Parallel, Serial};
+use crate::parallel::{Disjoint, Parallel, Serial};
 
 /// Tile rows by panels whose sums wait for their epilogue: 16 KiB of sums, which stay in L1 beside the operands.
 const SUMS: usize = 8;
@@ -107,10 +106,10 @@ struct Buffers<'a> {
     /// The input; a single part where it is read in place.
     parts: &'a [ConvPart<'a>],
     weights: &'a [f32],
-    y: Shared<u8>,
+    y: Disjoint<'a, u8>,
     extras: Beside<'a>,
     /// Scratch: the copy of a band.
-    words: Shared,
+    words: Disjoint<'a, f32>,
 }
 
 /// What the chunks of a task share.
@@ -299,8 +298,8 @@ impl OnAmx {
         parallel: &dyn Parallel,
     ) {
         let aligned = scratch.as_ptr().align_offset(ALIGNMENT * 4).min(ALIGNMENT);
-        let words = Shared::new(&mut scratch[aligned..]);
-        let buffers = Buffers { parts, weights, y: Shared::from_ptr(y.as_mut_ptr()), extras, words };
+        let words = Disjoint::new(&mut scratch[aligned..]);
+        let buffers = Buffers { parts, weights, y: Disjoint::new(y.bytes_mut()), extras, words };
         if self.in_place {
             self.copy_last(&buffers);
         }
@@ -308,7 +307,7 @@ impl OnAmx {
             return self.bands(&buffers, 0..self.grid.lines(), [self.row_tasks, self.unit_tasks], parallel);
         }
         parallel.run(self.row_tasks, &|task| {
-            let own = Buffers { words: Shared::from_ptr(buffers.words.at(task * self.copied())), ..buffers };
+            let own = Buffers { words: buffers.words.from(task * self.copied()), ..buffers };
             let lines = part(self.grid.lines(), self.row_tasks, task);
             self.bands(&own, lines, [1, 1], &Alone(parallel));
         });
@@ -443,8 +442,8 @@ impl OnAmx {
         let Activations::Bf16(x) = buffers.parts[0].x else { return };
         let last = &x[self.own() * self.shape.channels..];
         let len = 2 * TILE_ROWS * self.shape.channels;
-        // SAFETY: scratch was checked to hold as many positions, and no task runs yet. Any bits are words of any type.
-        let to = unsafe { std::slice::from_raw_parts_mut(buffers.words.at(0).cast::<u16>(), len) };
+        // SAFETY: no task runs yet.
+        let to: &mut [u16] = bytemuck::cast_slice_mut(unsafe { buffers.words.part(0..len / 2) });
         to[..last.len()].copy_from_slice(last);
         to[last.len()..].fill(0);
     }

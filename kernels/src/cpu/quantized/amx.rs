@@ -33,11 +33,10 @@ use crate::cpu::conv::amx::grid::Grid;
 use crate::cpu::conv::shape::Phase;
 use crate::cpu::gemm::model::l2_bytes;
 use crate::cpu::gemm::rows::part;
-use crate::cpu::gemm::shared::Shared;
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::jit::Given;
-use crate::parallel::Parallel;
+use crate::parallel::{Disjoint, Parallel};
 
 /// Tile rows by panels whose sums wait for their epilogue: 8 KiB of sums, which stay in L1 beside the operands. 32 KiB
 /// took up to 1.06 times as long.
@@ -83,8 +82,8 @@ pub(super) struct OnAmx {
 struct Buffers<'a> {
     operands: &'a Operands<'a>,
     /// Scratch: the copy of a band.
-    bytes: Shared<u8>,
-    y: Shared<u8>,
+    bytes: Disjoint<'a, u8>,
+    y: Disjoint<'a, u8>,
 }
 
 /// What the chunks of a task share.
@@ -215,7 +214,7 @@ impl OnAmx {
             let last = &operands.x[self.own() * self.shape.channels..];
             scratch[..last.len()].copy_from_slice(last);
         }
-        let buffers = Buffers { operands, bytes: Shared::new(scratch), y: Shared::new(y) };
+        let buffers = Buffers { operands, bytes: Disjoint::new(scratch), y: Disjoint::new(y) };
         let (rows, columns, lines) = (self.row_tasks, self.unit_tasks, self.grid.lines());
         let bands = lines.div_ceil(self.band);
         let all = self.panelling.groups * self.panelling.panels;

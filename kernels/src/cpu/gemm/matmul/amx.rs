@@ -16,12 +16,11 @@ use crate::cpu::amx::{
 };
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::Bf16Convert;
-use crate::cpu::gemm::shared::Shared;
 use crate::cpu::{Activations, CodeSource, Elements, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::jit::Given;
-use crate::parallel::{Parallel, for_each_chunk};
+use crate::parallel::{Disjoint, Parallel, for_each_chunk};
 
 /// Words of one step of a tile row.
 const STEP_OF_ROWS: usize = TILE_ROWS * STEP_WORDS;
@@ -47,28 +46,25 @@ pub(super) struct AmxKernels {
 
 /// The buffers of one run, as tasks see them.
 pub(super) struct AmxBuffers<'a> {
-    pub(super) left: LeftRows,
+    pub(super) left: LeftRows<'a>,
     pub(super) right: &'a [f32],
     /// The result, in bytes.
-    pub(super) c: Shared<u8>,
+    pub(super) c: Disjoint<'a, u8>,
     pub(super) extras: Extras<'a, Activations<'a>>,
     pub(super) given: Given,
 }
 
 /// Left-hand matrices as AMX reads them. Strides are in bytes.
 #[derive(Clone, Copy)]
-pub(super) struct LeftRows {
-    /// The first matrix that is read in place; null if all are in scratch.
-    near: *const u8,
+pub(super) struct LeftRows<'a> {
+    /// The matrices that are read in place; empty if all are in scratch.
+    near: &'a [u8],
     /// All matrices in scratch; or, of matrices read in place, the last rows of each that do not fill a tile row.
-    scratch: *const u8,
+    scratch: &'a [u8],
     /// Strides of the rows of a tile row and of the steps of a row.
     row_stride: usize,
     left_stride: usize,
 }
-
-// SAFETY: tasks only read through it.
-unsafe impl Sync for LeftRows {}
 
 impl AmxKernels {
     /// The kernels for `shape`, if AMX computes it: `bf16` weights packed for AMX and more than one row.
@@ -111,16 +107,16 @@ pub(super) fn tile_rows(rows: usize) -> usize {
 
 impl Matmul {
     /// The left-hand matrices as AMX reads them: in place, or converted in `scratch`.
-    pub(super) fn left_for_amx(
+    pub(super) fn left_for_amx<'a>(
         &self,
         amx: &AmxKernels,
-        left: Activations<'_>,
-        scratch: &mut [f32],
+        left: Activations<'a>,
+        scratch: &'a mut [f32],
         parallel: &dyn Parallel,
-    ) -> LeftRows {
+    ) -> LeftRows<'a> {
         if let (true, Left::Rows { stride }, Activations::Bf16(halves)) = (amx.in_place, self.shape.left, left) {
             self.copy_last_rows(halves, stride, bytemuck::cast_slice_mut(scratch));
-            let (near, scratch) = (halves.as_ptr().cast(), scratch.as_ptr().cast());
+            let (near, scratch) = (bytemuck::cast_slice(halves), bytemuck::cast_slice(scratch));
             return LeftRows { near, scratch, row_stride: stride * 2, left_stride: STEP * 2 };
         }
         let transposed = match self.shape.left {
@@ -132,8 +128,8 @@ impl Matmul {
             self.transpose_left(left, stride, transposed, parallel);
         }
         self.round_left(amx, (left, transposed), words, parallel);
-        let scratch = words.as_ptr().cast();
-        LeftRows { near: std::ptr::null(), scratch, row_stride: STEP_WORDS * 4, left_stride: STEP_OF_ROWS * 4 }
+        let scratch = bytemuck::cast_slice(words);
+        LeftRows { near: &[], scratch, row_stride: STEP_WORDS * 4, left_stride: STEP_OF_ROWS * 4 }
     }
 
     /// Copies the rows of each matrix that do not fill a tile row to scratch, where a whole tile row is readable. The
@@ -180,12 +176,12 @@ impl Matmul {
     }
 
     /// Address of a tile row.
-    fn tile_row(&self, amx: &AmxKernels, left: &LeftRows, place: &Place, tile: usize) -> *const u8 {
+    fn tile_row(&self, amx: &AmxKernels, left: &LeftRows<'_>, place: &Place, tile: usize) -> *const u8 {
         let words = amx.left_words(&self.shape);
-        let scratch = left.scratch.wrapping_add(place.left_index * words * 4);
+        let scratch = left.scratch.as_ptr().wrapping_add(place.left_index * words * 4);
         match self.shape.left {
             Left::Rows { stride } if amx.in_place => match (tile + 1) * TILE_ROWS <= self.shape.m {
-                true => left.near.wrapping_add((place.left + tile * TILE_ROWS * stride) * 2),
+                true => left.near.as_ptr().wrapping_add((place.left + tile * TILE_ROWS * stride) * 2),
                 false => scratch,
             },
             _ => scratch.wrapping_add(tile * TILE_ROWS * self.panels.rows * 4),
