@@ -27,6 +27,7 @@ pub mod transpose;
 mod twice;
 pub mod vecmath;
 
+pub(crate) use kit::Emitted;
 pub use kit::{CodeSource, EmitEach, Kit, MOST_PARTS, Parts};
 pub use numerics::{Numerics, NumericsError};
 pub use precision::{Elements, Precision, PrecisionError};

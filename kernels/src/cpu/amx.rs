@@ -25,7 +25,7 @@ pub(crate) mod prefetch;
 
 pub use epilogue::EpilogueCode;
 pub(crate) use epilogue::FAMILY as EPILOGUE;
-pub(crate) use epilogue::{EpilogueArgs, EpilogueKernel};
+pub(crate) use epilogue::{Area, EpilogueArgs, LANES};
 pub(crate) use fused::Stretch;
 pub use fused::{Columns, Ending};
 pub(crate) use multiply::{FAMILY, Held, Multiply, MultiplyArgs, TALLEST};

@@ -5,7 +5,7 @@ use super::*;
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::{Panels, Source};
 use crate::cpu::precision::{bf16_word, from_bf16, to_bf16};
-use crate::cpu::{EmitEach, Stored};
+use crate::cpu::{CodeKey, EmitEach, Emitted, Stored};
 use crate::isa::Isa;
 use crate::jit::Given;
 
@@ -69,13 +69,13 @@ fn the_epilogue_touches_the_own_columns_alone() {
     let sums: Vec<f32> = (0..5 * PANEL).map(small).collect();
     let bias: Vec<f32> = (0..PANEL).map(|column| column as f32).collect();
     for activation in [None, Some(UnaryOp::Relu), Some(UnaryOp::Gelu)] {
-        let kernel = EpilogueKernel::new(EpilogueCode::plain(Isa::Avx512, activation), &EmitEach).unwrap();
+        let kernel = Emitted::new(EpilogueCode::plain(Isa::Avx512, activation), CodeKey::Epilogue, &EmitEach).unwrap();
         for (columns, rows) in [(1, 1), (16, 2), (17, 5), (31, 3), (32, 5)] {
             let step = columns + 3;
             let residual: Vec<f32> = (0..5 * step).map(|at| at as f32 * 0.5 - 9.0).collect();
             let mut found = vec![77.0; 5 * step];
             let mut args = EpilogueArgs::of_columns(columns).biased(Some(&bias), 0);
-            (args.from, args.to, args.to_stride, args.rows) =
+            (args.area.from, args.area.to, args.area.to_stride, args.area.rows) =
                 (sums.as_ptr(), found.as_mut_ptr().cast(), step * 4, rows);
             args.scale = 0.5;
             (args.residual, args.residual_stride) = (residual.as_ptr().cast(), step * 4);
@@ -104,15 +104,15 @@ fn the_epilogue_reads_and_writes_bf16() {
     let bias: Vec<f32> = (0..3 * PANEL).map(|column| column as f32 * 0.25).collect();
     for (residual, output) in [(Stored::Bf16, Stored::Bf16), (Stored::F32, Stored::Bf16), (Stored::Bf16, Stored::F32)] {
         let code = EpilogueCode { residual, output, ..EpilogueCode::plain(Isa::Avx512, Some(UnaryOp::Relu)) };
-        let kernel = EpilogueKernel::new(code, &EmitEach).unwrap();
+        let kernel = Emitted::new(code, CodeKey::Epilogue, &EmitEach).unwrap();
         for (columns, rows, with) in [(1, 1, true), (16, 2, true), (17, 5, false), (31, 3, true), (80, 5, true)] {
             let step = columns + 3;
             let other: Vec<f32> = (0..5 * step).map(|at| at as f32 * 0.5 - 9.0).collect();
             let halves: Vec<u16> = other.iter().copied().map(to_bf16).collect();
             let (mut found, mut found_halves) = (vec![77.0f32; 5 * step], vec![77u16; 5 * step]);
             let mut args = EpilogueArgs::of_columns(columns).biased(Some(&bias), 0);
-            (args.from, args.from_stride, args.rows) = (sums.as_ptr(), 3 * PANEL * 4, rows);
-            (args.to, args.to_stride) = match output {
+            (args.area.from, args.area.from_stride, args.area.rows) = (sums.as_ptr(), 3 * PANEL * 4, rows);
+            (args.area.to, args.area.to_stride) = match output {
                 Stored::F32 => (found.as_mut_ptr().cast(), step * 4),
                 Stored::Bf16 => (found_halves.as_mut_ptr().cast(), step * 2),
             };

@@ -16,15 +16,14 @@ mod im2col;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
+use self::epilogue::EpilogueArgs;
 pub(crate) use self::epilogue::FAMILY;
 pub use self::epilogue::QuantizedEpilogueCode;
-use self::epilogue::{EpilogueArgs, EpilogueKernel};
 use self::im2col::Im2col;
 use super::bytes::Added;
 use super::driver::{Operands, QuantizedBlocks};
 use super::tile::{Form, Output};
 use super::weights::{Layout, Panelling};
-use crate::cpu::CodeSource;
 use crate::cpu::amx::prefetch::{PrefetchLines, Share};
 use crate::cpu::amx::{Factors, Held, Multiply, MultiplyArgs, MultiplyCode, PANEL, STEP_BYTES, TALLEST, TILE_ROWS};
 use crate::cpu::conv::ConvShape;
@@ -33,6 +32,7 @@ use crate::cpu::conv::amx::grid::Grid;
 use crate::cpu::conv::shape::Phase;
 use crate::cpu::gemm::model::l2_bytes;
 use crate::cpu::gemm::rows::part;
+use crate::cpu::{CodeKey, CodeSource, Emitted};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::jit::Given;
@@ -75,7 +75,7 @@ pub(super) struct OnAmx {
     unit_tasks: usize,
     /// The micro-kernels for unsigned and for signed left-hand bytes.
     multiply: [Multiply; 2],
-    kernel: EpilogueKernel,
+    kernel: Emitted<QuantizedEpilogueCode>,
 }
 
 /// The buffers of one run, as tasks see them.
@@ -168,7 +168,7 @@ impl OnAmx {
             steps: panelling.run_groups * Form::Tiles.group() / STEP_BYTES,
             near: near(isa, &panelling),
             multiply: [multiply(Factors::Bytes)?, multiply(Factors::SignedBytes)?],
-            kernel: EpilogueKernel::new(QuantizedEpilogueCode { isa, output, added }, source)?,
+            kernel: Emitted::new(QuantizedEpilogueCode { isa, output, added }, CodeKey::QuantizedEpilogue, source)?,
             row_tasks: blocks.row_tasks,
             unit_tasks: blocks.unit_tasks,
             shape,
@@ -346,7 +346,7 @@ impl OnAmx {
             Some(plus) => EpilogueArgs::plus(epilogue, plus, group_panels.start * PANEL, columns),
             None => EpilogueArgs::new(epilogue, group_panels.start * PANEL, columns),
         };
-        (end.from_stride, end.to_stride) = (width * 4, self.shape.filters * self.output.bytes());
+        (end.area.from_stride, end.area.to_stride) = (width * 4, self.shape.filters * self.output.bytes());
         let column = group * self.shape.group_filters() + first * PANEL;
         self.epilogue(buffers, part.lines, (starts, sums), column, end, &given);
     }
@@ -381,7 +381,7 @@ impl OnAmx {
         let mut tile = 0;
         while tile < starts.len() {
             let next = starts[tile..].windows(2).take_while(|pair| pair[1] == pair[0] + TILE_ROWS).count() + 1;
-            let (start, sums) = (starts[tile], sums.wrapping_byte_add(tile * TILE_ROWS * args.from_stride));
+            let (start, sums) = (starts[tile], sums.wrapping_byte_add(tile * TILE_ROWS * args.area.from_stride));
             let end = (start + next * TILE_ROWS).min(last);
             let mut at = start;
             while at < end {
@@ -389,13 +389,13 @@ impl OnAmx {
                 let rows = count.saturating_sub(place).min(end - at);
                 let output = self.grid.output(&self.phase, lines.start + index, self.shape.output);
                 if let (Some(output), true) = (output, rows > 0) {
-                    args.from = sums.wrapping_byte_add((at - start) * args.from_stride);
+                    args.area.from = sums.wrapping_byte_add((at - start) * args.area.from_stride);
                     let element = (output + place) * self.shape.filters + column;
-                    args.to = buffers.y.at(element * self.output.bytes());
+                    args.area.to = buffers.y.at(element * self.output.bytes());
                     if let Some(plus) = &buffers.operands.plus {
                         args.other = plus.data[element..].as_ptr();
                     }
-                    args.rows = rows;
+                    args.area.rows = rows;
                     // SAFETY: these sums have been stored; factors and addends are whole panels, and tasks have
                     // disjoint rows or columns of the result.
                     unsafe { self.kernel.call(&args, given) };

@@ -1,6 +1,6 @@
 //! Entering and leaving a kernel, labels and jumps, alignment, and the stack slots of spilled vectors.
 //!
-//! Integer arithmetic stands in `integer.rs`.
+//! Integer arithmetic stands in `integer.rs`, conditions and loops in `structure.rs`.
 
 use dynasmrt::{DynasmApi, DynasmLabelApi};
 

@@ -12,11 +12,11 @@ use super::shape::Place;
 use super::{Extras, Left, Matmul, MatmulShape, MatmulStored};
 use crate::cpu::amx::prefetch::Prefetches;
 use crate::cpu::amx::{
-    EpilogueArgs, EpilogueCode, EpilogueKernel, Multiply, MultiplyArgs, PANEL, STEP, STEP_WORDS, TALLEST, TILE_ROWS,
+    EpilogueArgs, EpilogueCode, Multiply, MultiplyArgs, PANEL, STEP, STEP_WORDS, TALLEST, TILE_ROWS,
 };
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::Bf16Convert;
-use crate::cpu::{Activations, CodeSource, Elements, Stored};
+use crate::cpu::{Activations, CodeKey, CodeSource, Elements, Emitted, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::jit::Given;
@@ -37,7 +37,7 @@ struct Sums(MaybeUninit<[f32; SUMS * TILE_ROWS * PANEL]>);
 #[derive(Clone, Debug)]
 pub(super) struct AmxKernels {
     multiply: Multiply,
-    epilogue: EpilogueKernel,
+    epilogue: Emitted<EpilogueCode>,
     convert: Bf16Convert,
     stored: MatmulStored,
     /// Whether left-hand rows are read in place.
@@ -81,7 +81,8 @@ impl AmxKernels {
         // Parts with an odd number of tile rows end in a block of one.
         let multiply = Multiply::new(isa, 1..=TALLEST, source)?;
         let MatmulStored { left, residual, output } = stored;
-        let epilogue = EpilogueKernel::new(EpilogueCode { isa, activation, residual, output }, source)?;
+        let epilogue = EpilogueCode { isa, activation, residual, output };
+        let epilogue = Emitted::new(epilogue, CodeKey::Epilogue, source)?;
         let whole = |distance: usize| distance.is_multiple_of(STEP);
         let rows = matches!(shape.left, Left::Rows { stride } if whole(stride) && whole(shape.k));
         let in_place = left == Stored::Bf16 && rows && shape.batch.iter().all(|dim| whole(dim.left));
@@ -261,9 +262,9 @@ impl Matmul {
                         end.residual = residual.as_ptr().wrapping_add(at * beside);
                         end.residual_stride = shape.n * beside;
                     }
-                    end.rows = (count * TILE_ROWS).min(shape.m - row);
-                    (end.from, end.from_stride) = (sums.0.as_ptr().cast(), group * PANEL * 4);
-                    (end.to, end.to_stride) = (buffers.c.at(at * output), shape.n * output);
+                    end.area.rows = (count * TILE_ROWS).min(shape.m - row);
+                    (end.area.from, end.area.from_stride) = (sums.0.as_ptr().cast(), group * PANEL * 4);
+                    (end.area.to, end.area.to_stride) = (buffers.c.at(at * output), shape.n * output);
                     // SAFETY: all sums have been stored; `check` made sure that bias, residual and C span what the
                     // shape says, and tasks have disjoint parts of C.
                     unsafe { amx.epilogue.call(&end, &given) };
