@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::fused::{Ending, FusedEpilogueArgs};
 use super::prefetch::{self, Prefetches};
 use super::{CONFIGS, LEFT_TILES, RIGHT_TILES, STEP_WORDS, TILE_ROWS, TileConfig};
+use crate::cpu::gemm::operands::{self, MultiplyAdd, Operands};
 use crate::cpu::{CodeKey, CodeSource, MOST_PARTS, Parts};
 use crate::error::Result;
 use crate::isa::{Extension, Isa};
@@ -37,6 +38,16 @@ pub enum Factors {
     Bytes,
     /// Signed bytes on both sides; sums as for [`Factors::Bytes`].
     SignedBytes,
+}
+
+impl Factors {
+    fn operands(self) -> Operands {
+        match self {
+            Factors::Halves => operands::AMX_BF16,
+            Factors::Bytes => operands::AMX_UNSIGNED,
+            Factors::SignedBytes => operands::AMX_SIGNED,
+        }
+    }
 }
 
 /// The name of the code.
@@ -461,10 +472,8 @@ impl MultiplyCode {
             if row == 0 {
                 asm.tile_load(right, Mem::indexed(RIGHT, LINE, 1, vector as i32 * 64));
             }
-            match self.factors {
-                Factors::Halves => asm.tile_dot_bf16(sum, left, right),
-                Factors::Bytes => asm.tile_dot_bytes(sum, left, right),
-                Factors::SignedBytes => asm.tile_dot_signed_bytes(sum, left, right),
+            if let MultiplyAdd::Tiles(multiply) = self.factors.operands().multiply {
+                multiply(asm, sum, left, right);
             }
         }
         for &left in &LEFT[..height] {
