@@ -5,7 +5,7 @@
 use kiln_kernels::cpu::gemm::{
     BatchDim, Epilogue, Extras, Left, Matmul, MatmulBlocks, MatmulShape, MatmulStored, Panels, Right,
 };
-use kiln_kernels::cpu::{Activations, ActivationsMut, Elements, Stored as Storage};
+use kiln_kernels::cpu::{Activations, ActivationsMut, Elements, PackedWeights, Stored as Storage};
 use kiln_kernels::{Isa, Parallel, Result as KernelResult};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -223,7 +223,8 @@ impl Family for MatMulKey {
             Storage::F32 => ActivationsMut::F32(output),
             Storage::Bf16 => ActivationsMut::Bf16(&mut bytemuck::cast_slice_mut(output)[..outputs]),
         };
-        value.run_stored(left, weights, c, Extras::default(), scratch, parallel)
+        let right = PackedWeights::new(self.shape().elements(), bytemuck::cast_slice(weights));
+        value.run_stored(left, right, c, Extras::default(), scratch, parallel)
     }
 }
 

@@ -1,9 +1,9 @@
 //! Executors of recurrent layers, and their weights packed. The key is the form of the layer; the computing is done by
 //! [`kiln_kernels::cpu::recurrent`], and the graph is not known here.
 
-use kiln_kernels::cpu::Elements;
 use kiln_kernels::cpu::chain::Bits;
 use kiln_kernels::cpu::recurrent::{Cell, Direction, DirectionWeights, Recurrent, RecurrentShape};
+use kiln_kernels::cpu::{Elements, PackedWeights};
 use kiln_kernels::{Isa, Result as KernelResult};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -125,9 +125,9 @@ impl PackedDirection {
     #[must_use]
     pub fn view(&self) -> DirectionWeights<'_> {
         DirectionWeights {
-            input: self.input.packed.elements(),
-            recurrent: self.recurrent.packed.elements(),
-            faded: self.faded.as_ref().map_or(&[], |faded| faded.packed.elements()),
+            input: self.input.view(),
+            recurrent: self.recurrent.view(),
+            faded: self.faded.as_ref().map_or(PackedWeights::F32(&[]), MatMulWeights::view),
             bias: &self.bias,
             reset_bias: &self.reset_bias,
             peepholes: &self.peepholes,

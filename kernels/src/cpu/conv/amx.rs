@@ -39,7 +39,7 @@ use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::Panels;
 use crate::cpu::gemm::model::l2_bytes;
 use crate::cpu::gemm::rows::part;
-use crate::cpu::{Activations, ActivationsMut, CodeSource, Stored};
+use crate::cpu::{Activations, ActivationsMut, CodeSource, PackedWeights, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::parallel::{Disjoint, Parallel, Serial};
@@ -105,7 +105,7 @@ struct PhasePlan {
 struct Buffers<'a> {
     /// The input; a single part where it is read in place.
     parts: &'a [ConvPart<'a>],
-    weights: &'a [f32],
+    weights: PackedWeights<'a>,
     y: Disjoint<'a, u8>,
     extras: Beside<'a>,
     /// Scratch: the copy of a band.
@@ -291,7 +291,7 @@ impl OnAmx {
     pub(super) fn run(
         &self,
         parts: &[ConvPart<'_>],
-        weights: &[f32],
+        weights: PackedWeights<'_>,
         mut y: ActivationsMut<'_>,
         extras: Beside<'_>,
         scratch: &mut [f32],

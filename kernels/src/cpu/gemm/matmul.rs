@@ -17,7 +17,7 @@ use super::rows::{Tiles, part};
 use super::tile::{LeftRows, RightColumns, Tile, TileArgs, TileCode, UNROLL, most_rows};
 use crate::cpu::activation;
 use crate::cpu::chain::UnaryOp;
-use crate::cpu::{Activations, ActivationsMut, CodeSource, Elements};
+use crate::cpu::{Activations, ActivationsMut, CodeSource, Elements, PackedWeights};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::Given;
@@ -150,7 +150,7 @@ impl MatmulBlocks {
 /// The buffers of one run, as tasks see them.
 struct Buffers<'a> {
     left: &'a [f32],
-    right: &'a [f32],
+    right: PackedWeights<'a>,
     packed: Disjoint<'a, f32>,
     c: Disjoint<'a, f32>,
     extras: Extras<'a>,
@@ -292,7 +292,7 @@ impl Matmul {
     pub fn run(
         &self,
         left: &[f32],
-        right: &[f32],
+        right: PackedWeights<'_>,
         c: &mut [f32],
         extras: Extras<'_>,
         scratch: &mut [f32],
@@ -310,7 +310,7 @@ impl Matmul {
     pub fn run_stored(
         &self,
         left: Activations<'_>,
-        right: &[f32],
+        right: PackedWeights<'_>,
         mut c: ActivationsMut<'_>,
         extras: Extras<'_, Activations<'_>>,
         scratch: &mut [f32],
@@ -321,7 +321,7 @@ impl Matmul {
             return Ok(());
         }
         if let Some(amx) = &self.amx {
-            let given = Given::new().read("left", left.bytes()).read("right", right).maybe("bias", extras.bias);
+            let given = Given::new().read("left", left.bytes()).read("right", right.bytes()).maybe("bias", extras.bias);
             let given = given.maybe("residual", extras.residual.map(|residual| residual.bytes()));
             let given = given.write("C", c.bytes_mut()).read("scratch", scratch);
             let left = self.left_for_amx(amx, left, &mut scratch[..self.left_scratch()], parallel);
@@ -360,13 +360,13 @@ impl Matmul {
     fn run_on_vectors(
         &self,
         left: &[f32],
-        right: &[f32],
+        right: PackedWeights<'_>,
         c: &mut [f32],
         extras: Extras<'_>,
         scratch: &mut [f32],
         parallel: &dyn Parallel,
     ) {
-        let given = Given::new().read("left", left).read("right", right).read("scratch", scratch);
+        let given = Given::new().read("left", left).read("right", right.bytes()).read("scratch", scratch);
         let given = given.maybe("bias", extras.bias).maybe("residual", extras.residual).write("C", c);
         let (rows, packed) = scratch.split_at_mut(self.left_scratch());
         let left = self.left_rows(left, rows, parallel);
@@ -383,7 +383,8 @@ impl Matmul {
 
     /// Packs one panel of one right-hand matrix into scratch.
     fn pack(&self, buffers: &Buffers<'_>, start: usize, matrix: usize, panel: usize) {
-        let data = &buffers.right[start..];
+        let PackedWeights::F32(data) = buffers.right else { return };
+        let data = &data[start..];
         let source = match self.shape.right {
             Right::Rows { stride } => Source::row_major(data, self.shape.k, stride),
             Right::Columns { stride } => Source::column_major(data, self.shape.k, stride),
@@ -487,7 +488,7 @@ impl Matmul {
         let panels = match &self.row {
             Some(row) if !tiles.is_empty() => {
                 args.reduce_over(0, shape.k);
-                let right = buffers.right.as_ptr().wrapping_add(place.right);
+                let right: *const f32 = buffers.right.at(place.right).cast();
                 let bias = buffers.extras.bias.map_or(std::ptr::null(), <[f32]>::as_ptr);
                 // SAFETY: `check` made sure that every operand spans what its shape says, and tasks have panels of
                 // their own.
@@ -521,7 +522,7 @@ impl Matmul {
                     let rows = rows..tiles.end.min(rows + blocks.row_block);
                     for panel in block.clone() {
                         let Some(tile) = self.aim(&mut args, buffers, &place, panel, k) else { continue };
-                        let right = buffers.right.as_ptr().wrapping_add(place.right);
+                        let right: *const f32 = buffers.right.at(place.right).cast();
                         let next = self.next(panel, k, &block, panels.end);
                         let next = next.map(|next| right.wrapping_add(next));
                         args.prefetch(next, self.row_bytes(), rows.len());
@@ -572,7 +573,7 @@ impl Matmul {
         let width = self.panels.width;
         args.keep_columns(self.panels.columns_of(panel), width, self.isa.lanes());
         args.bias = buffers.extras.bias.map_or(std::ptr::null(), |bias| bias.as_ptr().wrapping_add(panel * width));
-        let right = buffers.right.as_ptr().wrapping_add(place.right);
+        let right: *const f32 = buffers.right.at(place.right).cast();
         match self.shape.right {
             Right::Packed { .. } => {
                 args.b = right.wrapping_add(self.in_panels(panel, k));

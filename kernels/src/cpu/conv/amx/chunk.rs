@@ -63,7 +63,7 @@ impl OnAmx {
         let column = |panel: usize| group * filters + panel * PANEL;
         let right = |panel: usize| {
             let weights = group * self.group_len + plan.weights + panel * plan.panels.panel_len();
-            buffers.weights.as_ptr().wrapping_add(weights)
+            buffers.weights.at(weights).cast()
         };
         let panels = CallPanels { group, column: column(first), count: group_panels.len() };
         self.prefetch(buffers, part, chunk, next, &panels);

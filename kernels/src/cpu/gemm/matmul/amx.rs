@@ -16,7 +16,7 @@ use crate::cpu::amx::{
 };
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::Bf16Convert;
-use crate::cpu::{Activations, CodeKey, CodeSource, Elements, Emitted, Stored};
+use crate::cpu::{Activations, CodeKey, CodeSource, Elements, Emitted, PackedWeights, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::jit::Given;
@@ -47,7 +47,7 @@ pub(super) struct AmxKernels {
 /// The buffers of one run, as tasks see them.
 pub(super) struct AmxBuffers<'a> {
     pub(super) left: LeftRows<'a>,
-    pub(super) right: &'a [f32],
+    pub(super) right: PackedWeights<'a>,
     /// The result, in bytes.
     pub(super) c: Disjoint<'a, u8>,
     pub(super) extras: Extras<'a, Activations<'a>>,
@@ -201,7 +201,7 @@ impl Matmul {
     ) {
         let shape = &self.shape;
         let place = shape.place(batch);
-        let right = buffers.right.as_ptr().wrapping_add(place.right);
+        let right: *const f32 = buffers.right.at(place.right).cast();
         let (output, beside) = (amx.stored.output.bytes(), amx.stored.residual.bytes());
         let mut sums = Sums(MaybeUninit::uninit());
         if self.panels.rows == 0 {
