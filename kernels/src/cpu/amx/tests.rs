@@ -14,6 +14,16 @@ fn small(index: usize) -> f32 {
     (index * 7 % 13) as f32 - 6.0
 }
 
+#[test]
+fn blocks_are_as_tall_as_they_can_be_and_cover_all_tile_rows() {
+    for tile_rows in 0..7 {
+        let covered: Vec<usize> =
+            Block::all(tile_rows).flat_map(|block| block.first..block.first + block.height * block.count).collect();
+        assert_eq!(covered, (0..tile_rows).collect::<Vec<_>>());
+        assert!(Block::all(tile_rows).all(|block| block.count > 0 && (block.height == TALLEST || block.count == 1)));
+    }
+}
+
 /// So many bf16 pairs of small numbers.
 fn pairs(words: usize) -> Vec<u16> {
     (0..2 * words).map(|index| to_bf16(small(index))).collect()

@@ -144,6 +144,12 @@ pub fn panel_vectors(isa: Isa, columns: usize) -> usize {
         Isa::Avx512 => &[(4, 98), (3, 97), (2, 96), (1, 85)],
         Isa::Portable | Isa::Avx2 => &[(2, 98), (3, 97), (1, 85)],
     };
+    least_waste(isa, columns, efficiency)
+}
+
+/// Of widths in vectors, each with the share of the peak that its tallest tile reaches in percent, the one that takes
+/// least time for so many columns, those that fill up its last panel among them.
+pub(crate) fn least_waste(isa: Isa, columns: usize, efficiency: &[(usize, usize)]) -> usize {
     let vectors = columns.div_ceil(isa.lanes()).max(1);
     let cost = |&(width, percent): &(usize, usize)| vectors.div_ceil(width) * width * 100_000 / percent;
     efficiency.iter().min_by_key(|candidate| cost(candidate)).map_or(1, |&(width, _)| width)

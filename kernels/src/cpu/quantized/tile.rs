@@ -10,6 +10,7 @@ use super::epilogue::Epilogue;
 use crate::cpu::conv::{ConvShape, Weights};
 use crate::cpu::gemm::operands::{self, Operands};
 use crate::cpu::gemm::reduction::UNROLL;
+use crate::cpu::gemm::tile::least_waste;
 use crate::cpu::{CodeKey, CodeSource};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
@@ -210,9 +211,7 @@ pub fn panel_vectors(isa: Isa, columns: usize) -> usize {
         Isa::Avx512 => &[(4, 98), (3, 97), (2, 96), (1, 85)],
         Isa::Portable | Isa::Avx2 => &[(2, 98), (1, 90)],
     };
-    let vectors = columns.div_ceil(isa.lanes()).max(1);
-    let cost = |&(width, percent): &(usize, usize)| vectors.div_ceil(width) * width * 100_000 / percent;
-    efficiency.iter().min_by_key(|candidate| cost(candidate)).map_or(1, |&(width, _)| width)
+    least_waste(isa, columns, efficiency)
 }
 
 /// The arguments of one call: `tiles` tiles of `rows` rows below each other, over the same columns. Strides are in

@@ -5,14 +5,13 @@
 //! multiplied with all panels before the next chunk; its sums stay in L1 from the first part of the reduction to the
 //! last.
 
-use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use super::shape::Place;
 use super::{Extras, Left, Matmul, MatmulShape, MatmulStored};
 use crate::cpu::amx::prefetch::Prefetches;
 use crate::cpu::amx::{
-    EpilogueArgs, EpilogueCode, Multiply, MultiplyArgs, PANEL, STEP, STEP_WORDS, TALLEST, TILE_ROWS,
+    self, BLOCK, Block, EpilogueArgs, EpilogueCode, Multiply, MultiplyArgs, PANEL, STEP, STEP_WORDS, TALLEST, TILE_ROWS,
 };
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::Bf16Convert;
@@ -29,9 +28,8 @@ const SUMS: usize = 16;
 /// Most panels of one call, side by side.
 const GROUP: usize = 4;
 
-/// The sums of [`SUMS`] tile rows.
-#[repr(align(64))]
-struct Sums(MaybeUninit<[f32; SUMS * TILE_ROWS * PANEL]>);
+/// The sums of [`SUMS`] tile rows by a panel.
+type Sums = amx::Sums<f32, { SUMS * BLOCK }>;
 
 /// The kernels of an AMX product.
 #[derive(Clone, Debug)]
@@ -203,9 +201,9 @@ impl Matmul {
         let place = shape.place(batch);
         let right: *const f32 = buffers.right.at(place.right).cast();
         let (output, beside) = (amx.stored.output.bytes(), amx.stored.residual.bytes());
-        let mut sums = Sums(MaybeUninit::uninit());
+        let mut sums = Sums::uninit();
         if self.panels.rows == 0 {
-            sums.0.write([0.0; SUMS * TILE_ROWS * PANEL]);
+            sums.fill(0.0);
         }
         let mut args = MultiplyArgs::empty();
         (args.row_stride, args.left_stride) = (buffers.left.row_stride, buffers.left.left_stride);
@@ -240,17 +238,13 @@ impl Matmul {
                         args.steps = (self.panels.rows - k).min(k_block) / STEP_WORDS;
                         args.right = right.wrapping_add(panel * self.panels.panel_len() + k * PANEL);
                         args.resume = usize::from(k > 0);
-                        let pairs = count / TALLEST;
-                        for (height, from, blocks) in [(TALLEST, 0, pairs), (1, pairs * TALLEST, count % TALLEST)] {
-                            if blocks > 0 {
-                                args.blocks = blocks;
-                                args.rows = rows[from..].as_ptr();
-                                let before = from * TILE_ROWS * group * PANEL;
-                                args.out = sums.0.as_mut_ptr().cast::<f32>().wrapping_add(before);
-                                // SAFETY: `check` made sure that the panels are whole and that scratch holds all tile
-                                // rows; the sums are this task's and hold `count` tile rows of `group` panels.
-                                unsafe { held.call(height, &mut args, &given) };
-                            }
+                        for Block { height, first, count } in Block::all(count) {
+                            args.blocks = count;
+                            args.rows = rows[first..].as_ptr();
+                            args.out = sums.first().wrapping_add(first * group * BLOCK);
+                            // SAFETY: `check` made sure that the panels are whole and that scratch holds all tile rows;
+                            // the sums are this task's and hold all tile rows of `group` panels.
+                            unsafe { held.call(height, &mut args, &given) };
                         }
                     }
                     let columns = (shape.n - panel * PANEL).min(group * PANEL);
@@ -263,7 +257,7 @@ impl Matmul {
                         end.residual_stride = shape.n * beside;
                     }
                     end.area.rows = (count * TILE_ROWS).min(shape.m - row);
-                    (end.area.from, end.area.from_stride) = (sums.0.as_ptr().cast(), group * PANEL * 4);
+                    (end.area.from, end.area.from_stride) = (sums.first(), group * PANEL * 4);
                     (end.area.to, end.area.to_stride) = (buffers.c.at(at * output), shape.n * output);
                     // SAFETY: all sums have been stored; `check` made sure that bias, residual and C span what the
                     // shape says, and tasks have disjoint parts of C.
