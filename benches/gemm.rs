@@ -17,7 +17,7 @@ use floats::Floats;
 use kiln::threads::Threads;
 use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape, Strategy, WinogradTile};
 use kiln_kernels::cpu::gemm::{Epilogue, Extras, Left, Matmul, MatmulShape, Panels, Right, Source, panel_vectors};
-use kiln_kernels::cpu::{Elements, Numerics, Precision};
+use kiln_kernels::cpu::{Elements, Numerics, PackedWeights, PackedWeightsMut, Precision};
 use kiln_kernels::{EmitEach, Isa};
 
 /// Rows, reduction, columns; and whether the right-hand side is packed beforehand.
@@ -207,10 +207,8 @@ fn product(
         Some(elements) => {
             let panels = Panels { rows: elements.words(k), columns: n, width: vectors * isa.lanes() };
             let mut data = Floats::zeros(panels.len());
-            match elements.in_pairs() {
-                true => panels.pack_pairs(&source, 1.0, &mut data).expect("sizes agree"),
-                false => panels.pack(&source, 1.0, &mut data).expect("sizes agree"),
-            }
+            let room = PackedWeightsMut::new(elements, bytemuck::cast_slice_mut(&mut data));
+            panels.pack_as(&source, 1.0, room).expect("sizes agree");
             (Right::Packed { vectors, elements }, data)
         }
         None => (Right::Rows { stride: n }, b),
@@ -224,6 +222,7 @@ fn product(
     let mut next = copies.iter().cycle();
     best(budget, || {
         let data = next.next().expect("a cycle");
+        let data = PackedWeights::new(packed.unwrap_or(Elements::F32), bytemuck::cast_slice(data));
         matmul.run(&a, data, &mut c, Extras::default(), &mut scratch, pool).expect("buffers fit");
     })
 }
@@ -266,7 +265,8 @@ fn convolutions(isa: Isa, name: &str, shape: &ConvShape, pool: &Threads, budget:
 fn convolution(isa: Isa, shape: &ConvShape, blocks: &ConvBlocks, pool: &Threads, budget: Duration, cold: bool) -> f64 {
     let (weights, layout) = (shape.weights(), blocks.layout());
     let mut packed = Floats::zeros(weights.packed_len(isa, layout));
-    weights.pack(isa, layout, &Floats::numbers(weights.len()), &mut packed).expect("sizes agree");
+    let room = PackedWeightsMut::new(layout.elements(), bytemuck::cast_slice_mut(&mut packed));
+    weights.pack(isa, layout, &Floats::numbers(weights.len()), room).expect("sizes agree");
     let copies = if cold { (UNCACHED / 4 / packed.len().max(1)).clamp(1, 64) } else { 1 };
     let copies = packed.copies(copies);
     let conv = Conv::new(isa, *shape, *blocks, None, &EmitEach).expect("a good shape");
@@ -277,6 +277,7 @@ fn convolution(isa: Isa, shape: &ConvShape, blocks: &ConvBlocks, pool: &Threads,
     let mut next = copies.iter().cycle();
     best(budget, || {
         let packed = next.next().expect("a cycle");
+        let packed = PackedWeights::new(layout.elements(), bytemuck::cast_slice(packed));
         conv.run(&x, packed, &mut y, extras, &mut scratch, pool).expect("buffers fit");
     })
 }

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use kiln::threads::Threads;
 use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape, Strategy};
 use kiln_kernels::cpu::gemm::{Epilogue, Extras, Left, Matmul, MatmulShape, Panels, Right, Source, panel_vectors};
-use kiln_kernels::cpu::{Elements, Numerics};
+use kiln_kernels::cpu::{Elements, Numerics, PackedWeights, PackedWeightsMut};
 use kiln_kernels::{EmitEach, Isa, Parallel};
 
 use floats::Floats;
@@ -280,13 +280,15 @@ fn convolution(isa: Isa, shape: &ConvShape, pool: &Threads) -> (f64, String) {
     let blocks = ConvBlocks::pick(isa, shape, Elements::F32, Numerics::Default, pool.threads());
     let weights = shape.weights();
     let mut packed = Floats::zeros(weights.packed_len(isa, blocks.layout()));
-    weights.pack(isa, blocks.layout(), &Floats::numbers(weights.len()), &mut packed).expect("sizes agree");
+    let room = PackedWeightsMut::F32(&mut packed);
+    weights.pack(isa, blocks.layout(), &Floats::numbers(weights.len()), room).expect("sizes agree");
     let conv = Conv::new(isa, *shape, blocks, None, &EmitEach).expect("a good shape");
     let (x, bias) = (Floats::numbers(shape.input_len()), Floats::numbers(shape.filters()));
     let mut scratch = Floats::zeros(conv.scratch_len());
     let mut y = Floats::zeros(shape.output_len());
     let extras = ConvExtras { bias: Some(&bias), residual: None };
-    let seconds = per_call(|| conv.run(&x, &packed, &mut y, extras, &mut scratch, pool).expect("buffers fit"));
+    let packed = PackedWeights::F32(&packed);
+    let seconds = per_call(|| conv.run(&x, packed, &mut y, extras, &mut scratch, pool).expect("buffers fit"));
     let way = match blocks.strategy {
         Strategy::Winograd(tile) => format!("Winograd {tile:?}"),
         other => format!("{other:?}"),
@@ -306,5 +308,6 @@ fn matmul(isa: Isa, [m, k, n]: Product, pool: &Threads) -> f64 {
     let matmul = Matmul::picked(isa, shape, Epilogue::default(), pool.threads(), &EmitEach).expect("a good shape");
     let mut scratch = Floats::zeros(matmul.scratch_len());
     let mut c = Floats::zeros(m * n);
-    per_call(|| matmul.run(&a, &right, &mut c, Extras::default(), &mut scratch, pool).expect("buffers fit"))
+    let right = PackedWeights::F32(&right);
+    per_call(|| matmul.run(&a, right, &mut c, Extras::default(), &mut scratch, pool).expect("buffers fit"))
 }

@@ -16,6 +16,7 @@ pub mod gemm;
 mod kit;
 pub mod norm;
 pub mod numerics;
+pub mod packed;
 pub mod pool;
 pub mod precision;
 pub mod quantized;
@@ -28,8 +29,10 @@ pub mod transpose;
 mod twice;
 pub mod vecmath;
 
+pub(crate) use kit::Emitted;
 pub use kit::{CodeSource, EmitEach, Kit, MOST_PARTS, Parts};
 pub use numerics::{Numerics, NumericsError};
+pub use packed::{PackedWeights, PackedWeightsMut};
 pub use precision::{Elements, Precision, PrecisionError};
 pub use stored::{Activations, ActivationsMut, Stored};
 

@@ -27,3 +27,18 @@ pub use code::{Code, code_memory};
 pub use emulator::interpreted;
 pub(crate) use extents::{Arguments, Extents, Given, counted_down};
 pub use symbols::{ProfilerFiles, name_code_for};
+
+/// The register that points at a kernel's argument struct.
+pub(crate) const ARGS: Gpr = Gpr::RDI;
+
+/// A field of an argument struct in memory: `arg!(TileArgs.c)`, or, of a struct that another register points at,
+/// `arg!(STREAM, Stream.at)`.
+macro_rules! arg {
+    ($args:ident $(. $field:ident)+) => {
+        $crate::jit::arg!($crate::jit::ARGS, $args $(. $field)+)
+    };
+    ($base:expr, $args:ident $(. $field:ident)+) => {
+        $crate::jit::Mem::at($base, std::mem::offset_of!($args, $($field).+) as i32)
+    };
+}
+pub(crate) use arg;

@@ -57,28 +57,52 @@ pub fn for_each_chunk<T: Send>(
 ) {
     let length = length.max(1);
     let total = data.len();
-    let base = Shared(data.as_mut_ptr());
+    let data = Disjoint::new(data);
     parallel.run(total.div_ceil(length), &|index| {
         let start = index * length;
-        let count = length.min(total - start);
-        // SAFETY: `run` calls each index once, indices own disjoint ranges, and every range lies inside `data`, which
-        // is borrowed until `run` has returned.
-        let chunk = unsafe { std::slice::from_raw_parts_mut(base.at(start), count) };
-        task(index, chunk);
+        // SAFETY: `run` calls each index once, and indices own disjoint ranges.
+        task(index, unsafe { data.part(start..total.min(start + length)) });
     });
 }
 
-/// A buffer that tasks write in ranges that do not overlap.
+/// A buffer that tasks write in ranges that do not overlap: the one splitter of mutable memory between threads. It
+/// keeps the buffer borrowed. [`for_each_chunk`] is its safe form, for parts of one length.
+#[derive(Debug)]
 pub(crate) struct Disjoint<'a, T> {
-    start: Shared<T>,
+    start: *mut T,
     length: usize,
     borrow: PhantomData<&'a mut [T]>,
 }
 
+// SAFETY: it is an address. What is read or written through it is so in unsafe code, which states why no other task
+// touches those elements; they are `Send`.
+unsafe impl<T: Send> Sync for Disjoint<'_, T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Send for Disjoint<'_, T> {}
+
+// Not derived, which would ask for elements that can be copied.
+impl<T> Clone for Disjoint<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Disjoint<'_, T> {}
+
 impl<'a, T: Send> Disjoint<'a, T> {
     /// The whole buffer, which nothing else accesses meanwhile.
     pub(crate) fn new(data: &'a mut [T]) -> Disjoint<'a, T> {
-        Disjoint { start: Shared(data.as_mut_ptr()), length: data.len(), borrow: PhantomData }
+        Disjoint { start: data.as_mut_ptr(), length: data.len(), borrow: PhantomData }
+    }
+
+    /// The buffer from element `index` on, for a task that splits its own part further.
+    ///
+    /// # Panics
+    ///
+    /// If there are fewer elements: a driver that computes such an index is broken.
+    pub(crate) fn from(&self, index: usize) -> Disjoint<'a, T> {
+        assert!(index <= self.length, "element {index} of {}", self.length);
+        Disjoint { start: self.at(index), length: self.length - index, borrow: PhantomData }
     }
 
     /// The elements of `range`.
@@ -94,26 +118,12 @@ impl<'a, T: Send> Disjoint<'a, T> {
     pub(crate) unsafe fn part(&self, range: Range<usize>) -> &mut [T] {
         assert!(range.start <= range.end && range.end <= self.length, "{range:?} of {}", self.length);
         // SAFETY: inside the borrowed buffer, and the caller vouches for the rest.
-        unsafe { std::slice::from_raw_parts_mut(self.start.at(range.start), range.len()) }
+        unsafe { std::slice::from_raw_parts_mut(self.at(range.start), range.len()) }
     }
 
     /// The address of an element, for kernels whose tasks write strided parts.
     pub(crate) fn at(&self, index: usize) -> *mut T {
-        self.start.at(index)
-    }
-}
-
-/// The start of a buffer that tasks write in disjoint ranges.
-struct Shared<T>(*mut T);
-
-// SAFETY: it is only dereferenced through `for_each_chunk` and `Disjoint`, which hand out disjoint ranges of `Send`
-// elements.
-unsafe impl<T: Send> Sync for Shared<T> {}
-
-impl<T> Shared<T> {
-    /// The address of an element.
-    fn at(&self, index: usize) -> *mut T {
-        self.0.wrapping_add(index)
+        self.start.wrapping_add(index)
     }
 }
 
@@ -129,6 +139,29 @@ pub fn part(total: usize, parts: usize, index: usize) -> Range<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_of_a_part_is_a_part_of_the_buffer() {
+        let mut data = [0; 10];
+        let all = Disjoint::new(&mut data);
+        let rest = all.from(4);
+        // SAFETY: the two parts do not overlap.
+        unsafe {
+            all.part(0..4).fill(1);
+            rest.part(1..6).fill(2);
+        }
+        assert_eq!(rest.at(0).cast_const(), all.at(4).cast_const());
+        assert_eq!(data, [1, 1, 1, 1, 0, 2, 2, 2, 2, 2]);
+    }
+
+    #[test]
+    #[should_panic(expected = "2..7 of 6")]
+    fn a_part_beyond_the_buffer_is_refused() {
+        let mut data = [0; 10];
+        let rest = Disjoint::new(&mut data).from(4);
+        // SAFETY: it is the only part.
+        let _ = unsafe { rest.part(2..7) };
+    }
 
     #[test]
     fn chunks_cover_the_data_once_in_order() {

@@ -4,7 +4,7 @@
 
 use kiln_kernels::cpu::chain::UnaryOp;
 use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape, ConvStored};
-use kiln_kernels::cpu::{Activations, ActivationsMut, Elements, Numerics, Stored};
+use kiln_kernels::cpu::{Activations, ActivationsMut, Elements, Numerics, PackedWeights, Stored};
 use kiln_kernels::{CodeSource, Parallel, Result as KernelResult};
 use serde::{Deserialize, Serialize};
 
@@ -107,6 +107,7 @@ impl Problem for ConvProblem {
             Stored::F32 => ActivationsMut::F32(output),
             Stored::Bf16 => ActivationsMut::Bf16(&mut bytemuck::cast_slice_mut(output)[..shape.output_len()]),
         };
+        let weights = PackedWeights::new(value.layout().elements(), bytemuck::cast_slice(weights));
         value.run_stored(x.into(), weights, y, ConvExtras::default(), scratch, parallel)
     }
 

@@ -6,7 +6,7 @@ use kiln_kernels::cpu::chain::UnaryOp;
 use kiln_kernels::cpu::gemm::{
     BatchDim, Epilogue, Extras, Left, Matmul, MatmulBlocks, MatmulShape, MatmulStored, Panels, Right,
 };
-use kiln_kernels::cpu::{Activations, ActivationsMut, Elements, Stored as Storage};
+use kiln_kernels::cpu::{Activations, ActivationsMut, Elements, PackedWeights, Stored as Storage};
 use kiln_kernels::{CodeSource, Parallel, Result as KernelResult};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -215,6 +215,7 @@ impl Problem for MatMulProblem {
             Storage::F32 => ActivationsMut::F32(output),
             Storage::Bf16 => ActivationsMut::Bf16(&mut bytemuck::cast_slice_mut(output)[..outputs]),
         };
-        value.run_stored(left, weights, c, Extras::default(), scratch, parallel)
+        let right = PackedWeights::new(self.shape().elements(), bytemuck::cast_slice(weights));
+        value.run_stored(left, right, c, Extras::default(), scratch, parallel)
     }
 }

@@ -1,8 +1,8 @@
 //! Executors of recurrent layers, and their weights packed. The problem is the form of the layer; the computing is done by
 //! [`kiln_kernels::cpu::recurrent`], and the graph is not known here.
 
-use kiln_kernels::cpu::Elements;
 use kiln_kernels::cpu::recurrent::{Cell, DirectionWeights, Recurrent, RecurrentShape};
+use kiln_kernels::cpu::{Elements, PackedWeights};
 use kiln_kernels::{CodeSource, Isa, Result as KernelResult};
 use serde::{Deserialize, Serialize};
 
@@ -80,9 +80,9 @@ impl PackedDirection {
     #[must_use]
     pub fn view(&self) -> DirectionWeights<'_> {
         DirectionWeights {
-            input: self.input.packed.elements(),
-            recurrent: self.recurrent.packed.elements(),
-            faded: self.faded.as_ref().map_or(&[], |faded| faded.packed.elements()),
+            input: self.input.view(),
+            recurrent: self.recurrent.view(),
+            faded: self.faded.as_ref().map_or(PackedWeights::F32(&[]), MatMulWeights::view),
             bias: &self.bias,
             reset_bias: &self.reset_bias,
             peepholes: &self.peepholes,

@@ -12,21 +12,21 @@ use std::ops::Range;
 use std::sync::{Arc, LazyLock, PoisonError, Weak};
 
 use hashbrown::HashMap;
-use kiln_kernels::cpu::Elements;
 use kiln_kernels::cpu::conv::Weights;
 use kiln_kernels::cpu::gemm::{Panels, Source};
 use kiln_kernels::cpu::quantized::{self, Form, Layout, Steps, WeightSource};
+use kiln_kernels::cpu::{Elements, PackedWeights, PackedWeightsMut};
 use kiln_kernels::{Isa, KernelError, Result as KernelResult};
 
 use crate::fork::{Mutex, stay};
 use crate::tensor::pieces::PIECE;
 use crate::tensor::{Buffer, BufferPool, Pieces};
 
-/// Packed weights, shared.
+/// Memory of packed weights, shared: whole 32-bit words.
 #[derive(Debug)]
 pub struct Packed {
     buffer: Buffer,
-    len: usize,
+    words: usize,
 }
 
 /// The memory that all packed weights lie in.
@@ -42,24 +42,24 @@ const KEPT: usize = 8 << 20;
 
 impl Packed {
     /// Holds whatever was in its memory.
-    fn new(len: usize) -> Packed {
-        Packed { buffer: Buffer::lent_to_keep(memory(), len * 4), len }
+    fn new(words: usize) -> Packed {
+        Packed { buffer: Buffer::lent_to_keep(memory(), words * 4), words }
     }
 
-    /// The elements, as the kernels read them.
+    /// The weights, which were packed in these elements.
     #[must_use]
-    pub fn elements(&self) -> &[f32] {
-        &bytemuck::cast_slice(self.buffer.bytes())[..self.len]
+    pub fn weights(&self, elements: Elements) -> PackedWeights<'_> {
+        PackedWeights::new(elements, bytemuck::cast_slice(self.bytes()))
     }
 
-    /// The same as bytes: whole 32-bit words, of which a packing may leave the last few unused.
+    /// Their bytes; a packing may leave the last few unused.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        &self.buffer.bytes()[..self.len * 4]
+        &self.buffer.bytes()[..self.words * 4]
     }
 
-    fn elements_mut(&mut self) -> &mut [f32] {
-        &mut bytemuck::cast_slice_mut(self.buffer.bytes_mut())[..self.len]
+    fn words_mut(&mut self) -> &mut [u32] {
+        &mut bytemuck::cast_slice_mut(self.buffer.bytes_mut())[..self.words]
     }
 }
 
@@ -76,10 +76,18 @@ pub struct MatMulWeights {
     pub vectors: usize,
     /// What the panels consist of.
     pub elements: Elements,
-    /// Elements, or words that hold two of them, of one packed matrix.
+    /// Words of one packed matrix.
     pub step: usize,
     /// The panels.
     pub packed: Arc<Packed>,
+}
+
+impl MatMulWeights {
+    /// As kernels read them.
+    #[must_use]
+    pub fn view(&self) -> PackedWeights<'_> {
+        self.packed.weights(self.elements)
+    }
 }
 
 /// What packed weights are looked for by: their layout and some of their contents.
@@ -119,8 +127,8 @@ pub fn matmul<'a>(
         for (index, out) in out.chunks_exact_mut(panels.len()).enumerate() {
             let first = index * k * n;
             match transposed {
-                true => pack_columns(&panels, k, &mut weights, first, scale, pairs, out)?,
-                false => pack_rows(&panels, k, &mut weights, first, scale, pairs, out)?,
+                true => pack_columns(&panels, k, &mut weights, first, scale, elements, out)?,
+                false => pack_rows(&panels, k, &mut weights, first, scale, elements, out)?,
             }
         }
         Ok(())
@@ -135,16 +143,17 @@ fn pack_rows(
     weights: &mut Pieces<'_>,
     first: usize,
     scale: f32,
-    pairs: bool,
-    out: &mut [f32],
+    elements: Elements,
+    out: &mut [u32],
 ) -> KernelResult<()> {
-    let (n, each) = (panels.columns, if pairs { 2 } else { 1 });
+    let (n, each) = (panels.columns, if elements.in_pairs() { 2 } else { 1 });
     let step = (PIECE / size_of::<f32>() / n).next_multiple_of(2).max(2);
     for row in (0..k).step_by(step) {
         let count = step.min(k - row);
         let end = if row + count == k { panels.rows } else { (row + count) / each };
         let piece = piece(weights, first + row * n..first + (row + count) * n)?;
-        panels.pack_rows(row / each..end, &Source::row_major(piece, count, n), scale, pairs, out)?;
+        let out = PackedWeightsMut::new(elements, out);
+        panels.pack_rows(row / each..end, &Source::row_major(piece, count, n), scale, out)?;
     }
     Ok(())
 }
@@ -156,17 +165,14 @@ fn pack_columns(
     weights: &mut Pieces<'_>,
     first: usize,
     scale: f32,
-    pairs: bool,
-    out: &mut [f32],
+    elements: Elements,
+    out: &mut [u32],
 ) -> KernelResult<()> {
     for (index, out) in out.chunks_exact_mut(panels.panel_len()).enumerate() {
         let one = Panels { columns: panels.columns_of(index), ..*panels };
         let first = first + index * panels.width * k;
         let source = Source::column_major(piece(weights, first..first + one.columns * k)?, k, k);
-        match pairs {
-            true => one.pack_pairs(&source, scale, out)?,
-            false => one.pack(&source, scale, out)?,
-        }
+        one.pack_as(&source, scale, PackedWeightsMut::new(elements, out))?;
     }
     Ok(())
 }
@@ -198,8 +204,8 @@ pub fn conv<'a>(
     let name = format!("conv {} {sizes:?} {layout:?}", isa.lanes());
     find_or_pack(&name, sizes.packed_len(isa, layout), |out| {
         sizes.parts(isa, layout).into_iter().try_for_each(|part| {
-            let elements = piece(&mut weights, part.elements)?;
-            part.sizes.pack(isa, layout, elements, &mut out[part.packed])
+            let plain = piece(&mut weights, part.elements)?;
+            part.sizes.pack(isa, layout, plain, PackedWeightsMut::new(layout.elements(), &mut out[part.packed]))
         })
     })
 }
@@ -250,11 +256,11 @@ pub fn quantized(isa: Isa, source: &WeightSource<'_>, sizes: &Weights, steps: St
 /// Packs weights, and lets go of them where equal ones in that layout are there already.
 fn find_or_pack(
     layout: &str,
-    len: usize,
-    pack: impl FnOnce(&mut [f32]) -> KernelResult<()>,
+    words: usize,
+    pack: impl FnOnce(&mut [u32]) -> KernelResult<()>,
 ) -> KernelResult<Arc<Packed>> {
-    let mut fresh = Packed::new(len);
-    pack(fresh.elements_mut())?;
+    let mut fresh = Packed::new(words);
+    pack(fresh.words_mut())?;
     let trace = trace(layout, fresh.bytes());
     let fresh = Arc::new(fresh);
     let mut differ: Vec<Arc<Packed>> = Vec::new();
@@ -370,7 +376,7 @@ mod tests {
         let weights: Vec<f32> = (0..2 * 3 * 4).map(|i| i as f32).collect();
         let stack = matmul(Isa::Portable, Elements::F32, &weights[..], [2, 3, 4], false, 1.0).unwrap();
         let second = matmul(Isa::Portable, Elements::F32, &weights[12..], [1, 3, 4], false, 1.0).unwrap();
-        assert_eq!(stack.packed.elements()[stack.step..], *second.packed.elements());
+        assert_eq!(stack.packed.bytes()[stack.step * 4..], *second.packed.bytes());
         assert!(matmul(Isa::Portable, Elements::F32, &weights[..], [3, 3, 4], false, 1.0).is_err(), "too few elements");
     }
 }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use kiln_kernels::cpu::chain::UnaryOp;
 use kiln_kernels::cpu::conv::{Conv as Executor, ConvExtras, ConvInput, ConvShape, Weights};
 use kiln_kernels::cpu::transpose::Transpose;
-use kiln_kernels::cpu::{Elements, Stored};
+use kiln_kernels::cpu::{Elements, PackedWeights, PackedWeightsMut, Stored};
 use smallvec::SmallVec;
 
 use self::attributes::Attributes;
@@ -266,11 +266,12 @@ impl Conv {
             residual: residual.as_ref().map(activations).transpose()?,
         };
         let packed_now;
+        let elements = ready.conv.layout().elements();
         let weights = match &ready.weights {
-            Some(packed) => packed.elements(),
+            Some(packed) => packed.weights(elements),
             None => {
                 packed_now = pack_now(&ready.shape.weights(), required(inputs, 1)?, cx, ready)?;
-                packed_now.as_slice()?
+                PackedWeights::new(elements, bytemuck::cast_slice(packed_now.as_slice::<f32>()?))
             }
         };
         let mut scratch = cx.scratch::<f32>(ready.conv.scratch_len())?;
@@ -301,7 +302,8 @@ impl Conv {
 fn pack_now(sizes: &Weights, weights: &Tensor, cx: &RunCx<'_>, ready: &Ready) -> Result<Tensor, NodeError> {
     let (isa, layout) = (ready.conv.isa(), ready.conv.layout());
     let mut packed = cx.scratch::<f32>(sizes.packed_len(isa, layout))?;
-    sizes.pack(isa, layout, weights.as_slice()?, packed.as_mut_slice()?)?;
+    let room = PackedWeightsMut::new(layout.elements(), bytemuck::cast_slice_mut(packed.as_mut_slice::<f32>()?));
+    sizes.pack(isa, layout, weights.as_slice()?, room)?;
     Ok(packed)
 }
 

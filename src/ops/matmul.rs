@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use kiln_kernels::cpu::chain::{Step, UnaryOp};
 use kiln_kernels::cpu::gemm::{Extras, Matmul, MatmulStored};
-use kiln_kernels::cpu::{Elements, Stored as Storage};
+use kiln_kernels::cpu::{Elements, PackedWeights, Stored as Storage};
 
 use self::dims::{Operand, Problem};
 use super::apart::{self, After};
@@ -340,8 +340,8 @@ impl MatMul {
             residual: residual.map(activations).transpose()?,
         };
         let right = match &self.weights {
-            Some((weights, _)) => weights.packed.elements(),
-            None => required(inputs, 1)?.as_slice()?,
+            Some((weights, _)) => weights.view(),
+            None => PackedWeights::F32(required(inputs, 1)?.as_slice()?),
         };
         let mut scratch = cx.scratch::<f32>(matmul.scratch_len())?;
         let (left, c) = (activations(left)?, activations_mut(&mut output)?);

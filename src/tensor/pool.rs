@@ -383,8 +383,8 @@ mod tests {
     #[test]
     fn a_trimmed_pool_has_nothing_free_and_keeps_what_comes_back() {
         let pool = BufferPool::new(1 << 26);
-        let held = BufferPool::take(&pool, 3 << 20);
-        drop([BufferPool::take(&pool, 1000), BufferPool::take(&pool, 5 << 20)]);
+        let held = Buffer::lent(&pool, 3 << 20);
+        drop([Buffer::lent(&pool, 1000), Buffer::lent(&pool, 5 << 20)]);
         assert!(pool.free_bytes() > 0);
         pool.trim();
         assert_eq!(pool.free_bytes(), 0);

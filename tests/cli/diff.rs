@@ -40,14 +40,16 @@ fn file(folder: &Path, value: &str) -> PathBuf {
 
 /// Writes arrays of rows of three by name.
 fn archive(path: &Path, arrays: &[(&str, &[f32])]) {
-    let mut archive = npyz::npz::NpzWriter::create(path).unwrap();
+    use npyz::WriterBuilder;
+    let mut archive = zip::ZipWriter::new(File::create(path).unwrap());
     for (name, values) in arrays {
-        use npyz::WriterBuilder;
-        let writer = archive.array::<f32>(name, Default::default()).unwrap();
-        let mut writer = writer.default_dtype().shape(&[values.len() as u64 / 3, 3]).begin_nd().unwrap();
+        archive.start_file(format!("{name}.npy"), zip::write::FileOptions::default()).unwrap();
+        let options = npyz::WriteOptions::new().default_dtype().shape(&[values.len() as u64 / 3, 3]);
+        let mut writer = options.writer(&mut archive).begin_nd().unwrap();
         writer.extend(values.iter().copied()).unwrap();
         writer.finish().unwrap();
     }
+    archive.finish().unwrap();
 }
 
 #[test]

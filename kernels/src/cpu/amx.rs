@@ -23,9 +23,11 @@ mod fused;
 mod multiply;
 pub(crate) mod prefetch;
 
+use std::mem::MaybeUninit;
+
 pub use epilogue::EpilogueCode;
 pub(crate) use epilogue::FAMILY as EPILOGUE;
-pub(crate) use epilogue::{EpilogueArgs, EpilogueKernel};
+pub(crate) use epilogue::{Area, EpilogueArgs, LANES};
 pub(crate) use fused::Stretch;
 pub use fused::{Columns, Ending};
 pub(crate) use multiply::{FAMILY, Held, Multiply, MultiplyArgs, TALLEST};
@@ -41,6 +43,51 @@ pub const PANEL: usize = 32;
 pub const STEP_WORDS: usize = STEP / 2;
 /// Bytes of a row in a step.
 pub const STEP_BYTES: usize = 64;
+
+/// Sums of a tile row by a panel.
+pub(crate) const BLOCK: usize = TILE_ROWS * PANEL;
+
+/// Memory of `COUNT` sums that are stored before they are read, aligned to cache lines.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct Sums<T, const COUNT: usize>(MaybeUninit<[T; COUNT]>);
+
+impl<T: Copy, const COUNT: usize> Sums<T, COUNT> {
+    /// Sums that have not been stored.
+    pub(crate) fn uninit() -> Sums<T, COUNT> {
+        Sums(MaybeUninit::uninit())
+    }
+
+    /// Stores one value in all of them.
+    pub(crate) fn fill(&mut self, value: T) {
+        self.0.write([value; COUNT]);
+    }
+
+    /// The address of the first.
+    pub(crate) fn first(&mut self) -> *mut T {
+        self.0.as_mut_ptr().cast()
+    }
+}
+
+/// Blocks of one height below each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Block {
+    /// Tile rows of each.
+    pub(crate) height: usize,
+    /// The first tile row.
+    pub(crate) first: usize,
+    /// Blocks.
+    pub(crate) count: usize,
+}
+
+impl Block {
+    /// Cuts tile rows into the tallest blocks and what is left over.
+    pub(crate) fn all(tile_rows: usize) -> impl Iterator<Item = Block> {
+        let tallest = tile_rows / TALLEST;
+        let rest = Block { height: 1, first: tallest * TALLEST, count: tile_rows % TALLEST };
+        [Block { height: TALLEST, first: 0, count: tallest }, rest].into_iter().filter(|block| block.count > 0)
+    }
+}
 
 /// The 64-byte memory operand of `ldtilecfg`: shapes of the eight tile registers.
 #[repr(C, align(64))]

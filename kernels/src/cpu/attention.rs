@@ -36,7 +36,6 @@ pub use shape::{AttentionBlocks, AttentionShape, Steps};
 
 use crate::cpu::amx::PANEL;
 use crate::cpu::gemm::rows::part_sizes;
-use crate::cpu::gemm::shared::Shared;
 use crate::cpu::gemm::tile::TileArgs;
 use crate::cpu::{Activations, ActivationsMut, CodeSource, Stored};
 use crate::error::{KernelError, Result};
@@ -104,7 +103,7 @@ struct Room {
 /// The buffers of a run, for all tasks.
 struct Buffers<'a> {
     operands: &'a Operands<'a, Activations<'a>>,
-    output: Shared<u8>,
+    output: Disjoint<'a, u8>,
     scratch: Disjoint<'a, f32>,
     given: Given,
 }
@@ -254,7 +253,7 @@ impl Attention {
         let Operands { query, key, value, mask, .. } = operands;
         let given = Given::new().read("queries", query.bytes()).read("keys", key.bytes()).read("values", value.bytes());
         let given = given.maybe("mask", *mask).write("output", output.bytes_mut()).write("scratch", scratch);
-        let output = Shared::from_ptr(output.as_mut_ptr());
+        let output = Disjoint::new(output.bytes_mut());
         let buffers = Buffers { operands, output, scratch: Disjoint::new(scratch), given };
         parallel.run(self.tasks(), &|task| {
             let (heads, queries) = (task / self.blocks.query_tasks(), task % self.blocks.query_tasks());

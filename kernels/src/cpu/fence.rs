@@ -1,6 +1,7 @@
 //! Buffers for tests of kernels: a result lies between canaries that must stay as they are, an operand between NaNs,
 //! which show in every result that they get into.
 
+use crate::cpu::{Elements, PackedWeights, PackedWeightsMut};
 use crate::isa::Isa;
 use crate::parallel::Parallel;
 
@@ -24,6 +25,16 @@ impl Element for f32 {
 impl Element for u16 {
     const CANARY: u16 = 12345;
     const NAN: u16 = 0x7FC0;
+}
+
+/// Weights of these elements in a buffer of floats.
+pub(crate) fn packed(elements: Elements, buffer: &[f32]) -> PackedWeights<'_> {
+    PackedWeights::new(elements, bytemuck::cast_slice(buffer))
+}
+
+/// Room for weights of these elements in a buffer of floats.
+pub(crate) fn packed_mut(elements: Elements, buffer: &mut [f32]) -> PackedWeightsMut<'_> {
+    PackedWeightsMut::new(elements, bytemuck::cast_slice_mut(buffer))
 }
 
 /// The levels that can run here.

@@ -8,6 +8,8 @@
 //!
 //! - [`tile`]: what shapes the instructions of a micro-kernel, its arguments, and calling it. [`emit`] assembles it,
 //!   [`portable`] is the same contract in Rust. [`convert`] rounds left-hand rows where bf16 pairs are multiplied.
+//! - [`operands`]: the table of operand types. [`reduction`]: the loops over taps and elements that the micro-kernels of
+//!   floating-point and of integer products have in common.
 //! - [`row`]: the kernel of a single row, which reads several panels side by side.
 //! - [`panels`]: how the right-hand matrix is laid out, and packing it.
 //! - [`rows`]: how rows are cut into tiles of nearly equal height.
@@ -21,11 +23,12 @@ pub(crate) mod convert;
 mod emit;
 pub mod matmul;
 pub(crate) mod model;
+pub(crate) mod operands;
 pub mod panels;
 mod portable;
+pub(crate) mod reduction;
 pub(crate) mod row;
 pub mod rows;
-pub(crate) mod shared;
 pub mod tile;
 
 pub use convert::Bf16ConvertCode;

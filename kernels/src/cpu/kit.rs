@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::CodeKey;
 use crate::error::{KernelError, Result};
-use crate::jit::Code;
+use crate::jit::{Arguments, Code, Given};
 
 /// The most parts that a key's code has.
 pub const MOST_PARTS: usize = 8;
@@ -135,6 +135,31 @@ pub struct EmitEach;
 impl CodeSource for EmitEach {
     fn kit(&self, key: &CodeKey, wanted: Parts) -> Result<Arc<Kit>> {
         Kit::emit(key, wanted).map(Arc::new)
+    }
+}
+
+/// A kernel of one part with its code: `K` is what shapes its instructions.
+#[derive(Clone, Debug)]
+pub(crate) struct Emitted<K> {
+    key: K,
+    code: Arc<Code>,
+}
+
+impl<K: Copy> Emitted<K> {
+    /// The kernel of `key`, which `of` names among all keys.
+    pub(crate) fn new(key: K, of: fn(K) -> CodeKey, source: &dyn CodeSource) -> Result<Emitted<K>> {
+        Ok(Emitted { key, code: source.code(&of(key))? })
+    }
+
+    /// Calls it.
+    ///
+    /// # Safety
+    ///
+    /// `args` is the struct that the emitter of `K` reads, and `given` holds all that it says the kernel touches. No
+    /// other task touches what the kernel writes.
+    pub(crate) unsafe fn call<A: Arguments<Kernel = K>>(&self, args: &A, given: &Given) {
+        // SAFETY: the caller's contract.
+        unsafe { self.code.call(args, &self.key, given) }
     }
 }
 

@@ -120,20 +120,6 @@ pub fn from_bf16(half: u16) -> f32 {
     f32::from_bits(u32::from(half) << 16)
 }
 
-/// A word of two rows, as the `f32` of the same bits, which is how packed weights are passed on. It is not a number to
-/// compute with.
-#[must_use]
-pub fn bf16_word(first: f32, second: f32) -> f32 {
-    f32::from_bits(u32::from(to_bf16(second)) << 16 | u32::from(to_bf16(first)))
-}
-
-/// The two rows of a word.
-#[must_use]
-pub fn bf16_rows(word: f32) -> [f32; 2] {
-    let bits = word.to_bits();
-    [f32::from_bits(bits << 16), f32::from_bits(bits & 0xFFFF_0000)]
-}
-
 /// A text that names no precision.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}: expected f32 or bf16")]
@@ -184,13 +170,5 @@ mod tests {
         }
         // A NaN whose payload lies in the lower half alone must not become an infinity.
         assert!(from_bf16(to_bf16(f32::from_bits(0x7F80_0001))).is_nan());
-    }
-
-    #[test]
-    fn a_word_holds_two_rows() {
-        assert_eq!(bf16_rows(bf16_word(1.5, -2.0)), [1.5, -2.0]);
-        // A word whose bits are those of a signalling NaN passes through unharmed.
-        let word = bf16_word(1.0, f32::INFINITY);
-        assert_eq!(bf16_rows(word), [1.0, f32::INFINITY]);
     }
 }

@@ -20,23 +20,23 @@ pub use emit::{GateArgs, GateCode, Gates};
 pub use shape::{Activation, Cell, Direction, Outputs, RecurrentShape};
 
 use crate::cpu::gemm::{Epilogue, Extras, Left, Matmul, MatmulBlocks, MatmulShape, Right};
-use crate::cpu::{CodeKey, CodeSource};
+use crate::cpu::{CodeKey, CodeSource, PackedWeights};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Code, Given};
 use crate::parallel::{Parallel, Serial, for_each_chunk};
 
-/// The weights of one direction as the layer's products read them: packed by
-/// [`Panels::pack`](crate::cpu::gemm::Panels::pack), or by its counterpart for bf16 pairs, in panels of
+/// The weights of one direction, as the layer's products read them: packed by
+/// [`Panels::pack_as`](crate::cpu::gemm::Panels::pack_as) in panels of
 /// [`Elements::panel_vectors`](crate::cpu::Elements::panel_vectors) vectors for their columns.
 #[derive(Clone, Copy, Debug)]
 pub struct DirectionWeights<'a> {
     /// `[input, gates x hidden]`
-    pub input: &'a [f32],
+    pub input: PackedWeights<'a>,
     /// `[hidden, gates x hidden]`; without gate h for a GRU that applies its reset gate before the product.
-    pub recurrent: &'a [f32],
+    pub recurrent: PackedWeights<'a>,
     /// `[hidden, hidden]`: gate h of such a GRU, else empty.
-    pub faded: &'a [f32],
+    pub faded: PackedWeights<'a>,
     /// Added to the input's product, for every gate.
     pub bias: &'a [f32],
     /// Added to the recurrent product of gate h of a GRU that applies its reset gate after the product, else empty.

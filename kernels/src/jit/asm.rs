@@ -39,6 +39,7 @@ mod moves;
 mod named;
 mod operand;
 mod short;
+mod structure;
 mod tiles;
 
 use dynasmrt::{DynamicLabel, DynasmApi, DynasmLabelApi};

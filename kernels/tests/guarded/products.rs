@@ -9,7 +9,7 @@ use kiln_kernels::cpu::precision::{from_bf16, to_bf16};
 use kiln_kernels::cpu::recurrent::{
     self as cells, Activation, Cell, Direction, DirectionWeights, Outputs, Recurrent, RecurrentShape,
 };
-use kiln_kernels::cpu::{ActivationsMut, Elements, Stored};
+use kiln_kernels::cpu::{ActivationsMut, Elements, PackedWeights, PackedWeightsMut, Stored};
 use kiln_kernels::reference::recurrent as plain;
 use kiln_kernels::{EmitEach, Isa, reference};
 
@@ -42,10 +42,7 @@ fn panels(
     let width = elements.panel_vectors(isa, columns) * isa.lanes();
     let panels = Panels { rows: elements.words(rows), columns, width };
     let mut packed = Guarded::blank(panels.len(), at_end);
-    match elements.in_pairs() {
-        true => panels.pack_pairs(source, 1.0, &mut packed).unwrap(),
-        false => panels.pack(source, 1.0, &mut packed).unwrap(),
-    }
+    panels.pack_as(source, 1.0, PackedWeightsMut::new(elements, bytemuck::cast_slice_mut(&mut packed))).unwrap();
     packed.open();
     packed
 }
@@ -119,7 +116,8 @@ pub(crate) fn matmul(draw: &mut Draw<'_>, isa: Isa) {
         Stored::Bf16 => ActivationsMut::Bf16(&mut halves),
     };
     let left = left_data.get(stored.left);
-    product.run_stored(left, &right_data, to, extras, &mut scratch, &InTurn(threads)).unwrap();
+    let right = PackedWeights::new(shape.elements(), bytemuck::cast_slice(&right_data));
+    product.run_stored(left, right, to, extras, &mut scratch, &InTurn(threads)).unwrap();
     scratch.open();
     let what = || format!("{isa} {blocks:?} {stored:?} {shape:?} {epilogue:?}");
     if stored.output == Stored::F32 {
@@ -295,12 +293,13 @@ pub(crate) fn recurrent(draw: &mut Draw<'_>, isa: Isa) {
 
     let layer = Recurrent::new(shape.clone(), isa, apart, threads, &EmitEach).unwrap();
     let packed: Vec<Packed> = (0..count).map(|direction| prepare(&shape, isa, &inputs, direction, at_end)).collect();
+    let weights_of = |words| PackedWeights::new(shape.elements, bytemuck::cast_slice::<f32, u32>(words));
     let weights: Vec<DirectionWeights<'_>> = packed
         .iter()
         .map(|packed| DirectionWeights {
-            input: &packed.input,
-            recurrent: &packed.recurrent,
-            faded: &packed.faded,
+            input: weights_of(&packed.input),
+            recurrent: weights_of(&packed.recurrent),
+            faded: weights_of(&packed.faded),
             bias: &packed.bias,
             reset_bias: &packed.reset_bias,
             peepholes: &packed.peepholes,

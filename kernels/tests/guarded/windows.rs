@@ -7,7 +7,7 @@ use kiln_kernels::cpu::precision::{from_bf16, to_bf16};
 use kiln_kernels::cpu::quantized::bytes::{Added, Addend, Plus, Rounding, add};
 use kiln_kernels::cpu::quantized::weights::{pack, packed_bytes};
 use kiln_kernels::cpu::quantized::{Form, Output, Quantized, QuantizedBlocks, Terms, WeightSource};
-use kiln_kernels::cpu::{Activations, ActivationsMut, Elements, Numerics, Stored};
+use kiln_kernels::cpu::{Activations, ActivationsMut, Elements, Numerics, PackedWeights, PackedWeightsMut, Stored};
 use kiln_kernels::{EmitEach, Isa, KernelError, reference};
 
 use super::draw::Draw;
@@ -150,8 +150,11 @@ pub(crate) fn conv(draw: &mut Draw<'_>, isa: Isa) {
         *value += if with_residual { residual[index] } else { 0.0 };
         *value = if relu { value.max(0.0) } else { *value };
     }
-    let mut packed = Guarded::blank(shape.weights().packed_len(isa, blocks.layout()), at_end);
-    shape.weights().pack(isa, blocks.layout(), &weights, &mut packed).unwrap();
+    let layout = blocks.layout();
+    let mut packed: Guarded<f32> = Guarded::blank(shape.weights().packed_len(isa, layout), at_end);
+    let room = PackedWeightsMut::new(layout.elements(), bytemuck::cast_slice_mut(&mut packed));
+    shape.weights().pack(isa, layout, &weights, room).unwrap();
+    let weights = PackedWeights::new(layout.elements(), bytemuck::cast_slice(&packed));
     let types = [Stored::F32, Stored::Bf16];
     let [input, added, output] = [draw.of(&types), draw.of(&types), draw.of(&types)];
     let residual_type = if with_residual { added } else { Stored::F32 };
@@ -188,9 +191,9 @@ pub(crate) fn conv(draw: &mut Draw<'_>, isa: Isa) {
     let x = parts.as_ref().map_or(x.get(stored.input).into(), |parts| ConvInput::Parts(parts));
     let parallel = InTurn(threads);
     if over && residual.is_some() {
-        conv.run_over_residual(x, &packed, to, bias, &mut scratch, &parallel).unwrap();
+        conv.run_over_residual(x, weights, to, bias, &mut scratch, &parallel).unwrap();
     } else {
-        conv.run_stored(x, &packed, to, ConvExtras { bias, residual }, &mut scratch, &parallel).unwrap();
+        conv.run_stored(x, weights, to, ConvExtras { bias, residual }, &mut scratch, &parallel).unwrap();
     }
     scratch.open();
     packed.open();

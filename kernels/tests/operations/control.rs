@@ -3,7 +3,7 @@
 use kiln_kernels::Isa;
 use kiln_kernels::jit::{Asm, Code, Gpr, Mem, Src, Vreg, code_memory};
 
-use super::harness::{LEVELS, kernel};
+use super::harness::{LEVELS, WORDS, kernel, run};
 
 /// Destroys every register that the caller relies on, and has a stack frame.
 fn destructive(asm: &mut Asm) {
@@ -131,4 +131,56 @@ fn sealed_code_keeps_its_bytes_and_its_size_is_charged() {
     assert_eq!(code.isa(), Isa::Avx2);
     assert!(code.size() >= bytes.len() && code.size().is_multiple_of(64));
     assert!(code_memory().used >= code.size() && code_memory().mapped >= code_memory().used);
+}
+
+/// The words that a kernel leaves, whose first counts for it.
+fn counted(isa: Isa, words: [u64; 3], emit: impl FnOnce(&mut Asm)) -> Vec<u64> {
+    run(isa, &[], 0, &words, |asm| {
+        asm.load(Gpr::RAX, Mem::at(WORDS, 0));
+        asm.mov_imm(Gpr::RCX, 0);
+        emit(asm);
+        asm.store(Mem::at(WORDS, 8), Gpr::RCX);
+    })
+    .words
+}
+
+#[test]
+fn loops_run_as_often_as_they_count() {
+    for isa in LEVELS {
+        for count in 1..6 {
+            let once = |asm: &mut Asm| asm.add_imm(Gpr::RCX, 1);
+            let found = counted(isa, [count, 0, 7], |asm| asm.repeat(Gpr::RAX, once));
+            assert_eq!(found, [count, count, 7]);
+            let found = counted(isa, [count, 0, 7], |asm| asm.repeat_in_memory(Mem::at(WORDS, 0), Gpr::RDX, once));
+            assert_eq!(found, [0, count, 7], "the count in memory is used up");
+        }
+        for count in 0..9 {
+            let found = counted(isa, [count, 0, 0], |asm| {
+                asm.for_each_group(Gpr::RAX, 4, 16, |asm| asm.add_imm(Gpr::RCX, 1));
+                asm.add_imm(Gpr::RAX, 4);
+                asm.store(Mem::at(WORDS, 16), Gpr::RAX);
+            });
+            assert_eq!(found, [count, count / 4, count % 4]);
+            let found = counted(isa, [count, 0, 0], |asm| {
+                asm.while_less(Gpr::RCX, Gpr::RAX, 1, |asm| asm.add_imm(Gpr::RCX, 3));
+            });
+            assert_eq!(found, [count, count.next_multiple_of(3), 0]);
+        }
+    }
+}
+
+#[test]
+fn conditions_choose_one_of_their_bodies() {
+    for isa in LEVELS {
+        for value in [0, 1, 1 << 40] {
+            let set = |number: i32| move |asm: &mut Asm| asm.add_imm(Gpr::RCX, number);
+            let zero = value == 0;
+            let found = counted(isa, [value, 0, 0], |asm| asm.unless_zero(Gpr::RAX, set(1)));
+            assert_eq!(found[1], u64::from(!zero));
+            let found = counted(isa, [value, 0, 0], |asm| asm.unless_zero_else(Gpr::RAX, set(1), set(2)));
+            assert_eq!(found[1], if zero { 2 } else { 1 });
+            let found = counted(isa, [value, 0, 0], |asm| asm.if_zero_else(Gpr::RAX, set(1), set(2)));
+            assert_eq!(found[1], if zero { 1 } else { 2 });
+        }
+    }
 }

@@ -6,7 +6,7 @@ use smallvec::smallvec;
 use super::is_fusible;
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape, Strategy};
-use crate::cpu::fence::{Scoped, integers, levels};
+use crate::cpu::fence::{Scoped, integers, levels, packed, packed_mut};
 use crate::cpu::gemm::{Epilogue, Extras, Left, Matmul, MatmulBlocks, MatmulShape, Panels, Right, Source};
 use crate::cpu::{Elements, EmitEach, Numerics};
 use crate::error::{KernelError, Result};
@@ -125,12 +125,13 @@ fn convolve(isa: Isa, shape: ConvShape, blocks: ConvBlocks, activation: Option<U
     let conv = Conv::new(isa, shape, blocks, activation, &EmitEach)?;
     let (x, weights) = (numbers(shape.input_len(), 1), numbers(shape.weights().len(), 2));
     let (bias, residual) = (numbers(shape.filters(), 3), numbers(shape.output_len(), 4));
-    let mut packed = vec![0.0; shape.weights().packed_len(isa, blocks.layout())];
-    shape.weights().pack(isa, blocks.layout(), &weights, &mut packed)?;
+    let layout = blocks.layout();
+    let mut panels = vec![0.0; shape.weights().packed_len(isa, layout)];
+    shape.weights().pack(isa, layout, &weights, packed_mut(layout.elements(), &mut panels))?;
     let mut scratch = vec![0.0; conv.scratch_len()];
     let mut y = vec![f32::NAN; shape.output_len()];
     let extras = ConvExtras { bias: Some(&bias[..]), residual: Some(&residual[..]) };
-    conv.run(&x, &packed, &mut y, extras, &mut scratch, &Scoped)?;
+    conv.run(&x, packed(layout.elements(), &panels), &mut y, extras, &mut scratch, &Scoped)?;
     Ok(y)
 }
 
@@ -180,13 +181,9 @@ fn multiply(isa: Isa, [m, n, k]: [usize; 3], right: Option<Elements>, op: Option
         Some(elements) => {
             let vectors = elements.panel_vectors(isa, n);
             let panels = Panels { rows: elements.words(k), columns: n, width: vectors * isa.lanes() };
-            let mut packed = vec![0.0; panels.len()];
-            let source = Source::row_major(&b, k, n);
-            match elements.in_pairs() {
-                true => panels.pack_pairs(&source, 1.0, &mut packed)?,
-                false => panels.pack(&source, 1.0, &mut packed)?,
-            }
-            (Right::Packed { vectors, elements }, packed)
+            let mut right = vec![0.0; panels.len()];
+            panels.pack_as(&Source::row_major(&b, k, n), 1.0, packed_mut(elements, &mut right))?;
+            (Right::Packed { vectors, elements }, right)
         }
     };
     let shape = MatmulShape { m, n, k, batch: smallvec![], left: Left::Rows { stride: k }, right: side };
@@ -197,7 +194,8 @@ fn multiply(isa: Isa, [m, n, k]: [usize; 3], right: Option<Elements>, op: Option
     let mut scratch = vec![0.0; product.scratch_len()];
     let mut c = vec![f32::NAN; m * n];
     let extras = Extras { bias: Some(&bias[..]), residual: Some(&residual[..]) };
-    product.run(&a, &data, &mut c, extras, &mut scratch, &Scoped)?;
+    let data = packed(right.unwrap_or(Elements::F32), &data);
+    product.run(&a, data, &mut c, extras, &mut scratch, &Scoped)?;
     Ok(c)
 }
 

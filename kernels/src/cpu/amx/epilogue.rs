@@ -1,8 +1,8 @@
-//! The epilogue kernel for raw `f32` sums of AMX: scale, bias, residual, activation, and a masked store of the result.
-//! Residual and result may each be `f32` or `bf16`.
-
-use std::mem::offset_of;
-use std::sync::Arc;
+//! Epilogues of AMX. What they have in common is here: the rows and columns of a call ([`Area`]), and the residual,
+//! activation and store ([`PostOps`]) that the kernel below and the [fused](super::fused) epilogue emit alike.
+//!
+//! The kernel reads raw `f32` sums: scale, bias, residual, activation, and a masked store of the result. Residual and
+//! result may each be `f32` or `bf16`. That of integer sums is in [`quantized`](crate::cpu::quantized).
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -11,10 +11,9 @@ use super::PANEL;
 use crate::cpu::Stored;
 use crate::cpu::activation;
 use crate::cpu::chain::UnaryOp;
-use crate::cpu::{CodeKey, CodeSource};
 use crate::error::Result;
 use crate::isa::Isa;
-use crate::jit::{Arguments, Asm, Code, Cond, Extents, Given, Gpr, Mask, Mem, Vreg, counted_down};
+use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mask, Mem, Vreg, arg, counted_down};
 
 /// What shapes the instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -32,12 +31,12 @@ pub struct EpilogueCode {
 /// The name of the code.
 pub(crate) const FAMILY: &str = "finish";
 
-/// The arguments of one call: C = activation(scale * sums + bias + residual). Strides are in bytes.
+/// The sums of a call and where their results go. Strides are in bytes.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct EpilogueArgs {
+pub(crate) struct Area<S> {
     /// The first sum.
-    pub(crate) from: *const f32,
+    pub(crate) from: *const S,
     /// From one row of sums to the next.
     pub(crate) from_stride: usize,
     /// The first element of the result.
@@ -47,23 +46,14 @@ pub(crate) struct EpilogueArgs {
     /// Rows, at least one.
     pub(crate) rows: usize,
     /// Whole vectors of the result's columns, and columns after them.
-    vectors: usize,
-    rest: usize,
-    /// Added to every row; as many elements as the result has columns.
-    bias: *const f32,
-    /// The first element of a tensor that is added before the activation, or null.
-    pub(crate) residual: *const u8,
-    /// From one row of that tensor to the next.
-    pub(crate) residual_stride: usize,
-    /// Multiplied with every sum.
-    pub(crate) scale: f32,
+    pub(crate) vectors: usize,
+    pub(crate) rest: usize,
 }
 
-impl EpilogueArgs {
-    /// Arguments for `columns` columns without scale, bias or residual; rows of sums are 32 elements apart.
-    pub(crate) fn of_columns(columns: usize) -> EpilogueArgs {
-        debug_assert!(columns <= MOST_COLUMNS, "{columns} columns");
-        EpilogueArgs {
+impl<S> Area<S> {
+    /// No rows of so many columns; rows of sums are a panel's columns apart.
+    pub(crate) fn of_columns(columns: usize) -> Area<S> {
+        Area {
             from: std::ptr::null(),
             from_stride: PANEL * 4,
             to: std::ptr::null_mut(),
@@ -71,6 +61,43 @@ impl EpilogueArgs {
             rows: 0,
             vectors: columns / LANES,
             rest: columns % LANES,
+        }
+    }
+
+    /// Columns of the result.
+    pub(crate) fn columns(&self) -> usize {
+        self.vectors * LANES + self.rest
+    }
+
+    /// Adds what is touched where the kernel reads the sums of `read` columns, and results are of so many bytes.
+    pub(crate) fn extents(&self, read: usize, bytes: usize, extents: &mut Extents<'_>) {
+        let rows = counted_down(self.rows);
+        extents.read("sums", self.from).over(rows, self.from_stride).bytes(read * 4);
+        extents.write("the result", self.to).over(rows, self.to_stride).bytes(self.columns() * bytes);
+    }
+}
+
+/// The arguments of one call: C = activation(scale * sums + bias + residual).
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct EpilogueArgs {
+    pub(crate) area: Area<f32>,
+    /// Added to every row; as many elements as the result has columns.
+    bias: *const f32,
+    /// The first element of a tensor that is added before the activation, or null.
+    pub(crate) residual: *const u8,
+    /// From one row of that tensor to the next, in bytes.
+    pub(crate) residual_stride: usize,
+    /// Multiplied with every sum.
+    pub(crate) scale: f32,
+}
+
+impl EpilogueArgs {
+    /// Arguments for `columns` columns without scale, bias or residual.
+    pub(crate) fn of_columns(columns: usize) -> EpilogueArgs {
+        debug_assert!(columns <= MOST_COLUMNS, "{columns} columns");
+        EpilogueArgs {
+            area: Area::of_columns(columns),
             bias: NO_BIAS.as_ptr(),
             residual: std::ptr::null(),
             residual_stride: 0,
@@ -89,16 +116,15 @@ impl Arguments for EpilogueArgs {
     type Kernel = EpilogueCode;
 
     fn extents(&self, code: &EpilogueCode, extents: &mut Extents<'_>) {
-        let rows = counted_down(self.rows);
-        let columns = self.vectors * LANES + self.rest;
-        extents.read("sums", self.from).over(rows, self.from_stride).bytes(columns * 4);
+        let columns = self.area.columns();
+        self.area.extents(columns, code.output.bytes(), extents);
         extents.constant("no bias", &NO_BIAS);
         extents.read("bias", self.bias).bytes(columns * 4);
         if !self.residual.is_null() {
-            let residual = extents.read("residual", self.residual).over(rows, self.residual_stride);
+            let residual = extents.read("residual", self.residual);
+            let residual = residual.over(counted_down(self.area.rows), self.residual_stride);
             residual.bytes(columns * code.residual.bytes());
         }
-        extents.write("the result", self.to).over(rows, self.to_stride).bytes(columns * code.output.bytes());
     }
 }
 
@@ -108,36 +134,69 @@ const MOST_COLUMNS: usize = 512;
 pub(super) static NO_BIAS: [f32; MOST_COLUMNS] = [0.0; MOST_COLUMNS];
 
 /// Columns of a vector.
-const LANES: usize = 16;
+pub(crate) const LANES: usize = 16;
 
-/// The kernel.
-#[derive(Clone, Debug)]
-pub(crate) struct EpilogueKernel(EpilogueCode, Arc<Code>);
+/// What happens to numbers in registers before they are a result (oneDNN's post-ops): a residual is added, the
+/// activation applied, and the result stored.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PostOps {
+    pub(super) activation: Option<UnaryOp>,
+    pub(super) residual: Stored,
+    pub(super) output: Stored,
+}
 
-impl EpilogueKernel {
-    pub(crate) fn new(code: EpilogueCode, source: &dyn CodeSource) -> Result<EpilogueKernel> {
-        Ok(EpilogueKernel(code, source.code(&CodeKey::Epilogue(code))?))
+impl PostOps {
+    /// Emits the addition of the residual's vectors at `from`; `mask` has the lanes of a vector that is partial.
+    pub(super) fn add_residual(
+        &self,
+        asm: &mut Asm,
+        values: &[Vreg],
+        mask: impl Fn(usize) -> Option<Mask>,
+        from: Gpr,
+        scratch: Vreg,
+    ) {
+        for (vector, &value) in values.iter().enumerate() {
+            let from = Mem::at(from, (vector * LANES * self.residual.bytes()) as i32);
+            match (self.residual, mask(vector)) {
+                (Stored::F32, mask) => asm.vload_lanes(scratch, mask, from),
+                (Stored::Bf16, None) => asm.vload_bf16(scratch, from),
+                (Stored::Bf16, Some(mask)) => asm.vload_bf16_masked(scratch, mask, from),
+            }
+            asm.vadd(value, value, scratch);
+        }
     }
 
-    /// Applies the epilogue to rows.
-    ///
-    /// # Safety
-    ///
-    /// `given` holds sums, bias, residual and result over the result's columns of all rows. No other task touches those
-    /// elements of the result.
-    pub(crate) unsafe fn call(&self, args: &EpilogueArgs, given: &Given) {
-        // SAFETY: the caller vouches for the pointers; the struct is the one that the emitter reads.
-        unsafe { self.1.call(args, &self.0, given) }
+    /// Emits the activation and the store to `to`. Registers from `temps` on are free but for the last, which may be
+    /// the mask.
+    pub(super) fn store(
+        &self,
+        asm: &mut Asm,
+        values: &[Vreg],
+        mask: impl Fn(usize) -> Option<Mask>,
+        to: Gpr,
+        scratch: Vreg,
+        temps: u8,
+    ) {
+        if let Some(op) = self.activation {
+            let temps: Vec<Vreg> = (temps..asm.registers() - 1).map(Vreg).collect();
+            values.iter().for_each(|&value| activation::emit(asm, op, value, &temps));
+        }
+        let whole = (0..values.len()).all(|vector| mask(vector).is_none());
+        if let (Stored::Bf16, true, &[first, second]) = (self.output, whole, values) {
+            asm.vround_bf16(scratch, second, first);
+            return asm.vstore(Mem::at(to, 0), scratch);
+        }
+        for (vector, &value) in values.iter().enumerate() {
+            let to = Mem::at(to, (vector * LANES * self.output.bytes()) as i32);
+            match (self.output, mask(vector)) {
+                (Stored::F32, mask) => asm.vstore_lanes(to, mask, value),
+                (Stored::Bf16, None) => asm.vstore_bf16(to, value, scratch),
+                (Stored::Bf16, Some(mask)) => asm.vstore_bf16_masked(to, mask, value, scratch),
+            }
+        }
     }
 }
 
-macro_rules! arg {
-    ($field:ident) => {
-        Mem::at(ARGS, offset_of!(EpilogueArgs, $field) as i32)
-    };
-}
-
-const ARGS: Gpr = Gpr::RDI;
 const FROM_ROW: Gpr = Gpr::RSI;
 const TO_ROW: Gpr = Gpr::RDX;
 const FROM: Gpr = Gpr::R11;
@@ -164,101 +223,63 @@ impl EpilogueCode {
         EpilogueCode { isa, activation, residual: Stored::F32, output: Stored::F32 }
     }
 
+    fn post_ops(&self) -> PostOps {
+        PostOps { activation: self.activation, residual: self.residual, output: self.output }
+    }
+
     /// Assembles the kernel.
     pub(crate) fn emit(&self, asm: &mut Asm) -> Result<()> {
         activation::check(FAMILY, self.activation)?;
-        let (row, pair, single, rest, next) = (asm.label(), asm.label(), asm.label(), asm.label(), asm.label());
         asm.prologue();
-        asm.load(FROM_ROW, arg!(from));
-        asm.load(TO_ROW, arg!(to));
-        asm.load(ROWS, arg!(rows));
-        asm.load(RESIDUAL, arg!(residual));
+        asm.load(FROM_ROW, arg!(EpilogueArgs.area.from));
+        asm.load(TO_ROW, arg!(EpilogueArgs.area.to));
+        asm.load(ROWS, arg!(EpilogueArgs.area.rows));
+        asm.load(RESIDUAL, arg!(EpilogueArgs.residual));
         asm.mov(OTHER_ROW, RESIDUAL);
-        asm.vbroadcast(SCALE, arg!(scale));
+        asm.vbroadcast(SCALE, arg!(EpilogueArgs.scale));
         let mask = asm.mask(0, Vreg(asm.registers() - 1));
-        asm.load(T0, arg!(rest));
+        asm.load(T0, arg!(EpilogueArgs.area.rest));
         asm.mask_first(mask, T0, T1);
         asm.align(16);
-        asm.bind(row);
-        asm.mov(FROM, FROM_ROW);
-        asm.mov(TO, TO_ROW);
-        asm.mov(OTHER_AT, OTHER_ROW);
-        asm.load(BIAS, arg!(bias));
-        asm.load(VECTORS, arg!(vectors));
-        asm.sub_imm(VECTORS, 2);
-        asm.cmp_imm(VECTORS, 0);
-        asm.jump_if(Cond::Less, single);
-        asm.align(16);
-        asm.bind(pair);
-        self.vectors(asm, 2, None);
-        asm.sub_imm(VECTORS, 2);
-        asm.cmp_imm(VECTORS, 0);
-        asm.jump_if(Cond::GreaterEqual, pair);
-        asm.bind(single);
-        asm.cmp_imm(VECTORS, -1);
-        asm.jump_if(Cond::Less, rest);
-        self.vectors(asm, 1, None);
-        asm.bind(rest);
-        asm.load(T0, arg!(rest));
-        asm.test(T0);
-        asm.jump_if(Cond::Equal, next);
-        self.vectors(asm, 1, Some(mask));
-        asm.bind(next);
-        asm.load(T0, arg!(from_stride));
-        asm.add(FROM_ROW, T0);
-        asm.load(T0, arg!(to_stride));
-        asm.add(TO_ROW, T0);
-        asm.load(T0, arg!(residual_stride));
-        asm.add(OTHER_ROW, T0);
-        asm.sub_imm(ROWS, 1);
-        asm.test(ROWS);
-        asm.jump_if(Cond::NotEqual, row);
+        asm.repeat(ROWS, |asm| self.row(asm, mask));
         asm.epilogue();
         Ok(())
     }
 
+    /// Emits the epilogue of a row, and the move to the next row.
+    fn row(&self, asm: &mut Asm, mask: Mask) {
+        asm.mov(FROM, FROM_ROW);
+        asm.mov(TO, TO_ROW);
+        asm.mov(OTHER_AT, OTHER_ROW);
+        asm.load(BIAS, arg!(EpilogueArgs.bias));
+        asm.load(VECTORS, arg!(EpilogueArgs.area.vectors));
+        asm.for_each_group(VECTORS, 2, 16, |asm| self.vectors(asm, 2, None));
+        let even = asm.label();
+        asm.cmp_imm(VECTORS, -1);
+        asm.jump_if(Cond::Less, even);
+        self.vectors(asm, 1, None);
+        asm.bind(even);
+        asm.load(T0, arg!(EpilogueArgs.area.rest));
+        asm.unless_zero(T0, |asm| self.vectors(asm, 1, Some(mask)));
+        asm.load(T0, arg!(EpilogueArgs.area.from_stride));
+        asm.add(FROM_ROW, T0);
+        asm.load(T0, arg!(EpilogueArgs.area.to_stride));
+        asm.add(TO_ROW, T0);
+        asm.load(T0, arg!(EpilogueArgs.residual_stride));
+        asm.add(OTHER_ROW, T0);
+    }
+
     /// Emits the epilogue of the next one or two vectors of a row, or of a masked one.
     fn vectors(&self, asm: &mut Asm, count: usize, mask: Option<Mask>) {
-        let alone = asm.label();
-        let temps: Vec<Vreg> = (FIRST_TEMP..asm.registers() - 1).map(Vreg).collect();
-        let load = |asm: &mut Asm, to: Vreg, from: Mem| match mask {
-            Some(mask) => asm.vload_masked(to, mask, from),
-            None => asm.vload(to, from),
-        };
-        let values = || VALUES[..count].iter().zip((0..).step_by(64));
-        for (&value, at) in values() {
-            load(asm, value, Mem::at(FROM, at));
-            load(asm, OTHER, Mem::at(BIAS, at));
+        let (values, post_ops) = (&VALUES[..count], self.post_ops());
+        for (&value, at) in values.iter().zip((0..).step_by(64)) {
+            asm.vload_lanes(value, mask, Mem::at(FROM, at));
+            asm.vload_lanes(OTHER, mask, Mem::at(BIAS, at));
             asm.vfma213(value, SCALE, OTHER);
         }
-        asm.test(RESIDUAL);
-        asm.jump_if(Cond::Equal, alone);
+        asm.unless_zero(RESIDUAL, |asm| post_ops.add_residual(asm, values, |_| mask, OTHER_AT, OTHER));
+        post_ops.store(asm, values, |_| mask, TO, OTHER, FIRST_TEMP);
         let lanes = |stored: Stored| (LANES * stored.bytes()) as i32;
-        for (index, &value) in VALUES[..count].iter().enumerate() {
-            let from = Mem::at(OTHER_AT, index as i32 * lanes(self.residual));
-            match (self.residual, mask) {
-                (Stored::F32, _) => load(asm, OTHER, from),
-                (Stored::Bf16, None) => asm.vload_bf16(OTHER, from),
-                (Stored::Bf16, Some(mask)) => asm.vload_bf16_masked(OTHER, mask, from),
-            }
-            asm.vadd(value, value, OTHER);
-        }
-        asm.bind(alone);
-        for &value in &VALUES[..count] {
-            if let Some(op) = self.activation {
-                activation::emit(asm, op, value, &temps);
-            }
-        }
-        match (self.output, mask) {
-            (Stored::F32, None) => values().for_each(|(&value, at)| asm.vstore(Mem::at(TO, at), value)),
-            (Stored::F32, Some(mask)) => asm.vstore_masked(Mem::at(TO, 0), mask, VALUES[0]),
-            (Stored::Bf16, Some(mask)) => asm.vstore_bf16_masked(Mem::at(TO, 0), mask, VALUES[0], OTHER),
-            (Stored::Bf16, None) if count == 1 => asm.vstore_bf16(Mem::at(TO, 0), VALUES[0], OTHER),
-            (Stored::Bf16, None) => {
-                asm.vround_bf16(OTHER, VALUES[1], VALUES[0]);
-                asm.vstore(Mem::at(TO, 0), OTHER);
-            }
-        }
         let widths = [(FROM, 64), (BIAS, 64), (TO, lanes(self.output)), (OTHER_AT, lanes(self.residual))];
         for (pointer, width) in widths {
             asm.add_imm(pointer, count as i32 * width);

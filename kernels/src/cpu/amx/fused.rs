@@ -6,18 +6,18 @@
 //! A partial panel has code of its own, which multiplies no vector without columns of the result and masks its stores.
 
 use std::cell::Cell;
-use std::mem::offset_of;
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
-use super::multiply::{ARGS, MultiplyArgs, T0};
-use super::{PANEL, epilogue};
+use super::PANEL;
+use super::epilogue::{LANES, NO_BIAS, PostOps};
+use super::multiply::{MultiplyArgs, T0};
 use crate::cpu::Stored;
 use crate::cpu::activation;
 use crate::cpu::chain::UnaryOp;
 use crate::error::Result;
-use crate::jit::{Asm, Cond, Extents, Gpr, Mask, Mem, Vreg, counted_down};
+use crate::jit::{Asm, Extents, Gpr, Mask, Mem, Vreg, arg, counted_down};
 
 /// How many of a panel's 32 columns belong to the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -115,7 +115,7 @@ impl FusedEpilogueArgs {
             Columns::Whole => PANEL,
             Columns::Most | Columns::Half => (ending.columns.vectors() - 1) * LANES + self.rest,
         };
-        extents.constant("no bias", &epilogue::NO_BIAS);
+        extents.constant("no bias", &NO_BIAS);
         extents.read("bias", self.bias).over(panels, self.bias_next).bytes(columns * 4);
         // The code advances the pointers in the list from panel to panel.
         let list = extents.write("stretches", self.stretches).over(self.count, size_of::<Stretch>());
@@ -141,21 +141,9 @@ impl FusedEpilogueArgs {
         self.rest = (columns.max(1) - 1) % LANES + 1;
         (self.bias, self.bias_next) = match bias {
             Some(bias) => (bias.as_ptr().wrapping_add(column), PANEL * 4),
-            None => (epilogue::NO_BIAS.as_ptr(), 0),
+            None => (NO_BIAS.as_ptr(), 0),
         };
     }
-}
-
-macro_rules! arg {
-    ($field:ident) => {
-        Mem::at(ARGS, (offset_of!(MultiplyArgs, epilogue) + offset_of!(FusedEpilogueArgs, $field)) as i32)
-    };
-}
-
-macro_rules! stretch {
-    ($field:ident) => {
-        Mem::at(STRETCH, offset_of!(Stretch, $field) as i32)
-    };
 }
 
 // Registers that the multiplication reloads when it goes on.
@@ -179,123 +167,84 @@ impl Ending {
         activation::check(super::FAMILY, self.activation)
     }
 
+    fn post_ops(&self) -> PostOps {
+        PostOps { activation: self.activation, residual: self.residual, output: self.output }
+    }
+
     /// Emits, at the start of a call, the choice of the first panel's bias.
     pub(super) fn emit_begin(asm: &mut Asm) {
-        asm.load(T0, arg!(bias));
-        asm.store(arg!(current), T0);
+        asm.load(T0, arg!(MultiplyArgs.epilogue.bias));
+        asm.store(arg!(MultiplyArgs.epilogue.current), T0);
     }
 
     /// Emits the epilogue of a panel's sums, and the move to the next panel.
     pub(super) fn emit(&self, asm: &mut Asm) {
-        let (stretch, row, done) = (asm.label(), asm.label(), asm.label());
-        asm.load(LEFT, arg!(count));
-        asm.test(LEFT);
-        asm.jump_if(Cond::Equal, done);
-        asm.load(STRETCH, arg!(stretches));
-        asm.load(TO_STRIDE, arg!(to_stride));
-        asm.load(OTHER_STRIDE, arg!(residual_stride));
-        asm.load(T0, arg!(current));
-        let bias_at = |vector: usize| Mem::at(T0, vector as i32 * 64);
-        let mask = self.mask(asm);
-        for (vector, &bias) in BIAS.iter().enumerate().take(self.columns.vectors()) {
-            match mask.filter(|_| self.is_last(vector)) {
-                Some(mask) => asm.vload_masked(bias, mask, bias_at(vector)),
-                None => asm.vload(bias, bias_at(vector)),
+        asm.load(LEFT, arg!(MultiplyArgs.epilogue.count));
+        asm.unless_zero(LEFT, |asm| {
+            asm.load(STRETCH, arg!(MultiplyArgs.epilogue.stretches));
+            asm.load(TO_STRIDE, arg!(MultiplyArgs.epilogue.to_stride));
+            asm.load(OTHER_STRIDE, arg!(MultiplyArgs.epilogue.residual_stride));
+            asm.load(T0, arg!(MultiplyArgs.epilogue.current));
+            let mask = self.mask(asm);
+            for (vector, &bias) in BIAS.iter().enumerate().take(self.columns.vectors()) {
+                asm.vload_lanes(bias, self.masked(mask, vector), Mem::at(T0, vector as i32 * 64));
             }
-        }
-        asm.add_mem(T0, arg!(bias_next));
-        asm.store(arg!(current), T0);
-        asm.align(16);
-        asm.bind(stretch);
-        asm.load(FROM, stretch!(from));
-        asm.load(TO, stretch!(to));
-        asm.load(OTHER, stretch!(residual));
-        asm.load(ROWS, stretch!(rows));
-        asm.align(16);
-        asm.bind(row);
-        self.row(asm, mask);
-        asm.sub_imm(ROWS, 1);
-        asm.test(ROWS);
-        asm.jump_if(Cond::NotEqual, row);
-        let panel = |stored: Stored| (PANEL * stored.bytes()) as i32;
-        asm.load(T0, stretch!(to));
-        asm.add_imm(T0, panel(self.output));
-        asm.store(stretch!(to), T0);
-        let alone = asm.label();
-        asm.load(T0, stretch!(residual));
-        asm.test(T0);
-        asm.jump_if(Cond::Equal, alone);
-        asm.add_imm(T0, panel(self.residual));
-        asm.store(stretch!(residual), T0);
-        asm.bind(alone);
-        asm.add_imm(STRETCH, size_of::<Stretch>() as i32);
-        asm.sub_imm(LEFT, 1);
-        asm.test(LEFT);
-        asm.jump_if(Cond::NotEqual, stretch);
-        asm.bind(done);
+            asm.add_mem(T0, arg!(MultiplyArgs.epilogue.bias_next));
+            asm.store(arg!(MultiplyArgs.epilogue.current), T0);
+            asm.align(16);
+            asm.repeat(LEFT, |asm| self.stretch(asm, mask));
+        });
     }
 
     /// The mask of the last vector, unless all its lanes are columns of the result.
     fn mask(&self, asm: &mut Asm) -> Option<Mask> {
         (self.columns != Columns::Whole).then(|| {
             let mask = asm.mask(0, Vreg(asm.registers() - 1));
-            asm.load(FROM, arg!(rest));
+            asm.load(FROM, arg!(MultiplyArgs.epilogue.rest));
             asm.mask_first(mask, FROM, TO);
             mask
         })
     }
 
-    fn is_last(&self, vector: usize) -> bool {
-        vector + 1 == self.columns.vectors()
+    /// The mask of a vector: only the last may be partial.
+    fn masked(&self, mask: Option<Mask>, vector: usize) -> Option<Mask> {
+        mask.filter(|_| vector + 1 == self.columns.vectors())
+    }
+
+    /// Emits the epilogue of a stretch, the move of its pointers to the next panel, and the move to the next stretch.
+    fn stretch(&self, asm: &mut Asm, mask: Option<Mask>) {
+        asm.load(FROM, arg!(STRETCH, Stretch.from));
+        asm.load(TO, arg!(STRETCH, Stretch.to));
+        asm.load(OTHER, arg!(STRETCH, Stretch.residual));
+        asm.load(ROWS, arg!(STRETCH, Stretch.rows));
+        asm.align(16);
+        asm.repeat(ROWS, |asm| self.row(asm, mask));
+        let panel = |stored: Stored| (PANEL * stored.bytes()) as i32;
+        asm.load(T0, arg!(STRETCH, Stretch.to));
+        asm.add_imm(T0, panel(self.output));
+        asm.store(arg!(STRETCH, Stretch.to), T0);
+        asm.load(T0, arg!(STRETCH, Stretch.residual));
+        asm.unless_zero(T0, |asm| {
+            asm.add_imm(T0, panel(self.residual));
+            asm.store(arg!(STRETCH, Stretch.residual), T0);
+        });
+        asm.add_imm(STRETCH, size_of::<Stretch>() as i32);
     }
 
     /// Emits the epilogue of a row, and the move to the next row.
     fn row(&self, asm: &mut Asm, mask: Option<Mask>) {
-        let alone = asm.label();
-        let temps: Vec<Vreg> = (FIRST_TEMP..asm.registers() - 1).map(Vreg).collect();
-        let vectors = 0..self.columns.vectors();
-        let masked = |vector: usize| mask.filter(|_| self.is_last(vector));
-        for vector in vectors.clone() {
-            asm.vload(VALUES[vector], Mem::at(FROM, vector as i32 * 64));
-            asm.vadd(VALUES[vector], VALUES[vector], BIAS[vector]);
+        let (values, post_ops) = (&VALUES[..self.columns.vectors()], self.post_ops());
+        let masked = |vector: usize| self.masked(mask, vector);
+        for (vector, &value) in values.iter().enumerate() {
+            asm.vload(value, Mem::at(FROM, vector as i32 * 64));
+            asm.vadd(value, value, BIAS[vector]);
         }
-        asm.test(OTHER);
-        asm.jump_if(Cond::Equal, alone);
-        for vector in vectors.clone() {
-            let from = Mem::at(OTHER, (vector * LANES * self.residual.bytes()) as i32);
-            match (self.residual, masked(vector)) {
-                (Stored::F32, None) => asm.vload(ADDED, from),
-                (Stored::F32, Some(mask)) => asm.vload_masked(ADDED, mask, from),
-                (Stored::Bf16, None) => asm.vload_bf16(ADDED, from),
-                (Stored::Bf16, Some(mask)) => asm.vload_bf16_masked(ADDED, mask, from),
-            }
-            asm.vadd(VALUES[vector], VALUES[vector], ADDED);
-        }
-        asm.add(OTHER, OTHER_STRIDE);
-        asm.bind(alone);
-        for vector in vectors.clone() {
-            if let Some(op) = self.activation {
-                activation::emit(asm, op, VALUES[vector], &temps);
-            }
-        }
-        if (self.output, mask) == (Stored::Bf16, None) {
-            asm.vround_bf16(ADDED, VALUES[1], VALUES[0]);
-            asm.vstore(Mem::at(TO, 0), ADDED);
-        } else {
-            for vector in vectors {
-                let (to, value) = (Mem::at(TO, (vector * LANES * self.output.bytes()) as i32), VALUES[vector]);
-                match (self.output, masked(vector)) {
-                    (Stored::F32, None) => asm.vstore(to, value),
-                    (Stored::F32, Some(mask)) => asm.vstore_masked(to, mask, value),
-                    (Stored::Bf16, None) => asm.vstore_bf16(to, value, ADDED),
-                    (Stored::Bf16, Some(mask)) => asm.vstore_bf16_masked(to, mask, value, ADDED),
-                }
-            }
-        }
+        asm.unless_zero(OTHER, |asm| {
+            post_ops.add_residual(asm, values, masked, OTHER, ADDED);
+            asm.add(OTHER, OTHER_STRIDE);
+        });
+        post_ops.store(asm, values, masked, TO, ADDED, FIRST_TEMP);
         asm.add_imm(FROM, (PANEL * 4) as i32);
         asm.add(TO, TO_STRIDE);
     }
 }
-
-/// Columns of a vector.
-const LANES: usize = 16;

@@ -1,7 +1,6 @@
 //! The AMX micro-kernel: blocks of one or two tile rows by one or more packed panels, over all taps.
 
 use std::cell::Cell;
-use std::mem::offset_of;
 use std::sync::Arc;
 
 use kiln_key::Mutate;
@@ -10,10 +9,11 @@ use serde::{Deserialize, Serialize};
 use super::fused::{Ending, FusedEpilogueArgs};
 use super::prefetch::{self, Prefetches};
 use super::{CONFIGS, LEFT_TILES, RIGHT_TILES, STEP_WORDS, TILE_ROWS, TileConfig};
+use crate::cpu::gemm::operands::{self, MultiplyAdd, Operands};
 use crate::cpu::{CodeKey, CodeSource, MOST_PARTS, Parts};
 use crate::error::Result;
 use crate::isa::{Extension, Isa};
-use crate::jit::{Arguments, Asm, Code, Cond, Extents, Given, Gpr, Mem, Tile, counted_down};
+use crate::jit::{Arguments, Asm, Code, Cond, Extents, Given, Gpr, Mem, Tile, arg, counted_down};
 
 /// Most tile rows of a block.
 pub(crate) const TALLEST: usize = 2;
@@ -38,6 +38,16 @@ pub enum Factors {
     Bytes,
     /// Signed bytes on both sides; sums as for [`Factors::Bytes`].
     SignedBytes,
+}
+
+impl Factors {
+    fn operands(self) -> Operands {
+        match self {
+            Factors::Halves => operands::AMX_BF16,
+            Factors::Bytes => operands::AMX_UNSIGNED,
+            Factors::SignedBytes => operands::AMX_SIGNED,
+        }
+    }
 }
 
 /// The name of the code.
@@ -289,16 +299,6 @@ impl Drop for Held<'_> {
     }
 }
 
-macro_rules! arg {
-    ($field:ident) => {
-        Mem::at(ARGS, offset_of!(MultiplyArgs, $field) as i32)
-    };
-    ($outer:ident . $field:ident) => {
-        Mem::at(ARGS, (offset_of!(MultiplyArgs, $outer) + offset_of!(Current, $field)) as i32)
-    };
-}
-
-pub(super) const ARGS: Gpr = Gpr::RDI;
 /// Pointers to the left-hand tile rows of a block.
 const LEFT: [Gpr; TALLEST] = [Gpr::RSI, Gpr::RDX];
 const RIGHT: Gpr = Gpr::R11;
@@ -339,146 +339,146 @@ impl MultiplyCode {
     pub(crate) fn emit(&self, height: usize, asm: &mut Asm) -> Result<()> {
         self.ending.map_or(Ok(()), |ending| ending.check())?;
         let height = height.min(TALLEST);
-        let vectors = self.vectors();
-        let sum = |row: usize, vector: usize| Tile((row * VECTORS + vector) as u8);
-        let sums = || (0..height).flat_map(|row| (0..vectors).map(move |vector| (row, vector)));
-        let at = |base: Gpr, vector: usize| Mem::indexed(base, OUT_STRIDE, 1, vector as i32 * 64);
-        // to += the rows of sums of a tile row
-        let tile_row_on = |asm: &mut Asm, to: Gpr| (0..2).for_each(|_| asm.lea(to, Mem::indexed(to, OUT_STRIDE, 8, 0)));
-        let (panel, configured, done, kept) = (asm.label(), asm.label(), asm.label(), asm.label());
-        let (block, tap, step, fresh, ready) = (asm.label(), asm.label(), asm.label(), asm.label(), asm.label());
         asm.prologue();
-        asm.load(T0, arg!(config));
-        asm.test(T0);
-        asm.jump_if(Cond::Equal, configured);
-        asm.tile_config(Mem::at(T0, 0));
-        asm.bind(configured);
-        asm.load(T0, arg!(blocks));
-        asm.test(T0);
-        asm.jump_if(Cond::Equal, done);
+        asm.load(T0, arg!(MultiplyArgs.config));
+        asm.unless_zero(T0, |asm| asm.tile_config(Mem::at(T0, 0)));
+        asm.load(T0, arg!(MultiplyArgs.blocks));
+        asm.unless_zero(T0, |asm| self.panels(asm, height));
+        asm.load(T0, arg!(MultiplyArgs.release));
+        asm.unless_zero(T0, Asm::tile_release);
+        asm.epilogue();
+        Ok(())
+    }
+
+    /// Tile registers of a block's sums, by tile row and vector.
+    fn sums(&self, height: usize) -> impl Iterator<Item = (usize, usize, Tile)> + use<> {
+        let vectors = self.vectors();
+        (0..height)
+            .flat_map(move |row| (0..vectors).map(move |vector| (row, vector, Tile((row * VECTORS + vector) as u8))))
+    }
+
+    /// All panels, each with all blocks.
+    fn panels(&self, asm: &mut Asm, height: usize) {
         asm.mov_imm(LINE, i64::from(LINE_BYTES));
-        asm.load(ROW_STRIDE, arg!(row_stride));
-        asm.load(LEFT_STRIDE, arg!(left_stride));
-        asm.load(T0, arg!(right));
-        asm.store(arg!(current.right), T0);
+        asm.load(ROW_STRIDE, arg!(MultiplyArgs.row_stride));
+        asm.load(LEFT_STRIDE, arg!(MultiplyArgs.left_stride));
+        asm.load(T0, arg!(MultiplyArgs.right));
+        asm.store(arg!(MultiplyArgs.current.right), T0);
         if self.starts() {
-            asm.load(T0, arg!(start));
-            asm.store(arg!(current.start), T0);
+            asm.load(T0, arg!(MultiplyArgs.start));
+            asm.store(arg!(MultiplyArgs.current.start), T0);
         }
-        asm.load(T0, arg!(panels));
-        asm.store(arg!(current.panels), T0);
-        asm.load(OUT, arg!(out));
+        asm.load(T0, arg!(MultiplyArgs.panels));
+        asm.store(arg!(MultiplyArgs.current.panels), T0);
+        asm.load(OUT, arg!(MultiplyArgs.out));
         if self.ending.is_some() {
             Ending::emit_begin(asm);
         }
+        let panel = asm.label();
         asm.bind(panel);
-        asm.store(arg!(current.out), OUT);
-        asm.load(TABLE, arg!(rows));
-        asm.load(T0, arg!(blocks));
-        asm.store(arg!(current.blocks), T0);
+        asm.store(arg!(MultiplyArgs.current.out), OUT);
+        asm.load(TABLE, arg!(MultiplyArgs.rows));
+        asm.load(T0, arg!(MultiplyArgs.blocks));
+        asm.store(arg!(MultiplyArgs.current.blocks), T0);
         asm.align(16);
-        asm.bind(block);
-        asm.load(T0, arg!(resume));
-        asm.test(T0);
-        asm.jump_if(Cond::Equal, fresh);
-        asm.mov(T0, OUT);
-        asm.load(OUT_STRIDE, arg!(out_stride));
-        for row in 0..height {
-            (0..vectors).for_each(|vector| asm.tile_load(sum(row, vector), at(T0, vector)));
-            tile_row_on(asm, T0);
-        }
-        asm.jump(ready);
-        asm.bind(fresh);
-        if self.starts() {
-            // A stride of 0 loads the same row of start values into every row of the tile.
-            asm.load(T0, arg!(current.start));
-            asm.mov_imm(OUT_STRIDE, 0);
-            for (row, vector) in sums() {
-                asm.tile_load(sum(row, vector), at(T0, vector));
-            }
-        } else {
-            for (row, vector) in sums() {
-                asm.tile_zero(sum(row, vector));
-            }
-        }
-        asm.bind(ready);
-        asm.load(RIGHT, arg!(current.right));
-        asm.load(TAPS, arg!(taps));
-        asm.load(TAPS_LEFT, arg!(tap_count));
-        asm.bind(tap);
-        for (row, &left) in LEFT[..height].iter().enumerate() {
-            asm.load(left, Mem::at(TABLE, row as i32 * 8));
-            asm.load(T0, Mem::at(TAPS, 0));
-            asm.add(left, T0);
-        }
-        asm.load(STEPS_LEFT, arg!(steps));
-        asm.align(16);
-        asm.bind(step);
-        prefetch::emit_step(asm);
-        let right = |vector: usize| Tile((RIGHT_TILES + vector) as u8);
-        let left = |row: usize| Tile((LEFT_TILES + row) as u8);
-        for (row, &rows) in LEFT[..height].iter().enumerate() {
-            asm.tile_load(left(row), Mem::indexed(rows, ROW_STRIDE, 1, 0));
-            for vector in 0..vectors {
-                if row == 0 {
-                    asm.tile_load(right(vector), Mem::indexed(RIGHT, LINE, 1, vector as i32 * 64));
-                }
-                let tiles = (sum(row, vector), left(row), right(vector));
-                match self.factors {
-                    Factors::Halves => asm.tile_dot_bf16(tiles.0, tiles.1, tiles.2),
-                    Factors::Bytes => asm.tile_dot_bytes(tiles.0, tiles.1, tiles.2),
-                    Factors::SignedBytes => asm.tile_dot_signed_bytes(tiles.0, tiles.1, tiles.2),
-                }
-            }
-        }
-        for &left in &LEFT[..height] {
-            asm.add(left, LEFT_STRIDE);
-        }
-        asm.add_mem(RIGHT, arg!(right_stride));
-        asm.sub_imm(STEPS_LEFT, 1);
-        asm.test(STEPS_LEFT);
-        asm.jump_if(Cond::NotEqual, step);
-        asm.add_imm(TAPS, 8);
-        asm.sub_imm(TAPS_LEFT, 1);
-        asm.test(TAPS_LEFT);
-        asm.jump_if(Cond::NotEqual, tap);
-        asm.load(OUT_STRIDE, arg!(out_stride));
-        for row in 0..height {
-            (0..vectors).for_each(|vector| asm.tile_store(at(OUT, vector), sum(row, vector)));
-            tile_row_on(asm, OUT);
-        }
-        asm.add_imm(TABLE, height as i32 * 8);
-        asm.load(T0, arg!(current.blocks));
-        asm.sub_imm(T0, 1);
-        asm.store(arg!(current.blocks), T0);
-        asm.test(T0);
-        asm.jump_if(Cond::NotEqual, block);
+        asm.repeat_in_memory(arg!(MultiplyArgs.current.blocks), T0, |asm| self.block(asm, height));
         if let Some(ending) = self.ending {
             ending.emit(asm);
         }
         prefetch::emit_panel(asm);
         if self.starts() {
-            asm.load(T0, arg!(current.start));
+            asm.load(T0, arg!(MultiplyArgs.current.start));
             asm.add_imm(T0, LINE_BYTES);
-            asm.store(arg!(current.start), T0);
+            asm.store(arg!(MultiplyArgs.current.start), T0);
         }
-        asm.load(T0, arg!(current.panels));
+        asm.load(T0, arg!(MultiplyArgs.current.panels));
         asm.sub_imm(T0, 1);
-        asm.store(arg!(current.panels), T0);
-        asm.load(RIGHT, arg!(current.right));
-        asm.add_mem(RIGHT, arg!(panel_stride));
-        asm.store(arg!(current.right), RIGHT);
-        asm.load(OUT, arg!(current.out));
-        asm.add_mem(OUT, arg!(out_panel_stride));
+        asm.store(arg!(MultiplyArgs.current.panels), T0);
+        asm.load(RIGHT, arg!(MultiplyArgs.current.right));
+        asm.add_mem(RIGHT, arg!(MultiplyArgs.panel_stride));
+        asm.store(arg!(MultiplyArgs.current.right), RIGHT);
+        asm.load(OUT, arg!(MultiplyArgs.current.out));
+        asm.add_mem(OUT, arg!(MultiplyArgs.out_panel_stride));
         asm.test(T0);
         asm.jump_if(Cond::NotEqual, panel);
-        asm.bind(done);
-        asm.load(T0, arg!(release));
-        asm.test(T0);
-        asm.jump_if(Cond::Equal, kept);
-        asm.tile_release();
-        asm.bind(kept);
-        asm.epilogue();
-        Ok(())
+    }
+
+    /// One block: its sums over all taps, stored.
+    fn block(&self, asm: &mut Asm, height: usize) {
+        let at = |base: Gpr, vector: usize| Mem::indexed(base, OUT_STRIDE, 1, vector as i32 * 64);
+        // to += the rows of sums of a tile row
+        let tile_row_on = |asm: &mut Asm, to: Gpr| (0..2).for_each(|_| asm.lea(to, Mem::indexed(to, OUT_STRIDE, 8, 0)));
+        let last = self.vectors() - 1;
+        asm.load(T0, arg!(MultiplyArgs.resume));
+        asm.unless_zero_else(
+            T0,
+            |asm| {
+                asm.mov(T0, OUT);
+                asm.load(OUT_STRIDE, arg!(MultiplyArgs.out_stride));
+                for (_, vector, sum) in self.sums(height) {
+                    asm.tile_load(sum, at(T0, vector));
+                    if vector == last {
+                        tile_row_on(asm, T0);
+                    }
+                }
+            },
+            |asm| self.start(asm, height),
+        );
+        asm.load(RIGHT, arg!(MultiplyArgs.current.right));
+        asm.load(TAPS, arg!(MultiplyArgs.taps));
+        asm.load(TAPS_LEFT, arg!(MultiplyArgs.tap_count));
+        asm.repeat(TAPS_LEFT, |asm| {
+            for (row, &left) in LEFT[..height].iter().enumerate() {
+                asm.load(left, Mem::at(TABLE, row as i32 * 8));
+                asm.load(T0, Mem::at(TAPS, 0));
+                asm.add(left, T0);
+            }
+            asm.load(STEPS_LEFT, arg!(MultiplyArgs.steps));
+            asm.align(16);
+            asm.repeat(STEPS_LEFT, |asm| self.step(asm, height));
+            asm.add_imm(TAPS, 8);
+        });
+        asm.load(OUT_STRIDE, arg!(MultiplyArgs.out_stride));
+        for (_, vector, sum) in self.sums(height) {
+            asm.tile_store(at(OUT, vector), sum);
+            if vector == last {
+                tile_row_on(asm, OUT);
+            }
+        }
+        asm.add_imm(TABLE, height as i32 * 8);
+    }
+
+    /// Sums from start values or zero.
+    fn start(&self, asm: &mut Asm, height: usize) {
+        if !self.starts() {
+            return self.sums(height).for_each(|(_, _, sum)| asm.tile_zero(sum));
+        }
+        // A stride of 0 loads the same row of start values into every row of the tile.
+        asm.load(T0, arg!(MultiplyArgs.current.start));
+        asm.mov_imm(OUT_STRIDE, 0);
+        for (_, vector, sum) in self.sums(height) {
+            asm.tile_load(sum, Mem::indexed(T0, OUT_STRIDE, 1, vector as i32 * 64));
+        }
+    }
+
+    /// One step of the reduction.
+    fn step(&self, asm: &mut Asm, height: usize) {
+        prefetch::emit_step(asm);
+        for (row, vector, sum) in self.sums(height) {
+            let (left, right) = (Tile((LEFT_TILES + row) as u8), Tile((RIGHT_TILES + vector) as u8));
+            if vector == 0 {
+                asm.tile_load(left, Mem::indexed(LEFT[row], ROW_STRIDE, 1, 0));
+            }
+            if row == 0 {
+                asm.tile_load(right, Mem::indexed(RIGHT, LINE, 1, vector as i32 * 64));
+            }
+            if let MultiplyAdd::Tiles(multiply) = self.factors.operands().multiply {
+                multiply(asm, sum, left, right);
+            }
+        }
+        for &left in &LEFT[..height] {
+            asm.add(left, LEFT_STRIDE);
+        }
+        asm.add_mem(RIGHT, arg!(MultiplyArgs.right_stride));
     }
 }

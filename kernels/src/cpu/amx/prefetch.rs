@@ -9,8 +9,8 @@
 use std::cell::Cell;
 use std::mem::offset_of;
 
-use super::multiply::{ARGS, COUNT, MultiplyArgs, STREAM, T0};
-use crate::jit::{Asm, Cond, Mem};
+use super::multiply::{COUNT, MultiplyArgs, STREAM, T0};
+use crate::jit::{ARGS, Asm, Cond, Mem, arg};
 
 /// Most streams of a call.
 const STREAMS: usize = 3;
@@ -182,65 +182,53 @@ impl Prefetches {
 const FIRST: usize = offset_of!(MultiplyArgs, prefetches) + offset_of!(Prefetches, streams);
 
 /// The field that holds the stream whose turn it is.
-const TURN: Mem = Mem::at(ARGS, (offset_of!(MultiplyArgs, prefetches) + offset_of!(Prefetches, turn)) as i32);
-
-/// A field of the current stream.
-macro_rules! field {
-    ($field:ident) => {
-        Mem::at(STREAM, offset_of!(Stream, $field) as i32)
-    };
-}
+const TURN: Mem = arg!(MultiplyArgs.prefetches.turn);
 
 /// Emits the prefetches of a step.
 pub(super) fn emit_step(asm: &mut Asm) {
-    let (stream, line, served, none) = (asm.label(), asm.label(), asm.label(), asm.label());
+    let (stream, served) = (asm.label(), asm.label());
     asm.load(STREAM, TURN);
-    asm.test(STREAM);
-    asm.jump_if(Cond::Equal, none);
-    asm.add(STREAM, ARGS);
-    asm.bind(stream);
-    asm.load(T0, field!(left));
-    asm.cmp_imm(T0, 0);
-    asm.jump_if(Cond::LessEqual, served);
-    asm.load(COUNT, field!(lines));
-    asm.sub(T0, COUNT);
-    asm.store(field!(left), T0);
-    asm.load(T0, field!(at));
-    asm.bind(line);
-    asm.prefetch_l2(Mem::at(T0, 0));
-    asm.add_mem(T0, field!(line_stride));
-    asm.sub_imm(COUNT, 1);
-    asm.test(COUNT);
-    asm.jump_if(Cond::NotEqual, line);
-    asm.store(field!(at), T0);
-    asm.bind(served);
-    asm.load(T0, field!(chained));
-    asm.add_mem(STREAM, field!(next));
-    asm.test(T0);
-    asm.jump_if(Cond::NotEqual, stream);
-    asm.sub(STREAM, ARGS);
-    asm.store(TURN, STREAM);
-    asm.bind(none);
+    asm.unless_zero(STREAM, |asm| {
+        asm.add(STREAM, ARGS);
+        asm.bind(stream);
+        asm.load(T0, arg!(STREAM, Stream.left));
+        asm.cmp_imm(T0, 0);
+        asm.jump_if(Cond::LessEqual, served);
+        asm.load(COUNT, arg!(STREAM, Stream.lines));
+        asm.sub(T0, COUNT);
+        asm.store(arg!(STREAM, Stream.left), T0);
+        asm.load(T0, arg!(STREAM, Stream.at));
+        asm.repeat(COUNT, |asm| {
+            asm.prefetch_l2(Mem::at(T0, 0));
+            asm.add_mem(T0, arg!(STREAM, Stream.line_stride));
+        });
+        asm.store(arg!(STREAM, Stream.at), T0);
+        asm.bind(served);
+        asm.load(T0, arg!(STREAM, Stream.chained));
+        asm.add_mem(STREAM, arg!(STREAM, Stream.next));
+        asm.test(T0);
+        asm.jump_if(Cond::NotEqual, stream);
+        asm.sub(STREAM, ARGS);
+        asm.store(TURN, STREAM);
+    });
 }
 
 /// Emits, after a panel, the move of all streams to the next panel.
 pub(super) fn emit_panel(asm: &mut Asm) {
-    let none = asm.label();
     asm.load(T0, TURN);
-    asm.test(T0);
-    asm.jump_if(Cond::Equal, none);
-    asm.lea(STREAM, Mem::at(ARGS, FIRST as i32));
-    for index in 0..STREAMS {
-        asm.load(T0, field!(at));
-        asm.add_mem(T0, field!(panel_step));
-        asm.store(field!(at), T0);
-        asm.load(T0, field!(panel_lines));
-        asm.store(field!(left), T0);
-        if index + 1 < STREAMS {
-            asm.add_imm(STREAM, size_of::<Stream>() as i32);
+    asm.unless_zero(T0, |asm| {
+        asm.lea(STREAM, Mem::at(ARGS, FIRST as i32));
+        for index in 0..STREAMS {
+            asm.load(T0, arg!(STREAM, Stream.at));
+            asm.add_mem(T0, arg!(STREAM, Stream.panel_step));
+            asm.store(arg!(STREAM, Stream.at), T0);
+            asm.load(T0, arg!(STREAM, Stream.panel_lines));
+            asm.store(arg!(STREAM, Stream.left), T0);
+            if index + 1 < STREAMS {
+                asm.add_imm(STREAM, size_of::<Stream>() as i32);
+            }
         }
-    }
-    asm.bind(none);
+    });
 }
 
 #[cfg(test)]

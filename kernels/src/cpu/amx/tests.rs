@@ -4,14 +4,29 @@ use super::prefetch::PrefetchLines;
 use super::*;
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::{Panels, Source};
-use crate::cpu::precision::{bf16_word, from_bf16, to_bf16};
-use crate::cpu::{EmitEach, Stored};
+use crate::cpu::precision::{from_bf16, to_bf16};
+use crate::cpu::{CodeKey, EmitEach, Emitted, Stored};
 use crate::isa::Isa;
 use crate::jit::Given;
 
 /// Small numbers that `bf16` holds exactly, so that sums are exact in any order.
 fn small(index: usize) -> f32 {
     (index * 7 % 13) as f32 - 6.0
+}
+
+#[test]
+fn blocks_are_as_tall_as_they_can_be_and_cover_all_tile_rows() {
+    for tile_rows in 0..7 {
+        let covered: Vec<usize> =
+            Block::all(tile_rows).flat_map(|block| block.first..block.first + block.height * block.count).collect();
+        assert_eq!(covered, (0..tile_rows).collect::<Vec<_>>());
+        assert!(Block::all(tile_rows).all(|block| block.count > 0 && (block.height == TALLEST || block.count == 1)));
+    }
+}
+
+/// So many bf16 pairs of small numbers.
+fn pairs(words: usize) -> Vec<u16> {
+    (0..2 * words).map(|index| to_bf16(small(index))).collect()
 }
 
 /// Sums over taps of rows that lie in one line of words, beside plain sums.
@@ -25,14 +40,13 @@ fn blocks_are_sums_over_taps_and_steps() {
         let row_words = steps * STEP_WORDS;
         let tile_rows = blocks * height;
         let rows = tile_rows * TILE_ROWS + taps;
-        let left: Vec<f32> =
-            (0..rows * row_words).map(|word| bf16_word(small(2 * word), small(2 * word + 1))).collect();
+        let left = pairs(rows * row_words);
         let right: Vec<f32> = (0..taps * steps * STEP * PANEL).map(|at| small(at * 3 + 1)).collect();
         let panels = Panels { rows: taps * steps * STEP_WORDS, columns: PANEL, width: PANEL };
-        let mut packed = vec![0.0; panels.len()];
+        let mut packed = vec![0; 2 * panels.len()];
         panels.pack_pairs(&Source::row_major(&right, taps * steps * STEP, PANEL), 1.0, &mut packed).unwrap();
         let starts: Vec<*const u8> =
-            (0..tile_rows).map(|tile| left[tile * TILE_ROWS * row_words..].as_ptr().cast()).collect();
+            (0..tile_rows).map(|tile| left[2 * tile * TILE_ROWS * row_words..].as_ptr().cast()).collect();
         let offsets: Vec<isize> = (0..taps).map(|tap| (tap * row_words * 4) as isize).collect();
         let mut out: Vec<f32> = (0..tile_rows * TILE_ROWS * PANEL).map(small).collect();
         let before = out.clone();
@@ -41,7 +55,7 @@ fn blocks_are_sums_over_taps_and_steps() {
         args.rows = starts.as_ptr();
         (args.row_stride, args.left_stride) = (row_words * 4, 64);
         (args.taps, args.tap_count, args.steps) = (offsets.as_ptr(), taps, steps);
-        (args.right, args.out) = (packed.as_ptr(), out.as_mut_ptr());
+        (args.right, args.out) = (packed.as_ptr().cast(), out.as_mut_ptr());
         args.resume = usize::from(resume);
         // Prefetches change nothing.
         let lines = PrefetchLines::all(packed.as_ptr().cast(), 700);
@@ -69,13 +83,13 @@ fn the_epilogue_touches_the_own_columns_alone() {
     let sums: Vec<f32> = (0..5 * PANEL).map(small).collect();
     let bias: Vec<f32> = (0..PANEL).map(|column| column as f32).collect();
     for activation in [None, Some(UnaryOp::Relu), Some(UnaryOp::Gelu)] {
-        let kernel = EpilogueKernel::new(EpilogueCode::plain(Isa::Avx512, activation), &EmitEach).unwrap();
+        let kernel = Emitted::new(EpilogueCode::plain(Isa::Avx512, activation), CodeKey::Epilogue, &EmitEach).unwrap();
         for (columns, rows) in [(1, 1), (16, 2), (17, 5), (31, 3), (32, 5)] {
             let step = columns + 3;
             let residual: Vec<f32> = (0..5 * step).map(|at| at as f32 * 0.5 - 9.0).collect();
             let mut found = vec![77.0; 5 * step];
             let mut args = EpilogueArgs::of_columns(columns).biased(Some(&bias), 0);
-            (args.from, args.to, args.to_stride, args.rows) =
+            (args.area.from, args.area.to, args.area.to_stride, args.area.rows) =
                 (sums.as_ptr(), found.as_mut_ptr().cast(), step * 4, rows);
             args.scale = 0.5;
             (args.residual, args.residual_stride) = (residual.as_ptr().cast(), step * 4);
@@ -104,15 +118,15 @@ fn the_epilogue_reads_and_writes_bf16() {
     let bias: Vec<f32> = (0..3 * PANEL).map(|column| column as f32 * 0.25).collect();
     for (residual, output) in [(Stored::Bf16, Stored::Bf16), (Stored::F32, Stored::Bf16), (Stored::Bf16, Stored::F32)] {
         let code = EpilogueCode { residual, output, ..EpilogueCode::plain(Isa::Avx512, Some(UnaryOp::Relu)) };
-        let kernel = EpilogueKernel::new(code, &EmitEach).unwrap();
+        let kernel = Emitted::new(code, CodeKey::Epilogue, &EmitEach).unwrap();
         for (columns, rows, with) in [(1, 1, true), (16, 2, true), (17, 5, false), (31, 3, true), (80, 5, true)] {
             let step = columns + 3;
             let other: Vec<f32> = (0..5 * step).map(|at| at as f32 * 0.5 - 9.0).collect();
             let halves: Vec<u16> = other.iter().copied().map(to_bf16).collect();
             let (mut found, mut found_halves) = (vec![77.0f32; 5 * step], vec![77u16; 5 * step]);
             let mut args = EpilogueArgs::of_columns(columns).biased(Some(&bias), 0);
-            (args.from, args.from_stride, args.rows) = (sums.as_ptr(), 3 * PANEL * 4, rows);
-            (args.to, args.to_stride) = match output {
+            (args.area.from, args.area.from_stride, args.area.rows) = (sums.as_ptr(), 3 * PANEL * 4, rows);
+            (args.area.to, args.area.to_stride) = match output {
                 Stored::F32 => (found.as_mut_ptr().cast(), step * 4),
                 Stored::Bf16 => (found_halves.as_mut_ptr().cast(), step * 2),
             };
@@ -162,11 +176,10 @@ fn sums_are_ended_panel_by_panel_in_the_results_own_columns() {
             let unit = Multiply::of(code, [2], &EmitEach).unwrap();
             let (depth, all) = (2 * words, columns * panels);
             // Nothing is readable behind the last row.
-            let left: Vec<f32> =
-                (0..2 * TILE_ROWS * words).map(|word| bf16_word(small(2 * word), small(2 * word + 1))).collect();
+            let left = pairs(2 * TILE_ROWS * words);
             let right: Vec<f32> = (0..depth * all).map(|at| small(at * 3 + 1)).collect();
             let layout = Panels { rows: STEP_WORDS, columns: all, width: PANEL };
-            let mut packed = vec![0.0; layout.len()];
+            let mut packed = vec![0; 2 * layout.len()];
             let filled: Vec<f32> = right.iter().copied().chain(std::iter::repeat(0.0)).take(STEP * all).collect();
             layout.pack_pairs(&Source::row_major(&filled, STEP, all), 1.0, &mut packed).unwrap();
             let bias: Vec<f32> = (0..all).map(|column| column as f32 * 0.25).collect();
@@ -185,13 +198,13 @@ fn sums_are_ended_panel_by_panel_in_the_results_own_columns() {
                 residual: if with { residual_at.wrapping_add(row * step * residual.bytes()) } else { std::ptr::null() },
                 rows,
             });
-            let starts = [left.as_ptr(), left[TILE_ROWS * words..].as_ptr()].map(|start| start.cast::<u8>());
+            let starts = [left.as_ptr(), left[2 * TILE_ROWS * words..].as_ptr()].map(|start| start.cast::<u8>());
             let tap = 0isize;
             let mut args = MultiplyArgs::empty();
             (args.blocks, args.panels, args.rows) = (1, panels, starts.as_ptr());
             (args.row_stride, args.left_stride, args.steps) = (words * 4, 64, 1);
             (args.taps, args.tap_count) = (&raw const tap, 1);
-            (args.right, args.panel_stride) = (packed.as_ptr(), layout.panel_len() * 4);
+            (args.right, args.panel_stride) = (packed.as_ptr().cast(), layout.panel_len() * 4);
             args.out = sums.as_mut_ptr();
             (args.epilogue.to_stride, args.epilogue.residual_stride) = (step * output.bytes(), step * residual.bytes());
             args.epilogue.set(&mut stretches, Some(&bias), 0, columns);

@@ -22,7 +22,7 @@ mod prefetch;
 
 use std::ops::Range;
 
-use self::chunk::{Chunk, Sums};
+use self::chunk::Chunk;
 use self::grid::Grid;
 use self::im2col::Im2col;
 use self::prefetch::{BeyondL2, Next};
@@ -32,21 +32,23 @@ use super::shape::{ConvShape, Phase};
 use super::weights::Weights;
 use crate::cpu::amx::prefetch::Share;
 use crate::cpu::amx::{
-    Columns, Ending, Factors, Held, Multiply, MultiplyArgs, MultiplyCode, PANEL, STEP, STEP_WORDS, Stretch, TALLEST,
-    TILE_ROWS,
+    self, BLOCK, Columns, Ending, Factors, Held, Multiply, MultiplyArgs, MultiplyCode, PANEL, STEP, STEP_WORDS,
+    Stretch, TALLEST, TILE_ROWS,
 };
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::Panels;
 use crate::cpu::gemm::model::l2_bytes;
 use crate::cpu::gemm::rows::part;
-use crate::cpu::gemm::shared::Shared;
-use crate::cpu::{Activations, ActivationsMut, CodeSource, Stored};
+use crate::cpu::{Activations, ActivationsMut, CodeSource, PackedWeights, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
-use crate::parallel::{Parallel, Serial};
+use crate::parallel::{Disjoint, Parallel, Serial};
 
 /// Tile rows by panels whose sums wait for their epilogue: 16 KiB of sums, which stay in L1 beside the operands.
 const SUMS: usize = 8;
+
+/// The sums of [`SUMS`] tile rows by a panel.
+type Sums = amx::Sums<f32, { SUMS * BLOCK }>;
 
 /// Tile rows of a chunk, which is multiplied with all panels, where the weights stay in L2.
 const NEAR: usize = 4;
@@ -106,11 +108,11 @@ struct PhasePlan {
 struct Buffers<'a> {
     /// The input; a single part where it is read in place.
     parts: &'a [ConvPart<'a>],
-    weights: &'a [f32],
-    y: Shared<u8>,
+    weights: PackedWeights<'a>,
+    y: Disjoint<'a, u8>,
     extras: Beside<'a>,
     /// Scratch: the copy of a band.
-    words: Shared,
+    words: Disjoint<'a, f32>,
 }
 
 /// What the chunks of a task share.
@@ -134,14 +136,8 @@ struct Band {
 
 /// Whether scratch can be counted for these blocks and a shape whose weights suit AMX.
 pub(super) fn fits(blocks: &ConvBlocks, shape: &ConvShape) -> bool {
-    let along = |dim: usize| {
-        let reach = (shape.kernel()[dim] - 1) * shape.dilations()[dim];
-        (shape.input()[dim].max(shape.output()[dim]) + shape.pads()[dim] + reach + TILE_ROWS) as u128
-    };
-    let regions: u128 = (0..3).map(|dim| shape.strides()[dim].min(shape.kernel()[dim]) as u128).product();
     let words = shape.groups() as u128 * Weights::amx_words(&shape.weights()) as u128;
-    let positions = (0..3).try_fold(shape.batch() as u128, |total, dim| total.checked_mul(along(dim)));
-    let all = positions.and_then(|positions| positions.checked_mul(regions)?.checked_mul(words));
+    let all = grid::most_positions(shape).and_then(|positions| positions.checked_mul(words));
     blocks.vectors() * Isa::Avx512.lanes() == PANEL && all.is_some_and(|words| words <= isize::MAX as u128 / 64)
 }
 
@@ -159,11 +155,7 @@ pub(super) fn band(isa: Isa, shape: &ConvShape, threads: usize) -> usize {
     let line = grid.regions() * grid.line() * shape.groups() * weights.amx_words() * 4;
     let near = near(isa, &weights.amx_panels());
     let bytes = if near { l2_bytes(isa) / 2 } else { l2_bytes(isa) };
-    // Input lines that two bands read are copied twice.
-    let band = (bytes * threads / line.max(1)).saturating_sub(grid.halo()).max(2 * grid.halo());
-    // A short second band would read all weights once more.
-    let band = if !near && grid.lines() <= band + band / 2 { grid.lines() } else { band };
-    band.clamp(1, grid.lines().max(1))
+    grid.band(line, bytes * threads, near)
 }
 
 /// Whether each task copies its own lines, including those that it shares with a neighbour: if it has so many lines
@@ -299,15 +291,15 @@ impl OnAmx {
     pub(super) fn run(
         &self,
         parts: &[ConvPart<'_>],
-        weights: &[f32],
+        weights: PackedWeights<'_>,
         mut y: ActivationsMut<'_>,
         extras: Beside<'_>,
         scratch: &mut [f32],
         parallel: &dyn Parallel,
     ) {
         let aligned = scratch.as_ptr().align_offset(ALIGNMENT * 4).min(ALIGNMENT);
-        let words = Shared::new(&mut scratch[aligned..]);
-        let buffers = Buffers { parts, weights, y: Shared::from_ptr(y.as_mut_ptr()), extras, words };
+        let words = Disjoint::new(&mut scratch[aligned..]);
+        let buffers = Buffers { parts, weights, y: Disjoint::new(y.bytes_mut()), extras, words };
         if self.in_place {
             self.copy_last(&buffers);
         }
@@ -315,7 +307,7 @@ impl OnAmx {
             return self.bands(&buffers, 0..self.grid.lines(), [self.row_tasks, self.unit_tasks], parallel);
         }
         parallel.run(self.row_tasks, &|task| {
-            let own = Buffers { words: Shared::from_ptr(buffers.words.at(task * self.copied())), ..buffers };
+            let own = Buffers { words: buffers.words.from(task * self.copied()), ..buffers };
             let lines = part(self.grid.lines(), self.row_tasks, task);
             self.bands(&own, lines, [1, 1], &Alone(parallel));
         });
@@ -369,7 +361,7 @@ impl OnAmx {
         let [whole, last] = [&self.whole, &self.last].map(|code| code.as_ref().map(|code| code.hold_for(self.words)));
         let (lines, stretches) = (&band.lines, Vec::with_capacity(tiles));
         let mut part = Part { plan, lines, whole, last, args, taps, group: 0, stretches };
-        let mut sums = Sums::new();
+        let mut sums = Sums::uninit();
         let chunks: Vec<Chunk<'_>> = rows
             .chunks(tiles)
             .zip(starts.chunks(tiles))
@@ -453,8 +445,8 @@ impl OnAmx {
         let Activations::Bf16(x) = buffers.parts[0].x else { return };
         let last = &x[self.own() * self.shape.channels()..];
         let len = 2 * TILE_ROWS * self.shape.channels();
-        // SAFETY: scratch was checked to hold as many positions, and no task runs yet. Any bits are words of any type.
-        let to = unsafe { std::slice::from_raw_parts_mut(buffers.words.at(0).cast::<u16>(), len) };
+        // SAFETY: no task runs yet.
+        let to: &mut [u16] = bytemuck::cast_slice_mut(unsafe { buffers.words.part(0..len / 2) });
         to[..last.len()].copy_from_slice(last);
         to[last.len()..].fill(0);
     }

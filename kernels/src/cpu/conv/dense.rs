@@ -19,12 +19,11 @@ use crate::cpu::CodeSource;
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::description::count;
 use crate::cpu::gemm::rows::{Run, part};
-use crate::cpu::gemm::shared::Shared;
 use crate::cpu::gemm::tile::{LeftRows, RightColumns, Tile, TileArgs, TileCode, most_rows};
 use crate::cpu::gemm::{Panels, Tiles};
 use crate::error::Result;
 use crate::isa::Isa;
-use crate::parallel::Parallel;
+use crate::parallel::{Disjoint, Parallel};
 
 /// A convolution on tiles.
 #[derive(Clone, Debug)]
@@ -58,14 +57,11 @@ struct PhasePlan {
 
 /// The buffers of one run, as tasks see them.
 struct Buffers<'a> {
-    field: Field<f32>,
+    field: Field<'a, f32>,
     weights: &'a [f32],
-    y: Shared,
+    y: Disjoint<'a, f32>,
     extras: Beside<'a>,
 }
-
-// SAFETY: tasks read through the field's addresses, and write only what their part of the split owns.
-unsafe impl Sync for Buffers<'_> {}
 
 /// Tiles of one height below each other, and where their table starts.
 struct Placed {
@@ -138,9 +134,9 @@ impl Dense {
 
     /// Convolves. The driver has checked that every buffer is as long as the shape says.
     pub(super) fn run(&self, x: &[f32], weights: &[f32], y: &mut [f32], extras: Beside<'_>, parallel: &dyn Parallel) {
-        let field = Field { data: x.as_ptr(), zeros: self.zeros.as_ptr() };
+        let field = Field { data: x, zeros: &self.zeros };
         let given = extras.given.clone().read("zeros", &self.zeros);
-        let buffers = Buffers { field, weights, y: Shared::new(y), extras: Beside { given: &given, ..extras } };
+        let buffers = Buffers { field, weights, y: Disjoint::new(y), extras: Beside { given: &given, ..extras } };
         let (rows, columns) = (self.blocks.row_tasks(), self.blocks.unit_tasks());
         parallel.run(self.phases.len() * rows * columns, &|task| {
             let plan = &self.phases[task / (rows * columns)];
@@ -220,7 +216,7 @@ impl Dense {
             for Placed { run, y, table: start } in runs {
                 args.rows = run.height;
                 args.tiles.set(run.count);
-                args.a.set(buffers.field.data.wrapping_add(run.row * shape.channels()));
+                args.a.set(buffers.field.data.as_ptr().wrapping_add(run.row * shape.channels()));
                 args.a_tile_stride = run.height * args.lda;
                 args.table.set(table[start + part.taps.start * run.count * run.height..].as_ptr());
                 args.c.set(buffers.y.at(y + column));
@@ -235,7 +231,7 @@ impl Dense {
     /// The runs of a block of tiles, with their tables.
     fn place(
         &self,
-        field: &Field<f32>,
+        field: &Field<'_, f32>,
         plan: &PhasePlan,
         block: Range<usize>,
         table: &mut Vec<*const f32>,
@@ -260,7 +256,7 @@ impl Dense {
     }
 
     /// Appends the pointers `[part of the taps][tile][tap][row]` of a run.
-    fn table(&self, field: &Field<f32>, plan: &PhasePlan, run: &Run, table: &mut Vec<*const f32>) {
+    fn table(&self, field: &Field<'_, f32>, plan: &PhasePlan, run: &Run, table: &mut Vec<*const f32>) {
         let taps = plan.tables.taps();
         let tile = |tile: usize, to: &mut Vec<*const f32>| {
             plan.tables.tile(field, run.row + tile * run.height, run.height, to);
@@ -271,7 +267,7 @@ impl Dense {
             return;
         }
         let start = table.len();
-        table.resize(start + run.count * run.height * taps, field.zeros);
+        table.resize(start + run.count * run.height * taps, field.zeros.as_ptr());
         let mut whole = Vec::with_capacity(taps * run.height);
         for index in 0..run.count {
             whole.clear();

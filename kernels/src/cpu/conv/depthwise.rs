@@ -24,12 +24,11 @@ use crate::cpu::activation;
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::Tiles;
 use crate::cpu::gemm::rows::part;
-use crate::cpu::gemm::shared::Shared;
 use crate::cpu::{Activations, ActivationsMut, CodeKey, CodeSource, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Code, Extents};
-use crate::parallel::Parallel;
+use crate::parallel::{Disjoint, Parallel};
 
 /// What shapes the instructions of a depthwise kernel: one blob serves all sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -152,14 +151,11 @@ pub(super) struct Depthwise {
 
 /// The buffers of one run, as tasks see them.
 struct Buffers<'a> {
-    x: *const u8,
+    x: &'a [u8],
     weights: &'a [f32],
-    y: Shared<u8>,
+    y: Disjoint<'a, u8>,
     extras: Beside<'a>,
 }
-
-// SAFETY: what is read stays borrowed while tasks run, and is not written.
-unsafe impl Sync for Buffers<'_> {}
 
 impl Depthwise {
     pub(super) fn new(
@@ -190,7 +186,7 @@ impl Depthwise {
         parallel: &dyn Parallel,
     ) {
         let lines = self.shape.batch() * self.shape.output()[0] * self.shape.output()[1];
-        let buffers = Buffers { x: x.as_ptr(), weights, y: Shared::from_ptr(y.as_mut_ptr()), extras };
+        let buffers = Buffers { x: x.bytes(), weights, y: Disjoint::new(y.bytes_mut()), extras };
         // The last vector of channels overlaps with the one before, so both are one task's.
         let lanes = self.key.isa.lanes();
         let vectors = (self.shape.channels() / lanes).max(1);
@@ -229,7 +225,7 @@ impl Depthwise {
         let image_lines = self.shape.output()[1] - line % self.shape.output()[1];
         let rows = slide.rows().min(lines.len()).min(image_lines);
         let group = Group {
-            x: buffers.x,
+            x: buffers.x.as_ptr(),
             weights: buffers.weights.as_ptr(),
             bias: buffers.extras.bias,
             y: buffers.y.at(line * width * self.shape.channels() * self.key.stored.bytes()),
@@ -326,7 +322,7 @@ impl Depthwise {
                     let x = (((image * depth + d) * height + h) * width + w) * shape.channels() + channel;
                     let tap = (kd * shape.kernel()[1] + kh) * shape.kernel()[2] + kw;
                     let weights = buffers.weights[tap * shape.channels() + channel..].as_ptr();
-                    taps.push(RowTap { x: buffers.x.wrapping_add(x * self.key.stored.bytes()), weights });
+                    taps.push(RowTap { x: buffers.x.as_ptr().wrapping_add(x * self.key.stored.bytes()), weights });
                 }
             }
         }

@@ -16,7 +16,7 @@ use crate::cpu::activation;
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::description::sizes;
 use crate::cpu::gemm::tile::most_rows;
-use crate::cpu::{Activations, ActivationsMut, CodeSource, Elements, Stored};
+use crate::cpu::{Activations, ActivationsMut, CodeSource, Elements, PackedWeights, Stored};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::Given;
@@ -316,7 +316,7 @@ impl Conv {
     pub fn run(
         &self,
         x: &[f32],
-        weights: &[f32],
+        weights: PackedWeights<'_>,
         y: &mut [f32],
         extras: ConvExtras<'_>,
         scratch: &mut [f32],
@@ -335,7 +335,7 @@ impl Conv {
     pub fn run_stored(
         &self,
         x: ConvInput<'_>,
-        weights: &[f32],
+        weights: PackedWeights<'_>,
         mut y: ActivationsMut<'_>,
         extras: ConvExtras<'_, Activations<'_>>,
         scratch: &mut [f32],
@@ -360,7 +360,7 @@ impl Conv {
     pub fn run_over_residual(
         &self,
         x: ConvInput<'_>,
-        weights: &[f32],
+        weights: PackedWeights<'_>,
         y: ActivationsMut<'_>,
         bias: Option<&[f32]>,
         scratch: &mut [f32],
@@ -379,7 +379,7 @@ impl Conv {
     fn check(
         &self,
         x: &[ConvPart<'_>],
-        weights: &[f32],
+        weights: PackedWeights<'_>,
         y: Activations<'_>,
         extras: ConvExtras<'_, Activations<'_>>,
         scratch: &[f32],
@@ -397,7 +397,10 @@ impl Conv {
         if !self.takes_parts(&channels) {
             return unsupported(&format!("an input in parts of {channels:?} channels by {:?}", self.blocks.strategy));
         }
-        bounds("weights", weights.len(), self.packed_len)?;
+        if !weights.is_of(self.layout().elements()) {
+            return unsupported(&format!("weights of another type than {:?}", self.layout().elements()));
+        }
+        bounds("weights", weights.words(), self.packed_len)?;
         bounds("output", y.len(), shape.output_len())?;
         bounds("bias", extras.bias.map_or(shape.filters(), <[f32]>::len), shape.filters())?;
         bounds("residual", extras.residual.map_or(y.len(), |residual| residual.len()), y.len())?;
@@ -408,7 +411,7 @@ impl Conv {
     fn run_checked(
         &self,
         parts: &[ConvPart<'_>],
-        weights: &[f32],
+        weights: PackedWeights<'_>,
         mut y: ActivationsMut<'_>,
         (bias, residual, given): (Option<&[f32]>, Option<isize>, Given),
         scratch: &mut [f32],
@@ -418,23 +421,25 @@ impl Conv {
             return Ok(());
         }
         let given = parts.iter().fold(given, |given, part| given.read("input", part.x.bytes()));
-        let given = given.read("weights", weights).maybe("bias", bias);
+        let given = given.read("weights", weights.bytes()).maybe("bias", bias);
         let given = given.write("output", y.bytes_mut()).write("scratch", scratch);
         let beside = Beside { given: &given, bias, residual };
         let [ConvPart { x, .. }, ..] = *parts else { return unsupported("no input") };
-        match (&self.kernel, x, y) {
-            (Kernel::Amx(unit), _, y) => unit.run(parts, weights, y, beside, scratch, parallel),
-            (Kernel::Depthwise(_), Activations::Bf16(_), _) if beside.residual.is_some() => {
+        match (&self.kernel, x, y, weights) {
+            (Kernel::Amx(unit), _, y, weights) => unit.run(parts, weights, y, beside, scratch, parallel),
+            (Kernel::Depthwise(_), Activations::Bf16(_), ..) if beside.residual.is_some() => {
                 return unsupported("a residual beside depthwise bf16");
             }
-            (Kernel::Depthwise(depthwise), x, y) => depthwise.run(x, weights, y, beside, parallel),
-            (Kernel::Winograd(winograd), Activations::F32(_), ActivationsMut::F32(y)) => {
-                winograd.run(parts, weights, y, beside, scratch, parallel);
+            (Kernel::Depthwise(depthwise), x, y, PackedWeights::F32(weights)) => {
+                depthwise.run(x, weights, y, beside, parallel);
             }
-            (Kernel::Dense(dense), Activations::F32(x), ActivationsMut::F32(y)) => {
+            (Kernel::Winograd(winograd), Activations::F32(_), ActivationsMut::F32(y), PackedWeights::F32(weights)) => {
+                winograd.run(parts, weights, y, beside, scratch, parallel)
+            }
+            (Kernel::Dense(dense), Activations::F32(x), ActivationsMut::F32(y), PackedWeights::F32(weights)) => {
                 dense.run(x, weights, y, beside, parallel);
             }
-            (Kernel::Lines(lines), Activations::F32(x), ActivationsMut::F32(y)) => {
+            (Kernel::Lines(lines), Activations::F32(x), ActivationsMut::F32(y), PackedWeights::F32(weights)) => {
                 lines.run(x, weights, y, beside, scratch, parallel);
             }
             _ => return unsupported("bf16 by a strategy of f32"),

@@ -16,12 +16,11 @@ use super::shape::ConvShape;
 use crate::cpu::CodeSource;
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::rows::{Run, part};
-use crate::cpu::gemm::shared::Shared;
 use crate::cpu::gemm::tile::{LeftRows, RightColumns, Tile, TileArgs, TileCode, most_rows};
 use crate::cpu::gemm::{Panels, Tiles};
 use crate::error::Result;
 use crate::isa::Isa;
-use crate::parallel::Parallel;
+use crate::parallel::{Disjoint, Parallel};
 
 /// A convolution on copied lines.
 #[derive(Clone, Debug)]
@@ -46,9 +45,9 @@ pub(super) struct Lines {
 struct Buffers<'a> {
     x: &'a [f32],
     weights: &'a [f32],
-    y: Shared,
+    y: Disjoint<'a, f32>,
     extras: Beside<'a>,
-    scratch: Shared,
+    scratch: Disjoint<'a, f32>,
 }
 
 /// Whether a convolution can be computed on copied lines.
@@ -146,7 +145,7 @@ impl Lines {
         scratch: &mut [f32],
         parallel: &dyn Parallel,
     ) {
-        let buffers = Buffers { x, weights, y: Shared::new(y), extras, scratch: Shared::new(scratch) };
+        let buffers = Buffers { x, weights, y: Disjoint::new(y), extras, scratch: Disjoint::new(scratch) };
         let [depth, height, _] = self.shape.output();
         let tiles = self.shape.batch() * depth * height * self.tiles.count();
         parallel.run(self.row_tasks * self.unit_tasks, &|task| {
@@ -227,9 +226,9 @@ impl Lines {
         let before = (shape.pads()[2] * shape.channels()).clamp(columns.start, columns.end);
         let own = (shape.pads()[2] + width).saturating_mul(shape.channels()).clamp(before, columns.end);
         for index in 0..self.inputs(lines.len()) {
-            let to = buffers.scratch.at(scratch + index * line(shape) + columns.start);
-            // SAFETY: scratch was checked to hold what every task copies, and this part of it is one task's.
-            let to = unsafe { std::slice::from_raw_parts_mut(to, columns.len()) };
+            let first = scratch + index * line(shape) + columns.start;
+            // SAFETY: this part of scratch is one task's.
+            let to = unsafe { buffers.scratch.part(first..first + columns.len()) };
             let h = h.wrapping_add(index);
             if d >= depth || h >= height {
                 to.fill(0.0);

@@ -7,11 +7,11 @@ use super::shape::Phase;
 
 /// What a table points into: channels-last lines, and zeros for what lies outside.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Field<T> {
-    /// The first element.
-    pub(crate) data: *const T,
+pub(crate) struct Field<'a, T> {
+    /// All elements.
+    pub(crate) data: &'a [T],
     /// As many zeros as a tap reads, for padding.
-    pub(crate) zeros: *const T,
+    pub(crate) zeros: &'a [T],
 }
 
 /// Tables of one phase.
@@ -68,13 +68,14 @@ impl Tables {
     }
 
     /// Appends the pointers `[tap][row]` of one tile to `out`.
-    pub(crate) fn tile<T>(&self, field: &Field<T>, row: usize, rows: usize, out: &mut Vec<*const T>) {
+    pub(crate) fn tile<T>(&self, field: &Field<'_, T>, row: usize, rows: usize, out: &mut Vec<*const T>) {
         let mut origins = [Origin::default(); MOST_ROWS];
         let origins = &mut origins[..rows];
         self.origins(row, origins);
+        let (data, zeros) = (field.data.as_ptr(), field.zeros.as_ptr());
         if origins.iter().all(|origin| origin.inside) {
             for tap in &self.taps {
-                let data = field.data.wrapping_offset(tap.elements);
+                let data = data.wrapping_offset(tap.elements);
                 out.extend(origins.iter().map(|origin| data.wrapping_offset(origin.elements)));
             }
         } else {
@@ -84,7 +85,7 @@ impl Tables {
                         // A negative position wraps to one beyond any size.
                         ((origin.at[dim] + tap.at[dim]) as usize) < self.size[dim]
                     });
-                    if inside { field.data.wrapping_offset(origin.elements + tap.elements) } else { field.zeros }
+                    if inside { data.wrapping_offset(origin.elements + tap.elements) } else { zeros }
                 }));
             }
         }

@@ -10,9 +10,9 @@ use std::ops::Range;
 
 use super::input::bounds;
 use super::shape::{MOST_PHASES, class_taps};
-use crate::cpu::Elements;
 use crate::cpu::amx::PANEL;
 use crate::cpu::gemm::{Panels, Source, panel_vectors};
+use crate::cpu::{Elements, PackedWeightsMut};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 
@@ -46,6 +46,17 @@ pub enum WeightLayout {
     Amx,
 }
 
+impl WeightLayout {
+    /// What packed weights consist of.
+    #[must_use]
+    pub const fn elements(self) -> Elements {
+        match self {
+            WeightLayout::Panels { .. } | WeightLayout::Rows => Elements::F32,
+            WeightLayout::Amx => Elements::Bf16Tiles,
+        }
+    }
+}
+
 /// Some filters, which are packed like weights of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
@@ -53,7 +64,7 @@ pub struct Part {
     pub sizes: Weights,
     /// Their range of the model's elements.
     pub elements: Range<usize>,
-    /// Their range of the packed elements.
+    /// Their range of the packed words.
     pub packed: Range<usize>,
 }
 
@@ -206,13 +217,13 @@ impl Weights {
     ///
     /// # Errors
     ///
-    /// Where either buffer is not as long as it has to be.
-    pub fn pack(&self, isa: Isa, layout: WeightLayout, weights: &[f32], out: &mut [f32]) -> Result<()> {
+    /// Where either buffer is not as long as it has to be, or `out` is of other elements than the layout.
+    pub fn pack(&self, isa: Isa, layout: WeightLayout, weights: &[f32], out: PackedWeightsMut<'_>) -> Result<()> {
         bounds("weights", weights.len(), self.len())?;
-        bounds("packed weights", out.len(), self.packed_len(isa, layout))?;
+        bounds("packed weights", out.words(), self.packed_len(isa, layout))?;
         let taps: usize = self.kernel.iter().product();
-        match layout {
-            WeightLayout::Rows => {
+        match (layout, out) {
+            (WeightLayout::Rows, PackedWeightsMut::F32(out)) => {
                 for (tap, row) in out.chunks_exact_mut(self.channels.max(1)).enumerate() {
                     for (channel, value) in row.iter_mut().enumerate() {
                         *value = weights[channel * taps + tap];
@@ -220,14 +231,18 @@ impl Weights {
                 }
                 Ok(())
             }
-            WeightLayout::Panels { vectors } => {
+            (WeightLayout::Panels { vectors }, PackedWeightsMut::F32(out)) => {
                 let panels = self.class_panels(vectors * isa.lanes());
-                self.pack_panels(&panels, weights, out, |panels, source, out| panels.pack(source, 1.0, out))
+                self.pack_panels(&panels, weights, out, 1, |panels, source, out| panels.pack(source, 1.0, out))
             }
-            WeightLayout::Amx if self.gathers() => self.pack_lines(weights, out),
-            WeightLayout::Amx => {
-                let pack = |panels: &Panels, source: &Source<'_>, out: &mut [f32]| panels.pack_pairs(source, 1.0, out);
-                self.pack_panels(&self.amx_panels(), weights, out, pack)
+            (WeightLayout::Amx, PackedWeightsMut::Bf16(out)) if self.gathers() => self.pack_lines(weights, out),
+            (WeightLayout::Amx, PackedWeightsMut::Bf16(out)) => {
+                let panels = self.amx_panels();
+                self.pack_panels(&panels, weights, out, 2, |panels, source, out| panels.pack_pairs(source, 1.0, out))
+            }
+            _ => {
+                let reason = format!("{layout:?} in room for other elements");
+                Err(KernelError::Unsupported { family: "conv", reason })
             }
         }
     }
@@ -259,7 +274,7 @@ impl Weights {
     }
 
     /// Packs lines of the window as taps of AMX.
-    fn pack_lines(&self, weights: &[f32], out: &mut [f32]) -> Result<()> {
+    fn pack_lines(&self, weights: &[f32], out: &mut [u16]) -> Result<()> {
         let (taps, channels) = (self.kernel.iter().product::<usize>(), self.channels);
         // A line's elements follow each other once channels are innermost.
         let mut turned = vec![0.0; weights.len()];
@@ -275,12 +290,14 @@ impl Weights {
         self.amx_panels()[0].pack_pairs(&source, 1.0, out)
     }
 
-    fn pack_panels(
+    /// Packs the panels of all groups and classes, a word of which has `each` elements of `T`.
+    fn pack_panels<T>(
         &self,
         class_panels: &[Panels],
         weights: &[f32],
-        mut out: &mut [f32],
-        pack: impl Fn(&Panels, &Source<'_>, &mut [f32]) -> Result<()>,
+        mut out: &mut [T],
+        each: usize,
+        pack: impl Fn(&Panels, &Source<'_>, &mut [T]) -> Result<()>,
     ) -> Result<()> {
         let taps: usize = self.kernel.iter().product();
         let (channels, filters) = (self.group_channels(), self.group_filters());
@@ -292,7 +309,7 @@ impl Weights {
             for (class, panels) in classes.iter().zip(class_panels) {
                 let outer: Vec<usize> = class.iter().map(|tap| start + tap).collect();
                 let source = Source { data: weights, outer: &outer, inner: channels, inner_stride, column_stride };
-                let (here, rest) = out.split_at_mut(panels.len());
+                let (here, rest) = out.split_at_mut(each * panels.len());
                 pack(panels, &source, here)?;
                 out = rest;
             }
@@ -322,15 +339,16 @@ mod tests {
             for elements in [Elements::F32, sizes.elements(Elements::Bf16Tiles)] {
                 for isa in [Isa::Avx2, Isa::Avx512] {
                     let layout = sizes.layout(isa, elements);
-                    let mut whole = vec![f32::NAN; sizes.packed_len(isa, layout)];
-                    sizes.pack(isa, layout, &weights, &mut whole).unwrap();
-                    assert!(!whole.iter().any(|value| value.is_nan()), "all of it is written: {sizes:?} {layout:?}");
-                    let mut parts = vec![f32::NAN; whole.len()];
+                    let mut whole = vec![u32::MAX; sizes.packed_len(isa, layout)];
+                    sizes.pack(isa, layout, &weights, PackedWeightsMut::new(layout.elements(), &mut whole)).unwrap();
+                    let nan = |word: &u32| f32::from_bits(*word).is_nan();
+                    assert!(!whole.iter().any(nan), "all of it is written: {sizes:?} {layout:?}");
+                    let mut parts = vec![u32::MAX; whole.len()];
                     for part in sizes.parts(isa, layout) {
-                        part.sizes.pack(isa, layout, &weights[part.elements], &mut parts[part.packed]).unwrap();
+                        let room = PackedWeightsMut::new(layout.elements(), &mut parts[part.packed]);
+                        part.sizes.pack(isa, layout, &weights[part.elements], room).unwrap();
                     }
-                    let bits = |packed: &[f32]| packed.iter().map(|value| value.to_bits()).collect::<Vec<u32>>();
-                    assert_eq!(bits(&parts), bits(&whole), "{sizes:?} {layout:?}");
+                    assert_eq!(parts, whole, "{sizes:?} {layout:?}");
                 }
             }
         }

@@ -45,11 +45,10 @@ use crate::cpu::CodeSource;
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::Panels;
 use crate::cpu::gemm::rows::part;
-use crate::cpu::gemm::shared::Shared;
 use crate::cpu::gemm::tile::{LeftRows, RightColumns, Tile, TileCode};
 use crate::error::Result;
 use crate::isa::Isa;
-use crate::parallel::Parallel;
+use crate::parallel::{Disjoint, Parallel};
 
 /// A Winograd convolution.
 #[derive(Clone, Debug)]
@@ -86,9 +85,9 @@ pub fn suits(shape: &ConvShape) -> bool {
 struct Buffers<'a> {
     parts: &'a [ConvPart<'a>],
     weights: &'a [f32],
-    y: Shared,
+    y: Disjoint<'a, f32>,
     extras: Beside<'a>,
-    scratch: Shared,
+    scratch: Disjoint<'a, f32>,
 }
 
 impl Winograd {
@@ -145,7 +144,7 @@ impl Winograd {
     ) {
         let given = extras.given.clone().read("zeros", &self.zeros);
         let extras = Beside { given: &given, ..extras };
-        let buffers = Buffers { parts, weights, y: Shared::new(y), extras, scratch: Shared::new(scratch) };
+        let buffers = Buffers { parts, weights, y: Disjoint::new(y), extras, scratch: Disjoint::new(scratch) };
         let (rows, units) = (self.blocks.row_tasks(), self.blocks.unit_tasks());
         let (groups, panels) = (self.grid.groups(), self.panels.count());
         if self.layout.filters == Filters::Ahead {

@@ -3,7 +3,6 @@
 //! The processor rounds to nearest even and takes denormals for zeros. Only AVX-512 kernels multiply bf16 pairs, so
 //! there is no other form.
 
-use std::mem::offset_of;
 use std::sync::Arc;
 
 use kiln_key::Mutate;
@@ -12,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::cpu::{CodeKey, CodeSource};
 use crate::error::Result;
 use crate::isa::Isa;
-use crate::jit::{Arguments, Asm, Code, Cond, Extents, Given, Gpr, Mem, Vreg, counted_down};
+use crate::jit::{Arguments, Asm, Code, Extents, Given, Gpr, Mem, Vreg, arg, counted_down};
 
 /// What shapes the instructions: the level alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -165,55 +164,47 @@ impl Bf16ConvertCode {
         let bytes = asm.vector_bytes();
         let (from, to, count, group_stride, t0, t1) = (Gpr::RSI, Gpr::RDX, Gpr::R8, Gpr::R9, Gpr::RAX, Gpr::RCX);
         let (row_from, row_to, rows) = (Gpr::R10, Gpr::R11, Gpr::RBX);
-        let arg = |offset: usize| Mem::at(Gpr::RDI, offset as i32);
         let (low, high) = (Vreg(0), Vreg(1));
-        let (row, next, rest, done) = (asm.label(), asm.label(), asm.label(), asm.label());
         asm.prologue();
-        asm.load(row_from, arg(offset_of!(Bf16ConvertArgs, from)));
-        asm.load(row_to, arg(offset_of!(Bf16ConvertArgs, to)));
-        asm.load(rows, arg(offset_of!(Bf16ConvertArgs, rows)));
-        asm.load(group_stride, arg(offset_of!(Bf16ConvertArgs, group_stride)));
-        let masks = [0, 1, 2].map(|index: usize| {
-            asm.load(t0, arg(offset_of!(Bf16ConvertArgs, rest) + 8 * index));
+        asm.load(row_from, arg!(Bf16ConvertArgs.from));
+        asm.load(row_to, arg!(Bf16ConvertArgs.to));
+        asm.load(rows, arg!(Bf16ConvertArgs.rows));
+        asm.load(group_stride, arg!(Bf16ConvertArgs.group_stride));
+        let masks = [0, 1, 2].map(|index: i32| {
+            asm.load(t0, arg!(Bf16ConvertArgs.rest).plus(8 * index));
             let mask = asm.mask(index as u8, Vreg(asm.registers() - 1));
             asm.mask_first(mask, t0, t1);
             mask
         });
-        asm.bind(row);
-        asm.mov(from, row_from);
-        asm.mov(to, row_to);
-        asm.load(count, arg(offset_of!(Bf16ConvertArgs, groups)));
-        asm.test(count);
-        asm.jump_if(Cond::Equal, rest);
-        asm.bind(next);
-        for line in 0..2 {
-            asm.prefetch(Mem::at(from, AHEAD + line * bytes));
-        }
-        asm.vload(high, Mem::at(from, bytes));
-        asm.vround_bf16(low, high, Mem::at(from, 0));
-        asm.vstore(Mem::at(to, 0), low);
-        asm.add_imm(from, 2 * bytes);
-        asm.add(to, group_stride);
-        asm.sub_imm(count, 1);
-        asm.test(count);
-        asm.jump_if(Cond::NotEqual, next);
-        asm.bind(rest);
-        asm.load(t0, arg(offset_of!(Bf16ConvertArgs, rest)));
-        asm.test(t0);
-        asm.jump_if(Cond::Equal, done);
-        // Masked lanes are zero, so that an odd row ends in a pair with zero.
-        asm.vload_masked(low, masks[0], Mem::at(from, 0));
-        asm.vload_masked(high, masks[1], Mem::at(from, bytes));
-        asm.vround_bf16(low, high, low);
-        asm.vstore_masked(Mem::at(to, 0), masks[2], low);
-        asm.bind(done);
-        asm.load(t0, arg(offset_of!(Bf16ConvertArgs, from_stride)));
-        asm.add(row_from, t0);
-        asm.load(t0, arg(offset_of!(Bf16ConvertArgs, to_stride)));
-        asm.add(row_to, t0);
-        asm.sub_imm(rows, 1);
-        asm.test(rows);
-        asm.jump_if(Cond::NotEqual, row);
+        asm.repeat(rows, |asm| {
+            asm.mov(from, row_from);
+            asm.mov(to, row_to);
+            asm.load(count, arg!(Bf16ConvertArgs.groups));
+            asm.unless_zero(count, |asm| {
+                asm.repeat(count, |asm| {
+                    for line in 0..2 {
+                        asm.prefetch(Mem::at(from, AHEAD + line * bytes));
+                    }
+                    asm.vload(high, Mem::at(from, bytes));
+                    asm.vround_bf16(low, high, Mem::at(from, 0));
+                    asm.vstore(Mem::at(to, 0), low);
+                    asm.add_imm(from, 2 * bytes);
+                    asm.add(to, group_stride);
+                });
+            });
+            asm.load(t0, arg!(Bf16ConvertArgs.rest));
+            asm.unless_zero(t0, |asm| {
+                // Masked lanes are zero, so that an odd row ends in a pair with zero.
+                asm.vload_masked(low, masks[0], Mem::at(from, 0));
+                asm.vload_masked(high, masks[1], Mem::at(from, bytes));
+                asm.vround_bf16(low, high, low);
+                asm.vstore_masked(Mem::at(to, 0), masks[2], low);
+            });
+            asm.load(t0, arg!(Bf16ConvertArgs.from_stride));
+            asm.add(row_from, t0);
+            asm.load(t0, arg!(Bf16ConvertArgs.to_stride));
+            asm.add(row_to, t0);
+        });
         asm.epilogue();
     }
 }

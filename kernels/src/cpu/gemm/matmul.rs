@@ -14,15 +14,14 @@ use super::convert::Bf16Convert;
 use super::panels::{Panels, Source};
 use super::row::{Row, RowCode, STREAMS};
 use super::rows::{Tiles, part};
-use super::shared::Shared;
 use super::tile::{LeftRows, RightColumns, Tile, TileArgs, TileCode, UNROLL, most_rows};
 use crate::cpu::activation;
 use crate::cpu::chain::UnaryOp;
-use crate::cpu::{Activations, ActivationsMut, CodeSource, Elements};
+use crate::cpu::{Activations, ActivationsMut, CodeSource, Elements, PackedWeights};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::Given;
-use crate::parallel::{Parallel, for_each_chunk};
+use crate::parallel::{Disjoint, Parallel, for_each_chunk};
 
 use self::amx::{AmxBuffers, AmxKernels};
 use self::shape::Place;
@@ -150,16 +149,13 @@ impl MatmulBlocks {
 
 /// The buffers of one run, as tasks see them.
 struct Buffers<'a> {
-    left: *const f32,
-    right: &'a [f32],
-    packed: Shared,
-    c: Shared,
+    left: &'a [f32],
+    right: PackedWeights<'a>,
+    packed: Disjoint<'a, f32>,
+    c: Disjoint<'a, f32>,
     extras: Extras<'a>,
     given: Given,
 }
-
-// SAFETY: tasks read through `left`, and write only what their part of the split owns.
-unsafe impl Sync for Buffers<'_> {}
 
 impl Matmul {
     /// Makes a product of `f32` ready: gets its kernels from `source`.
@@ -296,7 +292,7 @@ impl Matmul {
     pub fn run(
         &self,
         left: &[f32],
-        right: &[f32],
+        right: PackedWeights<'_>,
         c: &mut [f32],
         extras: Extras<'_>,
         scratch: &mut [f32],
@@ -314,7 +310,7 @@ impl Matmul {
     pub fn run_stored(
         &self,
         left: Activations<'_>,
-        right: &[f32],
+        right: PackedWeights<'_>,
         mut c: ActivationsMut<'_>,
         extras: Extras<'_, Activations<'_>>,
         scratch: &mut [f32],
@@ -325,11 +321,11 @@ impl Matmul {
             return Ok(());
         }
         if let Some(amx) = &self.amx {
-            let given = Given::new().read("left", left.bytes()).read("right", right).maybe("bias", extras.bias);
+            let given = Given::new().read("left", left.bytes()).read("right", right.bytes()).maybe("bias", extras.bias);
             let given = given.maybe("residual", extras.residual.map(|residual| residual.bytes()));
             let given = given.write("C", c.bytes_mut()).read("scratch", scratch);
             let left = self.left_for_amx(amx, left, &mut scratch[..self.left_scratch()], parallel);
-            let buffers = AmxBuffers { left, right, c: Shared::from_ptr(c.as_mut_ptr()), extras, given };
+            let buffers = AmxBuffers { left, right, c: Disjoint::new(c.bytes_mut()), extras, given };
             self.tasks(parallel, &|batch, tiles, panels| {
                 self.product_on_amx(amx, &buffers, batch, tiles, panels, parallel);
             });
@@ -364,17 +360,17 @@ impl Matmul {
     fn run_on_vectors(
         &self,
         left: &[f32],
-        right: &[f32],
+        right: PackedWeights<'_>,
         c: &mut [f32],
         extras: Extras<'_>,
         scratch: &mut [f32],
         parallel: &dyn Parallel,
     ) {
-        let given = Given::new().read("left", left).read("right", right).read("scratch", scratch);
+        let given = Given::new().read("left", left).read("right", right.bytes()).read("scratch", scratch);
         let given = given.maybe("bias", extras.bias).maybe("residual", extras.residual).write("C", c);
         let (rows, packed) = scratch.split_at_mut(self.left_scratch());
         let left = self.left_rows(left, rows, parallel);
-        let buffers = Buffers { left, right, packed: Shared::new(packed), c: Shared::new(c), extras, given };
+        let buffers = Buffers { left, right, packed: Disjoint::new(packed), c: Disjoint::new(c), extras, given };
         if self.packed_len() > 0 && !self.pack_in_task {
             let panels = self.panels.count() - self.packed_from;
             parallel.run(self.shape.right_matrices() * panels, &|task| {
@@ -387,7 +383,8 @@ impl Matmul {
 
     /// Packs one panel of one right-hand matrix into scratch.
     fn pack(&self, buffers: &Buffers<'_>, start: usize, matrix: usize, panel: usize) {
-        let data = &buffers.right[start..];
+        let PackedWeights::F32(data) = buffers.right else { return };
+        let data = &data[start..];
         let source = match self.shape.right {
             Right::Rows { stride } => Source::row_major(data, self.shape.k, stride),
             Right::Columns { stride } => Source::column_major(data, self.shape.k, stride),
@@ -397,7 +394,7 @@ impl Matmul {
         let at = matrix * self.packed_len() + (panel - self.packed_from) * length;
         // SAFETY: scratch is `right_matrices * packed_len` long, and a panel is packed by one task only: tasks of
         // `run` each have a panel of their own, and `product` packs where no other task has the same matrix and panel.
-        let to = unsafe { std::slice::from_raw_parts_mut(buffers.packed.at(at), length) };
+        let to = unsafe { buffers.packed.part(at..at + length) };
         let scale = if self.scale_when_packed() { self.epilogue.scale } else { 1.0 };
         self.panels.pack_panel(&source, panel, scale, to);
     }
@@ -409,7 +406,7 @@ impl Matmul {
     }
 
     /// The left-hand rows as the micro-kernel reads them: in place, or transposed and converted in `scratch`.
-    fn left_rows(&self, left: &[f32], scratch: &mut [f32], parallel: &dyn Parallel) -> *const f32 {
+    fn left_rows<'a>(&self, left: &'a [f32], scratch: &'a mut [f32], parallel: &dyn Parallel) -> &'a [f32] {
         let (m, k) = (self.shape.m, self.shape.k);
         let transposed = match self.shape.left {
             Left::Rows { .. } => 0,
@@ -420,7 +417,7 @@ impl Matmul {
             self.transpose_left(left, stride, transposed, parallel);
         }
         let Some(convert) = self.convert.as_ref().filter(|_| !rounded.is_empty()) else {
-            return if transposed.is_empty() { left.as_ptr() } else { transposed.as_ptr() };
+            return if transposed.is_empty() { left } else { transposed };
         };
         for_each_chunk(parallel, rounded, CONVERTED_ROWS * self.panels.rows, &|chunk, words| {
             for (index, words) in words.chunks_exact_mut(self.panels.rows).enumerate() {
@@ -432,7 +429,7 @@ impl Matmul {
                 convert.row(&from[..k], words);
             }
         });
-        rounded.as_ptr()
+        rounded
     }
 
     /// Transposes left-hand matrices that are stored by columns.
@@ -441,14 +438,14 @@ impl Matmul {
         const STRIP: usize = 16;
         let (m, k) = (self.shape.m, self.shape.k);
         let strips = m.div_ceil(STRIP);
-        let to = Shared::new(rows);
+        let to = Disjoint::new(rows);
         parallel.run(self.shape.left_matrices() * strips, &|task| {
             let (matrix, strip) = (task / strips, task % strips * STRIP);
             let at = matrix * m * k + strip * k;
             let start = self.shape.left_start(matrix) + strip;
             let height = STRIP.min(m - strip);
             // SAFETY: strips are disjoint parts of `rows`, which is `left_matrices * m * k` long.
-            let to = unsafe { std::slice::from_raw_parts_mut(to.at(at), height * k) };
+            let to = unsafe { to.part(at..at + height * k) };
             for column in 0..k {
                 let from = &left[start + column * stride..][..height];
                 for (row, &value) in from.iter().enumerate() {
@@ -469,13 +466,14 @@ impl Matmul {
     ) {
         let (shape, blocks) = (&self.shape, &self.blocks);
         let place = shape.place(batch);
+        let left = |at: usize| buffers.left.as_ptr().wrapping_add(at);
         let (left, stride) = match shape.left {
             _ if self.convert.is_some() => {
                 let words = self.panels.rows;
-                (buffers.left.wrapping_add(place.left_index * shape.m * words), words)
+                (left(place.left_index * shape.m * words), words)
             }
-            Left::Rows { stride } => (buffers.left.wrapping_add(place.left), stride),
-            Left::Columns { .. } => (buffers.left.wrapping_add(place.left_index * shape.m * shape.k), shape.k),
+            Left::Rows { stride } => (left(place.left), stride),
+            Left::Columns { .. } => (left(place.left_index * shape.m * shape.k), shape.k),
         };
         let mut args = TileArgs::empty();
         args.lda = stride * 4;
@@ -490,7 +488,7 @@ impl Matmul {
         let panels = match &self.row {
             Some(row) if !tiles.is_empty() => {
                 args.reduce_over(0, shape.k);
-                let right = buffers.right.as_ptr().wrapping_add(place.right);
+                let right: *const f32 = buffers.right.at(place.right).cast();
                 let bias = buffers.extras.bias.map_or(std::ptr::null(), <[f32]>::as_ptr);
                 // SAFETY: `check` made sure that every operand spans what its shape says, and tasks have panels of
                 // their own.
@@ -524,7 +522,7 @@ impl Matmul {
                     let rows = rows..tiles.end.min(rows + blocks.row_block);
                     for panel in block.clone() {
                         let Some(tile) = self.aim(&mut args, buffers, &place, panel, k) else { continue };
-                        let right = buffers.right.as_ptr().wrapping_add(place.right);
+                        let right: *const f32 = buffers.right.at(place.right).cast();
                         let next = self.next(panel, k, &block, panels.end);
                         let next = next.map(|next| right.wrapping_add(next));
                         args.prefetch(next, self.row_bytes(), rows.len());
@@ -575,7 +573,7 @@ impl Matmul {
         let width = self.panels.width;
         args.keep_columns(self.panels.columns_of(panel), width, self.isa.lanes());
         args.bias = buffers.extras.bias.map_or(std::ptr::null(), |bias| bias.as_ptr().wrapping_add(panel * width));
-        let right = buffers.right.as_ptr().wrapping_add(place.right);
+        let right: *const f32 = buffers.right.at(place.right).cast();
         match self.shape.right {
             Right::Packed { .. } => {
                 args.b = right.wrapping_add(self.in_panels(panel, k));

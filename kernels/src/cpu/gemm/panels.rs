@@ -4,12 +4,12 @@
 //! gaps, so that a micro-kernel reads the panel front to back. The last panel is filled up with zeros. The layout
 //! depends only on the matrix and the panel width: no change of the left-hand side's shape repacks it.
 //!
-//! Panels in `bf16` are panels of words, each of which holds two rows ([`precision`](crate::cpu::precision)). They are
-//! passed on as `f32` too, whose bits alone mean anything.
+//! Panels in `bf16` are panels of words, each of which holds two rows, the first in its lower half (VNNI layout).
 
 use std::ops::Range;
 
-use crate::cpu::precision::bf16_word;
+use crate::cpu::PackedWeightsMut;
+use crate::cpu::precision::to_bf16;
 use crate::error::{KernelError, Result};
 
 /// The panels of a matrix.
@@ -99,10 +99,7 @@ impl Panels {
     /// Where `source` does not hold all elements, or `out` is not [`Panels::len`] long.
     pub fn pack(&self, source: &Source<'_>, scale: f32, out: &mut [f32]) -> Result<()> {
         self.check(source)?;
-        if out.len() != self.len() {
-            let (have, need) = (out.len(), self.len());
-            return Err(KernelError::Bounds { family: "pack", operand: "panels", have, need });
-        }
+        self.check_room(out.len(), self.len())?;
         if !self.is_empty() {
             for (index, panel) in out.chunks_exact_mut(self.panel_len()).enumerate() {
                 self.pack_panel(source, index, scale, panel);
@@ -111,9 +108,21 @@ impl Panels {
         Ok(())
     }
 
+    /// Packs the whole matrix in the elements of `out`, each times `scale`: as [`Panels::pack`] or as
+    /// [`Panels::pack_pairs`].
+    ///
+    /// # Errors
+    ///
+    /// Theirs.
+    pub fn pack_as(&self, source: &Source<'_>, scale: f32, out: PackedWeightsMut<'_>) -> Result<()> {
+        match out {
+            PackedWeightsMut::F32(out) => self.pack(source, scale, out),
+            PackedWeightsMut::Bf16(out) => self.pack_pairs(source, scale, out),
+        }
+    }
+
     /// Packs some rows of every panel, for a matrix that comes a few rows at a time, front to back. `rows` are those of
-    /// the panels, and `source` holds them alone. With `pairs`, rows are words of bf16 pairs and the source has one
-    /// group.
+    /// the panels, and `source` holds them alone. Of bf16 pairs, rows are words, and the source has one group.
     ///
     /// # Errors
     ///
@@ -123,32 +132,36 @@ impl Panels {
         rows: Range<usize>,
         source: &Source<'_>,
         scale: f32,
-        pairs: bool,
-        out: &mut [f32],
+        out: PackedWeightsMut<'_>,
     ) -> Result<()> {
         let some = Panels { rows: rows.len(), ..*self };
         if rows.end > self.rows {
             return Err(KernelError::Bounds { family: "pack", operand: "rows", have: self.rows, need: rows.end });
         }
-        if out.len() != self.len() {
-            let (have, need) = (out.len(), self.len());
-            return Err(KernelError::Bounds { family: "pack", operand: "panels", have, need });
-        }
-        let words = pairs.then(|| some.words(source)).transpose()?;
-        if !pairs {
-            some.check(source)?;
-        }
-        if some.is_empty() {
-            return Ok(());
-        }
-        for (index, panel) in out.chunks_exact_mut(self.panel_len()).enumerate() {
-            let part = &mut panel[rows.start * self.width..rows.end * self.width];
-            match words {
-                Some(words) => some.pack_words(source, words, index, scale, part),
-                None => some.pack_panel(source, index, scale, part),
+        self.check_room(out.words(), self.len())?;
+        let part = rows.start * self.width..rows.end * self.width;
+        match out {
+            PackedWeightsMut::F32(out) => {
+                some.check(source)?;
+                for (index, panel) in out.chunks_exact_mut(self.panel_len().max(1)).enumerate() {
+                    some.pack_panel(source, index, scale, &mut panel[part.clone()]);
+                }
+            }
+            PackedWeightsMut::Bf16(out) => {
+                let words = some.words(source)?;
+                for (index, panel) in out.chunks_exact_mut((2 * self.panel_len()).max(1)).enumerate() {
+                    some.pack_words(source, words, index, scale, &mut panel[2 * part.start..2 * part.end]);
+                }
             }
         }
         Ok(())
+    }
+
+    fn check_room(&self, have: usize, need: usize) -> Result<()> {
+        match have == need {
+            true => Ok(()),
+            false => Err(KernelError::Bounds { family: "pack", operand: "panels", have, need }),
+        }
     }
 
     /// Refuses a source that is too short or has another number of rows.
@@ -192,14 +205,11 @@ impl Panels {
     /// # Errors
     ///
     /// Those of [`Panels::pack`].
-    pub fn pack_pairs(&self, source: &Source<'_>, scale: f32, out: &mut [f32]) -> Result<()> {
+    pub fn pack_pairs(&self, source: &Source<'_>, scale: f32, out: &mut [u16]) -> Result<()> {
         let words = self.words(source)?;
-        if out.len() != self.len() {
-            let (have, need) = (out.len(), self.len());
-            return Err(KernelError::Bounds { family: "pack", operand: "panels", have, need });
-        }
+        self.check_room(out.len(), 2 * self.len())?;
         if !self.is_empty() {
-            for (index, panel) in out.chunks_exact_mut(self.panel_len()).enumerate() {
+            for (index, panel) in out.chunks_exact_mut(2 * self.panel_len()).enumerate() {
                 self.pack_words(source, words, index, scale, panel);
             }
         }
@@ -218,23 +228,23 @@ impl Panels {
     }
 
     /// Packs panel `index` of words of a source that has `words` of them in a group.
-    fn pack_words(&self, source: &Source<'_>, words: usize, index: usize, scale: f32, panel: &mut [f32]) {
+    fn pack_words(&self, source: &Source<'_>, words: usize, index: usize, scale: f32, panel: &mut [u16]) {
         // One strip after another is packed as it is, then rounded, so that both ways of reading are shared.
         const STRIP: usize = 32;
         let mut rows = vec![0.0; STRIP * self.width];
-        let groups = panel.chunks_exact_mut((words * self.width).max(1));
+        let groups = panel.chunks_exact_mut((2 * words * self.width).max(1));
         for (group, outer) in groups.zip(source.outer) {
-            for (strip, words) in group.chunks_mut(STRIP / 2 * self.width).enumerate() {
+            for (strip, words) in group.chunks_mut(STRIP * self.width).enumerate() {
                 let first = (strip * STRIP).min(source.inner);
                 let count = STRIP.min(source.inner - first);
                 let outer = [outer + first * source.inner_stride];
                 let here = Source { outer: &outer, inner: count, ..*source };
                 self.pack_panel(&here, index, scale, &mut rows[..count * self.width]);
                 rows[count * self.width..].fill(0.0);
-                for (pair, words) in rows.chunks_exact(2 * self.width).zip(words.chunks_exact_mut(self.width)) {
+                for (pair, words) in rows.chunks_exact(2 * self.width).zip(words.chunks_exact_mut(2 * self.width)) {
                     let (even, odd) = pair.split_at(self.width);
-                    for ((word, &even), &odd) in words.iter_mut().zip(even).zip(odd) {
-                        *word = bf16_word(even, odd);
+                    for ((word, &even), &odd) in words.as_chunks_mut().0.iter_mut().zip(even).zip(odd) {
+                        *word = [to_bf16(even), to_bf16(odd)];
                     }
                 }
             }
@@ -267,6 +277,7 @@ impl Panels {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cpu::Elements;
 
     #[test]
     fn every_element_lands_in_its_panel_and_the_rest_is_zero() {
@@ -314,9 +325,9 @@ mod tests {
             let columns_first = Source { data: &turned, outer: &outer, inner, inner_stride: 1, column_stride: inner };
             let words = Panels { rows: groups * inner.div_ceil(2), columns, width };
             for source in [source, columns_first] {
-                let mut out = vec![f32::NAN; words.len()];
+                let mut out = vec![to_bf16(f32::NAN); 2 * words.len()];
                 words.pack_pairs(&source, 0.5, &mut out).unwrap();
-                for (index, word) in out.iter().enumerate() {
+                for (index, word) in out.as_chunks::<2>().0.iter().enumerate() {
                     let column = index / words.panel_len() * width + index % width;
                     let row = index / width % words.rows;
                     let (group, row) = (row / inner.div_ceil(2), row % inner.div_ceil(2) * 2);
@@ -324,10 +335,10 @@ mod tests {
                         true => data[(group * inner + row) * columns + column] * 0.5,
                         false => 0.0,
                     });
-                    assert_eq!(word.to_bits(), bf16_word(expected[0], expected[1]).to_bits());
+                    assert_eq!(*word, expected.map(to_bf16));
                 }
             }
-            assert!(words.pack_pairs(&source, 1.0, &mut vec![0.0; words.len() - 1]).is_err());
+            assert!(words.pack_pairs(&source, 1.0, &mut vec![0; 2 * words.len() - 1]).is_err());
             assert!(Panels { rows: words.rows - 1, ..words }.pack_pairs(&source, 1.0, &mut []).is_err());
         }
     }
@@ -338,28 +349,30 @@ mod tests {
         let data: Vec<f32> = (0..rows * columns).map(|i| i as f32 * 1.01).collect();
         // Words: more than the matrix has, as AMX wants them.
         for (pairs, panels) in [(false, Panels { rows, columns, width }), (true, Panels { rows: 48, columns, width })] {
-            let mut whole = vec![f32::NAN; panels.len()];
+            let elements = if pairs { Elements::Bf16 } else { Elements::F32 };
+            // All bits set are a NaN of either type.
+            let mut whole = vec![u32::MAX; panels.len()];
             let source = Source::row_major(&data, rows, columns);
-            match pairs {
-                true => panels.pack_pairs(&source, 0.5, &mut whole).unwrap(),
-                false => panels.pack(&source, 0.5, &mut whole).unwrap(),
-            }
-            let mut parts = vec![f32::NAN; panels.len()];
+            panels.pack_as(&source, 0.5, PackedWeightsMut::new(elements, &mut whole)).unwrap();
+            let mut parts = vec![u32::MAX; panels.len()];
+            let mut pack = |rows: Range<usize>, source: &Source<'_>, skipped: usize| {
+                panels.pack_rows(rows, source, 0.5, PackedWeightsMut::new(elements, &mut parts[skipped..]))
+            };
             let each = if pairs { 2 } else { 1 };
             for first in (0..rows).step_by(16) {
                 let count = 16.min(rows - first);
                 let end = if first + count == rows { panels.rows } else { (first + count) / each };
                 let source = Source::row_major(&data[first * columns..], count, columns);
-                panels.pack_rows(first / each..end, &source, 0.5, pairs, &mut parts).unwrap();
+                pack(first / each..end, &source, 0).unwrap();
             }
-            let bits = |panels: &[f32]| panels.iter().map(|value| value.to_bits()).collect::<Vec<u32>>();
-            assert_eq!(bits(&parts), bits(&whole));
-            assert!(!whole.iter().any(|value| value.is_nan()), "all of it is written");
             let source = Source::row_major(&data, 2, columns);
             for wrong in [panels.rows - 1..panels.rows + 2 / each, 0..2 / each - 1] {
-                assert!(panels.pack_rows(wrong, &source, 1.0, pairs, &mut parts).is_err());
+                assert!(pack(wrong, &source, 0).is_err());
             }
-            assert!(panels.pack_rows(0..2 / each, &source, 1.0, pairs, &mut parts[1..]).is_err());
+            assert!(pack(0..2 / each, &source, 1).is_err());
+            assert_eq!(parts, whole);
+            let nan = |word: &u32| f32::from_bits(*word).is_nan();
+            assert!(!whole.iter().any(nan), "all of it is written");
         }
     }
 

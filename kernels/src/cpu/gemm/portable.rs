@@ -1,7 +1,7 @@
 //! The micro-kernel in Rust, for machines where no code may be emitted: the contract of [`TileArgs`], loop by loop.
 
 use super::tile::{LeftRows, MOST_ROWS, RightColumns, TileArgs, TileCode};
-use crate::cpu::precision::bf16_rows;
+use crate::cpu::precision::from_bf16;
 use crate::reference::chain::unary;
 
 /// Computes the tiles that `args` describes.
@@ -108,8 +108,8 @@ unsafe fn pairs<const WIDTH: usize>(
 ) -> *const f32 {
     for at in (args.first..args.end).step_by(8) {
         // SAFETY: a row of pairs has `WIDTH` readable words.
-        let words = unsafe { &*b.cast::<[f32; WIDTH]>() };
-        let halves = [words.map(|word| bf16_rows(word)[0]), words.map(|word| bf16_rows(word)[1])];
+        let words = unsafe { &*b.cast::<[[u16; 2]; WIDTH]>() };
+        let halves = [0, 1].map(|half| words.map(|word| from_bf16(word[half])));
         // The second element of a last half pair has no left-hand element.
         let count = if at + 4 < args.end { 2 } else { 1 };
         for (half, right) in halves[..count].iter().enumerate() {

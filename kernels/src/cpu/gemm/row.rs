@@ -12,21 +12,20 @@
 //!
 //! It knows nothing of threads and batches: see [`matmul`](super::matmul).
 
-use std::mem::offset_of;
 use std::ops::Range;
-use std::sync::Arc;
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
+use super::operands::UPPER;
 use super::panels::Panels;
 use super::tile::{MOST_VECTORS, TileArgs, UNROLL};
 use crate::cpu::activation::{self, Place};
 use crate::cpu::chain::UnaryOp;
-use crate::cpu::{CodeKey, CodeSource};
+use crate::cpu::{CodeKey, CodeSource, Emitted};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
-use crate::jit::{Arguments, Asm, Code, Cond, Extents, Given, Gpr, Mem, Src, Vreg};
+use crate::jit::{Arguments, Asm, Cond, Extents, Given, Gpr, Mem, Vreg, arg};
 
 /// Panels that are read side by side. More are not faster, and fill the registers.
 pub(super) const STREAMS: usize = 4;
@@ -97,15 +96,14 @@ impl Arguments for RowArgs {
 /// The kernel of one row.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
-    key: RowCode,
-    code: Arc<Code>,
+    kernel: Emitted<RowCode>,
     panels: Panels,
 }
 
 impl Row {
     /// The kernel for panels of a matrix, `key.vectors` wide.
     pub(super) fn new(key: RowCode, panels: Panels, source: &dyn CodeSource) -> Result<Row> {
-        Ok(Row { key, code: source.code(&CodeKey::Row(key))?, panels })
+        Ok(Row { kernel: Emitted::new(key, CodeKey::Row, source)?, panels })
     }
 
     /// Computes the columns of whole groups of [`STREAMS`] panels; returns the panels that are left. `args` holds what
@@ -145,14 +143,13 @@ impl Row {
                 residual_offset: args.residual_offset,
             };
             // SAFETY: the caller's contract; the struct is the one that the emitter reads.
-            unsafe { self.code.call(&args, &self.key, given) };
+            unsafe { self.kernel.call(&args, given) };
             first += STREAMS;
         }
         first..panels.end
     }
 }
 
-const ARGS: Gpr = Gpr::RDI;
 const LEFT: Gpr = Gpr::RSI;
 /// Byte offset in the left-hand row, and its end.
 const AT: Gpr = Gpr::RAX;
@@ -163,15 +160,6 @@ const PANEL_STRIDE: Gpr = Gpr::R8;
 const THREE_STRIDES: Gpr = Gpr::R9;
 const C: Gpr = Gpr::R10;
 const OTHER: Gpr = Gpr::R11;
-/// Mask of the upper half of a word: the second element of a bf16 pair, as `f32`.
-const UPPER: Src = Src::Const(0xFFFF_0000);
-
-macro_rules! arg {
-    ($field:ident) => {
-        Mem::at(ARGS, offset_of!(RowArgs, $field) as i32)
-    };
-}
-
 impl RowCode {
     /// Assembles the kernel.
     pub(crate) fn emit(&self, asm: &mut Asm) -> Result<()> {
@@ -201,54 +189,48 @@ impl RowCode {
 
     /// Sums from bias or zero.
     fn start(&self, asm: &mut Asm) {
-        let (zero, ready) = (asm.label(), asm.label());
-        asm.load(OTHER, arg!(bias));
-        asm.test(OTHER);
-        asm.jump_if(Cond::Equal, zero);
-        for sum in 0..self.sums() {
-            let at = RowCode::vector(asm, OTHER, sum);
-            asm.vload(Vreg(sum), at);
-        }
-        asm.jump(ready);
-        asm.bind(zero);
-        for sum in 0..self.sums() {
-            asm.vzero(Vreg(sum));
-        }
-        asm.bind(ready);
+        asm.load(OTHER, arg!(RowArgs.bias));
+        asm.unless_zero_else(
+            OTHER,
+            |asm| {
+                for sum in 0..self.sums() {
+                    let at = RowCode::vector(asm, OTHER, sum);
+                    asm.vload(Vreg(sum), at);
+                }
+            },
+            |asm| (0..self.sums()).for_each(|sum| asm.vzero(Vreg(sum))),
+        );
     }
 
     /// The reduction: groups of [`UNROLL`] elements, then whole bf16 pairs, then single elements.
     fn reduce(&self, asm: &mut Asm) {
-        asm.load(LEFT, arg!(left));
-        asm.load(FIRST, arg!(panels));
-        asm.load(PANEL_STRIDE, arg!(panel_stride));
+        asm.load(LEFT, arg!(RowArgs.left));
+        asm.load(FIRST, arg!(RowArgs.panels));
+        asm.load(PANEL_STRIDE, arg!(RowArgs.panel_stride));
         asm.lea(THREE_STRIDES, Mem::indexed(PANEL_STRIDE, PANEL_STRIDE, 2, 0));
         asm.mov_imm(AT, 0);
-        let steps = [(arg!(unrolled), UNROLL), (arg!(paired), 2), (arg!(end), 1)];
+        let steps = [(arg!(RowArgs.unrolled), UNROLL), (arg!(RowArgs.paired), 2), (arg!(RowArgs.end), 1)];
         for (end, elements) in steps.into_iter().filter(|&(_, elements)| elements != 2 || self.pairs) {
-            let (next, done) = (asm.label(), asm.label());
             asm.load(END, end);
-            asm.cmp(AT, END);
-            asm.jump_if(Cond::GreaterEqual, done);
-            asm.align(32);
-            asm.bind(next);
-            let bytes = i32::from(self.vectors) * asm.vector_bytes();
-            let rows = if self.pairs { elements.div_ceil(2) } else { elements };
-            for row in 0..rows {
-                match self.pairs {
-                    true => self.pair(asm, row as i32, elements.min(2)),
-                    false => self.element(asm, row as i32),
-                }
-                if elements == UNROLL && self.isa == Isa::Avx512 {
-                    self.prefetch(asm, row as i32);
-                }
-            }
-            asm.add_imm(AT, elements as i32 * 4);
-            asm.add_imm(FIRST, rows as i32 * bytes);
-            asm.cmp(AT, END);
-            asm.jump_if(Cond::Less, next);
-            asm.bind(done);
+            asm.while_less(AT, END, 32, |asm| self.elements(asm, elements));
         }
+    }
+
+    /// The reduction over so many elements, and the move to those behind them.
+    fn elements(&self, asm: &mut Asm, elements: usize) {
+        let bytes = i32::from(self.vectors) * asm.vector_bytes();
+        let rows = if self.pairs { elements.div_ceil(2) } else { elements };
+        for row in 0..rows {
+            match self.pairs {
+                true => self.pair(asm, row as i32, elements.min(2)),
+                false => self.element(asm, row as i32),
+            }
+            if elements == UNROLL && self.isa == Isa::Avx512 {
+                self.prefetch(asm, row as i32);
+            }
+        }
+        asm.add_imm(AT, elements as i32 * 4);
+        asm.add_imm(FIRST, rows as i32 * bytes);
     }
 
     /// Address of the vector for a sum in row `row` of its panel.
@@ -301,27 +283,22 @@ impl RowCode {
 
     /// The epilogue: scale, residual, activation, store.
     fn epilogue(&self, asm: &mut Asm) {
-        let (unscaled, alone) = (asm.label(), asm.label());
-        asm.load(OTHER, arg!(scaled));
-        asm.test(OTHER);
-        asm.jump_if(Cond::Equal, unscaled);
-        let scale = Vreg(self.sums());
-        asm.vbroadcast(scale, arg!(scale));
-        for sum in 0..self.sums() {
-            asm.vmul(Vreg(sum), Vreg(sum), scale);
-        }
-        asm.bind(unscaled);
-        asm.load(C, arg!(c));
-        asm.load(OTHER, arg!(residual));
-        asm.test(OTHER);
-        asm.jump_if(Cond::Equal, alone);
-        asm.load(OTHER, arg!(residual_offset));
-        asm.add(OTHER, C);
-        for sum in 0..self.sums() {
-            let at = RowCode::vector(asm, OTHER, sum);
-            asm.vadd(Vreg(sum), Vreg(sum), at);
-        }
-        asm.bind(alone);
+        asm.load(OTHER, arg!(RowArgs.scaled));
+        asm.unless_zero(OTHER, |asm| {
+            let scale = Vreg(self.sums());
+            asm.vbroadcast(scale, arg!(RowArgs.scale));
+            (0..self.sums()).for_each(|sum| asm.vmul(Vreg(sum), Vreg(sum), scale));
+        });
+        asm.load(C, arg!(RowArgs.c));
+        asm.load(OTHER, arg!(RowArgs.residual));
+        asm.unless_zero(OTHER, |asm| {
+            asm.load(OTHER, arg!(RowArgs.residual_offset));
+            asm.add(OTHER, C);
+            for sum in 0..self.sums() {
+                let at = RowCode::vector(asm, OTHER, sum);
+                asm.vadd(Vreg(sum), Vreg(sum), at);
+            }
+        });
         let temps = |first: u8, asm: &Asm| (first..asm.registers()).map(Vreg).collect::<Vec<_>>();
         let free = usize::from(asm.registers() - self.sums());
         let place = self.activation.map(|op| (op, activation::place(op, free)));

@@ -7,6 +7,9 @@ use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::Tiles;
+use super::operands::{self, Operands};
+pub use super::reduction::MOST_ROWS;
+pub(crate) use super::reduction::{PREFETCH_TILES, UNROLL};
 use crate::cpu::activation;
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::{CodeKey, CodeSource, Elements, MOST_PARTS, Parts};
@@ -16,9 +19,6 @@ use crate::jit::{Arguments, Code, Extents, Given};
 
 /// Most vectors that a tile is wide.
 pub const MOST_VECTORS: usize = 4;
-
-/// Most rows of a tile at any level: each row needs a pointer register.
-pub const MOST_ROWS: usize = 8;
 
 /// Where a tile's left-hand rows are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -56,9 +56,18 @@ impl RightColumns {
         }
     }
 
+    /// What is multiplied.
+    pub(crate) const fn operands(self) -> Operands {
+        match self {
+            RightColumns::Packed | RightColumns::Plain => operands::F32,
+            RightColumns::Pairs => operands::BF16_WIDENED,
+            RightColumns::Dots => operands::BF16_PAIRS,
+        }
+    }
+
     /// The extension that such code needs besides its level.
     pub(crate) fn extension(self) -> Option<Extension> {
-        (self == RightColumns::Dots).then_some(Extension::Bf16)
+        self.operands().extension
     }
 }
 
@@ -95,8 +104,8 @@ impl TileCode {
             let reason = format!("a tile of {rows} rows and {vectors} vectors in the registers of {}", self.isa);
             return Err(KernelError::Unsupported { family: FAMILY, reason });
         }
-        if self.right == RightColumns::Dots && self.isa != Isa::Avx512 {
-            let reason = format!("products of bf16 pairs on {}", self.isa);
+        if !self.right.operands().suits(self.isa) {
+            let reason = format!("products of {:?} on {}", self.right, self.isa);
             return Err(KernelError::Unsupported { family: FAMILY, reason });
         }
         activation::check(FAMILY, self.activation)?;
@@ -135,6 +144,12 @@ pub fn panel_vectors(isa: Isa, columns: usize) -> usize {
         Isa::Avx512 => &[(4, 98), (3, 97), (2, 96), (1, 85)],
         Isa::Portable | Isa::Avx2 => &[(2, 98), (3, 97), (1, 85)],
     };
+    least_waste(isa, columns, efficiency)
+}
+
+/// Of widths in vectors, each with the share of the peak that its tallest tile reaches in percent, the one that takes
+/// least time for so many columns, those that fill up its last panel among them.
+pub(crate) fn least_waste(isa: Isa, columns: usize, efficiency: &[(usize, usize)]) -> usize {
     let vectors = columns.div_ceil(isa.lanes()).max(1);
     let cost = |&(width, percent): &(usize, usize)| vectors.div_ceil(width) * width * 100_000 / percent;
     efficiency.iter().min_by_key(|candidate| cost(candidate)).map_or(1, |&(width, _)| width)
@@ -263,12 +278,6 @@ impl Arguments for TileArgs {
         }
     }
 }
-
-/// Fewest tiles over which the prefetch of the next panel is spread: each prefetches at most half of what it reads.
-pub(crate) const PREFETCH_TILES: usize = 2;
-
-/// Elements of the reduction in one iteration of the unrolled loop.
-pub(crate) const UNROLL: usize = 4;
 
 impl TileArgs {
     /// Arguments without tiles, bias or residual.

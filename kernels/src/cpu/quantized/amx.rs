@@ -13,31 +13,31 @@
 mod epilogue;
 mod im2col;
 
-use std::mem::MaybeUninit;
 use std::ops::Range;
 
+use self::epilogue::EpilogueArgs;
 pub(crate) use self::epilogue::FAMILY;
 pub use self::epilogue::QuantizedEpilogueCode;
-use self::epilogue::{EpilogueArgs, EpilogueKernel};
 use self::im2col::Im2col;
 use super::bytes::Added;
 use super::driver::{Operands, QuantizedBlocks};
 use super::tile::{Form, Output};
 use super::weights::{Layout, Panelling};
-use crate::cpu::CodeSource;
 use crate::cpu::amx::prefetch::{PrefetchLines, Share};
-use crate::cpu::amx::{Factors, Held, Multiply, MultiplyArgs, MultiplyCode, PANEL, STEP_BYTES, TALLEST, TILE_ROWS};
+use crate::cpu::amx::{
+    self, BLOCK, Block, Factors, Held, Multiply, MultiplyArgs, MultiplyCode, PANEL, STEP_BYTES, TALLEST, TILE_ROWS,
+};
 use crate::cpu::conv::ConvShape;
 use crate::cpu::conv::amx::cuts;
-use crate::cpu::conv::amx::grid::Grid;
+use crate::cpu::conv::amx::grid::{self, Grid};
 use crate::cpu::conv::shape::Phase;
 use crate::cpu::gemm::model::l2_bytes;
 use crate::cpu::gemm::rows::part;
-use crate::cpu::gemm::shared::Shared;
+use crate::cpu::{CodeKey, CodeSource, Emitted};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::jit::Given;
-use crate::parallel::Parallel;
+use crate::parallel::{Disjoint, Parallel};
 
 /// Tile rows by panels whose sums wait for their epilogue: 8 KiB of sums, which stay in L1 beside the operands. 32 KiB
 /// took up to 1.06 times as long.
@@ -46,9 +46,8 @@ const SUMS: usize = 4;
 /// Number of tile rows from which on panels are prefetched.
 const MANY: usize = 8;
 
-/// The sums of [`SUMS`] tile rows.
-#[repr(align(64))]
-struct Sums(MaybeUninit<[i32; SUMS * TILE_ROWS * PANEL]>);
+/// The sums of [`SUMS`] tile rows by a panel.
+type Sums = amx::Sums<i32, { SUMS * BLOCK }>;
 
 /// Bytes that scratch is aligned to.
 const ALIGNMENT: usize = 64;
@@ -76,15 +75,15 @@ pub(super) struct OnAmx {
     unit_tasks: usize,
     /// The micro-kernels for unsigned and for signed left-hand bytes.
     multiply: [Multiply; 2],
-    kernel: EpilogueKernel,
+    kernel: Emitted<QuantizedEpilogueCode>,
 }
 
 /// The buffers of one run, as tasks see them.
 struct Buffers<'a> {
     operands: &'a Operands<'a>,
     /// Scratch: the copy of a band.
-    bytes: Shared<u8>,
-    y: Shared<u8>,
+    bytes: Disjoint<'a, u8>,
+    y: Disjoint<'a, u8>,
 }
 
 /// What the chunks of a task share.
@@ -116,15 +115,9 @@ fn plan(shape: &ConvShape, lines: bool) -> (Grid, Phase) {
 
 /// Whether scratch for this convolution can be counted.
 pub(super) fn fits(shape: &ConvShape) -> bool {
-    let along = |dim: usize| {
-        let reach = (shape.kernel()[dim] - 1) * shape.dilations()[dim];
-        (shape.input()[dim].max(shape.output()[dim]) + shape.pads()[dim] + reach + TILE_ROWS) as u128
-    };
-    let regions: u128 = (0..3).map(|dim| shape.strides()[dim].min(shape.kernel()[dim]) as u128).product();
     let steps = shape.strides().iter().map(|&stride| stride as u128).product::<u128>();
-    let position = (shape.channels() as u128).checked_mul(regions * steps);
-    let positions = (0..3).try_fold(shape.batch() as u128, |total, dim| total.checked_mul(along(dim)));
-    let all = positions.and_then(|positions| positions.checked_mul(position?));
+    let position = (shape.channels() as u128).checked_mul(steps);
+    let all = grid::most_positions(shape).and_then(|positions| positions.checked_mul(position?));
     all.is_some_and(|bytes| bytes <= isize::MAX as u128 / 64)
 }
 
@@ -135,11 +128,7 @@ pub(super) fn band(isa: Isa, shape: &ConvShape, panelling: &Panelling, lines: bo
     let line = grid.regions() * grid.line() * Im2col::new(shape, lines).position();
     let near = near(isa, panelling);
     let bytes = if near { l2_bytes(isa) / 4 } else { l2_bytes(isa) };
-    // Input lines that two bands read are copied twice.
-    let band = (bytes * threads / line.max(1)).saturating_sub(grid.halo()).max(2 * grid.halo());
-    // A short second band would read all weights once more.
-    let band = if !near && grid.lines() <= band + band / 2 { grid.lines() } else { band };
-    band.clamp(1, grid.lines().max(1))
+    grid.band(line, bytes * threads, near)
 }
 
 /// Whether all packed weights of a group stay in L2 beside the copy that they are multiplied with.
@@ -169,7 +158,7 @@ impl OnAmx {
             steps: panelling.run_groups * Form::Tiles.group() / STEP_BYTES,
             near: near(isa, &panelling),
             multiply: [multiply(Factors::Bytes)?, multiply(Factors::SignedBytes)?],
-            kernel: EpilogueKernel::new(QuantizedEpilogueCode { isa, output, added }, source)?,
+            kernel: Emitted::new(QuantizedEpilogueCode { isa, output, added }, CodeKey::QuantizedEpilogue, source)?,
             row_tasks: blocks.row_tasks(),
             unit_tasks: blocks.unit_tasks(),
             shape,
@@ -215,7 +204,7 @@ impl OnAmx {
             let last = &operands.x[self.own() * self.shape.channels()..];
             scratch[..last.len()].copy_from_slice(last);
         }
-        let buffers = Buffers { operands, bytes: Shared::new(scratch), y: Shared::new(y) };
+        let buffers = Buffers { operands, bytes: Disjoint::new(scratch), y: Disjoint::new(y) };
         let (rows, columns, lines) = (self.row_tasks, self.unit_tasks, self.grid.lines());
         let bands = lines.div_ceil(self.band);
         let all = self.panelling.groups * self.panelling.panels;
@@ -261,7 +250,7 @@ impl OnAmx {
         (args.panel_stride, args.out_panel_stride) = (self.panelling.panel_bytes(), PANEL * 4);
         let multiply = &self.multiply[usize::from(buffers.operands.signed)];
         let mut part = Part { lines: &band.lines, held: multiply.hold(), args, taps, group: 0 };
-        let mut sums = Sums(MaybeUninit::uninit());
+        let mut sums = Sums::uninit();
         let panels = self.panelling.panels.clamp(1, SUMS / TALLEST);
         let tiles = SUMS / panels;
         let chunks = || rows.chunks(tiles).zip(starts.chunks(tiles));
@@ -324,22 +313,19 @@ impl OnAmx {
         let width = group_panels.len() * PANEL;
         let given = buffers.operands.given.clone().write("sums", std::slice::from_mut(sums));
         let given = given.read("taps", &part.taps).read("tile rows", rows);
-        let sums = sums.0.as_mut_ptr().cast::<i32>();
-        let pairs = rows.len() / TALLEST;
+        let sums = sums.first();
         let args = &mut part.args;
         (args.out_stride, args.panels) = (width * 4, group_panels.len());
         args.right = buffers.operands.weights[group_panels.start * self.panelling.panel_bytes()..].as_ptr().cast();
         args.start = buffers.operands.start[group_panels.start * PANEL..].as_ptr();
-        for (height, from, blocks) in [(TALLEST, 0, pairs), (1, pairs * TALLEST, rows.len() % TALLEST)] {
-            if blocks > 0 {
-                (args.blocks, args.rows) = (blocks, rows[from..].as_ptr());
-                args.out = sums.wrapping_add(from * TILE_ROWS * width).cast();
-                // SAFETY: all positions that tile rows of this band read were counted into scratch, or lie in the
-                // input; there is room for the sums of a chunk, of which a block writes its own. The list of taps lives
-                // as long as the part.
-                unsafe { part.held.call(height, args, &given) };
-                args.prefetches.stop();
-            }
+        for Block { height, first: from, count } in Block::all(rows.len()) {
+            (args.blocks, args.rows) = (count, rows[from..].as_ptr());
+            args.out = sums.wrapping_add(from * TILE_ROWS * width).cast();
+            // SAFETY: all positions that tile rows of this band read were counted into scratch, or lie in the input;
+            // there is room for the sums of a chunk, of which a block writes its own. The list of taps lives as long as
+            // the part.
+            unsafe { part.held.call(height, args, &given) };
+            args.prefetches.stop();
         }
         let columns = width.min(self.shape.group_filters() - first * PANEL);
         let epilogue = &buffers.operands.epilogue;
@@ -347,7 +333,7 @@ impl OnAmx {
             Some(plus) => EpilogueArgs::plus(epilogue, plus, group_panels.start * PANEL, columns),
             None => EpilogueArgs::new(epilogue, group_panels.start * PANEL, columns),
         };
-        (end.from_stride, end.to_stride) = (width * 4, self.shape.filters() * self.output.bytes());
+        (end.area.from_stride, end.area.to_stride) = (width * 4, self.shape.filters() * self.output.bytes());
         let column = group * self.shape.group_filters() + first * PANEL;
         self.epilogue(buffers, part.lines, (starts, sums), column, end, &given);
     }
@@ -375,36 +361,19 @@ impl OnAmx {
         mut args: EpilogueArgs,
         given: &Given,
     ) {
-        let (line, last) = (self.grid.line(), lines.len() * self.grid.line());
-        // Lines without gaps between their outputs form one line.
-        let dense = self.grid.is_dense(&self.phase);
-        let (stride, count) = if dense { (last, last) } else { (line, self.phase.count[2]) };
-        let mut tile = 0;
-        while tile < starts.len() {
-            let next = starts[tile..].windows(2).take_while(|pair| pair[1] == pair[0] + TILE_ROWS).count() + 1;
-            let (start, sums) = (starts[tile], sums.wrapping_byte_add(tile * TILE_ROWS * args.from_stride));
-            let end = (start + next * TILE_ROWS).min(last);
-            let mut at = start;
-            while at < end {
-                let (index, place) = (at / stride, at % stride);
-                let rows = count.saturating_sub(place).min(end - at);
-                let output = self.grid.output(&self.phase, lines.start + index, self.shape.output());
-                if let (Some(output), true) = (output, rows > 0) {
-                    args.from = sums.wrapping_byte_add((at - start) * args.from_stride);
-                    let element = (output + place) * self.shape.filters() + column;
-                    args.to = buffers.y.at(element * self.output.bytes());
-                    if let Some(plus) = &buffers.operands.plus {
-                        args.other = plus.data[element..].as_ptr();
-                    }
-                    args.rows = rows;
-                    // SAFETY: these sums have been stored; factors and addends are whole panels, and tasks have
-                    // disjoint rows or columns of the result.
-                    unsafe { self.kernel.call(&args, given) };
-                }
-                at += (stride - place).min(end - at);
+        let filters = self.shape.filters();
+        self.grid.outputs(&self.phase, lines, starts, self.shape.output(), |row, position, rows| {
+            let element = position * filters + column;
+            args.area.from = sums.wrapping_byte_add(row * args.area.from_stride);
+            args.area.to = buffers.y.at(element * self.output.bytes());
+            if let Some(plus) = &buffers.operands.plus {
+                args.other = plus.data[element..].as_ptr();
             }
-            tile += next;
-        }
+            args.area.rows = rows;
+            // SAFETY: these sums have been stored; factors and addends are whole panels, and tasks have disjoint rows or
+            // columns of the result.
+            unsafe { self.kernel.call(&args, given) };
+        });
     }
 }
 

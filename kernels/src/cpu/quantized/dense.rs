@@ -17,11 +17,10 @@ use crate::cpu::conv::table::{Field, MOST_POINTERS, Tables};
 use crate::cpu::description::count;
 use crate::cpu::gemm::Tiles;
 use crate::cpu::gemm::rows::part;
-use crate::cpu::gemm::shared::Shared;
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::jit::Given;
-use crate::parallel::Parallel;
+use crate::parallel::{Disjoint, Parallel};
 
 /// A dense product.
 #[derive(Clone, Debug)]
@@ -109,13 +108,16 @@ impl Dense {
     /// Computes all outputs; `scratch` is [`Dense::scratch_len`] long at least.
     pub(super) fn run(&self, operands: &Operands<'_>, y: &mut [u8], scratch: &mut [i32], parallel: &dyn Parallel) {
         let words = self.words(self.prepared_len());
-        let mut field = Field { data: std::ptr::null(), zeros: std::ptr::null() };
-        if !self.pointwise {
-            let (prepared, padding) = scratch.split_at_mut(words);
-            self.prepare(operands, prepared, padding, parallel);
-            field = Field { data: prepared.as_ptr().cast::<u8>(), zeros: padding.as_ptr().cast::<u8>() };
-        }
-        let buffers = Buffers { field, own: Shared::new(scratch), words, y: Shared::new(y) };
+        let (field, own): (Field<'_, u8>, &mut [i32]) = match self.pointwise {
+            true => (Field { data: &[], zeros: &[] }, scratch),
+            false => {
+                let (prepared, padding) = scratch.split_at_mut(words);
+                self.prepare(operands, prepared, padding, parallel);
+                let [data, zeros] = [prepared, padding].map(|words| bytemuck::cast_slice(words));
+                (Field { data, zeros }, &mut [])
+            }
+        };
+        let buffers = Buffers { field, own: Disjoint::new(own), words, y: Disjoint::new(y) };
         let (rows, units) = (self.blocks.row_tasks(), self.blocks.unit_tasks());
         parallel.run(rows * units, &|task| {
             let tiles = part(self.tiles.count(), rows, task / units);
@@ -187,7 +189,7 @@ impl Dense {
     fn task(
         &self,
         operands: &Operands<'_>,
-        buffers: &Buffers,
+        buffers: &Buffers<'_>,
         (task, tiles): (usize, Range<usize>),
         units: Range<usize>,
         parallel: &dyn Parallel,
@@ -201,11 +203,10 @@ impl Dense {
             let block = block..tiles.end.min(block + self.blocks.row_block());
             let first = self.tiles.start(block.start);
             table.clear();
-            let mut data = buffers.field.data;
+            let mut data = buffers.field.data.as_ptr();
             if self.pointwise {
-                let own = buffers.own.at(task * buffers.words);
-                // SAFETY: a task's words are its own, and lie inside the scratch, whose length was checked.
-                let own: &mut [i32] = unsafe { std::slice::from_raw_parts_mut(own, buffers.words) };
+                // SAFETY: a task's words are its own.
+                let own = unsafe { buffers.own.part(task * buffers.words..(task + 1) * buffers.words) };
                 let own: &mut [u8] = bytemuck::cast_slice_mut(own);
                 let end = self.tiles.start(block.end);
                 let (rows, slack) =
@@ -226,7 +227,7 @@ impl Dense {
     }
 
     /// Multiplies some tiles of rows with one panel.
-    fn panel(&self, operands: &Operands<'_>, buffers: &Buffers, unit: usize, rows: &Rows<'_>, edge: &mut Edge) {
+    fn panel(&self, operands: &Operands<'_>, buffers: &Buffers<'_>, unit: usize, rows: &Rows<'_>, edge: &mut Edge) {
         let (panelling, shape, epilogue) = (&self.panelling, &self.shape, &operands.epilogue);
         let element = self.output.bytes();
         let (group, panel) = (unit / panelling.panels, unit % panelling.panels);
@@ -275,16 +276,13 @@ struct Rows<'a> {
 }
 
 /// The buffers of one run, as tasks see them.
-struct Buffers {
-    field: Field<u8>,
-    /// Each task's own words.
-    own: Shared<i32>,
+struct Buffers<'a> {
+    field: Field<'a, u8>,
+    /// Each task's own words, where the window is one position.
+    own: Disjoint<'a, i32>,
     words: usize,
-    y: Shared<u8>,
+    y: Disjoint<'a, u8>,
 }
-
-// SAFETY: tasks read through the field's addresses, and write only what their part of the split owns.
-unsafe impl Sync for Buffers {}
 
 /// Rows of the output that one call writes. Sizes are in bytes.
 pub(super) struct Strip {

@@ -14,10 +14,9 @@ use crate::cpu::CodeSource;
 use crate::cpu::conv::ConvShape;
 use crate::cpu::gemm::Tiles;
 use crate::cpu::gemm::rows::part;
-use crate::cpu::gemm::shared::Shared;
 use crate::error::Result;
 use crate::isa::Isa;
-use crate::parallel::Parallel;
+use crate::parallel::{Disjoint, Parallel};
 
 /// A quantised depthwise convolution.
 #[derive(Clone, Debug)]
@@ -88,7 +87,7 @@ impl Channels {
         let [depth, height, _] = self.shape.output();
         let lines = self.shape.batch() * depth * height;
         let words = self.kept * self.line_words();
-        let y = Shared::new(y);
+        let y = Disjoint::new(y);
         crate::parallel::for_each_chunk(parallel, &mut rings[..self.tasks * words], words, &|task, ring| {
             let mut ring = Ring { lines: ring, seen: vec![None; self.kept], stamp: 0 };
             let mut work = Work { table: Vec::new(), edge: Edge::default() };
@@ -107,7 +106,7 @@ impl Channels {
         operands: &Operands<'_>,
         blank: &[u8],
         line: usize,
-        y: &Shared<u8>,
+        y: &Disjoint<'_, u8>,
         ring: &mut Ring<'_>,
         work: &mut Work,
     ) {

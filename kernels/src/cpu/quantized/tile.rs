@@ -8,9 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use super::epilogue::Epilogue;
 use crate::cpu::conv::{ConvShape, Weights};
+use crate::cpu::gemm::operands::{self, Operands};
+use crate::cpu::gemm::reduction::UNROLL;
+use crate::cpu::gemm::tile::least_waste;
 use crate::cpu::{CodeKey, CodeSource};
 use crate::error::{KernelError, Result};
-use crate::isa::{Extension, Isa};
+use crate::isa::Isa;
 use crate::jit::{Arguments, Code, Extents, Given};
 
 /// The name of the family.
@@ -28,10 +31,10 @@ pub enum Form {
     /// points are bytes.
     Widened,
     /// Unsigned bytes by signed ones, four at a time (VNNI). The left-hand zero point is subtracted from the sums. Only
-    /// with [`Extension::Vnni`], and where weights are bytes as for [`Form::Widened`].
+    /// with [`Extension::Vnni`](crate::Extension::Vnni), and where weights are bytes as for [`Form::Widened`].
     Bytes,
-    /// Signed or unsigned bytes by signed ones on AMX, sixteen rows at a time. Only with [`Extension::Amx`], and where
-    /// weights are bytes as for [`Form::Widened`].
+    /// Signed or unsigned bytes by signed ones on AMX, sixteen rows at a time. Only with
+    /// [`Extension::Amx`](crate::Extension::Amx), and where weights are bytes as for [`Form::Widened`].
     Tiles,
     /// Weights packed as [`Form::Tiles`], multiplied as [`Form::Bytes`]: for so few products that configuring AMX would
     /// take longer.
@@ -39,39 +42,39 @@ pub enum Form {
 }
 
 impl Form {
+    /// What is multiplied.
+    pub(crate) const fn operands(self) -> Operands {
+        match self {
+            Form::Words => operands::INT16_PAIRS,
+            Form::Widened => operands::INT8_WIDENED,
+            Form::Bytes | Form::Few => operands::INT8,
+            Form::Tiles => operands::AMX_UNSIGNED,
+        }
+    }
+
     /// Elements of the reduction that one instruction adds (KR): they fill 32 bits of the left-hand side.
     #[must_use]
     pub const fn group(self) -> usize {
-        match self {
-            Form::Words | Form::Widened => 2,
-            Form::Bytes | Form::Tiles | Form::Few => 4,
-        }
+        self.operands().group
     }
 
     /// Bytes of a left-hand element.
     #[must_use]
     pub const fn left_bytes(self) -> usize {
-        4 / self.group()
+        self.operands().left_bytes()
     }
 
     /// Bytes of a packed weight.
     #[must_use]
     pub const fn weight_bytes(self) -> usize {
-        match self {
-            Form::Words => 2,
-            Form::Widened | Form::Bytes | Form::Tiles | Form::Few => 1,
-        }
+        self.operands().right_bytes
     }
 
     /// Whether kernels of this form can be made at that level on this machine.
     #[must_use]
     pub fn usable(self, isa: Isa) -> bool {
-        match self {
-            Form::Words | Form::Widened => true,
-            Form::Bytes => isa == Isa::Avx512 && Extension::Vnni.usable(),
-            Form::Tiles => isa == Isa::Avx512 && Extension::Amx.usable(),
-            Form::Few => Form::Tiles.usable(isa) && Form::Bytes.usable(isa),
-        }
+        // Weights that are packed for AMX may have to be multiplied there.
+        self.operands().usable(isa) && (self != Form::Few || Form::Tiles.usable(isa))
     }
 }
 
@@ -208,9 +211,7 @@ pub fn panel_vectors(isa: Isa, columns: usize) -> usize {
         Isa::Avx512 => &[(4, 98), (3, 97), (2, 96), (1, 85)],
         Isa::Portable | Isa::Avx2 => &[(2, 98), (1, 90)],
     };
-    let vectors = columns.div_ceil(isa.lanes()).max(1);
-    let cost = |&(width, percent): &(usize, usize)| vectors.div_ceil(width) * width * 100_000 / percent;
-    efficiency.iter().min_by_key(|candidate| cost(candidate)).map_or(1, |&(width, _)| width)
+    least_waste(isa, columns, efficiency)
 }
 
 /// The arguments of one call: `tiles` tiles of `rows` rows below each other, over the same columns. Strides are in
@@ -307,9 +308,6 @@ impl Arguments for QuantizedArgs {
         }
     }
 }
-
-/// Groups in one iteration of the unrolled loop.
-pub(crate) const UNROLL: usize = 4;
 
 impl QuantizedArgs {
     /// Arguments with the epilogue of the columns from `column` on, and nothing else.

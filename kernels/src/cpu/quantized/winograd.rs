@@ -18,11 +18,10 @@ use crate::cpu::conv::ConvShape;
 use crate::cpu::gemm::Tiles;
 use crate::cpu::gemm::model::l2_bytes;
 use crate::cpu::gemm::rows::part;
-use crate::cpu::gemm::shared::Shared;
 use crate::cpu::twice::twice;
 use crate::error::Result;
 use crate::isa::Isa;
-use crate::parallel::Parallel;
+use crate::parallel::{Disjoint, Parallel};
 
 /// Channels that are transformed at a time; layers have a multiple of them.
 pub(super) const CHANNELS: usize = 16;
@@ -110,7 +109,7 @@ impl Winograd {
         let blank = &blank[..self.shape.channels()];
         let tiles = self.shape.batch() * self.shape.output()[0] * self.down * self.along;
         let [inputs, sums] = self.words();
-        let y = Shared::new(y);
+        let y = Disjoint::new(y);
         crate::parallel::for_each_chunk(
             parallel,
             &mut rest[..self.tasks * (inputs + sums)],
@@ -166,7 +165,7 @@ impl Winograd {
         panel: usize,
         inputs: &[i16],
         sums: &mut [i32],
-        y: &Shared<u8>,
+        y: &Disjoint<'_, u8>,
     ) {
         let (width, channels, count) = (self.panels.width, self.shape.channels(), block.len());
         let zeros = [0i32; MOST_WIDTH];
@@ -209,9 +208,9 @@ impl Winograd {
                     return None;
                 }
                 let position = (picture * shape.output()[1] + h) * shape.output()[2] + w;
-                let first = y.at((position * shape.filters() + column) * element);
-                // SAFETY: the position lies inside the output, whose length was checked, and this tile is this task's.
-                Some(unsafe { std::slice::from_raw_parts_mut(first, line) })
+                let first = (position * shape.filters() + column) * element;
+                // SAFETY: this tile is this task's.
+                Some(unsafe { y.part(first..first + line) })
             });
             let back = Back {
                 sums: &sums[number * width..],

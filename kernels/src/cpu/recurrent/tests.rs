@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::cpu::chain::{Bits, UnaryOp};
-use crate::cpu::fence::{Fenced, levels};
+use crate::cpu::fence::{self, Fenced, levels, packed_mut};
 use crate::cpu::gemm::{Panels, Source};
 use crate::cpu::{Elements, EmitEach};
 use crate::reference::recurrent::{Inputs, recurrent};
@@ -48,11 +48,7 @@ fn pack(isa: Isa, elements: Elements, weights: &[f32], rows: usize, columns: usi
     let width = elements.panel_vectors(isa, columns) * isa.lanes();
     let panels = Panels { rows: elements.words(rows), columns, width };
     let mut out = vec![0.0; panels.len()];
-    let source = Source::column_major(weights, rows, rows);
-    match elements.in_pairs() {
-        true => panels.pack_pairs(&source, 1.0, &mut out).unwrap(),
-        false => panels.pack(&source, 1.0, &mut out).unwrap(),
-    }
+    panels.pack_as(&Source::column_major(weights, rows, rows), 1.0, packed_mut(elements, &mut out)).unwrap();
     out
 }
 
@@ -115,9 +111,9 @@ fn check(shape: &RecurrentShape, isa: Isa, states: bool, lengths: Option<&[usize
     let weights: Vec<DirectionWeights<'_>> = packed
         .iter()
         .map(|packed| DirectionWeights {
-            input: &packed.input,
-            recurrent: &packed.recurrent,
-            faded: &packed.faded,
+            input: fence::packed(shape.elements, &packed.input),
+            recurrent: fence::packed(shape.elements, &packed.recurrent),
+            faded: fence::packed(shape.elements, &packed.faded),
             bias: &packed.bias,
             reset_bias: &packed.reset_bias,
             peepholes: &packed.peepholes,

@@ -1,6 +1,6 @@
 //! Prologue and epilogue of a kernel, labels and jumps, alignment, and stack slots for spilled vectors.
 //!
-//! Integer arithmetic is in `integer.rs`.
+//! Integer arithmetic is in `integer.rs`, conditions and loops in `structure.rs`.
 
 use dynasmrt::{DynasmApi, DynasmLabelApi};
 

@@ -2,7 +2,7 @@
 
 use dynasmrt::{DynasmApi, DynasmLabelApi};
 
-use super::{Asm, Constant, Gpr, Mask, Predicate, Src, Vreg};
+use super::{Asm, Constant, Gpr, Mask, Mem, Predicate, Src, Vreg};
 use crate::jit::evex::{self, Operands};
 use crate::jit::vex;
 
@@ -54,6 +54,22 @@ impl Asm {
             self.ops.append_long(word, len);
             self.vex(BROADCAST, lanes, 0, Vreg(lanes).into());
             self.vex_relative(GREATER, lanes, lanes, Constant::LaneNumbers);
+        }
+    }
+
+    /// dst = the vector at the address; with a mask its lanes alone, and zero in the others.
+    pub fn vload_lanes(&mut self, dst: Vreg, mask: Option<Mask>, src: Mem) {
+        match mask {
+            Some(mask) => self.vload_masked(dst, mask, src),
+            None => self.vload(dst, src),
+        }
+    }
+
+    /// The vector at the address = src; with a mask its lanes alone.
+    pub fn vstore_lanes(&mut self, dst: Mem, mask: Option<Mask>, src: Vreg) {
+        match mask {
+            Some(mask) => self.vstore_masked(dst, mask, src),
+            None => self.vstore(dst, src),
         }
     }
 

@@ -1,11 +1,10 @@
 //! A chunk of a task: some tile rows by panels of one group, multiplied and written with their epilogue.
 
-use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use super::prefetch::Next;
-use super::{Buffers, OnAmx, Part, SUMS};
-use crate::cpu::amx::{PANEL, STEP_WORDS, Stretch, TALLEST, TILE_ROWS};
+use super::{Buffers, OnAmx, Part, Sums};
+use crate::cpu::amx::{Block, PANEL, STEP_WORDS, Stretch};
 use crate::jit::Given;
 
 /// Tile rows of a chunk: their addresses and their positions in the band.
@@ -14,16 +13,6 @@ pub(super) struct Chunk<'a> {
     pub(super) starts: &'a [usize],
     /// The first output of the rows, if outputs follow each other.
     pub(super) output: Option<usize>,
-}
-
-/// The sums of [`SUMS`] tile rows.
-#[repr(align(64))]
-pub(super) struct Sums(MaybeUninit<[f32; SUMS * TILE_ROWS * PANEL]>);
-
-impl Sums {
-    pub(super) fn new() -> Sums {
-        Sums(MaybeUninit::uninit())
-    }
 }
 
 /// The panels of one call.
@@ -63,22 +52,18 @@ impl OnAmx {
         let column = |panel: usize| group * filters + panel * PANEL;
         let right = |panel: usize| {
             let weights = group * self.group_len + plan.weights + panel * plan.panels.panel_len();
-            buffers.weights.as_ptr().wrapping_add(weights)
+            buffers.weights.at(weights).cast()
         };
         let panels = CallPanels { group, column: column(first), count: group_panels.len() };
         self.prefetch(buffers, part, chunk, next, &panels);
-        (part.args.out_stride, part.args.out) = (PANEL * 4, sums.0.as_mut_ptr().cast());
+        (part.args.out_stride, part.args.out) = (PANEL * 4, sums.first());
         let given = buffers.extras.given.clone().write("sums", std::slice::from_mut(sums));
         let given = given.read("taps", &part.taps).read("tile rows", chunk.rows);
         // Only a group's last panel may be partial.
         let whole = (filters / PANEL - first).min(group_panels.len());
-        let pairs = chunk.rows.len() / TALLEST;
-        for (height, from, blocks) in [(TALLEST, 0, pairs), (1, pairs * TALLEST, chunk.rows.len() % TALLEST)] {
-            if blocks == 0 {
-                continue;
-            }
-            (part.args.blocks, part.args.rows) = (blocks, chunk.rows[from..].as_ptr());
-            let starts = &chunk.starts[from..from + blocks * height];
+        for Block { height, first: from, count } in Block::all(chunk.rows.len()) {
+            (part.args.blocks, part.args.rows) = (count, chunk.rows[from..].as_ptr());
+            let starts = &chunk.starts[from..from + count * height];
             for (panel, count, columns) in
                 [(first, whole, PANEL), (first + whole, group_panels.len() - whole, filters % PANEL)]
             {
@@ -97,10 +82,12 @@ impl OnAmx {
         let sums = part.args.out.cast_const();
         let mut stretches = std::mem::take(&mut part.stretches);
         stretches.clear();
-        self.outputs(part, rows, |row, element, rows| {
+        let phase = &part.plan.phase;
+        self.grid.outputs(phase, part.lines, rows.starts, self.shape.output(), |row, position, rows_here| {
+            let element = position * self.shape.filters() + rows.column;
             let to = buffers.y.at(element * self.stored.output.bytes());
             let residual = self.residual(buffers, element);
-            stretches.push(Stretch { from: sums.wrapping_add(row * PANEL), to, residual, rows });
+            stretches.push(Stretch { from: sums.wrapping_add(row * PANEL), to, residual, rows: rows_here });
         });
         let epilogue = &mut part.args.epilogue;
         epilogue.to_stride = step * self.stored.output.bytes();
@@ -123,32 +110,5 @@ impl OnAmx {
             let residual = buffers.y.at(0).cast_const().wrapping_byte_offset(distance);
             residual.wrapping_add(element * self.stored.residual.bytes())
         })
-    }
-
-    /// Passes on which rows of tile rows are outputs: the first row of each run, its first element, and its number of
-    /// rows.
-    fn outputs(&self, part: &Part<'_>, rows: &Rows<'_>, mut stretch: impl FnMut(usize, usize, usize)) {
-        let (shape, phase, lines, starts) = (&self.shape, &part.plan.phase, part.lines, rows.starts);
-        let (line, last) = (self.grid.line(), lines.len() * self.grid.line());
-        // Lines without gaps between their outputs form one line.
-        let (stride, count) = if self.grid.is_dense(phase) { (last, last) } else { (line, phase.count[2]) };
-        let mut tile = 0;
-        while tile < starts.len() {
-            let next = starts[tile..].windows(2).take_while(|pair| pair[1] == pair[0] + TILE_ROWS).count() + 1;
-            let start = starts[tile];
-            let end = (start + next * TILE_ROWS).min(last);
-            let mut at = start;
-            while at < end {
-                let (index, place) = (at / stride, at % stride);
-                let rows_here = count.saturating_sub(place).min(end - at);
-                let output = self.grid.output(phase, lines.start + index, shape.output());
-                if let (Some(output), true) = (output, rows_here > 0) {
-                    let element = (output + place * phase.stride[2]) * shape.filters() + rows.column;
-                    stretch(tile * TILE_ROWS + at - start, element, rows_here);
-                }
-                at += (stride - place).min(end - at);
-            }
-            tile += next;
-        }
     }
 }

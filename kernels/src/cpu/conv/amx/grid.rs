@@ -91,6 +91,16 @@ pub(crate) struct Stretch {
     pub(crate) from: usize,
 }
 
+/// Positions that the copy of a whole batch has at most; nothing where they cannot be counted.
+pub(crate) fn most_positions(shape: &ConvShape) -> Option<u128> {
+    let along = |dim: usize| {
+        let reach = (shape.kernel()[dim] - 1) * shape.dilations()[dim];
+        (shape.input()[dim].max(shape.output()[dim]) + shape.pads()[dim] + reach + TILE_ROWS) as u128
+    };
+    let regions: u128 = (0..3).map(|dim| shape.strides()[dim].min(shape.kernel()[dim]) as u128).product();
+    (0..3).try_fold(shape.batch() as u128, |total, dim| total.checked_mul(along(dim)))?.checked_mul(regions)
+}
+
 impl Grid {
     /// The grid of a convolution with these phases. In lines of windows (`gathered`), an output's place is its first
     /// position.
@@ -216,6 +226,49 @@ impl Grid {
                 covered = from + tiles * TILE_ROWS;
             }
         }
+    }
+
+    /// Passes on which rows of the tile rows at `starts`, of a band of these lines, are outputs: for each run of them its
+    /// first row, counted over all tile rows, the position of its first output in the whole output, and its number of
+    /// rows. Outputs of a run are the phase's stride apart.
+    pub(crate) fn outputs(
+        &self,
+        phase: &Phase,
+        lines: &Range<usize>,
+        starts: &[usize],
+        output: [usize; 3],
+        mut run: impl FnMut(usize, usize, usize),
+    ) {
+        let (line, last) = (self.line(), lines.len() * self.line());
+        // Lines without gaps between their outputs form one line.
+        let (stride, count) = if self.is_dense(phase) { (last, last) } else { (line, phase.count[2]) };
+        let mut tile = 0;
+        while tile < starts.len() {
+            let next = starts[tile..].windows(2).take_while(|pair| pair[1] == pair[0] + TILE_ROWS).count() + 1;
+            let start = starts[tile];
+            let end = (start + next * TILE_ROWS).min(last);
+            let mut at = start;
+            while at < end {
+                let (index, place) = (at / stride, at % stride);
+                let rows = count.saturating_sub(place).min(end - at);
+                let first = self.output(phase, lines.start + index, output);
+                if let (Some(first), true) = (first, rows > 0) {
+                    run(tile * TILE_ROWS + at - start, first + place * phase.stride[2], rows);
+                }
+                at += (stride - place).min(end - at);
+            }
+            tile += next;
+        }
+    }
+
+    /// Output lines of a band whose copy is to take so many bytes, where a line of it takes `line`; `near` says whether
+    /// weights stay in L2 meanwhile.
+    pub(crate) fn band(&self, line: usize, bytes: usize, near: bool) -> usize {
+        // Input lines that two bands read are copied twice.
+        let band = (bytes / line.max(1)).saturating_sub(self.halo()).max(2 * self.halo());
+        // A short second band would read all weights once more.
+        let band = if !near && self.lines() <= band + band / 2 { self.lines() } else { band };
+        band.clamp(1, self.lines().max(1))
     }
 
     /// Image, place along the depth, and place along the height of a line.

@@ -92,8 +92,8 @@ impl Im2col {
                 if index + 1 == all {
                     places += grid.overhang();
                 }
-                // SAFETY: lines of regions are disjoint parts of scratch, which was checked to hold them.
-                let to = unsafe { std::slice::from_raw_parts_mut(buffers.words.at(at), places * position) };
+                // SAFETY: lines of regions are disjoint parts of scratch.
+                let to = unsafe { buffers.words.part(at..at + places * position) };
                 let number = lines.start + index;
                 let Some(gathered) = &self.gathered else {
                     self.line(buffers.parts, grid.stretch(region, number), to);

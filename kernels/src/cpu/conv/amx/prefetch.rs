@@ -75,8 +75,7 @@ impl OnAmx {
             let bytes = next.panels.len() * panel_len * 4;
             let share = (bytes / of / panels.count).next_multiple_of(LINE);
             let weights = panels.group * self.group_len + plan.weights + next.panels.start % count * panel_len;
-            let start: *const u8 = buffers.weights.as_ptr().wrapping_add(weights).cast();
-            PrefetchLines::all(start.wrapping_add(before * share * panels.count), share)
+            PrefetchLines::all(buffers.weights.at(weights).wrapping_add(before * share * panels.count), share)
         });
         let bytes = self.stored.output.bytes();
         let result = next.output.filter(|_| self.beyond_l2.output).map(|output| PrefetchLines {

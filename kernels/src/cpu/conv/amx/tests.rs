@@ -95,6 +95,37 @@ fn tile_rows_cover_every_output_once() {
 }
 
 #[test]
+fn every_output_is_in_one_run_of_the_band_that_covers_it() {
+    for (input, kernel, strides, pads) in [
+        ([1, 7, 7], [1, 3, 3], [1, 1, 1], [0, 1, 1]),
+        ([1, 6, 9], [1, 3, 5], [1, 2, 3], [0, 1, 2]),
+        ([4, 3, 5], [2, 3, 1], [2, 1, 2], [1, 0, 0]),
+        ([1, 9, 40], [1, 1, 1], [1, 1, 1], [0, 0, 0]),
+    ] {
+        let shape = shape(input, kernel, strides, pads);
+        let phase = &shape.phases()[0];
+        let grid = Grid::new(&shape, std::slice::from_ref(phase), false);
+        for band in [1, 2, 7, grid.lines()] {
+            let mut seen = vec![0; shape.batch() * shape.output().iter().product::<usize>()];
+            for first in (0..grid.lines()).step_by(band) {
+                let lines = first..grid.lines().min(first + band);
+                let mut starts = Vec::new();
+                grid.cover(phase, lines.clone(), shape.output(), &mut starts);
+                grid.outputs(phase, &lines, &starts, shape.output(), |row, position, rows| {
+                    for index in 0..rows {
+                        let at = starts[(row + index) / TILE_ROWS] + (row + index) % TILE_ROWS;
+                        let of_line = grid.output(phase, first + at / grid.line(), shape.output());
+                        assert_eq!(of_line.map(|output| output + at % grid.line()), Some(position + index));
+                        seen[position + index] += 1;
+                    }
+                });
+            }
+            assert!(seen.iter().all(|&times| times == 1), "{shape:?} in bands of {band} lines: {seen:?}");
+        }
+    }
+}
+
+#[test]
 fn cuts_of_units_stay_in_their_group() {
     assert_eq!(cuts(&(1..9), 3, 2).collect::<Vec<_>>(), [1..3, 3..5, 5..6, 6..8, 8..9]);
 }

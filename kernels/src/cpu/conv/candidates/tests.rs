@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::cpu::conv::{self, Conv, ConvBlocks, ConvExtras, ConvShape};
-use crate::cpu::fence::{Fenced, Poisoned, Scoped, integers, levels};
+use crate::cpu::fence::{Fenced, Poisoned, Scoped, integers, levels, packed, packed_mut};
 use crate::cpu::numerics::Numerics;
 use crate::cpu::{Elements, EmitEach};
 use crate::isa::Isa;
@@ -52,13 +52,15 @@ fn check(isa: Isa, shape: &ConvShape, elements: Elements, numerics: Numerics, th
     for (place, blocks) in candidates.iter().enumerate() {
         assert!(!candidates[..place].contains(blocks), "{blocks:?} twice");
         assert!(blocks.allowed(numerics) && blocks.fits(shape, isa), "{blocks:?} for {shape:?}");
-        let mut packed = vec![f32::NAN; shape.weights().packed_len(isa, blocks.layout())];
-        shape.weights().pack(isa, blocks.layout(), &weights, &mut packed).unwrap();
-        let packed = Poisoned::new(&packed);
+        let layout = blocks.layout();
+        let mut panels = vec![f32::NAN; shape.weights().packed_len(isa, layout)];
+        shape.weights().pack(isa, layout, &weights, packed_mut(layout.elements(), &mut panels)).unwrap();
+        let panels = Poisoned::new(&panels);
+        let weights = packed(layout.elements(), panels.inside());
         let conv = Conv::new(isa, *shape, *blocks, None, &EmitEach).unwrap();
         let (mut scratch, mut y) = (Fenced::new(conv.scratch_len()), Fenced::new(shape.output_len()));
         let extras = ConvExtras::default();
-        conv.run(x.inside(), packed.inside(), y.inside(), extras, scratch.inside(), &Scoped).unwrap();
+        conv.run(x.inside(), weights, y.inside(), extras, scratch.inside(), &Scoped).unwrap();
         scratch.open();
         let y = y.open();
         // Sums of small integers are exact; a transform is as far off as its policy says.

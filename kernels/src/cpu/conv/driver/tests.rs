@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cpu::conv::SlideCode;
-use crate::cpu::fence::{Fenced, Poisoned, Scoped, integers, levels};
+use crate::cpu::fence::{Fenced, Poisoned, Scoped, integers, levels, packed, packed_mut};
 use crate::cpu::precision::to_bf16;
 use crate::cpu::{CodeKey, Elements, EmitEach, Numerics};
 use crate::reference;
@@ -111,16 +111,17 @@ fn check_stored(isa: Isa, stored: ConvStored, shape: ConvShape, change: fn(&mut 
     }
     let layout = blocks.layout();
     let (x, weights) = (integers(shape.input_len(), 1), integers(shape.weights().len(), 2));
-    let mut packed = vec![f32::NAN; shape.weights().packed_len(isa, layout)];
-    shape.weights().pack(isa, layout, &weights, &mut packed).unwrap();
+    let mut panels = vec![f32::NAN; shape.weights().packed_len(isa, layout)];
+    shape.weights().pack(isa, layout, &weights, packed_mut(layout.elements(), &mut panels)).unwrap();
     let (bias, residual) = (integers(shape.filters(), 3), integers(shape.output_len(), 4));
     let mut expected = reference::conv::conv(&shape, &x, &weights);
     for (index, value) in expected.iter_mut().enumerate() {
         let added = if blocks.strategy == Strategy::Depthwise { 0.0 } else { residual[index] };
         *value = (*value + bias[index % shape.filters()] + added).max(0.0);
     }
-    let (x, residual, packed, bias) =
-        (Both::new(&x), Both::new(&residual), Poisoned::new(&packed), Poisoned::new(&bias));
+    let (x, residual, panels, bias) =
+        (Both::new(&x), Both::new(&residual), Poisoned::new(&panels), Poisoned::new(&bias));
+    let weights = packed(layout.elements(), panels.inside());
     let conv = Conv::stored(isa, shape, (blocks, stored), Some(UnaryOp::Relu), &EmitEach).unwrap();
     let with = blocks.strategy != Strategy::Depthwise;
     let residual = with.then(|| residual.get(stored.residual));
@@ -131,7 +132,7 @@ fn check_stored(isa: Isa, stored: ConvStored, shape: ConvShape, change: fn(&mut 
         Stored::F32 => ActivationsMut::F32(y.inside()),
         Stored::Bf16 => ActivationsMut::Bf16(halves.inside()),
     };
-    conv.run_stored(x.get(stored.input).into(), packed.inside(), output, extras, scratch.inside(), &Scoped).unwrap();
+    conv.run_stored(x.get(stored.input).into(), weights, output, extras, scratch.inside(), &Scoped).unwrap();
     scratch.open();
     let rounded: Vec<u16> = expected.iter().copied().map(to_bf16).collect();
     match stored.output {
@@ -142,7 +143,7 @@ fn check_stored(isa: Isa, stored: ConvStored, shape: ConvShape, change: fn(&mut 
         let (mut scratch, mut over) = (Fenced::new(conv.scratch_len()), Fenced::<u16>::new(shape.output_len()));
         over.inside().copy_from_slice(residual);
         let (x, to) = (x.get(stored.input).into(), ActivationsMut::Bf16(over.inside()));
-        conv.run_over_residual(x, packed.inside(), to, extras.bias, scratch.inside(), &Scoped).unwrap();
+        conv.run_over_residual(x, weights, to, extras.bias, scratch.inside(), &Scoped).unwrap();
         scratch.open();
         assert_eq!(over.open(), rounded, "over the residual: {isa} {stored:?} {blocks:?} {shape:?}");
     }
@@ -154,11 +155,12 @@ fn check_in(isa: Isa, elements: Elements, shape: ConvShape, change: fn(&mut Conv
     let layout = blocks.layout();
     let x = integers(shape.input_len(), 1);
     let weights = integers(shape.weights().len(), 2);
-    let mut packed = vec![f32::NAN; shape.weights().packed_len(isa, layout)];
-    shape.weights().pack(isa, layout, &weights, &mut packed).unwrap();
+    let mut panels = vec![f32::NAN; shape.weights().packed_len(isa, layout)];
+    shape.weights().pack(isa, layout, &weights, packed_mut(layout.elements(), &mut panels)).unwrap();
     let (bias, residual) = (integers(shape.filters(), 3), integers(shape.output_len(), 4));
     let plain = reference::conv::conv(&shape, &x, &weights);
-    let (x, packed) = (Poisoned::new(&x), Poisoned::new(&packed));
+    let (x, panels) = (Poisoned::new(&x), Poisoned::new(&panels));
+    let weights = packed(layout.elements(), panels.inside());
     let (bias_data, residual_data) = (Poisoned::new(&bias), Poisoned::new(&residual));
     for (with_bias, with_residual, relu) in [(false, false, false), (true, false, true), (true, true, true)] {
         let activation = relu.then_some(UnaryOp::Relu);
@@ -169,7 +171,7 @@ fn check_in(isa: Isa, elements: Elements, shape: ConvShape, change: fn(&mut Conv
         };
         let mut scratch = Fenced::new(conv.scratch_len());
         let mut y = Fenced::new(shape.output_len());
-        conv.run(x.inside(), packed.inside(), y.inside(), extras, scratch.inside(), &Scoped).unwrap();
+        conv.run(x.inside(), weights, y.inside(), extras, scratch.inside(), &Scoped).unwrap();
         scratch.open();
         let mut expected = plain.clone();
         for (index, value) in expected.iter_mut().enumerate() {
@@ -182,7 +184,7 @@ fn check_in(isa: Isa, elements: Elements, shape: ConvShape, change: fn(&mut Conv
             let (mut scratch, mut over) = (Fenced::new(conv.scratch_len()), Fenced::new(shape.output_len()));
             over.inside().copy_from_slice(&residual);
             let (x, to) = (x.inside().into(), over.inside().into());
-            conv.run_over_residual(x, packed.inside(), to, extras.bias, scratch.inside(), &Scoped).unwrap();
+            conv.run_over_residual(x, weights, to, extras.bias, scratch.inside(), &Scoped).unwrap();
             scratch.open();
             assert_eq!(over.open(), expected, "over the residual: {isa} {blocks:?} {shape:?}");
         }
@@ -312,7 +314,7 @@ fn sums_that_wait_in_the_output_leave_no_place_there_for_a_residual() {
     let (x, weights) = (vec![0.0; shape.input_len()], vec![0.0; shape.weights().packed_len(isa, blocks.layout())]);
     let (mut y, mut scratch) = (vec![0.0; shape.output_len()], vec![0.0; conv.scratch_len()]);
     let (x, to) = (x.as_slice().into(), y.as_mut_slice().into());
-    let refused = conv.run_over_residual(x, &weights, to, None, &mut scratch, &Scoped);
+    let refused = conv.run_over_residual(x, PackedWeights::F32(&weights), to, None, &mut scratch, &Scoped);
     assert!(matches!(refused, Err(KernelError::Unsupported { .. })), "{refused:?}");
 }
 
@@ -327,7 +329,10 @@ fn activations_that_are_stored_otherwise_are_refused() {
         let (x, weights) = (vec![0; shape.input_len()], vec![0.0; shape.weights().packed_len(isa, blocks.layout())]);
         let (mut y, mut scratch) = (vec![0.0f32; shape.output_len()], vec![0.0; conv.scratch_len()]);
         let (x, y) = (Activations::Bf16(&x), ActivationsMut::F32(&mut y));
-        assert!(conv.run_stored(x.into(), &weights, y, ConvExtras::default(), &mut scratch, &Scoped).is_err());
+        assert!(
+            conv.run_stored(x.into(), PackedWeights::F32(&weights), y, ConvExtras::default(), &mut scratch, &Scoped)
+                .is_err()
+        );
     }
 }
 
@@ -415,13 +420,13 @@ fn depthwise_applies_long_activations_once() {
         let blocks = ConvBlocks::pick(isa, &shape, Elements::F32, Numerics::Strict, 2);
         let layout = blocks.layout();
         let (x, weights) = (integers(shape.input_len(), 1), integers(shape.weights().len(), 2));
-        let mut packed = vec![0.0; shape.weights().packed_len(isa, layout)];
-        shape.weights().pack(isa, layout, &weights, &mut packed).unwrap();
+        let mut panels = vec![0.0; shape.weights().packed_len(isa, layout)];
+        shape.weights().pack(isa, layout, &weights, packed_mut(layout.elements(), &mut panels)).unwrap();
         let plain = reference::conv::conv(&shape, &x, &weights);
         for op in [UnaryOp::HardSwish, UnaryOp::Silu, UnaryOp::Clip { lo: 0.0.into(), hi: 6.0.into() }] {
             let conv = Conv::new(isa, shape, blocks, Some(op), &EmitEach).unwrap();
             let mut y = vec![f32::NAN; shape.output_len()];
-            conv.run(&x, &packed, &mut y, ConvExtras::default(), &mut [], &Scoped).unwrap();
+            conv.run(&x, packed(layout.elements(), &panels), &mut y, ConvExtras::default(), &mut [], &Scoped).unwrap();
             for (have, &sum) in y.iter().zip(&plain) {
                 let want = reference::chain::unary(op, sum);
                 assert!((have - want).abs() <= 1e-5 * want.abs().max(1.0), "{isa} {op:?} of {sum}: {have}, not {want}");
@@ -502,7 +507,7 @@ fn short_buffers_and_foreign_blocks_are_refused() {
         let weights = less(shape.weights().packed_len(Isa::Portable, layout), short[1]);
         let mut y = less(shape.output_len(), short[2]);
         let mut scratch = less(conv.scratch_len(), short[3]);
-        conv.run(&x, &weights, &mut y, ConvExtras::default(), &mut scratch, &crate::Serial)
+        conv.run(&x, PackedWeights::F32(&weights), &mut y, ConvExtras::default(), &mut scratch, &crate::Serial)
     };
     assert!(run([0; 4]).is_ok());
     for operand in 0..4 {

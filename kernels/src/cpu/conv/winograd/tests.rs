@@ -3,7 +3,7 @@
 use super::super::{Conv, ConvBlocks, ConvExtras, ConvShape};
 use super::*;
 use crate::cpu::fence::{Fenced, Poisoned, Scoped, levels};
-use crate::cpu::{Elements, EmitEach, Numerics};
+use crate::cpu::{Elements, EmitEach, Numerics, PackedWeights, PackedWeightsMut};
 use crate::reference;
 
 /// A multiple of 1/15: what every product of the three matrices is, times a power of two.
@@ -88,7 +88,7 @@ fn check(isa: Isa, tile: WinogradTile, shape: ConvShape, activation: Option<Unar
     let (bias, residual) = (numbers(shape.filters(), 3), numbers(shape.output_len(), 4));
     let layout = blocks.layout();
     let mut packed = vec![f32::NAN; shape.weights().packed_len(isa, layout)];
-    shape.weights().pack(isa, layout, &weights, &mut packed).unwrap();
+    shape.weights().pack(isa, layout, &weights, PackedWeightsMut::F32(&mut packed)).unwrap();
     let plain = reference::conv::conv(&shape, &x, &weights);
     let scale = (plain.iter().map(|y| y * y).sum::<f32>() / plain.len() as f32).sqrt().max(1.0);
     let bound = scale * if tile == WinogradTile::Two { 4e-6 } else { 2e-5 };
@@ -102,13 +102,15 @@ fn check(isa: Isa, tile: WinogradTile, shape: ConvShape, activation: Option<Unar
         };
         let mut scratch = Fenced::new(conv.scratch_len());
         let mut y = Fenced::new(shape.output_len());
-        conv.run(x.inside(), packed.inside(), y.inside(), extras, scratch.inside(), &Scoped).unwrap();
+        conv.run(x.inside(), PackedWeights::F32(packed.inside()), y.inside(), extras, scratch.inside(), &Scoped)
+            .unwrap();
         let y = y.open();
         if with_residual {
             let mut over = Fenced::new(shape.output_len());
             over.inside().copy_from_slice(&residual);
             let (x, to, bias) = (x.inside().into(), over.inside().into(), extras.bias);
-            conv.run_over_residual(x, packed.inside(), to, bias, scratch.inside(), &Scoped).unwrap();
+            conv.run_over_residual(x, PackedWeights::F32(packed.inside()), to, bias, scratch.inside(), &Scoped)
+                .unwrap();
             assert_eq!(over.open(), y, "over the residual: {isa} {blocks:?} {shape:?}");
         }
         scratch.open();

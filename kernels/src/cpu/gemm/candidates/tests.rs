@@ -6,7 +6,7 @@ use smallvec::smallvec;
 use super::*;
 use crate::cpu::fence::{Fenced, Poisoned, Scoped, integers, levels};
 use crate::cpu::gemm::{BatchDim, Extras, Left, Matmul, Panels, Source, panel_vectors};
-use crate::cpu::{Elements, EmitEach};
+use crate::cpu::{Elements, EmitEach, PackedWeights};
 use crate::reference::gemm::matmul;
 
 #[derive(Clone, Debug)]
@@ -63,7 +63,8 @@ fn check(isa: Isa, product: &Product) {
         let product = Matmul::new(isa, shape.clone(), *blocks, epilogue, &EmitEach).unwrap();
         let (mut scratch, mut c) = (Fenced::new(product.scratch_len()), Fenced::new(batches * m * n));
         let extras = Extras { bias: factor.then(|| bias.inside()), residual: None };
-        product.run(a.inside(), right_data.inside(), c.inside(), extras, scratch.inside(), &Scoped).unwrap();
+        let right = PackedWeights::F32(right_data.inside());
+        product.run(a.inside(), right, c.inside(), extras, scratch.inside(), &Scoped).unwrap();
         scratch.open();
         assert_eq!(c.open(), expected, "{isa} {blocks:?} {shape:?}");
     }

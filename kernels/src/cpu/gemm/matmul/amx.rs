@@ -5,23 +5,21 @@
 //! multiplied with all panels before the next chunk; its sums stay in L1 from the first part of the reduction to the
 //! last.
 
-use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use super::shape::Place;
 use super::{Extras, Left, Matmul, MatmulShape, MatmulStored};
 use crate::cpu::amx::prefetch::Prefetches;
 use crate::cpu::amx::{
-    EpilogueArgs, EpilogueCode, EpilogueKernel, Multiply, MultiplyArgs, PANEL, STEP, STEP_WORDS, TALLEST, TILE_ROWS,
+    self, BLOCK, Block, EpilogueArgs, EpilogueCode, Multiply, MultiplyArgs, PANEL, STEP, STEP_WORDS, TALLEST, TILE_ROWS,
 };
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::Bf16Convert;
-use crate::cpu::gemm::shared::Shared;
-use crate::cpu::{Activations, CodeSource, Elements, Stored};
+use crate::cpu::{Activations, CodeKey, CodeSource, Elements, Emitted, PackedWeights, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::jit::Given;
-use crate::parallel::{Parallel, for_each_chunk};
+use crate::parallel::{Disjoint, Parallel, for_each_chunk};
 
 /// Words of one step of a tile row.
 const STEP_OF_ROWS: usize = TILE_ROWS * STEP_WORDS;
@@ -30,15 +28,14 @@ const SUMS: usize = 16;
 /// Most panels of one call, side by side.
 const GROUP: usize = 4;
 
-/// The sums of [`SUMS`] tile rows.
-#[repr(align(64))]
-struct Sums(MaybeUninit<[f32; SUMS * TILE_ROWS * PANEL]>);
+/// The sums of [`SUMS`] tile rows by a panel.
+type Sums = amx::Sums<f32, { SUMS * BLOCK }>;
 
 /// The kernels of an AMX product.
 #[derive(Clone, Debug)]
 pub(super) struct AmxKernels {
     multiply: Multiply,
-    epilogue: EpilogueKernel,
+    epilogue: Emitted<EpilogueCode>,
     convert: Bf16Convert,
     stored: MatmulStored,
     /// Whether left-hand rows are read in place.
@@ -47,28 +44,25 @@ pub(super) struct AmxKernels {
 
 /// The buffers of one run, as tasks see them.
 pub(super) struct AmxBuffers<'a> {
-    pub(super) left: LeftRows,
-    pub(super) right: &'a [f32],
+    pub(super) left: LeftRows<'a>,
+    pub(super) right: PackedWeights<'a>,
     /// The result, in bytes.
-    pub(super) c: Shared<u8>,
+    pub(super) c: Disjoint<'a, u8>,
     pub(super) extras: Extras<'a, Activations<'a>>,
     pub(super) given: Given,
 }
 
 /// Left-hand matrices as AMX reads them. Strides are in bytes.
 #[derive(Clone, Copy)]
-pub(super) struct LeftRows {
-    /// The first matrix that is read in place; null if all are in scratch.
-    near: *const u8,
+pub(super) struct LeftRows<'a> {
+    /// The matrices that are read in place; empty if all are in scratch.
+    near: &'a [u8],
     /// All matrices in scratch; or, of matrices read in place, the last rows of each that do not fill a tile row.
-    scratch: *const u8,
+    scratch: &'a [u8],
     /// Strides of the rows of a tile row and of the steps of a row.
     row_stride: usize,
     left_stride: usize,
 }
-
-// SAFETY: tasks only read through it.
-unsafe impl Sync for LeftRows {}
 
 impl AmxKernels {
     /// The kernels for `shape`, if AMX computes it: `bf16` weights packed for AMX and more than one row.
@@ -85,7 +79,8 @@ impl AmxKernels {
         // Parts with an odd number of tile rows end in a block of one.
         let multiply = Multiply::new(isa, 1..=TALLEST, source)?;
         let MatmulStored { left, residual, output } = stored;
-        let epilogue = EpilogueKernel::new(EpilogueCode { isa, activation, residual, output }, source)?;
+        let epilogue = EpilogueCode { isa, activation, residual, output };
+        let epilogue = Emitted::new(epilogue, CodeKey::Epilogue, source)?;
         let whole = |distance: usize| distance.is_multiple_of(STEP);
         let rows = matches!(shape.left, Left::Rows { stride } if whole(stride) && whole(shape.k));
         let in_place = left == Stored::Bf16 && rows && shape.batch.iter().all(|dim| whole(dim.left));
@@ -111,16 +106,16 @@ pub(super) fn tile_rows(rows: usize) -> usize {
 
 impl Matmul {
     /// The left-hand matrices as AMX reads them: in place, or converted in `scratch`.
-    pub(super) fn left_for_amx(
+    pub(super) fn left_for_amx<'a>(
         &self,
         amx: &AmxKernels,
-        left: Activations<'_>,
-        scratch: &mut [f32],
+        left: Activations<'a>,
+        scratch: &'a mut [f32],
         parallel: &dyn Parallel,
-    ) -> LeftRows {
+    ) -> LeftRows<'a> {
         if let (true, Left::Rows { stride }, Activations::Bf16(halves)) = (amx.in_place, self.shape.left, left) {
             self.copy_last_rows(halves, stride, bytemuck::cast_slice_mut(scratch));
-            let (near, scratch) = (halves.as_ptr().cast(), scratch.as_ptr().cast());
+            let (near, scratch) = (bytemuck::cast_slice(halves), bytemuck::cast_slice(scratch));
             return LeftRows { near, scratch, row_stride: stride * 2, left_stride: STEP * 2 };
         }
         let transposed = match self.shape.left {
@@ -132,8 +127,8 @@ impl Matmul {
             self.transpose_left(left, stride, transposed, parallel);
         }
         self.round_left(amx, (left, transposed), words, parallel);
-        let scratch = words.as_ptr().cast();
-        LeftRows { near: std::ptr::null(), scratch, row_stride: STEP_WORDS * 4, left_stride: STEP_OF_ROWS * 4 }
+        let scratch = bytemuck::cast_slice(words);
+        LeftRows { near: &[], scratch, row_stride: STEP_WORDS * 4, left_stride: STEP_OF_ROWS * 4 }
     }
 
     /// Copies the rows of each matrix that do not fill a tile row to scratch, where a whole tile row is readable. The
@@ -180,12 +175,12 @@ impl Matmul {
     }
 
     /// Address of a tile row.
-    fn tile_row(&self, amx: &AmxKernels, left: &LeftRows, place: &Place, tile: usize) -> *const u8 {
+    fn tile_row(&self, amx: &AmxKernels, left: &LeftRows<'_>, place: &Place, tile: usize) -> *const u8 {
         let words = amx.left_words(&self.shape);
-        let scratch = left.scratch.wrapping_add(place.left_index * words * 4);
+        let scratch = left.scratch.as_ptr().wrapping_add(place.left_index * words * 4);
         match self.shape.left {
             Left::Rows { stride } if amx.in_place => match (tile + 1) * TILE_ROWS <= self.shape.m {
-                true => left.near.wrapping_add((place.left + tile * TILE_ROWS * stride) * 2),
+                true => left.near.as_ptr().wrapping_add((place.left + tile * TILE_ROWS * stride) * 2),
                 false => scratch,
             },
             _ => scratch.wrapping_add(tile * TILE_ROWS * self.panels.rows * 4),
@@ -204,11 +199,11 @@ impl Matmul {
     ) {
         let shape = &self.shape;
         let place = shape.place(batch);
-        let right = buffers.right.as_ptr().wrapping_add(place.right);
+        let right: *const f32 = buffers.right.at(place.right).cast();
         let (output, beside) = (amx.stored.output.bytes(), amx.stored.residual.bytes());
-        let mut sums = Sums(MaybeUninit::uninit());
+        let mut sums = Sums::uninit();
         if self.panels.rows == 0 {
-            sums.0.write([0.0; SUMS * TILE_ROWS * PANEL]);
+            sums.fill(0.0);
         }
         let mut args = MultiplyArgs::empty();
         (args.row_stride, args.left_stride) = (buffers.left.row_stride, buffers.left.left_stride);
@@ -243,17 +238,13 @@ impl Matmul {
                         args.steps = (self.panels.rows - k).min(k_block) / STEP_WORDS;
                         args.right = right.wrapping_add(panel * self.panels.panel_len() + k * PANEL);
                         args.resume = usize::from(k > 0);
-                        let pairs = count / TALLEST;
-                        for (height, from, blocks) in [(TALLEST, 0, pairs), (1, pairs * TALLEST, count % TALLEST)] {
-                            if blocks > 0 {
-                                args.blocks = blocks;
-                                args.rows = rows[from..].as_ptr();
-                                let before = from * TILE_ROWS * group * PANEL;
-                                args.out = sums.0.as_mut_ptr().cast::<f32>().wrapping_add(before);
-                                // SAFETY: `check` made sure that the panels are whole and that scratch holds all tile
-                                // rows; the sums are this task's and hold `count` tile rows of `group` panels.
-                                unsafe { held.call(height, &mut args, &given) };
-                            }
+                        for Block { height, first, count } in Block::all(count) {
+                            args.blocks = count;
+                            args.rows = rows[first..].as_ptr();
+                            args.out = sums.first().wrapping_add(first * group * BLOCK);
+                            // SAFETY: `check` made sure that the panels are whole and that scratch holds all tile rows;
+                            // the sums are this task's and hold all tile rows of `group` panels.
+                            unsafe { held.call(height, &mut args, &given) };
                         }
                     }
                     let columns = (shape.n - panel * PANEL).min(group * PANEL);
@@ -265,9 +256,9 @@ impl Matmul {
                         end.residual = residual.as_ptr().wrapping_add(at * beside);
                         end.residual_stride = shape.n * beside;
                     }
-                    end.rows = (count * TILE_ROWS).min(shape.m - row);
-                    (end.from, end.from_stride) = (sums.0.as_ptr().cast(), group * PANEL * 4);
-                    (end.to, end.to_stride) = (buffers.c.at(at * output), shape.n * output);
+                    end.area.rows = (count * TILE_ROWS).min(shape.m - row);
+                    (end.area.from, end.area.from_stride) = (sums.first(), group * PANEL * 4);
+                    (end.area.to, end.area.to_stride) = (buffers.c.at(at * output), shape.n * output);
                     // SAFETY: all sums have been stored; `check` made sure that bias, residual and C span what the
                     // shape says, and tasks have disjoint parts of C.
                     unsafe { amx.epilogue.call(&end, &given) };

@@ -1,7 +1,7 @@
 //! What a product asks of its operands before anything is read.
 
 use super::{Extras, FAMILY, Matmul, MatmulStored};
-use crate::cpu::{Activations, ActivationsMut};
+use crate::cpu::{Activations, ActivationsMut, PackedWeights};
 use crate::error::{KernelError, Result};
 
 impl Matmul {
@@ -16,7 +16,7 @@ impl Matmul {
     pub(super) fn check(
         &self,
         left: Activations<'_>,
-        right: &[f32],
+        right: PackedWeights<'_>,
         c: &ActivationsMut<'_>,
         extras: Extras<'_, Activations<'_>>,
         scratch: &[f32],
@@ -38,7 +38,11 @@ impl Matmul {
             false => Ok(()),
         };
         bounds("left-hand side", left.len(), left_need)?;
-        bounds("right-hand side", right.len(), right_need)?;
+        if !right.is_of(shape.elements()) {
+            let reason = format!("a right-hand side of another type than {:?}", shape.elements());
+            return Err(KernelError::Unsupported { family: FAMILY, reason });
+        }
+        bounds("right-hand side", right.words(), right_need)?;
         bounds("scratch", scratch.len(), self.scratch_len())?;
         if c.len() != total {
             return Err(KernelError::Bounds { family: FAMILY, operand: "C", have: c.len(), need: total });

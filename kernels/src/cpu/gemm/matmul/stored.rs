@@ -6,7 +6,7 @@ use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::{Extras, Left, Matmul, MatmulShape};
-use crate::cpu::{Activations, ActivationsMut, Stored};
+use crate::cpu::{Activations, ActivationsMut, PackedWeights, Stored};
 use crate::parallel::Parallel;
 
 /// How a product's activations lie in memory.
@@ -49,7 +49,7 @@ impl Matmul {
     pub(super) fn run_widened(
         &self,
         left: Activations<'_>,
-        right: &[f32],
+        right: PackedWeights<'_>,
         mut c: ActivationsMut<'_>,
         extras: Extras<'_, Activations<'_>>,
         scratch: &mut [f32],

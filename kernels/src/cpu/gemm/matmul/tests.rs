@@ -6,7 +6,7 @@ use smallvec::smallvec;
 
 use super::*;
 use crate::cpu::EmitEach;
-use crate::cpu::fence::{Fenced, Poisoned, Scoped, integers, levels};
+use crate::cpu::fence::{Fenced, Poisoned, Scoped, integers, levels, packed, packed_mut};
 use crate::cpu::precision::{from_bf16, to_bf16};
 use crate::parallel::Serial;
 use crate::reference::gemm::matmul;
@@ -83,7 +83,9 @@ impl Case {
         let (left_data, right_data) = (Poisoned::new(&left_data), Poisoned::new(&right_data));
         let mut scratch = Fenced::new(product.scratch_len());
         let mut c = Fenced::new(m * n);
-        product.run(left_data.inside(), right_data.inside(), c.inside(), extras, scratch.inside(), &Scoped).unwrap();
+        let elements = if self.right == 'p' { self.elements } else { Elements::F32 };
+        let right = packed(elements, right_data.inside());
+        product.run(left_data.inside(), right, c.inside(), extras, scratch.inside(), &Scoped).unwrap();
         scratch.open();
         let found = c.open();
         let mut expected = matmul(m, n, k, &a, &b);
@@ -103,13 +105,9 @@ impl Case {
 fn pack(isa: Isa, elements: Elements, b: &[f32], k: usize, n: usize) -> Vec<f32> {
     let width = elements.panel_vectors(isa, n) * isa.lanes();
     let panels = Panels { rows: elements.words(k), columns: n, width };
-    let mut packed = vec![0.0; panels.len()];
-    let source = Source::row_major(b, k, n);
-    match elements.in_pairs() {
-        true => panels.pack_pairs(&source, 1.0, &mut packed).unwrap(),
-        false => panels.pack(&source, 1.0, &mut packed).unwrap(),
-    }
-    packed
+    let mut right = vec![0.0; panels.len()];
+    panels.pack_as(&Source::row_major(b, k, n), 1.0, packed_mut(elements, &mut right)).unwrap();
+    right
 }
 
 /// Every level with everything that its kernels multiply.
@@ -214,8 +212,10 @@ fn a_single_row_takes_activations_of_any_length() {
             let (a, b) = (integers(k, 1), integers(k * n, 2));
             let mut c = Fenced::new(n);
             let mut scratch = Fenced::new(product.scratch_len());
-            let packed = pack(isa, elements, &b, k, n);
-            product.run(&a, &packed, c.inside(), Extras::default(), scratch.inside(), &Scoped).unwrap();
+            let right = pack(isa, elements, &b, k, n);
+            product
+                .run(&a, packed(elements, &right), c.inside(), Extras::default(), scratch.inside(), &Scoped)
+                .unwrap();
             scratch.open();
             for (found, sum) in c.open().into_iter().zip(matmul(1, n, k, &a, &b)) {
                 let expected = crate::reference::chain::unary(activation, sum * 0.125);
@@ -236,12 +236,12 @@ fn equal_columns_of_a_single_row_are_equal_to_the_last_bit() {
         let epilogue = Epilogue { scale: 1.0, bias: true, activation: None };
         let a: Vec<f32> = (0..k).map(|index| 1.0 + (index as f32 * 0.37).sin()).collect();
         let b: Vec<f32> = (0..k * n).map(|index| ((index / n) as f32 * 0.71).cos()).collect();
-        let (packed, bias) = (pack(isa, elements, &b, k, n), vec![0.1; n]);
+        let (right_data, bias) = (pack(isa, elements, &b, k, n), vec![0.1; n]);
         for threads in [1, 2, 3] {
             let product = Matmul::picked(isa, shape.clone(), epilogue, threads, &EmitEach).unwrap();
             let extras = Extras { bias: Some(&bias), residual: None };
             let (mut c, mut scratch) = (vec![0.0; n], vec![0.0; product.scratch_len()]);
-            product.run(&a, &packed, &mut c, extras, &mut scratch, &Scoped).unwrap();
+            product.run(&a, packed(elements, &right_data), &mut c, extras, &mut scratch, &Scoped).unwrap();
             let other = c.iter().position(|value| value.to_bits() != c[0].to_bits());
             assert_eq!(other.map(|column| (column, c[column])), None, "{} on {isa}, {elements:?}", c[0]);
         }
@@ -315,8 +315,8 @@ fn lower_precision_rounds_what_it_says_and_nothing_else() {
             let shape = MatmulShape { m, n, k, batch: smallvec![], left: Left::Rows { stride: k }, right };
             let product = Matmul::picked(isa, shape, Epilogue::default(), 1, &EmitEach).unwrap();
             let (mut c, mut scratch) = (vec![0.0; m * n], vec![0.0; product.scratch_len()]);
-            let packed = pack(isa, elements, &b, k, n);
-            product.run(&a, &packed, &mut c, Extras::default(), &mut scratch, &Serial).unwrap();
+            let right = pack(isa, elements, &b, k, n);
+            product.run(&a, packed(elements, &right), &mut c, Extras::default(), &mut scratch, &Serial).unwrap();
             let both = elements == Elements::Bf16Dot || elements == Elements::Bf16Tiles && m > 1;
             let round = |value: f32, on: bool| f64::from(if on { from_bf16(to_bf16(value)) } else { value });
             for (index, &found) in c.iter().enumerate() {
@@ -344,7 +344,9 @@ fn weights_that_are_not_finite_stay_what_they_are() {
             let shape = MatmulShape { m: 1, n: 9, k, batch: smallvec![], left: Left::Rows { stride: k }, right };
             let product = Matmul::picked(isa, shape, Epilogue::default(), 1, &EmitEach).unwrap();
             let (mut c, mut scratch) = (vec![0.0; 9], vec![0.0; product.scratch_len()]);
-            product.run(&a, &pack(isa, elements, &b, k, 9), &mut c, Extras::default(), &mut scratch, &Serial).unwrap();
+            let right = pack(isa, elements, &b, k, 9);
+            let right = packed(elements, &right);
+            product.run(&a, right, &mut c, Extras::default(), &mut scratch, &Serial).unwrap();
             for (column, value) in c.into_iter().enumerate() {
                 match column {
                     4 => assert!(if weight.is_nan() { value.is_nan() } else { value == weight }),
@@ -411,7 +413,9 @@ fn batches_broadcast_either_side() {
                     let product = Matmul::new(isa, shape.clone(), blocks, Epilogue::default(), &EmitEach).unwrap();
                     let mut c = Fenced::new(shape.batches() * m * n);
                     let mut scratch = Fenced::new(product.scratch_len());
-                    product.run(&a, &b, c.inside(), Extras::default(), scratch.inside(), &Scoped).unwrap();
+                    product
+                        .run(&a, PackedWeights::F32(&b), c.inside(), Extras::default(), scratch.inside(), &Scoped)
+                        .unwrap();
                     scratch.open();
                     let c = c.open();
                     for batch in 0..shape.batches() {
@@ -441,7 +445,7 @@ fn short_buffers_and_foreign_blocks_are_refused() {
     let mut run = |a: usize, b: usize, c: usize, bias: Option<usize>| {
         let bias = bias.map(|len| vec![0.0; len]);
         let extras = Extras { bias: bias.as_deref(), residual: None };
-        product.run(&vec![0.0; a], &vec![0.0; b], &mut vec![0.0; c], extras, &mut scratch, &Serial)
+        product.run(&vec![0.0; a], PackedWeights::F32(&vec![0.0; b]), &mut vec![0.0; c], extras, &mut scratch, &Serial)
     };
     assert!(run(12, 20, 15, None).is_ok());
     for (a, b, c, bias) in [(11, 20, 15, None), (12, 19, 15, None), (12, 20, 14, None), (12, 20, 15, Some(5))] {

@@ -4,19 +4,16 @@
 //! result is bit by bit that of [`Epilogue`]: where four vectors of bytes are packed at once, the lower bound is that
 //! of the rounded number, which is the rounded bound.
 
-use std::mem::offset_of;
-use std::sync::Arc;
-
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
+use crate::cpu::amx::{Area, LANES};
 use crate::cpu::quantized::bytes::{Added, Plus, PlusTerms};
 use crate::cpu::quantized::epilogue::{Epilogue, nearest_even};
 use crate::cpu::quantized::tile::Output;
-use crate::cpu::{CodeKey, CodeSource};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
-use crate::jit::{Arguments, Asm, Code, Cond, Extents, Given, Gpr, Mask, Mem, Vreg, counted_down};
+use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mask, Mem, Vreg, arg, counted_down};
 
 /// What shapes the instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -31,9 +28,6 @@ pub struct QuantizedEpilogueCode {
 
 /// The name of the code.
 pub(crate) const FAMILY: &str = "quantized end";
-
-/// Lanes of a vector.
-const LANES: usize = 16;
 
 /// Vectors whose bytes are stored together.
 const TOGETHER: usize = 4;
@@ -50,21 +44,11 @@ static ORDER: [u16; 32] = {
     order
 };
 
-/// The arguments of one call. Strides are in bytes.
+/// The arguments of one call. What is added has the strides of the result.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct EpilogueArgs {
-    /// The first sum, and the stride of rows.
-    pub(crate) from: *const i32,
-    pub(crate) from_stride: usize,
-    /// The first element of the result, and the stride of its rows.
-    pub(crate) to: *mut u8,
-    pub(crate) to_stride: usize,
-    /// Rows, at least one.
-    pub(crate) rows: usize,
-    /// Whole vectors of the output's columns, and columns after them.
-    vectors: usize,
-    rest: usize,
+    pub(crate) area: Area<i32>,
     /// Each column's factor and addend.
     scale: *const f32,
     shift: *const f32,
@@ -92,13 +76,7 @@ impl EpilogueArgs {
     pub(crate) fn new(epilogue: &Epilogue<'_>, column: usize, columns: usize) -> EpilogueArgs {
         let least = nearest_even(epilogue.low.min(epilogue.high)).wrapping_add(epilogue.zero) as u8;
         EpilogueArgs {
-            from: std::ptr::null(),
-            from_stride: 0,
-            to: std::ptr::null_mut(),
-            to_stride: 0,
-            rows: 0,
-            vectors: columns / LANES,
-            rest: columns % LANES,
+            area: Area::of_columns(columns),
             scale: epilogue.scale.get(column..).unwrap_or_default().as_ptr(),
             shift: epilogue.shift.get(column..).unwrap_or_default().as_ptr(),
             order: &raw const ORDER,
@@ -139,53 +117,24 @@ impl Arguments for EpilogueArgs {
     type Kernel = QuantizedEpilogueCode;
 
     fn extents(&self, code: &QuantizedEpilogueCode, extents: &mut Extents<'_>) {
-        let (rows, bytes) = (counted_down(self.rows), code.output.bytes());
-        let columns = self.vectors * LANES + self.rest;
-        let whole = columns.next_multiple_of(LANES) * 4;
-        extents.read("sums", self.from).over(rows, self.from_stride).bytes(whole);
-        extents.write("the result", self.to).over(rows, self.to_stride).bytes(columns * bytes);
+        let (columns, bytes) = (self.area.columns(), code.output.bytes());
+        let whole = columns.next_multiple_of(LANES);
+        self.area.extents(whole, bytes, extents);
         if code.output != Output::Sums {
-            extents.read("factors", self.scale).bytes(whole);
-            extents.read("addends", self.shift).bytes(whole);
+            extents.read("factors", self.scale).bytes(whole * 4);
+            extents.read("addends", self.shift).bytes(whole * 4);
         }
         if bytes == 1 {
             extents.constant("the order of bytes", &ORDER);
             extents.read("the order of bytes", self.order).bytes(size_of_val(&ORDER));
         }
         if code.added != Added::Nothing {
-            extents.read("what is added", self.other).over(rows, self.to_stride).bytes(columns);
+            let rows = counted_down(self.area.rows);
+            extents.read("what is added", self.other).over(rows, self.area.to_stride).bytes(columns);
         }
     }
 }
 
-/// The kernel.
-#[derive(Clone, Debug)]
-pub(crate) struct EpilogueKernel(QuantizedEpilogueCode, Arc<Code>);
-
-impl EpilogueKernel {
-    pub(crate) fn new(code: QuantizedEpilogueCode, source: &dyn CodeSource) -> Result<EpilogueKernel> {
-        Ok(EpilogueKernel(code, source.code(&CodeKey::QuantizedEpilogue(code))?))
-    }
-
-    /// Applies the epilogue to rows.
-    ///
-    /// # Safety
-    ///
-    /// `given` holds: sums for whole vectors of the output's columns in all rows; factors and addends, where the output
-    /// has them; the residual at the strides of the result. No other task touches those columns of the result.
-    pub(crate) unsafe fn call(&self, args: &EpilogueArgs, given: &Given) {
-        // SAFETY: the caller vouches for the pointers; the struct is the one that the emitter reads.
-        unsafe { self.1.call(args, &self.0, given) }
-    }
-}
-
-macro_rules! arg {
-    ($field:ident) => {
-        Mem::at(ARGS, offset_of!(EpilogueArgs, $field) as i32)
-    };
-}
-
-const ARGS: Gpr = Gpr::RDI;
 /// The current columns in the first row.
 const FROM_COLUMN: Gpr = Gpr::RSI;
 const TO_COLUMN: Gpr = Gpr::RDX;
@@ -234,55 +183,48 @@ impl QuantizedEpilogueCode {
             let reason = format!("a sum with {:?}", self.output);
             return Err(KernelError::Unsupported { family: FAMILY, reason });
         }
-        let (four, single, rest, done) = (asm.label(), asm.label(), asm.label(), asm.label());
         asm.prologue();
         for (register, field) in [
-            (FROM_COLUMN, arg!(from)),
-            (TO_COLUMN, arg!(to)),
-            (FROM_STEP, arg!(from_stride)),
-            (TO_STRIDE, arg!(to_stride)),
-            (SCALE, arg!(scale)),
-            (SHIFT, arg!(shift)),
-            (VECTORS, arg!(vectors)),
-            (T0, arg!(order)),
+            (FROM_COLUMN, arg!(EpilogueArgs.area.from)),
+            (TO_COLUMN, arg!(EpilogueArgs.area.to)),
+            (FROM_STEP, arg!(EpilogueArgs.area.from_stride)),
+            (TO_STRIDE, arg!(EpilogueArgs.area.to_stride)),
+            (SCALE, arg!(EpilogueArgs.scale)),
+            (SHIFT, arg!(EpilogueArgs.shift)),
+            (VECTORS, arg!(EpilogueArgs.area.vectors)),
+            (T0, arg!(EpilogueArgs.order)),
         ] {
             asm.load(register, field);
         }
         if self.output != Output::Sums {
-            asm.vbroadcast(LOW, arg!(low));
-            asm.vbroadcast(HIGH, arg!(high));
+            asm.vbroadcast(LOW, arg!(EpilogueArgs.low));
+            asm.vbroadcast(HIGH, arg!(EpilogueArgs.high));
         }
         if self.output.bytes() == 1 {
-            asm.vbroadcast(ZERO, arg!(zero));
-            asm.vbroadcast(ZEROS, arg!(zeros));
-            asm.vbroadcast(LOWS, arg!(lows));
+            asm.vbroadcast(ZERO, arg!(EpilogueArgs.zero));
+            asm.vbroadcast(ZEROS, arg!(EpilogueArgs.zeros));
+            asm.vbroadcast(LOWS, arg!(EpilogueArgs.lows));
             asm.vload(ORDERS, Mem::at(T0, 0));
         }
         if self.added != Added::Nothing {
-            asm.load(OTHER, arg!(other));
+            asm.load(OTHER, arg!(EpilogueArgs.other));
             asm.sub(OTHER, TO_COLUMN);
             for (register, field) in [
-                (OWN_SCALE, arg!(own_scale)),
-                (OTHER_SCALE, arg!(other_scale)),
-                (PLUS, arg!(plus)),
-                (FIRST_LOW, arg!(first_low)),
-                (FIRST_HIGH, arg!(first_high)),
-                (FIRST_ZERO, arg!(first_zero)),
+                (OWN_SCALE, arg!(EpilogueArgs.own_scale)),
+                (OTHER_SCALE, arg!(EpilogueArgs.other_scale)),
+                (PLUS, arg!(EpilogueArgs.plus)),
+                (FIRST_LOW, arg!(EpilogueArgs.first_low)),
+                (FIRST_HIGH, arg!(EpilogueArgs.first_high)),
+                (FIRST_ZERO, arg!(EpilogueArgs.first_zero)),
             ] {
                 asm.vbroadcast(register, field);
             }
         }
         let mask = asm.mask(0, Vreg(asm.registers() - 1));
-        asm.load(T0, arg!(rest));
+        asm.load(T0, arg!(EpilogueArgs.area.rest));
         asm.mask_first(mask, T0, T1);
-        asm.sub_imm(VECTORS, TOGETHER as i32);
-        asm.cmp_imm(VECTORS, 0);
-        asm.jump_if(Cond::Less, single);
-        asm.bind(four);
-        self.columns(asm, TOGETHER, None);
-        asm.sub_imm(VECTORS, TOGETHER as i32);
-        asm.cmp_imm(VECTORS, 0);
-        asm.jump_if(Cond::GreaterEqual, four);
+        asm.for_each_group(VECTORS, TOGETHER as i32, 1, |asm| self.columns(asm, TOGETHER, None));
+        let (single, rest) = (asm.label(), asm.label());
         asm.bind(single);
         asm.cmp_imm(VECTORS, -(TOGETHER as i32));
         asm.jump_if(Cond::Equal, rest);
@@ -290,35 +232,37 @@ impl QuantizedEpilogueCode {
         asm.sub_imm(VECTORS, 1);
         asm.jump(single);
         asm.bind(rest);
-        asm.load(T0, arg!(rest));
-        asm.test(T0);
-        asm.jump_if(Cond::Equal, done);
-        self.columns(asm, 1, Some(mask));
-        asm.bind(done);
+        asm.load(T0, arg!(EpilogueArgs.area.rest));
+        asm.unless_zero(T0, |asm| self.columns(asm, 1, Some(mask)));
         asm.epilogue();
         Ok(())
     }
 
     /// Some vectors of columns, or the first lanes of one, in all rows; then the pointers are at the next.
     fn columns(&self, asm: &mut Asm, count: usize, mask: Option<Mask>) {
-        let row = asm.label();
-        let scaled = self.output != Output::Sums;
-        for vector in 0..count {
-            if scaled {
+        if self.output != Output::Sums {
+            for vector in 0..count {
                 asm.vload(factor(vector), Mem::at(SCALE, vector as i32 * 64));
                 asm.vload(addend(vector), Mem::at(SHIFT, vector as i32 * 64));
             }
         }
         asm.mov(FROM, FROM_COLUMN);
         asm.mov(TO, TO_COLUMN);
-        asm.load(ROWS, arg!(rows));
+        asm.load(ROWS, arg!(EpilogueArgs.area.rows));
         asm.align(16);
-        asm.bind(row);
+        asm.repeat(ROWS, |asm| self.row(asm, count, mask));
+        asm.add_imm(FROM_COLUMN, count as i32 * 64);
+        asm.add_imm(TO_COLUMN, (count * LANES * self.output.bytes()) as i32);
+        asm.add_imm(SCALE, count as i32 * 64);
+        asm.add_imm(SHIFT, count as i32 * 64);
+    }
+
+    /// Those columns of one row, and the move to the next row.
+    fn row(&self, asm: &mut Asm, count: usize, mask: Option<Mask>) {
         let packed = count == TOGETHER && self.output.bytes() == 1;
         for vector in 0..count {
-            let value = value(vector);
-            asm.vload(value, Mem::at(FROM, vector as i32 * 64));
-            if scaled {
+            asm.vload(value(vector), Mem::at(FROM, vector as i32 * 64));
+            if self.output != Output::Sums {
                 self.scaled(asm, vector);
                 if self.added != Added::Nothing {
                     self.plus(asm, vector, mask);
@@ -335,20 +279,12 @@ impl QuantizedEpilogueCode {
                 match (self.output.bytes(), mask) {
                     (1, Some(mask)) => asm.vstore_u8_masked(to, mask, value(vector)),
                     (1, None) => asm.vstore_u8(to, value(vector), value(vector)),
-                    (_, Some(mask)) => asm.vstore_masked(to, mask, value(vector)),
-                    (_, None) => asm.vstore(to, value(vector)),
+                    (_, mask) => asm.vstore_lanes(to, mask, value(vector)),
                 }
             }
         }
         asm.add(FROM, FROM_STEP);
         asm.add(TO, TO_STRIDE);
-        asm.sub_imm(ROWS, 1);
-        asm.test(ROWS);
-        asm.jump_if(Cond::NotEqual, row);
-        asm.add_imm(FROM_COLUMN, count as i32 * 64);
-        asm.add_imm(TO_COLUMN, (count * LANES * self.output.bytes()) as i32);
-        asm.add_imm(SCALE, count as i32 * 64);
-        asm.add_imm(SHIFT, count as i32 * 64);
     }
 
     /// The numbers that a vector of sums stands for.

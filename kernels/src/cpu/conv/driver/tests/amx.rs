@@ -38,13 +38,15 @@ fn what_is_no_number_stays_in_its_position() {
         let blocks = ConvBlocks::pick(isa, &shape, Elements::Bf16Tiles, Numerics::Strict, 1);
         let conv = Conv::stored(isa, shape, (blocks, stored), None, &EmitEach).unwrap();
         let layout = blocks.layout();
-        let mut packed = vec![f32::NAN; shape.weights().packed_len(isa, layout)];
-        shape.weights().pack(isa, layout, &integers(shape.weights().len(), 2), &mut packed).unwrap();
+        let mut panels = vec![f32::NAN; shape.weights().packed_len(isa, layout)];
+        let room = packed_mut(layout.elements(), &mut panels);
+        shape.weights().pack(isa, layout, &integers(shape.weights().len(), 2), room).unwrap();
         let mut x: Vec<u16> = integers(shape.input_len(), 1).into_iter().map(to_bf16).collect();
         x[20 * channels..21 * channels].fill(to_bf16(f32::NAN));
         let (mut y, mut scratch) = (vec![0.0; shape.output_len()], vec![f32::NAN; conv.scratch_len()]);
         let (x, to) = (Activations::Bf16(&x), ActivationsMut::F32(&mut y));
-        conv.run_stored(x.into(), &packed, to, ConvExtras::default(), &mut scratch, &Scoped).unwrap();
+        let weights = packed(layout.elements(), &panels);
+        conv.run_stored(x.into(), weights, to, ConvExtras::default(), &mut scratch, &Scoped).unwrap();
         for (position, outputs) in y.chunks(48).enumerate() {
             assert!(outputs.iter().all(|value| value.is_nan() == (position == 20)), "{channels} channels: {position}");
         }

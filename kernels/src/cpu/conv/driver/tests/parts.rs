@@ -17,15 +17,16 @@ fn cut<T: Copy>(x: &[T], channels: &[usize]) -> Vec<Vec<T>> {
 fn check_parts(isa: Isa, shape: ConvShape, (blocks, stored): (ConvBlocks, ConvStored), channels: &[usize]) {
     let (x, weights) = (integers(shape.input_len(), 1), integers(shape.weights().len(), 2));
     let layout = blocks.layout();
-    let mut packed = vec![f32::NAN; shape.weights().packed_len(isa, layout)];
-    shape.weights().pack(isa, layout, &weights, &mut packed).unwrap();
+    let mut panels = vec![f32::NAN; shape.weights().packed_len(isa, layout)];
+    shape.weights().pack(isa, layout, &weights, packed_mut(layout.elements(), &mut panels)).unwrap();
     let conv = Conv::stored(isa, shape, (blocks, stored), Some(UnaryOp::Relu), &EmitEach).unwrap();
     assert!(conv.takes_parts(channels), "{blocks:?} {shape:?} {channels:?}");
     let run = |x: ConvInput<'_>| {
         let (mut y, mut scratch) = (Fenced::new(shape.output_len()), Fenced::new(conv.scratch_len()));
         scratch.inside().fill(f32::NAN);
         let to = ActivationsMut::F32(y.inside());
-        conv.run_stored(x, &packed, to, ConvExtras::default(), scratch.inside(), &Scoped).unwrap();
+        let weights = packed(layout.elements(), &panels);
+        conv.run_stored(x, weights, to, ConvExtras::default(), scratch.inside(), &Scoped).unwrap();
         scratch.open();
         y.open()
     };
@@ -92,7 +93,8 @@ fn parts_that_cannot_be_read_so_are_refused() {
         let mut scratch = vec![0.0; conv.scratch_len()];
         let part = |index: usize| ConvPart { x: Activations::F32(&x[..lengths[index]]), channels: channels[index] };
         let (parts, to) = ([part(0), part(1)], y.as_mut_slice().into());
-        conv.run_stored(ConvInput::Parts(&parts), &weights, to, ConvExtras::default(), &mut scratch, &Scoped).is_err()
+        let weights = PackedWeights::F32(&weights);
+        conv.run_stored(ConvInput::Parts(&parts), weights, to, ConvExtras::default(), &mut scratch, &Scoped).is_err()
     };
     let positions = x.len() / 48;
     let lengths = |channels: [usize; 2]| channels.map(|channels| channels * positions);

@@ -27,7 +27,8 @@ fn check(isa: Isa, elements: Elements, [m, n, k]: [usize; 3], slack: usize, cut:
     let epilogue = Epilogue { scale: 1.0, bias: true, activation: Some(UnaryOp::Relu) };
     let mut blocks = MatmulBlocks::pick(isa, &shape, &epilogue, 2);
     cut(&mut blocks);
-    let packed = pack(isa, elements, &b, k, n);
+    let right_data = pack(isa, elements, &b, k, n);
+    let right = packed(elements, &right_data);
     let sums = (0..2).flat_map(|matrix| matmul(m, n, k, &a[matrix * m * k..][..m * k], &b));
     let sums = sums.enumerate().map(|(index, sum)| (sum + bias[index % n] + residual[index]).max(0.0));
     let expected: Vec<f32> = sums.collect();
@@ -52,7 +53,7 @@ fn check(isa: Isa, elements: Elements, [m, n, k]: [usize; 3], slack: usize, cut:
             Stored::F32 => ActivationsMut::F32(whole.inside()),
             Stored::Bf16 => ActivationsMut::Bf16(half.inside()),
         };
-        product.run_stored(left, &packed, c, extras, scratch.inside(), &Scoped).unwrap();
+        product.run_stored(left, right, c, extras, scratch.inside(), &Scoped).unwrap();
         scratch.open();
         let what = format!("{isa} {elements:?} {stored:?} {m}x{n}x{k}");
         match stored.output {
@@ -109,6 +110,6 @@ fn activations_that_are_stored_otherwise_are_refused() {
     let (left, mut c) = ([0u16; 6], [0.0; 8]);
     let mut scratch = vec![0.0; product.scratch_len()];
     let (left, c) = (Activations::Bf16(&left), ActivationsMut::F32(&mut c));
-    let ran = product.run_stored(left, &[0.0; 12], c, Extras::default(), &mut scratch, &Serial);
+    let ran = product.run_stored(left, PackedWeights::F32(&[0.0; 12]), c, Extras::default(), &mut scratch, &Serial);
     assert!(matches!(ran, Err(KernelError::Unsupported { .. })));
 }

@@ -1,0 +1,192 @@
+//! The table of operand types: what a product multiplies, how the right-hand side gets from a packed panel into
+//! registers, and which instruction multiplies and adds. Packing and the micro-kernels read it: a new type of operands
+//! is a row here, and a name among the keys of its code ([`RightColumns`](super::tile::RightColumns),
+//! [`Form`](crate::cpu::quantized::Form) or [`Factors`](crate::cpu::amx::Factors)).
+
+use crate::isa::{Extension, Isa};
+use crate::jit::{Asm, Mem, Src, Tile, Vreg};
+
+/// How a vector of columns gets from a packed panel into a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Load {
+    /// As it is.
+    Whole,
+    /// One half of each 32-bit word, the lower in even steps, widened from `bf16` to `f32`.
+    Halves,
+    /// Signed bytes, widened to 16-bit integers.
+    SignedBytes,
+}
+
+/// The instructions that multiply and add.
+#[derive(Clone, Copy)]
+pub(crate) enum MultiplyAdd {
+    /// sum += left * right on vectors. The last register is scratch.
+    Vectors(fn(&mut Asm, Vreg, Vreg, Src, Vreg)),
+    /// sum += left * right on tile registers.
+    Tiles(fn(&mut Asm, Tile, Tile, Tile)),
+}
+
+/// A row of the table.
+#[derive(Clone, Copy)]
+pub(crate) struct Operands {
+    /// Elements of the reduction that share 32 bits of a left-hand row, which one step multiplies (KR).
+    pub(crate) group: usize,
+    /// Bytes of an element in a packed panel.
+    pub(crate) right_bytes: usize,
+    /// How the right-hand side is loaded.
+    pub(crate) load: Load,
+    /// What multiplies and adds.
+    pub(crate) multiply: MultiplyAdd,
+    /// What the processor has to have besides AVX2; with an extension, AVX-512.
+    pub(crate) extension: Option<Extension>,
+}
+
+/// `f32` on both sides.
+pub(crate) const F32: Operands = Operands {
+    group: 1,
+    right_bytes: 4,
+    load: Load::Whole,
+    multiply: MultiplyAdd::Vectors(|asm, sum, left, right, _| asm.vfma231(sum, left, right)),
+    extension: None,
+};
+
+/// `f32` by bf16 pairs that are widened.
+pub(crate) const BF16_WIDENED: Operands = Operands { right_bytes: 2, load: Load::Halves, ..F32 };
+
+/// bf16 pairs on both sides, multiplied as pairs (`vdpbf16ps`).
+pub(crate) const BF16_PAIRS: Operands = Operands {
+    group: 2,
+    right_bytes: 2,
+    load: Load::Whole,
+    multiply: MultiplyAdd::Vectors(|asm, sum, left, right, _| asm.vdot_bf16(sum, left, right)),
+    extension: Some(Extension::Bf16),
+};
+
+/// Pairs of 16-bit integers on both sides (`vpmaddwd`, then an addition).
+pub(crate) const INT16_PAIRS: Operands = Operands {
+    group: 2,
+    right_bytes: 2,
+    load: Load::Whole,
+    multiply: MultiplyAdd::Vectors(|asm, sum, left, right, product| {
+        asm.vmul_pairs(product, left, right);
+        asm.viadd(sum, sum, product);
+    }),
+    extension: None,
+};
+
+/// Pairs of 16-bit integers by pairs of bytes that are widened.
+pub(crate) const INT8_WIDENED: Operands = Operands { right_bytes: 1, load: Load::SignedBytes, ..INT16_PAIRS };
+
+/// Unsigned bytes by signed ones, four at a time (VNNI, `vpdpbusd`).
+pub(crate) const INT8: Operands = Operands {
+    group: 4,
+    right_bytes: 1,
+    load: Load::Whole,
+    multiply: MultiplyAdd::Vectors(|asm, sum, left, right, _| asm.vdot_bytes(sum, left, right)),
+    extension: Some(Extension::Vnni),
+};
+
+/// bf16 pairs on AMX.
+pub(crate) const AMX_BF16: Operands =
+    Operands { multiply: MultiplyAdd::Tiles(Asm::tile_dot_bf16), extension: Some(Extension::Amx), ..BF16_PAIRS };
+
+/// Unsigned bytes by signed ones on AMX.
+pub(crate) const AMX_UNSIGNED: Operands =
+    Operands { multiply: MultiplyAdd::Tiles(Asm::tile_dot_bytes), extension: Some(Extension::Amx), ..INT8 };
+
+/// Signed bytes on both sides on AMX.
+pub(crate) const AMX_SIGNED: Operands =
+    Operands { multiply: MultiplyAdd::Tiles(Asm::tile_dot_signed_bytes), ..AMX_UNSIGNED };
+
+impl Operands {
+    /// Bytes of a left-hand element.
+    pub(crate) const fn left_bytes(&self) -> usize {
+        4 / self.group
+    }
+
+    /// Bytes of a column of a packed panel over so many steps of the reduction. Halves of a word are two steps: a last
+    /// odd one takes the whole word.
+    pub(crate) const fn column_bytes(&self, steps: usize) -> usize {
+        match self.load {
+            Load::Halves => steps.div_ceil(2) * 4,
+            Load::Whole | Load::SignedBytes => steps * self.group * self.right_bytes,
+        }
+    }
+
+    /// Whether a vector of columns is an operand as it lies in memory.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.load == Load::Whole
+    }
+
+    /// Whether kernels of that level can have these operands, on a processor that has what they need.
+    pub(crate) fn suits(&self, isa: Isa) -> bool {
+        self.extension.is_none() || isa == Isa::Avx512
+    }
+
+    /// Whether kernels with these operands can be made at that level on this machine.
+    pub(crate) fn usable(&self, isa: Isa) -> bool {
+        self.suits(isa) && self.extension.is_none_or(Extension::usable)
+    }
+
+    /// Emits the load of a vector of columns for step `step`. `upper` holds the mask of upper halves, where a register
+    /// is free for it.
+    pub(crate) fn load(&self, asm: &mut Asm, step: usize, to: Vreg, from: Mem, upper: Option<Vreg>) {
+        match (self.load, step % 2, upper) {
+            (Load::Whole, ..) => asm.vload(to, from),
+            (Load::SignedBytes, ..) => asm.vload_i8_as_i16(to, from),
+            (Load::Halves, 0, _) => {
+                asm.vload(to, from);
+                asm.vishl(to, to, 16);
+            }
+            (Load::Halves, _, Some(upper)) => asm.vand(to, upper, from),
+            (Load::Halves, _, None) => {
+                asm.vload(to, from);
+                asm.vand(to, to, UPPER);
+            }
+        }
+    }
+
+    /// Emits sum += left * right on vectors; `scratch` may be overwritten.
+    pub(crate) fn multiply(&self, asm: &mut Asm, sum: Vreg, left: Vreg, right: Src, scratch: Vreg) {
+        // Keys of kernels of vectors name no row of AMX.
+        if let MultiplyAdd::Vectors(emit) = self.multiply {
+            emit(asm, sum, left, right, scratch);
+        }
+    }
+}
+
+/// Mask of the upper half of a word: the second element of a bf16 pair, as `f32`.
+pub(crate) const UPPER: Src = Src::Const(0xFFFF_0000);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packed_columns_are_as_long_as_their_elements() {
+        // Eight elements of the reduction in each row of the table.
+        for (operands, bytes) in [
+            (F32, 32),
+            (BF16_WIDENED, 16),
+            (BF16_PAIRS, 16),
+            (INT16_PAIRS, 16),
+            (INT8_WIDENED, 8),
+            (INT8, 8),
+            (AMX_BF16, 16),
+            (AMX_UNSIGNED, 8),
+            (AMX_SIGNED, 8),
+        ] {
+            assert_eq!(operands.column_bytes(8 / operands.group), bytes);
+            assert_eq!(operands.left_bytes() * operands.group, 4);
+        }
+        assert_eq!([1, 2, 3].map(|steps| BF16_WIDENED.column_bytes(steps)), [4, 4, 8], "a last half takes a word");
+    }
+
+    #[test]
+    fn extensions_need_wide_vectors() {
+        assert!(F32.suits(Isa::Avx2) && INT8_WIDENED.suits(Isa::Avx2));
+        for operands in [BF16_PAIRS, INT8, AMX_BF16, AMX_SIGNED] {
+            assert!(!operands.suits(Isa::Avx2) && operands.suits(Isa::Avx512));
+        }
+    }
+}

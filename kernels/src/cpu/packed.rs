@@ -1,0 +1,129 @@
+//! Packed weights as drivers read them and packing writes them: elements of a known type, never words that are no
+//! numbers.
+//!
+//! How the elements follow each other is the layout's: [`Panels`](super::gemm::Panels) of a product,
+//! [`WeightLayout`](super::conv::WeightLayout) of a convolution. Sizes of layouts count 32-bit words: an element of
+//! `f32` or a bf16 pair.
+
+use super::precision::Elements;
+
+/// Weights that a kernel reads; of a product that packs its right-hand side itself, the matrix.
+#[derive(Clone, Copy, Debug)]
+pub enum PackedWeights<'a> {
+    /// `f32`.
+    F32(&'a [f32]),
+    /// The bits of `bf16`, in pairs: of each column, two elements of the reduction follow each other (VNNI layout).
+    Bf16(&'a [u16]),
+}
+
+impl<'a> PackedWeights<'a> {
+    /// Weights of these elements in memory of 32-bit words.
+    #[must_use]
+    pub fn new(elements: Elements, words: &'a [u32]) -> PackedWeights<'a> {
+        match elements.in_pairs() {
+            true => PackedWeights::Bf16(bytemuck::cast_slice(words)),
+            false => PackedWeights::F32(bytemuck::cast_slice(words)),
+        }
+    }
+
+    /// Whole 32-bit words.
+    #[must_use]
+    pub fn words(&self) -> usize {
+        match self {
+            PackedWeights::F32(elements) => elements.len(),
+            PackedWeights::Bf16(halves) => halves.len() / 2,
+        }
+    }
+
+    /// Whether they are of the type of these elements.
+    #[must_use]
+    pub fn is_of(&self, elements: Elements) -> bool {
+        matches!(self, PackedWeights::Bf16(_)) == elements.in_pairs()
+    }
+
+    /// Their bytes in memory.
+    pub(crate) fn bytes(&self) -> &'a [u8] {
+        match self {
+            PackedWeights::F32(elements) => bytemuck::cast_slice(elements),
+            PackedWeights::Bf16(halves) => bytemuck::cast_slice(halves),
+        }
+    }
+
+    /// The address of a 32-bit word, for kernels that read on from there.
+    pub(crate) fn at(&self, word: usize) -> *const u8 {
+        self.bytes().as_ptr().wrapping_add(word * 4)
+    }
+}
+
+impl<'a> From<&'a [f32]> for PackedWeights<'a> {
+    fn from(elements: &'a [f32]) -> PackedWeights<'a> {
+        PackedWeights::F32(elements)
+    }
+}
+
+/// Room for packed weights.
+#[derive(Debug)]
+pub enum PackedWeightsMut<'a> {
+    /// Of `f32`.
+    F32(&'a mut [f32]),
+    /// Of `bf16` in pairs.
+    Bf16(&'a mut [u16]),
+}
+
+impl<'a> PackedWeightsMut<'a> {
+    /// Room for these elements in memory of 32-bit words.
+    #[must_use]
+    pub fn new(elements: Elements, words: &'a mut [u32]) -> PackedWeightsMut<'a> {
+        match elements.in_pairs() {
+            true => PackedWeightsMut::Bf16(bytemuck::cast_slice_mut(words)),
+            false => PackedWeightsMut::F32(bytemuck::cast_slice_mut(words)),
+        }
+    }
+
+    /// Whole 32-bit words.
+    #[must_use]
+    pub fn words(&self) -> usize {
+        match self {
+            PackedWeightsMut::F32(elements) => elements.len(),
+            PackedWeightsMut::Bf16(halves) => halves.len() / 2,
+        }
+    }
+}
+
+impl<'a> From<&'a mut [f32]> for PackedWeightsMut<'a> {
+    fn from(elements: &'a mut [f32]) -> PackedWeightsMut<'a> {
+        PackedWeightsMut::F32(elements)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::gemm::{Panels, Source};
+    use crate::cpu::precision::from_bf16;
+
+    #[test]
+    fn a_word_holds_two_rows() {
+        // Two columns of two rows. The bits of the second word are those of a signalling NaN, and stay what they are.
+        let panels = Panels { rows: 1, columns: 2, width: 2 };
+        let mut words = [0; 2];
+        let room = PackedWeightsMut::new(Elements::Bf16, &mut words);
+        assert_eq!(room.words(), 2);
+        panels.pack_as(&Source::row_major(&[1.5, 1.0, -2.0, f32::INFINITY], 2, 2), 1.0, room).unwrap();
+        assert!(f32::from_bits(words[1]).is_nan());
+        let packed = PackedWeights::new(Elements::Bf16, &words);
+        assert!(packed.is_of(Elements::Bf16Tiles) && !packed.is_of(Elements::F32));
+        let PackedWeights::Bf16(halves) = packed else { panic!("{packed:?}") };
+        let rows: Vec<f32> = halves.iter().copied().map(from_bf16).collect();
+        assert_eq!(rows, [1.5, -2.0, 1.0, f32::INFINITY]);
+    }
+
+    #[test]
+    fn weights_of_floats_are_the_floats() {
+        let floats = [1.0f32, -2.0, 3.0];
+        let packed = PackedWeights::new(Elements::F32, bytemuck::cast_slice(&floats));
+        assert!(packed.is_of(Elements::F32) && !packed.is_of(Elements::Bf16));
+        assert_eq!((packed.words(), packed.at(2)), (3, (&raw const floats[2]).cast()));
+        assert!(matches!(packed, PackedWeights::F32(found) if found == floats));
+    }
+}

@@ -1,0 +1,93 @@
+//! Structured control: conditions and loops around what an emitter states as a body. Labels and jumps are made here, so
+//! that every loop of a form has the same instructions.
+//!
+//! Flags are not kept: each form compares what it is given. A body may use its counter, and leaves it as it was.
+
+use super::{Asm, Cond, Gpr, Mem};
+
+impl Asm {
+    /// `body` where the register is not zero.
+    pub fn unless_zero(&mut self, value: Gpr, body: impl FnOnce(&mut Asm)) {
+        let over = self.label();
+        self.test(value);
+        self.jump_if(Cond::Equal, over);
+        body(self);
+        self.bind(over);
+    }
+
+    /// `body` where the register is not zero, `otherwise` where it is. Both stand in this order.
+    pub fn unless_zero_else(&mut self, value: Gpr, body: impl FnOnce(&mut Asm), otherwise: impl FnOnce(&mut Asm)) {
+        let (zero, done) = (self.label(), self.label());
+        self.test(value);
+        self.jump_if(Cond::Equal, zero);
+        body(self);
+        self.jump(done);
+        self.bind(zero);
+        otherwise(self);
+        self.bind(done);
+    }
+
+    /// `body` where the register is zero, `otherwise` where it is not. Both stand in this order.
+    pub fn if_zero_else(&mut self, value: Gpr, body: impl FnOnce(&mut Asm), otherwise: impl FnOnce(&mut Asm)) {
+        let (other, done) = (self.label(), self.label());
+        self.test(value);
+        self.jump_if(Cond::NotEqual, other);
+        body(self);
+        self.jump(done);
+        self.bind(other);
+        otherwise(self);
+        self.bind(done);
+    }
+
+    /// `body` as many times as the register counts, down to zero. It is compared after a turn: the register counts at
+    /// least one.
+    pub fn repeat(&mut self, count: Gpr, body: impl FnOnce(&mut Asm)) {
+        let again = self.label();
+        self.bind(again);
+        body(self);
+        self.sub_imm(count, 1);
+        self.test(count);
+        self.jump_if(Cond::NotEqual, again);
+    }
+
+    /// As [`Asm::repeat`], with the count in memory; `scratch` is overwritten after each turn.
+    pub fn repeat_in_memory(&mut self, count: Mem, scratch: Gpr, body: impl FnOnce(&mut Asm)) {
+        let again = self.label();
+        self.bind(again);
+        body(self);
+        self.load(scratch, count);
+        self.sub_imm(scratch, 1);
+        self.store(count, scratch);
+        self.test(scratch);
+        self.jump_if(Cond::NotEqual, again);
+    }
+
+    /// `body` as often as the register counts whole `groups`: it then holds what is left less a group, which is
+    /// negative. The loop is aligned to so many bytes; to 1 where it is not.
+    pub fn for_each_group(&mut self, count: Gpr, group: i32, align: usize, body: impl FnOnce(&mut Asm)) {
+        let (again, done) = (self.label(), self.label());
+        self.sub_imm(count, group);
+        self.cmp_imm(count, 0);
+        self.jump_if(Cond::Less, done);
+        self.align(align);
+        self.bind(again);
+        body(self);
+        self.sub_imm(count, group);
+        self.cmp_imm(count, 0);
+        self.jump_if(Cond::GreaterEqual, again);
+        self.bind(done);
+    }
+
+    /// `body` while `at` is less than `end`, both signed. The loop is aligned as in [`Asm::for_each_group`].
+    pub fn while_less(&mut self, at: Gpr, end: Gpr, align: usize, body: impl FnOnce(&mut Asm)) {
+        let (again, done) = (self.label(), self.label());
+        self.cmp(at, end);
+        self.jump_if(Cond::GreaterEqual, done);
+        self.align(align);
+        self.bind(again);
+        body(self);
+        self.cmp(at, end);
+        self.jump_if(Cond::Less, again);
+        self.bind(done);
+    }
+}
