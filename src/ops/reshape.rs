@@ -6,6 +6,8 @@ use super::Operator;
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
+#[cfg(feature = "device")]
+use crate::tensor::{Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[
