@@ -1,11 +1,13 @@
 //! Operators that keep every element in its place: Identity, Reshape, Flatten, Squeeze, Unsqueeze.
 //!
-//! They copy nothing: an output is a view of the input's bytes under another shape. What is computed here is shapes.
+//! They copy nothing: an output is a view of the input's bytes under another shape, which the rules of the table say.
 
 use super::Operator;
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
+#[cfg(feature = "device")]
+use crate::tensor::{Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[

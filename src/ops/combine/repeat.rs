@@ -9,10 +9,12 @@ use super::share;
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
+#[cfg(feature = "device")]
+use crate::ops::required;
 use crate::ops::{LoadCx, Movement, OpError, View, rearrange};
 use crate::tensor::Shape;
 #[cfg(feature = "device")]
-use crate::tensor::TensorSpec;
+use crate::tensor::{Tensor, TensorSpec};
 
 /// Which of the two.
 enum Repeat {
