@@ -74,12 +74,15 @@ pub(super) fn shift_right_signed(x: u32, bits: i64) -> u32 {
 }
 
 /// An `f32` as an operand of the `bf16` instructions: denormals are zeros of their sign.
+#[inline(always)]
 pub(super) fn flushed(x: f32) -> f32 {
-    if x.is_subnormal() { 0.0f32.copysign(x) } else { x }
+    let bits = x.to_bits();
+    f32::from_bits(if bits & 0x7F80_0000 == 0 { bits & 0x8000_0000 } else { bits })
 }
 
 /// `vdpbf16ps`: d + the product of the upper elements, then + that of the lower ones, each a fused multiply-add that
 /// rounds to nearest even and flushes denormals.
+#[inline(always)]
 pub(super) fn dot_bf16(d: u32, a: u32, b: u32) -> u32 {
     let upper = |bits: u32| flushed(f32::from_bits(bits & 0xFFFF_0000));
     let lower = |bits: u32| flushed(f32::from_bits(bits << 16));
@@ -118,6 +121,7 @@ pub(super) fn mul_pairs(a: u32, b: u32) -> u32 {
 }
 
 /// `vpdpbusd`: unsigned bytes of a, signed bytes of b.
+#[inline(always)]
 pub(super) fn dot_bytes(sum: u32, a: u32, b: u32) -> u32 {
     let product = |byte: usize| i32::from(a.to_le_bytes()[byte]) * i32::from(b.to_le_bytes()[byte] as i8);
     sum.wrapping_add((0..4).map(product).sum::<i32>() as u32)

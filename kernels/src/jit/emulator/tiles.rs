@@ -70,7 +70,8 @@ impl Configured {
 
 impl Tiles {
     /// Instructions on tiles. `first` is the address of a configuration or of a tile's first row, `stride` the bytes from
-    /// row to row.
+    /// row to row. Inlined for the instructions that the loop is compiled with ([`super::execute`]).
+    #[inline(always)]
     pub(super) fn run(&mut self, op: &Operation, memory: &Memory<'_>, first: u64, stride: u64) {
         match op.kind {
             Kind::TileConfig => self.0 = Some(Box::new(Configured::new(&memory.read(first)))),
@@ -83,11 +84,9 @@ impl Tiles {
             Kind::TileLoad | Kind::TileStore => {
                 self.configured().move_rows(op, memory, |row| first.wrapping_add(stride.wrapping_mul(row)));
             }
-            Kind::TileDotBf16 => self.configured().multiply(op, dot_bf16),
-            Kind::TileDotBytes => self.configured().multiply(op, |sum, a, b| dot_bytes(sum, a, b, i32::from)),
-            Kind::TileDotSigned => {
-                self.configured().multiply(op, |sum, a, b| dot_bytes(sum, a, b, |byte| i32::from(byte as i8)));
-            }
+            Kind::TileDotBf16 => self.configured().multiply_bf16(op),
+            Kind::TileDotBytes => self.configured().multiply_bytes(op, i32::from),
+            Kind::TileDotSigned => self.configured().multiply_bytes(op, |byte| i32::from(byte as i8)),
             _ => unreachable!("only instructions on tiles come here"),
         }
     }
@@ -99,11 +98,17 @@ impl Configured {
         let words = bytes / 4;
         let tile = &mut self.tiles[usize::from(op.dst)];
         for (row, at) in (0..rows).map(|row| (row, row_at(row as u64))) {
-            for (index, word) in tile[row].iter_mut().enumerate().take(words) {
-                let at = at.wrapping_add(4 * index as u64);
-                match op.kind {
-                    Kind::TileStore => memory.write(at, *word),
-                    _ => *word = memory.read(at),
+            match op.kind {
+                Kind::TileStore if words == 16 => memory.write(at, tile[row]),
+                Kind::TileLoad if words == 16 => tile[row] = memory.read(at),
+                kind => {
+                    for (index, word) in tile[row].iter_mut().enumerate().take(words) {
+                        let at = at.wrapping_add(4 * index as u64);
+                        match kind {
+                            Kind::TileStore => memory.write(at, *word),
+                            _ => *word = memory.read(at),
+                        }
+                    }
                 }
             }
             if op.kind == Kind::TileLoad {
@@ -115,40 +120,50 @@ impl Configured {
         }
     }
 
-    /// Adds to each word of the sum the products of a row on the left and a column on the right.
-    fn multiply(&mut self, op: &Operation, add: impl Fn(u32, &[u32], [u32; 16]) -> u32) {
+    /// `tdpbf16ps`: adds to each word of the sum the products of a row on the left and a column on the right, those of
+    /// even elements and those of odd ones apart. The words of a row are computed side by side.
+    #[inline(always)]
+    fn multiply_bf16(&mut self, op: &Operation) {
         let (rows, columns, steps) = self.product(op);
-        let [left, right] = [op.a, op.b].map(|tile| self.tiles[usize::from(tile)]);
-        for column in 0..columns {
-            let right: [u32; 16] = std::array::from_fn(|step| right[step][column]);
-            let sums = &mut self.tiles[usize::from(op.dst)];
-            for (sums, left) in sums.iter_mut().zip(&left).take(rows) {
-                sums[column] = add(sums[column], &left[..steps], right);
+        let halves = |tile: u8| {
+            let tile = &self.tiles[usize::from(tile)];
+            let half = |of: fn(u32) -> u32| tile.map(|row| row.map(|word| flushed(f32::from_bits(of(word)))));
+            [half(|word| word << 16), half(|word| word & 0xFFFF_0000)]
+        };
+        let (left, right) = (halves(op.a), halves(op.b));
+        for (row, totals) in self.tiles[usize::from(op.dst)].iter_mut().enumerate().take(rows) {
+            let mut sums = [[0f32; 16]; 2];
+            for ((sums, left), right) in sums.iter_mut().zip(&left).zip(&right) {
+                for (a, right) in left[row].iter().zip(right).take(steps) {
+                    for (sum, b) in sums.iter_mut().zip(right) {
+                        *sum = flushed(a.mul_add(*b, *sum));
+                    }
+                }
+            }
+            for (column, total) in totals.iter_mut().enumerate().take(columns) {
+                let sum = flushed(sums[0][column] + sums[1][column]);
+                *total = flushed(flushed(f32::from_bits(*total)) + sum).to_bits();
             }
         }
     }
-}
 
-/// `tdpbf16ps` of one element.
-fn dot_bf16(sum: u32, left: &[u32], right: [u32; 16]) -> u32 {
-    let mut sums = [0f32; 2];
-    for (a, b) in left.iter().zip(right) {
-        let even = [a << 16, b << 16];
-        let odd = [a & 0xFFFF_0000, b & 0xFFFF_0000];
-        for (sum, factors) in sums.iter_mut().zip([even, odd]) {
-            let [a, b] = factors.map(|bits| flushed(f32::from_bits(bits)));
-            *sum = flushed(a.mul_add(b, *sum));
+    /// `tdpbusd` and `tdpbssd`: the same with four bytes a word; what a byte on the left means differs.
+    #[inline(always)]
+    fn multiply_bytes(&mut self, op: &Operation, value: impl Fn(u8) -> i32) {
+        let (rows, columns, steps) = self.product(op);
+        let [left, right] = [op.a, op.b].map(|tile| self.tiles[usize::from(tile)]);
+        for (totals, left) in self.tiles[usize::from(op.dst)].iter_mut().zip(&left).take(rows) {
+            let mut sums = *totals;
+            for (a, right) in left.iter().zip(&right).take(steps) {
+                for (byte, a) in a.to_le_bytes().into_iter().enumerate() {
+                    let a = value(a);
+                    for (sum, b) in sums.iter_mut().zip(right) {
+                        let b = i32::from((b >> (8 * byte)) as i8);
+                        *sum = sum.wrapping_add((a * b) as u32);
+                    }
+                }
+            }
+            totals[..columns].copy_from_slice(&sums[..columns]);
         }
     }
-    flushed(flushed(f32::from_bits(sum)) + flushed(sums[0] + sums[1])).to_bits()
-}
-
-/// `tdpbusd` and `tdpbssd` of one element; `value` is that of a left-hand byte.
-fn dot_bytes(sum: u32, left: &[u32], right: [u32; 16], value: impl Fn(u8) -> i32) -> u32 {
-    let value = &value;
-    let products = left.iter().zip(right).flat_map(|(a, b)| {
-        let (a, b) = (a.to_le_bytes(), b.to_le_bytes());
-        (0..4).map(move |byte| value(a[byte]) * i32::from(b[byte] as i8))
-    });
-    products.fold(sum as i32, i32::wrapping_add) as u32
 }
