@@ -520,7 +520,7 @@ fn short_buffers_and_foreign_blocks_are_refused() {
         |blocks| blocks.strategy = Strategy::Depthwise,
         |blocks| blocks.vectors = 7,
         |blocks| blocks.row_block = 0,
-        |blocks| blocks.row_tasks = 1 << 40,
+        |blocks| blocks.row_tasks = u32::MAX,
     ];
     for change in bad {
         let mut blocks = blocks;
