@@ -233,8 +233,8 @@ fn another_version_of_one_library_starts_cold_and_leaves_all_other_records_as_th
     old.solve(&problem);
     old.solve(&product);
     let around = Around { outer: 2, length: 3, inner: 1 };
-    let problem = exec::softmax::SoftmaxProblem { around, logarithm: false };
-    let softmax = exec::ExecutorKey::new(exec::Target::new(Isa::Portable, 1), problem);
+    let rows = exec::softmax::SoftmaxProblem { around, logarithm: false };
+    let softmax = exec::ExecutorKey::new(exec::Target::new(Isa::Portable, 1), rows);
     old.cx.executor(&softmax).unwrap();
     let mut script = Script::default();
     script.facts.cudnn += 1;
