@@ -233,7 +233,7 @@ fn products_of_every_tile_height_and_odd_widths() {
         for form in forms(isa) {
             for m in 1..10 {
                 for n in [1, 7, 8, 17, 33, 70] {
-                    Case::symmetric(product(m, 13 + m, n), m % 2 == 0, (m * n) as u64).check(isa, form, 1);
+                    Case::symmetric(product(m, 13 + m, n), m % 2 == 0, m * n).check(isa, form, 1);
                 }
             }
             Case::symmetric(product(67, 96, 80), false, 9).check(isa, form, 4);
