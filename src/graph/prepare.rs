@@ -26,7 +26,8 @@ use crate::tensor::TensorSpec;
 /// Specs of a node's outputs.
 pub type Specs = SmallVec<[TensorSpec; 1]>;
 
-/// What [`Node::prepare_params`](super::Node::prepare_params) leaves for [`Node::execute`](super::Node::execute): executors, or nothing for nodes that compute nothing.
+/// What [`Node::prepare_params`](super::Node::prepare_params) leaves for [`Node::execute`](super::Node::execute):
+/// executors, or nothing for nodes that compute nothing.
 #[derive(Clone, Default)]
 pub struct Prepared {
     kept: Option<Arc<dyn Any + Send + Sync>>,
