@@ -255,7 +255,6 @@ const TUPLES: &[&str] = &[
     "kernels/src/cpu/quantized/weights.rs",
     "src/exec/blob.rs",
     "src/exec/context.rs",
-    "src/exec/quantized.rs",
     "src/exec/resize/axis.rs",
     "src/exec/tune/worker.rs",
     "src/ops/conv.rs",

@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub use finish::Addend;
 pub use sequence::{DeviceCx, Operand, Sequence};
 
-use super::inference::InferByValue;
+use super::node::InferByValue;
 use super::node::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::exec::gpu::GpuCx;
 use crate::tensor::{DType, Tensor, TensorSpec};

@@ -96,7 +96,7 @@ impl Facts {
         let inputs: SmallVec<[&Fact; 4]> =
             node.inputs.iter().map(|input| input.map_or(NOTHING, |id| &values[id.index()])).collect();
         let mut outputs = match operators::of(node) {
-            Some(row) => operators::infer(&View::of_facts(graph, node, &inputs, row), row, sizes),
+            Some(row) => operators::infer(&View::of_facts(graph, node, row.attributes_of(node), &inputs), row, sizes),
             None => vec![Fact::default(); node.outputs.len()],
         };
         for (fact, output) in outputs.iter_mut().zip(&node.outputs) {

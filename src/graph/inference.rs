@@ -2,7 +2,7 @@
 //!
 //! They follow from the same rule that passes knew them by at load ([`operators`]): a rule is evaluated on symbols there,
 //! and here on the numbers of a request. Only operators whose shapes depend on what is in their inputs have none, and
-//! their nodes find them out themselves ([`InferByValue`]). A node refuses what its rule lets through and it cannot use
+//! their nodes find them out themselves ([`InferByValue`](super::node::InferByValue)). A node refuses what its rule lets through and it cannot use
 //! in [`Node::check`].
 
 use super::ir::NodeDesc;
@@ -12,16 +12,6 @@ use crate::tensor::{Tensor, TensorSpec};
 
 #[cfg(doc)]
 use super::operators;
-
-/// A node whose outputs' shapes depend on what is in its inputs, beyond the lists of integers that rules read.
-pub trait InferByValue {
-    /// Types and shapes of the outputs. Every input that cannot be used is refused here, before any key is made.
-    ///
-    /// # Errors
-    ///
-    /// Inputs whose types, shapes or elements the operator does not allow.
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError>;
-}
 
 /// How the outputs of one node of a graph are inferred.
 pub struct Inference(Option<Rule>);

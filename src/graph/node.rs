@@ -1,8 +1,8 @@
 //! The running form of a node, after the executor-cache checklist.
 //!
 //! For each step of a request: where the request's shapes have a plan, or a node remembers its input types and shapes
-//! (and the contents of its [`Node::value_inputs`]), the outputs' specs and the prepared executor are known. Otherwise the
-//! operator's rule computes the outputs' specs ([`Inference`]), [`Node::check`] refuses what the node cannot use, and
+//! (and the contents of its [`Node::value_inputs`]), the outputs' specs and the prepared executor are known. Otherwise
+//! the rule of the operator's row computes the outputs' specs, [`Node::check`] refuses what the node cannot use, and
 //! [`Node::prepare_params`] fills in a key and looks it up in the cache. Then [`Node::execute`] runs.
 
 use std::sync::Arc;
@@ -12,9 +12,6 @@ use kiln_kernels::{Parallel, crash};
 #[cfg(feature = "device")]
 use super::device::DeviceCx;
 pub use super::error::{NodeError, panic_message};
-use super::inference::InferByValue;
-#[cfg(doc)]
-use super::inference::Inference;
 pub use super::io::Io;
 pub use super::operators::error::{Extents, ShapeError};
 pub(super) use super::prepare::Standings;
@@ -37,6 +34,16 @@ impl PrepareCx<'_> {
         let prepared = node.prepare_params(self, inputs, outputs)?;
         Ok(self.with_asked(prepared))
     }
+}
+
+/// A node whose outputs' shapes depend on what is in its inputs, beyond the lists of integers that rules read.
+pub trait InferByValue {
+    /// Types and shapes of the outputs. Every input that cannot be used is refused here, before any key is made.
+    ///
+    /// # Errors
+    ///
+    /// Inputs whose types, shapes or elements the operator does not allow.
+    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError>;
 }
 
 /// What a node may use while it runs.

@@ -122,7 +122,7 @@ impl Rule {
     ///
     /// Tensors of which the operator makes no output, with the input and its dimensions.
     pub(crate) fn specs(&self, tensors: &[Option<&Tensor>]) -> Result<SmallVec<[TensorSpec; 1]>, ShapeError> {
-        let view = View::of_tensors(&self.node, tensors, self.row);
+        let view = View::of_tensors(&self.node, self.row.attributes_of(&self.node), tensors);
         let dims = dims(&view, self.row, &mut Sizes::default())?;
         let spec = |(output, dims): (usize, &Dims)| {
             let dtype = self.row.types.of(&view, output).ok_or(ShapeError::NoType(output))?;

@@ -1,7 +1,7 @@
 //! Values that come from attributes: Constant and ConstantOfShape.
 
 use super::{LoadCx, Movement, OpError, Operator, rearrange};
-use crate::graph::inference::InferByValue;
+use crate::graph::node::InferByValue;
 use crate::graph::node::Specs;
 use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, Prepared, RunCx};
 use crate::tensor::{Tensor, TensorError};

@@ -5,7 +5,7 @@ use std::ops::{Add, Mul, Sub};
 
 use super::wide::{Wide, Width, narrow, widened};
 use super::{LoadCx, OpError, Operator, axis_of, integer, lines, one, optional, refused, required};
-use crate::graph::inference::InferByValue;
+use crate::graph::node::InferByValue;
 use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{Shape, Tensor};

@@ -2,7 +2,7 @@
 
 use super::wide::{Width, widened};
 use super::{Movement, Operator, around, axis_of, one, rearrange, refused, required};
-use crate::graph::inference::InferByValue;
+use crate::graph::node::InferByValue;
 use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{Shape, Tensor};

@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 
 use super::{Operator, one, refused, required};
-use crate::graph::inference::InferByValue;
+use crate::graph::node::InferByValue;
 use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{DType, Element, Tensor};

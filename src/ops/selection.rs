@@ -7,7 +7,7 @@ mod unique;
 use std::sync::Arc;
 
 use super::{Blocks, LoadCx, OpError, Operator, around, axis_of, one, rearrange, refused, required};
-use crate::graph::inference::InferByValue;
+use crate::graph::node::InferByValue;
 use crate::graph::node::{PrepareCx, Specs};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{BoolByte, DType, Shape, Tensor, TensorSpec};

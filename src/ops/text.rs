@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::{LoadCx, OpError, Operator, counted, one, refused, required};
-use crate::graph::inference::InferByValue;
+use crate::graph::node::InferByValue;
 use crate::graph::node::{PrepareCx, Specs};
 use crate::graph::{Attr, Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{DType, Tensor, TensorSpec};

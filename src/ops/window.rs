@@ -5,7 +5,7 @@ use std::f64::consts::PI;
 
 use super::wide::{Width, narrow, widened};
 use super::{LoadCx, OpError, Operator, integer, one, refused, required, type_attribute};
-use crate::graph::inference::InferByValue;
+use crate::graph::node::InferByValue;
 use crate::graph::node::Specs;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{DType, Tensor, TensorSpec};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kiln_kernels::gpu::Region;
 
-use super::super::inference::InferByValue;
+use super::super::node::InferByValue;
 use super::super::node::{Io, Node, NodeError, Prepared, RunCx, Specs};
 pub use super::copy::to_device;
 use crate::exec::gpu::GpuCx;

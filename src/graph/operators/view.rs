@@ -4,7 +4,6 @@ use smallvec::SmallVec;
 
 use super::attributes::Attributes;
 use super::error::{Open, ShapeError};
-use super::row::Operator;
 use super::size::Size;
 use crate::graph::ir::{Graph, NodeDesc};
 use crate::tensor::{DType, Tensor};
@@ -70,13 +69,22 @@ pub(crate) struct View<'a> {
 
 impl<'a> View<'a> {
     /// A node of a graph, at load.
-    pub(crate) fn of_facts(graph: &'a Graph, node: &'a NodeDesc, facts: &'a [&'a Fact], row: &Operator) -> View<'a> {
-        View { node, attributes: row.attributes_of(node), inputs: Inputs::Facts { graph, facts } }
+    pub(crate) fn of_facts(
+        graph: &'a Graph,
+        node: &'a NodeDesc,
+        attributes: Attributes<'a>,
+        facts: &'a [&'a Fact],
+    ) -> View<'a> {
+        View { node, attributes, inputs: Inputs::Facts { graph, facts } }
     }
 
     /// A node that is given these tensors.
-    pub(crate) fn of_tensors(node: &'a NodeDesc, tensors: &'a [Option<&'a Tensor>], row: &Operator) -> View<'a> {
-        View { node, attributes: row.attributes_of(node), inputs: Inputs::Tensors(tensors) }
+    pub(crate) fn of_tensors(
+        node: &'a NodeDesc,
+        attributes: Attributes<'a>,
+        tensors: &'a [Option<&'a Tensor>],
+    ) -> View<'a> {
+        View { node, attributes, inputs: Inputs::Tensors(tensors) }
     }
 
     /// How many inputs there are, those that are left out among them.

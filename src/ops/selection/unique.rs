@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use crate::graph::inference::InferByValue;
+use crate::graph::node::InferByValue;
 use crate::graph::node::{PrepareCx, Specs};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::ops::wide::{Wide, Width, dispatch, narrow, widened};
