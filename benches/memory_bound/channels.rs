@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use kiln_kernels::cpu::norm::{Affine, Channels, Groups, Local, LocalNorm};
+use kiln_kernels::cpu::norm::{Affine, Channels, GroupOperands, Groups, Local, LocalNorm};
 use kiln_kernels::cpu::pool::{Path, Pool, PoolKind, PoolShape, Window};
 use kiln_kernels::{EmitEach, Isa, Parallel, Result};
 
@@ -32,7 +32,8 @@ fn norms(table: &Table<'_>, shape: Channels) -> Result<()> {
             let (input, numbers, mut output) = (values(elements), values(channels), vec![0.0; elements]);
             let mut scratch = vec![0.0; norm.scratch_len()];
             Ok(move || {
-                let done = norm.run(&input, (&numbers, &numbers), 1e-5, &mut output, &mut scratch, table.threads);
+                let operands = GroupOperands { scale: &numbers, bias: &numbers, epsilon: 1e-5 };
+                let done = norm.run(&input, operands, &mut output, &mut scratch, table.threads);
                 black_box(&mut output);
                 done
             })

@@ -91,8 +91,8 @@ fn string_length(rest: &str) -> Option<usize> {
 
 /// The bytes of a character or of a lifetime, and whether it is a character.
 fn quote_length(rest: &str) -> (usize, bool) {
-    if rest.starts_with("'\\") {
-        let end = rest[2..].char_indices().skip(1).find(|(_, c)| *c == '\'');
+    if let Some(escaped) = rest.strip_prefix("'\\") {
+        let end = escaped.char_indices().skip(1).find(|(_, c)| *c == '\'');
         return (end.map_or(rest.len(), |(at, _)| at + 3), true);
     }
     let mut chars = rest.char_indices().skip(1);

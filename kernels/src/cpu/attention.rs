@@ -440,8 +440,8 @@ impl Attention {
         }
         if let Some(paired) = &self.paired {
             let packed = [scratch.wrapping_add(room.queries), scratch].map(<*mut f32>::cast_const);
-            // SAFETY: both have been packed, and `Room` has whole tile rows of scores of whole panels.
             let to = Sums { first: scores, stride: room.row };
+            // SAFETY: both have been packed, and `Room` has whole tile rows of scores of whole panels.
             return unsafe { paired.score(packed, queries.len(), keys, to, unit.given) };
         }
         let mut args = TileArgs::empty();

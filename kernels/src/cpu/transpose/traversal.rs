@@ -153,7 +153,7 @@ fn segments(start: usize, end: usize, head: usize, tile: usize, block: usize) ->
     let whole = (0..tiles).step_by(group).map(move |first| (start + head + first * tile, group.min(tiles - first)));
     let first = (before != 0).then_some((start, before));
     let odd = (head % tile != 0).then(|| (start + head.saturating_sub(tile), 1));
-    let rest = ((end - start - head) % tile != 0).then(|| (end - tile, 1));
+    let rest = (!(end - start - head).is_multiple_of(tile)).then(|| (end - tile, 1));
     first.into_iter().chain(odd).chain(whole).chain(rest)
 }
 
