@@ -9,7 +9,7 @@
 //! several sets of them, one for each element of the unrolled loop in turn, which are added up at the end.
 
 use super::operands::Load;
-use super::reduction::{AT, END, Fields, Prefetch, Reduction, TABLE};
+use super::reduction::{AT, END, Fields, Prefetch, Reduction, TABLE, fields};
 use super::tile::{LeftRows, RightColumns, TileArgs, TileCode, most_rows};
 use crate::cpu::activation::{self, Place};
 use crate::jit::{Asm, Cond, Gpr, Label, Mask, Mem, Vreg, arg};
@@ -26,16 +26,7 @@ const OTHER: Gpr = Gpr::RSI;
 const COUNT: Gpr = Gpr::R8;
 
 /// What the reduction reads of the arguments.
-const FIELDS: Fields = Fields {
-    a: arg!(TileArgs.a),
-    lda: arg!(TileArgs.lda),
-    table: arg!(TileArgs.table),
-    taps: arg!(TileArgs.taps),
-    first: arg!(TileArgs.first),
-    unrolled: arg!(TileArgs.unrolled),
-    end: arg!(TileArgs.end),
-    b: arg!(TileArgs.b),
-};
+const FIELDS: Fields = fields!(TileArgs);
 
 /// Assembles the part of the micro-kernel for tiles of `rows` rows, at most [`most_rows`].
 pub(super) fn tile(asm: &mut Asm, key: &TileCode, rows: usize) {

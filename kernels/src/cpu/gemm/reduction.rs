@@ -55,6 +55,23 @@ pub(crate) struct Fields {
     pub(crate) b: Mem,
 }
 
+/// The [`Fields`] of an argument struct that names them so.
+macro_rules! fields {
+    ($args:ident) => {
+        $crate::cpu::gemm::reduction::Fields {
+            a: $crate::jit::arg!($args.a),
+            lda: $crate::jit::arg!($args.lda),
+            table: $crate::jit::arg!($args.table),
+            taps: $crate::jit::arg!($args.taps),
+            first: $crate::jit::arg!($args.first),
+            unrolled: $crate::jit::arg!($args.unrolled),
+            end: $crate::jit::arg!($args.end),
+            b: $crate::jit::arg!($args.b),
+        }
+    };
+}
+pub(crate) use fields;
+
 /// Where the arguments have what the loop over groups prefetches: the address, which the loop leaves behind what it
 /// prefetched, and the bytes of each step.
 #[derive(Clone, Copy)]

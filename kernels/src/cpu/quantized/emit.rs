@@ -5,7 +5,7 @@
 //! leads from tile to tile is common.
 
 use super::tile::{Form, LeftRows, Output, QuantizedArgs, QuantizedCode, most_rows};
-use crate::cpu::gemm::reduction::{AT, B, Fields, ROWS, Reduction, TABLE, TAPS};
+use crate::cpu::gemm::reduction::{AT, B, Fields, ROWS, Reduction, TABLE, TAPS, fields};
 use crate::jit::{Asm, Cond, Gpr, JoinedRow, Label, Mem, Vreg, arg};
 
 // Outside the reduction the row pointers' registers are free.
@@ -16,16 +16,7 @@ const SCALE: Gpr = Gpr::RSI;
 const SHIFT: Gpr = Gpr::R8;
 
 /// What the reduction reads of the arguments.
-const FIELDS: Fields = Fields {
-    a: arg!(QuantizedArgs.a),
-    lda: arg!(QuantizedArgs.lda),
-    table: arg!(QuantizedArgs.table),
-    taps: arg!(QuantizedArgs.taps),
-    first: arg!(QuantizedArgs.first),
-    unrolled: arg!(QuantizedArgs.unrolled),
-    end: arg!(QuantizedArgs.end),
-    b: arg!(QuantizedArgs.b),
-};
+const FIELDS: Fields = fields!(QuantizedArgs);
 
 /// Assembles the micro-kernel of `key`, whose width [`most_rows`] knows.
 pub(super) fn tile(asm: &mut Asm, key: &QuantizedCode) {

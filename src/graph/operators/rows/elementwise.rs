@@ -7,12 +7,12 @@
 
 use std::f64::consts::{FRAC_2_SQRT_PI, SQRT_2};
 
-use kiln_kernels::cpu::chain::{BinaryOp, UnaryOp};
+use kiln_kernels::cpu::chain::{BinaryOp, Program, UnaryOp};
 
 use crate::graph::operators::attributes::{Attribute, choice, int, number, optional, required, text, word};
 use crate::graph::operators::device::{Device, Form};
 use crate::graph::operators::float::{each, erf, sigmoid, softplus};
-use crate::graph::operators::lower::Lower;
+use crate::graph::operators::lower::{Given, Lower};
 use crate::graph::operators::row::{
     Broadcast, Count, ElementWise, Elements, Layout, Operands, Operator, Shapes, Takes, Types, at_least, between,
     exactly,
@@ -214,34 +214,8 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
             }),
         },
     ),
-    float(
-        "Swish",
-        &[24],
-        &[number("alpha", 1.0)],
-        |g| {
-            g.floats(|b, x| {
-                let alpha = b.constant(g.number("alpha"));
-                let inner = b.binary(BinaryOp::Mul, x, alpha);
-                let gate = b.unary(UnaryOp::Sigmoid, inner);
-                b.binary(BinaryOp::Mul, x, gate);
-            })
-        },
-        swish,
-    ),
-    microsoft(float(
-        "QuickGelu",
-        &[1],
-        &[number("alpha", 1.702)],
-        |g| {
-            g.floats(|b, x| {
-                let alpha = b.constant(g.number("alpha"));
-                let inner = b.binary(BinaryOp::Mul, x, alpha);
-                let gate = b.unary(UnaryOp::Sigmoid, inner);
-                b.binary(BinaryOp::Mul, x, gate);
-            })
-        },
-        swish,
-    )),
+    float("Swish", &[24], &[number("alpha", 1.0)], lower_swish, swish),
+    microsoft(float("QuickGelu", &[1], &[number("alpha", 1.702)], lower_swish, swish)),
     everywhere(row(
         "Shrink",
         &[9],
@@ -408,6 +382,16 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         )
     },
 ];
+
+/// x times the sigmoid of alpha x, as an expression.
+fn lower_swish(given: &Given<'_>) -> Option<Program> {
+    given.floats(|b, x| {
+        let alpha = b.constant(given.number("alpha"));
+        let inner = b.binary(BinaryOp::Mul, x, alpha);
+        let gate = b.unary(UnaryOp::Sigmoid, inner);
+        b.binary(BinaryOp::Mul, x, gate);
+    })
+}
 
 /// x sigmoid(alpha x)
 fn swish(values: &mut [f64], &[alpha, _]: &[f64; 2]) {

@@ -1,10 +1,20 @@
 //! Products, convolutions, attention and recurrent layers.
 
 use crate::graph::ir::NodeDesc;
-use crate::graph::operators::attributes::{int, number, optional, required, text};
+use crate::graph::operators::attributes::{Attribute, int, number, optional, required, text};
 use crate::graph::operators::device::{Device, Form};
 use crate::graph::operators::row::{Layout, Operator, Shapes, Types, at_least, between, exactly};
 use crate::graph::operators::{einsum, kinds, sequences, shapes, spatial};
+
+/// The attributes of convolutions of every element type.
+pub(super) const CONV: &[Attribute] = &[
+    text("auto_pad", "NOTSET"),
+    optional("dilations"),
+    int("group", 1),
+    optional("kernel_shape"),
+    optional("pads"),
+    optional("strides"),
+];
 
 pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
@@ -40,20 +50,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         shapes: Shapes::First(spatial::conv),
         layout: Layout::Pulls,
         device: Device::Form(Form::ALWAYS),
-        ..Operator::new(
-            "",
-            "Conv",
-            &[1, 11, 22],
-            between(2, 3),
-            &[
-                text("auto_pad", "NOTSET"),
-                optional("dilations"),
-                int("group", 1),
-                optional("kernel_shape"),
-                optional("pads"),
-                optional("strides"),
-            ],
-        )
+        ..Operator::new("", "Conv", &[1, 11, 22], between(2, 3), CONV)
     },
     Operator {
         types: Types::Input(0),

@@ -1,6 +1,7 @@
 //! Operators between quantised tensors.
 
-use crate::graph::operators::attributes::{int, number, optional, text};
+use super::products::CONV;
+use crate::graph::operators::attributes::{int, number, text};
 use crate::graph::operators::row::{Layout, Operator, Shapes, Types, between, exactly};
 use crate::graph::operators::{kinds, shapes, spatial};
 use crate::tensor::DType;
@@ -43,20 +44,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Is(DType::I32),
         shapes: Shapes::First(spatial::conv),
-        ..Operator::new(
-            "",
-            "ConvInteger",
-            &[10],
-            between(2, 4),
-            &[
-                text("auto_pad", "NOTSET"),
-                optional("dilations"),
-                int("group", 1),
-                optional("kernel_shape"),
-                optional("pads"),
-                optional("strides"),
-            ],
-        )
+        ..Operator::new("", "ConvInteger", &[10], between(2, 4), CONV)
     },
     Operator {
         types: Types::Input(7),
@@ -66,20 +54,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Input(7),
         shapes: Shapes::First(spatial::quantized_conv),
-        ..Operator::new(
-            "",
-            "QLinearConv",
-            &[10],
-            between(8, 9),
-            &[
-                text("auto_pad", "NOTSET"),
-                optional("dilations"),
-                int("group", 1),
-                optional("kernel_shape"),
-                optional("pads"),
-                optional("strides"),
-            ],
-        )
+        ..Operator::new("", "QLinearConv", &[10], between(8, 9), CONV)
     },
     Operator {
         types: Types::By(kinds::quantized_product),
