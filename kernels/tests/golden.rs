@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use iced_x86::{Decoder, DecoderOptions, Formatter, NasmFormatter};
-use kiln_kernels::cpu::amx::{Columns, Ending, Factors, MultiplyCode};
+use kiln_kernels::cpu::amx::{Columns, Factors, FusedEpilogue, MultiplyCode};
 use kiln_kernels::cpu::chain::{ChainCode, Lane, Program, Step, Storage, UnaryOp};
 use kiln_kernels::cpu::conv::winograd::WinogradSide;
 use kiln_kernels::cpu::conv::{SlideCode, WinogradCode, WinogradTile};
@@ -103,14 +103,14 @@ fn places() -> Vec<(PathBuf, String)> {
         let others = others(isa).map(|(name, key)| (format!("{name}-{isa}.asm"), listing(&key, key.parts() - 1)));
         places.extend(others.map(|(name, text)| (folder.join(name), text)));
     }
-    let ending = Ending {
+    let epilogue = FusedEpilogue {
         columns: Columns::Most,
         activation: Some(UnaryOp::Relu),
         residual: Stored::Bf16,
         output: Stored::Bf16,
     };
-    for (name, ending) in [("matrix-unit", None), ("matrix-unit-ending", Some(ending))] {
-        let unit = CodeKey::Multiply(MultiplyCode { isa: Isa::Avx512, factors: Factors::Halves, ending });
+    for (name, epilogue) in [("matrix-unit", None), ("matrix-unit-ending", Some(epilogue))] {
+        let unit = CodeKey::Multiply(MultiplyCode { isa: Isa::Avx512, factors: Factors::Bf16, epilogue });
         places.push((folder.join(format!("{name}-avx512.asm")), listing(&unit, unit.parts() - 1)));
     }
     places

@@ -3,7 +3,7 @@
 //! A *tile row* is sixteen left-hand rows. An AMX *step* is 64 bytes of each row: 32 `bf16` or 64 int8 elements of the
 //! reduction. An AMX *block* is one or two tile rows by a packed panel of 32 columns; its sums stay in tile registers
 //! for the whole reduction. AMX can neither add a bias nor mask columns, so sums are stored to memory before their
-//! epilogue. [`multiply`] applies it panel by panel where an [`Ending`] says so. Otherwise it stores the raw sums of
+//! epilogue. [`multiply`] applies it panel by panel where a [`FusedEpilogue`] says so. Otherwise it stores the raw sums of
 //! several blocks, which stay in L1 and L2, and the kernel of [`epilogue`] reads them once: the reduction may then go
 //! in parts, and sums may be scaled.
 //!
@@ -22,6 +22,7 @@ mod epilogue;
 mod fused;
 mod multiply;
 pub(crate) mod prefetch;
+mod registers;
 
 use std::mem::MaybeUninit;
 
@@ -29,8 +30,8 @@ pub use epilogue::EpilogueCode;
 pub(crate) use epilogue::FAMILY as EPILOGUE;
 pub(crate) use epilogue::{Area, EpilogueArgs, LANES};
 pub(crate) use fused::Stretch;
-pub use fused::{Columns, Ending};
-pub(crate) use multiply::{FAMILY, Held, Multiply, MultiplyArgs, TALLEST};
+pub use fused::{Columns, FusedEpilogue};
+pub(crate) use multiply::{FAMILY, Held, Multiply, MultiplyArgs};
 pub use multiply::{Factors, MultiplyCode};
 
 /// Rows of a tile register.
@@ -43,6 +44,9 @@ pub const PANEL: usize = 32;
 pub const STEP_WORDS: usize = STEP / 2;
 /// Bytes of a row in a step.
 pub const STEP_BYTES: usize = 64;
+
+/// Most tile rows of a block.
+pub(crate) const TALLEST: usize = 2;
 
 /// Sums of a tile row by a panel.
 pub(crate) const BLOCK: usize = TILE_ROWS * PANEL;

@@ -1,4 +1,4 @@
-; Multiply(MultiplyCode { isa: Avx512, factors: Halves, ending: None })
+; Multiply(MultiplyCode { isa: Avx512, factors: Bf16, epilogue: None })
 ; part 1, 681 bytes
 0000 push rbx
 0001 push rbp

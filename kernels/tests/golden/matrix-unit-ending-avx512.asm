@@ -1,4 +1,4 @@
-; Multiply(MultiplyCode { isa: Avx512, factors: Halves, ending: Some(Ending { columns: Most, activation: Some(Relu), residual: Bf16, output: Bf16 }) })
+; Multiply(MultiplyCode { isa: Avx512, factors: Bf16, epilogue: Some(FusedEpilogue { columns: Most, activation: Some(Relu), residual: Bf16, output: Bf16 }) })
 ; part 1, 1018 bytes
 0000 push rbx
 0001 push rbp

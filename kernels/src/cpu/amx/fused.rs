@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::PANEL;
 use super::epilogue::{LANES, NO_BIAS, PostOps};
-use super::multiply::{MultiplyArgs, T0};
+use super::registers::T0;
 use crate::cpu::Stored;
 use crate::cpu::activation;
 use crate::cpu::chain::UnaryOp;
@@ -48,7 +48,7 @@ impl Columns {
 
 /// An epilogue of `bf16` products: C = activation(sums + bias + residual).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
-pub struct Ending {
+pub struct FusedEpilogue {
     /// Columns of a panel that belong to the result.
     pub columns: Columns,
     /// Applied last.
@@ -73,7 +73,8 @@ pub(crate) struct Stretch {
     pub(crate) rows: usize,
 }
 
-/// The rows of a call and what their epilogues share. Strides are in bytes.
+/// The rows of a call and what their epilogues share: a field of the micro-kernel's argument struct, whose byte offset
+/// emitters are told. Strides are in bytes.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct FusedEpilogueArgs {
@@ -107,13 +108,13 @@ impl FusedEpilogueArgs {
     }
 
     /// Adds what the epilogue of `panels` panels touches.
-    pub(super) fn extents(&self, ending: &Ending, panels: usize, extents: &mut Extents<'_>) {
+    pub(super) fn extents(&self, code: &FusedEpilogue, panels: usize, extents: &mut Extents<'_>) {
         if self.count == 0 {
             return;
         }
-        let columns = match ending.columns {
+        let columns = match code.columns {
             Columns::Whole => PANEL,
-            Columns::Most | Columns::Half => (ending.columns.vectors() - 1) * LANES + self.rest,
+            Columns::Most | Columns::Half => (code.columns.vectors() - 1) * LANES + self.rest,
         };
         extents.constant("no bias", &NO_BIAS);
         extents.read("bias", self.bias).over(panels, self.bias_next).bytes(columns * 4);
@@ -123,13 +124,13 @@ impl FusedEpilogueArgs {
         for stretch in extents.list("stretches", self.stretches.cast_const(), self.count) {
             let rows = counted_down(stretch.rows);
             let sums = extents.read("sums", stretch.from).over(rows, PANEL * 4);
-            sums.bytes(ending.columns.vectors() * LANES * 4);
-            let result = extents.write("the result", stretch.to).over(panels, PANEL * ending.output.bytes());
-            result.over(rows, self.to_stride).bytes(columns * ending.output.bytes());
+            sums.bytes(code.columns.vectors() * LANES * 4);
+            let result = extents.write("the result", stretch.to).over(panels, PANEL * code.output.bytes());
+            result.over(rows, self.to_stride).bytes(columns * code.output.bytes());
             if !stretch.residual.is_null() {
                 let residual = extents.read("residual", stretch.residual);
-                let residual = residual.over(panels, PANEL * ending.residual.bytes()).over(rows, self.residual_stride);
-                residual.bytes(columns * ending.residual.bytes());
+                let residual = residual.over(panels, PANEL * code.residual.bytes()).over(rows, self.residual_stride);
+                residual.bytes(columns * code.residual.bytes());
             }
         }
     }
@@ -161,7 +162,7 @@ const BIAS: [Vreg; 2] = [Vreg(2), Vreg(3)];
 const ADDED: Vreg = Vreg(4);
 const FIRST_TEMP: u8 = 5;
 
-impl Ending {
+impl FusedEpilogue {
     /// Fails for an activation without code.
     pub(super) fn check(&self) -> Result<()> {
         activation::check(super::FAMILY, self.activation)
@@ -171,36 +172,38 @@ impl Ending {
         PostOps { activation: self.activation, residual: self.residual, output: self.output }
     }
 
-    /// Emits, at the start of a call, the choice of the first panel's bias.
-    pub(super) fn emit_begin(asm: &mut Asm) {
-        asm.load(T0, arg!(MultiplyArgs.epilogue.bias));
-        asm.store(arg!(MultiplyArgs.epilogue.current), T0);
+    /// Emits, at the start of a call, the choice of the first panel's bias. The arguments are `at` bytes into the
+    /// struct, as in [`FusedEpilogue::emit`].
+    pub(super) fn emit_begin(asm: &mut Asm, at: usize) {
+        asm.load(T0, arg!(FusedEpilogueArgs.bias).plus(at as i32));
+        asm.store(arg!(FusedEpilogueArgs.current).plus(at as i32), T0);
     }
 
     /// Emits the epilogue of a panel's sums, and the move to the next panel.
-    pub(super) fn emit(&self, asm: &mut Asm) {
-        asm.load(LEFT, arg!(MultiplyArgs.epilogue.count));
+    pub(super) fn emit(&self, asm: &mut Asm, at: usize) {
+        let at = at as i32;
+        asm.load(LEFT, arg!(FusedEpilogueArgs.count).plus(at));
         asm.unless_zero(LEFT, |asm| {
-            asm.load(STRETCH, arg!(MultiplyArgs.epilogue.stretches));
-            asm.load(TO_STRIDE, arg!(MultiplyArgs.epilogue.to_stride));
-            asm.load(OTHER_STRIDE, arg!(MultiplyArgs.epilogue.residual_stride));
-            asm.load(T0, arg!(MultiplyArgs.epilogue.current));
-            let mask = self.mask(asm);
+            asm.load(STRETCH, arg!(FusedEpilogueArgs.stretches).plus(at));
+            asm.load(TO_STRIDE, arg!(FusedEpilogueArgs.to_stride).plus(at));
+            asm.load(OTHER_STRIDE, arg!(FusedEpilogueArgs.residual_stride).plus(at));
+            asm.load(T0, arg!(FusedEpilogueArgs.current).plus(at));
+            let mask = self.mask(asm, arg!(FusedEpilogueArgs.rest).plus(at));
             for (vector, &bias) in BIAS.iter().enumerate().take(self.columns.vectors()) {
                 asm.vload_lanes(bias, self.masked(mask, vector), Mem::at(T0, vector as i32 * 64));
             }
-            asm.add_mem(T0, arg!(MultiplyArgs.epilogue.bias_next));
-            asm.store(arg!(MultiplyArgs.epilogue.current), T0);
+            asm.add_mem(T0, arg!(FusedEpilogueArgs.bias_next).plus(at));
+            asm.store(arg!(FusedEpilogueArgs.current).plus(at), T0);
             asm.align(16);
             asm.repeat(LEFT, |asm| self.stretch(asm, mask));
         });
     }
 
-    /// The mask of the last vector, unless all its lanes are columns of the result.
-    fn mask(&self, asm: &mut Asm) -> Option<Mask> {
+    /// The mask of the last vector, unless all its lanes are columns of the result; `rest` says how many are.
+    fn mask(&self, asm: &mut Asm, rest: Mem) -> Option<Mask> {
         (self.columns != Columns::Whole).then(|| {
             let mask = asm.mask(0, Vreg(asm.registers() - 1));
-            asm.load(FROM, arg!(MultiplyArgs.epilogue.rest));
+            asm.load(FROM, rest);
             asm.mask_first(mask, FROM, TO);
             mask
         })

@@ -1,22 +1,23 @@
 //! The AMX micro-kernel: blocks of one or two tile rows by one or more packed panels, over all taps.
 
 use std::cell::Cell;
+use std::mem::offset_of;
 use std::sync::Arc;
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
-use super::fused::{Ending, FusedEpilogueArgs};
-use super::prefetch::{self, Prefetches};
-use super::{CONFIGS, LEFT_TILES, RIGHT_TILES, STEP_WORDS, TILE_ROWS, TileConfig};
+use super::fused::{FusedEpilogue, FusedEpilogueArgs};
+use super::prefetch::{PrefetchLines, Prefetches, STREAMS};
+use super::registers::{
+    LEFT, LEFT_STRIDE, LINE, OUT, OUT_STRIDE, RIGHT, ROW_STRIDE, STEPS_LEFT, T0, TABLE, TAPS, TAPS_LEFT,
+};
+use super::{CONFIGS, LEFT_TILES, RIGHT_TILES, STEP_WORDS, TALLEST, TILE_ROWS, TileConfig};
 use crate::cpu::gemm::operands::{self, MultiplyAdd, Operands};
 use crate::cpu::{CodeKey, CodeSource, MOST_PARTS, Parts};
 use crate::error::Result;
 use crate::isa::{Extension, Isa};
 use crate::jit::{Arguments, Asm, Code, Cond, Extents, Given, Gpr, Mem, Tile, arg, counted_down};
-
-/// Most tile rows of a block.
-pub(crate) const TALLEST: usize = 2;
 
 /// What shapes the instructions. The code has a part for each number of tile rows of a block, 1 to [`TALLEST`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -26,14 +27,14 @@ pub struct MultiplyCode {
     /// What is multiplied.
     pub factors: Factors,
     /// The epilogue of `bf16` sums; `None` stores raw sums, for an epilogue kernel to read.
-    pub ending: Option<Ending>,
+    pub epilogue: Option<FusedEpilogue>,
 }
 
 /// Types of the factors. A step, 64 bytes of each row, has 32 `bf16` or 64 int8 elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Factors {
     /// bf16 pairs; sums are `f32` and start from zero.
-    Halves,
+    Bf16,
     /// Unsigned bytes on the left, signed ones on the right; sums are `i32` and start from a value per column.
     Bytes,
     /// Signed bytes on both sides; sums as for [`Factors::Bytes`].
@@ -43,7 +44,7 @@ pub enum Factors {
 impl Factors {
     fn operands(self) -> Operands {
         match self {
-            Factors::Halves => operands::AMX_BF16,
+            Factors::Bf16 => operands::AMX_BF16,
             Factors::Bytes => operands::AMX_UNSIGNED,
             Factors::SignedBytes => operands::AMX_SIGNED,
         }
@@ -92,7 +93,7 @@ pub(crate) struct MultiplyArgs {
     /// Not 0 if sums start from what is in `out`: the reduction goes on.
     pub(crate) resume: usize,
     /// Lines to prefetch into L2 during the call.
-    pub(crate) prefetches: Prefetches,
+    prefetches: Prefetches,
     /// Rows of the result and bias, for code with an epilogue.
     pub(crate) epilogue: FusedEpilogueArgs,
     /// Scratch of the code: the current panel, its sums and start values, and the panels and blocks left.
@@ -146,6 +147,27 @@ impl MultiplyArgs {
     }
 }
 
+/// Where the prefetch streams and the arguments of the epilogue are in [`MultiplyArgs`], in bytes.
+const PREFETCHES: usize = offset_of!(MultiplyArgs, prefetches);
+const EPILOGUE: usize = offset_of!(MultiplyArgs, epilogue);
+
+impl MultiplyArgs {
+    /// Prefetches `lines` in calls with `steps` steps for each panel: up to a stream for each.
+    pub(crate) fn prefetch(&mut self, lines: &[Option<PrefetchLines>; STREAMS], steps: usize) {
+        self.prefetches.set(PREFETCHES, lines, steps);
+    }
+
+    /// Prefetches contiguous memory from `at` on, going on from call to call, `step` bytes in each step.
+    pub(crate) fn prefetch_onwards(&mut self, at: *const u8, step: usize) {
+        self.prefetches = Prefetches::onwards(PREFETCHES, at, step);
+    }
+
+    /// Ends all prefetching.
+    pub(crate) fn prefetch_nothing(&self) {
+        self.prefetches.stop();
+    }
+}
+
 /// What the extents of a call depend on besides its arguments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Blocks {
@@ -185,8 +207,8 @@ impl Arguments for MultiplyArgs {
         if code.starts() && self.resume == 0 {
             extents.read("what sums start from", self.start).over(panels, line).bytes(columns);
         }
-        if let Some(ending) = code.ending {
-            self.epilogue.extents(&ending, panels, extents);
+        if let Some(epilogue) = code.epilogue {
+            self.epilogue.extents(&epilogue, panels, extents);
         }
     }
 }
@@ -201,7 +223,7 @@ pub(crate) struct Multiply {
 impl Multiply {
     /// The micro-kernel of bf16 pairs without epilogue, for blocks of these heights in tile rows.
     pub(crate) fn new(isa: Isa, heights: impl IntoIterator<Item = usize>, source: &dyn CodeSource) -> Result<Multiply> {
-        Multiply::of(MultiplyCode { isa, factors: Factors::Halves, ending: None }, heights, source)
+        Multiply::of(MultiplyCode { isa, factors: Factors::Bf16, epilogue: None }, heights, source)
     }
 
     /// The micro-kernel of `code`, for blocks of these heights in tile rows.
@@ -299,25 +321,6 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Pointers to the left-hand tile rows of a block.
-const LEFT: [Gpr; TALLEST] = [Gpr::RSI, Gpr::RDX];
-const RIGHT: Gpr = Gpr::R11;
-const OUT: Gpr = Gpr::R13;
-const TABLE: Gpr = Gpr::RAX;
-const TAPS: Gpr = Gpr::RBX;
-const TAPS_LEFT: Gpr = Gpr::RCX;
-const STEPS_LEFT: Gpr = Gpr::RBP;
-const ROW_STRIDE: Gpr = Gpr::R8;
-const LEFT_STRIDE: Gpr = Gpr::R9;
-/// Stride of the rows of a panel: 32 words.
-const LINE: Gpr = Gpr::R12;
-/// Stride of rows of sums, loaded where it is needed.
-const OUT_STRIDE: Gpr = Gpr::R15;
-/// Cache lines that a step has yet to prefetch.
-pub(super) const COUNT: Gpr = Gpr::R14;
-/// The prefetch stream whose turn it is. Between steps the register is [`OUT_STRIDE`].
-pub(super) const STREAM: Gpr = Gpr::R15;
-pub(super) const T0: Gpr = Gpr::R10;
 /// Vectors of a panel.
 const VECTORS: usize = 2;
 /// Bytes of a row of a panel, which holds one word of the reduction for each column, and of a whole step.
@@ -327,17 +330,17 @@ const STEP_BYTES: i32 = 16 * LINE_BYTES;
 impl MultiplyCode {
     /// Vectors of a panel that are multiplied: one if the result has at most 16 columns of it.
     fn vectors(&self) -> usize {
-        self.ending.map_or(VECTORS, |ending| ending.columns.vectors())
+        self.epilogue.map_or(VECTORS, |epilogue| epilogue.columns.vectors())
     }
 
     /// Whether sums start from values per column.
     fn starts(&self) -> bool {
-        self.factors != Factors::Halves
+        self.factors != Factors::Bf16
     }
 
     /// Assembles the code for blocks of `height` tile rows.
     pub(crate) fn emit(&self, height: usize, asm: &mut Asm) -> Result<()> {
-        self.ending.map_or(Ok(()), |ending| ending.check())?;
+        self.epilogue.map_or(Ok(()), |epilogue| epilogue.check())?;
         let height = height.min(TALLEST);
         asm.prologue();
         asm.load(T0, arg!(MultiplyArgs.config));
@@ -371,8 +374,8 @@ impl MultiplyCode {
         asm.load(T0, arg!(MultiplyArgs.panels));
         asm.store(arg!(MultiplyArgs.current.panels), T0);
         asm.load(OUT, arg!(MultiplyArgs.out));
-        if self.ending.is_some() {
-            Ending::emit_begin(asm);
+        if self.epilogue.is_some() {
+            FusedEpilogue::emit_begin(asm, EPILOGUE);
         }
         let panel = asm.label();
         asm.bind(panel);
@@ -382,10 +385,10 @@ impl MultiplyCode {
         asm.store(arg!(MultiplyArgs.current.blocks), T0);
         asm.align(16);
         asm.repeat_in_memory(arg!(MultiplyArgs.current.blocks), T0, |asm| self.block(asm, height));
-        if let Some(ending) = self.ending {
-            ending.emit(asm);
+        if let Some(epilogue) = self.epilogue {
+            epilogue.emit(asm, EPILOGUE);
         }
-        prefetch::emit_panel(asm);
+        Prefetches::emit_panel(asm, PREFETCHES);
         if self.starts() {
             asm.load(T0, arg!(MultiplyArgs.current.start));
             asm.add_imm(T0, LINE_BYTES);
@@ -463,7 +466,7 @@ impl MultiplyCode {
 
     /// One step of the reduction.
     fn step(&self, asm: &mut Asm, height: usize) {
-        prefetch::emit_step(asm);
+        Prefetches::emit_step(asm, PREFETCHES);
         for (row, vector, sum) in self.sums(height) {
             let (left, right) = (Tile((LEFT_TILES + row) as u8), Tile((RIGHT_TILES + vector) as u8));
             if vector == 0 {

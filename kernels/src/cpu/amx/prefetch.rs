@@ -9,16 +9,17 @@
 use std::cell::Cell;
 use std::mem::offset_of;
 
-use super::multiply::{COUNT, MultiplyArgs, STREAM, T0};
+use super::registers::{COUNT, STREAM, T0};
 use crate::jit::{ARGS, Asm, Cond, Mem, arg};
 
 /// Most streams of a call.
-const STREAMS: usize = 3;
+pub(super) const STREAMS: usize = 3;
 
 /// Bytes of a cache line.
 pub(crate) const LINE: usize = 64;
 
-/// The prefetch streams of a call. Their addresses are never dereferenced.
+/// The prefetch streams of a call, a field of its argument struct: `at` is that field's byte offset. Their addresses are
+/// never dereferenced.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Prefetches {
@@ -101,34 +102,34 @@ impl Stream {
 
 impl Prefetches {
     /// No streams.
-    pub(crate) const fn nothing() -> Prefetches {
+    pub(super) const fn nothing() -> Prefetches {
         let streams = [const { Stream::nothing() }; STREAMS];
         Prefetches { turn: Cell::new(0), streams, steps: 0, shapes: [[0; 3]; STREAMS] }
     }
 
-    /// One stream of contiguous memory from `at` on that goes on from call to call, `step` bytes in each step.
-    pub(crate) fn onwards(at: *const u8, step: usize) -> Prefetches {
+    /// One stream of contiguous memory from `line` on that goes on from call to call, `step` bytes in each step.
+    pub(super) fn onwards(at: usize, line: *const u8, step: usize) -> Prefetches {
         let mut prefetches = Prefetches::nothing();
         let endless = isize::MAX;
         prefetches.streams[0] = Stream {
-            at: Cell::new(at),
+            at: Cell::new(line),
             left: Cell::new(endless),
             panel_lines: endless,
             lines: step.div_ceil(LINE).max(1),
             line_stride: LINE,
             ..Stream::nothing()
         };
-        prefetches.link(1, true);
+        prefetches.link(at, 1, true);
         prefetches
     }
 
     /// Prefetches `wanted` in a call with `steps` steps for each panel. Where streams have the shape of the call
     /// before, only their addresses are set.
-    pub(crate) fn set(&mut self, wanted: &[Option<PrefetchLines>; STREAMS], steps: usize) {
+    pub(super) fn set(&mut self, at: usize, wanted: &[Option<PrefetchLines>; STREAMS], steps: usize) {
         let shapes = wanted.map(|lines| lines.map_or([0; 3], |lines| [lines.count, lines.step, lines.panel_step]));
         if (self.steps, self.shapes) != (steps, shapes) {
             (self.steps, self.shapes) = (steps, shapes);
-            self.lay_out(steps);
+            self.lay_out(at, steps);
         }
         let present = wanted.iter().flatten().filter(|lines| lines.count > 0);
         let mut count = 0;
@@ -137,16 +138,16 @@ impl Prefetches {
             stream.left.set(stream.panel_lines);
             count += 1;
         }
-        self.turn.set(if count > 0 { FIRST } else { 0 });
+        self.turn.set(if count > 0 { at + FIRST } else { 0 });
     }
 
     /// Ends all prefetching.
-    pub(crate) fn stop(&self) {
+    pub(super) fn stop(&self) {
         self.turn.set(0);
     }
 
     /// Lays out streams of the shapes that are set.
-    fn lay_out(&mut self, steps: usize) {
+    fn lay_out(&mut self, at: usize, steps: usize) {
         let shapes = self.shapes;
         let wanted = || shapes.iter().filter(|[lines, ..]| *lines > 0);
         let count = wanted().count();
@@ -164,76 +165,82 @@ impl Prefetches {
                 ..Stream::nothing()
             };
         }
-        self.link(count, chained);
+        self.link(at, count, chained);
     }
 
     /// Links the first `count` streams in a circle.
-    fn link(&mut self, count: usize, chained: bool) {
+    fn link(&mut self, at: usize, count: usize, chained: bool) {
         for (index, stream) in self.streams[..count].iter_mut().enumerate() {
             let last = index + 1 == count;
             stream.next = if last { 1 - count as isize } else { 1 } * size_of::<Stream>() as isize;
             stream.chained = usize::from(chained && !last);
         }
-        self.turn.set(if count > 0 { FIRST } else { 0 });
+        self.turn.set(if count > 0 { at + FIRST } else { 0 });
+    }
+
+    /// Emits the prefetches of a step.
+    pub(super) fn emit_step(asm: &mut Asm, at: usize) {
+        let turn = turn(at);
+        let (stream, served) = (asm.label(), asm.label());
+        asm.load(STREAM, turn);
+        asm.unless_zero(STREAM, |asm| {
+            asm.add(STREAM, ARGS);
+            asm.bind(stream);
+            asm.load(T0, arg!(STREAM, Stream.left));
+            asm.cmp_imm(T0, 0);
+            asm.jump_if(Cond::LessEqual, served);
+            asm.load(COUNT, arg!(STREAM, Stream.lines));
+            asm.sub(T0, COUNT);
+            asm.store(arg!(STREAM, Stream.left), T0);
+            asm.load(T0, arg!(STREAM, Stream.at));
+            asm.repeat(COUNT, |asm| {
+                asm.prefetch_l2(Mem::at(T0, 0));
+                asm.add_mem(T0, arg!(STREAM, Stream.line_stride));
+            });
+            asm.store(arg!(STREAM, Stream.at), T0);
+            asm.bind(served);
+            asm.load(T0, arg!(STREAM, Stream.chained));
+            asm.add_mem(STREAM, arg!(STREAM, Stream.next));
+            asm.test(T0);
+            asm.jump_if(Cond::NotEqual, stream);
+            asm.sub(STREAM, ARGS);
+            asm.store(turn, STREAM);
+        });
+    }
+
+    /// Emits, after a panel, the move of all streams to the next panel.
+    pub(super) fn emit_panel(asm: &mut Asm, at: usize) {
+        asm.load(T0, turn(at));
+        asm.unless_zero(T0, |asm| {
+            asm.lea(STREAM, Mem::at(ARGS, (at + FIRST) as i32));
+            for index in 0..STREAMS {
+                asm.load(T0, arg!(STREAM, Stream.at));
+                asm.add_mem(T0, arg!(STREAM, Stream.panel_step));
+                asm.store(arg!(STREAM, Stream.at), T0);
+                asm.load(T0, arg!(STREAM, Stream.panel_lines));
+                asm.store(arg!(STREAM, Stream.left), T0);
+                if index + 1 < STREAMS {
+                    asm.add_imm(STREAM, size_of::<Stream>() as i32);
+                }
+            }
+        });
     }
 }
 
-/// Byte offset of the first stream in the arguments.
-const FIRST: usize = offset_of!(MultiplyArgs, prefetches) + offset_of!(Prefetches, streams);
+/// Byte offset of the first stream.
+const FIRST: usize = offset_of!(Prefetches, streams);
 
 /// The field that holds the stream whose turn it is.
-const TURN: Mem = arg!(MultiplyArgs.prefetches.turn);
-
-/// Emits the prefetches of a step.
-pub(super) fn emit_step(asm: &mut Asm) {
-    let (stream, served) = (asm.label(), asm.label());
-    asm.load(STREAM, TURN);
-    asm.unless_zero(STREAM, |asm| {
-        asm.add(STREAM, ARGS);
-        asm.bind(stream);
-        asm.load(T0, arg!(STREAM, Stream.left));
-        asm.cmp_imm(T0, 0);
-        asm.jump_if(Cond::LessEqual, served);
-        asm.load(COUNT, arg!(STREAM, Stream.lines));
-        asm.sub(T0, COUNT);
-        asm.store(arg!(STREAM, Stream.left), T0);
-        asm.load(T0, arg!(STREAM, Stream.at));
-        asm.repeat(COUNT, |asm| {
-            asm.prefetch_l2(Mem::at(T0, 0));
-            asm.add_mem(T0, arg!(STREAM, Stream.line_stride));
-        });
-        asm.store(arg!(STREAM, Stream.at), T0);
-        asm.bind(served);
-        asm.load(T0, arg!(STREAM, Stream.chained));
-        asm.add_mem(STREAM, arg!(STREAM, Stream.next));
-        asm.test(T0);
-        asm.jump_if(Cond::NotEqual, stream);
-        asm.sub(STREAM, ARGS);
-        asm.store(TURN, STREAM);
-    });
-}
-
-/// Emits, after a panel, the move of all streams to the next panel.
-pub(super) fn emit_panel(asm: &mut Asm) {
-    asm.load(T0, TURN);
-    asm.unless_zero(T0, |asm| {
-        asm.lea(STREAM, Mem::at(ARGS, FIRST as i32));
-        for index in 0..STREAMS {
-            asm.load(T0, arg!(STREAM, Stream.at));
-            asm.add_mem(T0, arg!(STREAM, Stream.panel_step));
-            asm.store(arg!(STREAM, Stream.at), T0);
-            asm.load(T0, arg!(STREAM, Stream.panel_lines));
-            asm.store(arg!(STREAM, Stream.left), T0);
-            if index + 1 < STREAMS {
-                asm.add_imm(STREAM, size_of::<Stream>() as i32);
-            }
-        }
-    });
+fn turn(at: usize) -> Mem {
+    arg!(Prefetches.turn).plus(at as i32)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Where the streams are in an argument struct.
+    const AT: usize = 200;
 
     /// The addresses that a call prefetches from each stream, computed as the emitted code does.
     fn fetched(prefetches: &Prefetches, count: usize, steps: usize, panels: usize) -> Vec<Vec<usize>> {
@@ -272,7 +279,7 @@ mod tests {
         let mut prefetches = Prefetches::nothing();
         for wanted in [[Some(all), None, Some(rows)], [None, None, Some(rows)], [Some(all), Some(all), Some(rows)]] {
             for steps in [1, 2, 3, 7, 12, 40, 500] {
-                prefetches.set(&wanted, steps);
+                prefetches.set(AT, &wanted, steps);
                 let present: Vec<&PrefetchLines> = wanted.iter().flatten().collect();
                 for (lines, seen) in present.iter().zip(fetched(&prefetches, present.len(), steps, 3)) {
                     for (panel, line) in (0..3).flat_map(|panel| (0..lines.count).map(move |line| (panel, line))) {
@@ -283,7 +290,7 @@ mod tests {
                 }
             }
         }
-        prefetches.set(&[None; STREAMS], 4);
+        prefetches.set(AT, &[None; STREAMS], 4);
         assert_eq!(prefetches.turn.get(), 0, "nothing is fetched");
     }
 }

@@ -59,7 +59,7 @@ fn blocks_are_sums_over_taps_and_steps() {
         args.resume = usize::from(resume);
         // Prefetches change nothing.
         let lines = PrefetchLines::all(packed.as_ptr().cast(), 700);
-        args.prefetches.set(&[Some(lines), None, (taps > 1).then_some(lines)], taps * steps * blocks);
+        args.prefetch(&[Some(lines), None, (taps > 1).then_some(lines)], taps * steps * blocks);
         let given = Given::new().read("left", &left).read("right", &packed).write("sums", &mut out);
         let given = given.read("tile rows", &starts).read("taps", &offsets);
         // SAFETY: all rows of all taps lie in `left`, the panel and the sums are whole.
@@ -171,8 +171,8 @@ fn sums_are_ended_panel_by_panel_in_the_results_own_columns() {
             [(Stored::F32, Stored::F32), (Stored::Bf16, Stored::Bf16), (Stored::F32, Stored::Bf16)]
         {
             let with = residual == output;
-            let ending = Ending { columns: Columns::of(columns), activation: Some(UnaryOp::Relu), residual, output };
-            let code = MultiplyCode { isa: Isa::Avx512, factors: Factors::Halves, ending: Some(ending) };
+            let epilogue = FusedEpilogue { columns: Columns::of(columns), activation: Some(UnaryOp::Relu), residual, output };
+            let code = MultiplyCode { isa: Isa::Avx512, factors: Factors::Bf16, epilogue: Some(epilogue) };
             let unit = Multiply::of(code, [2], &EmitEach).unwrap();
             let (depth, all) = (2 * words, columns * panels);
             // Nothing is readable behind the last row.

@@ -32,7 +32,7 @@ use super::shape::{ConvShape, Phase};
 use super::weights::Weights;
 use crate::cpu::amx::prefetch::Share;
 use crate::cpu::amx::{
-    self, BLOCK, Columns, Ending, Factors, Held, Multiply, MultiplyArgs, MultiplyCode, PANEL, STEP, STEP_WORDS,
+    self, BLOCK, Columns, Factors, FusedEpilogue, Held, Multiply, MultiplyArgs, MultiplyCode, PANEL, STEP, STEP_WORDS,
     Stretch, TALLEST, TILE_ROWS,
 };
 use crate::cpu::chain::UnaryOp;
@@ -231,8 +231,8 @@ impl OnAmx {
         };
         let ConvStored { residual, output, .. } = stored;
         let multiply = |columns: usize| {
-            let ending = Ending { columns: Columns::of(columns), activation, residual, output };
-            let code = MultiplyCode { isa, factors: Factors::Halves, ending: Some(ending) };
+            let epilogue = FusedEpilogue { columns: Columns::of(columns), activation, residual, output };
+            let code = MultiplyCode { isa, factors: Factors::Bf16, epilogue: Some(epilogue) };
             (columns > 0).then(|| Multiply::of(code, 1..=TALLEST, source)).transpose()
         };
         let columns = shape.group_filters();

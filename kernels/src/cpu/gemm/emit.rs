@@ -66,7 +66,7 @@ struct Variant<'a> {
 impl<'a> Variant<'a> {
     fn new(asm: &Asm, key: &'a TileCode, rows: usize, memory: bool) -> Variant<'a> {
         let (vectors, operands) = (usize::from(key.vectors), key.right.operands());
-        let widened = operands.load == Load::Halves;
+        let widened = operands.load == Load::Bf16Pairs;
         let loads = match rows {
             1 if widened => LONE_WIDENED,
             1 => 0,

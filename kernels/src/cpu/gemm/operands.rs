@@ -11,8 +11,8 @@ use crate::jit::{Asm, Mem, Src, Tile, Vreg};
 pub(crate) enum Load {
     /// As it is.
     Whole,
-    /// One half of each 32-bit word, the lower in even steps, widened from `bf16` to `f32`.
-    Halves,
+    /// One element of each bf16 pair, the first in even steps, widened to `f32`.
+    Bf16Pairs,
     /// Signed bytes, widened to 16-bit integers.
     SignedBytes,
 }
@@ -51,7 +51,7 @@ pub(crate) const F32: Operands = Operands {
 };
 
 /// `f32` by bf16 pairs that are widened.
-pub(crate) const BF16_WIDENED: Operands = Operands { right_bytes: 2, load: Load::Halves, ..F32 };
+pub(crate) const BF16_WIDENED: Operands = Operands { right_bytes: 2, load: Load::Bf16Pairs, ..F32 };
 
 /// bf16 pairs on both sides, multiplied as pairs (`vdpbf16ps`).
 pub(crate) const BF16_PAIRS: Operands = Operands {
@@ -104,11 +104,11 @@ impl Operands {
         4 / self.group
     }
 
-    /// Bytes of a column of a packed panel over so many steps of the reduction. Halves of a word are two steps: a last
-    /// odd one takes the whole word.
+    /// Bytes of a column of a packed panel over so many steps of the reduction. A bf16 pair that is widened takes two
+    /// steps: a last odd one takes the whole word.
     pub(crate) const fn column_bytes(&self, steps: usize) -> usize {
         match self.load {
-            Load::Halves => steps.div_ceil(2) * 4,
+            Load::Bf16Pairs => steps.div_ceil(2) * 4,
             Load::Whole | Load::SignedBytes => steps * self.group * self.right_bytes,
         }
     }
@@ -134,12 +134,12 @@ impl Operands {
         match (self.load, step % 2, upper) {
             (Load::Whole, ..) => asm.vload(to, from),
             (Load::SignedBytes, ..) => asm.vload_i8_as_i16(to, from),
-            (Load::Halves, 0, _) => {
+            (Load::Bf16Pairs, 0, _) => {
                 asm.vload(to, from);
                 asm.vishl(to, to, 16);
             }
-            (Load::Halves, _, Some(upper)) => asm.vand(to, upper, from),
-            (Load::Halves, _, None) => {
+            (Load::Bf16Pairs, _, Some(upper)) => asm.vand(to, upper, from),
+            (Load::Bf16Pairs, _, None) => {
                 asm.vload(to, from);
                 asm.vand(to, to, UPPER);
             }

@@ -152,7 +152,7 @@ impl OnAmx {
         // Without a copy, bands only keep tables short.
         let band = if in_place { grid.lines() } else { blocks.row_block().min(grid.lines()) }.max(1);
         let distance = |at| (grid.tap(at, grid.region(band)) * im2col.position()) as isize;
-        let multiply = |factors| Multiply::of(MultiplyCode { isa, factors, ending: None }, 1..=TALLEST, source);
+        let multiply = |factors| Multiply::of(MultiplyCode { isa, factors, epilogue: None }, 1..=TALLEST, source);
         Ok(OnAmx {
             taps: phase.taps.iter().map(|tap| distance(tap.at)).collect(),
             steps: panelling.run_groups * Form::Tiles.group() / STEP_BYTES,
@@ -292,7 +292,7 @@ impl OnAmx {
         let weights = buffers.operands.weights[next * self.panelling.panel_bytes()..].as_ptr();
         let lines = PrefetchLines::all(weights.wrapping_add(share.before * bytes * panels), bytes);
         let steps = (tiles / TALLEST).max(1) * self.taps.len() * self.steps;
-        part.args.prefetches.set(&[None, Some(lines), None], steps);
+        part.args.prefetch(&[None, Some(lines), None], steps);
     }
 
     /// A chunk: tile rows by panels of one group. All its sums are stored before the epilogue.
@@ -325,7 +325,7 @@ impl OnAmx {
             // there is room for the sums of a chunk, of which a block writes its own. The list of taps lives as long as
             // the part.
             unsafe { part.held.call(height, args, &given) };
-            args.prefetches.stop();
+            args.prefetch_nothing();
         }
         let columns = width.min(self.shape.group_filters() - first * PANEL);
         let epilogue = &buffers.operands.epilogue;

@@ -70,7 +70,7 @@ impl OnAmx {
                 if count > 0 {
                     (part.args.right, part.args.panels) = (right(panel), count);
                     self.panels(buffers, part, &Rows { height, starts, column: column(panel), columns }, &given);
-                    part.args.prefetches.stop();
+                    part.args.prefetch_nothing();
                 }
             }
         }

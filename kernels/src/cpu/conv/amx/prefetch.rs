@@ -85,7 +85,7 @@ impl OnAmx {
             panel_step: PANEL * bytes,
         });
         let steps = (chunk.rows.len() / TALLEST).max(1) * plan.taps.len() * self.steps;
-        part.args.prefetches.set(&[left, right, result], steps);
+        part.args.prefetch(&[left, right, result], steps);
     }
 
     /// The first output of the tile rows at `starts`, if outputs follow each other.

@@ -9,7 +9,6 @@ use std::ops::Range;
 
 use super::shape::Place;
 use super::{Extras, Left, Matmul, MatmulShape, MatmulStored};
-use crate::cpu::amx::prefetch::Prefetches;
 use crate::cpu::amx::{
     self, BLOCK, Block, EpilogueArgs, EpilogueCode, Multiply, MultiplyArgs, PANEL, STEP, STEP_WORDS, TALLEST, TILE_ROWS,
 };
@@ -272,10 +271,10 @@ impl Matmul {
         // A single block reads its panels in order and once, which the hardware prefetchers follow.
         let worth = blocks > 1 && next < end;
         let step = (STEP_WORDS * PANEL * 4).div_ceil(blocks).min(AHEAD);
-        args.prefetches = match worth {
-            true => Prefetches::onwards(right.wrapping_add(next * self.panels.panel_len()).cast(), step),
-            false => Prefetches::nothing(),
-        };
+        match worth {
+            true => args.prefetch_onwards(right.wrapping_add(next * self.panels.panel_len()).cast(), step),
+            false => args.prefetch_nothing(),
+        }
     }
 }
 
