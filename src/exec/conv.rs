@@ -65,7 +65,7 @@ impl Problem for ConvProblem {
     }
 
     fn build(&self, blocks: &ConvBlocks, target: &Target, source: &dyn CodeSource) -> KernelResult<Conv> {
-        Conv::stored(target.isa, self.shape, (*blocks, self.stored), self.activation, source)
+        Conv::stored(target.isa, self.shape, *blocks, self.stored, self.activation, source)
     }
 
     fn table_bytes(&self) -> Option<u64> {

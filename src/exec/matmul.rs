@@ -163,7 +163,7 @@ impl Problem for MatMulProblem {
     }
 
     fn build(&self, choice: &MatMulChoice, target: &Target, source: &dyn CodeSource) -> KernelResult<Matmul> {
-        Matmul::stored(target.isa, self.shape(), (choice.blocks(), self.stored), self.epilogue(), source)
+        Matmul::stored(target.isa, self.shape(), choice.blocks(), self.stored, self.epilogue(), source)
     }
 
     fn table_bytes(&self) -> Option<u64> {

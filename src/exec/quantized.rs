@@ -45,7 +45,7 @@ impl Problem for QuantizedProblem {
     }
 
     fn build(&self, blocks: &QuantizedBlocks, target: &Target, source: &dyn CodeSource) -> KernelResult<Quantized> {
-        Quantized::new(target.isa, self.shape, self.form, (self.result, self.added), *blocks, source)
+        Quantized::new(target.isa, self.shape, self.form, self.result, self.added, *blocks, source)
     }
 
     fn table_bytes(&self) -> Option<u64> {

@@ -20,10 +20,12 @@
 //! [`candidates`] lists the ways that are worth a measurement.
 
 pub(crate) mod amx;
+mod blocks;
 mod candidates;
 mod dense;
 pub mod depthwise;
 mod driver;
+mod extras;
 mod input;
 mod lines;
 mod model;
@@ -32,8 +34,10 @@ pub(crate) mod table;
 pub mod weights;
 pub mod winograd;
 
+pub use blocks::{ConvBlocks, ConvStored, Strategy};
 pub use depthwise::{DepthwiseCode, SlideCode};
-pub use driver::{Conv, ConvBlocks, ConvExtras, ConvStored, Strategy};
+pub use driver::Conv;
+pub use extras::ConvExtras;
 pub use input::{ConvInput, ConvPart};
 pub use shape::ConvShape;
 pub use weights::{Part, WeightLayout, Weights};

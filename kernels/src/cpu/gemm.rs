@@ -6,8 +6,9 @@
 //! (convolution: see [`conv`](super::conv)). Sizes, strides and tails are run-time arguments, so a handful of kernels
 //! serve every shape.
 //!
-//! - [`tile`]: what shapes the instructions of a micro-kernel, its arguments, and calling it. [`emit`] assembles it,
-//!   [`portable`] is the same contract in Rust. [`convert`] rounds left-hand rows where bf16 pairs are multiplied.
+//! - [`tile`]: what shapes the instructions of a micro-kernel, and its arguments. [`emit`] assembles it, [`portable`] is
+//!   the same contract in Rust, [`micro_kernel`] calls either. [`tile_size`] says which tiles there are. [`convert`]
+//!   rounds left-hand rows where bf16 pairs are multiplied.
 //! - [`operands`]: the table of operand types. [`reduction`]: the loops over taps and elements that the micro-kernels of
 //!   floating-point and of integer products have in common.
 //! - [`row`]: the kernel of a single row, which reads several panels side by side.
@@ -22,6 +23,7 @@ mod candidates;
 pub(crate) mod convert;
 mod emit;
 pub mod matmul;
+pub(crate) mod micro_kernel;
 pub(crate) mod model;
 pub(crate) mod operands;
 pub mod panels;
@@ -30,6 +32,7 @@ pub(crate) mod reduction;
 pub(crate) mod row;
 pub mod rows;
 pub mod tile;
+pub(crate) mod tile_size;
 
 pub use convert::Bf16ConvertCode;
 pub(crate) use convert::{Bf16Convert, Bf16ConvertRows};
@@ -37,4 +40,5 @@ pub use matmul::{BatchDim, Epilogue, Extras, Left, Matmul, MatmulBlocks, MatmulS
 pub use panels::{Panels, Source};
 pub use row::RowCode;
 pub use rows::Tiles;
-pub use tile::{TileCode, most_rows, panel_vectors};
+pub use tile::TileCode;
+pub use tile_size::{most_rows, panel_vectors};

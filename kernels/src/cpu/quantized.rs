@@ -8,8 +8,8 @@
 //!
 //! A product of matrices is a convolution of one position over rows, so there is one driver for both:
 //!
-//! - [`tile`]: what shapes the micro-kernel; `emit` assembles it, `portable` is its contract in Rust, `epilogue` its
-//!   epilogue in Rust.
+//! - [`tile`]: what shapes the micro-kernel, and its arguments; `emit` assembles it, `portable` is its contract in Rust,
+//!   `micro_kernel` calls either. `epilogue`: what it stores.
 //! - [`bytes`]: sums, means and maxima between products.
 //! - [`weights`]: how weights are packed. [`prepare`]: the left-hand side made ready, and tensors of `f32` to bytes and
 //!   back.
@@ -18,13 +18,16 @@
 //!   work.
 
 pub(crate) mod amx;
+mod blocks;
 pub mod bytes;
 mod dense;
 mod depthwise;
 pub mod driver;
 mod emit;
 mod epilogue;
+mod micro_kernel;
 mod model;
+mod operands;
 mod portable;
 pub mod prepare;
 pub mod tile;
@@ -35,7 +38,9 @@ mod winograd;
 mod tests;
 
 pub use amx::QuantizedEpilogueCode;
-pub use driver::{Quantized, QuantizedBlocks, Terms};
+pub use blocks::QuantizedBlocks;
+pub use driver::{Quantized, Terms};
+pub use epilogue::Output;
 pub(crate) use tile::FAMILY;
-pub use tile::{Form, Output, QuantizedCode};
+pub use tile::{Form, QuantizedCode};
 pub use weights::{Layout, Steps, WeightSource};

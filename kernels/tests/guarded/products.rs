@@ -105,7 +105,7 @@ pub(crate) fn matmul(draw: &mut Draw<'_>, isa: Isa) {
     let [left_type, added, output] = [draw.of(&types), draw.of(&types), draw.of(&types)];
     let wanted = MatmulStored { left: left_type, residual: if with_residual { added } else { Stored::F32 }, output };
     let stored = if wanted.suits(&shape) { wanted } else { MatmulStored::default() };
-    let product = Matmul::stored(isa, shape.clone(), (blocks, stored), epilogue, &EmitEach).unwrap();
+    let product = Matmul::stored(isa, shape.clone(), blocks, stored, epilogue, &EmitEach).unwrap();
     let (bias, residual) = (Guarded::of(&bias, at_end), Both::new(&residual, at_end));
     let residual = with_residual.then(|| residual.get(stored.residual));
     let extras = Extras { bias: with_bias.then_some(&*bias), residual };

@@ -163,7 +163,7 @@ pub(crate) fn conv(draw: &mut Draw<'_>, isa: Isa) {
     let suits = wanted.suits(blocks.strategy, isa) && !(with_residual && blocks.strategy == Strategy::Depthwise);
     let stored = if suits { wanted } else { ConvStored::default() };
     let activation = relu.then_some(UnaryOp::Relu);
-    let conv = Conv::stored(isa, shape, (blocks, stored), activation, &EmitEach).unwrap();
+    let conv = Conv::stored(isa, shape, blocks, stored, activation, &EmitEach).unwrap();
     let first = draw.of(&[16, 32, 8]);
     let channels = [first, shape.channels().saturating_sub(first)];
     let in_parts = draw.flag() && channels[1] > 0 && conv.takes_parts(&channels);
@@ -262,15 +262,8 @@ pub(crate) fn quantized(draw: &mut Draw<'_>, isa: Isa) {
     }
     let terms = Terms { plus: added.then_some(plus), ..terms };
     let blocks = QuantizedBlocks::pick(isa, &shape, form, threads);
-    let ready = Quantized::new(
-        isa,
-        shape,
-        form,
-        (output, if added { Added::Second } else { Added::Nothing }),
-        blocks,
-        &EmitEach,
-    )
-    .unwrap();
+    let residual = if added { Added::Second } else { Added::Nothing };
+    let ready = Quantized::new(isa, shape, form, output, residual, blocks, &EmitEach).unwrap();
     let mut packed = Guarded::blank(packed_bytes(isa, &sizes, ready.layout()), at_end);
     pack(isa, &sizes, ready.layout(), &source, &mut packed).unwrap();
     let (x, mut y) = (Guarded::of(&x, at_end), Guarded::blank(want.len(), at_end));

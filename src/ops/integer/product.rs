@@ -468,7 +468,7 @@ impl ByteProduct {
                 fast.executor.run(x, weights, last.bytes_mut(), &terms, scratch, cx.parallel)?;
                 back.run(last.bytes(), y.bytes_mut(), cx.parallel)?;
                 if let (Some(plus), Some((added, _))) = (plus, self.plus) {
-                    add_to(fast.executor.isa(), y.bytes_mut(), terms.zero, (plus, added), cx.parallel);
+                    add_to(fast.executor.isa(), y.bytes_mut(), terms.zero, plus, added, cx.parallel);
                 }
             }
         }

@@ -163,9 +163,9 @@ const ADDED: Vreg = Vreg(4);
 const FIRST_TEMP: u8 = 5;
 
 impl FusedEpilogue {
-    /// Fails for an activation without code.
-    pub(super) fn check(&self) -> Result<()> {
-        activation::check(super::FAMILY, self.activation)
+    /// Fails for an activation without code; `family` is whose code it would be part of.
+    pub(super) fn check(&self, family: &'static str) -> Result<()> {
+        activation::check(family, self.activation)
     }
 
     fn post_ops(&self) -> PostOps {

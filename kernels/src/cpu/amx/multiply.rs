@@ -340,7 +340,7 @@ impl MultiplyCode {
 
     /// Assembles the code for blocks of `height` tile rows.
     pub(crate) fn emit(&self, height: usize, asm: &mut Asm) -> Result<()> {
-        self.epilogue.map_or(Ok(()), |epilogue| epilogue.check())?;
+        self.epilogue.map_or(Ok(()), |epilogue| epilogue.check(FAMILY))?;
         let height = height.min(TALLEST);
         asm.prologue();
         asm.load(T0, arg!(MultiplyArgs.config));

@@ -171,7 +171,8 @@ fn sums_are_ended_panel_by_panel_in_the_results_own_columns() {
             [(Stored::F32, Stored::F32), (Stored::Bf16, Stored::Bf16), (Stored::F32, Stored::Bf16)]
         {
             let with = residual == output;
-            let epilogue = FusedEpilogue { columns: Columns::of(columns), activation: Some(UnaryOp::Relu), residual, output };
+            let epilogue =
+                FusedEpilogue { columns: Columns::of(columns), activation: Some(UnaryOp::Relu), residual, output };
             let code = MultiplyCode { isa: Isa::Avx512, factors: Factors::Bf16, epilogue: Some(epilogue) };
             let unit = Multiply::of(code, [2], &EmitEach).unwrap();
             let (depth, all) = (2 * words, columns * panels);

@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use crate::cpu::CodeSource;
-use crate::cpu::gemm::tile::{LeftRows, RightColumns, Tile, TileArgs, TileCode};
+use crate::cpu::gemm::micro_kernel::MicroKernel;
+use crate::cpu::gemm::tile::{LeftRows, RightColumns, TileArgs, TileCode};
 use crate::cpu::gemm::{Panels, Tiles, most_rows, panel_vectors};
 use crate::error::Result;
 use crate::isa::Isa;
@@ -16,8 +17,8 @@ pub(super) struct Product {
     pub(super) panels: Panels,
     /// The index of the first packed panel.
     packed_from: usize,
-    packed: Option<Tile>,
-    plain: Option<Tile>,
+    packed: Option<MicroKernel>,
+    plain: Option<MicroKernel>,
     most_rows: usize,
     lanes: usize,
 }
@@ -43,7 +44,7 @@ impl Product {
                 activation: None,
                 in_order: false,
             };
-            Tile::new(key, blocks.iter().map(|&rows| Tiles::new(rows, most_rows)), source)
+            MicroKernel::new(key, blocks.iter().map(|&rows| Tiles::new(rows, most_rows)), source)
         };
         let packed_from = if pack { 0 } else { columns / panels.width };
         let make = |wanted: bool, right| if !blocks.is_empty() && wanted { tile(right).map(Some) } else { Ok(None) };

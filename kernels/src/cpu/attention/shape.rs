@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cpu::amx::{PANEL, TALLEST, TILE_ROWS};
 use crate::cpu::description::{count, sizes};
-use crate::cpu::gemm::panel_vectors;
-use crate::cpu::gemm::tile::most_rows;
+use crate::cpu::gemm::{most_rows, panel_vectors};
 use crate::cpu::{Elements, Stored};
 use crate::isa::Isa;
 

@@ -15,25 +15,22 @@
 //! output the elements that a line of the window reads. Whether it is so depends on the weights alone, because their
 //! layout does.
 
-mod chunk;
 pub(crate) mod grid;
 mod im2col;
-mod prefetch;
 
 use std::ops::Range;
 
-use self::chunk::Chunk;
 use self::grid::Grid;
-use self::im2col::Im2col;
-use self::prefetch::{BeyondL2, Next};
-use super::driver::{Beside, ConvBlocks, ConvStored};
+use self::im2col::{Im2col, PaddedLine};
+use super::blocks::{ConvBlocks, ConvStored};
+use super::extras::EpilogueOperands;
 use super::input::{self, ConvPart};
 use super::shape::{ConvShape, Phase};
 use super::weights::Weights;
-use crate::cpu::amx::prefetch::Share;
+use crate::cpu::amx::prefetch::{LINE, PrefetchLines, Share};
 use crate::cpu::amx::{
-    self, BLOCK, Columns, Factors, FusedEpilogue, Held, Multiply, MultiplyArgs, MultiplyCode, PANEL, STEP, STEP_WORDS,
-    Stretch, TALLEST, TILE_ROWS,
+    self, BLOCK, Block, Columns, Factors, FusedEpilogue, Held, Multiply, MultiplyArgs, MultiplyCode, PANEL, STEP,
+    STEP_WORDS, Stretch, TALLEST, TILE_ROWS,
 };
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::Panels;
@@ -42,6 +39,7 @@ use crate::cpu::gemm::rows::part;
 use crate::cpu::{Activations, ActivationsMut, CodeSource, PackedWeights, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
+use crate::jit::Given;
 use crate::parallel::{Disjoint, Parallel, Serial};
 
 /// Tile rows by panels whose sums wait for their epilogue: 16 KiB of sums, which stay in L1 beside the operands.
@@ -110,7 +108,7 @@ struct Buffers<'a> {
     parts: &'a [ConvPart<'a>],
     weights: PackedWeights<'a>,
     y: Disjoint<'a, u8>,
-    extras: Beside<'a>,
+    extras: EpilogueOperands<'a>,
     /// Scratch: the copy of a band.
     words: Disjoint<'a, f32>,
 }
@@ -132,6 +130,64 @@ struct Part<'a> {
 struct Band {
     lines: Range<usize>,
     starts: Vec<Vec<usize>>,
+}
+
+/// Tile rows of a chunk: their addresses and their positions in the band.
+struct Chunk<'a> {
+    rows: &'a [*const u8],
+    starts: &'a [usize],
+    /// The first output of the rows, if outputs follow each other.
+    output: Option<usize>,
+}
+
+/// The panels of one call.
+struct CallPanels {
+    group: usize,
+    /// Column of the output that the first panel's first column is.
+    column: usize,
+    count: usize,
+}
+
+/// Blocks of one height, the first output column of their panels, and how many columns of the panels are outputs.
+struct Rows<'a> {
+    height: usize,
+    starts: &'a [usize],
+    column: usize,
+    columns: usize,
+}
+
+/// What is first read after a chunk, and the share of it that the chunk prefetches.
+struct Next<'a> {
+    /// Tile rows of the next chunk.
+    rows: &'a [*const u8],
+    /// The calls that prefetch them are counted in panels: those before this call, of all that are multiplied with this
+    /// chunk.
+    rows_share: Share,
+    /// The first output of those rows, if outputs follow each other.
+    output: Option<usize>,
+    /// The next panels, numbered over all groups.
+    panels: Range<usize>,
+    /// The chunks that prefetch them: those before this one, of all.
+    panels_share: Share,
+}
+
+/// Which tensors are larger than the L2 of all threads together, so that most of them comes from memory. Prefetching
+/// what is in a cache costs more than it gains: mobilenet_v2's layers of 0.2 to 1.2 MB took up to 1.3 times as long.
+#[derive(Clone, Copy, Debug)]
+struct BeyondL2 {
+    /// The input, if it is read in place.
+    input: bool,
+    output: bool,
+}
+
+impl BeyondL2 {
+    fn new(isa: Isa, shape: &ConvShape, stored: ConvStored, in_place: bool, threads: usize) -> BeyondL2 {
+        let beyond = |len: usize, stored: Stored| len * stored.bytes() > l2_bytes(isa) * 3 / 2 * threads;
+        BeyondL2 {
+            input: in_place && beyond(shape.input_len(), stored.input),
+            output: beyond(shape.output_len(), stored.output),
+        }
+    }
 }
 
 /// Whether scratch can be counted for these blocks and a shape whose weights suit AMX.
@@ -189,7 +245,8 @@ impl OnAmx {
     pub(super) fn new(
         isa: Isa,
         shape: ConvShape,
-        (blocks, stored): (ConvBlocks, ConvStored),
+        blocks: ConvBlocks,
+        stored: ConvStored,
         activation: Option<UnaryOp>,
         class_panels: &[Panels],
         source: &dyn CodeSource,
@@ -293,7 +350,7 @@ impl OnAmx {
         parts: &[ConvPart<'_>],
         weights: PackedWeights<'_>,
         mut y: ActivationsMut<'_>,
-        extras: Beside<'_>,
+        extras: EpilogueOperands<'_>,
         scratch: &mut [f32],
         parallel: &dyn Parallel,
     ) {
@@ -332,7 +389,7 @@ impl OnAmx {
                 continue;
             }
             if !self.in_place {
-                self.im2col.run(buffers, &self.grid, (&band.lines, self.band), rows * columns, parallel);
+                self.copy(buffers, &band.lines, rows * columns, parallel);
             }
             parallel.run(self.phases.len() * rows * columns, &|task| {
                 let phase = task / (rows * columns);
@@ -341,6 +398,19 @@ impl OnAmx {
                 self.task(buffers, phase, &band, tiles, part(all, columns, task % columns));
             });
         }
+    }
+
+    /// Copies what the lines of a band read, in `tasks` tasks.
+    fn copy(&self, buffers: &Buffers<'_>, lines: &Range<usize>, tasks: usize, parallel: &dyn Parallel) {
+        let position = self.im2col.position();
+        parallel.run(tasks, &|task| {
+            let mut padded = PaddedLine::default();
+            for line in self.grid.copied_lines(lines, self.band, tasks, task) {
+                // SAFETY: lines of regions are disjoint parts of scratch.
+                let to = unsafe { buffers.words.part(line.places.start * position..line.places.end * position) };
+                self.im2col.copy(buffers.parts, &self.grid, &line, &mut padded, to);
+            }
+        });
     }
 
     /// A task: some tile rows of a phase by some panels, numbered over all groups.
@@ -449,6 +519,142 @@ impl OnAmx {
         let to: &mut [u16] = bytemuck::cast_slice_mut(unsafe { buffers.words.part(0..len / 2) });
         to[..last.len()].copy_from_slice(last);
         to[last.len()..].fill(0);
+    }
+
+    /// Multiplies a chunk's tile rows with panels of one group, and applies the epilogue.
+    fn chunk(
+        &self,
+        buffers: &Buffers<'_>,
+        part: &mut Part<'_>,
+        chunk: &Chunk<'_>,
+        next: &Next<'_>,
+        group_panels: Range<usize>,
+        sums: &mut Sums,
+    ) {
+        let (plan, filters) = (part.plan, self.shape.group_filters());
+        let (group, first) = (group_panels.start / plan.panels.count(), group_panels.start % plan.panels.count());
+        if part.group != group {
+            let further = (group * self.im2col.steps() * STEP_WORDS * 4) as isize;
+            part.taps.iter_mut().zip(&plan.taps).for_each(|(tap, plain)| *tap = plain + further);
+            part.group = group;
+        }
+        let column = |panel: usize| group * filters + panel * PANEL;
+        let right = |panel: usize| {
+            let weights = group * self.group_len + plan.weights + panel * plan.panels.panel_len();
+            buffers.weights.at(weights).cast()
+        };
+        let panels = CallPanels { group, column: column(first), count: group_panels.len() };
+        self.prefetch(buffers, part, chunk, next, &panels);
+        (part.args.out_stride, part.args.out) = (PANEL * 4, sums.first());
+        let given = buffers.extras.given.clone().write("sums", std::slice::from_mut(sums));
+        let given = given.read("taps", &part.taps).read("tile rows", chunk.rows);
+        // Only a group's last panel may be partial.
+        let whole = (filters / PANEL - first).min(group_panels.len());
+        for Block { height, first: from, count } in Block::all(chunk.rows.len()) {
+            (part.args.blocks, part.args.rows) = (count, chunk.rows[from..].as_ptr());
+            let starts = &chunk.starts[from..from + count * height];
+            for (panel, count, columns) in
+                [(first, whole, PANEL), (first + whole, group_panels.len() - whole, filters % PANEL)]
+            {
+                if count > 0 {
+                    (part.args.right, part.args.panels) = (right(panel), count);
+                    self.panels(buffers, part, &Rows { height, starts, column: column(panel), columns }, &given);
+                    part.args.prefetch_nothing();
+                }
+            }
+        }
+    }
+
+    /// Multiplies with panels that are all whole, or with one partial panel.
+    fn panels(&self, buffers: &Buffers<'_>, part: &mut Part<'_>, rows: &Rows<'_>, given: &Given) {
+        let step = part.plan.phase.stride[2] * self.shape.filters();
+        let sums = part.args.out.cast_const();
+        let mut stretches = std::mem::take(&mut part.stretches);
+        stretches.clear();
+        let phase = &part.plan.phase;
+        self.grid.outputs(phase, part.lines, rows.starts, self.shape.output(), |row, position, rows_here| {
+            let element = position * self.shape.filters() + rows.column;
+            let to = buffers.y.at(element * self.stored.output.bytes());
+            let residual = self.residual(buffers, element);
+            stretches.push(Stretch { from: sums.wrapping_add(row * PANEL), to, residual, rows: rows_here });
+        });
+        let epilogue = &mut part.args.epilogue;
+        epilogue.to_stride = step * self.stored.output.bytes();
+        epilogue.residual_stride = step * self.stored.residual.bytes();
+        epilogue.set(&mut stretches, buffers.extras.bias, rows.column, rows.columns);
+        let given = given.clone().write("stretches", &mut stretches);
+        let held = if rows.columns == PANEL { &part.whole } else { &part.last };
+        if let Some(held) = held {
+            // SAFETY: all positions that tile rows of this band read were counted into scratch; there is room for the
+            // sums of a chunk by a panel. The lists outlive the call. Tasks have disjoint rows or columns of the
+            // result, phases have disjoint rows.
+            unsafe { held.call(rows.height, &mut part.args, &given) };
+        }
+        part.stretches = stretches;
+    }
+
+    /// Address of the residual of an element of the output; null without one.
+    fn residual(&self, buffers: &Buffers<'_>, element: usize) -> *const u8 {
+        buffers.extras.residual.map_or(std::ptr::null(), |distance| {
+            let residual = buffers.y.at(0).cast_const().wrapping_byte_offset(distance);
+            residual.wrapping_add(element * self.stored.residual.bytes())
+        })
+    }
+
+    /// Sets the prefetch streams of the call for `chunk` and `panels`: its share of the next rows and panels, and the
+    /// lines of the result that the next rows are written to.
+    fn prefetch(
+        &self,
+        buffers: &Buffers<'_>,
+        part: &mut Part<'_>,
+        chunk: &Chunk<'_>,
+        next: &Next<'_>,
+        panels: &CallPanels,
+    ) {
+        if !self.beyond_l2.input && !self.beyond_l2.output && next.panels.is_empty() {
+            return;
+        }
+        let (plan, shape) = (part.plan, &self.shape);
+        let (count, panel_len) = (plan.panels.count(), plan.panels.panel_len());
+        let Share { before, of } = next.rows_share;
+        // A single panel is multiplied as fast as rows come, prefetched or not.
+        let worth = self.beyond_l2.input && of > 1;
+        let left = next.rows.first().filter(|_| worth).map(|&row| {
+            let bytes = next.rows.len() * TILE_ROWS * self.place() * 4;
+            let share = (bytes / of).next_multiple_of(LINE);
+            PrefetchLines::all(row.wrapping_add(before * share), share)
+        });
+        let right = (!next.panels.is_empty() && next.panels.start / count == panels.group).then(|| {
+            let Share { before, of } = next.panels_share;
+            let bytes = next.panels.len() * panel_len * 4;
+            let share = (bytes / of / panels.count).next_multiple_of(LINE);
+            let weights = panels.group * self.group_len + plan.weights + next.panels.start % count * panel_len;
+            PrefetchLines::all(buffers.weights.at(weights).wrapping_add(before * share * panels.count), share)
+        });
+        let bytes = self.stored.output.bytes();
+        let result = next.output.filter(|_| self.beyond_l2.output).map(|output| PrefetchLines {
+            at: buffers.y.at((output * shape.filters() + panels.column) * bytes).cast_const(),
+            count: next.rows.len() * TILE_ROWS,
+            step: shape.filters() * bytes,
+            panel_step: PANEL * bytes,
+        });
+        let steps = (chunk.rows.len() / TALLEST).max(1) * plan.taps.len() * self.steps;
+        part.args.prefetch(&[left, right, result], steps);
+    }
+
+    /// The first output of the tile rows at `starts`, if outputs follow each other.
+    fn first_output(&self, phase: &Phase, lines: &Range<usize>, starts: &[usize]) -> Option<usize> {
+        let first = *starts.first()?;
+        if self.grid.is_dense(phase) {
+            return Some(lines.start * self.grid.line() + first);
+        }
+        if phase.stride != [1; 3] {
+            return None;
+        }
+        let output = |line: usize| self.grid.output(phase, lines.start + line, self.shape.output());
+        let (line, place) = (first / self.grid.line(), first % self.grid.line());
+        let before = |at: usize| if at == line { place.min(phase.count[2]) } else { 0 };
+        (line..lines.len()).find_map(|at| Some(output(at)? + before(at)))
     }
 }
 

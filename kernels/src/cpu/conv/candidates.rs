@@ -4,14 +4,14 @@
 //! All of them are the same kernels on the same numbers, so none can be wrong; they differ in time, in how weights are
 //! packed, and in the order of additions (a transform within what the policy allows). Knows no clock.
 
-use super::driver::{ConvBlocks, Strategy};
+use super::blocks::{ConvBlocks, Strategy};
 use super::model::FEW_CHANNELS;
 use super::shape::ConvShape;
 use super::winograd::{Grid, cost};
 use crate::cpu::Elements;
 use crate::cpu::amx::TILE_ROWS;
 use crate::cpu::description::count;
-use crate::cpu::gemm::tile::most_rows;
+use crate::cpu::gemm::most_rows;
 use crate::cpu::numerics::Numerics;
 use crate::isa::Isa;
 

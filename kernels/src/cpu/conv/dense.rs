@@ -12,14 +12,17 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use self::cut::Cut;
-use super::driver::{Beside, ConvBlocks, Strategy};
+use super::blocks::{ConvBlocks, Strategy};
+use super::extras::EpilogueOperands;
 use super::shape::{ConvShape, Phase};
 use super::table::{Field, MOST_POINTERS, Tables};
 use crate::cpu::CodeSource;
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::description::count;
+use crate::cpu::gemm::micro_kernel::MicroKernel;
+use crate::cpu::gemm::most_rows;
 use crate::cpu::gemm::rows::{Run, part};
-use crate::cpu::gemm::tile::{LeftRows, RightColumns, Tile, TileArgs, TileCode, most_rows};
+use crate::cpu::gemm::tile::{LeftRows, RightColumns, TileArgs, TileCode};
 use crate::cpu::gemm::{Panels, Tiles};
 use crate::error::Result;
 use crate::isa::Isa;
@@ -31,7 +34,7 @@ pub(super) struct Dense {
     shape: ConvShape,
     blocks: ConvBlocks,
     isa: Isa,
-    tile: Tile,
+    tile: MicroKernel,
     phases: Vec<PhasePlan>,
     /// Elements of one group's packed weights.
     group_len: usize,
@@ -60,7 +63,7 @@ struct Buffers<'a> {
     field: Field<'a, f32>,
     weights: &'a [f32],
     y: Disjoint<'a, f32>,
-    extras: Beside<'a>,
+    extras: EpilogueOperands<'a>,
 }
 
 /// Tiles of one height below each other, and where their table starts.
@@ -116,7 +119,7 @@ impl Dense {
         let taps = phases.iter().map(|plan| plan.tables.taps()).max().unwrap_or(0);
         let row_block = blocks.row_block().min(MOST_POINTERS / (taps * most).max(1)).max(1);
         let blocks = ConvBlocks { row_block: count(row_block), ..blocks };
-        let tile = Tile::new(key, phases.iter().map(|plan| plan.tiles), source)?;
+        let tile = MicroKernel::new(key, phases.iter().map(|plan| plan.tiles), source)?;
         let group_len = class_panels.iter().map(Panels::len).sum();
         Ok(Dense { shape, blocks, isa, tile, phases, group_len, zeros })
     }
@@ -133,10 +136,18 @@ impl Dense {
     }
 
     /// Convolves. The driver has checked that every buffer is as long as the shape says.
-    pub(super) fn run(&self, x: &[f32], weights: &[f32], y: &mut [f32], extras: Beside<'_>, parallel: &dyn Parallel) {
+    pub(super) fn run(
+        &self,
+        x: &[f32],
+        weights: &[f32],
+        y: &mut [f32],
+        extras: EpilogueOperands<'_>,
+        parallel: &dyn Parallel,
+    ) {
         let field = Field { data: x, zeros: &self.zeros };
         let given = extras.given.clone().read("zeros", &self.zeros);
-        let buffers = Buffers { field, weights, y: Disjoint::new(y), extras: Beside { given: &given, ..extras } };
+        let buffers =
+            Buffers { field, weights, y: Disjoint::new(y), extras: EpilogueOperands { given: &given, ..extras } };
         let (rows, columns) = (self.blocks.row_tasks(), self.blocks.unit_tasks());
         parallel.run(self.phases.len() * rows * columns, &|task| {
             let plan = &self.phases[task / (rows * columns)];

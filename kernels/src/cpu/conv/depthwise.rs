@@ -18,7 +18,8 @@ use serde::{Deserialize, Serialize};
 
 pub use self::slide::SlideCode;
 use self::slide::{Group, Slide};
-use super::driver::{Beside, ConvBlocks};
+use super::blocks::ConvBlocks;
+use super::extras::EpilogueOperands;
 use super::shape::ConvShape;
 use crate::cpu::activation;
 use crate::cpu::chain::UnaryOp;
@@ -154,14 +155,15 @@ struct Buffers<'a> {
     x: &'a [u8],
     weights: &'a [f32],
     y: Disjoint<'a, u8>,
-    extras: Beside<'a>,
+    extras: EpilogueOperands<'a>,
 }
 
 impl Depthwise {
     pub(super) fn new(
         isa: Isa,
         shape: ConvShape,
-        (blocks, stored): (ConvBlocks, Stored),
+        blocks: ConvBlocks,
+        stored: Stored,
         activation: Option<UnaryOp>,
         source: &dyn CodeSource,
     ) -> Result<Depthwise> {
@@ -172,7 +174,7 @@ impl Depthwise {
         let reach = (shape.kernel()[2] - 1) * shape.dilations()[2];
         let start = pad.div_ceil(stride).min(output);
         let fitting = (shape.input()[2] + pad).checked_sub(reach + 1).map_or(0, |last| last / stride + 1);
-        let slide = Slide::new(isa, &shape, (activation, stored), source)?;
+        let slide = Slide::new(isa, &shape, activation, stored, source)?;
         Ok(Depthwise { shape, blocks, key, kernel, slide, inner: start..fitting.clamp(start, output) })
     }
 
@@ -182,7 +184,7 @@ impl Depthwise {
         x: Activations<'_>,
         weights: &[f32],
         mut y: ActivationsMut<'_>,
-        extras: Beside<'_>,
+        extras: EpilogueOperands<'_>,
         parallel: &dyn Parallel,
     ) {
         let lines = self.shape.batch() * self.shape.output()[0] * self.shape.output()[1];

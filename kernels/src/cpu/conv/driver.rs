@@ -1,146 +1,27 @@
 //! A convolution that is ready to run, whatever its strategy.
 
-use kiln_key::Mutate;
-use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::amx::{self, OnAmx};
+use super::blocks::{ConvBlocks, ConvStored, Strategy};
 use super::dense::Dense;
 use super::depthwise::Depthwise;
+use super::extras::{ConvExtras, EpilogueOperands};
 use super::input::{self, ConvInput, ConvPart, bounds};
 use super::lines::{self, Lines};
 use super::shape::ConvShape;
-use super::weights::{WeightLayout, Weights};
-use super::winograd::{self, Winograd, WinogradTile};
+use super::weights::WeightLayout;
+use super::winograd::{self, Winograd};
 use crate::cpu::activation;
 use crate::cpu::chain::UnaryOp;
-use crate::cpu::description::sizes;
-use crate::cpu::gemm::tile::most_rows;
-use crate::cpu::{Activations, ActivationsMut, CodeSource, Elements, PackedWeights, Stored};
+use crate::cpu::gemm::most_rows;
+use crate::cpu::{Activations, ActivationsMut, CodeSource, Elements, PackedWeights};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::Given;
 use crate::parallel::Parallel;
 
-/// How a convolution is computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Strategy {
-    /// As a matrix product over the input as it is.
-    Pointwise,
-    /// Through indirection tables of pointers into the input.
-    Direct,
-    /// On copied lines, a whole line of the window at a time.
-    Lines,
-    /// Channel by channel.
-    Depthwise,
-    /// By Winograd, with tiles of that size.
-    Winograd(WinogradTile),
-    /// In `bf16` on AMX, over a copy of the input (im2col where channels are few).
-    Amx,
-}
-
-/// Strategy and block sizes: a builder's choice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct ConvBlocks {
-    /// The strategy.
-    pub strategy: Strategy,
-    /// Vectors that a tile is wide; 1 for depthwise.
-    pub vectors: u8,
-    /// Tiles of rows that share an indirection table; for lines, output lines whose inputs are copied at a time; for
-    /// depthwise, lines of a task; for Winograd, transformed tiles of a group; on AMX, output lines of a band.
-    pub row_block: u32,
-    /// Parts that each phase's rows are split into for threads.
-    pub row_tasks: u32,
-    /// Parts that the columns of all groups, counted in panels, are split into.
-    pub unit_tasks: u32,
-}
-
-sizes!(ConvBlocks { vectors: usize, row_block: usize, row_tasks: usize, unit_tasks: usize });
-
-/// Optional operands.
-#[derive(Clone, Copy, Debug)]
-pub struct ConvExtras<'a, R = &'a [f32]> {
-    /// Added to every position: one element a filter.
-    pub bias: Option<&'a [f32]>,
-    /// Added to the output, of the output's own shape, before the activation.
-    pub residual: Option<R>,
-}
-
-impl<R> Default for ConvExtras<'_, R> {
-    fn default() -> Self {
-        ConvExtras { bias: None, residual: None }
-    }
-}
-
-/// [`ConvExtras`] as strategies see them: checked buffers, and all buffers of the run for the check of extents.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Beside<'a> {
-    /// Every operand.
-    pub(super) given: &'a Given,
-    pub(super) bias: Option<&'a [f32]>,
-    /// Byte offset from the output to the residual: 0 where the output is written over it.
-    pub(super) residual: Option<isize>,
-}
-
-/// Types of a convolution's activations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
-pub struct ConvStored {
-    /// The input.
-    pub input: Stored,
-    /// The residual, where there is one.
-    pub residual: Stored,
-    /// The output.
-    pub output: Stored,
-}
-
-impl ConvStored {
-    /// Whether a strategy takes these types at that level: every strategy takes `f32`, AMX any. Depthwise kernels write
-    /// the type that they read, and add no residual to `bf16`.
-    #[must_use]
-    pub fn suits(&self, strategy: Strategy, isa: Isa) -> bool {
-        *self == ConvStored::default()
-            || match strategy {
-                Strategy::Amx => true,
-                Strategy::Depthwise => isa == Isa::Avx512 && self.input == self.output && self.residual == Stored::F32,
-                _ => false,
-            }
-    }
-}
-
-impl ConvShape {
-    /// The sizes of its weights.
-    #[must_use]
-    pub fn weights(&self) -> Weights {
-        Weights {
-            channels: self.channels(),
-            filters: self.filters(),
-            groups: self.groups(),
-            kernel: self.kernel(),
-            transposed: self.transposed.then_some([self.strides(), self.dilations()]),
-        }
-    }
-}
-
 impl ConvBlocks {
-    /// How weights have to be packed for these blocks.
-    #[must_use]
-    pub fn layout(&self) -> WeightLayout {
-        let vectors = self.vectors();
-        match self.strategy {
-            Strategy::Depthwise => WeightLayout::Rows,
-            Strategy::Amx => WeightLayout::Amx,
-            Strategy::Pointwise | Strategy::Direct | Strategy::Lines | Strategy::Winograd(_) => {
-                WeightLayout::Panels { vectors }
-            }
-        }
-    }
-
-    /// What weights consist of for these blocks.
-    #[must_use]
-    pub fn elements(&self) -> Elements {
-        if self.strategy == Strategy::Amx { Elements::Bf16Tiles } else { Elements::F32 }
-    }
-
     /// Whether a driver can take these blocks for that shape and level.
     #[must_use]
     pub fn fits(&self, shape: &ConvShape, isa: Isa) -> bool {
@@ -199,7 +80,7 @@ impl Conv {
         activation: Option<UnaryOp>,
         source: &dyn CodeSource,
     ) -> Result<Conv> {
-        Conv::stored(isa, shape, (blocks, ConvStored::default()), activation, source)
+        Conv::stored(isa, shape, blocks, ConvStored::default(), activation, source)
     }
 
     /// As [`Conv::new`], for activations stored as `f32` or `bf16`.
@@ -210,7 +91,8 @@ impl Conv {
     pub fn stored(
         isa: Isa,
         shape: ConvShape,
-        (blocks, stored): (ConvBlocks, ConvStored),
+        blocks: ConvBlocks,
+        stored: ConvStored,
         activation: Option<UnaryOp>,
         source: &dyn CodeSource,
     ) -> Result<Conv> {
@@ -223,14 +105,14 @@ impl Conv {
         let packed_len = shape.weights().packed_len(isa, blocks.layout());
         let kernel = match blocks.strategy {
             Strategy::Depthwise => {
-                Kernel::Depthwise(Box::new(Depthwise::new(isa, shape, (blocks, stored.input), activation, source)?))
+                Kernel::Depthwise(Box::new(Depthwise::new(isa, shape, blocks, stored.input, activation, source)?))
             }
             Strategy::Winograd(tile) => {
                 Kernel::Winograd(Box::new(Winograd::new(isa, shape, blocks, tile, activation, source)?))
             }
             Strategy::Amx => {
                 let panels = shape.weights().amx_panels();
-                Kernel::Amx(Box::new(OnAmx::new(isa, shape, (blocks, stored), activation, &panels, source)?))
+                Kernel::Amx(Box::new(OnAmx::new(isa, shape, blocks, stored, activation, &panels, source)?))
             }
             Strategy::Lines => {
                 let panels = shape.weights().class_panels(blocks.vectors() * isa.lanes());
@@ -348,7 +230,8 @@ impl Conv {
         // Both are as long as the output, so that one byte offset holds for every element of `f32`.
         let residual = extras.residual.map(|residual| (residual.as_ptr() as isize).wrapping_sub(to));
         let given = Given::new().maybe("residual", extras.residual.map(|residual| residual.bytes()));
-        self.run_checked(x, weights, y, (extras.bias, residual, given), scratch, parallel)
+        let extras = EpilogueOperands { given: &given, bias: extras.bias, residual };
+        self.run_checked(x, weights, y, extras, scratch, parallel)
     }
 
     /// As [`Conv::run_stored`], where `y` holds the residual and the output is written over it: residual and output
@@ -372,7 +255,8 @@ impl Conv {
         let mut one = None;
         let x = x.parts(self.shape.channels(), &mut one);
         self.check(x, weights, y.read(), ConvExtras { bias, residual: Some(y.read()) }, scratch)?;
-        self.run_checked(x, weights, y, (bias, Some(0), Given::new()), scratch, parallel)
+        let extras = EpilogueOperands { given: &Given::new(), bias, residual: Some(0) };
+        self.run_checked(x, weights, y, extras, scratch, parallel)
     }
 
     /// Whether buffers are as long as the shape says, and activations stored as was said.
@@ -407,40 +291,40 @@ impl Conv {
         bounds("scratch", scratch.len().min(self.scratch_len()), self.scratch_len())
     }
 
-    /// Convolves with buffers that passed [`Conv::check`].
+    /// Convolves with buffers that passed [`Conv::check`]; a residual beside the output is already among those given.
     fn run_checked(
         &self,
         parts: &[ConvPart<'_>],
         weights: PackedWeights<'_>,
         mut y: ActivationsMut<'_>,
-        (bias, residual, given): (Option<&[f32]>, Option<isize>, Given),
+        extras: EpilogueOperands<'_>,
         scratch: &mut [f32],
         parallel: &dyn Parallel,
     ) -> Result<()> {
         if y.read().is_empty() {
             return Ok(());
         }
-        let given = parts.iter().fold(given, |given, part| given.read("input", part.x.bytes()));
-        let given = given.read("weights", weights.bytes()).maybe("bias", bias);
+        let given = parts.iter().fold(extras.given.clone(), |given, part| given.read("input", part.x.bytes()));
+        let given = given.read("weights", weights.bytes()).maybe("bias", extras.bias);
         let given = given.write("output", y.bytes_mut()).write("scratch", scratch);
-        let beside = Beside { given: &given, bias, residual };
+        let extras = EpilogueOperands { given: &given, ..extras };
         let [ConvPart { x, .. }, ..] = *parts else { return unsupported("no input") };
         match (&self.kernel, x, y, weights) {
-            (Kernel::Amx(unit), _, y, weights) => unit.run(parts, weights, y, beside, scratch, parallel),
-            (Kernel::Depthwise(_), Activations::Bf16(_), ..) if beside.residual.is_some() => {
+            (Kernel::Amx(unit), _, y, weights) => unit.run(parts, weights, y, extras, scratch, parallel),
+            (Kernel::Depthwise(_), Activations::Bf16(_), ..) if extras.residual.is_some() => {
                 return unsupported("a residual beside depthwise bf16");
             }
             (Kernel::Depthwise(depthwise), x, y, PackedWeights::F32(weights)) => {
-                depthwise.run(x, weights, y, beside, parallel);
+                depthwise.run(x, weights, y, extras, parallel);
             }
             (Kernel::Winograd(winograd), Activations::F32(_), ActivationsMut::F32(y), PackedWeights::F32(weights)) => {
-                winograd.run(parts, weights, y, beside, scratch, parallel)
+                winograd.run(parts, weights, y, extras, scratch, parallel)
             }
             (Kernel::Dense(dense), Activations::F32(x), ActivationsMut::F32(y), PackedWeights::F32(weights)) => {
-                dense.run(x, weights, y, beside, parallel);
+                dense.run(x, weights, y, extras, parallel);
             }
             (Kernel::Lines(lines), Activations::F32(x), ActivationsMut::F32(y), PackedWeights::F32(weights)) => {
-                lines.run(x, weights, y, beside, scratch, parallel);
+                lines.run(x, weights, y, extras, scratch, parallel);
             }
             _ => return unsupported("bf16 by a strategy of f32"),
         }

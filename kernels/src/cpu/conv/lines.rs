@@ -11,12 +11,15 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::driver::{Beside, ConvBlocks};
+use super::blocks::ConvBlocks;
+use super::extras::EpilogueOperands;
 use super::shape::ConvShape;
 use crate::cpu::CodeSource;
 use crate::cpu::chain::UnaryOp;
+use crate::cpu::gemm::micro_kernel::MicroKernel;
+use crate::cpu::gemm::most_rows;
 use crate::cpu::gemm::rows::{Run, part};
-use crate::cpu::gemm::tile::{LeftRows, RightColumns, Tile, TileArgs, TileCode, most_rows};
+use crate::cpu::gemm::tile::{LeftRows, RightColumns, TileArgs, TileCode};
 use crate::cpu::gemm::{Panels, Tiles};
 use crate::error::Result;
 use crate::isa::Isa;
@@ -27,7 +30,7 @@ use crate::parallel::{Disjoint, Parallel};
 pub(super) struct Lines {
     shape: ConvShape,
     isa: Isa,
-    tile: Tile,
+    tile: MicroKernel,
     /// Tiles of an output line.
     tiles: Tiles,
     panels: Panels,
@@ -46,7 +49,7 @@ struct Buffers<'a> {
     x: &'a [f32],
     weights: &'a [f32],
     y: Disjoint<'a, f32>,
-    extras: Beside<'a>,
+    extras: EpilogueOperands<'a>,
     scratch: Disjoint<'a, f32>,
 }
 
@@ -90,7 +93,7 @@ impl Lines {
     ) -> Result<Lines> {
         let (left, right) = (LeftRows::Lines, RightColumns::Packed);
         let tiles = Tiles::new(shape.output()[2], most_rows(isa, blocks.vectors()));
-        let tile = Tile::new(
+        let tile = MicroKernel::new(
             TileCode { isa, vectors: blocks.vectors() as u8, left, right, activation, in_order: false },
             [tiles],
             source,
@@ -141,7 +144,7 @@ impl Lines {
         x: &[f32],
         weights: &[f32],
         y: &mut [f32],
-        extras: Beside<'_>,
+        extras: EpilogueOperands<'_>,
         scratch: &mut [f32],
         parallel: &dyn Parallel,
     ) {

@@ -1,8 +1,8 @@
 //! The cost model's pick of [`ConvBlocks`].
 
 use super::amx::band;
+use super::blocks::{ConvBlocks, Strategy};
 use super::depthwise::slide;
-use super::driver::{ConvBlocks, Strategy};
 use super::lines;
 use super::shape::ConvShape;
 use super::weights::WeightLayout;
@@ -11,8 +11,8 @@ use crate::cpu::Elements;
 use crate::cpu::amx::{PANEL, TILE_ROWS};
 use crate::cpu::description::count;
 use crate::cpu::gemm::model::{WORTH_A_THREAD, l2_bytes};
+use crate::cpu::gemm::most_rows;
 use crate::cpu::gemm::rows::part;
-use crate::cpu::gemm::tile::most_rows;
 use crate::cpu::numerics::Numerics;
 use crate::isa::Isa;
 
@@ -129,12 +129,26 @@ fn unit(isa: Isa, shape: &ConvShape, threads: usize) -> ConvBlocks {
     }
 }
 
-/// Tiles times columns of the busiest thread, where `threads` threads take the parts of both in turn, each the next one
+/// A number of things in nearly equal parts.
+#[derive(Clone, Copy, Debug)]
+struct Split {
+    total: usize,
+    parts: usize,
+}
+
+impl Split {
+    /// The lengths of its parts.
+    fn lengths(self) -> impl Iterator<Item = usize> {
+        (0..self.parts).map(move |index| part(self.total, self.parts, index).len())
+    }
+}
+
+/// Tiles times units of the busiest thread, where `threads` threads take the parts of both in turn, each the next one
 /// when it is idle.
-fn longest(threads: usize, (tiles, row_tasks): (usize, usize), (units, unit_tasks): (usize, usize)) -> usize {
+fn longest(threads: usize, tiles: Split, units: Split) -> usize {
     let mut busy = vec![0; threads.max(1)];
-    for rows in (0..row_tasks).map(|index| part(tiles, row_tasks, index).len()) {
-        for columns in (0..unit_tasks).map(|index| part(units, unit_tasks, index).len()) {
+    for rows in tiles.lengths() {
+        for columns in units.lengths() {
             if let Some(least) = busy.iter_mut().min() {
                 *least += rows * columns;
             }
@@ -169,14 +183,16 @@ fn dense(isa: Isa, shape: &ConvShape, vectors: usize, threads: usize) -> ConvBlo
         let spare = (tiles / row_block / want).clamp(1, 4);
         row_tasks = (want * spare).min(tiles);
         // An uneven split of few tiles leaves threads idle; columns may divide more evenly, or parts of both.
-        let time = |cut: (usize, usize)| longest(want, (tiles, cut.0), (units, cut.1));
+        let time = |[row_tasks, unit_tasks]: [usize; 2]| {
+            longest(want, Split { total: tiles, parts: row_tasks }, Split { total: units, parts: unit_tasks })
+        };
         let even = (tiles * units).div_ceil(want);
-        if row_tasks < want || time((row_tasks, 1)) * 100 > even * 104 {
+        if row_tasks < want || time([row_tasks, 1]) * 100 > even * 104 {
             // A part of a single panel makes its own tables, and leaves its output in the cache of the core that ran
             // it: it has to save something.
-            let cuts = [((row_tasks, 1), 100), ((1, want.min(units)), 100), ((want.min(tiles), units), 108)];
+            let cuts = [([row_tasks, 1], 100), ([1, want.min(units)], 100), ([want.min(tiles), units], 108)];
             let best = cuts.into_iter().min_by_key(|&(cut, percent)| time(cut) * percent);
-            (row_tasks, unit_tasks) = best.map_or((row_tasks, 1), |(cut, _)| cut);
+            [row_tasks, unit_tasks] = best.map_or([row_tasks, 1], |(cut, _)| cut);
         }
     }
     if strategy == Strategy::Lines {
@@ -199,11 +215,14 @@ mod tests {
 
     #[test]
     fn the_busiest_of_some_threads_takes_parts_in_turn() {
-        assert_eq!(longest(2, (9, 2), (5, 1)), 25, "nine tiles of five panels in two parts");
-        assert_eq!(longest(2, (9, 1), (5, 2)), 27);
-        assert_eq!(longest(2, (9, 2), (5, 5)), 23, "one panel at a time");
-        assert_eq!(longest(2, (9, 1), (8, 2)), 36);
-        assert_eq!(longest(4, (1, 1), (1, 1)), 1);
-        assert_eq!(longest(3, (0, 1), (4, 2)), 0);
+        let busiest = |threads, [tiles, row_tasks]: [usize; 2], [units, unit_tasks]: [usize; 2]| {
+            longest(threads, Split { total: tiles, parts: row_tasks }, Split { total: units, parts: unit_tasks })
+        };
+        assert_eq!(busiest(2, [9, 2], [5, 1]), 25, "nine tiles of five panels in two parts");
+        assert_eq!(busiest(2, [9, 1], [5, 2]), 27);
+        assert_eq!(busiest(2, [9, 2], [5, 5]), 23, "one panel at a time");
+        assert_eq!(busiest(2, [9, 1], [8, 2]), 36);
+        assert_eq!(busiest(4, [1, 1], [1, 1]), 1);
+        assert_eq!(busiest(3, [0, 1], [4, 2]), 0);
     }
 }

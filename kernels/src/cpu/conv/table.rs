@@ -47,7 +47,7 @@ struct Origin {
 pub(crate) const MOST_POINTERS: usize = 1 << 19;
 
 /// Most rows of a tile, and so most origins at a time.
-const MOST_ROWS: usize = crate::cpu::gemm::tile::MOST_ROWS;
+const MOST_ROWS: usize = crate::cpu::gemm::tile_size::MOST_ROWS;
 
 impl Tables {
     /// Tables of a phase over positions of that size and number of channels.

@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use super::input::bounds;
-use super::shape::{MOST_PHASES, class_taps};
+use super::shape::{ConvShape, MOST_PHASES, class_taps};
 use crate::cpu::amx::PANEL;
 use crate::cpu::gemm::{Panels, Source, panel_vectors};
 use crate::cpu::{Elements, PackedWeightsMut};
@@ -74,6 +74,20 @@ const FEW_CHANNELS: usize = 16;
 /// Elements of a tap's reduction, and filters of one of several groups, from which on AMX is worth it: it computes 32
 /// of each.
 const WORTH_AMX: usize = 8;
+
+impl ConvShape {
+    /// The sizes of its weights.
+    #[must_use]
+    pub fn weights(&self) -> Weights {
+        Weights {
+            channels: self.channels(),
+            filters: self.filters(),
+            groups: self.groups(),
+            kernel: self.kernel(),
+            transposed: self.transposed.then_some([self.strides(), self.dilations()]),
+        }
+    }
+}
 
 impl Weights {
     /// Whether the sizes can be packed.

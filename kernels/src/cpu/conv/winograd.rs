@@ -21,6 +21,7 @@
 //! Threads take groups of their own, or, where weights are many, share the transform of a group's inputs and then
 //! divide its filters.
 
+mod args;
 mod code;
 pub(super) mod cost;
 mod emit;
@@ -30,7 +31,7 @@ mod matrices;
 mod portable;
 mod stages;
 
-pub(crate) use code::FAMILY;
+pub(crate) use args::FAMILY;
 pub use code::{WinogradCode, WinogradSide};
 pub(super) use grid::{Grid, fits};
 pub use matrices::WinogradTile;
@@ -38,14 +39,16 @@ pub use matrices::WinogradTile;
 use self::code::Kernel;
 use self::grid::{Filters, Layout, panels};
 use self::stages::{Part, cuts};
-use super::driver::{Beside, ConvBlocks};
+use super::blocks::ConvBlocks;
+use super::extras::EpilogueOperands;
 use super::input::ConvPart;
 use super::shape::ConvShape;
 use crate::cpu::CodeSource;
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::Panels;
+use crate::cpu::gemm::micro_kernel::MicroKernel;
 use crate::cpu::gemm::rows::part;
-use crate::cpu::gemm::tile::{LeftRows, RightColumns, Tile, TileCode};
+use crate::cpu::gemm::tile::{LeftRows, RightColumns, TileCode};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::parallel::{Disjoint, Parallel};
@@ -61,7 +64,7 @@ pub(super) struct Winograd {
     input: Kernel,
     filters: Kernel,
     output: Kernel,
-    product: Tile,
+    product: MicroKernel,
     grid: Grid,
     panels: Panels,
     layout: Layout,
@@ -86,7 +89,7 @@ struct Buffers<'a> {
     parts: &'a [ConvPart<'a>],
     weights: &'a [f32],
     y: Disjoint<'a, f32>,
-    extras: Beside<'a>,
+    extras: EpilogueOperands<'a>,
     scratch: Disjoint<'a, f32>,
 }
 
@@ -114,7 +117,7 @@ impl Winograd {
             input: kernel(WinogradSide::Input, fills(shape.channels()))?,
             filters: kernel(WinogradSide::Filters, panels.panel_len().is_multiple_of(filters::LINE_ELEMENTS))?,
             output: kernel(WinogradSide::Output { activation }, fills(shape.filters()))?,
-            product: Tile::new(product, cuts(isa, &blocks, &grid), source)?,
+            product: MicroKernel::new(product, cuts(isa, &blocks, &grid), source)?,
             grid,
             panels,
             layout: Layout::new(isa, tile, &blocks, &grid, &panels),
@@ -138,12 +141,12 @@ impl Winograd {
         parts: &[ConvPart<'_>],
         weights: &[f32],
         y: &mut [f32],
-        extras: Beside<'_>,
+        extras: EpilogueOperands<'_>,
         scratch: &mut [f32],
         parallel: &dyn Parallel,
     ) {
         let given = extras.given.clone().read("zeros", &self.zeros);
-        let extras = Beside { given: &given, ..extras };
+        let extras = EpilogueOperands { given: &given, ..extras };
         let buffers = Buffers { parts, weights, y: Disjoint::new(y), extras, scratch: Disjoint::new(scratch) };
         let (rows, units) = (self.blocks.row_tasks(), self.blocks.unit_tasks());
         let (groups, panels) = (self.grid.groups(), self.panels.count());

@@ -5,7 +5,7 @@
 
 use super::matmul::{Epilogue, MatmulBlocks, MatmulShape, Right};
 use super::model::tile_rows;
-use super::tile::MOST_VECTORS;
+use super::tile_size::MOST_VECTORS;
 use crate::cpu::Elements;
 use crate::cpu::amx::STEP;
 use crate::isa::Isa;

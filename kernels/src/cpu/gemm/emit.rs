@@ -10,8 +10,10 @@
 
 use super::operands::Load;
 use super::reduction::{AT, END, Fields, Prefetch, Reduction, TABLE, fields};
-use super::tile::{LeftRows, RightColumns, TileArgs, TileCode, most_rows};
+use super::tile::{FAMILY, LeftRows, RightColumns, TileArgs, TileCode};
+use super::tile_size::most_rows;
 use crate::cpu::activation::{self, Place};
+use crate::error::{KernelError, Result};
 use crate::jit::{Asm, Cond, Gpr, Label, Mask, Mem, Vreg, arg};
 
 /// Registers for the right-hand side of a single row whose columns are widened.
@@ -28,8 +30,26 @@ const COUNT: Gpr = Gpr::R8;
 /// What the reduction reads of the arguments.
 const FIELDS: Fields = fields!(TileArgs);
 
+impl TileCode {
+    /// Assembles the kernel of tiles of `rows` rows, 1 to [`most_rows`].
+    pub(crate) fn emit(&self, rows: usize, asm: &mut Asm) -> Result<()> {
+        if !(1..=most_rows(self.isa, usize::from(self.vectors))).contains(&rows) {
+            let vectors = self.vectors;
+            let reason = format!("a tile of {rows} rows and {vectors} vectors in the registers of {}", self.isa);
+            return Err(KernelError::Unsupported { family: FAMILY, reason });
+        }
+        if !self.right.operands().suits(self.isa) {
+            let reason = format!("products of {:?} on {}", self.right, self.isa);
+            return Err(KernelError::Unsupported { family: FAMILY, reason });
+        }
+        activation::check(FAMILY, self.activation)?;
+        tile(asm, self, rows);
+        Ok(())
+    }
+}
+
 /// Assembles the part of the micro-kernel for tiles of `rows` rows, at most [`most_rows`].
-pub(super) fn tile(asm: &mut Asm, key: &TileCode, rows: usize) {
+fn tile(asm: &mut Asm, key: &TileCode, rows: usize) {
     let memory = key.activation.is_some_and(|op| activation::place(op, spare(asm, key)) == Place::Memory);
     let (again, unfinished) = (asm.label(), asm.label());
     asm.prologue();

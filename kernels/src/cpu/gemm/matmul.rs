@@ -11,10 +11,13 @@ mod stored;
 use std::ops::Range;
 
 use super::convert::Bf16Convert;
+use super::micro_kernel::MicroKernel;
 use super::panels::{Panels, Source};
+use super::reduction::UNROLL;
 use super::row::{Row, RowCode, STREAMS};
 use super::rows::{Tiles, part};
-use super::tile::{LeftRows, RightColumns, Tile, TileArgs, TileCode, UNROLL, most_rows};
+use super::tile::{LeftRows, RightColumns, TileArgs, TileCode};
+use super::tile_size::most_rows;
 use crate::cpu::activation;
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::{Activations, ActivationsMut, CodeSource, Elements, PackedWeights};
@@ -96,8 +99,8 @@ pub struct Matmul {
     stored: MatmulStored,
     isa: Isa,
     /// The micro-kernel for packed panels, and the one for a row-major right-hand side.
-    packed: Option<Tile>,
-    plain: Option<Tile>,
+    packed: Option<MicroKernel>,
+    plain: Option<MicroKernel>,
     /// The kernel of a single row, for panels that come packed.
     row: Option<Row>,
     tiles: Tiles,
@@ -171,7 +174,7 @@ impl Matmul {
         epilogue: Epilogue,
         source: &dyn CodeSource,
     ) -> Result<Matmul> {
-        Matmul::stored(isa, shape, (blocks, MatmulStored::default()), epilogue, source)
+        Matmul::stored(isa, shape, blocks, MatmulStored::default(), epilogue, source)
     }
 
     /// As [`Matmul::new`], for activations stored as `stored` says.
@@ -182,7 +185,8 @@ impl Matmul {
     pub fn stored(
         isa: Isa,
         shape: MatmulShape,
-        (blocks, stored): (MatmulBlocks, MatmulStored),
+        blocks: MatmulBlocks,
+        stored: MatmulStored,
         epilogue: Epilogue,
         source: &dyn CodeSource,
     ) -> Result<Matmul> {
@@ -218,7 +222,7 @@ impl Matmul {
         let tile = |right: RightColumns| {
             let (vectors, activation) = (blocks.vectors as u8, epilogue.activation);
             let key = TileCode { isa, vectors, left: LeftRows::Strided, right, activation, in_order };
-            Tile::new(key, [tiles], source)
+            MicroKernel::new(key, [tiles], source)
         };
         let plain_panels = !matches!(shape.right, Right::Packed { .. }) && packed_from > 0;
         let plain = if plain_panels { Some(tile(RightColumns::Plain)?) } else { None };
@@ -569,7 +573,14 @@ impl Matmul {
     }
 
     /// Sets the right-hand side, bias and columns of `args` for a panel; returns the micro-kernel for it.
-    fn aim(&self, args: &mut TileArgs, buffers: &Buffers<'_>, place: &Place, panel: usize, k: usize) -> Option<&Tile> {
+    fn aim(
+        &self,
+        args: &mut TileArgs,
+        buffers: &Buffers<'_>,
+        place: &Place,
+        panel: usize,
+        k: usize,
+    ) -> Option<&MicroKernel> {
         let width = self.panels.width;
         args.keep_columns(self.panels.columns_of(panel), width, self.isa.lanes());
         args.bias = buffers.extras.bias.map_or(std::ptr::null(), |bias| bias.as_ptr().wrapping_add(panel * width));

@@ -5,7 +5,8 @@
 //! have to stay in L2, while rows may come from L3 or memory: they are a fraction of the traffic.
 
 use super::matmul::{Epilogue, Matmul, MatmulBlocks, MatmulShape, Right};
-use super::tile::{UNROLL, most_rows, panel_vectors};
+use super::reduction::UNROLL;
+use super::tile_size::{most_rows, panel_vectors};
 use crate::cpu::Elements;
 use crate::cpu::amx::{TALLEST, TILE_ROWS};
 use crate::isa::Isa;

@@ -1,6 +1,7 @@
 //! The micro-kernel in Rust, for machines where no code may be emitted: the contract of [`TileArgs`], loop by loop.
 
-use super::tile::{LeftRows, MOST_ROWS, RightColumns, TileArgs, TileCode};
+use super::tile::{LeftRows, RightColumns, TileArgs, TileCode};
+use super::tile_size::MOST_ROWS;
 use crate::cpu::precision::from_bf16;
 use crate::reference::chain::unary;
 
@@ -8,7 +9,7 @@ use crate::reference::chain::unary;
 ///
 /// # Safety
 ///
-/// That of [`Tile::call`](super::tile::Tile::call).
+/// That of [`MicroKernel::call`](super::micro_kernel::MicroKernel::call).
 pub(super) unsafe fn tile(key: &TileCode, args: &TileArgs) {
     // SAFETY: the caller's contract; the width is a constant so that the inner loops become vector code.
     unsafe {

@@ -6,11 +6,9 @@
 //! the broadcast left-hand element and a product.
 
 use super::operands::{Operands, UPPER};
+use super::tile_size::MOST_ROWS;
 use crate::isa::Isa;
 use crate::jit::{Asm, Cond, Gpr, Label, Mem, Src, Vreg};
-
-/// Most rows of a tile at any level: each row needs a pointer register.
-pub const MOST_ROWS: usize = 8;
 
 /// Steps of the reduction in one iteration of the unrolled loop.
 pub(crate) const UNROLL: usize = 4;

@@ -19,7 +19,9 @@ use serde::{Deserialize, Serialize};
 
 use super::operands::UPPER;
 use super::panels::Panels;
-use super::tile::{MOST_VECTORS, TileArgs, UNROLL};
+use super::reduction::UNROLL;
+use super::tile::TileArgs;
+use super::tile_size::MOST_VECTORS;
 use crate::cpu::activation::{self, Place};
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::{CodeKey, CodeSource, Emitted};

@@ -1,24 +1,17 @@
-//! The micro-kernel as its drivers see it: what shapes its instructions, its arguments, and how it is called.
+//! The contract of the micro-kernel: what shapes its instructions, and its arguments.
 
 use std::cell::Cell;
-use std::sync::Arc;
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
-use super::Tiles;
 use super::operands::{self, Operands};
-pub use super::reduction::MOST_ROWS;
-pub(crate) use super::reduction::{PREFETCH_TILES, UNROLL};
-use crate::cpu::activation;
+use super::reduction::{PREFETCH_TILES, UNROLL};
+use super::tile_size::MOST_VECTORS;
+use crate::cpu::Elements;
 use crate::cpu::chain::UnaryOp;
-use crate::cpu::{CodeKey, CodeSource, Elements, MOST_PARTS, Parts};
-use crate::error::{KernelError, Result};
 use crate::isa::{Extension, Isa};
-use crate::jit::{Arguments, Code, Extents, Given};
-
-/// Most vectors that a tile is wide.
-pub const MOST_VECTORS: usize = 4;
+use crate::jit::{Arguments, Extents};
 
 /// Where a tile's left-hand rows are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -96,64 +89,10 @@ impl TileCode {
     pub fn width(&self) -> usize {
         usize::from(self.vectors) * self.isa.lanes()
     }
-
-    /// Assembles the kernel of tiles of `rows` rows, 1 to [`most_rows`].
-    pub(crate) fn emit(&self, rows: usize, asm: &mut crate::jit::Asm) -> Result<()> {
-        if !(1..=most_rows(self.isa, usize::from(self.vectors))).contains(&rows) {
-            let vectors = self.vectors;
-            let reason = format!("a tile of {rows} rows and {vectors} vectors in the registers of {}", self.isa);
-            return Err(KernelError::Unsupported { family: FAMILY, reason });
-        }
-        if !self.right.operands().suits(self.isa) {
-            let reason = format!("products of {:?} on {}", self.right, self.isa);
-            return Err(KernelError::Unsupported { family: FAMILY, reason });
-        }
-        activation::check(FAMILY, self.activation)?;
-        super::emit::tile(asm, self, rows);
-        Ok(())
-    }
 }
 
 /// The family's name in verbose lines and symbols.
 pub(crate) const FAMILY: &str = "tile";
-
-/// Most rows of a tile that is `vectors` wide; 0 where no such tile is emitted.
-///
-/// Rows times vectors accumulators, a register for each vector of the right-hand side and one for the broadcast
-/// element of the left-hand side must fit. From 8 accumulators on the latency of the multiply-add (4 cycles, two a
-/// cycle) is hidden.
-#[must_use]
-pub const fn most_rows(isa: Isa, vectors: usize) -> usize {
-    match (isa, vectors) {
-        (Isa::Portable | Isa::Avx2, 1) => 8,
-        (Isa::Portable | Isa::Avx2, 2) => 6,
-        (Isa::Portable | Isa::Avx2, 3) => 4,
-        (Isa::Avx512, 1..=3) => 8,
-        (Isa::Avx512, 4) => 6,
-        _ => 0,
-    }
-}
-
-/// The panel width, in vectors, for a right-hand matrix of `columns` columns: the one that wastes least of its last
-/// panel, and among equals the one whose tile computes most for what it loads.
-#[must_use]
-pub fn panel_vectors(isa: Isa, columns: usize) -> usize {
-    // Share of the peak that the tallest tile of each width reaches with its operands in L1 and L2, in percent: a
-    // narrow tile loads about as often as it multiplies.
-    let efficiency: &[(usize, usize)] = match isa {
-        Isa::Avx512 => &[(4, 98), (3, 97), (2, 96), (1, 85)],
-        Isa::Portable | Isa::Avx2 => &[(2, 98), (3, 97), (1, 85)],
-    };
-    least_waste(isa, columns, efficiency)
-}
-
-/// Of widths in vectors, each with the share of the peak that its tallest tile reaches in percent, the one that takes
-/// least time for so many columns, those that fill up its last panel among them.
-pub(crate) fn least_waste(isa: Isa, columns: usize, efficiency: &[(usize, usize)]) -> usize {
-    let vectors = columns.div_ceil(isa.lanes()).max(1);
-    let cost = |&(width, percent): &(usize, usize)| vectors.div_ceil(width) * width * 100_000 / percent;
-    efficiency.iter().min_by_key(|candidate| cost(candidate)).map_or(1, |&(width, _)| width)
-}
 
 /// The arguments of one call: `tiles` tiles of `rows` rows below each other, over the same columns.
 ///
@@ -161,7 +100,7 @@ pub(crate) fn least_waste(isa: Isa, columns: usize, efficiency: &[(usize, usize)
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct TileArgs {
-    /// Rows of each tile, 1 to [`most_rows`].
+    /// Rows of each tile, 1 to [`most_rows`](super::most_rows).
     pub(crate) rows: usize,
     /// Tiles still to do.
     pub(crate) tiles: Cell<usize>,
@@ -346,90 +285,10 @@ impl TileArgs {
     }
 }
 
-/// A micro-kernel that can be called, for the numbers of rows that it was made for.
-#[derive(Clone, Debug)]
-pub(crate) enum Tile {
-    /// Machine code: a part for each number of rows, that of one row first.
-    Emitted(TileCode, [Option<Arc<Code>>; MOST_PARTS]),
-    /// The Rust version, where no code may be emitted.
-    Portable(TileCode),
-}
-
-// A part for each number of rows.
-const _: () = assert!(MOST_ROWS <= MOST_PARTS);
-
-impl Tile {
-    /// The micro-kernel for every height of the tiles in `cuts`: emitted, or the Rust one at [`Isa::Portable`].
-    pub(crate) fn new(key: TileCode, cuts: impl IntoIterator<Item = Tiles>, source: &dyn CodeSource) -> Result<Tile> {
-        if !key.isa.is_jit() {
-            return Ok(Tile::Portable(key));
-        }
-        let heights = cuts.into_iter().flat_map(|tiles| tiles.heights());
-        let wanted = heights.fold(Parts::default(), |parts, height| parts.and(height - 1));
-        if wanted.is_empty() {
-            return Ok(Tile::Emitted(key, Default::default()));
-        }
-        let kit = source.kit(&CodeKey::Tile(key), wanted)?;
-        Ok(Tile::Emitted(key, Arc::unwrap_or_clone(kit).into_parts()))
-    }
-
-    /// Computes the tiles that `args` describes.
-    ///
-    /// # Safety
-    ///
-    /// `given` holds: every left-hand row over the reduction, the right-hand columns (whole panels where packed), and
-    /// bias, residual and C over the columns of C. No other task touches those elements of C.
-    ///
-    /// # Panics
-    ///
-    /// Where `rows` is not among the heights that it was made for.
-    pub(crate) unsafe fn call(&self, args: &TileArgs, given: &Given) {
-        match self {
-            Tile::Emitted(key, parts) => match parts.get(args.rows.wrapping_sub(1)) {
-                // SAFETY: the caller vouches for the pointers; the struct is the one that the emitter reads, and this
-                // is the part for its number of rows.
-                Some(Some(code)) => unsafe { code.call(args, key, given) },
-                _ => unmade(args.rows),
-            },
-            // SAFETY: the same contract.
-            Tile::Portable(key) => unsafe {
-                given.check(args, key);
-                super::portable::tile(key, args);
-            },
-        }
-    }
-}
-
-/// The panic for a height that the driver did not ask for: it names all heights when it is built.
-#[cold]
-#[inline(never)]
-fn unmade(rows: usize) -> ! {
-    panic!("a tile of {rows} rows, for which no code was asked");
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn panels_are_as_wide_as_wastes_least() {
-        for (isa, columns, vectors) in [
-            (Isa::Avx2, 1, 1),
-            (Isa::Avx2, 8, 1),
-            (Isa::Avx2, 9, 2),
-            (Isa::Avx2, 24, 3),
-            (Isa::Avx2, 64, 2),
-            (Isa::Avx2, 96, 2),
-            (Isa::Avx2, 1000, 2),
-            (Isa::Avx512, 16, 1),
-            (Isa::Avx512, 64, 4),
-            (Isa::Avx512, 96, 3),
-            (Isa::Avx512, 160, 2),
-            (Isa::Avx512, 3072, 4),
-        ] {
-            assert_eq!(panel_vectors(isa, columns), vectors, "{isa}: {columns} columns");
-        }
-    }
+    use crate::jit::Given;
 
     const KEY: TileCode = TileCode {
         isa: Isa::Avx2,
@@ -487,15 +346,5 @@ mod tests {
     #[should_panic(expected = "tile: writes 168 bytes of C")]
     fn a_result_that_is_an_element_short_is_refused() {
         describe(LeftRows::Strided, [6 * 5, 5 * 8, 6 * 7 - 1]);
-    }
-
-    #[test]
-    fn every_emitted_tile_fits_the_registers() {
-        for isa in Isa::ALL {
-            for vectors in 1..=MOST_VECTORS {
-                let rows = most_rows(isa, vectors);
-                assert!(rows <= MOST_ROWS && (rows == 0 || rows * vectors + vectors < usize::from(isa.registers())));
-            }
-        }
     }
 }

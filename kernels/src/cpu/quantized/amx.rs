@@ -19,10 +19,12 @@ use self::epilogue::EpilogueArgs;
 pub(crate) use self::epilogue::FAMILY;
 pub use self::epilogue::QuantizedEpilogueCode;
 use self::im2col::Im2col;
+use super::blocks::QuantizedBlocks;
 use super::bytes::Added;
-use super::driver::{Operands, QuantizedBlocks};
-use super::tile::{Form, Output};
-use super::weights::{Layout, Panelling};
+use super::epilogue::Output;
+use super::operands::Operands;
+use super::tile::Form;
+use super::weights::Panelling;
 use crate::cpu::amx::prefetch::{PrefetchLines, Share};
 use crate::cpu::amx::{
     self, BLOCK, Block, Factors, Held, Multiply, MultiplyArgs, MultiplyCode, PANEL, STEP_BYTES, TALLEST, TILE_ROWS,
@@ -96,6 +98,12 @@ struct Part<'a> {
     group: usize,
 }
 
+/// Tile rows of a chunk: their addresses and their positions in the band.
+struct Chunk<'a> {
+    rows: &'a [*const u8],
+    starts: &'a [usize],
+}
+
 /// The output lines of a band, and the positions at which its tile rows start.
 struct Band {
     lines: Range<usize>,
@@ -140,7 +148,8 @@ impl OnAmx {
     pub(super) fn new(
         isa: Isa,
         shape: ConvShape,
-        (output, added): (Output, Added),
+        output: Output,
+        added: Added,
         blocks: QuantizedBlocks,
         lines: bool,
         source: &dyn CodeSource,
@@ -220,13 +229,26 @@ impl OnAmx {
                 continue;
             }
             if !self.in_place {
-                self.im2col.run(&buffers, &self.grid, (&band.lines, self.band), rows * columns, parallel);
+                self.copy(&buffers, &band.lines, rows * columns, parallel);
             }
             parallel.run(rows * columns, &|task| {
                 let tiles = part(band.starts.len(), rows, task / columns);
                 self.task(&buffers, &band, tiles, part(all, columns, task % columns), parallel);
             });
         }
+    }
+
+    /// Copies what the lines of a band read, in `tasks` tasks.
+    fn copy(&self, buffers: &Buffers<'_>, lines: &Range<usize>, tasks: usize, parallel: &dyn Parallel) {
+        let position = self.im2col.position();
+        let Operands { x, left_zero, .. } = *buffers.operands;
+        parallel.run(tasks, &|task| {
+            for line in self.grid.copied_lines(lines, self.band, tasks, task) {
+                // SAFETY: lines of regions are disjoint parts of scratch.
+                let to = unsafe { buffers.bytes.part(line.places.start * position..line.places.end * position) };
+                self.im2col.copy(x, &self.grid, &line, left_zero as u8, to);
+            }
+        });
     }
 
     /// A task: some tile rows by some panels, numbered over all groups.
@@ -253,14 +275,14 @@ impl OnAmx {
         let mut sums = Sums::uninit();
         let panels = self.panelling.panels.clamp(1, SUMS / TALLEST);
         let tiles = SUMS / panels;
-        let chunks = || rows.chunks(tiles).zip(starts.chunks(tiles));
+        let chunks = || rows.chunks(tiles).zip(starts.chunks(tiles)).map(|(rows, starts)| Chunk { rows, starts });
         if self.near {
             for chunk in chunks() {
                 if parallel.is_stopped() {
                     return;
                 }
                 cuts(&group_panels, self.panelling.panels, panels)
-                    .for_each(|cut| self.chunk(buffers, &mut part, chunk, cut, &mut sums));
+                    .for_each(|cut| self.chunk(buffers, &mut part, &chunk, cut, &mut sums));
             }
             return;
         }
@@ -275,9 +297,9 @@ impl OnAmx {
             for (index, chunk) in chunks().enumerate() {
                 if prefetch {
                     let share = Share { before: index, of: count };
-                    self.prefetch(buffers, &mut part, chunk.0.len(), &cut, share);
+                    self.prefetch(buffers, &mut part, chunk.rows.len(), &cut, share);
                 }
-                self.chunk(buffers, &mut part, chunk, cut.clone(), &mut sums);
+                self.chunk(buffers, &mut part, &chunk, cut.clone(), &mut sums);
             }
         }
     }
@@ -300,7 +322,7 @@ impl OnAmx {
         &self,
         buffers: &Buffers<'_>,
         part: &mut Part<'_>,
-        (rows, starts): (&[*const u8], &[usize]),
+        chunk: &Chunk<'_>,
         group_panels: Range<usize>,
         sums: &mut Sums,
     ) {
@@ -312,14 +334,14 @@ impl OnAmx {
         }
         let width = group_panels.len() * PANEL;
         let given = buffers.operands.given.clone().write("sums", std::slice::from_mut(sums));
-        let given = given.read("taps", &part.taps).read("tile rows", rows);
+        let given = given.read("taps", &part.taps).read("tile rows", chunk.rows);
         let sums = sums.first();
         let args = &mut part.args;
         (args.out_stride, args.panels) = (width * 4, group_panels.len());
         args.right = buffers.operands.weights[group_panels.start * self.panelling.panel_bytes()..].as_ptr().cast();
         args.start = buffers.operands.start[group_panels.start * PANEL..].as_ptr();
-        for Block { height, first: from, count } in Block::all(rows.len()) {
-            (args.blocks, args.rows) = (count, rows[from..].as_ptr());
+        for Block { height, first: from, count } in Block::all(chunk.rows.len()) {
+            (args.blocks, args.rows) = (count, chunk.rows[from..].as_ptr());
             args.out = sums.wrapping_add(from * TILE_ROWS * width).cast();
             // SAFETY: all positions that tile rows of this band read were counted into scratch, or lie in the input;
             // there is room for the sums of a chunk, of which a block writes its own. The list of taps lives as long as
@@ -333,9 +355,10 @@ impl OnAmx {
             Some(plus) => EpilogueArgs::plus(epilogue, plus, group_panels.start * PANEL, columns),
             None => EpilogueArgs::new(epilogue, group_panels.start * PANEL, columns),
         };
-        (end.area.from_stride, end.area.to_stride) = (width * 4, self.shape.filters() * self.output.bytes());
+        (end.area.from, end.area.from_stride, end.area.to_stride) =
+            (sums.cast_const(), width * 4, self.shape.filters() * self.output.bytes());
         let column = group * self.shape.group_filters() + first * PANEL;
-        self.epilogue(buffers, part.lines, (starts, sums), column, end, &given);
+        self.epilogue(buffers, part.lines, chunk.starts, column, end, &given);
     }
 
     /// Address of the tile row that starts at position `start` of a band.
@@ -351,17 +374,18 @@ impl OnAmx {
         buffers.bytes.at(at * self.im2col.position()).cast_const()
     }
 
-    /// Applies the epilogue to the sums of tile rows from a column on, and writes those that are outputs.
+    /// Applies the epilogue to the sums of tile rows from a column on, and writes those that are outputs. `args` are those
+    /// of all rows.
     fn epilogue(
         &self,
         buffers: &Buffers<'_>,
         lines: &Range<usize>,
-        (starts, sums): (&[usize], *const i32),
+        starts: &[usize],
         column: usize,
         mut args: EpilogueArgs,
         given: &Given,
     ) {
-        let filters = self.shape.filters();
+        let (filters, sums) = (self.shape.filters(), args.area.from);
         self.grid.outputs(&self.phase, lines, starts, self.shape.output(), |row, position, rows| {
             let element = position * filters + column;
             args.area.from = sums.wrapping_byte_add(row * args.area.from_stride);
@@ -375,9 +399,4 @@ impl OnAmx {
             unsafe { self.kernel.call(&args, given) };
         });
     }
-}
-
-/// How such weights are packed.
-pub(super) fn layout(form: Form, lines: bool) -> Layout {
-    Layout::Panels { form, vectors: PANEL / Isa::Avx512.lanes(), lines }
 }

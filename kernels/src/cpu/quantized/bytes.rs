@@ -169,7 +169,7 @@ twice! {
 }
 
 /// Adds a tensor to a product's result, whose zero point is `zero`; `added` says which operand it is.
-pub fn add_to(isa: Isa, to: &mut [u8], zero: i32, (plus, added): (Plus<'_>, Added), parallel: &dyn Parallel) {
+pub fn add_to(isa: Isa, to: &mut [u8], zero: i32, plus: Plus<'_>, added: Added, parallel: &dyn Parallel) {
     let (factors, rounding) = (Factors::of(plus.own(&[], zero), plus.other()), plus.rounding.bounded());
     let first = added == Added::First;
     for_each_chunk(parallel, to, CHUNK, &|index, to| {

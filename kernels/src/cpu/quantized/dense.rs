@@ -7,9 +7,12 @@
 
 use std::ops::Range;
 
-use super::driver::{LINE, Operands, QuantizedBlocks};
+use super::blocks::QuantizedBlocks;
+use super::epilogue::Output;
+use super::micro_kernel::MicroKernel;
+use super::operands::{LINE, Operands};
 use super::prepare;
-use super::tile::{Form, LeftRows, Output, QuantizedArgs, QuantizedCode, Tile, most_rows};
+use super::tile::{Form, LeftRows, QuantizedArgs, QuantizedCode, most_rows};
 use super::weights::{Layout, Panelling};
 use crate::cpu::CodeSource;
 use crate::cpu::conv::ConvShape;
@@ -29,7 +32,7 @@ pub(super) struct Dense {
     shape: ConvShape,
     blocks: QuantizedBlocks,
     output: Output,
-    tile: Tile,
+    tile: MicroKernel,
     tables: Tables,
     tiles: Tiles,
     pub(super) panelling: Panelling,
@@ -60,7 +63,8 @@ impl Dense {
         let pointwise = shape.taps() == 1 && shape.pads() == [0; 3];
         let left = if pointwise { LeftRows::Strided } else { LeftRows::Table };
         let multiplied = if form == Form::Few { Form::Bytes } else { form };
-        let tile = Tile::new(QuantizedCode { isa, form: multiplied, vectors: vectors as u8, left, output }, source)?;
+        let tile =
+            MicroKernel::new(QuantizedCode { isa, form: multiplied, vectors: vectors as u8, left, output }, source)?;
         let panelling = Panelling::new(isa, &shape.weights(), form, vectors, lines);
         let mut phase = shape.phases().swap_remove(0);
         let width = lines.then(|| (shape.output()[2].max(1) - 1) * shape.strides()[2] + shape.kernel()[2]);
@@ -122,7 +126,7 @@ impl Dense {
         parallel.run(rows * units, &|task| {
             let tiles = part(self.tiles.count(), rows, task / units);
             let all = self.panelling.groups * self.panelling.panels;
-            self.task(operands, &buffers, (task, tiles), part(all, units, task % units), parallel);
+            self.task(operands, &buffers, task, tiles, part(all, units, task % units), parallel);
         });
     }
 
@@ -185,12 +189,13 @@ impl Dense {
         }
     }
 
-    /// Multiplies some tiles of rows with some panels.
+    /// Task number `task`: multiplies some tiles of rows with some panels.
     fn task(
         &self,
         operands: &Operands<'_>,
         buffers: &Buffers<'_>,
-        (task, tiles): (usize, Range<usize>),
+        task: usize,
+        tiles: Range<usize>,
         units: Range<usize>,
         parallel: &dyn Parallel,
     ) {
@@ -303,8 +308,8 @@ impl Edge {
     ///
     /// # Safety
     ///
-    /// That of [`Tile::call`], but for the output: the strip's own columns are no other task's.
-    pub(super) unsafe fn write(&mut self, to: &Strip, args: &mut QuantizedArgs, tile: &Tile, given: &Given) {
+    /// That of [`MicroKernel::call`], but for the output: the strip's own columns are no other task's.
+    pub(super) unsafe fn write(&mut self, to: &Strip, args: &mut QuantizedArgs, tile: &MicroKernel, given: &Given) {
         let whole = to.columns == to.width;
         if !whole {
             self.0.resize((to.rows * to.width).max(self.0.len()), 0);

@@ -5,10 +5,13 @@
 //! *groups* of 16-bit integers or bytes, with its padding. A task keeps the lines of groups that its next output lines
 //! read, so that each is written once. Below the last line of a window weights are zero.
 
+use super::blocks::QuantizedBlocks;
 use super::dense::{Edge, Strip};
-use super::driver::{LINE, Operands, QuantizedBlocks};
+use super::epilogue::Output;
+use super::micro_kernel::MicroKernel;
+use super::operands::{LINE, Operands};
 use super::prepare;
-use super::tile::{Form, LeftRows, Output, QuantizedArgs, QuantizedCode, Tile, most_rows};
+use super::tile::{Form, LeftRows, QuantizedArgs, QuantizedCode, most_rows};
 use super::weights::ChannelPanels;
 use crate::cpu::CodeSource;
 use crate::cpu::conv::ConvShape;
@@ -24,7 +27,7 @@ pub(super) struct Channels {
     isa: Isa,
     shape: ConvShape,
     output: Output,
-    tile: Tile,
+    tile: MicroKernel,
     pub(super) panels: ChannelPanels,
     /// Tiles of an output line.
     tiles: Tiles,
@@ -41,7 +44,8 @@ impl Channels {
         shape: ConvShape,
         output: Output,
         blocks: QuantizedBlocks,
-        (form, vectors): (Form, usize),
+        form: Form,
+        vectors: usize,
         source: &dyn CodeSource,
     ) -> Result<Channels> {
         let code = QuantizedCode { isa, form, vectors: vectors as u8, left: LeftRows::Own, output };
@@ -55,7 +59,7 @@ impl Channels {
             isa,
             shape,
             output,
-            tile: Tile::new(code, source)?,
+            tile: MicroKernel::new(code, source)?,
             panels,
             tiles: Tiles::new(shape.output()[2], most_rows(isa, vectors)),
             positions: (shape.output()[2].max(1) - 1) * shape.strides()[2] + (width - 1) * shape.dilations()[2] + 1,

@@ -3,36 +3,22 @@
 //! The start values, factors and addends of all columns are laid out as panels are; then [`dense`](super::dense) or
 //! [`depthwise`](super::depthwise) computes.
 
-use serde::{Deserialize, Serialize};
-
 use super::amx::{self, OnAmx};
+use super::blocks::QuantizedBlocks;
 use super::bytes::{Added, Plus, add_to};
 use super::dense::Dense;
 use super::depthwise::Channels;
-use super::epilogue::Epilogue;
-use super::tile::{FAMILY, Form, Output};
+use super::epilogue::{Epilogue, Output};
+use super::operands::{LINE, Operands};
+use super::tile::{FAMILY, Form};
 use super::weights::{Layout, Steps, packed_bytes};
 use super::winograd::Winograd;
 use crate::cpu::CodeSource;
 use crate::cpu::conv::ConvShape;
-use crate::cpu::description::sizes;
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::Given;
 use crate::parallel::Parallel;
-
-/// How the work is cut: a builder's choice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct QuantizedBlocks {
-    /// Tiles of rows that are multiplied with all panels before the next tiles; on AMX, output lines of a band.
-    pub row_block: u32,
-    /// Parts that rows are split into for threads.
-    pub row_tasks: u32,
-    /// Parts that the panels of all groups are split into.
-    pub unit_tasks: u32,
-}
-
-sizes!(QuantizedBlocks { row_block: usize, row_tasks: usize, unit_tasks: usize });
 
 /// Operands of one run besides the tensors: the model may compute them.
 #[derive(Clone, Copy, Debug)]
@@ -92,34 +78,6 @@ impl Columns {
     }
 }
 
-/// Words of a cache line, at which parts of scratch start.
-pub(super) const LINE: usize = 16;
-
-/// The operands of one run, besides scratch.
-pub(super) struct Operands<'a> {
-    pub(super) x: &'a [u8],
-    pub(super) weights: &'a [u8],
-    pub(super) signed: bool,
-    pub(super) left_zero: i32,
-    /// Start value of each column's sum, in the order of panels, as the factors of `epilogue` are.
-    pub(super) start: &'a [i32],
-    pub(super) epilogue: Epilogue<'a>,
-    /// The residual, where AMX computes.
-    pub(super) plus: Option<Plus<'a>>,
-    /// All operands, output and scratch, for the check of extents.
-    pub(super) given: Given,
-}
-
-impl QuantizedBlocks {
-    /// Whether a driver can take these blocks: a builder's choice may come from a file.
-    #[must_use]
-    pub fn fits(&self) -> bool {
-        const MOST: usize = 1 << 16;
-        let cut = [self.row_block(), self.row_tasks(), self.unit_tasks()];
-        cut.iter().all(|&count| count > 0 && count <= MOST) && self.row_tasks() * self.unit_tasks() <= MOST
-    }
-}
-
 impl Quantized {
     /// Makes a product ready: gets its kernels from `source`. The weights are packed as [`Layout::of`] says. `added`
     /// says whether a residual of bytes is added to the output.
@@ -131,7 +89,8 @@ impl Quantized {
         isa: Isa,
         shape: ConvShape,
         form: Form,
-        (output, added): (Output, Added),
+        output: Output,
+        added: Added,
         blocks: QuantizedBlocks,
         source: &dyn CodeSource,
     ) -> Result<Quantized> {
@@ -146,7 +105,7 @@ impl Quantized {
         let packed = packed_bytes(isa, &sizes, layout);
         let way = match layout {
             Layout::Channels { form, vectors } => {
-                Way::Channels(Channels::new(isa, shape, output, blocks, (form, vectors), source)?)
+                Way::Channels(Channels::new(isa, shape, output, blocks, form, vectors, source)?)
             }
             Layout::Transformed { vectors } => {
                 Way::Winograd(Winograd::new(isa, shape, output, blocks, vectors, source)?)
@@ -156,7 +115,7 @@ impl Quantized {
                     let reason = format!("{shape:?} needs more scratch than can be counted");
                     return Err(KernelError::Unsupported { family: FAMILY, reason });
                 }
-                Way::Amx(Box::new(OnAmx::new(isa, shape, (output, added), blocks, lines, source)?))
+                Way::Amx(Box::new(OnAmx::new(isa, shape, output, added, blocks, lines, source)?))
             }
             Layout::Panels { .. } => Way::Dense(Dense::new(isa, shape, output, blocks, layout, source)?),
         };
@@ -254,7 +213,7 @@ impl Quantized {
             Way::Channels(channels) => channels.run(&operands, y, own, parallel),
         }
         if let Some(plus) = plus {
-            add_to(self.isa, y, terms.zero, (plus, self.added), parallel);
+            add_to(self.isa, y, terms.zero, plus, self.added, parallel);
         }
         Ok(())
     }

@@ -4,8 +4,10 @@
 //! over taps and groups ([`reduction`](crate::cpu::gemm::reduction)), and applies the epilogue, all in registers. What
 //! leads from tile to tile is common.
 
-use super::tile::{Form, LeftRows, Output, QuantizedArgs, QuantizedCode, most_rows};
+use super::epilogue::Output;
+use super::tile::{FAMILY, Form, LeftRows, QuantizedArgs, QuantizedCode, most_rows};
 use crate::cpu::gemm::reduction::{AT, B, Fields, ROWS, Reduction, TABLE, TAPS, fields};
+use crate::error::{KernelError, Result};
 use crate::jit::{Asm, Cond, Gpr, JoinedRow, Label, Mem, Vreg, arg};
 
 // Outside the reduction the row pointers' registers are free.
@@ -18,8 +20,21 @@ const SHIFT: Gpr = Gpr::R8;
 /// What the reduction reads of the arguments.
 const FIELDS: Fields = fields!(QuantizedArgs);
 
+impl QuantizedCode {
+    /// Assembles the kernel.
+    pub(crate) fn emit(&self, asm: &mut Asm) -> Result<()> {
+        let on_vectors = !self.form.is_in_steps() && self.form.usable(self.isa);
+        if most_rows(self.isa, usize::from(self.vectors)) == 0 || !on_vectors {
+            let reason = format!("{:?} in tiles of {} vectors at {}", self.form, self.vectors, self.isa);
+            return Err(KernelError::Unsupported { family: FAMILY, reason });
+        }
+        tile(asm, self);
+        Ok(())
+    }
+}
+
 /// Assembles the micro-kernel of `key`, whose width [`most_rows`] knows.
-pub(super) fn tile(asm: &mut Asm, key: &QuantizedCode) {
+fn tile(asm: &mut Asm, key: &QuantizedCode) {
     let tallest = most_rows(key.isa, usize::from(key.vectors));
     let (again, next, done) = (asm.label(), asm.label(), asm.label());
     let variants: Vec<(usize, Label)> = (1..=tallest).rev().map(|rows| (rows, asm.label())).collect();

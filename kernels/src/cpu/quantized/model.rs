@@ -1,7 +1,7 @@
 //! The cost model's pick of [`QuantizedBlocks`].
 
 use super::amx;
-use super::driver::QuantizedBlocks;
+use super::blocks::QuantizedBlocks;
 use super::tile::{Form, most_rows, panel_vectors};
 use super::weights::{Layout, Panelling, Steps};
 use crate::cpu::amx::{PANEL, TALLEST, TILE_ROWS};

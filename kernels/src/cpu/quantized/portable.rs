@@ -1,8 +1,8 @@
 //! The quantised micro-kernel in Rust: the contract of [`QuantizedArgs`], loop by loop.
 
-use super::epilogue::Epilogue;
+use super::epilogue::{Epilogue, Output};
 use super::tile::{Form, LeftRows, QuantizedArgs, QuantizedCode};
-use crate::cpu::gemm::tile::MOST_ROWS;
+use crate::cpu::gemm::tile_size::MOST_ROWS;
 
 /// Columns of the widest tile without emitted code: two vectors of eight.
 const MOST_WIDTH: usize = 16;
@@ -11,7 +11,7 @@ const MOST_WIDTH: usize = 16;
 ///
 /// # Safety
 ///
-/// That of [`Tile::call`](super::tile::Tile::call).
+/// That of [`MicroKernel::call`](super::micro_kernel::MicroKernel::call).
 pub(super) unsafe fn tile(key: &QuantizedCode, args: &QuantizedArgs) {
     for _ in 0..args.tiles.get() {
         // SAFETY: the caller's contract, tile after tile.
@@ -87,7 +87,7 @@ unsafe fn one(key: &QuantizedCode, args: &QuantizedArgs) {
 }
 
 fn f32_is_used(key: &QuantizedCode) -> bool {
-    key.output != super::tile::Output::Sums
+    key.output != Output::Sums
 }
 
 /// Two weights of each of `width` columns.

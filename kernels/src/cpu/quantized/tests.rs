@@ -144,20 +144,20 @@ impl Case {
             let clamped = Terms { bias: None, scale: &scale[..1], shift: None, low: 0.0, high: 6.0, ..whole };
             for terms in [whole, clamped] {
                 let expected = quantized(&self.shape, &self.x, &self.source(), &terms, output);
-                let actual = self.run(isa, form, (output, Added::Nothing), &terms, threads);
+                let actual = self.run(isa, form, output, Added::Nothing, &terms, threads);
                 if actual != expected {
                     let at = actual.iter().zip(&expected).position(|(a, e)| a != e);
                     panic!("{isa} {form:?} {output:?} of {:?}: byte {at:?}", self.shape);
                 }
                 if output.bytes() == 1 {
-                    self.check_sum((isa, form, output), &terms, &expected, threads);
+                    self.check_sum(isa, form, output, &terms, &expected, threads);
                 }
             }
         }
     }
 
     /// Compares the sum of the result and another tensor with one that is made of both.
-    fn check_sum(&self, (isa, form, output): (Isa, Form, Output), terms: &Terms<'_>, own: &[u8], threads: usize) {
+    fn check_sum(&self, isa: Isa, form: Form, output: Output, terms: &Terms<'_>, own: &[u8], threads: usize) {
         let signed = output == Output::Signed;
         let other = bytes(own.len(), 77);
         let zero = if signed { -100 } else { 37 };
@@ -169,22 +169,15 @@ impl Case {
             let mut expected = vec![0; own.len()];
             for (added, [a, b]) in [(Added::Second, [a, b]), (Added::First, [b, a])] {
                 add(Isa::Portable, a, b, rounding, &mut expected, &Serial);
-                let actual = self.run(isa, form, (output, added), &Terms { plus: Some(plus), ..*terms }, threads);
+                let actual = self.run(isa, form, output, added, &Terms { plus: Some(plus), ..*terms }, threads);
                 assert!(actual == expected, "{isa} {form:?} {output:?} and another tensor, of {:?}", self.shape);
             }
         }
     }
 
-    fn run(
-        &self,
-        isa: Isa,
-        form: Form,
-        (output, added): (Output, Added),
-        terms: &Terms<'_>,
-        threads: usize,
-    ) -> Vec<u8> {
+    fn run(&self, isa: Isa, form: Form, output: Output, added: Added, terms: &Terms<'_>, threads: usize) -> Vec<u8> {
         let blocks = QuantizedBlocks::pick(isa, &self.shape, form, threads);
-        let ready = Quantized::new(isa, self.shape, form, (output, added), blocks, &EmitEach).unwrap();
+        let ready = Quantized::new(isa, self.shape, form, output, added, blocks, &EmitEach).unwrap();
         let sizes = self.shape.weights();
         let mut packed = vec![0; packed_bytes(isa, &sizes, ready.layout())];
         pack(isa, &sizes, ready.layout(), &self.source(), &mut packed).unwrap();
@@ -328,9 +321,9 @@ fn what_does_not_fit_is_refused() {
     let wrong = WeightSource { zeros: &[256], ..case.source() };
     assert!(wrong.fits_bytes(&sizes).is_err(), "a zero point beyond its type");
     let blocks = QuantizedBlocks { row_block: 1, row_tasks: 1, unit_tasks: 1 };
-    assert!(Quantized::new(isa, case.shape, Form::Bytes, (Output::Sums, Added::Nothing), blocks, &EmitEach).is_err());
+    assert!(Quantized::new(isa, case.shape, Form::Bytes, Output::Sums, Added::Nothing, blocks, &EmitEach).is_err());
     let none = QuantizedBlocks { row_tasks: 0, ..blocks };
-    assert!(Quantized::new(isa, case.shape, Form::Words, (Output::Sums, Added::Nothing), none, &EmitEach).is_err());
+    assert!(Quantized::new(isa, case.shape, Form::Words, Output::Sums, Added::Nothing, none, &EmitEach).is_err());
 }
 
 proptest! {

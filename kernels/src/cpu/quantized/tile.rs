@@ -1,20 +1,17 @@
-//! The quantised micro-kernel as its drivers see it: what shapes its instructions, its arguments, and how it is called.
+//! The contract of the quantised micro-kernel: what shapes its instructions, and its arguments.
 
 use std::cell::Cell;
-use std::sync::Arc;
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
-use super::epilogue::Epilogue;
+use super::epilogue::{Epilogue, Output};
 use crate::cpu::conv::{ConvShape, Weights};
 use crate::cpu::gemm::operands::{self, Operands};
 use crate::cpu::gemm::reduction::UNROLL;
-use crate::cpu::gemm::tile::least_waste;
-use crate::cpu::{CodeKey, CodeSource};
-use crate::error::{KernelError, Result};
+use crate::cpu::gemm::tile_size::least_waste;
 use crate::isa::Isa;
-use crate::jit::{Arguments, Code, Extents, Given};
+use crate::jit::{Arguments, Extents};
 
 /// The name of the family.
 pub(crate) const FAMILY: &str = "quantized";
@@ -110,40 +107,6 @@ const LEAST_ELEMENTS: usize = 16;
 const FEW: usize = 1 << 17;
 const FEW_OF_ONE_ROW: usize = 1 << 20;
 
-/// The epilogue of a sum.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
-pub enum Output {
-    /// None: 32-bit integers.
-    Sums,
-    /// Scaled, shifted, clamped: `f32`.
-    Floats,
-    /// Scaled, shifted, clamped, rounded to even, plus the zero point: unsigned bytes.
-    Unsigned,
-    /// As [`Output::Unsigned`], to signed bytes.
-    Signed,
-}
-
-impl Output {
-    /// Bytes of an element.
-    #[must_use]
-    pub const fn bytes(self) -> usize {
-        match self {
-            Output::Sums | Output::Floats => 4,
-            Output::Unsigned | Output::Signed => 1,
-        }
-    }
-
-    /// The bounds of the type, as integers.
-    #[must_use]
-    pub const fn bounds(self) -> (i32, i32) {
-        match self {
-            Output::Unsigned => (0, 255),
-            Output::Signed => (-128, 127),
-            Output::Sums | Output::Floats => (i32::MIN, i32::MAX),
-        }
-    }
-}
-
 /// Where a tile's left-hand rows are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum LeftRows {
@@ -176,17 +139,6 @@ impl QuantizedCode {
     #[must_use]
     pub fn width(&self) -> usize {
         usize::from(self.vectors) * self.isa.lanes()
-    }
-
-    /// Assembles the kernel.
-    pub(crate) fn emit(&self, asm: &mut crate::jit::Asm) -> Result<()> {
-        let on_vectors = !self.form.is_in_steps() && self.form.usable(self.isa);
-        if most_rows(self.isa, usize::from(self.vectors)) == 0 || !on_vectors {
-            let reason = format!("{:?} in tiles of {} vectors at {}", self.form, self.vectors, self.isa);
-            return Err(KernelError::Unsupported { family: FAMILY, reason });
-        }
-        super::emit::tile(asm, self);
-        Ok(())
     }
 }
 
@@ -341,44 +293,6 @@ impl QuantizedArgs {
         self.first = first;
         self.unrolled = first + groups / UNROLL * UNROLL * 4;
         self.end = first + groups * 4;
-    }
-}
-
-/// A micro-kernel that can be called.
-#[derive(Clone, Debug)]
-pub(crate) enum Tile {
-    /// Machine code.
-    Emitted(QuantizedCode, Arc<Code>),
-    /// The Rust version, where no code may be emitted.
-    Portable(QuantizedCode),
-}
-
-impl Tile {
-    /// The micro-kernel of `key`: emitted, or the Rust one at [`Isa::Portable`].
-    pub(crate) fn new(key: QuantizedCode, source: &dyn CodeSource) -> Result<Tile> {
-        if !key.isa.is_jit() {
-            return Ok(Tile::Portable(key));
-        }
-        Ok(Tile::Emitted(key, source.code(&CodeKey::Quantized(key))?))
-    }
-
-    /// Computes the tiles that `args` describes.
-    ///
-    /// # Safety
-    ///
-    /// `given` holds: every left-hand row over the reduction, the whole panel, as many elements of `start`, `scale` and
-    /// `shift` as the tile is wide, and all columns of every row of the output, which no other task touches. `rows` is
-    /// at most [`most_rows`] of the key.
-    pub(crate) unsafe fn call(&self, args: &QuantizedArgs, given: &Given) {
-        match self {
-            // SAFETY: the caller vouches for the pointers; the struct is the one that the emitter reads.
-            Tile::Emitted(key, code) => unsafe { code.call(args, key, given) },
-            // SAFETY: the same contract.
-            Tile::Portable(key) => unsafe {
-                given.check(args, key);
-                super::portable::tile(key, args);
-            },
-        }
     }
 }
 

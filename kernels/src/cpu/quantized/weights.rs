@@ -13,9 +13,7 @@
 //! Behind all panels of [`Form::Bytes`] and [`Form::Tiles`] and of filters of one channel stand the columns' sums,
 //! which the left-hand zero point is multiplied with.
 
-use super::amx;
 use super::tile::{FAMILY, Form, panel_vectors};
-use super::winograd::CHANNELS;
 use crate::cpu::amx::{PANEL, STEP_BYTES};
 use crate::cpu::conv::Weights;
 use crate::error::{KernelError, Result};
@@ -31,6 +29,9 @@ const MOST_TRANSFORMED: usize = 384;
 
 /// Frequencies of the transform of 3x3 windows.
 pub(crate) const TRANSFORMED: usize = 16;
+
+/// Channels that are transformed at a time; layers have a multiple of them.
+pub(super) const CHANNELS: usize = 16;
 
 /// Strides and dilations of a window: all that decides on a layout besides the weights' sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +84,7 @@ impl Layout {
         let few = sizes.channels < FEW_CHANNELS && sizes.kernel[2] > 1;
         let lines = few && sizes.groups == 1 && steps.dilations[2] == 1;
         if form.is_in_steps() {
-            return amx::layout(form, lines);
+            return Layout::Panels { form, vectors: PANEL / Isa::Avx512.lanes(), lines };
         }
         let vectors = panel_vectors(isa, sizes.filters / sizes.groups.max(1));
         let plain = sizes.kernel == [1, 3, 3] && steps == Steps::ONE && sizes.groups == 1;
@@ -342,7 +343,7 @@ pub fn pack(isa: Isa, sizes: &Weights, layout: Layout, source: &WeightSource<'_>
             pack_transformed(isa, sizes, vectors, source, out);
             Ok(())
         }
-        Layout::Channels { form, vectors } => pack_channels(isa, sizes, (form, vectors), source, out),
+        Layout::Channels { form, vectors } => pack_channels(isa, sizes, form, vectors, source, out),
     }
 }
 
@@ -350,7 +351,8 @@ pub fn pack(isa: Isa, sizes: &Weights, layout: Layout, source: &WeightSource<'_>
 fn pack_channels(
     isa: Isa,
     sizes: &Weights,
-    (form, vectors): (Form, usize),
+    form: Form,
+    vectors: usize,
     source: &WeightSource<'_>,
     out: &mut [u8],
 ) -> Result<()> {

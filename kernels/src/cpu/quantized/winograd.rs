@@ -9,10 +9,12 @@
 //! A task goes through its tiles block by block: it transforms the inputs of a block, which then stay in L2, and for
 //! each panel of filters multiplies and transforms back.
 
-use super::driver::{LINE, Operands, QuantizedBlocks};
-use super::epilogue::Epilogue;
-use super::tile::{Form, LeftRows, Output, QuantizedArgs, QuantizedCode, Tile, most_rows};
-use super::weights::{TRANSFORMED, WinogradPanels};
+use super::blocks::QuantizedBlocks;
+use super::epilogue::{Epilogue, Output};
+use super::micro_kernel::MicroKernel;
+use super::operands::{LINE, Operands};
+use super::tile::{Form, LeftRows, QuantizedArgs, QuantizedCode, most_rows};
+use super::weights::{CHANNELS, TRANSFORMED, WinogradPanels};
 use crate::cpu::CodeSource;
 use crate::cpu::conv::ConvShape;
 use crate::cpu::gemm::Tiles;
@@ -23,9 +25,6 @@ use crate::error::Result;
 use crate::isa::Isa;
 use crate::parallel::{Disjoint, Parallel};
 
-/// Channels that are transformed at a time; layers have a multiple of them.
-pub(super) const CHANNELS: usize = 16;
-
 /// Columns of the widest panel: of AVX-512.
 const MOST_WIDTH: usize = 64;
 
@@ -35,7 +34,7 @@ pub(super) struct Winograd {
     isa: Isa,
     shape: ConvShape,
     output: Output,
-    tile: Tile,
+    tile: MicroKernel,
     pub(super) panels: WinogradPanels,
     /// Rows and columns of tiles of an image.
     down: usize,
@@ -76,7 +75,7 @@ impl Winograd {
             isa,
             shape,
             output,
-            tile: Tile::new(code, source)?,
+            tile: MicroKernel::new(code, source)?,
             panels: WinogradPanels::new(isa, &shape.weights(), vectors),
             down,
             along,

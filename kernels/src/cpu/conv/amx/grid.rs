@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 
 use crate::cpu::amx::TILE_ROWS;
 use crate::cpu::conv::shape::{ConvShape, Phase};
+use crate::cpu::gemm::rows::part;
 
 /// One dimension. Output `o` reads place `o + reach` of a remainder, which is input position `place * step + remainder
 /// - base`.
@@ -91,6 +92,17 @@ pub(crate) struct Stretch {
     pub(crate) from: usize,
 }
 
+/// A line of the copy of a band.
+#[derive(Clone, Debug)]
+pub(crate) struct CopiedLine {
+    /// Its region.
+    pub(crate) region: usize,
+    /// Its number among the grid's lines.
+    pub(crate) number: usize,
+    /// Its places in the copy.
+    pub(crate) places: Range<usize>,
+}
+
 /// Positions that the copy of a whole batch has at most; nothing where they cannot be counted.
 pub(crate) fn most_positions(shape: &ConvShape) -> Option<u128> {
     let along = |dim: usize| {
@@ -159,6 +171,25 @@ impl Grid {
     /// Places of a region for `lines` output lines, with room for tile rows that read on behind their last output.
     pub(crate) fn region(&self, lines: usize) -> usize {
         (lines + self.halo()) * self.line() + self.overhang() + TILE_ROWS - 1
+    }
+
+    /// Lines of the copy of what the output lines `lines` read: those that task `task` of `tasks` makes. Regions have
+    /// room for bands of up to `most` lines.
+    pub(crate) fn copied_lines(
+        &self,
+        lines: &Range<usize>,
+        most: usize,
+        tasks: usize,
+        task: usize,
+    ) -> impl Iterator<Item = CopiedLine> {
+        let (start, all, regions, room) = (lines.start, lines.len() + self.halo(), self.regions(), self.region(most));
+        part(regions * all, tasks, task).map(move |index| {
+            // Lines first: a thread then multiplies mostly the lines that it has copied.
+            let (line, region) = (index / regions, index % regions);
+            let first = region * room + line * self.line();
+            let last = if line + 1 == all { self.overhang() } else { 0 };
+            CopiedLine { region, number: start + line, places: first..first + self.line() + last }
+        })
     }
 
     /// Whether outputs follow each other without gaps, so that the ends of lines do not matter.

@@ -1,18 +1,13 @@
 //! The copy of a band's input in bf16, laid out as a [`Grid`]; with few channels an im2col of lines.
 
-use std::ops::Range;
-
-use super::Buffers;
-use super::grid::{Grid, Stretch};
+use super::grid::{CopiedLine, Grid, Stretch};
 use crate::cpu::amx::STEP_WORDS;
 use crate::cpu::conv::input::ConvPart;
 use crate::cpu::conv::shape::ConvShape;
-use crate::cpu::gemm::rows::part;
 use crate::cpu::gemm::{Bf16Convert, Bf16ConvertRows};
 use crate::cpu::{Activations, CodeSource};
 use crate::error::Result;
 use crate::isa::Isa;
-use crate::parallel::Parallel;
 
 /// Makes the copy.
 #[derive(Clone, Debug)]
@@ -34,6 +29,13 @@ struct Gathered {
     dilation: usize,
     pad: usize,
     width: usize,
+}
+
+/// A line of the input with its padding, which a task writes again for each line that it gathers.
+#[derive(Debug, Default)]
+pub(super) struct PaddedLine {
+    f32: Vec<f32>,
+    bf16: Vec<u16>,
 }
 
 impl Im2col {
@@ -71,41 +73,23 @@ impl Im2col {
         self.steps
     }
 
-    /// Copies what the output lines `lines` read; a band has up to `most` lines.
-    pub(super) fn run(
+    /// Copies a line of the grid; `padded` is room for a line of the input.
+    pub(super) fn copy(
         &self,
-        buffers: &Buffers<'_>,
+        parts: &[ConvPart<'_>],
         grid: &Grid,
-        (lines, most): (&Range<usize>, usize),
-        tasks: usize,
-        parallel: &dyn Parallel,
+        line: &CopiedLine,
+        padded: &mut PaddedLine,
+        to: &mut [f32],
     ) {
-        let position = self.position();
-        let all = lines.len() + grid.halo();
-        parallel.run(tasks, &|task| {
-            let (mut line, mut halves) = (Vec::new(), Vec::new());
-            for index in part(grid.regions() * all, tasks, task) {
-                // Lines first: a thread then multiplies mostly the lines that it has copied.
-                let (index, region) = (index / grid.regions(), index % grid.regions());
-                let at = (region * grid.region(most) + index * grid.line()) * position;
-                let mut places = grid.line();
-                if index + 1 == all {
-                    places += grid.overhang();
-                }
-                // SAFETY: lines of regions are disjoint parts of scratch.
-                let to = unsafe { buffers.words.part(at..at + places * position) };
-                let number = lines.start + index;
-                let Some(gathered) = &self.gathered else {
-                    self.line(buffers.parts, grid.stretch(region, number), to);
-                    continue;
-                };
-                match (grid.gathered(region, number), buffers.parts[0].x) {
-                    (None, _) => to.fill(0.0),
-                    (Some(from), Activations::F32(x)) => self.gather(gathered, x, from, &mut line, to),
-                    (Some(from), Activations::Bf16(x)) => self.gather_bf16(gathered, x, from, &mut halves, to),
-                }
-            }
-        });
+        let Some(gathered) = &self.gathered else {
+            return self.line(parts, grid.stretch(line.region, line.number), to);
+        };
+        match (grid.gathered(line.region, line.number), parts[0].x) {
+            (None, _) => to.fill(0.0),
+            (Some(from), Activations::F32(x)) => self.gather(gathered, x, from, &mut padded.f32, to),
+            (Some(from), Activations::Bf16(x)) => self.gather_bf16(gathered, x, from, &mut padded.bf16, to),
+        }
     }
 
     /// Whether the channels of a position can come from several tensors.

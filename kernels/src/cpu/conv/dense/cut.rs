@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use crate::cpu::gemm::model::l2_bytes;
-use crate::cpu::gemm::tile::UNROLL;
+use crate::cpu::gemm::reduction::UNROLL;
 use crate::isa::Isa;
 
 /// The cut of a reduction over taps and the channels of each.

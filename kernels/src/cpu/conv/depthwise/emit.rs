@@ -186,7 +186,7 @@ impl Variant<'_> {
                 activation::emit(self.asm, op, Vreg(position as u8), &temps);
             }
         }
-        self.each(|asm, at, value| store(asm, stored, at, (value, other), mask));
+        self.each(|asm, at, value| store(asm, stored, at, value, other, mask));
         if let Some((op, Place::Memory)) = place {
             self.again(op, mask);
         }
@@ -202,7 +202,7 @@ impl Variant<'_> {
         self.asm.bind(position);
         load_stored(self.asm, self.key.stored, Vreg(0), Mem::at(Y, 0), mask);
         activation::emit(self.asm, op, Vreg(0), &temps);
-        store(self.asm, self.key.stored, Mem::at(Y, 0), (Vreg(0), Vreg(1)), mask);
+        store(self.asm, self.key.stored, Mem::at(Y, 0), Vreg(0), Vreg(1), mask);
         self.asm.add(Y, Y_STEP);
         self.asm.sub_imm(TAP, 1);
         self.asm.cmp_imm(TAP, 0);
@@ -242,7 +242,7 @@ fn load_stored(asm: &mut Asm, stored: Stored, dst: Vreg, at: Mem, mask: Option<M
     }
 }
 
-fn store(asm: &mut Asm, stored: Stored, at: Mem, (value, scratch): (Vreg, Vreg), mask: Option<Mask>) {
+fn store(asm: &mut Asm, stored: Stored, at: Mem, value: Vreg, scratch: Vreg, mask: Option<Mask>) {
     match (stored, mask) {
         (Stored::F32, Some(mask)) => asm.vstore_masked(at, mask, value),
         (Stored::F32, None) => asm.vstore(at, value),

@@ -249,7 +249,8 @@ impl Slide {
     pub(super) fn new(
         isa: Isa,
         shape: &ConvShape,
-        (activation, stored): (Option<UnaryOp>, Stored),
+        activation: Option<UnaryOp>,
+        stored: Stored,
         source: &dyn CodeSource,
     ) -> Result<Option<Slide>> {
         let dense = |dim: usize| shape.dilations()[dim] == 1 || shape.kernel()[dim] == 1;

@@ -1,6 +1,7 @@
 //! Every convolution against the plain one, bit by bit on small integers, at every level that can run here.
 
 use super::*;
+use crate::cpu::Stored;
 use crate::cpu::conv::SlideCode;
 use crate::cpu::fence::{Fenced, Poisoned, Scoped, integers, levels, packed, packed_mut};
 use crate::cpu::precision::to_bf16;
@@ -122,7 +123,7 @@ fn check_stored(isa: Isa, stored: ConvStored, shape: ConvShape, change: fn(&mut 
     let (x, residual, panels, bias) =
         (Both::new(&x), Both::new(&residual), Poisoned::new(&panels), Poisoned::new(&bias));
     let weights = packed(layout.elements(), panels.inside());
-    let conv = Conv::stored(isa, shape, (blocks, stored), Some(UnaryOp::Relu), &EmitEach).unwrap();
+    let conv = Conv::stored(isa, shape, blocks, stored, Some(UnaryOp::Relu), &EmitEach).unwrap();
     let with = blocks.strategy != Strategy::Depthwise;
     let residual = with.then(|| residual.get(stored.residual));
     let extras = ConvExtras { bias: Some(bias.inside()), residual };
@@ -324,7 +325,7 @@ fn activations_that_are_stored_otherwise_are_refused() {
     let halves = ConvStored { input: Stored::Bf16, ..ConvStored::default() };
     for isa in levels() {
         let blocks = ConvBlocks::pick(isa, &shape, Elements::F32, Numerics::Strict, 1);
-        assert!(Conv::stored(isa, shape, (blocks, halves), None, &EmitEach).is_err(), "{blocks:?}");
+        assert!(Conv::stored(isa, shape, blocks, halves, None, &EmitEach).is_err(), "{blocks:?}");
         let conv = Conv::new(isa, shape, blocks, None, &EmitEach).unwrap();
         let (x, weights) = (vec![0; shape.input_len()], vec![0.0; shape.weights().packed_len(isa, blocks.layout())]);
         let (mut y, mut scratch) = (vec![0.0f32; shape.output_len()], vec![0.0; conv.scratch_len()]);

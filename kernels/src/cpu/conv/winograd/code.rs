@@ -1,11 +1,12 @@
-//! The code of the transforms: what shapes it, its arguments, and the Rust version where none is emitted. Knows no
-//! convolution, only tiles.
+//! The code of the transforms: what shapes it, and the Rust version where none is emitted. Knows no convolution, only
+//! tiles.
 
 use std::sync::Arc;
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
+use super::args::FAMILY;
 use super::matrices::WinogradTile;
 use super::{emit, filters};
 use crate::cpu::activation;
@@ -13,7 +14,7 @@ use crate::cpu::chain::UnaryOp;
 use crate::cpu::{CodeKey, CodeSource};
 use crate::error::Result;
 use crate::isa::Isa;
-use crate::jit::{Arguments, Asm, Code, Extents};
+use crate::jit::{Asm, Code};
 
 /// What shapes the instructions of a transform. It has two parts: one for sizes that fill whole vectors (of weights,
 /// whole lines), and one for any.
@@ -64,124 +65,6 @@ impl WinogradCode {
 const WHOLE: usize = 0;
 /// The part for any size.
 const ANY: usize = 1;
-
-/// The name of the transforms' code.
-pub(crate) const FAMILY: &str = "winograd";
-
-/// The arguments of an input transform. Strides are in bytes.
-#[derive(Debug)]
-#[repr(C)]
-pub(super) struct InputArgs {
-    /// Pointers `[tile][position]` to the inputs' channels.
-    pub(super) table: *const *const f32,
-    /// Tiles, at least 1.
-    pub(super) tiles: usize,
-    /// The first tile's row of the first point.
-    pub(super) to: *mut f32,
-    /// Stride of tiles' rows.
-    pub(super) to_stride: usize,
-    /// Stride of points.
-    pub(super) point_stride: usize,
-    /// Bytes of the channels that fill whole vectors.
-    pub(super) whole: usize,
-    /// Channels behind them; their vector is padded with zeros.
-    pub(super) rest: usize,
-}
-
-/// The arguments of a transform of weights. Strides are in bytes.
-#[derive(Debug)]
-#[repr(C)]
-pub(super) struct FilterArgs {
-    /// The first tap's rows of a panel.
-    pub(super) from: *const f32,
-    /// Stride of taps.
-    pub(super) tap_stride: usize,
-    /// The row's first point of that panel.
-    pub(super) to: *mut f32,
-    /// Stride of points.
-    pub(super) point_stride: usize,
-    /// Bytes of a tap, whole vectors.
-    pub(super) bytes: usize,
-    /// Which row of points.
-    pub(super) row: usize,
-}
-
-/// The arguments of an output transform. Strides are in bytes.
-#[derive(Debug)]
-#[repr(C)]
-pub(super) struct OutputArgs {
-    /// The first tile's row of the first point.
-    pub(super) from: *const f32,
-    /// Stride of tiles' rows.
-    pub(super) from_stride: usize,
-    /// Stride of points.
-    pub(super) point_stride: usize,
-    /// Tiles, at least 1.
-    pub(super) tiles: usize,
-    /// Pointers `[tile][output]`, null where there is no such output.
-    pub(super) table: *const *mut f32,
-    /// Byte offset from those pointers to the first filter of this call.
-    pub(super) column: usize,
-    /// Not 0 where a tensor is added before the activation.
-    pub(super) residual: usize,
-    /// Byte offset from an element of the output to that of the residual.
-    pub(super) residual_offset: isize,
-    /// Bytes of the filters that fill whole vectors.
-    pub(super) whole: usize,
-    /// Filters behind them.
-    pub(super) rest: usize,
-}
-
-/// A transform's level and the size of its tiles.
-pub(super) type Transform = (Isa, WinogradTile);
-
-impl Arguments for InputArgs {
-    const FAMILY: &'static str = FAMILY;
-    type Kernel = Transform;
-
-    fn extents(&self, &(isa, tile): &Transform, extents: &mut Extents<'_>) {
-        let tiles = self.tiles.max(1);
-        for &input in extents.list("the table of inputs", self.table, tiles.saturating_mul(tile.points())) {
-            extents.read("input", input).bytes(self.whole + self.rest * 4);
-        }
-        let vector = if self.rest > 0 { isa.lanes() * 4 } else { 0 };
-        let points = extents.write("points", self.to).over(tiles, self.to_stride);
-        points.over(tile.points(), self.point_stride).bytes(self.whole + vector);
-    }
-}
-
-impl Arguments for FilterArgs {
-    const FAMILY: &'static str = FAMILY;
-    type Kernel = Transform;
-
-    fn extents(&self, &(isa, tile): &Transform, extents: &mut Extents<'_>) {
-        let bytes = self.bytes.next_multiple_of(isa.lanes() * 4);
-        extents.read("weights", self.from).over(9, self.tap_stride).bytes(bytes);
-        extents.write("points", self.to).over(tile.side(), self.point_stride).bytes(bytes);
-    }
-}
-
-impl Arguments for OutputArgs {
-    const FAMILY: &'static str = FAMILY;
-    type Kernel = Transform;
-
-    fn extents(&self, &(isa, tile): &Transform, extents: &mut Extents<'_>) {
-        let tiles = self.tiles.max(1);
-        let vector = if self.rest > 0 { isa.lanes() * 4 } else { 0 };
-        let products = extents.read("products", self.from).over(tiles, self.from_stride);
-        products.over(tile.points(), self.point_stride).bytes(self.whole + vector);
-        let outputs = tiles.saturating_mul(tile.outputs() * tile.outputs());
-        for &output in
-            extents.list("the table of outputs", self.table, outputs).iter().filter(|output| !output.is_null())
-        {
-            let (first, bytes) = (output.wrapping_byte_add(self.column), self.whole + self.rest * 4);
-            extents.write("output", first).bytes(bytes);
-            if self.residual != 0 {
-                extents.read("residual", first).from(self.residual_offset).bytes(bytes);
-            }
-        }
-    }
-}
 
 #[derive(Clone, Debug)]
 pub(super) enum Kernel {

@@ -3,11 +3,11 @@
 use super::grid::{few, panels};
 use super::matrices::WinogradTile;
 use super::{Grid, suits};
-use crate::cpu::conv::driver::{ConvBlocks, Strategy};
+use crate::cpu::conv::blocks::{ConvBlocks, Strategy};
 use crate::cpu::conv::shape::ConvShape;
 use crate::cpu::description::count;
 use crate::cpu::gemm::model::l2_bytes;
-use crate::cpu::gemm::tile::{most_rows, panel_vectors};
+use crate::cpu::gemm::{most_rows, panel_vectors};
 use crate::cpu::numerics::Numerics;
 use crate::isa::Isa;
 

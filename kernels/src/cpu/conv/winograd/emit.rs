@@ -10,7 +10,7 @@ use std::mem::offset_of;
 
 use smallvec::SmallVec;
 
-use super::code::{InputArgs, OutputArgs};
+use super::args::{InputArgs, OutputArgs};
 use super::matrices::{MOST_SIDE, Rows, WinogradTile};
 use crate::cpu::activation::{self, Place};
 use crate::cpu::chain::UnaryOp;

@@ -10,7 +10,7 @@ use std::mem::offset_of;
 
 use smallvec::SmallVec;
 
-use super::code::FilterArgs;
+use super::args::FilterArgs;
 use super::matrices::WinogradTile;
 use crate::jit::{Asm, Cond, Gpr, Mem, Src, Vreg};
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::matrices::WinogradTile;
 use super::suits;
-use crate::cpu::conv::driver::ConvBlocks;
+use crate::cpu::conv::blocks::ConvBlocks;
 use crate::cpu::conv::shape::ConvShape;
 use crate::cpu::gemm::model::l2_bytes;
 use crate::cpu::gemm::{Panels, Tiles};

@@ -1,6 +1,6 @@
 //! The transforms in Rust: the contracts of [`InputArgs`] and [`OutputArgs`], loop by loop, over the same matrices.
 
-use super::code::{InputArgs, OutputArgs};
+use super::args::{InputArgs, OutputArgs};
 use super::matrices::{MOST_SIDE, Rows, WinogradTile};
 use crate::cpu::chain::UnaryOp;
 use crate::reference::chain::unary;

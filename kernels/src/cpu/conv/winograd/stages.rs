@@ -2,13 +2,15 @@
 
 use std::ops::Range;
 
-use super::code::{FilterArgs, InputArgs, Kernel, OutputArgs};
+use super::args::{FilterArgs, InputArgs, OutputArgs, Transform};
+use super::code::Kernel;
 use super::grid::{Filters, Grid, Layout};
 use super::{Buffers, Winograd, filters, portable};
-use crate::cpu::conv::driver::ConvBlocks;
+use crate::cpu::conv::blocks::ConvBlocks;
 use crate::cpu::conv::input::ConvPart;
 use crate::cpu::gemm::Tiles;
-use crate::cpu::gemm::tile::{TileArgs, most_rows};
+use crate::cpu::gemm::most_rows;
+use crate::cpu::gemm::tile::TileArgs;
 use crate::isa::Isa;
 
 /// Elements of a tap that are transformed to all rows of points before the next: nine such runs stay in L1 meanwhile.
@@ -28,6 +30,11 @@ pub(super) struct Part {
 }
 
 impl Winograd {
+    /// What determines the extents of a transform.
+    fn kernel(&self) -> Transform {
+        Transform { isa: self.isa, tile: self.tile }
+    }
+
     /// Transforms the inputs of some tiles of a group into rows of points from `points` in scratch on.
     pub(super) fn transform(&self, buffers: &Buffers<'_>, tiles: Range<usize>, points: usize) {
         // Tiles of a call: few enough that their table stays in L1.
@@ -55,9 +62,9 @@ impl Winograd {
                 // these tiles.
                 unsafe {
                     match &self.input {
-                        Kernel::Emitted(code) => code.call(&args, &(self.isa, self.tile), &given),
+                        Kernel::Emitted(code) => code.call(&args, &self.kernel(), &given),
                         Kernel::Portable => {
-                            given.check(&args, &(self.isa, self.tile));
+                            given.check(&args, &self.kernel());
                             portable::input(self.tile, &args);
                         }
                     }
@@ -127,9 +134,9 @@ impl Winograd {
         // SAFETY: weights were checked to be packed panels of nine taps; no other task makes this panel's points there.
         unsafe {
             match &self.filters {
-                Kernel::Emitted(code) => code.call(&args, &(self.isa, self.tile), given),
+                Kernel::Emitted(code) => code.call(&args, &self.kernel(), given),
                 Kernel::Portable => {
-                    given.check(&args, &(self.isa, self.tile));
+                    given.check(&args, &self.kernel());
                     filters::portable(self.tile, &args);
                 }
             }
@@ -199,9 +206,9 @@ impl Winograd {
         // to this task.
         unsafe {
             match &self.output {
-                Kernel::Emitted(code) => code.call(&args, &(self.isa, self.tile), &given),
+                Kernel::Emitted(code) => code.call(&args, &self.kernel(), &given),
                 Kernel::Portable => {
-                    given.check(&args, &(self.isa, self.tile));
+                    given.check(&args, &self.kernel());
                     portable::output(self.tile, self.activation, &args);
                 }
             }

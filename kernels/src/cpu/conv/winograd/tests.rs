@@ -47,24 +47,41 @@ fn every_row_has_a_column_taken_as_it_is_and_the_bias_point_reaches_all_outputs(
     }
 }
 
-/// Batch, channels, filters, input, padding, outputs beyond what padding on both sides gives.
-type Case = (u64, u64, u64, (u64, u64), u64, u64);
+/// A 3x3 convolution of images.
+struct Images {
+    batch: u64,
+    channels: u64,
+    filters: u64,
+    /// Height and width.
+    input: [u64; 2],
+    pad: u64,
+    /// Outputs beyond what padding on both sides gives.
+    beyond: u64,
+}
 
-fn shape((batch, channels, filters, (height, width), pad, beyond): Case) -> ConvShape {
-    let out = |size: u64| size + 2 * pad - 2 + beyond;
-    ConvShape {
-        batch,
-        channels,
-        filters,
-        groups: 1,
-        input: [1, height, width],
-        output: [1, out(height), out(width)],
-        kernel: [1, 3, 3],
-        strides: [1; 3],
-        dilations: [1; 3],
-        pads: [0, pad, pad],
-        transposed: false,
+impl Images {
+    fn shape(&self) -> ConvShape {
+        let [height, width] = self.input;
+        let out = |size: u64| size + 2 * self.pad - 2 + self.beyond;
+        ConvShape {
+            batch: self.batch,
+            channels: self.channels,
+            filters: self.filters,
+            groups: 1,
+            input: [1, height, width],
+            output: [1, out(height), out(width)],
+            kernel: [1, 3, 3],
+            strides: [1; 3],
+            dilations: [1; 3],
+            pads: [0, self.pad, self.pad],
+            transposed: false,
+        }
     }
+}
+
+/// Images whose outputs are of their own size.
+fn shape(batch: u64, channels: u64, filters: u64, input: [u64; 2]) -> ConvShape {
+    Images { batch, channels, filters, input, pad: 1, beyond: 0 }.shape()
 }
 
 /// Numbers between -1 and 1.
@@ -130,7 +147,7 @@ fn emulated(isa: Isa) -> bool {
 }
 
 /// Small sizes of all kinds, drawn at random but always the same.
-fn cases(count: usize) -> impl Iterator<Item = Case> {
+fn cases(count: usize) -> impl Iterator<Item = ConvShape> {
     let mut state = 88_172_645_463_325_252u64;
     let mut draw = move |from: u64, to: u64| {
         state ^= state << 13;
@@ -142,8 +159,9 @@ fn cases(count: usize) -> impl Iterator<Item = Case> {
         let pad = draw(0, 2);
         // Without padding an input must be as large as the kernel.
         let least = 3 - 2 * pad.min(1);
-        let input = (draw(least, 15), draw(least, 15));
-        (draw(1, 3), draw(1, 40), draw(1, 40), input, pad, draw(0, 2))
+        let input = [draw(least, 15), draw(least, 15)];
+        let (batch, channels, filters) = (draw(1, 3), draw(1, 40), draw(1, 40));
+        Images { batch, channels, filters, input, pad, beyond: draw(0, 2) }.shape()
     })
     .take(count)
 }
@@ -151,9 +169,9 @@ fn cases(count: usize) -> impl Iterator<Item = Case> {
 #[test]
 fn random_shapes_are_near_the_exact_sums() {
     for isa in levels() {
-        for case in cases(if emulated(isa) { 4 } else { 60 }) {
+        for shape in cases(if emulated(isa) { 4 } else { 60 }) {
             for tile in WinogradTile::ALL {
-                check(isa, tile, shape(case), Some(UnaryOp::Relu), |_| ());
+                check(isa, tile, shape, Some(UnaryOp::Relu), |_| ());
             }
         }
     }
@@ -163,8 +181,8 @@ fn random_shapes_are_near_the_exact_sums() {
 fn many_channels_stay_within_the_bound() {
     for isa in levels().into_iter().filter(|&isa| !emulated(isa)) {
         for tile in WinogradTile::ALL {
-            check(isa, tile, shape((1, 256, 32, (8, 12), 1, 0)), None, |_| ());
-            check(isa, tile, shape((1, 512, 24, (7, 7), 1, 0)), None, |_| ());
+            check(isa, tile, shape(1, 256, 32, [8, 12]), None, |_| ());
+            check(isa, tile, shape(1, 512, 24, [7, 7]), None, |_| ());
         }
     }
 }
@@ -181,9 +199,9 @@ fn any_cut_of_the_work_gives_the_same_result() {
     for isa in levels() {
         for change in cuts {
             let filters = 3 * isa.lanes() as u64 * 4 - 3;
-            check(isa, WinogradTile::Two, shape((1, 9, filters, (9, 7), 1, 0)), Some(UnaryOp::Relu), change);
+            check(isa, WinogradTile::Two, shape(1, 9, filters, [9, 7]), Some(UnaryOp::Relu), change);
             if !emulated(isa) {
-                check(isa, WinogradTile::Four, shape((2, 17, filters, (18, 17), 1, 0)), Some(UnaryOp::Silu), change);
+                check(isa, WinogradTile::Four, shape(2, 17, filters, [18, 17]), Some(UnaryOp::Silu), change);
             }
         }
     }
@@ -195,7 +213,7 @@ fn activations_of_all_lengths_are_applied_to_outputs_that_exist() {
     for isa in levels() {
         for op in [clip, UnaryOp::HardSwish, UnaryOp::Silu, UnaryOp::Tanh, UnaryOp::GeluTanh] {
             for tile in WinogradTile::ALL {
-                check(isa, tile, shape((1, 5, 19, (5, 6), 1, 0)), Some(op), |_| ());
+                check(isa, tile, shape(1, 5, 19, [5, 6]), Some(op), |_| ());
             }
         }
     }
@@ -204,7 +222,7 @@ fn activations_of_all_lengths_are_applied_to_outputs_that_exist() {
 #[test]
 fn planes_of_a_volume_are_images_of_a_batch() {
     for isa in levels() {
-        let mut solid = shape((2, 6, 10, (5, 6), 1, 0));
+        let mut solid = shape(2, 6, 10, [5, 6]);
         (solid.input[0], solid.output[0]) = (3, 3);
         check(isa, WinogradTile::Four, solid, None, |_| ());
     }
@@ -212,7 +230,7 @@ fn planes_of_a_volume_are_images_of_a_batch() {
 
 #[test]
 fn shapes_that_have_no_tiles_and_cuts_without_work_are_refused() {
-    let good = shape((1, 8, 16, (9, 9), 1, 0));
+    let good = shape(1, 8, 16, [9, 9]);
     let isa = Isa::Portable;
     let blocks = ConvBlocks::winograd(isa, &good, WinogradTile::Four, 1).unwrap();
     assert!(blocks.fits(&good, isa));
@@ -247,7 +265,7 @@ fn shapes_that_have_no_tiles_and_cuts_without_work_are_refused() {
 
 #[test]
 fn a_policy_allows_what_it_says() {
-    let shape = shape((1, 128, 128, (28, 28), 1, 0));
+    let shape = shape(1, 128, 128, [28, 28]);
     for isa in levels() {
         for numerics in [Numerics::Strict, Numerics::Precise, Numerics::Default] {
             let blocks = ConvBlocks::pick(isa, &shape, Elements::F32, numerics, 1);

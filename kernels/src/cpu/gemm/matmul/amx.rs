@@ -125,7 +125,7 @@ impl Matmul {
         if let (Left::Columns { stride }, Activations::F32(left)) = (self.shape.left, left) {
             self.transpose_left(left, stride, transposed, parallel);
         }
-        self.round_left(amx, (left, transposed), words, parallel);
+        self.round_left(amx, left, transposed, words, parallel);
         let scratch = bytemuck::cast_slice(words);
         LeftRows { near: &[], scratch, row_stride: STEP_WORDS * 4, left_stride: STEP_OF_ROWS * 4 }
     }
@@ -142,11 +142,12 @@ impl Matmul {
         }
     }
 
-    /// Converts left-hand matrices into tile rows; the rows that a last tile row lacks keep what scratch held.
+    /// Converts left-hand matrices, or what was transposed of them, into tile rows; the rows that a last tile row lacks keep what scratch held.
     fn round_left(
         &self,
         amx: &AmxKernels,
-        (left, transposed): (Activations<'_>, &[f32]),
+        left: Activations<'_>,
+        transposed: &[f32],
         words: &mut [f32],
         parallel: &dyn Parallel,
     ) {

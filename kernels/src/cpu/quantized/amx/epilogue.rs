@@ -9,8 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cpu::amx::{Area, LANES};
 use crate::cpu::quantized::bytes::{Added, Plus, PlusTerms};
-use crate::cpu::quantized::epilogue::{Epilogue, nearest_even};
-use crate::cpu::quantized::tile::Output;
+use crate::cpu::quantized::epilogue::{Epilogue, Output, nearest_even};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mask, Mem, Vreg, arg, counted_down};

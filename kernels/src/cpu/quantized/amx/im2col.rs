@@ -1,10 +1,7 @@
 //! The copy of a band's input, padded with its zero point and laid out as a [`Grid`].
 
-use super::Buffers;
 use crate::cpu::conv::ConvShape;
-use crate::cpu::conv::amx::grid::{Grid, Stretch};
-use crate::cpu::gemm::rows::part;
-use crate::parallel::Parallel;
+use crate::cpu::conv::amx::grid::{CopiedLine, Grid, Stretch};
 
 /// Makes the copy.
 #[derive(Clone, Copy, Debug)]
@@ -33,38 +30,15 @@ impl Im2col {
         self.channels * if self.lines.is_some() { self.stride } else { 1 }
     }
 
-    /// Copies what the output lines `lines` read; a band has up to `most` lines.
-    pub(super) fn run(
-        &self,
-        buffers: &Buffers<'_>,
-        grid: &Grid,
-        (lines, most): (&std::ops::Range<usize>, usize),
-        tasks: usize,
-        parallel: &dyn Parallel,
-    ) {
-        let (position, all) = (self.position(), lines.len() + grid.halo());
-        let (x, zero) = (buffers.operands.x, buffers.operands.left_zero as u8);
-        parallel.run(tasks, &|task| {
-            for index in part(grid.regions() * all, tasks, task) {
-                // Lines first: a thread then multiplies mostly the lines that it has copied.
-                let (index, region) = (index / grid.regions(), index % grid.regions());
-                let at = (region * grid.region(most) + index * grid.line()) * position;
-                let mut places = grid.line();
-                if index + 1 == all {
-                    places += grid.overhang();
-                }
-                // SAFETY: lines of regions are disjoint parts of scratch, which was checked to hold them.
-                let to = unsafe { std::slice::from_raw_parts_mut(buffers.bytes.at(at), places * position) };
-                let number = lines.start + index;
-                match &self.lines {
-                    None => self.line(x, grid.stretch(region, number), zero, to),
-                    Some(line) => match grid.gathered(region, number) {
-                        None => to.fill(zero),
-                        Some(from) => self.whole(*line, x, from, zero, to),
-                    },
-                }
-            }
-        });
+    /// Copies a line of the grid. Padding is `zero`.
+    pub(super) fn copy(&self, x: &[u8], grid: &Grid, line: &CopiedLine, zero: u8, to: &mut [u8]) {
+        match &self.lines {
+            None => self.line(x, grid.stretch(line.region, line.number), zero, to),
+            Some(whole) => match grid.gathered(line.region, line.number) {
+                None => to.fill(zero),
+                Some(from) => self.whole(*whole, x, from, zero, to),
+            },
+        }
     }
 
     /// One line: the positions that the input has, padding around them.

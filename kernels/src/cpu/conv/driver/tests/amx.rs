@@ -19,7 +19,7 @@ fn positions_that_are_whole_steps_are_read_where_they_are() {
         check_stored(isa, all, shape, |blocks| blocks.row_block = 1);
         check_stored(isa, all, shape, |blocks| (blocks.row_tasks, blocks.unit_tasks) = (3, 2));
         let blocks = ConvBlocks::pick(isa, &shape, Elements::Bf16Tiles, Numerics::Strict, 1);
-        let conv = Conv::stored(isa, shape, (blocks, all), None, &EmitEach).unwrap();
+        let conv = Conv::stored(isa, shape, blocks, all, None, &EmitEach).unwrap();
         let steps = shape.channels().next_multiple_of(32).max(64) / 2;
         assert!(conv.scratch_len() <= 2 * 16 * steps + 16, "no copy of the input");
     }
@@ -36,7 +36,7 @@ fn what_is_no_number_stays_in_its_position() {
         let shape =
             Plane { kernel: (1, 1), pad: 0, channels: channels as u64, filters: 48, input: (5, 9), ..PLANE }.shape();
         let blocks = ConvBlocks::pick(isa, &shape, Elements::Bf16Tiles, Numerics::Strict, 1);
-        let conv = Conv::stored(isa, shape, (blocks, stored), None, &EmitEach).unwrap();
+        let conv = Conv::stored(isa, shape, blocks, stored, None, &EmitEach).unwrap();
         let layout = blocks.layout();
         let mut panels = vec![f32::NAN; shape.weights().packed_len(isa, layout)];
         let room = packed_mut(layout.elements(), &mut panels);

@@ -14,12 +14,12 @@ fn cut<T: Copy>(x: &[T], channels: &[usize]) -> Vec<Vec<T>> {
 }
 
 /// Convolves whole and in parts.
-fn check_parts(isa: Isa, shape: ConvShape, (blocks, stored): (ConvBlocks, ConvStored), channels: &[usize]) {
+fn check_parts(isa: Isa, shape: ConvShape, blocks: ConvBlocks, stored: ConvStored, channels: &[usize]) {
     let (x, weights) = (integers(shape.input_len(), 1), integers(shape.weights().len(), 2));
     let layout = blocks.layout();
     let mut panels = vec![f32::NAN; shape.weights().packed_len(isa, layout)];
     shape.weights().pack(isa, layout, &weights, packed_mut(layout.elements(), &mut panels)).unwrap();
-    let conv = Conv::stored(isa, shape, (blocks, stored), Some(UnaryOp::Relu), &EmitEach).unwrap();
+    let conv = Conv::stored(isa, shape, blocks, stored, Some(UnaryOp::Relu), &EmitEach).unwrap();
     assert!(conv.takes_parts(channels), "{blocks:?} {shape:?} {channels:?}");
     let run = |x: ConvInput<'_>| {
         let (mut y, mut scratch) = (Fenced::new(shape.output_len()), Fenced::new(conv.scratch_len()));
@@ -48,10 +48,10 @@ fn tiles_are_transformed_part_by_part() {
             let shape = Plane { channels: all, filters: 70, batch: 2, input: (9, 7), ..PLANE }.shape();
             for tile in [WinogradTile::Two, WinogradTile::Four] {
                 let blocks = ConvBlocks::winograd(isa, &shape, tile, 2).unwrap();
-                check_parts(isa, shape, (blocks, ConvStored::default()), &channels);
+                check_parts(isa, shape, blocks, ConvStored::default(), &channels);
                 if !emulated(isa) {
                     let cut = ConvBlocks { row_block: 3, row_tasks: 2, unit_tasks: 2, ..blocks };
-                    check_parts(isa, shape, (cut, ConvStored::default()), &channels);
+                    check_parts(isa, shape, cut, ConvStored::default(), &channels);
                 }
             }
         }
@@ -74,9 +74,9 @@ fn amx_copies_part_by_part() {
         assert_eq!(blocks.strategy, Strategy::Amx);
         for input in [Stored::F32, Stored::Bf16] {
             let stored = ConvStored { input, ..ConvStored::default() };
-            check_parts(isa, shape, (blocks, stored), &channels);
-            check_parts(isa, shape, (ConvBlocks { row_block: 2, row_tasks: 2, ..blocks }, stored), &channels);
-            check_parts(isa, shape, (ConvBlocks { row_block: 70, row_tasks: 3, ..blocks }, stored), &channels);
+            check_parts(isa, shape, blocks, stored, &channels);
+            check_parts(isa, shape, ConvBlocks { row_block: 2, row_tasks: 2, ..blocks }, stored, &channels);
+            check_parts(isa, shape, ConvBlocks { row_block: 70, row_tasks: 3, ..blocks }, stored, &channels);
         }
     }
 }

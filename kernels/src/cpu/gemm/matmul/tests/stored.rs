@@ -37,7 +37,7 @@ fn check(isa: Isa, elements: Elements, [m, n, k]: [usize; 3], slack: usize, cut:
     let (left, left_halves) = (Poisoned::new(&left_data), Poisoned::new(&halves(&left_data)));
     let (added, added_halves) = (Poisoned::new(&residual), Poisoned::new(&halves(&residual)));
     for stored in all() {
-        let product = Matmul::stored(isa, shape.clone(), (blocks, stored), epilogue, &EmitEach).unwrap();
+        let product = Matmul::stored(isa, shape.clone(), blocks, stored, epilogue, &EmitEach).unwrap();
         let left = match stored.left {
             Stored::F32 => Activations::F32(left.inside()),
             Stored::Bf16 => Activations::Bf16(left_halves.inside()),
@@ -97,7 +97,7 @@ fn a_left_hand_side_of_columns_is_f32() {
     let shape = MatmulShape { m: 2, n: 4, k: 3, batch: smallvec![], left: Left::Columns { stride: 2 }, right };
     let stored = MatmulStored { left: Stored::Bf16, ..MatmulStored::default() };
     let blocks = MatmulBlocks::pick(isa, &shape, &Epilogue::default(), 1);
-    let made = Matmul::stored(isa, shape, (blocks, stored), Epilogue::default(), &EmitEach);
+    let made = Matmul::stored(isa, shape, blocks, stored, Epilogue::default(), &EmitEach);
     assert!(matches!(made, Err(KernelError::Unsupported { .. })));
 }
 

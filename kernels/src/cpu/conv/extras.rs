@@ -1,0 +1,29 @@
+//! What is added to a convolution's sums: bias and residual.
+
+use crate::jit::Given;
+
+/// Optional operands.
+#[derive(Clone, Copy, Debug)]
+pub struct ConvExtras<'a, R = &'a [f32]> {
+    /// Added to every position: one element a filter.
+    pub bias: Option<&'a [f32]>,
+    /// Added to the output, of the output's own shape, before the activation.
+    pub residual: Option<R>,
+}
+
+impl<R> Default for ConvExtras<'_, R> {
+    fn default() -> Self {
+        ConvExtras { bias: None, residual: None }
+    }
+}
+
+/// [`ConvExtras`] as strategies see them: checked, and with all buffers of the run for the check of extents.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EpilogueOperands<'a> {
+    /// Every operand.
+    pub(super) given: &'a Given,
+    /// One element a filter.
+    pub(super) bias: Option<&'a [f32]>,
+    /// Byte offset from the output to the residual: 0 where the output is written over it.
+    pub(super) residual: Option<isize>,
+}

@@ -1,0 +1,47 @@
+//! The quantised micro-kernel as its drivers call it: machine code, or the Rust version.
+
+use std::sync::Arc;
+
+use super::portable;
+use super::tile::{QuantizedArgs, QuantizedCode};
+use crate::cpu::{CodeKey, CodeSource};
+use crate::error::Result;
+use crate::jit::{Code, Given};
+
+/// A micro-kernel that can be called.
+#[derive(Clone, Debug)]
+pub(crate) enum MicroKernel {
+    /// Machine code.
+    Emitted(QuantizedCode, Arc<Code>),
+    /// The Rust version, where no code may be emitted.
+    Portable(QuantizedCode),
+}
+
+impl MicroKernel {
+    /// The micro-kernel of `key`: emitted, or the Rust one at [`Isa::Portable`].
+    pub(crate) fn new(key: QuantizedCode, source: &dyn CodeSource) -> Result<MicroKernel> {
+        if !key.isa.is_jit() {
+            return Ok(MicroKernel::Portable(key));
+        }
+        Ok(MicroKernel::Emitted(key, source.code(&CodeKey::Quantized(key))?))
+    }
+
+    /// Computes the tiles that `args` describes.
+    ///
+    /// # Safety
+    ///
+    /// `given` holds: every left-hand row over the reduction, the whole panel, as many elements of `start`, `scale` and
+    /// `shift` as the tile is wide, and all columns of every row of the output, which no other task touches. `rows` is
+    /// at most [`most_rows`] of the key.
+    pub(crate) unsafe fn call(&self, args: &QuantizedArgs, given: &Given) {
+        match self {
+            // SAFETY: the caller vouches for the pointers; the struct is the one that the emitter reads.
+            MicroKernel::Emitted(key, code) => unsafe { code.call(args, key, given) },
+            // SAFETY: the same contract.
+            MicroKernel::Portable(key) => unsafe {
+                given.check(args, key);
+                portable::tile(key, args);
+            },
+        }
+    }
+}

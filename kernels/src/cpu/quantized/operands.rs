@@ -1,0 +1,23 @@
+//! What a run of a quantised product hands to the way in which it is computed.
+
+use super::bytes::Plus;
+use super::epilogue::Epilogue;
+use crate::jit::Given;
+
+/// Words of a cache line, at which parts of scratch start.
+pub(super) const LINE: usize = 16;
+
+/// The operands of one run, besides scratch.
+pub(super) struct Operands<'a> {
+    pub(super) x: &'a [u8],
+    pub(super) weights: &'a [u8],
+    pub(super) signed: bool,
+    pub(super) left_zero: i32,
+    /// Start value of each column's sum, in the order of panels, as the factors of `epilogue` are.
+    pub(super) start: &'a [i32],
+    pub(super) epilogue: Epilogue<'a>,
+    /// The residual, where AMX computes.
+    pub(super) plus: Option<Plus<'a>>,
+    /// All operands, output and scratch, for the check of extents.
+    pub(super) given: Given,
+}
