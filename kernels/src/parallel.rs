@@ -127,6 +127,37 @@ impl<'a, T: Send> Disjoint<'a, T> {
     }
 }
 
+/// What tasks of a driver read that may work in place: a buffer of its own, or the output that they write. It keeps the
+/// buffer borrowed.
+#[derive(Debug)]
+pub(crate) struct InPlaceInput<'a, T> {
+    start: *const T,
+    borrow: PhantomData<&'a [T]>,
+}
+
+// SAFETY: it is an address. What is read through it is so in unsafe code, which states why no other task writes those
+// elements meanwhile; they are `Sync`.
+unsafe impl<T: Sync> Sync for InPlaceInput<'_, T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Send for InPlaceInput<'_, T> {}
+
+impl<'a, T> InPlaceInput<'a, T> {
+    /// A buffer of its own.
+    pub(crate) fn apart(data: &'a [T]) -> InPlaceInput<'a, T> {
+        InPlaceInput { start: data.as_ptr(), borrow: PhantomData }
+    }
+
+    /// The output, whose memory holds the input before it is written.
+    pub(crate) fn of_output(output: &Disjoint<'a, T>) -> InPlaceInput<'a, T> {
+        InPlaceInput { start: output.start, borrow: PhantomData }
+    }
+
+    /// The address of an element.
+    pub(crate) fn at(&self, index: usize) -> *const T {
+        self.start.wrapping_add(index)
+    }
+}
+
 /// Part `index` of `parts` nearly equal consecutive parts of `0..total`.
 #[must_use]
 pub fn part(total: usize, parts: usize, index: usize) -> Range<usize> {
@@ -152,6 +183,17 @@ mod tests {
         }
         assert_eq!(rest.at(0).cast_const(), all.at(4).cast_const());
         assert_eq!(data, [1, 1, 1, 1, 0, 2, 2, 2, 2, 2]);
+    }
+
+    #[test]
+    fn an_input_in_place_is_read_where_the_output_is_written() {
+        let (own, mut data) = ([7, 8], [1, 2, 3]);
+        let output = Disjoint::new(&mut data);
+        let (in_place, apart) = (InPlaceInput::of_output(&output), InPlaceInput::apart(&own));
+        assert_eq!(in_place.at(2), output.at(2).cast_const());
+        assert_eq!(apart.at(1), own[1..].as_ptr());
+        // SAFETY: nothing writes meanwhile.
+        assert_eq!(unsafe { [in_place.at(2).read(), apart.at(1).read()] }, [3, 8]);
     }
 
     #[test]

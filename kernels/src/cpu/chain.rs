@@ -30,7 +30,7 @@ use super::{CodeKey, CodeSource};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Code, Given};
-use crate::parallel::Parallel;
+use crate::parallel::{Disjoint, InPlaceInput, Parallel};
 use crate::reference::chain::{BLOCK, Interpreter};
 use emit::Args;
 use program::MAX_INPUTS;
@@ -84,16 +84,13 @@ pub struct Chain {
     whole: Option<Piece>,
 }
 
-/// Pointers of one run, shared by its tasks.
-struct Pointers {
-    inputs: SmallVec<[*const u8; MAX_INPUTS]>,
-    output: *mut u8,
+/// Buffers of one run in bytes, shared by its tasks. They write disjoint pieces of the output, and read an input that is
+/// the output only where they write.
+struct Buffers<'a> {
+    inputs: SmallVec<[InPlaceInput<'a, u8>; MAX_INPUTS]>,
+    output: Disjoint<'a, u8>,
     given: Given,
 }
-
-// SAFETY: tasks read inputs, which are not written meanwhile, and write disjoint pieces of the output; an input that is
-// the output is read only where the same task writes.
-unsafe impl Sync for Pointers {}
 
 impl Chain {
     /// How each operand is read along a row of that geometry.
@@ -149,27 +146,27 @@ impl Chain {
 
     /// Computes the output.
     pub fn run(&self, operands: &[Operand<'_>], target: &mut Target<'_>, parallel: &dyn Parallel) -> Result<()> {
-        let pointers = self.check(operands, target)?;
+        let buffers = self.check(operands, target)?;
         if let (Some(code), Some(piece)) = (&self.code, self.whole) {
             let strides = (0..operands.len()).map(|operand| self.geometry.row_stride(operand));
-            let inputs = pointers.inputs.iter().map(|input| input.cast()).zip(strides);
-            self.call(code, inputs, pointers.output.cast(), piece.count, piece, &pointers.given);
+            let inputs = buffers.inputs.iter().map(|input| input.at(0).cast()).zip(strides);
+            self.call(code, inputs, buffers.output.at(0).cast(), piece.count, piece, &buffers.given);
             return Ok(());
         }
         let has_bools = self.program.output == Storage::Bool || self.program.inputs.contains(&Storage::Bool);
         let task = |task: usize| match &self.code {
-            None => self.interpret(task, &pointers),
-            Some(code) if has_bools => self.converted(task, code, &pointers),
+            None => self.interpret(task, &buffers),
+            Some(code) if has_bools => self.converted(task, code, &buffers),
             Some(code) => self.split.pieces(&self.geometry, task, usize::MAX, |piece| {
                 let inputs = (0..self.program.inputs.len()).map(|operand| {
                     // SAFETY: `check` proved that the operand holds all elements of the geometry.
-                    let from = unsafe { pointers.inputs[operand].cast::<f32>().add(self.start(operand, piece)) };
+                    let from = unsafe { buffers.inputs[operand].at(0).cast::<f32>().add(self.start(operand, piece)) };
                     (from, self.geometry.row_stride(operand))
                 });
                 let inner = self.geometry.inner();
                 // SAFETY: the piece lies within the output, which `check` measured.
-                let output = unsafe { pointers.output.cast::<f32>().add(piece.row * inner + piece.from) };
-                self.call(code, inputs, output, inner, piece, &pointers.given);
+                let output = unsafe { buffers.output.at(0).cast::<f32>().add(piece.row * inner + piece.from) };
+                self.call(code, inputs, output, inner, piece, &buffers.given);
             }),
         };
         match self.split.tasks() {
@@ -180,15 +177,19 @@ impl Chain {
     }
 
     /// Checks operands and output against the geometry.
-    fn check(&self, operands: &[Operand<'_>], target: &mut Target<'_>) -> Result<Pointers> {
+    fn check<'a>(&self, operands: &[Operand<'a>], target: &'a mut Target<'_>) -> Result<Buffers<'a>> {
         let elements = self.elements;
         let mut given = Given::new();
         let (output, have, storage) = match target {
             Target::F32(slice) => {
                 given = given.write("output", slice);
-                (slice.as_mut_ptr().cast::<u8>(), slice.len(), Storage::F32)
+                let have = slice.len();
+                (Disjoint::new(bytemuck::cast_slice_mut(slice)), have, Storage::F32)
             }
-            Target::Bool(slice) => (slice.as_mut_ptr(), slice.len(), Storage::Bool),
+            Target::Bool(slice) => {
+                let have = slice.len();
+                (Disjoint::new(slice), have, Storage::Bool)
+            }
         };
         if storage != self.program.output || operands.len() != self.program.inputs.len() {
             return Err(refuse("an operand or the output has another storage than the program says"));
@@ -196,27 +197,27 @@ impl Chain {
         bounds("output", have, elements)?;
         let mut inputs = SmallVec::new();
         for (index, operand) in operands.iter().enumerate() {
-            let (pointer, have, found) = match operand {
+            let (input, have, found) = match operand {
                 Operand::F32(slice) => {
                     given = given.read("operand", slice);
-                    (slice.as_ptr().cast::<u8>(), slice.len(), Storage::F32)
+                    (InPlaceInput::apart(bytemuck::cast_slice(slice)), slice.len(), Storage::F32)
                 }
-                Operand::Bool(slice) => (slice.as_ptr(), slice.len(), Storage::Bool),
+                Operand::Bool(slice) => (InPlaceInput::apart(slice), slice.len(), Storage::Bool),
                 Operand::Output => {
                     // An operand with other strides than the output's would be overwritten before it is read.
                     if self.extents[index] != elements {
                         return Err(refuse("an operand that is broadcast cannot be the output"));
                     }
-                    (output.cast_const(), have, storage)
+                    (InPlaceInput::of_output(&output), have, storage)
                 }
             };
             if found != self.program.inputs[index] {
                 return Err(refuse("an operand has another storage than the program says"));
             }
             bounds("operand", have, self.extents[index])?;
-            inputs.push(pointer);
+            inputs.push(input);
         }
-        Ok(Pointers { inputs, output, given })
+        Ok(Buffers { inputs, output, given })
     }
 
     /// Calls the kernel for one piece. Each input is the address of the piece's first element and the elements from row
@@ -254,10 +255,10 @@ impl Chain {
     }
 
     /// One task with booleans, converted piece by piece.
-    fn converted(&self, task: usize, code: &Code, pointers: &Pointers) {
+    fn converted(&self, task: usize, code: &Code, buffers: &Buffers<'_>) {
         let inputs = self.program.inputs.len();
         let mut scratch = vec![0f32; CONVERTED * (inputs + 1)];
-        let given = pointers.given.clone().write("scratch", &mut scratch);
+        let given = buffers.given.clone().write("scratch", &mut scratch);
         let (results, operands) = scratch.split_at_mut(CONVERTED);
         self.split.pieces(&self.geometry, task, CONVERTED, |piece| {
             let elements = piece.rows * piece.count;
@@ -265,11 +266,12 @@ impl Chain {
                 match self.program.inputs[operand] {
                     Storage::F32 => {
                         // SAFETY: as in `run`.
-                        let from = unsafe { pointers.inputs[operand].cast::<f32>().add(self.start(operand, piece)) };
+                        let from =
+                            unsafe { buffers.inputs[operand].at(0).cast::<f32>().add(self.start(operand, piece)) };
                         (from, self.geometry.row_stride(operand))
                     }
                     Storage::Bool => {
-                        self.gather(operand, piece, pointers, &mut scratch[..elements]);
+                        self.gather(operand, piece, buffers, &mut scratch[..elements]);
                         // A scalar is spread over its row too; the kernel reads the first element of each row.
                         (scratch.as_ptr(), piece.count)
                     }
@@ -279,35 +281,35 @@ impl Chain {
             match self.program.output {
                 Storage::F32 => {
                     // SAFETY: as in `run`.
-                    let output = unsafe { pointers.output.cast::<f32>().add(at) };
+                    let output = unsafe { buffers.output.at(0).cast::<f32>().add(at) };
                     self.call(code, sources, output, self.geometry.inner(), piece, &given);
                 }
                 Storage::Bool => {
                     self.call(code, sources, results.as_mut_ptr(), piece.count, piece, &given);
-                    self.scatter(piece, pointers, &results[..elements]);
+                    self.scatter(piece, buffers, &results[..elements]);
                 }
             }
         });
     }
 
     /// One task, interpreted.
-    fn interpret(&self, task: usize, pointers: &Pointers) {
+    fn interpret(&self, task: usize, buffers: &Buffers<'_>) {
         let mut interpreter = Interpreter::new(&self.program);
         self.split.pieces(&self.geometry, task, BLOCK, |piece| {
             let elements = piece.rows * piece.count;
             for operand in 0..self.program.inputs.len() {
-                self.gather(operand, piece, pointers, &mut interpreter.operand(operand)[..elements]);
+                self.gather(operand, piece, buffers, &mut interpreter.operand(operand)[..elements]);
             }
-            self.scatter(piece, pointers, interpreter.run(elements));
+            self.scatter(piece, buffers, interpreter.run(elements));
         });
     }
 
     /// Reads an operand's elements of a piece to `to`, row after row, broadcast.
-    fn gather(&self, operand: usize, piece: Piece, pointers: &Pointers, to: &mut [f32]) {
+    fn gather(&self, operand: usize, piece: Piece, buffers: &Buffers<'_>, to: &mut [f32]) {
         for (index, row) in to.chunks_mut(piece.count).enumerate() {
             let start = self.start(operand, piece) + index * self.geometry.row_stride(operand);
             let count = if self.geometry.is_vector(operand) { piece.count } else { 1 };
-            let from = pointers.inputs[operand];
+            let from = buffers.inputs[operand].at(0);
             match self.program.inputs[operand] {
                 Storage::F32 => {
                     // SAFETY: as in `run`; where the operand is the output, only this task writes these elements.
@@ -324,20 +326,21 @@ impl Chain {
     }
 
     /// Writes a piece of the output, which is row after row in `from`.
-    fn scatter(&self, piece: Piece, pointers: &Pointers, from: &[f32]) {
+    fn scatter(&self, piece: Piece, buffers: &Buffers<'_>, from: &[f32]) {
         let inner = self.geometry.inner();
         for (index, row) in from.chunks(piece.count).enumerate() {
             let at = (piece.row + index) * inner + piece.from;
             match self.program.output {
                 Storage::F32 => {
                     // SAFETY: the piece lies within the output, and no other task writes to it.
-                    let to =
-                        unsafe { std::slice::from_raw_parts_mut(pointers.output.cast::<f32>().add(at), row.len()) };
+                    let to = unsafe {
+                        std::slice::from_raw_parts_mut(buffers.output.at(0).cast::<f32>().add(at), row.len())
+                    };
                     to.copy_from_slice(row);
                 }
                 Storage::Bool => {
                     // SAFETY: as above.
-                    let to = unsafe { std::slice::from_raw_parts_mut(pointers.output.add(at), row.len()) };
+                    let to = unsafe { std::slice::from_raw_parts_mut(buffers.output.at(at), row.len()) };
                     for (to, &value) in to.iter_mut().zip(row) {
                         *to = u8::from(value != 0.0);
                     }

@@ -23,7 +23,7 @@ use crate::cpu::{Activations, ActivationsMut, CodeKey, CodeSource, Stored};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Code, Given};
-use crate::parallel::{Parallel, part};
+use crate::parallel::{Disjoint, Parallel, part};
 use crate::reference;
 
 /// Most taps of a call, over all channels, so that ending a request takes no more than about a millisecond.
@@ -182,7 +182,8 @@ impl Pool {
         }
         if let (Path::Code, Some(code)) = (self.path, &self.code) {
             let given = Given::new().read("input", input.bytes()).write("output", output.bytes_mut());
-            self.run_code(code, &Buffers { input: input.as_ptr(), output: output.as_mut_ptr(), given }, parallel);
+            let buffers = Buffers { input: input.bytes(), output: Disjoint::new(output.bytes_mut()), given };
+            self.run_code(code, &buffers, parallel);
             return Ok(());
         }
         let (Activations::F32(input), ActivationsMut::F32(output)) = (input, output) else { return Ok(()) };
@@ -198,7 +199,7 @@ impl Pool {
         Ok(())
     }
 
-    fn run_code(&self, code: &Code, buffers: &Buffers, parallel: &dyn Parallel) {
+    fn run_code(&self, code: &Code, buffers: &Buffers<'_>, parallel: &dyn Parallel) {
         let shape = &self.shape;
         let rows = shape.batch() * (shape.axes[0].output * shape.axes[1].output) as usize;
         // Few rows, as when one window covers an image, are split by channels too, in units of a cache line.
@@ -220,7 +221,7 @@ impl Pool {
         code: &Code,
         row: usize,
         channels: std::ops::Range<usize>,
-        buffers: &Buffers,
+        buffers: &Buffers<'_>,
         parallel: &dyn Parallel,
     ) {
         let shape = &self.shape;
@@ -241,9 +242,9 @@ impl Pool {
             let most = CALL / taps.iter().product::<usize>().saturating_mul(channels.len()).max(1);
             let count = if interior.contains(&first) { (interior.end - first).min(most).max(1) } else { 1 };
             let own = (row * width.output as usize + first) * shape.channels() + channels.start;
-            let to = buffers.output.wrapping_add(own * size);
+            let to = buffers.output.at(own * size);
             let pixel = line * width.input as usize + width.taps(first).first;
-            let from = buffers.input.wrapping_add((pixel * shape.channels() + channels.start) * size);
+            let from = buffers.input.as_ptr().wrapping_add((pixel * shape.channels() + channels.start) * size);
             if taps.contains(&0) {
                 for element in 0..count * channels.len() {
                     let (pixel, channel) = (element / channels.len(), element % channels.len());
@@ -283,12 +284,9 @@ impl Pool {
     }
 }
 
-/// Pointers to the two buffers, from which every task computes its own addresses.
-struct Buffers {
-    input: *const u8,
-    output: *mut u8,
+/// The two buffers, in bytes: tasks read anywhere and write rows and channels of their own.
+struct Buffers<'a> {
+    input: &'a [u8],
+    output: Disjoint<'a, u8>,
     given: Given,
 }
-
-// SAFETY: tasks read anywhere and write rows and channels of their own.
-unsafe impl Sync for Buffers {}

@@ -24,7 +24,7 @@ use crate::cpu::{CodeKey, CodeSource, PackedWeights};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Code, Given};
-use crate::parallel::{Parallel, Serial, for_each_chunk};
+use crate::parallel::{Disjoint, Parallel, Serial, for_each_chunk};
 
 /// The weights of one direction, as the layer's products read them: packed by
 /// [`Panels::pack_as`](crate::cpu::gemm::Panels::pack_as) in panels of
@@ -185,7 +185,8 @@ impl Recurrent {
             self.projection.run(operands.x, weights.input, &mut part[..gates], extras, rows, parallel)?;
         }
         let given = Given::new().write("y", outputs.y).write("the last c", outputs.c);
-        let ends = &Ends { y: outputs.y.as_mut_ptr(), h: outputs.h.as_mut_ptr(), c: outputs.c.as_mut_ptr(), given };
+        let ends =
+            &Ends { y: Disjoint::new(outputs.y), h: Disjoint::new(outputs.h), c: Disjoint::new(outputs.c), given };
         let failed = OnceLock::new();
         let (between, within): (&dyn Parallel, &dyn Parallel) =
             if self.apart { (parallel, &Serial) } else { (&Serial, parallel) };
@@ -232,7 +233,7 @@ impl Recurrent {
         &self,
         direction: usize,
         operands: &Operands<'_>,
-        ends: &Ends,
+        ends: &Ends<'_>,
         scratch: &mut [f32],
         parallel: &dyn Parallel,
     ) -> Result<()> {
@@ -258,7 +259,7 @@ impl Recurrent {
             for unit in (0..hidden).filter(|_| shape.cell.has_memory()) {
                 let first = operands.c.map_or(0.0, |first| first[state + unit]);
                 // SAFETY: the states of this direction belong to this task, and `c` was checked to hold them.
-                unsafe { ends.c.wrapping_add(state + unit).write(first) };
+                unsafe { ends.c.at(state + unit).write(first) };
             }
         }
         let row_of_product = if self.faded.is_some() { 2 * hidden } else { columns };
@@ -294,10 +295,10 @@ impl Recurrent {
                         bias: weights.reset_bias.as_ptr(),
                         peepholes: weights.peepholes.as_ptr(),
                         before: state,
-                        c: ends.c.wrapping_add(shape.state(direction, sequence)),
+                        c: ends.c.at(shape.state(direction, sequence)),
                         z: z[sequence * hidden..].as_mut_ptr(),
                         out,
-                        y: ends.y.wrapping_add(shape.y(at, direction, sequence)),
+                        y: ends.y.at(shape.y(at, direction, sequence)),
                         hidden,
                     };
                     // SAFETY: every row is `hidden` elements (of as many gates as the form reads) inside of its
@@ -316,13 +317,13 @@ impl Recurrent {
         }
         for sequence in 0..shape.batch() {
             for at in length(sequence)..shape.steps() {
-                let y = ends.y.wrapping_add(shape.y(at, direction, sequence));
+                let y = ends.y.at(shape.y(at, direction, sequence));
                 // SAFETY: a row of `y` of this direction.
                 unsafe { std::slice::from_raw_parts_mut(y, hidden) }.fill(0.0);
             }
             let state = shape.state(direction, sequence);
             // SAFETY: a row of the last outputs of this direction.
-            let out = unsafe { std::slice::from_raw_parts_mut(ends.h.wrapping_add(state), hidden) };
+            let out = unsafe { std::slice::from_raw_parts_mut(ends.h.at(state), hidden) };
             if length(sequence) > 0 {
                 out.copy_from_slice(&h[sequence * hidden..][..hidden]);
                 continue;
@@ -332,7 +333,7 @@ impl Recurrent {
             out.fill(0.0);
             if shape.cell.has_memory() {
                 // SAFETY: a row of this direction's states, which `c` was checked to hold.
-                unsafe { std::slice::from_raw_parts_mut(ends.c.wrapping_add(state), hidden) }.fill(0.0);
+                unsafe { std::slice::from_raw_parts_mut(ends.c.at(state), hidden) }.fill(0.0);
             }
         }
         Ok(())
@@ -359,13 +360,10 @@ fn gates_of(cell: Cell, direction: &Direction) -> SmallVec<[Gates; 2]> {
     }
 }
 
-/// Pointers to the outputs, whose rows are divided between directions.
-struct Ends {
-    y: *mut f32,
-    h: *mut f32,
-    c: *mut f32,
+/// The outputs, whose rows are divided between directions.
+struct Ends<'a> {
+    y: Disjoint<'a, f32>,
+    h: Disjoint<'a, f32>,
+    c: Disjoint<'a, f32>,
     given: Given,
 }
-
-// SAFETY: each direction's task writes rows of its own.
-unsafe impl Sync for Ends {}

@@ -20,7 +20,7 @@ use crate::cpu::{CodeKey, CodeSource};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Code, Given};
-use crate::parallel::{Disjoint, Parallel, part};
+use crate::parallel::{Disjoint, InPlaceInput, Parallel, part};
 use crate::reference;
 
 pub(crate) const FAMILY: &str = "softmax";
@@ -80,7 +80,7 @@ impl Softmax {
             return Ok(());
         };
         let given = Given::new().read("input", input).write("output", output);
-        let buffers = Buffers { input: input.as_ptr(), output: Disjoint::new(output), given };
+        let buffers = Buffers { input: InPlaceInput::apart(input), output: Disjoint::new(output), given };
         self.run_code(code, &buffers, parallel);
         Ok(())
     }
@@ -94,7 +94,7 @@ impl Softmax {
         };
         let given = Given::new().write("data", data);
         let output = Disjoint::new(data);
-        let buffers = Buffers { input: output.at(0), output, given };
+        let buffers = Buffers { input: InPlaceInput::of_output(&output), output, given };
         self.run_code(code, &buffers, parallel);
         Ok(())
     }
@@ -141,7 +141,7 @@ impl Softmax {
         let [outer, length, inner] = [self.around.outer(), self.around.length(), self.around.inner()];
         let kernel = SoftmaxKernel { form: self.form(), columns: inner != 1 };
         let call = |first: usize, rows: usize, length: usize, stride: usize| {
-            let (src, dst) = (buffers.input.wrapping_add(first), buffers.output.at(first));
+            let (src, dst) = (buffers.input.at(first), buffers.output.at(first));
             let args = SoftmaxArgs { src, dst, rows, length, stride: stride * 4 };
             // SAFETY: the callers stay inside of the array, whose elements both buffers hold; each element belongs to
             // one task, and the code takes `SoftmaxArgs`.
@@ -176,10 +176,7 @@ fn form(logarithm: bool) -> Form {
 
 /// Input and output, which may be the same buffer.
 struct Buffers<'a> {
-    input: *const f32,
+    input: InPlaceInput<'a, f32>,
     output: Disjoint<'a, f32>,
     given: Given,
 }
-
-// SAFETY: tasks read and write elements of their own, and the buffers are borrowed by `run` until all tasks are done.
-unsafe impl Sync for Buffers<'_> {}

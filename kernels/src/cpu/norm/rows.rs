@@ -15,7 +15,7 @@ use crate::cpu::{ActivationsMut, CodeKey, CodeSource, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::jit::{Code, Given};
-use crate::parallel::{Disjoint, Parallel, part};
+use crate::parallel::{Disjoint, InPlaceInput, Parallel, part};
 use crate::reference;
 
 /// Rows, and what is done to each.
@@ -153,8 +153,9 @@ impl RowNorm {
         }
         let given = given.maybe("input", input).maybe("scale", operands.scale).maybe("bias", operands.bias);
         let given = given.write("output", results.output.bytes_mut());
-        let output = results.output.as_mut_ptr();
-        let input = input.map_or(output.cast_const().cast(), <[f32]>::as_ptr);
+        let output = Disjoint::new(results.output.bytes_mut());
+        let own = input.map(|input| InPlaceInput::apart(bytemuck::cast_slice(input)));
+        let input = own.unwrap_or_else(|| InPlaceInput::of_output(&output));
         let work = Work { input, output, moments, operands, given };
         let tasks = self.tasks.min(rows);
         parallel.run(tasks, &|task| {
@@ -188,8 +189,8 @@ impl RowNorm {
         // The rows of a pair share factors and summands.
         let pairs = if self.step(scale) + self.step(bias) == 0 { rows.len() / 2 } else { 0 };
         let args = RowNormArgs {
-            src: work.input.wrapping_add(rows.start * length),
-            dst: work.output.wrapping_add(rows.start * length * self.form.output.bytes()),
+            src: work.input.at(rows.start * length * Stored::F32.bytes()).cast(),
+            dst: work.output.at(rows.start * length * self.form.output.bytes()),
             scale: numbers(scale),
             bias: numbers(bias),
             mean,
@@ -211,14 +212,14 @@ impl RowNorm {
 
     fn run_plainly(&self, work: &Work<'_>, row: usize) {
         let (length, centred) = (self.form.length(), self.form.centred);
-        let here = row * length..(row + 1) * length;
+        let first = row * length * Stored::F32.bytes();
         let of_row = |values: &'_ [f32]| row * self.step(Some(values))..row * self.step(Some(values)) + length;
         let scale = work.operands.scale.map(|values| &values[of_row(values)]);
         let bias = work.operands.bias.map(|values| &values[of_row(values)]);
         // SAFETY: the input holds the row. It is copied because it may be the output.
-        let input = unsafe { std::slice::from_raw_parts(work.input.wrapping_add(here.start), length) }.to_vec();
+        let input = unsafe { std::slice::from_raw_parts(work.input.at(first).cast::<f32>(), length) }.to_vec();
         // SAFETY: each row belongs to one task, and is `f32` where there is no code.
-        let output = unsafe { std::slice::from_raw_parts_mut(work.output.cast::<f32>().add(here.start), length) };
+        let output = unsafe { std::slice::from_raw_parts_mut(work.output.at(first).cast::<f32>(), length) };
         let moments = Moments { centred, epsilon: work.operands.epsilon };
         let found = reference::norm::row(&input, scale, bias, moments, output);
         if let Some((mean, deviation)) = &work.moments {
@@ -231,14 +232,11 @@ impl RowNorm {
     }
 }
 
-/// Buffers that all tasks use. The input may be the output.
+/// Buffers that all tasks use; input and output in bytes.
 struct Work<'a> {
-    input: *const f32,
-    output: *mut u8,
+    input: InPlaceInput<'a, u8>,
+    output: Disjoint<'a, u8>,
     moments: Option<(Disjoint<'a, f32>, Disjoint<'a, f32>)>,
     operands: RowOperands<'a>,
     given: Given,
 }
-
-// SAFETY: tasks read and write rows of their own, and the buffers are borrowed until all tasks are done.
-unsafe impl Sync for Work<'_> {}

@@ -10,7 +10,7 @@ use super::interleave;
 use super::zip::{self, Zip};
 use crate::isa::Isa;
 use crate::jit::{Code, Given};
-use crate::parallel::{Parallel, copy_runs, for_each_chunk, part};
+use crate::parallel::{Disjoint, Parallel, copy_runs, for_each_chunk, part};
 
 /// One copy in as many pieces as there are tasks.
 pub(super) fn copy(input: &[u8], output: &mut [u8], tasks: usize, parallel: &dyn Parallel) {
@@ -64,15 +64,12 @@ const BLOCK: usize = 64;
 /// The least that a task takes of a plane's longer side, so that partial tiles at its ends do not outweigh it.
 const GRANULE: usize = 32;
 
-/// Pointers to the two buffers, from which every task computes its own addresses.
-struct Ends {
-    input: *const u8,
-    output: *mut u8,
+/// The two buffers: tasks read anywhere and write disjoint elements, as regions of planes do not overlap.
+struct Buffers<'a> {
+    input: &'a [u8],
+    output: Disjoint<'a, u8>,
     given: Given,
 }
-
-// SAFETY: the tasks of `planes` read anywhere and write disjoint elements, as its regions do not overlap.
-unsafe impl Sync for Ends {}
 
 /// How planes are transposed: by code, or without any by loops.
 pub(super) struct Transposer<'a> {
@@ -99,7 +96,7 @@ pub(super) fn planes(
     let parts = tasks.div_ceil(count).min(granules);
     let tasks = tasks.min(count * parts);
     let given = Given::new().read("input", input).write("output", output);
-    let ends = &Ends { input: input.as_ptr(), output: output.as_mut_ptr(), given };
+    let buffers = &Buffers { input, output: Disjoint::new(output), given };
     parallel.run(tasks, &|task| {
         for unit in part(count * parts, tasks, task) {
             let (input, output) = offsets(&planes.outer, unit / parts);
@@ -116,14 +113,14 @@ pub(super) fn planes(
                         let side = code.isa().lanes() * 4 / element;
                         let turn = |args: &TransposeArgs| match transposer.stream {
                             Some(stream) if (args.dst as usize | args.dst_stride).is_multiple_of(LINE) => {
-                                stream.call(args, &kernel, &ends.given)
+                                stream.call(args, &kernel, &buffers.given)
                             }
-                            _ => code.call(args, &kernel, &ends.given),
+                            _ => code.call(args, &kernel, &buffers.given),
                         };
-                        tiles(planes, side, element, &region, ends, &turn);
+                        tiles(planes, side, element, &region, buffers, &turn);
                     }
-                    Some((form, code)) => narrow(planes, form, code, &region, ends),
-                    None => blocks(planes, transposer.isa, element, &region, ends),
+                    Some((form, code)) => narrow(planes, form, code, &region, buffers),
+                    None => blocks(planes, transposer.isa, element, &region, buffers),
                 }
             }
         }
@@ -190,7 +187,7 @@ unsafe fn tiles(
     tile: usize,
     element: usize,
     region: &Region,
-    ends: &Ends,
+    buffers: &Buffers<'_>,
     turn: &dyn Fn(&TransposeArgs),
 ) {
     let (rows, columns) = (planes.rows, planes.columns);
@@ -200,7 +197,7 @@ unsafe fn tiles(
     let along_columns = !far && rows.input >= columns.output;
     let (row_block, column_block) = if far { (FAR_BYTES / element, FAR_COLUMNS) } else { (BLOCK, BLOCK) };
     // Tiles begin where cache lines of the output do, if these begin at the same position of every row.
-    let first = ends.output.wrapping_add((region.output + region.columns.0 * columns.output + region.rows.0) * element);
+    let first = buffers.output.at((region.output + region.columns.0 * columns.output + region.rows.0) * element);
     let misplaced = (first as usize).wrapping_neg() % LINE;
     let head = if (columns.output * element).is_multiple_of(LINE) { misplaced / element } else { 0 };
     for (column, column_tiles) in segments(region.columns.0, region.columns.1, 0, tile, column_block) {
@@ -211,8 +208,8 @@ unsafe fn tiles(
             let by_row = (tile * rows.input * element, tile * element, row_tiles);
             let (inner, outer) = if along_columns { (by_column, by_row) } else { (by_row, by_column) };
             let args = TransposeArgs {
-                src: ends.input.wrapping_add(src * element),
-                dst: ends.output.wrapping_add(dst * element),
+                src: buffers.input.as_ptr().wrapping_add(src * element),
+                dst: buffers.output.at(dst * element),
                 src_stride: rows.input * element,
                 dst_stride: columns.output * element,
                 inner: inner.2,
@@ -231,7 +228,7 @@ unsafe fn tiles(
 /// # Safety
 ///
 /// The region spans the narrow side of its plane, lies inside it, and no other task writes it.
-unsafe fn narrow(planes: &Planes, form: Form, code: &Code, region: &Region, ends: &Ends) {
+unsafe fn narrow(planes: &Planes, form: Form, code: &Code, region: &Region, buffers: &Buffers<'_>) {
     let lanes = code.isa().lanes();
     let (rows, columns) = (planes.rows, planes.columns);
     let interleave = matches!(form, Form::Interleave(_));
@@ -248,8 +245,8 @@ unsafe fn narrow(planes: &Planes, form: Form, code: &Code, region: &Region, ends
             (region.input + start * width, region.output + start)
         };
         let args = TransposeArgs {
-            src: ends.input.wrapping_add(src * 4),
-            dst: ends.output.wrapping_add(dst * 4),
+            src: buffers.input.as_ptr().wrapping_add(src * 4),
+            dst: buffers.output.at(dst * 4),
             src_stride: rows.input * 4,
             dst_stride: columns.output * 4,
             inner: vectors,
@@ -261,23 +258,23 @@ unsafe fn narrow(planes: &Planes, form: Form, code: &Code, region: &Region, ends
         };
         // SAFETY: `reach` keeps the last vector of the last tile inside the region on its dense side, and its other
         // side moves only what counts; the code takes `TransposeArgs`.
-        unsafe { code.call(&args, &TransposeKernel { isa: code.isa(), form }, &ends.given) };
+        unsafe { code.call(&args, &TransposeKernel { isa: code.isa(), form }, &buffers.given) };
     }
     let mut left = *region;
     *(if interleave { &mut left.columns } else { &mut left.rows }) = (start + vectors * lanes, end);
     // SAFETY: what is left is a part of the region.
-    unsafe { blocks(planes, code.isa(), 4, &left, ends) }
+    unsafe { blocks(planes, code.isa(), 4, &left, buffers) }
 }
 
 /// # Safety
 ///
 /// The region lies inside the planes, and no other task writes it.
-unsafe fn blocks(planes: &Planes, isa: Isa, element: usize, region: &Region, ends: &Ends) {
+unsafe fn blocks(planes: &Planes, isa: Isa, element: usize, region: &Region, buffers: &Buffers<'_>) {
     // SAFETY: passed on; plain bytes of these sizes have these types.
     let done = unsafe {
         match element {
-            1 => zipped::<u8>(planes, isa, region, ends),
-            2 => zipped::<[u8; 2]>(planes, isa, region, ends),
+            1 => zipped::<u8>(planes, isa, region, buffers),
+            2 => zipped::<[u8; 2]>(planes, isa, region, buffers),
             _ => false,
         }
     };
@@ -292,12 +289,12 @@ unsafe fn blocks(planes: &Planes, isa: Isa, element: usize, region: &Region, end
             _ if tiled => {
                 let ahead = is_far(planes, element);
                 let turn = |args: &TransposeArgs| interleave::turn(element, ahead, args);
-                tiles(planes, interleave::side(element), element, region, ends, &turn);
+                tiles(planes, interleave::side(element), element, region, buffers, &turn);
             }
-            1 => blocks_of::<u8>(planes, region, ends),
-            2 => blocks_of::<[u8; 2]>(planes, region, ends),
-            4 => blocks_of::<[u8; 4]>(planes, region, ends),
-            _ => blocks_of::<[u8; 8]>(planes, region, ends),
+            1 => blocks_of::<u8>(planes, region, buffers),
+            2 => blocks_of::<[u8; 2]>(planes, region, buffers),
+            4 => blocks_of::<[u8; 4]>(planes, region, buffers),
+            _ => blocks_of::<[u8; 8]>(planes, region, buffers),
         }
     }
 }
@@ -307,10 +304,10 @@ unsafe fn blocks(planes: &Planes, isa: Isa, element: usize, region: &Region, end
 /// # Safety
 ///
 /// As [`blocks`], with elements of type `T`.
-unsafe fn zipped<T: Zip>(planes: &Planes, isa: Isa, region: &Region, ends: &Ends) -> bool {
+unsafe fn zipped<T: Zip>(planes: &Planes, isa: Isa, region: &Region, buffers: &Buffers<'_>) -> bool {
     let (rows, columns) = (planes.rows, planes.columns);
-    let input = ends.input.cast::<T>().wrapping_add(region.input);
-    let output = ends.output.cast::<T>().wrapping_add(region.output);
+    let input = buffers.input.as_ptr().cast::<T>().wrapping_add(region.input);
+    let output = buffers.output.at(0).cast::<T>().wrapping_add(region.output);
     if zip::WIDTHS.contains(&rows.extent) && region.rows == (0, rows.extent) && columns.output == rows.extent {
         let (start, width, length) = (region.columns.0, rows.extent, region.columns.1 - region.columns.0);
         // SAFETY: the region's part of each row, and of as many output rows without gaps.
@@ -339,12 +336,12 @@ unsafe fn zipped<T: Zip>(planes: &Planes, isa: Isa, region: &Region, ends: &Ends
 /// # Safety
 ///
 /// As [`blocks`], with elements of type `T`.
-unsafe fn blocks_of<T: Copy>(planes: &Planes, region: &Region, ends: &Ends) {
+unsafe fn blocks_of<T: Copy>(planes: &Planes, region: &Region, buffers: &Buffers<'_>) {
     /// A block of this many rows and columns of bytes to words touches few enough lines to keep them all.
     const SIDE: usize = 16;
     let (rows, columns) = (planes.rows, planes.columns);
-    let input = ends.input.cast::<T>().wrapping_add(region.input);
-    let output = ends.output.cast::<T>().wrapping_add(region.output);
+    let input = buffers.input.as_ptr().cast::<T>().wrapping_add(region.input);
+    let output = buffers.output.at(0).cast::<T>().wrapping_add(region.output);
     for row_block in (region.rows.0..region.rows.1).step_by(SIDE) {
         for column_block in (region.columns.0..region.columns.1).step_by(SIDE) {
             for column in column_block..region.columns.1.min(column_block + SIDE) {
