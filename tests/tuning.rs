@@ -6,7 +6,7 @@ use std::time::Duration;
 use kiln::cache::{Key, Outcome};
 use kiln::exec::conv::ConvKey;
 use kiln::exec::footprint::FootprintKey;
-use kiln::exec::matmul::{MatMulChoice, MatMulKey};
+use kiln::exec::matmul::MatMulKey;
 use kiln::exec::request::RequestKey;
 use kiln::graph::ir::Dim;
 use kiln::graph::{Attr, Graph, GraphBuilder, Observer, StepEvent};
@@ -14,6 +14,7 @@ use kiln::record::{CacheMode, Evidence, How, Record, Recorded, Store, decode};
 use kiln::session::{Session, SessionOptions, Tune};
 use kiln::tensor::{DType, Tensor};
 use kiln_kernels::cpu::conv::ConvBlocks;
+use kiln_kernels::cpu::gemm::MatmulBlocks;
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -114,7 +115,7 @@ fn a_bad_choice_is_replaced_and_the_next_request_sees_it_with_its_weights() {
     let right = run(&probe);
     let records = &probe.build_cx().records;
     let (conv, product) = (key::<ConvKey>(records), key::<MatMulKey>(records));
-    let model: (ConvBlocks, MatMulChoice) = (records.lookup(&conv).unwrap(), records.lookup(&product).unwrap());
+    let model: (ConvBlocks, MatmulBlocks) = (records.lookup(&conv).unwrap(), records.lookup(&product).unwrap());
 
     // Valid, and slow by far: tiles of one group each, sums put down after every element. On a machine that is busy with
     // other things a measurement may still miss that, and then stays with what is in use; not time after time.
@@ -123,7 +124,7 @@ fn a_bad_choice_is_replaced_and_the_next_request_sees_it_with_its_weights() {
         let tuned = session(Tune::Fast, None);
         let records = &tuned.build_cx().records;
         records.insert(&conv, &slow, Evidence::model());
-        records.insert(&product, &MatMulChoice { k_block: 1, ..model.1 }, Evidence::model());
+        records.insert(&product, &MatmulBlocks { k_block: 1, ..model.1 }, Evidence::model());
         assert_close(&run(&tuned), &right);
         assert_eq!(records.lookup(&conv), Some(slow), "the first use is what the record says");
         assert!(tuned.settle(PATIENCE));

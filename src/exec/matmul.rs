@@ -69,57 +69,6 @@ pub struct MatMulProblem {
     pub stored: MatmulStored,
 }
 
-/// How the work is cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MatMulChoice {
-    /// Vectors that a tile is wide.
-    pub vectors: u8,
-    /// Whether an unpacked right-hand side is packed first.
-    pub pack: bool,
-    /// Tiles of rows that are done before the next panel is begun.
-    pub row_block: u32,
-    /// Panels that all rows see before the next panels are begun.
-    pub panel_block: u32,
-    /// Longest reduction before sums are put down.
-    pub k_block: u32,
-    /// Parts that the batch is split into.
-    pub batch_tasks: u32,
-    /// Parts that rows are split into.
-    pub row_tasks: u32,
-    /// Parts that columns are split into.
-    pub panel_tasks: u32,
-}
-
-impl MatMulChoice {
-    fn new(blocks: &MatmulBlocks) -> MatMulChoice {
-        // The model's numbers are small; one that is not only means "all of it".
-        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        MatMulChoice {
-            vectors: blocks.vectors as u8,
-            pack: blocks.pack,
-            row_block: count(blocks.row_block),
-            panel_block: count(blocks.panel_block),
-            k_block: count(blocks.k_block),
-            batch_tasks: count(blocks.batch_tasks),
-            row_tasks: count(blocks.row_tasks),
-            panel_tasks: count(blocks.panel_tasks),
-        }
-    }
-
-    fn blocks(&self) -> MatmulBlocks {
-        MatmulBlocks {
-            vectors: usize::from(self.vectors),
-            pack: self.pack,
-            row_block: self.row_block as usize,
-            panel_block: self.panel_block as usize,
-            k_block: self.k_block as usize,
-            batch_tasks: self.batch_tasks as usize,
-            row_tasks: self.row_tasks as usize,
-            panel_tasks: self.panel_tasks as usize,
-        }
-    }
-}
-
 impl MatMulProblem {
     /// The shape as the driver takes it: operands without gaps.
     fn shape(&self) -> MatmulShape {
@@ -150,20 +99,18 @@ impl Problem for MatMulProblem {
     const FAMILY: &'static str = "matmul";
     const REVISION: u32 = 4;
     type Value = Matmul;
-    type Choice = MatMulChoice;
+    type Choice = MatmulBlocks;
 
-    fn choose(&self, target: &Target) -> MatMulChoice {
-        let blocks = MatmulBlocks::pick(target.isa, &self.shape(), &self.epilogue(), target.threads());
-        MatMulChoice::new(&blocks)
+    fn choose(&self, target: &Target) -> MatmulBlocks {
+        MatmulBlocks::pick(target.isa, &self.shape(), &self.epilogue(), target.threads())
     }
 
-    fn accepts(&self, choice: &MatMulChoice, target: &Target) -> bool {
-        let blocks = choice.blocks();
+    fn accepts(&self, blocks: &MatmulBlocks, target: &Target) -> bool {
         blocks.fits(&self.shape(), target.isa) && blocks.takes(&self.epilogue())
     }
 
-    fn build(&self, choice: &MatMulChoice, target: &Target, source: &dyn CodeSource) -> KernelResult<Matmul> {
-        Matmul::stored(target.isa, self.shape(), choice.blocks(), self.stored, self.epilogue(), source)
+    fn build(&self, blocks: &MatmulBlocks, target: &Target, source: &dyn CodeSource) -> KernelResult<Matmul> {
+        Matmul::stored(target.isa, self.shape(), *blocks, self.stored, self.epilogue(), source)
     }
 
     fn table_bytes(&self) -> Option<u64> {
@@ -177,9 +124,8 @@ impl Problem for MatMulProblem {
 
     const TUNED: bool = true;
 
-    fn candidates(&self, target: &Target, most: usize) -> Vec<MatMulChoice> {
-        let found = MatmulBlocks::candidates(target.isa, &self.shape(), &self.epilogue(), target.threads(), most);
-        found.iter().map(MatMulChoice::new).collect()
+    fn candidates(&self, target: &Target, most: usize) -> Vec<MatmulBlocks> {
+        MatmulBlocks::candidates(target.isa, &self.shape(), &self.epilogue(), target.threads(), most)
     }
 
     fn demand(&self, target: &Target, value: &Matmul) -> Demand {

@@ -97,7 +97,7 @@ fn stats_list_and_show_say_what_there_is() {
         let line = list.lines().find(|line| line.contains("matmul")).unwrap();
         let id = line.split_whitespace().next().unwrap();
         let shown = kiln(["cache", "show", &target, id]).ok();
-        assert!(shown.contains("MatMulProblem") && shown.contains("MatMulChoice") && shown.contains(id), "{shown}");
+        assert!(shown.contains("MatMulProblem") && shown.contains("MatmulBlocks") && shown.contains(id), "{shown}");
     }
     kiln(["cache", "show", &arg(&file), "zzzz"]).fails(2, &["no record 'zzzz'"]);
     kiln(["cache", "stats", &place.arg("nowhere")]).fails(2, &["nowhere", "is no folder"]);

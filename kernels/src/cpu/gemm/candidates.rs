@@ -8,6 +8,7 @@ use super::model::tile_rows;
 use super::tile_size::MOST_VECTORS;
 use crate::cpu::Elements;
 use crate::cpu::amx::STEP;
+use crate::cpu::description::count;
 use crate::isa::Isa;
 
 /// Shortest reduction that is worth putting sums down for.
@@ -46,7 +47,7 @@ impl MatmulBlocks {
 
 /// Cuts that differ from that one in a single thing, the most promising first.
 fn changes(isa: Isa, shape: &MatmulShape, from: &MatmulBlocks, threads: usize) -> Vec<MatmulBlocks> {
-    let (tiles, panels) = extent(isa, shape, from.vectors);
+    let (tiles, panels) = extent(isa, shape, from.vectors());
     let batches = shape.batches().max(1);
     let mut found = Vec::new();
     if threads > 1 {
@@ -57,6 +58,7 @@ fn changes(isa: Isa, shape: &MatmulShape, from: &MatmulBlocks, threads: usize) -
         for (batch_tasks, row_tasks, panel_tasks) in whole.into_iter().chain(finer).chain(both) {
             let within = batch_tasks <= batches && row_tasks <= tiles && panel_tasks <= panels;
             if within && row_tasks > 0 {
+                let (batch_tasks, row_tasks, panel_tasks) = (count(batch_tasks), count(row_tasks), count(panel_tasks));
                 found.push(MatmulBlocks { batch_tasks, row_tasks, panel_tasks, ..*from });
             }
         }
@@ -69,33 +71,33 @@ fn changes(isa: Isa, shape: &MatmulShape, from: &MatmulBlocks, threads: usize) -
         let whole = if shape.elements() == Elements::Bf16Tiles { STEP } else { 2 };
         let k_block = shape.k.div_ceil(parts).next_multiple_of(whole);
         if k_block >= SHORT_REDUCTION {
-            found.push(MatmulBlocks { k_block, ..*from });
+            found.push(MatmulBlocks { k_block: count(k_block), ..*from });
         }
     }
-    found.push(MatmulBlocks { k_block: shape.k.max(1), ..*from });
-    for row_block in [from.row_block / 2, from.row_block * 2, tiles] {
-        found.push(MatmulBlocks { row_block: row_block.clamp(1, tiles), ..*from });
+    found.push(MatmulBlocks { k_block: count(shape.k.max(1)), ..*from });
+    for row_block in [from.row_block() / 2, from.row_block() * 2, tiles] {
+        found.push(MatmulBlocks { row_block: count(row_block.clamp(1, tiles)), ..*from });
     }
-    for panel_block in [from.panel_block / 2, from.panel_block * 2, panels] {
-        found.push(MatmulBlocks { panel_block: panel_block.clamp(1, panels), ..*from });
+    for panel_block in [from.panel_block() / 2, from.panel_block() * 2, panels] {
+        found.push(MatmulBlocks { panel_block: count(panel_block.clamp(1, panels)), ..*from });
     }
     if !matches!(shape.right, Right::Packed { .. }) {
-        found.extend((1..=MOST_VECTORS).map(|vectors| MatmulBlocks { vectors, ..*from }));
+        found.extend((1..=MOST_VECTORS as u8).map(|vectors| MatmulBlocks { vectors, ..*from }));
     }
     found
 }
 
 /// What of a cut makes a difference: two that agree in this do the same in the same order.
 fn effect(isa: Isa, shape: &MatmulShape, blocks: &MatmulBlocks) -> MatmulBlocks {
-    let (tiles, panels) = extent(isa, shape, blocks.vectors);
-    let row_block = blocks.row_block.min(tiles.div_ceil(blocks.row_tasks.max(1)));
-    let k_block = blocks.k_block.min(shape.k.max(1));
-    let mine = panels.div_ceil(blocks.panel_tasks.max(1));
+    let (tiles, panels) = extent(isa, shape, blocks.vectors());
+    let row_block = blocks.row_block().min(tiles.div_ceil(blocks.row_tasks().max(1)));
+    let k_block = blocks.k_block().min(shape.k.max(1));
+    let mine = panels.div_ceil(blocks.panel_tasks().max(1));
     // One panel after another sees all rows of the task: where one block of rows and one of the reduction are all there
     // is, it makes no difference how panels are grouped.
-    let whole = row_block >= tiles.div_ceil(blocks.row_tasks.max(1)) && k_block >= shape.k;
-    let panel_block = if whole { mine } else { blocks.panel_block.min(mine) };
-    MatmulBlocks { row_block, k_block, panel_block, ..*blocks }
+    let whole = row_block >= tiles.div_ceil(blocks.row_tasks().max(1)) && k_block >= shape.k;
+    let panel_block = if whole { mine } else { blocks.panel_block().min(mine) };
+    MatmulBlocks { row_block: count(row_block), k_block: count(k_block), panel_block: count(panel_block), ..*blocks }
 }
 
 /// Tiles of rows and panels of columns.

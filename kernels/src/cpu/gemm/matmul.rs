@@ -10,6 +10,8 @@ mod stored;
 
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 use super::convert::Bf16Convert;
 use super::micro_kernel::MicroKernel;
 use super::panels::{Panels, Source};
@@ -20,6 +22,7 @@ use super::tile::{LeftRows, RightColumns, TileArgs, TileCode};
 use super::tile_size::most_rows;
 use crate::cpu::activation;
 use crate::cpu::chain::UnaryOp;
+use crate::cpu::description::sizes;
 use crate::cpu::{Activations, ActivationsMut, CodeSource, Elements, PackedWeights};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
@@ -38,25 +41,35 @@ const CONVERTED_ROWS: usize = 16;
 
 /// How the work is cut: a builder's choice. Any values that [`MatmulBlocks::fits`] lets pass give the same result up to
 /// the order of additions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MatmulBlocks {
     /// Vectors that a tile is wide.
-    pub vectors: usize,
+    pub vectors: u8,
     /// Whether an unpacked right-hand side is packed first.
     pub pack: bool,
     /// Tiles of rows that are done before the next panel is begun.
-    pub row_block: usize,
+    pub row_block: u32,
     /// Panels that all rows see before the next panels are begun.
-    pub panel_block: usize,
+    pub panel_block: u32,
     /// Longest reduction before sums are stored in C and loaded again.
-    pub k_block: usize,
+    pub k_block: u32,
     /// Parts that the batch is split into for threads.
-    pub batch_tasks: usize,
+    pub batch_tasks: u32,
     /// Parts that rows are split into.
-    pub row_tasks: usize,
+    pub row_tasks: u32,
     /// Parts that columns are split into.
-    pub panel_tasks: usize,
+    pub panel_tasks: u32,
 }
+
+sizes!(MatmulBlocks {
+    vectors: usize,
+    row_block: usize,
+    panel_block: usize,
+    k_block: usize,
+    batch_tasks: usize,
+    row_tasks: usize,
+    panel_tasks: usize,
+});
 
 /// The epilogue of a product.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -120,9 +133,9 @@ impl MatmulBlocks {
     #[must_use]
     pub fn fits(&self, shape: &MatmulShape, isa: Isa) -> bool {
         // More tasks than this only cost time; more than tiles would be empty.
-        const MOST_TASKS: usize = 1 << 16;
+        const MOST_TASKS: u32 = 1 << 16;
         let packed = match shape.right {
-            Right::Packed { vectors, elements } => vectors == self.vectors && !self.pack && elements.suit(isa),
+            Right::Packed { vectors, elements } => vectors == self.vectors() && !self.pack && elements.suit(isa),
             Right::Columns { .. } => self.pack,
             Right::Rows { .. } => true,
         };
@@ -130,11 +143,11 @@ impl MatmulBlocks {
             [self.row_block, self.panel_block, self.k_block, self.batch_tasks, self.row_tasks, self.panel_tasks];
         let tasks = self.batch_tasks.checked_mul(self.row_tasks).and_then(|tasks| tasks.checked_mul(self.panel_tasks));
         // Each part of the reduction starts with a whole pair.
-        let paired = !shape.elements().in_pairs() || self.k_block.is_multiple_of(2) || self.k_block >= shape.k;
+        let paired = !shape.elements().in_pairs() || self.k_block.is_multiple_of(2) || self.k_block() >= shape.k;
         packed
             && paired
-            && amx::fits(shape, self.vectors, self.k_block, isa)
-            && most_rows(isa, self.vectors) > 0
+            && amx::fits(shape, self, isa)
+            && most_rows(isa, self.vectors()) > 0
             && !positive.contains(&0)
             && tasks.is_some_and(|tasks| tasks <= MOST_TASKS)
     }
@@ -201,7 +214,7 @@ impl Matmul {
         if !stored.suits(&shape) {
             return refuse(format!("{stored:?} does not fit {shape:?}"));
         }
-        let width = blocks.vectors * isa.lanes();
+        let width = blocks.vectors() * isa.lanes();
         let elements = shape.elements();
         let panels = Panels { rows: elements.words(shape.k), columns: shape.n, width };
         if !blocks.takes(&epilogue) {
@@ -215,12 +228,12 @@ impl Matmul {
         let amx = AmxKernels::new(isa, &shape, stored, epilogue.activation, source)?;
         let tiles = match amx {
             Some(_) => Tiles::new(amx::tile_rows(shape.m), 1),
-            None => Tiles::new(shape.m, most_rows(isa, blocks.vectors)),
+            None => Tiles::new(shape.m, most_rows(isa, blocks.vectors())),
         };
         let alone = shape.m == 1 && shape.right_is_packed() && elements != Elements::Bf16Dot;
         let in_order = alone && isa.is_jit() && shape.n / width >= STREAMS;
         let tile = |right: RightColumns| {
-            let (vectors, activation) = (blocks.vectors as u8, epilogue.activation);
+            let (vectors, activation) = (blocks.vectors, epilogue.activation);
             let key = TileCode { isa, vectors, left: LeftRows::Strided, right, activation, in_order };
             MicroKernel::new(key, [tiles], source)
         };
@@ -229,7 +242,7 @@ impl Matmul {
         let any_packed = amx.is_none() && (!plain_panels || packed_from < panels.count());
         let packed = if any_packed { Some(tile(RightColumns::packed(elements))?) } else { None };
         let row = in_order.then(|| {
-            let (vectors, pairs) = (blocks.vectors as u8, elements.in_pairs());
+            let (vectors, pairs) = (blocks.vectors, elements.in_pairs());
             Row::new(RowCode { isa, vectors, pairs, activation: epilogue.activation }, panels, source)
         });
         let row = row.transpose()?;
@@ -348,12 +361,13 @@ impl Matmul {
     /// All tasks, each a part of one product: its batch, some tiles of rows, some panels.
     fn tasks(&self, parallel: &dyn Parallel, product: &(dyn Fn(usize, Range<usize>, Range<usize>) + Sync)) {
         let blocks = &self.blocks;
-        parallel.run(blocks.batch_tasks * blocks.row_tasks * blocks.panel_tasks, &|task| {
-            let (rest, panels) = (task / blocks.panel_tasks, task % blocks.panel_tasks);
-            let (batches, rows) = (rest / blocks.row_tasks, rest % blocks.row_tasks);
-            let batches = part(self.shape.batches(), blocks.batch_tasks, batches);
-            let tiles = part(self.tiles.count(), blocks.row_tasks, rows);
-            let panels = part(self.panels.count(), blocks.panel_tasks, panels);
+        let (batch_tasks, row_tasks, panel_tasks) = (blocks.batch_tasks(), blocks.row_tasks(), blocks.panel_tasks());
+        parallel.run(batch_tasks * row_tasks * panel_tasks, &|task| {
+            let (rest, panels) = (task / panel_tasks, task % panel_tasks);
+            let (batches, rows) = (rest / row_tasks, rest % row_tasks);
+            let batches = part(self.shape.batches(), batch_tasks, batches);
+            let tiles = part(self.tiles.count(), row_tasks, rows);
+            let panels = part(self.panels.count(), panel_tasks, panels);
             for batch in batches {
                 product(batch, tiles.clone(), panels.clone());
             }
@@ -500,16 +514,16 @@ impl Matmul {
             }
             _ => panels,
         };
-        for block in panels.clone().step_by(blocks.panel_block) {
-            let block = block..panels.end.min(block + blocks.panel_block);
+        for block in panels.clone().step_by(blocks.panel_block()) {
+            let block = block..panels.end.min(block + blocks.panel_block());
             if self.pack_in_task && self.packed_len() > 0 {
                 for panel in block.clone().filter(|&panel| panel >= self.packed_from) {
                     self.pack(buffers, place.right, place.right_index, panel);
                 }
             }
             // An empty reduction still writes zeros.
-            for k in (0..shape.k.max(1)).step_by(blocks.k_block) {
-                let count = blocks.k_block.min(shape.k - k);
+            for k in (0..shape.k.max(1)).step_by(blocks.k_block()) {
+                let count = blocks.k_block().min(shape.k - k);
                 match self.convert {
                     Some(_) => args.reduce_over(k / 2, count.div_ceil(2)),
                     None => args.reduce_over(k, count),
@@ -519,11 +533,11 @@ impl Matmul {
                 let scaled = self.epilogue.scale != 1.0 && !self.scale_when_packed() && args.unfinished == 0;
                 args.scaled = usize::from(scaled);
                 args.summarise();
-                for rows in tiles.clone().step_by(blocks.row_block) {
+                for rows in tiles.clone().step_by(blocks.row_block()) {
                     if parallel.is_stopped() {
                         return;
                     }
-                    let rows = rows..tiles.end.min(rows + blocks.row_block);
+                    let rows = rows..tiles.end.min(rows + blocks.row_block());
                     for panel in block.clone() {
                         let Some(tile) = self.aim(&mut args, buffers, &place, panel, k) else { continue };
                         let right: *const f32 = buffers.right.at(place.right).cast();
@@ -552,7 +566,7 @@ impl Matmul {
     /// memory would be idle in all other tiles.
     fn next(&self, panel: usize, k: usize, block: &Range<usize>, end: usize) -> Option<usize> {
         let packed = matches!(self.shape.right, Right::Packed { .. });
-        let (panel, k) = match (panel + 1 < block.end, k + self.blocks.k_block) {
+        let (panel, k) = match (panel + 1 < block.end, k + self.blocks.k_block()) {
             (true, _) => (panel + 1, k),
             (false, next) if next < self.shape.k => (block.start, next),
             _ => (block.end, 0),

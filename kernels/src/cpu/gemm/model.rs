@@ -9,6 +9,7 @@ use super::reduction::UNROLL;
 use super::tile_size::{most_rows, panel_vectors};
 use crate::cpu::Elements;
 use crate::cpu::amx::{TALLEST, TILE_ROWS};
+use crate::cpu::description::count;
 use crate::isa::Isa;
 
 /// Bytes of L2 that one thread may count on, by level.
@@ -84,14 +85,14 @@ impl MatmulBlocks {
         let rows = most_rows(isa, vectors) * k_block * 4;
         let (batch_tasks, row_tasks, panel_tasks) = split(isa, shape, vectors, threads);
         MatmulBlocks {
-            vectors,
+            vectors: vectors as u8,
             pack,
-            row_block: (cache / 2 / rows.max(1)).max(4),
-            panel_block: (cache / 4 / panel.max(1)).max(1),
-            k_block,
-            batch_tasks,
-            row_tasks,
-            panel_tasks,
+            row_block: count((cache / 2 / rows.max(1)).max(4)),
+            panel_block: count((cache / 4 / panel.max(1)).max(1)),
+            k_block: count(k_block),
+            batch_tasks: count(batch_tasks),
+            row_tasks: count(row_tasks),
+            panel_tasks: count(panel_tasks),
         }
     }
 }
@@ -103,16 +104,16 @@ impl MatmulBlocks {
         let row = TILE_ROWS * shape.elements().words(shape.k) * 4;
         let (batch_tasks, row_tasks, panel_tasks) = split(isa, shape, vectors, threads);
         MatmulBlocks {
-            vectors,
+            vectors: vectors as u8,
             pack: false,
-            row_block: (l2_bytes(isa) / row.max(1)).max(4),
+            row_block: count((l2_bytes(isa) / row.max(1)).max(4)),
             panel_block: 1,
             // Where several blocks read a panel, as much of it as stays in L1 beside the rows of a block: 1.3 times as
             // fast on 128x768x768 as the whole reduction at once.
-            k_block: if shape.m > TALLEST * TILE_ROWS { 256 } else { shape.k.max(1) },
-            batch_tasks,
-            row_tasks,
-            panel_tasks,
+            k_block: if shape.m > TALLEST * TILE_ROWS { 256 } else { count(shape.k.max(1)) },
+            batch_tasks: count(batch_tasks),
+            row_tasks: count(row_tasks),
+            panel_tasks: count(panel_tasks),
         }
     }
 }

@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use super::shape::Place;
-use super::{Extras, Left, Matmul, MatmulShape, MatmulStored};
+use super::{Extras, Left, Matmul, MatmulBlocks, MatmulShape, MatmulStored};
 use crate::cpu::amx::{
     self, BLOCK, Block, EpilogueArgs, EpilogueCode, Multiply, MultiplyArgs, PANEL, STEP, STEP_WORDS, TALLEST, TILE_ROWS,
 };
@@ -215,9 +215,9 @@ impl Matmul {
         let mut rows = [std::ptr::null(); SUMS];
         let given = buffers.given.clone().read("tap", std::slice::from_ref(&tap)).read("tile rows", &rows);
         let given = given.write("sums", std::slice::from_mut(&mut sums));
-        let k_block = self.blocks.k_block.div_ceil(STEP) * STEP_WORDS;
-        for chunk in tiles.clone().step_by(self.blocks.row_block) {
-            let chunk = chunk..tiles.end.min(chunk + self.blocks.row_block);
+        let k_block = self.blocks.k_block().div_ceil(STEP) * STEP_WORDS;
+        for chunk in tiles.clone().step_by(self.blocks.row_block()) {
+            let chunk = chunk..tiles.end.min(chunk + self.blocks.row_block());
             for first in chunk.clone().step_by(SUMS) {
                 let count = SUMS.min(chunk.end - first);
                 // Several panels side by side, so that longer runs of each row of the result are written at once.
@@ -292,7 +292,8 @@ fn spread_halves(row: &[u16], words: &mut [f32]) {
 const AHEAD: usize = 512;
 
 /// Whether AMX can take these blocks.
-pub(super) fn fits(shape: &MatmulShape, vectors: usize, k_block: usize, isa: Isa) -> bool {
+pub(super) fn fits(shape: &MatmulShape, blocks: &MatmulBlocks, isa: Isa) -> bool {
+    let k_block = blocks.k_block();
     shape.elements() != Elements::Bf16Tiles
-        || vectors * isa.lanes() == PANEL && (k_block.is_multiple_of(STEP) || k_block >= shape.k)
+        || blocks.vectors() * isa.lanes() == PANEL && (k_block.is_multiple_of(STEP) || k_block >= shape.k)
 }

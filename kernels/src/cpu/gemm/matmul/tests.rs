@@ -292,7 +292,7 @@ fn pairs_are_cut_between_pairs_alone() {
         let good = MatmulBlocks::pick(isa, &shape, &Epilogue::default(), 1);
         assert!(good.fits(&shape, isa));
         assert!(!MatmulBlocks { k_block: 5, ..good }.fits(&shape, isa), "a part that starts inside of a pair");
-        let below = Right::Packed { vectors: good.vectors, elements: Elements::Bf16Dot };
+        let below = Right::Packed { vectors: good.vectors(), elements: Elements::Bf16Dot };
         let foreign = MatmulShape { right: below, ..shape };
         assert_eq!(good.fits(&foreign, isa), isa == Isa::Avx512);
     }
@@ -456,8 +456,8 @@ fn short_buffers_and_foreign_blocks_are_refused() {
         |blocks| blocks.vectors = 9,
         |blocks| blocks.row_block = 0,
         |blocks| blocks.k_block = 0,
-        |blocks| blocks.panel_tasks = usize::MAX,
-        |blocks| (blocks.row_tasks, blocks.panel_tasks) = (1 << 60, 1 << 60),
+        |blocks| blocks.panel_tasks = u32::MAX,
+        |blocks| (blocks.row_tasks, blocks.panel_tasks) = (1 << 31, 1 << 31),
     ];
     for change in bad {
         let mut blocks = good;
