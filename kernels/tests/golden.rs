@@ -109,9 +109,9 @@ fn places() -> Vec<(PathBuf, String)> {
         residual: Stored::Bf16,
         output: Stored::Bf16,
     };
-    for (name, epilogue) in [("matrix-unit", None), ("matrix-unit-ending", Some(epilogue))] {
-        let unit = CodeKey::Multiply(MultiplyCode { isa: Isa::Avx512, factors: Factors::Bf16, epilogue });
-        places.push((folder.join(format!("{name}-avx512.asm")), listing(&unit, unit.parts() - 1)));
+    for (name, epilogue) in [("amx", None), ("amx-epilogue", Some(epilogue))] {
+        let code = CodeKey::Multiply(MultiplyCode { isa: Isa::Avx512, factors: Factors::Bf16, epilogue });
+        places.push((folder.join(format!("{name}-avx512.asm")), listing(&code, code.parts() - 1)));
     }
     places
 }

@@ -31,7 +31,7 @@ impl<'a> PackedWeights<'a> {
     pub fn words(&self) -> usize {
         match self {
             PackedWeights::F32(elements) => elements.len(),
-            PackedWeights::Bf16(halves) => halves.len() / 2,
+            PackedWeights::Bf16(elements) => elements.len() / 2,
         }
     }
 
@@ -45,7 +45,7 @@ impl<'a> PackedWeights<'a> {
     pub(crate) fn bytes(&self) -> &'a [u8] {
         match self {
             PackedWeights::F32(elements) => bytemuck::cast_slice(elements),
-            PackedWeights::Bf16(halves) => bytemuck::cast_slice(halves),
+            PackedWeights::Bf16(elements) => bytemuck::cast_slice(elements),
         }
     }
 
@@ -85,7 +85,7 @@ impl<'a> PackedWeightsMut<'a> {
     pub fn words(&self) -> usize {
         match self {
             PackedWeightsMut::F32(elements) => elements.len(),
-            PackedWeightsMut::Bf16(halves) => halves.len() / 2,
+            PackedWeightsMut::Bf16(elements) => elements.len() / 2,
         }
     }
 }
@@ -113,8 +113,8 @@ mod tests {
         assert!(f32::from_bits(words[1]).is_nan());
         let packed = PackedWeights::new(Elements::Bf16, &words);
         assert!(packed.is_of(Elements::Bf16Tiles) && !packed.is_of(Elements::F32));
-        let PackedWeights::Bf16(halves) = packed else { panic!("{packed:?}") };
-        let rows: Vec<f32> = halves.iter().copied().map(from_bf16).collect();
+        let PackedWeights::Bf16(elements) = packed else { panic!("{packed:?}") };
+        let rows: Vec<f32> = elements.iter().copied().map(from_bf16).collect();
         assert_eq!(rows, [1.5, -2.0, 1.0, f32::INFINITY]);
     }
 

@@ -116,8 +116,8 @@ pub fn to_bf16(value: f32) -> u16 {
 
 /// The `f32` of a `bf16`, exactly.
 #[must_use]
-pub fn from_bf16(half: u16) -> f32 {
-    f32::from_bits(u32::from(half) << 16)
+pub fn from_bf16(bits: u16) -> f32 {
+    f32::from_bits(u32::from(bits) << 16)
 }
 
 /// A text that names no precision.

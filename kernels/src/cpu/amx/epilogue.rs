@@ -29,7 +29,7 @@ pub struct EpilogueCode {
 }
 
 /// The name of the code.
-pub(crate) const FAMILY: &str = "finish";
+pub(crate) const FAMILY: &str = "amx epilogue";
 
 /// The sums of a call and where their results go. Strides are in bytes.
 #[derive(Debug)]

@@ -52,7 +52,7 @@ impl Factors {
 }
 
 /// The name of the code.
-pub(crate) const FAMILY: &str = "matrix";
+pub(crate) const FAMILY: &str = "amx";
 
 /// The arguments of one call. Strides are in bytes.
 #[derive(Debug)]

@@ -32,7 +32,7 @@ fn pairs(words: usize) -> Vec<u16> {
 /// Sums over taps of rows that lie in one line of words, beside plain sums.
 #[test]
 fn blocks_are_sums_over_taps_and_steps() {
-    let unit = Multiply::new(Isa::Avx512, [1, 2], &EmitEach).unwrap();
+    let multiply = Multiply::new(Isa::Avx512, [1, 2], &EmitEach).unwrap();
     for (height, blocks, taps, steps, resume) in
         [(1, 1, 1, 1, false), (2, 1, 1, 3, false), (2, 3, 2, 1, false), (1, 2, 3, 2, true), (2, 2, 1, 2, true)]
     {
@@ -63,7 +63,7 @@ fn blocks_are_sums_over_taps_and_steps() {
         let given = Given::new().read("left", &left).read("right", &packed).write("sums", &mut out);
         let given = given.read("tile rows", &starts).read("taps", &offsets);
         // SAFETY: all rows of all taps lie in `left`, the panel and the sums are whole.
-        unsafe { unit.call(height, &args, &given) };
+        unsafe { multiply.call(height, &args, &given) };
         for (at, &found) in out.iter().enumerate() {
             let (row, column) = (at / PANEL, at % PANEL);
             let sum: f32 = (0..taps * steps * STEP)
@@ -174,7 +174,7 @@ fn sums_are_ended_panel_by_panel_in_the_results_own_columns() {
             let epilogue =
                 FusedEpilogue { columns: Columns::of(columns), activation: Some(UnaryOp::Relu), residual, output };
             let code = MultiplyCode { isa: Isa::Avx512, factors: Factors::Bf16, epilogue: Some(epilogue) };
-            let unit = Multiply::of(code, [2], &EmitEach).unwrap();
+            let multiply = Multiply::of(code, [2], &EmitEach).unwrap();
             let (depth, all) = (2 * words, columns * panels);
             // Nothing is readable behind the last row.
             let left = pairs(2 * TILE_ROWS * words);
@@ -214,7 +214,7 @@ fn sums_are_ended_panel_by_panel_in_the_results_own_columns() {
             let given = given.write("stretches", &mut stretches).read("residual", &added).read("residual", &halves);
             let given = given.write("result", &mut found).write("result", &mut found_halves);
             // SAFETY: all rows lie in `left`, panels and sums are whole, result and residual have as many rows.
-            unsafe { unit.hold_for(words).call(2, &mut args, &given) };
+            unsafe { multiply.hold_for(words).call(2, &mut args, &given) };
             for at in 0..added.len() {
                 let (row, column) = (at / step, at % step);
                 let own = column < all && ROWS.iter().any(|&(first, rows)| (first..first + rows).contains(&row));

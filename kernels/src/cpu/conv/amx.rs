@@ -17,11 +17,13 @@
 
 pub(crate) mod grid;
 mod im2col;
+pub(crate) mod order;
 
 use std::ops::Range;
 
 use self::grid::Grid;
 use self::im2col::{Im2col, PaddedLine};
+use self::order::{Step, steps};
 use super::blocks::{ConvBlocks, ConvStored};
 use super::extras::EpilogueOperands;
 use super::input::{self, ConvPart};
@@ -49,7 +51,7 @@ const SUMS: usize = 8;
 type Sums = amx::Sums<f32, { SUMS * BLOCK }>;
 
 /// Tile rows of a chunk, which is multiplied with all panels, where the weights stay in L2.
-const NEAR: usize = 4;
+const CHUNK_IN_L2: usize = 4;
 
 /// Number of tile rows from which on panels are prefetched.
 const MANY: usize = 8;
@@ -62,7 +64,7 @@ const ALIGNMENT: usize = 16;
 
 /// A convolution on AMX.
 #[derive(Clone, Debug)]
-pub(super) struct OnAmx {
+pub(super) struct Amx {
     shape: ConvShape,
     stored: ConvStored,
     /// Whether the input is read in place.
@@ -84,7 +86,7 @@ pub(super) struct OnAmx {
     /// Words of one group's packed weights.
     group_len: usize,
     /// Whether all weights of a group stay in L2.
-    near: bool,
+    weights_in_l2: bool,
     /// Micro-kernels with epilogue, for whole panels and for a group's last panel if that is partial.
     whole: Option<Multiply>,
     last: Option<Multiply>,
@@ -198,7 +200,7 @@ pub(super) fn fits(blocks: &ConvBlocks, shape: &ConvShape) -> bool {
 }
 
 /// Whether all packed weights of a group stay in L2 beside the copy that they are multiplied with.
-fn near(isa: Isa, panels: &[Panels]) -> bool {
+fn weights_in_l2(isa: Isa, panels: &[Panels]) -> bool {
     panels.iter().map(Panels::len).sum::<usize>() * 4 <= l2_bytes(isa) / 2
 }
 
@@ -209,9 +211,9 @@ pub(super) fn band(isa: Isa, shape: &ConvShape, threads: usize) -> usize {
     let weights = shape.weights();
     let grid = Grid::new(shape, &shape.phases(), weights.gathers());
     let line = grid.regions() * grid.line() * shape.groups() * weights.amx_words() * 4;
-    let near = near(isa, &weights.amx_panels());
-    let bytes = if near { l2_bytes(isa) / 2 } else { l2_bytes(isa) };
-    grid.band(line, bytes * threads, near)
+    let weights_in_l2 = weights_in_l2(isa, &weights.amx_panels());
+    let bytes = if weights_in_l2 { l2_bytes(isa) / 2 } else { l2_bytes(isa) };
+    grid.band(line, bytes * threads, weights_in_l2)
 }
 
 /// Whether each task copies its own lines, including those that it shares with a neighbour: if it has so many lines
@@ -241,7 +243,7 @@ fn step_in_place(shape: &ConvShape) -> Option<usize> {
     (SHORTEST..STEP_WORDS).rev().find(|&step| words.is_multiple_of(step))
 }
 
-impl OnAmx {
+impl Amx {
     pub(super) fn new(
         isa: Isa,
         shape: ConvShape,
@@ -250,7 +252,7 @@ impl OnAmx {
         activation: Option<UnaryOp>,
         class_panels: &[Panels],
         source: &dyn CodeSource,
-    ) -> Result<OnAmx> {
+    ) -> Result<Amx> {
         let weights = shape.weights();
         let mut phases = shape.phases();
         let grid = Grid::new(&shape, &phases, weights.gathers());
@@ -264,7 +266,7 @@ impl OnAmx {
         let lies_in = step_in_place(&shape).filter(|_| may_stay);
         let in_place = lies_in.is_some();
         // Without a copy, and with weights in L2, bands only keep the tables of tile rows short.
-        let longer = if in_place && near(isa, class_panels) { LONGER } else { 1 };
+        let longer = if in_place && weights_in_l2(isa, class_panels) { LONGER } else { 1 };
         let private = !in_place && has_private_bands(&grid, &blocks);
         let (wanted, most) = match private {
             true => (
@@ -293,8 +295,8 @@ impl OnAmx {
             (columns > 0).then(|| Multiply::of(code, 1..=TALLEST, source)).transpose()
         };
         let columns = shape.group_filters();
-        Ok(OnAmx {
-            near: near(isa, class_panels),
+        Ok(Amx {
+            weights_in_l2: weights_in_l2(isa, class_panels),
             group_len: class_panels.iter().map(Panels::len).sum(),
             shape,
             band,
@@ -321,7 +323,7 @@ impl OnAmx {
         })
     }
 
-    /// Elements of scratch that [`OnAmx::run`] needs.
+    /// Elements of scratch that [`Amx::run`] needs.
     pub(super) fn scratch_len(&self) -> usize {
         let copies = if self.private { self.row_tasks } else { 1 };
         copies * self.copied() + ALIGNMENT
@@ -424,7 +426,7 @@ impl OnAmx {
         let taps = plan.taps.clone();
         let mut args = MultiplyArgs::empty();
         (args.row_stride, args.left_stride, args.right_stride) =
-            (self.place() * 4, self.step * 4, self.step * PANEL * 4);
+            (self.position_words() * 4, self.step * 4, self.step * PANEL * 4);
         (args.taps, args.tap_count, args.steps) = (taps.as_ptr(), taps.len(), self.steps);
         args.panel_stride = plan.panels.panel_len() * 4;
         let [tiles, panels] = self.chunk_size(plan, rows.len());
@@ -440,44 +442,47 @@ impl OnAmx {
                 Chunk { rows, starts, output }
             })
             .collect();
-        let next_rows = |index: usize| chunks.get(index + 1).map_or(&[][..], |chunk| chunk.rows);
-        let next_output = |index: usize| chunks.get(index + 1).and_then(|chunk| chunk.output);
-        if self.near {
-            for (index, chunk) in chunks.iter().enumerate() {
-                for cut in cuts(&group_panels, plan.panels.count(), panels) {
-                    let rows_share = Share { before: cut.start - group_panels.start, of: group_panels.len() };
-                    let (rows, output) = (next_rows(index), next_output(index));
-                    let next = Next { rows, rows_share, output, panels: 0..0, panels_share: Share::ALL };
-                    self.chunk(buffers, &mut part, chunk, &next, cut, &mut sums);
-                }
-            }
-        } else {
-            for cut in cuts(&group_panels, plan.panels.count(), panels) {
-                // All rows are in L2 once the first panels have been multiplied with them.
-                let fresh = cut.start == group_panels.start;
-                // Few blocks read a panel nearly as fast as it comes from memory, in order and once, which hardware
-                // prefetchers follow.
-                let after = cut.start + 1..group_panels.end.min(cut.end + 1);
-                let panels = if rows.len() >= MANY { after } else { 0..0 };
-                for (index, chunk) in chunks.iter().enumerate() {
-                    let next = Next {
-                        rows: if fresh { next_rows(index) } else { &[] },
-                        rows_share: Share { before: 0, of: cut.len() },
-                        output: next_output(index),
-                        panels: panels.clone(),
-                        panels_share: Share { before: index, of: chunks.len() },
-                    };
-                    self.chunk(buffers, &mut part, chunk, &next, cut.clone(), &mut sums);
-                }
-            }
+        for Step { chunk, panels } in
+            steps(self.weights_in_l2, chunks.len(), &group_panels, plan.panels.count(), panels)
+        {
+            let next = self.next(&chunks, chunk, &panels, &group_panels, rows.len());
+            self.chunk(buffers, &mut part, &chunks[chunk], &next, panels, &mut sums);
+        }
+    }
+
+    /// What is read after chunk `index` of a task with that many tile rows has been multiplied with `panels`.
+    fn next<'a>(
+        &self,
+        chunks: &[Chunk<'a>],
+        index: usize,
+        panels: &Range<usize>,
+        group_panels: &Range<usize>,
+        tile_rows: usize,
+    ) -> Next<'a> {
+        let (rows, output) = chunks.get(index + 1).map_or((&[][..], None), |chunk| (chunk.rows, chunk.output));
+        if self.weights_in_l2 {
+            let rows_share = Share { before: panels.start - group_panels.start, of: group_panels.len() };
+            return Next { rows, rows_share, output, panels: 0..0, panels_share: Share::ALL };
+        }
+        // All rows are in L2 once the first panels have been multiplied with them.
+        let fresh = panels.start == group_panels.start;
+        // Few blocks read a panel nearly as fast as it comes from memory, in order and once, which hardware prefetchers
+        // follow.
+        let after = panels.start + 1..group_panels.end.min(panels.end + 1);
+        Next {
+            rows: if fresh { rows } else { &[] },
+            rows_share: Share { before: 0, of: panels.len() },
+            output,
+            panels: if tile_rows >= MANY { after } else { 0..0 },
+            panels_share: Share { before: index, of: chunks.len() },
         }
     }
 
     /// Tile rows and panels of a chunk. Panels that stay in L2 are all multiplied with few rows; others with as many
     /// rows as there is room for sums.
     fn chunk_size(&self, plan: &PhasePlan, tiles: usize) -> [usize; 2] {
-        if self.near {
-            return [NEAR, plan.panels.count().max(1)];
+        if self.weights_in_l2 {
+            return [CHUNK_IN_L2, plan.panels.count().max(1)];
         }
         let spare = SUMS / tiles.next_multiple_of(TALLEST).min(SUMS);
         let panels = spare.min(plan.panels.count().next_power_of_two()).clamp(1, SUMS / TALLEST);
@@ -485,7 +490,7 @@ impl OnAmx {
     }
 
     /// Words from one position to the next in what AMX reads.
-    fn place(&self) -> usize {
+    fn position_words(&self) -> usize {
         if self.in_place { self.shape.channels() / 2 } else { self.im2col.position() }
     }
 
@@ -493,27 +498,27 @@ impl OnAmx {
     fn tile_row(&self, buffers: &Buffers<'_>, lines: &Range<usize>, start: usize) -> *const u8 {
         let mut at = start;
         if self.in_place {
-            let (position, own) = (lines.start * self.grid.line() + start, self.own());
-            if position < own {
+            let (position, in_place) = (lines.start * self.grid.line() + start, self.in_place_starts());
+            if position < in_place {
                 return buffers.parts[0]
                     .x
                     .as_ptr()
                     .wrapping_add(position * self.shape.channels() * Stored::Bf16.bytes());
             }
-            at = position - own;
+            at = position - in_place;
         }
-        buffers.words.at(at * self.place()).cast_const().cast()
+        buffers.words.at(at * self.position_words()).cast_const().cast()
     }
 
     /// Positions at which a tile row can start that is read in place.
-    fn own(&self) -> usize {
+    fn in_place_starts(&self) -> usize {
         (self.grid.lines() * self.grid.line()).saturating_sub(TILE_ROWS - 1)
     }
 
     /// Copies to scratch the last positions, which tile rows read that end behind the last position.
     fn copy_last(&self, buffers: &Buffers<'_>) {
         let Activations::Bf16(x) = buffers.parts[0].x else { return };
-        let last = &x[self.own() * self.shape.channels()..];
+        let last = &x[self.in_place_starts() * self.shape.channels()..];
         let len = 2 * TILE_ROWS * self.shape.channels();
         // SAFETY: no task runs yet.
         let to: &mut [u16] = bytemuck::cast_slice_mut(unsafe { buffers.words.part(0..len / 2) });
@@ -620,7 +625,7 @@ impl OnAmx {
         // A single panel is multiplied as fast as rows come, prefetched or not.
         let worth = self.beyond_l2.input && of > 1;
         let left = next.rows.first().filter(|_| worth).map(|&row| {
-            let bytes = next.rows.len() * TILE_ROWS * self.place() * 4;
+            let bytes = next.rows.len() * TILE_ROWS * self.position_words() * 4;
             let share = (bytes / of).next_multiple_of(LINE);
             PrefetchLines::all(row.wrapping_add(before * share), share)
         });
@@ -673,20 +678,6 @@ impl Parallel for Alone<'_> {
     fn is_stopped(&self) -> bool {
         self.0.is_stopped()
     }
-}
-
-/// Cuts a range of panels, numbered over all groups, into pieces of up to `most`, each within one group of `count`.
-pub(crate) fn cuts(
-    group_panels: &Range<usize>,
-    count: usize,
-    most: usize,
-) -> impl Iterator<Item = Range<usize>> + use<> {
-    let (mut next, end) = (group_panels.start, group_panels.end);
-    std::iter::from_fn(move || {
-        let start = next;
-        next = end.min(start + most).min((start / count + 1) * count);
-        (start < end).then_some(start..next)
-    })
 }
 
 #[cfg(test)]

@@ -73,7 +73,7 @@ fn cuts(isa: Isa, shape: &ConvShape, base: &ConvBlocks, threads: usize) -> Vec<C
     let Extent { rows, units } = Extent::of(isa, shape, base);
     let mut splits = vec![(base.row_tasks(), base.unit_tasks())];
     if threads > 1 {
-        // The two plain ones, then finer ones, which leave work to others where a thread is held up, then both at once.
+        // The two plain ones, then finer ones, so that a delayed thread leaves work to others, then both at once.
         let halves = (threads / 2, 2);
         let plain = [(threads, 1), (1, threads), (4 * threads, 1), (2 * threads, 1), (1, 2 * threads), halves, (1, 1)];
         let plain = plain.into_iter().filter(|&(r, u)| r > 0 && r <= rows && u <= units);

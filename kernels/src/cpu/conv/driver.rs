@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::amx::{self, OnAmx};
+use super::amx::{self, Amx};
 use super::blocks::{ConvBlocks, ConvStored, Strategy};
 use super::dense::Dense;
 use super::depthwise::Depthwise;
@@ -63,7 +63,7 @@ enum Kernel {
     Lines(Box<Lines>),
     Depthwise(Box<Depthwise>),
     Winograd(Box<Winograd>),
-    Amx(Box<OnAmx>),
+    Amx(Box<Amx>),
 }
 
 impl Conv {
@@ -112,7 +112,7 @@ impl Conv {
             }
             Strategy::Amx => {
                 let panels = shape.weights().amx_panels();
-                Kernel::Amx(Box::new(OnAmx::new(isa, shape, blocks, stored, activation, &panels, source)?))
+                Kernel::Amx(Box::new(Amx::new(isa, shape, blocks, stored, activation, &panels, source)?))
             }
             Strategy::Lines => {
                 let panels = shape.weights().class_panels(blocks.vectors() * isa.lanes());
@@ -151,7 +151,7 @@ impl Conv {
             Kernel::Dense(_) | Kernel::Depthwise(_) => 0,
             Kernel::Lines(lines) => lines.scratch_len(),
             Kernel::Winograd(winograd) => winograd.scratch_len(),
-            Kernel::Amx(unit) => unit.scratch_len(),
+            Kernel::Amx(amx) => amx.scratch_len(),
         }
     }
 
@@ -163,7 +163,7 @@ impl Conv {
             Kernel::Depthwise(_) => size_of::<Depthwise>(),
             Kernel::Lines(_) => size_of::<Lines>(),
             Kernel::Winograd(winograd) => size_of::<Winograd>() + winograd.bytes(),
-            Kernel::Amx(unit) => size_of::<OnAmx>() + unit.bytes(),
+            Kernel::Amx(amx) => size_of::<Amx>() + amx.bytes(),
         };
         size_of::<Conv>() + held
     }
@@ -185,7 +185,7 @@ impl Conv {
         channels.len() == 1
             || match &self.kernel {
                 Kernel::Winograd(_) => input::starts_at(channels, self.isa.lanes()),
-                Kernel::Amx(unit) => unit.takes_parts(channels),
+                Kernel::Amx(amx) => amx.takes_parts(channels),
                 Kernel::Dense(_) | Kernel::Lines(_) | Kernel::Depthwise(_) => false,
             }
     }
@@ -310,7 +310,7 @@ impl Conv {
         let extras = EpilogueOperands { given: &given, ..extras };
         let [ConvPart { x, .. }, ..] = *parts else { return unsupported("no input") };
         match (&self.kernel, x, y, weights) {
-            (Kernel::Amx(unit), _, y, weights) => unit.run(parts, weights, y, extras, scratch, parallel),
+            (Kernel::Amx(amx), _, y, weights) => amx.run(parts, weights, y, extras, scratch, parallel),
             (Kernel::Depthwise(_), Activations::Bf16(_), ..) if extras.residual.is_some() => {
                 return unsupported("a residual beside depthwise bf16");
             }

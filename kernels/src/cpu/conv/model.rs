@@ -28,7 +28,7 @@ impl ConvBlocks {
     #[must_use]
     pub fn pick(isa: Isa, shape: &ConvShape, elements: Elements, numerics: Numerics, threads: usize) -> ConvBlocks {
         if elements == Elements::Bf16Tiles {
-            return unit(isa, shape, threads);
+            return on_amx(isa, shape, threads);
         }
         let busy = busy_threads(shape, threads);
         cost::pick(isa, shape, numerics, busy).unwrap_or_else(|| ConvBlocks::untransformed(isa, shape, threads))
@@ -98,7 +98,7 @@ const AMX_SPEED: usize = 4;
 /// Ratio of weights to inputs from which on weights are split first: at 2.25 rows are faster, at 18 columns.
 const LARGER_WEIGHTS: usize = 4;
 
-fn unit(isa: Isa, shape: &ConvShape, threads: usize) -> ConvBlocks {
+fn on_amx(isa: Isa, shape: &ConvShape, threads: usize) -> ConvBlocks {
     let threads = threads.min(shape.work() / (AMX_SPEED * WORTH_A_THREAD)).max(1);
     let row_block = band(isa, shape, threads);
     let phases = if shape.transposed { shape.strides().iter().product::<usize>().max(1) } else { 1 };

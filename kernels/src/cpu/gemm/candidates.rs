@@ -11,7 +11,7 @@ use crate::cpu::amx::STEP;
 use crate::cpu::description::count;
 use crate::isa::Isa;
 
-/// Shortest reduction that is worth putting sums down for.
+/// Shortest part of a reduction that is worth storing sums for.
 const SHORT_REDUCTION: usize = 128;
 
 impl MatmulBlocks {
@@ -51,7 +51,7 @@ fn changes(isa: Isa, shape: &MatmulShape, from: &MatmulBlocks, threads: usize) -
     let batches = shape.batches().max(1);
     let mut found = Vec::new();
     if threads > 1 {
-        // Rows, columns, batches; each once for every thread and finer, so that one that is held up leaves work.
+        // Rows, columns, batches; each once for every thread and finer, so that a delayed thread leaves work to others.
         let whole = [(1, 1, threads), (1, threads, 1), (threads, 1, 1)];
         let finer = [4, 2].into_iter().flat_map(|by| whole.map(|(b, r, p)| (b, r * by, p * by)));
         let both = [(1, threads / 2, 2), (1, 2, threads), (batches, 1, threads), (batches, threads, 1), (1, 1, 1)];

@@ -21,7 +21,7 @@ pub struct Bf16ConvertCode {
 }
 
 /// The name of the code.
-pub(crate) const FAMILY: &str = "halve";
+pub(crate) const FAMILY: &str = "bf16 conversion";
 
 /// Bytes from what is read to what is prefetched: rows of large inputs come from memory, and are converted 5 to 7 %
 /// faster so.

@@ -179,7 +179,11 @@ mod tests {
             assert_eq!(operands.column_bytes(8 / operands.group), bytes);
             assert_eq!(operands.left_bytes() * operands.group, 4);
         }
-        assert_eq!([1, 2, 3].map(|steps| BF16_WIDENED.column_bytes(steps)), [4, 4, 8], "a last half takes a word");
+        assert_eq!(
+            [1, 2, 3].map(|steps| BF16_WIDENED.column_bytes(steps)),
+            [4, 4, 8],
+            "a last single element takes a word"
+        );
     }
 
     #[test]

@@ -110,13 +110,13 @@ unsafe fn pairs<const WIDTH: usize>(
     for at in (args.first..args.end).step_by(8) {
         // SAFETY: a row of pairs has `WIDTH` readable words.
         let words = unsafe { &*b.cast::<[[u16; 2]; WIDTH]>() };
-        let halves = [0, 1].map(|half| words.map(|word| from_bf16(word[half])));
-        // The second element of a last half pair has no left-hand element.
+        let elements = [0, 1].map(|element| words.map(|word| from_bf16(word[element])));
+        // The second element of a last pair may have no left-hand element.
         let count = if at + 4 < args.end { 2 } else { 1 };
-        for (half, right) in halves[..count].iter().enumerate() {
+        for (element, right) in elements[..count].iter().enumerate() {
             for (left, sums) in left.iter().zip(sums.iter_mut()) {
                 // SAFETY: left-hand rows are readable over the reduction.
-                let a = unsafe { *left.byte_add(at + 4 * half) };
+                let a = unsafe { *left.byte_add(at + 4 * element) };
                 for (sum, b) in sums.iter_mut().zip(right) {
                     *sum += a * b;
                 }

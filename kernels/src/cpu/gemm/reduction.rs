@@ -192,7 +192,7 @@ impl Reduction {
                 self.forward(asm, 2);
             });
         }
-        // Single steps; of a word of two, the first half of a last one.
+        // Single steps; of a last bf16 pair, its first element.
         asm.load(END, self.fields.end);
         asm.while_less(AT, END, 1, |asm| {
             self.step(asm, 0, 0);

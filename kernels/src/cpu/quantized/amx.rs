@@ -30,8 +30,8 @@ use crate::cpu::amx::{
     self, BLOCK, Block, Factors, Held, Multiply, MultiplyArgs, MultiplyCode, PANEL, STEP_BYTES, TALLEST, TILE_ROWS,
 };
 use crate::cpu::conv::ConvShape;
-use crate::cpu::conv::amx::cuts;
 use crate::cpu::conv::amx::grid::{self, Grid};
+use crate::cpu::conv::amx::order::{Step, steps};
 use crate::cpu::conv::shape::Phase;
 use crate::cpu::gemm::model::l2_bytes;
 use crate::cpu::gemm::rows::part;
@@ -56,7 +56,7 @@ const ALIGNMENT: usize = 64;
 
 /// A product or convolution on AMX.
 #[derive(Clone, Debug)]
-pub(super) struct OnAmx {
+pub(super) struct Amx {
     shape: ConvShape,
     output: Output,
     pub(super) panelling: Panelling,
@@ -70,7 +70,7 @@ pub(super) struct OnAmx {
     /// Whether the input is read in place.
     in_place: bool,
     /// Whether all weights of a group stay in L2.
-    near: bool,
+    weights_in_l2: bool,
     /// Output lines of a band.
     band: usize,
     row_tasks: usize,
@@ -134,17 +134,17 @@ pub(super) fn fits(shape: &ConvShape) -> bool {
 pub(super) fn band(isa: Isa, shape: &ConvShape, panelling: &Panelling, lines: bool, threads: usize) -> usize {
     let (grid, _) = plan(shape, lines);
     let line = grid.regions() * grid.line() * Im2col::new(shape, lines).position();
-    let near = near(isa, panelling);
-    let bytes = if near { l2_bytes(isa) / 4 } else { l2_bytes(isa) };
-    grid.band(line, bytes * threads, near)
+    let weights_in_l2 = weights_in_l2(isa, panelling);
+    let bytes = if weights_in_l2 { l2_bytes(isa) / 4 } else { l2_bytes(isa) };
+    grid.band(line, bytes * threads, weights_in_l2)
 }
 
 /// Whether all packed weights of a group stay in L2 beside the copy that they are multiplied with.
-fn near(isa: Isa, panelling: &Panelling) -> bool {
+fn weights_in_l2(isa: Isa, panelling: &Panelling) -> bool {
     panelling.panels * panelling.panel_bytes() <= l2_bytes(isa) / 2
 }
 
-impl OnAmx {
+impl Amx {
     pub(super) fn new(
         isa: Isa,
         shape: ConvShape,
@@ -153,7 +153,7 @@ impl OnAmx {
         blocks: QuantizedBlocks,
         lines: bool,
         source: &dyn CodeSource,
-    ) -> Result<OnAmx> {
+    ) -> Result<Amx> {
         let panelling = Panelling::of(isa, &shape.weights(), Form::Tiles, lines);
         let (grid, phase) = plan(&shape, lines);
         let im2col = Im2col::new(&shape, lines);
@@ -162,10 +162,10 @@ impl OnAmx {
         let band = if in_place { grid.lines() } else { blocks.row_block().min(grid.lines()) }.max(1);
         let distance = |at| (grid.tap(at, grid.region(band)) * im2col.position()) as isize;
         let multiply = |factors| Multiply::of(MultiplyCode { isa, factors, epilogue: None }, 1..=TALLEST, source);
-        Ok(OnAmx {
+        Ok(Amx {
             taps: phase.taps.iter().map(|tap| distance(tap.at)).collect(),
             steps: panelling.run_groups * Form::Tiles.group() / STEP_BYTES,
-            near: near(isa, &panelling),
+            weights_in_l2: weights_in_l2(isa, &panelling),
             multiply: [multiply(Factors::Bytes)?, multiply(Factors::SignedBytes)?],
             kernel: Emitted::new(QuantizedEpilogueCode { isa, output, added }, CodeKey::QuantizedEpilogue, source)?,
             row_tasks: blocks.row_tasks(),
@@ -187,7 +187,7 @@ impl OnAmx {
     }
 
     /// Positions at which a tile row can start that is read in place.
-    fn own(&self) -> usize {
+    fn in_place_starts(&self) -> usize {
         let channels = self.shape.channels();
         // Bytes that the last row of a tile reads behind its own channels.
         let behind = self.reach().saturating_sub(self.shape.group_channels());
@@ -195,22 +195,22 @@ impl OnAmx {
         last.map_or(0, |last| last / channels.max(1) + 1)
     }
 
-    /// Words of scratch that [`OnAmx::run`] needs.
+    /// Words of scratch that [`Amx::run`] needs.
     pub(super) fn scratch_len(&self) -> usize {
         let places = match self.in_place {
-            true => self.grid.lines() * self.grid.line() - self.own() + TILE_ROWS,
+            true => self.grid.lines() * self.grid.line() - self.in_place_starts() + TILE_ROWS,
             false => self.grid.regions() * self.grid.region(self.band),
         };
         (places * self.im2col.position() + self.reach() + ALIGNMENT).div_ceil(4)
     }
 
-    /// Computes all outputs; `scratch` is [`OnAmx::scratch_len`] long at least.
+    /// Computes all outputs; `scratch` is [`Amx::scratch_len`] long at least.
     pub(super) fn run(&self, operands: &Operands<'_>, y: &mut [u8], scratch: &mut [i32], parallel: &dyn Parallel) {
         let scratch: &mut [u8] = bytemuck::cast_slice_mut(scratch);
         let aligned = scratch.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
         let scratch = &mut scratch[aligned..];
         if self.in_place {
-            let last = &operands.x[self.own() * self.shape.channels()..];
+            let last = &operands.x[self.in_place_starts() * self.shape.channels()..];
             scratch[..last.len()].copy_from_slice(last);
         }
         let buffers = Buffers { operands, bytes: Disjoint::new(scratch), y: Disjoint::new(y) };
@@ -275,32 +275,22 @@ impl OnAmx {
         let mut sums = Sums::uninit();
         let panels = self.panelling.panels.clamp(1, SUMS / TALLEST);
         let tiles = SUMS / panels;
-        let chunks = || rows.chunks(tiles).zip(starts.chunks(tiles)).map(|(rows, starts)| Chunk { rows, starts });
-        if self.near {
-            for chunk in chunks() {
-                if parallel.is_stopped() {
-                    return;
-                }
-                cuts(&group_panels, self.panelling.panels, panels)
-                    .for_each(|cut| self.chunk(buffers, &mut part, &chunk, cut, &mut sums));
-            }
-            return;
-        }
-        let count = rows.chunks(tiles).len();
-        for cut in cuts(&group_panels, self.panelling.panels, panels) {
+        let chunks = rows.len().div_ceil(tiles);
+        for Step { chunk: index, panels } in
+            steps(self.weights_in_l2, chunks, &group_panels, self.panelling.panels, panels)
+        {
+            let own = index * tiles..rows.len().min((index + 1) * tiles);
+            let chunk = Chunk { rows: &rows[own.clone()], starts: &starts[own] };
             if parallel.is_stopped() {
                 return;
             }
             // Few blocks read a panel nearly as fast as it comes from memory, in order and once, which hardware
             // prefetchers follow.
-            let prefetch = rows.len() >= MANY && cut.end < group_panels.end;
-            for (index, chunk) in chunks().enumerate() {
-                if prefetch {
-                    let share = Share { before: index, of: count };
-                    self.prefetch(buffers, &mut part, chunk.rows.len(), &cut, share);
-                }
-                self.chunk(buffers, &mut part, &chunk, cut.clone(), &mut sums);
+            if !self.weights_in_l2 && rows.len() >= MANY && panels.end < group_panels.end {
+                let share = Share { before: index, of: chunks };
+                self.prefetch(buffers, &mut part, chunk.rows.len(), &panels, share);
             }
+            self.chunk(buffers, &mut part, &chunk, panels, &mut sums);
         }
     }
 
@@ -365,11 +355,11 @@ impl OnAmx {
     fn tile_row(&self, buffers: &Buffers<'_>, lines: &Range<usize>, start: usize) -> *const u8 {
         let mut at = start;
         if self.in_place {
-            let (position, own) = (lines.start * self.grid.line() + start, self.own());
-            if position < own {
+            let (position, in_place) = (lines.start * self.grid.line() + start, self.in_place_starts());
+            if position < in_place {
                 return buffers.operands.x[position * self.shape.channels()..].as_ptr();
             }
-            at = position - own;
+            at = position - in_place;
         }
         buffers.bytes.at(at * self.im2col.position()).cast_const()
     }

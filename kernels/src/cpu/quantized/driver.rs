@@ -3,7 +3,7 @@
 //! The start values, factors and addends of all columns are laid out as panels are; then [`dense`](super::dense) or
 //! [`depthwise`](super::depthwise) computes.
 
-use super::amx::{self, OnAmx};
+use super::amx::{self, Amx};
 use super::blocks::QuantizedBlocks;
 use super::bytes::{Added, Plus, add_to};
 use super::dense::Dense;
@@ -59,7 +59,7 @@ pub struct Quantized {
 #[derive(Clone, Debug)]
 enum Way {
     Dense(Dense),
-    Amx(Box<OnAmx>),
+    Amx(Box<Amx>),
     Winograd(Winograd),
     Channels(Channels),
 }
@@ -115,7 +115,7 @@ impl Quantized {
                     let reason = format!("{shape:?} needs more scratch than can be counted");
                     return Err(KernelError::Unsupported { family: FAMILY, reason });
                 }
-                Way::Amx(Box::new(OnAmx::new(isa, shape, output, added, blocks, lines, source)?))
+                Way::Amx(Box::new(Amx::new(isa, shape, output, added, blocks, lines, source)?))
             }
             Layout::Panels { .. } => Way::Dense(Dense::new(isa, shape, output, blocks, layout, source)?),
         };
@@ -137,7 +137,7 @@ impl Quantized {
     fn columns(&self) -> Columns {
         let (groups, panels, width) = match &self.way {
             Way::Dense(Dense { panelling, .. }) => (panelling.groups, panelling.panels, panelling.width),
-            Way::Amx(unit) => (unit.panelling.groups, unit.panelling.panels, unit.panelling.width),
+            Way::Amx(amx) => (amx.panelling.groups, amx.panelling.panels, amx.panelling.width),
             Way::Winograd(winograd) => (1, winograd.panels.panels, winograd.panels.width),
             Way::Channels(channels) => (1, channels.panels.panels, channels.panels.width),
         };
@@ -154,7 +154,7 @@ impl Quantized {
     pub fn scratch_len(&self) -> usize {
         let own = match &self.way {
             Way::Dense(dense) => dense.scratch_len(),
-            Way::Amx(unit) => unit.scratch_len(),
+            Way::Amx(amx) => amx.scratch_len(),
             Way::Winograd(winograd) => winograd.scratch_len(),
             Way::Channels(channels) => channels.scratch_len(),
         };
@@ -205,8 +205,8 @@ impl Quantized {
         let operands = Operands { x, weights, signed, left_zero, start, epilogue, plus, given };
         match &self.way {
             Way::Dense(dense) => dense.run(&operands, y, own, parallel),
-            Way::Amx(unit) => {
-                unit.run(&operands, y, own, parallel);
+            Way::Amx(amx) => {
+                amx.run(&operands, y, own, parallel);
                 return Ok(());
             }
             Way::Winograd(winograd) => winograd.run(&operands, y, own, parallel),
@@ -268,7 +268,7 @@ impl Quantized {
         let shift: &mut [f32] = bytemuck::cast_slice_mut(shift);
         let sums_at = match &self.way {
             Way::Dense(dense) => dense.panelling.has_sums().then(|| dense.panelling.sums_at()),
-            Way::Amx(unit) => Some(unit.panelling.sums_at()),
+            Way::Amx(amx) => Some(amx.panelling.sums_at()),
             Way::Winograd(_) => None,
             Way::Channels(channels) => Some(channels.panels.sums_at()),
         };

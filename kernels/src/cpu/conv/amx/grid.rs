@@ -292,13 +292,13 @@ impl Grid {
         }
     }
 
-    /// Output lines of a band whose copy is to take so many bytes, where a line of it takes `line`; `near` says whether
-    /// weights stay in L2 meanwhile.
-    pub(crate) fn band(&self, line: usize, bytes: usize, near: bool) -> usize {
+    /// Output lines of a band whose copy is to take so many bytes, where a line of it takes `line`; `weights_in_l2` says
+    /// whether weights stay in L2 meanwhile.
+    pub(crate) fn band(&self, line: usize, bytes: usize, weights_in_l2: bool) -> usize {
         // Input lines that two bands read are copied twice.
         let band = (bytes / line.max(1)).saturating_sub(self.halo()).max(2 * self.halo());
         // A short second band would read all weights once more.
-        let band = if !near && self.lines() <= band + band / 2 { self.lines() } else { band };
+        let band = if !weights_in_l2 && self.lines() <= band + band / 2 { self.lines() } else { band };
         band.clamp(1, self.lines().max(1))
     }
 

@@ -124,8 +124,3 @@ fn every_output_is_in_one_run_of_the_band_that_covers_it() {
         }
     }
 }
-
-#[test]
-fn cuts_of_units_stay_in_their_group() {
-    assert_eq!(cuts(&(1..9), 3, 2).collect::<Vec<_>>(), [1..3, 3..5, 5..6, 6..8, 8..9]);
-}

@@ -55,7 +55,7 @@ pub(super) struct AmxBuffers<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct LeftRows<'a> {
     /// The matrices that are read in place; empty if all are in scratch.
-    near: &'a [u8],
+    in_place: &'a [u8],
     /// All matrices in scratch; or, of matrices read in place, the last rows of each that do not fill a tile row.
     scratch: &'a [u8],
     /// Strides of the rows of a tile row and of the steps of a row.
@@ -112,10 +112,10 @@ impl Matmul {
         scratch: &'a mut [f32],
         parallel: &dyn Parallel,
     ) -> LeftRows<'a> {
-        if let (true, Left::Rows { stride }, Activations::Bf16(halves)) = (amx.in_place, self.shape.left, left) {
-            self.copy_last_rows(halves, stride, bytemuck::cast_slice_mut(scratch));
-            let (near, scratch) = (bytemuck::cast_slice(halves), bytemuck::cast_slice(scratch));
-            return LeftRows { near, scratch, row_stride: stride * 2, left_stride: STEP * 2 };
+        if let (true, Left::Rows { stride }, Activations::Bf16(elements)) = (amx.in_place, self.shape.left, left) {
+            self.copy_last_rows(elements, stride, bytemuck::cast_slice_mut(scratch));
+            let (in_place, scratch) = (bytemuck::cast_slice(elements), bytemuck::cast_slice(scratch));
+            return LeftRows { in_place, scratch, row_stride: stride * 2, left_stride: STEP * 2 };
         }
         let transposed = match self.shape.left {
             Left::Rows { .. } => 0,
@@ -127,17 +127,17 @@ impl Matmul {
         }
         self.round_left(amx, left, transposed, words, parallel);
         let scratch = bytemuck::cast_slice(words);
-        LeftRows { near: &[], scratch, row_stride: STEP_WORDS * 4, left_stride: STEP_OF_ROWS * 4 }
+        LeftRows { in_place: &[], scratch, row_stride: STEP_WORDS * 4, left_stride: STEP_OF_ROWS * 4 }
     }
 
     /// Copies the rows of each matrix that do not fill a tile row to scratch, where a whole tile row is readable. The
     /// missing rows keep what scratch held: their sums are never stored.
-    fn copy_last_rows(&self, halves: &[u16], stride: usize, to: &mut [u16]) {
+    fn copy_last_rows(&self, elements: &[u16], stride: usize, to: &mut [u16]) {
         let (m, k) = (self.shape.m, self.shape.k);
         for (matrix, to) in to.chunks_exact_mut((TILE_ROWS * stride).max(1)).enumerate() {
             let first = m / TILE_ROWS * TILE_ROWS;
             for (row, to) in (first..m).zip(to.chunks_exact_mut(stride)) {
-                to[..k].copy_from_slice(&halves[self.shape.left_start(matrix) + row * stride..][..k]);
+                to[..k].copy_from_slice(&elements[self.shape.left_start(matrix) + row * stride..][..k]);
             }
         }
     }
@@ -165,7 +165,7 @@ impl Matmul {
                     (Left::Columns { .. }, _) => &transposed[start..][..k],
                     (Left::Rows { .. }, Activations::F32(left)) => &left[start..][..k],
                     (Left::Rows { .. }, Activations::Bf16(left)) => {
-                        spread_halves(&left[start..][..k], to);
+                        spread_bf16(&left[start..][..k], to);
                         continue;
                     }
                 };
@@ -180,7 +180,7 @@ impl Matmul {
         let scratch = left.scratch.as_ptr().wrapping_add(place.left_index * words * 4);
         match self.shape.left {
             Left::Rows { stride } if amx.in_place => match (tile + 1) * TILE_ROWS <= self.shape.m {
-                true => left.near.as_ptr().wrapping_add((place.left + tile * TILE_ROWS * stride) * 2),
+                true => left.in_place.as_ptr().wrapping_add((place.left + tile * TILE_ROWS * stride) * 2),
                 false => scratch,
             },
             _ => scratch.wrapping_add(tile * TILE_ROWS * self.panels.rows * 4),
@@ -280,7 +280,7 @@ impl Matmul {
 }
 
 /// Copies a row's steps into a tile row, the last step padded with zeros.
-fn spread_halves(row: &[u16], words: &mut [f32]) {
+fn spread_bf16(row: &[u16], words: &mut [f32]) {
     for (from, to) in row.chunks(STEP).zip(words.chunks_mut(STEP_OF_ROWS)) {
         let (to, rest) = bytemuck::cast_slice_mut(&mut to[..STEP_WORDS]).split_at_mut(from.len());
         to.copy_from_slice(from);

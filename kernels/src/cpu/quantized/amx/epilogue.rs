@@ -26,7 +26,7 @@ pub struct QuantizedEpilogueCode {
 }
 
 /// The name of the code.
-pub(crate) const FAMILY: &str = "quantized end";
+pub(crate) const FAMILY: &str = "quantized epilogue";
 
 /// Vectors whose bytes are stored together.
 const TOGETHER: usize = 4;
