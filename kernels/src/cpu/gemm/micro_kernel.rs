@@ -23,7 +23,8 @@ pub(crate) enum MicroKernel {
 const _: () = assert!(MOST_ROWS <= MOST_PARTS);
 
 impl MicroKernel {
-    /// The micro-kernel for every height of the tiles in `cuts`: emitted, or the Rust one at [`Isa::Portable`].
+    /// The micro-kernel for every height of the tiles in `cuts`: emitted, or the Rust one at
+    /// [`Isa::Portable`](crate::Isa::Portable).
     pub(crate) fn new(
         key: TileCode,
         cuts: impl IntoIterator<Item = Tiles>,

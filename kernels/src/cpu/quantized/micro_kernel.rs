@@ -18,7 +18,7 @@ pub(crate) enum MicroKernel {
 }
 
 impl MicroKernel {
-    /// The micro-kernel of `key`: emitted, or the Rust one at [`Isa::Portable`].
+    /// The micro-kernel of `key`: emitted, or the Rust one at [`Isa::Portable`](crate::Isa::Portable).
     pub(crate) fn new(key: QuantizedCode, source: &dyn CodeSource) -> Result<MicroKernel> {
         if !key.isa.is_jit() {
             return Ok(MicroKernel::Portable(key));
@@ -32,7 +32,7 @@ impl MicroKernel {
     ///
     /// `given` holds: every left-hand row over the reduction, the whole panel, as many elements of `start`, `scale` and
     /// `shift` as the tile is wide, and all columns of every row of the output, which no other task touches. `rows` is
-    /// at most [`most_rows`] of the key.
+    /// at most [`most_rows`](super::tile::most_rows) of the key.
     pub(crate) unsafe fn call(&self, args: &QuantizedArgs, given: &Given) {
         match self {
             // SAFETY: the caller vouches for the pointers; the struct is the one that the emitter reads.
