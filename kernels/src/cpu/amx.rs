@@ -3,8 +3,8 @@
 //! A *tile row* is sixteen left-hand rows. An AMX *step* is 64 bytes of each row: 32 `bf16` or 64 int8 elements of the
 //! reduction. An AMX *block* is one or two tile rows by a packed panel of 32 columns; its sums stay in tile registers
 //! for the whole reduction. AMX can neither add a bias nor mask columns, so sums are stored to memory before their
-//! epilogue. [`multiply`] applies it panel by panel where a [`FusedEpilogue`] says so. Otherwise it stores the raw sums of
-//! several blocks, which stay in L1 and L2, and the kernel of [`epilogue`] reads them once: the reduction may then go
+//! epilogue. [`multiply`] applies it panel by panel where a [`FusedEpilogue`] says so. Otherwise it stores the raw sums
+//! of several blocks, which stay in L1 and L2, and the kernel of [`epilogue`] reads them once: the reduction may then go
 //! in parts, and sums may be scaled.
 //!
 //! Left-hand rows are found through a table of pointers, one for each tile row, and a list of byte offsets, one for

@@ -84,8 +84,8 @@ pub struct Chain {
     whole: Option<Piece>,
 }
 
-/// Buffers of one run in bytes, shared by its tasks. They write disjoint pieces of the output, and read an input that is
-/// the output only where they write.
+/// Buffers of one run in bytes, shared by its tasks. They write disjoint pieces of the output, and read an input that
+/// is the output only where they write.
 struct Buffers<'a> {
     inputs: SmallVec<[InPlaceInput<'a, u8>; MAX_INPUTS]>,
     output: Disjoint<'a, u8>,

@@ -6,8 +6,8 @@
 //! (convolution: see [`conv`](super::conv)). Sizes, strides and tails are run-time arguments, so a handful of kernels
 //! serve every shape.
 //!
-//! - [`tile`]: what shapes the instructions of a micro-kernel, and its arguments. [`emit`] assembles it, [`portable`] is
-//!   the same contract in Rust, [`micro_kernel`] calls either. [`tile_size`] says which tiles there are. [`convert`]
+//! - [`tile`]: what shapes the instructions of a micro-kernel, and its arguments. [`emit`] assembles it, [`portable`]
+//!   is the same contract in Rust, [`micro_kernel`] calls either. [`tile_size`] says which tiles there are. [`convert`]
 //!   rounds left-hand rows where bf16 pairs are multiplied.
 //! - [`operands`]: the table of operand types. [`reduction`]: the loops over taps and elements that the micro-kernels of
 //!   floating-point and of integer products have in common.

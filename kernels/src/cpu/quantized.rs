@@ -8,8 +8,8 @@
 //!
 //! A product of matrices is a convolution of one position over rows, so there is one driver for both:
 //!
-//! - [`tile`]: what shapes the micro-kernel, and its arguments; `emit` assembles it, `portable` is its contract in Rust,
-//!   `micro_kernel` calls either. `epilogue`: what it stores.
+//! - [`tile`]: what shapes the micro-kernel, and its arguments; `emit` assembles it, `portable` is its contract in
+//!   Rust, `micro_kernel` calls either. `epilogue`: what it stores.
 //! - [`bytes`]: sums, means and maxima between products.
 //! - [`weights`]: how weights are packed. [`prepare`]: the left-hand side made ready, and tensors of `f32` to bytes and
 //!   back.

@@ -18,8 +18,8 @@ pub(super) const STREAMS: usize = 3;
 /// Bytes of a cache line.
 pub(crate) const LINE: usize = 64;
 
-/// The prefetch streams of a call, a field of its argument struct: `at` is that field's byte offset. Their addresses are
-/// never dereferenced.
+/// The prefetch streams of a call, a field of its argument struct: `at` is that field's byte offset. Their addresses
+/// are never dereferenced.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Prefetches {

@@ -364,8 +364,8 @@ impl Amx {
         buffers.bytes.at(at * self.im2col.position()).cast_const()
     }
 
-    /// Applies the epilogue to the sums of tile rows from a column on, and writes those that are outputs. `args` are those
-    /// of all rows.
+    /// Applies the epilogue to the sums of tile rows from a column on, and writes those that are outputs. `args` are
+    /// those of all rows.
     fn epilogue(
         &self,
         buffers: &Buffers<'_>,

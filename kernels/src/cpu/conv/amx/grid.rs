@@ -292,8 +292,8 @@ impl Grid {
         }
     }
 
-    /// Output lines of a band whose copy is to take so many bytes, where a line of it takes `line`; `weights_in_l2` says
-    /// whether weights stay in L2 meanwhile.
+    /// Output lines of a band whose copy is to take so many bytes, where a line of it takes `line`; `weights_in_l2`
+    /// says whether weights stay in L2 meanwhile.
     pub(crate) fn band(&self, line: usize, bytes: usize, weights_in_l2: bool) -> usize {
         // Input lines that two bands read are copied twice.
         let band = (bytes / line.max(1)).saturating_sub(self.halo()).max(2 * self.halo());

@@ -142,7 +142,8 @@ impl Matmul {
         }
     }
 
-    /// Converts left-hand matrices, or what was transposed of them, into tile rows; the rows that a last tile row lacks keep what scratch held.
+    /// Converts left-hand matrices, or what was transposed of them, into tile rows; the rows that a last tile row lacks
+    /// keep what scratch held.
     fn round_left(
         &self,
         amx: &AmxKernels,
