@@ -57,6 +57,9 @@ fn failed(error: impl fmt::Display) -> RemoteError {
 impl Network {
     /// The store at that address. Connects to nothing yet.
     pub(super) fn new(address: Address, credentials: &Credentials) -> Result<Network, RemoteError> {
+        // Both clients take the process's provider and panic where several are compiled in and none is installed. A
+        // program that has installed its own keeps it.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let network = Network {
             address,
             credentials: credentials.clone(),
@@ -201,6 +204,43 @@ impl Drop for Network {
         if let Some(runtime) = connection.runtime.take() {
             // A name that is being looked up may take as long as it likes.
             runtime.shutdown_background();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::remote::{Secret, address};
+
+    /// A record of a TLS connection begins with its kind; a client opens with a handshake.
+    const HANDSHAKE: u8 = 22;
+
+    #[test]
+    fn a_store_behind_tls_is_greeted_by_a_handshake_and_refused_without_one() {
+        let user = Some("user".to_owned());
+        let credentials = Credentials { user, password: Some(Secret("password".to_owned())) };
+        for scheme in ["rediss", "https"] {
+            let server = TcpListener::bind("127.0.0.1:0").unwrap();
+            let port = server.local_addr().unwrap().port();
+            let greeting = std::thread::spawn(move || {
+                let (mut client, _) = server.accept().unwrap();
+                let mut first = [0];
+                client.read_exact(&mut first).unwrap();
+                client.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").unwrap();
+                first[0]
+            });
+            let url = match scheme {
+                "https" => format!("s3://bucket/kiln?endpoint=https://127.0.0.1:{port}&region=us-east-1"),
+                _ => format!("{scheme}://127.0.0.1:{port}/kiln"),
+            };
+            let network = Network::new(address::parse(&url).unwrap(), &credentials).unwrap();
+            let answer = network.get("records", 1 << 20);
+            assert!(matches!(answer, Err(RemoteError::Failed(_) | RemoteError::TimedOut(_))), "{scheme}: {answer:?}");
+            assert_eq!(greeting.join().unwrap(), HANDSHAKE, "{scheme}");
         }
     }
 }
