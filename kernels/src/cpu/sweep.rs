@@ -8,7 +8,7 @@
 
 use smallvec::SmallVec;
 
-use crate::jit::{Asm, Cond, Gpr, Mask, Mem, Vreg};
+use crate::jit::{Asm, Gpr, Mask, Mem, Vreg};
 
 /// Vectors of a row that are folded in independent chains: as many as the additions that a processor has in flight.
 pub(crate) const UNROLL: u8 = 4;
@@ -141,23 +141,15 @@ pub(crate) fn row(asm: &mut Asm, body: impl Fn(&mut Asm, Place)) {
     let place = |chain: u8, tail| Place { chain, index: Some(AT), disp: i32::from(chain) * bytes, tail };
     asm.mov_imm(AT, 0);
     for (end, vectors) in [(GROUPS, UNROLL), (VECTORS, 1)] {
-        let (next, done) = (asm.label(), asm.label());
-        asm.cmp(AT, end);
-        asm.jump_if(Cond::GreaterEqual, done);
-        asm.align(16);
-        asm.bind(next);
-        (0..vectors).for_each(|chain| body(asm, place(chain, None)));
-        asm.add_imm(AT, i32::from(vectors) * bytes);
-        asm.cmp(AT, end);
-        asm.jump_if(Cond::Less, next);
-        asm.bind(done);
+        asm.while_less(AT, end, 16, |asm| {
+            (0..vectors).for_each(|chain| body(asm, place(chain, None)));
+            asm.add_imm(AT, i32::from(vectors) * bytes);
+        });
     }
-    let done = asm.label();
-    asm.test(REST);
-    asm.jump_if(Cond::Equal, done);
-    let mask = tail(asm);
-    body(asm, place(0, Some(mask)));
-    asm.bind(done);
+    asm.unless_zero(REST, |asm| {
+        let mask = tail(asm);
+        body(asm, place(0, Some(mask)));
+    });
 }
 
 /// Emits `body` over a row, as [`row`] does, once for all vectors of a group; what is left of the row goes by two
@@ -171,33 +163,23 @@ pub(crate) fn groups(asm: &mut Asm, body: impl Fn(&mut Asm, &[Place])) {
         })
     };
     asm.mov_imm(AT, 0);
-    let (next, done) = (asm.label(), asm.label());
-    asm.cmp(AT, GROUPS);
-    asm.jump_if(Cond::GreaterEqual, done);
-    asm.align(16);
-    asm.bind(next);
-    body(asm, &places(UNROLL, None));
-    asm.add_imm(AT, i32::from(UNROLL) * bytes);
-    asm.cmp(AT, GROUPS);
-    asm.jump_if(Cond::Less, next);
-    asm.bind(done);
+    asm.while_less(AT, GROUPS, 16, |asm| {
+        body(asm, &places(UNROLL, None));
+        asm.add_imm(AT, i32::from(UNROLL) * bytes);
+    });
     // Less than a group is left.
     for vectors in [2, 1] {
-        let done = asm.label();
         asm.mov(DOWN, VECTORS);
         asm.sub(DOWN, AT);
-        asm.cmp_imm(DOWN, vectors * bytes);
-        asm.jump_if(Cond::Less, done);
-        body(asm, &places(vectors as u8, None)[..vectors as usize]);
-        asm.add_imm(AT, vectors * bytes);
-        asm.bind(done);
+        asm.if_at_least(DOWN, vectors * bytes, |asm| {
+            body(asm, &places(vectors as u8, None)[..vectors as usize]);
+            asm.add_imm(AT, vectors * bytes);
+        });
     }
-    let done = asm.label();
-    asm.test(REST);
-    asm.jump_if(Cond::Equal, done);
-    let mask = tail(asm);
-    body(asm, &places(1, Some(mask))[..1]);
-    asm.bind(done);
+    asm.unless_zero(REST, |asm| {
+        let mask = tail(asm);
+        body(asm, &places(1, Some(mask))[..1]);
+    });
 }
 
 /// Emits `body` over as many columns as the argument `columns` holds, `wide` vectors of them at a time while as many
@@ -206,24 +188,17 @@ pub(crate) fn columns(asm: &mut Asm, columns: Mem, bases: &[Gpr], wide: u8, body
     let lanes = asm.lanes() as i32;
     asm.load(REST, columns);
     for vectors in [wide, 1] {
-        let (next, done) = (asm.label(), asm.label());
         let count = i32::from(vectors) * lanes;
-        asm.bind(next);
-        asm.cmp_imm(REST, count);
-        asm.jump_if(Cond::Less, done);
-        body(asm, vectors, None);
-        bases.iter().for_each(|&base| asm.add_imm(base, count * 4));
-        asm.sub_imm(REST, count);
-        asm.jump(next);
-        asm.bind(done);
+        asm.while_at_least(REST, count, |asm| {
+            body(asm, vectors, None);
+            bases.iter().for_each(|&base| asm.add_imm(base, count * 4));
+        });
     }
-    let done = asm.label();
-    asm.test(REST);
-    asm.jump_if(Cond::Equal, done);
-    let mask = tail(asm);
-    asm.mask_first(mask, REST, AT);
-    body(asm, 1, Some(mask));
-    asm.bind(done);
+    asm.unless_zero(REST, |asm| {
+        let mask = tail(asm);
+        asm.mask_first(mask, REST, AT);
+        body(asm, 1, Some(mask));
+    });
 }
 
 /// Emits `body` for `vectors` neighbouring vectors in each of the rows below each other. The argument `rows` holds
@@ -256,16 +231,13 @@ pub(crate) fn down_together(
     let bytes = asm.vector_bytes();
     asm.load(DOWN, rows);
     asm.mov(AT, base);
-    let next = asm.label();
-    asm.align(16);
-    asm.bind(next);
     let place = |chain: u8| Place { chain, index: None, disp: i32::from(chain) * bytes, tail };
     let places: SmallVec<[Place; 8]> = (0..vectors).map(place).collect();
-    body(asm, AT, &places);
-    asm.add(AT, stride);
-    asm.sub_imm(DOWN, 1);
-    asm.test(DOWN);
-    asm.jump_if(Cond::NotEqual, next);
+    asm.align(16);
+    asm.repeat(DOWN, |asm| {
+        body(asm, AT, &places);
+        asm.add(AT, stride);
+    });
 }
 
 /// The position of chain `chain` in a row of the output that starts at `base`.

@@ -8,21 +8,12 @@
 //!
 //! Rows of scores have room for one vector behind the last key.
 
-/// The address of an argument, in this file and its children.
-macro_rules! arg {
-    ($args:ident, $field:ident) => {
-        Mem::at(ARGS, offset_of!($args, $field) as i32)
-    };
-}
-
 pub mod pairs;
 pub mod stream;
 
-use std::cell::Cell;
-use std::mem::offset_of;
-
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
+use std::cell::Cell;
 
 use super::FAMILY;
 use crate::cpu::Stored;
@@ -31,7 +22,7 @@ use crate::cpu::sweep::{self, Place};
 use crate::cpu::vecmath;
 use crate::isa::Isa;
 use crate::jit::asm::Predicate;
-use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mem, Vreg, counted_down};
+use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mem, Vreg, arg, counted_down};
 
 /// What a kernel computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -197,8 +188,6 @@ impl Arguments for ScaleArgs {
     }
 }
 
-const ARGS: Gpr = Gpr::RDI;
-
 /// Emits the code of that key.
 pub fn emit(code: &AttentionCode, asm: &mut Asm) {
     asm.prologue();
@@ -244,10 +233,6 @@ const FILL: Vreg = Vreg(4);
 const CAP: Vreg = Vreg(5);
 const CAP_INVERSE: Vreg = Vreg(6);
 
-fn state(field: usize) -> Mem {
-    Mem::at(STATE_AT, field as i32)
-}
-
 /// The type of weights.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Weights {
@@ -256,18 +241,30 @@ enum Weights {
 }
 
 fn weigh(asm: &mut Asm, adjust: Adjust, weights: Weights) {
-    asm.load(ROW, arg!(WeighArgs, scores));
-    asm.load(ROWS, arg!(WeighArgs, rows));
-    asm.load(STATE_AT, arg!(WeighArgs, state));
-    asm.load(KEYS, arg!(WeighArgs, keys));
-    asm.load(MASK, arg!(WeighArgs, mask));
-    asm.load(KEEP, arg!(WeighArgs, keep));
+    asm.load(ROW, arg!(WeighArgs.scores));
+    asm.load(ROWS, arg!(WeighArgs.rows));
+    asm.load(STATE_AT, arg!(WeighArgs.state));
+    asm.load(KEYS, arg!(WeighArgs.keys));
+    asm.load(MASK, arg!(WeighArgs.mask));
+    asm.load(KEEP, arg!(WeighArgs.keep));
     if weights == Weights::Pairs {
         pairs::prepare(asm);
     }
-    let (next, some, all, blind, fill) = (asm.label(), asm.label(), asm.label(), asm.label(), asm.label());
-    asm.bind(next);
-    asm.load(SEEN, arg!(WeighArgs, visible));
+    asm.repeat(ROWS, |asm| {
+        weigh_row(asm, adjust, weights);
+        asm.add_mem(ROW, arg!(WeighArgs.stride));
+        asm.add_mem(MASK, arg!(WeighArgs.mask_stride));
+        asm.add_mem(KEEP, arg!(WeighArgs.keep_stride));
+        asm.add_imm(STATE_AT, size_of::<RowState>() as i32);
+        asm.load(SEEN, arg!(WeighArgs.visible));
+        asm.add_mem(SEEN, arg!(WeighArgs.step));
+        asm.store(arg!(WeighArgs.visible), SEEN);
+    });
+}
+
+fn weigh_row(asm: &mut Asm, adjust: Adjust, weights: Weights) {
+    let (some, all, blind, fill) = (asm.label(), asm.label(), asm.label(), asm.label());
+    asm.load(SEEN, arg!(WeighArgs.visible));
     asm.cmp(SEEN, KEYS);
     asm.jump_if(Cond::Less, some);
     asm.mov(SEEN, KEYS);
@@ -276,8 +273,8 @@ fn weigh(asm: &mut Asm, adjust: Adjust, weights: Weights) {
     asm.jump_if(Cond::Greater, all);
     asm.jump(blind);
     asm.bind(all);
-    asm.store(arg!(WeighArgs, seen), SEEN);
-    sweep::prepare_rows(asm, arg!(WeighArgs, seen));
+    asm.store(arg!(WeighArgs.seen), SEEN);
+    sweep::prepare_rows(asm, arg!(WeighArgs.seen));
     greatest(asm, adjust);
     renew(asm);
     match weights {
@@ -290,33 +287,23 @@ fn weigh(asm: &mut Asm, adjust: Adjust, weights: Weights) {
     asm.bind(blind);
     asm.mov_imm(if weights == Weights::Pairs { pairs::WEIGHTS_AT } else { SEEN }, 0);
     asm.vload(VALUE, 1.0);
-    asm.vstore_one(state(offset_of!(RowState, factor)), VALUE);
+    asm.vstore_one(arg!(STATE_AT, RowState.factor), VALUE);
     asm.bind(fill);
     match weights {
         Weights::Floats => hide(asm),
         Weights::Pairs => pairs::hide(asm),
     }
-    asm.add_mem(ROW, arg!(WeighArgs, stride));
-    asm.add_mem(MASK, arg!(WeighArgs, mask_stride));
-    asm.add_mem(KEEP, arg!(WeighArgs, keep_stride));
-    asm.add_imm(STATE_AT, size_of::<RowState>() as i32);
-    asm.load(SEEN, arg!(WeighArgs, visible));
-    asm.add_mem(SEEN, arg!(WeighArgs, step));
-    asm.store(arg!(WeighArgs, visible), SEEN);
-    asm.sub_imm(ROWS, 1);
-    asm.test(ROWS);
-    asm.jump_if(Cond::NotEqual, next);
 }
 
 /// The first pass over a row: adjusts scores and takes their maximum.
 fn greatest(asm: &mut Asm, adjust: Adjust) {
     (0..CHAINS).for_each(|chain| asm.vload(largest(chain), f32::NEG_INFINITY));
     if adjust.select {
-        asm.vbroadcast(FILL, arg!(WeighArgs, fill));
+        asm.vbroadcast(FILL, arg!(WeighArgs.fill));
     }
     if adjust.cap {
-        asm.vbroadcast(CAP, arg!(WeighArgs, cap));
-        asm.vbroadcast(CAP_INVERSE, arg!(WeighArgs, cap_inverse));
+        asm.vbroadcast(CAP, arg!(WeighArgs.cap));
+        asm.vbroadcast(CAP_INVERSE, arg!(WeighArgs.cap_inverse));
     }
     sweep::row(asm, |asm, place| {
         let most = largest(place.chain);
@@ -361,9 +348,9 @@ fn add(asm: &mut Asm, place: Place, base: Gpr) {
 /// Updates the row's state, except for the sum.
 fn renew(asm: &mut Asm) {
     let old = largest(1);
-    asm.vbroadcast(old, state(offset_of!(RowState, most)));
+    asm.vbroadcast(old, arg!(STATE_AT, RowState.most));
     asm.vmax(MOST, old, largest(0));
-    asm.vstore_one(state(offset_of!(RowState, most)), MOST);
+    asm.vstore_one(arg!(STATE_AT, RowState.most), MOST);
     // Where all scores are minus infinity, zero is subtracted: weights are zero then and not NaN, and a later block may
     // have keys that the row sees.
     let nothing = asm.mask(1, TEMPS[1]);
@@ -372,7 +359,7 @@ fn renew(asm: &mut Asm) {
     asm.select(MOST, nothing, VALUE, MOST);
     asm.vsub(FACTOR, old, MOST);
     vecmath::emit_exp_nonpositive(asm, FACTOR, &TEMPS[..vecmath::EXP_NONPOSITIVE_TEMPS]);
-    asm.vstore_one(state(offset_of!(RowState, factor)), FACTOR);
+    asm.vstore_one(arg!(STATE_AT, RowState.factor), FACTOR);
     (0..CHAINS).for_each(|chain| asm.vzero(sum(chain)));
 }
 
@@ -394,46 +381,39 @@ fn add_up(asm: &mut Asm) {
         asm.vadd(sum(to), sum(to), sum(from));
     }
     asm.vreduce_add(sum(0), sum(0), VALUE);
-    asm.vbroadcast(VALUE, state(offset_of!(RowState, sum)));
+    asm.vbroadcast(VALUE, arg!(STATE_AT, RowState.sum));
     asm.vfma231(sum(0), VALUE, FACTOR);
-    asm.vstore_one(state(offset_of!(RowState, sum)), sum(0));
+    asm.vstore_one(arg!(STATE_AT, RowState.sum), sum(0));
 }
 
 /// Writes zeros from the first key that the row does not see, by whole vectors: there is room for one behind the last
 /// key.
 fn hide(asm: &mut Asm) {
-    let (next, done) = (asm.label(), asm.label());
     asm.vzero(VALUE);
-    asm.bind(next);
-    asm.cmp(SEEN, KEYS);
-    asm.jump_if(Cond::GreaterEqual, done);
-    asm.vstore(Mem::indexed(ROW, SEEN, 4, 0), VALUE);
-    asm.add_imm(SEEN, asm.lanes() as i32);
-    asm.jump(next);
-    asm.bind(done);
+    asm.while_less_compact(SEEN, KEYS, |asm| {
+        asm.vstore(Mem::indexed(ROW, SEEN, 4, 0), VALUE);
+        asm.add_imm(SEEN, asm.lanes() as i32);
+    });
 }
 
 fn scale(asm: &mut Asm, stored: Stored) {
-    asm.load(ROW, arg!(ScaleArgs, from));
-    asm.load(TO, arg!(ScaleArgs, to));
-    asm.load(ROWS, arg!(ScaleArgs, rows));
-    asm.load(STATE_AT, arg!(ScaleArgs, state));
-    sweep::prepare_rows(asm, arg!(ScaleArgs, columns));
-    let next = asm.label();
-    asm.bind(next);
-    asm.vbroadcast(FACTOR, state(offset_of!(RowState, factor)));
-    sweep::row(asm, |asm, place| {
-        place.load(asm, VALUE, ROW);
-        asm.vmul(VALUE, VALUE, FACTOR);
-        match stored {
-            Stored::F32 => place.store(asm, TO, VALUE),
-            Stored::Bf16 => place.store_bf16(asm, TO, VALUE),
-        }
+    asm.load(ROW, arg!(ScaleArgs.from));
+    asm.load(TO, arg!(ScaleArgs.to));
+    asm.load(ROWS, arg!(ScaleArgs.rows));
+    asm.load(STATE_AT, arg!(ScaleArgs.state));
+    sweep::prepare_rows(asm, arg!(ScaleArgs.columns));
+    asm.repeat(ROWS, |asm| {
+        asm.vbroadcast(FACTOR, arg!(STATE_AT, RowState.factor));
+        sweep::row(asm, |asm, place| {
+            place.load(asm, VALUE, ROW);
+            asm.vmul(VALUE, VALUE, FACTOR);
+            match stored {
+                Stored::F32 => place.store(asm, TO, VALUE),
+                Stored::Bf16 => place.store_bf16(asm, TO, VALUE),
+            }
+        });
+        asm.add_mem(ROW, arg!(ScaleArgs.from_stride));
+        asm.add_mem(TO, arg!(ScaleArgs.to_stride));
+        asm.add_imm(STATE_AT, size_of::<RowState>() as i32);
     });
-    asm.add_mem(ROW, arg!(ScaleArgs, from_stride));
-    asm.add_mem(TO, arg!(ScaleArgs, to_stride));
-    asm.add_imm(STATE_AT, size_of::<RowState>() as i32);
-    asm.sub_imm(ROWS, 1);
-    asm.test(ROWS);
-    asm.jump_if(Cond::NotEqual, next);
 }

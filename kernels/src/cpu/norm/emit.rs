@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::FAMILY;
 use crate::cpu::{Stored, sweep};
 use crate::isa::Isa;
-use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mem, Vreg};
+use crate::jit::{Arguments, Asm, Extents, Gpr, Mem, Vreg, arg};
 
 /// What determines the instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -94,12 +94,6 @@ impl Arguments for RowNormArgs {
     }
 }
 
-macro_rules! arg {
-    ($field:ident) => {
-        Mem::at(Gpr::RDI, std::mem::offset_of!(RowNormArgs, $field) as i32)
-    };
-}
-
 /// Addresses of the current row, or of both rows of a pair: input, then output.
 const SRC: [Gpr; 2] = [Gpr::RSI, Gpr::R14];
 const DST: [Gpr; 2] = [Gpr::RDX, Gpr::RBP];
@@ -132,27 +126,19 @@ const TEMP: Vreg = Vreg(14);
 pub fn emit(code: &RowNormCode, asm: &mut Asm) {
     asm.prologue();
     for (register, argument) in [
-        (SRC[0], arg!(src)),
-        (DST[0], arg!(dst)),
-        (SCALE, arg!(scale)),
-        (BIAS, arg!(bias)),
-        (MEANS, arg!(mean)),
-        (DEVIATIONS, arg!(deviation)),
+        (SRC[0], arg!(RowNormArgs.src)),
+        (DST[0], arg!(RowNormArgs.dst)),
+        (SCALE, arg!(RowNormArgs.scale)),
+        (BIAS, arg!(RowNormArgs.bias)),
+        (MEANS, arg!(RowNormArgs.mean)),
+        (DEVIATIONS, arg!(RowNormArgs.deviation)),
     ] {
         asm.load(register, argument);
     }
-    sweep::prepare_rows(asm, arg!(length));
-    for (rows, argument) in [(2, arg!(pairs)), (1, arg!(rows))] {
-        let (next, done) = (asm.label(), asm.label());
+    sweep::prepare_rows(asm, arg!(RowNormArgs.length));
+    for (rows, argument) in [(2, arg!(RowNormArgs.pairs)), (1, arg!(RowNormArgs.rows))] {
         asm.load(ROWS, argument);
-        asm.test(ROWS);
-        asm.jump_if(Cond::Equal, done);
-        asm.bind(next);
-        together(code, asm, rows);
-        asm.sub_imm(ROWS, 1);
-        asm.test(ROWS);
-        asm.jump_if(Cond::NotEqual, next);
-        asm.bind(done);
+        asm.for_each(ROWS, 1, |asm| together(code, asm, rows));
     }
     asm.epilogue();
 }
@@ -160,7 +146,7 @@ pub fn emit(code: &RowNormCode, asm: &mut Asm) {
 /// Emits the passes over one or two rows, and the advance to the next.
 fn together(code: &RowNormCode, asm: &mut Asm, rows: u8) {
     if rows == 2 {
-        for (side, stride) in [(SRC, arg!(stride)), (DST, arg!(dst_stride))] {
+        for (side, stride) in [(SRC, arg!(RowNormArgs.stride)), (DST, arg!(RowNormArgs.dst_stride))] {
             asm.mov(side[1], side[0]);
             asm.add_mem(side[1], stride);
         }
@@ -175,13 +161,13 @@ fn together(code: &RowNormCode, asm: &mut Asm, rows: u8) {
             asm.add_imm(MEANS, 4);
             asm.add_imm(DEVIATIONS, 4);
         }
-        asm.add_mem(SRC[0], arg!(stride));
-        asm.add_mem(DST[0], arg!(dst_stride));
+        asm.add_mem(SRC[0], arg!(RowNormArgs.stride));
+        asm.add_mem(DST[0], arg!(RowNormArgs.dst_stride));
         if code.scale {
-            asm.add_mem(SCALE, arg!(scale_step));
+            asm.add_mem(SCALE, arg!(RowNormArgs.scale_step));
         }
         if code.bias {
-            asm.add_mem(BIAS, arg!(bias_step));
+            asm.add_mem(BIAS, arg!(RowNormArgs.bias_step));
         }
     }
 }
@@ -195,7 +181,7 @@ fn average(asm: &mut Asm, rows: u8, dst: fn(u8) -> Vreg) {
     for (to, from) in [(0, 1), (2, 3), (0, 2)] {
         (0..rows).for_each(|row| asm.vadd(sum(row, to), sum(row, to), sum(row, from)));
     }
-    asm.vbroadcast(FACTOR, arg!(reciprocal));
+    asm.vbroadcast(FACTOR, arg!(RowNormArgs.reciprocal));
     for row in 0..rows {
         asm.vreduce_add(dst(row), sum(row, 0), TEMP);
         asm.vmul(dst(row), dst(row), FACTOR);
@@ -237,7 +223,7 @@ fn deviation(code: &RowNormCode, asm: &mut Asm, rows: u8) {
         }
     });
     average(asm, rows, deviation_of);
-    asm.vbroadcast(FACTOR, arg!(epsilon));
+    asm.vbroadcast(FACTOR, arg!(RowNormArgs.epsilon));
     asm.vload(VALUE, 1.0);
     for row in 0..rows {
         let deviation = deviation_of(row);
@@ -250,7 +236,7 @@ fn deviation(code: &RowNormCode, asm: &mut Asm, rows: u8) {
 fn result(code: &RowNormCode, asm: &mut Asm, rows: u8) {
     if code.output == Stored::F32 {
         asm.mov(NEXT, SRC[usize::from(rows) - 1]);
-        (0..rows).for_each(|_| asm.add_mem(NEXT, arg!(stride)));
+        (0..rows).for_each(|_| asm.add_mem(NEXT, arg!(RowNormArgs.stride)));
     }
     sweep::row(asm, |asm, place| {
         if code.output == Stored::F32 {

@@ -19,7 +19,7 @@ use crate::cpu::sweep::{self, Place};
 use crate::cpu::vecmath::{self, Copies, Interleaved, MAGNITUDE};
 use crate::isa::Isa;
 use crate::jit::asm::{Predicate, Src};
-use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mask, Mem, Vreg, counted_down};
+use crate::jit::{Arguments, Asm, Extents, Gpr, Mask, Mem, Vreg, arg, counted_down};
 
 /// What is computed of a row or a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -84,12 +84,6 @@ impl Arguments for SoftmaxArgs {
     }
 }
 
-macro_rules! arg {
-    ($field:ident) => {
-        Mem::at(Gpr::RDI, std::mem::offset_of!(SoftmaxArgs, $field) as i32)
-    };
-}
-
 const SRC: Gpr = Gpr::RSI;
 const DST: Gpr = Gpr::RDX;
 const ROWS: Gpr = Gpr::RCX;
@@ -124,9 +118,9 @@ const TEMPS: [Vreg; 4] = [Vreg(1), Vreg(2), Vreg(3), Vreg(4)];
 /// Emits the code of that key.
 pub fn emit(code: &SoftmaxCode, asm: &mut Asm) {
     asm.prologue();
-    asm.load(SRC, arg!(src));
-    asm.load(DST, arg!(dst));
-    asm.load(STRIDE, arg!(stride));
+    asm.load(SRC, arg!(SoftmaxArgs.src));
+    asm.load(DST, arg!(SoftmaxArgs.dst));
+    asm.load(STRIDE, arg!(SoftmaxArgs.stride));
     if code.columns {
         columns(code.form, asm)
     } else {
@@ -136,10 +130,13 @@ pub fn emit(code: &SoftmaxCode, asm: &mut Asm) {
 }
 
 fn rows(form: Form, asm: &mut Asm) {
-    sweep::prepare_rows(asm, arg!(length));
-    asm.load(ROWS, arg!(rows));
-    let next = asm.label();
-    asm.bind(next);
+    sweep::prepare_rows(asm, arg!(SoftmaxArgs.length));
+    asm.load(ROWS, arg!(SoftmaxArgs.rows));
+    asm.repeat(ROWS, |asm| row(form, asm));
+}
+
+/// The passes over a row, and the advance to the next.
+fn row(form: Form, asm: &mut Asm) {
     (0..sweep::UNROLL).for_each(|chain| asm.vload(Vreg(chain), f32::NEG_INFINITY));
     sweep::row(asm, |asm, place| look(asm, place, SRC, Vreg(place.chain), [Vreg(8), Vreg(9)]));
     for (to, from) in [(0, 1), (2, 3), (0, 2)] {
@@ -185,21 +182,14 @@ fn rows(form: Form, asm: &mut Asm) {
         }
     }
     asm.add(SRC, STRIDE);
-    if form == Form::LogSumExp {
-        asm.add_imm(DST, 4)
-    } else {
-        asm.add(DST, STRIDE)
-    }
-    asm.sub_imm(ROWS, 1);
-    asm.test(ROWS);
-    asm.jump_if(Cond::NotEqual, next);
+    if form == Form::LogSumExp { asm.add_imm(DST, 4) } else { asm.add(DST, STRIDE) }
 }
 
 fn columns(form: Form, asm: &mut Asm) {
     asm.mov(AWAY, DST);
     asm.sub(AWAY, SRC);
     asm.spill(2 * COLUMNS);
-    sweep::columns(asm, arg!(length), &[SRC, DST], COLUMNS, |asm, vectors, tail| {
+    sweep::columns(asm, arg!(SoftmaxArgs.length), &[SRC, DST], COLUMNS, |asm, vectors, tail| {
         column(form, asm, vectors, tail);
     });
     asm.unspill();
@@ -216,7 +206,7 @@ fn sum_of(asm: &Asm, chain: u8) -> Mem {
 
 fn column(form: Form, asm: &mut Asm, vectors: u8, tail: Option<Mask>) {
     let down = |asm: &mut Asm, body: &dyn Fn(&mut Asm, Gpr, &[Place])| {
-        sweep::down_together(asm, arg!(rows), SRC, STRIDE, vectors, tail, body);
+        sweep::down_together(asm, arg!(SoftmaxArgs.rows), SRC, STRIDE, vectors, tail, body);
     };
     let number = |asm: &Asm, chain: u8| sweep::across(asm, chain, tail);
     (0..vectors).for_each(|chain| asm.vload(Vreg(chain), f32::NEG_INFINITY));
