@@ -23,30 +23,29 @@
 006b cmp r13,r14
 006e jl near 0000000000000077h
 0074 mov r13,r14
-0077 cmp r13,0
-007b jg near 0000000000000086h
-0081 jmp 000000000000050Ah
-0086 mov [rdi+30h],r13
-008a mov r10,[rdi+30h]
-008e mov r8,r10
-0091 and r8,0FFFFFFFFFFFFFFC0h
-0095 shl r8,2
-0099 mov r9,r10
-009c and r9,0FFFFFFFFFFFFFFF0h
-00a0 shl r9,2
-00a4 and r10,0Fh
-00a8 xor eax,eax
-00ab bts rax,r10
-00af sub eax,1
-00b3 kmovw k1,eax
-00b7 vbroadcastss zmm0,[rel 5DCh]
-00c1 vbroadcastss zmm1,[rel 5DCh]
-00cb vbroadcastss zmm2,[rel 5DCh]
-00d5 vbroadcastss zmm3,[rel 5DCh]
-00df mov eax,0
-00e5 cmp rax,r8
-00e8 jge near 000000000000011Fh
-00ee xchg ax,ax
+0077 cmp r13,1
+007b jl near 000000000000050Ah
+0081 mov [rdi+30h],r13
+0085 mov r10,[rdi+30h]
+0089 mov r8,r10
+008c and r8,0FFFFFFFFFFFFFFC0h
+0090 shl r8,2
+0094 mov r9,r10
+0097 and r9,0FFFFFFFFFFFFFFF0h
+009b shl r9,2
+009f and r10,0Fh
+00a3 xor eax,eax
+00a6 bts rax,r10
+00aa sub eax,1
+00ae kmovw k1,eax
+00b2 vbroadcastss zmm0,[rel 5DCh]
+00bc vbroadcastss zmm1,[rel 5DCh]
+00c6 vbroadcastss zmm2,[rel 5DCh]
+00d0 vbroadcastss zmm3,[rel 5DCh]
+00da mov eax,0
+00e0 cmp rax,r8
+00e3 jge near 000000000000011Fh
+00e9 nop dword [rax]
 00f0 vmaxps zmm0,zmm0,[rsi+rax]
 00f7 vmaxps zmm1,zmm1,[rsi+rax+40h]
 00ff vmaxps zmm2,zmm2,[rsi+rax+80h]

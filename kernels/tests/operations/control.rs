@@ -199,6 +199,15 @@ fn conditions_choose_one_of_their_bodies() {
             assert_eq!(found[1], if zero { 1 } else { 2 });
             let found = counted(isa, [value, 0, 0], |asm| asm.if_at_least(Gpr::RAX, 1, set(1)));
             assert_eq!(found[1], u64::from(!zero));
+            let found = counted(isa, [value, 0, 0], |asm| asm.if_at_least_else(Gpr::RAX, 1, set(1), set(2)));
+            assert_eq!(found[1], if zero { 2 } else { 1 });
+            let found = counted(isa, [value, 0, 0], |asm| asm.unless_equal(Gpr::RAX, Gpr::RCX, set(1)));
+            assert_eq!(found[1], u64::from(!zero), "the other register holds zero");
+            let found = counted(isa, [value, 0, 0], |asm| {
+                asm.mov_imm(Gpr::RCX, 5);
+                asm.min(Gpr::RCX, Gpr::RAX);
+            });
+            assert_eq!(found[1], value.min(5));
         }
     }
 }

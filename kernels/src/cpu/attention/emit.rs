@@ -22,7 +22,7 @@ use crate::cpu::sweep::{self, Place};
 use crate::cpu::vecmath;
 use crate::isa::Isa;
 use crate::jit::asm::Predicate;
-use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mem, Vreg, arg, counted_down};
+use crate::jit::{Arguments, Asm, Extents, Gpr, Mem, Vreg, arg, counted_down};
 
 /// What a kernel computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -263,32 +263,29 @@ fn weigh(asm: &mut Asm, adjust: Adjust, weights: Weights) {
 }
 
 fn weigh_row(asm: &mut Asm, adjust: Adjust, weights: Weights) {
-    let (some, all, blind, fill) = (asm.label(), asm.label(), asm.label(), asm.label());
     asm.load(SEEN, arg!(WeighArgs.visible));
-    asm.cmp(SEEN, KEYS);
-    asm.jump_if(Cond::Less, some);
-    asm.mov(SEEN, KEYS);
-    asm.bind(some);
-    asm.cmp_imm(SEEN, 0);
-    asm.jump_if(Cond::Greater, all);
-    asm.jump(blind);
-    asm.bind(all);
-    asm.store(arg!(WeighArgs.seen), SEEN);
-    sweep::prepare_rows(asm, arg!(WeighArgs.seen));
-    greatest(asm, adjust);
-    renew(asm);
-    match weights {
-        Weights::Floats => exponentials(asm),
-        Weights::Pairs => pairs::exponentials(asm),
-    }
-    add_up(asm);
-    asm.jump(fill);
-    // A row that sees no key keeps its results.
-    asm.bind(blind);
-    asm.mov_imm(if weights == Weights::Pairs { pairs::WEIGHTS_AT } else { SEEN }, 0);
-    asm.vload(VALUE, 1.0);
-    asm.vstore_one(arg!(STATE_AT, RowState.factor), VALUE);
-    asm.bind(fill);
+    asm.min(SEEN, KEYS);
+    asm.if_at_least_else(
+        SEEN,
+        1,
+        |asm| {
+            asm.store(arg!(WeighArgs.seen), SEEN);
+            sweep::prepare_rows(asm, arg!(WeighArgs.seen));
+            greatest(asm, adjust);
+            renew(asm);
+            match weights {
+                Weights::Floats => exponentials(asm),
+                Weights::Pairs => pairs::exponentials(asm),
+            }
+            add_up(asm);
+        },
+        |asm| {
+            // A row that sees no key keeps its results.
+            asm.mov_imm(if weights == Weights::Pairs { pairs::WEIGHTS_AT } else { SEEN }, 0);
+            asm.vload(VALUE, 1.0);
+            asm.vstore_one(arg!(STATE_AT, RowState.factor), VALUE);
+        },
+    );
     match weights {
         Weights::Floats => hide(asm),
         Weights::Pairs => pairs::hide(asm),

@@ -58,6 +58,33 @@ impl Asm {
         self.bind(over);
     }
 
+    /// `body` where the register holds at least that much, `otherwise` where it holds less. Both stand in this order.
+    pub fn if_at_least_else(
+        &mut self,
+        value: Gpr,
+        least: i32,
+        body: impl FnOnce(&mut Asm),
+        otherwise: impl FnOnce(&mut Asm),
+    ) {
+        let (less, done) = (self.label(), self.label());
+        self.cmp_imm(value, least);
+        self.jump_if(Cond::Less, less);
+        body(self);
+        self.jump(done);
+        self.bind(less);
+        otherwise(self);
+        self.bind(done);
+    }
+
+    /// dst = the smaller of both.
+    pub fn min(&mut self, dst: Gpr, src: Gpr) {
+        let less = self.label();
+        self.cmp(dst, src);
+        self.jump_if(Cond::Less, less);
+        self.mov(dst, src);
+        self.bind(less);
+    }
+
     /// `body` as many times as the register counts, down to zero. It is compared after a turn: the register counts at
     /// least one.
     pub fn repeat(&mut self, count: Gpr, body: impl FnOnce(&mut Asm)) {
