@@ -7,13 +7,15 @@
 pub mod activation;
 pub mod amx;
 pub mod attention;
+#[cfg(test)]
+pub(crate) mod canaries;
 pub mod chain;
 pub mod conv;
 mod description;
-#[cfg(test)]
-pub(crate) mod fence;
 pub mod gemm;
 mod kit;
+pub(crate) mod loops;
+mod multiversion;
 pub mod norm;
 pub mod numerics;
 pub mod packed;
@@ -24,9 +26,7 @@ pub mod recurrent;
 pub mod reduce;
 pub mod softmax;
 pub mod stored;
-pub(crate) mod sweep;
 pub mod transpose;
-mod twice;
 pub mod vecmath;
 
 pub(crate) use kit::Emitted;

@@ -18,7 +18,7 @@ use std::cell::Cell;
 use super::FAMILY;
 use crate::cpu::Stored;
 use crate::cpu::chain::UnaryOp;
-use crate::cpu::sweep::{self, Place};
+use crate::cpu::loops::{self, Place};
 use crate::cpu::vecmath;
 use crate::isa::Isa;
 use crate::jit::asm::Predicate;
@@ -212,7 +212,7 @@ const KEEP: Gpr = Gpr::RBX;
 const SEEN: Gpr = Gpr::R13;
 const KEYS: Gpr = Gpr::R14;
 
-const CHAINS: u8 = sweep::UNROLL;
+const CHAINS: u8 = loops::UNROLL;
 
 const fn largest(chain: u8) -> Vreg {
     Vreg(chain)
@@ -270,7 +270,7 @@ fn weigh_row(asm: &mut Asm, adjust: Adjust, weights: Weights) {
         1,
         |asm| {
             asm.store(arg!(WeighArgs.seen), SEEN);
-            sweep::prepare_rows(asm, arg!(WeighArgs.seen));
+            loops::prepare_rows(asm, arg!(WeighArgs.seen));
             greatest(asm, adjust);
             renew(asm);
             match weights {
@@ -302,10 +302,10 @@ fn greatest(asm: &mut Asm, adjust: Adjust) {
         asm.vbroadcast(CAP, arg!(WeighArgs.cap));
         asm.vbroadcast(CAP_INVERSE, arg!(WeighArgs.cap_inverse));
     }
-    sweep::row(asm, |asm, place| {
+    loops::row(asm, |asm, place| {
         let most = largest(place.chain);
         if !adjust.any() && place.tail.is_none() {
-            return asm.vmax(most, most, place.of(ROW));
+            return asm.vmax(most, most, place.address(ROW));
         }
         place.load(asm, VALUE, ROW);
         if adjust.cap {
@@ -336,7 +336,7 @@ fn greatest(asm: &mut Asm, adjust: Adjust) {
 
 fn add(asm: &mut Asm, place: Place, base: Gpr) {
     if place.tail.is_none() {
-        return asm.vadd(VALUE, VALUE, place.of(base));
+        return asm.vadd(VALUE, VALUE, place.address(base));
     }
     place.load(asm, TEMPS[0], base);
     asm.vadd(VALUE, VALUE, TEMPS[0]);
@@ -362,11 +362,11 @@ fn renew(asm: &mut Asm) {
 
 /// The second pass: weights in place of scores.
 fn exponentials(asm: &mut Asm) {
-    sweep::row(asm, |asm, place| {
+    loops::row(asm, |asm, place| {
         place.load(asm, VALUE, ROW);
         asm.vsub(VALUE, VALUE, MOST);
         vecmath::emit_exp_nonpositive(asm, VALUE, &TEMPS[..vecmath::EXP_NONPOSITIVE_TEMPS]);
-        place.only(asm, VALUE, TEMPS[0]);
+        place.clear_unused(asm, VALUE, TEMPS[0]);
         place.store(asm, ROW, VALUE);
         asm.vadd(sum(place.chain), sum(place.chain), VALUE);
     });
@@ -398,16 +398,13 @@ fn scale(asm: &mut Asm, stored: Stored) {
     asm.load(TO, arg!(ScaleArgs.to));
     asm.load(ROWS, arg!(ScaleArgs.rows));
     asm.load(STATE_AT, arg!(ScaleArgs.state));
-    sweep::prepare_rows(asm, arg!(ScaleArgs.columns));
+    loops::prepare_rows(asm, arg!(ScaleArgs.columns));
     asm.repeat(ROWS, |asm| {
         asm.vbroadcast(FACTOR, arg!(STATE_AT, RowState.factor));
-        sweep::row(asm, |asm, place| {
+        loops::row(asm, |asm, place| {
             place.load(asm, VALUE, ROW);
             asm.vmul(VALUE, VALUE, FACTOR);
-            match stored {
-                Stored::F32 => place.store(asm, TO, VALUE),
-                Stored::Bf16 => place.store_bf16(asm, TO, VALUE),
-            }
+            place.store_as(stored, asm, TO, VALUE);
         });
         asm.add_mem(ROW, arg!(ScaleArgs.from_stride));
         asm.add_mem(TO, arg!(ScaleArgs.to_stride));

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cpu::description::count;
-use crate::cpu::fence::{Fenced, Poisoned, Scoped, levels};
+use crate::cpu::canaries::{Canaried, Poisoned, Scoped, levels};
 use crate::cpu::precision::{from_bf16, to_bf16};
 use crate::cpu::{Elements, EmitEach};
 use crate::parallel::Serial;
@@ -103,8 +103,8 @@ fn check_with(shape: &AttentionShape, mask: &[f32]) {
             let attention = Attention::new(isa, *shape, blocks, &EmitEach).unwrap();
             // Results are means of values below 1. Queries, keys, weights and values are off by 2^-9 each at most.
             let allowed = if !shape.is_paired() || blocks.stream { 1e-5 } else { 1e-2 };
-            let mut scratch = Fenced::new(attention.scratch_len());
-            let mut output = Fenced::new(needs[3]);
+            let mut scratch = Canaried::new(attention.scratch_len());
+            let mut output = Canaried::new(needs[3]);
             output.inside().fill(0.0);
             attention.run(&operands, output.inside(), scratch.inside(), &Scoped).unwrap();
             scratch.open();
@@ -290,8 +290,8 @@ fn activations_of_either_type_give_the_same() {
                     Stored::Bf16 => [&query, &key, &value].map(|operand| Activations::Bf16(operand.inside())),
                 };
                 let operands = Operands { query, key, value, mask: None, keep: None };
-                let mut scratch = Fenced::new(attention.scratch_len());
-                let (mut floats, mut half) = (vec![0.0; needs[3]], Fenced::<u16>::new(needs[3]));
+                let mut scratch = Canaried::new(attention.scratch_len());
+                let (mut floats, mut half) = (vec![0.0; needs[3]], Canaried::<u16>::new(needs[3]));
                 half.inside().fill(0);
                 let output = match written {
                     Stored::F32 => ActivationsMut::F32(&mut floats),

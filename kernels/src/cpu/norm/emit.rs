@@ -14,7 +14,7 @@ use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::FAMILY;
-use crate::cpu::{Stored, sweep};
+use crate::cpu::{Stored, loops};
 use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Extents, Gpr, Mem, Vreg, arg};
 
@@ -107,7 +107,7 @@ const NEXT: Gpr = Gpr::R15;
 
 /// Accumulator `chain` of row `row` of a pair: the first registers.
 const fn sum(row: u8, chain: u8) -> Vreg {
-    Vreg(row * sweep::UNROLL + chain)
+    Vreg(row * loops::UNROLL + chain)
 }
 
 const fn mean_of(row: u8) -> Vreg {
@@ -135,7 +135,7 @@ pub fn emit(code: &RowNormCode, asm: &mut Asm) {
     ] {
         asm.load(register, argument);
     }
-    sweep::prepare_rows(asm, arg!(RowNormArgs.length));
+    loops::prepare_rows(asm, arg!(RowNormArgs.length));
     for (rows, argument) in [(2, arg!(RowNormArgs.pairs)), (1, arg!(RowNormArgs.rows))] {
         asm.load(ROWS, argument);
         asm.for_each(ROWS, 1, |asm| together(code, asm, rows));
@@ -173,7 +173,7 @@ fn together(code: &RowNormCode, asm: &mut Asm, rows: u8) {
 }
 
 fn clear(asm: &mut Asm, rows: u8) {
-    (0..rows * sweep::UNROLL).for_each(|register| asm.vzero(Vreg(register)));
+    (0..rows * loops::UNROLL).for_each(|register| asm.vzero(Vreg(register)));
 }
 
 /// Sums all lanes of all accumulators of each row, and multiplies by 1 / length: in every lane of `dst`.
@@ -193,11 +193,11 @@ fn mean(code: &RowNormCode, asm: &mut Asm, rows: u8) {
         return (0..rows).for_each(|row| asm.vzero(mean_of(row)));
     }
     clear(asm, rows);
-    sweep::row(asm, |asm, place| {
+    loops::row(asm, |asm, place| {
         for row in 0..rows {
             let (sum, src) = (sum(row, place.chain), SRC[usize::from(row)]);
             if place.tail.is_none() {
-                asm.vadd(sum, sum, place.of(src));
+                asm.vadd(sum, sum, place.address(src));
             } else {
                 place.load(asm, VALUE, src);
                 asm.vadd(sum, sum, VALUE);
@@ -209,7 +209,7 @@ fn mean(code: &RowNormCode, asm: &mut Asm, rows: u8) {
 
 fn deviation(code: &RowNormCode, asm: &mut Asm, rows: u8) {
     clear(asm, rows);
-    sweep::row(asm, |asm, place| {
+    loops::row(asm, |asm, place| {
         for row in 0..rows {
             if code.output == Stored::F32 {
                 place.prefetch(asm, DST[usize::from(row)]);
@@ -217,7 +217,7 @@ fn deviation(code: &RowNormCode, asm: &mut Asm, rows: u8) {
             place.load(asm, VALUE, SRC[usize::from(row)]);
             if code.centred {
                 asm.vsub(VALUE, VALUE, mean_of(row));
-                place.only(asm, VALUE, TEMP);
+                place.clear_unused(asm, VALUE, TEMP);
             }
             asm.vfma231(sum(row, place.chain), VALUE, VALUE);
         }
@@ -238,7 +238,7 @@ fn result(code: &RowNormCode, asm: &mut Asm, rows: u8) {
         asm.mov(NEXT, SRC[usize::from(rows) - 1]);
         (0..rows).for_each(|_| asm.add_mem(NEXT, arg!(RowNormArgs.stride)));
     }
-    sweep::row(asm, |asm, place| {
+    loops::row(asm, |asm, place| {
         if code.output == Stored::F32 {
             place.prefetch(asm, NEXT);
         }
@@ -260,10 +260,7 @@ fn result(code: &RowNormCode, asm: &mut Asm, rows: u8) {
                 (false, true) => asm.vadd(VALUE, VALUE, TEMP),
                 (false, false) => {}
             }
-            match code.output {
-                Stored::F32 => place.store(asm, DST[usize::from(row)], VALUE),
-                Stored::Bf16 => place.store_bf16(asm, DST[usize::from(row)], VALUE),
-            }
+            place.store_as(code.output, asm, DST[usize::from(row)], VALUE);
         }
     });
 }

@@ -173,12 +173,7 @@ fn window(code: &PoolCode, asm: &mut Asm, registers: &Registers, vectors: u8, ma
             Collect::Square => asm.vsqrt(total, total),
         }
         let to = Mem::at(DST, i32::from(index) * width);
-        match (stored, mask) {
-            (Stored::F32, Some(mask)) => asm.vstore_masked(to, mask, total),
-            (Stored::F32, None) => asm.vstore(to, total),
-            (Stored::Bf16, Some(mask)) => asm.vstore_bf16_masked(to, mask, total, registers.tap),
-            (Stored::Bf16, None) => asm.vstore_bf16(to, total, registers.tap),
-        }
+        stored.store(asm, to, mask, total, registers.tap);
     }
 }
 
@@ -207,13 +202,10 @@ fn row_of_taps(code: &PoolCode, asm: &mut Asm, registers: &Registers, vectors: u
 fn tap(code: &PoolCode, asm: &mut Asm, registers: &Registers, from: Mem, index: u8, mask: Option<Mask>) {
     let PoolCode { collect, stored, .. } = *code;
     let (tap, row) = (registers.tap, registers.row(index));
-    match (stored, mask) {
-        (Stored::F32, Some(mask)) => asm.vload_masked(tap, mask, from),
-        (Stored::F32, None) if collect == Collect::Sum => return asm.vadd(row, row, from),
-        (Stored::F32, None) => asm.vload(tap, from),
-        (Stored::Bf16, Some(mask)) => asm.vload_bf16_masked(tap, mask, from),
-        (Stored::Bf16, None) => asm.vload_bf16(tap, from),
+    if (stored, mask, collect) == (Stored::F32, None, Collect::Sum) {
+        return asm.vadd(row, row, from);
     }
+    stored.load(asm, tap, mask, from);
     match collect {
         // x86 returns the second operand where either is NaN: the accumulator stays.
         Collect::Max => asm.vmax(registers.total(index), tap, registers.total(index)),

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::window::{PoolKind, PoolShape, Taps, Window};
 use crate::Isa;
-use crate::cpu::twice::twice;
+use crate::cpu::multiversion::multiversion;
 use crate::parallel::{Parallel, for_each_chunk};
 
 /// Most taps of a row that are folded without a check whether they are used: the check costs as much as a few of them.
@@ -47,7 +47,7 @@ pub(super) fn pool(
 
 macro_rules! planes {
     ($name:ident, $map:expr, $fold:expr) => {
-        twice! {
+        multiversion! {
             fn $name(
                 axes: &[Window; 3],
                 input: &[f32],

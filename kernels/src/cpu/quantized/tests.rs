@@ -7,7 +7,7 @@ use super::weights::{pack, packed_bytes};
 use super::{Form, Layout, Output, Quantized, QuantizedBlocks, Steps, Terms, WeightSource};
 use crate::cpu::EmitEach;
 use crate::cpu::conv::ConvShape;
-use crate::cpu::fence::{Scoped, levels};
+use crate::cpu::canaries::{Scoped, levels};
 use crate::isa::{Extension, Isa};
 use crate::parallel::Serial;
 use crate::reference::quantized::quantized;

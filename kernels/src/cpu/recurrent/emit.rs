@@ -212,17 +212,11 @@ struct Units<'a> {
 
 impl Units<'_> {
     fn load(&mut self, to: Vreg, from: Mem) {
-        match self.mask {
-            Some(mask) => self.asm.vload_masked(to, mask, from),
-            None => self.asm.vload(to, from),
-        }
+        self.asm.vload_lanes(to, self.mask, from);
     }
 
     fn store(&mut self, to: Mem, from: Vreg) {
-        match self.mask {
-            Some(mask) => self.asm.vstore_masked(to, mask, from),
-            None => self.asm.vstore(to, from),
-        }
+        self.asm.vstore_lanes(to, self.mask, from);
     }
 
     /// `to` = the input's product for gate `gate` + row `row` of the recurrent product.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Fold, Map, Pass, PostOp};
 use crate::cpu::chain::UnaryOp;
-use crate::cpu::sweep::{self, Place};
+use crate::cpu::loops::{self, Place};
 use crate::cpu::vecmath::{self, MAGNITUDE};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
@@ -136,12 +136,12 @@ pub fn emit(code: &ReduceCode, asm: &mut Asm) -> Result<()> {
 
 fn rows(code: &ReduceCode, asm: &mut Asm) {
     let pass = code.pass;
-    sweep::prepare_rows(asm, arg!(ReduceArgs.length));
+    loops::prepare_rows(asm, arg!(ReduceArgs.length));
     asm.load(ROWS, arg!(ReduceArgs.rows));
     asm.repeat(ROWS, |asm| {
-        start(pass.fold, asm, sweep::UNROLL);
-        sweep::row(asm, |asm, place| {
-            place.further(AHEAD).prefetch(asm, SRC);
+        start(pass.fold, asm, loops::UNROLL);
+        loops::row(asm, |asm, place| {
+            place.plus(AHEAD).prefetch(asm, SRC);
             step(code, asm, place, SRC);
         });
         // Pairs of accumulators, then the two sums.
@@ -158,14 +158,14 @@ fn rows(code: &ReduceCode, asm: &mut Asm) {
 
 fn columns(code: &ReduceCode, asm: &mut Asm) {
     let pass = code.pass;
-    sweep::columns(asm, arg!(ReduceArgs.length), &[SRC, DST, CENTRE], WIDE, |asm, vectors, tail| {
+    loops::columns(asm, arg!(ReduceArgs.length), &[SRC, DST, CENTRE], WIDE, |asm, vectors, tail| {
         start(pass.fold, asm, vectors);
-        sweep::down(asm, arg!(ReduceArgs.rows), SRC, STRIDE, vectors, tail, |asm, at, place| {
+        loops::down(asm, arg!(ReduceArgs.rows), SRC, STRIDE, vectors, tail, |asm, at, place| {
             step(code, asm, place, at)
         });
         for chain in 0..vectors {
             apply(pass.post_op, asm, Vreg(chain));
-            sweep::across(asm, chain, tail).store(asm, DST, Vreg(chain));
+            loops::across(asm, chain, tail).store(asm, DST, Vreg(chain));
         }
     });
 }
@@ -176,8 +176,8 @@ const STREAMS: [Gpr; TOGETHER] = [SRC, Gpr::R12, Gpr::R13, Gpr::R14];
 
 fn streams(code: &ReduceCode, asm: &mut Asm) {
     let pass = code.pass;
-    sweep::prepare_rows(asm, arg!(ReduceArgs.length));
-    sweep::row(asm, |asm, place| {
+    loops::prepare_rows(asm, arg!(ReduceArgs.length));
+    loops::row(asm, |asm, place| {
         start(pass.fold, asm, 1);
         place.store(asm, DST, Vreg(0));
     });
@@ -189,7 +189,7 @@ fn streams(code: &ReduceCode, asm: &mut Asm) {
                 asm.mov(pair[1], pair[0]);
                 asm.add(pair[1], STRIDE);
             }
-            sweep::row(asm, |asm, place| {
+            loops::row(asm, |asm, place| {
                 place.load(asm, Vreg(place.chain), DST);
                 streams.iter().for_each(|&stream| step(code, asm, place, stream));
                 place.store(asm, DST, Vreg(place.chain));
@@ -198,7 +198,7 @@ fn streams(code: &ReduceCode, asm: &mut Asm) {
             asm.add(SRC, STRIDE);
         });
     }
-    sweep::row(asm, |asm, place| {
+    loops::row(asm, |asm, place| {
         place.load(asm, Vreg(0), DST);
         apply(pass.post_op, asm, Vreg(0));
         place.store(asm, DST, Vreg(0));
@@ -228,10 +228,10 @@ fn step(code: &ReduceCode, asm: &mut Asm, place: Place, base: Gpr) {
                 place.load(asm, TEMPS[2], CENTRE);
                 asm.vsub(VALUE, VALUE, TEMPS[2]);
             }
-            place.only(asm, VALUE, TEMPS[0]);
+            place.clear_unused(asm, VALUE, TEMPS[0]);
         }
-        (Fold::Add, Map::Identity, None) => return asm.vadd(accumulator, accumulator, place.of(base)),
-        (Fold::Mul, Map::Identity, None) => return asm.vmul(accumulator, accumulator, place.of(base)),
+        (Fold::Add, Map::Identity, None) => return asm.vadd(accumulator, accumulator, place.address(base)),
+        (Fold::Mul, Map::Identity, None) => return asm.vmul(accumulator, accumulator, place.address(base)),
         _ => place.load(asm, VALUE, base),
     }
     match pass.map {

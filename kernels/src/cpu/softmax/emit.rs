@@ -15,7 +15,7 @@ use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use crate::cpu::chain::UnaryOp;
-use crate::cpu::sweep::{self, Place};
+use crate::cpu::loops::{self, Place};
 use crate::cpu::vecmath::{self, Copies, Interleaved, MAGNITUDE};
 use crate::isa::Isa;
 use crate::jit::asm::{Predicate, Src};
@@ -91,19 +91,19 @@ const STRIDE: Gpr = Gpr::R11;
 /// The next row of the input and of the output; rows only.
 const NEXT: [Gpr; 2] = [Gpr::R12, Gpr::R13];
 /// Bytes from an element of the input to the same one of the output; columns only.
-const AWAY: Gpr = Gpr::RBX;
+const OTHER: Gpr = Gpr::RBX;
 
 /// Vectors of columns that are computed together: four cache lines, so that rows far apart are worth prefetching. Their
 /// largest elements and their sums are on the stack.
 const COLUMNS: u8 = 8;
 
 /// Registers of each vector in flight: its value, and two temporaries of the exponential. Four vectors
-/// ([`sweep::UNROLL`]), the current constant, the largest element, the sum and the mask take the sixteen of AVX2.
+/// ([`loops::UNROLL`]), the current constant, the largest element, the sum and the mask take the sixteen of AVX2.
 const EACH: u8 = 3;
 
 /// The register of the value of vector `chain`, one of those in flight.
 const fn value(chain: u8) -> Vreg {
-    Vreg(EACH * (chain % sweep::UNROLL))
+    Vreg(EACH * (chain % loops::UNROLL))
 }
 
 /// The constant that vectors in flight share.
@@ -130,15 +130,15 @@ pub fn emit(code: &SoftmaxCode, asm: &mut Asm) {
 }
 
 fn rows(form: Form, asm: &mut Asm) {
-    sweep::prepare_rows(asm, arg!(SoftmaxArgs.length));
+    loops::prepare_rows(asm, arg!(SoftmaxArgs.length));
     asm.load(ROWS, arg!(SoftmaxArgs.rows));
     asm.repeat(ROWS, |asm| row(form, asm));
 }
 
 /// The passes over a row, and the advance to the next.
 fn row(form: Form, asm: &mut Asm) {
-    (0..sweep::UNROLL).for_each(|chain| asm.vload(Vreg(chain), f32::NEG_INFINITY));
-    sweep::row(asm, |asm, place| look(asm, place, SRC, Vreg(place.chain), [Vreg(8), Vreg(9)]));
+    (0..loops::UNROLL).for_each(|chain| asm.vload(Vreg(chain), f32::NEG_INFINITY));
+    loops::row(asm, |asm, place| look(asm, place, SRC, Vreg(place.chain), [Vreg(8), Vreg(9)]));
     for (to, from) in [(0, 1), (2, 3), (0, 2)] {
         asm.vmax(Vreg(to), Vreg(to), Vreg(from));
     }
@@ -153,7 +153,7 @@ fn row(form: Form, asm: &mut Asm) {
         asm.mov(next, at);
         asm.add(next, STRIDE);
     }
-    sweep::groups(asm, |asm, places| {
+    loops::groups(asm, |asm, places| {
         prefetch(form, asm, places);
         exponentials(form, asm, places, SRC, |_, _| ROW_MOST.into());
         if form == Form::Softmax {
@@ -170,8 +170,8 @@ fn row(form: Form, asm: &mut Asm) {
     asm.vreduce_add(ROW_SUM, ROW_SUM, value(0));
     row_factor(form, asm, ROW_SUM);
     match form {
-        Form::Softmax => sweep::row(asm, |asm, place| divide(asm, place, DST, ROW_SUM)),
-        Form::LogSoftmax => sweep::row(asm, |asm, place| {
+        Form::Softmax => loops::row(asm, |asm, place| divide(asm, place, DST, ROW_SUM)),
+        Form::LogSoftmax => loops::row(asm, |asm, place| {
             subtract(asm, place, SRC, ROW_MOST, ROW_SUM);
             place.store(asm, DST, value(0));
         }),
@@ -186,10 +186,10 @@ fn row(form: Form, asm: &mut Asm) {
 }
 
 fn columns(form: Form, asm: &mut Asm) {
-    asm.mov(AWAY, DST);
-    asm.sub(AWAY, SRC);
+    asm.mov(OTHER, DST);
+    asm.sub(OTHER, SRC);
     asm.spill(2 * COLUMNS);
-    sweep::columns(asm, arg!(SoftmaxArgs.length), &[SRC, DST], COLUMNS, |asm, vectors, tail| {
+    loops::columns(asm, arg!(SoftmaxArgs.length), &[SRC, DST], COLUMNS, |asm, vectors, tail| {
         column(form, asm, vectors, tail);
     });
     asm.unspill();
@@ -206,9 +206,9 @@ fn sum_of(asm: &Asm, chain: u8) -> Mem {
 
 fn column(form: Form, asm: &mut Asm, vectors: u8, tail: Option<Mask>) {
     let down = |asm: &mut Asm, body: &dyn Fn(&mut Asm, Gpr, &[Place])| {
-        sweep::down_together(asm, arg!(SoftmaxArgs.rows), SRC, STRIDE, vectors, tail, body);
+        loops::down_together(asm, arg!(SoftmaxArgs.rows), SRC, STRIDE, vectors, tail, body);
     };
-    let number = |asm: &Asm, chain: u8| sweep::across(asm, chain, tail);
+    let number = |asm: &Asm, chain: u8| loops::across(asm, chain, tail);
     (0..vectors).for_each(|chain| asm.vload(Vreg(chain), f32::NEG_INFINITY));
     down(asm, &|asm, at, places| {
         places.iter().for_each(|place| look(asm, *place, at, Vreg(place.chain), [Vreg(8), Vreg(9)]));
@@ -223,12 +223,12 @@ fn column(form: Form, asm: &mut Asm, vectors: u8, tail: Option<Mask>) {
         asm.vstore(sum_of(asm, chain), CONSTANT);
     }
     down(asm, &|asm, at, places| {
-        for places in places.chunks(usize::from(sweep::UNROLL)) {
+        for places in places.chunks(usize::from(loops::UNROLL)) {
             exponentials(form, asm, places, at, |asm, chain| most_of(asm, chain).into());
             for place in places {
                 let value = value(place.chain);
                 if form == Form::Softmax {
-                    place.away(AWAY).store(asm, at, value);
+                    place.in_other_array(OTHER).store(asm, at, value);
                 }
                 asm.vadd(value, value, sum_of(asm, place.chain));
                 asm.vstore(sum_of(asm, place.chain), value);
@@ -244,9 +244,9 @@ fn column(form: Form, asm: &mut Asm, vectors: u8, tail: Option<Mask>) {
         Form::Softmax => down(asm, &|asm, at, places| {
             for place in places {
                 let value = value(place.chain);
-                place.away(AWAY).load(asm, value, at);
+                place.in_other_array(OTHER).load(asm, value, at);
                 asm.vmul(value, value, sum_of(asm, place.chain));
-                place.away(AWAY).store(asm, at, value);
+                place.in_other_array(OTHER).store(asm, at, value);
             }
         }),
         Form::LogSoftmax => down(asm, &|asm, at, places| {
@@ -255,7 +255,7 @@ fn column(form: Form, asm: &mut Asm, vectors: u8, tail: Option<Mask>) {
                 place.load(asm, value, at);
                 asm.vsub(value, value, most_of(asm, place.chain));
                 asm.vsub(value, value, sum_of(asm, place.chain));
-                place.away(AWAY).store(asm, at, value);
+                place.in_other_array(OTHER).store(asm, at, value);
             }
         }),
         Form::LogSumExp => {
@@ -279,7 +279,7 @@ fn prefetch(form: Form, asm: &mut Asm, places: &[Place]) {
 /// Updates the maximum in `most`. It may lose a NaN, which the exponential brings back.
 fn look(asm: &mut Asm, place: Place, base: Gpr, most: Vreg, [at_hand, temp]: [Vreg; 2]) {
     if place.tail.is_none() {
-        return asm.vmax(most, most, place.of(base));
+        return asm.vmax(most, most, place.address(base));
     }
     place.load(asm, at_hand, base);
     place.fold(asm, most, temp, |asm, to, most| asm.vmax(to, most, at_hand));
@@ -311,7 +311,7 @@ fn exponentials(form: Form, asm: &mut Asm, places: &[Place], base: Gpr, most: im
     let copies = Copies { count: places.len() as u8, first: 0, each: EACH, constant: Some(CONSTANT) };
     let temps = [Vreg(1), Vreg(2)];
     vecmath::emit_exp_nonpositive_interleaved(&mut Interleaved::new(asm, copies), value(0), &temps);
-    places.iter().for_each(|place| place.only(asm, value(place.chain), temps[0]));
+    places.iter().for_each(|place| place.clear_unused(asm, value(place.chain), temps[0]));
 }
 
 /// Replaces the sum of a row by what the last pass applies: its reciprocal (Softmax) or its logarithm (LogSoftmax).
@@ -327,7 +327,7 @@ fn row_factor(form: Form, asm: &mut Asm, sum: Vreg) {
 fn divide(asm: &mut Asm, place: Place, base: Gpr, reciprocal: Vreg) {
     let value = value(place.chain);
     if place.tail.is_none() {
-        asm.vmul(value, reciprocal, place.of(base));
+        asm.vmul(value, reciprocal, place.address(base));
     } else {
         place.load(asm, value, base);
         asm.vmul(value, value, reciprocal);

@@ -4,7 +4,7 @@
 //! Plain loops of constant widths, which the compiler vectorises with shuffles where the level is AVX2.
 
 use crate::Isa;
-use crate::cpu::twice::twice;
+use crate::cpu::multiversion::multiversion;
 
 /// Widths of a narrow side that have loops.
 pub(super) const WIDTHS: std::ops::RangeInclusive<usize> = 2..=4;
@@ -43,7 +43,7 @@ pub(super) trait Zip: Copy {
 
 macro_rules! zip {
     ($join:ident, $part:ident, $element:ty) => {
-        twice! {
+        multiversion! {
             fn $join(rows: &[&[$element]], to: &mut [$element]) {
                 match *rows {
                     [a, b] => join([a, b], to),
@@ -54,7 +54,7 @@ macro_rules! zip {
             }
         }
 
-        twice! {
+        multiversion! {
             fn $part(from: &[$element], rows: &mut [&mut [$element]]) {
                 match rows {
                     [a, b] => part(from, [a, b]),

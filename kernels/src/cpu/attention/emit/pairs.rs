@@ -258,16 +258,6 @@ fn load_halves(asm: &mut Asm, lengths: Mem) -> [Mask; 2] {
     masks
 }
 
-/// dst = a vector of `f32` or `bf16` elements; under a mask, other lanes are zero.
-fn load(asm: &mut Asm, stored: Stored, dst: Vreg, mask: Option<Mask>, src: Mem) {
-    match (stored, mask) {
-        (Stored::F32, None) => asm.vload(dst, src),
-        (Stored::F32, Some(mask)) => asm.vload_masked(dst, mask, src),
-        (Stored::Bf16, None) => asm.vload_bf16(dst, src),
-        (Stored::Bf16, Some(mask)) => asm.vload_bf16_masked(dst, mask, src),
-    }
-}
-
 pub(super) fn round(asm: &mut Asm, stored: Stored) {
     asm.load(FROM, arg!(RoundArgs.from));
     asm.load(TO, arg!(RoundArgs.to));
@@ -299,7 +289,7 @@ fn half_step(stored: Stored) -> i32 {
 fn round_step(asm: &mut Asm, stored: Stored, masks: Option<[Mask; 2]>) {
     for (half, value) in [LOW, HIGH].into_iter().enumerate() {
         let mask = masks.map(|masks| masks[half]);
-        load(asm, stored, value, mask, Mem::at(FROM_AT, half as i32 * half_step(stored)));
+        stored.load(asm, value, mask, Mem::at(FROM_AT, half as i32 * half_step(stored)));
         asm.vmul(value, value, FACTOR);
         if let Some(mask) = mask {
             // Zero times a factor that is not finite would not be zero.
@@ -339,9 +329,9 @@ fn interleave_rows(asm: &mut Asm, stored: Stored, rows: usize, masks: [Mask; 2])
         let mut line = ZERO;
         if rows > 0 {
             let mut second = ZERO;
-            load(asm, stored, LOW, Some(mask), Mem::at(FROM, from));
+            stored.load(asm, LOW, Some(mask), Mem::at(FROM, from));
             if rows > 1 {
-                load(asm, stored, HIGH, Some(mask), Mem::indexed(FROM, STRIDE, 1, from));
+                stored.load(asm, HIGH, Some(mask), Mem::indexed(FROM, STRIDE, 1, from));
                 second = HIGH;
             }
             asm.vround_bf16(LOW, second, LOW);

@@ -5,7 +5,7 @@
 
 use super::Form;
 use crate::cpu::attention::FAMILY;
-use crate::cpu::sweep;
+use crate::cpu::loops;
 use crate::jit::{Arguments, Asm, Extents, Gpr, Mask, Mem, Vreg, arg};
 
 /// Arguments of [`Form::Dots`] and [`Form::Blend`]. Rows are those of keys or values.
@@ -94,7 +94,7 @@ pub(super) fn dots(asm: &mut Asm) {
     asm.and_imm(VECTORS, -i32::from(lanes));
     asm.shl_imm(VECTORS, 2);
     asm.and_imm(REST, i32::from(lanes) - 1);
-    let tail = asm.mask(0, sweep::TAIL);
+    let tail = asm.mask(0, loops::TAIL);
     asm.mask_first(tail, REST, AT);
     // As many rows at a time as a vector has lanes, so that their sums are one vector; then row by row.
     for rows in [lanes, 1] {
@@ -137,7 +137,7 @@ fn products(asm: &mut Asm, rows: u8) {
         asm.add_imm(AT, bytes);
     });
     asm.unless_zero(REST, |asm| {
-        let tail = asm.mask(0, sweep::TAIL);
+        let tail = asm.mask(0, loops::TAIL);
         asm.vload_masked(query, tail, Mem::indexed(LEFT, AT, 1, 0));
         for row in 0..rows {
             asm.vload_masked(right, tail, row_of(row));
@@ -189,7 +189,7 @@ pub(super) fn blend(asm: &mut Asm) {
         });
     }
     asm.unless_zero(REST, |asm| {
-        let tail = asm.mask(0, sweep::TAIL);
+        let tail = asm.mask(0, loops::TAIL);
         asm.mask_first(tail, REST, AT);
         column(asm, 1, Some(tail));
     });

@@ -1,16 +1,18 @@
 //! The loops of kernels that fold rows: over the vectors of a row, over neighbouring columns, and down a column.
 //!
-//! A body is emitted three times: for several vectors at once, so that folds have as many independent chains; for one
-//! vector; and for the rest of less than a vector, under a mask. Lengths are run-time arguments. Reductions, softmax
-//! and normalisations give the bodies.
+//! An emitter gives the body of a loop, which is emitted several times: for several vectors at once, each of which is
+//! folded into an accumulator of its own, so that folds do not wait for each other; for one vector; and under a mask for
+//! the elements that are left. Lengths are run-time arguments. Reductions, softmax, normalisations and attention use it.
 //!
 //! The loops use rax, r8, r9, r10 and r15; rdi holds the arguments.
 
 use smallvec::SmallVec;
 
+use crate::cpu::Stored;
 use crate::jit::{Asm, Gpr, Mask, Mem, Vreg};
 
-/// Vectors of a row that are folded in independent chains: as many as the additions that a processor has in flight.
+/// Vectors of a row that are folded at once, each into its own accumulator: as many as the additions that a processor has
+/// in flight.
 pub(crate) const UNROLL: u8 = 4;
 
 /// Bytes of a cache line.
@@ -21,10 +23,10 @@ const AT: Gpr = Gpr::RAX;
 /// Bytes of the row in whole groups of vectors, and in whole vectors.
 const GROUPS: Gpr = Gpr::R8;
 const VECTORS: Gpr = Gpr::R9;
-/// Elements behind the whole vectors; in columns, the columns that are left.
+/// Elements of the row after its last whole vector; in columns, the columns that are left.
 const REST: Gpr = Gpr::R10;
-/// Rows that are left in a column; for rows of `bf16`, bytes of the row in that type.
-const DOWN: Gpr = Gpr::R15;
+/// Rows that are left of a column; in rows, a temporary.
+const COUNT: Gpr = Gpr::R15;
 
 /// The vector register that holds the mask of the last elements on AVX2.
 pub(crate) const TAIL: Vreg = Vreg(15);
@@ -36,7 +38,7 @@ fn tail(asm: &Asm) -> Mask {
 /// A position that a body reads or writes: a vector, or less than one under a mask.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
-    /// The index of its chain among the vectors that are folded together.
+    /// The number of its accumulator, which is its index among the vectors that are folded at once.
     pub(crate) chain: u8,
     index: Option<Gpr>,
     disp: i32,
@@ -45,27 +47,27 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The element at the same index of another array, `distance` bytes from this one; for positions in columns.
-    pub(crate) fn away(self, distance: Gpr) -> Place {
-        Place { index: Some(distance), ..self }
+    /// The same position in another array, which is `offset` bytes from this one; for positions in columns.
+    pub(crate) fn in_other_array(self, offset: Gpr) -> Place {
+        Place { index: Some(offset), ..self }
     }
 
     /// The position `bytes` further on.
-    pub(crate) fn further(self, bytes: i32) -> Place {
+    pub(crate) fn plus(self, bytes: i32) -> Place {
         Place { disp: self.disp + bytes, ..self }
     }
 
     /// Prefetches the cache line of a whole vector, once for all vectors in that line; emits nothing for less than a
     /// vector.
     pub(crate) fn prefetch(&self, asm: &mut Asm, base: Gpr) {
-        let neighbours = (LINE / asm.vector_bytes()).max(1);
-        if self.tail.is_none() && i32::from(self.chain) % neighbours == 0 {
-            asm.prefetch(self.of(base));
+        let vectors_in_line = (LINE / asm.vector_bytes()).max(1);
+        if self.tail.is_none() && i32::from(self.chain) % vectors_in_line == 0 {
+            asm.prefetch(self.address(base));
         }
     }
 
     /// Its address in the row or column that starts at `base`.
-    pub(crate) fn of(&self, base: Gpr) -> Mem {
+    pub(crate) fn address(&self, base: Gpr) -> Mem {
         match self.index {
             Some(index) => Mem::indexed(base, index, 1, self.disp),
             None => Mem::at(base, self.disp),
@@ -74,42 +76,37 @@ impl Place {
 
     /// dst = the vector; lanes that are not in use are zero.
     pub(crate) fn load(&self, asm: &mut Asm, dst: Vreg, base: Gpr) {
-        match self.tail {
-            Some(mask) => asm.vload_masked(dst, mask, self.of(base)),
-            None => asm.vload(dst, self.of(base)),
-        }
+        asm.vload_lanes(dst, self.tail, self.address(base));
     }
 
     /// The vector = src, in the lanes in use.
     pub(crate) fn store(&self, asm: &mut Asm, base: Gpr, src: Vreg) {
-        match self.tail {
-            Some(mask) => asm.vstore_masked(self.of(base), mask, src),
-            None => asm.vstore(self.of(base), src),
+        asm.vstore_lanes(self.address(base), self.tail, src);
+    }
+
+    /// Stores src at the same index of a row of that type, in the lanes in use; for positions in rows. Destroys `src`.
+    pub(crate) fn store_as(&self, stored: Stored, asm: &mut Asm, base: Gpr, src: Vreg) {
+        match stored {
+            Stored::F32 => self.store(asm, base, src),
+            Stored::Bf16 => {
+                // An index takes half as many bytes there.
+                asm.mov(COUNT, AT);
+                asm.shr_imm(COUNT, 1);
+                stored.store(asm, Mem::indexed(base, COUNT, 1, self.disp / 2), self.tail, src, src);
+            }
         }
     }
 
-    /// Stores src, rounded to `bf16`, at the same index of a row of `bf16`, in the lanes in use; for positions in rows.
-    /// Destroys `src`.
-    pub(crate) fn store_bf16(&self, asm: &mut Asm, base: Gpr, src: Vreg) {
-        // An index takes half as many bytes there.
-        asm.mov(DOWN, AT);
-        asm.shr_imm(DOWN, 1);
-        let to = Mem::indexed(base, DOWN, 1, self.disp / 2);
-        match self.tail {
-            Some(mask) => asm.vstore_bf16_masked(to, mask, src, src),
-            None => asm.vstore_bf16(to, src, src),
-        }
-    }
-
-    /// Clears the lanes that are not in use; `zero` is a register of zeros.
-    pub(crate) fn only(&self, asm: &mut Asm, value: Vreg, zero: Vreg) {
+    /// Clears the lanes that are not in use. `zero` is a temporary.
+    pub(crate) fn clear_unused(&self, asm: &mut Asm, value: Vreg, zero: Vreg) {
         if let Some(mask) = self.tail {
             asm.vzero(zero);
             asm.select(value, mask, value, zero);
         }
     }
 
-    /// Emits `fold`, which changes `accumulator` and may use `temp`, for the lanes in use.
+    /// Emits `fold(dst, accumulator)` such that lanes of the accumulator that are not in use stay as they are. `temp` is a
+    /// temporary.
     pub(crate) fn fold(&self, asm: &mut Asm, accumulator: Vreg, temp: Vreg, fold: impl Fn(&mut Asm, Vreg, Vreg)) {
         match self.tail {
             Some(mask) => {
@@ -135,7 +132,7 @@ pub(crate) fn prepare_rows(asm: &mut Asm, length: Mem) {
     asm.mask_first(mask, REST, AT);
 }
 
-/// Emits `body` over a row.
+/// Emits `body` over the row whose bounds [`prepare_rows`] computed.
 pub(crate) fn row(asm: &mut Asm, body: impl Fn(&mut Asm, Place)) {
     let bytes = asm.vector_bytes();
     let place = |chain: u8, tail| Place { chain, index: Some(AT), disp: i32::from(chain) * bytes, tail };
@@ -152,8 +149,8 @@ pub(crate) fn row(asm: &mut Asm, body: impl Fn(&mut Asm, Place)) {
     });
 }
 
-/// Emits `body` over a row, as [`row`] does, once for all vectors of a group; what is left of the row goes by two
-/// vectors and by one.
+/// Emits `body` over a row as [`row`] does, with one call for all vectors that are folded at once: [`UNROLL`] of them,
+/// then two, one, and the elements that are left.
 pub(crate) fn groups(asm: &mut Asm, body: impl Fn(&mut Asm, &[Place])) {
     let bytes = asm.vector_bytes();
     let places = |count: u8, tail| -> [Place; UNROLL as usize] {
@@ -169,9 +166,9 @@ pub(crate) fn groups(asm: &mut Asm, body: impl Fn(&mut Asm, &[Place])) {
     });
     // Less than a group is left.
     for vectors in [2, 1] {
-        asm.mov(DOWN, VECTORS);
-        asm.sub(DOWN, AT);
-        asm.if_at_least(DOWN, vectors * bytes, |asm| {
+        asm.mov(COUNT, VECTORS);
+        asm.sub(COUNT, AT);
+        asm.if_at_least(COUNT, vectors * bytes, |asm| {
             body(asm, &places(vectors as u8, None)[..vectors as usize]);
             asm.add_imm(AT, vectors * bytes);
         });
@@ -182,8 +179,9 @@ pub(crate) fn groups(asm: &mut Asm, body: impl Fn(&mut Asm, &[Place])) {
     });
 }
 
-/// Emits `body` over as many columns as the argument `columns` holds, `wide` vectors of them at a time while as many
-/// are left; `bases` advance with them. The body is given the number of vectors.
+/// Emits `body` over as many columns as the argument `columns` holds: `wide` vectors of them at a time while as many are
+/// left, then one, then the columns that are left under a mask. `bases` advance by the columns that are done. The body is
+/// given the number of vectors, and the mask where there is one.
 pub(crate) fn columns(asm: &mut Asm, columns: Mem, bases: &[Gpr], wide: u8, body: impl Fn(&mut Asm, u8, Option<Mask>)) {
     let lanes = asm.lanes() as i32;
     asm.load(REST, columns);
@@ -201,9 +199,9 @@ pub(crate) fn columns(asm: &mut Asm, columns: Mem, bases: &[Gpr], wide: u8, body
     });
 }
 
-/// Emits `body` for `vectors` neighbouring vectors in each of the rows below each other. The argument `rows` holds
-/// their number (at least 1), `stride` the bytes from row to row. The body is given the address of the row in `base`'s
-/// column.
+/// Emits `body` for each of `vectors` neighbouring vectors in each row of a column that starts at `base`. The argument
+/// `rows` holds the number of rows (at least 1), `stride` the bytes from row to row. The body is given the register with
+/// the row's address in this column.
 pub(crate) fn down(
     asm: &mut Asm,
     rows: Mem,
@@ -229,18 +227,18 @@ pub(crate) fn down_together(
     body: impl Fn(&mut Asm, Gpr, &[Place]),
 ) {
     let bytes = asm.vector_bytes();
-    asm.load(DOWN, rows);
+    asm.load(COUNT, rows);
     asm.mov(AT, base);
     let place = |chain: u8| Place { chain, index: None, disp: i32::from(chain) * bytes, tail };
     let places: SmallVec<[Place; 8]> = (0..vectors).map(place).collect();
     asm.align(16);
-    asm.repeat(DOWN, |asm| {
+    asm.repeat(COUNT, |asm| {
         body(asm, AT, &places);
         asm.add(AT, stride);
     });
 }
 
-/// The position of chain `chain` in a row of the output that starts at `base`.
+/// The position of the results of accumulator `chain`, in a row that starts where the columns do.
 pub(crate) fn across(asm: &Asm, chain: u8, tail: Option<Mask>) -> Place {
     Place { chain, index: None, disp: i32::from(chain) * asm.vector_bytes(), tail }
 }
