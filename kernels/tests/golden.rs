@@ -21,16 +21,16 @@ use kiln_kernels::cpu::reduce::{Fold, Map, Order, Pass, PostOp, ReduceCode};
 use kiln_kernels::cpu::softmax::{self, SoftmaxCode};
 use kiln_kernels::cpu::transpose::{self, TransposeCode};
 use kiln_kernels::cpu::{Elements, Stored};
-use kiln_kernels::{CodeKey, CodeSource, EmitEach, Isa, Kit, Parts, Result};
+use kiln_kernels::{CodeKey, CodeParts, CodeSource, EmitEach, Isa, PartSet, Result};
 
 /// Notes which code a driver asks for, part by part.
 #[derive(Default)]
 struct Noting(Mutex<Vec<(CodeKey, usize)>>);
 
 impl CodeSource for Noting {
-    fn kit(&self, key: &CodeKey, wanted: Parts) -> Result<Arc<Kit>> {
+    fn parts(&self, key: &CodeKey, wanted: PartSet) -> Result<Arc<CodeParts>> {
         self.0.lock().unwrap().extend(wanted.iter().map(|part| (key.clone(), part)));
-        EmitEach.kit(key, wanted)
+        EmitEach.parts(key, wanted)
     }
 }
 
@@ -90,9 +90,9 @@ fn listing(key: &CodeKey, part: usize) -> String {
     abridged(key, part, |_| 0..0)
 }
 
-/// The depthwise kernel for any window and stride. It has a variant for each number of positions of a block, the largest
-/// first, to which it jumps after a comparison each. Those of more than two positions are left out: they repeat what the
-/// variant for two does for its second one.
+/// The depthwise kernel for any window and stride. It has a variant for each number of positions of a block, the
+/// largest first, to which it jumps after a comparison each. Those of more than two positions are left out: they repeat
+/// what the variant for two does for its second one.
 fn depthwise(isa: Isa) -> String {
     let key = CodeKey::Depthwise(DepthwiseCode { isa, activation: Some(UnaryOp::Relu), stored: Stored::F32 });
     abridged(&key, 0, |instructions| {

@@ -12,7 +12,7 @@ pub use super::reduction::MOST_ROWS;
 pub(crate) use super::reduction::{PREFETCH_TILES, UNROLL};
 use crate::cpu::activation;
 use crate::cpu::chain::UnaryOp;
-use crate::cpu::{CodeKey, CodeSource, Elements, MOST_PARTS, Parts};
+use crate::cpu::{CodeKey, CodeSource, Elements, MOST_PARTS, PartSet};
 use crate::error::{KernelError, Result};
 use crate::isa::{Extension, Isa};
 use crate::jit::{Arguments, Code, Extents, Given};
@@ -365,12 +365,12 @@ impl Tile {
             return Ok(Tile::Portable(key));
         }
         let heights = cuts.into_iter().flat_map(|tiles| tiles.heights());
-        let wanted = heights.fold(Parts::default(), |parts, height| parts.and(height - 1));
+        let wanted = heights.fold(PartSet::default(), |parts, height| parts.and(height - 1));
         if wanted.is_empty() {
             return Ok(Tile::Emitted(key, Default::default()));
         }
-        let kit = source.kit(&CodeKey::Tile(key), wanted)?;
-        Ok(Tile::Emitted(key, Arc::unwrap_or_clone(kit).into_parts()))
+        let emitted = source.parts(&CodeKey::Tile(key), wanted)?;
+        Ok(Tile::Emitted(key, Arc::unwrap_or_clone(emitted).into_parts()))
     }
 
     /// Computes the tiles that `args` describes.

@@ -7,8 +7,8 @@ use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::epilogue::nearest_even;
-use crate::cpu::pool::{PoolShape, Window};
 use crate::cpu::multiversion::multiversion;
+use crate::cpu::pool::{PoolShape, Window};
 use crate::isa::Isa;
 use crate::parallel::{Parallel, for_each_chunk};
 

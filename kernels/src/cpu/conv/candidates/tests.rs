@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 
-use crate::cpu::conv::{self, Conv, ConvBlocks, ConvExtras, ConvShape};
 use crate::cpu::canaries::{Canaried, Poisoned, Scoped, integers, levels, packed, packed_mut};
+use crate::cpu::conv::{self, Conv, ConvBlocks, ConvExtras, ConvShape};
 use crate::cpu::numerics::Numerics;
 use crate::cpu::{Elements, EmitEach};
 use crate::isa::Isa;

@@ -1,8 +1,8 @@
 //! Every convolution against the plain one, bit by bit on small integers, at every level that can run here.
 
 use super::*;
-use crate::cpu::conv::SlideCode;
 use crate::cpu::canaries::{Canaried, Poisoned, Scoped, integers, levels, packed, packed_mut};
+use crate::cpu::conv::SlideCode;
 use crate::cpu::precision::to_bf16;
 use crate::cpu::{CodeKey, Elements, EmitEach, Numerics};
 use crate::reference;

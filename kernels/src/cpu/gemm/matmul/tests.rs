@@ -474,14 +474,14 @@ fn a_thousand_shapes_are_served_by_at_most_eight_blobs() {
     use std::cell::RefCell;
     use std::collections::HashSet;
 
-    use crate::cpu::{CodeKey, CodeSource, Kit, Parts};
+    use crate::cpu::{CodeKey, CodeParts, CodeSource, PartSet};
 
     /// Notes the keys that are asked for; nothing is called, so nothing need be sealed twice.
     struct Count(RefCell<HashSet<CodeKey>>);
     impl CodeSource for Count {
-        fn kit(&self, key: &CodeKey, wanted: Parts) -> Result<std::sync::Arc<Kit>> {
+        fn parts(&self, key: &CodeKey, wanted: PartSet) -> Result<std::sync::Arc<CodeParts>> {
             self.0.borrow_mut().insert(key.clone());
-            EmitEach.kit(key, wanted)
+            EmitEach.parts(key, wanted)
         }
     }
     let kinds = levels().into_iter().filter(|isa| isa.is_jit()).flat_map(|isa| (0..3).map(move |kind| (isa, kind)));
