@@ -1,8 +1,9 @@
 //! The loops of kernels that fold rows: over the vectors of a row, over neighbouring columns, and down a column.
 //!
 //! An emitter gives the body of a loop, which is emitted several times: for several vectors at once, each of which is
-//! folded into an accumulator of its own, so that folds do not wait for each other; for one vector; and under a mask for
-//! the elements that are left. Lengths are run-time arguments. Reductions, softmax, normalisations and attention use it.
+//! folded into an accumulator of its own, so that folds do not wait for each other; for one vector; and under a mask
+//! for the elements that are left. Lengths are run-time arguments. Reductions, softmax, normalisations and attention
+//! use it.
 //!
 //! The loops use rax, r8, r9, r10 and r15; rdi holds the arguments.
 
@@ -11,8 +12,8 @@ use smallvec::SmallVec;
 use crate::cpu::Stored;
 use crate::jit::{Asm, Gpr, Mask, Mem, Vreg};
 
-/// Vectors of a row that are folded at once, each into its own accumulator: as many as the additions that a processor has
-/// in flight.
+/// Vectors of a row that are folded at once, each into its own accumulator: as many as the additions that a processor
+/// has in flight.
 pub(crate) const UNROLL: u8 = 4;
 
 /// Bytes of a cache line.
@@ -105,8 +106,8 @@ impl Place {
         }
     }
 
-    /// Emits `fold(dst, accumulator)` such that lanes of the accumulator that are not in use stay as they are. `temp` is a
-    /// temporary.
+    /// Emits `fold(dst, accumulator)` such that lanes of the accumulator that are not in use stay as they are. `temp`
+    /// is a temporary.
     pub(crate) fn fold(&self, asm: &mut Asm, accumulator: Vreg, temp: Vreg, fold: impl Fn(&mut Asm, Vreg, Vreg)) {
         match self.tail {
             Some(mask) => {
@@ -179,9 +180,9 @@ pub(crate) fn groups(asm: &mut Asm, body: impl Fn(&mut Asm, &[Place])) {
     });
 }
 
-/// Emits `body` over as many columns as the argument `columns` holds: `wide` vectors of them at a time while as many are
-/// left, then one, then the columns that are left under a mask. `bases` advance by the columns that are done. The body is
-/// given the number of vectors, and the mask where there is one.
+/// Emits `body` over as many columns as the argument `columns` holds: `wide` vectors of them at a time while as many
+/// are left, then one, then the columns that are left under a mask. `bases` advance by the columns that are done. The
+/// body is given the number of vectors, and the mask where there is one.
 pub(crate) fn columns(asm: &mut Asm, columns: Mem, bases: &[Gpr], wide: u8, body: impl Fn(&mut Asm, u8, Option<Mask>)) {
     let lanes = asm.lanes() as i32;
     asm.load(REST, columns);
@@ -200,8 +201,8 @@ pub(crate) fn columns(asm: &mut Asm, columns: Mem, bases: &[Gpr], wide: u8, body
 }
 
 /// Emits `body` for each of `vectors` neighbouring vectors in each row of a column that starts at `base`. The argument
-/// `rows` holds the number of rows (at least 1), `stride` the bytes from row to row. The body is given the register with
-/// the row's address in this column.
+/// `rows` holds the number of rows (at least 1), `stride` the bytes from row to row. The body is given the register
+/// with the row's address in this column.
 pub(crate) fn down(
     asm: &mut Asm,
     rows: Mem,

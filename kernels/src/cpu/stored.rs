@@ -46,8 +46,8 @@ impl Stored {
         }
     }
 
-    /// Emits the vector of elements at the address = src, rounded; with a mask its lanes alone. Destroys `scratch`, where
-    /// it rounds; it may be `src`.
+    /// Emits the vector of elements at the address = src, rounded; with a mask its lanes alone. Destroys `scratch`,
+    /// where it rounds; it may be `src`.
     pub(crate) fn store(self, asm: &mut Asm, dst: Mem, mask: Option<Mask>, src: Vreg, scratch: Vreg) {
         match (self, mask) {
             (Stored::F32, _) => asm.vstore_lanes(dst, mask, src),

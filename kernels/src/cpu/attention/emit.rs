@@ -1,12 +1,13 @@
-//! Instructions of attention besides its products: from scores to weights, and the path of single queries.
+//! Instructions of attention besides its products: the softmax of scores, and the path of single queries.
 //!
-//! - [`Form::Weigh`]: scores of a row become exponentials, less the largest score of the row so far. Results of earlier
-//!   keys have to be multiplied by the row's factor then, because the largest score may have grown.
+//! - [`Form::Weigh`]: one block of keys of an online softmax. The scores of a row become weights, exponentials of the
+//!   scores less the row's maximum so far. Where a block has a larger score, sums and results of earlier blocks have to
+//!   be multiplied by a factor, which is kept in the row's state.
 //! - [`Form::Scale`]: rows times their factors.
 //! - [`stream`]: single queries, with keys and values in place.
 //! - [`pairs`]: operands of AMX, and weights as bf16 pairs.
 //!
-//! Rows of scores have room for one vector behind the last key.
+//! A row of scores has memory for one vector behind its last key.
 
 pub mod pairs;
 pub mod stream;
@@ -115,7 +116,7 @@ pub struct WeighArgs {
     pub mask: *const f32,
     /// From row to row of the mask.
     pub mask_stride: usize,
-    /// The condition of the first row: all bits set where a score is kept, none where it is replaced.
+    /// The condition of the first row: an element has all bits set where the score is kept, none where it is replaced.
     pub keep: *const f32,
     /// From row to row of the condition.
     pub keep_stride: usize,
@@ -262,6 +263,7 @@ fn weigh(asm: &mut Asm, adjust: Adjust, weights: Weights) {
     });
 }
 
+/// The weights of one row.
 fn weigh_row(asm: &mut Asm, adjust: Adjust, weights: Weights) {
     asm.load(SEEN, arg!(WeighArgs.visible));
     asm.min(SEEN, KEYS);
@@ -271,13 +273,13 @@ fn weigh_row(asm: &mut Asm, adjust: Adjust, weights: Weights) {
         |asm| {
             asm.store(arg!(WeighArgs.seen), SEEN);
             loops::prepare_rows(asm, arg!(WeighArgs.seen));
-            greatest(asm, adjust);
-            renew(asm);
+            maximum(asm, adjust);
+            update_maximum(asm);
             match weights {
                 Weights::Floats => exponentials(asm),
                 Weights::Pairs => pairs::exponentials(asm),
             }
-            add_up(asm);
+            update_sum(asm);
         },
         |asm| {
             // A row that sees no key keeps its results.
@@ -287,13 +289,13 @@ fn weigh_row(asm: &mut Asm, adjust: Adjust, weights: Weights) {
         },
     );
     match weights {
-        Weights::Floats => hide(asm),
-        Weights::Pairs => pairs::hide(asm),
+        Weights::Floats => clear_unseen(asm),
+        Weights::Pairs => pairs::clear_unseen(asm),
     }
 }
 
-/// The first pass over a row: adjusts scores and takes their maximum.
-fn greatest(asm: &mut Asm, adjust: Adjust) {
+/// The first pass over a row: adjusts its scores and takes their maximum.
+fn maximum(asm: &mut Asm, adjust: Adjust) {
     (0..CHAINS).for_each(|chain| asm.vload(largest(chain), f32::NEG_INFINITY));
     if adjust.select {
         asm.vbroadcast(FILL, arg!(WeighArgs.fill));
@@ -334,6 +336,7 @@ fn greatest(asm: &mut Asm, adjust: Adjust) {
     asm.vreduce_max(largest(0), largest(0), VALUE);
 }
 
+/// VALUE += the row at `base`.
 fn add(asm: &mut Asm, place: Place, base: Gpr) {
     if place.tail.is_none() {
         return asm.vadd(VALUE, VALUE, place.address(base));
@@ -342,8 +345,8 @@ fn add(asm: &mut Asm, place: Place, base: Gpr) {
     asm.vadd(VALUE, VALUE, TEMPS[0]);
 }
 
-/// Updates the row's state, except for the sum.
-fn renew(asm: &mut Asm) {
+/// Updates the maximum of the row's state, and computes the factor of earlier results.
+fn update_maximum(asm: &mut Asm) {
     let old = largest(1);
     asm.vbroadcast(old, arg!(STATE_AT, RowState.most));
     asm.vmax(MOST, old, largest(0));
@@ -372,8 +375,8 @@ fn exponentials(asm: &mut Asm) {
     });
 }
 
-/// Adds the weights to the row's sum.
-fn add_up(asm: &mut Asm) {
+/// Updates the sum of the row's state.
+fn update_sum(asm: &mut Asm) {
     for (to, from) in [(0, 1), (2, 3), (0, 2)] {
         asm.vadd(sum(to), sum(to), sum(from));
     }
@@ -383,9 +386,9 @@ fn add_up(asm: &mut Asm) {
     asm.vstore_one(arg!(STATE_AT, RowState.sum), sum(0));
 }
 
-/// Writes zeros from the first key that the row does not see, by whole vectors: there is room for one behind the last
-/// key.
-fn hide(asm: &mut Asm) {
+/// Writes zeros from the first key that the row does not see, by whole vectors: a row has memory for one behind its
+/// last key.
+fn clear_unseen(asm: &mut Asm) {
     asm.vzero(VALUE);
     asm.while_less_compact(SEEN, KEYS, |asm| {
         asm.vstore(Mem::indexed(ROW, SEEN, 4, 0), VALUE);

@@ -2,8 +2,8 @@
 //! every level, with margins of NaN around the outputs.
 
 use super::*;
-use crate::cpu::chain::{Bits, UnaryOp};
 use crate::cpu::canaries::{self, Canaried, levels, packed_mut};
+use crate::cpu::chain::{Bits, UnaryOp};
 use crate::cpu::gemm::{Panels, Source};
 use crate::cpu::{Elements, EmitEach};
 use crate::reference::recurrent::{Inputs, recurrent};

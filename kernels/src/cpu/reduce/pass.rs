@@ -78,7 +78,8 @@ impl Reduction {
         Reduction::LogSumExp,
     ];
 
-    /// The reduction as one pass. Several passes fold in the same way, map in the first and apply the operation on results in the last.
+    /// The reduction as one pass. Several passes fold in the same way, map in the first and apply the operation on
+    /// results in the last.
     #[must_use]
     pub const fn pass(self) -> Pass {
         let (map, fold, post_op) = match self {

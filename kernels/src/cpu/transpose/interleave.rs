@@ -25,7 +25,7 @@ pub(super) const fn side(element: usize) -> usize {
 /// # Safety
 ///
 /// Every tile is readable in the input and writable in the output, and no other task writes it.
-pub(super) unsafe fn turn(element: usize, ahead: bool, args: &TransposeArgs) {
+pub(super) unsafe fn transpose(element: usize, ahead: bool, args: &TransposeArgs) {
     // SAFETY: the caller's contract.
     unsafe {
         match (element, ahead) {
@@ -39,7 +39,7 @@ pub(super) unsafe fn turn(element: usize, ahead: bool, args: &TransposeArgs) {
 
 /// # Safety
 ///
-/// As [`turn`], with elements of `16 / SIDE` bytes.
+/// As [`transpose`], with elements of `16 / SIDE` bytes.
 unsafe fn tiles<const SIDE: usize>(args: &TransposeArgs) {
     let (mut src, mut dst) = (args.src, args.dst);
     for _ in 0..args.outer {

@@ -65,14 +65,14 @@ const BLOCK: usize = 64;
 const GRANULE: usize = 32;
 
 /// Pointers to the two buffers, from which every task computes its own addresses.
-struct Ends {
+struct Buffers {
     input: *const u8,
     output: *mut u8,
     given: Given,
 }
 
 // SAFETY: the tasks of `planes` read anywhere and write disjoint elements, as its regions do not overlap.
-unsafe impl Sync for Ends {}
+unsafe impl Sync for Buffers {}
 
 /// How planes are transposed: by code, or without any by loops.
 pub(super) struct Transposer<'a> {
@@ -99,7 +99,7 @@ pub(super) fn planes(
     let parts = tasks.div_ceil(count).min(granules);
     let tasks = tasks.min(count * parts);
     let given = Given::new().read("input", input).write("output", output);
-    let ends = &Ends { input: input.as_ptr(), output: output.as_mut_ptr(), given };
+    let buffers = &Buffers { input: input.as_ptr(), output: output.as_mut_ptr(), given };
     parallel.run(tasks, &|task| {
         for unit in part(count * parts, tasks, task) {
             let (input, output) = offsets(&planes.outer, unit / parts);
@@ -114,16 +114,16 @@ pub(super) fn planes(
                     Some((form @ (Form::Tile(_) | Form::WideTile(_)), code)) => {
                         let kernel = TransposeKernel { isa: code.isa(), form };
                         let side = code.isa().lanes() * 4 / element;
-                        let turn = |args: &TransposeArgs| match transposer.stream {
+                        let transpose = |args: &TransposeArgs| match transposer.stream {
                             Some(stream) if (args.dst as usize | args.dst_stride).is_multiple_of(LINE) => {
-                                stream.call(args, &kernel, &ends.given)
+                                stream.call(args, &kernel, &buffers.given)
                             }
-                            _ => code.call(args, &kernel, &ends.given),
+                            _ => code.call(args, &kernel, &buffers.given),
                         };
-                        tiles(planes, side, element, &region, ends, &turn);
+                        tiles(planes, side, element, &region, buffers, &transpose);
                     }
-                    Some((form, code)) => narrow(planes, form, code, &region, ends),
-                    None => blocks(planes, transposer.isa, element, &region, ends),
+                    Some((form, code)) => narrow(planes, form, code, &region, buffers),
+                    None => blocks(planes, transposer.isa, element, &region, buffers),
                 }
             }
         }
@@ -172,7 +172,6 @@ const _: () = assert!(FAR_BYTES <= interleave::ROW);
 
 /// Whether rows of the output are far apart. Then they are written in whole lines, because a half-written line may be
 /// evicted before its other half is written, and prefetched, because no hardware prefetcher follows so many pages.
-/// many pages.
 ///
 /// Measured for 768 x 3072 floats with AVX-512, of what a copy reaches: 67 % in lines, 82 % in pairs of them that are
 /// prefetched; of 2048 x 2048, where all rows fall into the same sets of the caches, 54 and 80 %. Rows of 1 KiB gain
@@ -183,15 +182,15 @@ pub(super) fn is_far(planes: &Planes, element: usize) -> bool {
 
 /// # Safety
 ///
-/// The region lies inside the planes, both its sides are at least a tile long, and no other task writes it. `turn` does
-/// what its arguments say to tiles of `tile` elements a side.
+/// The region lies inside the planes, both its sides are at least a tile long, and no other task writes it. `transpose`
+/// transposes the tiles that its arguments describe, of `tile` elements a side.
 unsafe fn tiles(
     planes: &Planes,
     tile: usize,
     element: usize,
     region: &Region,
-    ends: &Ends,
-    turn: &dyn Fn(&TransposeArgs),
+    buffers: &Buffers,
+    transpose: &dyn Fn(&TransposeArgs),
 ) {
     let (rows, columns) = (planes.rows, planes.columns);
     let far = is_far(planes, element);
@@ -200,7 +199,8 @@ unsafe fn tiles(
     let along_columns = !far && rows.input >= columns.output;
     let (row_block, column_block) = if far { (FAR_BYTES / element, FAR_COLUMNS) } else { (BLOCK, BLOCK) };
     // Tiles begin where cache lines of the output do, if these begin at the same position of every row.
-    let first = ends.output.wrapping_add((region.output + region.columns.0 * columns.output + region.rows.0) * element);
+    let first =
+        buffers.output.wrapping_add((region.output + region.columns.0 * columns.output + region.rows.0) * element);
     let misplaced = (first as usize).wrapping_neg() % LINE;
     let head = if (columns.output * element).is_multiple_of(LINE) { misplaced / element } else { 0 };
     for (column, column_tiles) in segments(region.columns.0, region.columns.1, 0, tile, column_block) {
@@ -211,8 +211,8 @@ unsafe fn tiles(
             let by_row = (tile * rows.input * element, tile * element, row_tiles);
             let (inner, outer) = if along_columns { (by_column, by_row) } else { (by_row, by_column) };
             let args = TransposeArgs {
-                src: ends.input.wrapping_add(src * element),
-                dst: ends.output.wrapping_add(dst * element),
+                src: buffers.input.wrapping_add(src * element),
+                dst: buffers.output.wrapping_add(dst * element),
                 src_stride: rows.input * element,
                 dst_stride: columns.output * element,
                 inner: inner.2,
@@ -223,7 +223,7 @@ unsafe fn tiles(
                 outer_dst: outer.1.wrapping_sub(inner.1 * inner.2) as isize,
             };
             // Every tile lies inside the region, so both sides are valid.
-            turn(&args);
+            transpose(&args);
         }
     }
 }
@@ -231,7 +231,7 @@ unsafe fn tiles(
 /// # Safety
 ///
 /// The region spans the narrow side of its plane, lies inside it, and no other task writes it.
-unsafe fn narrow(planes: &Planes, form: Form, code: &Code, region: &Region, ends: &Ends) {
+unsafe fn narrow(planes: &Planes, form: Form, code: &Code, region: &Region, buffers: &Buffers) {
     let lanes = code.isa().lanes();
     let (rows, columns) = (planes.rows, planes.columns);
     let interleave = matches!(form, Form::Interleave(_));
@@ -248,8 +248,8 @@ unsafe fn narrow(planes: &Planes, form: Form, code: &Code, region: &Region, ends
             (region.input + start * width, region.output + start)
         };
         let args = TransposeArgs {
-            src: ends.input.wrapping_add(src * 4),
-            dst: ends.output.wrapping_add(dst * 4),
+            src: buffers.input.wrapping_add(src * 4),
+            dst: buffers.output.wrapping_add(dst * 4),
             src_stride: rows.input * 4,
             dst_stride: columns.output * 4,
             inner: vectors,
@@ -261,23 +261,23 @@ unsafe fn narrow(planes: &Planes, form: Form, code: &Code, region: &Region, ends
         };
         // SAFETY: `reach` keeps the last vector of the last tile inside the region on its dense side, and its other
         // side moves only what counts; the code takes `TransposeArgs`.
-        unsafe { code.call(&args, &TransposeKernel { isa: code.isa(), form }, &ends.given) };
+        unsafe { code.call(&args, &TransposeKernel { isa: code.isa(), form }, &buffers.given) };
     }
     let mut left = *region;
     *(if interleave { &mut left.columns } else { &mut left.rows }) = (start + vectors * lanes, end);
     // SAFETY: what is left is a part of the region.
-    unsafe { blocks(planes, code.isa(), 4, &left, ends) }
+    unsafe { blocks(planes, code.isa(), 4, &left, buffers) }
 }
 
 /// # Safety
 ///
 /// The region lies inside the planes, and no other task writes it.
-unsafe fn blocks(planes: &Planes, isa: Isa, element: usize, region: &Region, ends: &Ends) {
+unsafe fn blocks(planes: &Planes, isa: Isa, element: usize, region: &Region, buffers: &Buffers) {
     // SAFETY: passed on; plain bytes of these sizes have these types.
     let done = unsafe {
         match element {
-            1 => zipped::<u8>(planes, isa, region, ends),
-            2 => zipped::<[u8; 2]>(planes, isa, region, ends),
+            1 => zipped::<u8>(planes, isa, region, buffers),
+            2 => zipped::<[u8; 2]>(planes, isa, region, buffers),
             _ => false,
         }
     };
@@ -291,13 +291,13 @@ unsafe fn blocks(planes: &Planes, isa: Isa, element: usize, region: &Region, end
         match element {
             _ if tiled => {
                 let ahead = is_far(planes, element);
-                let turn = |args: &TransposeArgs| interleave::turn(element, ahead, args);
-                tiles(planes, interleave::side(element), element, region, ends, &turn);
+                let transpose = |args: &TransposeArgs| interleave::transpose(element, ahead, args);
+                tiles(planes, interleave::side(element), element, region, buffers, &transpose);
             }
-            1 => blocks_of::<u8>(planes, region, ends),
-            2 => blocks_of::<[u8; 2]>(planes, region, ends),
-            4 => blocks_of::<[u8; 4]>(planes, region, ends),
-            _ => blocks_of::<[u8; 8]>(planes, region, ends),
+            1 => blocks_of::<u8>(planes, region, buffers),
+            2 => blocks_of::<[u8; 2]>(planes, region, buffers),
+            4 => blocks_of::<[u8; 4]>(planes, region, buffers),
+            _ => blocks_of::<[u8; 8]>(planes, region, buffers),
         }
     }
 }
@@ -307,10 +307,10 @@ unsafe fn blocks(planes: &Planes, isa: Isa, element: usize, region: &Region, end
 /// # Safety
 ///
 /// As [`blocks`], with elements of type `T`.
-unsafe fn zipped<T: Zip>(planes: &Planes, isa: Isa, region: &Region, ends: &Ends) -> bool {
+unsafe fn zipped<T: Zip>(planes: &Planes, isa: Isa, region: &Region, buffers: &Buffers) -> bool {
     let (rows, columns) = (planes.rows, planes.columns);
-    let input = ends.input.cast::<T>().wrapping_add(region.input);
-    let output = ends.output.cast::<T>().wrapping_add(region.output);
+    let input = buffers.input.cast::<T>().wrapping_add(region.input);
+    let output = buffers.output.cast::<T>().wrapping_add(region.output);
     if zip::WIDTHS.contains(&rows.extent) && region.rows == (0, rows.extent) && columns.output == rows.extent {
         let (start, width, length) = (region.columns.0, rows.extent, region.columns.1 - region.columns.0);
         // SAFETY: the region's part of each row, and of as many output rows without gaps.
@@ -339,12 +339,12 @@ unsafe fn zipped<T: Zip>(planes: &Planes, isa: Isa, region: &Region, ends: &Ends
 /// # Safety
 ///
 /// As [`blocks`], with elements of type `T`.
-unsafe fn blocks_of<T: Copy>(planes: &Planes, region: &Region, ends: &Ends) {
+unsafe fn blocks_of<T: Copy>(planes: &Planes, region: &Region, buffers: &Buffers) {
     /// A block of this many rows and columns of bytes to words touches few enough lines to keep them all.
     const SIDE: usize = 16;
     let (rows, columns) = (planes.rows, planes.columns);
-    let input = ends.input.cast::<T>().wrapping_add(region.input);
-    let output = ends.output.cast::<T>().wrapping_add(region.output);
+    let input = buffers.input.cast::<T>().wrapping_add(region.input);
+    let output = buffers.output.cast::<T>().wrapping_add(region.output);
     for row_block in (region.rows.0..region.rows.1).step_by(SIDE) {
         for column_block in (region.columns.0..region.columns.1).step_by(SIDE) {
             for column in column_block..region.columns.1.min(column_block + SIDE) {

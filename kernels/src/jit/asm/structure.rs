@@ -1,8 +1,8 @@
 //! Structured control: conditions and loops around what an emitter states as a body. Labels and jumps are made here, so
 //! that every loop of a form has the same instructions.
 //!
-//! Flags are not kept: each form compares what it is given. A body may use its counter, and leaves it as it was, but for
-//! the forms that say that it advances one. All comparisons are signed.
+//! Flags are not kept: each form compares what it is given. A body may use its counter, and leaves it as it was, but
+//! for the forms that say that it advances one. All comparisons are signed.
 
 use super::{Asm, Cond, Gpr, Mem};
 
@@ -155,8 +155,8 @@ impl Asm {
         self.bind(done);
     }
 
-    /// As [`Asm::while_less`], with a single comparison, before the body: less code for a jump more each time, where the
-    /// body rarely runs.
+    /// As [`Asm::while_less`], with a single comparison, before the body: less code for a jump more each time, where
+    /// the body rarely runs.
     pub fn while_less_compact(&mut self, at: Gpr, end: Gpr, body: impl FnOnce(&mut Asm)) {
         let (again, done) = (self.label(), self.label());
         self.bind(again);

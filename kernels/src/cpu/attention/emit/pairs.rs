@@ -49,7 +49,7 @@ pub struct InterleaveArgs {
     pub empty: usize,
     /// Columns of the first and the second vector, at most 16 each.
     pub lanes: [usize; 2],
-    /// [`IN_TURNS`].
+    /// [`INTERLEAVED`].
     pub order: *const u16,
 }
 
@@ -79,13 +79,13 @@ impl Arguments for InterleaveArgs {
         extents.read("rows", self.from).from((self.pairs * pair) as isize).over(self.odd, pair).bytes(row);
         let lines = self.pairs.saturating_add(self.odd).saturating_add(self.empty);
         extents.write("panel", self.to).over(lines, STEP_BYTES as usize).bytes(STEP_BYTES as usize);
-        extents.constant("the order of halves", &IN_TURNS);
-        extents.read("the order of halves", self.order).bytes(size_of_val(&IN_TURNS));
+        extents.constant("the interleaving order", &INTERLEAVED);
+        extents.read("the interleaving order", self.order).bytes(size_of_val(&INTERLEAVED));
     }
 }
 
 /// Indices that interleave the 16-bit elements of the lower and the upper half of a vector.
-pub static IN_TURNS: [u16; 32] = {
+pub static INTERLEAVED: [u16; 32] = {
     let mut order = [0; 32];
     let mut at = 0;
     while at < 32 {
@@ -142,7 +142,7 @@ const C2: Vreg = Vreg(30);
 const ONE: Vreg = Vreg(31);
 
 /// The masks of the two vectors of a partial step.
-fn halves(asm: &Asm) -> [Mask; 2] {
+fn step_masks(asm: &Asm) -> [Mask; 2] {
     // On AVX-512 these are mask registers, which take no vector.
     [2, 3].map(|index| asm.mask(index, VALUE))
 }
@@ -167,7 +167,7 @@ pub(super) fn exponentials(asm: &mut Asm) {
     asm.mov(REST, SEEN);
     asm.and_imm(REST, 31);
     asm.unless_zero(REST, |asm| {
-        let masks = halves(asm);
+        let masks = step_masks(asm);
         asm.mov_imm(COUNT, 0);
         asm.mask_first(masks[1], COUNT, SCRATCH);
         asm.if_at_least(REST, 16, |asm| {
@@ -224,7 +224,7 @@ fn powers(asm: &mut Asm) {
 }
 
 /// Writes zeros from the first step of which the row sees no key to the last step of which some row sees one.
-pub(super) fn hide(asm: &mut Asm) {
+pub(super) fn clear_unseen(asm: &mut Asm) {
     asm.lea(END, Mem::at(KEYS, 31));
     asm.and_imm(END, -32);
     asm.shl_imm(END, 1);
@@ -249,8 +249,8 @@ const ORDER: Vreg = Vreg(3);
 const ZERO: Vreg = Vreg(4);
 
 /// Masks of as many lanes as the two integers at an argument say.
-fn load_halves(asm: &mut Asm, lengths: Mem) -> [Mask; 2] {
-    let masks = halves(asm);
+fn load_masks(asm: &mut Asm, lengths: Mem) -> [Mask; 2] {
+    let masks = step_masks(asm);
     for (half, &mask) in masks.iter().enumerate() {
         asm.load(COUNT, lengths.plus(half as i32 * 8));
         asm.mask_first(mask, COUNT, SCRATCH);
@@ -263,7 +263,7 @@ pub(super) fn round(asm: &mut Asm, stored: Stored) {
     asm.load(TO, arg!(RoundArgs.to));
     asm.load(ROWS, arg!(RoundArgs.rows));
     asm.load(REST, arg!(RoundArgs.rest));
-    let masks = load_halves(asm, arg!(RoundArgs.rest));
+    let masks = load_masks(asm, arg!(RoundArgs.rest));
     asm.vbroadcast(FACTOR, arg!(RoundArgs.scale));
     asm.repeat(ROWS, |asm| {
         asm.mov(FROM_AT, FROM);
@@ -308,7 +308,7 @@ pub(super) fn interleave(asm: &mut Asm, stored: Stored) {
     asm.load(SCRATCH, arg!(InterleaveArgs.order));
     asm.vload(ORDER, Mem::at(SCRATCH, 0));
     asm.vzero(ZERO);
-    let masks = load_halves(asm, arg!(InterleaveArgs.lanes));
+    let masks = load_masks(asm, arg!(InterleaveArgs.lanes));
     // Pairs of rows, then a row with zeros, then zeros.
     for (count, rows) in
         [(arg!(InterleaveArgs.pairs), 2), (arg!(InterleaveArgs.odd), 1), (arg!(InterleaveArgs.empty), 0)]
