@@ -47,7 +47,7 @@ use emit::{RowState, STATE, ScaleArgs, WeighArgs};
 use kernel::Kernels;
 use pack::KeyPacker;
 use paired::{Paired, whole_rows};
-use product::Product;
+use product::{Product, Right, Rows};
 
 pub(crate) const FAMILY: &str = "attention";
 
@@ -454,7 +454,8 @@ impl Attention {
         args.scaled = usize::from(shape.scale.get() != 1.0);
         args.summarise();
         // Blocks of keys start at a panel: see `AttentionBlocks::fits`.
-        self.scores.multiply(&mut args, unit.key.cast(), scratch, keys, queries.len(), query, scores, unit.given);
+        let right = Right { plain: unit.key.cast(), packed: scratch, columns: keys };
+        self.scores.multiply(&mut args, right, Rows { count: queries.len(), left: query, to: scores }, unit.given);
     }
 
     fn weigh(
@@ -550,7 +551,8 @@ impl Attention {
         args.resume = resume;
         let packed = scratch.wrapping_add(layout.values).wrapping_add(keys.start * self.context.panels.width);
         let plain = unit.value.cast::<f32>().wrapping_add(keys.start * shape.value.row());
-        self.context.multiply(&mut args, plain, packed, 0..shape.value_size(), rows, weights, output, unit.given);
+        let right = Right { plain, packed, columns: 0..shape.value_size() };
+        self.context.multiply(&mut args, right, Rows { count: rows, left: weights, to: output }, unit.given);
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) fn packed(elements: Elements, buffer: &[f32]) -> PackedWeights<'_> {
     PackedWeights::new(elements, bytemuck::cast_slice(buffer))
 }
 
-/// Room for weights of these elements in a buffer of floats.
+/// Weights of these elements in a buffer of floats, to be written.
 pub(crate) fn packed_mut(elements: Elements, buffer: &mut [f32]) -> PackedWeightsMut<'_> {
     PackedWeightsMut::new(elements, bytemuck::cast_slice_mut(buffer))
 }

@@ -39,8 +39,8 @@ fn tail(asm: &Asm) -> Mask {
 /// A position that a body reads or writes: a vector, or less than one under a mask.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
-    /// The number of its accumulator, which is its index among the vectors that are folded at once.
-    pub(crate) chain: u8,
+    /// Its index among the vectors that are folded at once, which is the number of its accumulator.
+    pub(crate) vector: u8,
     index: Option<Gpr>,
     disp: i32,
     /// The mask of the lanes in use, where not all are.
@@ -62,7 +62,7 @@ impl Place {
     /// vector.
     pub(crate) fn prefetch(&self, asm: &mut Asm, base: Gpr) {
         let vectors_in_line = (LINE / asm.vector_bytes()).max(1);
-        if self.tail.is_none() && i32::from(self.chain) % vectors_in_line == 0 {
+        if self.tail.is_none() && i32::from(self.vector) % vectors_in_line == 0 {
             asm.prefetch(self.address(base));
         }
     }
@@ -136,11 +136,11 @@ pub(crate) fn prepare_rows(asm: &mut Asm, length: Mem) {
 /// Emits `body` over the row whose bounds [`prepare_rows`] computed.
 pub(crate) fn row(asm: &mut Asm, body: impl Fn(&mut Asm, Place)) {
     let bytes = asm.vector_bytes();
-    let place = |chain: u8, tail| Place { chain, index: Some(AT), disp: i32::from(chain) * bytes, tail };
+    let place = |vector: u8, tail| Place { vector, index: Some(AT), disp: i32::from(vector) * bytes, tail };
     asm.mov_imm(AT, 0);
     for (end, vectors) in [(GROUPS, UNROLL), (VECTORS, 1)] {
         asm.while_less(AT, end, 16, |asm| {
-            (0..vectors).for_each(|chain| body(asm, place(chain, None)));
+            (0..vectors).for_each(|vector| body(asm, place(vector, None)));
             asm.add_imm(AT, i32::from(vectors) * bytes);
         });
     }
@@ -155,9 +155,9 @@ pub(crate) fn row(asm: &mut Asm, body: impl Fn(&mut Asm, Place)) {
 pub(crate) fn groups(asm: &mut Asm, body: impl Fn(&mut Asm, &[Place])) {
     let bytes = asm.vector_bytes();
     let places = |count: u8, tail| -> [Place; UNROLL as usize] {
-        std::array::from_fn(|chain| {
-            let chain = (chain as u8).min(count - 1);
-            Place { chain, index: Some(AT), disp: i32::from(chain) * bytes, tail }
+        std::array::from_fn(|vector| {
+            let vector = (vector as u8).min(count - 1);
+            Place { vector, index: Some(AT), disp: i32::from(vector) * bytes, tail }
         })
     };
     asm.mov_imm(AT, 0);
@@ -230,7 +230,7 @@ pub(crate) fn down_together(
     let bytes = asm.vector_bytes();
     asm.load(COUNT, rows);
     asm.mov(AT, base);
-    let place = |chain: u8| Place { chain, index: None, disp: i32::from(chain) * bytes, tail };
+    let place = |vector: u8| Place { vector, index: None, disp: i32::from(vector) * bytes, tail };
     let places: SmallVec<[Place; 8]> = (0..vectors).map(place).collect();
     asm.align(16);
     asm.repeat(COUNT, |asm| {
@@ -239,7 +239,7 @@ pub(crate) fn down_together(
     });
 }
 
-/// The position of the results of accumulator `chain`, in a row that starts where the columns do.
-pub(crate) fn across(asm: &Asm, chain: u8, tail: Option<Mask>) -> Place {
-    Place { chain, index: None, disp: i32::from(chain) * asm.vector_bytes(), tail }
+/// The position of accumulator `vector` in the row of results, which starts where the columns do.
+pub(crate) fn across(asm: &Asm, vector: u8, tail: Option<Mask>) -> Place {
+    Place { vector, index: None, disp: i32::from(vector) * asm.vector_bytes(), tail }
 }

@@ -213,14 +213,14 @@ const KEEP: Gpr = Gpr::RBX;
 const SEEN: Gpr = Gpr::R13;
 const KEYS: Gpr = Gpr::R14;
 
-const CHAINS: u8 = loops::UNROLL;
+const VECTORS: u8 = loops::UNROLL;
 
-const fn largest(chain: u8) -> Vreg {
-    Vreg(chain)
+const fn largest(vector: u8) -> Vreg {
+    Vreg(vector)
 }
 
-const fn sum(chain: u8) -> Vreg {
-    Vreg(CHAINS + chain)
+const fn sum(vector: u8) -> Vreg {
+    Vreg(VECTORS + vector)
 }
 
 const VALUE: Vreg = Vreg(8);
@@ -296,7 +296,7 @@ fn weigh_row(asm: &mut Asm, adjust: Adjust, weights: Weights) {
 
 /// The first pass over a row: adjusts its scores and takes their maximum.
 fn maximum(asm: &mut Asm, adjust: Adjust) {
-    (0..CHAINS).for_each(|chain| asm.vload(largest(chain), f32::NEG_INFINITY));
+    (0..VECTORS).for_each(|vector| asm.vload(largest(vector), f32::NEG_INFINITY));
     if adjust.select {
         asm.vbroadcast(FILL, arg!(WeighArgs.fill));
     }
@@ -305,7 +305,7 @@ fn maximum(asm: &mut Asm, adjust: Adjust) {
         asm.vbroadcast(CAP_INVERSE, arg!(WeighArgs.cap_inverse));
     }
     loops::row(asm, |asm, place| {
-        let most = largest(place.chain);
+        let most = largest(place.vector);
         if !adjust.any() && place.tail.is_none() {
             return asm.vmax(most, most, place.address(ROW));
         }
@@ -360,7 +360,7 @@ fn update_maximum(asm: &mut Asm) {
     asm.vsub(FACTOR, old, MOST);
     vecmath::emit_exp_nonpositive(asm, FACTOR, &TEMPS[..vecmath::EXP_NONPOSITIVE_TEMPS]);
     asm.vstore_one(arg!(STATE_AT, RowState.factor), FACTOR);
-    (0..CHAINS).for_each(|chain| asm.vzero(sum(chain)));
+    (0..VECTORS).for_each(|vector| asm.vzero(sum(vector)));
 }
 
 /// The second pass: weights in place of scores.
@@ -371,7 +371,7 @@ fn exponentials(asm: &mut Asm) {
         vecmath::emit_exp_nonpositive(asm, VALUE, &TEMPS[..vecmath::EXP_NONPOSITIVE_TEMPS]);
         place.clear_unused(asm, VALUE, TEMPS[0]);
         place.store(asm, ROW, VALUE);
-        asm.vadd(sum(place.chain), sum(place.chain), VALUE);
+        asm.vadd(sum(place.vector), sum(place.vector), VALUE);
     });
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Between two passes, a sum across lanes, a root and a division take some 100 cycles a row in which nothing else runs:
 //! as long as the passes over a few hundred elements. Rows therefore go in pairs: one such wait serves both, sums have
-//! twice as many independent chains, and factors and summands are read once for two rows.
+//! twice as many accumulators, and factors and summands are read once for two rows.
 //!
 //! Memory would be idle while a row is computed. Before the last pass the cache lines of the results are prefetched,
 //! because stores wait for their lines as loads do; during the last pass, the second row of the next pair (hardware
@@ -105,9 +105,9 @@ const DEVIATIONS: Gpr = Gpr::R13;
 /// The second row of the next pair; not in use where results are stored as `f32`.
 const NEXT: Gpr = Gpr::R15;
 
-/// Accumulator `chain` of row `row` of a pair: the first registers.
-const fn sum(row: u8, chain: u8) -> Vreg {
-    Vreg(row * loops::UNROLL + chain)
+/// Accumulator `vector` of row `row` of a pair: the first registers.
+const fn sum(row: u8, vector: u8) -> Vreg {
+    Vreg(row * loops::UNROLL + vector)
 }
 
 const fn mean_of(row: u8) -> Vreg {
@@ -195,7 +195,7 @@ fn mean(code: &RowNormCode, asm: &mut Asm, rows: u8) {
     clear(asm, rows);
     loops::row(asm, |asm, place| {
         for row in 0..rows {
-            let (sum, src) = (sum(row, place.chain), SRC[usize::from(row)]);
+            let (sum, src) = (sum(row, place.vector), SRC[usize::from(row)]);
             if place.tail.is_none() {
                 asm.vadd(sum, sum, place.address(src));
             } else {
@@ -219,7 +219,7 @@ fn deviation(code: &RowNormCode, asm: &mut Asm, rows: u8) {
                 asm.vsub(VALUE, VALUE, mean_of(row));
                 place.clear_unused(asm, VALUE, TEMP);
             }
-            asm.vfma231(sum(row, place.chain), VALUE, VALUE);
+            asm.vfma231(sum(row, place.vector), VALUE, VALUE);
         }
     });
     average(asm, rows, deviation_of);

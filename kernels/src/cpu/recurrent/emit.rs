@@ -100,8 +100,8 @@ impl Arguments for GateArgs {
             Gates::GruUpdate { .. } => (2, 1, 1),
             Gates::Rnn { .. } => (0, 1, 1),
         };
-        extents.read("what the input gives", self.x).from(rows(first) as isize).bytes(rows(input));
-        extents.read("what the product gives", self.r).bytes(rows(product));
+        extents.read("the product of the input", self.x).from(rows(first) as isize).bytes(rows(input));
+        extents.read("the product of the state", self.r).bytes(rows(product));
         extents.write("the new output", self.out).bytes(units);
         if !matches!(gates, Gates::GruReset { .. }) {
             extents.write("y", self.y).bytes(units);

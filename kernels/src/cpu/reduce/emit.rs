@@ -163,9 +163,9 @@ fn columns(code: &ReduceCode, asm: &mut Asm) {
         loops::down(asm, arg!(ReduceArgs.rows), SRC, STRIDE, vectors, tail, |asm, at, place| {
             step(code, asm, place, at)
         });
-        for chain in 0..vectors {
-            apply(pass.post_op, asm, Vreg(chain));
-            loops::across(asm, chain, tail).store(asm, DST, Vreg(chain));
+        for vector in 0..vectors {
+            apply(pass.post_op, asm, Vreg(vector));
+            loops::across(asm, vector, tail).store(asm, DST, Vreg(vector));
         }
     });
 }
@@ -190,9 +190,9 @@ fn streams(code: &ReduceCode, asm: &mut Asm) {
                 asm.add(pair[1], STRIDE);
             }
             loops::row(asm, |asm, place| {
-                place.load(asm, Vreg(place.chain), DST);
+                place.load(asm, Vreg(place.vector), DST);
                 streams.iter().for_each(|&stream| step(code, asm, place, stream));
-                place.store(asm, DST, Vreg(place.chain));
+                place.store(asm, DST, Vreg(place.vector));
             });
             asm.mov(SRC, streams[together - 1]);
             asm.add(SRC, STRIDE);
@@ -206,19 +206,19 @@ fn streams(code: &ReduceCode, asm: &mut Asm) {
 }
 
 /// Sets accumulators to the fold of no elements.
-fn start(fold: Fold, asm: &mut Asm, chains: u8) {
+fn start(fold: Fold, asm: &mut Asm, accumulators: u8) {
     let neutral = match fold {
         Fold::Add | Fold::LogAddExp => 0.0,
         Fold::Mul => 1.0,
         Fold::Max => f32::NEG_INFINITY,
         Fold::Min => f32::INFINITY,
     };
-    (0..chains).for_each(|chain| asm.vload(Vreg(chain), neutral));
+    (0..accumulators).for_each(|vector| asm.vload(Vreg(vector), neutral));
 }
 
 /// Folds one vector into its accumulator. Lanes beyond the row are zero after the load.
 fn step(code: &ReduceCode, asm: &mut Asm, place: Place, base: Gpr) {
-    let (pass, accumulator) = (code.pass, Vreg(place.chain));
+    let (pass, accumulator) = (code.pass, Vreg(place.vector));
     match (pass.fold, pass.map, place.tail) {
         _ if code.centred => {
             place.load(asm, VALUE, base);

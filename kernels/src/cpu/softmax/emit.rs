@@ -101,9 +101,9 @@ const COLUMNS: u8 = 8;
 /// ([`loops::UNROLL`]), the current constant, the largest element, the sum and the mask take the sixteen of AVX2.
 const EACH: u8 = 3;
 
-/// The register of the value of vector `chain`, one of those in flight.
-const fn value(chain: u8) -> Vreg {
-    Vreg(EACH * (chain % loops::UNROLL))
+/// The register of the value of a vector, by its index among those in flight.
+const fn value(vector: u8) -> Vreg {
+    Vreg(EACH * (vector % loops::UNROLL))
 }
 
 /// The constant that vectors in flight share.
@@ -137,8 +137,8 @@ fn rows(form: Form, asm: &mut Asm) {
 
 /// The passes over a row, and the advance to the next.
 fn row(form: Form, asm: &mut Asm) {
-    (0..loops::UNROLL).for_each(|chain| asm.vload(Vreg(chain), f32::NEG_INFINITY));
-    loops::row(asm, |asm, place| look(asm, place, SRC, Vreg(place.chain), [Vreg(8), Vreg(9)]));
+    (0..loops::UNROLL).for_each(|vector| asm.vload(Vreg(vector), f32::NEG_INFINITY));
+    loops::row(asm, |asm, place| update_maximum(asm, place, SRC, Vreg(place.vector), [Vreg(8), Vreg(9)]));
     for (to, from) in [(0, 1), (2, 3), (0, 2)] {
         asm.vmax(Vreg(to), Vreg(to), Vreg(from));
     }
@@ -157,12 +157,12 @@ fn row(form: Form, asm: &mut Asm) {
         prefetch(form, asm, places);
         exponentials(form, asm, places, SRC, |_, _| ROW_MOST.into());
         if form == Form::Softmax {
-            places.iter().for_each(|place| place.store(asm, DST, value(place.chain)));
+            places.iter().for_each(|place| place.store(asm, DST, value(place.vector)));
         }
         // Pairs of accumulators first: adding them one by one would be a chain of dependent additions.
         for step in [2, 1] {
-            for chain in (0..step).filter(|chain| usize::from(chain + step) < places.len()) {
-                asm.vadd(value(chain), value(chain), value(chain + step));
+            for vector in (0..step).filter(|vector| usize::from(vector + step) < places.len()) {
+                asm.vadd(value(vector), value(vector), value(vector + step));
             }
         }
         asm.vadd(ROW_SUM, ROW_SUM, value(0));
@@ -195,74 +195,75 @@ fn columns(form: Form, asm: &mut Asm) {
     asm.unspill();
 }
 
-/// The stack slots of the column vector `chain`: its largest element.
-fn most_of(asm: &Asm, chain: u8) -> Mem {
-    asm.slot(chain)
+/// The stack slot of the largest elements of a vector of columns.
+fn most_of(asm: &Asm, vector: u8) -> Mem {
+    asm.slot(vector)
 }
 
-fn sum_of(asm: &Asm, chain: u8) -> Mem {
-    asm.slot(COLUMNS + chain)
+/// The stack slot of its sums, later of what the last pass applies.
+fn sum_of(asm: &Asm, vector: u8) -> Mem {
+    asm.slot(COLUMNS + vector)
 }
 
 fn column(form: Form, asm: &mut Asm, vectors: u8, tail: Option<Mask>) {
     let down = |asm: &mut Asm, body: &dyn Fn(&mut Asm, Gpr, &[Place])| {
         loops::down_together(asm, arg!(SoftmaxArgs.rows), SRC, STRIDE, vectors, tail, body);
     };
-    let number = |asm: &Asm, chain: u8| loops::across(asm, chain, tail);
-    (0..vectors).for_each(|chain| asm.vload(Vreg(chain), f32::NEG_INFINITY));
+    let number = |asm: &Asm, vector: u8| loops::across(asm, vector, tail);
+    (0..vectors).for_each(|vector| asm.vload(Vreg(vector), f32::NEG_INFINITY));
     down(asm, &|asm, at, places| {
-        places.iter().for_each(|place| look(asm, *place, at, Vreg(place.chain), [Vreg(8), Vreg(9)]));
+        places.iter().for_each(|place| update_maximum(asm, *place, at, Vreg(place.vector), [Vreg(8), Vreg(9)]));
     });
     asm.vzero(CONSTANT);
-    for chain in 0..vectors {
+    for vector in 0..vectors {
         if form == Form::LogSumExp {
-            number(asm, chain).store(asm, DST, Vreg(chain));
-            subtrahend(asm, Vreg(chain));
+            number(asm, vector).store(asm, DST, Vreg(vector));
+            subtrahend(asm, Vreg(vector));
         }
-        asm.vstore(most_of(asm, chain), Vreg(chain));
-        asm.vstore(sum_of(asm, chain), CONSTANT);
+        asm.vstore(most_of(asm, vector), Vreg(vector));
+        asm.vstore(sum_of(asm, vector), CONSTANT);
     }
     down(asm, &|asm, at, places| {
         for places in places.chunks(usize::from(loops::UNROLL)) {
-            exponentials(form, asm, places, at, |asm, chain| most_of(asm, chain).into());
+            exponentials(form, asm, places, at, |asm, vector| most_of(asm, vector).into());
             for place in places {
-                let value = value(place.chain);
+                let value = value(place.vector);
                 if form == Form::Softmax {
                     place.in_other_array(OTHER).store(asm, at, value);
                 }
-                asm.vadd(value, value, sum_of(asm, place.chain));
-                asm.vstore(sum_of(asm, place.chain), value);
+                asm.vadd(value, value, sum_of(asm, place.vector));
+                asm.vstore(sum_of(asm, place.vector), value);
             }
         }
     });
-    for chain in 0..vectors {
-        asm.vload(ROW_SUM, sum_of(asm, chain));
+    for vector in 0..vectors {
+        asm.vload(ROW_SUM, sum_of(asm, vector));
         row_factor(form, asm, ROW_SUM);
-        asm.vstore(sum_of(asm, chain), ROW_SUM);
+        asm.vstore(sum_of(asm, vector), ROW_SUM);
     }
     match form {
         Form::Softmax => down(asm, &|asm, at, places| {
             for place in places {
-                let value = value(place.chain);
+                let value = value(place.vector);
                 place.in_other_array(OTHER).load(asm, value, at);
-                asm.vmul(value, value, sum_of(asm, place.chain));
+                asm.vmul(value, value, sum_of(asm, place.vector));
                 place.in_other_array(OTHER).store(asm, at, value);
             }
         }),
         Form::LogSoftmax => down(asm, &|asm, at, places| {
             for place in places {
-                let value = value(place.chain);
+                let value = value(place.vector);
                 place.load(asm, value, at);
-                asm.vsub(value, value, most_of(asm, place.chain));
-                asm.vsub(value, value, sum_of(asm, place.chain));
+                asm.vsub(value, value, most_of(asm, place.vector));
+                asm.vsub(value, value, sum_of(asm, place.vector));
                 place.in_other_array(OTHER).store(asm, at, value);
             }
         }),
         Form::LogSumExp => {
-            for chain in 0..vectors {
-                number(asm, chain).load(asm, value(0), DST);
-                asm.vadd(value(0), value(0), sum_of(asm, chain));
-                number(asm, chain).store(asm, DST, value(0));
+            for vector in 0..vectors {
+                number(asm, vector).load(asm, value(0), DST);
+                asm.vadd(value(0), value(0), sum_of(asm, vector));
+                number(asm, vector).store(asm, DST, value(0));
             }
         }
     }
@@ -277,7 +278,7 @@ fn prefetch(form: Form, asm: &mut Asm, places: &[Place]) {
 }
 
 /// Updates the maximum in `most`. It may lose a NaN, which the exponential brings back.
-fn look(asm: &mut Asm, place: Place, base: Gpr, most: Vreg, [at_hand, temp]: [Vreg; 2]) {
+fn update_maximum(asm: &mut Asm, place: Place, base: Gpr, most: Vreg, [at_hand, temp]: [Vreg; 2]) {
     if place.tail.is_none() {
         return asm.vmax(most, most, place.address(base));
     }
@@ -297,21 +298,21 @@ fn subtrahend(asm: &mut Asm, most: Vreg) {
 /// Leaves in the registers [`value`] the exponentials of the elements at `places`, less the largest one.
 fn exponentials(form: Form, asm: &mut Asm, places: &[Place], base: Gpr, most: impl Fn(&Asm, u8) -> Src) {
     for place in places {
-        let value = value(place.chain);
+        let value = value(place.vector);
         place.load(asm, value, base);
-        let most = most(asm, place.chain);
+        let most = most(asm, place.vector);
         asm.vsub(value, value, most);
     }
     if form == Form::LogSumExp {
         // Infinite maxima were not subtracted. Such an infinity counts as the largest element here, and is added back
         // at the end.
         asm.vzero(CONSTANT);
-        places.iter().for_each(|place| asm.vmin(value(place.chain), CONSTANT, value(place.chain)));
+        places.iter().for_each(|place| asm.vmin(value(place.vector), CONSTANT, value(place.vector)));
     }
     let copies = Copies { count: places.len() as u8, first: 0, each: EACH, constant: Some(CONSTANT) };
     let temps = [Vreg(1), Vreg(2)];
     vecmath::emit_exp_nonpositive_interleaved(&mut Interleaved::new(asm, copies), value(0), &temps);
-    places.iter().for_each(|place| place.clear_unused(asm, value(place.chain), temps[0]));
+    places.iter().for_each(|place| place.clear_unused(asm, value(place.vector), temps[0]));
 }
 
 /// Replaces the sum of a row by what the last pass applies: its reciprocal (Softmax) or its logarithm (LogSoftmax).
@@ -325,7 +326,7 @@ fn row_factor(form: Form, asm: &mut Asm, sum: Vreg) {
 }
 
 fn divide(asm: &mut Asm, place: Place, base: Gpr, reciprocal: Vreg) {
-    let value = value(place.chain);
+    let value = value(place.vector);
     if place.tail.is_none() {
         asm.vmul(value, reciprocal, place.address(base));
     } else {

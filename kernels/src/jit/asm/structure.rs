@@ -85,7 +85,7 @@ impl Asm {
         self.bind(less);
     }
 
-    /// `body` as many times as the register counts, down to zero. It is compared after a turn: the register counts at
+    /// `body` as many times as the register counts, down to zero. The count is compared after the body, so it is at
     /// least one.
     pub fn repeat(&mut self, count: Gpr, body: impl FnOnce(&mut Asm)) {
         let again = self.label();
@@ -104,7 +104,7 @@ impl Asm {
         });
     }
 
-    /// As [`Asm::repeat`], with the count in memory; `scratch` is overwritten after each turn.
+    /// As [`Asm::repeat`], with the count in memory; `scratch` is overwritten after the body.
     pub fn repeat_in_memory(&mut self, count: Mem, scratch: Gpr, body: impl FnOnce(&mut Asm)) {
         let again = self.label();
         self.bind(again);

@@ -1,4 +1,4 @@
-//! Square tiles of elements of 1 and 2 bytes, transposed by interleaving rows.
+//! Square tiles of elements of 1 and 2 bytes, transposed by interleaving their rows.
 //!
 //! A tile has rows of 16 bytes, and as many rows as a row has elements. Interleaving row `i` with row `i + side / 2`,
 //! element by element, moves one bit of the row's number into the column's: after as many rounds as a side has bits,
