@@ -1,8 +1,8 @@
 //! Pooling of images with channels first, in plain Rust that compilers vectorise.
 //!
 //! A window is separable: its rows of taps are folded into one row as wide as the image, then the columns of that row.
-//! The first, larger part runs over contiguous elements. Rows are short, so what all rows share is computed once a task:
-//! [`RowWindows`].
+//! The first, larger part runs over contiguous elements. Rows are short, so what all rows share is computed once a
+//! task: [`RowWindows`].
 
 use std::ops::Range;
 

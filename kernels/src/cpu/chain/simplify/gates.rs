@@ -54,7 +54,8 @@ impl Draft {
         (0..=gate.argument).rev()
     }
 
-    /// Takes products apart into factors: `atoms`, and values that are no products. Constants are multiplied into the scale.
+    /// Takes products apart into factors: `atoms`, and values that are no products. Constants are multiplied into the
+    /// scale.
     fn factors(&self, value: u8, atoms: &[u8]) -> Option<(SmallVec<[u8; MOST_FACTORS]>, f64)> {
         let mut factors = SmallVec::new();
         let mut scale = 1.0;
