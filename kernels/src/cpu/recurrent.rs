@@ -185,13 +185,12 @@ impl Recurrent {
             self.projection.run(operands.x, weights.input, &mut part[..gates], extras, rows, parallel)?;
         }
         let given = Given::new().write("y", outputs.y).write("the last c", outputs.c);
-        let to =
-            &OutputPointers { y: outputs.y.as_mut_ptr(), h: outputs.h.as_mut_ptr(), c: outputs.c.as_mut_ptr(), given };
+        let ends = &Ends { y: outputs.y.as_mut_ptr(), h: outputs.h.as_mut_ptr(), c: outputs.c.as_mut_ptr(), given };
         let failed = OnceLock::new();
         let (between, within): (&dyn Parallel, &dyn Parallel) =
             if self.apart { (parallel, &Serial) } else { (&Serial, parallel) };
         for_each_chunk(between, scratch, each, &|direction, part| {
-            if let Err(error) = self.direction(direction, operands, to, part, within) {
+            if let Err(error) = self.direction(direction, operands, ends, part, within) {
                 // The first failure is kept.
                 let _ = failed.set(error);
             }
@@ -233,7 +232,7 @@ impl Recurrent {
         &self,
         direction: usize,
         operands: &Operands<'_>,
-        to: &OutputPointers,
+        ends: &Ends,
         scratch: &mut [f32],
         parallel: &dyn Parallel,
     ) -> Result<()> {
@@ -241,7 +240,7 @@ impl Recurrent {
         let (hidden, columns) = (shape.hidden(), shape.gate_columns());
         let weights = &operands.weights[direction];
         let parts = self.scratch();
-        let given = to.given.clone().write("scratch", scratch);
+        let given = ends.given.clone().write("scratch", scratch);
         let given = given.read("reset bias", weights.reset_bias).read("peepholes", weights.peepholes);
         let (gates, rest) = scratch.split_at_mut(parts.product);
         let (product, rest) = rest.split_at_mut(parts.h - parts.product);
@@ -259,7 +258,7 @@ impl Recurrent {
             for unit in (0..hidden).filter(|_| shape.cell.has_memory()) {
                 let first = operands.c.map_or(0.0, |first| first[state + unit]);
                 // SAFETY: the states of this direction belong to this task, and `c` was checked to hold them.
-                unsafe { to.c.wrapping_add(state + unit).write(first) };
+                unsafe { ends.c.wrapping_add(state + unit).write(first) };
             }
         }
         let row_of_product = if self.faded.is_some() { 2 * hidden } else { columns };
@@ -295,10 +294,10 @@ impl Recurrent {
                         bias: weights.reset_bias.as_ptr(),
                         peepholes: weights.peepholes.as_ptr(),
                         before: state,
-                        c: to.c.wrapping_add(shape.state(direction, sequence)),
+                        c: ends.c.wrapping_add(shape.state(direction, sequence)),
                         z: z[sequence * hidden..].as_mut_ptr(),
                         out,
-                        y: to.y.wrapping_add(shape.y(at, direction, sequence)),
+                        y: ends.y.wrapping_add(shape.y(at, direction, sequence)),
                         hidden,
                     };
                     // SAFETY: every row is `hidden` elements (of as many gates as the form reads) inside of its
@@ -317,13 +316,13 @@ impl Recurrent {
         }
         for sequence in 0..shape.batch() {
             for at in length(sequence)..shape.steps() {
-                let y = to.y.wrapping_add(shape.y(at, direction, sequence));
+                let y = ends.y.wrapping_add(shape.y(at, direction, sequence));
                 // SAFETY: a row of `y` of this direction.
                 unsafe { std::slice::from_raw_parts_mut(y, hidden) }.fill(0.0);
             }
             let state = shape.state(direction, sequence);
             // SAFETY: a row of the last outputs of this direction.
-            let out = unsafe { std::slice::from_raw_parts_mut(to.h.wrapping_add(state), hidden) };
+            let out = unsafe { std::slice::from_raw_parts_mut(ends.h.wrapping_add(state), hidden) };
             if length(sequence) > 0 {
                 out.copy_from_slice(&h[sequence * hidden..][..hidden]);
                 continue;
@@ -333,7 +332,7 @@ impl Recurrent {
             out.fill(0.0);
             if shape.cell.has_memory() {
                 // SAFETY: a row of this direction's states, which `c` was checked to hold.
-                unsafe { std::slice::from_raw_parts_mut(to.c.wrapping_add(state), hidden) }.fill(0.0);
+                unsafe { std::slice::from_raw_parts_mut(ends.c.wrapping_add(state), hidden) }.fill(0.0);
             }
         }
         Ok(())
@@ -361,7 +360,7 @@ fn gates_of(cell: Cell, direction: &Direction) -> SmallVec<[Gates; 2]> {
 }
 
 /// Pointers to the outputs, whose rows are divided between directions.
-struct OutputPointers {
+struct Ends {
     y: *mut f32,
     h: *mut f32,
     c: *mut f32,
@@ -369,4 +368,4 @@ struct OutputPointers {
 }
 
 // SAFETY: each direction's task writes rows of its own.
-unsafe impl Sync for OutputPointers {}
+unsafe impl Sync for Ends {}

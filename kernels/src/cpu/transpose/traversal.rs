@@ -1,4 +1,4 @@
-//! The traversal of a transposition: the split into tasks, and blocks that stay in L1.
+//! The traversal of a transposition: which task moves what, in blocks that stay in L1.
 
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
@@ -65,16 +65,16 @@ const BLOCK: usize = 64;
 const GRANULE: usize = 32;
 
 /// Pointers to the two buffers, from which every task computes its own addresses.
-struct Buffers {
+struct Ends {
     input: *const u8,
     output: *mut u8,
     given: Given,
 }
 
 // SAFETY: the tasks of `planes` read anywhere and write disjoint elements, as its regions do not overlap.
-unsafe impl Sync for Buffers {}
+unsafe impl Sync for Ends {}
 
-/// How planes are transposed: by emitted code, or by loops where there is none.
+/// How planes are transposed: by code, or without any by loops.
 pub(super) struct Transposer<'a> {
     pub(super) isa: Isa,
     pub(super) code: Option<(Form, &'a Code)>,
@@ -99,7 +99,7 @@ pub(super) fn planes(
     let parts = tasks.div_ceil(count).min(granules);
     let tasks = tasks.min(count * parts);
     let given = Given::new().read("input", input).write("output", output);
-    let buffers = &Buffers { input: input.as_ptr(), output: output.as_mut_ptr(), given };
+    let ends = &Ends { input: input.as_ptr(), output: output.as_mut_ptr(), given };
     parallel.run(tasks, &|task| {
         for unit in part(count * parts, tasks, task) {
             let (input, output) = offsets(&planes.outer, unit / parts);
@@ -114,16 +114,16 @@ pub(super) fn planes(
                     Some((form @ (Form::Tile(_) | Form::WideTile(_)), code)) => {
                         let kernel = TransposeKernel { isa: code.isa(), form };
                         let side = code.isa().lanes() * 4 / element;
-                        let transpose = |args: &TransposeArgs| match transposer.stream {
+                        let turn = |args: &TransposeArgs| match transposer.stream {
                             Some(stream) if (args.dst as usize | args.dst_stride).is_multiple_of(LINE) => {
-                                stream.call(args, &kernel, &buffers.given)
+                                stream.call(args, &kernel, &ends.given)
                             }
-                            _ => code.call(args, &kernel, &buffers.given),
+                            _ => code.call(args, &kernel, &ends.given),
                         };
-                        tiles(planes, side, element, &region, buffers, &transpose);
+                        tiles(planes, side, element, &region, ends, &turn);
                     }
-                    Some((form, code)) => narrow(planes, form, code, &region, buffers),
-                    None => blocks(planes, transposer.isa, element, &region, buffers),
+                    Some((form, code)) => narrow(planes, form, code, &region, ends),
+                    None => blocks(planes, transposer.isa, element, &region, ends),
                 }
             }
         }
@@ -182,15 +182,15 @@ pub(super) fn is_far(planes: &Planes, element: usize) -> bool {
 
 /// # Safety
 ///
-/// The region lies inside the planes, both its sides are at least a tile long, and no other task writes it. `transpose`
-/// transposes the tiles that its arguments describe, of `tile` elements a side.
+/// The region lies inside the planes, both its sides are at least a tile long, and no other task writes it. `turn` does
+/// what its arguments say to tiles of `tile` elements a side.
 unsafe fn tiles(
     planes: &Planes,
     tile: usize,
     element: usize,
     region: &Region,
-    buffers: &Buffers,
-    transpose: &dyn Fn(&TransposeArgs),
+    ends: &Ends,
+    turn: &dyn Fn(&TransposeArgs),
 ) {
     let (rows, columns) = (planes.rows, planes.columns);
     let far = is_far(planes, element);
@@ -199,8 +199,7 @@ unsafe fn tiles(
     let along_columns = !far && rows.input >= columns.output;
     let (row_block, column_block) = if far { (FAR_BYTES / element, FAR_COLUMNS) } else { (BLOCK, BLOCK) };
     // Tiles begin where cache lines of the output do, if these begin at the same position of every row.
-    let first =
-        buffers.output.wrapping_add((region.output + region.columns.0 * columns.output + region.rows.0) * element);
+    let first = ends.output.wrapping_add((region.output + region.columns.0 * columns.output + region.rows.0) * element);
     let misplaced = (first as usize).wrapping_neg() % LINE;
     let head = if (columns.output * element).is_multiple_of(LINE) { misplaced / element } else { 0 };
     for (column, column_tiles) in segments(region.columns.0, region.columns.1, 0, tile, column_block) {
@@ -211,8 +210,8 @@ unsafe fn tiles(
             let by_row = (tile * rows.input * element, tile * element, row_tiles);
             let (inner, outer) = if along_columns { (by_column, by_row) } else { (by_row, by_column) };
             let args = TransposeArgs {
-                src: buffers.input.wrapping_add(src * element),
-                dst: buffers.output.wrapping_add(dst * element),
+                src: ends.input.wrapping_add(src * element),
+                dst: ends.output.wrapping_add(dst * element),
                 src_stride: rows.input * element,
                 dst_stride: columns.output * element,
                 inner: inner.2,
@@ -223,7 +222,7 @@ unsafe fn tiles(
                 outer_dst: outer.1.wrapping_sub(inner.1 * inner.2) as isize,
             };
             // Every tile lies inside the region, so both sides are valid.
-            transpose(&args);
+            turn(&args);
         }
     }
 }
@@ -231,7 +230,7 @@ unsafe fn tiles(
 /// # Safety
 ///
 /// The region spans the narrow side of its plane, lies inside it, and no other task writes it.
-unsafe fn narrow(planes: &Planes, form: Form, code: &Code, region: &Region, buffers: &Buffers) {
+unsafe fn narrow(planes: &Planes, form: Form, code: &Code, region: &Region, ends: &Ends) {
     let lanes = code.isa().lanes();
     let (rows, columns) = (planes.rows, planes.columns);
     let interleave = matches!(form, Form::Interleave(_));
@@ -248,8 +247,8 @@ unsafe fn narrow(planes: &Planes, form: Form, code: &Code, region: &Region, buff
             (region.input + start * width, region.output + start)
         };
         let args = TransposeArgs {
-            src: buffers.input.wrapping_add(src * 4),
-            dst: buffers.output.wrapping_add(dst * 4),
+            src: ends.input.wrapping_add(src * 4),
+            dst: ends.output.wrapping_add(dst * 4),
             src_stride: rows.input * 4,
             dst_stride: columns.output * 4,
             inner: vectors,
@@ -261,23 +260,23 @@ unsafe fn narrow(planes: &Planes, form: Form, code: &Code, region: &Region, buff
         };
         // SAFETY: `reach` keeps the last vector of the last tile inside the region on its dense side, and its other
         // side moves only what counts; the code takes `TransposeArgs`.
-        unsafe { code.call(&args, &TransposeKernel { isa: code.isa(), form }, &buffers.given) };
+        unsafe { code.call(&args, &TransposeKernel { isa: code.isa(), form }, &ends.given) };
     }
     let mut left = *region;
     *(if interleave { &mut left.columns } else { &mut left.rows }) = (start + vectors * lanes, end);
     // SAFETY: what is left is a part of the region.
-    unsafe { blocks(planes, code.isa(), 4, &left, buffers) }
+    unsafe { blocks(planes, code.isa(), 4, &left, ends) }
 }
 
 /// # Safety
 ///
 /// The region lies inside the planes, and no other task writes it.
-unsafe fn blocks(planes: &Planes, isa: Isa, element: usize, region: &Region, buffers: &Buffers) {
+unsafe fn blocks(planes: &Planes, isa: Isa, element: usize, region: &Region, ends: &Ends) {
     // SAFETY: passed on; plain bytes of these sizes have these types.
     let done = unsafe {
         match element {
-            1 => narrow_side::<u8>(planes, isa, region, buffers),
-            2 => narrow_side::<[u8; 2]>(planes, isa, region, buffers),
+            1 => narrow_side::<u8>(planes, isa, region, ends),
+            2 => narrow_side::<[u8; 2]>(planes, isa, region, ends),
             _ => false,
         }
     };
@@ -291,13 +290,13 @@ unsafe fn blocks(planes: &Planes, isa: Isa, element: usize, region: &Region, buf
         match element {
             _ if tiled => {
                 let ahead = is_far(planes, element);
-                let transpose = |args: &TransposeArgs| byte_tiles::transpose(element, ahead, args);
-                tiles(planes, byte_tiles::side(element), element, region, buffers, &transpose);
+                let turn = |args: &TransposeArgs| byte_tiles::transpose(element, ahead, args);
+                tiles(planes, byte_tiles::side(element), element, region, ends, &turn);
             }
-            1 => blocks_of::<u8>(planes, region, buffers),
-            2 => blocks_of::<[u8; 2]>(planes, region, buffers),
-            4 => blocks_of::<[u8; 4]>(planes, region, buffers),
-            _ => blocks_of::<[u8; 8]>(planes, region, buffers),
+            1 => blocks_of::<u8>(planes, region, ends),
+            2 => blocks_of::<[u8; 2]>(planes, region, ends),
+            4 => blocks_of::<[u8; 4]>(planes, region, ends),
+            _ => blocks_of::<[u8; 8]>(planes, region, ends),
         }
     }
 }
@@ -307,10 +306,10 @@ unsafe fn blocks(planes: &Planes, isa: Isa, element: usize, region: &Region, buf
 /// # Safety
 ///
 /// As [`blocks`], with elements of type `T`.
-unsafe fn narrow_side<T: NarrowElement>(planes: &Planes, isa: Isa, region: &Region, buffers: &Buffers) -> bool {
+unsafe fn narrow_side<T: NarrowElement>(planes: &Planes, isa: Isa, region: &Region, ends: &Ends) -> bool {
     let (rows, columns) = (planes.rows, planes.columns);
-    let input = buffers.input.cast::<T>().wrapping_add(region.input);
-    let output = buffers.output.cast::<T>().wrapping_add(region.output);
+    let input = ends.input.cast::<T>().wrapping_add(region.input);
+    let output = ends.output.cast::<T>().wrapping_add(region.output);
     if narrow::WIDTHS.contains(&rows.extent) && region.rows == (0, rows.extent) && columns.output == rows.extent {
         let (start, width, length) = (region.columns.0, rows.extent, region.columns.1 - region.columns.0);
         // SAFETY: the region's part of each row, and of as many output rows without gaps.
@@ -340,12 +339,12 @@ unsafe fn narrow_side<T: NarrowElement>(planes: &Planes, isa: Isa, region: &Regi
 /// # Safety
 ///
 /// As [`blocks`], with elements of type `T`.
-unsafe fn blocks_of<T: Copy>(planes: &Planes, region: &Region, buffers: &Buffers) {
+unsafe fn blocks_of<T: Copy>(planes: &Planes, region: &Region, ends: &Ends) {
     /// A block of this many rows and columns of bytes to words touches few enough lines to keep them all.
     const SIDE: usize = 16;
     let (rows, columns) = (planes.rows, planes.columns);
-    let input = buffers.input.cast::<T>().wrapping_add(region.input);
-    let output = buffers.output.cast::<T>().wrapping_add(region.output);
+    let input = ends.input.cast::<T>().wrapping_add(region.input);
+    let output = ends.output.cast::<T>().wrapping_add(region.output);
     for row_block in (region.rows.0..region.rows.1).step_by(SIDE) {
         for column_block in (region.columns.0..region.columns.1).step_by(SIDE) {
             for column in column_block..region.columns.1.min(column_block + SIDE) {
